@@ -213,6 +213,8 @@ LogicalResult emitRowsKernel(KernelEmitter &k) {
   FailureOr<RowsForm> form = RowsForm::of(k.kernel);
   if (failed(form))
     return failure();
+  if (form->hasColumnSums())
+    return k.kernel.emitError("sums rows, which is a kernel of its own here");
   RowsGenerator(k, *form).emit();
   return k.finish();
 }

@@ -45,8 +45,34 @@ int64_t RowsForm::rows() const {
   return count;
 }
 
+/// Whether it reduces all dimensions but the last.
+static bool isColumnSum(GenericOp op) {
+  unsigned last = op.getNumLoops() - 1;
+  return last && op.getNumReductionLoops() == last &&
+         op.getIteratorTypesArray()[last] == utils::IteratorType::parallel;
+}
+
+bool RowsForm::isColumnResult(unsigned index) const {
+  return hasColumnSums() &&
+         llvm::any_of(genericsBehind(results[index]), [](Operation *op) {
+           return isColumnSum(cast<GenericOp>(op));
+         });
+}
+
 bool RowsForm::isRowResult(unsigned index) const {
-  return shapeOf(results[index]).size() == dims.size();
+  return !isColumnResult(index) &&
+         shapeOf(results[index]).size() == dims.size();
+}
+
+SmallVector<const RowRound *> RowsForm::rounds() const {
+  SmallVector<const RowRound *> all;
+  for (const RowRound &round : reducing)
+    all.push_back(&round);
+  if (hasColumnSums())
+    all.push_back(&sums);
+  for (const RowRound &round : last)
+    all.push_back(&round);
+  return all;
 }
 
 bool RowsForm::isReadElsewhere(Value tensor) {
@@ -125,13 +151,11 @@ LogicalResult RowsForm::addReduction(GenericOp op) {
       op.getIteratorTypesArray()[columns] != utils::IteratorType::reduction)
     return kernel.emitError("reduces something other than the last "
                             "dimension; its generator is not \"rows\"");
-  ArrayRef<int64_t> own = ArrayRef(loops).drop_back();
-  if (!reducing.empty() && own != ArrayRef(dims))
-    return kernel.emitError("reduces over rows of different shapes");
   RowReduction reduction = describe(op);
   if (!reduction.combiner)
     return kernel.emitError("reduces by a combination without neutral element");
-  dims.assign(own.begin(), own.end());
+  if (failed(setRowDims(ArrayRef(loops).drop_back())))
+    return failure();
   size_t depth = depthOf(op.getResult(0));
   while (reducing.size() < depth)
     reducing.push_back({loops[columns], {}, {}});
@@ -144,10 +168,34 @@ LogicalResult RowsForm::addReduction(GenericOp op) {
   return success();
 }
 
+LogicalResult RowsForm::setRowDims(ArrayRef<int64_t> own) {
+  if ((!reducing.empty() || hasColumnSums()) && own != ArrayRef(dims))
+    return kernel.emitError("reduces over rows of different shapes");
+  dims.assign(own.begin(), own.end());
+  return success();
+}
+
+LogicalResult RowsForm::addColumnSum(GenericOp op) {
+  SmallVector<int64_t> loops = op.getStaticLoopRanges();
+  RowReduction sum = describe(op);
+  if (!isa_and_nonnull<arith::AddFOp>(sum.combiner))
+    return kernel.emitError("reduces over rows by something other than a sum");
+  if (hasColumnSums() && sums.extent != loops.back())
+    return kernel.emitError("sums rows of different lengths");
+  if (failed(setRowDims(ArrayRef(loops).drop_back())))
+    return failure();
+  sums.extent = loops.back();
+  sums.reductions.push_back(sum);
+  return success();
+}
+
 LogicalResult RowsForm::findRounds() {
   for (Operation *op : generics) {
     auto generic = cast<GenericOp>(op);
-    if (generic.getNumReductionLoops() && failed(addReduction(generic)))
+    if (!generic.getNumReductionLoops())
+      continue;
+    if (failed(isColumnSum(generic) ? addColumnSum(generic)
+                                    : addReduction(generic)))
       return failure();
   }
   return success();
@@ -155,10 +203,12 @@ LogicalResult RowsForm::findRounds() {
 
 LogicalResult RowsForm::findRows() {
   ArrayRef<int64_t> first = shapeOf(results[0]);
-  if (reducing.empty() && !first.empty())
+  if (reducing.empty() && !hasColumnSums() && !first.empty())
     dims.assign(first.begin(), first.end() - 1);
-  for (Value result : results) {
+  for (auto [index, result] : llvm::enumerate(results)) {
     ArrayRef<int64_t> shape = shapeOf(result);
+    if (isColumnResult(index))
+      continue;
     if (shape != ArrayRef(dims) &&
         (shape.empty() || shape.drop_back() != ArrayRef(dims)))
       return kernel.emitError("yields tensors without a common row shape");
@@ -182,7 +232,7 @@ bool RowsForm::mayStoreEarly(unsigned index) {
 
 void RowsForm::placeResults() {
   for (auto [index, result] : llvm::enumerate(results)) {
-    if (isRowResult(index))
+    if (isRowResult(index) || isColumnResult(index))
       continue;
     int64_t extent = shapeOf(result).back();
     size_t depth = depthOf(result);
@@ -203,7 +253,7 @@ void RowsForm::placeResults() {
 llvm::MapVector<Value, unsigned> RowsForm::columnReads() const {
   llvm::MapVector<Value, unsigned> reads;
   llvm::DenseSet<Value> stored;
-  for (const RowRound &round : llvm::concat<const RowRound>(reducing, last)) {
+  for (const RowRound *round : rounds()) {
     llvm::DenseSet<Value> seen;
     std::function<void(Value)> visit;
     auto visitInputs = [&](GenericOp op) {
@@ -223,11 +273,11 @@ llvm::MapVector<Value, unsigned> RowsForm::columnReads() const {
       else if (op && !op.getNumReductionLoops())
         visitInputs(op);
     };
-    for (const RowReduction &reduction : round.reductions)
+    for (const RowReduction &reduction : round->reductions)
       visitInputs(reduction.op);
-    for (unsigned index : round.stores)
+    for (unsigned index : round->stores)
       visit(results[index]);
-    for (unsigned index : round.stores)
+    for (unsigned index : round->stores)
       stored.insert(results[index]);
   }
   return reads;

@@ -162,7 +162,8 @@ FailureOr<SmallVector<Value>> sumSquares(KernelFrame &f, Value input,
 }
 
 LogicalResult storeSums(KernelFrame &f, ArrayRef<linalg::GenericOp> reductions,
-                        ArrayRef<Value> sums, ArrayRef<Value> at) {
+                        ArrayRef<Value> sums, ArrayRef<Value> at,
+                        ArrayRef<unsigned> results) {
   for (auto [op, sum] : llvm::zip(reductions, sums)) {
     linalg::GenericOp reduction = op;
     FailureOr<Value> initial =
@@ -175,14 +176,14 @@ LogicalResult storeSums(KernelFrame &f, ArrayRef<linalg::GenericOp> reductions,
   }
   // A result may take the place of what another one reads.
   SmallVector<Value> values;
-  for (unsigned i = 0; i < f.numOutputs(); ++i) {
-    FailureOr<Value> value = f.emitter.element(f.yielded(i), at);
+  for (unsigned result : results) {
+    FailureOr<Value> value = f.emitter.element(f.yielded(result), at);
     if (failed(value))
       return failure();
     values.push_back(*value);
   }
-  for (auto [i, value] : llvm::enumerate(values))
-    f.store(value, f.outputBuffer(i), at);
+  for (auto [result, value] : llvm::zip(results, values))
+    f.store(value, f.outputBuffer(result), at);
   return success();
 }
 

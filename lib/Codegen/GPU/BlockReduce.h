@@ -40,10 +40,12 @@ acrossBlock(KernelFrame &f, mlir::ValueRange values, int64_t threads,
 mlir::Value addFloats(KernelFrame &f, mlir::Value a, mlir::Value b);
 
 /// What `sums` of a body's reductions begin with is added to them, and the
-/// kernel's results, computed of that, are stored at `at`.
+/// kernel's `results`, by their numbers, which are computed of that, are stored
+/// at `at`.
 mlir::LogicalResult
 storeSums(KernelFrame &f, llvm::ArrayRef<mlir::linalg::GenericOp> reductions,
-          llvm::ArrayRef<mlir::Value> sums, llvm::ArrayRef<mlir::Value> at);
+          llvm::ArrayRef<mlir::Value> sums, llvm::ArrayRef<mlir::Value> at,
+          llvm::ArrayRef<unsigned> results);
 
 /// How a block goes over elements.
 struct Walk {

@@ -91,4 +91,49 @@ LogicalResult addColumnSums(KernelFrame &f, const ColumnTile &tile, Value block,
   return results(mine, totals);
 }
 
+Value SumParts::of(KernelFrame &f, int64_t sum, ArrayRef<int64_t> shape) const {
+  SmallVector<int64_t> all = {parts};
+  all.append(shape.begin(), shape.end());
+  int64_t bytes = scratchBytes() / sums;
+  return f.scratch(sum * bytes, all, f.builder.getF32Type());
+}
+
+/// Threads beside each other read a whole sector of each part; so there are
+/// many below each other, and no thread reads many parts.
+static ColumnTile tileOf(const SumParts &parts) {
+  constexpr int64_t ofSector = 32 / sizeof(float);
+  return ColumnTile(parts.columns, 1, ofSector);
+}
+
+LogicalResult addSumOfParts(MappedKernel &mapped, planir::KernelOp kernel,
+                            mlir::gpu::GPUModuleOp module,
+                            const SumParts &parts, PartResults results) {
+  ColumnTile tile = tileOf(parts);
+  FrameOptions options;
+  options.suffix = "_sum";
+  return addLaunch(
+      mapped, kernel, module, options, tile.blocks, ColumnTile::threads,
+      [&](KernelFrame &f) {
+        SmallVector<Value> buffers;
+        for (int64_t sum = 0; sum < parts.sums; ++sum)
+          buffers.push_back(parts.of(f, sum, parts.columns));
+        auto terms = [&](Value row, const Chunk &chunk, ValueRange running) {
+          SmallVector<Value> next;
+          for (auto [buffer, sum] : llvm::zip(buffers, running))
+            next.push_back(
+                addFloats(f, sum,
+                          f.builder.create<memref::LoadOp>(
+                              f.loc, buffer, ValueRange{row, chunk.base})));
+          return FailureOr<SmallVector<Value>>(next);
+        };
+        return sumColumns(f, tile,
+                          {f.blockId(mlir::gpu::Dimension::x), f.constant(0),
+                           f.constant(parts.parts)},
+                          parts.sums, terms,
+                          [&](Value column, ArrayRef<Value> sums) {
+                            return results(f, column, sums);
+                          });
+      });
+}
+
 } // namespace heddle::gpu

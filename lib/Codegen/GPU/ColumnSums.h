@@ -18,10 +18,10 @@ namespace heddle::gpu {
 struct ColumnTile {
   static constexpr int64_t threads = 256;
 
-  ColumnTile(int64_t columns, int64_t width)
+  ColumnTile(int64_t columns, int64_t width, int64_t mostAcross = warpSize)
       : columns(columns), width(width),
         across(std::min<int64_t>(
-            warpSize, llvm::PowerOf2Ceil(llvm::divideCeil(columns, width)))),
+            mostAcross, llvm::PowerOf2Ceil(llvm::divideCeil(columns, width)))),
         below(threads / across), blocks(llvm::divideCeil(columns, size())) {}
 
   int64_t size() const { return across * width; } ///< Columns of a block.
@@ -63,6 +63,26 @@ mlir::LogicalResult addColumnSums(KernelFrame &f, const ColumnTile &tile,
                                   mlir::Value block,
                                   llvm::ArrayRef<mlir::Value> own,
                                   ColumnResults results);
+
+/// Parts of sums in the scratch memory: sum by sum, part by part, in f32.
+struct SumParts {
+  int64_t parts, columns, sums;
+  int64_t scratchBytes() const {
+    return parts * columns * sums * static_cast<int64_t>(sizeof(float));
+  }
+  /// Those of one sum, as parts x `shape`, which has `columns` elements.
+  mlir::Value of(KernelFrame &f, int64_t sum,
+                 llvm::ArrayRef<int64_t> shape) const;
+};
+
+/// Emits what is done with the sums of one column, in a function.
+using PartResults = llvm::function_ref<mlir::LogicalResult(
+    KernelFrame &f, mlir::Value column, llvm::ArrayRef<mlir::Value> sums)>;
+
+/// Adds a launch that adds up, for each column, the parts of its sums in order.
+mlir::LogicalResult addSumOfParts(MappedKernel &mapped, planir::KernelOp kernel,
+                                  mlir::gpu::GPUModuleOp module,
+                                  const SumParts &parts, PartResults results);
 
 } // namespace heddle::gpu
 

@@ -47,6 +47,10 @@ public:
   mlir::Value outputBuffer(unsigned i) const { return outputs[i]; }
   mlir::Value yielded(unsigned i) const { return yield->getOperand(i); }
   unsigned numOutputs() const { return yield->getNumOperands(); }
+  /// The numbers of all yielded values.
+  llvm::SmallVector<unsigned> allOutputs() const {
+    return llvm::to_vector(llvm::seq<unsigned>(0, numOutputs()));
+  }
   /// The memory of an argument of the kernel; null for other values.
   mlir::Value argumentBuffer(mlir::Value argument) const;
   /// The value of an index argument of the kernel, as an i64.

@@ -12,7 +12,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "ColumnSums.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -40,15 +39,12 @@ public:
 private:
   LogicalResult findReductions();
   LogicalResult emitRows(KernelFrame &f);
-  LogicalResult emitSumOfShares(KernelFrame &f);
-  Value sharesOf(KernelFrame &f, size_t reduction) {
-    int64_t bytes = shares * columns * static_cast<int64_t>(sizeof(float));
-    return f.scratch(static_cast<int64_t>(reduction) * bytes, {shares, columns},
-                     f.builder.getF32Type());
+  LogicalResult store(KernelFrame &f, Value column, ArrayRef<Value> sums) {
+    return storeSums(f, reductions, sums, column, f.allOutputs());
   }
-  int64_t scratchBytes() {
-    return shares == 1 ? 0
-                       : reductions.size() * shares * columns * sizeof(float);
+  /// What blocks sum that share the rows.
+  SumParts parts() const {
+    return {shares, columns, static_cast<int64_t>(reductions.size())};
   }
   LogicalResult fail(const Twine &why);
 
@@ -126,52 +122,31 @@ LogicalResult ColumnMapper::emitRows(KernelFrame &f) {
                     reductions.size(), terms,
                     [&](Value column, ArrayRef<Value> sums) -> LogicalResult {
                       if (shares == 1)
-                        return storeSums(f, reductions, sums, column);
+                        return store(f, column, sums);
                       for (auto [i, sum] : llvm::enumerate(sums))
-                        f.store(sum, sharesOf(f, i), {share, column});
+                        f.store(sum,
+                                parts().of(f, static_cast<int64_t>(i), columns),
+                                {share, column});
                       return success();
                     });
-}
-
-/// Adds up what the blocks of the first launch summed.
-LogicalResult ColumnMapper::emitSumOfShares(KernelFrame &f) {
-  SmallVector<Value> buffers;
-  for (size_t i = 0; i < reductions.size(); ++i)
-    buffers.push_back(sharesOf(f, i));
-  auto terms = [&](Value row, const Chunk &chunk, ValueRange running) {
-    SmallVector<Value> next;
-    for (auto [buffer, sum] : llvm::zip(buffers, running))
-      next.push_back(
-          addFloats(f, sum,
-                    f.builder.create<memref::LoadOp>(
-                        f.loc, buffer, ValueRange{row, chunk.base})));
-    return FailureOr<SmallVector<Value>>(next);
-  };
-  return sumColumns(
-      f, Tile(columns, 1),
-      {f.blockId(mlir::gpu::Dimension::x), f.constant(0), f.constant(shares)},
-      reductions.size(), terms, [&](Value column, ArrayRef<Value> sums) {
-        return storeSums(f, reductions, sums, column);
-      });
 }
 
 MappedKernel ColumnMapper::run() {
   if (failed(findReductions()))
     return MappedKernel::no(mapped.reason);
-  Tile tile(columns, widestChunk(kernel, columns)), one(columns, 1);
+  Tile tile(columns, widestChunk(kernel, columns));
   shares = std::clamp<int64_t>(
       std::min(rows / (tile.below * leastRows), manyBlocks / tile.blocks), 1,
       maxShares);
-  mapped.scratchBytes = scratchBytes();
-  FrameOptions second;
-  second.suffix = "_sum";
+  mapped.scratchBytes = shares == 1 ? 0 : parts().scratchBytes();
   if (failed(addLaunch(mapped, kernel, module, FrameOptions(),
                        {tile.blocks, shares}, Tile::threads,
                        [&](KernelFrame &f) { return emitRows(f); })) ||
-      (shares > 1 &&
-       failed(addLaunch(mapped, kernel, module, second, {one.blocks, 1},
-                        Tile::threads,
-                        [&](KernelFrame &f) { return emitSumOfShares(f); }))))
+      (shares > 1 && failed(addSumOfParts(mapped, kernel, module, parts(),
+                                          [&](KernelFrame &f, Value column,
+                                              ArrayRef<Value> sums) {
+                                            return store(f, column, sums);
+                                          }))))
     return MappedKernel::no(mapped.reason);
   return mapped;
 }

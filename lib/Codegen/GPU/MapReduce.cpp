@@ -141,7 +141,7 @@ LogicalResult ReduceMapper::emitResults(KernelFrame &f, ArrayRef<Value> sums) {
       f.loc, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(once.thenBlock());
-  return storeSums(f, reductions, sums, {});
+  return storeSums(f, reductions, sums, {}, f.allOutputs());
 }
 
 LogicalResult ReduceMapper::emitAll(KernelFrame &f) {

@@ -12,9 +12,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "RowLayout.h"
 #include "RowMemory.h"
 #include "RowPlaces.h"
-#include "heddle/Codegen/Common/RowsForm.h"
+#include "RowSums.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -29,26 +30,10 @@ using codegen::RowReduction;
 using codegen::RowRound;
 using codegen::RowsForm;
 
-/// Threads of a block at most: enough to hide latency, few enough that a
-/// reduction crosses eight warps.
-constexpr int64_t maxThreads = 256;
-/// Blocks at most: more than any chip holds at once; the rest is grid-stride.
+/// Threads of a block of a flat kernel; blocks at most: more than any chip
+/// holds at once.
+constexpr int64_t flatThreads = 256;
 constexpr int64_t maxBlocks = 4096;
-/// Registers of a thread for elements that are kept from round to round: a
-/// quarter of what a block of the most threads leaves it. The rest has to do
-/// for addresses and whatever else is made of them.
-constexpr int64_t keptRegisters = 32;
-/// Threads of a block that needs them to keep its row.
-constexpr int64_t mostThreads = 512;
-/// Workgroup memory for longer rows: what sm_80 gives a block, but for what
-/// reductions take. There is room for one block of the most threads.
-constexpr int64_t keptBytes = 160 << 10;
-constexpr int64_t threadsWithMemory = 1024;
-/// Weights of columns stay in registers while a block goes from row to row:
-/// then it has several, but not so many that fewer blocks than this are left,
-/// about five for each multiprocessor of a large chip.
-constexpr int64_t enoughBlocks = 640;
-constexpr int64_t mostRows = 8;
 
 class RowMapper {
 public:
@@ -65,13 +50,11 @@ private:
   LogicalResult emitFlat();
   LogicalResult emitFlatChunk(Chunk chunk);
   LogicalResult emitRows();
-  void chooseThreads();
-  void chooseKept();
-  bool fits(ArrayRef<Value> kept);
-  bool fitsMemory(ArrayRef<Value> kept);
+  void placeKept();
   RowPlaces::Kept keptOf(Value tensor) const;
   LogicalResult load(ArrayRef<Value> tensors);
   LogicalResult emitRow(Value row);
+  LogicalResult emitColumnSums();
   LogicalResult emitRounds(ArrayRef<RowRound> rounds);
   LogicalResult emitRound(const RowRound &round);
   Walk walkOf(const RowRound &round);
@@ -88,19 +71,7 @@ private:
              const Chunk &chunk, ArrayRef<Value> leading);
   FailureOr<SmallVector<Value>> rowResults();
   void storeRowResults(ArrayRef<Value> values);
-  /// Whether the rows' length is no multiple of the widest chunk, and long
-  /// enough that few columns lie before the first one and behind the last.
-  bool isShifted(const RowRound &round) const {
-    int64_t widest = widestChunk(kernel);
-    return round.extent % widest && round.extent >= warpSize * widest;
-  }
-  int64_t chunkOf(const RowRound &round) const {
-    return widestChunk(kernel, isShifted(round) ? 0 : round.extent);
-  }
-  const RowRound &anyRound() const {
-    return form.reductionRounds().empty() ? form.lastRounds().front()
-                                          : form.reductionRounds().front();
-  }
+  const RowRound &anyRound() const { return *form.rounds().front(); }
   LogicalResult fail(const Twine &why);
 
   planir::KernelOp kernel;
@@ -109,16 +80,14 @@ private:
   RowsForm form;
   std::unique_ptr<KernelFrame> frame;
   int64_t threads = 0;
-  /// Rows of a block, where it keeps something of columns.
-  int64_t rowsPerBlock = 1;
-  /// Tensors of one element per column, of the row or of all rows, that are
-  /// loaded once; and results that stay in registers when they are stored.
-  SmallVector<Value> keptRows, keptColumns, keptResults;
-  /// Where something is kept: the columns of a thread.
+  std::optional<RowLayout> layout;
+  /// Where something is kept in registers: the columns of a thread.
   std::optional<RowPlaces> places;
   /// Where rows are kept in workgroup memory instead.
   std::optional<RowMemory> memory;
-  int64_t sharedBytes = 0;
+  /// Where rows are summed, and what a thread's sums are so far.
+  std::optional<RowSums> sums;
+  SmallVector<Value> running;
   Walk walk; ///< Of the round that is emitted.
   /// The shape of which `places` has a row.
   SmallVector<int64_t> shape;
@@ -146,11 +115,13 @@ LogicalResult RowMapper::fail(const Twine &why) {
 }
 
 LogicalResult RowMapper::checkReductions() {
-  for (const RowRound &round : form.reductionRounds())
-    for (RowReduction reduction : round.reductions) {
+  for (const RowRound *round : form.rounds())
+    for (RowReduction reduction : round->reductions) {
       Type type = tensorOf(reduction.op.getResult(0)).getElementType();
       if (!type.isF32() && !type.isF64())
         return fail("a reduction that is not in f32 or f64");
+      if (round == &form.columnSums() && !type.isF32())
+        return fail("a sum over rows that is not in f32");
     }
   return success();
 }
@@ -206,7 +177,7 @@ void RowMapper::store(ArrayRef<unsigned> results, ArrayRef<Value> elements,
 
 LogicalResult RowMapper::emitFlat() {
   int64_t elements = tensorOf(form.result(0)).getNumElements();
-  threads = maxThreads;
+  threads = flatThreads;
   // The widest chunk of any size: what it leaves over is done one by one.
   int64_t width = widestChunk(kernel);
   KernelFrame &f = *frame;
@@ -253,122 +224,59 @@ LogicalResult RowMapper::emitFlatChunk(Chunk chunk) {
 // By rows
 //===----------------------------------------------------------------------===//
 
-void RowMapper::chooseThreads() {
-  threads = warpSize;
-  for (const RowRound &round : llvm::concat<const RowRound>(
-           form.reductionRounds(), form.lastRounds())) {
-    int64_t needed = llvm::divideCeil(round.extent, chunkOf(round));
-    threads =
-        std::max(threads, std::min<int64_t>(llvm::alignTo(needed, warpSize),
-                                            maxThreads));
-  }
-}
-
-/// Whether there are registers for the tensors' elements, in a block of more
-/// threads if need be. Every round has the same columns.
-bool RowMapper::fits(ArrayRef<Value> kept) {
-  const RowRound &round = anyRound();
-  for (int64_t count = threads; count <= mostThreads; count *= 2) {
-    Walk walk = {chunkOf(round), count};
-    int64_t bytes = 0;
-    for (Value tensor : kept)
-      bytes += RowPlaces::countOf(walk, round.extent) * walk.width *
-               dist::byteSize(tensorOf(tensor).getElementType());
-    if (bytes > keptRegisters * 4)
-      continue;
-    threads = count;
-    return true;
-  }
-  return false;
-}
-
-/// The same for workgroup memory, where they get their places.
-bool RowMapper::fitsMemory(ArrayRef<Value> kept) {
-  int64_t extent = anyRound().extent;
-  Walk any = {chunkOf(anyRound()), threadsWithMemory};
-  int64_t bytes = RowMemory::bytesOf(any, extent, kept);
-  if (bytes > keptBytes)
-    return false;
-  threads = any.threads;
-  sharedBytes = bytes;
-  memory.emplace(*frame, any, extent, kept);
-  return true;
-}
-
-/// What is kept: tensors with rows that several rounds read, and, if a block
-/// has several rows, tensors with one row for all.
-void RowMapper::chooseKept() {
-  auto rounds =
-      llvm::concat<const RowRound>(form.reductionRounds(), form.lastRounds());
-  const RowRound &first = anyRound();
-  if (llvm::any_of(rounds, [&](const RowRound &round) {
-        return round.extent != first.extent;
-      }))
-    return;
-  rowsPerBlock = std::clamp<int64_t>(form.rows() / enoughBlocks, 1, mostRows);
-  SmallVector<int64_t> rowShape(form.rowDims());
-  rowShape.push_back(first.extent);
-  SmallVector<Value> all;
-  for (auto [tensor, reads] : form.columnReads()) {
-    ArrayRef<int64_t> shape = tensorOf(tensor).getShape();
-    bool isResult = !isa<BlockArgument>(tensor);
-    if (shape == ArrayRef(rowShape)) {
-      if (isResult || reads > 1)
-        (isResult ? keptResults : keptRows).push_back(tensor);
-    } else if (shape == ArrayRef(first.extent) && rowsPerBlock > 1 &&
-               !isShifted(first)) {
-      keptColumns.push_back(tensor);
-    }
-  }
-  SmallVector<Value> rows(keptRows);
-  rows.append(keptResults);
-  all.append(rows);
-  all.append(keptColumns);
-  if (fits(all))
-    return;
-  keptColumns.clear();
-  if (fits(rows) || fitsMemory(rows))
-    return;
-  keptRows.clear();
-  keptResults.clear();
-}
-
 RowPlaces::Kept RowMapper::keptOf(Value tensor) const {
-  bool isOfAllRows = llvm::is_contained(keptColumns, tensor);
+  bool isOfAllRows = llvm::is_contained(layout->keptColumns(), tensor);
   return {tensor, isOfAllRows ? ArrayRef<Value>() : ArrayRef(rowIndices)};
+}
+
+/// Makes places for what is kept where they are the same for every row.
+void RowMapper::placeKept() {
+  KernelFrame &f = *frame;
+  const RowRound &round = anyRound();
+  if (layout->keepsInMemory())
+    memory.emplace(f, Walk{layout->chunkOf(round), threads}, round.extent,
+                   layout->keptRowsAndResults());
+  if (!layout->keptColumns().empty() || sums)
+    places.emplace(f, walkOf(round), round.extent);
 }
 
 LogicalResult RowMapper::emitRows() {
   KernelFrame &f = *frame;
   OpBuilder &b = f.builder;
-  chooseThreads();
-  chooseKept();
+  threads = layout->threads();
   if (threads > warpSize)
     for (const RowRound &round : form.reductionRounds())
       for (RowReduction reduction : round.reductions)
         slots[reduction.op] =
             f.addWorkgroup({threads / warpSize}, reduction.neutral.getType());
   for (unsigned i = 0; i < form.numResults(); ++i)
-    f.emitter.hoistConstants(form.result(i));
-  int64_t rows = form.rows();
-  int64_t blocks = std::min(rows, maxBlocks);
-  if (!keptColumns.empty()) {
-    blocks = std::min<int64_t>(blocks, llvm::divideCeil(rows, rowsPerBlock));
-    const RowRound &round = anyRound();
-    places.emplace(f, walkOf(round), round.extent);
-    if (failed(load(keptColumns)))
-      return failure();
-  }
-  auto loop = b.create<scf::ForOp>(f.loc, f.blockId(mlir::gpu::Dimension::x),
-                                   f.constant(rows), f.constant(blocks));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  if (failed(emitRow(loop.getInductionVar())))
+    if (!form.isColumnResult(i))
+      f.emitter.hoistConstants(form.result(i));
+  placeKept();
+  if (places && failed(load(layout->keptColumns())))
     return failure();
-  // The next row writes the slots that this one may still be reading.
-  if (!slots.empty() && rows > blocks)
-    b.create<mlir::gpu::BarrierOp>(f.loc);
-  f.finish({blocks}, threads, sharedBytes);
+  SmallVector<Value> zeros;
+  if (sums)
+    zeros = sums->zeros(f, threads);
+  int64_t blocks = layout->blocks();
+  auto loop =
+      b.create<scf::ForOp>(f.loc, f.blockId(mlir::gpu::Dimension::x),
+                           f.constant(form.rows()), f.constant(blocks), zeros);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    llvm::append_range(running, loop.getRegionIterArgs());
+    if (failed(emitRow(loop.getInductionVar())))
+      return failure();
+    // The next row writes the slots that this one may still be reading.
+    if (!slots.empty() && form.rows() > blocks)
+      b.create<mlir::gpu::BarrierOp>(f.loc);
+    if (sums)
+      b.create<scf::YieldOp>(f.loc, running);
+  }
+  if (sums && failed(sums->store(f, *places, loop.getResults())))
+    return failure();
+  f.finish({blocks}, threads, layout->sharedBytes());
   return success();
 }
 
@@ -389,15 +297,17 @@ LogicalResult RowMapper::emitRow(Value row) {
   rowIndices = f.delinearize(row, form.rowDims());
   if (memory)
     memory->beginRow();
-  bool keeps = !memory && !(keptRows.empty() && keptResults.empty());
+  bool keeps = !memory && !layout->keptRowsAndResults().empty();
   if (keeps && !places)
     places.emplace(f, walkOf(anyRound()), anyRound().extent);
-  if (keeps && failed(load(keptRows)))
+  if (keeps && failed(load(layout->keptRows())))
     return failure();
   if (failed(emitRounds(form.reductionRounds())))
     return failure();
   FailureOr<SmallVector<Value>> values = rowResults();
   if (failed(values))
+    return failure();
+  if (sums && failed(emitColumnSums()))
     return failure();
   for (const RowRound &round : form.lastRounds())
     for (unsigned result : round.stores)
@@ -407,6 +317,15 @@ LogicalResult RowMapper::emitRow(Value row) {
   if (failed(emitRounds(form.lastRounds())))
     return failure();
   storeRowResults(*values);
+  return success();
+}
+
+LogicalResult RowMapper::emitColumnSums() {
+  FailureOr<SmallVector<Value>> next =
+      sums->add(*frame, *places, rowIndices, running);
+  if (failed(next))
+    return fail(frame->emitter.reason());
+  running = *next;
   return success();
 }
 
@@ -443,14 +362,15 @@ LogicalResult RowMapper::emitRound(const RowRound &round) {
   };
   SmallVector<RowPlaces::Kept> kept;
   for (unsigned result : round.stores)
-    if (llvm::is_contained(keptResults, form.result(result)))
+    if (llvm::is_contained(layout->keptResults(), form.result(result)))
       kept.push_back(keptOf(form.result(result)));
   if (!places)
     walk = walkOf(round);
   FailureOr<SmallVector<Value>> parts =
       places ? places->walk(neutrals, kept, body)
              : forChunks(f, f.constant(0), f.constant(round.extent),
-                         /*isWhole=*/!isShifted(round), walk, neutrals, body);
+                         /*isWhole=*/!layout->isShifted(round), walk, neutrals,
+                         body);
   if (failed(parts))
     return failure();
   if (memory)
@@ -460,8 +380,8 @@ LogicalResult RowMapper::emitRound(const RowRound &round) {
 
 Walk RowMapper::walkOf(const RowRound &round) {
   KernelFrame &f = *frame;
-  Walk walk = {chunkOf(round), threads};
-  if (!isShifted(round))
+  Walk walk = {layout->chunkOf(round), threads};
+  if (!layout->isShifted(round))
     return walk;
   shape.assign(form.rowDims().begin(), form.rowDims().end());
   shape.push_back(round.extent);
@@ -576,8 +496,17 @@ void RowMapper::storeRowResults(ArrayRef<Value> values) {
 MappedKernel RowMapper::run() {
   if (failed(checkReductions()) || failed(checkTies()))
     return MappedKernel::no(reason);
+  if (!form.isFlat())
+    layout.emplace(kernel, form);
+  if (layout && !layout->reason().empty())
+    return MappedKernel::no(layout->reason().str());
+  if (form.hasColumnSums())
+    sums.emplace(form, layout->chunkOf(anyRound()), layout->blocks());
+  MappedKernel mapped;
+  mapped.scratchBytes = sums ? sums->scratchBytes() : 0;
   FrameOptions options;
   options.flat = form.isFlat();
+  options.scratchBytes = mapped.scratchBytes;
   frame = std::make_unique<KernelFrame>(kernel, module, options);
   thread = frame->threadId();
   if (failed(frame->emitScalars()) ||
@@ -585,7 +514,10 @@ MappedKernel RowMapper::run() {
     frame->func.erase();
     return MappedKernel::no(reason.empty() ? frame->emitter.reason() : reason);
   }
-  return {{frame->launch()}, 0, ""};
+  mapped.launches.push_back(frame->launch());
+  if (sums && failed(sums->addLaunch(mapped, kernel, module)))
+    return MappedKernel::no(mapped.reason);
+  return mapped;
 }
 
 FailureOr<MappedKernel> mapRows(planir::KernelOp kernel,

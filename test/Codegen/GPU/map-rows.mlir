@@ -220,3 +220,32 @@ plan.kernel @scalar(%x: tensor<f32>) -> tensor<f32>
   %y = nn.map relu(%x) : tensor<f32>
   plan.yield %y : tensor<f32>
 }
+
+// A block sums its four rows in registers, and writes its part in two strips of
+// four columns for each thread; a second launch adds up the parts.
+// CHECK-LABEL: gpu.func @norm_gradients(
+// CHECK-SAME:    %[[PARTS:[a-z0-9]+]]: memref<30720xi8>) workgroup
+// CHECK-SAME:    known_block_size = array<i32: 96, 1, 1>
+// CHECK-SAME:    known_grid_size = array<i32: 5, 1, 1>
+// CHECK:         %[[SUM:.*]]:2 = scf.for {{.*}} -> (vector<8xf32>, vector<8xf32>)
+// CHECK:         gpu.barrier
+// CHECK-COUNT-2: arith.addf %{{.*}} : vector<8xf32>
+// CHECK:         vector.store %{{.*}} : memref<20x768xbf16>, vector<8xbf16>
+// CHECK:         gpu.barrier
+// CHECK-NEXT:    scf.yield
+// CHECK:         memref.view %[[PARTS]][%{{.*}}][] : memref<30720xi8> to memref<5x2x384xf32>
+// CHECK-COUNT-4: vector.store %{{.*}} : memref<5x2x384xf32>, vector<4xf32>
+// CHECK-NOT:     vector.store
+// CHECK-LABEL: gpu.func @norm_gradients_sum(
+// CHECK-SAME:    known_grid_size = array<i32: 96, 1, 1>
+// CHECK:         memref.store %{{.*}} : memref<768xf32>
+// CHECK-NOT:     memref<20x768xbf16>, vector
+plan.kernel @norm_gradients(%g: tensor<20x768xbf16>, %x: tensor<20x768xbf16>, %w: tensor<768xbf16>, %m: tensor<20xf32>, %s: tensor<20xf32>)
+    -> (tensor<20x768xbf16>, tensor<768xf32>, tensor<768xf32>)
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1, -1>} {
+  %d = nn.layer_norm_grad_input %g, %x, %w, %m, %s
+      : (tensor<20x768xbf16>, tensor<20x768xbf16>, tensor<768xbf16>, tensor<20xf32>, tensor<20xf32>) -> tensor<20x768xbf16>
+  %dw, %db = nn.layer_norm_grad_weight %g, %x, %m, %s
+      : (tensor<20x768xbf16>, tensor<20x768xbf16>, tensor<20xf32>, tensor<20xf32>) -> (tensor<768xf32>, tensor<768xf32>)
+  plan.yield %d, %dw, %db : tensor<20x768xbf16>, tensor<768xf32>, tensor<768xf32>
+}

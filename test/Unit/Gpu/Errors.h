@@ -39,8 +39,10 @@ double errorOf(const eval::Tensor &actual, const eval::Tensor &exact);
 
 /// Expects that sm_80 and sm_90 err half as much again as the CPU at most, in
 /// each result. In f32 the norm of errors may be `units` * 2^-24 of the
-/// result's whatever the CPU does.
-void compareErrors(const KernelCheck &check, double units = 4);
+/// result's whatever the CPU does. Where the CPU has no such kernel, `forCpu`
+/// takes the same arguments and makes the first results.
+void compareErrors(const KernelCheck &check, double units = 4,
+                   const KernelCheck *forCpu = nullptr);
 
 } // namespace heddle::test
 

@@ -187,6 +187,28 @@ TEST_P(GpuMutants, LayerNorm) {
         2);
 }
 
+/// Several rows for each block, whose sums a second launch adds.
+TEST_P(GpuMutants, NormGradients) {
+  std::string x = "tensor<11x264xbf16>", w = "tensor<264xbf16>";
+  std::string row = "tensor<11xf32>", sums = "tensor<264xf32>";
+  check(compile("layer norm gradients",
+                kernelText("rows",
+                           "%g: " + x + ", %x: " + x + ", %w: " + w +
+                               ", %m: " + row + ", %s: " + row,
+                           x + ", " + sums + ", " + sums,
+                           "%d = nn.layer_norm_grad_input %g, %x, %w, %m, %s "
+                           ": (" +
+                               x + ", " + x + ", " + w + ", " + row + ", " +
+                               row + ") -> " + x +
+                               "\n%dw, %db = nn.layer_norm_grad_weight %g, "
+                               "%x, %m, %s : (" +
+                               x + ", " + x + ", " + row + ", " + row +
+                               ") -> (" + sums + ", " + sums + ")",
+                           "%d, %dw, %db"),
+                {5808, 5808, 528, 44, 44, 5808, 1056, 1056}, GetParam()),
+        3);
+}
+
 /// Sums of f32, of several blocks.
 TEST_P(GpuMutants, Sums) {
   std::string rows = "tensor<259x40xf32>", sums = "tensor<40xf32>";

@@ -22,6 +22,14 @@ protected:
   void compare(const std::string &generator, const std::string &arguments,
                const std::vector<std::string> &results, const std::string &body,
                const char *columns = "523", int64_t limit = 4) {
+    compareErrors(kernel(generator, arguments, results, body, columns, limit),
+                  /*units=*/1);
+  }
+
+  KernelCheck kernel(const std::string &generator, const std::string &arguments,
+                     const std::vector<std::string> &results,
+                     const std::string &body, const char *columns,
+                     int64_t limit = 4) {
     std::vector<std::string> ties(results.size(), "-1"), values;
     for (size_t i = 0; i < results.size(); ++i)
       values.push_back("%" + std::to_string(i));
@@ -40,7 +48,7 @@ protected:
          {"T", GetParam()}})};
     check.scalars = {2, 1};
     check.limit = limit;
-    compareErrors(check, /*units=*/1);
+    return check;
   }
 
   /// Operations of the tensors %x and %z, each with one result.
@@ -109,6 +117,25 @@ TEST_P(GpuRowErrors, Norms) {
   compare("columns", "%g: $X, %x: $X, %r: $S {test.positive}, %i: $F", {"$F"},
           R"(%0 = nn.rms_norm_grad_weight %g, %x, %r init %i
                  : ($X, $X, $S, $F) -> $F)");
+}
+
+/// On a GPU, the kernel that makes the input's gradient sums the weights', in
+/// parts of four rows.
+TEST_P(GpuRowErrors, NormSums) {
+  for (const char *columns : {"523", "768"}) {
+    std::string arguments =
+        "%g: $X, %x: $X, %w: $W, %m: $S, %r: $S {test.positive}";
+    std::string sums = R"(%0, %1 = nn.layer_norm_grad_weight %g, %x, %m, %r
+                              : ($X, $X, $S, $S) -> ($F, $F))";
+    KernelCheck forCpu =
+        kernel("columns", arguments, {"$F", "$F"}, sums, columns);
+    compareErrors(kernel("rows", arguments, {"$F", "$F", "$X"},
+                         "%2 = nn.layer_norm_grad_input %g, %x, %w, %m, %r : "
+                         "($X, $X, $W, $S, $S) -> $X\n" +
+                             sums,
+                         columns),
+                  /*units=*/1, &forCpu);
+  }
 }
 
 TEST_P(GpuRowErrors, CrossEntropy) {

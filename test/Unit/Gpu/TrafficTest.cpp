@@ -177,6 +177,34 @@ TEST(GpuTraffic, NormGradients) {
       {size, size, columns, stats, size}, 3 * size + columns + stats, 4096, 6);
 }
 
+/// The sums over rows are made of what the block has loaded; a block has eleven
+/// rows. It also writes a part of the sums, which the second launch reads: each
+/// byte of the parts once, whole sectors.
+TEST(GpuTraffic, NormGradientsAndSums) {
+  std::string type = "tensor<4096x768xbf16>", vector = "tensor<768xbf16>";
+  std::string row = "tensor<4096xf32>", sum = "tensor<768xf32>";
+  constexpr int64_t size = 4096 * 768 * 2, columns = 768 * 2, stats = 4096 * 4;
+  constexpr int64_t sums = 768 * 4, blocks = 373;
+  std::string text = kernelText(
+      "rows",
+      "%g: " + type + ", %x: " + type + ", %w: " + vector + ", %m: " + row +
+          ", %s: " + row,
+      type + ", " + sum + ", " + sum,
+      "%d = nn.layer_norm_grad_input %g, %x, %w, %m, %s : (" + type + ", " +
+          type + ", " + vector + ", " + row + ", " + row + ") -> " + type +
+          "\n%dw, %db = nn.layer_norm_grad_weight %g, %x, %m, %s : (" + type +
+          ", " + type + ", " + row + ", " + row + ") -> (" + sum + ", " + sum +
+          ")",
+      "%d, %dw, %db");
+  std::vector<int64_t> bytes = {size,  size, columns, stats,
+                                stats, size, sums,    sums};
+  checkBlock(text, bytes, 3 * size + columns + 2 * stats, 4096, 11);
+  heddle::rt::emulator::Counters second = countFirstBlock(text, bytes, 1);
+  EXPECT_EQ(second.globalBytes, 32 * second.globalSectors);
+  constexpr uint64_t ofBlock = 8 * 4; ///< Eight columns.
+  EXPECT_EQ(second.globalBytes, 2 * (blocks + 1) * ofBlock);
+}
+
 /// Rows for whose registers a block has more threads, and rows that it keeps in
 /// memory.
 TEST(GpuTraffic, CrossEntropy) {

@@ -42,7 +42,9 @@ struct RowRound {
 /// computed, then the last rounds make the other results, which may overwrite
 /// arguments. At the end the results of the row are stored. Between rounds
 /// nothing is stored but results that are read again; everything else is
-/// computed again where it is needed.
+/// computed again where it is needed. Sums over rows, of one element for each
+/// column, take their terms before the last rounds; what results are of them is
+/// known when all rows are done.
 class RowsForm {
 public:
   /// Reports on the kernel what is no work on rows.
@@ -56,6 +58,11 @@ public:
   /// from then on, at the same columns unless `isReadElsewhere`.
   llvm::ArrayRef<RowRound> reductionRounds() const { return reducing; }
   llvm::ArrayRef<RowRound> lastRounds() const { return last; }
+  /// The sums over rows; nothing else is in that round.
+  const RowRound &columnSums() const { return sums; }
+  bool hasColumnSums() const { return !sums.reductions.empty(); }
+  /// Every round, in order.
+  llvm::SmallVector<const RowRound *> rounds() const;
 
   /// The arguments, and the results that a round stored before, that rounds
   /// read at their own columns, and in how many rounds each is.
@@ -65,6 +72,8 @@ public:
   mlir::Value result(unsigned index) const { return results[index]; }
   /// Whether a result has one value per row.
   bool isRowResult(unsigned index) const;
+  /// Whether a result is made of sums over rows.
+  bool isColumnResult(unsigned index) const;
   /// Whether a body extracts elements of `tensor`: of any column.
   static bool isReadElsewhere(mlir::Value tensor);
 
@@ -74,6 +83,8 @@ private:
   bool findFlat();
   mlir::LogicalResult findRounds();
   mlir::LogicalResult addReduction(mlir::linalg::GenericOp op);
+  mlir::LogicalResult addColumnSum(mlir::linalg::GenericOp op);
+  mlir::LogicalResult setRowDims(llvm::ArrayRef<int64_t> own);
   mlir::LogicalResult findRows();
   void placeResults();
   bool mayStoreEarly(unsigned index);
@@ -85,6 +96,7 @@ private:
   bool flat = false;
   llvm::SmallVector<int64_t> dims;
   llvm::SmallVector<RowRound> reducing, last;
+  RowRound sums = {0, {}, {}};
   llvm::DenseMap<mlir::Value, int> depths;
 };
 

@@ -1,0 +1,163 @@
+//===- RowLayout.cpp - How rows are divided among threads -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "RowLayout.h"
+#include "RowMemory.h"
+#include "RowPlaces.h"
+#include "RowSums.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+using codegen::RowRound;
+
+/// Threads of a block at most: enough to hide latency, few enough that a
+/// reduction crosses eight warps.
+static constexpr int64_t maxThreads = 256;
+/// Blocks at most: more than any chip holds at once; the rest is grid-stride.
+static constexpr int64_t maxBlocks = 4096;
+/// Registers of a thread for elements that are kept from round to round: a
+/// quarter of what a block of the most threads leaves it, and as many for sums
+/// over rows. The rest has to do for addresses and whatever else is made of
+/// them.
+static constexpr int64_t keptRegisters = 32;
+/// Threads of a block that needs them to keep its row.
+static constexpr int64_t mostThreads = 512;
+/// Workgroup memory for longer rows: what sm_80 gives a block, but for what
+/// reductions take. There is room for one block of the most threads.
+static constexpr int64_t keptBytes = 160 << 10;
+static constexpr int64_t threadsWithMemory = 1024;
+/// Weights of columns stay in registers while a block goes from row to row:
+/// then it has several, but not so many that fewer blocks than this are left,
+/// about five for each multiprocessor of a large chip.
+static constexpr int64_t enoughBlocks = 640;
+static constexpr int64_t mostRows = 8;
+
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+RowLayout::RowLayout(planir::KernelOp kernel, const codegen::RowsForm &form)
+    : kernel(kernel), form(form) {
+  chooseThreads();
+  chooseKept();
+  if (form.hasColumnSums() && !fits(keptRowsAndResults()))
+    why = "sums over rows of more columns than registers hold";
+  numBlocks = countBlocks();
+}
+
+SmallVector<Value> RowLayout::keptRowsAndResults() const {
+  SmallVector<Value> kept(rows);
+  kept.append(results);
+  return kept;
+}
+
+/// A thread that sums rows has the same columns in each.
+bool RowLayout::isShifted(const RowRound &round) const {
+  int64_t widest = widestChunk(kernel);
+  return !form.hasColumnSums() && round.extent % widest &&
+         round.extent >= warpSize * widest;
+}
+
+int64_t RowLayout::chunkOf(const RowRound &round) const {
+  return widestChunk(kernel, isShifted(round) ? 0 : round.extent);
+}
+
+void RowLayout::chooseThreads() {
+  numThreads = warpSize;
+  for (const RowRound *round : form.rounds()) {
+    int64_t needed = llvm::divideCeil(round->extent, chunkOf(*round));
+    numThreads =
+        std::max(numThreads, std::min<int64_t>(llvm::alignTo(needed, warpSize),
+                                               maxThreads));
+  }
+}
+
+/// Whether there are registers for the tensors' elements, and for the sums over
+/// rows, in a block of more threads if need be. Every round has the same
+/// columns.
+bool RowLayout::fits(ArrayRef<Value> kept) {
+  const RowRound &round = *form.rounds().front();
+  auto sums = static_cast<int64_t>(form.columnSums().reductions.size());
+  for (int64_t count = numThreads; count <= mostThreads; count *= 2) {
+    Walk walk = {chunkOf(round), count};
+    int64_t elements = RowPlaces::countOf(walk, round.extent) * walk.width;
+    int64_t bytes = 0;
+    for (Value tensor : kept)
+      bytes += elements * dist::byteSize(tensorOf(tensor).getElementType());
+    if (bytes > keptRegisters * 4 || elements * sums > keptRegisters)
+      continue;
+    numThreads = count;
+    return true;
+  }
+  return false;
+}
+
+/// The same for workgroup memory. Sums over rows need the columns of a thread
+/// in registers.
+bool RowLayout::fitsMemory(ArrayRef<Value> kept) {
+  const RowRound &round = *form.rounds().front();
+  Walk any = {chunkOf(round), threadsWithMemory};
+  int64_t bytes = RowMemory::bytesOf(any, round.extent, kept);
+  if (bytes > keptBytes || form.hasColumnSums())
+    return false;
+  numThreads = any.threads;
+  memoryBytes = bytes;
+  return true;
+}
+
+int64_t RowLayout::rowsPerBlock() const {
+  if (form.hasColumnSums())
+    return llvm::divideCeil(form.rows(), RowSums::mostParts(form.rows()));
+  return std::clamp<int64_t>(form.rows() / enoughBlocks, 1, mostRows);
+}
+
+int64_t RowLayout::countBlocks() const {
+  int64_t all = form.rows(), shared = llvm::divideCeil(all, rowsPerBlock());
+  bool areShared = !columns.empty() || form.hasColumnSums();
+  return std::min(areShared ? shared : all, maxBlocks);
+}
+
+/// What is kept: tensors with rows that several rounds read, and, if a block
+/// has several rows, tensors with one row for all.
+void RowLayout::chooseKept() {
+  const RowRound &first = *form.rounds().front();
+  if (llvm::any_of(form.rounds(), [&](const RowRound *round) {
+        return round->extent != first.extent;
+      })) {
+    if (form.hasColumnSums())
+      why = "sums over rows beside rows of other lengths";
+    return;
+  }
+  SmallVector<int64_t> rowShape(form.rowDims());
+  rowShape.push_back(first.extent);
+  for (auto [tensor, reads] : form.columnReads()) {
+    ArrayRef<int64_t> shape = tensorOf(tensor).getShape();
+    bool isResult = !isa<BlockArgument>(tensor);
+    if (shape == ArrayRef(rowShape)) {
+      if (isResult || reads > 1)
+        (isResult ? results : rows).push_back(tensor);
+    } else if (shape == ArrayRef(first.extent) && rowsPerBlock() > 1 &&
+               !isShifted(first)) {
+      columns.push_back(tensor);
+    }
+  }
+  SmallVector<Value> all = keptRowsAndResults();
+  all.append(columns);
+  if (fits(all))
+    return;
+  columns.clear();
+  SmallVector<Value> ofRows = keptRowsAndResults();
+  if (fits(ofRows) || fitsMemory(ofRows))
+    return;
+  rows.clear();
+  results.clear();
+}
+
+} // namespace heddle::gpu

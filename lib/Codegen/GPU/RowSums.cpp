@@ -1,0 +1,112 @@
+//===- RowSums.cpp - Sums over the rows that blocks have ------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A thread has up to eight columns beside each other, of which f32 takes two
+// accesses. So a part is written in strips: the first four columns of every
+// thread, then the next four. Each access of a warp is without gaps.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RowSums.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+/// Elements of f32 in one access.
+static constexpr int64_t stripWidth = accessBytes / sizeof(float);
+
+int64_t RowSums::strips() const {
+  return std::max<int64_t>(width / stripWidth, 1);
+}
+
+/// The column that stands at a place of a part.
+Value RowSums::columnAt(KernelFrame &f, Value place) const {
+  if (strips() == 1)
+    return place;
+  Value inStrip = f.rem(place, stripSize());
+  Value chunk = f.mul(f.div(inStrip, stripWidth), width);
+  Value strip = f.mul(f.div(place, stripSize()), stripWidth);
+  return f.add(f.add(chunk, strip), f.rem(inStrip, stripWidth));
+}
+
+SmallVector<Value> RowSums::zeros(KernelFrame &f, int64_t threads) const {
+  Type type = f.builder.getF32Type();
+  if (width > 1)
+    type = VectorType::get({width}, type);
+  Value zero =
+      f.builder.create<arith::ConstantOp>(f.loc, f.builder.getZeroAttr(type));
+  int64_t places = RowPlaces::countOf({width, threads}, parts.columns);
+  return SmallVector<Value>(places * parts.sums, zero);
+}
+
+FailureOr<SmallVector<Value>> RowSums::add(KernelFrame &f, RowPlaces &places,
+                                           ArrayRef<Value> leading,
+                                           ValueRange running) const {
+  ArrayRef<codegen::RowReduction> sums = form.columnSums().reductions;
+  for (const codegen::RowReduction &sum : sums)
+    f.emitter.hoistTerms(sum.op, leading);
+  // Places are met in order; each has its own of what is carried.
+  size_t next = 0;
+  return places.walk(
+      running, {},
+      [&](const Chunk &, ValueRange carried) -> FailureOr<SmallVector<Value>> {
+        SmallVector<Value> result(carried);
+        for (const codegen::RowReduction &sum : sums) {
+          FailureOr<Value> terms = f.emitter.terms(sum.op, leading);
+          if (failed(terms))
+            return failure();
+          result[next] = addFloats(f, result[next], *terms);
+          ++next;
+        }
+        return result;
+      });
+}
+
+LogicalResult RowSums::store(KernelFrame &f, RowPlaces &places,
+                             ValueRange sums) const {
+  OpBuilder &b = f.builder;
+  Value block = f.blockId(mlir::gpu::Dimension::x);
+  SmallVector<Value> memory;
+  for (int64_t sum = 0; sum < parts.sums; ++sum)
+    memory.push_back(parts.of(f, sum, {strips(), stripSize()}));
+  size_t next = 0;
+  return places.walk({}, {}, [&](const Chunk &chunk, ValueRange) {
+    int64_t size = std::min(width, stripWidth);
+    Value inStrip = f.mul(f.div(chunk.base, width), size);
+    for (Value own : memory) {
+      Value sum = sums[next++];
+      for (int64_t strip = 0; strip < strips(); ++strip) {
+        Value part = sum;
+        if (strips() > 1)
+          part = b.create<vector::ExtractStridedSliceOp>(f.loc, sum,
+                                                         strip * size, size, 1);
+        f.store(part, own, {block, f.constant(strip), inStrip});
+      }
+    }
+    return FailureOr<SmallVector<Value>>(SmallVector<Value>());
+  });
+}
+
+LogicalResult RowSums::addLaunch(MappedKernel &mapped, planir::KernelOp kernel,
+                                 mlir::gpu::GPUModuleOp module) const {
+  SmallVector<linalg::GenericOp> reductions;
+  for (const codegen::RowReduction &sum : form.columnSums().reductions)
+    reductions.push_back(sum.op);
+  SmallVector<unsigned> results;
+  for (unsigned i = 0; i < form.numResults(); ++i)
+    if (form.isColumnResult(i))
+      results.push_back(i);
+  return addSumOfParts(mapped, kernel, module, parts,
+                       [&](KernelFrame &f, Value place, ArrayRef<Value> sums) {
+                         return storeSums(f, reductions, sums,
+                                          columnAt(f, place), results);
+                       });
+}
+
+} // namespace heddle::gpu
