@@ -23,6 +23,12 @@ public:
 
   config::Target name() const override { return chip; }
   bool supports(nn::Generator) const override { return true; }
+  codegen::FusionRules fusionRules(const dist::Strategy &) const override {
+    codegen::FusionRules rules;
+    rules.sumsInRows = heddle::gpu::mostSumsInRows;
+    rules.elementsOfSums = heddle::gpu::mostElementsOfSums;
+    return rules;
+  }
   void registerDialects(DialectRegistry &registry) const override {
     heddle::gpu::registerGpuCodegen(registry);
   }

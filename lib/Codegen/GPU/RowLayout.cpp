@@ -29,6 +29,8 @@ static constexpr int64_t maxBlocks = 4096;
 static constexpr int64_t keptRegisters = 32;
 /// Threads of a block that needs them to keep its row.
 static constexpr int64_t mostThreads = 512;
+static_assert(mostElementsOfSums == mostThreads * keptRegisters &&
+              mostSumsInRows * (accessBytes / 2) == keptRegisters);
 /// Workgroup memory for longer rows: what sm_80 gives a block, but for what
 /// reductions take. There is room for one block of the most threads.
 static constexpr int64_t keptBytes = 160 << 10;

@@ -57,17 +57,26 @@ struct FormKernels : heddle::impl::FuseFormKernelsBase<FormKernels> {
   }
 
 private:
-  /// Why `op` may not join `group`, or "".
+  /// Whether something outside of `group` uses a value of `from` before `to`.
+  static bool isUsedBefore(Operation *from, Operation *to, const Group &group) {
+    return llvm::any_of(from->getUsers(), [&](Operation *user) {
+      return user->getBlock() == to->getBlock() && !group.contains(user) &&
+             user != to && user->isBeforeInBlock(to);
+    });
+  }
+
+  /// Why `op` may not join `group`, which may end behind it, or "".
   std::string refusal(Operation *op, const Group &group) {
     std::string why = fuse::refusal(op, group.ops, rules);
     if (!why.empty())
       return why;
-    for (Operation *member : group.ops)
-      for (Operation *user : member->getUsers())
-        if (user->getBlock() == op->getBlock() && !group.contains(user) &&
-            user != op && user->isBeforeInBlock(op))
-          return "a value of the kernel is used in between";
-    return "";
+    Operation *last = group.ops.back();
+    bool isUsed = op->isBeforeInBlock(last)
+                      ? isUsedBefore(op, last, group)
+                      : llvm::any_of(group.ops, [&](Operation *member) {
+                          return isUsedBefore(member, op, group);
+                        });
+    return isUsed ? "a value of the kernel is used in between" : "";
   }
 
   /// Products with packed weights that multiply the same rows follow each other
@@ -91,14 +100,22 @@ private:
   }
 
   /// The operations whose groups `op` might join: those that make its operands;
-  /// for a sum of rows, the products that multiply what it sums; for a product
-  /// with a packed weight, others of its rows.
-  static SmallVector<Operation *> neighborsOf(Operation *op) {
+  /// for a sum of rows, those that make or read what it sums, and products that
+  /// multiply it; for a product with a packed weight, others of its rows.
+  SmallVector<Operation *> neighborsOf(Operation *op) {
     SmallVector<Operation *> neighbors;
-    if (auto sum = dyn_cast<nn::SumRowsOp>(op)) {
-      for (Operation *user : sum.getInput().getUsers())
-        if (isa<nn::LinearGradWeightOp>(user))
-          neighbors.push_back(user);
+    if (sumsRows(op)) {
+      Value summed = op->getOperand(0);
+      auto mayTake = [&](Operation *other) {
+        return isa<nn::LinearGradWeightOp>(other)
+                   ? isa<nn::SumRowsOp>(op)
+                   : rules.sumsInRows && other->hasTrait<nn::Rowwise>();
+      };
+      if (Operation *producer = summed.getDefiningOp())
+        neighbors.push_back(producer);
+      llvm::append_range(neighbors, summed.getUsers());
+      llvm::erase_if(neighbors,
+                     [&](Operation *other) { return !mayTake(other); });
     } else if (auto product = dyn_cast<nn::PackedLinearOp>(op)) {
       for (Operation *user : product.getInput().getUsers())
         if (isa<nn::PackedLinearOp>(user))
@@ -111,14 +128,17 @@ private:
     return neighbors;
   }
 
-  /// The group that `op` joins: the latest that takes it.
-  Group *findGroup(Operation *op) {
+  /// The latest of the groups that `op` might join and that takes it; if so
+  /// asked, of those that end behind it.
+  Group *findGroup(Operation *op, bool endsBehind = false) {
     Group *best = nullptr;
     for (Operation *neighbor : neighborsOf(op)) {
       auto found = owner.find(neighbor);
-      if (found == owner.end())
+      if (found == owner.end() || found->second->contains(op))
         continue;
       Group *group = found->second;
+      if (endsBehind && group->ops.back()->isBeforeInBlock(op))
+        continue;
       std::string why = refusal(op, *group);
       if (!why.empty()) {
         if (remarks)
@@ -132,6 +152,28 @@ private:
     return best;
   }
 
+  void join(Operation *op, Group &group) {
+    ++numFused;
+    group.ops.push_back(op);
+    owner[op] = &group;
+  }
+
+  /// Sums of rows that became kernels of their own join groups behind them,
+  /// which read these rows anyway.
+  void joinSums() {
+    for (Group &alone : groups) {
+      if (alone.generator != nn::Generator::Columns)
+        continue;
+      Operation *sum = alone.ops.front();
+      Group *group = findGroup(sum, /*endsBehind=*/true);
+      if (!group)
+        continue;
+      sum->moveAfter(group->ops.back());
+      alone.ops.clear();
+      join(sum, *group);
+    }
+  }
+
   LogicalResult formKernels(nn::ModelOp model, Block &block) {
     groups.clear();
     owner.clear();
@@ -141,18 +183,19 @@ private:
       std::optional<nn::Generator> generator = generatorOf(&op);
       if (!generator)
         continue;
-      Group *group = findGroup(&op);
-      if (group) {
-        ++numFused;
-      } else {
-        group = &groups.emplace_back();
-        group->generator = *generator;
+      if (Group *group = findGroup(&op)) {
+        join(&op, *group);
+        continue;
       }
-      group->ops.push_back(&op);
-      owner[&op] = group;
+      Group &group = groups.emplace_back();
+      group.generator = *generator;
+      group.ops.push_back(&op);
+      owner[&op] = &group;
     }
+    joinSums();
     for (Group &group : groups)
-      outline(model, group);
+      if (!group.ops.empty())
+        outline(model, group);
     return success();
   }
 

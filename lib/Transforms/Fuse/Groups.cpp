@@ -54,6 +54,36 @@ static std::string refusalOfSum(nn::SumRowsOp sum,
   return "";
 }
 
+bool fuse::sumsRows(Operation *op) {
+  return generatorOf(op) == nn::Generator::Columns;
+}
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+static ArrayRef<int64_t> domainOf(Operation *op) {
+  return fuse::sumsRows(op) ? shapeOf(op->getOperand(0))
+                            : cast<nn::PropertiesOpInterface>(op).getDomain();
+}
+
+/// Why a kernel over rows may not hold these operations, of which some sum the
+/// rows, or "".
+static std::string refusalOfSums(ArrayRef<Operation *> ops,
+                                 const codegen::FusionRules &rules) {
+  if (!rules.sumsInRows)
+    return "kernels over rows of this target sum none of them";
+  int64_t sums = 0;
+  for (Operation *op : ops)
+    if (fuse::sumsRows(op))
+      sums += op->getNumResults();
+  int64_t columns = domainOf(ops.front()).back();
+  auto counted = static_cast<int64_t>(llvm::PowerOf2Ceil(sums));
+  return sums <= rules.sumsInRows && counted * columns <= rules.elementsOfSums
+             ? ""
+             : "there are too many sums of its columns";
+}
+
 /// Why a product may not be made beside another one.
 static std::string refusalOfProduct(nn::PackedLinearOp op,
                                     nn::PackedLinearOp first,
@@ -77,9 +107,6 @@ static std::string refusalOfProduct(nn::PackedLinearOp op,
 /// Whether an element-wise operation goes over the shape of all values of the
 /// kernel that it reads.
 static bool goesOverOperands(Operation *op, ArrayRef<Operation *> members) {
-  auto domainOf = [](Operation *op) {
-    return cast<nn::PropertiesOpInterface>(op).getDomain();
-  };
   return llvm::all_of(op->getOperands(), [&](Value operand) {
     Operation *producer = operand.getDefiningOp();
     return !producer || !llvm::is_contained(members, producer) ||
@@ -103,14 +130,17 @@ std::string fuse::refusal(Operation *op, ArrayRef<Operation *> members,
   if (!isProduct && generator != nn::Generator::Rows)
     return "its kernel (" + stringifyGenerator(generator).str() +
            ") takes no further operation";
-  if (!op->hasTrait<nn::Rowwise>() ||
+  bool isSum = sumsRows(op) && !isProduct;
+  if ((!op->hasTrait<nn::Rowwise>() && !isSum) ||
       (isProduct && !op->hasTrait<nn::Elementwise>()))
     return isProduct
                ? "only element-wise operations can be a product's epilogue"
                : "it does not go row by row";
-  bool fits = isProduct
-                  ? goesOverOperands(op, members)
-                  : cast<nn::PropertiesOpInterface>(op).getDomain() ==
-                        cast<nn::PropertiesOpInterface>(first).getDomain();
-  return fits ? "" : "it goes over another shape";
+  if (isProduct ? !goesOverOperands(op, members)
+                : domainOf(op) != domainOf(first))
+    return "it goes over another shape";
+  SmallVector<Operation *> all(members);
+  all.push_back(op);
+  return !isProduct && llvm::any_of(all, sumsRows) ? refusalOfSums(all, rules)
+                                                   : "";
 }

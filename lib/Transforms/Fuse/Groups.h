@@ -23,6 +23,10 @@ std::optional<nn::Generator> generatorOf(mlir::Operation *op);
 /// build has no such target.
 mlir::FailureOr<codegen::FusionRules> rulesOf(nn::ModelOp model);
 
+/// Whether an operation sums rows: those of its first operand, to one element
+/// for each column.
+bool sumsRows(mlir::Operation *op);
+
 /// Why `op` may not stand in a kernel behind `members`, of which there is at
 /// least one, or "".
 std::string refusal(mlir::Operation *op,

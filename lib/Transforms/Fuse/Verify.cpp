@@ -48,9 +48,9 @@ LogicalResult verifyKernel(planir::KernelOp kernel,
   for (Operation &op :
        llvm::make_range(std::next(body.begin()), std::prev(body.end()))) {
     std::string why = fuse::refusal(&op, members, rules);
-    members.push_back(&op);
     if (!why.empty())
       return op.emitError("H0907: cannot be in this kernel: ") << why;
+    members.push_back(&op);
   }
   for (auto [value, tie] :
        llvm::zip(body.back().getOperands(), kernel.getTies())) {

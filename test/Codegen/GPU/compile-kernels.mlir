@@ -39,7 +39,7 @@ plan.kernel @relu(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16>
 // CHECK-SAME:   .entry [[COLUMNS]]_sum(
 // CHECK:      plan.kernel @columns
 // CHECK-SAME:   launches = [#plan.grid_launch<"[[COLUMNS]]", grid = [1, 16, 1], block = [256, 1, 1]>,
-// CHECK-SAME:     #plan.grid_launch<"[[COLUMNS]]_sum", grid = [2, 1, 1], block = [256, 1, 1]>]
+// CHECK-SAME:     #plan.grid_launch<"[[COLUMNS]]_sum", grid = [8, 1, 1], block = [256, 1, 1]>]
 // CHECK-SAME:   scratch_bytes = 4096
 plan.kernel @columns(%x: tensor<4096x64xbf16>) -> tensor<64xf32>
     attributes {generator = #plan.generator<columns>, ties = array<i64: -1>} {

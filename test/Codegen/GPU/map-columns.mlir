@@ -27,7 +27,7 @@ plan.kernel @few(%x: tensor<20x40xf32>, %i: tensor<40xf32>) -> tensor<40xf32>
 // CHECK:         memref.store %{{.*}}, %[[SHARES]]
 // CHECK-LABEL: gpu.func @many_sum(
 // CHECK-SAME:    %{{.*}}: memref<4096x512xbf16>, %[[OUT:.*]]: memref<512xbf16>, %[[SCRATCH:[a-z0-9]+]]: memref<131072xi8>)
-// CHECK-SAME:    known_grid_size = array<i32: 16, 1, 1>
+// CHECK-SAME:    known_grid_size = array<i32: 64, 1, 1>
 // CHECK:         memref.view %[[SCRATCH]]
 // CHECK:         gpu.barrier
 // CHECK:         arith.truncf

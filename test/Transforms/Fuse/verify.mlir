@@ -74,6 +74,20 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 
 // -----
 
+// What GPUs sum, CPUs do not.
+nn.model @m family "gpt2" phase "fuse" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  plan.kernel @k(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>)
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
+    %0 = nn.map relu(%x) : tensor<4x8xf32>
+    // expected-error @+1 {{H0907: cannot be in this kernel: kernels over rows of this target sum none of them}}
+    %1 = nn.sum_rows %0 : (tensor<4x8xf32>) -> tensor<8xf32>
+    plan.yield %0, %1 : tensor<4x8xf32>, tensor<8xf32>
+  }
+}
+
+// -----
+
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   plan.kernel @k(%x: tensor<4xf32>) -> tensor<4xf32>

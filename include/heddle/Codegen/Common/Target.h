@@ -31,6 +31,11 @@ struct FusionRules {
   bool sumsOntoInits = false;
   /// Products with packed weights that multiply the same rows are one kernel.
   bool joinsPackedProducts = false;
+  /// So many sums over rows, of one element for each column, may stand in a
+  /// kernel that makes something of these rows; 0: none.
+  int64_t sumsInRows = 0;
+  /// Elements of all of them at most; three take as many as four.
+  int64_t elementsOfSums = 0;
 };
 
 /// A back end. Strategies name it; `findTarget` finds it.

@@ -57,6 +57,10 @@ struct MappedKernel {
   }
 };
 
+/// Sums over rows that a kernel over rows may hold, and their elements: as many
+/// as the registers of its largest block.
+constexpr int64_t mostSumsInRows = 4, mostElementsOfSums = 512 * 32;
+
 /// Writes the functions of `kernel` for `chip` into `module`. `kernel` is left
 /// alone. When there is no mapping the result says which part has none; an
 /// emitted diagnostic means that the kernel is wrong.

@@ -18,7 +18,9 @@ def FuseFormKernels : Pass<"fuse-form-kernels", "::mlir::ModuleOp"> {
     of element-wise operations and row reductions over one set of rows become one
     kernel; element-wise operations behind a product become its epilogue. What a
     kernel takes beside that, the strategy's target says (`FusionRules` in
-    `Codegen/Common/Target.h`). Each group is outlined into a `plan.kernel`. Every join that was refused leaves a
+    `Codegen/Common/Target.h`). For example, kernels over rows of GPUs also sum
+    the rows that they read: the gradients of a norm's weights join that of its
+    input. Each group is outlined into a `plan.kernel`. Every join that was refused leaves a
     remark (`-debug-only` is not needed: `--verbose` prints them).
 
     ```mlir
