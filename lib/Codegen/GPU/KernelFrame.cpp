@@ -164,7 +164,15 @@ Value KernelFrame::constant(int64_t value) {
 }
 
 Value KernelFrame::threadId() {
-  return builder.create<mlir::gpu::ThreadIdOp>(loc, mlir::gpu::Dimension::x);
+  Value thread =
+      builder.create<mlir::gpu::ThreadIdOp>(loc, mlir::gpu::Dimension::x);
+  return teamThreads ? rem(thread, teamThreads) : thread;
+}
+
+Value KernelFrame::beginTeams(int64_t threads) {
+  Value team = div(threadId(), threads);
+  teamThreads = threads;
+  return team;
 }
 
 Value KernelFrame::blockId(mlir::gpu::Dimension dimension) {

@@ -74,7 +74,10 @@ public:
              llvm::ArrayRef<mlir::Value> indices);
 
   mlir::Value constant(int64_t value);
+  /// Of the block, or of the team after `beginTeams`.
   mlir::Value threadId();
+  /// From here on, so many threads beside each other are a team. Its number.
+  mlir::Value beginTeams(int64_t threads);
   mlir::Value blockId(mlir::gpu::Dimension dimension);
   mlir::Value compare(mlir::arith::CmpIPredicate predicate, mlir::Value a,
                       int64_t b);
@@ -100,6 +103,7 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> arguments, scalarArguments;
   llvm::SmallVector<mlir::Value> outputs;
   mlir::Value scratchBuffer;
+  int64_t teamThreads = 0; ///< 0: the block is one team.
   MappedLaunch mapped;
 };
 

@@ -50,7 +50,9 @@ private:
   LogicalResult emitFlat();
   LogicalResult emitFlatChunk(Chunk chunk);
   LogicalResult emitRows();
-  void placeKept();
+  bool mayDivide() const;
+  LogicalResult placeKept();
+  LogicalResult shareColumns();
   RowPlaces::Kept keptOf(Value tensor) const;
   LogicalResult load(ArrayRef<Value> tensors);
   LogicalResult emitRow(Value row);
@@ -178,6 +180,7 @@ void RowMapper::store(ArrayRef<unsigned> results, ArrayRef<Value> elements,
 LogicalResult RowMapper::emitFlat() {
   int64_t elements = tensorOf(form.result(0)).getNumElements();
   threads = flatThreads;
+  thread = frame->threadId();
   // The widest chunk of any size: what it leaves over is done one by one.
   int64_t width = widestChunk(kernel);
   KernelFrame &f = *frame;
@@ -229,15 +232,56 @@ RowPlaces::Kept RowMapper::keptOf(Value tensor) const {
   return {tensor, isOfAllRows ? ArrayRef<Value>() : ArrayRef(rowIndices)};
 }
 
+/// Whether no thread reads what those of other warps write.
+bool RowMapper::mayDivide() const {
+  return !overwritesExtracted && !overwritesRow &&
+         llvm::none_of(llvm::seq<unsigned>(0, form.numResults()),
+                       [&](unsigned result) {
+                         return RowsForm::isReadElsewhere(form.result(result));
+                       });
+}
+
+/// Brings what all rows share to workgroup memory, where all teams read it.
+LogicalResult RowMapper::shareColumns() {
+  KernelFrame &f = *frame;
+  int64_t extent = anyRound().extent;
+  SmallVector<Value> shared;
+  for (Value tensor : layout->keptColumns())
+    shared.push_back(
+        f.addWorkgroup({extent}, tensorOf(tensor).getElementType()));
+  Walk all = {layout->chunkOf(anyRound()), threads * layout->teams()};
+  auto copy = [&](const Chunk &chunk,
+                  ValueRange) -> FailureOr<SmallVector<Value>> {
+    for (auto [tensor, memory] : llvm::zip(layout->keptColumns(), shared)) {
+      FailureOr<Value> elements = f.emitter.elements(tensor, {});
+      if (failed(elements))
+        return failure();
+      f.store(*elements, memory, chunk.base);
+    }
+    return SmallVector<Value>();
+  };
+  if (failed(forChunks(f, f.constant(0), f.constant(extent), /*isWhole=*/true,
+                       all, {}, copy)))
+    return fail(f.emitter.reason());
+  f.builder.create<mlir::gpu::BarrierOp>(f.loc);
+  for (auto [tensor, memory] : llvm::zip(layout->keptColumns(), shared))
+    f.emitter.bindBuffer(tensor, memory);
+  return success();
+}
+
 /// Makes places for what is kept where they are the same for every row.
-void RowMapper::placeKept() {
+LogicalResult RowMapper::placeKept() {
   KernelFrame &f = *frame;
   const RowRound &round = anyRound();
   if (layout->keepsInMemory())
     memory.emplace(f, Walk{layout->chunkOf(round), threads}, round.extent,
                    layout->keptRowsAndResults());
-  if (!layout->keptColumns().empty() || sums)
-    places.emplace(f, walkOf(round), round.extent);
+  if (layout->teams() > 1)
+    return layout->keptColumns().empty() ? success() : shareColumns();
+  if (layout->keptColumns().empty() && !sums)
+    return success();
+  places.emplace(f, walkOf(round), round.extent);
+  return load(layout->keptColumns());
 }
 
 LogicalResult RowMapper::emitRows() {
@@ -252,16 +296,18 @@ LogicalResult RowMapper::emitRows() {
   for (unsigned i = 0; i < form.numResults(); ++i)
     if (!form.isColumnResult(i))
       f.emitter.hoistConstants(form.result(i));
-  placeKept();
-  if (places && failed(load(layout->keptColumns())))
+  if (failed(placeKept()))
     return failure();
+  int64_t blocks = layout->blocks(), teams = layout->teams();
+  Value first = f.blockId(mlir::gpu::Dimension::x);
+  if (teams > 1)
+    first = f.add(f.mul(first, teams), f.beginTeams(threads));
+  thread = f.threadId();
   SmallVector<Value> zeros;
   if (sums)
     zeros = sums->zeros(f, threads);
-  int64_t blocks = layout->blocks();
-  auto loop =
-      b.create<scf::ForOp>(f.loc, f.blockId(mlir::gpu::Dimension::x),
-                           f.constant(form.rows()), f.constant(blocks), zeros);
+  auto loop = b.create<scf::ForOp>(f.loc, first, f.constant(form.rows()),
+                                   f.constant(blocks * teams), zeros);
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
@@ -276,7 +322,7 @@ LogicalResult RowMapper::emitRows() {
   }
   if (sums && failed(sums->store(f, *places, loop.getResults())))
     return failure();
-  f.finish({blocks}, threads, layout->sharedBytes());
+  f.finish({blocks}, threads * teams, layout->sharedBytes());
   return success();
 }
 
@@ -497,7 +543,7 @@ MappedKernel RowMapper::run() {
   if (failed(checkReductions()) || failed(checkTies()))
     return MappedKernel::no(reason);
   if (!form.isFlat())
-    layout.emplace(kernel, form);
+    layout.emplace(kernel, form, mayDivide());
   if (layout && !layout->reason().empty())
     return MappedKernel::no(layout->reason().str());
   if (form.hasColumnSums())
@@ -508,7 +554,6 @@ MappedKernel RowMapper::run() {
   options.flat = form.isFlat();
   options.scratchBytes = mapped.scratchBytes;
   frame = std::make_unique<KernelFrame>(kernel, module, options);
-  thread = frame->threadId();
   if (failed(frame->emitScalars()) ||
       failed(form.isFlat() ? emitFlat() : emitRows())) {
     frame->func.erase();

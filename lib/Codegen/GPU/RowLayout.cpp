@@ -41,14 +41,26 @@ static constexpr int64_t threadsWithMemory = 1024;
 static constexpr int64_t enoughBlocks = 640;
 static constexpr int64_t mostRows = 8;
 
+/// Rows that a block has at once where each is a warp's, and the accesses that
+/// a lane has of each tensor at most. No warp waits for another, and what is
+/// kept may take more registers, as there are few threads. There have to be
+/// blocks for the multiprocessors of a large chip.
+static constexpr int64_t rowsAtOnce = 8, mostAccesses = 8;
+static constexpr int64_t registersOfTeams = 2 * keptRegisters;
+static constexpr int64_t leastTeamBlocks = 128;
+/// Workgroup memory that all blocks have, for what these rows share.
+static constexpr int64_t sharedColumnBytes = 32 << 10;
+
 static RankedTensorType tensorOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-RowLayout::RowLayout(planir::KernelOp kernel, const codegen::RowsForm &form)
+RowLayout::RowLayout(planir::KernelOp kernel, const codegen::RowsForm &form,
+                     bool mayDivide)
     : kernel(kernel), form(form) {
   chooseThreads();
-  chooseKept();
+  if (findKept() && !(mayDivide && chooseTeams()))
+    chooseKept();
   if (form.hasColumnSums() && !fits(keptRowsAndResults()))
     why = "sums over rows of more columns than registers hold";
   numBlocks = countBlocks();
@@ -81,6 +93,15 @@ void RowLayout::chooseThreads() {
   }
 }
 
+/// What a thread needs for elements of rows.
+int64_t RowLayout::keptBytesOf(const Walk &walk, ArrayRef<Value> kept) const {
+  int64_t extent = form.rounds().front()->extent, bytes = 0;
+  for (Value tensor : kept)
+    bytes += RowPlaces::countOf(walk, extent) * walk.width *
+             dist::byteSize(tensorOf(tensor).getElementType());
+  return bytes;
+}
+
 /// Whether there are registers for the tensors' elements, and for the sums over
 /// rows, in a block of more threads if need be. Every round has the same
 /// columns.
@@ -90,10 +111,8 @@ bool RowLayout::fits(ArrayRef<Value> kept) {
   for (int64_t count = numThreads; count <= mostThreads; count *= 2) {
     Walk walk = {chunkOf(round), count};
     int64_t elements = RowPlaces::countOf(walk, round.extent) * walk.width;
-    int64_t bytes = 0;
-    for (Value tensor : kept)
-      bytes += elements * dist::byteSize(tensorOf(tensor).getElementType());
-    if (bytes > keptRegisters * 4 || elements * sums > keptRegisters)
+    if (keptBytesOf(walk, kept) > keptRegisters * 4 ||
+        elements * sums > keptRegisters)
       continue;
     numThreads = count;
     return true;
@@ -121,21 +140,24 @@ int64_t RowLayout::rowsPerBlock() const {
 }
 
 int64_t RowLayout::countBlocks() const {
+  if (numTeams > 1)
+    return std::min<int64_t>(llvm::divideCeil(form.rows(), numTeams),
+                             maxBlocks);
   int64_t all = form.rows(), shared = llvm::divideCeil(all, rowsPerBlock());
   bool areShared = !columns.empty() || form.hasColumnSums();
   return std::min(areShared ? shared : all, maxBlocks);
 }
 
-/// What is kept: tensors with rows that several rounds read, and, if a block
-/// has several rows, tensors with one row for all.
-void RowLayout::chooseKept() {
+/// What may be kept: tensors with rows that several rounds read, and tensors
+/// with one row for all. Not where rounds have rows of different lengths.
+bool RowLayout::findKept() {
   const RowRound &first = *form.rounds().front();
   if (llvm::any_of(form.rounds(), [&](const RowRound *round) {
         return round->extent != first.extent;
       })) {
     if (form.hasColumnSums())
       why = "sums over rows beside rows of other lengths";
-    return;
+    return false;
   }
   SmallVector<int64_t> rowShape(form.rowDims());
   rowShape.push_back(first.extent);
@@ -145,11 +167,36 @@ void RowLayout::chooseKept() {
     if (shape == ArrayRef(rowShape)) {
       if (isResult || reads > 1)
         (isResult ? results : rows).push_back(tensor);
-    } else if (shape == ArrayRef(first.extent) && rowsPerBlock() > 1 &&
-               !isShifted(first)) {
+    } else if (shape == ArrayRef(first.extent) && !isShifted(first)) {
       columns.push_back(tensor);
     }
   }
+  return true;
+}
+
+/// Rows that are short enough go to the lanes of a warp each.
+bool RowLayout::chooseTeams() {
+  const RowRound &round = *form.rounds().front();
+  Walk walk = {chunkOf(round), warpSize};
+  int64_t shared = 0;
+  for (Value tensor : columns)
+    shared += dist::byteSize(tensorOf(tensor));
+  if (form.reductionRounds().empty() || form.hasColumnSums() ||
+      isShifted(round) || form.rows() < rowsAtOnce * leastTeamBlocks ||
+      RowPlaces::countOf(walk, round.extent) > mostAccesses ||
+      keptBytesOf(walk, keptRowsAndResults()) > registersOfTeams * 4 ||
+      shared > sharedColumnBytes)
+    return false;
+  numThreads = walk.threads;
+  numTeams = rowsAtOnce;
+  return true;
+}
+
+/// Leaves out what there is no room for, or, where a block has one row, what is
+/// not of that row.
+void RowLayout::chooseKept() {
+  if (rowsPerBlock() == 1)
+    columns.clear();
   SmallVector<Value> all = keptRowsAndResults();
   all.append(columns);
   if (fits(all))

@@ -18,13 +18,17 @@ namespace heddle::gpu {
 /// rows, which threads which columns, and what they keep from round to round.
 class RowLayout {
 public:
-  RowLayout(planir::KernelOp kernel, const codegen::RowsForm &form);
+  /// `mayDivide` says whether rows of one block need not wait for each other.
+  RowLayout(planir::KernelOp kernel, const codegen::RowsForm &form,
+            bool mayDivide);
 
   /// Why there is none, or "".
   llvm::StringRef reason() const { return why; }
 
-  int64_t threads() const { return numThreads; } ///< Of a block.
-  /// Rows go to this many blocks in turn.
+  int64_t threads() const { return numThreads; } ///< Of a row.
+  /// Rows that a block has at once. If there are several, each is a warp's.
+  int64_t teams() const { return numTeams; }
+  /// Rows go to this many blocks in turn, `teams()` at a time.
   int64_t blocks() const { return numBlocks; }
   /// Columns that a thread handles together in a round.
   int64_t chunkOf(const codegen::RowRound &round) const;
@@ -36,7 +40,8 @@ public:
   /// after they were stored: a block keeps them as long as it has the row.
   llvm::ArrayRef<mlir::Value> keptRows() const { return rows; }
   llvm::ArrayRef<mlir::Value> keptResults() const { return results; }
-  /// Tensors with one row for all, which stay in registers.
+  /// Tensors with one row for all, which stay in registers, or where a block
+  /// has teams in workgroup memory.
   llvm::ArrayRef<mlir::Value> keptColumns() const { return columns; }
   /// Where rows and results are kept: both in registers, or both in workgroup
   /// memory of so many bytes.
@@ -46,7 +51,10 @@ public:
 
 private:
   void chooseThreads();
+  bool findKept();
   void chooseKept();
+  bool chooseTeams();
+  int64_t keptBytesOf(const Walk &walk, llvm::ArrayRef<mlir::Value> kept) const;
   bool fits(llvm::ArrayRef<mlir::Value> kept);
   bool fitsMemory(llvm::ArrayRef<mlir::Value> kept);
   int64_t countBlocks() const;
@@ -55,7 +63,7 @@ private:
   planir::KernelOp kernel;
   const codegen::RowsForm &form;
   std::string why;
-  int64_t numThreads = 0, numBlocks = 0, memoryBytes = 0;
+  int64_t numThreads = 0, numTeams = 1, numBlocks = 0, memoryBytes = 0;
   llvm::SmallVector<mlir::Value> rows, results, columns;
 };
 

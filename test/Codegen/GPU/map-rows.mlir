@@ -124,18 +124,18 @@ plan.kernel @norm_grad(%g: tensor<2x768xbf16>, %x: tensor<2x768xbf16>, %w: tenso
   plan.yield %d : tensor<2x768xbf16>
 }
 
-// Where a block has several rows, it loads the weight before them.
+// Where a block has several long rows, it loads the weight before them.
 // CHECK-LABEL: gpu.func @many_rows(
 // CHECK-SAME:    known_grid_size = array<i32: 683, 1, 1>
-// CHECK:         vector.load %{{.*}} : memref<768xbf16>
+// CHECK:         vector.load %{{.*}} : memref<4096xbf16>
 // CHECK:         scf.for
-// CHECK-NOT:     memref<768xbf16>
+// CHECK-NOT:     memref<4096xbf16>
 // CHECK:         gpu.return
-plan.kernel @many_rows(%x: tensor<4096x768xbf16>, %w: tensor<768xbf16>) -> (tensor<4096x768xbf16>, tensor<4096xf32>)
+plan.kernel @many_rows(%x: tensor<4096x4096xbf16>, %w: tensor<4096xbf16>) -> (tensor<4096x4096xbf16>, tensor<4096xf32>)
     attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
   %y, %s = nn.rms_norm %x, %w {eps = 1.0e-5 : f64}
-      : (tensor<4096x768xbf16>, tensor<768xbf16>) -> (tensor<4096x768xbf16>, tensor<4096xf32>)
-  plan.yield %y, %s : tensor<4096x768xbf16>, tensor<4096xf32>
+      : (tensor<4096x4096xbf16>, tensor<4096xbf16>) -> (tensor<4096x4096xbf16>, tensor<4096xf32>)
+  plan.yield %y, %s : tensor<4096x4096xbf16>, tensor<4096xf32>
 }
 
 // 64 KiB of a row stay in registers, of 512 threads; up to 160 KiB in workgroup
@@ -248,4 +248,25 @@ plan.kernel @norm_gradients(%g: tensor<20x768xbf16>, %x: tensor<20x768xbf16>, %w
   %dw, %db = nn.layer_norm_grad_weight %g, %x, %m, %s
       : (tensor<20x768xbf16>, tensor<20x768xbf16>, tensor<20xf32>, tensor<20xf32>) -> (tensor<768xf32>, tensor<768xf32>)
   plan.yield %d, %dw, %db : tensor<20x768xbf16>, tensor<768xf32>, tensor<768xf32>
+}
+
+// Many short rows: each is a warp's. A block brings the weights to workgroup
+// memory once; from there on no warp waits for another.
+// CHECK-LABEL: gpu.func @short(
+// CHECK-SAME:    workgroup(%[[W:[a-z0-9]+]] : memref<768xbf16, #gpu.address_space<workgroup>>
+// CHECK-SAME:    known_block_size = array<i32: 256, 1, 1>
+// CHECK-SAME:    known_grid_size = array<i32: 129, 1, 1>
+// CHECK:         vector.store %{{.*}}, %[[W]]
+// CHECK:         gpu.barrier
+// CHECK:         scf.for
+// CHECK-NOT:     gpu.barrier
+// CHECK:         gpu.shuffle xor
+// CHECK-NOT:     gpu.barrier
+// CHECK:         vector.load %[[W]]
+// CHECK-NOT:     gpu.barrier
+// CHECK:         gpu.return
+plan.kernel @short(%x: tensor<1031x768xbf16>, %w: tensor<768xbf16>) -> (tensor<1031x768xbf16>, tensor<1031xf32>)
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
+  %y, %s = nn.rms_norm %x, %w {eps = 1.0e-5 : f64} : (tensor<1031x768xbf16>, tensor<768xbf16>) -> (tensor<1031x768xbf16>, tensor<1031xf32>)
+  plan.yield %y, %s : tensor<1031x768xbf16>, tensor<1031xf32>
 }

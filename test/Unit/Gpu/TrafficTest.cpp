@@ -123,12 +123,17 @@ void checkBlock(const std::string &text, const std::vector<int64_t> &bytes,
   EXPECT_GE(asked, needed);
 }
 
-/// At GPT-2 124M's shapes. A block has six rows, and loads weights once.
-TEST(GpuTraffic, LayerNorm) {
-  std::string type = "tensor<4096x768xbf16>", vector = "tensor<768xbf16>";
-  std::string row = "tensor<4096xf32>";
+/// At GPT-2 124M's shapes, of four texts and of one. A block has eight rows, a
+/// warp each, and loads weights once.
+class GpuRowTraffic : public testing::TestWithParam<int64_t> {};
+
+TEST_P(GpuRowTraffic, LayerNorm) {
+  const int64_t rows = GetParam();
+  std::string type = "tensor<" + std::to_string(rows) + "x768xbf16>";
+  std::string row = "tensor<" + std::to_string(rows) + "xf32>";
+  std::string vector = "tensor<768xbf16>";
   std::string types = type + ", " + row + ", " + row;
-  constexpr int64_t size = 4096 * 768 * 2, columns = 768 * 2, stats = 4096 * 4;
+  const int64_t size = rows * 768 * 2, columns = 768 * 2, stats = rows * 4;
   checkBlock(
       kernelText(
           "rows", "%x: " + type + ", %w: " + vector + ", %b: " + vector, types,
@@ -136,7 +141,7 @@ TEST(GpuTraffic, LayerNorm) {
               type + ", " + vector + ", " + vector + ") -> (" + types + ")",
           "%y, %m, %s"),
       {size, columns, columns, size, stats, stats},
-      2 * size + 2 * columns + 2 * stats, 4096, 6);
+      2 * size + 2 * columns + 2 * stats, rows, 8);
   checkBlock(
       kernelText("rows",
                  "%x: " + type + ", %r: " + type + ", %w: " + vector +
@@ -149,13 +154,15 @@ TEST(GpuTraffic, LayerNorm) {
                      ")",
                  "%a, %y, %m, %s"),
       {size, size, columns, columns, size, size, stats, stats},
-      4 * size + 2 * columns + 2 * stats, 4096, 6);
+      4 * size + 2 * columns + 2 * stats, rows, 8);
 }
 
-TEST(GpuTraffic, NormGradients) {
-  std::string type = "tensor<4096x768xbf16>", vector = "tensor<768xbf16>";
-  std::string row = "tensor<4096xf32>";
-  constexpr int64_t size = 4096 * 768 * 2, columns = 768 * 2, stats = 4096 * 4;
+TEST_P(GpuRowTraffic, NormGradients) {
+  const int64_t rows = GetParam();
+  std::string type = "tensor<" + std::to_string(rows) + "x768xbf16>";
+  std::string row = "tensor<" + std::to_string(rows) + "xf32>";
+  std::string vector = "tensor<768xbf16>";
+  const int64_t size = rows * 768 * 2, columns = 768 * 2, stats = rows * 4;
   checkBlock(kernelText("rows",
                         "%g: " + type + ", %x: " + type + ", %w: " + vector +
                             ", %m: " + row + ", %s: " + row,
@@ -165,7 +172,7 @@ TEST(GpuTraffic, NormGradients) {
                             ", " + row + ") -> " + type,
                         "%d"),
              {size, size, columns, stats, stats, size},
-             3 * size + columns + 2 * stats, 4096, 6);
+             3 * size + columns + 2 * stats, rows, 8);
   checkBlock(
       kernelText("rows",
                  "%g: " + type + ", %x: " + type + ", %w: " + vector +
@@ -174,8 +181,10 @@ TEST(GpuTraffic, NormGradients) {
                  "%d = nn.rms_norm_grad_input %g, %x, %w, %s : (" + type +
                      ", " + type + ", " + vector + ", " + row + ") -> " + type,
                  "%d"),
-      {size, size, columns, stats, size}, 3 * size + columns + stats, 4096, 6);
+      {size, size, columns, stats, size}, 3 * size + columns + stats, rows, 8);
 }
+
+INSTANTIATE_TEST_SUITE_P(Rows, GpuRowTraffic, testing::Values(1024, 4096));
 
 /// The sums over rows are made of what the block has loaded; a block has eleven
 /// rows. It also writes a part of the sums, which the second launch reads: each
