@@ -214,8 +214,11 @@ void LaunchRunner::startCluster(Worker &worker, int64_t index) {
 
 void LaunchRunner::startBlock(Block &block, int64_t cluster) {
   const Dim3 &grid = launch.grid, &at = block.at;
-  if (block.touched)
+  if (block.touched) {
     block.touched->startBlock(at.x + grid.x * (at.y + grid.y * at.z), cluster);
+    if (block.cluster->blocks.size() == 1)
+      block.touched->endClusterRaces();
+  }
   std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier());
   std::fill(block.local.begin(), block.local.end(), static_cast<char>(0xff));
   block.freeRegisters = 0;
