@@ -137,6 +137,15 @@ class Quantize(h.HeddleTest):
                 owners = json.loads(h.run([h.HEDDLE, "explain", binary,
                                            "--json"]).stdout)["memory"]["owners"]
                 self.assertIn("packed weights", owners)
+        # 24 inputs of down_proj on each of two ranks: values are computed with.
+        coded, values = self.coded(config, weights, "gptq", 4, 16)
+        found = h.run([h.HEDDLE, "compile", coded, "--mode", "serve", "--mesh", "tensor=2",
+                       "-o", self.path("x")], 2)
+        self.assertIn("error[H0144]", found.stderr)
+        self.assertIn("--quantize none", found.stderr)
+        binary = self.serving(coded, "--mesh", "tensor=2", "--quantize", "none")
+        expected = self.logits(self.serving(values, output="of-values"))
+        self.assertLess(numpy.abs(self.logits(binary, ranks=2) - expected).max(), 1e-5)
 
     def test_inputs_in_another_order(self):
         """desc_act: values are computed with."""

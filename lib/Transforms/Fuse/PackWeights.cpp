@@ -113,7 +113,9 @@ FailureOr<Form> Packer::formOf(nn::StateOp state, nn::LinearOp user) {
                << state.getSymName() << "\" has " << inputs
                << " inputs here, which groups of " << group << " do not divide";
   error.attachNote() << "help: choose another --group"
-                     << (state.getWhole() ? ", fewer tensor ranks" : "")
+                     << (state.getWhole()
+                             ? ", fewer tensor ranks, --quantize none"
+                             : "")
                      << ", or exempt it: --keep-16bit " << state.getSymName();
   return failure();
 }
