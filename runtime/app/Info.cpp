@@ -54,10 +54,11 @@ static std::string describeTexts(const plan::Plan &plan) {
            std::to_string(serving.pages * plan::cachePageTokens) + " tokens";
   if (!plan.findProgram(plan::ProgramKind::Generate))
     return "";
-  const char *why =
-      plan.device == plan::DeviceKind::Cuda ? "training on GPUs has no cache"
-      : plan.mesh.ranks() > 1 ? "training on several ranks has no cache"
-                              : "--max-context 1";
+  const char *why = plan.device == plan::DeviceKind::Cuda
+                        ? "training on GPUs has no cache"
+                    : plan.mesh.ranks() > 1
+                        ? "training on several ranks has no cache"
+                        : "compiled for GPUs too, or with --max-context 1";
   return "each token computes " + std::to_string(plan.seq) + " tokens: " + why;
 }
 
