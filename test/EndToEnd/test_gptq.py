@@ -15,6 +15,7 @@ import numpy as np
 import families
 import gptq
 import heddle_test as h
+from test_encode import make_model as make_encoder
 from test_quantize import unpack
 from test_serve_recorded import models, records
 
@@ -141,15 +142,16 @@ class Gptq(h.HeddleTest):
                           for key, value in record["config"].items()}
                 weights = {}
                 for each, (*rows, width) in record["weights"].items():
-                    isTable = any(word in each for word in ("emb", "wte", "wpe", "head"))
-                    shape = [*(rows if isTable else [4 * size for size in rows]), 4 * width]
+                    is_table = any(word in each for word in ("emb", "wte", "wpe", "head"))
+                    rows = rows if is_table else [4 * size for size in rows]
+                    shape = [*rows, 4 * width]
                     weights[each] = models.weight(each, shape)
                 h.write_model(self.path("plain"), config, weights, "")
                 tokens = h.random_tokens(self.rows * self.seq + 1, config["vocab_size"])
                 h.write_tokens(self.path("text.bin"), tokens)
-                report, rows = self.quantize(name, "--method", "gptq", "--bits", 8,
-                                             "--group", 0)
-                for row in rows.values():
+                report, weights = self.quantize(name, "--method", "gptq", "--bits", 8,
+                                                "--group", 0)
+                for row in weights.values():
                     self.assertEqual(row["method"], "gptq", row["name"])
                     self.assertLess(row["output_error"], 0.01)
                 said = report["perplexity"]
@@ -179,6 +181,10 @@ class Gptq(h.HeddleTest):
         ids[:20].astype(np.uint16).tofile(self.path("short.bin"))
         refused("H0347", 3, *group, "--calibration", self.path("short.bin"), "--seq", 20)
         refused("H0347", 3, *calibration, "--eval-data", self.path("short.bin"), "--seq", 20)
+        make_encoder(self.path("encoder"))
+        self.assertIn("predicts masked tokens", h.run(
+            [h.HEDDLE, "quantize", self.path("encoder"), "-o", self.path("made"),
+             "--keep-16bit", "*", *calibration], 2).stderr)
         ids[7] = config["vocab_size"]
         ids.astype(np.uint16).tofile(self.path("text.bin"))
         self.assertIn("token 7", refused("H0346", 3, *calibration, "--seq", self.seq))

@@ -60,8 +60,8 @@ class Perplexity(ServingTest):
         self.assertLess(perplexity, 0.8 * np.exp(-(shares * np.log(shares)).sum()))
         for flags in ([], ["--group", 64]):
             with self.subTest(flags=flags):
-                coded = self.serve(self.trained, "--precision", "fp32", "--quantize", "int8",
-                                   *flags, output="coded")
+                coded = self.serve(self.trained, "--precision", "fp32", "--quantize",
+                                   "int8", *flags, output="coded")
                 self.assertLess(h.relative(self.logits(coded, tokens), logits), 0.02)
                 self.assertLess(self.perplexity(coded), 1.005 * perplexity)
 
