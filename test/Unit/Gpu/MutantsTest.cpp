@@ -187,6 +187,20 @@ TEST_P(GpuMutants, LayerNorm) {
         2);
 }
 
+/// Rows of warps, which read weights that the block brought.
+TEST_P(GpuMutants, ShortRows) {
+  std::string x = "tensor<1031x264xbf16>", w = "tensor<264xbf16>";
+  std::string types = x + ", tensor<1031xf32>";
+  check(compile("rms norm",
+                kernelText("rows", "%x: " + x + ", %w: " + w, types,
+                           "%y, %s = nn.rms_norm %x, %w {eps = 1.0e-5 : f64} "
+                           ": (" +
+                               x + ", " + w + ") -> (" + types + ")",
+                           "%y, %s"),
+                {1031 * 528, 528, 1031 * 528, 1031 * 4}, GetParam()),
+        1);
+}
+
 /// Several rows for each block, whose sums a second launch adds.
 TEST_P(GpuMutants, NormGradients) {
   std::string x = "tensor<11x264xbf16>", w = "tensor<264xbf16>";
