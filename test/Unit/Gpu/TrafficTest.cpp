@@ -214,6 +214,24 @@ TEST(GpuTraffic, NormGradientsAndSums) {
   EXPECT_EQ(second.globalBytes, 2 * (blocks + 1) * ofBlock);
 }
 
+/// Tokens and positions: a row of a table counts as often as it is looked up.
+TEST(GpuTraffic, Embeddings) {
+  std::string type = "tensor<4096x768xbf16>", ids = "tensor<4096xi32>";
+  std::string words = "tensor<997x768xbf16>", places = "tensor<1024x768xbf16>";
+  constexpr int64_t size = 4096 * 768 * 2, row = 768 * 2;
+  checkBlock(kernelText("rows",
+                        "%w: " + words + ", %p: " + places + ", %i: " + ids +
+                            ", %j: " + ids,
+                        type,
+                        "%a = nn.embedding %w[%i] : (" + words + ", " + ids +
+                            ") -> " + type + "\n%b = nn.embedding %p[%j] : (" +
+                            places + ", " + ids + ") -> " + type +
+                            "\n%y = nn.add %a, %b : " + type,
+                        "%y"),
+             {997 * row, 1024 * row, 4096 * 4, 4096 * 4, size},
+             3 * size + 2 * 4096 * 4, 4096, 1);
+}
+
 /// Rows for whose registers a block has more threads, and rows that it keeps in
 /// memory.
 TEST(GpuTraffic, CrossEntropy) {
