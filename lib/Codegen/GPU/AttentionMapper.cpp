@@ -409,6 +409,10 @@ Value AttentionMapper::addF(Value a, Value b) {
   return f.builder.create<arith::AddFOp>(f.loc, a, b);
 }
 
+Value AttentionMapper::fmaF(Value a, double b, Value c) {
+  return f.builder.create<math::FmaOp>(f.loc, a, constant(b), c);
+}
+
 Value AttentionMapper::subF(Value a, Value b) {
   return f.builder.create<arith::SubFOp>(f.loc, a, b);
 }

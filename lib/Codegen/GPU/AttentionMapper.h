@@ -104,6 +104,8 @@ protected:
   Value exp2(Value t);
   Value constant(double value);
   Value mulF(Value a, Value b);
+  /// a b + c, rounded once.
+  mlir::Value fmaF(mlir::Value a, double b, mlir::Value c);
   Value addF(Value a, Value b);
   Value subF(Value a, Value b);
 

@@ -55,9 +55,6 @@ private:
   Value largest(Value a, Value b) {
     return f.builder.create<arith::MaxNumFOp>(f.loc, a, b);
   }
-  Value fmaF(Value a, double b, Value c) {
-    return f.builder.create<math::FmaOp>(f.loc, a, constant(b), c);
-  }
   /// Whether the largest product is the largest score.
   bool isScaledLast() const { return spec.scale > 0 && spec.softcap == 0; }
 

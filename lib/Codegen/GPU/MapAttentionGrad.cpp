@@ -8,7 +8,7 @@
 // and meet keys, those of the other have keys and meet queries. So every sum
 // belongs to one block, and has one order.
 //
-//   P  = 2^(Q K^T scale log2(e) - lse log2(e))
+//   P  = 2^((Q K^T scale - lse) log2(e))
 //   dP = dO V^T
 //   dS = P (M dP - delta),  delta = row sums of O dO
 //   first:  dQ = dS K scale
@@ -64,8 +64,8 @@ protected:
   }
   /// Products of a warp in registers at a time.
   int64_t products() const { return spec.softcap > 0 ? 3 : 2; }
-  /// The exponent of 2 that lse stands for.
-  Value inLog2(Value lse) { return mulF(lse, constant(M_LOG2E)); }
+  /// The exponent of 2 that stands for an exponent of e.
+  Value inLog2(Value exponent) { return mulF(exponent, constant(M_LOG2E)); }
 
   nn::AttentionGradOp gradient;
   std::array<Heads, 3> qkv, gradQkv;
@@ -113,10 +113,16 @@ void GradMapper::gradScores(WarpTile &weights, WarpTile &scores, Value first,
       if (spec.softcap > 0) {
         weight = capped(weight);
         slopes.push_back(slopeOf(weight));
+      } else if (spec.elementType.isF32()) {
+        // The difference is small where the probability is large: so it is
+        // what is multiplied, and lse is not rounded once more.
+        Value negated = f.builder.create<arith::NegFOp>(f.loc, lse(i, j));
+        weight = inLog2(fmaF(weight, spec.scale, negated));
+        continue;
       } else {
         weight = mulF(weight, constant(spec.scoreFactor()));
       }
-      weight = subF(weight, lse(i, j));
+      weight = subF(weight, inLog2(lse(i, j)));
     }
   hide(weights, first, isFull, bounds, /*below=*/keysAreColumns);
   if (spec.window)
@@ -188,7 +194,7 @@ MappedLaunch QueriesMapper::emit() {
     // Rows behind the last one are as that, and are not stored.
     Value row = i32.min(i32.add(firstOfWarp, tiles->row(i)), spec.seq - 1);
     ends.push_back(visible.endOf(row));
-    lses.push_back(inLog2(loadNumber(lse, numberIndex(headOfBlock, row))));
+    lses.push_back(loadNumber(lse, numberIndex(headOfBlock, row)));
     deltas.push_back(deltaOf(row));
   }
   waitForCopies(1);
@@ -342,7 +348,7 @@ void KeysMapper::addQueries(Value first, Value stage, WarpTile &gradKeys,
   Values lsesHere, deltasHere;
   for (int64_t j = 0; j < weights.columns; ++j) {
     Value at = i32.toIndex(i32.add(start, tiles->columnOffset(j)));
-    lsesHere.push_back(inLog2(loadNumber(lses, at)));
+    lsesHere.push_back(loadNumber(lses, at));
     deltasHere.push_back(loadNumber(deltas, at));
   }
   // The last key is seen by the fewest.
