@@ -249,7 +249,7 @@ struct Program {
 /// Positions of a text that one page of the cache holds.
 inline constexpr int64_t cachePageTokens = 16;
 
-/// What a binary that serves was compiled for; all 0 in others.
+/// The cache that a binary's texts go through; all 0 where they have none.
 struct Serving {
   int64_t maxBatch = 0;   ///< Texts that are continued together.
   int64_t maxContext = 0; ///< Tokens of a text, with its prompt.

@@ -31,9 +31,9 @@ struct ApplyPrecision : heddle::impl::ModelApplyPrecisionBase<ApplyPrecision> {
       if (strategy.precision == config::Precision::FP32)
         continue;
       compute = BFloat16Type::get(&getContext());
-      if (strategy.mode != config::Mode::Train)
-        narrowStates(model);
-      else
+      bool trains = strategy.mode == config::Mode::Train;
+      narrowStates(model, trains);
+      if (trains)
         addCopies(model, wordOf(strategy.precision));
       SymbolTable symbols(model);
       converted.clear();
@@ -50,11 +50,12 @@ private:
     return tensor.clone(compute);
   }
 
-  /// Nothing updates parameters: they are loaded in compute precision. Caches
-  /// hold activations.
-  void narrowStates(nn::ModelOp model) {
+  /// Caches hold activations. Parameters that nothing updates are loaded in
+  /// compute precision.
+  void narrowStates(nn::ModelOp model, bool trains) {
     for (auto state : model.getOps<nn::StateOp>())
-      state.setType(lowered(state.getType()));
+      if (!trains || state.getRole() == nn::StateRole::Cache)
+        state.setType(lowered(state.getType()));
   }
 
   /// Gives every parameter a copy in compute precision and reads that instead.
