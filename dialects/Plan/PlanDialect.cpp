@@ -100,12 +100,11 @@ GridLaunchAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef,
   return success();
 }
 
-LogicalResult
-LibraryProductAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                           int64_t m, int64_t n, int64_t k, bool, bool,
-                           Type type, Type result, int64_t a, int64_t b,
-                           int64_t c, int64_t bias, int64_t d, int64_t aux,
-                           ProductEnd end, bool, int64_t workspace) {
+LogicalResult LibraryProductAttr::verify(
+    function_ref<InFlightDiagnostic()> emitError, int64_t m, int64_t n,
+    int64_t k, bool, bool, Type type, Type result, int64_t a, int64_t b,
+    int64_t c, int64_t bias, int64_t d, int64_t aux, int64_t sumA, int64_t sumB,
+    ProductEnd end, bool, int64_t workspace) {
   if (m < 1 || n < 1 || k < 1 || workspace < 0)
     return emitError() << "a product has sizes of 1 or more";
   for (Type element : {type, result})
@@ -115,8 +114,12 @@ LibraryProductAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   for (int64_t needed : {a, b, d})
     if (needed < 0)
       return emitError() << "a product has the addresses a, b and d";
-  if (c < -1 || bias < -1 || aux < -1)
+  if (llvm::any_of(ArrayRef<int64_t>{c, bias, aux, sumA, sumB},
+                   [](int64_t address) { return address < -1; }))
     return emitError() << "an address is a number from 0 on, or -1";
+  if ((sumA >= 0) + (sumB >= 0) + (bias >= 0 || end != ProductEnd::Plain) > 1)
+    return emitError() << "a library sums a or b, and then adds no bias and "
+                          "computes no function";
   if (end == ProductEnd::GeluTanhGrad ? aux < 0 || c >= 0 || bias >= 0
                                       : end == ProductEnd::Plain && aux >= 0)
     return emitError() << "what is added does not fit to "

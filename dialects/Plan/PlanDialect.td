@@ -131,6 +131,7 @@ def Plan_LibraryProductAttr : AttrDef<Plan_Dialect, "LibraryProduct"> {
     To the sums are added `bias`, a row, and `c`, a matrix, which may be `d`. With
     `end = gelu_tanh` d has the function of that, and `aux` that itself. With
     `end = gelu_tanh_grad` it is multiplied by the function's derivative at `aux`.
+    `sum_a` gets the sums of a over k, m of them, or `sum_b` those of b, n.
 
     `workspace` bytes of the scratch memory are the library's. With `tf32` it may
     round operands of f32 to 10 bits of mantissa.
@@ -144,6 +145,8 @@ def Plan_LibraryProductAttr : AttrDef<Plan_Dialect, "LibraryProduct"> {
       DefaultValuedParameter<"int64_t", "-1">:$c,
       DefaultValuedParameter<"int64_t", "-1">:$bias, "int64_t":$d,
       DefaultValuedParameter<"int64_t", "-1">:$aux,
+      DefaultValuedParameter<"int64_t", "-1">:$sum_a,
+      DefaultValuedParameter<"int64_t", "-1">:$sum_b,
       DefaultValuedParameter<"::heddle::planir::ProductEnd",
                              "::heddle::planir::ProductEnd::Plain">:$end,
       DefaultValuedParameter<"bool", "false">:$tf32,

@@ -274,6 +274,8 @@ private:
     product.bias = call.getBias();
     product.d = call.getD();
     product.aux = call.getAux();
+    product.sumA = call.getSumA();
+    product.sumB = call.getSumB();
     product.end = static_cast<plan::ProductEnd>(call.getEnd());
     product.tf32 = call.getTf32();
     product.workspaceBytes = call.getWorkspace();

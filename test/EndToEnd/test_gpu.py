@@ -9,6 +9,7 @@ computes is compared with the same model and plan compiled for x86-64."""
 import filecmp
 import json
 import os
+import re
 import resource
 import time
 import unittest
@@ -197,6 +198,35 @@ class Gpu(GpuTest):
         self.assertLessEqual(many, 1.5 * few)
         seconds(4, self.path("cache"))
         self.assertLessEqual(seconds(4, self.path("cache")), 0.2 * few)
+
+    def test_launches_of_a_layer(self):
+        """GPT-2 124M with 4 x 1024 tokens: forward and backward take 26 at most,
+        whoever computes the products."""
+        config, dumps = self.path("config.json"), self.path("dumps")
+        with open(config, "w") as file:
+            json.dump(h.gpt2_config(50257, 1024, 768, 12, 1), file)
+        h.run([h.HEDDLE, "compile", config, "--init", "random", "--batch", 4, "--seq",
+               1024, "--precision", "bf16", "--target", "sm_90", "--dump-phases", dumps,
+               "--stop-after", "kernels"])
+        with open(os.path.join(dumps, "kernels.mlir")) as file:
+            text = file.read()
+        kernels = {found[1]: found[0] for found in
+                   re.finditer(r"plan\.kernel @(\w+)\(.*", text)}
+
+        def launches(kernel, is_library):
+            attributes = kernels[kernel]
+            if is_library and "library = #plan.library_product" in attributes:
+                return 1
+            return len(re.findall(r"grid = \[", attributes))
+
+        layer = [name for part in ("fwd", "bwd")
+                 for body in re.findall(rf"nn\.func @block\.{part}\((?s:.*?)nn\.return",
+                                        text)
+                 for name in re.findall(r"plan\.launch @(\w+)\(", body)]
+        counts = [sum(launches(name, is_library) for name in layer)
+                  for is_library in (True, False)]
+        self.assertGreater(min(counts), 15)
+        self.assertLessEqual(max(counts), 26, counts)
 
     @h.long_only
     def test_gpt2_124m_compiles_fast(self):

@@ -95,7 +95,8 @@ protected:
     return values;
   }
 
-  /// Runs the product; the largest errors of d and aux.
+  /// Runs the product; the largest errors of d and aux, or of the sums of a
+  /// factor.
   std::pair<double, double> errorsOf(plan::LibraryProduct what);
 
   Context context = nullptr;
@@ -130,10 +131,11 @@ EmulatedCublasLt::errorsOf(plan::LibraryProduct what) {
   Operand a = make(m * k, what.type), b = make(k * n, what.type);
   Operand d = make(m * n, what.result), c = make(m * n, what.result);
   Operand bias = make(n, what.result), aux = make(m * n, what.result);
+  Operand factorSums = make(what.sumA >= 0 ? m : n, what.result);
   Operand workspace = make(what.workspaceBytes / 4, plan::DType::F32);
-  const Operand *all[] = {&a, &b, &d, &c, &bias, &aux};
-  void *refs[6];
-  for (int i = 0; i < 6; ++i)
+  const Operand *all[] = {&a, &b, &d, &c, &bias, &aux, &factorSums};
+  void *refs[7];
+  for (int i = 0; i < 7; ++i)
     refs[i] = reinterpret_cast<void *>(all[i]->address);
   auto call = ProductCall::prepare(*library, what, known);
   EXPECT_NE(call, nullptr);
@@ -163,6 +165,17 @@ EmulatedCublasLt::errorsOf(plan::LibraryProduct what) {
       error = std::max(error, std::abs(sum - actual[at]));
       auxError = std::max(auxError, std::abs(stored - actualAux[at]));
     }
+  if (what.sumA >= 0 || what.sumB >= 0) {
+    auxError = 0;
+    std::vector<double> actualSums = read(factorSums, what.result);
+    for (size_t i = 0; i < actualSums.size(); ++i) {
+      double sum = 0;
+      for (int64_t l = 0; l < k; ++l)
+        sum += what.sumA >= 0 ? a.values[what.transA ? l * m + i : i * k + l]
+                              : b.values[what.transB ? i * k + l : l * n + i];
+      auxError = std::max(auxError, std::abs(sum - actualSums[i]));
+    }
+  }
   for (const Operand *operand : all)
     cuMemFree_v2(operand->address);
   cuMemFree_v2(workspace.address);
@@ -203,6 +216,28 @@ TEST_F(EmulatedCublasLt, ComputesTheEnds) {
   auto [error, auxError] = errorsOf(what);
   EXPECT_LT(error, 1e-5);
   EXPECT_LT(auxError, 1e-9); // It is read.
+}
+
+/// As gradients of a weight and its bias: of b where the weight is [in, out],
+/// of a where it is stored the other way round.
+TEST_F(EmulatedCublasLt, SumsAFactor) {
+  for (bool ofA : {false, true})
+    for (bool transA : {false, true})
+      for (int c : {-1, 3}) {
+        plan::LibraryProduct what = product(37, 41, 53);
+        what.transA = transA;
+        what.transB = !transA;
+        (ofA ? what.sumA : what.sumB) = 6;
+        what.c = c;
+        for (plan::DType type : {plan::DType::F32, plan::DType::BF16}) {
+          what.type = type;
+          auto [error, sumError] = errorsOf(what);
+          EXPECT_LT(error, 1e-5);
+          EXPECT_LT(sumError, 1e-5);
+        }
+        what.result = plan::DType::BF16;
+        EXPECT_LT(errorsOf(what).second, 0.05);
+      }
 }
 
 /// The factors of tf32 have 10 bits behind the point.

@@ -235,9 +235,13 @@ LogicalResult emitGemmKernel(KernelEmitter &k) {
       codegen::describeProducts(k.kernel);
   if (failed(products))
     return failure();
-  if (products->front().bits > 0)
+  const codegen::Product &first = products->front();
+  if (!first.sums.empty())
+    return first.sums[0]->emitError("is in the kernel of a product, which sums "
+                                    "nothing beside on this target");
+  if (first.bits > 0)
     return PackedFusion(k, *products).emit();
-  return GemmFusion(k, products->front()).emit();
+  return GemmFusion(k, first).emit();
 }
 
 } // namespace heddle::cpu

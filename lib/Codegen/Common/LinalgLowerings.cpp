@@ -15,7 +15,7 @@ using namespace mlir;
 namespace heddle::codegen {
 
 /// Whether kernels of this generator read the nn operation itself.
-static bool keepsWhole(Generator generator) {
+static bool isReadWhole(Generator generator) {
   switch (generator) {
   case Generator::Rows:
   case Generator::Columns:
@@ -30,6 +30,14 @@ static bool keepsWhole(Generator generator) {
     return true;
   }
   llvm_unreachable("all generators handled");
+}
+
+/// Whether a kernel reads the operation itself. A product sums columns as it
+/// multiplies.
+static bool isReadWhole(Block &body, Generator generator) {
+  auto kernel = dyn_cast<planir::KernelOp>(body.getParentOp());
+  return isReadWhole(generator) || (generator == Generator::Columns && kernel &&
+                                    kernel.getGenerator() == Generator::Gemm);
 }
 
 void registerLinalgLowerings(DialectRegistry &registry) {
@@ -51,7 +59,7 @@ LogicalResult lowerBodyToLinalg(Block &body, WholeOps whole) {
   for (Operation &op : llvm::make_early_inc_range(body)) {
     auto lowering = dyn_cast<nn::LinalgLoweringOpInterface>(op);
     if (!lowering ||
-        (whole == WholeOps::Stay && keepsWhole(lowering.getGenerator())))
+        (whole == WholeOps::Stay && isReadWhole(body, lowering.getGenerator())))
       continue;
     OpBuilder builder(&op);
     SmallVector<Value> results;

@@ -64,6 +64,7 @@ static Product describe(nn::LinearGradWeightOp op) {
   product.b = op.getTransposed() ? op.getInput() : op.getGrad();
   product.transA = true;
   product.addend = op.getInit();
+  product.sumsA = op.getTransposed();
   product.k = rowsOf(product.a);
   product.m = columnsOf(product.a);
   product.n = columnsOf(product.b);
@@ -76,6 +77,17 @@ static LogicalResult verifyOperands(const Product &product) {
     if (value && !isa<BlockArgument>(value))
       return product.op->emitError(
           "multiplies values that are not arguments of the kernel");
+  return success();
+}
+
+/// The sums of rows beside a weight's gradient; they are of what it multiplies.
+static LogicalResult findSums(planir::KernelOp kernel, Product &product) {
+  auto gradient = dyn_cast<nn::LinearGradWeightOp>(product.op);
+  for (auto sum : kernel.getBody().getOps<nn::SumRowsOp>()) {
+    if (!gradient || sum.getInput() != gradient.getGrad())
+      return sum.emitError("sums what the kernel's product does not multiply");
+    product.sums.push_back(sum);
+  }
   return success();
 }
 
@@ -100,10 +112,13 @@ FailureOr<SmallVector<Product, 1>> describeProducts(planir::KernelOp kernel) {
   if (products.empty())
     return kernel.emitError(
         "holds no matrix product; its generator is not \"gemm\"");
-  for (Type type : kernel.getResultTypes())
+  if (failed(findSums(kernel, products.front())))
+    return failure();
+  for (Value value : kernel.getBody().front().getTerminator()->getOperands())
     if (llvm::none_of(products, [&](const Product &product) {
-          return cast<RankedTensorType>(type).getShape() ==
-                 typeOf(product.result()).getShape();
+          return product.isSum(value) ||
+                 typeOf(value).getShape() ==
+                     typeOf(product.result()).getShape();
         }))
       return kernel.emitError("yields tensors of another shape than that of "
                               "the product");

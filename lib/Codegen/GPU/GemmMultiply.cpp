@@ -42,7 +42,8 @@ void Multiplier::multiply(Value leftTile, Value rightTile,
 //===----------------------------------------------------------------------===//
 
 /// Four matrices of 8 x 8; each lane gives a row's address.
-SmallVector<Value> Multiplier::loadMatrices(Value pointer, bool transpose) {
+static SmallVector<Value> loadMatrices(ThreadCode &c, Value pointer,
+                                       bool transpose) {
   SmallVector<Type> words(4, c.builder.getI32Type());
   auto type = LLVM::LLVMStructType::getLiteral(c.builder.getContext(), words);
   auto layout = transpose ? NVVM::MMALayout::col : NVVM::MMALayout::row;
@@ -50,16 +51,19 @@ SmallVector<Value> Multiplier::loadMatrices(Value pointer, bool transpose) {
                                                       /*num=*/4, layout));
 }
 
-/// A 16 x 16 tile of the left operand. The four matrices are rows 0-7 and 8-15
-/// of columns 0-7, then of columns 8-15.
-SmallVector<Value> Multiplier::leftFragment(Value tile, int64_t index,
-                                            int64_t k) {
+/// The four matrices are rows 0-7 and 8-15 of columns 0-7, then of columns
+/// 8-15.
+SmallVector<Value> loadLeftFragment(ThreadCode &c, const TileShape &shape,
+                                    Value tile, Value outer, int64_t outerMoved,
+                                    int64_t k) {
+  Value lane = c.rem(c.threadId(), warpSize);
   Value matrix = c.div(lane, 8), inMatrix = c.rem(lane, 8);
-  TilePlace place = {c.add(warpRow, c.mul(c.rem(matrix, 2), 8)),
-                     c.mul(c.div(matrix, 2), 8), index * mmaM, k};
-  Value &rows = left.kContiguous ? place.outer : place.k;
+  TilePlace place = {c.add(outer, c.mul(c.rem(matrix, 2), 8)),
+                     c.mul(c.div(matrix, 2), 8), outerMoved, k};
+  Value &rows = shape.kContiguous ? place.outer : place.k;
   rows = c.add(rows, inMatrix);
-  return loadMatrices(tileAddress(c, left, tile, place), !left.kContiguous);
+  return loadMatrices(c, tileAddress(c, shape, tile, place),
+                      !shape.kContiguous);
 }
 
 /// Two 16 x 8 tiles of the right operand, one after the other.
@@ -70,34 +74,39 @@ SmallVector<Value> Multiplier::rightFragments(Value tile, int64_t pair,
                      c.mul(c.rem(matrix, 2), 8), pair * 2 * mmaN, k};
   Value &rows = right.kContiguous ? place.outer : place.k;
   rows = c.add(rows, inMatrix);
-  return loadMatrices(tileAddress(c, right, tile, place), !right.kContiguous);
+  return loadMatrices(c, tileAddress(c, right, tile, place),
+                      !right.kContiguous);
+}
+
+void multiplyFragments(ThreadCode &c, ArrayRef<Value> left,
+                       ArrayRef<Value> right, MutableArrayRef<Value> sum) {
+  SmallVector<Type> floats(4, c.builder.getF32Type());
+  auto type = LLVM::LLVMStructType::getLiteral(c.builder.getContext(), floats);
+  SmallVector<Value> operands(left);
+  llvm::append_range(operands, right);
+  llvm::append_range(operands, sum);
+  // By its intrinsic: nvvm.mma.sync wants bf16 in vectors of f16, which the
+  // intrinsic does not take.
+  Value next = c.call("llvm.nvvm.mma.m16n8k16.row.col.bf16", type, operands);
+  llvm::copy(c.members(next), sum.begin());
 }
 
 void Multiplier::multiplyMma(Value leftTile, Value rightTile,
                              MutableArrayRef<Value> sums) {
   int64_t tilesM = tiling.warpM() / mmaM, tilesN = tiling.warpN() / mmaN;
-  SmallVector<Type> floats(4, c.builder.getF32Type());
-  auto type = LLVM::LLVMStructType::getLiteral(c.builder.getContext(), floats);
   for (int64_t k = 0; k < tiling.k; k += mmaK) {
     SmallVector<SmallVector<Value>> leftTiles, rightPairs;
     for (int64_t tile = 0; tile < tilesM; ++tile)
-      leftTiles.push_back(leftFragment(leftTile, tile, k));
+      leftTiles.push_back(
+          loadLeftFragment(c, left, leftTile, warpRow, tile * mmaM, k));
     for (int64_t pair = 0; pair < tilesN / 2; ++pair)
       rightPairs.push_back(rightFragments(rightTile, pair, k));
     for (int64_t row = 0; row < tilesM; ++row)
-      for (int64_t column = 0; column < tilesN; ++column) {
-        auto sum = sums.slice((row * tilesN + column) * 4, 4);
-        SmallVector<Value> operands(leftTiles[row]);
-        llvm::append_range(
-            operands,
-            ArrayRef(rightPairs[column / 2]).slice(column % 2 * 2, 2));
-        llvm::append_range(operands, sum);
-        // By its intrinsic: nvvm.mma.sync wants bf16 in vectors of f16, which
-        // the intrinsic does not take.
-        Value next =
-            c.call("llvm.nvvm.mma.m16n8k16.row.col.bf16", type, operands);
-        llvm::copy(c.members(next), sum.begin());
-      }
+      for (int64_t column = 0; column < tilesN; ++column)
+        multiplyFragments(
+            c, leftTiles[row],
+            ArrayRef(rightPairs[column / 2]).slice(column % 2 * 2, 2),
+            sums.slice((row * tilesN + column) * 4, 4));
   }
 }
 

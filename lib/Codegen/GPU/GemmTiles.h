@@ -10,6 +10,7 @@
 //
 //   TileCopy     moves tiles of one operand from global to shared memory
 //   Multiplier   multiplies a stage: mma.sync in bf16 and tf32, FMA in f32
+//   TileSums     sums one operand of a stage along k
 //   SumTile      brings the sums, through shared memory, into rows
 //
 //===----------------------------------------------------------------------===//
@@ -131,6 +132,17 @@ private:
   mlir::Value thread, firstOuter, first, safe;
 };
 
+/// A 16 x 16 fragment of bf16 as mma.sync's left operand, from the places
+/// `outer` + `outerMoved` and `k` of the tile at `tile` on.
+llvm::SmallVector<mlir::Value>
+loadLeftFragment(ThreadCode &c, const TileShape &shape, mlir::Value tile,
+                 mlir::Value outer, int64_t outerMoved, int64_t k);
+
+/// `sum`, a lane's part of a 16 x 8 tile, plus the product of bf16 fragments.
+void multiplyFragments(ThreadCode &c, llvm::ArrayRef<mlir::Value> left,
+                       llvm::ArrayRef<mlir::Value> right,
+                       llvm::MutableArrayRef<mlir::Value> sum);
+
 /// The sums of this thread and where they stand in the block's tile.
 class Multiplier {
 public:
@@ -155,8 +167,6 @@ private:
                     llvm::MutableArrayRef<mlir::Value> sums);
   void multiplyFma(mlir::Value leftTile, mlir::Value rightTile,
                    llvm::MutableArrayRef<mlir::Value> sums);
-  Values loadMatrices(mlir::Value pointer, bool transpose);
-  Values leftFragment(mlir::Value tile, int64_t index, int64_t k);
   Values rightFragments(mlir::Value tile, int64_t pair, int64_t k);
   Values loadTf32(const TileShape &shape, mlir::Value tile, mlir::Value outer,
                   int64_t outerMoved, int64_t groups, int64_t k);
@@ -169,6 +179,36 @@ private:
   const Tiling &tiling;
   TileShape left, right;
   mlir::Value lane, warpRow, warpColumn;
+};
+
+/// Sums along k of one operand, one for each of its rows or columns in the
+/// block's tile. bf16 is multiplied by ones on tensor cores; of f32, a thread
+/// adds up a column, in f32 whatever the product is in.
+class TileSums {
+public:
+  TileSums(ThreadCode &c, const Tiling &tiling, const TileShape &shape);
+
+  /// Values in f32 that a thread carries.
+  int64_t numSums() const;
+  /// Adds the tile at `tile`.
+  void add(mlir::Value tile, llvm::MutableArrayRef<mlir::Value> sums);
+  /// Calls `body` with each sum that this thread has and its place in the tile,
+  /// where only the threads that have one run.
+  mlir::LogicalResult
+  forSums(llvm::ArrayRef<mlir::Value> sums,
+          llvm::function_ref<mlir::LogicalResult(mlir::Value outer,
+                                                 mlir::Value sum)>
+              body);
+
+private:
+  int64_t fragments() const;
+  void addFragments(mlir::Value tile, llvm::MutableArrayRef<mlir::Value> sums);
+  void addElements(mlir::Value tile, mlir::Value &sum);
+
+  ThreadCode &c;
+  const Tiling &tiling;
+  TileShape shape;
+  mlir::Value thread, firstOuter; ///< The warp's first in the tile.
 };
 
 /// A tile of f32 sums in shared memory.

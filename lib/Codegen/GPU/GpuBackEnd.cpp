@@ -23,8 +23,13 @@ public:
 
   config::Target name() const override { return chip; }
   bool supports(nn::Generator) const override { return true; }
-  codegen::FusionRules fusionRules(const dist::Strategy &) const override {
+  codegen::FusionRules
+  fusionRules(const dist::Strategy &strategy) const override {
     codegen::FusionRules rules;
+    rules.sumsInProducts = true;
+    // cuBLASLt writes a bias's gradient and cannot add to one; a product that
+    // it may compute is worth more than a launch.
+    rules.sumsOntoInits = strategy.gemm == config::Gemm::Generated;
     rules.sumsInRows = heddle::gpu::mostSumsInRows;
     rules.elementsOfSums = heddle::gpu::mostElementsOfSums;
     return rules;

@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reads a product's kernel as a call of cuBLASLt: the product, what is added to
-// its sums, and GELU or its derivative at the end. Whatever else is in a body,
-// as dropout, is beyond the library.
+// its sums, GELU or its derivative at the end, and sums of a factor beside it.
+// Whatever else is in a body, as dropout, is beyond the library.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,6 +30,7 @@ public:
 
 private:
   bool readAddend();
+  bool readFactorSum();
   bool readEnd();
   bool readResults();
   bool typesFit();
@@ -42,7 +43,7 @@ private:
   Value result;    ///< What becomes d.
   Value auxiliary; ///< What the library reads or writes beside it.
   ProductEnd end = ProductEnd::Plain;
-  int64_t c = -1, bias = -1, d = -1, aux = -1;
+  int64_t c = -1, bias = -1, d = -1, aux = -1, sumA = -1, sumB = -1;
 };
 } // namespace
 
@@ -77,11 +78,21 @@ bool CallReader::readAddend() {
   return address >= 0;
 }
 
+/// The library sums a factor once, onto nothing.
+bool CallReader::readFactorSum() {
+  if (product.sums.empty())
+    return true;
+  auto sum = cast<nn::SumRowsOp>(product.sums[0]);
+  int64_t address = addressOfResult(sum.getOutput());
+  (product.sumsA ? sumA : sumB) = address;
+  return product.sums.size() == 1 && !sum.getInit() && address >= 0;
+}
+
 /// What the body does with the product: at most one operation.
 bool CallReader::readEnd() {
   result = product.result();
   for (Operation &op : kernel.getBody().front().without_terminator()) {
-    if (&op == product.op)
+    if (&op == product.op || llvm::is_contained(product.sums, &op))
       continue;
     if (result != product.result())
       return false;
@@ -118,7 +129,7 @@ bool CallReader::readEnd() {
 bool CallReader::readResults() {
   auto yielded = kernel.getBody().front().getTerminator()->getOperands();
   for (Value value : yielded) {
-    if (value == result)
+    if (value == result || product.isSum(value))
       continue;
     if (value != product.result() || end != ProductEnd::GeluTanh)
       return false;
@@ -128,7 +139,8 @@ bool CallReader::readResults() {
   d = addressOfResult(result);
   // Each of them once.
   bool writesAux = end == ProductEnd::GeluTanh && aux >= 0;
-  return d >= 0 && yielded.size() == size_t(writesAux ? 2 : 1);
+  return d >= 0 &&
+         yielded.size() == 1 + size_t(writesAux) + product.sums.size();
 }
 
 /// All that is added and written has one type.
@@ -145,7 +157,10 @@ bool CallReader::typesFit() {
     if (argument != product.a && argument != product.b &&
         typeOf(argument) != sums)
       return false;
-  return isKnown && typeOf(product.b) == factors && typeOf(result) == sums;
+  for (Type type : kernel.getResultTypes())
+    if (getElementTypeOrSelf(type) != sums)
+      return false;
+  return isKnown && typeOf(product.b) == factors;
 }
 
 /// The library reads while it writes: of what it reads, only c may be d.
@@ -159,8 +174,8 @@ bool CallReader::isInOwnMemory() {
 }
 
 LibraryProductAttr CallReader::read(bool tf32) {
-  if (!readAddend() || !readEnd() || !readResults() || !typesFit() ||
-      !isInOwnMemory())
+  if (!readAddend() || !readFactorSum() || !readEnd() || !readResults() ||
+      !typesFit() || !isInOwnMemory())
     return {};
   // Enough for sums of k in eight parts, within what NVIDIA advises for sm_90.
   int64_t workspace =
@@ -169,8 +184,8 @@ LibraryProductAttr CallReader::read(bool tf32) {
   return LibraryProductAttr::get(
       kernel.getContext(), product.m, product.n, product.k, product.transA,
       product.transB, factors, getElementTypeOrSelf(result.getType()),
-      addressOf(product.a), addressOf(product.b), c, bias, d, aux, end,
-      tf32 && factors.isF32(), workspace);
+      addressOf(product.a), addressOf(product.b), c, bias, d, aux, sumA, sumB,
+      end, tf32 && factors.isF32(), workspace);
 }
 
 FailureOr<LibraryProductAttr> libraryProductOf(planir::KernelOp kernel) {

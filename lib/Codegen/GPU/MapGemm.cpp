@@ -8,12 +8,15 @@
 // through shared memory, and computes the results of a few adjacent columns at
 // a time. With k in parts, the blocks of a part leave their sums in scratch
 // memory, and a second launch adds the parts in order and computes the results.
+// The blocks of one edge of the grid also sum the factor whose tiles they all
+// meet, where the kernel has such sums.
 // What is outside of the operands counts as zero; what is outside of the result
 // is not stored.
 //
 //===----------------------------------------------------------------------===//
 
 #include "GemmTiles.h"
+#include "dialects/NN/NNDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -36,8 +39,16 @@ private:
   using ChunkBody =
       llvm::function_ref<LogicalResult(Value row, Value column, Value sums)>;
 
+  /// Sums over k of a factor: how many, or none.
+  int64_t numFactorSums() const {
+    if (product.sums.empty())
+      return 0;
+    return product.sumsA ? product.m : product.n;
+  }
   int64_t scratchBytes() const {
-    return tiling.parts > 1 ? tiling.parts * product.m * product.n * 4 : 0;
+    return tiling.parts > 1
+               ? tiling.parts * (product.m * product.n + numFactorSums()) * 4
+               : 0;
   }
   int64_t widestChunk(int64_t most) const;
   int64_t resultChunk();
@@ -48,15 +59,31 @@ private:
   int64_t tilesN() const { return llvm::divideCeil(product.n, tiling.n); }
   void placeBlock();
   LogicalResult emitProduct();
-  SmallVector<Value> emitSteps(Multiplier &multiplier);
-  void startCopies(Value target, Value left, ArrayRef<Value> sources);
+  /// Where the next copies read: of both operands, and the elements that are
+  /// left along k.
+  struct Source {
+    SmallVector<Value, 2> pointers;
+    Value left;
+  };
+  void advance(Source &source);
+  Source startRing();
+  SmallVector<Value> emitLoop(Source source, Multiplier &multiplier,
+                              TileSums *factorSums);
+  FailureOr<SmallVector<Value>> emitSteps(Multiplier &multiplier,
+                                          const TileShape &summed);
+  void startCopies(Value target, const Source &source);
   LogicalResult emitTile(SumTile &tile);
   LogicalResult emitTileChunk(SumTile &tile, Value row, Value column,
                               int64_t width);
   LogicalResult emitShiftedChunk(SumTile &tile, Value row, Value column,
                                  int64_t width);
   LogicalResult emitSumOfParts();
+  SmallVector<Value> addParts(int64_t width,
+                              llvm::function_ref<Value(Value)> pointer);
   Value partPointer(Value part, Value row, Value column);
+  Value factorPartPointer(Value part, Value place);
+  LogicalResult emitFactorSum(Value place, Value sum);
+  LogicalResult storeFactorSum(Value place, Value sum);
   LogicalResult storeChunk(Value row, Value column, ArrayRef<Value> sums,
                            bool isShifted);
   FailureOr<Value> finishSums(Value sums, ArrayRef<Value> leading);
@@ -118,47 +145,54 @@ void GemmMapper::placeBlock() {
 }
 
 /// Starts the copies of both tiles of a step.
-void GemmMapper::startCopies(Value target, Value left,
-                             ArrayRef<Value> sources) {
-  leftCopy->start(sources[0], left, target);
-  rightCopy->start(sources[1], left, code->at(target, leftBytes));
+void GemmMapper::startCopies(Value target, const Source &source) {
+  leftCopy->start(source.pointers[0], source.left, target);
+  rightCopy->start(source.pointers[1], source.left,
+                   code->at(target, leftBytes));
 }
 
-/// The loop over k. Returns this thread's sums.
-SmallVector<Value> GemmMapper::emitSteps(Multiplier &multiplier) {
+void GemmMapper::advance(Source &source) {
+  source.pointers[0] = code->at(source.pointers[0], leftCopy->step());
+  source.pointers[1] = code->at(source.pointers[1], rightCopy->step());
+  source.left = code->add(source.left, -tiling.k);
+}
+
+/// Starts the copies of the first steps, one fewer than the ring has stages.
+GemmMapper::Source GemmMapper::startRing() {
+  ThreadCode &c = *code;
+  Source source = {{leftCopy->begin(), rightCopy->begin()},
+                   c.constant(product.k)};
+  if (part)
+    source.left = c.sub(source.left, c.mul(part, tiling.partK));
+  for (int64_t step = 0; step < tiling.stages - 1; ++step) {
+    if (step < tiling.steps())
+      startCopies(c.at(memory, step * tiling.stageBytes()), source);
+    c.commitCopies();
+    advance(source);
+  }
+  return source;
+}
+
+/// The loop over k. Returns this thread's sums, then those of the factor.
+SmallVector<Value> GemmMapper::emitLoop(Source source, Multiplier &multiplier,
+                                        TileSums *factorSums) {
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
   int64_t steps = tiling.steps(), ahead = tiling.stages - 1;
-  Value left = c.constant(product.k);
-  if (part)
-    left = c.sub(left, c.mul(part, tiling.partK));
-  SmallVector<Value, 2> sources = {leftCopy->begin(), rightCopy->begin()};
-  auto advance = [&](SmallVectorImpl<Value> &pointers, Value &remaining) {
-    pointers[0] = c.at(pointers[0], leftCopy->step());
-    pointers[1] = c.at(pointers[1], rightCopy->step());
-    remaining = c.add(remaining, -tiling.k);
-  };
-  for (int64_t step = 0; step < ahead; ++step) {
-    if (step < steps)
-      startCopies(c.at(memory, step * tiling.stageBytes()), left, sources);
-    c.commitCopies();
-    advance(sources, left);
-  }
-  SmallVector<Value> carried(multiplier.numSums(), c.zero(b.getF32Type()));
-  int64_t numSums = multiplier.numSums();
-  llvm::append_range(carried, sources);
+  int64_t numProducts = multiplier.numSums();
+  int64_t numSums = numProducts + (factorSums ? factorSums->numSums() : 0);
+  SmallVector<Value> carried(numSums, c.zero(b.getF32Type()));
+  llvm::append_range(carried, source.pointers);
   carried.append(
-      {left, c.constant(0), c.constant(ahead * tiling.stageBytes())});
+      {source.left, c.constant(0), c.constant(ahead * tiling.stageBytes())});
   auto loop = b.create<scf::ForOp>(c.loc, c.constant(0), c.constant(steps),
                                    c.constant(1), carried);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   SmallVector<Value> sums(loop.getRegionIterArgs().take_front(numSums));
-  sources.assign(loop.getRegionIterArgs().slice(numSums, 2).begin(),
-                 loop.getRegionIterArgs().slice(numSums, 2).end());
-  left = loop.getRegionIterArgs()[numSums + 2];
-  Value reading = loop.getRegionIterArgs()[numSums + 3];
-  Value writing = loop.getRegionIterArgs()[numSums + 4];
+  auto rest = loop.getRegionIterArgs().drop_front(numSums);
+  source = {{rest[0], rest[1]}, rest[2]};
+  Value reading = rest[3], writing = rest[4];
   c.waitForCopies(tiling.stages - 2);
   // This tile is there for all threads, and none still reads the one before,
   // whose place the next copies take.
@@ -168,18 +202,50 @@ SmallVector<Value> GemmMapper::emitSteps(Multiplier &multiplier) {
         c.loc, c.less(loop.getInductionVar(), steps - ahead));
     OpBuilder::InsertionGuard inner(b);
     b.setInsertionPointToStart(more.thenBlock());
-    startCopies(c.at(memory, writing), left, sources);
+    startCopies(c.at(memory, writing), source);
   }
   c.commitCopies();
-  Value tile = c.at(memory, reading);
-  multiplier.multiply(tile, c.at(tile, leftBytes), sums);
-  advance(sources, left);
+  Value left = c.at(memory, reading), right = c.at(left, leftBytes);
+  auto all = MutableArrayRef<Value>(sums);
+  multiplier.multiply(left, right, all.take_front(numProducts));
+  if (factorSums)
+    factorSums->add(product.sumsA ? left : right, all.drop_front(numProducts));
+  advance(source);
   Value next = c.add(reading, tiling.stageBytes());
   Value isInside = c.less(next, tiling.stages * tiling.stageBytes());
-  llvm::append_range(sums, sources);
-  sums.append({left, c.orZero(isInside, next), reading});
+  llvm::append_range(sums, source.pointers);
+  sums.append({source.left, c.orZero(isInside, next), reading});
   b.create<scf::YieldOp>(c.loc, sums);
   return SmallVector<Value>(loop.getResults().take_front(numSums));
+}
+
+/// All steps along k. Returns this thread's sums. Where a factor is summed, the
+/// blocks that do it have a loop of their own: those of one row or column of
+/// tiles, which meet every tile of that factor once.
+FailureOr<SmallVector<Value>> GemmMapper::emitSteps(Multiplier &multiplier,
+                                                    const TileShape &summed) {
+  ThreadCode &c = *code;
+  OpBuilder &b = c.builder;
+  Source source = startRing();
+  if (product.sums.empty())
+    return emitLoop(source, multiplier, nullptr);
+  int64_t numProducts = multiplier.numSums();
+  SmallVector<Type> types(numProducts, b.getF32Type());
+  Value isEdge = c.less(product.sumsA ? firstColumn : firstRow, 1);
+  auto choice = b.create<scf::IfOp>(c.loc, types, isEdge, /*addThenBlock=*/true,
+                                    /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(choice.thenBlock());
+  TileSums factorSums(c, tiling, summed);
+  SmallVector<Value> sums = emitLoop(source, multiplier, &factorSums);
+  if (failed(factorSums.forSums(
+          ArrayRef(sums).drop_front(numProducts),
+          [&](Value place, Value sum) { return emitFactorSum(place, sum); })))
+    return failure();
+  b.create<scf::YieldOp>(c.loc, ArrayRef(sums).take_front(numProducts));
+  b.setInsertionPointToStart(choice.elseBlock());
+  b.create<scf::YieldOp>(c.loc, emitLoop(source, multiplier, nullptr));
+  return SmallVector<Value>(choice.getResults());
 }
 
 LogicalResult GemmMapper::emitProduct() {
@@ -206,11 +272,14 @@ LogicalResult GemmMapper::emitProduct() {
       c.globalPointer(frame->argumentBuffer(product.b)), firstColumn, firstK,
       checksK);
   Multiplier multiplier(c, tiling, left, right);
-  SmallVector<Value> sums = emitSteps(multiplier);
+  FailureOr<SmallVector<Value>> sums =
+      emitSteps(multiplier, product.sumsA ? left : right);
+  if (failed(sums))
+    return failure();
   // The sums take the place of the last tiles.
   c.barrier();
   SumTile tile(c, tiling, memory);
-  multiplier.forSums(sums, [&](Value row, Value column, ArrayRef<Value> some) {
+  multiplier.forSums(*sums, [&](Value row, Value column, ArrayRef<Value> some) {
     tile.put(row, column, some);
   });
   c.barrier();
@@ -333,7 +402,34 @@ Value GemmMapper::partPointer(Value inPart, Value row, Value column) {
   return c.at(c.globalPointer(all), c.mul(element, 4));
 }
 
-/// The second launch: a chunk for each thread.
+/// The same of a factor's sum; these stand behind those of the product.
+Value GemmMapper::factorPartPointer(Value inPart, Value place) {
+  ThreadCode &c = *code;
+  Value all =
+      frame->scratch(tiling.parts * product.m * product.n * 4,
+                     {tiling.parts, numFactorSums()}, c.builder.getF32Type());
+  Value element = c.add(c.mul(inPart, numFactorSums()), place);
+  return c.at(c.globalPointer(all), c.mul(c.wide(element), 4));
+}
+
+/// `width` adjacent sums of all parts, added in order.
+SmallVector<Value>
+GemmMapper::addParts(int64_t width, llvm::function_ref<Value(Value)> pointer) {
+  ThreadCode &c = *code;
+  SmallVector<Value> sums;
+  for (int64_t i = 0; i < tiling.parts; ++i) {
+    auto values = c.elements(
+        c.loadVector(c.builder.getF32Type(), width, pointer(c.constant(i))));
+    for (auto [at, value] : llvm::enumerate(values))
+      if (i == 0)
+        sums.push_back(value);
+      else
+        sums[at] = c.create<arith::AddFOp>(sums[at], value);
+  }
+  return sums;
+}
+
+/// The second launch: a chunk for each thread, then a factor's sum for each.
 LogicalResult GemmMapper::emitSumOfParts() {
   constexpr int64_t threads = 256;
   if (failed(startFrame("_sum")))
@@ -351,22 +447,61 @@ LogicalResult GemmMapper::emitSumOfParts() {
     b.setInsertionPointToStart(inside.thenBlock());
     Value row = c.div(chunk, perRow);
     Value column = c.mul(c.rem(chunk, perRow), width);
-    SmallVector<Value> sums;
-    for (int64_t i = 0; i < tiling.parts; ++i) {
-      Value from = partPointer(c.constant(i), row, column);
-      auto values = c.elements(c.loadVector(b.getF32Type(), width, from));
-      for (auto [at, value] : llvm::enumerate(values))
-        if (i == 0)
-          sums.push_back(value);
-        else
-          sums[at] = c.create<arith::AddFOp>(sums[at], value);
-    }
-    if (failed(storeChunk(row, column, sums, /*isShifted=*/false)))
+    auto pointer = [&](Value i) { return partPointer(i, row, column); };
+    if (failed(storeChunk(row, column, addParts(width, pointer),
+                          /*isShifted=*/false)))
       return failure();
   }
-  frame->finish({static_cast<int64_t>(llvm::divideCeil(chunks, threads))},
+  if (numFactorSums() > 0) {
+    Value place = c.add(chunk, -chunks);
+    auto inside =
+        b.create<scf::IfOp>(c.loc, c.both(c.less(c.constant(-1), place),
+                                          c.less(place, numFactorSums())));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(inside.thenBlock());
+    auto pointer = [&](Value i) { return factorPartPointer(i, place); };
+    if (failed(storeFactorSum(place, addParts(1, pointer)[0])))
+      return failure();
+  }
+  frame->finish({static_cast<int64_t>(
+                    llvm::divideCeil(chunks + numFactorSums(), threads))},
                 threads);
   launches.push_back(frame->launch());
+  return success();
+}
+
+/// What this block makes of a factor's sum, at a place of its tile.
+LogicalResult GemmMapper::emitFactorSum(Value inTile, Value sum) {
+  ThreadCode &c = *code;
+  Value place = c.add(product.sumsA ? firstRow : firstColumn, inTile);
+  auto inside =
+      c.builder.create<scf::IfOp>(c.loc, c.less(place, numFactorSums()));
+  OpBuilder::InsertionGuard guard(c.builder);
+  c.builder.setInsertionPointToStart(inside.thenBlock());
+  if (!part)
+    return storeFactorSum(place, sum);
+  c.store(sum, factorPartPointer(part, place));
+  return success();
+}
+
+/// Stores a factor's sum, added to what each result begins with.
+LogicalResult GemmMapper::storeFactorSum(Value place, Value sum) {
+  KernelFrame &f = *frame;
+  Chunk chunk = f.chunk(code->toIndex(place), 1);
+  ElementEmitter::Scope scope(f.emitter, chunk);
+  for (unsigned i = 0; i < f.numOutputs(); ++i) {
+    if (!product.isSum(f.yielded(i)))
+      continue;
+    Value total = sum;
+    if (Value init = f.yielded(i).getDefiningOp<nn::SumRowsOp>().getInit()) {
+      FailureOr<Value> first = f.emitter.elements(init, {});
+      if (failed(first))
+        return failure();
+      total = code->create<arith::AddFOp>(total, code->widen(*first));
+    }
+    f.store(code->narrow(total, getElementTypeOrSelf(f.yielded(i).getType())),
+            f.outputBuffer(i), chunk.base);
+  }
   return success();
 }
 
@@ -404,17 +539,20 @@ LogicalResult GemmMapper::storeChunk(Value row, Value column,
   if (failed(products))
     return failure();
   f.emitter.define(product.result(), leading, *products);
-  SmallVector<Value> elements;
+  SmallVector<Value> elements(f.numOutputs());
   for (unsigned i = 0; i < f.numOutputs(); ++i) {
+    if (product.isSum(f.yielded(i)))
+      continue;
     FailureOr<Value> values = f.emitter.elements(f.yielded(i), leading);
     if (failed(values))
       return failure();
-    elements.push_back(*values);
+    elements[i] = *values;
   }
   SmallVector<Value> start(leading);
   start.push_back(chunk.base);
   for (unsigned i = 0; i < f.numOutputs(); ++i)
-    f.store(elements[i], f.outputBuffer(i), start);
+    if (elements[i])
+      f.store(elements[i], f.outputBuffer(i), start);
   return success();
 }
 

@@ -105,12 +105,13 @@ static std::string refusalOfProduct(nn::PackedLinearOp op,
 }
 
 /// Whether an element-wise operation goes over the shape of all values of the
-/// kernel that it reads.
+/// kernel that it reads. What a product sums beside has a shape of its own.
 static bool goesOverOperands(Operation *op, ArrayRef<Operation *> members) {
   return llvm::all_of(op->getOperands(), [&](Value operand) {
     Operation *producer = operand.getDefiningOp();
     return !producer || !llvm::is_contained(members, producer) ||
-           domainOf(producer) == domainOf(op);
+           (!isa<nn::SumRowsOp>(producer) &&
+            domainOf(producer) == domainOf(op));
   });
 }
 

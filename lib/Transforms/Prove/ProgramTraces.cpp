@@ -14,6 +14,7 @@
 #include "heddle/runtime/core/Traffic.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
 
@@ -308,6 +309,36 @@ private:
     }
   }
 
+  /// The arguments of the kernel that a value of its body is made of.
+  static std::vector<int16_t> sourcesOf(Value value) {
+    std::vector<int16_t> sources;
+    llvm::SetVector<Value> behind;
+    behind.insert(value);
+    for (size_t i = 0; i < behind.size(); ++i) {
+      Operation *made = behind[i].getDefiningOp();
+      if (made)
+        behind.insert(made->operand_begin(), made->operand_end());
+      else
+        sources.push_back(static_cast<int16_t>(
+            cast<BlockArgument>(behind[i]).getArgNumber()));
+    }
+    return sources;
+  }
+
+  static Kernel describe(planir::KernelOp kernel) {
+    Kernel result;
+    result.code = kernel.getHash().value_or(kernel.getSymName()).str();
+    // Results that are not tied are operands behind the arguments.
+    auto next = static_cast<int16_t>(kernel.getArgumentTypes().size());
+    for (auto [value, tie] :
+         llvm::zip(kernel.getBody().front().getTerminator()->getOperands(),
+                   kernel.getTies())) {
+      int16_t operand = tie < 0 ? next++ : static_cast<int16_t>(tie);
+      result.sources[operand] = sourcesOf(value);
+    }
+    return result;
+  }
+
   void launched(planir::LaunchOp launch, const Scope &scope) {
     auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
     Event &event = append(Event::Kind::Launch, *launch, scope);
@@ -317,8 +348,7 @@ private:
     event.writesCache = kernel.getGenerator() == nn::Generator::Cache;
     auto [code, isNew] = kernels.try_emplace(kernel, trace().kernels.size());
     if (isNew)
-      trace().kernels.push_back(
-          kernel.getHash().value_or(kernel.getSymName()).str());
+      trace().kernels.push_back(describe(kernel));
     event.kernel = code->second;
     for (Value operand : launch.getOperands())
       if (operand.getType().isIndex())

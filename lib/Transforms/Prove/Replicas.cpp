@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Transforms/Prove/Traces.h"
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
@@ -227,12 +228,18 @@ private:
     });
   }
 
-  void execute(const Event &event, Memories &memory) {
+  /// What is known of a value that the command makes of the operands in `from`;
+  /// without it, of all that it reads.
+  Known readAll(const Event &event, const std::vector<int16_t> *from,
+                Memories &memory) {
     Known known;
     bool reads = false, isSame = event.rankAxes == 0;
     uint64_t made = 1;
     for (const Access &access : event.accesses) {
       if (access.writes || event.kind == Event::Kind::Fresh)
+        continue;
+      if (from &&
+          std::find(from->begin(), from->end(), access.operand) == from->end())
         continue;
       Known operand = read(access, memory);
       known.axes |= operand.axes;
@@ -241,12 +248,38 @@ private:
       made = combine(made, operand.same);
     }
     known.same = reads && isSame ? made : 0;
-    switch (event.kind) {
-    case Event::Kind::Launch:
+    return known;
+  }
+
+  /// Each result of a kernel is made of operands of its own. Of a trace that
+  /// was not made of a plan nothing is known of that.
+  void launch(const Event &event, Memories &memory) {
+    static const Kernel unknown;
+    const Kernel &kernel =
+        event.kernel < 0 ? unknown : trace.kernels[event.kernel];
+    std::vector<std::pair<const Access *, Known>> results;
+    for (const Access &access : event.accesses) {
+      if (!access.writes)
+        continue;
+      auto sources = kernel.sources.find(access.operand);
+      bool isKnown =
+          sources != kernel.sources.end() && !sources->second.empty();
+      Known known =
+          readAll(event, isKnown ? &sources->second : nullptr, memory);
       known.axes |= event.rankAxes;
       if (known.same)
-        known.same = combine(known.same, trace.kernels[event.kernel]);
-      break;
+        known.same = combine(combine(known.same, kernel.code), access.operand);
+      results.emplace_back(&access, known);
+    }
+    for (const auto &[access, known] : results)
+      write(*access, known, memory);
+  }
+
+  void execute(const Event &event, Memories &memory) {
+    if (event.kind == Event::Kind::Launch)
+      return launch(event, memory);
+    Known known = readAll(event, nullptr, memory);
+    switch (event.kind) {
     case Event::Kind::Start:
       return collective(event, known, memory);
     case Event::Kind::Send:

@@ -31,8 +31,9 @@ static std::string describe(const plan::LibraryProduct &what) {
   std::ostringstream text;
   text << what.m << 'x' << what.n << 'x' << what.k << '.' << what.transA
        << what.transB << '.' << int(what.type) << '.' << int(what.result) << '.'
-       << (what.c >= 0) << (what.bias >= 0) << (what.aux >= 0) << '.'
-       << int(what.end) << '.' << what.tf32 << '.' << what.workspaceBytes;
+       << (what.c >= 0) << (what.bias >= 0) << (what.aux >= 0)
+       << (what.sumA >= 0) << (what.sumB >= 0) << '.' << int(what.end) << '.'
+       << what.tf32 << '.' << what.workspaceBytes;
   return text.str();
 }
 static constexpr const char *form = "heddle-cublaslt-1";

@@ -54,6 +54,8 @@ enum Epilogue : int {
   GeluAux = 160,
   GeluAuxBias = 164,
   GeluGrad = 192,
+  SumsA = 256,
+  SumsB = 512,
 };
 /// cublasLtMatmulPreferenceAttributes_t.
 enum PreferenceAttribute : int {

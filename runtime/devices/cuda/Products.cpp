@@ -90,7 +90,12 @@ static lt::DataType typeOf(plan::DType type) {
   return type == plan::DType::BF16 ? lt::BF16 : lt::F32;
 }
 
+/// The library's a is our b: its matrices are stored by columns.
 static lt::Epilogue epilogueOf(const plan::LibraryProduct &what) {
+  if (what.sumB >= 0)
+    return lt::SumsA;
+  if (what.sumA >= 0)
+    return lt::SumsB;
   bool hasBias = what.bias >= 0;
   switch (what.end) {
   case plan::ProductEnd::Plain:
@@ -103,6 +108,12 @@ static lt::Epilogue epilogueOf(const plan::LibraryProduct &what) {
     break;
   }
   return lt::GeluGrad;
+}
+
+/// Which of the kernel's addresses is the library's bias: one that is added, or
+/// the gradient of one. -1: none.
+static int64_t biasOf(const plan::LibraryProduct &what) {
+  return std::max({what.bias, what.sumA, what.sumB});
 }
 
 template <typename Attribute, typename Target, typename Value>
@@ -124,7 +135,7 @@ bool ProductCall::describe() {
     return false;
   // Addresses are set with each call; before, they say how they are aligned.
   void *aligned = reinterpret_cast<void *>(alignment);
-  if (what.bias >= 0 && !set(calls.setDesc, desc, lt::BiasPointer, aligned))
+  if (biasOf(what) >= 0 && !set(calls.setDesc, desc, lt::BiasPointer, aligned))
     return false;
   if (what.aux >= 0 && (!set(calls.setDesc, desc, lt::AuxPointer, aligned) ||
                         !set(calls.setDesc, desc, lt::AuxLeading, what.n)))
@@ -201,8 +212,8 @@ ProductCall::~ProductCall() {
 
 lt::Status ProductCall::submit(StreamHandle stream, void *const *refs,
                                void *workspace) const {
-  if ((what.bias >= 0 &&
-       !set(calls.setDesc, desc, lt::BiasPointer, refs[what.bias])) ||
+  int64_t bias = biasOf(what);
+  if ((bias >= 0 && !set(calls.setDesc, desc, lt::BiasPointer, refs[bias])) ||
       (what.aux >= 0 &&
        !set(calls.setDesc, desc, lt::AuxPointer, refs[what.aux])))
     return lt::InvalidValue;

@@ -47,8 +47,43 @@ plan.kernel @onto(%x: tensor<5x3xbf16>, %g: tensor<5x7xbf16>, %sum: tensor<3x7xf
   plan.yield %y : tensor<3x7xf32>
 }
 
-// What the library cannot do: another function, two steps, a result in place of
-// what its end still reads.
+// The gradients of a weight and its bias; the weight may be stored [out, in].
+// CHECK:      plan.kernel @bias_grad
+// CHECK-SAME:   trans_a = true, type = bf16, result = f32, a = 0, b = 1, d = 2, sum_b = 3, workspace
+// CHECK:      plan.kernel @transposed_bias_grad
+// CHECK-SAME:   m = 7, n = 3, k = 5, trans_a = true, type = f32, result = f32, a = 1, b = 0, c = 2, d = 2, sum_a = 3, workspace
+plan.kernel @bias_grad(%x: tensor<5x3xbf16>, %g: tensor<5x7xbf16>) -> (tensor<3x7xf32>, tensor<7xf32>)
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>} {
+  %y = nn.linear_grad_weight %x, %g : (tensor<5x3xbf16>, tensor<5x7xbf16>) -> tensor<3x7xf32>
+  %s = nn.sum_rows %g : (tensor<5x7xbf16>) -> tensor<7xf32>
+  plan.yield %y, %s : tensor<3x7xf32>, tensor<7xf32>
+}
+plan.kernel @transposed_bias_grad(%x: tensor<5x3xf32>, %g: tensor<5x7xf32>, %sum: tensor<7x3xf32>) -> (tensor<7xf32>, tensor<7x3xf32>)
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, 2>} {
+  %y = nn.linear_grad_weight %x, %g init %sum {transposed} : (tensor<5x3xf32>, tensor<5x7xf32>, tensor<7x3xf32>) -> tensor<7x3xf32>
+  %s = nn.sum_rows %g : (tensor<5x7xf32>) -> tensor<7xf32>
+  plan.yield %s, %y : tensor<7xf32>, tensor<7x3xf32>
+}
+
+// What the library cannot do: a sum onto another, or of another type.
+// CHECK:      plan.kernel @bias_grad_onto
+// CHECK-NOT:    library =
+// CHECK:      plan.kernel @narrow_bias_grad
+// CHECK-NOT:    library =
+plan.kernel @bias_grad_onto(%x: tensor<5x3xf32>, %g: tensor<5x7xf32>, %sum: tensor<7xf32>) -> (tensor<3x7xf32>, tensor<7xf32>)
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, 2>} {
+  %y = nn.linear_grad_weight %x, %g : (tensor<5x3xf32>, tensor<5x7xf32>) -> tensor<3x7xf32>
+  %s = nn.sum_rows %g init %sum : (tensor<5x7xf32>, tensor<7xf32>) -> tensor<7xf32>
+  plan.yield %y, %s : tensor<3x7xf32>, tensor<7xf32>
+}
+plan.kernel @narrow_bias_grad(%x: tensor<5x3xbf16>, %g: tensor<5x7xbf16>) -> (tensor<3x7xf32>, tensor<7xbf16>)
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>} {
+  %y = nn.linear_grad_weight %x, %g : (tensor<5x3xbf16>, tensor<5x7xbf16>) -> tensor<3x7xf32>
+  %s = nn.sum_rows %g : (tensor<5x7xbf16>) -> tensor<7xbf16>
+  plan.yield %y, %s : tensor<3x7xf32>, tensor<7xbf16>
+}
+
+// Another function, two steps, a result in place of what its end still reads.
 // CHECK:      plan.kernel @relu
 // CHECK-NOT:    library =
 // CHECK:      plan.kernel @scaled

@@ -131,3 +131,34 @@ plan.kernel @shifted(%x: tensor<8x8xbf16>, %w: tensor<75x8xbf16>) -> tensor<8x75
   %y = nn.linear %x, %w {transposed} : (tensor<8x8xbf16>, tensor<75x8xbf16>) -> tensor<8x75xbf16>
   plan.yield %y : tensor<8x75xbf16>
 }
+
+// The gradients of a weight and its bias: blocks of the first row of tiles have
+// a loop of their own, which also multiplies the gradient by ones.
+// CHECK-LABEL: gpu.func @bias_grad(
+// CHECK-DAG:     %[[ONES:.*]] = arith.constant 1065369472 : i32
+// CHECK:         scf.if {{.*}} -> ({{.*}}f32
+// CHECK:         scf.for
+// CHECK:         llvm.call_intrinsic "llvm.nvvm.mma.m16n8k16.row.col.bf16"({{.*}}, %[[ONES]], %[[ONES]], {{.*}})
+// CHECK:         memref.store {{.*}} : memref<150xf32>
+// CHECK:         else
+// CHECK:         scf.for
+// CHECK-NOT:     %[[ONES]], %[[ONES]]
+// CHECK:         gpu.return
+plan.kernel @bias_grad(%x: tensor<64x150xbf16>, %g: tensor<64x150xbf16>) -> (tensor<150x150xf32>, tensor<150xf32>)
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>} {
+  %y = nn.linear_grad_weight %x, %g : (tensor<64x150xbf16>, tensor<64x150xbf16>) -> tensor<150x150xf32>
+  %s = nn.sum_rows %g : (tensor<64x150xbf16>) -> tensor<150xf32>
+  plan.yield %y, %s : tensor<150x150xf32>, tensor<150xf32>
+}
+
+// Summed in parts of k, the sums of the gradient are added in the second launch.
+// CHECK-LABEL: gpu.func @bias_grad_of_parts(
+// CHECK-LABEL: gpu.func @bias_grad_of_parts_sum(
+// CHECK:         arith.addf {{.*}} : f32
+// CHECK:         memref.store {{.*}} : memref<24xf32>
+plan.kernel @bias_grad_of_parts(%x: tensor<4096x16xf32>, %g: tensor<4096x24xf32>) -> (tensor<16x24xf32>, tensor<24xf32>)
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>} {
+  %y = nn.linear_grad_weight %x, %g : (tensor<4096x16xf32>, tensor<4096x24xf32>) -> tensor<16x24xf32>
+  %s = nn.sum_rows %g : (tensor<4096x24xf32>) -> tensor<24xf32>
+  plan.yield %y, %s : tensor<16x24xf32>, tensor<24xf32>
+}

@@ -205,3 +205,17 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     nn.return
   }
 }
+
+// -----
+
+// What a product sums beside, the target says: CPUs nothing.
+nn.model @m family "gpt2" phase "fuse" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  plan.kernel @k(%x: tensor<4x6xf32>, %g: tensor<4x8xf32>) -> (tensor<6x8xf32>, tensor<8xf32>)
+      attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>} {
+    %0 = nn.linear_grad_weight %x, %g : (tensor<4x6xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
+    // expected-error @+1 {{H0907: cannot be in this kernel: products of this target sum none of what they multiply}}
+    %1 = nn.sum_rows %g : (tensor<4x8xf32>) -> tensor<8xf32>
+    plan.yield %0, %1 : tensor<6x8xf32>, tensor<8xf32>
+  }
+}

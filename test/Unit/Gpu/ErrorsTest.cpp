@@ -101,6 +101,35 @@ TEST_P(GpuErrors, Products) {
                 GetParam());
 }
 
+/// The gradients of a weight and its bias are one kernel on a GPU, and two on a
+/// CPU.
+TEST_P(GpuErrors, ProductsWithSums) {
+  auto checkOf = [&](const std::string &results, const std::string &generator,
+                     const std::string &yielded) {
+    std::string ties = yielded.size() > 2 ? "-1, -1" : "-1";
+    std::string body;
+    if (yielded != "%s")
+      body +=
+          "%d = nn.linear_grad_weight %x, %g init %i : ($X, $Y, $F) -> $F\n";
+    if (yielded != "%d")
+      body += "%s = nn.sum_rows %g init %j : ($Y, $B) -> $B\n";
+    return KernelCheck{instantiate(
+        "plan.kernel @k(%x: $X, %g: $Y, %i: $F, %j: $B) -> (" + results +
+            ")\n    attributes {generator = #plan.generator<" + generator +
+            ">, ties = array<i64: " + ties + ">} {\n" + body + "plan.yield " +
+            yielded + " : " + results + "\n}",
+        {{"X", "tensor<2x537x36x$T>"},
+         {"Y", "tensor<2x537x72x$T>"},
+         {"F", "tensor<36x72xf32>"},
+         {"B", "tensor<72xf32>"},
+         {"T", GetParam()}})};
+  };
+  KernelCheck weight = checkOf("$F", "gemm", "%d"),
+              bias = checkOf("$B", "columns", "%s");
+  compareErrors(checkOf("$F, $B", "gemm", "%d, %s"), 4, &weight);
+  compareErrors(checkOf("$B, $F", "gemm", "%s, %d"), 4, &bias);
+}
+
 TEST_P(GpuErrors, Attention) {
   for (double p : {0.0, 0.25})
     for (bool isGradient : {false, true})

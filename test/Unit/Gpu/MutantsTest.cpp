@@ -171,6 +171,20 @@ TEST_P(GpuMutants, Products) {
         13);
 }
 
+/// The blocks that sum a factor have a loop of their own.
+TEST_P(GpuMutants, ProductsWithSums) {
+  std::string x = "tensor<104x70xbf16>", g = "tensor<104x72xbf16>",
+              y = "tensor<70x72xf32>", s = "tensor<72xf32>";
+  check(compile("sums",
+                kernelText("gemm", "%x: " + x + ", %g: " + g, y + ", " + s,
+                           "%y = nn.linear_grad_weight %x, %g : (" + x + ", " +
+                               g + ") -> " + y + "\n%s = nn.sum_rows %g : (" +
+                               g + ") -> " + s,
+                           "%y, %s"),
+                {104 * 70 * 2, 104 * 72 * 2, 70 * 72 * 4, 72 * 4}, GetParam()),
+        18);
+}
+
 TEST_P(GpuMutants, LayerNorm) {
   std::string types = "tensor<3x1600xbf16>, tensor<3xf32>, tensor<3xf32>";
   std::string in = "tensor<3x1600xbf16>, tensor<1600xbf16>, tensor<1600xbf16>";

@@ -28,6 +28,7 @@ struct Shape {
   const char *a, *b; ///< Types, with $K for k.
   const char *body;
   const char *result;
+  const char *sum = ""; ///< A factor whose columns are summed, or none.
 };
 
 void PrintTo(const Shape &shape, std::ostream *os) { *os << shape.name; }
@@ -41,13 +42,24 @@ std::string withK(std::string text, int64_t k) {
 /// What the first block does.
 emu::Counters countBlock(const Shape &shape, int64_t k) {
   std::string a = withK(shape.a, k), b = withK(shape.b, k);
+  std::string body =
+      std::string(shape.body) + " : (" + a + ", " + b + ") -> " + shape.result;
+  std::string results = shape.result, yielded = "%y";
+  std::vector<int64_t> bytes = {shape.m * k * 4, shape.n * k * 4,
+                                shape.m * shape.n * 4};
+  if (*shape.sum) {
+    bool ofA = std::string(shape.sum) == "%a";
+    int64_t columns = ofA ? shape.m : shape.n;
+    std::string type = "tensor<" + std::to_string(columns) + "xf32>";
+    body += std::string("\n%s = nn.sum_rows ") + shape.sum + " : (" +
+            (ofA ? a : b) + ") -> " + type;
+    results += ", " + type;
+    yielded += ", %s";
+    bytes.push_back(columns * 4);
+  }
   return countFirstBlock(
-      kernelText("gemm", "%a: " + a + ", %b: " + b, shape.result,
-                 std::string(shape.body) + " : (" + a + ", " + b + ") -> " +
-                     shape.result,
-                 "%y"),
-      {shape.m * k * 4, shape.n * k * 4, shape.m * shape.n * 4}, 0,
-      shape.way == Way::Tf32 ? "tf32" : "ieee");
+      kernelText("gemm", "%a: " + a + ", %b: " + b, results, body, yielded),
+      bytes, 0, shape.way == Way::Tf32 ? "tf32" : "ieee");
 }
 
 /// Other instructions for one that multiplies. In tf32 elements are loaded and
@@ -92,6 +104,21 @@ INSTANTIATE_TEST_SUITE_P(
         Shape{"weight", 3072, 3072, Way::Bf16, "tensor<$Kx3072xbf16>",
               "tensor<$Kx3072xbf16>", "%y = nn.linear_grad_weight %a, %b",
               "tensor<3072x3072xf32>"},
+        Shape{"weight and bias", 3072, 3072, Way::Bf16, "tensor<$Kx3072xbf16>",
+              "tensor<$Kx3072xbf16>", "%y = nn.linear_grad_weight %a, %b",
+              "tensor<3072x3072xf32>", "%b"},
+        Shape{"transposed weight and bias", 3072, 3072, Way::Bf16,
+              "tensor<$Kx3072xbf16>", "tensor<$Kx3072xbf16>",
+              "%y = nn.linear_grad_weight %b, %a {transposed}",
+              "tensor<3072x3072xf32>", "%a"},
+        Shape{"weight and bias in f32", 3072, 3072, Way::F32,
+              "tensor<$Kx3072xf32>", "tensor<$Kx3072xf32>",
+              "%y = nn.linear_grad_weight %a, %b", "tensor<3072x3072xf32>",
+              "%b"},
+        Shape{"weight and bias in tf32", 3072, 3072, Way::Tf32,
+              "tensor<$Kx3072xf32>", "tensor<$Kx3072xf32>",
+              "%y = nn.linear_grad_weight %a, %b", "tensor<3072x3072xf32>",
+              "%b"},
         Shape{"forward in f32", 4096, 3072, Way::F32, "tensor<4096x$Kxf32>",
               "tensor<$Kx3072xf32>", "%y = nn.linear %a, %b",
               "tensor<4096x3072xf32>"},

@@ -30,8 +30,16 @@ struct Product {
   /// Of a packed B of codes.
   int64_t groups = 0;
   mlir::Value scales, zeros; ///< Arguments of the kernel; zeros may be null.
+  /// The kernel's nn.sum_rows: sums over k of the factor that is the gradient.
+  llvm::SmallVector<mlir::Operation *, 1> sums;
+  bool sumsA = false; ///< That factor is A, otherwise B.
 
   mlir::Value result() const { return op->getResult(0); }
+  /// Whether a value of the body is one of the sums, and not computed from the
+  /// product.
+  bool isSum(mlir::Value value) const {
+    return llvm::is_contained(sums, value.getDefiningOp());
+  }
   /// The sizes of the result's dimensions but the last, which together are m.
   llvm::ArrayRef<int64_t> rowDims() const {
     auto type = mlir::cast<mlir::RankedTensorType>(result().getType());

@@ -16,6 +16,7 @@
 #include "heddle/PlanFormat/Plan.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -99,6 +100,12 @@ struct Message {
   plan::DType type = plan::DType::F32;
 };
 
+struct Kernel {
+  std::string code; ///< Equal for equal code.
+  /// Of each operand that a launch writes: those that the value is made of.
+  std::map<int16_t, std::vector<int16_t>> sources;
+};
+
 /// A command of the runtime, or that the bytes of a buffer begin to be its.
 struct Event {
   enum class Kind : uint8_t {
@@ -121,10 +128,10 @@ struct Event {
   int32_t origin = -1; ///< In Trace::names.
   int32_t path = -1;   ///< In Trace::paths.
   int64_t left = 0;
-  int32_t kernel = -1;  ///< Launch: in Trace::kernels.
-  bool updates = false; ///< Launch: of the optimizer.
+  int32_t kernel = -1;      ///< Launch: in Trace::kernels.
+  bool updates = false;     ///< Launch: of the optimizer.
   bool writesCache = false; ///< May write a cache, and nothing else that lasts.
-  Axes rankAxes = 0;    ///< Launch: those that its numbers depend on.
+  Axes rankAxes = 0;        ///< Launch: those that its numbers depend on.
   /// Of an unrolled trace: the micro-batch; -1: the run's.
   int64_t iteration = -1;
   std::vector<Access> accesses;
@@ -153,7 +160,7 @@ struct Trace {
   int32_t tokens = 0; ///< Each is started once in a run of its body.
   int64_t stage = 0;
   std::vector<std::string> names, paths;
-  std::vector<std::string> kernels; ///< Equal for equal code.
+  std::vector<Kernel> kernels;
 
   /// As `plan.send, command 7 of @train, micro-batch 3`.
   std::string describe(const Event &event, const Run &run) const;

@@ -289,9 +289,9 @@ Status cublaslt::cublasLtMatmul(Handle handle, Desc desc, const void *alpha,
   if (queued->beta != 0)
     queued->c = queued->add(c, product.c.bytes(), false);
   if (desc->hasBias())
-    queued->bias =
-        queued->add(reinterpret_cast<const void *>(desc->bias),
-                    product.d.rows * product.d.elementBytes(), false);
+    queued->bias = queued->add(
+        reinterpret_cast<const void *>(desc->bias),
+        product.biasElements() * product.d.elementBytes(), desc->writesSums());
   if (desc->hasAux()) {
     LayoutData aux = product.d;
     aux.leading = desc->auxLeading;

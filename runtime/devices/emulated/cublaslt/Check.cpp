@@ -22,8 +22,8 @@ static bool areTypesKnown(const Product &product) {
 }
 
 static bool isEpilogueKnown(Epilogue epilogue) {
-  for (Epilogue known :
-       {Default, Bias, Gelu, GeluBias, GeluAux, GeluAuxBias, GeluGrad})
+  for (Epilogue known : {Default, Bias, Gelu, GeluBias, GeluAux, GeluAuxBias,
+                         GeluGrad, SumsA, SumsB})
     if (epilogue == known)
       return true;
   return false;

@@ -37,7 +37,9 @@ struct DescData {
   uint64_t bias = 0, aux = 0; ///< Addresses.
   int64_t auxLeading = 0;
 
-  bool hasBias() const { return epilogue & 4; }
+  bool addsBias() const { return epilogue & 4; }
+  bool writesSums() const { return epilogue == SumsA || epilogue == SumsB; }
+  bool hasBias() const { return addsBias() || writesSums(); }
   bool hasAux() const { return epilogue & 128; }
   bool writesAux() const { return hasAux() && epilogue != GeluGrad; }
 };
@@ -53,6 +55,11 @@ struct PreferenceData {
 struct Product {
   DescData desc;
   LayoutData a, b, c, d;
+
+  /// Of the bias, or of the gradient of one.
+  uint64_t biasElements() const {
+    return desc.epilogue == SumsB ? d.columns : d.rows;
+  }
 };
 
 /// What the emulated library puts into an Algorithm.
@@ -70,8 +77,8 @@ Status check(const Product &product, std::string &why);
 
 /// Where the operands stand. Null: there is none.
 struct Places {
-  const char *a, *b, *c, *bias;
-  char *d, *aux;
+  const char *a, *b, *c;
+  char *bias, *d, *aux;
 };
 /// Computes d = alpha a b + beta c, with the epilogue, in f32.
 void multiply(const Product &product, const Places &places, float alpha,

@@ -110,6 +110,9 @@ public:
     spread(panels(), [&](int64_t panel) { packPanel(panel); });
     int64_t blocks = (n + blockColumns - 1) / blockColumns;
     spread(blocks, [&](int64_t block) { computeColumns(block); });
+    if (product.desc.writesSums())
+      spread(int64_t(product.biasElements()),
+             [&](int64_t number) { sumFactor(number); });
   }
 
 private:
@@ -170,6 +173,17 @@ private:
     }
   }
 
+  /// A row of a, or a column of b, summed over k.
+  void sumFactor(int64_t number) const {
+    const DescData &desc = product.desc;
+    float sum = 0;
+    for (int64_t step = 0; step < k; ++step)
+      sum += desc.epilogue == SumsA
+                 ? factor(product.a, places.a, desc.transA, number, step)
+                 : factor(product.b, places.b, desc.transB, step, number);
+    store(places.bias, product.d.type, number, sum);
+  }
+
   /// What the epilogue makes of an element.
   void finish(int64_t row, int64_t column, float sum) const {
     const DescData &desc = product.desc;
@@ -177,7 +191,7 @@ private:
     float value = alpha * sum;
     if (beta != 0)
       value += beta * Matrix{places.c, type, product.c.leading}.at(row, column);
-    if (desc.hasBias())
+    if (desc.addsBias())
       value += Matrix{places.bias, type, 0}.at(row, 0);
     if (desc.writesAux())
       store(places.aux, type, column * desc.auxLeading + row, value);

@@ -1,0 +1,99 @@
+//===- GemmSums.cpp - Sums of an operand beside a product -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "GemmTiles.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+/// A lane's values of a fragment's sums: four, of which two are others'.
+constexpr int64_t valuesOfFragment = 4;
+
+TileSums::TileSums(ThreadCode &c, const Tiling &tiling, const TileShape &shape)
+    : c(c), tiling(tiling), shape(shape), thread(c.threadId()) {
+  if (tiling.tensorCores)
+    firstOuter = c.mul(c.div(thread, warpSize), fragments() * mmaM);
+}
+
+/// Fragments of 16 that a warp sums.
+int64_t TileSums::fragments() const {
+  return shape.tileOuter / (tiling.threads() / warpSize) / mmaM;
+}
+
+int64_t TileSums::numSums() const {
+  return tiling.tensorCores ? fragments() * valuesOfFragment : 1;
+}
+
+void TileSums::add(Value tile, MutableArrayRef<Value> sums) {
+  if (tiling.tensorCores)
+    addFragments(tile, sums);
+  else
+    addElements(tile, sums[0]);
+}
+
+void TileSums::addFragments(Value tile, MutableArrayRef<Value> sums) {
+  Value ones = c.constant(0x3f803f80); // Two of bf16.
+  for (int64_t k = 0; k < tiling.k; k += mmaK)
+    for (int64_t i = 0; i < fragments(); ++i)
+      multiplyFragments(
+          c, loadLeftFragment(c, shape, tile, firstOuter, i * mmaM, k),
+          {ones, ones}, sums.slice(i * valuesOfFragment, valuesOfFragment));
+}
+
+/// The first threads have a column each.
+void TileSums::addElements(Value tile, Value &sum) {
+  OpBuilder &b = c.builder;
+  auto choice =
+      b.create<scf::IfOp>(c.loc, sum.getType(), c.less(thread, shape.tileOuter),
+                          /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(choice.thenBlock());
+    // By halves, so that few roundings add up.
+    SmallVector<Value> column;
+    for (int64_t k = 0; k < tiling.k; ++k) {
+      TilePlace place = {thread, c.constant(0), 0, k};
+      column.push_back(
+          c.load(sum.getType(), tileAddress(c, shape, tile, place)));
+    }
+    for (size_t half = column.size() / 2; half > 0; half /= 2)
+      for (size_t i = 0; i < half; ++i)
+        column[i] = c.create<arith::AddFOp>(column[i], column[i + half]);
+    Value next = c.create<arith::AddFOp>(sum, column[0]);
+    b.create<scf::YieldOp>(c.loc, next);
+    b.setInsertionPointToStart(choice.elseBlock());
+    b.create<scf::YieldOp>(c.loc, sum);
+  }
+  sum = choice.getResult(0);
+}
+
+LogicalResult TileSums::forSums(
+    ArrayRef<Value> sums,
+    llvm::function_ref<LogicalResult(Value outer, Value sum)> body) {
+  OpBuilder &b = c.builder;
+  Value lane = c.rem(thread, warpSize);
+  // All columns of a fragment's sums are equal: the first has a lane of four.
+  Value hasSum = tiling.tensorCores ? c.less(c.rem(lane, 4), 1)
+                                    : c.less(thread, shape.tileOuter);
+  auto choice = b.create<scf::IfOp>(c.loc, hasSum);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(choice.thenBlock());
+  if (!tiling.tensorCores)
+    return body(thread, sums[0]);
+  Value row = c.add(firstOuter, c.div(lane, 4));
+  for (int64_t i = 0; i < fragments(); ++i)
+    for (int64_t half = 0; half < 2; ++half)
+      if (failed(body(c.add(row, i * mmaM + half * 8),
+                      sums[i * valuesOfFragment + half * 2])))
+        return failure();
+  return success();
+}
+
+} // namespace heddle::gpu
