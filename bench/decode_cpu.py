@@ -2,11 +2,12 @@
 # Part of the Heddle project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Measures tokens of GPT-2 124M, random weights, in bf16 and with codes of 8 and
-4 bits, beside PyTorch in bf16. All run by turns; the numbers are medians of the
-turns' medians.
+"""Measures tokens of a model with random weights, in bf16 and with codes of 8 and
+4 bits, beside PyTorch and torch.compile in bf16, and beside llama.cpp in F16,
+Q8_0 and Q4_0. All run by turns; the numbers are medians of the turns.
 
-    bench/decode_cpu.py build/release/bin/heddle --python PYTHON_WITH_TRANSFORMERS
+    bench/decode_cpu.py build/release/bin/heddle --shape gpt2 \\
+        --python PYTHON_WITH_TRANSFORMERS_AND_GGUF --llama-cpp DIRECTORY_OF_LLAMA_BENCH
 """
 
 import argparse
@@ -17,9 +18,22 @@ import subprocess
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CONFIG = {"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024,
-          "n_embd": 768, "n_layer": 12, "n_head": 12,
-          "activation_function": "gelu_new"}
+
+
+def gpt2(embed, layers, heads):
+    return {"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024,
+            "n_embd": embed, "n_layer": layers, "n_head": heads,
+            "activation_function": "gelu_new"}
+
+
+SHAPES = {
+    "gpt2": gpt2(768, 12, 12), "gpt2-xl": gpt2(1600, 48, 25),
+    "llama-1b": {"model_type": "llama", "vocab_size": 32000, "hidden_size": 2048,
+                 "intermediate_size": 5632, "num_hidden_layers": 22,
+                 "num_attention_heads": 32, "num_key_value_heads": 4,
+                 "max_position_embeddings": 8192, "rms_norm_eps": 1e-5,
+                 "rope_theta": 10000.0, "hidden_act": "silu",
+                 "tie_word_embeddings": False}}
 
 
 def run(command):
@@ -28,40 +42,89 @@ def run(command):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def make(command):
+    subprocess.run([str(word) for word in command], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+class Programs:
+    """What is measured: functions of the number of texts."""
+
+    def __init__(self, options, folder):
+        self.options, self.folder = options, folder
+        self.config = os.path.join(folder, "config.json")
+        with open(self.config, "w") as file:
+            json.dump(SHAPES[options.shape], file)
+        self.measures = {}
+        for name, quantize in (("bf16", "none"), ("int8", "int8"), ("int4", "int4")):
+            self.add_heddle(name, quantize)
+        if options.python:
+            self.add_torch("PyTorch bf16")
+            self.add_torch("torch.compile bf16", "compile")
+        if options.llama_cpp:
+            self.add_llama_cpp()
+
+    def add_heddle(self, name, quantize):
+        options, binary = self.options, os.path.join(self.folder, name)
+        make([options.heddle, "compile", self.config, "--init", "random", "--precision",
+              "bf16", "--mode", "serve", "--quantize", quantize, "--max-context",
+              options.context + options.tokens + 32, "--threads", options.threads, "-o",
+              binary])
+        self.measures["Heddle " + name] = lambda batch: run(
+            [binary, "bench", "--decode", "--json", "--batch", batch, "--context",
+             options.context, "--tokens", options.tokens])
+
+    def add_torch(self, name, *how):
+        options = self.options
+        self.measures[name] = lambda batch: run(
+            [options.python, os.path.join(HERE, "decode_torch.py"), self.config, batch,
+             options.context, options.tokens, options.threads, *how])
+
+    def add_llama_cpp(self):
+        options, files = self.options, {"F16": os.path.join(self.folder, "f16.gguf")}
+        make([options.python, os.path.join(HERE, "decode_gguf.py"), self.config,
+              files["F16"]])
+        for kind in ("Q8_0", "Q4_0"):
+            files[kind] = os.path.join(self.folder, kind + ".gguf")
+            make([os.path.join(options.llama_cpp, "llama-quantize"), files["F16"],
+                  files[kind], kind, options.threads])
+
+        def measure(file, batch):
+            found = run([os.path.join(options.llama_cpp, "llama-batched-bench"), "-m", file,
+                         "-t", options.threads, "-c",
+                         batch * (options.context + options.tokens), "-b", 2048, "-ub",
+                         512, "-npp", options.context, "-ntg", options.tokens, "-npl",
+                         batch, "--output-format", "jsonl"])
+            return {"median_s": found["t_tg"] / options.tokens,
+                    "first_token_s": found["t_pp"] / batch}
+
+        for kind, file in files.items():
+            self.measures["llama.cpp " + kind] = (
+                lambda batch, file=file: measure(file, batch))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("heddle")
-    parser.add_argument("--python", help="one with torch and transformers")
+    parser.add_argument("--shape", choices=SHAPES, default="gpt2")
+    parser.add_argument("--python", help="one with torch, transformers and gguf")
+    parser.add_argument("--llama-cpp", help="the directory of llama.cpp's programs")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 4, 8])
     parser.add_argument("--context", type=int, default=512)
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
+    if options.llama_cpp and not options.python:
+        parser.error("--llama-cpp needs --python, which writes its file of weights")
     with tempfile.TemporaryDirectory() as folder:
-        config = os.path.join(folder, "config.json")
-        with open(config, "w") as file:
-            json.dump(CONFIG, file)
-        programs = {}
-        for name, quantize in (("bf16", "none"), ("int8", "int8"), ("int4", "int4")):
-            binary = os.path.join(folder, name)
-            subprocess.run([options.heddle, "compile", config, "--init", "random",
-                            "--precision", "bf16", "--mode", "serve", "--quantize",
-                            quantize, "--threads", str(options.threads), "-o", binary],
-                           check=True, stderr=subprocess.DEVNULL)
-            programs["Heddle " + name] = lambda batch, binary=binary: run(
-                [binary, "bench", "--decode", "--json", "--batch", batch, "--context",
-                 options.context, "--tokens", options.tokens])
-        if options.python:
-            programs["PyTorch bf16"] = lambda batch: run(
-                [options.python, os.path.join(HERE, "decode_torch.py"), config, batch,
-                 options.context, options.tokens, options.threads])
+        measures = Programs(options, folder).measures
         print("| | texts | tokens/s | of the streams | first token, s |")
         print("|---|---|---|---|---|")
         for batch in options.batch:
-            lines = {name: [] for name in programs}
+            lines = {name: [] for name in measures}
             for _ in range(options.turns):
-                for name, measure in programs.items():
+                for name, measure in measures.items():
                     lines[name].append(measure(batch))
             for name, turns in lines.items():
                 middle = lambda key: statistics.median(turn[key] for turn in turns)
