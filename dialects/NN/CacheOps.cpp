@@ -30,6 +30,20 @@ static LogicalResult verifyShape(Operation *op, Value value,
                            << value.getType();
 }
 
+/// Codes have scales, and numbers have none.
+template <typename OpT>
+static LogicalResult verifyScales(OpT op, RankedTensorType values) {
+  bool isCoded = values.getElementType().isInteger(8);
+  if (isCoded != static_cast<bool>(op.getScales()))
+    return op.emitOpError(isCoded ? "codes need scales"
+                                  : "scales belong to codes alone");
+  return isCoded ? verifyShape(op, op.getScales(),
+                               {values.getDimSize(0), values.getDimSize(1), 2,
+                                values.getDimSize(2)},
+                               "scales")
+                 : success();
+}
+
 /// Rules that both operations share.
 template <typename OpT> static LogicalResult verifyCache(OpT op) {
   RankedTensorType values = tensorOf(op.getValues());
@@ -42,7 +56,8 @@ template <typename OpT> static LogicalResult verifyCache(OpT op) {
   if (failed(verifyShape(
           op, op.getKeys(),
           {values.getDimSize(0), kv, op.getHeadDim(), op.getPageTokens()},
-          "keys")))
+          "keys")) ||
+      failed(verifyScales(op, values)))
     return failure();
   RankedTensorType at = tensorOf(op.getPositions());
   if (at.getRank() != 2)
@@ -65,8 +80,11 @@ template <typename OpT> static LogicalResult verifyCache(OpT op) {
 }
 
 LogicalResult CacheWriteOp::verify() {
+  bool hasScales = static_cast<bool>(getScales());
   if (getNewKeys().getType() != getKeys().getType() ||
-      getNewValues().getType() != getValues().getType())
+      getNewValues().getType() != getValues().getType() ||
+      static_cast<bool>(getNewScales()) != hasScales ||
+      (hasScales && getNewScales().getType() != getScales().getType()))
     return emitOpError("gives a cache of another type than it takes");
   return verifyCache(*this);
 }
@@ -99,6 +117,11 @@ template <typename OpT> static double newKeysOf(OpT op) {
   return static_cast<double>(at.getNumElements() * op.getWidths()[1]);
 }
 
+/// Scales that a run writes: two for each head of a token.
+static double newScalesOf(CacheWriteOp op) {
+  return 2 * newKeysOf(op) / static_cast<double>(op.getHeadDim());
+}
+
 static double elementBytes(Value value) {
   return tensorOf(value).getElementTypeBitWidth() / 8.0;
 }
@@ -108,8 +131,10 @@ double CacheWriteOp::getFlops() { return 0; }
 /// Of q, k and v what it writes, and of the cache that alone.
 double CacheWriteOp::getBytesOf(Value value) {
   double width = elementBytes(value);
-  if (value == getKeys() || value == getValues())
+  if (value == getKeys() || value == getValues() || value == getScales())
     return 0;
+  if (value == getNewScales())
+    return newScalesOf(*this) * width;
   if (value == getNewKeys() || value == getNewValues())
     return newKeysOf(*this) * width;
   if (llvm::is_contained(getQkv(), value))
@@ -138,32 +163,44 @@ double PagedAttentionOp::getBytesOf(Value value) {
     return static_cast<double>(output.getDimSize(0)) *
            contextOf(*this, output.getDimSize(1)) *
            static_cast<double>(getWidths()[1]) * elementBytes(value);
+  if (value == getScales())
+    return static_cast<double>(output.getDimSize(0) * getHeads().getKv()) * 2 *
+           contextOf(*this, output.getDimSize(1)) * elementBytes(value);
   return bytesOf(value == getQkv()[0] ? getOutput() : value);
 }
 
-// Letters: p pages, n positions of a page, d features of a head; h stands for
-// heads, as in nn.attention. Pages are numbered for all rows together.
-static dist::ShardingRule ruleOf(Operation *op, OperandRange qkv,
-                                 HeadsAttr heads, ArrayRef<std::string> results,
-                                 ArrayRef<int64_t> widths, StringRef whole) {
+// Letters: p pages, n positions of a page, d features of a head, s keys and
+// values; h stands for heads, as in nn.attention. Pages are numbered for all
+// rows together.
+template <typename OpT>
+static dist::ShardingRule ruleOf(OpT op, ArrayRef<std::string> results,
+                                 std::string whole) {
+  HeadsAttr heads = op.getHeads();
   SmallVector<std::string> operands = {"phdn", "phnd"};
-  operands.append(qkv.size(), "bth");
+  if (op.getScales()) {
+    operands.push_back("phsn");
+    whole += "s";
+  }
+  auto qkv = static_cast<unsigned>(operands.size());
+  operands.append(op.getQkv().size(), "bth");
   operands.append({"bm", "bt", "b"});
   dist::ShardingRule rule = dist::buildRule(op, operands, results, whole);
   rule.setUnits(FactorRole::Heads, heads.getKv(),
                 heads.getCount() == heads.getKv() ? "heads"
                                                   : "key/value heads");
-  if (qkv.size() == 1)
-    rule.operandSegments.push_back({2, 2, llvm::to_vector(widths)});
+  if (op.isPacked())
+    rule.operandSegments.push_back({qkv, 2, op.getWidths()});
   return rule;
 }
 
 dist::ShardingRule CacheWriteOp::getShardingRule() {
-  return ruleOf(*this, getQkv(), getHeads(), {"phdn", "phnd"}, getWidths(),
-                "pdntmb");
+  SmallVector<std::string> results = {"phdn", "phnd"};
+  if (getNewScales())
+    results.push_back("phsn");
+  return ruleOf(*this, results, "pdntmb");
 }
 dist::ShardingRule PagedAttentionOp::getShardingRule() {
-  return ruleOf(*this, getQkv(), getHeads(), {"bth"}, getWidths(), "pdntm");
+  return ruleOf(*this, {"bth"}, "pdntm");
 }
 
 void CacheWriteOp::localize(const dist::Split &split) {
@@ -174,5 +211,9 @@ void PagedAttentionOp::localize(const dist::Split &split) {
 }
 
 SmallVector<Tie> CacheWriteOp::getTies() {
-  return {{getNewKeys(), getKeys()}, {getNewValues(), getValues()}};
+  SmallVector<Tie> ties = {{getNewKeys(), getKeys()},
+                           {getNewValues(), getValues()}};
+  if (getNewScales())
+    ties.push_back({getNewScales(), getScales()});
+  return ties;
 }

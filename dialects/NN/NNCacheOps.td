@@ -11,19 +11,24 @@
 #ifndef HEDDLE_DIALECTS_NN_CACHE_OPS
 #define HEDDLE_DIALECTS_NN_CACHE_OPS
 
+/// What a cache holds: numbers, or codes of 8 bits.
+def NN_Cached : StaticShapeTensorOf<[F32, BF16, F16, I8]>;
+
 /// A cache is made of pages that hold N positions each: keys [P, kv, D, N],
-/// values [P, kv, N, D]. `pages` [R, M] names the pages of each row: position p
+/// values [P, kv, N, D]. Codes of 8 bits have `scales` [P, kv, 2, N]: the
+/// features of a key are its codes times scales[.., 0, :], those of a value
+/// times scales[.., 1, :]. `pages` [R, M] names the pages of each row: position p
 /// stands in page pages[r, p / N], at p mod N. The tokens of a run are [R, T]:
 /// token t of row r is there if t < lengths[r], at `positions`[r, t]. What is
 /// not there may be at any position from 0 on, and may have any page.
 class NN_CacheOp<string mnemonic, dag more = (ins)>
     : NN_NonDifferentiableOp<mnemonic,
-        !con((ins NN_Float:$keys, NN_Float:$values, Variadic<NN_Float>:$qkv,
-                  NN_Ids:$pages, NN_Ids:$positions, NN_Ids:$lengths,
-                  NN_HeadsAttr:$heads), more),
-        [NN_EndsForward]> {
+        !con((ins NN_Cached:$keys, NN_Cached:$values, Optional<NN_Float>:$scales,
+                  Variadic<NN_Float>:$qkv, NN_Ids:$pages, NN_Ids:$positions,
+                  NN_Ids:$lengths, NN_HeadsAttr:$heads), more),
+        [AttrSizedOperandSegments, NN_EndsForward]> {
   let assemblyFormat = [{
-    $keys `,` $values `of` $qkv `pages` $pages `at` $positions `lengths` $lengths attr-dict `:`
+    $keys `,` $values (`scales` $scales^)? `of` $qkv `pages` $pages `at` $positions `lengths` $lengths attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
@@ -46,7 +51,9 @@ def NN_CacheWriteOp : NN_CacheOp<"cache_write"> {
   let description = [{
     Takes q, k and v as nn.attention does, rounds k and v to the cache's type,
     and leaves everything else as it is. No two tokens may be written to one
-    place.
+    place. With codes, the scale of a head of a token is its largest feature
+    divided by 127, rounded to the type of scales, and a code is a feature
+    divided by that, rounded to the nearest, ties to even.
 
     ```mlir
     %k1, %v1 = nn.cache_write %k, %v of %qkv pages %table at %positions lengths %n
@@ -55,7 +62,8 @@ def NN_CacheWriteOp : NN_CacheOp<"cache_write"> {
            tensor<1x5xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
     ```
   }];
-  let results = (outs NN_Float:$new_keys, NN_Float:$new_values);
+  let results = (outs NN_Cached:$new_keys, NN_Cached:$new_values,
+                      Optional<NN_Float>:$new_scales);
   let extraClassDeclaration = !strconcat(sharedDeclaration,
       NN_Localize.declaration, NN_Ties.declaration, NN_BytesOf.declaration);
 }

@@ -56,6 +56,13 @@ struct CacheView {
            d;
   }
 
+  /// Where the scale of its key, or of its value, stands.
+  int64_t scale(int64_t row, int64_t position, int64_t head,
+                int64_t which) const {
+    return (begin(row, position, head) / dims * 2 + which) * pageTokens +
+           position % pageTokens;
+  }
+
   int64_t rows, tokens, rowPages, heads, kv, dims, pageTokens;
   llvm::ArrayRef<int64_t> pages, positions, lengths;
   const double *qkv[3];
@@ -68,25 +75,70 @@ private:
   }
 };
 
+/// Writes a head of a token as codes; gives their scale, a number of `kind`.
+/// `place` says where a feature's code stands.
+double writeCodes(const double *head, int64_t dims, ElementKind kind,
+                  llvm::MutableArrayRef<int64_t> codes,
+                  llvm::function_ref<int64_t(int64_t)> place) {
+  float largest = 0;
+  for (int64_t d = 0; d < dims; ++d)
+    largest = std::max(largest, std::abs(static_cast<float>(head[d])));
+  auto scale = static_cast<float>(roundTo(kind, largest / 127));
+  for (int64_t d = 0; d < dims; ++d) {
+    float code = scale > 0 ? static_cast<float>(head[d]) / scale : 0;
+    codes[place(d)] = std::lrint(std::clamp(code, -127.0f, 127.0f));
+  }
+  return scale;
+}
+
+/// The numbers that a tensor of the cache holds; `which` is 0 for keys.
+std::vector<double> numbersOf(const Tensor &cache, const Tensor *scales,
+                              int64_t which) {
+  if (!scales)
+    return cache.floats().vec();
+  llvm::ArrayRef<int64_t> shape = cache.shape(), codes = cache.ints();
+  int64_t inner = shape[3], page = shape[2] * inner;
+  int64_t tokens = scales->shape()[3];
+  std::vector<double> numbers(codes.size());
+  for (size_t i = 0; i < codes.size(); ++i) {
+    int64_t place = which == 0 ? i % inner : i % page / inner;
+    numbers[i] = static_cast<double>(codes[i]) *
+                 scales->floats()[(i / page * 2 + which) * tokens + place];
+  }
+  return numbers;
+}
+
 LogicalResult evalCacheWrite(nn::CacheWriteOp op, const Inputs &in,
                              Outputs &out) {
   CacheView view(op, in);
   out[op.getNewKeys()] = in[op.getKeys()];
   out[op.getNewValues()] = in[op.getValues()];
-  double *keys = out.floats(op.getNewKeys());
-  double *values = out.floats(op.getNewValues());
+  Tensor &keys = out[op.getNewKeys()], &values = out[op.getNewValues()];
+  if (op.getScales())
+    out[op.getNewScales()] = in[op.getScales()];
+  auto write = [&](Tensor &cache, const double *from, int64_t scale,
+                   llvm::function_ref<int64_t(int64_t)> place) {
+    if (op.getScales())
+      out.floats(op.getNewScales())[scale] =
+          writeCodes(from, view.dims, in[op.getScales()].kind(),
+                     cache.mutableInts(), place);
+    else
+      for (int64_t d = 0; d < view.dims; ++d)
+        cache.mutableFloats()[place(d)] = from[d];
+  };
   for (int64_t row = 0; row < view.rows; ++row)
     for (int64_t token = 0; token < view.tokens; ++token) {
       if (!view.isThere(row, token))
         continue;
       int64_t position = view.positions[row * view.tokens + token];
-      for (int64_t head = 0; head < view.kv; ++head)
-        for (int64_t d = 0; d < view.dims; ++d) {
-          keys[view.key(row, position, head, d)] =
-              view.head(1, row, token, head)[d];
-          values[view.value(row, position, head, d)] =
-              view.head(2, row, token, head)[d];
-        }
+      for (int64_t head = 0; head < view.kv; ++head) {
+        write(keys, view.head(1, row, token, head),
+              view.scale(row, position, head, 0),
+              [&](int64_t d) { return view.key(row, position, head, d); });
+        write(values, view.head(2, row, token, head),
+              view.scale(row, position, head, 1),
+              [&](int64_t d) { return view.value(row, position, head, d); });
+      }
     }
   return success();
 }
@@ -122,13 +174,16 @@ void attend(nn::PagedAttentionOp op, const CacheView &view, const double *keys,
 LogicalResult evalPagedAttention(nn::PagedAttentionOp op, const Inputs &in,
                                  Outputs &out) {
   CacheView view(op, in);
+  const Tensor *scales = op.getScales() ? &in[op.getScales()] : nullptr;
+  std::vector<double> keys = numbersOf(in[op.getKeys()], scales, 0);
+  std::vector<double> values = numbersOf(in[op.getValues()], scales, 1);
   double *output = out.floats(op.getOutput());
   for (int64_t row = 0; row < view.rows; ++row)
     for (int64_t token = 0; token < view.tokens; ++token)
       for (int64_t head = 0; head < view.heads; ++head, output += view.dims)
         if (view.isThere(row, token))
-          attend(op, view, in.floats(op.getKeys()), in.floats(op.getValues()),
-                 row, token, head, output);
+          attend(op, view, keys.data(), values.data(), row, token, head,
+                 output);
   return success();
 }
 

@@ -18,7 +18,8 @@ using namespace mlir;
 namespace heddle::eval {
 
 bool isFloat(ElementKind kind) {
-  return kind != ElementKind::I32 && kind != ElementKind::I64;
+  return kind != ElementKind::I8 && kind != ElementKind::I32 &&
+         kind != ElementKind::I64;
 }
 
 int64_t byteSize(ElementKind kind) {
@@ -32,6 +33,8 @@ int64_t byteSize(ElementKind kind) {
   case ElementKind::BF16:
   case ElementKind::F16:
     return 2;
+  case ElementKind::I8:
+    return 1;
   }
   llvm_unreachable("every kind has a size");
 }
@@ -46,6 +49,8 @@ llvm::StringRef safetensorsName(ElementKind kind) {
     return "BF16";
   case ElementKind::F16:
     return "F16";
+  case ElementKind::I8:
+    return "I8";
   case ElementKind::I32:
     return "I32";
   case ElementKind::I64:
@@ -60,6 +65,7 @@ std::optional<ElementKind> parseElementKind(llvm::StringRef name) {
       .Case("F32", ElementKind::F32)
       .Case("BF16", ElementKind::BF16)
       .Case("F16", ElementKind::F16)
+      .Case("I8", ElementKind::I8)
       .Case("I32", ElementKind::I32)
       .Case("I64", ElementKind::I64)
       .Default(std::nullopt);
@@ -74,6 +80,8 @@ std::optional<ElementKind> kindOf(Type elementType) {
     return ElementKind::BF16;
   if (elementType.isF16())
     return ElementKind::F16;
+  if (elementType.isInteger(8))
+    return ElementKind::I8;
   if (elementType.isInteger(32))
     return ElementKind::I32;
   if (elementType.isInteger(64) || elementType.isIndex())
@@ -155,6 +163,17 @@ static double readFloat(ElementKind kind, const char *bytes, int64_t index) {
   }
 }
 
+static int64_t readInteger(ElementKind kind, const char *bytes, int64_t index) {
+  switch (kind) {
+  case ElementKind::I8:
+    return readAs<int8_t>(bytes, index);
+  case ElementKind::I32:
+    return readAs<int32_t>(bytes, index);
+  default:
+    return readAs<int64_t>(bytes, index);
+  }
+}
+
 Tensor Tensor::fromBytes(ElementKind kind, llvm::ArrayRef<int64_t> shape,
                          const void *bytes) {
   Tensor result(kind, shape);
@@ -166,9 +185,7 @@ Tensor Tensor::fromBytes(ElementKind kind, llvm::ArrayRef<int64_t> shape,
     return result;
   }
   for (int64_t i = 0; i < count; ++i)
-    (*result.intData)[i] = kind == ElementKind::I32
-                               ? readAs<int32_t>(source, i)
-                               : readAs<int64_t>(source, i);
+    (*result.intData)[i] = readInteger(kind, source, i);
   return result;
 }
 
@@ -270,6 +287,8 @@ void Tensor::toBytes(void *bytes) const {
   for (int64_t i = 0; i < count; ++i) {
     if (isFloat(elementKind))
       writeFloat(elementKind, target, i, (*floatData)[i]);
+    else if (elementKind == ElementKind::I8)
+      writeAs<int8_t>(target, i, static_cast<int8_t>((*intData)[i]));
     else if (elementKind == ElementKind::I32)
       writeAs<int32_t>(target, i, static_cast<int32_t>((*intData)[i]));
     else

@@ -76,6 +76,8 @@ class ServeRecorded(serving.ServingTest):
         for name, record in some_records():
             folder = self.make(name, record)
             for flags, tolerance in ((("--kv-type", "bf16"), 0.05),
+                                     (("--kv-type", "int8"), 0.05),
+                                     (("--precision", "bf16", "--kv-type", "int8"), 0.1),
                                      (("--precision", "bf16"), 0.1),
                                      (("--quantize", "int8"), 0.1)):
                 if not h.LONG and flags[-1] != "int8" and name != "gemma2":

@@ -199,7 +199,6 @@ class Serving(serving.ServingTest):
         self.refused("H0128", build + ["--max-context", 91], "n_positions = 90")
         self.refused("H0129", build + ["--mesh", "data=2"], "tensor")
         self.refused("H0131", build + ["--precision", "bf16", "--kv-type", "fp32"])
-        self.refused("H0108", build + ["--kv-type", "int8"], "bf16")
         self.refused("H0204", build + ["--kv-cache", "1KiB"], "--kv-cache 73728",
                      status=4)
         bert = {"model_type": "bert", "vocab_size": 97, "hidden_size": 32,

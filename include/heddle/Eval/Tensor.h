@@ -19,7 +19,7 @@
 namespace heddle::eval {
 
 /// Element types, as the IR and safetensors files have them.
-enum class ElementKind { F64, F32, BF16, F16, I32, I64 };
+enum class ElementKind { F64, F32, BF16, F16, I8, I32, I64 };
 
 /// Whether the kind is held as doubles (else as 64-bit integers).
 bool isFloat(ElementKind kind);

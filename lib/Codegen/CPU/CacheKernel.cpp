@@ -7,10 +7,12 @@
 // For a query and one page of keys after the other, from the first that it sees
 // on:
 //
-//   s = scale log2(e) sum over d of q[d] K[d, :]    a vector: one lane a key
+//   s = scale log2(e) sum over d of q[d] K[d, :]    a vector: one lane a key;
+//       codes: times their scales
 //   s = cap log2(e) tanh(s scale / cap) with a soft cap
 //   m' = max(m, s), a = 2^(m - m'), p = 2^(s - m')
 //   l = a l + p,  O = a O + sum over keys of p[key] V[key, :]
+//       codes: p[key] times the scale of the value
 //
 // and at the end output = O / sum of the lanes of l: the online softmax of
 // Milakov and Gimelshein, arXiv 1805.02867. Nothing of it depends on the number
@@ -46,6 +48,9 @@ public:
         cacheType(typeOf(op.getKeys()).getElementType()),
         type(typeOf(op.getQkv()[0]).getElementType()),
         keys(k.pointerOf(op.getKeys())), values(k.pointerOf(op.getValues())),
+        scaleType(op.getScales() ? typeOf(op.getScales()).getElementType()
+                                 : Type()),
+        scales(op.getScales() ? k.pointerOf(op.getScales()) : Value()),
         pages(k.pointerOf(op.getPages())),
         positions(k.pointerOf(op.getPositions())),
         lengths(k.pointerOf(op.getLengths())) {
@@ -91,6 +96,11 @@ protected:
     Value place = b.mul(b.add(b.mul(page, kv), head), dims * pageTokens);
     return b.advance(cache, cacheType, place);
   }
+  /// The scales of a head's keys in a page; those of its values stand behind.
+  Value scalesOf(Value page, Value head) {
+    Value place = b.mul(b.add(b.mul(page, kv), head), 2 * pageTokens);
+    return b.advance(scales, scaleType, place);
+  }
   /// Where q, k or v of a token's head begins.
   Value headOf(int64_t which, Value token, Value head) {
     return b.advance(qkv[which].pointer, type,
@@ -102,7 +112,10 @@ protected:
   FloatType f32;
   int64_t heads, kv, dims, pageTokens, rows, tokens, rowPages;
   Type cacheType, type;
-  Value keys, values, pages, positions, lengths;
+  Value keys, values;
+  Type scaleType; ///< Null, as `scales`, where the cache holds numbers.
+  Value scales;
+  Value pages, positions, lengths;
   /// q, k and v of a token begin so many elements behind those of the last one.
   struct Rows {
     Value pointer;
@@ -122,17 +135,46 @@ public:
 
 private:
   void copy(Value from, Value to, int64_t stride);
+  void encode(Value from, Value to, int64_t stride, Value scale);
+  Value feature(Value from, Value d) {
+    return b.widen(b.load(type, b.advance(from, type, d), bytesOf(type)));
+  }
 };
 } // namespace
 
 /// Copies the features of a head to places `stride` elements apart.
 void WriteEmitter::copy(Value from, Value to, int64_t stride) {
   b.forLoop(b.constant(0), b.constant(dims), 1, [&](Value d) {
-    Value value = b.load(type, b.advance(from, type, d), bytesOf(type));
-    if (type != cacheType)
-      value = b.narrow(b.widen(value), cacheType);
-    b.store(value, b.advance(to, cacheType, b.mul(d, stride)),
-            bytesOf(cacheType));
+    b.store(b.narrow(feature(from, d), cacheType),
+            b.advance(to, cacheType, b.mul(d, stride)), bytesOf(cacheType));
+  });
+}
+
+/// Writes the features of a head as codes, and their scale.
+void WriteEmitter::encode(Value from, Value to, int64_t stride, Value scale) {
+  auto number = [&](double value) -> Value {
+    return b.create<arith::ConstantOp>(b.builder.getF32FloatAttr(value));
+  };
+  Value largest =
+      b.forLoop(b.constant(0), b.constant(dims), 1, {number(0)},
+                [&](Value d, ValueRange carried) -> Values {
+                  Value size = b.create<math::AbsFOp>(feature(from, d));
+                  return {b.create<arith::MaximumFOp>(carried[0], size)};
+                })[0];
+  Value unit =
+      b.narrow(b.create<arith::DivFOp>(largest, number(127)), scaleType);
+  b.store(unit, scale, bytesOf(scaleType));
+  unit = b.widen(unit);
+  Value isAny =
+      b.create<arith::CmpFOp>(arith::CmpFPredicate::OGT, unit, number(0));
+  b.forLoop(b.constant(0), b.constant(dims), 1, [&](Value d) {
+    Value code = b.create<arith::DivFOp>(feature(from, d), unit);
+    code = b.create<arith::SelectOp>(isAny, code, number(0));
+    code = b.create<arith::MinimumFOp>(
+        b.create<arith::MaximumFOp>(code, number(-127)), number(127));
+    code =
+        b.create<arith::FPToSIOp>(cacheType, b.create<math::RoundEvenOp>(code));
+    b.store(code, b.advance(to, cacheType, b.mul(d, stride)), 1);
   });
 }
 
@@ -146,11 +188,18 @@ void WriteEmitter::emit() {
       Value number = b.div(position, pageTokens);
       Value slot = b.sub(position, b.mul(number, pageTokens));
       Value in = page(rowOf(token), number);
-      copy(headOf(1, token, head),
-           b.advance(pageOf(keys, in, head), cacheType, slot), pageTokens);
-      copy(headOf(2, token, head),
-           b.advance(pageOf(values, in, head), cacheType, b.mul(slot, dims)),
-           1);
+      Value key = headOf(1, token, head), value = headOf(2, token, head);
+      Value toKey = b.advance(pageOf(keys, in, head), cacheType, slot);
+      Value toValue =
+          b.advance(pageOf(values, in, head), cacheType, b.mul(slot, dims));
+      if (!scales) {
+        copy(key, toKey, pageTokens);
+        copy(value, toValue, 1);
+        return;
+      }
+      Value scale = b.advance(scalesOf(in, head), scaleType, slot);
+      encode(key, toKey, pageTokens, scale);
+      encode(value, toValue, 1, b.advance(scale, scaleType, pageTokens));
     });
   });
 }
@@ -191,14 +240,26 @@ private:
     Value count;   ///< It sees no key from this one on; 0 if it is not there.
     Value first;   ///< With a window: nor one before this one.
   };
-  /// The keys and values of a head in a page.
+  /// The keys and values of a head in a page, and their scales.
   struct Page {
-    Value keys, values;
+    Value keys, values, scales;
   };
   Query query(Value row, Value kvHead, Value index);
   Page pageAt(Value row, Value kvHead, Value number) {
     Value in = page(row, number);
-    return {pageOf(keys, in, kvHead), pageOf(values, in, kvHead)};
+    return {pageOf(keys, in, kvHead), pageOf(values, in, kvHead),
+            scales ? scalesOf(in, kvHead) : Value()};
+  }
+  /// What was loaded from the cache, as f32.
+  Value numbers(Value loaded) {
+    auto type = cast<VectorType>(loaded.getType());
+    return scales ? b.create<arith::SIToFPOp>(type.clone(f32), loaded)
+                  : b.widen(loaded);
+  }
+  Value scalesAt(Page in, int64_t first) {
+    return b.widen(b.load(VectorType::get(pageTokens, scaleType),
+                          b.advance(in.scales, scaleType, first),
+                          bytesOf(scaleType)));
   }
   void attend(Value row, Value kvHead, Value first, Value output);
   void loadQuery(Value from, Value to);
@@ -297,7 +358,7 @@ Values PagedEmitter::scores(Page in, Page next) {
   auto loadType = VectorType::get(pageTokens, cacheType);
   auto step = [&](Value feature, int64_t chain, MutableArrayRef<Value> sums) {
     Value d = b.add(feature, chain);
-    Value k = b.widen(
+    Value k = numbers(
         b.load(loadType, b.advance(in.keys, cacheType, b.mul(d, pageTokens)),
                bytesOf(cacheType)));
     for (int64_t i = 0; i < blockSize; ++i) {
@@ -326,6 +387,8 @@ Values PagedEmitter::scores(Page in, Page next) {
     Value left = b.create<arith::AddFOp>(sums[i], sums[i + 1]);
     Value right = b.create<arith::AddFOp>(sums[i + 2], sums[i + 3]);
     Value score = b.create<arith::AddFOp>(left, right);
+    if (scales)
+      score = b.create<arith::MulFOp>(score, scalesAt(in, 0));
     if (spec.softcap > 0)
       score =
           b.create<arith::MulFOp>(b.create<math::TanhOp>(score),
@@ -348,7 +411,7 @@ Values PagedEmitter::weighted(Page in, Page next, Value count, Values sums) {
         for (int64_t v = 0; v < headVectors; ++v) {
           Value from = b.advance(in.values, cacheType, b.add(place, v * lanes));
           Value value =
-              b.widen(b.load(loadType, from, bytesOf(cacheType), maskOf(v)));
+              numbers(b.load(loadType, from, bytesOf(cacheType), maskOf(v)));
           for (int64_t i = 0; i < blockSize; ++i) {
             Value p =
                 splat(b.load(f32, powersAt(i, key), sizeof(float)), headVector);
@@ -382,7 +445,10 @@ Values PagedEmitter::addPage(ArrayRef<Query> queries, Page in, Page next,
     Value power = codegen::exp2(
         b.builder, b.loc,
         b.create<arith::SubFOp>(score, splat(largest.back(), keyVector)));
-    b.store(power, powersAt(i, b.constant(0)), sizeof(float));
+    Value weight = power;
+    if (scales)
+      weight = b.create<arith::MulFOp>(power, scalesAt(in, pageTokens));
+    b.store(weight, powersAt(i, b.constant(0)), sizeof(float));
     totals.push_back(
         b.create<vector::FMAOp>(old[1], splat(shrink, keyVector), power));
     for (Value sum : old.drop_front(2))
@@ -492,7 +558,8 @@ LogicalResult emitCacheKernel(KernelEmitter &k) {
     return k.kernel.emitError(
         "holds no cache alone; its generator is not \"cache\"");
   if (k.results[0] != k.pointerOf(write.getKeys()) ||
-      k.results[1] != k.pointerOf(write.getValues()))
+      k.results[1] != k.pointerOf(write.getValues()) ||
+      (write.getScales() && k.results[2] != k.pointerOf(write.getScales())))
     return k.kernel.emitError("does not write its cache in place");
   WriteEmitter(k, write).emit();
   return k.finish();

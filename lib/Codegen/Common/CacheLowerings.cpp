@@ -67,6 +67,18 @@ template <typename OpT> struct CacheLoops {
     return asIndex(
         s, s.extract(in.getPages(), {row, quotient(s, position, pageTokens)}));
   }
+  /// A feature of a key, 0, or of a value, 1, that the cache holds.
+  Value cached(ScalarBuilder &s, int64_t which, Value page, Value head,
+               Value feature, Value place) {
+    Value found = which == 0
+                      ? s.extract(in.getKeys(), {page, head, feature, place})
+                      : s.extract(in.getValues(), {page, head, place, feature});
+    if (!in.getScales())
+      return found;
+    Value scale =
+        s.extract(in.getScales(), {page, head, s.index(which), place});
+    return s.mul(s.create<arith::SIToFPOp>(s.getF32Type(), found), scale);
+  }
   Value isThere(ScalarBuilder &s, Value row, Value token) {
     Value length = asIndex(s, s.extract(in.getLengths(), {row}));
     return compare(s, arith::CmpIPredicate::slt, token, length);
@@ -78,14 +90,11 @@ template <typename OpT> struct CacheLoops {
 };
 } // namespace
 
-static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
-                              LinalgBuilder &b) {
-  CacheLoops loops(op, in);
-  RankedTensorType values = tensorOf(op.getValues());
-  int64_t pages = values.getDimSize(0);
-  // 1 + the number of the token that writes a place, or 0.
+/// For each place of a page 1 + the number of the token that writes it, or 0.
+static Value writersOf(CacheLoops<nn::CacheWriteOp> &loops, int64_t pages,
+                       LinalgBuilder &b) {
   int64_t shape[] = {pages, loops.pageTokens, loops.rows, loops.tokens};
-  Value writer = b.reduceTail(
+  return b.reduceTail(
       b.builder.getF32Type(), shape, 2, {b.space(shape)}, Combine::Maximum,
       [&](ScalarBuilder &s, Args) -> Value {
         Value row = s.position(2), token = s.position(3);
@@ -103,10 +112,47 @@ static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
         return s.create<arith::SelectOp>(
             isHere, s.create<arith::SIToFPOp>(s.getF32Type(), index), s.f32(0));
       });
-  auto write = [&](Value old, int64_t which, int64_t feature, int64_t place) {
+}
+
+/// The scale of each head of a token: [R, T, kv].
+static Value scalesOf(CacheLoops<nn::CacheWriteOp> &loops, int64_t which,
+                      LinalgBuilder &b) {
+  int64_t shape[] = {loops.rows, loops.tokens, loops.kv, loops.dims};
+  Value largest = b.reduceLast(shape, {b.space(shape)}, Combine::Maximum,
+                               [&](ScalarBuilder &s, Args) -> Value {
+                                 return s.create<math::AbsFOp>(loops.element(
+                                     s, which, s.position(0), s.position(1),
+                                     s.position(2), s.position(3)));
+                               });
+  auto type = cast<RankedTensorType>(largest.getType());
+  return b.map(
+      type.clone(getElementTypeOrSelf(loops.in.getScales())), {{largest}},
+      [](ScalarBuilder &s, Args x) { return s.div(x[0], s.f32(127)); });
+}
+
+/// A feature as a code of 8 bits.
+static Value codeOf(ScalarBuilder &s, Value feature, Value scale) {
+  Value isAny =
+      s.create<arith::CmpFOp>(arith::CmpFPredicate::OGT, scale, s.f32(0));
+  Value code =
+      s.create<arith::SelectOp>(isAny, s.div(feature, scale), s.f32(0));
+  code = s.create<arith::MinimumFOp>(
+      s.create<arith::MaximumFOp>(code, s.f32(-127)), s.f32(127));
+  return s.create<arith::FPToSIOp>(s.getI8Type(),
+                                   s.create<math::RoundEvenOp>(code));
+}
+
+static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
+                              LinalgBuilder &b) {
+  CacheLoops loops(op, in);
+  Value writers = writersOf(loops, tensorOf(op.getValues()).getDimSize(0), b);
+  /// `old`, but where a token writes what `make` gives of its row and number.
+  using Make =
+      llvm::function_ref<Value(ScalarBuilder &, Value row, Value token)>;
+  auto write = [&](Value old, int64_t place, Make make) {
     return b.map(
         old.getType(), {{old}}, [&](ScalarBuilder &s, Args x) -> Value {
-          Value found = s.extract(writer, {s.position(0), s.position(place)});
+          Value found = s.extract(writers, {s.position(0), s.position(place)});
           Value isNew = s.create<arith::CmpFOp>(arith::CmpFPredicate::OGT,
                                                 found, s.f32(0));
           Value number =
@@ -114,14 +160,39 @@ static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
                              s.getI32Type(),
                              s.create<arith::SelectOp>(
                                  isNew, s.sub(found, s.f32(1)), s.f32(0))));
-          Value written =
-              loops.element(s, which, quotient(s, number, loops.tokens),
-                            remainder(s, number, loops.tokens), s.position(1),
-                            s.position(feature));
+          Value written = make(s, quotient(s, number, loops.tokens),
+                               remainder(s, number, loops.tokens));
           return s.create<arith::SelectOp>(isNew, written, x[0]);
         });
   };
-  return {write(in.getKeys(), 1, 2, 3), write(in.getValues(), 2, 3, 2)};
+  Value scales[2];
+  auto writeNumbers = [&](Value old, int64_t which, int64_t feature,
+                          int64_t place) {
+    if (in.getScales())
+      scales[which] = scalesOf(loops, which + 1, b);
+    return write(old, place, [&](ScalarBuilder &s, Value row, Value token) {
+      Value head = s.position(1);
+      Value written =
+          loops.element(s, which + 1, row, token, head, s.position(feature));
+      return scales[which]
+                 ? codeOf(s, written,
+                          s.extract(scales[which], {row, token, head}))
+                 : written;
+    });
+  };
+  Values written = {writeNumbers(in.getKeys(), 0, 2, 3),
+                    writeNumbers(in.getValues(), 1, 3, 2)};
+  if (in.getScales())
+    written.push_back(write(
+        in.getScales(), 3,
+        [&](ScalarBuilder &s, Value row, Value token) -> Value {
+          Value ofKey = s.extract(scales[0], {row, token, s.position(1)});
+          Value ofValue = s.extract(scales[1], {row, token, s.position(1)});
+          Value isKey =
+              compare(s, arith::CmpIPredicate::eq, s.position(2), s.index(0));
+          return s.create<arith::SelectOp>(isKey, ofKey, ofValue);
+        }));
+  return written;
 }
 
 static Values lowerPagedAttention(nn::PagedAttentionOp op,
@@ -155,9 +226,9 @@ static Values lowerPagedAttention(nn::PagedAttentionOp op,
       [&](ScalarBuilder &s, Args) -> Value {
         Value row = s.position(0), key = s.position(3), d = s.position(4);
         Value q = loops.element(s, 0, row, s.position(2), s.position(1), d);
-        Value k = s.extract(in.getKeys(),
-                            {loops.page(s, row, key), kvHead(s, s.position(1)),
-                             d, remainder(s, key, loops.pageTokens)});
+        Value k = loops.cached(s, 0, loops.page(s, row, key),
+                               kvHead(s, s.position(1)), d,
+                               remainder(s, key, loops.pageTokens));
         return s.mul(q, k);
       });
   Value all = b.map(
@@ -188,10 +259,9 @@ static Values lowerPagedAttention(nn::PagedAttentionOp op,
       [&](ScalarBuilder &s, Args) -> Value {
         Value row = s.position(0), key = s.position(3);
         Value head = quotient(s, s.position(2), loops.dims);
-        Value v = s.extract(in.getValues(),
-                            {loops.page(s, row, key), kvHead(s, head),
-                             remainder(s, key, loops.pageTokens),
-                             remainder(s, s.position(2), loops.dims)});
+        Value v = loops.cached(s, 1, loops.page(s, row, key), kvHead(s, head),
+                               remainder(s, s.position(2), loops.dims),
+                               remainder(s, key, loops.pageTokens));
         Value p = s.extract(powers, {row, head, s.position(1), key});
         return s.create<arith::SelectOp>(isVisible(s, row, s.position(1), key),
                                          s.mul(p, v), s.f32(0));

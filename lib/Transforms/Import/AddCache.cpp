@@ -34,6 +34,10 @@ struct CacheShape {
   int64_t heads, dims;
 };
 
+/// Keys, values and, where these are codes, scales.
+using CacheValues = SmallVector<Value, 3>;
+constexpr StringLiteral cacheNames[] = {"keys", "values", "scales"};
+
 /// The values of a function that say where its tokens stand.
 struct Places {
   Value pages, positions, lengths;
@@ -55,15 +59,14 @@ private:
   const SmallVector<CacheShape> &rewriteLayer(nn::FuncOp layer);
   SmallVector<CacheShape> findCaches(nn::FuncOp function);
   RankedTensorType tokensOf(nn::FuncOp layer);
-  void rewriteBody(
-      nn::FuncOp function, Places places,
-      llvm::function_ref<std::pair<Value, Value>(Operation *, StringRef)> read,
-      llvm::function_ref<void(StringRef, Value, Value)> write);
-  std::pair<Value, Value> rewriteAttention(nn::AttentionOp attention,
-                                           Places places, Value keys,
-                                           Value values);
+  void
+  rewriteBody(nn::FuncOp function, Places places,
+              llvm::function_ref<CacheValues(Operation *, StringRef)> read,
+              llvm::function_ref<void(StringRef, const CacheValues &)> write);
+  CacheValues rewriteAttention(nn::AttentionOp attention, Places places,
+                               const CacheValues &cache);
   void replacePositions(nn::PositionsOp positions, Value given);
-  SmallVector<Type> typesOf(const CacheShape &shape);
+  SmallVector<RankedTensorType> typesOf(const CacheShape &shape);
   nn::StateOp stateOf(const Twine &name, Type type);
 
   nn::ModelOp model;
@@ -141,11 +144,11 @@ int64_t CacheAdder::pagesOfText(ArrayRef<nn::FuncOp> programs) {
 
 /// Pages for the bytes that the user gives, or for all texts at their longest.
 LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
-  int64_t elements = 0;
+  int64_t pageBytes = 0;
+  pages = 1;
   for (const CacheShape &cache : findCaches(programs.front()))
-    elements += 2 * cache.heads * cache.dims * plan::cachePageTokens;
-  bool isNarrow = strategy.cacheType == config::CacheType::BF16;
-  int64_t pageBytes = elements * (isNarrow ? 2 : 4);
+    for (RankedTensorType type : typesOf(cache))
+      pageBytes += type.getNumElements() * type.getElementTypeBitWidth() / 8;
   int64_t ofText = pagesOfText(programs);
   pages = strategy.cacheBytes == 0 ? ofText * strategy.maxBatch
                                    : strategy.cacheBytes / pageBytes;
@@ -164,16 +167,28 @@ LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
   return error;
 }
 
-/// Of keys and of values: NNCacheOps.td says why they lie so.
-SmallVector<Type> CacheAdder::typesOf(const CacheShape &shape) {
-  Type element = strategy.cacheType == config::CacheType::BF16
-                     ? Type(builder.getBF16Type())
-                     : Type(builder.getF32Type());
-  return {
-      RankedTensorType::get(
-          {pages, shape.heads, shape.dims, plan::cachePageTokens}, element),
-      RankedTensorType::get(
-          {pages, shape.heads, plan::cachePageTokens, shape.dims}, element)};
+static Type elementOf(config::CacheType type, OpBuilder &builder) {
+  switch (type) {
+  case config::CacheType::Int8:
+    return builder.getI8Type();
+  case config::CacheType::BF16:
+    return builder.getBF16Type();
+  default:
+    return builder.getF32Type();
+  }
+}
+
+/// In the order of `cacheNames`: NNCacheOps.td says why they lie so.
+SmallVector<RankedTensorType> CacheAdder::typesOf(const CacheShape &shape) {
+  constexpr int64_t tokens = plan::cachePageTokens;
+  Type element = elementOf(strategy.cacheType, builder);
+  SmallVector<RankedTensorType> types = {
+      RankedTensorType::get({pages, shape.heads, shape.dims, tokens}, element),
+      RankedTensorType::get({pages, shape.heads, tokens, shape.dims}, element)};
+  if (strategy.cacheType == config::CacheType::Int8)
+    types.push_back(RankedTensorType::get({pages, shape.heads, 2, tokens},
+                                          builder.getF16Type()));
+  return types;
 }
 
 nn::StateOp CacheAdder::stateOf(const Twine &name, Type type) {
@@ -200,24 +215,26 @@ nn::StateOp CacheAdder::stateOf(const Twine &name, Type type) {
 //===----------------------------------------------------------------------===//
 
 /// Puts both operations in the place of attention; gives the cache after it.
-std::pair<Value, Value> CacheAdder::rewriteAttention(nn::AttentionOp attention,
-                                                     Places places, Value keys,
-                                                     Value values) {
+CacheValues CacheAdder::rewriteAttention(nn::AttentionOp attention,
+                                         Places places,
+                                         const CacheValues &cache) {
   builder.setInsertionPoint(attention);
   Location loc = attention.getLoc();
+  Value scales = cache.size() > 2 ? cache[2] : Value();
   auto write = builder.create<nn::CacheWriteOp>(
-      loc, keys.getType(), values.getType(), keys, values, attention.getQkv(),
-      places.pages, places.positions, places.lengths, attention.getHeadsAttr(),
-      /*shardings=*/ArrayAttr());
+      loc, cache[0].getType(), cache[1].getType(),
+      scales ? scales.getType() : Type(), cache[0], cache[1], scales,
+      attention.getQkv(), places.pages, places.positions, places.lengths,
+      attention.getHeadsAttr(), /*shardings=*/ArrayAttr());
   auto paged = builder.create<nn::PagedAttentionOp>(
       loc, attention.getOutput().getType(), write.getNewKeys(),
-      write.getNewValues(), attention.getQkv(), places.pages, places.positions,
-      places.lengths, attention.getHeadsAttr(), attention.getMaskAttr(),
-      /*shardings=*/ArrayAttr());
+      write.getNewValues(), write.getNewScales(), attention.getQkv(),
+      places.pages, places.positions, places.lengths, attention.getHeadsAttr(),
+      attention.getMaskAttr(), /*shardings=*/ArrayAttr());
   attention.getOutput().replaceAllUsesWith(paged.getOutput());
   attention.erase();
   builder.setInsertionPointAfter(paged);
-  return {write.getNewKeys(), write.getNewValues()};
+  return CacheValues(write.getResults());
 }
 
 /// With an offset, the table that is read begins so many rows later.
@@ -239,8 +256,8 @@ void CacheAdder::replacePositions(nn::PositionsOp positions, Value given) {
 /// cache where an operation stands, `write` takes them after it.
 void CacheAdder::rewriteBody(
     nn::FuncOp function, Places places,
-    llvm::function_ref<std::pair<Value, Value>(Operation *, StringRef)> read,
-    llvm::function_ref<void(StringRef, Value, Value)> write) {
+    llvm::function_ref<CacheValues(Operation *, StringRef)> read,
+    llvm::function_ref<void(StringRef, const CacheValues &)> write) {
   int64_t number = 0;
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
     if (auto positions = dyn_cast<nn::PositionsOp>(op)) {
@@ -248,21 +265,17 @@ void CacheAdder::rewriteBody(
     } else if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
       std::string path = number ? std::to_string(number) + "." : "";
       ++number;
-      auto [keys, values] = read(attention, path);
-      auto [newKeys, newValues] =
-          rewriteAttention(attention, places, keys, values);
-      write(path, newKeys, newValues);
+      CacheValues cache = read(attention, path);
+      write(path, rewriteAttention(attention, places, cache));
     } else if (auto call = dyn_cast<nn::CallOp>(op)) {
       auto layer = symbols.lookup<nn::FuncOp>(call.getCallee());
       const SmallVector<CacheShape> &caches = rewriteLayer(layer);
       if (caches.empty())
         continue;
       SmallVector<Value> operands(call.getOperands());
-      for (const CacheShape &cache : caches) {
-        auto [keys, values] =
-            read(call, (call.getPath() + "." + cache.path).str());
-        operands.append({keys, values});
-      }
+      for (const CacheShape &cache : caches)
+        llvm::append_range(
+            operands, read(call, (call.getPath() + "." + cache.path).str()));
       operands.append({places.pages, places.positions, places.lengths});
       builder.setInsertionPoint(call);
       auto made = builder.create<nn::CallOp>(
@@ -271,10 +284,11 @@ void CacheAdder::rewriteBody(
           /*res_attrs=*/ArrayAttr());
       unsigned results = call.getNumResults();
       call.replaceAllUsesWith(made.getResults().take_front(results));
+      ValueRange written = made.getResults().drop_front(results);
+      size_t each = written.size() / caches.size();
       for (auto [index, cache] : llvm::enumerate(caches))
         write((call.getPath() + "." + cache.path).str(),
-              made.getResult(results + 2 * index),
-              made.getResult(results + 2 * index + 1));
+              CacheValues(written.slice(each * index, each)));
       number += static_cast<int64_t>(caches.size());
       call.erase();
     }
@@ -311,12 +325,10 @@ const SmallVector<CacheShape> &CacheAdder::rewriteLayer(nn::FuncOp layer) {
   if (caches.empty())
     return layers[layer];
   Block &body = layer.getBody().front();
-  std::map<std::string, std::pair<Value, Value>> current;
-  for (const CacheShape &cache : caches) {
-    SmallVector<Type> types = typesOf(cache);
-    Value keys = body.addArgument(types[0], layer.getLoc());
-    current[cache.path] = {keys, body.addArgument(types[1], layer.getLoc())};
-  }
+  std::map<std::string, CacheValues> current;
+  for (const CacheShape &cache : caches)
+    for (Type type : typesOf(cache))
+      current[cache.path].push_back(body.addArgument(type, layer.getLoc()));
   RankedTensorType tokens = tokensOf(layer);
   int64_t rows = tokens.getDimSize(0);
   Places places;
@@ -331,14 +343,12 @@ const SmallVector<CacheShape> &CacheAdder::rewriteLayer(nn::FuncOp layer) {
   rewriteBody(
       layer, places,
       [&](Operation *, StringRef path) { return current[path.str()]; },
-      [&](StringRef path, Value keys, Value values) {
-        current[path.str()] = {keys, values};
+      [&](StringRef path, const CacheValues &cache) {
+        current[path.str()] = cache;
       });
   auto end = cast<nn::ReturnOp>(body.getTerminator());
-  for (const CacheShape &cache : caches) {
-    auto [keys, values] = current[cache.path];
-    end.getOperandsMutable().append({keys, values});
-  }
+  for (const CacheShape &cache : caches)
+    end.getOperandsMutable().append(current[cache.path]);
   settleType(layer);
   return layers[layer] = std::move(caches);
 }
@@ -359,7 +369,7 @@ void CacheAdder::rewriteProgram(nn::FuncOp program) {
   places.pages = add(PortRole::Pages,
                      {rows, int64_t(llvm::divideCeil(strategy.maxContext,
                                                      plan::cachePageTokens))});
-  llvm::StringMap<SmallVector<Type>> types;
+  llvm::StringMap<SmallVector<RankedTensorType>> types;
   for (const CacheShape &cache : findCaches(program))
     types[cache.path] = typesOf(cache);
   auto get = [&](const Twine &name, Type type) -> Value {
@@ -369,15 +379,17 @@ void CacheAdder::rewriteProgram(nn::FuncOp program) {
   };
   rewriteBody(
       program, places,
-      [&](Operation *op, StringRef path) -> std::pair<Value, Value> {
+      [&](Operation *op, StringRef path) {
         builder.setInsertionPoint(op);
-        Value keys = get(path + "keys", types[path][0]);
-        return {keys, get(path + "values", types[path][1])};
+        CacheValues cache;
+        for (auto [name, type] : llvm::zip(cacheNames, types[path]))
+          cache.push_back(get(path + name, type));
+        return cache;
       },
-      [&](StringRef path, Value keys, Value values) {
-        Location loc = program.getLoc();
-        builder.create<nn::SetOp>(loc, (path + "keys").str(), keys);
-        builder.create<nn::SetOp>(loc, (path + "values").str(), values);
+      [&](StringRef path, const CacheValues &cache) {
+        for (auto [name, value] : llvm::zip(cacheNames, cache))
+          builder.create<nn::SetOp>(program.getLoc(), (path + name).str(),
+                                    value);
       });
   program.setInputsAttr(builder.getArrayAttr(ports));
   settleType(program);

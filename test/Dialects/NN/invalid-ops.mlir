@@ -977,3 +977,27 @@ nn.func @f(%k: tensor<3x2x4x16xf32>, %v: tensor<3x2x16x4xf32>, %x: tensor<1x5x24
   %k1, %v1 = nn.cache_write %k, %v of %x pages %p at %at lengths %n {heads = #nn.heads<2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x5x24xf32>, tensor<2x2xi32>, tensor<1x5xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
   nn.return
 }
+
+// -----
+
+nn.func @f(%k: tensor<3x2x4x16xi8>, %v: tensor<3x2x16x4xi8>, %x: tensor<1x5x24xf32>, %p: tensor<1x2xi32>, %at: tensor<1x5xi32>, %n: tensor<1xi32>) {
+  // expected-error @+1 {{'nn.cache_write' op codes need scales}}
+  %k1, %v1 = nn.cache_write %k, %v of %x pages %p at %at lengths %n {heads = #nn.heads<2, scale = 0.5>} : (tensor<3x2x4x16xi8>, tensor<3x2x16x4xi8>, tensor<1x5x24xf32>, tensor<1x2xi32>, tensor<1x5xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xi8>, tensor<3x2x16x4xi8>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%k: tensor<3x2x4x16xf32>, %v: tensor<3x2x16x4xf32>, %s: tensor<3x2x2x16xf32>, %x: tensor<1x5x24xf32>, %p: tensor<1x2xi32>, %at: tensor<1x5xi32>, %n: tensor<1xi32>) {
+  // expected-error @+1 {{'nn.paged_attention' op scales belong to codes alone}}
+  %y = nn.paged_attention %k, %v scales %s of %x pages %p at %at lengths %n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<3x2x2x16xf32>, tensor<1x5x24xf32>, tensor<1x2xi32>, tensor<1x5xi32>, tensor<1xi32>) -> tensor<1x5x8xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%k: tensor<3x2x4x16xi8>, %v: tensor<3x2x16x4xi8>, %s: tensor<3x2x16xf32>, %x: tensor<1x5x24xf32>, %p: tensor<1x2xi32>, %at: tensor<1x5xi32>, %n: tensor<1xi32>) {
+  // expected-error @+1 {{'nn.paged_attention' op scales must be 'tensor<3x2x2x16xf32>', not 'tensor<3x2x16xf32>'}}
+  %y = nn.paged_attention %k, %v scales %s of %x pages %p at %at lengths %n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xi8>, tensor<3x2x16x4xi8>, tensor<3x2x16xf32>, tensor<1x5x24xf32>, tensor<1x2xi32>, tensor<1x5xi32>, tensor<1xi32>) -> tensor<1x5x8xf32>
+  nn.return
+}

@@ -309,3 +309,13 @@ nn.func @cache(%k: tensor<3x2x4x16xbf16>, %v: tensor<3x2x16x4xbf16>, %q: tensor<
   %y = nn.paged_attention %k1, %v1 of %q, %x, %x pages %pages at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5, softcap = 2.0>, mask = #nn.mask<causal, window = 7>} : (tensor<3x2x4x16xbf16>, tensor<3x2x16x4xbf16>, tensor<1x5x16xf32>, tensor<1x5x8xf32>, tensor<1x5x8xf32>, tensor<1x2xi32>, tensor<1x5xi32>, tensor<1xi32>) -> tensor<1x5x16xf32>
   nn.return %y : tensor<1x5x16xf32>
 }
+
+// One of codes has scales.
+// CHECK-LABEL: nn.func @coded
+nn.func @coded(%k: tensor<3x2x4x16xi8>, %v: tensor<3x2x16x4xi8>, %s: tensor<3x2x2x16xf16>, %x: tensor<1x5x24xf32>, %pages: tensor<1x2xi32>, %at: tensor<1x5xi32>, %n: tensor<1xi32>) -> tensor<1x5x8xf32> {
+  // CHECK: %[[K:.*]], %[[V:.*]], %[[S:.*]] = nn.cache_write %{{.*}}, %{{.*}} scales %{{.*}} of %{{.*}} pages
+  %k1, %v1, %s1 = nn.cache_write %k, %v scales %s of %x pages %pages at %at lengths %n {heads = #nn.heads<2, scale = 0.5>} : (tensor<3x2x4x16xi8>, tensor<3x2x16x4xi8>, tensor<3x2x2x16xf16>, tensor<1x5x24xf32>, tensor<1x2xi32>, tensor<1x5xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xi8>, tensor<3x2x16x4xi8>, tensor<3x2x2x16xf16>)
+  // CHECK: nn.paged_attention %[[K]], %[[V]] scales %[[S]] of
+  %y = nn.paged_attention %k1, %v1 scales %s1 of %x pages %pages at %at lengths %n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xi8>, tensor<3x2x16x4xi8>, tensor<3x2x2x16xf16>, tensor<1x5x24xf32>, tensor<1x2xi32>, tensor<1x5xi32>, tensor<1xi32>) -> tensor<1x5x8xf32>
+  nn.return %y : tensor<1x5x8xf32>
+}

@@ -118,3 +118,31 @@ nn.model @tight family "small" phase "import" attributes {
     nn.return %a : tensor<1x16x4xf32>
   }
 }
+
+// -----
+
+// A cache of codes has scales, two for each position of a head. A page has
+// 2 x 16 x 4 codes and 2 x 16 scales: a text of 32 tokens has two.
+// CHECK-LABEL: nn.model @codes
+// CHECK: nn.state @keys role cache : tensor<7x1x4x16xi8>
+// CHECK-NEXT: nn.state @values role cache : tensor<7x1x16x4xi8>
+// CHECK-NEXT: nn.state @scales role cache : tensor<7x1x2x16xf16>
+// CHECK: nn.func @prefill.16(
+// CHECK: %[[S:.*]] = nn.get @scales
+// CHECK: %[[K1:.*]], %[[V1:.*]], %[[S1:.*]] = nn.cache_write %{{.*}}, %{{.*}} scales %[[S]] of
+// CHECK: nn.paged_attention %[[K1]], %[[V1]] scales %[[S1]] of
+// CHECK: nn.set @keys, %[[K1]]
+// CHECK-NEXT: nn.set @values, %[[V1]]
+// CHECK-NEXT: nn.set @scales, %[[S1]]
+nn.model @codes family "small" phase "import" attributes {
+    strategy = #dist.strategy<{serve = {mode = serve, max_context = 32, kv_cache = 1400, kv_type = int8}}>,
+    config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<9x12xf32> {trainable, checkpointed, source = #nn.source<"w" : tensor<9x12xf32>>, init = #nn.init<constant, 0.0 : f64, 0.0 : f64>}
+  nn.func @model(%ids: tensor<1x16xi32>) -> tensor<1x16x4xf32>
+      attributes {inputs = [#nn.port<ids>], outputs = [#nn.port<logits>]} {
+    %w = nn.get @w : tensor<9x12xf32>
+    %x = nn.embedding %w[%ids] : (tensor<9x12xf32>, tensor<1x16xi32>) -> tensor<1x16x12xf32>
+    %a, %lse = nn.attention %x {heads = #nn.heads<1, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<1x16x12xf32>) -> (tensor<1x16x4xf32>, tensor<1x1x16xf32>)
+    nn.return %a : tensor<1x16x4xf32>
+  }
+}

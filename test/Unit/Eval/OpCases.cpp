@@ -173,6 +173,8 @@ static std::vector<OpCase> makeAttentionCases() {
   const std::string dropout = ", dropout = #nn.dropout<0.3, site = 5>";
   const std::string cache =
       "%k: tensor<3x2x2x4xf32>, %v: tensor<3x2x4x2xf32>, ";
+  const std::string codes = "%k: tensor<3x2x2x4xi8>, %v: tensor<3x2x4x2xi8>, "
+                            "%s: tensor<3x2x2x4xf16>, ";
   const std::string row = "%x: tensor<2x3x12xf32>, ";
   const std::string where =
       "%pages: tensor<2x2xi32>, %at: tensor<2x3xi32>, %n: tensor<2xi32>";
@@ -235,6 +237,20 @@ static std::vector<OpCase> makeAttentionCases() {
        "tensor<3x2x4x2xf32>, " +
            tq + ", " + tk + ", " + tk + whereTypes +
            ") -> (tensor<3x2x2x4xf32>, tensor<3x2x4x2xf32>)",
+       3},
+      {"nn.cache_write", codes + row + where,
+       "nn.cache_write %k, %v scales %s of %x pages %pages at %at lengths %n "
+       "{heads = #nn.heads<2, scale = 0.5>} : (tensor<3x2x2x4xi8>, "
+       "tensor<3x2x4x2xi8>, tensor<3x2x2x4xf16>, tensor<2x3x12xf32>" +
+           whereTypes +
+           ") -> (tensor<3x2x2x4xi8>, tensor<3x2x4x2xi8>, tensor<3x2x2x4xf16>)",
+       3},
+      {"nn.paged_attention", codes + row + where,
+       "nn.paged_attention %k, %v scales %s of %x pages %pages at %at lengths "
+       "%n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>} : "
+       "(tensor<3x2x2x4xi8>, tensor<3x2x4x2xi8>, tensor<3x2x2x4xf16>, "
+       "tensor<2x3x12xf32>" +
+           whereTypes + ") -> tensor<2x3x4xf32>",
        3},
       {"nn.paged_attention", cache + row + where,
        "nn.paged_attention %k, %v of %x pages %pages at %at lengths %n {heads "
