@@ -76,6 +76,12 @@ std::map<std::string, Moments> Calibration::moments() {
         sums[j] += values[j];
     }
   }
+  for (const auto &[name, sums] : result)
+    if (!std::all_of(sums.begin(), sums.end(),
+                     [](double sum) { return std::isfinite(sum); }))
+      fail("H0154", "what " + name + " multiplies is infinite or no number",
+           "see with eval that the model computes this text; or round to the "
+           "nearest: --method rtn");
   return result;
 }
 

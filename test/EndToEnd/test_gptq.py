@@ -113,6 +113,18 @@ class Gptq(h.HeddleTest):
                     self.assert_close(said[when], self.perplexity(config, tensors, rest),
                                       1e-5, when)
 
+    def test_numbers_that_are_none(self):
+        config, weights, _ = self.model()
+        for name in ("gate_proj", "up_proj"):
+            weights[f"model.layers.0.mlp.{name}.weight"] *= np.float32(1e20)
+        h.write_model(self.path("plain"), config, weights, "")
+        refused = h.run([h.HEDDLE, "quantize", self.path("plain"), "-o",
+                         self.path("none"), "--method", "gptq", "--calibration",
+                         self.path("text.bin"), "--seq", self.seq, "--group", 16],
+                        status=2)
+        self.assertIn("H0154", refused.stderr)
+        self.assertIn("layers.0.mlp.down_proj", refused.stderr)
+
     def test_better_than_to_the_nearest(self):
         config, weights, ids = self.model()
         _, nearest = self.quantize("rtn", "--group", 16)
