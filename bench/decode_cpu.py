@@ -39,7 +39,7 @@ SHAPES = {
 def run(command):
     done = subprocess.run([str(word) for word in command], check=True, text=True,
                           capture_output=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 def make(command):
