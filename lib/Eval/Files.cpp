@@ -8,8 +8,8 @@
 
 #include "heddle/Eval/Files.h"
 
-#include "heddle/runtime/app/Sources.h"
 #include "heddle/runtime/app/InitialValues.h"
+#include "heddle/runtime/app/Sources.h"
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/optim/Schedule.h"
 

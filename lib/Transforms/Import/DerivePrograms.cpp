@@ -13,6 +13,7 @@
 
 #include "ForwardFunction.h"
 #include "KeptPaths.h"
+#include "Programs.h"
 #include "heddle/Transforms/Import/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -29,30 +30,6 @@ namespace heddle {
 } // namespace heddle
 
 namespace {
-
-/// What a program makes of the forward function.
-struct Program {
-  nn::ProgramKind kind;
-  int64_t rows, tokens;
-  bool dropout;
-  bool keeps;         ///< Honours --keep.
-  std::string name;   ///< Of its function.
-  bool logits = true; ///< Of one that encodes: gives them too.
-
-  bool hasLoss() const {
-    return kind == nn::ProgramKind::Train || kind == nn::ProgramKind::Eval;
-  }
-  /// Sees a part of a text, and the tokens before it in a cache.
-  bool isCached() const {
-    return kind == nn::ProgramKind::Prefill ||
-           kind == nn::ProgramKind::Decode || kind == nn::ProgramKind::Score;
-  }
-  /// Gives the logits of the token that the port `position` says.
-  bool takesRow() const {
-    return kind == nn::ProgramKind::Generate ||
-           kind == nn::ProgramKind::Prefill;
-  }
-};
 
 /// Which copy of a layer a call takes: calls that agree share one.
 struct Variant {
@@ -86,23 +63,19 @@ public:
   LogicalResult run();
 
 private:
-  void buildTraining(bool drops, bool canGenerate);
-  void buildServing();
-  void buildEncoding();
-  void buildCached(nn::ProgramKind kind, int64_t rows, int64_t tokens);
-  /// Programs of several sizes: the smallest that has room is run.
-  void buildDecoding();
-  void build(const Program &program);
-  nn::FuncOp begin(const Program &program, IRMapping &values, Value &labels,
-                   Value &position);
+  void build(const DerivedProgram &program);
+  nn::FuncOp begin(const DerivedProgram &program, IRMapping &values,
+                   Value &labels, Value &position);
   nn::FuncOp beginFunction(nn::FuncOp like, StringRef name,
                            ArrayRef<Type> arguments, ArrayRef<Location> places);
   Value loss(nn::FuncOp function, Value logits, Value labels);
 
-  Operation *copy(Operation &op, IRMapping &values, const Program &program);
-  void copyCall(nn::CallOp call, IRMapping &values, const Program &program);
+  Operation *copy(Operation &op, IRMapping &values,
+                  const DerivedProgram &program);
+  void copyCall(nn::CallOp call, IRMapping &values,
+                const DerivedProgram &program);
   /// The copy of a layer for a call, made when it is first asked for.
-  Instance &instance(const Variant &variant, const Program &program);
+  Instance &instance(const Variant &variant, const DerivedProgram &program);
   /// Makes `values` have the last token's row of a value.
   void takeRow(Value value, IRMapping &values, IRMapping &rows, Value position);
 
@@ -126,7 +99,7 @@ private:
 /// Gives the results of a copy the sizes that its operands have: those of `op`
 /// but for the dimensions of the same factor.
 static void inferTypes(Operation &op, Operation *copied,
-                       const Program &program) {
+                       const DerivedProgram &program) {
   auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(op);
   if (!ruled)
     return;
@@ -158,7 +131,7 @@ static void inferTypes(Operation &op, Operation *copied,
 }
 
 Operation *Deriver::copy(Operation &op, IRMapping &values,
-                         const Program &program) {
+                         const DerivedProgram &program) {
   if (auto dropout = dyn_cast<nn::DropoutOp>(op); dropout && !program.dropout) {
     values.map(dropout.getOutput(), values.lookup(dropout.getInput()));
     return nullptr;
@@ -225,7 +198,8 @@ static void settleType(nn::FuncOp function) {
                         body.getTerminator()->getOperandTypes()));
 }
 
-Instance &Deriver::instance(const Variant &variant, const Program &program) {
+Instance &Deriver::instance(const Variant &variant,
+                            const DerivedProgram &program) {
   for (Instance &known : instances)
     if (known.variant == variant)
       return known;
@@ -268,7 +242,7 @@ Instance &Deriver::instance(const Variant &variant, const Program &program) {
 }
 
 void Deriver::copyCall(nn::CallOp call, IRMapping &values,
-                       const Program &program) {
+                       const DerivedProgram &program) {
   StringRef path = call.getPath();
   Variant variant;
   variant.layer = layers.lookup(call.getCallee());
@@ -324,7 +298,7 @@ void Deriver::takeRow(Value value, IRMapping &values, IRMapping &rows,
 }
 
 /// The function of a program, with its ports; `values` has the arguments.
-nn::FuncOp Deriver::begin(const Program &program, IRMapping &values,
+nn::FuncOp Deriver::begin(const DerivedProgram &program, IRMapping &values,
                           Value &labels, Value &position) {
   SmallVector<Type> types;
   SmallVector<Attribute> ports;
@@ -387,7 +361,7 @@ Value Deriver::loss(nn::FuncOp function, Value logits, Value labels) {
       .getLosses();
 }
 
-void Deriver::build(const Program &program) {
+void Deriver::build(const DerivedProgram &program) {
   IRMapping values, rows;
   Value labels, position;
   nn::FuncOp function = begin(program, values, labels, position);
@@ -455,66 +429,6 @@ void Deriver::build(const Program &program) {
   settleType(function);
 }
 
-void Deriver::buildTraining(bool drops, bool canGenerate) {
-  int64_t rows = strategy.microBatch * strategy.data;
-  using Kind = nn::ProgramKind;
-  build({Kind::Train, rows, strategy.seq, drops, true, "forward"});
-  build({Kind::Eval, rows, strategy.seq, false, false, "evaluate"});
-  if (!canGenerate)
-    return;
-  if (strategy.maxContext == 1) {
-    build({Kind::Generate, 1, strategy.seq, false, false, "generate"});
-    return;
-  }
-  // Few, as they take time to compile: a short prompt costs what a chunk does.
-  constexpr int64_t chunk = 128;
-  buildCached(Kind::Prefill, 1, std::min(strategy.maxContext, chunk));
-  buildDecoding();
-}
-
-void Deriver::buildCached(nn::ProgramKind kind, int64_t rows, int64_t tokens) {
-  std::string name =
-      stringifyProgramKind(kind).str() + "." + std::to_string(rows * tokens);
-  build({kind, rows, tokens, false, false, name});
-}
-
-void Deriver::buildDecoding() {
-  for (int64_t rows = 1; rows < strategy.maxBatch; rows *= 2)
-    buildCached(nn::ProgramKind::Decode, rows, 1);
-  buildCached(nn::ProgramKind::Decode, strategy.maxBatch, 1);
-}
-
-void Deriver::buildServing() {
-  using Kind = nn::ProgramKind;
-  constexpr int64_t longest = 512, scored = 64;
-  for (int64_t tokens : {16, 128})
-    if (tokens < strategy.maxContext)
-      buildCached(Kind::Prefill, 1, tokens);
-  buildCached(Kind::Prefill, 1, std::min(strategy.maxContext, longest));
-  buildCached(Kind::Score, 1, std::min(strategy.maxContext, scored));
-  buildDecoding();
-}
-
-/// For one text and for several together, of several lengths. Those that give
-/// logits are of one text: its vocabulary is the largest buffer.
-void Deriver::buildEncoding() {
-  int64_t tokens = 16;
-  for (bool isLast = false; !isLast; tokens *= tokens == 64 ? 2 : 4) {
-    isLast = tokens >= strategy.maxContext;
-    int64_t length = std::min(tokens, strategy.maxContext);
-    auto add = [&](int64_t rows, bool logits) {
-      std::string name =
-          "encode." + std::to_string(rows) + "x" + std::to_string(length);
-      build({nn::ProgramKind::Encode, rows, length, false, false,
-             name + (logits ? ".logits" : ""), logits});
-    };
-    add(1, true);
-    add(1, false);
-    if (strategy.maxBatch > 1)
-      add(strategy.maxBatch, false);
-  }
-}
-
 LogicalResult Deriver::run() {
   if (failed(kept.choose(strategy.keep)))
     return failure();
@@ -552,17 +466,8 @@ LogicalResult Deriver::run() {
     layers[function.getSymName()] = function;
     function->remove();
   }
-  switch (strategy.mode) {
-  case config::Mode::Train:
-    buildTraining(drops, canGenerate);
-    break;
-  case config::Mode::Serve:
-    buildServing();
-    break;
-  case config::Mode::Encode:
-    buildEncoding();
-    break;
-  }
+  for (const DerivedProgram &program : programsOf(strategy, drops, canGenerate))
+    build(program);
   if (strategy.mode != config::Mode::Train)
     for (auto state : model.getOps<nn::StateOp>())
       state.setTrainable(false);

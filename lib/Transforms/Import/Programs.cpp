@@ -1,0 +1,98 @@
+//===- Programs.cpp - The programs that a strategy asks for ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Programs.h"
+
+using namespace heddle;
+using namespace heddle;
+using Kind = nn::ProgramKind;
+
+static DerivedProgram cached(Kind kind, int64_t rows, int64_t tokens) {
+  std::string name =
+      stringifyProgramKind(kind).str() + "." + std::to_string(rows * tokens);
+  return {kind, rows, tokens, false, false, name};
+}
+
+static void addDecoding(const dist::Strategy &strategy,
+                        std::vector<DerivedProgram> &programs) {
+  for (int64_t rows = 1; rows < strategy.maxBatch; rows *= 2)
+    programs.push_back(cached(Kind::Decode, rows, 1));
+  programs.push_back(cached(Kind::Decode, strategy.maxBatch, 1));
+}
+
+static std::vector<DerivedProgram>
+trainingPrograms(const dist::Strategy &strategy, bool drops, bool generates) {
+  int64_t rows = strategy.microBatch * strategy.data;
+  std::vector<DerivedProgram> programs = {
+      {Kind::Train, rows, strategy.seq, drops, true, "forward"},
+      {Kind::Eval, rows, strategy.seq, false, false, "evaluate"}};
+  if (!generates)
+    return programs;
+  if (strategy.maxContext == 1) {
+    programs.push_back(
+        {Kind::Generate, 1, strategy.seq, false, false, "generate"});
+    return programs;
+  }
+  // Few, as they take time to compile: a short prompt costs what a chunk does.
+  constexpr int64_t chunk = 128;
+  programs.push_back(
+      cached(Kind::Prefill, 1, std::min(strategy.maxContext, chunk)));
+  addDecoding(strategy, programs);
+  return programs;
+}
+
+static std::vector<DerivedProgram>
+servingPrograms(const dist::Strategy &strategy) {
+  constexpr int64_t longest = 512, scored = 64;
+  std::vector<DerivedProgram> programs;
+  for (int64_t tokens : {16, 128})
+    if (tokens < strategy.maxContext)
+      programs.push_back(cached(Kind::Prefill, 1, tokens));
+  programs.push_back(
+      cached(Kind::Prefill, 1, std::min(strategy.maxContext, longest)));
+  programs.push_back(
+      cached(Kind::Score, 1, std::min(strategy.maxContext, scored)));
+  addDecoding(strategy, programs);
+  return programs;
+}
+
+/// For one text and for several together, of several lengths. Those that give
+/// logits are of one text: its vocabulary is the largest buffer.
+static std::vector<DerivedProgram>
+encodingPrograms(const dist::Strategy &strategy) {
+  std::vector<DerivedProgram> programs;
+  int64_t tokens = 16;
+  for (bool isLast = false; !isLast; tokens *= tokens == 64 ? 2 : 4) {
+    isLast = tokens >= strategy.maxContext;
+    int64_t length = std::min(tokens, strategy.maxContext);
+    auto add = [&](int64_t rows, bool logits) {
+      std::string name =
+          "encode." + std::to_string(rows) + "x" + std::to_string(length);
+      programs.push_back({Kind::Encode, rows, length, false, false,
+                          name + (logits ? ".logits" : ""), logits});
+    };
+    add(1, true);
+    add(1, false);
+    if (strategy.maxBatch > 1)
+      add(strategy.maxBatch, false);
+  }
+  return programs;
+}
+
+std::vector<DerivedProgram> heddle::programsOf(const dist::Strategy &strategy,
+                                               bool drops, bool generates) {
+  switch (strategy.mode) {
+  case config::Mode::Train:
+    return trainingPrograms(strategy, drops, generates);
+  case config::Mode::Serve:
+    return servingPrograms(strategy);
+  case config::Mode::Encode:
+    return encodingPrograms(strategy);
+  }
+  llvm_unreachable("all modes handled");
+}
