@@ -67,8 +67,9 @@ DRIVER = {
         "--weights": Text,
         "--init": Text, "--seed": SEED, "--mesh": Text, "--betas": Betas,
         "--warmup-steps": COUNT, "--train-steps": SOME,
-        # Their values are words, but which is seen where all sources meet.
-        "--precision": Text, "--kv-type": Text, "--kv-cache": Size,
+        # Its values are words, but which is seen where all sources meet.
+        "--precision": Text,
+        "--kv-type": Choice("fp32", "bf16", "int8"), "--kv-cache": Size,
         # A size is a text.
         "--memory-budget": Size, "--dump-phases": Text, "--stop-after": Text,
         "--start-from": Text, "--cache": Text},
