@@ -71,6 +71,9 @@ protected:
   unsigned bytesOf(Type element) const {
     return element.getIntOrFloatBitWidth() / 8;
   }
+  Value number(double value) {
+    return b.create<arith::ConstantOp>(b.builder.getF32FloatAttr(value));
+  }
   Value loadInt(Value pointer, Value index) {
     Type i32 = b.builder.getI32Type();
     return b.create<arith::ExtSIOp>(
@@ -152,9 +155,6 @@ void WriteEmitter::copy(Value from, Value to, int64_t stride) {
 
 /// Writes the features of a head as codes, and their scale.
 void WriteEmitter::encode(Value from, Value to, int64_t stride, Value scale) {
-  auto number = [&](double value) -> Value {
-    return b.create<arith::ConstantOp>(b.builder.getF32FloatAttr(value));
-  };
   Value largest =
       b.forLoop(b.constant(0), b.constant(dims), 1, {number(0)},
                 [&](Value d, ValueRange carried) -> Values {
@@ -272,9 +272,6 @@ private:
   void fetch(Value pointer, int64_t bytes);
   Value splat(Value scalar, VectorType type) {
     return b.create<vector::BroadcastOp>(type, scalar);
-  }
-  Value number(double value) {
-    return b.create<arith::ConstantOp>(b.builder.getF32FloatAttr(value));
   }
   Value largerOf(Value x, Value y) { return b.select(b.less(x, y), y, x); }
   /// The lanes of vector `index` of a head that there are; null for all.

@@ -227,7 +227,8 @@ private:
     } else if (auto linear = dyn_cast<nn::LinearOp>(op)) {
       rows = dimOf(linear, /*columns=*/true);
       // One without a loss has a bias to split if its weight is the table.
-      if (isHead(linear) || isSplit(parameterOf(model, linear.getWeight()), rows)) {
+      if (isHead(linear) ||
+          isSplit(parameterOf(model, linear.getWeight()), rows)) {
         table = linear.getWeight();
         if (nn::StateOp bias = parameterOf(model, linear.getBias()))
           setStorage(bias, 0, "rows of the vocabulary");

@@ -33,7 +33,7 @@ public:
   /// Copies bytes by reading the file. Throws H0432 when they are no longer
   /// there, where an access to `data` would end the process.
   void read(int64_t offset, int64_t bytes, void *destination) const;
-  /// The bytes are not needed for now: their pages no longer count as memory of
+  /// The bytes have been read: their pages no longer count as memory of
   /// this process. They may still be looked at.
   void forget(int64_t offset, int64_t bytes) const;
 

@@ -75,7 +75,7 @@ public:
   const uint8_t *data(const TensorInfo &info) const;
   /// The same; of a matrix of codes the values, as long as they are held.
   std::shared_ptr<const uint8_t> hold(const TensorInfo &info) const;
-  /// Bytes of a tensor that was mapped are not needed for now; several threads
+  /// Bytes of a tensor that was mapped have been read; several threads
   /// may call it. See MappedFile::forget.
   void forget(const TensorInfo &info, int64_t offset, int64_t bytes) const;
   /// Throws H0336 when the tensor's elements cannot be converted to `dtype`.
