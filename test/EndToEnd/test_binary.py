@@ -52,15 +52,17 @@ class Binaries(h.HeddleTest):
 
     def test_needs_no_new_library(self):
         model, _, _ = self.make_model()
-        binary = self.compile(model, "--batch", 2, "--seq", 8)
-        needed = h.run(["readelf", "-d", binary]).stdout
-        libraries = set(re.findall(r"NEEDED.*\[(.*)\]", needed))
-        self.assertLessEqual(libraries, {"libc.so.6", "libm.so.6", "libpthread.so.0",
-                                         "libdl.so.2", "ld-linux-x86-64.so.2"})
-        symbols = h.run(["readelf", "-W", "--dyn-syms", binary]).stdout
-        versions = [tuple(map(int, version.split(".")))
-                    for version in re.findall(r"GLIBC_([\d.]+)", symbols)]
-        self.assertLessEqual(max(versions), NEWEST_GLIBC)
+        for target in ("x86-64", "sm_90"):
+            binary = self.compile(model, "--batch", 2, "--seq", 8, "--target", target)
+            needed = h.run(["readelf", "-d", binary]).stdout
+            libraries = set(re.findall(r"NEEDED.*\[(.*)\]", needed))
+            self.assertLessEqual(libraries, {"libc.so.6", "libm.so.6",
+                                             "libpthread.so.0", "libdl.so.2",
+                                             "ld-linux-x86-64.so.2"})
+            symbols = h.run(["readelf", "-W", "--dyn-syms", binary]).stdout
+            versions = [tuple(map(int, version.split(".")))
+                        for version in re.findall(r"GLIBC_([\d.]+)", symbols)]
+            self.assertLessEqual(max(versions), NEWEST_GLIBC)
 
     def test_holds_no_weights(self):
         model, _, weights = self.make_model(vocab=3000, embed=64)

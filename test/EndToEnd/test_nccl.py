@@ -138,8 +138,8 @@ class Nccl(test_gpu.GpuTest):
                     self.assertEqual(each["calls"]["cuGraphLaunch"], 2)
 
     def test_a_step_is_one_launch(self):
-        """Of every rank; nothing is allocated, and the host does not wait for the
-        step that it has launched."""
+        """Of every rank, whose GPU gives as many bytes as the plan says; nothing is
+        allocated, and the host does not wait for the step that it has launched."""
         self.data_of(5)
         model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
         path = self.path("counts")
@@ -157,6 +157,11 @@ class Nccl(test_gpu.GpuTest):
                 runs.append([self.read_counts(path, rank) for rank in range(ranks)])
             for rank, (few, many) in enumerate(zip(*runs)):
                 with self.subTest(flags=flags, rank=rank):
+                    memory = json.loads(h.run([h.HEDDLE, "explain", gpu, "--rank", rank,
+                                               "--json"]).stdout)["memory"]
+                    self.assertEqual(few["device_bytes"],
+                                     memory["kinds"]["device"]["arena"] +
+                                     memory["kinds"]["device"]["persistent"])
                     self.assertEqual(few["calls"]["cuGraphLaunch"], 2)
                     self.assertEqual(many["calls"]["cuGraphLaunch"], 5)
                     for name in ("cuLaunchKernel", "cuMemAlloc_v2", "cuMemHostAlloc",
