@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace heddle::rt;
 
@@ -41,17 +42,31 @@ int32_t Sampler::next(float *logits, int64_t vocab,
     return int32_t(std::max_element(logits, logits + vocab) - logits);
   }
   filter(logits, vocab, seen);
-  double sum = 0;
-  for (const Candidate &candidate : candidates)
-    sum += candidate.weight;
-  PhiloxWords words = philox(options.seed, seen.size(), options.stream, 0);
-  double place = (words[0] + words[1] / 4294967296.0) / 4294967296.0 * sum;
+  return first(seen.size());
+}
+
+int32_t Sampler::first(uint64_t position) const {
+  Candidate found = {candidates.front().token, 0};
+  double least = std::numeric_limits<double>::infinity();
+  PhiloxWords words = {};
+  uint32_t known = ~0u; // The block that the words are of.
   for (const Candidate &candidate : candidates) {
-    place -= candidate.weight;
-    if (place < 0)
-      return candidate.token;
+    auto token = static_cast<uint32_t>(candidate.token);
+    if (token / 4 != known) {
+      known = token / 4;
+      words = philox(options.seed, position, options.stream, known);
+    }
+    double uniform = (words[token % 4] + 0.5) / 4294967296.0;
+    // -log(x) is at least 1 - x: few logarithms are needed.
+    if (1 - uniform > least * candidate.weight)
+      continue;
+    double time = -std::log(uniform) / candidate.weight;
+    if (time > least || (time == least && candidate.token > found.token))
+      continue;
+    least = time;
+    found = candidate;
   }
-  return candidates.back().token;
+  return found.token;
 }
 
 const std::vector<Sampler::Candidate> &

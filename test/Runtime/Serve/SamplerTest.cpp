@@ -111,6 +111,42 @@ TEST(Sampler, SeedStreamAndPositionDecide) {
   EXPECT_TRUE(std::equal(all.begin() + 9, all.end(), late.begin() + 9));
 }
 
+// Distributions that differ by d in all draw other tokens with a probability of
+// at most 2 d / (1 + d), however many tokens stand before.
+TEST(Sampler, NearLogitsDrawTheSameTokens) {
+  constexpr int64_t vocab = 997, count = 4000;
+  std::vector<float> some(vocab), near(vocab);
+  for (int64_t i = 0; i < vocab; ++i) {
+    some[i] = float(i * 37 % 97) / 12;
+    near[i] = some[i] + float(i * 53 % 11 - 5) / 40;
+  }
+  auto weights = [&](std::vector<float> logits) {
+    double sum = 0;
+    std::vector<double> all;
+    for (float logit : logits)
+      sum += all.emplace_back(std::exp(double(logit)));
+    for (double &weight : all)
+      weight /= sum;
+    return all;
+  };
+  std::vector<double> p = weights(some), q = weights(near);
+  double difference = 0;
+  for (int64_t i = 0; i < vocab; ++i)
+    difference += std::abs(p[i] - q[i]) / 2;
+  SamplingOptions options;
+  options.temperature = 1;
+  std::vector<int32_t> seen;
+  double same = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    int32_t token = Sampler(options).next(some.data(), vocab, seen);
+    same += token == Sampler(options).next(near.data(), vocab, seen);
+    seen.push_back(token);
+  }
+  ASSERT_GT(difference, 0.02);
+  EXPECT_GE(same / count, (1 - difference) / (1 + difference) - 0.015);
+  EXPECT_LT(same / count, 1);
+}
+
 TEST(Sampler, TopPSortsNoMoreThanItTakes) {
   SamplingOptions options;
   options.temperature = 1;

@@ -28,9 +28,10 @@ struct SamplingOptions {
 };
 
 /// Draws tokens as Hugging Face does: the penalty, temperature, top-k, top-p,
-/// then min-p. The random number for a token is that of the seed, the stream
-/// and the token's position, so the same logits give the same text however it
-/// is computed.
+/// then min-p. The random numbers for a position, one for each token of the
+/// vocabulary, are those of the seed and the stream, so the same logits give
+/// the same text however it is computed, and logits that are nearly the same
+/// nearly always the same token.
 class Sampler {
 public:
   explicit Sampler(const SamplingOptions &options) : options(options) {}
@@ -50,6 +51,10 @@ private:
   void penalize(float *logits, int64_t vocab, const std::vector<int32_t> &seen);
   void keepTopK();
   void keepTopP();
+  /// The candidate whose time is the first, of exponential random times with
+  /// the weights as their rates: each is it with the share of its weight
+  /// (Gumbel's maximum; Maddison et al., arXiv 1411.0030).
+  int32_t first(uint64_t position) const;
 
   SamplingOptions options;
   std::vector<Candidate> candidates;
