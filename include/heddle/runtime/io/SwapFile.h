@@ -1,0 +1,89 @@
+//===- SwapFile.h - Bytes that stand on a disk ------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_IO_SWAPFILE_H
+#define HEDDLE_RUNTIME_IO_SWAPFILE_H
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace heddle::io {
+
+/// Where a process swaps, and how carefully.
+struct SwapPlace {
+  /// Made when it is absent. Empty: that of TMPDIR, or /tmp.
+  std::string directory;
+  bool checks = false; ///< See SwapFile::verify.
+};
+
+/// The directory that a place means.
+std::string swapDirectory(const SwapPlace &place);
+
+/// What system calls have moved.
+struct SwapTraffic {
+  int64_t readBytes = 0, writtenBytes = 0;
+  int64_t requests = 0;
+};
+
+/// A file of a fixed size, zeros at first, that no other process sees: it loses
+/// its name as soon as it is open, so nothing of it is left when the process
+/// ends, however it ends. All of it is allocated at once: a full disk is found
+/// at the start. The system's cache is passed by where the file system can.
+class SwapFile {
+public:
+  /// Whole pages are read and written, from offsets and in memory that are
+  /// multiples of this.
+  static constexpr int64_t pageBytes = 4096;
+
+  /// `bytes` are whole pages, and `owner` names them in errors. Removes what
+  /// killed processes may have left in the directory. Throws H0295 when there
+  /// is no room for the file, H0402 when none can be made in the directory.
+  SwapFile(const SwapPlace &place, int64_t bytes, const std::string &owner);
+  SwapFile(const SwapFile &) = delete;
+  SwapFile &operator=(const SwapFile &) = delete;
+  ~SwapFile();
+
+  int descriptor() const { return handle; }
+  int64_t size() const { return bytes; }
+  const std::string &directory() const { return path; }
+  /// Whether the system's cache is passed by.
+  bool isDirect() const { return direct; }
+
+  /// Says what stands at an offset, as `the state h.0.attn.weight`, for errors.
+  void nameBytes(std::function<std::string(int64_t offset)> name) {
+    nameAt = std::move(name);
+  }
+  /// Throws H0461 for a request that failed for the reason `error` (an errno;
+  /// 0: the file has come to an end).
+  [[noreturn]] void failRequest(bool isWrite, int64_t offset, int64_t bytes,
+                                int error) const;
+
+  /// With `checks`: notes the checksums of pages that are about to be written.
+  void note(int64_t offset, const char *memory, int64_t bytes);
+  /// With `checks`: throws H0462 unless pages that were read are as they were
+  /// written, if they were.
+  void verify(int64_t offset, const char *memory, int64_t bytes) const;
+
+private:
+  void allocate(const std::string &owner);
+  void passByCache();
+  std::string describe(int64_t offset) const;
+
+  std::string path;
+  int64_t bytes;
+  int handle = -1;
+  bool direct = false;
+  std::function<std::string(int64_t offset)> nameAt;
+  std::vector<uint64_t> sums; ///< Of each page; 0: not written.
+};
+
+} // namespace heddle::io
+
+#endif // HEDDLE_RUNTIME_IO_SWAPFILE_H

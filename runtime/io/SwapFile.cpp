@@ -1,0 +1,133 @@
+//===- SwapFile.cpp - Bytes that stand on a disk ----------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/SwapFile.h"
+#include "heddle/runtime/io/File.h"
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+using namespace heddle;
+using namespace heddle::io;
+
+static constexpr const char *namePrefix = "heddle-swap-";
+
+std::string io::swapDirectory(const SwapPlace &place) {
+  if (!place.directory.empty())
+    return place.directory;
+  const char *temporary = getenv("TMPDIR");
+  return temporary && *temporary ? temporary : "/tmp";
+}
+
+SwapFile::SwapFile(const SwapPlace &place, int64_t bytes,
+                   const std::string &owner)
+    : path(swapDirectory(place)), bytes(bytes) {
+  makeDirectories(path);
+  // A process may be killed while its file has a name.
+  sweepTemporaries(path, [](const std::string &name) {
+    return name.compare(0, strlen(namePrefix), namePrefix) == 0;
+  });
+  Temporary named(path + "/" + namePrefix, Temporary::Kind::File, path, 0600);
+  handle = fcntl(named.descriptor(), F_DUPFD_CLOEXEC, 0);
+  if (handle < 0)
+    failToWrite(path, errno);
+  try {
+    allocate(owner);
+  } catch (const UserError &) {
+    ::close(handle);
+    throw;
+  }
+  passByCache();
+  if (place.checks)
+    sums.resize(bytes / pageBytes);
+}
+
+SwapFile::~SwapFile() { ::close(handle); }
+
+void SwapFile::allocate(const std::string &owner) {
+  if (fallocate(handle, 0, 0, bytes) == 0)
+    return;
+  // Over NFS nothing can be allocated ahead.
+  if (errno == EOPNOTSUPP && ftruncate(handle, bytes) == 0)
+    return;
+  int error = errno;
+  struct statvfs disk = {};
+  std::string room =
+      statvfs(path.c_str(), &disk) == 0
+          ? std::to_string(int64_t(disk.f_bavail) * int64_t(disk.f_frsize)) +
+                " bytes are free there"
+          : "";
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+    fail("H0295",
+         "the swap directory " + path + " has no room for the " +
+             std::to_string(bytes) + " bytes of " + owner + ": " +
+             std::strerror(error) + "; " + room,
+         "free some space, or name a directory on another disk with "
+         "--swap-dir");
+  failToWrite(path, error);
+}
+
+void SwapFile::passByCache() {
+  int flags = fcntl(handle, F_GETFL);
+  if (fcntl(handle, F_SETFL, flags | O_DIRECT) != 0)
+    return;
+  // Some file systems take the flag and then refuse every request.
+  void *page = nullptr;
+  if (posix_memalign(&page, pageBytes, pageBytes) != 0)
+    return;
+  direct = pread(handle, page, pageBytes, 0) == pageBytes || bytes == 0;
+  free(page);
+  if (!direct)
+    fcntl(handle, F_SETFL, flags);
+}
+
+std::string SwapFile::describe(int64_t offset) const {
+  return (nameAt ? nameAt(offset) : "what stands there") + ", at byte " +
+         std::to_string(offset) + " of the swap file in " + path;
+}
+
+void SwapFile::failRequest(bool isWrite, int64_t offset, int64_t count,
+                           int error) const {
+  fail("H0461",
+       "cannot " + std::string(isWrite ? "write " : "read ") +
+           std::to_string(count) + " bytes of " + describe(offset) + ": " +
+           (error ? std::strerror(error) : "the file ends before them"),
+       "check the disk, or name a directory on another one with --swap-dir; "
+       "what was not saved is lost: go on from the last checkpoint with "
+       "--resume");
+}
+
+/// Never 0.
+static uint64_t sumOf(const char *page) {
+  return hashBytes(page, SwapFile::pageBytes) | 1;
+}
+
+void SwapFile::note(int64_t offset, const char *memory, int64_t count) {
+  if (sums.empty())
+    return;
+  for (int64_t at = 0; at < count; at += pageBytes)
+    sums[(offset + at) / pageBytes] = sumOf(memory + at);
+}
+
+void SwapFile::verify(int64_t offset, const char *memory, int64_t count) const {
+  if (sums.empty())
+    return;
+  for (int64_t at = 0; at < count; at += pageBytes) {
+    uint64_t expected = sums[(offset + at) / pageBytes];
+    if (expected && expected != sumOf(memory + at))
+      fail("H0462",
+           "the disk does not give back what was written to it: " +
+               describe(offset + at),
+           "check the disk, or name a directory on another one with "
+           "--swap-dir; go on from the last checkpoint with --resume");
+  }
+}

@@ -1,0 +1,279 @@
+//===- SwapStream.cpp - Bytes on their way to and from files ----*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/SwapStream.h"
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+using namespace heddle;
+using namespace heddle::io;
+
+/// Transfers that wait for the thread, and those that it looks at together.
+static constexpr int64_t mostWaiting = 1024, mostActive = 32;
+
+SwapStream::Detour::Detour(int64_t bytes) {
+  void *memory = nullptr;
+  if (posix_memalign(&memory, SwapFile::pageBytes, bytes) != 0)
+    throw std::bad_alloc();
+  data = static_cast<char *>(memory);
+}
+
+SwapStream::Detour::~Detour() { free(data); }
+
+SwapStream::SwapStream(std::unique_ptr<BlockQueue> given,
+                       const SwapShape &shape)
+    : queue(std::move(given)), shape(shape), waiting(mostWaiting),
+      slots(shape.depth) {
+  active.reserve(mostActive);
+  thread = std::thread([this] { work(); });
+}
+
+SwapStream::~SwapStream() {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    stopping = true;
+  }
+  startedOne.notify_one();
+  thread.join();
+}
+
+//===----------------------------------------------------------------------===//
+// The caller
+//===----------------------------------------------------------------------===//
+
+void SwapStream::start(const SwapTransfer &transfer) {
+  {
+    std::unique_lock<std::mutex> lock(mutex);
+    finishedSome.wait(lock, [&] { return offered - taken < mostWaiting; });
+    waiting[offered++ % mostWaiting] = transfer;
+  }
+  ++startedCount;
+  startedOne.notify_one();
+}
+
+void SwapStream::await(int64_t count) {
+  std::unique_lock<std::mutex> lock(mutex);
+  finishedSome.wait(lock, [&] { return done >= count || failure; });
+  if (failure)
+    throw UserError(*failure);
+}
+
+void SwapStream::moveNow(const SwapTransfer &transfer) {
+  start(transfer);
+  await(started());
+}
+
+char *SwapStream::detour() {
+  if (!around)
+    around.emplace(shape.requestBytes);
+  return around->data;
+}
+
+template <typename F>
+void SwapStream::forEachPiece(int64_t offset, int64_t bytes, F visit) const {
+  for (int64_t end = offset + bytes; offset < end;) {
+    int64_t page = offset / SwapFile::pageBytes * SwapFile::pageBytes;
+    int64_t count = std::min(end, page + shape.requestBytes) - offset;
+    visit(page, offset - page, count);
+    offset += count;
+  }
+}
+
+static int64_t roundUp(int64_t bytes) {
+  return (bytes + SwapFile::pageBytes - 1) / SwapFile::pageBytes *
+         SwapFile::pageBytes;
+}
+
+void SwapStream::read(SwapFile &file, int64_t offset, void *target,
+                      int64_t bytes) {
+  char *to = static_cast<char *>(target), *pages = detour();
+  forEachPiece(offset, bytes, [&](int64_t page, int64_t first, int64_t count) {
+    moveNow({false, &file, page, pages, roundUp(first + count)});
+    memcpy(to, pages + first, count);
+    to += count;
+  });
+}
+
+void SwapStream::write(SwapFile &file, int64_t offset, const void *source,
+                       int64_t bytes) {
+  const char *from = static_cast<const char *>(source);
+  char *pages = detour();
+  forEachPiece(offset, bytes, [&](int64_t page, int64_t first, int64_t count) {
+    int64_t whole = roundUp(first + count);
+    if (first + count != whole || first != 0)
+      moveNow({false, &file, page, pages, whole});
+    memcpy(pages + first, from, count);
+    moveNow({true, &file, page, pages, whole});
+    from += count;
+  });
+}
+
+void SwapStream::fill(SwapFile &file, int64_t offset, unsigned char value,
+                      int64_t bytes) {
+  std::vector<unsigned char> values(std::min(bytes, shape.requestBytes), value);
+  for (int64_t at = 0; at < bytes; at += values.size())
+    write(file, offset + at, values.data(),
+          std::min<int64_t>(values.size(), bytes - at));
+}
+
+SwapTraffic SwapStream::traffic() const {
+  return {readBytes, writtenBytes, requests};
+}
+
+//===----------------------------------------------------------------------===//
+// The thread
+//===----------------------------------------------------------------------===//
+
+void SwapStream::work() {
+  while (take()) {
+    try {
+      issue();
+      if (underWay > 0)
+        finish(awaitOne());
+    } catch (const UserError &error) {
+      if (!failing)
+        failing = error.diagnostic;
+    }
+    announce();
+  }
+}
+
+BlockResult SwapStream::awaitOne() {
+  try {
+    return queue->wait();
+  } catch (const UserError &) {
+    underWay = 0; // There is no queue any more that could end them.
+    throw;
+  }
+}
+
+/// Takes what was started, as far as there is room; waits when there is nothing
+/// else to do. False at the end.
+bool SwapStream::take() {
+  std::unique_lock<std::mutex> lock(mutex);
+  if (underWay == 0 && active.empty())
+    startedOne.wait(lock, [&] { return stopping || offered > taken; });
+  if (failing)
+    taken = offered;
+  while (taken < offered && int64_t(active.size()) < mostActive) {
+    Active next;
+    next.transfer = waiting[taken++ % mostWaiting];
+    next.number = taken;
+    active.push_back(next);
+  }
+  return underWay > 0 || !active.empty() || !stopping;
+}
+
+static bool overlap(int64_t a, int64_t aBytes, int64_t b, int64_t bBytes) {
+  return a < b + bBytes && b < a + aBytes;
+}
+
+/// Whether the one that was started later has to wait for the other.
+static bool follows(const SwapTransfer &later, const SwapTransfer &earlier) {
+  bool inFile =
+      later.file == earlier.file &&
+      overlap(later.offset, later.bytes, earlier.offset, earlier.bytes);
+  bool inMemory = overlap(int64_t(later.memory), later.bytes,
+                          int64_t(earlier.memory), earlier.bytes);
+  return (inFile && (later.isWrite || earlier.isWrite)) ||
+         (inMemory && !(later.isWrite && earlier.isWrite));
+}
+
+void SwapStream::issue() {
+  for (size_t i = 0; i < active.size() && !failing; ++i) {
+    Active &next = active[i];
+    auto waitsFor = [&](const Active &earlier) {
+      return follows(next.transfer, earlier.transfer);
+    };
+    if (std::any_of(active.begin(), active.begin() + i, waitsFor))
+      continue;
+    for (size_t slot = 0;
+         slot < slots.size() && next.issued < next.transfer.bytes; ++slot)
+      if (slots[slot].number == 0)
+        issuePart(next, slot);
+  }
+}
+
+void SwapStream::issuePart(Active &next, int64_t slot) {
+  const SwapTransfer &transfer = next.transfer;
+  BlockRequest &request = slots[slot].request;
+  request.isWrite = transfer.isWrite;
+  request.descriptor = transfer.file->descriptor();
+  request.offset = transfer.offset + next.issued;
+  request.memory = transfer.memory + next.issued;
+  request.bytes = std::min(shape.requestBytes, transfer.bytes - next.issued);
+  request.tag = slot;
+  if (request.isWrite)
+    transfer.file->note(request.offset, request.memory, request.bytes);
+  slots[slot].number = next.number;
+  next.issued += request.bytes;
+  ++underWay;
+  queue->submit(request);
+}
+
+SwapStream::Active &SwapStream::activeOf(int64_t number) {
+  return *std::find_if(active.begin(), active.end(),
+                       [&](const Active &one) { return one.number == number; });
+}
+
+void SwapStream::finish(const BlockResult &result) {
+  --underWay;
+  ++requests;
+  if (!failing)
+    return finishPart(result);
+  slots[result.tag].number = 0;
+}
+
+/// Takes a result; what is left of the request is asked for again.
+void SwapStream::finishPart(const BlockResult &result) {
+  Slot &slot = slots[result.tag];
+  BlockRequest &request = slot.request;
+  Active &of = activeOf(slot.number);
+  SwapFile &file = *of.transfer.file;
+  bool again = result.moved == -EINTR || result.moved == -EAGAIN;
+  if (result.moved <= 0 && !again) {
+    slot.number = 0;
+    file.failRequest(request.isWrite, request.offset, request.bytes,
+                     int(-result.moved));
+  }
+  int64_t moved = again ? 0 : result.moved;
+  (request.isWrite ? writtenBytes : readBytes) += moved;
+  if (moved < request.bytes) {
+    // Only whole pages can be asked for.
+    int64_t pages = moved / SwapFile::pageBytes * SwapFile::pageBytes;
+    of.moved += pages;
+    request.offset += pages;
+    request.memory += pages;
+    request.bytes -= pages;
+    ++underWay;
+    return queue->submit(request);
+  }
+  of.moved += moved;
+  slot.number = 0;
+  if (of.moved < of.transfer.bytes)
+    return;
+  if (!of.transfer.isWrite)
+    file.verify(of.transfer.offset, of.transfer.memory, of.transfer.bytes);
+  active.erase(active.begin() + (&of - active.data()));
+}
+
+/// Tells the caller what is done.
+void SwapStream::announce() {
+  if (failing && underWay > 0)
+    return;
+  if (failing)
+    active.clear();
+  std::lock_guard<std::mutex> lock(mutex);
+  done = active.empty() ? taken : active.front().number - 1;
+  if (failing && !failure)
+    failure = failing;
+  finishedSome.notify_all();
+}

@@ -1,0 +1,352 @@
+//===- SwapTest.cpp - Swap files and what moves their bytes ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "IoTestSupport.h"
+#include "heddle/runtime/io/SwapStream.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <unistd.h>
+
+using namespace heddle;
+using namespace heddle::io;
+
+static constexpr int64_t page = SwapFile::pageBytes;
+
+namespace {
+
+/// Pages of memory.
+class Pages {
+public:
+  explicit Pages(int64_t count) : bytes(count * page) {
+    EXPECT_EQ(posix_memalign(&memory, page, bytes), 0);
+    memset(memory, 0, bytes);
+  }
+  ~Pages() { free(memory); }
+  char *data() const { return static_cast<char *>(memory); }
+  std::string text() const { return std::string(data(), bytes); }
+
+private:
+  void *memory = nullptr;
+  int64_t bytes;
+};
+
+/// Does requests in an order of its own, some in pieces, and some not at once.
+/// It is the least that a queue promises.
+class ScrambledQueue : public BlockQueue {
+public:
+  explicit ScrambledQueue(uint64_t seed) : random(seed) {}
+  const char *name() const override { return "scrambled"; }
+  void submit(const BlockRequest &request) override { all.push_back(request); }
+  BlockResult wait() override {
+    size_t chosen = random() % all.size();
+    BlockRequest request = all[chosen];
+    all.erase(all.begin() + chosen);
+    if (random() % 8 == 0)
+      return {request.tag, random() % 2 ? -EINTR : -EAGAIN};
+    if (random() % 4 == 0) // It may end within a page.
+      request.bytes = 1 + random() % request.bytes;
+    return {request.tag, perform(request)};
+  }
+
+private:
+  /// Through the cache: what is no page is moved as well.
+  static int64_t perform(const BlockRequest &request) {
+    std::string name = "/proc/self/fd/" + std::to_string(request.descriptor);
+    int file = ::open(name.c_str(), O_RDWR | O_CLOEXEC);
+    int64_t moved =
+        request.isWrite
+            ? pwrite(file, request.memory, request.bytes, request.offset)
+            : pread(file, request.memory, request.bytes, request.offset);
+    ::close(file);
+    return moved;
+  }
+  std::mt19937_64 random;
+  std::vector<BlockRequest> all;
+};
+
+/// Gives the request of that number, counted from 1, another result.
+class FaultyQueue : public BlockQueue {
+public:
+  FaultyQueue(int64_t number, int64_t result) : number(number), fault(result) {}
+  const char *name() const override { return "faulty"; }
+  void submit(const BlockRequest &request) override { inner->submit(request); }
+  BlockResult wait() override {
+    BlockResult result = inner->wait();
+    if (++count >= number)
+      result.moved = fault;
+    return result;
+  }
+
+private:
+  std::unique_ptr<BlockQueue> inner = openBlockThreads(4);
+  int64_t number, fault, count = 0;
+};
+
+/// A queue that is gone, as after an error of io_uring itself.
+class DeadQueue : public BlockQueue {
+public:
+  const char *name() const override { return "dead"; }
+  void submit(const BlockRequest &) override {}
+  BlockResult wait() override { fail("H0461", "gone"); }
+};
+
+/// Each way to move bytes; the last ones do it as badly as they may.
+class SwapStreamTest : public testing::TestWithParam<std::string> {
+protected:
+  static std::unique_ptr<BlockQueue> queue(int64_t depth) {
+    const std::string &name = GetParam();
+    std::string prefix = "scrambled";
+    if (name.compare(0, prefix.size(), prefix) == 0)
+      return std::make_unique<ScrambledQueue>(
+          std::stoull(name.substr(prefix.size())));
+    return openBlockQueue(name, depth);
+  }
+  TestDirectory directory;
+};
+
+} // namespace
+
+static std::vector<std::string> queueNames() {
+  std::string why;
+  std::vector<std::string> names = {"threads", "scrambled1", "scrambled2",
+                                    "scrambled3"};
+  if (openUring(1, why))
+    names.push_back("io_uring");
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(, SwapStreamTest, testing::ValuesIn(queueNames()),
+                         [](const auto &info) { return info.param; });
+
+/// Transfers that overlap in the file and in memory, against a plain copy of
+/// both.
+TEST_P(SwapStreamTest, TransfersAppearInTheirOrder) {
+  constexpr int64_t filePages = 40, memoryPages = 24;
+  std::mt19937_64 random(7);
+  SwapFile file({directory.path()}, filePages * page, "states");
+  Pages memory(memoryPages);
+  std::string expectedFile(filePages * page, 0), expected = memory.text();
+  SwapStream stream(queue(3), {2 * page, 3});
+  int64_t read = 0, written = 0;
+  for (int round = 0; round < 40; ++round) {
+    // New values, where nothing is under way.
+    for (int64_t i = 0; i < memoryPages; ++i) {
+      char value = char(random());
+      memset(memory.data() + i * page, value, page);
+      memset(expected.data() + i * page, value, page);
+    }
+    for (uint64_t count = random() % 40; count > 0; --count) {
+      SwapTransfer next;
+      next.isWrite = random() % 2;
+      next.file = &file;
+      int64_t pages = 1 + random() % 9;
+      next.offset = random() % (filePages - pages + 1) * page;
+      int64_t place = random() % (memoryPages - pages + 1) * page;
+      next.memory = memory.data() + place;
+      next.bytes = pages * page;
+      stream.start(next);
+      char *inFile = expectedFile.data() + next.offset;
+      char *inMemory = expected.data() + place;
+      memcpy(next.isWrite ? inFile : inMemory, next.isWrite ? inMemory : inFile,
+             next.bytes);
+      (next.isWrite ? written : read) += next.bytes;
+    }
+    stream.await(stream.started());
+    ASSERT_EQ(memory.text(), expected) << "round " << round;
+  }
+  std::string found(filePages * page, 1);
+  stream.read(file, 0, found.data(), found.size());
+  EXPECT_EQ(found, expectedFile);
+  // What ends within a page is moved again; nothing else is moved twice.
+  if (GetParam().find("scrambled") != 0) {
+    EXPECT_EQ(stream.traffic().readBytes, read + filePages * page);
+    EXPECT_EQ(stream.traffic().writtenBytes, written);
+  }
+}
+
+/// Bytes that begin and end wherever they like leave those around them alone.
+TEST_P(SwapStreamTest, MovesWhatFillsNoPages) {
+  constexpr int64_t bytes = 11 * page;
+  std::mt19937_64 random(11);
+  SwapFile file({directory.path()}, bytes, "states");
+  SwapStream stream(queue(2), {2 * page, 2});
+  std::string expected(bytes, 0), found;
+  for (int round = 0; round < 60; ++round) {
+    int64_t first = random() % bytes;
+    int64_t count = random() % std::min<int64_t>(bytes - first, 5 * page);
+    if (round % 3 == 0) {
+      unsigned char value = random();
+      stream.fill(file, first, value, count);
+      memset(expected.data() + first, value, count);
+    } else {
+      std::string values(count, 0);
+      std::generate(values.begin(), values.end(), std::ref(random));
+      stream.write(file, first, values.data(), count);
+      expected.replace(first, count, values);
+    }
+    first = random() % bytes;
+    found.resize(random() % (bytes - first));
+    stream.read(file, first, found.data(), found.size());
+    ASSERT_EQ(found, expected.substr(first, found.size())) << "round " << round;
+  }
+}
+
+/// Two files of one stream: the same offsets are not the same bytes.
+TEST_P(SwapStreamTest, KeepsFilesApart) {
+  SwapFile first({directory.path()}, 4 * page, "states");
+  SwapFile second({directory.path()}, 4 * page, "activations");
+  SwapStream stream(queue(4), {page, 4});
+  for (SwapFile *file : {&first, &second})
+    stream.fill(*file, 0, file == &first ? 'a' : 'b', 4 * page);
+  for (SwapFile *file : {&first, &second}) {
+    std::string found(4 * page, 0);
+    stream.read(*file, 0, found.data(), found.size());
+    EXPECT_EQ(found, std::string(4 * page, file == &first ? 'a' : 'b'));
+  }
+}
+
+/// Which transfer is done is told one by one: with those before it, and maybe
+/// without those behind it.
+TEST_P(SwapStreamTest, AwaitsOneOfMany) {
+  constexpr int64_t count = 1500; // More than may wait.
+  SwapFile file({directory.path()}, 8 * page, "states");
+  Pages memory(8);
+  SwapStream stream(queue(4), {page, 4});
+  for (int64_t i = 0; i < count; ++i)
+    stream.start(
+        {false, &file, i % 8 * page, memory.data() + i % 8 * page, page});
+  EXPECT_EQ(stream.started(), count);
+  for (int64_t i = 1; i <= count; i += 100)
+    stream.await(i);
+  stream.await(count);
+  EXPECT_GE(stream.traffic().readBytes, count * page);
+}
+
+//===----------------------------------------------------------------------===//
+// Faults
+//===----------------------------------------------------------------------===//
+
+namespace {
+class SwapFaultTest : public testing::Test {
+protected:
+  SwapFaultTest() : file({directory.path()}, 64 * page, "states") {
+    file.nameBytes([](int64_t offset) {
+      return offset < 32 * page ? "the state first" : "the state second";
+    });
+  }
+  /// Writes all of the file in 16 transfers of 4 requests; what comes of it.
+  Diagnostic writeAll(std::unique_ptr<BlockQueue> queue) {
+    SwapStream stream(std::move(queue), {page, 4});
+    for (int64_t i = 0; i < 16; ++i)
+      stream.start({true, &file, i * 4 * page, memory.data(), 4 * page});
+    Diagnostic first = diagnosticOf([&] { stream.await(stream.started()); });
+    // It stays so, for what comes later too.
+    stream.start({true, &file, 0, memory.data(), page});
+    EXPECT_EQ(codeOf([&] { stream.await(stream.started()); }), first.code);
+    return first;
+  }
+  TestDirectory directory;
+  SwapFile file;
+  Pages memory{4};
+};
+} // namespace
+
+TEST_F(SwapFaultTest, ARequestFails) {
+  for (int64_t number : {1, 2, 17, 63, 64}) {
+    Diagnostic said = writeAll(std::make_unique<FaultyQueue>(number, -EIO));
+    EXPECT_EQ(said.code, "H0461") << number;
+    EXPECT_NE(said.message.find("Input/output error"), std::string::npos)
+        << said.message;
+    // Which request it is that fails is open.
+    size_t place = said.message.find(", at byte ");
+    ASSERT_NE(place, std::string::npos) << said.message;
+    bool isFirst = std::stoll(said.message.substr(place + 10)) < 32 * page;
+    EXPECT_NE(said.message.find(std::string("of the state ") +
+                                (isFirst ? "first" : "second") + ", at byte "),
+              std::string::npos)
+        << said.message;
+    EXPECT_NE(said.message.find("of the swap file in " + directory.path()),
+              std::string::npos);
+    EXPECT_NE(said.help.find("--resume"), std::string::npos);
+  }
+  Diagnostic full = writeAll(std::make_unique<FaultyQueue>(5, -ENOSPC));
+  EXPECT_NE(full.message.find("No space left"), std::string::npos);
+  Diagnostic ended = writeAll(std::make_unique<FaultyQueue>(5, 0));
+  EXPECT_NE(ended.message.find("the file ends"), std::string::npos);
+  EXPECT_EQ(writeAll(std::make_unique<DeadQueue>()).message, "gone");
+  EXPECT_EQ(writeAll(openBlockThreads(4)).code, "");
+}
+
+TEST_F(SwapFaultTest, ADiskThatForgetsIsFound) {
+  SwapFile checked({directory.path(), /*checks=*/true}, 8 * page, "states");
+  SwapStream stream(openBlockThreads(2), {2 * page, 2});
+  stream.fill(checked, 0, 'x', 8 * page);
+  std::string found(8 * page, 0);
+  stream.read(checked, 0, found.data(), found.size());
+  Pages other(1);
+  ASSERT_EQ(pwrite(checked.descriptor(), other.data(), page, 5 * page), page);
+  stream.read(checked, 0, found.data(), 5 * page);
+  Diagnostic said = diagnosticOf(
+      [&] { stream.read(checked, 0, found.data(), found.size()); });
+  EXPECT_EQ(said.code, "H0462");
+  EXPECT_NE(said.message.find("at byte 20480 "), std::string::npos)
+      << said.message;
+}
+
+TEST(SwapFile, LeavesNoNameBehind) {
+  TestDirectory directory;
+  std::string place = directory / "new/deep";
+  SwapFile file({place}, 4 * page, "states");
+  EXPECT_EQ(listDirectory(place, "H0402"), std::vector<std::string>());
+  EXPECT_EQ(file.directory(), place);
+}
+
+/// What a killed process left is removed; what another one has open is not.
+TEST(SwapFile, RemovesStaleFiles) {
+  TestDirectory directory;
+  directory.write("heddle-swap-17", "stale");
+  directory.write("other", "a user's");
+  Temporary used(directory / "heddle-swap-", Temporary::Kind::File,
+                 directory.path());
+  SwapFile file({directory.path()}, page, "states");
+  EXPECT_FALSE(pathExists(directory / "heddle-swap-17"));
+  EXPECT_TRUE(pathExists(used.path()));
+  EXPECT_TRUE(pathExists(directory / "other"));
+}
+
+TEST(SwapFile, RefusesWhatItCannotHave) {
+  TestDirectory directory;
+  Diagnostic full = diagnosticOf(
+      [&] { SwapFile({directory.path()}, int64_t(1) << 50, "states"); });
+  EXPECT_EQ(full.code, "H0295");
+  EXPECT_NE(full.message.find("1125899906842624 bytes of states"),
+            std::string::npos)
+      << full.message;
+  EXPECT_NE(full.message.find(" bytes are free there"), std::string::npos);
+  EXPECT_EQ(listDirectory(directory.path(), "H0402"),
+            std::vector<std::string>());
+  std::string file = directory.write("file", "");
+  EXPECT_EQ(codeOf([&] { SwapFile({file}, page, "states"); }), "H0402");
+  EXPECT_EQ(codeOf([&] { SwapFile({file + "/in"}, page, "states"); }), "H0402");
+}
+
+TEST(BlockQueue, IsOneOfThoseThatThereAre) {
+  EXPECT_EQ(codeOf([] { openBlockQueue("aio", 4); }), "H0190");
+  EXPECT_EQ(codeOf([] { openBlockQueue("", 4); }), "H0190");
+  EXPECT_STREQ(openBlockQueue("threads", 4)->name(), "threads");
+  std::string why;
+  bool isHere = openUring(4, why) != nullptr;
+  EXPECT_STREQ(openBlockQueue("auto", 4)->name(),
+               isHere ? "io_uring" : "threads");
+  EXPECT_EQ(why.empty(), isHere);
+}
