@@ -94,17 +94,26 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   KernelTimes kernels(plan);
   StepClock clock(*steps, options.warmup);
   int64_t sentBefore = 0;
+  io::SwapTraffic swapBefore;
   for (int64_t i = 0; i < options.warmup + options.steps; ++i) {
     fillTokens(*steps, i);
     ranks.exchange("");
-    if (i == options.warmup)
+    if (i == options.warmup) {
       sentBefore = ranks.bytesSent();
+      job.device().synchronize();
+      swapBefore = job.device().swapTraffic();
+    }
     clock.run(options.kernels ? times.data() : nullptr);
     if (i >= options.warmup && options.kernels)
       kernels.add(commands, times);
   }
   clock.finish(0);
   int64_t sent = (ranks.bytesSent() - sentBefore) / options.steps;
+  job.device().synchronize();
+  io::SwapTraffic swapped = job.device().swapTraffic();
+  int64_t read = (swapped.readBytes - swapBefore.readBytes) / options.steps;
+  int64_t written =
+      (swapped.writtenBytes - swapBefore.writtenBytes) / options.steps;
   JobRate rate = measureJobRate(job, steps->program());
   if (!job.isFirst())
     return 0;
@@ -122,6 +131,8 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
       .add("processor_s", medianOf(clock.processor))
       .add("tokens_per_s", tokens / median)
       .add("bytes_sent", sent)
+      .add("file_bytes_read", read)
+      .add("file_bytes_written", written)
       .add("flops_per_s", rate.stepFlops / median)
       .add("peak_flops_per_s", rate.peakFlopsPerSecond)
       .add("peak_unit", rate.unit)
@@ -145,6 +156,9 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
          rate.kindOfPeak(), rate.peakFlopsPerSecond / 1e9, rate.unit.c_str());
   if (ranks.size() > 1)
     printf("%s sent per step by rank 0\n", formatBytes(sent).c_str());
+  if (read > 0 || written > 0)
+    printf("%s read from file and %s written to it per step by rank 0\n",
+           formatBytes(read).c_str(), formatBytes(written).c_str());
   if (options.kernels)
     kernels.print();
   return 0;

@@ -99,6 +99,12 @@ void CommandLine::addJob(CLI::App &verb, JobOptions &job) {
   addGemm(verb, job.device);
   verb.add_flag("--share-gpu", job.device.shared,
                 "Let several ranks have the same GPU");
+  addFlag(verb, "--swap-dir", job.device.swap.directory, io::range::path(),
+          "Directory for what the plan has on file; made when it is absent "
+          "(default: as compiled, else that of TMPDIR, or /tmp)")
+      ->type_name("DIR");
+  verb.add_flag("--swap-check", job.device.swap.checks,
+                "Check that the disk gives back what was written to it");
   addJoin(verb);
 }
 

@@ -20,10 +20,11 @@ using namespace heddle;
 using namespace heddle::rt;
 
 std::unique_ptr<Device> heddle::rt::makeDevice(const char *name,
-                                               ThreadPool &pool) {
+                                               ThreadPool &pool,
+                                               const SwapOptions &swap) {
   std::string_view text = name ? name : "cpu", separate = "separate";
   if (text == "cpu")
-    return std::make_unique<CpuDevice>(pool);
+    return std::make_unique<CpuDevice>(pool, swap);
   uint64_t seed = 0;
   std::string_view rest = text.substr(std::min(text.size(), separate.size()));
   if (text.substr(0, separate.size()) == separate) {
@@ -96,7 +97,15 @@ std::unique_ptr<Device> heddle::rt::openDevice(const plan::Plan &plan,
   if (plan.device == plan::DeviceKind::Cuda)
     return makeCudaDevice(
         {localRank, options.sync, !options.noGraph, chooseGemm(plan, options)});
-  return makeDevice(std::getenv("HEDDLE_DEVICE"), pool);
+  return makeDevice(std::getenv("HEDDLE_DEVICE"), pool, chooseSwap(options));
+}
+
+SwapOptions heddle::rt::chooseSwap(const DeviceOptions &options) {
+  SwapOptions swap;
+  swap.place = options.swap;
+  if (const char *method = std::getenv("HEDDLE_SWAP_IO"))
+    swap.method = method;
+  return swap;
 }
 
 void heddle::rt::requireOwnGpu(const Device &device, io::Peers &ranks) {

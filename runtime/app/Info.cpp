@@ -45,6 +45,15 @@ static std::string findProducts(const Binary &binary) {
   }
 }
 
+/// Where what the plan has on file would be here, and what would move it.
+static std::string describeSwap(const InfoOptions &options) {
+  SwapOptions swap = chooseSwap(options.job.device);
+  return io::swapDirectory(swap.place) + ", by " +
+         io::openBlockQueue(swap.method, swap.shape.depth)->name() +
+         " in requests of " + formatBytes(swap.shape.requestBytes) + ", " +
+         std::to_string(swap.shape.depth) + " at a time";
+}
+
 /// How a binary that trains continues texts; empty where it does not.
 static std::string describeTexts(const plan::Plan &plan) {
   const plan::Serving &serving = plan.serving;
@@ -254,6 +263,8 @@ int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
     return 0;
   }
   print(plan, products);
+  if (!isForGpu && plan.memory.peakBytes(plan::MemoryKind::File) > 0)
+    line("swap", describeSwap(options));
   if (!isForGpu)
     return 0;
   GpuAnswer answer = askForGpu();

@@ -170,15 +170,45 @@ private:
 
 } // namespace
 
-std::vector<Run> heddle::rt::localRuns(const std::vector<Run> &runs) {
-  std::vector<Run> merged;
-  for (const Run &run : runs)
-    if (!merged.empty() &&
-        merged.back().local + merged.back().count == run.local)
-      merged.back().count += run.count;
-    else
-      merged.push_back(run);
-  return merged;
+void heddle::rt::forEachPiece(
+    const std::vector<Run> &runs, int64_t most,
+    const std::function<void(const std::vector<Run> &piece, int64_t count,
+                             int64_t first)> &visit) {
+  std::vector<Run> piece;
+  int64_t first = 0, count = 0;
+  auto flush = [&] {
+    if (count > 0)
+      visit(piece, count, first);
+    piece.clear();
+    count = 0;
+  };
+  for (Run rest : runs)
+    while (rest.count > 0) {
+      if (rest.local != first + count || count == most)
+        flush();
+      if (count == 0)
+        first = rest.local;
+      int64_t taken = std::min(rest.count, most - count);
+      piece.push_back({rest.whole, rest.local - first, taken});
+      rest = {rest.whole + taken, rest.local + taken, rest.count - taken};
+      count += taken;
+    }
+  flush();
+}
+
+/// Calls `visit(runs, elements)` for pieces of a value: of the elements, which
+/// are there until it returns, the runs' local numbers count the places.
+template <typename F>
+static void viewRuns(Session &session, const Value &value, const Part &part,
+                     F visit) {
+  int64_t width = plan::byteSize(value.type);
+  forEachPiece(
+      part.runs(), HostMirror::viewBytes / width,
+      [&](const std::vector<Run> &piece, int64_t count, int64_t first) {
+        const char *data =
+            session.host().view(value.address + first * width, count * width);
+        visit(piece, data);
+      });
 }
 
 io::SharedTensor heddle::rt::shareTensor(Session &session,
@@ -195,14 +225,12 @@ io::SharedTensor heddle::rt::shareTensor(Session &session,
     tensor.pieces = [&session, value,
                      part](const io::SharedTensor::Sink &sink) {
       int64_t width = plan::byteSize(value->type);
-      std::vector<Run> runs = part->runs();
-      Address begin = value->address;
-      for (const Run &held : localRuns(runs))
-        session.host().load(begin + held.local * width, held.count * width);
-      for (const Run &run : runs)
-        sink(run.whole * width, session.at(*value) + run.local * width,
-             run.count * width);
-      session.host().release(begin, value->numBytes());
+      viewRuns(session, *value, *part,
+               [&](const std::vector<Run> &piece, const char *data) {
+                 for (const Run &run : piece)
+                   sink(run.whole * width, data + run.local * width,
+                        run.count * width);
+               });
     };
   return tensor;
 }
@@ -213,19 +241,18 @@ static void writeTensor(Session &session, const Value &value, const Part &part,
                         const std::string &tensor,
                         const io::SharedTensor::Sink &sink) {
   int64_t width = plan::byteSize(value.type);
-  std::vector<Run> runs = part.runs();
-  Address begin = value.address;
-  for (const Run &held : localRuns(runs))
-    session.host().load(begin + held.local * width, held.count * width);
   TensorWriter writer(width, sink);
-  for (const Run &run : runs)
-    forEachRun(pieces, run.whole, run.count, [&](const PieceRun &each) {
-      if (each.piece->tensor == tensor)
-        writer.write(each, session.at(value) +
-                               (run.local + each.state - run.whole) * width);
-    });
-  writer.flush();
-  session.host().release(begin, value.numBytes());
+  viewRuns(
+      session, value, part,
+      [&](const std::vector<Run> &piece, const char *data) {
+        for (const Run &run : piece)
+          forEachRun(pieces, run.whole, run.count, [&](const PieceRun &each) {
+            if (each.piece->tensor == tensor)
+              writer.write(each,
+                           data + (run.local + each.state - run.whole) * width);
+          });
+        writer.flush();
+      });
 }
 
 void SharedStates::add(const std::string &prefix, const std::string &name,

@@ -407,6 +407,10 @@ int Training::finish() {
   line.add("steps", done)
       .add("time_s", secondsSince(begin))
       .addRaw("peak_bytes", peakBytes());
+  io::SwapTraffic swapped = job.device().swapTraffic();
+  if (swapped.requests > 0)
+    line.add("file_bytes_read", swapped.readBytes)
+        .add("file_bytes_written", swapped.writtenBytes);
   if (signal != 0)
     line.add("signal", signal);
   if (isEnough)

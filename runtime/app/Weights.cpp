@@ -133,32 +133,6 @@ static void fillShare(const void *context, int64_t thread, int64_t threads) {
   }
 }
 
-/// Calls `f` with runs of at most `most` elements that stand together in the
-/// rank's memory, numbered from there on, and with where that is.
-template <class F>
-static void forEachPiece(const std::vector<Run> &runs, int64_t most, F f) {
-  std::vector<Run> piece;
-  int64_t first = 0, count = 0;
-  auto flush = [&] {
-    if (count > 0)
-      f(piece, count, first);
-    piece.clear();
-    count = 0;
-  };
-  for (Run rest : runs)
-    while (rest.count > 0) {
-      if (rest.local != first + count || count == most)
-        flush();
-      if (count == 0)
-        first = rest.local;
-      int64_t taken = std::min(rest.count, most - count);
-      piece.push_back({rest.whole, rest.local - first, taken});
-      rest = {rest.whole + taken, rest.local + taken, rest.count - taken};
-      count += taken;
-    }
-  flush();
-}
-
 static void fillState(Job &job, UploadRing &ring, size_t index, FillWork work) {
   const State &state = job.plan().states[index];
   Session &session = job.session();

@@ -12,10 +12,12 @@ using namespace heddle;
 using namespace heddle::rt;
 
 PlanMemory::PlanMemory(Device &device, const plan::PerMemory<int64_t> &bytes,
-                       const std::string &owner, bool guarded) {
+                       const std::string &owner, bool guarded,
+                       std::function<std::string(int64_t offset)> nameAt) {
   for (MemoryKind kind : plan::memoryKinds) {
     std::optional<DeviceMemory> &memory = owned[size_t(kind)];
-    memory.emplace(device, MemoryRequest{kind, bytes[kind], owner, guarded});
+    memory.emplace(device,
+                   MemoryRequest{kind, bytes[kind], owner, guarded, nameAt});
     all[kind] = memory->region();
   }
 }

@@ -63,6 +63,18 @@ char *HostMirror::load(Address address, int64_t bytes) {
   return host;
 }
 
+const char *HostMirror::view(Address address, int64_t bytes) {
+  if (const char *seen = device.map(address)) {
+    device.synchronize(Stream::Compute);
+    return seen;
+  }
+  viewed.resize(viewBytes);
+  awaitComputation();
+  device.copyOut(Stream::Communication, viewed.data(), address, bytes);
+  device.synchronize(Stream::Communication);
+  return viewed.data();
+}
+
 void HostMirror::store(Address address, int64_t bytes) {
   if (bytes == 0 || !copies(address, bytes))
     return;

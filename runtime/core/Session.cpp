@@ -60,13 +60,29 @@ void heddle::rt::requireThreads(const plan::Plan &plan, int64_t threads) {
              ", or compile with --threads " + std::to_string(threads));
 }
 
+/// What is on file is more than the host has memory for.
 static std::vector<Region> mirroredOf(const PlanMemory &persistent,
                                       const PlanMemory &arena) {
   std::vector<Region> all;
   for (const PlanMemory *memory : {&persistent, &arena})
-    for (const Region &region : memory->regions().values)
-      all.push_back(region);
+    for (MemoryKind kind : plan::memoryKinds)
+      if (kind != MemoryKind::File)
+        all.push_back(memory->regions()[kind]);
   return all;
+}
+
+/// The state on file that an offset is in, for errors.
+static std::string stateAt(const plan::Plan &plan, int64_t offset) {
+  const plan::State *found = nullptr;
+  for (const plan::State &state : plan.states)
+    if (state.memory == MemoryKind::File && state.offset <= offset &&
+        (!found || found->offset < state.offset))
+      found = &state;
+  if (!found)
+    return "no state";
+  bool isAlone = found->placement.flatAxes.empty();
+  return (isAlone ? "the state " : "the bucket that begins with the state ") +
+         found->name;
 }
 
 /// The device, which has the memory for the plan.
@@ -80,7 +96,8 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
     : source(plan), device(withMemoryFor(plan, device)),
       participant(options.participant),
       persistent(device, plan.memory.persistentBytes, "states",
-                 options.guardPages),
+                 options.guardPages,
+                 [&plan](int64_t offset) { return stateAt(plan, offset); }),
       arena(device, plan.memory.arenaBytes, "the arena", options.guardPages),
       mirror(device, mirroredOf(persistent, arena)) {
   requireThreads(plan, device.threads());

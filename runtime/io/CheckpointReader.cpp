@@ -112,18 +112,17 @@ static Diagnostic inspectPart(const std::string &directory,
     problem.message = part.file + " is missing from the checkpoint";
     return problem;
   }
-  std::shared_ptr<const MappedFile> file = MappedFile::open(path, "H0361");
-  if (file->size() != part.bytes) {
+  FileDigest file = digestFile(path, "H0361");
+  if (file.bytes != part.bytes) {
     problem.code = "H0362";
-    problem.message = part.file + " has " + std::to_string(file->size()) +
+    problem.message = part.file + " has " + std::to_string(file.bytes) +
                       " bytes; the manifest says " + std::to_string(part.bytes);
     return problem;
   }
-  std::string digest = hexDigest(hashBytes(file->data(), file->size()));
-  if (digest != part.digest) {
+  if (file.digest != part.digest) {
     problem.code = "H0363";
-    problem.message = part.file + " is damaged: its checksum is " + digest +
-                      "; the manifest says " + part.digest;
+    problem.message = part.file + " is damaged: its checksum is " +
+                      file.digest + "; the manifest says " + part.digest;
   }
   return problem;
 }

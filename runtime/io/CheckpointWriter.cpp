@@ -148,10 +148,9 @@ static std::vector<std::string> writeTensors(const std::string &directory,
   std::string mine;
   peers.together([&] {
     for (int64_t i = peers.rank(); i < 2; i += peers.size()) {
-      std::shared_ptr<const MappedFile> file = MappedFile::open(
+      FileDigest file = digestFile(
           directory + "/" + (i == 0 ? modelFile : optimizerFile), "H0402");
-      mine += std::to_string(file->size()) + " " +
-              hexDigest(hashBytes(file->data(), file->size())) + "\n";
+      mine += std::to_string(file.bytes) + " " + file.digest + "\n";
     }
   });
   std::vector<std::string> all;

@@ -159,6 +159,28 @@ uint64_t io::hashBytes(const void *data, int64_t bytes) {
   return XXH3_64bits(data, bytes);
 }
 
+FileDigest io::digestFile(const std::string &path, const std::string &code) {
+  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  std::vector<char> piece(int64_t(1) << 20);
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  int64_t bytes = 0;
+  ssize_t count = file < 0 ? -1 : 1;
+  while (count > 0 || (count < 0 && file >= 0 && errno == EINTR)) {
+    count = ::read(file, piece.data(), piece.size());
+    if (count > 0)
+      XXH3_64bits_update(&state, piece.data(), count);
+    bytes += std::max<ssize_t>(count, 0);
+  }
+  int error = errno;
+  if (file >= 0)
+    ::close(file);
+  if (count < 0)
+    fail(code, "cannot read " + path + ": " + std::strerror(error),
+         "check the path and its permissions");
+  return {bytes, hexDigest(XXH3_64bits_digest(&state))};
+}
+
 std::string io::hexDigest(uint64_t hash) {
   char text[17];
   std::snprintf(text, sizeof text, "%016llx",

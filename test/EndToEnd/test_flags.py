@@ -96,7 +96,7 @@ DRIVER = {
 }
 GEMM = {"--gemm": Choice("auto", "library", "generated")}
 JOB = {**GEMM, "--weights": Text, "--threads": THREADS, "--device": Choice("cpu", "cuda"),
-       "--join-timeout": JOIN}
+       "--join-timeout": JOIN, "--swap-dir": Text}
 TRAINING_JOB = JOB
 JOB = {**JOB, "--weight-cache": Choice("auto", "map", "read", "none")}
 SAMPLING = {"--max-new-tokens": COUNT, "--temperature": Number(0), "--top-k": SOME,

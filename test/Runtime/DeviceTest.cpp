@@ -81,11 +81,13 @@ TEST_P(DeviceTest, MemoryIsZeroedAndApart) {
 }
 
 TEST_P(DeviceTest, GivesNoMoreThanThereIs) {
-  for (MemoryKind kind : plan::memoryKinds)
+  for (MemoryKind kind : plan::memoryKinds) {
+    bool isSwapped = kind == MemoryKind::File && GetParam() == 0;
     EXPECT_EQ(codeOf([&] {
                 DeviceMemory(*device, {kind, int64_t(1) << 50, "test", false});
               }),
-              "H0292");
+              isSwapped ? "H0295" : "H0292");
+  }
 }
 
 TEST_P(DeviceTest, TheHostSeesItsOwnMemory) {
@@ -109,6 +111,66 @@ TEST_P(DeviceTest, EveryKindHoldsBytes) {
     device->copy(Stream::Copy, memory.address(), memory.address() + page, page);
     EXPECT_EQ(bytesOf(*device, memory.address(), page), values);
   }
+}
+
+/// A state on file goes through three slots a few times: a window of it is
+/// fetched while others are computed and stored.
+TEST_P(DeviceTest, ComputesOnWindowsOfFiles) {
+  constexpr int64_t windows = 7, slots = 3, steps = 3;
+  auto kernels = device.bigramKernels();
+  DeviceMemory file(*device, {MemoryKind::File, windows * page, "test"});
+  DeviceMemory ring(*device, {MemoryKind::Device, slots * page, "test"});
+  Event computed = device->makeEvent(), fetched = device->makeEvent();
+  std::vector<void *> refs;
+  for (int64_t slot = 0; slot < slots; ++slot)
+    refs.push_back(device->resolve(ring.address() + slot * page + 64));
+  std::vector<int64_t> digits(windows * steps);
+  auto slotOf = [&](int64_t number) {
+    return ring.address() + number % slots * page;
+  };
+  auto fetch = [&](int64_t number) { // After the store from the slot.
+    if (number < windows * steps)
+      device->copy(Stream::Copy, slotOf(number),
+                   file.address() + number % windows * page, 100);
+  };
+  fetch(0);
+  for (int64_t i = 0; i < windows * steps; ++i) {
+    digits[i] = 1 + (i % windows + i / windows) % 9;
+    device->record(Stream::Copy, fetched);
+    fetch(i + 1);
+    device->wait(Stream::Compute, fetched);
+    device->submit(
+        Stream::Compute,
+        {kernels->find("append_digit"), &refs[i % slots], &digits[i], 1, 1},
+        {});
+    device->record(Stream::Compute, computed);
+    device->wait(Stream::Copy, computed);
+    device->copy(Stream::Copy, file.address() + i % windows * page, slotOf(i),
+                 100);
+  }
+  device->synchronize(Stream::Copy);
+  for (int64_t window = 0; window < windows; ++window) {
+    int64_t expected = 0, found = 0;
+    for (int64_t step = 0; step < steps; ++step)
+      expected = expected * 10 + digits[step * windows + window];
+    memcpy(&found,
+           bytesOf(*device, file.address() + window * page + 64, 8).data(), 8);
+    EXPECT_EQ(found, expected) << window;
+  }
+  if (GetParam() == 0) {
+    // Each copy is of one page, and so is each reading here.
+    EXPECT_EQ(device->swapTraffic().readBytes, windows * (steps + 1) * page);
+    EXPECT_EQ(device->swapTraffic().writtenBytes, windows * steps * page);
+  }
+}
+
+/// Bytes on file have no pointer: a host that follows the address faults.
+TEST_P(DeviceTest, FilesAreOutOfSight) {
+  DeviceMemory file(*device, {MemoryKind::File, page, "test"});
+  if (GetParam() >= cudaLate)
+    GTEST_SKIP() << "maps them for the host";
+  EXPECT_EQ(device->map(file.address()), nullptr);
+  EXPECT_FALSE(isReadable(file.address().value()));
 }
 
 TEST_P(DeviceTest, RingsBringMoreThanTheyHold) {
@@ -296,6 +358,19 @@ TEST_P(DeviceTest, MirrorsItsMemory) {
   EXPECT_EQ(mirror.at(empty.address(), 0), nullptr);
   EXPECT_EQ(codeOf([&] { mirror.at(large.address(), 4 * page + 1); }), "H0412");
   EXPECT_EQ(codeOf([&] { mirror.at(Address(16), 1); }), "H0412");
+}
+
+TEST_P(DeviceTest, ViewsWhatIsNotMirrored) {
+  DeviceMemory memory(*device, {MemoryKind::Device, 2 * page, "test"});
+  DeviceMemory file(*device, {MemoryKind::File, 2 * page, "test"});
+  HostMirror mirror(*device, {memory.region()});
+  std::vector<char> values = counted(page);
+  device->copyIn(Stream::Compute, memory.address() + 5, values.data(), page);
+  device->copy(Stream::Compute, file.address() + 9, memory.address() + 5, page);
+  EXPECT_EQ(
+      memcmp(mirror.view(memory.address() + 5, page), values.data(), page), 0);
+  EXPECT_EQ(memcmp(mirror.view(file.address() + 9, page), values.data(), page),
+            0);
 }
 
 TEST_P(DeviceTest, MirrorsWaitForWhatWasSubmitted) {

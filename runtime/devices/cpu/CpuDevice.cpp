@@ -100,11 +100,19 @@ void runFill(const void *context, int64_t thread, int64_t threads) {
 Address CpuDevice::allocate(const MemoryRequest &request) {
   if (request.bytes == 0)
     return {};
-  Arena arena(request.bytes, request.owner, request.guarded,
-              request.kind == MemoryKind::File);
+  if (request.kind == MemoryKind::File)
+    return swap.allocate(request);
+  Arena arena(request.bytes, request.owner, request.guarded);
   Address address(reinterpret_cast<uintptr_t>(arena.data()));
   blocks.emplace(address.value(), std::move(arena));
   return address;
+}
+
+void CpuDevice::release(Address address) {
+  if (swap.holds(address))
+    swap.release(address);
+  else
+    blocks.erase(address.value());
 }
 
 const std::pair<const uintptr_t, Arena> &
@@ -141,20 +149,70 @@ void CpuDevice::submit(Stream, const KernelLaunch &launch,
 
 void CpuDevice::fill(Stream, Address target, unsigned char value,
                      int64_t bytes) {
+  if (swap.holds(target))
+    return swap.fill(target, value, bytes);
   Move work = {map(target), nullptr, value, bytes};
   pool.run(runFill, &work);
 }
 
-void CpuDevice::copy(Stream, Address target, Address source, int64_t bytes) {
+void CpuDevice::copy(Stream stream, Address target, Address source,
+                     int64_t bytes) {
+  bool toFile = swap.holds(target), fromFile = swap.holds(source);
+  if (toFile && fromFile)
+    return swap.copy(target, source, bytes);
+  if (toFile)
+    swap.startWrite(target, map(source), bytes);
+  if (fromFile)
+    swap.startRead(map(target), source, bytes);
+  // Work of a stream is done in order, and of other streams at once.
+  if (toFile || fromFile) {
+    if (stream != Stream::Copy)
+      swap.await(swap.started());
+    return;
+  }
+  synchronize(stream);
   Move work = {map(target), map(source), 0, bytes};
   pool.run(runCopy, &work);
 }
 
-void CpuDevice::copyIn(Stream, Address target, const void *source,
+void CpuDevice::copyIn(Stream stream, Address target, const void *source,
                        int64_t bytes) {
+  if (swap.holds(target))
+    return swap.write(target, source, bytes);
+  synchronize(stream);
   memcpy(map(target), source, bytes);
 }
 
-void CpuDevice::copyOut(Stream, void *target, Address source, int64_t bytes) {
+void CpuDevice::copyOut(Stream stream, void *target, Address source,
+                        int64_t bytes) {
+  if (swap.holds(source))
+    return swap.read(target, source, bytes);
+  synchronize(stream);
   memcpy(target, map(source), bytes);
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+Event CpuDevice::makeEvent() {
+  points.push_back(0);
+  return {int64_t(points.size()) - 1};
+}
+
+/// What other streams were given is done.
+void CpuDevice::record(Stream stream, Event event) {
+  points[event.number] = stream == Stream::Copy ? swap.started() : 0;
+}
+
+/// The host waits for the others, which run as it submits. What the stream Copy
+/// waits for is done, or is its own.
+void CpuDevice::wait(Stream stream, Event event) {
+  if (stream != Stream::Copy)
+    swap.await(points[event.number]);
+}
+
+void CpuDevice::synchronize(Stream stream) {
+  if (stream == Stream::Copy)
+    swap.await(swap.started());
 }

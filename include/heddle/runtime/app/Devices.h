@@ -11,6 +11,7 @@
 
 #include "heddle/runtime/core/Device.h"
 #include "heddle/runtime/core/Loader.h"
+#include "heddle/runtime/devices/cpu/SwapMemory.h"
 #include "heddle/runtime/devices/cpu/ThreadPool.h"
 #include "heddle/runtime/io/Peers.h"
 
@@ -27,6 +28,7 @@ struct DeviceOptions {
   bool shared = false;  ///< Several ranks may have one GPU.
   /// auto, library, generated; empty: as the binary was compiled.
   std::string gemm;
+  io::SwapPlace swap; ///< For what the plan has on file.
 };
 
 /// Which of the targets that a binary holds runs here: of those for GPUs the
@@ -36,8 +38,9 @@ size_t chooseTarget(const std::vector<Binary> &targets,
                     const DeviceOptions &options, int64_t localRank);
 
 /// Opens the device that the plan's kernels are for. Throws H0190 when the
-/// variable HEDDLE_DEVICE (for tests) names no device, H0177 when cuBLASLt is
-/// asked for and the plan has no products for it, and what the device throws.
+/// variable HEDDLE_DEVICE (for tests) names no device or HEDDLE_SWAP_IO no way
+/// to move bytes, H0177 when cuBLASLt is asked for and the plan has no products
+/// for it, and what the device throws.
 std::unique_ptr<Device> openDevice(const plan::Plan &plan,
                                    const DeviceOptions &options,
                                    int64_t localRank, ThreadPool &pool);
@@ -48,7 +51,11 @@ void requireOwnGpu(const Device &device, io::Peers &ranks);
 /// The device of a CPU that `name` (null: unsaid) means, as tests choose it:
 /// `cpu`, or `separate` with a seed behind a colon. Throws H0190 for anything
 /// else.
-std::unique_ptr<Device> makeDevice(const char *name, ThreadPool &pool);
+std::unique_ptr<Device> makeDevice(const char *name, ThreadPool &pool,
+                                   const SwapOptions &swap = {});
+
+/// How a CPU swaps: as the user says, and by what HEDDLE_SWAP_IO names.
+SwapOptions chooseSwap(const DeviceOptions &options);
 
 } // namespace heddle::rt
 

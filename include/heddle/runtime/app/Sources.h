@@ -12,6 +12,7 @@
 #include "heddle/runtime/core/Pieces.h"
 #include "heddle/runtime/core/Session.h"
 #include "heddle/runtime/io/Safetensors.h"
+#include <functional>
 #include <map>
 #include <set>
 
@@ -86,8 +87,13 @@ private:
   std::set<std::string> known;
 };
 
-/// The runs as far as they go on in the rank's memory, wherever in the whole.
-std::vector<Run> localRuns(const std::vector<Run> &runs);
+/// Calls `visit` with runs of at most `most` elements together that follow each
+/// other in the rank's memory, numbered from there on; with how many elements
+/// these are, and with the first one's number.
+void forEachPiece(
+    const std::vector<Run> &runs, int64_t most,
+    const std::function<void(const std::vector<Run> &piece, int64_t count,
+                             int64_t first)> &visit);
 
 } // namespace heddle::rt
 

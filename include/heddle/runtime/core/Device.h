@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_CORE_DEVICE_H
 
 #include "heddle/PlanFormat/Plan.h"
+#include "heddle/runtime/io/SwapFile.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +47,8 @@ struct MemoryRequest {
   int64_t bytes = 0;    ///< A multiple of the page size.
   std::string owner;    ///< Names it in the error when it cannot be had.
   bool guarded = false; ///< Accesses just before and after it fault.
+  /// Of a file: says what stands at an offset; see SwapFile::nameBytes.
+  std::function<std::string(int64_t offset)> nameAt{};
 };
 
 /// A point in a stream; see Device::record.
@@ -150,6 +153,9 @@ public:
   /// Writes `value` into every byte.
   virtual void fill(Stream stream, Address target, unsigned char value,
                     int64_t bytes) = 0;
+  /// Between memory that is File and other memory, from the beginnings of pages
+  /// on, whole pages may be copied: what stands behind the bytes in the last
+  /// page is nobody's, on both sides.
   virtual void copy(Stream stream, Address target, Address source,
                     int64_t bytes) = 0;
   /// Copies from and to memory of the host, which must stay until it is done.
@@ -179,6 +185,9 @@ public:
   }
   /// Returns when all that was submitted to the stream is done.
   virtual void synchronize(Stream stream) = 0;
+  /// What system calls have moved between files and memory that is not File;
+  /// nothing where the system itself decides what is in a file.
+  virtual io::SwapTraffic swapTraffic() const { return {}; }
   /// Captures what `submit` submits, instead of doing it, where that makes
   /// doing it faster; elsewhere calls nothing and returns none. The tables of
   /// launches must then stay as they are.
@@ -233,8 +242,10 @@ private:
 /// What a plan asks for of each kind of memory, freed with this object.
 class PlanMemory {
 public:
+  /// `nameAt` says what stands at an offset of what is File, for errors.
   PlanMemory(Device &device, const plan::PerMemory<int64_t> &bytes,
-             const std::string &owner, bool guarded);
+             const std::string &owner, bool guarded,
+             std::function<std::string(int64_t offset)> nameAt = nullptr);
 
   const plan::PerMemory<Region> &regions() const { return all; }
   /// Of all kinds together.

@@ -37,6 +37,13 @@ public:
   /// The bytes are not needed any more: pages may go that hold nothing else.
   void release(Address address, int64_t bytes);
 
+  /// So many bytes may be viewed at once.
+  static constexpr int64_t viewBytes = int64_t(4) << 20;
+  /// Bytes of the device's memory of whatever kind, mirrored or not, to be read
+  /// until the next call, as all that was submitted for computation leaves
+  /// them.
+  const char *view(Address address, int64_t bytes);
+
 private:
   struct Mirrored {
     Region region;
@@ -52,6 +59,7 @@ private:
   Device &device;
   Event computed;
   std::vector<Mirrored> all;
+  std::vector<char> viewed; ///< What `view` copied.
 };
 
 } // namespace heddle::rt

@@ -157,6 +157,13 @@ std::vector<std::string> listDirectory(const std::string &path,
                                        const std::string &code);
 /// Syncs a directory's entries to the disk.
 void syncDirectory(const std::string &path);
+/// Size and XXH3 (64 bit, hexadecimal) of a file.
+struct FileDigest {
+  int64_t bytes = 0;
+  std::string digest;
+};
+/// Reads a file once, piece by piece; throws `code` when it cannot.
+FileDigest digestFile(const std::string &path, const std::string &code);
 /// XXH3 (64 bit) of a buffer, and its hexadecimal form.
 uint64_t hashBytes(const void *data, int64_t bytes);
 std::string hexDigest(uint64_t hash);

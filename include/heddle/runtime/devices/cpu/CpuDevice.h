@@ -11,27 +11,30 @@
 
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/core/Device.h"
+#include "heddle/runtime/devices/cpu/SwapMemory.h"
 #include "heddle/runtime/devices/cpu/ThreadPool.h"
 
 #include <map>
 
 namespace heddle::rt {
 
-/// The host itself: its memory of every kind is the host's (what is File, in
-/// pages of a file), and work is done, on all threads of a pool, when its
-/// submission returns.
+/// The host itself: its memory of every kind but File is the host's, and work
+/// is done, on all threads of a pool, when its submission returns. Copies from
+/// and to files on the stream Copy alone are done beside it.
 class CpuDevice : public Device {
 public:
-  explicit CpuDevice(ThreadPool &pool) : pool(pool) {}
+  explicit CpuDevice(ThreadPool &pool, const SwapOptions &swap = {})
+      : pool(pool), swap(swap) {}
 
   int64_t threads() const override { return pool.threads(); }
   Address allocate(const MemoryRequest &request) override;
-  void release(Address address) override { blocks.erase(address.value()); }
+  void release(Address address) override;
   std::unique_ptr<KernelSet> load(const void *image, size_t bytes,
                                   const std::vector<plan::Kernel> &) override;
   void *resolve(Address address) override { return map(address); }
   char *map(Address address) override {
-    return reinterpret_cast<char *>(address.value());
+    return swap.holds(address) ? nullptr
+                               : reinterpret_cast<char *>(address.value());
   }
   bool mapFile(Address address, int64_t bytes, int descriptor,
                int64_t offset) override;
@@ -48,12 +51,13 @@ public:
   void copyOut(Stream stream, void *target, Address source,
                int64_t bytes) override;
 
-  Event makeEvent() override { return {0}; }
-  void record(Stream, Event) override {}
-  void wait(Stream, Event) override {}
-  void await(Event) override {}
-  void synchronize(Stream) override {}
+  Event makeEvent() override;
+  void record(Stream stream, Event event) override;
+  void wait(Stream stream, Event event) override;
+  void await(Event event) override { swap.await(points[event.number]); }
+  void synchronize(Stream stream) override;
   using Device::synchronize;
+  io::SwapTraffic swapTraffic() const override { return swap.traffic(); }
 
 private:
   /// The block that holds an address, with what it begins at.
@@ -61,6 +65,8 @@ private:
 
   ThreadPool &pool;
   std::map<uintptr_t, Arena> blocks; ///< By where they begin.
+  SwapMemory swap;
+  std::vector<int64_t> points; ///< Of each event: copies to wait for.
 };
 
 } // namespace heddle::rt

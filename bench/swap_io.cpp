@@ -1,0 +1,96 @@
+//===- swap_io.cpp - Which requests a disk is fastest with ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// usage: heddle-bench-swap DIRECTORY [MEBIBYTES]
+//
+// Moves a swap file once to memory and back, for every way to move bytes, size
+// of requests and number of them under way, as a step with its optimizer on
+// file does: windows are read, and written behind. Prints GB/s of both
+// together, the median of five rounds, in which the choices take turns.
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/SwapStream.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+using namespace heddle;
+using namespace heddle::io;
+
+static constexpr int64_t windowBytes = int64_t(4) << 20;
+static constexpr int64_t numSlots = 4, rounds = 5;
+
+namespace {
+struct Choice {
+  std::string method;
+  SwapShape shape;
+  std::vector<double> rates; ///< GB/s of each round.
+};
+} // namespace
+
+/// Seconds in which all of the file is read and written once.
+static double moveAll(SwapFile &file, const Choice &choice, char *slots) {
+  SwapStream stream(openBlockQueue(choice.method, choice.shape.depth),
+                    choice.shape);
+  auto begin = std::chrono::steady_clock::now();
+  for (int64_t at = 0; at < file.size(); at += windowBytes) {
+    char *slot = slots + at / windowBytes % numSlots * windowBytes;
+    stream.start({false, &file, at, slot, windowBytes});
+    stream.start({true, &file, at, slot, windowBytes});
+  }
+  stream.await(stream.started());
+  std::chrono::duration<double> taken =
+      std::chrono::steady_clock::now() - begin;
+  return taken.count();
+}
+
+static void measure(const char *directory, int64_t bytes) {
+  SwapFile file({directory}, bytes, "the benchmark");
+  void *slots = nullptr;
+  if (posix_memalign(&slots, SwapFile::pageBytes, numSlots * windowBytes) != 0)
+    return;
+  memset(slots, 1, numSlots * windowBytes);
+  std::vector<Choice> choices;
+  for (const char *method : {"io_uring", "threads"})
+    for (int64_t kibibytes : {64, 256, 1024, 4096})
+      for (int64_t depth : {1, 4, 8, 16, 32})
+        choices.push_back({method, {kibibytes << 10, depth}, {}});
+  moveAll(file, choices.front(), static_cast<char *>(slots)); // Writes it.
+  for (int64_t round = 0; round < rounds; ++round)
+    for (Choice &choice : choices)
+      choice.rates.push_back(2e-9 * double(bytes) /
+                             moveAll(file, choice, static_cast<char *>(slots)));
+  printf("%s%s\n%-10s %12s %6s %8s\n", file.directory().c_str(),
+         file.isDirect() ? ", past the system's cache" : "", "method",
+         "request KiB", "depth", "GB/s");
+  for (Choice &choice : choices) {
+    std::sort(choice.rates.begin(), choice.rates.end());
+    printf("%-10s %12lld %6lld %8.2f\n", choice.method.c_str(),
+           static_cast<long long>(choice.shape.requestBytes >> 10),
+           static_cast<long long>(choice.shape.depth),
+           choice.rates[rounds / 2]);
+  }
+  free(slots);
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    fprintf(stderr, "usage: heddle-bench-swap DIRECTORY [MEBIBYTES]\n");
+    return 2;
+  }
+  int64_t windows = std::max(argc > 2 ? atoll(argv[2]) : 1024, 4LL) / 4;
+  try {
+    measure(argv[1], windows * windowBytes);
+  } catch (const UserError &error) {
+    fprintf(stderr, "%s", error.diagnostic.format().c_str());
+    return error.diagnostic.exitCode();
+  }
+  return 0;
+}

@@ -1,0 +1,82 @@
+//===- SwapMemory.h - Memory that stands in files ---------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_DEVICES_CPU_SWAPMEMORY_H
+#define HEDDLE_RUNTIME_DEVICES_CPU_SWAPMEMORY_H
+
+#include "heddle/runtime/core/Device.h"
+#include "heddle/runtime/io/SwapStream.h"
+
+#include <map>
+
+namespace heddle::rt {
+
+/// How a device swaps.
+struct SwapOptions {
+  io::SwapPlace place;
+  std::string method = "auto"; ///< See openBlockQueue.
+  io::SwapShape shape;
+};
+
+/// Memory of the kind File: each block is a swap file. Its addresses are no
+/// pointer's, and nothing is mapped for them, so it takes no memory of the
+/// process. Files and a thread are there once something is allocated.
+class SwapMemory {
+public:
+  explicit SwapMemory(const SwapOptions &options) : options(options) {}
+
+  /// Throws what SwapFile throws.
+  Address allocate(const MemoryRequest &request);
+  /// Whether the address is one of those that were handed out.
+  bool holds(Address address) const {
+    return address.value() >= firstAddress;
+  }
+  void release(Address address);
+
+  /// Begin to copy whole pages, as Device::copy says; what does not begin at
+  /// pages has been copied when they return. `target` and `source` of the host.
+  void startRead(char *target, Address source, int64_t bytes);
+  void startWrite(Address target, char *source, int64_t bytes);
+  /// Have copied when they return, no byte more.
+  void read(void *target, Address source, int64_t bytes);
+  void write(Address target, const void *source, int64_t bytes);
+  void fill(Address target, unsigned char value, int64_t bytes);
+  void copy(Address target, Address source, int64_t bytes);
+
+  /// How many copies were begun.
+  int64_t started() const { return stream ? stream->started() : 0; }
+  /// Returns when the first `count` of them are done. Throws what failed.
+  void await(int64_t count) const {
+    if (stream)
+      stream->await(count);
+  }
+  io::SwapTraffic traffic() const {
+    return stream ? stream->traffic() : io::SwapTraffic();
+  }
+
+private:
+  struct Place {
+    io::SwapFile *file;
+    int64_t offset;
+  };
+  Place placeOf(Address address);
+  /// Begins a transfer of the pages, if they are.
+  bool start(bool isWrite, const Place &place, char *memory, int64_t bytes);
+
+  /// No pointer of x86-64 is as large without being negative.
+  static constexpr uintptr_t firstAddress = uintptr_t(1) << 62;
+
+  SwapOptions options;
+  uintptr_t next = firstAddress;
+  std::map<uintptr_t, io::SwapFile> files; ///< By their addresses.
+  std::unique_ptr<io::SwapStream> stream;  ///< Before the files it ends.
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_DEVICES_CPU_SWAPMEMORY_H

@@ -1,0 +1,84 @@
+//===- SwapMemory.cpp - Memory that stands in files -----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/devices/cpu/SwapMemory.h"
+
+#include <algorithm>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+static constexpr int64_t page = io::SwapFile::pageBytes;
+
+Address SwapMemory::allocate(const MemoryRequest &request) {
+  auto [entry, isNew] =
+      files.try_emplace(next, options.place, request.bytes, request.owner);
+  entry->second.nameBytes(request.nameAt);
+  if (!stream)
+    stream = std::make_unique<io::SwapStream>(
+        io::openBlockQueue(options.method, options.shape.depth), options.shape);
+  next += request.bytes + page; // No block's end is another one's beginning.
+  return Address(entry->first);
+}
+
+void SwapMemory::release(Address address) {
+  try {
+    await(started());
+  } catch (const UserError &) {
+    // Who waited for what failed was told. Nothing is under way any more.
+  }
+  files.erase(address.value());
+}
+
+SwapMemory::Place SwapMemory::placeOf(Address address) {
+  auto &[begin, file] = *std::prev(files.upper_bound(address.value()));
+  return {&file, int64_t(address.value() - begin)};
+}
+
+bool SwapMemory::start(bool isWrite, const Place &place, char *memory,
+                       int64_t bytes) {
+  if (place.offset % page != 0 || uintptr_t(memory) % page != 0)
+    return false;
+  int64_t whole = (bytes + page - 1) / page * page;
+  stream->start({isWrite, place.file, place.offset, memory, whole});
+  return true;
+}
+
+void SwapMemory::startRead(char *target, Address source, int64_t bytes) {
+  if (!start(false, placeOf(source), target, bytes))
+    read(target, source, bytes);
+}
+
+void SwapMemory::startWrite(Address target, char *source, int64_t bytes) {
+  if (!start(true, placeOf(target), source, bytes))
+    write(target, source, bytes);
+}
+
+void SwapMemory::read(void *target, Address source, int64_t bytes) {
+  Place place = placeOf(source);
+  stream->read(*place.file, place.offset, target, bytes);
+}
+
+void SwapMemory::write(Address target, const void *source, int64_t bytes) {
+  Place place = placeOf(target);
+  stream->write(*place.file, place.offset, source, bytes);
+}
+
+void SwapMemory::fill(Address target, unsigned char value, int64_t bytes) {
+  Place place = placeOf(target);
+  stream->fill(*place.file, place.offset, value, bytes);
+}
+
+void SwapMemory::copy(Address target, Address source, int64_t bytes) {
+  std::vector<char> piece(std::min(bytes, options.shape.requestBytes));
+  for (int64_t at = 0; at < bytes; at += piece.size()) {
+    int64_t count = std::min<int64_t>(piece.size(), bytes - at);
+    read(piece.data(), source + at, count);
+    write(target + at, piece.data(), count);
+  }
+}
