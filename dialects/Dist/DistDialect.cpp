@@ -152,6 +152,14 @@ OpFoldResult ReshardOp::fold(FoldAdaptor) {
 // Local shapes
 //===----------------------------------------------------------------------===//
 
+/// Nothing but a wait uses a result that is not there yet.
+static LogicalResult verifyPending(Operation *op) {
+  for (Operation *user : op->getResult(0).getUsers())
+    if (!llvm::isa<WaitOp>(user))
+      return op->emitOpError("is pending, but used by ") << user->getName();
+  return success();
+}
+
 /// Checks what all collectives have in common: the element type stays, the
 /// extents of `dims` may change by whole factors, the others stay, and a
 /// pending result is waited for once.
@@ -175,11 +183,7 @@ static LogicalResult verifyCollective(Operation *op, ArrayAttr axes,
     fits &= dim >= 0 && dim < in.getRank();
   if (!fits)
     return op->emitOpError("gives ") << out << " from " << in;
-  if (pending)
-    for (Operation *user : op->getResult(0).getUsers())
-      if (!llvm::isa<WaitOp>(user))
-        return op->emitOpError("is pending, but used by ") << user->getName();
-  return success();
+  return pending ? verifyPending(op) : success();
 }
 
 LogicalResult RankOp::verify() { return verifyAxes(*this, getAxes()); }
@@ -207,4 +211,56 @@ LogicalResult RotateOp::verify() {
 LogicalResult SliceOp::verify() {
   return verifyCollective(*this, getAxes(), getPending(),
                           {static_cast<int64_t>(getDim())});
+}
+
+//===----------------------------------------------------------------------===//
+// States that are not in the device's memory
+//===----------------------------------------------------------------------===//
+
+/// A run of a flat tensor begins in it.
+static LogicalResult verifyRun(Operation *op, int64_t element, Type run) {
+  if (llvm::cast<RankedTensorType>(run).getRank() != 1)
+    return op->emitOpError("moves a run of a flat tensor, got ") << run;
+  return element >= 0 ? success()
+                      : op->emitOpError("begins at element ") << element;
+}
+
+/// The run lies in the state or bucket of that name.
+static LogicalResult verifyRunOf(Operation *op, FlatSymbolRefAttr name,
+                                 int64_t element, Type run,
+                                 SymbolTableCollection &tables) {
+  Operation *state = tables.lookupNearestSymbolFrom(op, name);
+  auto stored = state ? state->getAttrOfType<TypeAttr>("type") : TypeAttr();
+  auto whole = stored ? llvm::dyn_cast<RankedTensorType>(stored.getValue())
+                      : RankedTensorType();
+  if (!whole)
+    return op->emitOpError("refers to unknown state ") << name;
+  auto part = llvm::cast<RankedTensorType>(run);
+  bool fits = whole.getRank() == 1 &&
+              whole.getElementType() == part.getElementType() &&
+              part.getNumElements() <= whole.getNumElements() - element;
+  return fits ? success()
+              : op->emitOpError("moves ")
+                    << run << " from element " << element << " of " << name
+                    << ", which is " << whole;
+}
+
+LogicalResult FetchOp::verify() {
+  if (failed(verifyRun(*this, getElement(), getOutput().getType())))
+    return failure();
+  return getPending() ? verifyPending(*this) : success();
+}
+
+LogicalResult FetchOp::verifySymbolUses(SymbolTableCollection &tables) {
+  return verifyRunOf(*this, getStateAttr(), getElement(), getOutput().getType(),
+                     tables);
+}
+
+LogicalResult StoreOp::verify() {
+  return verifyRun(*this, getElement(), getValue().getType());
+}
+
+LogicalResult StoreOp::verifySymbolUses(SymbolTableCollection &tables) {
+  return verifyRunOf(*this, getStateAttr(), getElement(), getValue().getType(),
+                     tables);
 }

@@ -151,6 +151,52 @@ def Dist_WaitOp : Dist_Op<"wait", [Pure, SameOperandsAndResultType]> {
   let assemblyFormat = "$input attr-dict `:` type($output)";
 }
 
+def Dist_FetchOp : Dist_Op<"fetch", [
+    MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Reads a run of a flat state that is not in the device's memory.";
+  let description = [{
+    The run begins at `element` and is as long as the result. With `pending` it is
+    not there yet: only dist.wait may use it. What was stored before is read.
+
+    ```mlir
+    %0 = dist.fetch @exp_avg.decay[4096] {pending} : tensor<1024xf32>
+    %1 = dist.wait %0 : tensor<1024xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$state, I64Attr:$element,
+                       UnitAttr:$pending);
+  let results = (outs AnyRankedTensor:$output);
+  let assemblyFormat = "$state `[` $element `]` attr-dict `:` type($output)";
+  let hasVerifier = 1;
+}
+
+def Dist_StoreOp : Dist_Op<"store", [
+    MemoryEffects<[MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Starts to write a run of a flat state that is not in the device's memory.";
+  let description = [{
+    The run begins at `element` and is as long as the value, whose bytes stay as
+    they are until a dist.flush says that the store is done.
+
+    ```mlir
+    dist.store @exp_avg.decay[4096], %0 : tensor<1024xf32>
+    dist.flush 0
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$state, I64Attr:$element,
+                       AnyRankedTensor:$value);
+  let assemblyFormat = [{
+    $state `[` $element `]` `,` $value attr-dict `:` type($value)
+  }];
+  let hasVerifier = 1;
+}
+
+def Dist_FlushOp : Dist_Op<"flush", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Waits until at most `left` stores of this block are under way.";
+  let description = [{ The stores are done in the order of their starts. }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$left);
+  let assemblyFormat = "$left attr-dict";
+}
+
 def Dist_SendOp : Dist_Op<"send"> {
   let summary = "Sends a value to the rank `delta` further along an axis.";
   let description = [{

@@ -31,6 +31,17 @@ def NN_Dialect : Dialect {
 
 def NN_StateRoleAttr : EnumAttr<NN_Dialect, NN_StateRole, "role">;
 
+def NN_MemoryAttr : EnumAttr<NN_Dialect, NN_MemoryKind, "memory"> {
+  let summary = "Where bytes are.";
+  let description = [{
+    `device` is where kernels compute. The host sees `host` and `pinned`; of
+    pinned memory the device copies without a detour. `file` is a file that
+    stands in for memory. Kernels and communication use memory of the device
+    alone; dist.fetch and dist.store move runs of states, plan.copy and plan.fill
+    reach every kind.
+  }];
+}
+
 def NN_InitAttr : AttrDef<NN_Dialect, "Init"> {
   let mnemonic = "init";
   let summary = "How a state gets its first value when no weights are loaded.";

@@ -51,6 +51,13 @@ def NN_MaskKind : NN_Enum<"MaskKind", "which keys a query of attention sees", [
     I32EnumAttrCase<"Full", 0, "full">,
     I32EnumAttrCase<"Causal", 1, "causal">]>;
 
+// The names are those of `--place`.
+def NN_MemoryKind : NN_Enum<"MemoryKind", "where bytes are", [
+    I32EnumAttrCase<"Device", 0, "device">,
+    I32EnumAttrCase<"Host", 1, "host">,
+    I32EnumAttrCase<"Pinned", 2, "pinned">,
+    I32EnumAttrCase<"File", 3, "file">]>;
+
 def NN_StateRole : NN_Enum<"StateRole", "what a state is to its model", [
     I32EnumAttrCase<"Parameter", 0, "parameter">,
     I32EnumAttrCase<"ComputeCopy", 1, "compute_copy">,

@@ -110,6 +110,7 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &tables) {
     return success();
   auto type = cast<RankedTensorType>(getType());
   int64_t elements = 0;
+  std::optional<MemoryKind> memory;
   for (auto member : getMembers().getAsRange<FlatSymbolRefAttr>()) {
     auto state =
         dyn_cast_or_null<StateOp>(tables.lookupSymbolIn(model, member));
@@ -119,6 +120,12 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &tables) {
       return emitOpError("member ") << member << " has element type "
                                     << state.getTensorType().getElementType()
                                     << ", the bucket " << type.getElementType();
+    if (memory.value_or(state.getMemory()) != state.getMemory())
+      return emitOpError("member ")
+             << member << " is in memory of the kind "
+             << stringifyMemoryKind(state.getMemory()) << ", others in "
+             << stringifyMemoryKind(*memory);
+    memory = state.getMemory();
     elements += paddedElements(state.getTensorType().getNumElements());
   }
   if (getStorage() &&

@@ -69,7 +69,8 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     over ranks, and over which axes a gradient is still a partial sum. `segments`
     are the parts of the last dimension that are split each for itself (packed
     q, k and v). `whole` is the type of the whole tensor where `type` is a rank's
-    part of it, from the spmd phase on.
+    part of it, from the spmd phase on. `memory` is where it lives; what is not
+    in the device's memory is read with dist.fetch and written with dist.store.
 
     ```mlir
     nn.state @ln_f.weight role parameter : tensor<768xf32>
@@ -85,7 +86,8 @@ def NN_StateOp : NN_Op<"state", [Symbol,
                        OptionalAttr<Dist_TensorShardingAttr>:$storage,
                        OptionalAttr<DenseI64ArrayAttr>:$segments,
                        OptionalAttr<TypeAttr>:$whole,
-                       OptionalAttr<NN_PackedAttr>:$packed);
+                       OptionalAttr<NN_PackedAttr>:$packed,
+                       DefaultValuedAttr<NN_MemoryAttr, "::heddle::nn::MemoryKind::Device">:$memory);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
                                  "::heddle::nn::StateRole":$role,
                                  "::mlir::Type":$type,
@@ -116,7 +118,8 @@ def NN_BucketOp : NN_Op<"bucket", [Symbol,
     offsets. The memory phase lays members out in this order, without gaps
     other than that padding. `storage` splits the flat tensor over ranks: then it
     is padded to equal parts, a rank holds its part alone, and no member can be
-    read or written by itself. From the spmd phase on `type` is that part, and
+    read or written by itself. Members are in one kind of memory. From the spmd
+    phase on `type` is that part, and
     `elements` counts the flat tensor's.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefArrayAttr:$members,

@@ -63,7 +63,7 @@ Attribute BytesAttr::parse(AsmParser &parser, Type) {
     llvm::SMLoc loc = parser.getCurrentLocation();
     if (parser.parseKeyword(&name))
       return failure();
-    std::optional<MemoryKind> kind = symbolizeMemoryKind(name);
+    std::optional<MemoryKind> kind = nn::symbolizeMemoryKind(name);
     if (!kind)
       return parser.emitError(loc, "unknown kind of memory '")
              << name << "'; known are device, host, pinned and file";

@@ -16,6 +16,8 @@
 
 namespace heddle::planir {
 
+using nn::MemoryKind;
+
 /// What a command does to the bytes of one operand.
 struct Access {
   unsigned operand = 0;

@@ -53,16 +53,6 @@ def Plan_GeneratorAttr : EnumAttr<Plan_Dialect, NN_Generator, "generator"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
-def Plan_MemoryAttr : EnumAttr<Plan_Dialect, Plan_MemoryKind, "memory"> {
-  let summary = "Where bytes are.";
-  let description = [{
-    `device` is where kernels compute. The host sees `host` and `pinned`; of
-    pinned memory the device copies without a detour. `file` is a file that
-    stands in for memory. Kernels and communication use memory of the device
-    alone; plan.copy and plan.fill reach every kind.
-  }];
-}
-
 def Plan_StreamAttr : EnumAttr<Plan_Dialect, Plan_Stream, "stream"> {
   let summary = "What runs beside other streams.";
   let description = [{
@@ -88,7 +78,7 @@ def Plan_BytesAttr : AttrDef<Plan_Dialect, "Bytes"> {
   ];
   let extraClassDeclaration = [{
     /// Those of one kind.
-    int64_t of(::heddle::planir::MemoryKind kind) const {
+    int64_t of(::heddle::nn::MemoryKind kind) const {
       return getCounts()[static_cast<unsigned>(kind)];
     }
     /// Those of all kinds.
@@ -286,7 +276,7 @@ def Plan_ProgramOp : Plan_Op<"program", [
 
 /// Where something stands; the device's memory unless it is said.
 def Plan_InMemory
-    : DefaultValuedAttr<Plan_MemoryAttr, "::heddle::planir::MemoryKind::Device">;
+    : DefaultValuedAttr<NN_MemoryAttr, "::heddle::nn::MemoryKind::Device">;
 
 def Plan_StateOp : Plan_Op<"state", [
     Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {

@@ -24,12 +24,6 @@ def Plan_CollectiveKind : Plan_Enum<"CollectiveKind", "what a collective does", 
     I32EnumAttrCase<"AllToAll", 3, "all_to_all">,
     I32EnumAttrCase<"Rotate", 4, "rotate">]>;
 
-def Plan_MemoryKind : Plan_Enum<"MemoryKind", "where bytes are", [
-    I32EnumAttrCase<"Device", 0, "device">,
-    I32EnumAttrCase<"Host", 1, "host">,
-    I32EnumAttrCase<"Pinned", 2, "pinned">,
-    I32EnumAttrCase<"File", 3, "file">]>;
-
 def Plan_Stream : Plan_Enum<"Stream", "what runs beside other streams", [
     I32EnumAttrCase<"Compute", 0, "compute">,
     I32EnumAttrCase<"Communication", 1, "communication">,

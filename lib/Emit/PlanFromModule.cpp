@@ -134,6 +134,7 @@ private:
     plan.target = wordOf(strategy.target);
     plan.march = wordOf(strategy.march);
     plan.recompute = wordOf(strategy.recompute);
+    plan.swapDir = strategy.swapDir;
     plan.optimizer = {wordOf(strategy.optimizer),
                       strategy.lr,
                       strategy.beta1,

@@ -108,6 +108,15 @@ LogicalResult ModelInterpreter::runReshard(dist::ReshardOp reshard,
   return exchange(reshard, what, input, results);
 }
 
+/// Whoever does not wait for a value sees no number.
+static Tensor unknown(Type type) {
+  Tensor value(type);
+  if (isFloat(value.kind()))
+    for (double &element : value.mutableFloats())
+      element = std::numeric_limits<double>::quiet_NaN();
+  return value;
+}
+
 LogicalResult ModelInterpreter::runCollective(Operation *op,
                                               const Tensor &input,
                                               Tensors &results) {
@@ -119,12 +128,7 @@ LogicalResult ModelInterpreter::runCollective(Operation *op,
   if (failed(ticket))
     return failure();
   pending[op->getResult(0)] = *ticket;
-  // Whoever does not wait for it sees no number.
-  Tensor unknown(op->getResult(0).getType());
-  if (isFloat(unknown.kind()))
-    for (double &value : unknown.mutableFloats())
-      value = std::numeric_limits<double>::quiet_NaN();
-  results.push_back(unknown);
+  results.push_back(unknown(op->getResult(0).getType()));
   return success();
 }
 
@@ -160,7 +164,31 @@ LogicalResult ModelInterpreter::runCommunication(Operation *op,
       .Case([&](dist::SliceOp slice) {
         return runSlice(slice, args[0], results);
       })
+      .Case([&](dist::FetchOp fetch) {
+        Tensor run = readState(fetch.getState(), nullptr)
+                         .slice(fetch.getElement(),
+                                fetch.getOutput().getType().getNumElements());
+        if (fetch.getPending()) {
+          fetched[fetch.getOutput()] = run;
+          run = unknown(fetch.getOutput().getType());
+        }
+        results.push_back(run);
+        return success();
+      })
+      .Case([&](dist::StoreOp store) {
+        Tensor whole = readState(store.getState(), nullptr);
+        whole.copyFrom(args[0], 0, store.getElement(), args[0].numElements());
+        writeState(store.getState(), whole, nullptr);
+        return success();
+      })
+      // Stores are done at once.
+      .Case([&](dist::FlushOp) { return success(); })
       .Case([&](dist::WaitOp wait) -> LogicalResult {
+        if (auto run = fetched.find(wait.getInput()); run != fetched.end()) {
+          results.push_back(run->second);
+          fetched.erase(run);
+          return success();
+        }
         auto ticket = pending.find(wait.getInput());
         if (ticket == pending.end())
           return wait.emitError("waits for what was not started");

@@ -290,6 +290,36 @@ void config::readSwitchOfZero(const SettingField &field,
     merger.give(field.key, int64_t(value.asBool() ? 1 : 0), fileOrigin(value));
 }
 
+/// The host's memory is that of a CPU's kernels.
+static void giveHost(const SettingField &field, const io::JsonValue &value,
+                     Merger &merger) {
+  if (isGpu(merger.result.values.target))
+    merger.give(field.key, toSettingValue(MemoryKind::Host), fileOrigin(value));
+  else
+    merger.mark(value.path(), "no meaning here",
+                "kernels run in the host's memory");
+}
+
+void config::readOffloadDevice(const SettingField &field,
+                               const io::JsonValue &value, Merger &merger) {
+  if (value.isNull() || value.asString() == "none")
+    return;
+  if (value.asString() == "cpu")
+    return giveHost(field, value, merger);
+  if (value.asString() != "nvme")
+    fail("H0105",
+         value.path() + " is none, cpu or nvme, not \"" + value.asString() +
+             "\"",
+         "give one of the three", value.location());
+  merger.give(field.key, toSettingValue(MemoryKind::File), fileOrigin(value));
+}
+
+void config::readSwitchOfOffload(const SettingField &field,
+                                 const io::JsonValue &value, Merger &merger) {
+  if (value.asBool())
+    giveHost(field, value, merger);
+}
+
 static void giveType(const io::JsonValue &value, Merger &merger) {
   std::string type = value.asString();
   std::transform(type.begin(), type.end(), type.begin(),

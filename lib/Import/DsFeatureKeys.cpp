@@ -114,7 +114,7 @@ static void addCompile(std::vector<DsKey> &keys) {
   for (const char *name :
        {"offload_activation", "offload_opt_states", "offload_parameters"})
     keys.push_back({std::string("compile.") + name, DsBool, R::Neutral,
-                    "offload is not supported"});
+                    "--place says where states are"});
 }
 
 const std::vector<DsKey> &heddle::config::dsFeatureKeys() {

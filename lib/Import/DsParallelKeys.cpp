@@ -24,19 +24,20 @@ constexpr const char *sameInit =
 constexpr const char *planned =
     "all memory is planned at compile time: nothing to tune";
 constexpr const char *checkpoints = "checkpoints hold logical tensors";
-constexpr const char *noOffload = "offload is not supported";
-constexpr const char *offloadOff = "offload is off";
+constexpr const char *notPlaced =
+    "only the optimizer's states can be outside of the device's memory";
+constexpr const char *windows =
+    "windows of states, and how far ahead they are read, are planned";
+constexpr const char *requests = "the runtime chooses its requests";
 } // namespace
 
 static void addZero(std::vector<DsKey> &keys) {
   keys.insert(
       keys.end(),
-      {{"zero_optimization.cpu_offload", DsBool | DsNull, R::Neutral,
-        noOffload},
-       {"zero_optimization.cpu_offload_params", DsBool | DsNull, R::Neutral,
-        noOffload},
+      {{"zero_optimization.cpu_offload_params", DsBool | DsNull, R::Neutral,
+        notPlaced},
        {"zero_optimization.cpu_offload_use_pin_memory", DsBool | DsNull,
-        R::Ignored, offloadOff},
+        R::Ignored, windows},
        {"zero_optimization.ignore_unused_parameters", DsBool, R::Ignored,
         "a parameter without gradient is seen at compile time"},
        {"zero_optimization.memory_efficient_linear", DsBool, R::Ignored,
@@ -86,7 +87,7 @@ static void addZero(std::vector<DsKey> &keys) {
   keys.push_back({"zero_optimization.mics_hierarchical_params_gather",
                   Bool | DsNull, R::Ignored, "mics_shard_size is off"});
   for (const char *name :
-       {"reduce_bucket_size", "allgather_bucket_size", "sub_group_size",
+       {"reduce_bucket_size", "allgather_bucket_size",
         "stage3_module_granularity_threshold", "module_granularity_threshold"})
     keys.push_back(
         {std::string("zero_optimization.") + name, Num, R::Ignored, inUnits});
@@ -96,23 +97,25 @@ static void addOffload(std::vector<DsKey> &keys) {
   for (const char *section : {"offload_param", "offload_optimizer"}) {
     std::string path = std::string("zero_optimization.") + section;
     keys.push_back({path, DsObject | DsNull, R::Section});
-    keys.push_back({path + ".device", DsString | DsNull, R::Neutral, noOffload,
-                    "[null, \"none\"]"});
-    keys.push_back(
-        {path + ".nvme_path", DsString | DsNull, R::Ignored, offloadOff});
-    for (const char *name : {"buffer_count", "buffer_size", "max_in_cpu",
-                             "ratio", "cpuadam_cores_perc"})
-      keys.push_back({path + "." + name, Num | DsNull, R::Ignored, offloadOff});
+    for (const char *name :
+         {"buffer_count", "buffer_size", "max_in_cpu", "cpuadam_cores_perc"})
+      keys.push_back({path + "." + name, Num | DsNull, R::Ignored, windows});
     for (const char *name : {"pin_memory", "pipeline_read", "pipeline_write",
                              "pipeline", "fast_init", "super_offload"})
-      keys.push_back({path + "." + name, Bool, R::Ignored, offloadOff});
+      keys.push_back({path + "." + name, Bool, R::Ignored, windows});
+    keys.push_back({path + ".ratio", Num | DsNull, R::Neutral,
+                    "all of the optimizer's states are in one memory",
+                    "[null, 1, 1.0]"});
   }
+  keys.push_back({"zero_optimization.offload_param.device", DsString | DsNull,
+                  R::Neutral, notPlaced, "[null, \"none\"]"});
+  keys.push_back({"zero_optimization.offload_param.nvme_path",
+                  DsString | DsNull, R::Ignored, notPlaced});
   for (const char *name :
        {"block_size", "queue_depth", "thread_count", "intra_op_parallelism"})
-    keys.push_back({std::string("aio.") + name, Int, R::Ignored, offloadOff});
+    keys.push_back({std::string("aio.") + name, Int, R::Ignored, requests});
   for (const char *name : {"single_submit", "overlap_events", "use_gds"})
-    keys.push_back(
-        {std::string("aio.") + name, DsBool, R::Ignored, offloadOff});
+    keys.push_back({std::string("aio.") + name, DsBool, R::Ignored, requests});
   keys.push_back({"aio", DsObject, R::Section});
 }
 
@@ -156,12 +159,13 @@ static void addParallelism(std::vector<DsKey> &keys) {
        {"disable_allgather", DsBool, R::Ignored, atCompileTime},
        {"zero_allow_untested_optimizer", DsBool, R::Ignored,
         "the optimizers that are known work with every stage"},
-       {"zero_force_ds_cpu_optimizer", DsBool, R::Ignored, offloadOff},
+       {"zero_force_ds_cpu_optimizer", DsBool, R::Ignored,
+        "where states are does not change the optimizer"},
        {"activation_checkpointing", DsObject, R::Section},
        {"activation_checkpointing.partition_activations", DsBool, R::Ignored,
         "--sequence-parallel splits what tensor ranks hold"},
        {"activation_checkpointing.cpu_checkpointing", DsBool, R::Neutral,
-        noOffload},
+        notPlaced},
        {"activation_checkpointing.contiguous_memory_optimization", DsBool,
         R::Ignored, planned},
        {"activation_checkpointing.number_checkpoints", DsInt | DsNull,

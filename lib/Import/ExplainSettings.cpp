@@ -198,6 +198,20 @@ const char *config::whyNoCache(const Settings &values) {
                                      : whyNoContext(values);
 }
 
+const char *config::whyNothingTrains(const Settings &values) {
+  return values.mode == Mode::Train ? "" : "the binary does not train";
+}
+
+const char *config::whyNothingIsPlaced(const Settings &values) {
+  return values.placeOptimizer == MemoryKind::Device
+             ? "all states are in the device's memory"
+             : "";
+}
+
+const char *config::whyNothingOnFile(const Settings &values) {
+  return values.placeOptimizer == MemoryKind::File ? "" : "nothing is on file";
+}
+
 const char *config::whyTraining(const Settings &values) {
   return values.mode == Mode::Train ? "the mode is train" : "";
 }

@@ -10,6 +10,7 @@
 #include "heddle/Settings/ParameterGroup.h"
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include <algorithm>
+#include <map>
 #include <set>
 
 using namespace heddle;
@@ -174,6 +175,76 @@ void config::mergeByteSize(const SettingFlag &flag, const std::string &text,
   if (!bytes)
     failFlag(flag, text, "give " + flag.range.describe());
   merger.give(flag.key, *bytes, flagOrigin(flag));
+}
+
+/// A size for each kind of memory that is named; a size alone is the device's.
+static std::optional<std::map<std::string, int64_t>>
+parseBudgets(const std::string &text) {
+  static const std::map<std::string, std::string> settings = {
+      {"device", "memory_budget"},
+      {"host", "host_budget"},
+      {"file", "file_budget"}};
+  std::map<std::string, int64_t> budgets;
+  bool isOne = text.find('=') == std::string::npos;
+  for (const std::string &part :
+       splitAtCommas(isOne ? "device=" + text : text)) {
+    size_t equals = std::min(part.find('='), part.size());
+    auto setting = settings.find(part.substr(0, equals));
+    std::string size = part.substr(std::min(equals + 1, part.size()));
+    if (setting == settings.end() || !sizeRange().take(size) ||
+        !budgets.try_emplace(setting->second, *parseByteSize(size)).second)
+      return std::nullopt;
+  }
+  return budgets;
+}
+
+io::ValueRange config::budgetsRange() {
+  return io::ValueRange::matching(
+      "a size from 1 byte, as 16GiB, or one for each of device, host and file, "
+      "as device=8GiB,file=1TiB",
+      [](const std::string &text) { return parseBudgets(text).has_value(); });
+}
+
+void config::mergeBudgets(const SettingFlag &flag, const std::string &text,
+                          Merger &merger) {
+  auto budgets = parseBudgets(text);
+  if (!budgets)
+    failFlag(flag, text, "give " + flag.range.describe());
+  for (const auto &[key, bytes] : *budgets)
+    merger.give(key, bytes, flagOrigin(flag));
+}
+
+/// What `--place` may name, and the setting of what it places.
+static const std::map<std::string, std::string> &placedRoles() {
+  static const std::map<std::string, std::string> roles = {
+      {"optimizer", "place_optimizer"},
+      {"parameters", ""},
+      {"gradients", ""},
+      {"activations", ""}};
+  return roles;
+}
+
+void config::mergePlace(const SettingFlag &flag, const std::string &text,
+                        Merger &merger) {
+  std::set<std::string> seen;
+  for (const std::string &part : splitAtCommas(text)) {
+    size_t equals = std::min(part.find('='), part.size());
+    std::string kind = part.substr(std::min(equals + 1, part.size()));
+    auto role = placedRoles().find(part.substr(0, equals));
+    if (role == placedRoles().end() || !parseWord<MemoryKind>(kind) ||
+        !seen.insert(role->first).second)
+      failFlag(flag, text,
+               "give optimizer, parameters, gradients or activations once, "
+               "each device, host, pinned or file, as optimizer=file");
+    if (!role->second.empty())
+      giveFromFlag(flag, text, role->second, kind, merger);
+    else if (kind != wordOf(MemoryKind::Device))
+      fail("H0155",
+           "--place: " + role->first + " in memory of the kind " + kind,
+           "leave out " + role->first +
+               ": only the optimizer's states can be outside of the device's "
+               "memory");
+  }
 }
 
 /// Two numbers from 0 to below 1, as `0.9,0.999`.

@@ -37,6 +37,14 @@ void mergeDistributedOptimizer(const SettingFlag &flag, const std::string &text,
 /// `16GiB`.
 void mergeByteSize(const SettingFlag &flag, const std::string &text,
                    Merger &merger);
+/// `16GiB`, or `device=8GiB,file=1TiB`.
+void mergeBudgets(const SettingFlag &flag, const std::string &text,
+                  Merger &merger);
+/// Sizes as `mergeBudgets` reads them.
+io::ValueRange budgetsRange();
+/// `optimizer=file`; H0155 for what cannot be elsewhere.
+void mergePlace(const SettingFlag &flag, const std::string &text,
+                Merger &merger);
 /// `0.9,0.999`.
 void mergeBetas(const SettingFlag &flag, const std::string &text,
                 Merger &merger);
@@ -65,6 +73,12 @@ void readSwitchOfPrecision(const SettingField &field,
 /// `zero_optimization` as true or false.
 void readSwitchOfZero(const SettingField &field, const io::JsonValue &value,
                       Merger &merger);
+/// none, cpu or nvme; cpu has no meaning where it is what computes.
+void readOffloadDevice(const SettingField &field, const io::JsonValue &value,
+                       Merger &merger);
+/// True is cpu, as `readOffloadDevice` reads it.
+void readSwitchOfOffload(const SettingField &field, const io::JsonValue &value,
+                         Merger &merger);
 /// A list of both betas.
 void readBetas(const SettingField &field, const io::JsonValue &value,
                Merger &merger);
@@ -96,6 +110,9 @@ const char *whyNoGpu(const Settings &values);
 const char *whyNotServing(const Settings &values);
 const char *whyNoContext(const Settings &values);
 const char *whyNoCache(const Settings &values);
+const char *whyNothingTrains(const Settings &values);
+const char *whyNothingIsPlaced(const Settings &values);
+const char *whyNothingOnFile(const Settings &values);
 const char *whyTraining(const Settings &values);
 const char *whyNoSchedule(const Settings &values);
 

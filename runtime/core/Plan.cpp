@@ -129,6 +129,7 @@ static void visitFields(PlanType &plan, Visitor visit) {
   visit("march", plan.march);
   visit("features", plan.features);
   visit("recompute", plan.recompute);
+  visit("swap_dir", plan.swapDir);
   visit("weights", plan.weights);
   visit("optimizer", plan.optimizer);
   visit("scheduler", plan.scheduler);

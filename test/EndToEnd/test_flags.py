@@ -71,7 +71,8 @@ DRIVER = {
         "--precision": Text,
         "--kv-type": Choice("fp32", "bf16", "int8"), "--kv-cache": Size,
         # A size is a text.
-        "--memory-budget": Size, "--dump-phases": Text, "--stop-after": Text,
+        "--memory-budget": Size, "--place": Text, "--swap-dir": Text,
+        "--dump-phases": Text, "--stop-after": Text,
         "--start-from": Text, "--cache": Text},
     "explain": {"--rank": Integer(0, 2 ** 20 - 1), "--cluster": Text, "--trace": Text,
                 "--program": Text},

@@ -18,6 +18,7 @@ MESH = {"batch": 8, "micro_batch": 2, "seq": 16, "threads": 1}
 RANKS = {**MESH, "data": 2, "tensor": 2}
 ZERO = {**RANKS, "zero": 3}
 STAGES = {**MESH, "pipe": 2}
+FILED = {**MESH, "place_optimizer": "file"}
 CODES = {**MESH, "quantize": "int8"}
 # The plan before, and another value. Those of `import` are only refused.
 CHANGES = {
@@ -39,7 +40,9 @@ CHANGES = {
     "pipeline_layout": (STAGES, "1,3"), "march": (MESH, "x86-64-v3"),
     "target": (MESH, "sm_80"), "threads": (MESH, 2),
     "gemm": (MESH, "generated"), "matmul": (MESH, "tf32"),
-    "memory_budget": (MESH, 1 << 30), "collectives": (RANKS, "library"),
+    "memory_budget": (MESH, 1 << 30), "host_budget": (MESH, 1 << 30),
+    "file_budget": (FILED, 1 << 30), "place_optimizer": (MESH, "file"),
+    "swap_dir": (FILED, "swap"), "sub_group_size": (FILED, 2048), "collectives": (RANKS, "library"),
     "lr": (MESH, 0.5), "scheduler": (MESH, "WarmupLR"),
     "scheduler_params": ({**MESH, "scheduler": "WarmupLR"},
                          json.dumps({"warmup_num_steps": 3})),

@@ -91,6 +91,7 @@ private:
   llvm::StringMap<Tensor> stateValues; ///< Of states and of split buckets.
   llvm::StringMap<std::string> flats;  ///< The split bucket a state lies in.
   llvm::DenseMap<mlir::Value, int64_t> pending; ///< Collectives under way.
+  llvm::DenseMap<mlir::Value, Tensor> fetched;  ///< Before they are waited for.
   TensorMap kept; ///< What nn.keep asked for in this run.
 };
 

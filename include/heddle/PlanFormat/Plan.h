@@ -36,7 +36,7 @@ std::string kernelSectionName(size_t target = 0);
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 7;
+inline constexpr int64_t formatVersion = 8;
 
 /// A launch of a GPU's function over a grid of blocks of threads.
 struct GridLaunch {
@@ -344,6 +344,8 @@ struct Plan : Stage {
   std::string march;             ///< Of CPUs; the name the user gave.
   std::vector<std::string> features; ///< CPU features that must be there.
   std::string recompute;
+  std::string swapDir; ///< Of what is in memory of the kind File; empty: none
+                       ///< was given.
   Weights weights;
   Optimizer optimizer;
   Scheduler scheduler;

@@ -59,6 +59,12 @@ template <> struct Words<March> {
   static constexpr std::array all = {"native", "x86-64-v3", "x86-64-v4", "amx"};
 };
 
+/// Where states are.
+enum class MemoryKind { Device, Host, Pinned, File };
+template <> struct Words<MemoryKind> {
+  static constexpr std::array all = {"device", "host", "pinned", "file"};
+};
+
 /// Activations that are computed again in the backward pass.
 enum class Recompute { None, Selective, Full };
 template <> struct Words<Recompute> {

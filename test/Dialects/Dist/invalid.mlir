@@ -149,3 +149,72 @@ nn.func @f(%x: tensor<8xf32>) {
   dist.send %x to 1 on "dato" channel "c" : tensor<8xf32>
   nn.return
 }
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<100xf32>
+  nn.func @f() -> tensor<64xf32> {
+    // expected-error @+1 {{'dist.fetch' op moves 'tensor<64xf32>' from element 40 of @w, which is 'tensor<100xf32>'}}
+    %0 = dist.fetch @w[40] : tensor<64xf32>
+    nn.return %0 : tensor<64xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<100xf32>
+  nn.func @f(%x: tensor<64xbf16>) {
+    // expected-error @+1 {{'dist.store' op moves 'tensor<64xbf16>' from element 0 of @w, which is 'tensor<100xf32>'}}
+    dist.store @w[0], %x : tensor<64xbf16>
+    nn.return
+  }
+}
+
+// -----
+
+nn.func @f() -> tensor<64xf32> {
+  // expected-error @+1 {{'dist.fetch' op refers to unknown state @w}}
+  %0 = dist.fetch @w[0] : tensor<64xf32>
+  nn.return %0 : tensor<64xf32>
+}
+
+// -----
+
+nn.func @f() -> tensor<8x8xf32> {
+  // expected-error @+1 {{'dist.fetch' op moves a run of a flat tensor, got 'tensor<8x8xf32>'}}
+  %0 = dist.fetch @w[0] : tensor<8x8xf32>
+  nn.return %0 : tensor<8x8xf32>
+}
+
+// -----
+
+nn.func @f(%x: tensor<8xf32>) {
+  // expected-error @+1 {{'dist.store' op begins at element -1}}
+  dist.store @w[-1], %x : tensor<8xf32>
+  nn.return
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<64xf32>
+  nn.func @f() -> tensor<64xf32> {
+    // expected-error @+1 {{'dist.fetch' op is pending, but used by nn.map}}
+    %0 = dist.fetch @w[0] {pending} : tensor<64xf32>
+    %1 = nn.map relu(%0) : tensor<64xf32>
+    nn.return %1 : tensor<64xf32>
+  }
+}
+
+// -----
+
+nn.func @f() {
+  // expected-error @+1 {{'dist.flush' op attribute 'left' failed to satisfy constraint}}
+  dist.flush -1
+  nn.return
+}

@@ -17,6 +17,27 @@ nn.func @move(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   nn.return %2 : tensor<8x4xf32>
 }
 
+// States that are not in the device's memory.
+nn.model @far family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // CHECK: nn.state @w.exp_avg role optimizer : tensor<100xf32> {memory = #nn<memory file>, parameter = "w"}
+  nn.state @w role parameter : tensor<100xf32>
+  nn.state @w.exp_avg role optimizer : tensor<100xf32> {parameter = "w", memory = #nn<memory file>}
+  nn.bucket @exp_avg [@w.exp_avg] : tensor<128xf32>
+  // CHECK-LABEL: nn.func @window
+  nn.func @window(%x: tensor<64xf32>) -> tensor<64xf32> {
+    // CHECK: %[[START:.*]] = dist.fetch @exp_avg[64] {pending} : tensor<64xf32>
+    %0 = dist.fetch @exp_avg[64] {pending} : tensor<64xf32>
+    // CHECK: dist.wait %[[START]]
+    %1 = dist.wait %0 : tensor<64xf32>
+    // CHECK: dist.store @exp_avg[0], %{{.*}} : tensor<64xf32>
+    dist.store @exp_avg[0], %x : tensor<64xf32>
+    // CHECK: dist.flush 0
+    dist.flush 0
+    nn.return %1 : tensor<64xf32>
+  }
+}
+
 // A strategy: the order of its settings, and what is left out.
 // CHECK-LABEL: nn.func @strategy
 // CHECK-SAME: {{.*}}#dist.strategy<{batch = {global = 8, micro = 2, accumulate = 2, seq = 16}, precision = bf16, mesh = {data = 2, tensor = 1, pipe = 1, seq = 1}, zero = {stage = 1}, pipeline = {schedule = gpipe}, recompute = full, memory_budget = 1000, keep = [logits, h.0], target = sm_90, march = "x86-64-v3", threads = 3, optimizer = {type = Adam, lr = 1.000000e-04, beta1 = 5.000000e-01, beta2 = 6.000000e-01, eps = 1.250000e-01, weight_decay = 0.000000e+00, decoupled = false, gradient_clipping = 0.000000e+00, no_decay = bias$}, scheduler = {type = WarmupLR, params = "{}"}}>

@@ -22,8 +22,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
-  // expected-error @+2 {{expected ::heddle::planir::MemoryKind to be one of: device, host, pinned, file}}
-  // expected-error @+1 {{failed to parse Plan_MemoryAttr parameter 'value'}}
+  // expected-error @+2 {{expected ::heddle::nn::MemoryKind to be one of: device, host, pinned, file}}
+  // expected-error @+1 {{failed to parse NN_MemoryAttr parameter 'value'}}
   plan.state @w at 0 in disk : tensor<8xf32> {like = {}}
 }
 
