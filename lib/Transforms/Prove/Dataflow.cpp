@@ -50,6 +50,8 @@ private:
     int64_t commands = 0;
     std::optional<Fault> fault = checkFlow(unrolled->trace, &commands);
     executed += commands;
+    if (!fault)
+      fault = checkWindows(unrolled->trace);
     if (fault)
       report(*fault, *unrolled);
     return failure(fault.has_value());

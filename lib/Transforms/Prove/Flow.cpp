@@ -191,7 +191,10 @@ private:
       if (access.inSlot && (state->lasts || state->ofStep))
         return refuse(Fault::Kind::Flow, event, access,
                       " is a slot of @" + state->name + ", which has none");
-      bool mayWrite = state->isCache ? event.writesCache : mayUpdate;
+      // What is copied there is for `checkWindows` to say.
+      bool isStored = state->isElsewhere && event.kind == Event::Kind::Copy;
+      bool mayWrite =
+          state->isCache ? event.writesCache : mayUpdate || isStored;
       if (access.writes && state->lasts && !mayWrite)
         return refuse(
             Fault::Kind::Flow, event, access,

@@ -45,11 +45,12 @@ std::string textOf(Axes axes);
 struct State {
   Range range;
   std::string name;
-  bool lasts = false;    ///< The optimizer's: a step finds what it left.
-  bool isCache = false;  ///< What lasts, but is written by attention.
-  bool ofStep = false;   ///< Each step writes it before it reads it.
-  bool hasSlots = false; ///< One for each micro-batch under way.
-  Axes axes = 0;         ///< Along which ranks hold different parts.
+  bool lasts = false;       ///< The optimizer's: a step finds what it left.
+  bool isCache = false;     ///< What lasts, but is written by attention.
+  bool ofStep = false;      ///< Each step writes it before it reads it.
+  bool hasSlots = false;    ///< One for each micro-batch under way.
+  bool isElsewhere = false; ///< Not in the device's memory.
+  Axes axes = 0;            ///< Along which ranks hold different parts.
 };
 
 /// A buffer that the runtime writes before a step, or reads after it.
@@ -211,6 +212,13 @@ struct Fault {
 /// `checkRaces`. `executed`: counts the events that were executed, each
 /// transition of a body once.
 std::optional<Fault> checkFlow(const Trace &trace, int64_t *executed = nullptr);
+
+/// What lasts and is not in the device's memory keeps what the optimizer makes
+/// of it: a copy to it is of a window that was copied from the same bytes and
+/// updated since; a window that was updated is copied back before its bytes are
+/// given away, before those that it belongs to are read again, and before the
+/// step ends.
+std::optional<Fault> checkWindows(const Trace &trace);
 
 /// No command touches bytes that a communication under way writes, or writes
 /// bytes that one reads: a collective is under way from its start to its wait,

@@ -1,0 +1,161 @@
+//===- WindowsTest.cpp - States are fetched, updated and stored -----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/Unit/Prove/PlanTraces.h"
+#include <gtest/gtest.h>
+
+using namespace heddle;
+using namespace heddle::test;
+using plan::Stream;
+using prove::Event;
+using prove::Space;
+using prove::Trace;
+
+namespace {
+
+bool isRefused(const Trace &trace) {
+  return prove::checkFlow(trace) || prove::checkWindows(trace) ||
+         prove::checkRaces(trace);
+}
+
+const prove::Access &targetOf(const Event &copy) {
+  return copy.accesses[copy.accesses[1].writes];
+}
+const prove::Access &sourceOf(const Event &copy) {
+  return copy.accesses[!copy.accesses[1].writes];
+}
+bool isFetch(const Event &event) {
+  return event.kind == Event::Kind::Copy && event.stream == Stream::Copy &&
+         sourceOf(event).space == Space::Persistent;
+}
+bool isStore(const Event &event) {
+  return event.kind == Event::Kind::Copy && event.stream == Stream::Copy &&
+         targetOf(event).space == Space::Persistent;
+}
+
+/// The step of a model whose moments are on file, in several windows, one
+/// command after the other.
+class Windows : public ::testing::Test {
+protected:
+  void SetUp() override {
+    plan = compileTraces("--place optimizer=file --sub-group-size 1024", 1);
+    ASSERT_FALSE(plan.ranks.empty());
+    trace = prove::unroll(plan.ranks.front());
+    for (size_t i = 0; i < body().size(); ++i) {
+      if (isFetch(body()[i]))
+        fetches.push_back(i);
+      if (isStore(body()[i]))
+        stores.push_back(i);
+    }
+    ASSERT_GE(fetches.size(), 8u);
+    ASSERT_EQ(fetches.size(), stores.size());
+    ASSERT_FALSE(isRefused(trace));
+  }
+
+  prove::Body &body() { return trace.bodies.front(); }
+
+  /// The launch that updates the window in these bytes, behind `from` if it is
+  /// a fetch, before it if it is a store.
+  size_t updateOf(const prove::Access &window, size_t from, int step) {
+    for (size_t i = from; i < body().size(); i += step)
+      if (body()[i].updates)
+        for (const prove::Access &access : body()[i].accesses)
+          if (access.writes && access.space == Space::Arena &&
+              access.begin == window.begin)
+            return i;
+    ADD_FAILURE() << "no update of that window";
+    return from;
+  }
+
+  /// The trace with an event at another place.
+  Trace moved(size_t from, size_t to) {
+    Trace other = trace;
+    prove::Body &events = other.bodies.front();
+    Event event = events[from];
+    events.erase(events.begin() + from);
+    events.insert(events.begin() + (to > from ? to - 1 : to), event);
+    return other;
+  }
+  /// The trace in which a stream waits for nothing between two events.
+  Trace withoutJoins(Stream stream, size_t from, size_t to) {
+    Trace other = trace;
+    prove::Body &events = other.bodies.front();
+    for (size_t i = to; i-- > from;)
+      if (events[i].kind == Event::Kind::Join && events[i].stream == stream)
+        events.erase(events.begin() + i);
+    return other;
+  }
+  Trace without(size_t index) {
+    Trace other = trace;
+    prove::Body &events = other.bodies.front();
+    events.erase(events.begin() + index);
+    return other;
+  }
+
+  PlanTraces plan;
+  Trace trace;
+  std::vector<size_t> fetches, stores;
+};
+
+TEST_F(Windows, AFetchThatComesLate) {
+  for (size_t fetch : fetches) {
+    size_t update = updateOf(targetOf(body()[fetch]), fetch, 1);
+    EXPECT_TRUE(isRefused(moved(fetch, update + 1))) << fetch;
+  }
+}
+
+TEST_F(Windows, AFetchThatNobodyWaitsFor) {
+  for (size_t fetch : fetches)
+    EXPECT_TRUE(isRefused(withoutJoins(
+        Stream::Compute, fetch, updateOf(targetOf(body()[fetch]), fetch, 1))))
+        << fetch;
+}
+
+TEST_F(Windows, AStoreThatComesEarly) {
+  for (size_t store : stores) {
+    size_t update = updateOf(sourceOf(body()[store]), store, -1);
+    EXPECT_TRUE(isRefused(moved(store, update))) << store;
+  }
+}
+
+TEST_F(Windows, AStoreThatDoesNotWaitForTheUpdate) {
+  for (size_t store : stores)
+    EXPECT_TRUE(isRefused(withoutJoins(
+        Stream::Copy, updateOf(sourceOf(body()[store]), store, -1), store)))
+        << store;
+}
+
+TEST_F(Windows, AStoreThatIsLeftOut) {
+  for (size_t store : stores)
+    EXPECT_TRUE(isRefused(without(store))) << store;
+}
+
+TEST_F(Windows, AStoreToAnotherPlace) {
+  for (size_t store : stores)
+    for (int64_t bytes : {-4096, 4096}) {
+      Trace other = trace;
+      Event &event = other.bodies.front()[store];
+      event.accesses[event.accesses[1].writes].begin += bytes;
+      EXPECT_TRUE(isRefused(other)) << store;
+    }
+}
+
+TEST_F(Windows, ASlotThatIsReusedTooSoon) {
+  for (size_t number = 2; number < fetches.size(); ++number) {
+    // The slot of the window before, which is not updated yet.
+    Trace other = trace;
+    Event &event = other.bodies.front()[fetches[number]];
+    const prove::Access &before = targetOf(body()[fetches[number - 1]]);
+    prove::Access &target = event.accesses[event.accesses[1].writes];
+    target.begin = before.begin;
+    target.buffer = before.buffer;
+    EXPECT_TRUE(isRefused(other)) << number;
+  }
+}
+
+} // namespace
