@@ -119,6 +119,8 @@ static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   // what ranks need not hold twice.
   pm.addPass(createShardSplitParameters({options.shardingReasons}));
   pm.addPass(createShardPartitionStates({options.shardingReasons}));
+  // Whole buckets are placed: which there are is known.
+  pm.addPass(createShardPlaceStates());
   pm.addPass(createShardDeferGradientReduction({options.shardingReasons}));
   pm.addPass(createShardPropagate({options.shardingReasons}));
   // Storage is final: the plan is written.
@@ -138,6 +140,8 @@ static void buildSpmd(OpPassManager &pm) {
   pm.addPass(createSpmdLocalize());
   // Collectives are there from here on.
   pm.addPass(createSpmdOverlap());
+  // Windows are of what a rank holds.
+  pm.addPass(createSpmdStreamStates());
 }
 
 static void buildKernels(OpPassManager &pm, const CompileOptions &options) {

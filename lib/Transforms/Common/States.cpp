@@ -23,6 +23,11 @@ SmallVector<StringRef> heddle::statesOf(const SymbolTable &symbols,
       [](FlatSymbolRefAttr member) { return member.getValue(); });
 }
 
+nn::MemoryKind heddle::memoryOf(const SymbolTable &symbols, StringRef name) {
+  return symbols.lookup<nn::StateOp>(statesOf(symbols, name).front())
+      .getMemory();
+}
+
 bool heddle::writesCache(Operation *op) {
   auto set = dyn_cast<nn::SetOp>(op);
   auto model = op->getParentOfType<nn::ModelOp>();
@@ -40,15 +45,50 @@ static bool isExchange(Operation *op) {
          op->getNumOperands() == 1 && op->getNumResults() == 1;
 }
 
-/// The operation that a value comes from, but for exchanges; null for none.
+/// The operation that a value, or what it is a part of, comes from, but for
+/// exchanges; null for none.
 static Operation *makerOf(Value value) {
   Operation *op = value ? value.getDefiningOp() : nullptr;
-  while (op && isExchange(op))
+  while (op && (isExchange(op) || isa<nn::UnpackOp>(op)))
     op = op->getOperand(0).getDefiningOp();
   return op;
 }
 
+/// Those of all parts of what is packed.
+static SmallVector<Operation *> makersOf(Value value) {
+  auto pack = dyn_cast_or_null<nn::PackOp>(makerOf(value));
+  if (!pack)
+    return {makerOf(value)};
+  return llvm::map_to_vector(pack.getMembers(), makerOf);
+}
+
 namespace {
+
+/// Elements of the states of parameters, which stand side by side.
+struct Run {
+  SmallVector<StringRef> parameters; ///< Empty: of no such states.
+  int64_t first = 0, count = 0, whole = 0;
+
+  bool operator==(const Run &other) const {
+    return parameters == other.parameters && first == other.first &&
+           count == other.count && whole == other.whole;
+  }
+};
+
+int64_t elementsOf(Type type) {
+  return cast<RankedTensorType>(type).getNumElements();
+}
+
+/// Where each member of a flat tensor begins.
+SmallVector<int64_t> placesOf(TypeRange members) {
+  SmallVector<int64_t> places;
+  int64_t place = 0;
+  for (Type member : members) {
+    places.push_back(place);
+    place += nn::paddedElements(elementsOf(member));
+  }
+  return places;
+}
 
 /// What an update reads and writes: the operation, or the launch of a kernel
 /// that has it.
@@ -79,6 +119,7 @@ public:
     for (auto step : model.getOps<nn::StepOp>()) {
       written.clear();
       updated.clear();
+      covered.clear();
       if (failed(verifyBlock(step.getBody().front())))
         return failure();
       // Where a step has updates at all.
@@ -147,6 +188,12 @@ private:
         });
       }
       if (auto get = dyn_cast<nn::GetOp>(op); get && failed(verifyGet(get)))
+        return failure();
+      if (auto fetch = dyn_cast<dist::FetchOp>(op);
+          fetch && failed(verifyFetch(fetch, fetch.getOutput())))
+        return failure();
+      if (auto store = dyn_cast<dist::StoreOp>(op);
+          store && failed(verifyStore(store)))
         return failure();
       auto set = dyn_cast<nn::SetOp>(op);
       if (!set)
@@ -312,7 +359,15 @@ private:
   }
 
   LogicalResult verifySet(nn::SetOp set) {
-    Operation *maker = makerOf(set.getValue());
+    for (Operation *maker : makersOf(set.getValue()))
+      if (failed(verifyMaker(set, maker)))
+        return failure();
+    return success(succeeded(verifyWhole(set, set.getState())) &&
+                   succeeded(verifySlot(set, set.getState(), set.getSlot())));
+  }
+
+  /// What `maker` computes may be written, or be a part of that.
+  LogicalResult verifyMaker(nn::SetOp set, Operation *maker) {
     for (StringRef state : statesOf(symbols, set.getState())) {
       nn::StateRole role = roleOf(state);
       bool wanted = !nn::isMadeInStep(role) && role != nn::StateRole::Cache;
@@ -334,8 +389,27 @@ private:
     if (!update && staysThere && !isRead)
       return set.emitError(code) << "writes to @" << set.getState()
                                  << " what is computed of something else";
-    return success(succeeded(verifyWhole(set, set.getState())) &&
-                   succeeded(verifySlot(set, set.getState(), set.getSlot())));
+    return success();
+  }
+
+  /// What the optimizer keeps elsewhere is read by it alone.
+  LogicalResult verifyFetch(dist::FetchOp fetch, Value value) {
+    for (Operation *user : value.getUsers()) {
+      if (isExchange(user) && failed(verifyFetch(fetch, user->getResult(0))))
+        return failure();
+      if (!isExchange(user) && !isOptimizers(user))
+        return user->emitError(code)
+               << "reads @" << fetch.getState() << ", which is the optimizer's";
+    }
+    return success();
+  }
+
+  LogicalResult verifyStore(dist::StoreOp store) {
+    std::optional<Update> update = updateOf(makerOf(store.getValue()));
+    if (update)
+      return verifyUpdate(*update);
+    return store.emitError(code)
+           << "writes what no optimizer computes to @" << store.getState();
   }
 
   /// The parameters that the states belong to which a value is read from, or is
@@ -356,23 +430,76 @@ private:
                ? symbols.lookup<nn::StateOp>(state).getQuantity()
                : nn::stringifyStateRole(role);
   }
-  SmallVector<StringRef> parametersRead(Value value, StringRef kind) {
-    auto get = dyn_cast_or_null<nn::GetOp>(makerOf(value));
-    return get ? parametersOf(get.getState(), kind) : SmallVector<StringRef>();
+  int64_t elementsOfState(StringRef name) {
+    Operation *state = symbols.lookup(name);
+    return elementsOf(state->getAttrOfType<TypeAttr>("type").getValue());
   }
-  SmallVector<StringRef> parametersWritten(Value value, StringRef kind) {
-    SmallVector<StringRef> parameters;
-    if (!value)
-      return parameters;
-    for (Operation *user : value.getUsers()) {
-      auto set = dyn_cast<nn::SetOp>(user);
-      SmallVector<StringRef> more =
-          set                ? parametersOf(set.getState(), kind)
-          : isExchange(user) ? parametersWritten(user->getResult(0), kind)
-                             : SmallVector<StringRef>();
-      llvm::append_range(parameters, more);
+
+  /// What of the states of this kind a value is.
+  Run runRead(Value value, StringRef kind) {
+    Run run;
+    run.count = run.whole = value ? elementsOf(value.getType()) : 0;
+    for (Operation *op = nullptr; value && (op = value.getDefiningOp());
+         value = op->getOperand(0)) {
+      if (auto get = dyn_cast<nn::GetOp>(op)) {
+        run.parameters = parametersOf(get.getState(), kind);
+        return run;
+      }
+      if (auto fetch = dyn_cast<dist::FetchOp>(op)) {
+        run.parameters = parametersOf(fetch.getState(), kind);
+        run.first += fetch.getElement();
+        run.whole = elementsOfState(fetch.getState());
+        return run;
+      }
+      if (auto unpack = dyn_cast<nn::UnpackOp>(op)) {
+        unsigned number = cast<OpResult>(value).getResultNumber();
+        run.first += placesOf(unpack.getMembers().getTypes())[number];
+        run.whole = elementsOf(unpack.getFlat().getType());
+      } else if (!isExchange(op)) {
+        break;
+      }
     }
-    return parameters;
+    return Run();
+  }
+
+  /// What of the states of this kind a value is written to, `run` being what is
+  /// known so far.
+  Run runWritten(Value value, StringRef kind, Run run) {
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (auto set = dyn_cast<nn::SetOp>(user)) {
+        llvm::append_range(run.parameters, parametersOf(set.getState(), kind));
+      } else if (auto store = dyn_cast<dist::StoreOp>(user)) {
+        llvm::append_range(run.parameters,
+                           parametersOf(store.getState(), kind));
+        run.first += store.getElement();
+        run.whole = elementsOfState(store.getState());
+      } else if (auto pack = dyn_cast<nn::PackOp>(user)) {
+        run.first +=
+            placesOf(pack.getMembers().getTypes())[use.getOperandNumber()];
+        run.whole = elementsOf(pack.getFlat().getType());
+        run = runWritten(pack.getFlat(), kind, run);
+      } else if (isExchange(user)) {
+        run = runWritten(user->getResult(0), kind, run);
+      }
+    }
+    return run;
+  }
+  Run runWritten(Value value, StringRef kind) {
+    Run run;
+    if (!value)
+      return run;
+    run.count = run.whole = elementsOf(value.getType());
+    return runWritten(value, kind, run);
+  }
+
+  /// The state that a value is read from, or "".
+  static StringRef stateRead(Value value) {
+    Operation *maker = makerOf(value);
+    if (auto get = dyn_cast_or_null<nn::GetOp>(maker))
+      return get.getState();
+    auto fetch = dyn_cast_or_null<dist::FetchOp>(maker);
+    return fetch ? fetch.getState() : StringRef();
   }
 
   /// What an update reads and writes belongs to the same parameters.
@@ -380,36 +507,46 @@ private:
     if (!updates.insert(update.op).second)
       return success();
     StringRef parameter = nn::stringifyStateRole(nn::StateRole::Parameter);
-    SmallVector<StringRef> parameters =
-        parametersRead(update.parameter, parameter);
+    Run run = runRead(update.parameter, parameter);
     auto isRewritten = [&](Value before, Value after, StringRef kind) {
-      return parametersRead(before, kind) == parameters &&
-             parametersWritten(after, kind) == parameters;
+      return runRead(before, kind) == run && runWritten(after, kind) == run;
     };
     bool right =
-        !parameters.empty() &&
+        !run.parameters.empty() &&
         isRewritten(update.parameter, update.newParameter, parameter) &&
         (!update.copy ||
-         parametersWritten(
-             update.copy, nn::stringifyStateRole(nn::StateRole::ComputeCopy)) ==
-             parameters);
+         runWritten(update.copy,
+                    nn::stringifyStateRole(nn::StateRole::ComputeCopy)) == run);
     for (auto [before, after] : llvm::zip(update.states, update.newStates)) {
-      auto get = dyn_cast_or_null<nn::GetOp>(makerOf(before));
-      right &= get && isRewritten(before, after,
-                                  kindOf(statesOf(symbols, get.getState())[0]));
+      StringRef state = stateRead(before);
+      right &= !state.empty() &&
+               isRewritten(before, after, kindOf(statesOf(symbols, state)[0]));
     }
     if (!right)
       return update.op->emitError(code)
              << "does not read and write parameters, and what the optimizer "
                 "keeps of the same ones, in one order";
     // Until parts of it are exchanged.
-    SmallVector<StringRef> gradients = parametersRead(
-        update.gradient, nn::stringifyStateRole(nn::StateRole::Gradient));
-    if (!gradients.empty() && gradients != parameters)
+    Run gradients = runRead(update.gradient,
+                            nn::stringifyStateRole(nn::StateRole::Gradient));
+    if (!gradients.parameters.empty() && !(gradients == run))
       return update.op->emitError(code)
              << "reads the gradients of other parameters than it updates";
-    for (StringRef parameter : parameters)
-      ++updated[parameter];
+    return count(update, run);
+  }
+
+  /// The windows of parameters follow each other.
+  LogicalResult count(const Update &update, const Run &run) {
+    int64_t &next = covered[run.parameters.front()];
+    next = run.first == 0 ? 0 : next;
+    if (run.first != next)
+      return update.op->emitError(code)
+             << "updates parameters from element " << run.first
+             << " on, those before up to element " << next;
+    next += run.count;
+    if (next == run.whole)
+      for (StringRef parameter : run.parameters)
+        ++updated[parameter];
     return success();
   }
 
@@ -432,39 +569,11 @@ private:
   std::string code, precision;
   llvm::StringSet<> written, inSplitBucket;
   llvm::StringMap<int> updated;
+  llvm::StringMap<int64_t> covered; ///< Elements of flat parameters.
   DenseSet<Operation *> updates;
 };
 
 } // namespace
-
-/// The operation that makes a value, in a kernel too.
-static Operation *computationOf(Value value, const SymbolTable &symbols) {
-  auto launch = value.getDefiningOp<planir::LaunchOp>();
-  auto kernel = launch ? symbols.lookup<planir::KernelOp>(launch.getKernel())
-                       : planir::KernelOp();
-  if (!kernel)
-    return value.getDefiningOp();
-  unsigned number = cast<OpResult>(value).getResultNumber();
-  Operation *end = kernel.getBody().front().getTerminator();
-  return end->getOperand(number).getDefiningOp();
-}
-
-LogicalResult heddle::verifyGradientsBegin(nn::ModelOp model, StringRef code) {
-  SymbolTable symbols(model);
-  WalkResult walk = model.walk([&](nn::SetOp set) {
-    auto fill =
-        dyn_cast_or_null<nn::FillOp>(computationOf(set.getValue(), symbols));
-    StringRef first = statesOf(symbols, set.getState()).front();
-    if (!fill || fill.getValue().isZero() ||
-        symbols.lookup<nn::StateOp>(first).getRole() != nn::StateRole::Gradient)
-      return WalkResult::advance();
-    fill.emitError(code + ": begins the gradient ")
-        << set.getStateAttr() << " with " << fill.getValueAttr()
-        << "; gradients begin with 0";
-    return WalkResult::interrupt();
-  });
-  return failure(walk.wasInterrupted());
-}
 
 LogicalResult heddle::verifyStates(nn::ModelOp model, StringRef code) {
   if (failed(verifyGradientsBegin(model, code)))

@@ -263,6 +263,10 @@ private:
       if (!group.contains(user) && !(user->getBlock() == last->getBlock() &&
                                      user->isBeforeInBlock(last)))
         return -1;
+    // A part of what something else reads whole.
+    auto unpack = operand.getDefiningOp<nn::UnpackOp>();
+    if (unpack && !unpack.getFlat().hasOneUse())
+      return -1;
     return std::distance(inputs.begin(), found);
   }
 

@@ -95,6 +95,11 @@ private:
     }
     if (operand.getParentBlock() != block)
       return refuse(op, number) << "which is made outside of this loop";
+    if (auto unpack = operand.getDefiningOp<nn::UnpackOp>()) {
+      if (!unpack.getFlat().hasOneUse())
+        return refuse(op, number) << "a part of what something else reads";
+      operand = unpack.getFlat();
+    }
     if (auto get = operand.getDefiningOp<nn::GetOp>())
       return verifyState(op, number, get);
     auto argument = dyn_cast<BlockArgument>(operand);

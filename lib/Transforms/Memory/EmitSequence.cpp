@@ -335,6 +335,58 @@ void SequenceEmitter::emitCollective(Operation *op) {
     builder.create<planir::WaitOp>(op->getLoc(), start.getToken());
 }
 
+//===----------------------------------------------------------------------===//
+// States that are not in the device's memory
+//===----------------------------------------------------------------------===//
+
+/// The bytes of a state, or of a bucket, from an element on.
+Value SequenceEmitter::runOf(Location loc, StringRef state, int64_t element,
+                             Type type) {
+  Root whole;
+  whole.kind = Root::Kind::State;
+  whole.name = state;
+  whole.type = cast<RankedTensorType>(
+      symbols.lookup(state)->getAttrOfType<TypeAttr>("type").getValue());
+  Value bytes = bufferOf(whole);
+  if (whole.type == type)
+    return bytes;
+  return builder.create<planir::ViewOp>(
+      loc, memrefOf(cast<RankedTensorType>(type)), bytes, element);
+}
+
+/// A copy beside kernels, behind all that was launched. Returns its token.
+Value SequenceEmitter::copyBeside(Location loc, Value target, Value source) {
+  auto token = planir::TokenType::get(builder.getContext());
+  auto ready =
+      builder.create<planir::RecordOp>(loc, token, planir::Stream::Compute);
+  builder.create<planir::WaitOp>(loc, ready, planir::Stream::Copy);
+  builder.create<planir::CopyOp>(loc, target, source, planir::Stream::Copy);
+  return builder.create<planir::RecordOp>(loc, token, planir::Stream::Copy);
+}
+
+void SequenceEmitter::emitFetch(dist::FetchOp fetch) {
+  Location loc = fetch.getLoc();
+  Value source = runOf(loc, fetch.getState(), fetch.getElement(),
+                       fetch.getOutput().getType());
+  Value done = copyBeside(loc, valueFor(fetch.getOutput()), source);
+  if (fetch.getPending())
+    tokens[fetch.getOutput()] = done;
+  else
+    builder.create<planir::WaitOp>(loc, done);
+}
+
+void SequenceEmitter::emitStore(dist::StoreOp store) {
+  Value target = runOf(store.getLoc(), store.getState(), store.getElement(),
+                       store.getValue().getType());
+  stores.push_back(
+      copyBeside(store.getLoc(), target, valueFor(store.getValue())));
+}
+
+void SequenceEmitter::emitFlush(dist::FlushOp flush) {
+  for (; stores.size() > flush.getLeft(); stores.pop_front())
+    builder.create<planir::WaitOp>(flush.getLoc(), stores.front());
+}
+
 void SequenceEmitter::emitSend(dist::SendOp send) {
   builder.create<planir::SendOp>(send.getLoc(), valueFor(send.getValue()),
                                  send.getAxisAttr(), send.getDeltaAttr(),
@@ -344,6 +396,8 @@ void SequenceEmitter::emitSend(dist::SendOp send) {
 }
 
 void SequenceEmitter::emitPack(nn::PackOp pack) {
+  if (storage.rootOf(pack.getFlat()).value != pack.getFlat())
+    return; // The members are parts of it already.
   Value flat = valueFor(pack.getFlat());
   Type element = cast<MemRefType>(flat.getType()).getElementType();
   for (auto [first, count] : Storage::gapsOf(pack)) {
@@ -376,6 +430,12 @@ bool SequenceEmitter::emitCommunication(Operation &op) {
         received.getDeltaAttr(), received.getChannelAttr());
   else if (auto pack = dyn_cast<nn::PackOp>(op))
     emitPack(pack);
+  else if (auto fetch = dyn_cast<dist::FetchOp>(op))
+    emitFetch(fetch);
+  else if (auto store = dyn_cast<dist::StoreOp>(op))
+    emitStore(store);
+  else if (auto flush = dyn_cast<dist::FlushOp>(op))
+    emitFlush(flush);
   else
     return false;
   return true;

@@ -11,6 +11,7 @@
 
 #include "Storage.h"
 #include "mlir/IR/IRMapping.h"
+#include <deque>
 
 namespace heddle::memory {
 
@@ -38,6 +39,13 @@ private:
   void emitState(mlir::Operation &op);
   bool emitCommunication(mlir::Operation &op);
   void emitCollective(mlir::Operation *op);
+  mlir::Value runOf(mlir::Location loc, llvm::StringRef state, int64_t element,
+                    mlir::Type type);
+  mlir::Value copyBeside(mlir::Location loc, mlir::Value target,
+                         mlir::Value source);
+  void emitFetch(dist::FetchOp fetch);
+  void emitStore(dist::StoreOp store);
+  void emitFlush(dist::FlushOp flush);
   void emitSend(dist::SendOp send);
   void emitPack(nn::PackOp pack);
   mlir::Value numberOf(const Root &root);
@@ -62,6 +70,7 @@ private:
   llvm::DenseMap<Root *, mlir::Value> insertedAtTop; ///< Of `buffers`.
   llvm::StringMap<mlir::Value> states;
   llvm::DenseMap<mlir::Value, mlir::Value> tokens; ///< Of pending values.
+  std::deque<mlir::Value> stores; ///< Tokens of those that are under way.
   mlir::IRMapping scalars;
   mlir::Value loopIndex;
 };

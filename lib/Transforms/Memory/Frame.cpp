@@ -16,6 +16,30 @@ static bool isStaging(planir::BufferOp buffer) {
   return buffer.getOwner() == "communication";
 }
 
+/// The buffers that are copied from or to memory that is not the device's: to
+/// files, whole pages are.
+static DenseSet<Value> windowsOf(planir::SequenceOp sequence) {
+  auto program = sequence->getParentOfType<planir::ProgramOp>();
+  SymbolTable symbols(program);
+  auto isElsewhere = [&](Value root) {
+    auto ref = root.getDefiningOp<planir::StateRefOp>();
+    Operation *state = ref ? symbols.lookup(ref.getState()) : nullptr;
+    auto memory = state ? state->getAttrOfType<nn::MemoryKindAttr>("memory")
+                        : nn::MemoryKindAttr();
+    return memory && memory.getValue() != nn::MemoryKind::Device;
+  };
+  DenseSet<Value> windows;
+  sequence.walk([&](planir::CopyOp copy) {
+    Value target = planir::rootOf(copy.getTarget());
+    Value source = planir::rootOf(copy.getSource());
+    if (isElsewhere(source))
+      windows.insert(target);
+    if (isElsewhere(target))
+      windows.insert(source);
+  });
+  return windows;
+}
+
 void Frame::add(Operation *op, StringRef owner, Interval interval) {
   parts.push_back({op, owner});
   intervals.push_back(interval);
@@ -26,10 +50,15 @@ LogicalResult Frame::plan(planir::SequenceOp sequence,
   if (failed(lifetimes.find(sequence)))
     return failure();
   auto uses = lifetimes.uses();
+  DenseSet<Value> windows = windowsOf(sequence);
   auto addBuffer = [&](planir::BufferOp buffer) {
     Interval interval;
     interval.bytes = dist::byteSize(buffer.getBuffer().getType());
     interval.first = lifetimes.numCommands();
+    if (windows.contains(buffer.getBuffer())) {
+      interval.alignment = pageBytes;
+      interval.bytes = alignTo(interval.bytes, pageBytes);
+    }
     for (const planir::Span &use : uses.lookup(buffer.getBuffer())) {
       interval.first = std::min(interval.first, use.first);
       interval.last = std::max(interval.last, use.last);

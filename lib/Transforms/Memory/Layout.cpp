@@ -8,6 +8,8 @@
 
 #include "Layout.h"
 #include "EmitSequence.h"
+#include "Packing.h"
+#include "dialects/Plan/PlanFormat.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -41,38 +43,74 @@ static int64_t paddedBytes(RankedTensorType type) {
          dist::byteSize(type.getElementType());
 }
 
-MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
-                                       planir::ProgramOp program) {
-  MemoryMap map;
-  OpBuilder builder = OpBuilder::atBlockEnd(program.getBodyBlock());
-  DenseSet<Operation *> placed;
-  SymbolTable symbols(model);
-  auto create = [&](nn::StateOp state, int64_t offset, StringRef flat) {
+/// Who owns what is in memory of that kind.
+static std::string ownerIn(nn::MemoryKind memory, nn::StateRole role) {
+  std::string owner = ownerOfRole(role).str();
+  if (memory == nn::MemoryKind::Device)
+    return owner;
+  return owner + (memory == nn::MemoryKind::File
+                      ? " on file"
+                      : " in " + stringifyMemoryKind(memory).str() + " memory");
+}
+
+namespace {
+
+/// Gives the states of one model their places.
+class StateLayout {
+public:
+  StateLayout(nn::ModelOp model, planir::ProgramOp program)
+      : symbols(model), model(model),
+        builder(OpBuilder::atBlockEnd(program.getBodyBlock())) {}
+
+  MemoryMap run() {
+    for (auto bucket : model.getOps<nn::BucketOp>())
+      place(bucket);
+    for (auto state : model.getOps<nn::StateOp>())
+      place(state);
+    return map;
+  }
+
+private:
+  int64_t &endOf(nn::MemoryKind memory) {
+    return map.persistentBytes[planir::memoryOf(memory)];
+  }
+
+  void create(nn::StateOp state, int64_t offset, StringRef flat) {
     NamedAttrList like(state->getAttrs());
-    like.erase("sym_name");
-    like.erase("type");
+    for (StringRef name : {"sym_name", "type", "memory"})
+      like.erase(name);
     builder.create<planir::StateOp>(
         state.getLoc(), state.getSymName(), state.getType(), offset,
-        planir::MemoryKind::Device, like.getDictionary(builder.getContext()),
+        state.getMemory(), like.getDictionary(builder.getContext()),
         flat.empty() ? FlatSymbolRefAttr()
                      : FlatSymbolRefAttr::get(builder.getContext(), flat));
-  };
-  auto own = [&](nn::StateRole role, int64_t bytes) {
-    map.owners[ownerOfRole(role).str()] += bytes;
-    map.persistentBytes += bytes;
-  };
-  auto place = [&](nn::StateOp state) {
+  }
+
+  void own(nn::StateOp state, int64_t bytes) {
+    map.owners[ownerIn(state.getMemory(), state.getRole())] += bytes;
+    endOf(state.getMemory()) += bytes;
+  }
+
+  void place(nn::StateOp state) {
     if (!placed.insert(state).second)
       return;
-    create(state, map.persistentBytes, "");
-    own(state.getRole(), paddedBytes(state.getTensorType()));
-  };
-  for (auto bucket : model.getOps<nn::BucketOp>()) {
+    create(state, endOf(state.getMemory()), "");
+    own(state, paddedBytes(state.getTensorType()));
+  }
+
+  void place(nn::BucketOp bucket) {
     auto type = cast<RankedTensorType>(bucket.getType());
-    int64_t begin = map.persistentBytes, first = 0;
-    nn::StateOp state;
-    for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>()) {
-      state = symbols.lookup<nn::StateOp>(member.getValue());
+    SmallVector<nn::StateOp> members = llvm::map_to_vector(
+        bucket.getMembers().getAsRange<FlatSymbolRefAttr>(),
+        [&](FlatSymbolRefAttr name) {
+          return symbols.lookup<nn::StateOp>(name.getValue());
+        });
+    nn::StateOp last = members.back();
+    int64_t &end = endOf(last.getMemory());
+    if (last.getMemory() != nn::MemoryKind::Device)
+      own(last, alignTo(end, pageBytes) - end);
+    int64_t begin = end, first = 0;
+    for (nn::StateOp state : members) {
       if (!isSplit(bucket)) {
         place(state);
         continue;
@@ -87,23 +125,34 @@ MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
       // The axes before split the members already.
       llvm::erase_if(axes,
                      [](Attribute axis) { return !dist::holdsReplicas(axis); });
-      builder.create<planir::FlatOp>(bucket.getLoc(), bucket.getSymName(), type,
-                                     begin, planir::MemoryKind::Device,
-                                     *bucket.getElements(),
-                                     builder.getArrayAttr(axes));
+      builder.create<planir::FlatOp>(
+          bucket.getLoc(), bucket.getSymName(), type, begin, last.getMemory(),
+          *bucket.getElements(), builder.getArrayAttr(axes));
     }
     // A bucket may be padded to equal parts.
-    int64_t end = begin + paddedBytes(type);
-    if (end > map.persistentBytes)
-      own(state.getRole(), end - map.persistentBytes);
+    int64_t padded = begin + paddedBytes(type);
+    if (padded > end)
+      own(last, padded - end);
   }
-  for (auto state : model.getOps<nn::StateOp>())
-    place(state);
-  return map;
+
+  SymbolTable symbols;
+  nn::ModelOp model;
+  OpBuilder builder;
+  DenseSet<Operation *> placed;
+  MemoryMap map;
+};
+
+} // namespace
+
+MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
+                                       planir::ProgramOp program) {
+  return StateLayout(model, program).run();
 }
 
 StringRef heddle::memory::ownerOf(const Root &root) {
   if (root.kind == Root::Kind::Port)
     return "inputs and outputs";
+  if (root.value && root.value.getDefiningOp<dist::FetchOp>())
+    return "windows of states";
   return "activations";
 }

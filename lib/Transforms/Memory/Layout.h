@@ -10,6 +10,7 @@
 #define HEDDLE_LIB_TRANSFORMS_MEMORY_LAYOUT_H
 
 #include "Storage.h"
+#include "heddle/PlanFormat/Memory.h"
 #include <map>
 #include <string>
 
@@ -17,13 +18,14 @@ namespace heddle::memory {
 
 /// Who owns how many bytes.
 struct MemoryMap {
-  int64_t persistentBytes = 0;
+  plan::PerMemory<int64_t> persistentBytes;
   std::map<std::string, int64_t> owners;
   std::map<std::string, int64_t> arenaOwners;
 };
 
 /// Makes a plan.state of every state: members of a bucket in its order, each at
-/// a multiple of 64 elements; then the others.
+/// a multiple of 64 elements; then the others. What is not in the device's
+/// memory begins at a page, bucket by bucket.
 MemoryMap layOutStates(nn::ModelOp model, planir::ProgramOp program);
 
 /// What a buffer holds, for the memory map.

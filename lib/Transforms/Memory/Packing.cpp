@@ -35,8 +35,8 @@ int64_t heddle::memory::pack(llvm::MutableArrayRef<Interval> intervals,
         continue;
       if (offset + bytes <= other->offset)
         break;
-      offset =
-          std::max(offset, other->offset + alignTo(other->bytes, alignment));
+      int64_t end = other->offset + alignTo(other->bytes, alignment);
+      offset = std::max(offset, alignTo(end, interval->alignment));
     }
     interval->offset = offset;
     size = std::max(size, offset + bytes);

@@ -36,10 +36,12 @@ inline int64_t alignTo(int64_t bytes, int64_t to) {
 struct Interval {
   int64_t bytes = 0;
   int64_t first = 0, last = 0;
-  int64_t offset = 0; ///< The result.
+  int64_t offset = 0;    ///< The result.
+  int64_t alignment = 1; ///< Of the offset, beside that of all.
 };
 
-/// Gives every interval an offset, a multiple of `alignment`, so that no two
+/// Gives every interval an offset, a multiple of `alignment` and of its own
+/// (one of the two is a multiple of the other), so that no two
 /// that are live together overlap; returns the size of the whole. Greedy by
 /// size, each at the lowest place that is free (Pisarchyk and Lee, arXiv
 /// 2001.03288, section 5).

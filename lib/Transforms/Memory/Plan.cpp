@@ -78,7 +78,8 @@ private:
     auto frameOf = [&](StringRef name) { return frames.lookup(name); };
     int64_t arena = 0, scratch = scratchOf(model, alignmentFor(strategy));
     int64_t room =
-        strategy.memoryBudget - alignTo(map.persistentBytes, pageBytes);
+        strategy.memoryBudget -
+        alignTo(map.persistentBytes[plan::MemoryKind::Device], pageBytes);
     auto fits = [&](int64_t frame) {
       return strategy.memoryBudget == 0 ||
              arenaBytesOf(frame, scratch, strategy) <= room;
@@ -165,7 +166,11 @@ private:
     int64_t offset = alignTo(arena, alignmentFor(strategy));
     int64_t scratchBytes = scratch * dist::scratchUsers(strategy);
     int64_t arenaBytes = arenaBytesOf(arena, scratch, strategy);
-    int64_t persistent = alignTo(map.persistentBytes, pageBytes);
+    SmallVector<int64_t> persistent;
+    for (int64_t bytes : map.persistentBytes.values) {
+      persistent.push_back(alignTo(bytes, pageBytes));
+      map.owners["padding to pages"] += persistent.back() - bytes;
+    }
     program.setPersistentBytesAttr(
         planir::BytesAttr::get(&getContext(), persistent));
     program.setArenaBytesAttr(
@@ -181,7 +186,6 @@ private:
                                               : "scratch of threads"] =
         scratchBytes;
     map.owners["not used at the peak"] = arenaBytes - owned;
-    map.owners["padding to pages"] = persistent - map.persistentBytes;
     Builder builder(&getContext());
     NamedAttrList owners;
     for (auto &[owner, bytes] : map.owners)
@@ -189,15 +193,48 @@ private:
     program.setOwnersAttr(owners.getDictionary(&getContext()));
   }
 
+  /// Bytes that a budget bounds.
+  struct Bound {
+    std::string what; ///< "", or that it is no memory of the device.
+    int64_t bytes = 0, budget = 0;
+  };
+
+  /// On a CPU the host's memory is the device's, unless it has a budget.
+  static SmallVector<Bound> boundsOf(planir::ProgramOp program,
+                                     const dist::Strategy &strategy) {
+    using planir::MemoryKind;
+    auto peak = [&](MemoryKind kind) {
+      return program.getPersistentBytes().of(kind) +
+             program.getArenaBytes().of(kind);
+    };
+    Bound device = {"", peak(MemoryKind::Device), strategy.memoryBudget};
+    Bound host = {" in the host's memory",
+                  peak(MemoryKind::Host) + peak(MemoryKind::Pinned),
+                  strategy.hostBudget};
+    if (!config::isGpu(strategy.target) && strategy.hostBudget == 0) {
+      device.bytes += host.bytes;
+      host.bytes = 0;
+    }
+    return {device,
+            host,
+            {" on file", peak(MemoryKind::File), strategy.fileBudget}};
+  }
+
   LogicalResult checkBudget(planir::ProgramOp program,
                             const dist::Strategy &strategy) {
-    constexpr auto device = planir::MemoryKind::Device;
-    int64_t total = program.getPersistentBytes().of(device) +
-                    program.getArenaBytes().of(device);
+    return failure(
+        llvm::any_of(boundsOf(program, strategy), [&](const Bound &b) {
+          return failed(checkBound(program, strategy, b));
+        }));
+  }
+
+  LogicalResult checkBound(planir::ProgramOp program,
+                           const dist::Strategy &strategy, const Bound &bound) {
     // No rank has more, and proofs count no further.
     constexpr int64_t most = int64_t(1) << 42;
-    bool hasBudget = strategy.memoryBudget > 0 && strategy.memoryBudget < most;
-    int64_t budget = hasBudget ? strategy.memoryBudget : most;
+    bool hasBudget = bound.budget > 0 && bound.budget < most;
+    int64_t budget = hasBudget ? bound.budget : most;
+    int64_t total = bound.bytes;
     if (total <= budget)
       return success();
     auto text = [](int64_t bytes) {
@@ -206,7 +243,7 @@ private:
     };
     InFlightDiagnostic diagnostic =
         program.emitError("H0201: the plan needs ")
-        << text(total)
+        << text(total) << bound.what
         << (hasBudget ? ", the budget is " : ", a rank has at most ")
         << text(budget);
     for (NamedAttribute owner : program.getOwners())

@@ -113,6 +113,33 @@ void Storage::assignUnpack(nn::UnpackOp unpack) {
   }
 }
 
+/// The flat value of which the packed members are the parts, each in its place,
+/// or -1.
+int64_t Storage::unpackedOf(nn::PackOp pack) {
+  int64_t element = 0;
+  const Root &first = rootOf(pack.getMembers().front());
+  if (first.kind != Root::Kind::Part ||
+      roots[first.index].type != pack.getFlat().getType())
+    return -1;
+  for (Value member : pack.getMembers()) {
+    const Root &root = rootOf(member);
+    if (root.kind != Root::Kind::Part || root.index != first.index ||
+        root.element != element)
+      return -1;
+    element += nn::paddedElements(root.type.getNumElements());
+  }
+  return first.index;
+}
+
+/// Parts that were computed in their places are the flat value again.
+void Storage::assignPack(nn::PackOp pack) {
+  int64_t whole = unpackedOf(pack);
+  if (whole < 0)
+    addRoot(Root::Kind::Frame, pack.getFlat());
+  else
+    rootIndex[pack.getFlat()] = whole;
+}
+
 /// Whether nothing reads the value's bytes after `reader`: it has no other use,
 /// and if it is a state's, no later operation reads the state.
 bool Storage::isLastRead(Operation *reader, Value value) {
@@ -165,7 +192,9 @@ void Storage::assign(Block &block) {
     if (auto unpack = dyn_cast<nn::UnpackOp>(op))
       assignUnpack(unpack);
     if (auto pack = dyn_cast<nn::PackOp>(op))
-      addRoot(Root::Kind::Frame, pack.getFlat());
+      assignPack(pack);
+    if (auto fetch = dyn_cast<dist::FetchOp>(op))
+      addRoot(Root::Kind::Frame, fetch.getOutput());
     if (auto received = dyn_cast<dist::RecvOp>(op))
       addRoot(Root::Kind::Frame, received.getValue());
     if (auto wait = dyn_cast<dist::WaitOp>(op))
@@ -312,6 +341,8 @@ SmallVector<std::pair<int64_t, int64_t>> Storage::gapsOf(nn::PackOp pack) {
 
 /// Members are made in the packed value; what cannot be is copied there.
 void Storage::forwardPack(nn::PackOp pack) {
+  if (rootOf(pack.getFlat()).value != pack.getFlat())
+    return; // They are there.
   int64_t element = 0, flat = indexOf(pack.getFlat());
   for (auto [number, member] : llvm::enumerate(pack.getMembers())) {
     Root &root = rootOf(member);
@@ -359,6 +390,13 @@ void Storage::forwardSet(nn::SetOp set) {
   if (root.kind == Root::Kind::State && root.name == set.getState())
     return;
   Operation *definition = root.value.getDefiningOp();
+  // Members of what is packed are made there, the first of them first.
+  if (auto pack = dyn_cast_or_null<nn::PackOp>(definition))
+    for (Value member : pack.getMembers())
+      if (Operation *made = member.getDefiningOp();
+          made && made->getBlock() == definition->getBlock() &&
+          made->isBeforeInBlock(definition))
+        definition = made;
   if (root.kind == Root::Kind::Frame && definition &&
       definition->getBlock() == set->getBlock() &&
       !readLater(set, definition) && !outlives(set)) {

@@ -95,6 +95,8 @@ private:
            0;
   }
   void assignUnpack(nn::UnpackOp unpack);
+  int64_t unpackedOf(nn::PackOp pack);
+  void assignPack(nn::PackOp pack);
   void assignCollective(mlir::Operation *op);
   bool isLastRead(mlir::Operation *reader, mlir::Value value);
   void forwardPack(nn::PackOp pack);

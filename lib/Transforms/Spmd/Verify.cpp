@@ -132,6 +132,7 @@ struct Verify : heddle::impl::SpmdVerifyBase<Verify> {
 private:
   LogicalResult verify(nn::ModelOp model) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
+    SymbolTable symbols(model);
     WalkResult walk = model.walk([&](Operation *op) {
       bool left = isa<dist::ReshardOp>(op);
       for (StringRef name : shardingAttributes)
@@ -143,6 +144,16 @@ private:
         left = !start || !start->hasAttr("pending");
         if (left)
           op->emitError("H0906: waits for what is not pending");
+      }
+      if (isa<nn::GetOp, nn::SetOp>(op)) {
+        auto name = op->getAttrOfType<FlatSymbolRefAttr>("state");
+        nn::MemoryKind memory = memoryOf(symbols, name.getValue());
+        left = memory != nn::MemoryKind::Device;
+        if (left)
+          op->emitError("H0906: ")
+              << name << " is in memory of the kind "
+              << stringifyMemoryKind(memory)
+              << ": it is read with dist.fetch and written with dist.store";
       }
       return left || failed(verifySize(op, strategy)) ? WalkResult::interrupt()
                                                       : WalkResult::advance();

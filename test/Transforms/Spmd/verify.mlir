@@ -171,3 +171,266 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     nn.return %1 : tensor<8xf32>
   }
 }
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<128xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<128xf32> {parameter = "w"}
+  nn.state @w.exp_avg role optimizer : tensor<128xf32> {parameter = "w", memory = #nn<memory file>}
+  nn.step @train(%x: tensor<128xf32>, %lr: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<lr>], outputs = []} {
+    nn.set @w.grad, %x : tensor<128xf32>
+    %p = nn.get @w : tensor<128xf32>
+    %g = nn.get @w.grad : tensor<128xf32>
+    // expected-error @+1 {{H0906: @w.exp_avg is in memory of the kind file: it is read with dist.fetch and written with dist.store}}
+    %m = nn.get @w.exp_avg : tensor<128xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<128xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<128xf32> {parameter = "w"}
+  nn.state @w.exp_avg role optimizer : tensor<128xf32> {parameter = "w", memory = #nn<memory file>}
+  nn.step @train(%x: tensor<128xf32>, %lr: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<lr>], outputs = []} {
+    nn.set @w.grad, %x : tensor<128xf32>
+    %p = nn.get @w : tensor<128xf32>
+    %g = nn.get @w.grad : tensor<128xf32>
+    // This is right.
+    %p0, %p1 = nn.unpack %p : (tensor<128xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    %g0, %g1 = nn.unpack %g : (tensor<128xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    %m0 = dist.fetch @w.exp_avg[0] : tensor<64xf32>
+    %m1 = dist.fetch @w.exp_avg[64] : tensor<64xf32>
+    %u0:2 = nn.update "momentum" %p0, %g0 states(%m0) with(%lr) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>) {
+    ^bb0(%a: f64, %b: f64, %c: f64, %d: f64):
+      %s = arith.addf %c, %b : f64
+      nn.return %s, %s : f64, f64
+    }
+    dist.store @w.exp_avg[0], %u0#1 : tensor<64xf32>
+    %u1:2 = nn.update "momentum" %p1, %g1 states(%m1) with(%lr) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>) {
+    ^bb0(%a: f64, %b: f64, %c: f64, %d: f64):
+      %s = arith.addf %c, %b : f64
+      nn.return %s, %s : f64, f64
+    }
+    dist.store @w.exp_avg[64], %u1#1 : tensor<64xf32>
+    %q = nn.pack %u0#0, %u1#0 : (tensor<64xf32>, tensor<64xf32>) -> tensor<128xf32>
+    nn.set @w, %q : tensor<128xf32>
+    dist.flush 0
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<128xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<128xf32> {parameter = "w"}
+  nn.state @w.exp_avg role optimizer : tensor<128xf32> {parameter = "w", memory = #nn<memory file>}
+  nn.step @train(%x: tensor<128xf32>, %lr: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<lr>], outputs = []} {
+    nn.set @w.grad, %x : tensor<128xf32>
+    %p = nn.get @w : tensor<128xf32>
+    %g = nn.get @w.grad : tensor<128xf32>
+    %p0, %p1 = nn.unpack %p : (tensor<128xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    %g0, %g1 = nn.unpack %g : (tensor<128xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    %m0 = dist.fetch @w.exp_avg[0] : tensor<64xf32>
+    %m1 = dist.fetch @w.exp_avg[0] : tensor<64xf32>
+    %u0:2 = nn.update "momentum" %p0, %g0 states(%m0) with(%lr) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>) {
+    ^bb0(%a: f64, %b: f64, %c: f64, %d: f64):
+      %s = arith.addf %c, %b : f64
+      nn.return %s, %s : f64, f64
+    }
+    dist.store @w.exp_avg[0], %u0#1 : tensor<64xf32>
+    // expected-error @+1 {{H0906: does not read and write parameters, and what the optimizer keeps of the same ones, in one order}}
+    %u1:2 = nn.update "momentum" %p1, %g1 states(%m1) with(%lr) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>) {
+    ^bb0(%a: f64, %b: f64, %c: f64, %d: f64):
+      %s = arith.addf %c, %b : f64
+      nn.return %s, %s : f64, f64
+    }
+    dist.store @w.exp_avg[64], %u1#1 : tensor<64xf32>
+    %q = nn.pack %u0#0, %u1#0 : (tensor<64xf32>, tensor<64xf32>) -> tensor<128xf32>
+    nn.set @w, %q : tensor<128xf32>
+    dist.flush 0
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<128xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<128xf32> {parameter = "w"}
+  nn.state @w.exp_avg role optimizer : tensor<128xf32> {parameter = "w", memory = #nn<memory file>}
+  nn.step @train(%x: tensor<128xf32>, %lr: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<lr>], outputs = []} {
+    nn.set @w.grad, %x : tensor<128xf32>
+    %p = nn.get @w : tensor<128xf32>
+    %g = nn.get @w.grad : tensor<128xf32>
+    %p0, %p1 = nn.unpack %p : (tensor<128xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    %g0, %g1 = nn.unpack %g : (tensor<128xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    %m0 = dist.fetch @w.exp_avg[0] : tensor<64xf32>
+    %m1 = dist.fetch @w.exp_avg[64] : tensor<64xf32>
+    %u0:2 = nn.update "momentum" %p0, %g0 states(%m0) with(%lr) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>) {
+    ^bb0(%a: f64, %b: f64, %c: f64, %d: f64):
+      %s = arith.addf %c, %b : f64
+      nn.return %s, %s : f64, f64
+    }
+    dist.store @w.exp_avg[0], %u0#1 : tensor<64xf32>
+    // expected-error @+1 {{H0906: does not read and write parameters, and what the optimizer keeps of the same ones, in one order}}
+    %u1:2 = nn.update "momentum" %p1, %g1 states(%m1) with(%lr) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>) {
+    ^bb0(%a: f64, %b: f64, %c: f64, %d: f64):
+      %s = arith.addf %c, %b : f64
+      nn.return %s, %s : f64, f64
+    }
+    dist.store @w.exp_avg[0], %u1#1 : tensor<64xf32>
+    %q = nn.pack %u0#0, %u1#0 : (tensor<64xf32>, tensor<64xf32>) -> tensor<128xf32>
+    nn.set @w, %q : tensor<128xf32>
+    dist.flush 0
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<128xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<128xf32> {parameter = "w"}
+  nn.state @w.exp_avg role optimizer : tensor<128xf32> {parameter = "w", memory = #nn<memory file>}
+  nn.step @train(%x: tensor<128xf32>, %lr: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<lr>], outputs = []} {
+    nn.set @w.grad, %x : tensor<128xf32>
+    %p = nn.get @w : tensor<128xf32>
+    %g = nn.get @w.grad : tensor<128xf32>
+    %p0, %p1 = nn.unpack %p : (tensor<128xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    %g0, %g1 = nn.unpack %g : (tensor<128xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    %m0 = dist.fetch @w.exp_avg[0] : tensor<64xf32>
+    %m1 = dist.fetch @w.exp_avg[64] : tensor<64xf32>
+    // expected-error @+1 {{H0906: does not read and write parameters, and what the optimizer keeps of the same ones, in one order}}
+    %u0:2 = nn.update "momentum" %p0, %g0 states(%m0) with(%lr) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>) {
+    ^bb0(%a: f64, %b: f64, %c: f64, %d: f64):
+      %s = arith.addf %c, %b : f64
+      nn.return %s, %s : f64, f64
+    }
+    dist.store @w.exp_avg[0], %u0#1 : tensor<64xf32>
+    %u1:2 = nn.update "momentum" %p1, %g1 states(%m1) with(%lr) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>) {
+    ^bb0(%a: f64, %b: f64, %c: f64, %d: f64):
+      %s = arith.addf %c, %b : f64
+      nn.return %s, %s : f64, f64
+    }
+    dist.store @w.exp_avg[64], %u1#1 : tensor<64xf32>
+    %q = nn.pack %u1#0, %u0#0 : (tensor<64xf32>, tensor<64xf32>) -> tensor<128xf32>
+    nn.set @w, %q : tensor<128xf32>
+    dist.flush 0
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<128xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<128xf32> {parameter = "w"}
+  nn.state @w.exp_avg role optimizer : tensor<128xf32> {parameter = "w", memory = #nn<memory file>}
+  nn.step @train(%x: tensor<128xf32>, %lr: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<lr>], outputs = []} {
+    nn.set @w.grad, %x : tensor<128xf32>
+    %p = nn.get @w : tensor<128xf32>
+    %g = nn.get @w.grad : tensor<128xf32>
+    %p1, %p0 = nn.unpack %p : (tensor<128xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    %g0, %g1 = nn.unpack %g : (tensor<128xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    %m0 = dist.fetch @w.exp_avg[0] : tensor<64xf32>
+    %m1 = dist.fetch @w.exp_avg[64] : tensor<64xf32>
+    // expected-error @+1 {{H0906: does not read and write parameters, and what the optimizer keeps of the same ones, in one order}}
+    %u0:2 = nn.update "momentum" %p0, %g0 states(%m0) with(%lr) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>) {
+    ^bb0(%a: f64, %b: f64, %c: f64, %d: f64):
+      %s = arith.addf %c, %b : f64
+      nn.return %s, %s : f64, f64
+    }
+    dist.store @w.exp_avg[0], %u0#1 : tensor<64xf32>
+    %u1:2 = nn.update "momentum" %p1, %g1 states(%m1) with(%lr) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>) {
+    ^bb0(%a: f64, %b: f64, %c: f64, %d: f64):
+      %s = arith.addf %c, %b : f64
+      nn.return %s, %s : f64, f64
+    }
+    dist.store @w.exp_avg[64], %u1#1 : tensor<64xf32>
+    %q = nn.pack %u0#0, %u1#0 : (tensor<64xf32>, tensor<64xf32>) -> tensor<128xf32>
+    nn.set @w, %q : tensor<128xf32>
+    dist.flush 0
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<128xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<128xf32> {parameter = "w"}
+  nn.state @w.exp_avg role optimizer : tensor<128xf32> {parameter = "w", memory = #nn<memory file>}
+  nn.step @train(%x: tensor<128xf32>, %lr: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<lr>], outputs = []} {
+    nn.set @w.grad, %x : tensor<128xf32>
+    %p = nn.get @w : tensor<128xf32>
+    %g = nn.get @w.grad : tensor<128xf32>
+    %m0 = dist.fetch @w.exp_avg[0] : tensor<64xf32>
+    // expected-error @+1 {{H0906: reads @w.exp_avg, which is the optimizer's}}
+    %r = nn.map relu(%m0) : tensor<64xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<128xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<128xf32> {parameter = "w"}
+  nn.state @w.exp_avg role optimizer : tensor<128xf32> {parameter = "w", memory = #nn<memory file>}
+  nn.step @train(%x: tensor<128xf32>, %lr: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<lr>], outputs = []} {
+    nn.set @w.grad, %x : tensor<128xf32>
+    %p = nn.get @w : tensor<128xf32>
+    %g = nn.get @w.grad : tensor<128xf32>
+    %f = nn.fill 0.0 : () -> tensor<64xf32>
+    // expected-error @+1 {{H0906: writes what no optimizer computes to @w.exp_avg}}
+    dist.store @w.exp_avg[0], %f : tensor<64xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<128xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<128xf32> {parameter = "w"}
+  nn.state @w.exp_avg role optimizer : tensor<128xf32> {parameter = "w", memory = #nn<memory file>}
+  nn.step @train(%x: tensor<128xf32>, %lr: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<lr>], outputs = []} {
+    nn.set @w.grad, %x : tensor<128xf32>
+    %p = nn.get @w : tensor<128xf32>
+    %g = nn.get @w.grad : tensor<128xf32>
+    %p0, %p1 = nn.unpack %p : (tensor<128xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    %g0, %g1 = nn.unpack %g : (tensor<128xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    %m0 = dist.fetch @w.exp_avg[0] : tensor<64xf32>
+    %m1 = dist.fetch @w.exp_avg[64] : tensor<64xf32>
+    // expected-error @+1 {{H0906: updates parameters from element 64 on, those before up to element 0}}
+    %u1:2 = nn.update "momentum" %p1, %g1 states(%m1) with(%lr) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>) {
+    ^bb0(%a: f64, %b: f64, %c: f64, %d: f64):
+      %s = arith.addf %c, %b : f64
+      nn.return %s, %s : f64, f64
+    }
+    dist.store @w.exp_avg[64], %u1#1 : tensor<64xf32>
+    %u0:2 = nn.update "momentum" %p0, %g0 states(%m0) with(%lr) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>) {
+    ^bb0(%a: f64, %b: f64, %c: f64, %d: f64):
+      %s = arith.addf %c, %b : f64
+      nn.return %s, %s : f64, f64
+    }
+    dist.store @w.exp_avg[0], %u0#1 : tensor<64xf32>
+    %q = nn.pack %u0#0, %u1#0 : (tensor<64xf32>, tensor<64xf32>) -> tensor<128xf32>
+    nn.set @w, %q : tensor<128xf32>
+    dist.flush 0
+    nn.return
+  }
+}

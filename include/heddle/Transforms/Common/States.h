@@ -20,6 +20,9 @@ namespace heddle {
 llvm::SmallVector<llvm::StringRef> statesOf(const mlir::SymbolTable &symbols,
                                             llvm::StringRef name);
 
+/// The kind of memory in which the state lives, or the bucket's members do.
+nn::MemoryKind memoryOf(const mlir::SymbolTable &symbols, llvm::StringRef name);
+
 /// Whether it writes the state of a cache.
 bool writesCache(mlir::Operation *op);
 

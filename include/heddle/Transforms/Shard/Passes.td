@@ -117,6 +117,24 @@ def ShardPartitionStates : Pass<"shard-partition-states", "::mlir::ModuleOp"> {
   ];
 }
 
+def ShardPlaceStates : Pass<"shard-place-states", "::mlir::ModuleOp"> {
+  let summary = "Says in which memory the optimizer's states live.";
+  let description = [{
+    With `place_optimizer` the moments of every parameter live in memory of that
+    kind; so do the parameters themselves where computation reads copies of them
+    in another precision, and the update alone reads them.
+
+    ```mlir
+    nn.state @wte.weight.exp_avg role optimizer : tensor<96x24xf32>
+      {memory = #nn<memory file>, ...}
+    ```
+  }];
+  let dependentDialects = ["::heddle::nn::NNDialect"];
+  let statistics = [
+    Statistic<"numPlaced", "placed", "States outside of the device's memory">
+  ];
+}
+
 def ShardDeferGradientReduction : Pass<"shard-defer-gradient-reduction", "::mlir::ModuleOp"> {
   let summary = "Adds gradients of tensor ranks up once a step.";
   let description = [{

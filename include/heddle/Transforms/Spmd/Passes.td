@@ -54,6 +54,43 @@ def SpmdOverlap : Pass<"spmd-overlap", "::mlir::ModuleOp"> {
   ];
 }
 
+def SpmdStreamStates : Pass<"spmd-stream-states", "::mlir::ModuleOp"> {
+  let summary = "Updates states that live elsewhere through windows in the device's memory.";
+  let description = [{
+    An update of states that are not in the device's memory becomes one for each
+    window of them, as long as all others but the last: `sub_group_size` elements,
+    rounded up to 1024. A window is fetched while
+    those before it are updated, and stored while the next one is. So at most
+    `ahead` windows and one more are there for each state.
+
+    ```mlir
+    %m = nn.get @exp_avg.decay : tensor<2048xf32>
+    %1:2 = nn.update "lion" %p, %g states(%m) with(%lr) : (...) -> (...) { ... }
+    nn.set @exp_avg.decay, %1#1 : tensor<2048xf32>
+    // becomes
+    %m0 = dist.fetch @exp_avg.decay[0] {pending} : tensor<1024xf32>
+    %m1 = dist.fetch @exp_avg.decay[1024] {pending} : tensor<1024xf32>
+    %p01:2 = nn.unpack %p : (tensor<2048xf32>) -> (tensor<1024xf32>, tensor<1024xf32>)
+    %g01:2 = nn.unpack %g : (tensor<2048xf32>) -> (tensor<1024xf32>, tensor<1024xf32>)
+    %2 = dist.wait %m0 : tensor<1024xf32>
+    %3:2 = nn.update "lion" %p01#0, %g01#0 states(%2) with(%lr) : (...) -> (...) { ... }
+    dist.store @exp_avg.decay[0], %3#1 : tensor<1024xf32>
+    ...
+    dist.flush 0
+    %5 = nn.pack %3#0, %4#0 : (tensor<1024xf32>, tensor<1024xf32>) -> tensor<2048xf32>
+    ```
+  }];
+  let options = [
+    Option<"ahead", "ahead", "int64_t", "2",
+           "Windows that are fetched before the one that is updated is">
+  ];
+  let dependentDialects = ["::heddle::dist::DistDialect",
+                           "::heddle::nn::NNDialect"];
+  let statistics = [
+    Statistic<"numWindows", "windows", "Windows that are updated in a step">
+  ];
+}
+
 def SpmdVerify : Pass<"spmd-verify", "::mlir::ModuleOp"> {
   let summary = "Checks what the spmd phase promises.";
   let description = [{

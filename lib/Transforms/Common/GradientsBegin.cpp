@@ -1,0 +1,42 @@
+//===- GradientsBegin.cpp - Gradients begin with 0 ------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Plan/PlanDialect.h"
+#include "heddle/Transforms/Common/States.h"
+
+using namespace mlir;
+using namespace heddle;
+
+/// The operation that makes a value, in a kernel too.
+static Operation *computationOf(Value value, const SymbolTable &symbols) {
+  auto launch = value.getDefiningOp<planir::LaunchOp>();
+  auto kernel = launch ? symbols.lookup<planir::KernelOp>(launch.getKernel())
+                       : planir::KernelOp();
+  if (!kernel)
+    return value.getDefiningOp();
+  unsigned number = cast<OpResult>(value).getResultNumber();
+  Operation *end = kernel.getBody().front().getTerminator();
+  return end->getOperand(number).getDefiningOp();
+}
+
+LogicalResult heddle::verifyGradientsBegin(nn::ModelOp model, StringRef code) {
+  SymbolTable symbols(model);
+  WalkResult walk = model.walk([&](nn::SetOp set) {
+    auto fill =
+        dyn_cast_or_null<nn::FillOp>(computationOf(set.getValue(), symbols));
+    StringRef first = statesOf(symbols, set.getState()).front();
+    if (!fill || fill.getValue().isZero() ||
+        symbols.lookup<nn::StateOp>(first).getRole() != nn::StateRole::Gradient)
+      return WalkResult::advance();
+    fill.emitError(code + ": begins the gradient ")
+        << set.getStateAttr() << " with " << fill.getValueAttr()
+        << "; gradients begin with 0";
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}

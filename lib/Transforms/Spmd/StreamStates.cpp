@@ -1,0 +1,248 @@
+//===- StreamStates.cpp - Updates what lives elsewhere by windows ---------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Spmd/Passes.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+#include <deque>
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_SPMDSTREAMSTATES
+#include "include/heddle/Transforms/Spmd/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+/// What requests of direct I/O are multiples of, in elements of f32.
+constexpr int64_t windowUnit = 1024;
+/// A smaller window is not worth a request.
+constexpr int64_t leastWindow = 256 * windowUnit;
+/// Windows of all updates of a block, about: the commands of a step stay few,
+/// and slots are a small part of what they are windows of.
+constexpr int64_t mostWindows = 64;
+
+int64_t elementsOf(Value flat) {
+  return cast<RankedTensorType>(flat.getType()).getNumElements();
+}
+
+RankedTensorType runOf(Value flat, int64_t elements) {
+  return cast<RankedTensorType>(flat.getType()).clone({elements});
+}
+
+/// An update whose states are fetched and stored.
+struct Streamed {
+  nn::UpdateOp op;
+  int64_t elements = 0; ///< Of each flat operand.
+  /// By operand: the name of what it is fetched from, or null; its windows, if
+  /// they are parts of a value that is there.
+  SmallVector<FlatSymbolRefAttr> sources;
+  SmallVector<SmallVector<Value>> parts;
+  /// By result: the write that stores take the place of, or null; its windows.
+  SmallVector<nn::SetOp> targets;
+  SmallVector<SmallVector<Value>> results;
+};
+
+/// One window of an update.
+struct Window {
+  Streamed *update;
+  int64_t number, first, elements;
+  SmallVector<dist::FetchOp> fetches; ///< By operand, or null.
+};
+
+/// The updates of one block, one after the other.
+class Streamer {
+public:
+  Streamer(Block &block, const SymbolTable &symbols, size_t ahead)
+      : symbols(symbols), ahead(ahead), builder(block.getParent()) {
+    for (auto op : block.getOps<nn::UpdateOp>())
+      if (llvm::any_of(op.getOperands(),
+                       [&](Value operand) { return isElsewhere(operand); }))
+        updates.push_back(describe(op));
+  }
+
+  /// With windows of `size` elements, rounded up; 0: such that there are not
+  /// many. Returns how many there are.
+  size_t run(int64_t size) {
+    if (updates.empty())
+      return 0;
+    int64_t total = 0;
+    for (const Streamed &update : updates)
+      total += update.elements;
+    if (size == 0)
+      size = std::max(leastWindow, total / mostWindows);
+    size = llvm::alignTo(std::min(size, total), windowUnit);
+    for (Streamed &update : updates)
+      for (int64_t first = 0; first < update.elements; first += size)
+        windows.push_back({&update,
+                           first / size,
+                           first,
+                           std::min(size, update.elements - first),
+                           {}});
+    builder.setInsertionPoint(updates.front().op);
+    for (size_t next = 0; next < ahead; ++next)
+      fetch(next);
+    for (auto [number, window] : llvm::enumerate(windows))
+      update(window, number);
+    builder.create<dist::FlushOp>(updates.back().op.getLoc(), 0);
+    for (Streamed &update : updates)
+      replace(update);
+    return windows.size();
+  }
+
+private:
+  /// Whether the value is what a state in other memory holds.
+  bool isElsewhere(Value value) {
+    auto get = value.getDefiningOp<nn::GetOp>();
+    return get && memoryOf(symbols, get.getState()) != nn::MemoryKind::Device;
+  }
+
+  Streamed describe(nn::UpdateOp op) {
+    Streamed update = {op, elementsOf(op.getParameter()), {}, {}, {}, {}};
+    for (Value operand : op.getOperands())
+      update.sources.push_back(
+          isElsewhere(operand)
+              ? operand.getDefiningOp<nn::GetOp>().getStateAttr()
+              : FlatSymbolRefAttr());
+    update.parts.resize(op->getNumOperands());
+    for (Value result : op.getOutputs()) {
+      nn::SetOp target;
+      for (Operation *user : result.getUsers())
+        if (auto set = dyn_cast<nn::SetOp>(user))
+          if (memoryOf(symbols, set.getState()) != nn::MemoryKind::Device)
+            target = set;
+      update.targets.push_back(target);
+    }
+    update.results.resize(op->getNumResults());
+    return update;
+  }
+
+  void fetch(size_t number) {
+    if (number >= windows.size())
+      return;
+    Window &window = windows[number];
+    Streamed &update = *window.update;
+    for (auto [operand, source] :
+         llvm::zip(update.op.getOperands(), update.sources))
+      window.fetches.push_back(
+          source ? builder.create<dist::FetchOp>(
+                       update.op.getLoc(), runOf(operand, window.elements),
+                       source.getValue(), window.first, /*pending=*/true)
+                 : dist::FetchOp());
+  }
+
+  /// The windows of a value that is there.
+  void cut(Streamed &update, unsigned operand) {
+    Value flat = update.op->getOperand(operand);
+    SmallVector<Type> types;
+    for (const Window &window : windows)
+      if (window.update == &update)
+        types.push_back(runOf(flat, window.elements));
+    if (types.size() == 1)
+      update.parts[operand] = {flat};
+    else
+      llvm::append_range(
+          update.parts[operand],
+          builder.create<nn::UnpackOp>(update.op.getLoc(), types, flat, nullptr)
+              .getMembers());
+  }
+
+  /// The operand of the update of one window.
+  Value operandOf(const Window &window, unsigned number) {
+    Streamed &update = *window.update;
+    Value operand = update.op->getOperand(number);
+    if (dist::FetchOp fetch = window.fetches[number])
+      return builder.create<dist::WaitOp>(update.op.getLoc(), fetch.getType(),
+                                          fetch.getOutput());
+    // The learning rate, and other numbers.
+    if (cast<RankedTensorType>(operand.getType()).getRank() == 0)
+      return operand;
+    if (window.number == 0)
+      cut(update, number);
+    return update.parts[number][window.number];
+  }
+
+  void update(Window &window, size_t number) {
+    Streamed &update = *window.update;
+    builder.setInsertionPoint(update.op);
+    IRMapping mapping;
+    for (OpOperand &operand : update.op->getOpOperands()) {
+      Value part = operandOf(window, operand.getOperandNumber());
+      mapping.map(operand.get(), part);
+    }
+    Operation *part = builder.clone(*update.op, mapping);
+    int64_t stores = 0;
+    for (auto [result, target] :
+         llvm::zip(part->getResults(), update.targets)) {
+      result.setType(runOf(result, window.elements));
+      update.results[result.getResultNumber()].push_back(result);
+      if (!target)
+        continue;
+      builder.create<dist::StoreOp>(target.getLoc(), target.getState(),
+                                    window.first, result);
+      ++stores;
+    }
+    // The slots of the window before are free then.
+    builder.create<dist::FlushOp>(update.op.getLoc(), stores);
+    fetch(number + ahead);
+  }
+
+  /// Puts the windows' results in the place of the update's.
+  void replace(Streamed &update) {
+    builder.setInsertionPoint(update.op);
+    for (auto [result, target, parts] :
+         llvm::zip(update.op.getOutputs(), update.targets, update.results)) {
+      if (target)
+        target.erase();
+      if (result.use_empty())
+        continue;
+      result.replaceAllUsesWith(
+          parts.size() == 1 ? parts.front()
+                            : builder
+                                  .create<nn::PackOp>(update.op.getLoc(),
+                                                      result.getType(), parts)
+                                  .getFlat());
+    }
+    SmallVector<nn::GetOp> gets;
+    for (auto [operand, source] :
+         llvm::zip(update.op.getOperands(), update.sources))
+      if (source)
+        gets.push_back(operand.getDefiningOp<nn::GetOp>());
+    update.op.erase();
+    for (nn::GetOp get : gets)
+      get.erase();
+  }
+
+  const SymbolTable &symbols;
+  size_t ahead;
+  OpBuilder builder;
+  std::deque<Streamed> updates;
+  SmallVector<Window> windows;
+};
+
+struct StreamStates : heddle::impl::SpmdStreamStatesBase<StreamStates> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      SymbolTable symbols(model);
+      int64_t size = model.getStrategy().getValue().subGroupSize;
+      for (auto step : model.getOps<nn::StepOp>()) {
+        llvm::SetVector<Block *> blocks;
+        step.walk([&](nn::UpdateOp op) { blocks.insert(op->getBlock()); });
+        for (Block *block : blocks)
+          numWindows += Streamer(*block, symbols, ahead).run(size);
+      }
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,165 @@
+# States outside of the device's memory.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A binary whose optimizer states are on file, or in the host's memory, trains to
+the bits of the one that has them in the device's: losses, norms and checkpoints.
+HEDDLE_TEST_LONG=1 draws many placements; HEDDLE_TEST_SEED=N draws one."""
+
+import filecmp
+import json
+import os
+import random
+import re
+import unittest
+
+import families
+import heddle_test as h
+
+STEPS = 3
+SHORT, LONG = 5, 40
+FILES = ["model.safetensors", "heddle/optimizer.safetensors"]
+
+
+def draw(seed):
+    """A model, flags of both binaries, and those of the one that places."""
+    pick = random.Random(seed)
+    mesh, ranks = pick.choice([("data=1", 1), ("data=2", 2), ("tensor=2", 2),
+                               ("pipe=2", 2), ("data=2,tensor=2", 4),
+                               ("data=2,pipe=2", 4)])
+    family = pick.choice(["gpt2", "llama"])
+    flags = ["--mesh", mesh, "--zero", pick.choice([0, 1, 2, 3]) if "data=2" in mesh else 0,
+             "--micro-batch", pick.choice([1, 2]), "--accumulate",
+             pick.choice([2, 3]) if "pipe" in mesh else pick.choice([1, 2]),
+             "--seq", pick.choice([3, 8, 17]),
+             "--precision", pick.choice(["fp32", "bf16"]),
+             "--recompute", pick.choice(["none", "full"]),
+             "--optimizer", pick.choice(["AdamW", "Adam", "Lion"])]
+    config = {"gradient_clipping": pick.choice([0, 0.5])}
+    place = ["--place", "optimizer=" + pick.choice(["file", "file", "host"]),
+             "--sub-group-size", pick.choice([1, 1024, 3000, 10 ** 6])]
+    return family, ranks, flags, config, place
+
+
+class Offload(h.HeddleTest):
+    def model_of(self, family, seed):
+        if family == "gpt2":
+            return self.make_model(f"gpt2-{seed}", seed=seed + 1, embed=36)[0]
+        folder = self.path(f"llama-{seed}")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "config.json"), "w") as file:
+            json.dump(families.config("llama"), file)
+        return os.path.join(folder, "config.json")
+
+    def check(self, seed):
+        family, ranks, flags, config, place = draw(seed)
+        data, _ = self.make_tokens(2000, 97)
+        model = self.model_of(family, seed)
+        if family == "llama":
+            flags += ["--init", "random"]
+        logs, folders = [], []
+        for name, more in (("here", []), ("there", place)):
+            folder = self.path(f"{name}-{seed}")
+            binary = self.compile(model, *flags, *more, config=config,
+                                  output=f"job-{name}-{seed}")
+            steps = self.train(binary, data, STEPS, "--save", folder, ranks=ranks)
+            logs.append([(step["loss"], step["grad_norm"]) for step in steps])
+            folders.append(h.latest_of(folder))
+        self.assertEqual(logs[0], logs[1])
+        for file in FILES:
+            self.assertTrue(
+                filecmp.cmp(*(os.path.join(folder, file) for folder in folders),
+                            shallow=False), file)
+
+    def test_trains_to_the_same_bits(self):
+        count = LONG if os.environ.get("HEDDLE_TEST_LONG") == "1" else SHORT
+        seeds = range(count)
+        if "HEDDLE_TEST_SEED" in os.environ:
+            seeds = [int(os.environ["HEDDLE_TEST_SEED"])]
+        for seed in seeds:
+            with self.subTest(seed=seed, drawn=draw(seed)):
+                self.check(seed)
+
+    def test_resumes_from_one_placement_in_another(self):
+        model = self.make_model()[0]
+        data, _ = self.make_tokens(2000, 97)
+        flags = ["--batch", 4, "--seq", 8]
+        place = ["--place", "optimizer=file", "--sub-group-size", 2000]
+        binaries = [self.compile(model, *flags, output="here"),
+                    self.compile(model, *flags, *place, output="there")]
+        whole = self.train(binaries[0], data, 4)
+        for first, second in (binaries, reversed(binaries)):
+            folder = self.path("saved-" + os.path.basename(first))
+            self.train(first, data, 2, "--save", folder)
+            rest = self.train(second, data, 4, "--resume", folder)
+            self.assertEqual([step["loss"] for step in rest],
+                             [step["loss"] for step in whole[2:]])
+
+    def test_memory_is_planned_by_kind(self):
+        model = self.make_model()[0]
+        flags = ["--batch", 4, "--seq", 8, "--sub-group-size", 2000]
+
+        def memory(*more, output):
+            binary = self.compile(model, *flags, *more, output=output)
+            plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+            return plan["memory"]
+
+        here, there = memory(output="all"), memory("--place", "optimizer=file", output="filed")
+        moments = here["owners"]["optimizer"]
+        filed = there["kinds"]["file"]["persistent"]
+        self.assertLess(abs(filed - moments), 3 * 4096)
+        saved = here["kinds"]["device"]["persistent"] - there["kinds"]["device"]["persistent"]
+        self.assertLess(abs(saved - moments), 3 * 4096)
+        # A budget of the file's bytes is kept, and one byte less is not.
+        place = ["--place", "optimizer=file", "--memory-budget"]
+        self.compile(model, *flags, *place, f"file={filed}", output="fits")
+        said = h.run([h.HEDDLE, "compile", model, "-o", self.path("no"), *flags, *place,
+                      f"device=1GiB,file={filed - 1}"], 4).stderr
+        self.assertIn("error[H0201]", said)
+        self.assertIn("on file", said)
+
+    def test_what_cannot_be_placed_is_refused(self):
+        model = self.make_model()[0]
+        for more, status, text in (
+                (["--place", "parameters=file"], 2, "error[H0155]"),
+                (["--place", "activations=host"], 2, "error[H0155]"),
+                (["--place", "optimizer=disk"], 2, "error[H0114]"),
+                (["--place", "optimizer=file,optimizer=host"], 2, "error[H0114]"),
+                (["--place", "optimizer"], 2, "error[H0114]"),
+                (["--memory-budget", "tape=1GiB"], 2, "error[H0114]"),
+                (["--place", "optimizer=file", "--optimizer", "Lamb"], 2, "error[H0155]")):
+            with self.subTest(more):
+                said = h.run([h.HEDDLE, "compile", model, "-o", self.path("no"), *more],
+                             status).stderr
+                self.assertIn(text, said)
+
+    def test_ds_config(self):
+        model = self.make_model()[0]
+        place = {"device": "nvme", "nvme_path": self.folder, "pin_memory": True,
+                 "buffer_count": 4}
+        config = h.ds_config(zero_optimization={
+            "stage": 3, "sub_group_size": 3000, "offload_optimizer": place})
+        binary = self.compile(model, "--batch", 2, "--seq", 8, config=config)
+        plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+        self.assertGreater(plan["memory"]["kinds"]["file"]["persistent"], 0)
+        # The host's memory is the CPU's own.
+        place["device"] = "cpu"
+        command = [h.HEDDLE, "compile", model, "-o", self.path("host"), "--config"]
+        said = h.run([*command, self.write(config), "--explain-config", "--all"]).stdout
+        self.assertRegex(said, r'"cpu" +ds.json:1 +no meaning here: kernels')
+        self.compile(model, "--batch", 2, "--seq", 8, config=config, output="host")
+        plan = json.loads(h.run([h.HEDDLE, "explain", self.path("host"), "--json"]).stdout)
+        self.assertEqual(set(plan["memory"]["kinds"]), {"device"})
+        place["device"] = "tape"
+        said = h.run([*command, self.write(config)], 2).stderr
+        self.assertTrue(re.search(r"error\[H0105\].*none, cpu or nvme", said), said)
+
+    def write(self, config):
+        with open(self.path("ds.json"), "w") as file:
+            json.dump(config, file)
+        return self.path("ds.json")
+
+
+if __name__ == "__main__":
+    unittest.main()
