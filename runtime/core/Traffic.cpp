@@ -50,11 +50,13 @@ public:
   std::map<std::tuple<std::string, std::string, std::string, plan::DType>,
            TrafficLine>
       lines;
+  std::map<std::pair<plan::MemoryKind, plan::MemoryKind>, MoveLine> moves;
 
 private:
   void countCommand(const Command &command, int64_t times, int depth);
   void addCollective(const Command &command,
                      const plan::command::Collective &start, int64_t times);
+  void addCopy(const plan::command::Copy &copy, int64_t times);
   void add(const Command &command, const std::string &axes,
            const std::string &kind, plan::DType wire, int64_t times,
            int64_t bytes);
@@ -93,6 +95,24 @@ void TrafficCounter::addCollective(const Command &command,
       plan::bytesSent(shape, plan.mesh.coordinate(rank, collective.axes)));
 }
 
+/// Arguments are of sequences that layers share: all in the device's memory.
+static plan::MemoryKind memoryOf(const plan::Ref &ref) {
+  return ref.space == plan::Space::Arg ? plan::MemoryKind::Device : ref.memory;
+}
+
+void TrafficCounter::addCopy(const plan::command::Copy &copy, int64_t times) {
+  plan::MemoryKind from = memoryOf(copy.source), to = memoryOf(copy.target);
+  if (from == to)
+    return;
+  bool isFile = from == plan::MemoryKind::File || to == plan::MemoryKind::File;
+  int64_t block = isFile ? fileBlock : 1;
+  MoveLine &line = moves[{from, to}];
+  line.from = from;
+  line.to = to;
+  line.copies += times;
+  line.bytes += times * ((copy.target.bytes + block - 1) / block * block);
+}
+
 void TrafficCounter::countCommand(const Command &command, int64_t times,
                                   int depth) {
   for (plan::SequenceRuns runs : runsOf(command))
@@ -101,6 +121,7 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
       [&](const plan::command::Collective &start) {
         addCollective(command, start, times);
       },
+      [&](const plan::command::Copy &copy) { addCopy(copy, times); },
       [&](const plan::command::Send &send) {
         add(command, send.channel.axis, send.name, plan::DType::U8, times,
             send.data.bytes);
@@ -144,4 +165,14 @@ heddle::rt::sumByKind(const std::vector<TrafficLine> &lines) {
     sums.back().bytesSent += line.bytesSent;
   }
   return sums;
+}
+
+std::vector<MoveLine> heddle::rt::countMoves(const plan::Plan &plan,
+                                             const plan::Program &program) {
+  TrafficCounter counter(plan, /*rank=*/0);
+  counter.count(program.sequence, 1);
+  std::vector<MoveLine> lines;
+  for (const auto &[kinds, line] : counter.moves)
+    lines.push_back(line);
+  return lines;
 }

@@ -96,21 +96,53 @@ class Offload(h.HeddleTest):
             self.assertEqual([step["loss"] for step in rest],
                              [step["loss"] for step in whole[2:]])
 
+    def test_emulated_gpus(self):
+        model = self.make_model()[0]
+        data, _ = self.make_tokens(200, 97)
+        for precision in ("fp32", "bf16"):
+            logs = []
+            for place in ("device", "host", "file"):
+                binary = self.compile(
+                    model, "--batch", 2, "--seq", 8, "--precision", precision,
+                    "--target", "sm_90", "--place", "optimizer=" + place,
+                    "--sub-group-size", 7000, output="gpu")
+                log = self.path(f"gpu-{precision}-{place}.jsonl")
+                h.run([h.HEDDLE, "emulate", "--", binary, "train", "--data", data,
+                       "--steps", 2, "--log", log, "--progress", "none"])
+                logs.append([(step["loss"], step["grad_norm"])
+                             for step in h.read_log(log)])
+            self.assertEqual(logs[0], logs[1])
+            self.assertEqual(logs[0], logs[2])
+
     def test_memory_is_planned_by_kind(self):
         model = self.make_model()[0]
         flags = ["--batch", 4, "--seq", 8, "--sub-group-size", 2000]
+        moves = {}
 
         def memory(*more, output):
             binary = self.compile(model, *flags, *more, output=output)
             plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+            moves[output] = plan["moves"]
             return plan["memory"]
 
         here, there = memory(output="all"), memory("--place", "optimizer=file", output="filed")
         moments = here["owners"]["optimizer"]
         filed = there["kinds"]["file"]["persistent"]
+        # Each byte is read once and written once in a step.
+        self.assertEqual(
+            [(move["from"], move["to"], move["bytes"]) for move in moves["filed"]],
+            [("device", "file", filed), ("file", "device", filed)])
+        self.assertEqual(moves["all"], [])
         self.assertLess(abs(filed - moments), 3 * 4096)
         saved = here["kinds"]["device"]["persistent"] - there["kinds"]["device"]["persistent"]
         self.assertLess(abs(saved - moments), 3 * 4096)
+        # Where that is enough, the error of a budget names it.
+        budget = ["--memory-budget", there["kinds"]["device"]["arena"]
+                  + there["kinds"]["device"]["persistent"] + 40000]
+        said = h.run([h.HEDDLE, "compile", model, "-o", self.path("no"), *flags, *budget],
+                     4).stderr
+        self.assertIn("try --place optimizer=file", said)
+        self.compile(model, *flags, *budget, "--place", "optimizer=file", output="fits")
         # A budget of the file's bytes is kept, and one byte less is not.
         place = ["--place", "optimizer=file", "--memory-budget"]
         self.compile(model, *flags, *place, f"file={filed}", output="fits")

@@ -66,6 +66,9 @@ class Phases(h.HeddleTest):
     def test_fp32(self):
         self.check_all()
 
+    def test_states_on_file(self):
+        self.check_all("--place", "optimizer=file", "--sub-group-size", 3000)
+
     def test_dropout_and_accumulation(self):
         self.check_all("--accumulate", 2, dropout=0.2)
 
@@ -150,6 +153,10 @@ class Phases(h.HeddleTest):
 
     def test_data_ranks_with_split_states(self):
         self.check_mesh({"data": 2}, "--zero", 3)
+
+    def test_data_ranks_with_states_on_file(self):
+        self.check_mesh({"data": 2}, "--zero", 1, "--place", "optimizer=file",
+                        "--sub-group-size", 3000)
 
     def test_tensor_ranks(self):
         self.check_mesh({"tensor": 2})

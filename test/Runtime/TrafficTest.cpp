@@ -74,6 +74,37 @@ TEST(Traffic, TellsReasonsApart) {
   EXPECT_EQ(sums[1].bytesSent, 64);
 }
 
+TEST(Traffic, CountsMovesBetweenKindsOfMemory) {
+  auto in = [](MemoryKind memory, int64_t count) {
+    Ref ref = bytes(count);
+    ref.memory = memory;
+    return ref;
+  };
+  Plan plan;
+  plan.mesh = meshOf(1, 1);
+  plan.sequences = {
+      {"main",
+       0,
+       0,
+       0,
+       {loop(1, 3), copy(in(MemoryKind::File, 5000), bytes(5000)),
+        copy(bytes(77), in(MemoryKind::Host, 77)), copy(bytes(8), bytes(8))}},
+      {"body", 0, 0, 0, {copy(bytes(4096), in(MemoryKind::File, 4096))}}};
+  std::vector<MoveLine> lines = countMoves(plan, Program());
+  ASSERT_EQ(lines.size(), 3u);
+  auto expect = [&](size_t i, MemoryKind from, MemoryKind to, int64_t copies,
+                    int64_t moved) {
+    EXPECT_EQ(lines[i].from, from);
+    EXPECT_EQ(lines[i].to, to);
+    EXPECT_EQ(lines[i].copies, copies);
+    EXPECT_EQ(lines[i].bytes, moved);
+  };
+  // Of files whole blocks.
+  expect(0, MemoryKind::Device, MemoryKind::File, 1, 8192);
+  expect(1, MemoryKind::Host, MemoryKind::Device, 1, 77);
+  expect(2, MemoryKind::File, MemoryKind::Device, 3, 3 * 4096);
+}
+
 TEST(Traffic, ReadsTheWordsOfSchedules) {
   EXPECT_EQ(parseFragment("F12"),
             std::make_pair(std::string("F"), int64_t(12)));

@@ -53,6 +53,22 @@ static std::vector<rt::TrafficLine> trafficOf(const plan::Plan &plan,
                  : std::vector<rt::TrafficLine>();
 }
 
+/// What a rank copies between kinds of memory in a step.
+static std::vector<rt::MoveLine> movesOf(const plan::Plan &plan) {
+  const plan::Program *program = mainProgram(plan);
+  return program ? rt::countMoves(plan, *program) : std::vector<rt::MoveLine>();
+}
+
+static json movesJson(const plan::Plan &plan) {
+  json moves = json::array();
+  for (const rt::MoveLine &line : movesOf(plan))
+    moves.push_back({{"from", plan::nameOf(line.from)},
+                     {"to", plan::nameOf(line.to)},
+                     {"copies", line.copies},
+                     {"bytes", line.bytes}});
+  return moves;
+}
+
 /// Model FLOPs of a step, over all ranks.
 static double flopsPerStep(const plan::Plan &plan) {
   const plan::Program *program = mainProgram(plan);
@@ -125,6 +141,7 @@ static json explainJson(const plan::Plan &plan, int64_t rank,
                 {"peak", plan.memory.peakBytes()},
                 {"kinds", plan::kindsOf(plan.memory)},
                 {"owners", owners}}},
+              {"moves", movesJson(plan)},
               {"communication", communicationJson(plan, rank, cost)},
               {"flops_per_step", flopsPerStep(plan)}};
   schedule.addTo(all);
@@ -223,6 +240,19 @@ static void printMemory(const plan::Plan &plan) {
     add("+ arena" + of, plan.memory.arenaBytes[kind]);
     add("= peak" + of, plan.memory.peakBytes(kind));
   }
+  printTable(rows);
+}
+
+static void printMoves(const plan::Plan &plan) {
+  std::vector<std::vector<std::string>> rows = {
+      {"from", "to", "copies", "moved", ""}};
+  for (const rt::MoveLine &line : movesOf(plan))
+    rows.push_back({plan::nameOf(line.from), plan::nameOf(line.to),
+                    std::to_string(line.copies), plan::formatBytes(line.bytes),
+                    "(" + std::to_string(line.bytes) + " bytes)"});
+  if (rows.size() == 1)
+    return;
+  std::cout << "\nmoved between kinds of memory per step\n";
   printTable(rows);
 }
 
@@ -371,6 +401,7 @@ static int explain(const ExplainFlags &flags) {
   printPhases(plan);
   printKernels(plan);
   printMemory(plan);
+  printMoves(plan);
   if (cluster)
     printCluster(plan, *cluster);
   printCommunication(plan, rank, known);

@@ -228,6 +228,24 @@ private:
         }));
   }
 
+  /// What makes it smaller: if that is enough, moments on file, of which a few
+  /// windows remain.
+  static StringRef helpFor(planir::ProgramOp program,
+                           const dist::Strategy &strategy, const Bound &bound) {
+    auto moments = program.getOwners().getAs<IntegerAttr>("optimizer");
+    int64_t placeable = moments ? moments.getInt() - moments.getInt() / 16 : 0;
+    bool sumsOverParameters = strategy.optimizer == config::Optimizer::Lamb;
+    if (bound.what.empty() && !sumsOverParameters && bound.budget > 0 &&
+        bound.bytes - placeable <= bound.budget)
+      return "--place optimizer=file, which takes the optimizer's bytes to "
+             "disk";
+    if (strategy.recompute == config::Recompute::None)
+      return "--recompute selective, or a smaller --micro-batch with a larger "
+             "--accumulate";
+    return "a smaller --micro-batch with a larger --accumulate, or --precision "
+           "bf16";
+  }
+
   LogicalResult checkBound(planir::ProgramOp program,
                            const dist::Strategy &strategy, const Bound &bound) {
     // No rank has more, and proofs count no further.
@@ -250,12 +268,8 @@ private:
       diagnostic.attachNote()
           << owner.getName().getValue() << ": "
           << text(cast<IntegerAttr>(owner.getValue()).getInt());
-    StringRef help = strategy.recompute == config::Recompute::None
-                         ? "help: try --recompute selective, or a smaller "
-                           "--micro-batch with a larger --accumulate"
-                         : "help: try a smaller --micro-batch with a larger "
-                           "--accumulate, or --precision bf16";
-    diagnostic.attachNote() << help;
+    diagnostic.attachNote()
+        << "help: try " << helpFor(program, strategy, bound);
     return diagnostic;
   }
 };

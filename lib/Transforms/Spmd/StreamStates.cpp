@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Pipe/PipeDialect.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 #include "mlir/IR/IRMapping.h"
@@ -87,7 +88,11 @@ public:
                            first,
                            std::min(size, update.elements - first),
                            {}});
-    builder.setInsertionPoint(updates.front().op);
+    // While the norm of the gradients is computed.
+    if (Operation *backward = lastBodyBefore(updates.front().op))
+      builder.setInsertionPointAfter(backward);
+    else
+      builder.setInsertionPoint(updates.front().op);
     for (size_t next = 0; next < ahead; ++next)
       fetch(next);
     for (auto [number, window] : llvm::enumerate(windows))
@@ -103,6 +108,15 @@ private:
   bool isElsewhere(Value value) {
     auto get = value.getDefiningOp<nn::GetOp>();
     return get && memoryOf(symbols, get.getState()) != nn::MemoryKind::Device;
+  }
+
+  /// What computes the gradients: their memory is free behind it. Null where it
+  /// is in another block.
+  static Operation *lastBodyBefore(Operation *op) {
+    while ((op = op->getPrevNode()))
+      if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
+        return op;
+    return nullptr;
   }
 
   Streamed describe(nn::UpdateOp op) {

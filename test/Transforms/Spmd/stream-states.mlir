@@ -9,10 +9,12 @@
 
 // CHECK-LABEL: nn.step @train
 // CHECK-SAME: %[[LR:[^:]*]]: tensor<f32>
-// CHECK-DAG: %[[P:.*]] = nn.get @parameters.all : tensor<2560xf32>
-// CHECK-DAG: %[[G:.*]] = nn.get @gradients.all : tensor<2560xf32>
+// The first are fetched as soon as the gradients are there.
+// CHECK: nn.micro_batches
 // CHECK: %[[M0:.*]] = dist.fetch @exp_avg.all[0] {pending} : tensor<1024xf32>
 // CHECK: %[[M1:.*]] = dist.fetch @exp_avg.all[1024] {pending} : tensor<1024xf32>
+// CHECK: %[[P:.*]] = nn.get @parameters.all : tensor<2560xf32>
+// CHECK: %[[G:.*]] = nn.get @gradients.all : tensor<2560xf32>
 // CHECK: %[[PS:.*]]:3 = nn.unpack %[[P]] : (tensor<2560xf32>) -> (tensor<1024xf32>, tensor<1024xf32>, tensor<512xf32>)
 // CHECK: %[[GS:.*]]:3 = nn.unpack %[[G]]
 // CHECK: %[[W0:.*]] = dist.wait %[[M0]] : tensor<1024xf32>

@@ -40,6 +40,21 @@ std::vector<TrafficLine> countTraffic(const plan::Plan &plan,
 /// The lines with the same axes and kind joined to one, its reason empty.
 std::vector<TrafficLine> sumByKind(const std::vector<TrafficLine> &lines);
 
+/// All copies from one kind of memory to another.
+struct MoveLine {
+  plan::MemoryKind from = plan::MemoryKind::Device;
+  plan::MemoryKind to = plan::MemoryKind::Device;
+  int64_t copies = 0; ///< In one run of the program.
+  int64_t bytes = 0;  ///< Of a file, whole blocks of `fileBlock`.
+};
+/// What is read from and written to files without a cache is a multiple of.
+inline constexpr int64_t fileBlock = 4096;
+
+/// What one run of `program`, a program of the plan's selected stage, copies
+/// between memory of different kinds, sorted by these.
+std::vector<MoveLine> countMoves(const plan::Plan &plan,
+                                 const plan::Program &program);
+
 } // namespace heddle::rt
 
 #endif // HEDDLE_RUNTIME_CORE_TRAFFIC_H
