@@ -63,6 +63,8 @@ static nlohmann::json argumentsOf(const plan::Plan &plan,
     arguments["flops"] = kernel.flops;
     arguments["bytes"] = kernel.bytes;
   }
+  if (const auto *copy = info.command->as<plan::command::Copy>())
+    arguments["bytes"] = copy->target.bytes;
   if (!info.fragment.empty()) {
     auto [kind, microBatch] = plan::parseFragment(std::string(info.fragment));
     size_t slash = kind.find('/');
@@ -73,6 +75,15 @@ static nlohmann::json argumentsOf(const plan::Plan &plan,
     arguments["micro_batch"] = microBatch;
   }
   return arguments;
+}
+
+/// The line that an entry is drawn in: copies may overlap what the host does,
+/// and those to a file those from it.
+static int64_t lineOf(const plan::Command &command) {
+  const auto *copy = command.as<plan::command::Copy>();
+  if (!copy || command.stream != plan::Stream::Copy)
+    return 0;
+  return copy->target.memory == plan::MemoryKind::File ? 2 : 1;
 }
 
 Trace::Trace(const std::string &name, const LoadedProgram &program,
@@ -117,7 +128,7 @@ std::string Trace::write(const plan::Plan &plan) {
                         {"cat", plan::nameOf(program.program().kind)},
                         {"ph", "X"},
                         {"pid", rank},
-                        {"tid", 0},
+                        {"tid", lineOf(*commands.info(i).command)},
                         {"ts", double(of[i].begin - origin) / 1000},
                         {"dur", double(of[i].end - of[i].begin) / 1000},
                         {"args", arguments}});

@@ -475,14 +475,32 @@ LaunchTime CommandList::measure(Device &device, std::optional<Stream> stream,
                                 const std::function<void()> &submit) {
   LaunchTime time;
   time.begin = now();
+  int64_t copies = device.fileCopies();
   std::optional<int64_t> taken;
   if (stream)
     taken = device.measure(*stream, submit);
   if (!taken)
     submit();
-  device.synchronize();
-  time.end = taken ? time.begin + *taken : now();
+  for (Stream each : plan::streams)
+    if (each != Stream::Copy || device.fileCopies() == 0)
+      device.synchronize(each);
+  time.end = taken                           ? time.begin + *taken
+             : device.fileCopies() == copies ? now()
+                                             : -device.fileCopies();
   return time;
+}
+
+void CommandList::timeFileCopies(Device &device, LaunchTime *times,
+                                 size_t entries) {
+  device.synchronize(Stream::Copy);
+  for (LaunchTime *time = times; time != times + entries; ++time)
+    if (time->end < 0) {
+      // It was begun at least.
+      io::SwapTime copied =
+          device.timeOfFileCopy(-time->end)
+              .value_or(io::SwapTime{time->begin, time->begin});
+      *time = {copied.begin, copied.end};
+    }
 }
 
 void CommandList::submit(Device &device, const Part &part,
@@ -514,6 +532,8 @@ void CommandList::run(Device &device, LaunchTime *times) const {
     }
   for (int64_t channel : sending)
     communication->flush(channel, 0);
+  if (times)
+    timeFileCopies(device, times, launches.size());
 }
 
 Address heddle::rt::resolvePort(const plan::Port &port,

@@ -161,6 +161,8 @@ TEST_P(DeviceTest, ComputesOnWindowsOfFiles) {
     // Each copy is of one page, and so is each reading here.
     EXPECT_EQ(device->swapTraffic().readBytes, windows * (steps + 1) * page);
     EXPECT_EQ(device->swapTraffic().writtenBytes, windows * steps * page);
+    EXPECT_EQ(device->fileCopies(), windows * (2 * steps + 1));
+    EXPECT_GT(device->timeOfFileCopy(1)->end, device->timeOfFileCopy(1)->begin);
   }
 }
 

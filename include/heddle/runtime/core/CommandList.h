@@ -80,8 +80,9 @@ public:
 
   /// Submits every entry in order, and returns when all that was sent is on its
   /// way; the device may still compute. With `times`, which then has room for
-  /// as many, waits for each entry and notes when it began and ended. Throws
-  /// what the communication throws.
+  /// as many, waits for each entry and notes when it began and ended; but
+  /// copies from and to files go on beside the others, as they do without.
+  /// Throws what the communication throws.
   void run(Device &device, LaunchTime *times = nullptr) const;
 
   size_t size() const { return launches.size(); }
@@ -150,8 +151,11 @@ private:
   /// collectives and what comes in messages. `action` is that of an entry that
   /// is no launch.
   std::optional<Stream> streamOf(size_t entry, const Action *action) const;
+  /// Notes when copies from and to files were under way.
+  static void timeFileCopies(Device &device, LaunchTime *times, size_t entries);
   /// Submits an entry, waits for it, and says when it was done: the device's
-  /// own time, where it has a clock and `stream` is given.
+  /// own time, where it has a clock and `stream` is given. Of a copy from or to
+  /// a file that has begun `end` is its number, negative.
   static LaunchTime measure(Device &device, std::optional<Stream> stream,
                             const std::function<void()> &submit);
 

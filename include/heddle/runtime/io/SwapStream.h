@@ -32,7 +32,7 @@ struct SwapTransfer {
 /// How transfers are cut into requests.
 struct SwapShape {
   int64_t requestBytes = int64_t(1) << 20; ///< At most, of one request.
-  int64_t depth = 8;                       ///< Requests under way at a time.
+  int64_t depth = 16;                      ///< Requests under way at a time.
 };
 
 /// Does transfers beside the caller, on a thread of its own. They appear to be
@@ -65,6 +65,10 @@ public:
   void fill(SwapFile &file, int64_t offset, unsigned char value, int64_t bytes);
 
   SwapTraffic traffic() const;
+  /// When the transfer that was started as number `number`, from 1 on, was
+  /// under way; it is done. None of all but the last `remembered`.
+  std::optional<SwapTime> timeOf(int64_t number) const;
+  static constexpr int64_t remembered = int64_t(1) << 14;
   /// `io_uring` or `threads`.
   const char *method() const { return queue->name(); }
 
@@ -119,6 +123,8 @@ private:
   std::vector<Slot> slots;
   int64_t underWay = 0;
   std::optional<Diagnostic> failing;
+  /// Of transfers, a ring; who awaited one may look at its own.
+  std::vector<SwapTime> times;
 
   std::atomic<int64_t> readBytes{0}, writtenBytes{0}, requests{0};
   std::thread thread;

@@ -58,6 +58,10 @@ public:
   void synchronize(Stream stream) override;
   using Device::synchronize;
   io::SwapTraffic swapTraffic() const override { return swap.traffic(); }
+  int64_t fileCopies() const override { return swap.started(); }
+  std::optional<io::SwapTime> timeOfFileCopy(int64_t number) const override {
+    return swap.timeOf(number);
+  }
 
 private:
   /// The block that holds an address, with what it begins at.

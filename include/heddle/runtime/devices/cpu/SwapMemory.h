@@ -33,9 +33,7 @@ public:
   /// Throws what SwapFile throws.
   Address allocate(const MemoryRequest &request);
   /// Whether the address is one of those that were handed out.
-  bool holds(Address address) const {
-    return address.value() >= firstAddress;
-  }
+  bool holds(Address address) const { return address.value() >= firstAddress; }
   void release(Address address);
 
   /// Begin to copy whole pages, as Device::copy says; what does not begin at
@@ -54,6 +52,10 @@ public:
   void await(int64_t count) const {
     if (stream)
       stream->await(count);
+  }
+  /// See SwapStream::timeOf.
+  std::optional<io::SwapTime> timeOf(int64_t number) const {
+    return stream->timeOf(number);
   }
   io::SwapTraffic traffic() const {
     return stream ? stream->traffic() : io::SwapTraffic();
@@ -74,7 +76,7 @@ private:
   SwapOptions options;
   uintptr_t next = firstAddress;
   std::map<uintptr_t, io::SwapFile> files; ///< By their addresses.
-  std::unique_ptr<io::SwapStream> stream;  ///< Before the files it ends.
+  std::unique_ptr<io::SwapStream> stream;  ///< Ends before the files do.
 };
 
 } // namespace heddle::rt
