@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // usage: heddle-bench-swap DIRECTORY [MEBIBYTES]
+//        heddle-bench-swap DIRECTORY --plain BYTES
 //
 // Moves a swap file once to memory and back, for every way to move bytes, size
 // of requests and number of them under way, as a step with its optimizer on
@@ -51,22 +52,24 @@ static double moveAll(SwapFile &file, const Choice &choice, char *slots) {
   return taken.count();
 }
 
-static void measure(const char *directory, int64_t bytes) {
-  SwapFile file({directory}, bytes, "the benchmark");
-  void *slots = nullptr;
-  if (posix_memalign(&slots, SwapFile::pageBytes, numSlots * windowBytes) != 0)
-    return;
-  memset(slots, 1, numSlots * windowBytes);
+static void measurePlain(SwapFile &file, char *slots) {
+  Choice choice = {"auto", SwapShape(), {}};
+  moveAll(file, choice, slots); // Writes it.
+  for (int64_t round = 0; round < rounds; ++round)
+    printf("%.6f\n", moveAll(file, choice, slots));
+}
+
+static void measureAll(SwapFile &file, char *slots) {
   std::vector<Choice> choices;
   for (const char *method : {"io_uring", "threads"})
     for (int64_t kibibytes : {64, 256, 1024, 4096})
       for (int64_t depth : {1, 4, 8, 16, 32})
         choices.push_back({method, {kibibytes << 10, depth}, {}});
-  moveAll(file, choices.front(), static_cast<char *>(slots)); // Writes it.
+  moveAll(file, choices.front(), slots); // Writes it.
   for (int64_t round = 0; round < rounds; ++round)
     for (Choice &choice : choices)
-      choice.rates.push_back(2e-9 * double(bytes) /
-                             moveAll(file, choice, static_cast<char *>(slots)));
+      choice.rates.push_back(2e-9 * double(file.size()) /
+                             moveAll(file, choice, slots));
   printf("%s%s\n%-10s %12s %6s %8s\n", file.directory().c_str(),
          file.isDirect() ? ", past the system's cache" : "", "method",
          "request KiB", "depth", "GB/s");
@@ -77,17 +80,33 @@ static void measure(const char *directory, int64_t bytes) {
            static_cast<long long>(choice.shape.depth),
            choice.rates[rounds / 2]);
   }
+}
+
+static void measure(const std::string &directory, int64_t bytes, bool isPlain) {
+  SwapFile file({directory}, bytes, "the benchmark");
+  void *memory = nullptr;
+  if (posix_memalign(&memory, SwapFile::pageBytes, numSlots * windowBytes) != 0)
+    return;
+  char *slots = static_cast<char *>(memory);
+  memset(slots, 1, numSlots * windowBytes);
+  isPlain ? measurePlain(file, slots) : measureAll(file, slots);
   free(slots);
 }
 
 int main(int argc, char **argv) {
-  if (argc < 2) {
-    fprintf(stderr, "usage: heddle-bench-swap DIRECTORY [MEBIBYTES]\n");
+  bool isPlain = argc == 4 && strcmp(argv[2], "--plain") == 0;
+  if (argc < 2 || (argc > 3 && !isPlain)) {
+    fprintf(stderr, "usage: heddle-bench-swap DIRECTORY [MEBIBYTES]\n"
+                    "       heddle-bench-swap DIRECTORY --plain BYTES\n");
     return 2;
   }
-  int64_t windows = std::max(argc > 2 ? atoll(argv[2]) : 1024, 4LL) / 4;
+  int64_t bytes = isPlain    ? atoll(argv[3])
+                  : argc > 2 ? atoll(argv[2]) << 20
+                             : int64_t(1) << 30;
+  int64_t windows =
+      std::max((bytes + windowBytes - 1) / windowBytes, int64_t(1));
   try {
-    measure(argv[1], windows * windowBytes);
+    measure(argv[1], windows * windowBytes, isPlain);
   } catch (const UserError &error) {
     fprintf(stderr, "%s", error.diagnostic.format().c_str());
     return error.diagnostic.exitCode();

@@ -97,12 +97,16 @@ std::unique_ptr<Device> heddle::rt::openDevice(const plan::Plan &plan,
   if (plan.device == plan::DeviceKind::Cuda)
     return makeCudaDevice(
         {localRank, options.sync, !options.noGraph, chooseGemm(plan, options)});
-  return makeDevice(std::getenv("HEDDLE_DEVICE"), pool, chooseSwap(options));
+  return makeDevice(std::getenv("HEDDLE_DEVICE"), pool,
+                    chooseSwap(plan, options));
 }
 
-SwapOptions heddle::rt::chooseSwap(const DeviceOptions &options) {
+SwapOptions heddle::rt::chooseSwap(const plan::Plan &plan,
+                                   const DeviceOptions &options) {
   SwapOptions swap;
   swap.place = options.swap;
+  if (swap.place.directory.empty())
+    swap.place.directory = plan.swapDir;
   if (const char *method = std::getenv("HEDDLE_SWAP_IO"))
     swap.method = method;
   return swap;

@@ -46,8 +46,8 @@ static std::string findProducts(const Binary &binary) {
 }
 
 /// Where what the plan has on file would be here, and what would move it.
-static std::string describeSwap(const InfoOptions &options) {
-  SwapOptions swap = chooseSwap(options.job.device);
+static std::string describeSwap(const plan::Plan &plan) {
+  SwapOptions swap = chooseSwap(plan, DeviceOptions());
   return io::swapDirectory(swap.place) + ", by " +
          io::openBlockQueue(swap.method, swap.shape.depth)->name() +
          " in requests of " + formatBytes(swap.shape.requestBytes) + ", " +
@@ -264,7 +264,7 @@ int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
   }
   print(plan, products);
   if (!isForGpu && plan.memory.peakBytes(plan::MemoryKind::File) > 0)
-    line("swap", describeSwap(options));
+    line("swap", describeSwap(plan));
   if (!isForGpu)
     return 0;
   GpuAnswer answer = askForGpu();

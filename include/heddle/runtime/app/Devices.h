@@ -54,8 +54,9 @@ void requireOwnGpu(const Device &device, io::Peers &ranks);
 std::unique_ptr<Device> makeDevice(const char *name, ThreadPool &pool,
                                    const SwapOptions &swap = {});
 
-/// How a CPU swaps: as the user says, and by what HEDDLE_SWAP_IO names.
-SwapOptions chooseSwap(const DeviceOptions &options);
+/// How a CPU swaps: as the user says, else as the plan does, and by what
+/// HEDDLE_SWAP_IO names.
+SwapOptions chooseSwap(const plan::Plan &plan, const DeviceOptions &options);
 
 } // namespace heddle::rt
 

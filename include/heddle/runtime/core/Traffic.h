@@ -11,6 +11,7 @@
 
 #include "heddle/PlanFormat/Collective.h"
 #include "heddle/PlanFormat/Plan.h"
+#include "heddle/runtime/io/SwapFile.h"
 
 namespace heddle::rt {
 
@@ -48,7 +49,7 @@ struct MoveLine {
   int64_t bytes = 0;  ///< Of a file, whole blocks of `fileBlock`.
 };
 /// What is read from and written to files without a cache is a multiple of.
-inline constexpr int64_t fileBlock = 4096;
+inline constexpr int64_t fileBlock = io::SwapFile::pageBytes;
 
 /// What one run of `program`, a program of the plan's selected stage, copies
 /// between memory of different kinds, sorted by these.

@@ -1,0 +1,282 @@
+# Training whose states are on file: faults of the disk, limits, figures.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A binary whose optimizer is on file gives the bits of one that has it in memory,
+moves as many bytes as its plan says, and needs no memory for what is on file. When
+the disk fails, it says so and ends, and the last checkpoint goes on.
+HEDDLE_TEST_LONG=1 kills more often."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import heddle_test as h
+
+FAULTS = os.path.join(h.BUILD, "test", "Runtime", "SwapFaults.so")
+BATCH, SEQ, STEPS = 4, 16, 6
+MODEL = dict(vocab=97, positions=SEQ, embed=48, layers=3, heads=3)
+WAYS = ["threads", "auto"]  # The latter is io_uring where that may be used.
+MEBIBYTE = 1 << 20
+
+
+class Swap(h.HeddleTest):
+    def setUp(self):
+        self.model, self.config, _ = self.make_model(**MODEL)
+        self.data, _ = self.make_tokens(BATCH * SEQ * 9 + 1,
+                                        self.config["vocab_size"])
+        self.swap = self.path("swap/deep")
+        self.saved = self.path("saved")
+        for directory in (self.swap, self.saved):
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def compile_for(self, *flags, output="swapping"):
+        return self.compile(self.model, "--batch", BATCH, "--seq", SEQ, "--threads", 2,
+                            "--place", "optimizer=file", *flags,
+                            config=h.ds_config(), output=output)
+
+    def words(self, binary, *flags, steps=STEPS):
+        return [binary, "train", "--data", self.data, "--steps", steps, "--save",
+                self.saved, "--save-every", 2, "--keep-last", 2, "--log",
+                self.path("run.jsonl"), "--progress", "none", "--swap-dir", self.swap,
+                *flags]
+
+    def environment(self, fault=None, way="threads"):
+        more = {"HEDDLE_SWAP_IO": way}
+        if fault:
+            more.update(LD_PRELOAD=FAULTS, HEDDLE_TEST_FAULT=fault)
+        return dict(os.environ, **more)
+
+    def losses(self, binary, *flags, **options):
+        log = self.path("run.jsonl")
+        if os.path.exists(log):
+            os.remove(log)
+        h.run(self.words(binary, *flags), env=self.environment(**options))
+        return {step["step"]: (step["loss"], step["grad_norm"])
+                for step in h.read_log(log)}
+
+    # --- what is moved --------------------------------------------------------
+
+    def test_every_way_gives_the_same_bits(self):
+        plain = self.compile(self.model, "--batch", BATCH, "--seq", SEQ, "--threads", 2,
+                             config=h.ds_config(), output="plain")
+        expected = self.losses(plain)
+        kept = self.checkpoint()
+        binary = self.compile_for()
+        for way in WAYS:
+            for flags in ([], ["--swap-check"]):
+                with self.subTest(way=way, flags=flags):
+                    shutil.rmtree(self.saved)
+                    self.assertEqual(self.losses(binary, *flags, way=way), expected)
+                    self.assertEqual(self.checkpoint(), kept)
+        self.assertEqual(os.listdir(self.swap), [])
+
+    def checkpoint(self):
+        """The tensors of the last checkpoint, as bytes."""
+        with open(os.path.join(self.saved, "latest")) as file:
+            last = os.path.join(self.saved, file.read().strip())
+        tensors = []
+        for name in ("model.safetensors", "heddle/optimizer.safetensors"):
+            with open(os.path.join(last, name), "rb") as file:
+                tensors.append(file.read())
+        return tensors
+
+    def test_moves_what_the_plan_says(self):
+        binary = self.compile_for()
+        plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+        planned = {"read": 0, "written": 0}
+        for move in plan["moves"]:
+            planned["read"] += move["bytes"] if move["from"] == "file" else 0
+            planned["written"] += move["bytes"] if move["to"] == "file" else 0
+        # Two moments of four bytes, in whole pages.
+        least = 8 * plan["parameters"]
+        for direction in ("read", "written"):
+            self.assertGreaterEqual(planned[direction], least)
+            self.assertLess(planned[direction], least + 64 * 4096)
+        for way in WAYS:
+            found = json.loads(h.run(
+                [binary, "bench", "--steps", 3, "--warmup", 1, "--json", "--swap-dir",
+                 self.swap], env=self.environment(way=way)).stdout)
+            self.assertEqual(found["file_bytes_read"], planned["read"])
+            self.assertEqual(found["file_bytes_written"], planned["written"])
+        said = h.run([binary, "info"], env=self.environment()).stdout
+        self.assertRegex(said, r"swap +\S+, by threads in requests of 1.00 MiB, 16 at")
+
+    def test_traces_show_copies_beside_kernels(self):
+        binary = self.compile_for("--sub-group-size", 1024)
+        trace = self.path("trace.json")
+        self.losses(binary, "--trace", trace, fault="slow 0")
+        with open(trace) as file:
+            events = json.load(file)["traceEvents"]
+        copies = [event for event in events if event["tid"] > 0]
+        self.assertEqual({event["tid"] for event in copies}, {1, 2})
+        host = [event for event in events if event["tid"] == 0]
+        for copy in copies:
+            self.assertGreaterEqual(copy["dur"], 5000)  # That is how slow it is.
+            self.assertGreater(copy["args"]["bytes"], 0)
+        beside = sum(copy["ts"] < kernel["ts"] + kernel["dur"] and
+                     kernel["ts"] < copy["ts"] + copy["dur"]
+                     for copy in copies for kernel in host
+                     if kernel["args"]["command"] == "launch")
+        self.assertGreater(beside, 0)
+
+    def test_needs_no_memory_for_what_is_on_file(self):
+        """Of 18 bytes of states a parameter 12 are on file. A process that may have two
+        fifths of all of them trains to the same bits."""
+        group = "/sys/fs/cgroup/memory/heddle-test-swap"
+        try:
+            os.mkdir(group)
+        except OSError:
+            self.skipTest("no memory can be limited here")
+        self.addCleanup(os.rmdir, group)
+        model = self.path("large-model.json")
+        with open(model, "w") as file:
+            json.dump(h.gpt2_config(vocab=97, positions=SEQ, embed=768, layers=8,
+                                    heads=12), file)
+        flags = ["--init", "random", "--batch", 1, "--seq", SEQ, "--threads", 2,
+                 "--precision", "bf16"]
+        plain = self.compile(model, *flags, config=h.ds_config(), output="plain")
+        binary = self.compile(model, *flags, "--place", "optimizer=file",
+                              config=h.ds_config(), output="large")
+        memory = json.loads(h.run([binary, "info", "--json"]).stdout)["memory"]["kinds"]
+        planned = memory["device"]["arena"] + memory["device"]["persistent"]
+        words = ["train", "--data", self.data, "--steps", 3, "--progress", "none"]
+        log = self.path("large.jsonl")
+        h.run([plain, *words, "--log", log])
+        expected = [(step["loss"], step["grad_norm"]) for step in h.read_log(log)]
+        os.remove(log)
+        limit = planned + 32 * MEBIBYTE
+        states = memory["device"]["persistent"] + memory["file"]["persistent"]
+        self.assertLess(limit, 0.4 * states)
+        with open(os.path.join(group, "memory.limit_in_bytes"), "w") as file:
+            file.write(str(limit))
+
+        def join_group():
+            with open(os.path.join(group, "cgroup.procs"), "w") as file:
+                file.write(str(os.getpid()))
+        job = subprocess.Popen(
+            [str(word) for word in (binary, *words, "--log", log, "--save", self.saved,
+                                    "--swap-dir", self.swap)], preexec_fn=join_group)
+        _, status, usage = os.wait4(job.pid, 0)
+        job.returncode = status
+        self.assertEqual(status, 0)
+        found = [(step["loss"], step["grad_norm"]) for step in h.read_log(log)]
+        self.assertEqual(found, expected)
+        self.assertLessEqual(usage.ru_maxrss * 1024, limit)
+        print(f"states {states >> 20} MiB, planned {planned >> 20} MiB of memory, "
+              f"resident {usage.ru_maxrss >> 10} MiB")
+        h.run([h.HEDDLE, "checkpoint", "verify", self.saved])
+
+    # --- faults ---------------------------------------------------------------
+
+    def check_resumable(self, binary, expected):
+        h.run([h.HEDDLE, "checkpoint", "verify", self.saved])
+        log = self.path("run.jsonl")
+        os.remove(log)
+        h.run(self.words(binary, "--resume", self.saved), env=self.environment())
+        for step in h.read_log(log):
+            self.assertEqual((step["loss"], step["grad_norm"]), expected[step["step"]])
+
+    def test_the_disk_fails(self):
+        binary = self.compile_for()
+        expected = self.losses(binary)
+        requests = self.requests(binary)
+        for fault, said in (("read EIO", "Input/output error"),
+                            ("write EIO", "Input/output error"),
+                            ("write ENOSPC", "No space left on device")):
+            for number in (1, requests // 2, requests - 1):
+                with self.subTest(fault=fault, number=number):
+                    shutil.rmtree(self.saved, ignore_errors=True)
+                    begun = time.monotonic()
+                    found = h.run(self.words(binary), 5,
+                                  env=self.environment(f"{fault} {number}"))
+                    self.assertLess(time.monotonic() - begun, 30)
+                    self.assertIn("error[H0461]: cannot " + fault.split()[0],
+                                  found.stderr)
+                    self.assertIn(said, found.stderr)
+                    self.assertIn(f"of the swap file in {self.swap}", found.stderr)
+                    self.assertEqual(os.listdir(self.swap), [])
+                    if os.path.exists(os.path.join(self.saved, "latest")):
+                        self.check_resumable(binary, expected)
+
+    def requests(self, binary):
+        """How many reads, and as many writes, a run makes at least."""
+        shutil.rmtree(self.saved, ignore_errors=True)
+        path = self.path("count")
+        h.run(self.words(binary),
+              env=dict(self.environment("count 0"), HEDDLE_TEST_COUNT=path))
+        with open(path) as file:
+            return min(map(int, file.read().split()))
+
+    def test_short_and_slow_requests(self):
+        binary = self.compile_for()
+        expected = self.losses(binary)
+        for fault in ("short 0", "slow 0"):
+            with self.subTest(fault=fault):
+                self.assertEqual(self.losses(binary, fault=fault), expected)
+
+    def test_places_that_cannot_be_had(self):
+        binary = self.compile_for()
+        with open(self.path("file"), "w"):
+            pass
+        found = h.run(self.words(binary), 4, env=self.environment("full 0"))
+        self.assertIn(f"error[H0295]: the swap directory {self.swap} has no room for the",
+                      found.stderr)
+        self.assertIn("--swap-dir", found.stderr)
+        found = h.run(self.words(binary), 2, env=self.environment(way="aio"))
+        self.assertIn("error[H0190]: HEDDLE_SWAP_IO=aio", found.stderr)
+        self.swap = self.path("file")
+        found = h.run(self.words(binary), 5, env=self.environment())
+        self.assertIn("error[H0402]", found.stderr)
+
+    def test_two_jobs_swap_in_one_directory(self):
+        """And one whose directory is removed goes on."""
+        binary = self.compile_for()
+        expected = self.losses(binary)
+        jobs = []
+        for i in range(2):
+            log = self.path(f"run{i}.jsonl")
+            if os.path.exists(log):
+                os.remove(log)
+            words = [binary, "train", "--data", self.data, "--steps", STEPS, "--log", log,
+                     "--progress", "none", "--swap-dir", self.swap]
+            jobs.append((log, subprocess.Popen(
+                list(map(str, words)), env=self.environment("slow 0"))))
+        time.sleep(0.3)
+        shutil.rmtree(self.swap, ignore_errors=True)
+        for log, job in jobs:
+            self.assertEqual(job.wait(60), 0)
+            self.assertEqual({step["step"]: (step["loss"], step["grad_norm"])
+                              for step in h.read_log(log)}, expected)
+
+    def test_killed_at_any_moment(self):
+        binary = self.compile_for()
+        expected = self.losses(binary)
+        generator = random.Random(5)
+        for number in range(200 if h.LONG else 5):
+            shutil.rmtree(self.saved, ignore_errors=True)
+            job = subprocess.Popen(list(map(str, self.words(binary, steps=10 ** 6))),
+                                   env=self.environment(way=WAYS[number % 2]))
+            while not os.path.exists(os.path.join(self.saved, "latest")):
+                self.assertIsNone(job.poll())
+                time.sleep(0.01)
+            time.sleep(generator.random() * 0.3)
+            job.send_signal(signal.SIGKILL)
+            job.wait(10)
+            # The kernel has the disk's space back at once.
+            self.assertEqual(os.listdir(self.swap), [])
+            h.run([h.HEDDLE, "checkpoint", "verify", self.saved])
+            with open(os.path.join(self.saved, "latest")) as file:
+                at = int(file.read().strip().split("-")[1])
+            if at < STEPS:
+                self.check_resumable(binary, expected)
+
+
+if __name__ == "__main__":
+    unittest.main()
