@@ -116,7 +116,7 @@ train() {
 }
 
 stage_info() {
-  local gpu status verdict=ok
+  local gpu status library found verdict=ok
   run info "$models/gpt2-fp32" info
   status=$?
   if [ $status != 0 ]; then
@@ -128,9 +128,15 @@ stage_info() {
   '' | none:*) verdict=wrong ;;
   esac
   row info gpu $verdict "${gpu:-$(why info)}"
-  if [ $verdict = ok ]; then
-    row info driver ok "$(sed -n 's/^driver  *//p' "$out/info.out")"
-  fi
+  [ $verdict = ok ] || return
+  row info driver ok "$(sed -n 's/^driver  *//p' "$out/info.out")"
+  for library in cublaslt nccl; do
+    found=$(sed -n "s/^$library  *//p" "$out/info.out")
+    case $found in
+    '' | none:*) row info $library "not measured" "$found" ;;
+    *) row info $library ok "$found" ;;
+    esac
+  done
 }
 
 stage_check() {
