@@ -19,13 +19,7 @@ static Value keyOf(ThreadCode &c, const TileShape &shape, Value row) {
   // Where several rows share all banks, they share a permutation.
   if (units < mixedUnits)
     return c.rem(c.div(row, mixedUnits / units), units);
-  Value inPeriod = c.rem(row, mixedUnits);
-  if (!shape.tf32)
-    return inPeriod;
-  // Lanes read pairs of units of four adjacent rows: their bits are rotated, so
-  // that these are four pairs.
-  return c.add(c.mul(c.rem(inPeriod, mixedUnits / 2), 2),
-               c.div(inPeriod, mixedUnits / 2));
+  return c.rem(row, mixedUnits);
 }
 
 Value tileAddress(ThreadCode &c, const TileShape &shape, Value tile,
@@ -69,14 +63,16 @@ TileCopy::TileCopy(ThreadCode &c, const TileShape &shape, int64_t threads,
     : c(c), shape(shape), threads(threads), checksK(checksK),
       thread(c.threadId()), firstOuter(firstOuter), safe(global) {
   bool converts = shape.storedBytes() != shape.elementBytes();
-  width = converts || shape.isTransposed() ? 1 : accessWidth(shape);
+  width = converts || (shape.isTransposed() && !shape.tf32)
+              ? 1
+              : accessWidth(shape);
   if (converts) {
     way = Way::Elements;
   } else if (width * shape.storedBytes() < 4) {
     way = Way::Shifted;
     width = accessBytes / shape.storedBytes();
   }
-  TilePlace start = place(0);
+  TilePlace start = shape.tf32 ? unit(0) : place(0);
   Value outer = c.wide(c.add(firstOuter, start.outer));
   Value k = c.wide(c.add(firstK, start.k));
   Value &row = shape.kContiguous ? outer : k;
@@ -171,6 +167,74 @@ void TileCopy::copyWords(Value source, Value target) {
                                                      words[i], c.mul(half, 8)));
   c.storeVector(shifted, target);
 }
+
+//===----------------------------------------------------------------------===//
+// Rounded to tf32
+//===----------------------------------------------------------------------===//
+
+/// Lanes beside each other have all units of a row, so that they store to all
+/// banks. Where the operand's rows run along "outer", a thread fetches units of
+/// four of these: four rows of four elements, which it turns by itself.
+TilePlace TileCopy::unit(int64_t number) const {
+  int64_t together = shape.kContiguous ? 1 : tf32Unit;
+  int64_t perPass = threads / lanesAlongK() * together;
+  return {c.mul(c.div(thread, lanesAlongK()), together),
+          c.mul(c.rem(thread, lanesAlongK()), tf32Unit),
+          number / together * perPass + number % together, 0};
+}
+
+/// Four elements of a stored row, by accesses as wide as rows allow.
+SmallVector<Value> TileCopy::fetchFour(const TilePlace &place, Value source,
+                                       Value left) {
+  SmallVector<Value> values;
+  for (int64_t i = 0; i < tf32Unit; i += width) {
+    TilePlace at = place;
+    (shape.kContiguous ? at.kMoved : at.outerMoved) += i;
+    int64_t rows = shape.kContiguous ? at.outerMoved : at.kMoved;
+    int64_t columns = shape.kContiguous ? at.kMoved : at.outerMoved;
+    Value from =
+        c.at(source, (rows * shape.stride() + columns) * shape.storedBytes());
+    Value inside = isInside(at, left);
+    if (inside)
+      from = c.create<arith::SelectOp>(inside, from, safe);
+    for (Value value : c.elements(c.loadVector(shape.stored, width, from)))
+      values.push_back(c.orZero(inside, value));
+  }
+  return values;
+}
+
+SmallVector<Value> TileCopy::fetch(Value source, Value left) {
+  SmallVector<Value> values;
+  if (shape.kContiguous) {
+    for (int64_t number = 0; number < numUnits(); ++number)
+      llvm::append_range(values, fetchFour(unit(number), source, left));
+    return values;
+  }
+  for (int64_t first = 0; first < numUnits(); first += tf32Unit) {
+    SmallVector<Value> rows;
+    TilePlace at = unit(first);
+    for (; at.kMoved < tf32Unit; ++at.kMoved)
+      llvm::append_range(rows, fetchFour(at, source, left));
+    for (int64_t column = 0; column < tf32Unit; ++column)
+      for (int64_t row = 0; row < tf32Unit; ++row)
+        values.push_back(rows[row * tf32Unit + column]);
+  }
+  return values;
+}
+
+void TileCopy::put(ArrayRef<Value> values, Value target) {
+  for (int64_t number = 0; number < numUnits(); ++number) {
+    SmallVector<Value> rounded;
+    for (Value value : values.slice(number * tf32Unit, tf32Unit))
+      rounded.push_back(
+          c.call("llvm.nvvm.f2tf32.rna", c.builder.getI32Type(), value));
+    c.storeVector(rounded, tileAddress(c, shape, target, unit(number)));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// All ways
+//===----------------------------------------------------------------------===//
 
 void TileCopy::start(Value source, Value left, Value target) {
   int64_t accesses = shape.tileOuter * shape.tileK / width / threads;

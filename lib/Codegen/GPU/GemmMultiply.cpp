@@ -27,21 +27,24 @@ int64_t Multiplier::numSums() const {
   return tiling.warpM() * tiling.warpN() / warpSize;
 }
 
-void Multiplier::multiply(Value leftTile, Value rightTile,
-                          MutableArrayRef<Value> sums) {
-  if (tiling.tensorCores)
-    multiplyMma(leftTile, rightTile, sums);
-  else if (tiling.tf32)
-    multiplyTf32(leftTile, rightTile, sums);
-  else
-    multiplyFma(leftTile, rightTile, sums);
+void Multiplier::multiply(Value leftTile, Value rightTile, int64_t begin,
+                          int64_t end, MutableArrayRef<Value> sums) {
+  if (tiling.tensorCores || tiling.tf32) {
+    int64_t depth = tiling.tf32 ? mmaKTf32 : mmaK;
+    for (int64_t k = begin; k < end; k += depth)
+      multiplyMma(leftTile, rightTile, k, sums);
+    return;
+  }
+  for (int64_t k = begin; k < end; ++k)
+    multiplyFma(leftTile, rightTile, k, sums);
 }
 
 //===----------------------------------------------------------------------===//
 // Tensor cores
 //===----------------------------------------------------------------------===//
 
-/// Four matrices of 8 x 8; each lane gives a row's address.
+/// Four matrices of 8 x 8 bf16, or 8 x 4 tf32, which are twice as wide; each
+/// lane gives a row's address.
 static SmallVector<Value> loadMatrices(ThreadCode &c, Value pointer,
                                        bool transpose) {
   SmallVector<Type> words(4, c.builder.getI32Type());
@@ -51,35 +54,39 @@ static SmallVector<Value> loadMatrices(ThreadCode &c, Value pointer,
                                                       /*num=*/4, layout));
 }
 
-/// The four matrices are rows 0-7 and 8-15 of columns 0-7, then of columns
-/// 8-15.
+/// The four matrices are rows 0-7 and 8-15 of the first 16 bytes of columns,
+/// then of the next.
 SmallVector<Value> loadLeftFragment(ThreadCode &c, const TileShape &shape,
                                     Value tile, Value outer, int64_t outerMoved,
                                     int64_t k) {
   Value lane = c.rem(c.threadId(), warpSize);
   Value matrix = c.div(lane, 8), inMatrix = c.rem(lane, 8);
+  int64_t perUnit = accessBytes / shape.elementBytes();
   TilePlace place = {c.add(outer, c.mul(c.rem(matrix, 2), 8)),
-                     c.mul(c.div(matrix, 2), 8), outerMoved, k};
-  Value &rows = shape.kContiguous ? place.outer : place.k;
+                     c.mul(c.div(matrix, 2), perUnit), outerMoved, k};
+  Value &rows = shape.rowsAlongK() ? place.outer : place.k;
   rows = c.add(rows, inMatrix);
   return loadMatrices(c, tileAddress(c, shape, tile, place),
-                      !shape.kContiguous);
+                      !shape.rowsAlongK());
 }
 
-/// Two 16 x 8 tiles of the right operand, one after the other.
+/// Two tiles of 16 x 8, or in tf32 8 x 8, of the right operand, one after the
+/// other.
 SmallVector<Value> Multiplier::rightFragments(Value tile, int64_t pair,
                                               int64_t k) {
   Value matrix = c.div(lane, 8), inMatrix = c.rem(lane, 8);
+  int64_t perUnit = accessBytes / right.elementBytes();
   TilePlace place = {c.add(warpColumn, c.mul(c.div(matrix, 2), 8)),
-                     c.mul(c.rem(matrix, 2), 8), pair * 2 * mmaN, k};
-  Value &rows = right.kContiguous ? place.outer : place.k;
+                     c.mul(c.rem(matrix, 2), perUnit), pair * 2 * mmaN, k};
+  Value &rows = right.rowsAlongK() ? place.outer : place.k;
   rows = c.add(rows, inMatrix);
   return loadMatrices(c, tileAddress(c, right, tile, place),
-                      !right.kContiguous);
+                      !right.rowsAlongK());
 }
 
 void multiplyFragments(ThreadCode &c, ArrayRef<Value> left,
-                       ArrayRef<Value> right, MutableArrayRef<Value> sum) {
+                       ArrayRef<Value> right, MutableArrayRef<Value> sum,
+                       bool tf32) {
   SmallVector<Type> floats(4, c.builder.getF32Type());
   auto type = LLVM::LLVMStructType::getLiteral(c.builder.getContext(), floats);
   SmallVector<Value> operands(left);
@@ -87,71 +94,27 @@ void multiplyFragments(ThreadCode &c, ArrayRef<Value> left,
   llvm::append_range(operands, sum);
   // By its intrinsic: nvvm.mma.sync wants bf16 in vectors of f16, which the
   // intrinsic does not take.
-  Value next = c.call("llvm.nvvm.mma.m16n8k16.row.col.bf16", type, operands);
+  Value next = c.call(tf32 ? "llvm.nvvm.mma.m16n8k8.row.col.tf32"
+                           : "llvm.nvvm.mma.m16n8k16.row.col.bf16",
+                      type, operands);
   llvm::copy(c.members(next), sum.begin());
 }
 
-void Multiplier::multiplyMma(Value leftTile, Value rightTile,
+void Multiplier::multiplyMma(Value leftTile, Value rightTile, int64_t k,
                              MutableArrayRef<Value> sums) {
   int64_t tilesM = tiling.warpM() / mmaM, tilesN = tiling.warpN() / mmaN;
-  for (int64_t k = 0; k < tiling.k; k += mmaK) {
-    SmallVector<SmallVector<Value>> leftTiles, rightPairs;
-    for (int64_t tile = 0; tile < tilesM; ++tile)
-      leftTiles.push_back(
-          loadLeftFragment(c, left, leftTile, warpRow, tile * mmaM, k));
-    for (int64_t pair = 0; pair < tilesN / 2; ++pair)
-      rightPairs.push_back(rightFragments(rightTile, pair, k));
-    for (int64_t row = 0; row < tilesM; ++row)
-      for (int64_t column = 0; column < tilesN; ++column)
-        multiplyFragments(
-            c, leftTiles[row],
-            ArrayRef(rightPairs[column / 2]).slice(column % 2 * 2, 2),
-            sums.slice((row * tilesN + column) * 4, 4));
-  }
-}
-
-/// Elements in tf32 that a lane has of a fragment: of `groups` groups of eight
-/// along "outer" at k, then of the same at k + 4.
-SmallVector<Value> Multiplier::loadTf32(const TileShape &shape, Value tile,
-                                        Value outer, int64_t outerMoved,
-                                        int64_t groups, int64_t k) {
-  SmallVector<Value> values;
-  for (int64_t half = 0; half < 2; ++half)
-    for (int64_t group = 0; group < groups; ++group) {
-      TilePlace place = {outer, c.rem(lane, 4), outerMoved + group * 8,
-                         k + half * 4};
-      Value element =
-          c.load(c.builder.getF32Type(), tileAddress(c, shape, tile, place));
-      values.push_back(
-          c.call("llvm.nvvm.f2tf32.rna", c.builder.getI32Type(), element));
-    }
-  return values;
-}
-
-void Multiplier::multiplyTf32(Value leftTile, Value rightTile,
-                              MutableArrayRef<Value> sums) {
-  int64_t tilesM = tiling.warpM() / mmaM, tilesN = tiling.warpN() / mmaN;
-  SmallVector<Type> floats(4, c.builder.getF32Type());
-  auto type = LLVM::LLVMStructType::getLiteral(c.builder.getContext(), floats);
-  Value row = c.add(warpRow, c.div(lane, 4));
-  Value column = c.add(warpColumn, c.div(lane, 4));
-  for (int64_t k = 0; k < tiling.k; k += mmaKTf32) {
-    SmallVector<SmallVector<Value>> lefts, rights;
-    for (int64_t tile = 0; tile < tilesM; ++tile)
-      lefts.push_back(loadTf32(left, leftTile, row, tile * mmaM, 2, k));
-    for (int64_t tile = 0; tile < tilesN; ++tile)
-      rights.push_back(loadTf32(right, rightTile, column, tile * mmaN, 1, k));
-    for (int64_t i = 0; i < tilesM; ++i)
-      for (int64_t j = 0; j < tilesN; ++j) {
-        auto sum = sums.slice((i * tilesN + j) * 4, 4);
-        SmallVector<Value> operands(lefts[i]);
-        llvm::append_range(operands, rights[j]);
-        llvm::append_range(operands, sum);
-        Value next =
-            c.call("llvm.nvvm.mma.m16n8k8.row.col.tf32", type, operands);
-        llvm::copy(c.members(next), sum.begin());
-      }
-  }
+  SmallVector<SmallVector<Value>> leftTiles, rightPairs;
+  for (int64_t tile = 0; tile < tilesM; ++tile)
+    leftTiles.push_back(
+        loadLeftFragment(c, left, leftTile, warpRow, tile * mmaM, k));
+  for (int64_t pair = 0; pair < tilesN / 2; ++pair)
+    rightPairs.push_back(rightFragments(rightTile, pair, k));
+  for (int64_t row = 0; row < tilesM; ++row)
+    for (int64_t column = 0; column < tilesN; ++column)
+      multiplyFragments(
+          c, leftTiles[row],
+          ArrayRef(rightPairs[column / 2]).slice(column % 2 * 2, 2),
+          sums.slice((row * tilesN + column) * 4, 4), tiling.tf32);
 }
 
 //===----------------------------------------------------------------------===//
@@ -181,20 +144,18 @@ SmallVector<Value> Multiplier::loadGroups(const TileShape &shape, Value tile,
 }
 
 /// The lanes of a warp are 4 x 8.
-void Multiplier::multiplyFma(Value leftTile, Value rightTile,
+void Multiplier::multiplyFma(Value leftTile, Value rightTile, int64_t k,
                              MutableArrayRef<Value> sums) {
   Value row = c.add(warpRow, c.mul(c.div(lane, 8), fmaGroup));
   Value column = c.add(warpColumn, c.mul(c.rem(lane, 8), fmaGroup));
-  for (int64_t k = 0; k < tiling.k; ++k) {
-    SmallVector<Value> a = loadGroups(left, leftTile, row, groupsM(), fmaM, k);
-    SmallVector<Value> b =
-        loadGroups(right, rightTile, column, groupsN(), fmaN, k);
-    for (auto [i, x] : llvm::enumerate(a))
-      for (auto [j, y] : llvm::enumerate(b)) {
-        Value &sum = sums[i * b.size() + j];
-        sum = c.builder.create<LLVM::FMAOp>(c.loc, x, y, sum);
-      }
-  }
+  SmallVector<Value> a = loadGroups(left, leftTile, row, groupsM(), fmaM, k);
+  SmallVector<Value> b =
+      loadGroups(right, rightTile, column, groupsN(), fmaN, k);
+  for (auto [i, x] : llvm::enumerate(a))
+    for (auto [j, y] : llvm::enumerate(b)) {
+      Value &sum = sums[i * b.size() + j];
+      sum = c.builder.create<LLVM::FMAOp>(c.loc, x, y, sum);
+    }
 }
 
 //===----------------------------------------------------------------------===//

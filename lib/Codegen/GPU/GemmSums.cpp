@@ -16,8 +16,9 @@ namespace heddle::gpu {
 /// A lane's values of a fragment's sums: four, of which two are others'.
 constexpr int64_t valuesOfFragment = 4;
 
-TileSums::TileSums(ThreadCode &c, const Tiling &tiling, const TileShape &shape)
-    : c(c), tiling(tiling), shape(shape), thread(c.threadId()) {
+TileSums::TileSums(ThreadCode &c, const Tiling &tiling, const TileShape &shape,
+                   const TileCopy &copy)
+    : c(c), tiling(tiling), shape(shape), copy(copy), thread(c.threadId()) {
   if (tiling.tensorCores)
     firstOuter = c.mul(c.div(thread, warpSize), fragments() * mmaM);
 }
@@ -28,6 +29,8 @@ int64_t TileSums::fragments() const {
 }
 
 int64_t TileSums::numSums() const {
+  if (tiling.tf32)
+    return copy.numUnits();
   return tiling.tensorCores ? fragments() * valuesOfFragment : 1;
 }
 
@@ -74,17 +77,51 @@ void TileSums::addElements(Value tile, Value &sum) {
   sum = choice.getResult(0);
 }
 
+/// A sum for each unit.
+void TileSums::addFetched(ArrayRef<Value> values, MutableArrayRef<Value> sums) {
+  size_t perUnit = values.size() / sums.size();
+  for (auto [number, sum] : llvm::enumerate(sums)) {
+    Value ofUnit = values[number * perUnit];
+    for (Value value : values.slice(number * perUnit + 1, perUnit - 1))
+      ofUnit = c.create<arith::AddFOp>(ofUnit, value);
+    sum = c.create<arith::AddFOp>(sum, ofUnit);
+  }
+}
+
+/// What the lanes that have units of the same outer place come to.
+Value TileSums::acrossLanes(Value sum) {
+  for (int64_t offset = 1; offset < copy.lanesAlongK(); offset *= 2) {
+    auto other = c.builder.create<mlir::gpu::ShuffleOp>(
+        c.loc, sum, offset, warpSize, mlir::gpu::ShuffleMode::XOR);
+    sum = c.create<arith::AddFOp>(sum, other.getShuffleResult());
+  }
+  return sum;
+}
+
 LogicalResult TileSums::forSums(
     ArrayRef<Value> sums,
     llvm::function_ref<LogicalResult(Value outer, Value sum)> body) {
   OpBuilder &b = c.builder;
   Value lane = c.rem(thread, warpSize);
+  SmallVector<Value> totals(sums);
+  if (tiling.tf32)
+    for (Value &total : totals)
+      total = acrossLanes(total);
   // All columns of a fragment's sums are equal: the first has a lane of four.
-  Value hasSum = tiling.tensorCores ? c.less(c.rem(lane, 4), 1)
-                                    : c.less(thread, shape.tileOuter);
+  Value hasSum = tiling.tf32 ? c.less(c.rem(thread, copy.lanesAlongK()), 1)
+                 : tiling.tensorCores ? c.less(c.rem(lane, 4), 1)
+                                      : c.less(thread, shape.tileOuter);
   auto choice = b.create<scf::IfOp>(c.loc, hasSum);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(choice.thenBlock());
+  if (tiling.tf32) {
+    for (auto [number, total] : llvm::enumerate(totals)) {
+      TilePlace place = copy.unit(number);
+      if (failed(body(c.add(place.outer, place.outerMoved), total)))
+        return failure();
+    }
+    return success();
+  }
   if (!tiling.tensorCores)
     return body(thread, sums[0]);
   Value row = c.add(firstOuter, c.div(lane, 4));

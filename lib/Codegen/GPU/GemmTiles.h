@@ -9,8 +9,10 @@
 // under way (cp.async). The parts:
 //
 //   TileCopy     moves tiles of one operand from global to shared memory
+//                (f32 for tensor cores is rounded to tf32 on the way)
 //   Multiplier   multiplies a stage: mma.sync in bf16 and tf32, FMA in f32
 //   TileSums     sums one operand of a stage along k
+//   GemmLoop     brings and multiplies one stage after the other
 //   SumTile      brings the sums, through shared memory, into rows
 //
 //===----------------------------------------------------------------------===//
@@ -32,6 +34,9 @@ constexpr int64_t fmaGroup = 4, fmaM = 4 * fmaGroup, fmaN = 8 * fmaGroup;
 /// Units of 16 bytes in shared memory that are permuted among each other: those
 /// that meet all banks once.
 constexpr int64_t mixedUnits = 8;
+/// Bytes behind each row of a tile in tf32: so the same units of eight rows
+/// meet all banks once, and every place is a constant away from the first.
+constexpr int64_t tf32Padding = 16;
 
 /// How a product is divided.
 struct Tiling {
@@ -48,7 +53,9 @@ struct Tiling {
   int64_t warpN() const { return n / warpsN; }
   /// Of an element in shared memory.
   int64_t elementBytes() const { return tensorCores ? 2 : 4; }
-  int64_t stageBytes() const { return (m + n) * k * elementBytes(); }
+  int64_t stageBytes() const {
+    return (m + n) * (k * elementBytes() + (tf32 ? tf32Padding : 0));
+  }
   int64_t sharedBytes() const {
     return std::max(stages * stageBytes(), m * n * 4);
   }
@@ -65,22 +72,26 @@ struct TileShape {
   int64_t outer, k;         ///< Sizes of the whole operand.
   int64_t tileOuter, tileK; ///< Of a tile.
   bool tensorCores;         ///< Holds bf16 for ldmatrix; f32 otherwise.
-  bool tf32;                ///< Lanes read elements of a few rows and columns.
+  bool tf32;                ///< Holds tf32 for ldmatrix.
 
   int64_t elementBytes() const { return tensorCores ? 2 : 4; }
   int64_t storedBytes() const { return stored.isBF16() ? 2 : 4; }
   int64_t stride() const { return kContiguous ? k : outer; }
-  int64_t tileBytes() const { return tileOuter * tileK * elementBytes(); }
-  /// Whether rows in shared memory run along k: as stored for ldmatrix, which
-  /// transposes on the way to registers; FMA reads vectors along "outer".
-  bool rowsAlongK() const { return tensorCores && kContiguous; }
+  int64_t tileBytes() const {
+    return (rowsAlongK() ? tileOuter : tileK) * rowBytes();
+  }
+  /// Whether rows in shared memory run along k: of bf16 as stored, which
+  /// ldmatrix transposes on the way to registers; of tf32 always, which it
+  /// cannot. FMA reads vectors along "outer".
+  bool rowsAlongK() const { return tf32 || (tensorCores && kContiguous); }
   /// Whether rows become columns on the way to shared memory.
   bool isTransposed() const { return kContiguous != rowsAlongK(); }
   /// Whether accesses would meet in the same banks if units stood in order:
-  /// those of ldmatrix and of tf32, and copies that transpose.
-  bool isPermuted() const { return tensorCores || tf32 || isTransposed(); }
+  /// those of ldmatrix, and copies that transpose. Rows of tf32 are padded.
+  bool isPermuted() const { return !tf32 && (tensorCores || isTransposed()); }
   int64_t rowBytes() const {
-    return (rowsAlongK() ? tileK : tileOuter) * elementBytes();
+    return (rowsAlongK() ? tileK : tileOuter) * elementBytes() +
+           (tf32 ? tf32Padding : 0);
   }
 };
 
@@ -113,9 +124,28 @@ public:
   /// end, from this tile on.
   void start(mlir::Value source, mlir::Value left, mlir::Value target);
 
+  /// Tiles in tf32 take two calls instead. First this thread's part comes to
+  /// registers, in f32: `numUnits` times four elements along k.
+  llvm::SmallVector<mlir::Value> fetch(mlir::Value source, mlir::Value left);
+  /// Then it is rounded and stored.
+  void put(llvm::ArrayRef<mlir::Value> values, mlir::Value target);
+  int64_t numElements() const {
+    return shape.tileOuter * shape.tileK / threads;
+  }
+  int64_t numUnits() const { return numElements() / tf32Unit; }
+  /// Where a unit begins. All lanes that differ in the last `lanesAlongK()`
+  /// have the same outer places.
+  TilePlace unit(int64_t number) const;
+  int64_t lanesAlongK() const { return shape.tileK / tf32Unit; }
+  int64_t tileBytes() const { return shape.tileBytes(); }
+
 private:
+  static constexpr int64_t tf32Unit = accessBytes / 4;
+
   TilePlace place(int64_t access) const;
   mlir::Value isInside(const TilePlace &place, mlir::Value left);
+  llvm::SmallVector<mlir::Value>
+  fetchFour(const TilePlace &place, mlir::Value source, mlir::Value left);
   void copyElement(mlir::Value source, mlir::Value inside, mlir::Value target);
   void copyShifted(mlir::Value source, const TilePlace &place, mlir::Value left,
                    mlir::Value target);
@@ -132,16 +162,18 @@ private:
   mlir::Value thread, firstOuter, first, safe;
 };
 
-/// A 16 x 16 fragment of bf16 as mma.sync's left operand, from the places
-/// `outer` + `outerMoved` and `k` of the tile at `tile` on.
+/// A fragment of 16 x 16 bf16 or 16 x 8 tf32 as mma.sync's left operand, from
+/// the places `outer` + `outerMoved` and `k` of the tile at `tile` on.
 llvm::SmallVector<mlir::Value>
 loadLeftFragment(ThreadCode &c, const TileShape &shape, mlir::Value tile,
                  mlir::Value outer, int64_t outerMoved, int64_t k);
 
-/// `sum`, a lane's part of a 16 x 8 tile, plus the product of bf16 fragments.
+/// `sum`, a lane's part of a 16 x 8 tile, plus the product of fragments of bf16
+/// or, where `tf32` says so, of tf32.
 void multiplyFragments(ThreadCode &c, llvm::ArrayRef<mlir::Value> left,
                        llvm::ArrayRef<mlir::Value> right,
-                       llvm::MutableArrayRef<mlir::Value> sum);
+                       llvm::MutableArrayRef<mlir::Value> sum,
+                       bool tf32 = false);
 
 /// The sums of this thread and where they stand in the block's tile.
 class Multiplier {
@@ -150,9 +182,10 @@ public:
              const TileShape &right);
 
   int64_t numSums() const;
-  /// Adds the product of the tiles at `leftTile` and `rightTile`.
-  void multiply(mlir::Value leftTile, mlir::Value rightTile,
-                llvm::MutableArrayRef<mlir::Value> sums);
+  /// Adds the product of the tiles at `leftTile` and `rightTile`, from place
+  /// `begin` along k to `end`.
+  void multiply(mlir::Value leftTile, mlir::Value rightTile, int64_t begin,
+                int64_t end, llvm::MutableArrayRef<mlir::Value> sums);
   /// Calls `body` with adjacent sums and the place of the first in the tile.
   void forSums(llvm::ArrayRef<mlir::Value> sums,
                llvm::function_ref<void(mlir::Value row, mlir::Value column,
@@ -161,15 +194,11 @@ public:
 
 private:
   using Values = llvm::SmallVector<mlir::Value>;
-  void multiplyMma(mlir::Value leftTile, mlir::Value rightTile,
+  void multiplyMma(mlir::Value leftTile, mlir::Value rightTile, int64_t k,
                    llvm::MutableArrayRef<mlir::Value> sums);
-  void multiplyTf32(mlir::Value leftTile, mlir::Value rightTile,
-                    llvm::MutableArrayRef<mlir::Value> sums);
-  void multiplyFma(mlir::Value leftTile, mlir::Value rightTile,
+  void multiplyFma(mlir::Value leftTile, mlir::Value rightTile, int64_t k,
                    llvm::MutableArrayRef<mlir::Value> sums);
   Values rightFragments(mlir::Value tile, int64_t pair, int64_t k);
-  Values loadTf32(const TileShape &shape, mlir::Value tile, mlir::Value outer,
-                  int64_t outerMoved, int64_t groups, int64_t k);
   Values loadGroups(const TileShape &shape, mlir::Value tile, mlir::Value outer,
                     int64_t groups, int64_t groupStep, int64_t k);
   int64_t groupsM() const { return tiling.warpM() / fmaM; }
@@ -182,16 +211,22 @@ private:
 };
 
 /// Sums along k of one operand, one for each of its rows or columns in the
-/// block's tile. bf16 is multiplied by ones on tensor cores; of f32, a thread
-/// adds up a column, in f32 whatever the product is in.
+/// block's tile. bf16 is multiplied by ones on tensor cores. f32 is added in
+/// f32 whatever the product is in: a thread adds up a column, or with tf32 what
+/// it fetches before that is rounded.
 class TileSums {
 public:
-  TileSums(ThreadCode &c, const Tiling &tiling, const TileShape &shape);
+  /// `copy` brings the operand's tiles.
+  TileSums(ThreadCode &c, const Tiling &tiling, const TileShape &shape,
+           const TileCopy &copy);
 
   /// Values in f32 that a thread carries.
   int64_t numSums() const;
   /// Adds the tile at `tile`.
   void add(mlir::Value tile, llvm::MutableArrayRef<mlir::Value> sums);
+  /// With tf32: adds what this thread has fetched.
+  void addFetched(llvm::ArrayRef<mlir::Value> values,
+                  llvm::MutableArrayRef<mlir::Value> sums);
   /// Calls `body` with each sum that this thread has and its place in the tile,
   /// where only the threads that have one run.
   mlir::LogicalResult
@@ -204,11 +239,51 @@ private:
   int64_t fragments() const;
   void addFragments(mlir::Value tile, llvm::MutableArrayRef<mlir::Value> sums);
   void addElements(mlir::Value tile, mlir::Value &sum);
+  mlir::Value acrossLanes(mlir::Value sum);
 
   ThreadCode &c;
   const Tiling &tiling;
   TileShape shape;
+  const TileCopy &copy;
   mlir::Value thread, firstOuter; ///< The warp's first in the tile.
+};
+
+/// The loop over k.
+class GemmLoop {
+public:
+  /// Starts the copies of the first steps to the ring at `memory`. `elements`
+  /// are left along k; `sumsLeft` says which operand may be summed.
+  GemmLoop(ThreadCode &c, const Tiling &tiling, TileCopy &left, TileCopy &right,
+           mlir::Value memory, mlir::Value elements, bool sumsLeft);
+
+  /// Returns this thread's sums, then those of the operand. May be called once
+  /// in each branch that follows.
+  llvm::SmallVector<mlir::Value> emit(Multiplier &multiplier,
+                                      TileSums *factorSums);
+
+private:
+  using Values = llvm::SmallVector<mlir::Value>;
+  /// Where the next copies read: of both operands, and the elements that are
+  /// left along k.
+  struct Source {
+    Values pointers;
+    mlir::Value left;
+  };
+  void startRing();
+  void fetchFirst();
+  void startCopies(const Source &source, mlir::Value target);
+  void advance(Source &source);
+  Values emitRing(Multiplier &multiplier, TileSums *factorSums);
+  Values emitTf32(Multiplier &multiplier, TileSums *factorSums);
+
+  ThreadCode &c;
+  const Tiling &tiling;
+  TileCopy &left, &right;
+  mlir::Value memory;
+  bool sumsLeft;
+  Source next;
+  /// With tf32: what this thread fetched of the operand's first tile.
+  Values firstOfFactor;
 };
 
 /// A tile of f32 sums in shared memory.

@@ -24,8 +24,8 @@ constexpr Candidate mmaTilings[] = {{{128, 128, 32, 2, 2, 4, true}, 1},
 constexpr Candidate fmaTilings[] = {{{128, 128, 8, 4, 2, 3, false}, 1},
                                     {{64, 64, 16, 4, 2, 3, false}, 0.6}};
 
-constexpr Candidate tf32Tilings[] = {{{128, 128, 16, 2, 2, 3, false, true}, 1},
-                                     {{64, 64, 16, 2, 2, 3, false, true}, 0.5}};
+constexpr Candidate tf32Tilings[] = {{{128, 128, 32, 2, 2, 2, false, true}, 1},
+                                     {{64, 64, 32, 2, 2, 2, false, true}, 0.5}};
 
 /// What costs time beside the multiplications, in multiplications that a
 /// multiprocessor could have done meanwhile.

@@ -59,19 +59,8 @@ private:
   int64_t tilesN() const { return llvm::divideCeil(product.n, tiling.n); }
   void placeBlock();
   LogicalResult emitProduct();
-  /// Where the next copies read: of both operands, and the elements that are
-  /// left along k.
-  struct Source {
-    SmallVector<Value, 2> pointers;
-    Value left;
-  };
-  void advance(Source &source);
-  Source startRing();
-  SmallVector<Value> emitLoop(Source source, Multiplier &multiplier,
-                              TileSums *factorSums);
   FailureOr<SmallVector<Value>> emitSteps(Multiplier &multiplier,
                                           const TileShape &summed);
-  void startCopies(Value target, const Source &source);
   LogicalResult emitTile(SumTile &tile);
   LogicalResult emitTileChunk(SumTile &tile, Value row, Value column,
                               int64_t width);
@@ -95,7 +84,6 @@ private:
   std::unique_ptr<KernelFrame> frame;
   std::unique_ptr<ThreadCode> code;
   std::unique_ptr<TileCopy> leftCopy, rightCopy;
-  int64_t leftBytes = 0; ///< Of a left tile; the right one stands behind it.
   Value memory, firstRow, firstColumn, part;
   SmallVector<MappedLaunch, 2> launches;
 };
@@ -144,81 +132,6 @@ void GemmMapper::placeBlock() {
   firstColumn = c.mul(c.div(inBand, height), tiling.n);
 }
 
-/// Starts the copies of both tiles of a step.
-void GemmMapper::startCopies(Value target, const Source &source) {
-  leftCopy->start(source.pointers[0], source.left, target);
-  rightCopy->start(source.pointers[1], source.left,
-                   code->at(target, leftBytes));
-}
-
-void GemmMapper::advance(Source &source) {
-  source.pointers[0] = code->at(source.pointers[0], leftCopy->step());
-  source.pointers[1] = code->at(source.pointers[1], rightCopy->step());
-  source.left = code->add(source.left, -tiling.k);
-}
-
-/// Starts the copies of the first steps, one fewer than the ring has stages.
-GemmMapper::Source GemmMapper::startRing() {
-  ThreadCode &c = *code;
-  Source source = {{leftCopy->begin(), rightCopy->begin()},
-                   c.constant(product.k)};
-  if (part)
-    source.left = c.sub(source.left, c.mul(part, tiling.partK));
-  for (int64_t step = 0; step < tiling.stages - 1; ++step) {
-    if (step < tiling.steps())
-      startCopies(c.at(memory, step * tiling.stageBytes()), source);
-    c.commitCopies();
-    advance(source);
-  }
-  return source;
-}
-
-/// The loop over k. Returns this thread's sums, then those of the factor.
-SmallVector<Value> GemmMapper::emitLoop(Source source, Multiplier &multiplier,
-                                        TileSums *factorSums) {
-  ThreadCode &c = *code;
-  OpBuilder &b = c.builder;
-  int64_t steps = tiling.steps(), ahead = tiling.stages - 1;
-  int64_t numProducts = multiplier.numSums();
-  int64_t numSums = numProducts + (factorSums ? factorSums->numSums() : 0);
-  SmallVector<Value> carried(numSums, c.zero(b.getF32Type()));
-  llvm::append_range(carried, source.pointers);
-  carried.append(
-      {source.left, c.constant(0), c.constant(ahead * tiling.stageBytes())});
-  auto loop = b.create<scf::ForOp>(c.loc, c.constant(0), c.constant(steps),
-                                   c.constant(1), carried);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  SmallVector<Value> sums(loop.getRegionIterArgs().take_front(numSums));
-  auto rest = loop.getRegionIterArgs().drop_front(numSums);
-  source = {{rest[0], rest[1]}, rest[2]};
-  Value reading = rest[3], writing = rest[4];
-  c.waitForCopies(tiling.stages - 2);
-  // This tile is there for all threads, and none still reads the one before,
-  // whose place the next copies take.
-  c.barrier();
-  if (steps > ahead) {
-    auto more = b.create<scf::IfOp>(
-        c.loc, c.less(loop.getInductionVar(), steps - ahead));
-    OpBuilder::InsertionGuard inner(b);
-    b.setInsertionPointToStart(more.thenBlock());
-    startCopies(c.at(memory, writing), source);
-  }
-  c.commitCopies();
-  Value left = c.at(memory, reading), right = c.at(left, leftBytes);
-  auto all = MutableArrayRef<Value>(sums);
-  multiplier.multiply(left, right, all.take_front(numProducts));
-  if (factorSums)
-    factorSums->add(product.sumsA ? left : right, all.drop_front(numProducts));
-  advance(source);
-  Value next = c.add(reading, tiling.stageBytes());
-  Value isInside = c.less(next, tiling.stages * tiling.stageBytes());
-  llvm::append_range(sums, source.pointers);
-  sums.append({source.left, c.orZero(isInside, next), reading});
-  b.create<scf::YieldOp>(c.loc, sums);
-  return SmallVector<Value>(loop.getResults().take_front(numSums));
-}
-
 /// All steps along k. Returns this thread's sums. Where a factor is summed, the
 /// blocks that do it have a loop of their own: those of one row or column of
 /// tiles, which meet every tile of that factor once.
@@ -226,9 +139,13 @@ FailureOr<SmallVector<Value>> GemmMapper::emitSteps(Multiplier &multiplier,
                                                     const TileShape &summed) {
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
-  Source source = startRing();
+  Value elements = c.constant(product.k);
+  if (part)
+    elements = c.sub(elements, c.mul(part, tiling.partK));
+  GemmLoop loop(c, tiling, *leftCopy, *rightCopy, memory, elements,
+                product.sumsA);
   if (product.sums.empty())
-    return emitLoop(source, multiplier, nullptr);
+    return loop.emit(multiplier, nullptr);
   int64_t numProducts = multiplier.numSums();
   SmallVector<Type> types(numProducts, b.getF32Type());
   Value isEdge = c.less(product.sumsA ? firstColumn : firstRow, 1);
@@ -236,15 +153,16 @@ FailureOr<SmallVector<Value>> GemmMapper::emitSteps(Multiplier &multiplier,
                                     /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(choice.thenBlock());
-  TileSums factorSums(c, tiling, summed);
-  SmallVector<Value> sums = emitLoop(source, multiplier, &factorSums);
+  TileSums factorSums(c, tiling, summed,
+                      product.sumsA ? *leftCopy : *rightCopy);
+  SmallVector<Value> sums = loop.emit(multiplier, &factorSums);
   if (failed(factorSums.forSums(
           ArrayRef(sums).drop_front(numProducts),
           [&](Value place, Value sum) { return emitFactorSum(place, sum); })))
     return failure();
   b.create<scf::YieldOp>(c.loc, ArrayRef(sums).take_front(numProducts));
   b.setInsertionPointToStart(choice.elseBlock());
-  b.create<scf::YieldOp>(c.loc, emitLoop(source, multiplier, nullptr));
+  b.create<scf::YieldOp>(c.loc, loop.emit(multiplier, nullptr));
   return SmallVector<Value>(choice.getResults());
 }
 
@@ -262,7 +180,6 @@ LogicalResult GemmMapper::emitProduct() {
   bool checksK = product.k % tiling.k || product.k % tiling.partK;
   TileShape left = tileShape(product.a, !product.transA, product.m, tiling.m);
   TileShape right = tileShape(product.b, product.transB, product.n, tiling.n);
-  leftBytes = left.tileBytes();
   leftCopy = std::make_unique<TileCopy>(
       c, left, tiling.threads(),
       c.globalPointer(frame->argumentBuffer(product.a)), firstRow, firstK,

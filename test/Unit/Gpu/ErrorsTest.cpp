@@ -62,6 +62,31 @@ TEST(GpuTf32, Products) {
     }
 }
 
+/// A factor is summed as it was before rounding; in one part of k, and in
+/// several, of rows of any length.
+TEST(GpuTf32, SumsOfFactors) {
+  for (auto [k, m, n] : {std::tuple(67, 20, 131), std::tuple(1061, 129, 36),
+                         std::tuple(2048, 64, 130)}) {
+    KernelCheck check{instantiate(R"(
+      plan.kernel @k(%x: tensor<$Kx$Mxf32>, %g: tensor<$Kx$Nxf32>)
+          -> (tensor<$Mx$Nxf32>, tensor<$Nxf32>)
+          attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>} {
+        %w = nn.linear_grad_weight %x, %g
+            : (tensor<$Kx$Mxf32>, tensor<$Kx$Nxf32>) -> tensor<$Mx$Nxf32>
+        %s = nn.sum_rows %g : (tensor<$Kx$Nxf32>) -> tensor<$Nxf32>
+        plan.yield %w, %s : tensor<$Mx$Nxf32>, tensor<$Nxf32>
+      })",
+                                  {{"K", std::to_string(k)},
+                                   {"M", std::to_string(m)},
+                                   {"N", std::to_string(n)}})};
+    Executions executions(check);
+    std::vector<Tensor> exact = executions.reference();
+    std::vector<Tensor> gpu = executions.onGpu("sm_90", /*tf32=*/true);
+    EXPECT_LE(errorOf(gpu[0], exact[0]), 0x1p-11) << k << " " << m << " " << n;
+    EXPECT_LE(errorOf(gpu[1], exact[1]), 0x1p-22) << k << " " << m << " " << n;
+  }
+}
+
 class GpuErrors : public testing::TestWithParam<const char *> {};
 
 TEST_P(GpuErrors, Products) {
