@@ -53,15 +53,20 @@ LogicalResult sumColumns(KernelFrame &f, const ColumnTile &tile,
               f.chunk(column, tile.width), terms);
   if (failed(own))
     return failure();
-  return addColumnSums(f, tile, work.block, *own, results);
+  return addColumnSums(f, tile, work.block, *own, columnMemory(f, tile, count),
+                       results);
+}
+
+Value columnMemory(KernelFrame &f, const ColumnTile &tile, size_t count) {
+  return f.addWorkgroup({static_cast<int64_t>(count), tile.below, tile.size()},
+                        f.builder.getF32Type());
 }
 
 LogicalResult addColumnSums(KernelFrame &f, const ColumnTile &tile, Value block,
-                            ArrayRef<Value> own, ColumnResults results) {
+                            ArrayRef<Value> own, Value sums,
+                            ColumnResults results) {
   OpBuilder &b = f.builder;
   size_t count = own.size() / tile.width;
-  Value sums = f.addWorkgroup(
-      {static_cast<int64_t>(count), tile.below, tile.size()}, b.getF32Type());
   Value thread = f.threadId();
   Value below = f.div(thread, tile.across);
   Value inTile = f.mul(f.rem(thread, tile.across), tile.width);

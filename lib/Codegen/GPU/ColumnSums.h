@@ -58,11 +58,14 @@ mlir::LogicalResult sumColumns(KernelFrame &f, const ColumnTile &tile,
                                ColumnTerms terms, ColumnResults results);
 
 /// The second half of this: adds what the threads below each other have summed
-/// of the columns of `block`, sum by sum and column by column in `own`.
+/// of the columns of `block`, sum by sum and column by column in `own`. By way
+/// of `memory`, from `columnMemory`, which other threads may still read then.
 mlir::LogicalResult addColumnSums(KernelFrame &f, const ColumnTile &tile,
                                   mlir::Value block,
                                   llvm::ArrayRef<mlir::Value> own,
-                                  ColumnResults results);
+                                  mlir::Value memory, ColumnResults results);
+/// Workgroup memory for `count` sums of a tile's columns.
+mlir::Value columnMemory(KernelFrame &f, const ColumnTile &tile, size_t count);
 
 /// Parts of sums in the scratch memory: sum by sum, part by part, in f32.
 struct SumParts {

@@ -78,6 +78,7 @@ public:
   mlir::Value threadId();
   /// From here on, so many threads beside each other are a team. Its number.
   mlir::Value beginTeams(int64_t threads);
+  void endTeams() { teamThreads = 0; }
   mlir::Value blockId(mlir::gpu::Dimension dimension);
   mlir::Value compare(mlir::arith::CmpIPredicate predicate, mlir::Value a,
                       int64_t b);

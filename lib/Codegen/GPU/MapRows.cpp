@@ -304,8 +304,11 @@ LogicalResult RowMapper::emitRows() {
     first = f.add(f.mul(first, teams), f.beginTeams(threads));
   thread = f.threadId();
   SmallVector<Value> zeros;
-  if (sums)
+  if (sums) {
     zeros = sums->zeros(f, threads);
+    if (!places)
+      places.emplace(f, walkOf(anyRound()), anyRound().extent);
+  }
   auto loop = b.create<scf::ForOp>(f.loc, first, f.constant(form.rows()),
                                    f.constant(blocks * teams), zeros);
   {
@@ -320,6 +323,7 @@ LogicalResult RowMapper::emitRows() {
     if (sums)
       b.create<scf::YieldOp>(f.loc, running);
   }
+  f.endTeams();
   if (sums && failed(sums->store(f, *places, loop.getResults())))
     return failure();
   f.finish({blocks}, threads * teams, layout->sharedBytes());
@@ -547,7 +551,8 @@ MappedKernel RowMapper::run() {
   if (layout && !layout->reason().empty())
     return MappedKernel::no(layout->reason().str());
   if (form.hasColumnSums())
-    sums.emplace(form, layout->chunkOf(anyRound()), layout->blocks());
+    sums.emplace(form, layout->chunkOf(anyRound()), layout->blocks(),
+                 layout->teams());
   MappedKernel mapped;
   mapped.scratchBytes = sums ? sums->scratchBytes() : 0;
   FrameOptions options;

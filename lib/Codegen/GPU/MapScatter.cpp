@@ -347,6 +347,7 @@ LogicalResult ScatterMapper::sumMany(KernelFrame &f, const Places &places) {
   }
   return addColumnSums(f, tile, places.columns,
                        SmallVector<Value>(loop.getResults()),
+                       columnMemory(f, tile, 1),
                        [&](Value own, ArrayRef<Value> sums) -> LogicalResult {
                          Value at = f.add(f.mul(segment.row, columns), own);
                          FailureOr<Value> value = result(f, at, sums[0]);

@@ -24,8 +24,8 @@ static constexpr int64_t maxThreads = 256;
 static constexpr int64_t maxBlocks = 4096;
 /// Registers of a thread for elements that are kept from round to round: a
 /// quarter of what a block of the most threads leaves it, and as many for sums
-/// over rows. The rest has to do for addresses and whatever else is made of
-/// them.
+/// over rows. Teams have twice as many of both. The rest has to do for
+/// addresses and whatever else is made of them.
 static constexpr int64_t keptRegisters = 32;
 /// Threads of a block that needs them to keep its row.
 static constexpr int64_t mostThreads = 512;
@@ -61,7 +61,7 @@ RowLayout::RowLayout(planir::KernelOp kernel, const codegen::RowsForm &form,
   chooseThreads();
   if (findKept() && !(mayDivide && chooseTeams()))
     chooseKept();
-  if (form.hasColumnSums() && !fits(keptRowsAndResults()))
+  if (form.hasColumnSums() && numTeams == 1 && !fits(keptRowsAndResults()))
     why = "sums over rows of more columns than registers hold";
   numBlocks = countBlocks();
 }
@@ -102,17 +102,41 @@ int64_t RowLayout::keptBytesOf(const Walk &walk, ArrayRef<Value> kept) const {
   return bytes;
 }
 
+/// What a thread has of sums over rows, where there are some.
+int64_t RowLayout::elementsOfSums(const Walk &walk) const {
+  auto sums = static_cast<int64_t>(form.columnSums().reductions.size());
+  return RowPlaces::countOf(walk, form.rounds().front()->extent) * walk.width *
+         sums;
+}
+
+/// Rows that a block has at least where it sums them: so many that they make up
+/// five sixths of what is moved. The rest is what all rows share, and its part
+/// of the sums, which is written and read.
+int64_t RowLayout::leastRowsOfSums() const {
+  constexpr int64_t share = 5;
+  int64_t extent = form.rounds().front()->extent, ofRow = 0;
+  auto sums = static_cast<int64_t>(form.columnSums().reductions.size());
+  int64_t ofBlock = 2 * sums * extent * static_cast<int64_t>(sizeof(float));
+  for (Value tensor : columns)
+    ofBlock += dist::byteSize(tensorOf(tensor));
+  planir::KernelOp op = kernel;
+  for (Type type :
+       llvm::concat<const Type>(op.getArgumentTypes(), op.getResultTypes()))
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      if (tensor.getNumElements() == form.rows() * extent)
+        ofRow += dist::byteSize(tensor) / form.rows();
+  return ofRow ? llvm::divideCeil(share * ofBlock, ofRow) : 1;
+}
+
 /// Whether there are registers for the tensors' elements, and for the sums over
 /// rows, in a block of more threads if need be. Every round has the same
 /// columns.
 bool RowLayout::fits(ArrayRef<Value> kept) {
   const RowRound &round = *form.rounds().front();
-  auto sums = static_cast<int64_t>(form.columnSums().reductions.size());
   for (int64_t count = numThreads; count <= mostThreads; count *= 2) {
     Walk walk = {chunkOf(round), count};
-    int64_t elements = RowPlaces::countOf(walk, round.extent) * walk.width;
     if (keptBytesOf(walk, kept) > keptRegisters * 4 ||
-        elements * sums > keptRegisters)
+        elementsOfSums(walk) > keptRegisters)
       continue;
     numThreads = count;
     return true;
@@ -135,12 +159,15 @@ bool RowLayout::fitsMemory(ArrayRef<Value> kept) {
 
 int64_t RowLayout::rowsPerBlock() const {
   if (form.hasColumnSums())
-    return llvm::divideCeil(form.rows(), RowSums::mostParts(form.rows()));
+    return llvm::alignTo(
+        std::max(leastRowsOfSums(), static_cast<int64_t>(llvm::divideCeil(
+                                        form.rows(), RowSums::mostParts))),
+        numTeams);
   return std::clamp<int64_t>(form.rows() / enoughBlocks, 1, mostRows);
 }
 
 int64_t RowLayout::countBlocks() const {
-  if (numTeams > 1)
+  if (numTeams > 1 && !form.hasColumnSums())
     return std::min<int64_t>(llvm::divideCeil(form.rows(), numTeams),
                              maxBlocks);
   int64_t all = form.rows(), shared = llvm::divideCeil(all, rowsPerBlock());
@@ -174,15 +201,19 @@ bool RowLayout::findKept() {
   return true;
 }
 
-/// Rows that are short enough go to the lanes of a warp each.
+/// Rows that are short enough go to the lanes of a warp each: many rows, or
+/// rows that a block has many of because it sums them.
 bool RowLayout::chooseTeams() {
   const RowRound &round = *form.rounds().front();
   Walk walk = {chunkOf(round), warpSize};
   int64_t shared = 0;
   for (Value tensor : columns)
     shared += dist::byteSize(tensorOf(tensor));
-  if (form.reductionRounds().empty() || form.hasColumnSums() ||
-      isShifted(round) || form.rows() < rowsAtOnce * leastTeamBlocks ||
+  bool isEnough = form.hasColumnSums()
+                      ? round.extent >= walk.threads * walk.width
+                      : form.rows() >= rowsAtOnce * leastTeamBlocks;
+  if (form.reductionRounds().empty() || isShifted(round) || !isEnough ||
+      elementsOfSums(walk) > registersOfTeams ||
       RowPlaces::countOf(walk, round.extent) > mostAccesses ||
       keptBytesOf(walk, keptRowsAndResults()) > registersOfTeams * 4 ||
       shared > sharedColumnBytes)

@@ -59,6 +59,8 @@ private:
   bool fitsMemory(llvm::ArrayRef<mlir::Value> kept);
   int64_t countBlocks() const;
   int64_t rowsPerBlock() const;
+  int64_t leastRowsOfSums() const;
+  int64_t elementsOfSums(const Walk &walk) const;
 
   planir::KernelOp kernel;
   const codegen::RowsForm &form;

@@ -6,7 +6,8 @@
 //
 // A thread has up to eight columns beside each other, of which f32 takes two
 // accesses. So a part is written in strips: the first four columns of every
-// thread, then the next four. Each access of a warp is without gaps.
+// thread, then the next four. Each access of a warp is without gaps. Where a
+// block has teams, their sums meet in workgroup memory, place by place.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +23,7 @@ namespace heddle::gpu {
 static constexpr int64_t stripWidth = accessBytes / sizeof(float);
 
 int64_t RowSums::strips() const {
-  return std::max<int64_t>(width / stripWidth, 1);
+  return teams > 1 ? 1 : std::max<int64_t>(width / stripWidth, 1);
 }
 
 /// The column that stands at a place of a part.
@@ -68,8 +69,38 @@ FailureOr<SmallVector<Value>> RowSums::add(KernelFrame &f, RowPlaces &places,
       });
 }
 
+LogicalResult RowSums::storeOfTeams(KernelFrame &f, ValueRange sums) const {
+  OpBuilder &b = f.builder;
+  Value part = f.blockId(mlir::gpu::Dimension::x);
+  ColumnTile tile(parts.columns, width);
+  Value memory = columnMemory(f, tile, parts.sums);
+  SmallVector<Value> own;
+  for (Value sum : sums)
+    for (int64_t i = 0; i < width; ++i)
+      own.push_back(width == 1 ? sum
+                               : b.create<vector::ExtractOp>(f.loc, sum, i));
+  size_t perPlace = parts.sums * width;
+  for (size_t first = 0; first < own.size(); first += perPlace) {
+    if (first > 0) // The place before is read.
+      b.create<mlir::gpu::BarrierOp>(f.loc);
+    auto store = [&](Value column, ArrayRef<Value> totals) {
+      for (auto [sum, total] : llvm::enumerate(totals))
+        f.store(total, parts.of(f, sum, parts.columns), {part, column});
+      return success();
+    };
+    Value place = f.constant(first / perPlace);
+    if (failed(addColumnSums(f, tile, place,
+                             ArrayRef(own).slice(first, perPlace), memory,
+                             store)))
+      return failure();
+  }
+  return success();
+}
+
 LogicalResult RowSums::store(KernelFrame &f, RowPlaces &places,
                              ValueRange sums) const {
+  if (teams > 1)
+    return storeOfTeams(f, sums);
   OpBuilder &b = f.builder;
   Value block = f.blockId(mlir::gpu::Dimension::x);
   SmallVector<Value> memory;

@@ -17,23 +17,23 @@ namespace heddle::gpu {
 
 /// Sums over rows in a kernel that has the rows at hand anyway, as the gradient
 /// of a norm's weight beside that of its input. A thread sums its columns in
-/// registers while its block goes from row to row. Each block writes a part of
-/// the sums, in f32, to the kernel's scratch memory; a second launch adds the
-/// parts in order.
+/// registers while its block, or its team, goes from row to row. Each block
+/// writes a part of the sums, in f32, to the kernel's scratch memory; a second
+/// launch adds the parts in order.
 class RowSums {
 public:
-  /// `width` columns of a thread stand together; `parts` blocks have the rows.
-  RowSums(const codegen::RowsForm &form, int64_t width, int64_t parts)
-      : form(form),
-        width(width), parts{parts, form.columnSums().extent,
+  /// `width` columns of a thread stand together; `parts` blocks have the rows,
+  /// and each so many `teams`.
+  RowSums(const codegen::RowsForm &form, int64_t width, int64_t parts,
+          int64_t teams)
+      : form(form), width(width),
+        teams(teams), parts{parts, form.columnSums().extent,
                             static_cast<int64_t>(
                                 form.columnSums().reductions.size())} {}
 
-  /// Blocks that so many rows are given to at most. Few, as each writes a part
-  /// as long as several rows; enough for three on each multiprocessor.
-  static int64_t mostParts(int64_t rows) {
-    return std::clamp<int64_t>(rows / 4, 1, 384);
-  }
+  /// Blocks that rows are given to at most: three for each multiprocessor of a
+  /// large chip.
+  static constexpr int64_t mostParts = 384;
   int64_t scratchBytes() const { return parts.scratchBytes(); }
 
   /// Emits what the sums of a thread begin with.
@@ -42,7 +42,7 @@ public:
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   add(KernelFrame &f, RowPlaces &places, llvm::ArrayRef<mlir::Value> leading,
       mlir::ValueRange running) const;
-  /// Writes the block's part.
+  /// Writes the block's part; what teams have summed is added before.
   mlir::LogicalResult store(KernelFrame &f, RowPlaces &places,
                             mlir::ValueRange sums) const;
   /// Adds the launch that makes the results of the parts.
@@ -50,12 +50,13 @@ public:
                                 mlir::gpu::GPUModuleOp module) const;
 
 private:
+  mlir::LogicalResult storeOfTeams(KernelFrame &f, mlir::ValueRange sums) const;
   int64_t strips() const;
   int64_t stripSize() const { return parts.columns / strips(); }
   mlir::Value columnAt(KernelFrame &f, mlir::Value place) const;
 
   const codegen::RowsForm &form;
-  int64_t width;
+  int64_t width, teams;
   SumParts parts;
 };
 

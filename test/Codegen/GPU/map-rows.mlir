@@ -221,21 +221,26 @@ plan.kernel @scalar(%x: tensor<f32>) -> tensor<f32>
   plan.yield %y : tensor<f32>
 }
 
-// A block sums its four rows in registers, and writes its part in two strips of
-// four columns for each thread; a second launch adds up the parts.
+// A warp sums its rows in registers, two of sixteen that the block has. At the
+// end the sums of the eight warps are added up, 256 columns at a time, and make
+// the block's part; a second launch adds up the parts.
 // CHECK-LABEL: gpu.func @norm_gradients(
-// CHECK-SAME:    %[[PARTS:[a-z0-9]+]]: memref<30720xi8>) workgroup
-// CHECK-SAME:    known_block_size = array<i32: 96, 1, 1>
-// CHECK-SAME:    known_grid_size = array<i32: 5, 1, 1>
-// CHECK:         %[[SUM:.*]]:2 = scf.for {{.*}} -> (vector<8xf32>, vector<8xf32>)
-// CHECK:         gpu.barrier
-// CHECK-COUNT-2: arith.addf %{{.*}} : vector<8xf32>
+// CHECK-SAME:    %[[PARTS:[a-z0-9]+]]: memref<12288xi8>) workgroup
+// CHECK-SAME:    %[[MEMORY:[a-z0-9]+]] : memref<2x8x256xf32, #gpu.address_space<workgroup>>
+// CHECK-SAME:    known_block_size = array<i32: 256, 1, 1>
+// CHECK-SAME:    known_grid_size = array<i32: 2, 1, 1>
+// CHECK:         scf.for %{{.*}} to %c20 step %c16 iter_args(%{{.*}}) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>,
+// CHECK-NOT:     gpu.barrier
 // CHECK:         vector.store %{{.*}} : memref<20x768xbf16>, vector<8xbf16>
+// CHECK-NOT:     gpu.barrier
+// CHECK:         scf.yield %{{.*}} : vector<8xf32>, vector<8xf32>, vector<8xf32>
+// CHECK:         vector.store %{{.*}}, %[[MEMORY]]
 // CHECK:         gpu.barrier
-// CHECK-NEXT:    scf.yield
-// CHECK:         memref.view %[[PARTS]][%{{.*}}][] : memref<30720xi8> to memref<5x2x384xf32>
-// CHECK-COUNT-4: vector.store %{{.*}} : memref<5x2x384xf32>, vector<4xf32>
-// CHECK-NOT:     vector.store
+// CHECK-COUNT-16: memref.load %[[MEMORY]]
+// CHECK:         memref.view %[[PARTS]][%{{.*}}][] : memref<12288xi8> to memref<2x768xf32>
+// CHECK:         memref.store %{{.*}} : memref<2x768xf32>
+// CHECK:         gpu.barrier
+// CHECK:         vector.store %{{.*}}, %[[MEMORY]]
 // CHECK-LABEL: gpu.func @norm_gradients_sum(
 // CHECK-SAME:    known_grid_size = array<i32: 96, 1, 1>
 // CHECK:         memref.store %{{.*}} : memref<768xf32>
@@ -248,6 +253,32 @@ plan.kernel @norm_gradients(%g: tensor<20x768xbf16>, %x: tensor<20x768xbf16>, %w
   %dw, %db = nn.layer_norm_grad_weight %g, %x, %m, %s
       : (tensor<20x768xbf16>, tensor<20x768xbf16>, tensor<20xf32>, tensor<20xf32>) -> (tensor<768xf32>, tensor<768xf32>)
   plan.yield %d, %dw, %db : tensor<20x768xbf16>, tensor<768xf32>, tensor<768xf32>
+}
+
+// Rows that a warp has no registers for: a block sums its fifteen one after the
+// other, and writes its part in two strips of four columns for each thread.
+// CHECK-LABEL: gpu.func @wide_norm_gradients(
+// CHECK-SAME:    %[[PARTS:[a-z0-9]+]]: memref<32768xi8>) workgroup
+// CHECK-SAME:    known_block_size = array<i32: 256, 1, 1>
+// CHECK-SAME:    known_grid_size = array<i32: 2, 1, 1>
+// CHECK:         %[[SUM:.*]]:2 = scf.for {{.*}} -> (vector<8xf32>, vector<8xf32>)
+// CHECK:         gpu.barrier
+// CHECK-COUNT-2: arith.addf %{{.*}} : vector<8xf32>
+// CHECK:         vector.store %{{.*}} : memref<20x2048xbf16>, vector<8xbf16>
+// CHECK:         gpu.barrier
+// CHECK-NEXT:    scf.yield
+// CHECK:         memref.view %[[PARTS]][%{{.*}}][] : memref<32768xi8> to memref<2x2x1024xf32>
+// CHECK-COUNT-4: vector.store %{{.*}} : memref<2x2x1024xf32>, vector<4xf32>
+// CHECK-NOT:     vector.store
+// CHECK-LABEL: gpu.func @wide_norm_gradients_sum(
+plan.kernel @wide_norm_gradients(%g: tensor<20x2048xbf16>, %x: tensor<20x2048xbf16>, %w: tensor<2048xbf16>, %m: tensor<20xf32>, %s: tensor<20xf32>)
+    -> (tensor<20x2048xbf16>, tensor<2048xf32>, tensor<2048xf32>)
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1, -1>} {
+  %d = nn.layer_norm_grad_input %g, %x, %w, %m, %s
+      : (tensor<20x2048xbf16>, tensor<20x2048xbf16>, tensor<2048xbf16>, tensor<20xf32>, tensor<20xf32>) -> tensor<20x2048xbf16>
+  %dw, %db = nn.layer_norm_grad_weight %g, %x, %m, %s
+      : (tensor<20x2048xbf16>, tensor<20x2048xbf16>, tensor<20xf32>, tensor<20xf32>) -> (tensor<2048xf32>, tensor<2048xf32>)
+  plan.yield %d, %dw, %db : tensor<20x2048xbf16>, tensor<2048xf32>, tensor<2048xf32>
 }
 
 // Many short rows: each is a warp's. A block brings the weights to workgroup

@@ -15,13 +15,15 @@ namespace {
 
 /// One row and fewer rows than blocks; rows of one column, of an odd number, of
 /// a part of a warp's accesses, of several accesses for each thread, with and
-/// without a rest; more rows than blocks, which do not divide them.
+/// without a rest; more rows than blocks, which do not divide them; rows of
+/// teams, more and fewer than these, whose last place is and is not a part.
 struct Shape {
   const char *rows, *columns;
 };
 const Shape shapes[] = {{"1x1", "1"},    {"2x3", "7"},    {"1x5", "33"},
                         {"3x2", "96"},   {"1x3", "768"},  {"1x2", "2600"},
-                        {"1x3", "2603"}, {"1x263", "24"}, {"1x1657", "13"}};
+                        {"1x3", "2603"}, {"1x263", "24"}, {"1x1657", "13"},
+                        {"1x37", "512"}, {"5x11", "1000"}};
 
 struct Types {
   const char *values, *gradients; ///< Of parameters.
