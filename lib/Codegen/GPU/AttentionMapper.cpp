@@ -33,6 +33,16 @@ constexpr int64_t maxUnrolled = 8;
 constexpr int64_t fewFeatures = 16;
 } // namespace
 
+/// Features of a slice: all, unless there are more than registers have sums
+/// for.
+static int64_t sliceWidth(int64_t headDim) {
+  constexpr int64_t most = 256, ofSlice = 128, unit = 32;
+  if (headDim <= most)
+    return headDim;
+  return llvm::alignTo(
+      llvm::divideCeil(headDim, llvm::divideCeil(headDim, ofSlice)), unit);
+}
+
 /// Of indices of the kernel's tensors.
 static Type indexType(planir::KernelOp kernel) {
   auto isLarge = [](Type type) {
@@ -52,16 +62,18 @@ AttentionMapper::AttentionMapper(planir::KernelOp kernel,
     : op(op), spec(op), f(kernel, module, options),
       i32(f.builder, f.loc, f.builder.getI32Type()),
       wide(f.builder, f.loc, indexType(kernel)),
-      tiles(WarpTiles::create(f, spec.elementType, spec.headDim)),
+      tiles(WarpTiles::create(f, spec.elementType, sliceWidth(spec.headDim))),
       visible(spec, i32,
               op.getPlace() ? f.argumentScalar(op.getPlace()) : Value(),
-              op.getTurn() ? f.argumentScalar(op.getTurn()) : Value()) {}
+              op.getTurn() ? f.argumentScalar(op.getTurn()) : Value()),
+      slices(llvm::divideCeil(spec.headDim, sliceWidth(spec.headDim))) {}
 
+/// With slices, two stages of both sides are there whatever a product is of.
 int64_t AttentionMapper::sharedBytesFor(const Needs &needs) const {
   int64_t rowBytes = tiles->pitch() * dist::byteSize(spec.elementType);
-  int64_t columnBytes = needs.columnTensors * rowBytes +
+  int64_t columnBytes = (isSliced() ? 1 : needs.columnTensors) * rowBytes +
                         needs.numbers * static_cast<int64_t>(sizeof(float));
-  return needs.rowTensors * rowsOfBlock() * rowBytes +
+  return (isSliced() ? 2 : needs.rowTensors) * rowsOfBlock() * rowBytes +
          2 * columns * columnBytes;
 }
 
@@ -88,6 +100,11 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
   warp = i32.div(thread, warpSize);
   batch = i32.from(f.blockId(mlir::gpu::Dimension::z));
   headOfBlock = i32.from(f.blockId(mlir::gpu::Dimension::y));
+  firstFeature = i32.constant(0);
+  if (isSliced()) {
+    firstFeature = i32.mul(i32.rem(headOfBlock, slices), tiles->width());
+    headOfBlock = i32.div(headOfBlock, slices);
+  }
   // The last rows first: with a causal mask those of queries see most keys.
   Value block = i32.sub(i32.constant(rowBlocks() - 1),
                         i32.from(f.blockId(mlir::gpu::Dimension::x)));
@@ -111,7 +128,8 @@ int64_t AttentionMapper::rowBlocks() const {
 }
 
 MappedLaunch AttentionMapper::finish(int64_t heads) {
-  f.finish({rowBlocks(), heads, spec.batch}, warps * warpSize, sharedBytes);
+  f.finish({rowBlocks(), heads * slices, spec.batch}, warps * warpSize,
+           sharedBytes);
   // Where heads have few features, ptxas sees room for more blocks and spills
   // registers for their sake, unless it is told how many there have to be.
   if (spec.headDim < fewFeatures)
@@ -196,14 +214,11 @@ static int64_t accessWidth(const codegen::AttentionSpec &spec) {
 }
 
 void AttentionMapper::copyRows(const SharedRows &to, int64_t count,
-                               const Heads &from, Value head, Value first,
-                               Value limit) {
+                               const HeadRows &from, Value feature) {
   int64_t width = accessWidth(spec), threads = warps * warpSize;
   int64_t accesses = count * tiles->width() / width;
   auto copy = [&](Value access, bool isWhole) {
-    auto emit = [&] {
-      copyAccess(to, from, head, first, limit, access, width);
-    };
+    auto emit = [&] { copyAccess(to, from, feature, access, width); };
     if (isWhole)
       emit();
     else
@@ -228,25 +243,25 @@ static Value unsignedLess(KernelFrame &f, Value a, Value b) {
 }
 
 /// Access number `access` of a copy, which `width` elements are.
-void AttentionMapper::copyAccess(const SharedRows &to, const Heads &from,
-                                 Value head, Value first, Value limit,
-                                 Value access, int64_t width) {
+void AttentionMapper::copyAccess(const SharedRows &to, const HeadRows &from,
+                                 Value feature, Value access, int64_t width) {
   OpBuilder &b = f.builder;
   int64_t perRow = tiles->width() / width;
   Value inTile = i32.div(access, perRow);
   Value column = i32.mul(i32.rem(access, perRow), width);
-  Value row = i32.add(first, inTile);
-  Value isIn = unsignedLess(f, row, limit);
-  if (tiles->width() != spec.headDim)
-    isIn = b.create<arith::AndIOp>(f.loc, isIn, i32.less(column, spec.headDim));
+  Value row = i32.add(from.first, inTile);
   Value target[] = {i32.toIndex(i32.add(to.firstRow, inTile)),
                     i32.toIndex(column)};
+  column = i32.add(column, feature);
+  Value isIn = unsignedLess(f, row, from.limit);
+  if (tiles->width() != spec.headDim)
+    isIn = b.create<arith::AndIOp>(f.loc, isIn, i32.less(column, spec.headDim));
   constexpr int64_t leastAsync = 4;
   if (width * dist::byteSize(spec.elementType) < leastAsync) {
     Value zero = i32.constant(0);
-    Value source = indexOf(from, head, i32.select(isIn, row, zero),
+    Value source = indexOf(from.heads, from.head, i32.select(isIn, row, zero),
                            i32.select(isIn, column, zero));
-    Value element = loadNumber(from.memory, source);
+    Value element = loadNumber(from.heads.memory, source);
     Value nothing =
         b.create<arith::ConstantOp>(f.loc, b.getZeroAttr(spec.elementType));
     element = b.create<arith::SelectOp>(f.loc, isIn, element, nothing);
@@ -256,11 +271,11 @@ void AttentionMapper::copyAccess(const SharedRows &to, const Heads &from,
   Value count =
       b.create<arith::SelectOp>(f.loc, isIn, f.constant(width), f.constant(0));
   // The address of nothing is not used, wherever it points.
-  Value source = indexOf(from, head, row, column);
+  Value source = indexOf(from.heads, from.head, row, column);
   bool isWide = width * dist::byteSize(spec.elementType) == accessBytes;
   b.create<nvgpu::DeviceAsyncCopyOp>(
       f.loc, nvgpu::DeviceAsyncTokenType::get(b.getContext()), to.memory,
-      target, from.memory, source, b.getIndexAttr(width), count,
+      target, from.heads.memory, source, b.getIndexAttr(width), count,
       isWide ? b.getUnitAttr() : UnitAttr());
 }
 
@@ -468,6 +483,8 @@ void AttentionMapper::storeWide(const WarpTile &sums, ArrayRef<Value> factors,
                                 const Heads &to, Value head, Value staging) {
   OpBuilder &b = f.builder;
   Value firstStaged = i32.mul(warp, warpRows);
+  if (isSliced()) // What was staged before is read.
+    b.create<NVVM::SyncWarpOp>(f.loc, i32.constant(-1));
   for (int64_t i = 0; i < sums.rows; ++i)
     for (int64_t j = 0; j < sums.columns; j += tiles->chunk()) {
       Value row = i32.add(firstStaged, tiles->row(i));
@@ -478,7 +495,7 @@ void AttentionMapper::storeWide(const WarpTile &sums, ArrayRef<Value> factors,
     }
   b.create<NVVM::SyncWarpOp>(f.loc, i32.constant(-1));
   int64_t width = accessBytes / dist::byteSize(spec.elementType);
-  int64_t perRow = spec.headDim / width;
+  int64_t perRow = (isSliced() ? tiles->width() : spec.headDim) / width;
   Value lane = i32.rem(thread, warpSize);
   for (int64_t base = 0; base < warpRows * perRow; base += warpSize) {
     Value access = i32.add(lane, base);
@@ -487,13 +504,17 @@ void AttentionMapper::storeWide(const WarpTile &sums, ArrayRef<Value> factors,
     Value row = i32.add(firstOfWarp, inTile);
     Value isIn = b.create<arith::AndIOp>(f.loc, i32.less(row, spec.seq),
                                          i32.less(inTile, warpRows));
+    Value feature = i32.add(column, firstFeature);
+    if (isSliced())
+      isIn =
+          b.create<arith::AndIOp>(f.loc, isIn, i32.less(feature, spec.headDim));
     ifThen(isIn, [&] {
       Value from[] = {i32.toIndex(i32.add(firstStaged, inTile)),
                       i32.toIndex(column)};
       Value vector = b.create<vector::LoadOp>(
           f.loc, VectorType::get({width}, spec.elementType), staging, from);
       b.create<vector::StoreOp>(f.loc, vector, to.memory,
-                                indexOf(to, head, row, column));
+                                indexOf(to, head, row, feature));
     });
   }
 }
@@ -503,7 +524,8 @@ void AttentionMapper::storeChunk(const WarpTile &sums, int64_t i, int64_t j,
                                  Value row) {
   int64_t chunk = tiles->chunk();
   Values elements = rounded(sums, i, j, factor);
-  Value column = i32.add(tiles->firstSumColumn(), tiles->sumColumnOffset(j));
+  Value column = i32.add(i32.add(tiles->firstSumColumn(), firstFeature),
+                         tiles->sumColumnOffset(j));
   int64_t unit = spec.headDim % chunk == 0 ? chunk : 1;
   int64_t mostBehind = tiles->lanesOfRow() * chunk;
   for (int64_t c = 0; c < chunk; c += unit) {
@@ -512,7 +534,7 @@ void AttentionMapper::storeChunk(const WarpTile &sums, int64_t i, int64_t j,
       f.store(ArrayRef(elements).slice(c, unit), to.memory,
               indexOf(to, head, row, at));
     };
-    if (tiles->sumColumnOffset(j) + mostBehind <= spec.headDim)
+    if (!isSliced() && tiles->sumColumnOffset(j) + mostBehind <= spec.headDim)
       store();
     else
       ifThen(i32.less(at, spec.headDim), store);

@@ -8,6 +8,10 @@
 // block of the other side, the columns, after the other: two stages of
 // workgroup memory hold the one that is multiplied and the next.
 //
+// Heads of more features than registers have sums for are sliced: a block makes
+// one slice of the results. It meets all slices of both sides for the scores,
+// one after the other, and its own once more for the sums.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_CODEGEN_GPU_ATTENTIONMAPPER_H
@@ -22,6 +26,12 @@ namespace heddle::gpu {
 struct Heads {
   mlir::Value memory;
   int64_t offset, row;
+};
+
+/// Rows of one head, from `first` on; zeros from `limit` on.
+struct HeadRows {
+  Heads heads;
+  mlir::Value head, first, limit;
 };
 
 /// Emits the parts that the forward pass and the gradients share.
@@ -65,7 +75,12 @@ protected:
 
   /// Starts to copy `count` rows from row `first` on; zeros from `limit` on.
   void copyRows(const SharedRows &to, int64_t count, const Heads &from,
-                Value head, Value first, Value limit);
+                Value head, Value first, Value limit) {
+    copyRows(to, count, {from, head, first, limit}, i32.constant(0));
+  }
+  /// The same of the slice of features from `feature` on.
+  void copyRows(const SharedRows &to, int64_t count, const HeadRows &from,
+                Value feature);
   /// The same with the numbers of queries.
   void copyNumbers(Value to, Value at, int64_t count, Value from, Value head,
                    Value first);
@@ -87,6 +102,17 @@ protected:
                     Compute compute);
   /// The same rows of another stage.
   SharedRows columnsOf(Value memory, Value stage);
+
+  /// With slices: makes room for them. Returns a tile of rows that `storeRows`
+  /// may use.
+  Value allocateSlices();
+  bool isSliced() const { return slices > 1; }
+  /// The first slice's block, which does what is done once for a row.
+  Value isFirstSlice() { return i32.less(firstFeature, 1); }
+  /// The products of the block's rows with `columns` rows of the other side.
+  WarpTile multiplySlices(const HeadRows &rows, const HeadRows &others);
+  /// The block's own slice of the other side's rows, in one of two places.
+  SharedRows ownSlice(const HeadRows &others, int64_t place);
 
   /// Makes elements minus infinity whose query does not see the key, unless
   /// `isFull`: the column of an element is at least, or with `below` less than,
@@ -136,11 +162,13 @@ protected:
   bool keepsLeft = false;
   Value thread, warp, batch, headOfBlock, firstRow; ///< i32
   Value firstOfWarp; ///< The first row of the warp.
+  int64_t slices = 1;
+  Value firstFeature; ///< Of the block's slice.
 
 private:
   int64_t sharedBytesFor(const Needs &needs) const;
-  void copyAccess(const SharedRows &to, const Heads &from, Value head,
-                  Value first, Value limit, Value access, int64_t width);
+  void copyAccess(const SharedRows &to, const HeadRows &from, Value feature,
+                  Value access, int64_t width);
   void storeChunk(const WarpTile &sums, int64_t i, int64_t j, Value factor,
                   const Heads &to, Value head, Value row);
   void storeWide(const WarpTile &sums, llvm::ArrayRef<Value> factors,
@@ -155,6 +183,7 @@ private:
   Value allocate(llvm::ArrayRef<int64_t> shape, mlir::Type element);
 
   Value sharedMemory;
+  Value rowSlices, columnSlices; ///< Two stages of each.
   int64_t sharedBytes = 0;
   mlir::SmallVector<std::pair<Value, Value>> roundKeys;
   Value step, stream, firstRandom;

@@ -48,6 +48,7 @@ private:
   };
 
   void copyColumns(Value first, Value stage);
+  HeadRows headRows(int64_t tensor, Value first);
   void addColumns(const LeftRows &queries, Value first, Value stage,
                   State &state);
   WarpTile probabilities(WarpTile scores, State &state);
@@ -87,22 +88,27 @@ MappedLaunch ForwardMapper::emit() {
   chooseBlocks({/*rowTensors=*/1, /*columnTensors=*/2, /*numbers=*/0,
                 /*sums=*/1, /*products=*/1});
   kvHead = i32.div(headOfBlock, spec.heads / spec.kvHeads);
-  queryTile = allocateRows(rowsOfBlock());
-  keys = allocateRows(2 * columns);
-  values = allocateRows(2 * columns);
+  if (isSliced()) {
+    queryTile = allocateSlices();
+  } else {
+    queryTile = allocateRows(rowsOfBlock());
+    keys = allocateRows(2 * columns);
+    values = allocateRows(2 * columns);
+  }
   if (spec.p > 0)
     prepareRandom(headOfBlock);
 
   Value zero = i32.constant(0);
-  copyRows({queryTile, zero}, rowsOfBlock(), qkv[0], headOfBlock, firstRow,
-           i32.constant(spec.seq));
+  if (!isSliced())
+    copyRows({queryTile, zero}, rowsOfBlock(), headRows(0, firstRow), zero);
   commitCopies();
   auto copy = [&](Value first, Value stage) { copyColumns(first, stage); };
   Value begin = firstKeys();
   beginColumns(begin, copy);
   waitForCopies(1);
-  LeftRows queries =
-      tiles->left({queryTile, i32.mul(warp, warpRows)}, keepsLeft);
+  LeftRows queries;
+  if (!isSliced())
+    queries = tiles->left({queryTile, i32.mul(warp, warpRows)}, keepsLeft);
 
   State state;
   state.output = tiles->zeroSums();
@@ -122,16 +128,27 @@ MappedLaunch ForwardMapper::emit() {
   return finish(spec.heads);
 }
 
+/// Of queries, keys or values.
+HeadRows ForwardMapper::headRows(int64_t tensor, Value first) {
+  if (tensor == 0)
+    return {qkv[0], headOfBlock, first, i32.constant(spec.seq)};
+  return {qkv[tensor], kvHead, first, visible.count()};
+}
+
+/// With slices, what is multiplied says which it takes.
 void ForwardMapper::copyColumns(Value first, Value stage) {
-  copyRows(columnsOf(keys, stage), columns, qkv[1], kvHead, first,
-           visible.count());
-  copyRows(columnsOf(values, stage), columns, qkv[2], kvHead, first,
-           visible.count());
+  if (isSliced())
+    return;
+  Value zero = i32.constant(0);
+  copyRows(columnsOf(keys, stage), columns, headRows(1, first), zero);
+  copyRows(columnsOf(values, stage), columns, headRows(2, first), zero);
 }
 
 void ForwardMapper::addColumns(const LeftRows &queries, Value first,
                                Value stage, State &state) {
-  WarpTile scores = tiles->multiply(queries, columnsOf(keys, stage), columns);
+  WarpTile scores =
+      isSliced() ? multiplySlices(headRows(0, firstRow), headRows(1, first))
+                 : tiles->multiply(queries, columnsOf(keys, stage), columns);
   if (!isScaledLast())
     for (Value &score : scores.elements)
       score = spec.softcap > 0 ? capped(score)
@@ -146,7 +163,9 @@ void ForwardMapper::addColumns(const LeftRows &queries, Value first,
     for (auto [weight, isKept] : llvm::zip(weights.elements, kept))
       weight = i32.select(isKept, weight, constant(0.0));
   }
-  tiles->accumulate(state.output, weights, columnsOf(values, stage));
+  tiles->accumulate(state.output, weights,
+                    isSliced() ? ownSlice(headRows(2, first), 0)
+                               : columnsOf(values, stage));
 }
 
 /// Makes probabilities of scores, relative to the new maxima, and brings the
@@ -202,6 +221,7 @@ void ForwardMapper::store(const State &state) {
     Value isFirst = b.create<arith::AndIOp>(
         f.loc, i32.less(row, spec.seq),
         i32.less(tiles->firstSumColumn(), tiles->chunk()));
+    isFirst = b.create<arith::AndIOp>(f.loc, isFirst, isFirstSlice());
     ifThen(isFirst, [&] {
       b.create<memref::StoreOp>(f.loc, result, lse,
                                 numberIndex(headOfBlock, row));
@@ -227,9 +247,6 @@ MappedKernel mapAttention(planir::KernelOp kernel,
   auto op = dyn_cast<nn::AttentionOpInterface>(body.front());
   if (!op || op->getNextNode() != body.getTerminator())
     return MappedKernel::no("attention with other operations");
-  constexpr int64_t widestHead = 256;
-  if (op.getHeadDim() > widestHead)
-    return MappedKernel::no("attention of heads wider than 256");
   // Blocks and launches read all arguments after others have written.
   if (llvm::any_of(kernel.getTies(), [](int64_t tie) { return tie >= 0; }))
     return MappedKernel::no("attention in place");

@@ -93,7 +93,9 @@ public:
 
 private:
   Values queriesOf(Value head, Values sums);
-  void addQueries(Value first, Value stage, WarpTile &gradKeys,
+  HeadRows ownRows(int64_t tensor);
+  HeadRows otherRows(const Heads &heads, Value head, Value first);
+  void addQueries(Value head, Value first, Value stage, WarpTile &gradKeys,
                   WarpTile &gradValues);
 
   Value queries, grads, lses, deltas;
@@ -167,24 +169,34 @@ MappedLaunch QueriesMapper::emit() {
   chooseBlocks({/*rowTensors=*/2, /*columnTensors=*/2, /*numbers=*/0,
                 /*sums=*/1, products()});
   Value kvHead = i32.div(headOfBlock, spec.heads / spec.kvHeads);
-  Value queryTile = allocateRows(rowsOfBlock());
-  Value gradTile = allocateRows(rowsOfBlock());
-  keys = allocateRows(2 * columns);
-  values = allocateRows(2 * columns);
+  Value queryTile, gradTile;
+  if (isSliced()) {
+    queryTile = allocateSlices();
+  } else {
+    queryTile = allocateRows(rowsOfBlock());
+    gradTile = allocateRows(rowsOfBlock());
+    keys = allocateRows(2 * columns);
+    values = allocateRows(2 * columns);
+  }
   if (spec.p > 0)
     prepareRandom(headOfBlock);
 
   Value zero = i32.constant(0), all = i32.constant(spec.seq);
-  copyRows({queryTile, zero}, rowsOfBlock(), qkv[0], headOfBlock, firstRow,
-           all);
-  copyRows({gradTile, zero}, rowsOfBlock(), gradOutput, headOfBlock, firstRow,
-           all);
+  HeadRows queryRows = {qkv[0], headOfBlock, firstRow, all};
+  HeadRows gradRows = {gradOutput, headOfBlock, firstRow, all};
+  if (!isSliced()) {
+    copyRows({queryTile, zero}, rowsOfBlock(), queryRows, zero);
+    copyRows({gradTile, zero}, rowsOfBlock(), gradRows, zero);
+  }
   commitCopies();
+  auto others = [&](const Heads &heads, Value first) {
+    return HeadRows{heads, kvHead, first, visible.count()};
+  };
   auto copy = [&](Value first, Value stage) {
-    copyRows(columnsOf(keys, stage), columns, qkv[1], kvHead, first,
-             visible.count());
-    copyRows(columnsOf(values, stage), columns, qkv[2], kvHead, first,
-             visible.count());
+    if (isSliced())
+      return;
+    copyRows(columnsOf(keys, stage), columns, others(qkv[1], first), zero);
+    copyRows(columnsOf(values, stage), columns, others(qkv[2], first), zero);
   };
   Value begin = firstKeys();
   beginColumns(begin, copy);
@@ -199,24 +211,33 @@ MappedLaunch QueriesMapper::emit() {
   }
   waitForCopies(1);
   Value warpRow = i32.mul(warp, warpRows);
-  LeftRows queries = tiles->left({queryTile, warpRow}, keepsLeft);
-  LeftRows grads = tiles->left({gradTile, warpRow}, keepsLeft);
+  LeftRows queries, grads;
+  if (!isSliced()) {
+    queries = tiles->left({queryTile, warpRow}, keepsLeft);
+    grads = tiles->left({gradTile, warpRow}, keepsLeft);
+  }
   WarpTile sums = tiles->zeroSums();
   sums.elements = forColumns(
       begin, visible.endOfSome(firstRow, rowsOfBlock()), sums.elements, copy,
       [&](Value first, Value stage, ValueRange carried) {
         sums.elements.assign(carried.begin(), carried.end());
-        SharedRows keyRows = columnsOf(keys, stage);
-        WarpTile weights = tiles->multiply(queries, keyRows, columns);
-        WarpTile scores =
-            tiles->multiply(grads, columnsOf(values, stage), columns);
+        WarpTile weights, scores;
+        if (isSliced()) {
+          weights = multiplySlices(queryRows, others(qkv[1], first));
+          scores = multiplySlices(gradRows, others(qkv[2], first));
+        } else {
+          weights = tiles->multiply(queries, columnsOf(keys, stage), columns);
+          scores = tiles->multiply(grads, columnsOf(values, stage), columns);
+        }
         Value isFull =
             i32.less(i32.add(first, columns - 1), visible.endOf(firstRow));
         gradScores(
             weights, scores, first, isFull, ends, /*keysAreColumns=*/true,
             [&](int64_t i, int64_t) { return lses[i]; },
             [&](int64_t i, int64_t) { return deltas[i]; });
-        tiles->accumulate(sums, scores, keyRows);
+        tiles->accumulate(sums, scores,
+                          isSliced() ? ownSlice(others(qkv[1], first), 0)
+                                     : columnsOf(keys, stage));
         return sums.elements;
       });
   Values factors(sums.rows, constant(spec.scale));
@@ -257,30 +278,37 @@ Value QueriesMapper::deltaOf(Value row) {
   Value sum = tiles->acrossRow(loop.getResult(0),
                                [&](Value a, Value b) { return addF(a, b); });
   // The lanes of a row store the same.
-  b.create<memref::StoreOp>(f.loc, sum, delta, numberIndex(headOfBlock, row));
+  ifThen(isFirstSlice(), [&] {
+    b.create<memref::StoreOp>(f.loc, sum, delta, numberIndex(headOfBlock, row));
+  });
   return sum;
 }
 
 MappedLaunch KeysMapper::emit() {
   chooseBlocks({/*rowTensors=*/2, /*columnTensors=*/2, /*numbers=*/2,
                 /*sums=*/2, products(), /*random=*/16});
-  Value keyTile = allocateRows(rowsOfBlock());
-  Value valueTile = allocateRows(rowsOfBlock());
-  queries = allocateRows(2 * columns);
-  grads = allocateRows(2 * columns);
+  Value keyTile, valueTile;
+  if (isSliced()) {
+    keyTile = valueTile = allocateSlices();
+  } else {
+    keyTile = allocateRows(rowsOfBlock());
+    valueTile = allocateRows(rowsOfBlock());
+    queries = allocateRows(2 * columns);
+    grads = allocateRows(2 * columns);
+  }
   lses = allocateNumbers(2 * columns);
   deltas = allocateNumbers(2 * columns);
 
   Value zero = i32.constant(0);
-  copyRows({keyTile, zero}, rowsOfBlock(), qkv[1], headOfBlock, firstRow,
-           visible.count());
-  copyRows({valueTile, zero}, rowsOfBlock(), qkv[2], headOfBlock, firstRow,
-           visible.count());
-  commitCopies();
-  waitForCopies(0);
-  Value warpRow = i32.mul(warp, warpRows);
-  keys = tiles->left({keyTile, warpRow}, keepsLeft);
-  values = tiles->left({valueTile, warpRow}, keepsLeft);
+  if (!isSliced()) {
+    copyRows({keyTile, zero}, rowsOfBlock(), ownRows(1), zero);
+    copyRows({valueTile, zero}, rowsOfBlock(), ownRows(2), zero);
+    commitCopies();
+    waitForCopies(0);
+    Value warpRow = i32.mul(warp, warpRows);
+    keys = tiles->left({keyTile, warpRow}, keepsLeft);
+    values = tiles->left({valueTile, warpRow}, keepsLeft);
+  }
   for (int64_t i = 0; i < tiles->rowsOfThread(); ++i)
     firsts.push_back(visible.firstSeeing(i32.add(firstOfWarp, tiles->row(i))));
 
@@ -306,14 +334,29 @@ MappedLaunch KeysMapper::emit() {
   return finish(spec.kvHeads);
 }
 
+/// The block's keys or values.
+HeadRows KeysMapper::ownRows(int64_t tensor) {
+  return {qkv[tensor], headOfBlock, firstRow, visible.count()};
+}
+
+/// Queries, or gradients of their outputs.
+HeadRows KeysMapper::otherRows(const Heads &heads, Value head, Value first) {
+  return {heads, head, first, i32.constant(spec.seq)};
+}
+
 /// Adds what the queries of one head give.
 AttentionMapper::Values KeysMapper::queriesOf(Value head, Values sums) {
   if (spec.p > 0)
     prepareRandom(head);
   Value all = i32.constant(spec.seq);
   auto copy = [&](Value first, Value stage) {
-    copyRows(columnsOf(queries, stage), columns, qkv[0], head, first, all);
-    copyRows(columnsOf(grads, stage), columns, gradOutput, head, first, all);
+    if (!isSliced()) {
+      Value zero = i32.constant(0);
+      copyRows(columnsOf(queries, stage), columns,
+               otherRows(qkv[0], head, first), zero);
+      copyRows(columnsOf(grads, stage), columns,
+               otherRows(gradOutput, head, first), zero);
+    }
     Value at = i32.mul(stage, columns);
     copyNumbers(lses, at, columns, lse, head, first);
     copyNumbers(deltas, at, columns, delta, head, first);
@@ -331,19 +374,25 @@ AttentionMapper::Values KeysMapper::queriesOf(Value head, Values sums) {
                                gradValues = gradKeys;
                       gradKeys.elements = Values(carried.take_front(count));
                       gradValues.elements = Values(carried.drop_front(count));
-                      addQueries(first, stage, gradKeys, gradValues);
+                      addQueries(head, first, stage, gradKeys, gradValues);
                       Values next(gradKeys.elements);
                       next.append(gradValues.elements);
                       return next;
                     });
 }
 
-void KeysMapper::addQueries(Value first, Value stage, WarpTile &gradKeys,
-                            WarpTile &gradValues) {
-  SharedRows queryRows = columnsOf(queries, stage);
-  SharedRows gradRows = columnsOf(grads, stage);
-  WarpTile weights = tiles->multiply(keys, queryRows, columns);
-  WarpTile scores = tiles->multiply(values, gradRows, columns);
+void KeysMapper::addQueries(Value head, Value first, Value stage,
+                            WarpTile &gradKeys, WarpTile &gradValues) {
+  HeadRows ofQueries = otherRows(qkv[0], head, first);
+  HeadRows ofGrads = otherRows(gradOutput, head, first);
+  WarpTile weights, scores;
+  if (isSliced()) {
+    weights = multiplySlices(ownRows(1), ofQueries);
+    scores = multiplySlices(ownRows(2), ofGrads);
+  } else {
+    weights = tiles->multiply(keys, columnsOf(queries, stage), columns);
+    scores = tiles->multiply(values, columnsOf(grads, stage), columns);
+  }
   Value start = i32.add(i32.mul(stage, columns), tiles->firstColumn());
   Values lsesHere, deltasHere;
   for (int64_t j = 0; j < weights.columns; ++j) {
@@ -358,8 +407,12 @@ void KeysMapper::addQueries(Value first, Value stage, WarpTile &gradKeys,
       weights, scores, first, isFull, firsts, /*keysAreColumns=*/false,
       [&](int64_t, int64_t j) { return lsesHere[j]; },
       [&](int64_t, int64_t j) { return deltasHere[j]; });
-  tiles->accumulate(gradValues, weights, gradRows);
-  tiles->accumulate(gradKeys, scores, queryRows);
+  tiles->accumulate(gradValues, weights,
+                    isSliced() ? ownSlice(ofGrads, 0)
+                               : columnsOf(grads, stage));
+  tiles->accumulate(gradKeys, scores,
+                    isSliced() ? ownSlice(ofQueries, 1)
+                               : columnsOf(queries, stage));
 }
 
 MappedKernel mapAttentionGrad(planir::KernelOp kernel,

@@ -6,11 +6,11 @@
 // The target of the strategy makes the code of each kernel that it supports.
 // CPU: plan.kernel @rows{{.*}} hash = "{{[0-9a-f]+}}", {{.*}}object = @[[ROWS:[^,]*]],
 // CPU: plan.object @[[ROWS]] "f0VMR
-// CPU: plan.kernel @wide{{.*}} object = @
-// REMARK: remark: no GPU generator for attention of heads wider than 256 yet: @wide
+// CPU: plan.kernel @turned{{.*}} object = @
+// REMARK: remark: no GPU generator for a result in place of an argument of which other elements are read yet: @turned
 // GPU: plan.object @[[ROWS:[^ ]*]] "{{.*}}.target sm_80
 // GPU: plan.kernel @rows{{.*}} object = @[[ROWS]],
-// GPU: plan.kernel @wide
+// GPU: plan.kernel @turned
 // GPU-NOT: object =
 // OTHER: error: H0397: is no PTX for sm_80
 
@@ -21,10 +21,10 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     %y = nn.map relu(%x) : tensor<64xf32>
     plan.yield %y : tensor<64xf32>
   }
-  plan.kernel @wide(%x: tensor<1x4x780xf32>) -> tensor<1x4x260xf32>
-      attributes {generator = #plan.generator<attention>, ties = array<i64: -1>} {
-    %y, %lse = nn.attention %x {heads = #nn.heads<1, scale = 0.5>, mask = #nn.mask<full>}
-        : (tensor<1x4x780xf32>) -> (tensor<1x4x260xf32>, tensor<1x1x4xf32>)
-    plan.yield %y : tensor<1x4x260xf32>
+  plan.kernel @turned(%x: tensor<2x3x4xf32>, %ids: tensor<2x3xi32>) -> tensor<2x3x4xf32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
+    %y = nn.rotary %x at %ids {heads = 2 : i64, dims = 2 : i64, theta = 100.0 : f64}
+        : (tensor<2x3x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
+    plan.yield %y : tensor<2x3x4xf32>
   }
 }
