@@ -23,11 +23,36 @@ bool Cluster::isInside(const plan::Mesh &mesh,
   return true;
 }
 
-/// The state of a run: when the rank is free, and when the last collective that
-/// it started will be done.
+/// The state of a run: when the rank is free, and when the last work that it
+/// gave to each other stream will be done.
 struct ClusterCost::Clock {
-  double now = 0, free = 0;
-  double collectives = 0, exposed = 0;
+  /// Work of a stream beside `compute` begins when it is given, and what was
+  /// given before is done. Gives its end.
+  double start(plan::Stream stream, double seconds) {
+    double &end = streams[size_t(stream)];
+    end = std::max(end, now) + seconds;
+    (stream == plan::Stream::Copy ? time.copies : time.collectives) += seconds;
+    return end;
+  }
+  /// A stream waits for a point of another.
+  void wait(plan::Stream waiting, plan::Stream other, double point) {
+    if (waiting != plan::Stream::Compute) {
+      double &end = streams[size_t(waiting)];
+      end = std::max(end, point);
+      return;
+    }
+    double seconds = std::max(0.0, point - now);
+    (other == plan::Stream::Copy ? time.exposedCopies : time.exposed) +=
+        seconds;
+    now += seconds;
+  }
+  double endOf(plan::Stream stream) const {
+    return stream == plan::Stream::Compute ? now : streams[size_t(stream)];
+  }
+
+  double now = 0;
+  std::array<double, std::size(plan::streams)> streams{};
+  SequenceTime time;
 };
 
 const Link *ClusterCost::linkOf(const std::vector<std::string> &axes) const {
@@ -63,28 +88,39 @@ double ClusterCost::secondsOf(const plan::command::Collective &start) const {
                    plan::bytesSent(shape, 0));
 }
 
+double ClusterCost::secondsOf(const plan::command::Copy &copy) const {
+  auto rate = [](double bytesPerSecond, int64_t sharers) {
+    return bytesPerSecond / double(sharers);
+  };
+  plan::MemoryKind from = copy.source.memory, to = copy.target.memory;
+  double bytes = double(copy.target.bytes);
+  if (from == plan::MemoryKind::File || to == plan::MemoryKind::File) {
+    if (!cluster.files)
+      return 0;
+    return bytes / rate(from == plan::MemoryKind::File
+                            ? cluster.files->readPerSecond
+                            : cluster.files->writePerSecond,
+                        cluster.ranksPerNode);
+  }
+  bool crosses =
+      (from == plan::MemoryKind::Device) != (to == plan::MemoryKind::Device);
+  return crosses && cluster.pcie
+             ? cluster.pcie->latency + bytes / cluster.pcie->bytesPerSecond
+             : 0;
+}
+
 void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
                       Clock &clock) const {
   const std::vector<Command> &commands = stage.sequences.at(sequence).commands;
   std::vector<double> ends(commands.size());
   for (size_t i = 0; i < commands.size(); ++i) {
+    plan::Stream stream = commands[i].stream;
     auto runFragments = [&](const plan::command::Fragments &all) {
       std::istringstream words(all.line);
       for (std::string word; words >> word;)
         for (const plan::Fragment &fragment : all.fragments)
           if (fragment.kind == plan::parseFragment(word).first)
             run(stage, fragment.sequence, clock);
-    };
-    auto start = [&](const plan::command::Collective &collective) {
-      double time = secondsOf(collective);
-      clock.free = std::max(clock.free, clock.now) + time;
-      clock.collectives += time;
-      ends[i] = clock.free;
-    };
-    auto wait = [&](const plan::command::Wait &wait) {
-      double time = std::max(0.0, ends.at(wait.command) - clock.now);
-      clock.exposed += time;
-      clock.now += time;
     };
     commands[i].visit(
         [&](const plan::command::Launch &launch) {
@@ -97,7 +133,20 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
           for (int64_t turn = 0; turn < loop.count; ++turn)
             run(stage, loop.sequence, clock);
         },
-        runFragments, start, wait, [](const auto &) {});
+        [&](const plan::command::Collective &collective) {
+          ends[i] =
+              clock.start(plan::Stream::Communication, secondsOf(collective));
+        },
+        [&](const plan::command::Copy &copy) {
+          if (stream != plan::Stream::Compute)
+            ends[i] = clock.start(stream, secondsOf(copy));
+        },
+        [&](const plan::command::Record &) { ends[i] = clock.endOf(stream); },
+        [&](const plan::command::Wait &wait) {
+          clock.wait(stream, commands.at(wait.command).stream,
+                     ends.at(wait.command));
+        },
+        runFragments, [](const auto &) {});
   }
 }
 
@@ -105,7 +154,8 @@ SequenceTime ClusterCost::timeOf(const plan::Stage &stage,
                                  int64_t sequence) const {
   Clock clock;
   run(stage, sequence, clock);
-  return {clock.now, clock.collectives, clock.exposed};
+  clock.time.seconds = clock.now;
+  return clock.time;
 }
 
 double ClusterCost::transferSeconds(const plan::Sequence &sequence) const {

@@ -34,7 +34,10 @@ private:
               const std::string &why);
   int64_t readCount(const io::JsonValue &root, const std::string &key,
                     SourceLocation &location);
+  double readRate(const io::JsonValue &object, const std::string &key);
+  int64_t readBytes(const io::JsonValue &root, const std::string &key);
   cost::Link readLink(const io::JsonValue &link);
+  cost::Files readFiles(const io::JsonValue &files);
   void readFlops(const io::JsonValue &root);
   Cluster &cluster;
   Problems problems;
@@ -82,19 +85,46 @@ int64_t ClusterReader::readCount(const io::JsonValue &root,
   return count;
 }
 
+/// Bytes of a second.
+double ClusterReader::readRate(const io::JsonValue &object,
+                               const std::string &key) {
+  const io::JsonValue &rate = object.at(key);
+  std::optional<int64_t> bytes = parseByteSize(rate.asString());
+  if (!bytes || *bytes == 0)
+    rate.fail("H0110", "\"" + rate.path() + "\" is " + rate.describe(),
+              "give the bytes of a second as 400GiB or 1.5MiB");
+  addRow(rate, true, "");
+  return double(*bytes);
+}
+
+/// The size of a memory, or 0 where the file says nothing of it.
+int64_t ClusterReader::readBytes(const io::JsonValue &root,
+                                 const std::string &key) {
+  const io::JsonValue *size = root.findNonNull(key);
+  if (!size)
+    return 0;
+  std::optional<int64_t> bytes = parseByteSize(size->asString());
+  if (!bytes || *bytes == 0)
+    size->fail("H0110", "\"" + size->path() + "\" is " + size->describe(),
+               "give bytes, as 80GiB");
+  addRow(*size, true, "");
+  return *bytes;
+}
+
+cost::Files ClusterReader::readFiles(const io::JsonValue &files) {
+  cost::Files result;
+  requireKeys(files, {"bytes", "read", "write"});
+  problems.attempt([&] { result.bytes = readBytes(files, "bytes"); });
+  problems.attempt([&] { result.readPerSecond = readRate(files, "read"); });
+  problems.attempt([&] { result.writePerSecond = readRate(files, "write"); });
+  return result;
+}
+
 cost::Link ClusterReader::readLink(const io::JsonValue &link) {
   cost::Link result;
   requireKeys(link, {"bandwidth", "latency_us"});
-  problems.attempt([&] {
-    const io::JsonValue &bandwidth = link.at("bandwidth");
-    std::optional<int64_t> bytes = parseByteSize(bandwidth.asString());
-    if (!bytes || *bytes == 0)
-      bandwidth.fail("H0110",
-                     "\"" + bandwidth.path() + "\" is " + bandwidth.describe(),
-                     "give the bytes of a second as 400GiB or 1.5MiB");
-    addRow(bandwidth, true, "");
-    result.bytesPerSecond = double(*bytes);
-  });
+  problems.attempt(
+      [&] { result.bytesPerSecond = readRate(link, "bandwidth"); });
   problems.attempt([&] {
     const io::JsonValue &latency = link.at("latency_us");
     if (!(latency.asNumber() >= 0))
@@ -110,8 +140,9 @@ cost::Link ClusterReader::readLink(const io::JsonValue &link) {
 void ClusterReader::read(const io::JsonValue &root) {
   if (!root.isObject())
     root.failType("an object");
-  requireKeys(root, {"name", "nodes", "ranks_per_node", "intra_node",
-                     "inter_node", "flops"});
+  requireKeys(root,
+              {"name", "nodes", "ranks_per_node", "intra_node", "inter_node",
+               "flops", "device_memory", "host_memory", "pcie", "nvme"});
   problems.attempt([&] { cluster.name = root.stringOr("name", cluster.file); });
   problems.attempt(
       [&] { cluster.nodes = readCount(root, "nodes", cluster.nodesLocation); });
@@ -127,6 +158,18 @@ void ClusterReader::read(const io::JsonValue &root) {
     if (const io::JsonValue *link = root.findNonNull("inter_node"))
       cluster.interNode = readLink(*link);
   });
+  problems.attempt([&] {
+    if (const io::JsonValue *link = root.findNonNull("pcie"))
+      cluster.pcie = readLink(*link);
+  });
+  problems.attempt([&] {
+    if (const io::JsonValue *files = root.findNonNull("nvme"))
+      cluster.files = readFiles(*files);
+  });
+  problems.attempt(
+      [&] { cluster.deviceMemory = readBytes(root, "device_memory"); });
+  problems.attempt(
+      [&] { cluster.hostMemory = readBytes(root, "host_memory"); });
   problems.attempt([&] { readFlops(root); });
   cluster.json = root.toJson().dump();
 }

@@ -104,8 +104,14 @@ void StepSchedule::usePlan(const plan::Plan &plan,
       // Behind the fragments stages add up what they hold together.
       double exchange =
           cost->transferSeconds(stage->sequences.at(program->sequence));
-      exposed.push_back({cost->timeOf(*stage, program->sequence).exposed,
-                         transfers + exchange});
+      cost::SequenceTime time = cost->timeOf(*stage, program->sequence);
+      exposed.push_back(
+          {time.exposed, transfers + exchange, time.exposedCopies});
+      // Beside the fragments, which the timetable has.
+      double rest = time.seconds + exchange;
+      if (auto line = lineOf(plan, *stage, cost))
+        rest -= line->seconds();
+      step = std::max(step, table.makespan + rest);
     }
 }
 
@@ -124,9 +130,13 @@ void StepSchedule::addTo(json &json) const {
   if (from == "flops")
     return;
   json["exposed"] = nlohmann::json::array();
-  for (const Exposed &stage : exposed)
-    json["exposed"].push_back(
-        {{"collectives", stage.collectives}, {"transfers", stage.transfers}});
+  for (const Exposed &stage : exposed) {
+    nlohmann::json one = {{"collectives", stage.collectives},
+                          {"transfers", stage.transfers}};
+    if (from == "cluster") // Traces have no spans of the waits for copies.
+      one["copies"] = stage.copies;
+    json["exposed"].push_back(std::move(one));
+  }
 }
 
 std::string StepSchedule::formatTime(double time) const {
@@ -144,6 +154,8 @@ void StepSchedule::printTimes() const {
   rows[0].insert(rows[0].end(), kinds.begin(), kinds.end());
   if (!exposed.empty())
     rows[0].insert(rows[0].end(), {"exposed collectives", "exposed transfers"});
+  if (from == "cluster")
+    rows[0].push_back("exposed copies");
   for (size_t i = 0; i < std::max(stages.size(), exposed.size()); ++i) {
     TableRow &row = rows.emplace_back();
     row.push_back("stage " + std::to_string(i));
@@ -155,6 +167,8 @@ void StepSchedule::printTimes() const {
     if (!exposed.empty()) {
       row.push_back(formatTime(exposed[i].collectives));
       row.push_back(formatTime(exposed[i].transfers));
+      if (from == "cluster")
+        row.push_back(formatTime(exposed[i].copies));
     }
   }
   printTable(rows);

@@ -27,11 +27,13 @@ public:
   /// `times_from` (flops, cluster, trace), and but for flops `exposed`.
   void addTo(nlohmann::json &json) const;
   void print() const;
+  /// The seconds of a step by the times of a cluster; else 0.
+  double stepSeconds() const { return step; }
 
 private:
   /// Seconds of a step in which a stage communicates and does nothing else.
   struct Exposed {
-    double collectives = 0, transfers = 0;
+    double collectives = 0, transfers = 0, copies = 0;
   };
 
   void usePlan(const plan::Plan &plan, const cost::ClusterCost *cost);
@@ -43,6 +45,7 @@ private:
   std::vector<StageLine> stages; ///< None without a pipeline.
   std::vector<Exposed> exposed;  ///< Of each stage, also of a single one.
   Timetable table;
+  double step = 0;
 };
 
 } // namespace heddle::driver

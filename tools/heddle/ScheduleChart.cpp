@@ -8,8 +8,10 @@
 
 #include "ScheduleChart.h"
 #include "dialects/Pipe/Schedule.h"
+#include "heddle/PlanFormat/Command.h"
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 using namespace heddle;
 
@@ -28,6 +30,14 @@ static pipe::StageTimes timesOf(const driver::StageLine &stage,
                             time(Kind::BackwardInput, chunk),
                             time(Kind::BackwardWeight, chunk), stage.transfer});
   return times;
+}
+
+double driver::StageLine::seconds() const {
+  double sum = 0;
+  std::istringstream words(line);
+  for (std::string word; words >> word;)
+    sum += times.at(plan::parseFragment(word).first);
+  return sum;
 }
 
 double driver::Timetable::meanIdle() const {

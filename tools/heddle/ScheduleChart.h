@@ -23,6 +23,8 @@ struct StageLine {
   std::map<std::string, double> times;
   /// From the end of a fragment until another stage has its result.
   double transfer = 0;
+  /// Of all fragments, one after the other.
+  double seconds() const;
 };
 
 /// The fragments of a step when each begins as early as it can.

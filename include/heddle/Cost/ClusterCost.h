@@ -20,6 +20,12 @@ struct Link {
   double latency = 0; ///< In seconds.
 };
 
+/// Files of a node, which its ranks share.
+struct Files {
+  int64_t bytes = 0; ///< That fit; 0: as many as are wanted.
+  double readPerSecond = 0, writePerSecond = 0; ///< In bytes.
+};
+
 /// Machines for ranks. Ranks fill the nodes in order: rank r is on node
 /// r / ranksPerNode.
 struct Cluster {
@@ -27,6 +33,10 @@ struct Cluster {
   int64_t nodes = 1, ranksPerNode = 1;
   std::optional<Link> intraNode, interNode;
   double flops = 0; ///< Floating-point operations of a rank a second; or 0.
+  int64_t deviceMemory = 0; ///< Of a rank, in bytes; or 0.
+  int64_t hostMemory = 0;   ///< Of a node, in bytes; or 0.
+  std::optional<Link> pcie; ///< Between a rank's device and the host.
+  std::optional<Files> files;
   int64_t ranks() const { return nodes * ranksPerNode; }
   /// Whether every rank of the group along `axes` has the others on its node,
   /// for all groups.
@@ -36,9 +46,11 @@ struct Cluster {
 
 /// One run of a sequence by the ranks of a pipeline stage.
 struct SequenceTime {
-  double seconds = 0;     ///< Computing, and waiting for collectives.
-  double collectives = 0; ///< All of them, one after the other.
-  double exposed = 0;     ///< The part of them that nothing is computed in.
+  double seconds = 0;       ///< Computing, and waiting for what is under way.
+  double collectives = 0;   ///< All of them, one after the other.
+  double exposed = 0;       ///< The part of them that nothing is computed in.
+  double copies = 0;        ///< Between kinds of memory, one after the other.
+  double exposedCopies = 0; ///< The part of them that nothing is computed in.
 };
 
 /// The time of a plan's communication and computation: latency and bandwidth of
@@ -59,10 +71,12 @@ public:
                    const std::string &kind, int64_t calls, int64_t bytes) const;
   /// Whether the cluster says enough for `timeOf`.
   bool hasTimes() const {
-    return cluster.flops > 0 && cluster.intraNode && cluster.interNode;
+    return cluster.flops > 0 &&
+           (plan.mesh.ranks() == 1 || (cluster.intraNode && cluster.interNode));
   }
   /// One run of a sequence, without waits for other pipeline stages.
-  /// Collectives run one after the other, beside what is computed.
+  /// Collectives run one after the other, beside what is computed, and so do
+  /// copies between kinds of memory.
   SequenceTime timeOf(const plan::Stage &stage, int64_t sequence) const;
   /// The longest that a message takes which the sequence itself sends.
   double transferSeconds(const plan::Sequence &sequence) const;
@@ -71,6 +85,7 @@ private:
   struct Clock;
   void run(const plan::Stage &stage, int64_t sequence, Clock &clock) const;
   double secondsOf(const plan::command::Collective &start) const;
+  double secondsOf(const plan::command::Copy &copy) const;
 
   const plan::Plan &plan;
   const Cluster &cluster;

@@ -106,6 +106,53 @@ TEST(ClusterCost, WhatIsComputedHidesCollectives) {
   EXPECT_DOUBLE_EQ(nested.seconds, 12 + 3 * 12);
 }
 
+static Command on(plan::Stream stream, Command command) {
+  command.stream = stream;
+  return command;
+}
+
+static plan::Ref inMemory(plan::MemoryKind kind, int64_t count) {
+  plan::Ref ref = bytes(count);
+  ref.memory = kind;
+  return ref;
+}
+
+// The four ranks of a node share its files: a rank reads 100 bytes a second and
+// writes 50.
+TEST(ClusterCost, WhatIsComputedHidesCopies) {
+  using plan::MemoryKind;
+  constexpr plan::Stream stream = plan::Stream::Copy;
+  Cluster nodes = cluster();
+  nodes.files = Files{0, 400, 200};
+  nodes.pcie = Link{10, 1};
+  auto copyOf = [&](MemoryKind to, MemoryKind from, int64_t count) {
+    return on(stream, copy(inMemory(to, count), inMemory(from, count)));
+  };
+  Command fetch = copyOf(MemoryKind::Device, MemoryKind::File, 1200);
+  Command store = copyOf(MemoryKind::File, MemoryKind::Device, 1000);
+  plan::Plan plan =
+      planOf(meshOf(1, 1, 1, 4),
+             {{fetch, on(stream, record()), work(), waitFor(1), work()},
+              {work(), record(), on(stream, waitFor(1)), store, store,
+               on(stream, record()), work(), waitFor(5)},
+              {copyOf(MemoryKind::Pinned, MemoryKind::Device, 40),
+               on(stream, record()), waitFor(1)},
+              {copyOf(MemoryKind::Device, MemoryKind::Device, 40),
+               on(stream, record()), waitFor(1)}});
+  ClusterCost cost(plan, nodes);
+  SequenceTime read = cost.timeOf(plan, 0);
+  EXPECT_DOUBLE_EQ(read.copies, 12);
+  EXPECT_DOUBLE_EQ(read.exposedCopies, 2);
+  EXPECT_DOUBLE_EQ(read.seconds, 12 + 10);
+  EXPECT_EQ(read.exposed, 0);
+  SequenceTime written = cost.timeOf(plan, 1);
+  EXPECT_DOUBLE_EQ(written.copies, 40);
+  EXPECT_DOUBLE_EQ(written.exposedCopies, 30);
+  EXPECT_DOUBLE_EQ(written.seconds, 10 + 40);
+  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 2).seconds, 1 + 4);
+  EXPECT_EQ(cost.timeOf(plan, 3).seconds, 0);
+}
+
 TEST(ClusterCost, FragmentsAndTransfers) {
   Cluster nodes = cluster();
   Command schedule = fragments("F0 F1 B0 B1", {{"F", 1, 2}, {"B", 2, 2}});
