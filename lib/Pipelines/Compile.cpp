@@ -175,6 +175,11 @@ LogicalResult Compilation::run(Phase phase, Track &track) {
 }
 
 LogicalResult Compilation::write() {
+  if (options.plans) {
+    for (emit::Code &code : codes)
+      options.plans->push_back(std::move(code.plan));
+    return success();
+  }
   if (auto wrong =
           emit::writeBinary(codes, options.runtimePath, options.output))
     return emitDiagnostic(tracks.front().module, *wrong);

@@ -74,6 +74,7 @@ DRIVER = {
         "--memory-budget": Size, "--place": Text, "--swap-dir": Text,
         "--dump-phases": Text, "--stop-after": Text,
         "--start-from": Text, "--cache": Text},
+    "fit": {},
     "explain": {"--rank": Integer(0, 2 ** 20 - 1), "--cluster": Text, "--trace": Text,
                 "--program": Text},
     "eval": {"--inputs": Text, "--program": Choice("train", "eval", "generate"),
@@ -151,6 +152,10 @@ for row in h.setting_rows():
     for flag in re.findall(r"`(--[\w-]+)`", row["flags"])[:1]:
         if row["values"] != "true or false":
             DRIVER["compile"].setdefault(flag, kind_of(row["values"]))
+# What fits is asked of plans that train, and of no weights.
+DRIVER["fit"] = {flag: kind for flag, kind in DRIVER["compile"].items() if flag not in (
+    "--weights", "--init", "--seed", "--dump-phases", "--stop-after", "--start-from",
+    "--mode", "--max-batch", "--max-context", "--kv-cache", "--kv-type")}
 
 
 def flags_of(program, verb):

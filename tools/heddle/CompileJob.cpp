@@ -80,6 +80,41 @@ static void leaveCollectivesOpen(mlir::ModuleOp module) {
   });
 }
 
+static CompileOptions optionsOf(const CompileJob &job) {
+  CompileOptions options;
+  options.output = job.output;
+  options.targets = job.settings.targets;
+  options.dumpPhases = job.dumpPhases;
+  options.stopAfter = job.stopAfter;
+  options.startFrom = job.startFrom;
+  options.cache = job.cache;
+  options.cluster = job.cluster;
+  options.runtimePath = findRuntime();
+  options.timing = job.timing;
+  options.verbose = job.verbose;
+  options.shardingReasons = job.shardingReasons;
+  options.splitLayers = job.splitLayers;
+  return options;
+}
+
+PlannedJob driver::planJob(const CompileJob &job) {
+  PlannedJob planned;
+  mlir::DialectRegistry registry;
+  registerAllDialects(registry);
+  mlir::MLIRContext context(registry);
+  DiagnosticPrinter printer(context, /*verbose=*/false);
+  printer.errors = &planned.errors;
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      importModel(context, *job.model, job.settings.values);
+  if (!module)
+    return planned;
+  CompileOptions options = optionsOf(job);
+  options.plans = &planned.plans;
+  if (failed(compile(*module, options)))
+    planned.plans.clear();
+  return planned;
+}
+
 int driver::runCompileJob(const CompileJob &job) {
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
@@ -98,20 +133,7 @@ int driver::runCompileJob(const CompileJob &job) {
   if (job.model && job.settings.targets.size() > 1 &&
       !job.settings.origins.count("collectives"))
     leaveCollectivesOpen(*module);
-  CompileOptions options;
-  options.output = job.output;
-  options.targets = job.settings.targets;
-  options.dumpPhases = job.dumpPhases;
-  options.stopAfter = job.stopAfter;
-  options.startFrom = job.startFrom;
-  options.cache = job.cache;
-  options.cluster = job.cluster;
-  options.runtimePath = findRuntime();
-  options.timing = job.timing;
-  options.verbose = job.verbose;
-  options.shardingReasons = job.shardingReasons;
-  options.splitLayers = job.splitLayers;
-  if (failed(compile(*module, options)) || printer.exitCode)
+  if (failed(compile(*module, optionsOf(job))) || printer.exitCode)
     return printer.exitCode ? printer.exitCode : 1;
   if (!job.stopAfter.empty() && job.dumpPhases.empty())
     printModule(*module);

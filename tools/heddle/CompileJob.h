@@ -10,6 +10,7 @@
 #define HEDDLE_TOOLS_HEDDLE_COMPILEJOB_H
 
 #include "heddle/Import/ModelSpec.h"
+#include "heddle/PlanFormat/Plan.h"
 #include <optional>
 
 namespace heddle::driver {
@@ -34,6 +35,16 @@ void settleSettings(CompileJob &job);
 
 /// Runs it; prints diagnostics and returns the exit status. Throws nothing.
 int runCompileJob(const CompileJob &job);
+
+/// What the phases make of a job when no binary is written.
+struct PlannedJob {
+  std::vector<plan::Plan> plans; ///< One for each target; none after an error.
+  std::vector<Diagnostic> errors;
+};
+
+/// The plans of a job whose model was read from a directory or a config file.
+/// Prints nothing but warnings, throws nothing.
+PlannedJob planJob(const CompileJob &job);
 
 /// What a forward function in an .mlir file says of its model; nothing after an
 /// error, which was printed.

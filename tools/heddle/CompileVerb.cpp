@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CompileFlags.h"
 #include "CompileJob.h"
 #include "ExplainText.h"
 #include "Verbs.h"
@@ -34,17 +35,17 @@ struct CompileFlags {
   config::Flags flags;
 };
 
-std::string defaultCache() {
-  std::string directory = io::cacheDirectory();
-  return directory.empty() ? "off" : directory;
-}
-
 bool endsWith(const std::string &text, const std::string &end) {
   return text.size() >= end.size() &&
          text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
 } // namespace
+
+std::string driver::defaultCache() {
+  std::string directory = io::cacheDirectory();
+  return directory.empty() ? "off" : directory;
+}
 
 //===----------------------------------------------------------------------===//
 // Running it
@@ -54,18 +55,24 @@ static config::ExplainStyle explainStyle(const CompileFlags &flags) {
   return {terminalWidth(), flags.explainAll};
 }
 
-static config::ResolvedSettings resolve(const CompileFlags &flags) {
+config::ResolvedSettings driver::mergeFiles(const config::Flags &flags,
+                                            const std::string &dsConfig,
+                                            const std::string &strategy) {
   std::string text;
-  if (endsWith(flags.strategy, ".mlir")) {
+  if (endsWith(strategy, ".mlir")) {
     std::vector<Diagnostic> errors;
-    text = strategyFileToJson(flags.strategy, errors);
+    text = strategyFileToJson(strategy, errors);
     if (!errors.empty())
       throw config::ConfigErrors(std::move(errors));
-  } else if (!flags.strategy.empty()) {
-    text = io::readText(flags.strategy, "H0101");
+  } else if (!strategy.empty()) {
+    text = io::readText(strategy, "H0101");
   }
+  return config::mergeSettings(flags, dsConfig, strategy, text);
+}
+
+static config::ResolvedSettings resolve(const CompileFlags &flags) {
   config::ResolvedSettings settings =
-      config::mergeSettings(flags.flags, flags.dsConfig, flags.strategy, text);
+      mergeFiles(flags.flags, flags.dsConfig, flags.strategy);
   if (settings.problems.empty())
     return settings;
   if (flags.explain)
@@ -237,9 +244,8 @@ static int compileModel(const CompileFlags &flags) {
 // Flags
 //===----------------------------------------------------------------------===//
 
-/// Adds the flags of settings that a group has.
-static void addSettings(CLI::App &verb, const char *group,
-                        config::Flags &flags) {
+void driver::addSettings(CLI::App &verb, const char *group,
+                         config::Flags &flags) {
   verb.option_defaults()->group(group);
   for (const config::SettingFlag &flag : config::settingFlags()) {
     if (flag.group != std::string(group))

@@ -134,7 +134,10 @@ void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
   if (error.exitCode() == 1 && error.help.empty())
     error.help = "this is a bug in Heddle: report it with the command line and "
                  "the dump of --dump-phases";
-  llvm::errs() << error.format();
+  if (errors)
+    errors->push_back(error);
+  else
+    llvm::errs() << error.format();
   if (exitCode == 0)
     exitCode = error.exitCode();
   if (endsProcess)

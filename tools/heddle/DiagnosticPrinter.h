@@ -9,9 +9,11 @@
 #ifndef HEDDLE_TOOLS_HEDDLE_DIAGNOSTICPRINTER_H
 #define HEDDLE_TOOLS_HEDDLE_DIAGNOSTICPRINTER_H
 
+#include "heddle/runtime/io/Diagnostic.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include <string>
+#include <vector>
 
 namespace heddle::driver {
 
@@ -27,6 +29,8 @@ public:
   /// Whether the module is the user's: that it breaks what a phase promises is
   /// then no fault of the phase.
   bool isUsersModule = false;
+  /// Takes the errors in place of stderr, unless it is null.
+  std::vector<heddle::Diagnostic> *errors = nullptr;
   /// 0 when there was no error.
   int exitCode = 0;
 

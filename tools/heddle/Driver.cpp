@@ -41,6 +41,7 @@ static int runVerb(int argc, char **argv) {
   app.option_defaults()->always_capture_default();
   Action action;
   addCompileVerb(app, action);
+  addFitVerb(app, action);
   addExplainVerb(app, action);
   addEvalVerb(app, action);
   addDataVerb(app, action);

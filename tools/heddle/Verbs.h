@@ -21,6 +21,7 @@ using Action = std::function<int()>;
 
 /// Each adds one verb with its flags, and sets `action` when it is chosen.
 void addCompileVerb(CLI::App &app, Action &action);
+void addFitVerb(CLI::App &app, Action &action);
 void addExplainVerb(CLI::App &app, Action &action);
 void addEvalVerb(CLI::App &app, Action &action);
 void addDataVerb(CLI::App &app, Action &action);

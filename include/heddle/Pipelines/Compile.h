@@ -10,6 +10,7 @@
 #define HEDDLE_PIPELINES_COMPILE_H
 
 #include "heddle/Settings/Settings.h"
+#include "heddle/PlanFormat/Plan.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
@@ -56,6 +57,9 @@ struct CompileOptions {
   bool shardingReasons = false; ///< Print why values are sharded as they are.
   /// Make programs of single layers in place of those that train.
   bool splitLayers = false;
+  /// Takes the plans, one for each target, in place of a binary. Kernels for
+  /// x86-64 then have no code.
+  std::vector<plan::Plan> *plans = nullptr;
 };
 
 /// Registers the dialects, interfaces and translations that the phases use.

@@ -25,9 +25,10 @@ static constexpr size_t headerSize = 8;
 
 static FailureOr<std::string>
 compileToBytes(const codegen::KernelSource &source,
-               const cpu::CpuTarget &target, MLIRContext &context) {
+               const cpu::CpuTarget &target, MLIRContext &context,
+               bool sizesOnly) {
   FailureOr<cpu::CompiledKernel> compiled =
-      cpu::compileKernel(source, target, context);
+      cpu::compileKernel(source, target, context, sizesOnly);
   if (failed(compiled))
     return failure();
   std::string bytes(headerSize, '\0');
@@ -46,14 +47,14 @@ struct CpuCompileKernels
       FailureOr<cpu::CpuTarget> target = cpu::machineOf(model, march);
       if (failed(target))
         return signalPassFailure();
-      numShared +=
-          jobs.add(model, cpu::describe(*target),
-                   [target = *target](const codegen::KernelSource &source,
-                                      MLIRContext &context) {
-                     return compileToBytes(source, target, context);
-                   });
+      numShared += jobs.add(
+          model, cpu::describe(*target),
+          [target = *target, sizesOnly = bool(sizesOnly)](
+              const codegen::KernelSource &source, MLIRContext &context) {
+            return compileToBytes(source, target, context, sizesOnly);
+          });
     }
-    jobs.run(cache, cpu::registerKernelCompiler);
+    jobs.run(sizesOnly ? "" : StringRef(cache), cpu::registerKernelCompiler);
     Objects objects;
     for (const codegen::KernelJobs::Job &job : jobs.all())
       if (failed(attach(job, objects)))

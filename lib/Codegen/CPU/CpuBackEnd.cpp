@@ -127,6 +127,7 @@ public:
                      const codegen::TargetOptions &options) const override {
     CpuCompileKernelsOptions kernels;
     kernels.cache = options.cache;
+    kernels.sizesOnly = options.sizesOnly;
     pm.addPass(createCpuCompileKernels(kernels));
   }
 

@@ -92,9 +92,16 @@ FailureOr<int64_t> emitKernelFunction(planir::KernelOp kernel, StringRef symbol,
   return emitter.scratchBytes;
 }
 
+/// Leaves nothing in the function but its return.
+static void clearFunction(func::FuncOp function) {
+  function.eraseBody();
+  auto builder = OpBuilder::atBlockBegin(function.addEntryBlock());
+  builder.create<func::ReturnOp>(function.getLoc());
+}
+
 FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
                                         const CpuTarget &target,
-                                        MLIRContext &context) {
+                                        MLIRContext &context, bool sizesOnly) {
   OwningOpRef<ModuleOp> parsed = codegen::parseSource(source, context);
   if (!parsed)
     return failure();
@@ -104,6 +111,8 @@ FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
       emitKernelFunction(kernel, source.symbol, target, *module);
   if (failed(scratch))
     return failure();
+  if (sizesOnly)
+    clearFunction(module->lookupSymbol<func::FuncOp>(source.symbol));
   llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> object =
       compileToObject(*module, target);
   if (!object) {

@@ -37,7 +37,7 @@ struct KernelsCompile : heddle::impl::KernelsCompileBase<KernelsCompile> {
     if (failed(target))
       return signalPassFailure();
     OpPassManager pipeline(ModuleOp::getOperationName());
-    (*target)->buildPipeline(pipeline, {cache});
+    (*target)->buildPipeline(pipeline, {cache, sizesOnly});
     if (failed(runPipeline(pipeline, getOperation())))
       signalPassFailure();
   }

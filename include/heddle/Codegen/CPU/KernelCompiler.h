@@ -48,10 +48,11 @@ mlir::FailureOr<int64_t> emitKernelFunction(planir::KernelOp kernel,
                                             mlir::ModuleOp module);
 
 /// Compiles a source in `context`, which has what `registerKernelCompiler`
-/// registers. Diagnostics go to the context.
+/// registers. Diagnostics go to the context. With `sizesOnly` the function that
+/// comes of it is empty: the scratch is known before there is code.
 mlir::FailureOr<CompiledKernel>
 compileKernel(const codegen::KernelSource &source, const CpuTarget &target,
-              mlir::MLIRContext &context);
+              mlir::MLIRContext &context, bool sizesOnly = false);
 
 } // namespace heddle::cpu
 

@@ -36,6 +36,8 @@ def CpuCompileKernels : Pass<"cpu-compile-kernels", "::mlir::ModuleOp"> {
   let options = [
     Option<"cache", "cache", "std::string", "",
            "Directory of compiled kernels; empty or off for none">,
+    Option<"sizesOnly", "sizes-only", "bool", "false",
+           "Functions stay empty, nothing is cached: for the scratch alone">,
     Option<"march", "march", "std::string", "",
            "The target, when it is not that of the strategy">
   ];

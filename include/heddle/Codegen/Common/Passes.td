@@ -31,7 +31,9 @@ def KernelsCompile : Pass<"kernels-compile", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"cache", "cache", "std::string", "",
-           "Directory of compiled kernels; empty or off for none">
+           "Directory of compiled kernels; empty or off for none">,
+    Option<"sizesOnly", "sizes-only", "bool", "false",
+           "Kernels for x86-64 get empty functions: for plans that nobody runs">
   ];
 }
 

@@ -19,6 +19,8 @@ namespace heddle::codegen {
 /// How kernels are to be compiled.
 struct TargetOptions {
   std::string cache; ///< A directory of compiled kernels; empty or off: none.
+  /// The plan is not for running: kernels may have less code than they need.
+  bool sizesOnly = false;
 };
 
 /// What a target puts into one kernel, beside what every target does. The phase

@@ -1,0 +1,301 @@
+//===- FitSearch.cpp - Which mixtures fit a cluster's memory --------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FitSearch.h"
+#include "ExplainSchedule.h"
+#include <algorithm>
+
+using namespace heddle;
+using namespace heddle::driver;
+
+FitSearch::FitSearch(MakeJob makeJob, config::Flags given,
+                     const config::ResolvedSettings &base,
+                     const config::Cluster &cluster)
+    : makeJob(std::move(makeJob)), given(std::move(given)), base(base),
+      cluster(cluster),
+      batch(isGiven("batch") ? base.values.batch
+                             : cluster.ranks() * base.values.microBatch *
+                                   base.values.accumulate) {
+  setLimits();
+}
+
+/// Whether the user says it; what follows from something else does not count.
+bool FitSearch::isGiven(const char *key) const {
+  using Kind = config::Origin::Kind;
+  auto origin = base.origins.find(key);
+  return origin != base.origins.end() &&
+         (origin->second.kind == Kind::Flag ||
+          origin->second.kind == Kind::File ||
+          origin->second.kind == Kind::StrategyFile);
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+/// The smaller of two limits, of which 0 is none.
+static int64_t smaller(int64_t a, int64_t b) {
+  return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
+}
+
+void FitSearch::setLimits() {
+  int64_t host = cluster.hostMemory / cluster.ranksPerNode;
+  limits.device = smaller(base.values.memoryBudget, cluster.deviceMemory);
+  limits.host = smaller(base.values.hostBudget, host);
+  limits.file =
+      smaller(base.values.fileBudget,
+              cluster.files ? cluster.files->bytes / cluster.ranksPerNode : 0);
+  // A CPU's memory is the host's.
+  if (!config::isGpu(base.values.target))
+    limits.device = smaller(limits.device, limits.host);
+}
+
+/// Of the rank that needs most.
+static void addMemory(const plan::Memory &memory, Mixture &mixture) {
+  if (memory.peakBytes() > mixture.bytes.total())
+    mixture.owners = memory.owners;
+  for (plan::MemoryKind kind : plan::memoryKinds)
+    mixture.bytes[kind] = std::max(mixture.bytes[kind], memory.peakBytes(kind));
+}
+
+bool FitSearch::fits(const Mixture &mixture) const {
+  auto isWithin = [](int64_t bytes, int64_t limit) {
+    return limit == 0 || bytes <= limit;
+  };
+  int64_t host = mixture.bytes[plan::MemoryKind::Host] +
+                 mixture.bytes[plan::MemoryKind::Pinned];
+  int64_t device = mixture.bytes[plan::MemoryKind::Device];
+  if (!config::isGpu(mixture.settings.target))
+    device += host;
+  return isWithin(device, limits.device) && isWithin(host, limits.host) &&
+         isWithin(mixture.bytes[plan::MemoryKind::File], limits.file);
+}
+
+//===----------------------------------------------------------------------===//
+// Plans
+//===----------------------------------------------------------------------===//
+
+/// The mixture that flags ask for; nothing where they ask for what is not
+/// possible, or for more memory than there is.
+std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
+                                       bool hasLimits) {
+  CompileJob job;
+  try {
+    job = makeJob(flags);
+    config::checkCluster(job.settings.values, cluster);
+  } catch (const UserError &error) {
+    ++impossible[error.diagnostic.message];
+    return std::nullopt;
+  }
+  // What is gathered ahead follows the room that there is.
+  job.settings.values.memoryBudget = hasLimits ? limits.device : 0;
+  PlannedJob planned = planJob(job);
+  ++compiled;
+  if (planned.plans.empty()) {
+    for (const Diagnostic &error : planned.errors)
+      if (error.code != "H0201")
+        ++impossible[error.message];
+    return std::nullopt;
+  }
+  Mixture mixture;
+  mixture.settings = job.settings.values;
+  for (const plan::Plan &plan : planned.plans) {
+    for (const plan::Stage &stage : plan.stages)
+      addMemory(stage.memory, mixture);
+    cost::ClusterCost cost(plan, cluster);
+    if (cost.hasTimes())
+      mixture.stepSeconds =
+          std::max(mixture.stepSeconds,
+                   StepSchedule(plan, /*trace=*/"", &cost).stepSeconds());
+  }
+  if (hasLimits && !fits(mixture))
+    return std::nullopt;
+  return mixture;
+}
+
+void FitSearch::keepNearest(const config::Flags &flags) {
+  std::optional<Mixture> mixture = plan(flags, /*hasLimits=*/false);
+  auto inMemory = [](const Mixture &one) {
+    return one.bytes.total() - one.bytes[plan::MemoryKind::File];
+  };
+  if (mixture && (!nearest || inMemory(*mixture) < inMemory(*nearest)))
+    nearest = std::move(mixture), nearestFlags = flags;
+}
+
+/// Tries what costs no more ranks and no fewer tokens, the cheapest first.
+void FitSearch::findChange() {
+  using Change = std::vector<std::pair<const char *, const char *>>;
+  const std::pair<const char *, const char *> bf16 = {"--precision", "bf16"},
+                                              files = {"--place",
+                                                       "optimizer=file"};
+  for (const Change &change :
+       {Change{bf16}, Change{files}, Change{bf16, files}}) {
+    config::Flags flags = nearestFlags;
+    std::string text;
+    for (auto [name, value] : change) {
+      flags[name] = value;
+      text += (text.empty() ? "" : " ") + std::string(name) + " " + value;
+    }
+    if (flags == nearestFlags || !plan(flags, /*hasLimits=*/true))
+      continue;
+    this->change = text;
+    return;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The search
+//===----------------------------------------------------------------------===//
+
+/// The one value that the user's settings say, as "", or all.
+std::vector<std::string>
+FitSearch::choices(const char *key, std::vector<std::string> all) const {
+  return isGiven(key) ? std::vector<std::string>{""} : std::move(all);
+}
+
+/// Numbers from 1 that divide `size`.
+static std::vector<int64_t> divisorsOf(int64_t size) {
+  std::vector<int64_t> all;
+  for (int64_t divisor = 1; divisor <= size; ++divisor)
+    if (size % divisor == 0)
+      all.push_back(divisor);
+  return all;
+}
+
+std::vector<config::Flags> FitSearch::meshes() const {
+  for (const char *axis : {"data", "tensor", "pipe", "sequence"})
+    if (isGiven(axis))
+      return {given};
+  std::vector<config::Flags> all;
+  for (int64_t tensor : divisorsOf(cluster.ranksPerNode))
+    for (int64_t pipe : divisorsOf(cluster.ranks() / tensor)) {
+      config::Flags flags = given;
+      flags["--mesh"] =
+          "data=" + std::to_string(cluster.ranks() / tensor / pipe) +
+          ",tensor=" + std::to_string(tensor) + ",pipe=" + std::to_string(pipe);
+      all.push_back(std::move(flags));
+    }
+  return all;
+}
+
+/// The ranks along `data` of a mesh that was searched or given.
+static int64_t dataRanks(const config::Flags &mesh,
+                         const config::ResolvedSettings &base) {
+  auto text = mesh.find("--mesh");
+  if (text == mesh.end() || !text->second)
+    return base.values.data;
+  size_t at = text->second->find("data=");
+  return at == std::string::npos ? 1 : std::stoll(text->second->substr(at + 5));
+}
+
+/// Nothing is split over one data rank.
+std::vector<std::string> FitSearch::stages(const config::Flags &mesh) const {
+  if (dataRanks(mesh, base) == 1)
+    return {""};
+  return choices("zero", {"0", "1", "2", "3"});
+}
+
+std::vector<std::string> FitSearch::placements() const {
+  if (!cluster.files)
+    return {""};
+  return choices("place_optimizer", {"", "optimizer=file"});
+}
+
+/// From one row, doubled as long as it divides a rank's part of the batch.
+std::vector<std::string>
+FitSearch::microBatches(const config::Flags &mesh) const {
+  int64_t rows = batch / dataRanks(mesh, base);
+  if (isGiven("micro_batch") || isGiven("accumulate") || rows == 0)
+    return {""};
+  std::vector<std::string> all;
+  for (int64_t micro = 1; micro <= rows && rows % micro == 0; micro *= 2)
+    all.push_back(std::to_string(micro));
+  return all;
+}
+
+/// The flags and one more, unless it has no text.
+static config::Flags with(config::Flags flags, const char *name,
+                          const std::string &text) {
+  if (!text.empty())
+    flags[name] = text;
+  return flags;
+}
+
+/// The least recomputation that fits: what is computed again takes time.
+bool FitSearch::searchRecompute(config::Flags flags) {
+  for (const std::string &recompute :
+       choices("recompute", {"none", "selective", "full"}))
+    if (std::optional<Mixture> mixture =
+            plan(with(flags, "--recompute", recompute), /*hasLimits=*/true)) {
+      fitting.push_back(std::move(*mixture));
+      return true;
+    }
+  return false;
+}
+
+/// More rows at a time need more memory: the first that do not fit end it.
+/// Whether all fit without computing anything again.
+bool FitSearch::searchRows(config::Flags flags) {
+  bool isFirst = true, isAmple = true;
+  for (const std::string &rows : microBatches(flags)) {
+    config::Flags mixture = with(flags, "--micro-batch", rows);
+    if (!searchRecompute(mixture)) {
+      if (isFirst && fitting.empty())
+        keepNearest(with(mixture, "--recompute",
+                         choices("recompute", {"full"}).front()));
+      return false;
+    }
+    isAmple &= fitting.back().settings.recompute == config::Recompute::None;
+    isFirst = false;
+  }
+  return isAmple;
+}
+
+void FitSearch::run() {
+  if (limits.device == 0)
+    fail(
+        "H0113", cluster.file + " does not say how much memory a rank has",
+        "add \"device_memory\": \"80GiB\" to it, or give --memory-budget 80GiB",
+        cluster.ranksLocation);
+  given["--batch"] = std::to_string(batch);
+  for (const config::Flags &mesh : meshes())
+    for (const std::string &stage : stages(mesh))
+      for (const std::string &place : placements())
+        if (searchRows(with(with(mesh, "--zero", stage), "--place", place)))
+          break;
+  if (nearest && fitting.empty())
+    findChange();
+  std::stable_sort(fitting.begin(), fitting.end(),
+                   [](const Mixture &a, const Mixture &b) {
+                     return std::pair(a.stepSeconds, a.bytes.total()) <
+                            std::pair(b.stepSeconds, b.bytes.total());
+                   });
+}
+
+std::string driver::flagsOf(const config::Settings &settings) {
+  std::string mesh;
+  auto add = [&](const char *axis, int64_t ranks) {
+    if (ranks > 1)
+      mesh += (mesh.empty() ? "" : ",") + std::string(axis) + "=" +
+              std::to_string(ranks);
+  };
+  add("data", settings.data);
+  add("tensor", settings.tensor);
+  add("pipe", settings.pipe);
+  add("seq", settings.sequence);
+  std::string text = mesh.empty() ? "" : "--mesh " + mesh + " ";
+  if (settings.zero > 0)
+    text += "--zero " + std::to_string(settings.zero) + " ";
+  text += "--micro-batch " + std::to_string(settings.microBatch);
+  if (settings.recompute != config::Recompute::None)
+    text += std::string(" --recompute ") + wordOf(settings.recompute);
+  if (settings.placeOptimizer != config::MemoryKind::Device)
+    text +=
+        std::string(" --place optimizer=") + wordOf(settings.placeOptimizer);
+  return text;
+}

@@ -1,0 +1,95 @@
+//===- FitSearch.h - Which mixtures fit a cluster's memory ------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TOOLS_HEDDLE_FITSEARCH_H
+#define HEDDLE_TOOLS_HEDDLE_FITSEARCH_H
+
+#include "CompileJob.h"
+#include "heddle/Import/Parallel.h"
+#include <functional>
+
+namespace heddle::driver {
+
+/// A mixture of mesh, ZeRO, placement, micro-batch and recomputation, and what
+/// its plan needs.
+struct Mixture {
+  config::Settings settings;
+  /// Of the rank that needs most of each kind, in bytes.
+  plan::PerMemory<int64_t> bytes;
+  std::vector<plan::Owner> owners; ///< Of the rank that needs most.
+  double stepSeconds = 0;          ///< 0: the cluster says too little.
+};
+
+/// The bytes that a rank may have; 0: no limit.
+struct MemoryLimits {
+  int64_t device = 0; ///< On x86-64 of device, host and pinned together.
+  int64_t host = 0;   ///< Of host and pinned.
+  int64_t file = 0;
+};
+
+/// Compiles mixtures up to their plans. Ranks are those of the cluster, all of
+/// them. What the user's settings say is kept; the rest is searched:
+///
+/// - the mesh over `data`, `tensor` and `pipe`, tensor ranks inside a node;
+/// - the ZeRO stage;
+/// - states of the optimizer in memory or on file, where the cluster has files
+///   and memory alone needs recomputation or fewer rows at a time;
+/// - the micro-batch, from one row, doubled as long as it fits;
+/// - recomputation: the least that fits, since more takes longer.
+class FitSearch {
+public:
+  /// Reads and checks what flags say; throws a UserError where that is not
+  /// possible. Called for each mixture, with `given` and more.
+  using MakeJob = std::function<CompileJob(const config::Flags &flags)>;
+  FitSearch(MakeJob makeJob, config::Flags given,
+            const config::ResolvedSettings &base,
+            const config::Cluster &cluster);
+
+  /// Throws H0113 where nothing says how much memory there is.
+  void run();
+
+  MemoryLimits limits;
+  std::vector<Mixture> fitting; ///< The fastest first; else the smallest.
+  /// The least that any mixture needs, where none fits.
+  std::optional<Mixture> nearest;
+  /// Flags with which `nearest` fits; or "".
+  std::string change;
+  int64_t compiled = 0;
+  /// Why mixtures are not possible, and how many.
+  std::map<std::string, int64_t> impossible;
+
+private:
+  bool isGiven(const char *key) const;
+  std::vector<config::Flags> meshes() const;
+  std::vector<std::string> choices(const char *key,
+                                   std::vector<std::string> all) const;
+  std::vector<std::string> stages(const config::Flags &mesh) const;
+  std::vector<std::string> placements() const;
+  std::vector<std::string> microBatches(const config::Flags &mesh) const;
+  bool searchRows(config::Flags flags);
+  bool searchRecompute(config::Flags flags);
+  std::optional<Mixture> plan(const config::Flags &flags, bool hasLimits);
+  void keepNearest(const config::Flags &flags);
+  bool fits(const Mixture &mixture) const;
+  void findChange();
+  void setLimits();
+
+  MakeJob makeJob;
+  config::Flags given;
+  const config::ResolvedSettings &base;
+  const config::Cluster &cluster;
+  int64_t batch;
+  config::Flags nearestFlags;
+};
+
+/// What two mixtures of one search differ in, as flags of `heddle compile`.
+std::string flagsOf(const config::Settings &settings);
+
+} // namespace heddle::driver
+
+#endif // HEDDLE_TOOLS_HEDDLE_FITSEARCH_H

@@ -1,0 +1,217 @@
+//===- FitVerb.cpp - heddle fit -------------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CompileFlags.h"
+#include "ExplainText.h"
+#include "FitSearch.h"
+#include "Verbs.h"
+#include "heddle/PlanFormat/Format.h"
+#include "heddle/runtime/io/File.h"
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+using namespace heddle;
+using namespace heddle::driver;
+using nlohmann::ordered_json;
+
+namespace {
+
+struct FitFlags {
+  config::ModelRequest request;
+  std::string dsConfig, strategy, cluster, output, cache;
+  bool json = false, all = false, verbose = false;
+  config::Flags flags;
+};
+
+} // namespace
+
+/// The settings that a search chooses, and the batch that it is for.
+static constexpr const char *chosenKeys[] = {
+    "data",       "tensor",          "pipe",         "sequence",
+    "zero",       "recompute",       "batch",        "micro_batch",
+    "accumulate", "place_optimizer", "memory_budget"};
+
+/// A strategy file of a mixture.
+static ordered_json strategyOf(const Mixture &mixture) {
+  ordered_json strategy = ordered_json::object();
+  for (const char *key : chosenKeys)
+    std::visit([&](const auto &value) { strategy[key] = value; },
+               config::settingOf(key).get(mixture.settings));
+  return strategy;
+}
+
+/// The most that a rank has of each kind of memory, in bytes.
+static ordered_json bytesOf(const Mixture &mixture) {
+  ordered_json bytes = ordered_json::object();
+  for (plan::MemoryKind kind : plan::memoryKinds)
+    if (mixture.bytes[kind] > 0)
+      bytes[plan::nameOf(kind)] = mixture.bytes[kind];
+  return bytes;
+}
+
+static ordered_json toJson(const Mixture &mixture) {
+  ordered_json json = {{"flags", flagsOf(mixture.settings)},
+                       {"strategy", strategyOf(mixture)},
+                       {"bytes", bytesOf(mixture)},
+                       {"owners", ordered_json::object()}};
+  for (const plan::Owner &owner : mixture.owners)
+    json["owners"][owner.name] = owner.bytes;
+  if (mixture.stepSeconds > 0)
+    json["step_seconds"] = mixture.stepSeconds;
+  return json;
+}
+
+static ordered_json toJson(const FitSearch &search) {
+  ordered_json json = {{"limits",
+                        {{"device", search.limits.device},
+                         {"host", search.limits.host},
+                         {"file", search.limits.file}}},
+                       {"compiled", search.compiled},
+                       {"fitting", ordered_json::array()}};
+  for (const Mixture &mixture : search.fitting)
+    json["fitting"].push_back(toJson(mixture));
+  if (search.nearest)
+    json["nearest"] = toJson(*search.nearest);
+  return json;
+}
+
+static void printFitting(const FitSearch &search, bool isAll) {
+  std::cout << search.fitting.size() << " mixtures fit, of " << search.compiled
+            << " that were compiled; a rank has "
+            << plan::formatBytes(search.limits.device) << "\n\n";
+  std::vector<TableRow> rows = {{"", "step"}};
+  for (plan::MemoryKind kind : plan::memoryKinds)
+    rows[0].push_back(plan::nameOf(kind));
+  rows[0].push_back("flags");
+  size_t shown = isAll ? search.fitting.size()
+                       : std::min<size_t>(search.fitting.size(), 20);
+  for (size_t i = 0; i < shown; ++i) {
+    const Mixture &mixture = search.fitting[i];
+    TableRow &row = rows.emplace_back();
+    row.push_back(std::to_string(i + 1));
+    row.push_back(mixture.stepSeconds > 0 ? formatSeconds(mixture.stepSeconds)
+                                          : "");
+    for (plan::MemoryKind kind : plan::memoryKinds)
+      row.push_back(mixture.bytes[kind] > 0
+                        ? plan::formatBytes(mixture.bytes[kind])
+                        : "");
+    row.push_back(flagsOf(mixture.settings));
+  }
+  printTable(rows);
+  if (shown < search.fitting.size())
+    std::cout << "  ... and " << search.fitting.size() - shown
+              << " more: --all shows them\n";
+}
+
+/// That nothing fits, the owners of the bytes, and what to do about it.
+[[noreturn]] static void failWithNearest(const FitSearch &search,
+                                         const config::Cluster &cluster) {
+  Diagnostic wrong;
+  wrong.code = "H0228";
+  wrong.location = cluster.ranksLocation;
+  if (!search.nearest) {
+    wrong.message = "no mixture is possible on " + cluster.name;
+    for (const auto &[why, count] : search.impossible)
+      wrong.notes.push_back(std::to_string(count) + " times: " + why);
+    wrong.help = "give a --mesh and a --batch that the model and the cluster "
+                 "can have";
+    throw UserError(wrong);
+  }
+  const Mixture &nearest = *search.nearest;
+  int64_t needed =
+      nearest.bytes.total() - nearest.bytes[plan::MemoryKind::File];
+  wrong.message =
+      "nothing fits: the smallest plan, " + flagsOf(nearest.settings) +
+      ", needs " + plan::formatBytes(needed) + " (" + std::to_string(needed) +
+      " bytes), a rank has " + plan::formatBytes(search.limits.device);
+  for (const plan::Owner &owner : nearest.owners)
+    wrong.notes.push_back(owner.name + ": " + plan::formatBytes(owner.bytes) +
+                          " (" + std::to_string(owner.bytes) + " bytes)");
+  wrong.help = search.change.empty() ? "use more ranks, or a shorter --seq"
+                                     : "add " + search.change;
+  throw UserError(wrong);
+}
+
+static int fit(const FitFlags &flags) {
+  if (!flags.output.empty())
+    io::requireWritableOutput(flags.output);
+  config::Cluster cluster = config::readCluster(flags.cluster);
+  config::ResolvedSettings base =
+      mergeFiles(flags.flags, flags.dsConfig, flags.strategy);
+  if (!base.problems.empty())
+    throw config::ConfigErrors(base.problems);
+  config::ModelRequest request = flags.request;
+  request.noDecay = base.values.noDecay;
+  request.objective =
+      plan::parseName<plan::Objective>(config::wordOf(base.values.objective));
+  config::ModelSpec model = config::readModelSpec(request);
+  auto makeJob = [&](const config::Flags &mixture) {
+    CompileJob job;
+    job.settings = mergeFiles(mixture, flags.dsConfig, flags.strategy);
+    if (!job.settings.problems.empty())
+      throw config::ConfigErrors(job.settings.problems);
+    job.model = model;
+    job.cache = flags.cache == "off" ? "" : flags.cache;
+    settleSettings(job);
+    return job;
+  };
+  FitSearch search(makeJob, flags.flags, base, cluster);
+  search.run();
+  if (flags.verbose)
+    for (const auto &[why, count] : search.impossible)
+      std::cerr << "not possible, " << count << " times: " << why << "\n";
+  if (flags.json)
+    std::cout << toJson(search).dump(2) << "\n";
+  if (search.fitting.empty())
+    failWithNearest(search, cluster);
+  if (!flags.json)
+    printFitting(search, flags.all);
+  if (!flags.output.empty())
+    io::writeText(flags.output,
+                  strategyOf(search.fitting.front()).dump(2) + "\n");
+  return 0;
+}
+
+void driver::addFitVerb(CLI::App &app, Action &action) {
+  CLI::App *verb = app.add_subcommand(
+      "fit", "Say which meshes, ZeRO stages, placements and micro-batches fit "
+             "a cluster's memory");
+  auto flags = std::make_shared<FitFlags>();
+  flags->cache = defaultCache();
+  // No weight is read.
+  flags->request.random = true;
+  io::addFlag(*verb, "MODEL", flags->request.path, io::range::path(),
+              "A Hugging Face directory, or a config file (.json)")
+      ->required()
+      ->default_str("");
+  verb->option_defaults()->group("Model");
+  io::addFlag(*verb, "--cluster", flags->cluster, io::range::path(),
+              "Machines, with device_memory, host_memory and nvme (.json)")
+      ->required()
+      ->default_str("");
+  io::addFlag(*verb, "-o,--output", flags->output, io::range::path(),
+              "A strategy file to write: the fastest mixture that fits")
+      ->default_str("none");
+  io::addFlag(*verb, "--config", flags->dsConfig, io::range::path(),
+              "A ds_config.json, or one in base64; what it says is kept")
+      ->default_str("none");
+  io::addFlag(*verb, "--strategy", flags->strategy, io::range::path(),
+              "A strategy, .json or .mlir; what it says is kept")
+      ->default_str("none");
+  for (const char *group : {"Batch", "Optimizer", "Mesh", "Memory", "Kernels"})
+    addSettings(*verb, group, flags->flags);
+  io::addFlag(*verb, "--cache", flags->cache, io::range::path(),
+              "Directory of compiled kernels, or off");
+  verb->option_defaults()->group("Looking inside");
+  verb->add_flag("--json", flags->json, "One JSON object, exact bytes");
+  verb->add_flag("--all", flags->all, "Print every mixture, not 20 of them");
+  verb->add_flag("--verbose", flags->verbose,
+                 "Print why mixtures are not possible");
+  verb->callback(
+      [flags, &action] { action = [flags] { return fit(*flags); }; });
+}
