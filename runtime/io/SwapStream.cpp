@@ -74,7 +74,7 @@ void SwapStream::moveNow(const SwapTransfer &transfer) {
 
 char *SwapStream::detour() {
   if (!around)
-    around.emplace(shape.requestBytes);
+    around.emplace(detourBytes());
   return around->data;
 }
 
@@ -82,7 +82,7 @@ template <typename F>
 void SwapStream::forEachPiece(int64_t offset, int64_t bytes, F visit) const {
   for (int64_t end = offset + bytes; offset < end;) {
     int64_t page = offset / SwapFile::pageBytes * SwapFile::pageBytes;
-    int64_t count = std::min(end, page + shape.requestBytes) - offset;
+    int64_t count = std::min(end, page + detourBytes()) - offset;
     visit(page, offset - page, count);
     offset += count;
   }
@@ -119,7 +119,7 @@ void SwapStream::write(SwapFile &file, int64_t offset, const void *source,
 
 void SwapStream::fill(SwapFile &file, int64_t offset, unsigned char value,
                       int64_t bytes) {
-  std::vector<unsigned char> values(std::min(bytes, shape.requestBytes), value);
+  std::vector<unsigned char> values(std::min(bytes, detourBytes()), value);
   for (int64_t at = 0; at < bytes; at += values.size())
     write(file, offset + at, values.data(),
           std::min<int64_t>(values.size(), bytes - at));

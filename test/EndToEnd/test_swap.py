@@ -41,9 +41,9 @@ class Swap(h.HeddleTest):
                             "--place", "optimizer=file", *flags,
                             config=h.ds_config(), output=output)
 
-    def words(self, binary, *flags, steps=STEPS):
+    def words(self, binary, *flags, steps=STEPS, every=2):
         return [binary, "train", "--data", self.data, "--steps", steps, "--save",
-                self.saved, "--save-every", 2, "--keep-last", 2, "--log",
+                self.saved, "--save-every", every, "--keep-last", 2, "--log",
                 self.path("run.jsonl"), "--progress", "none", "--swap-dir", self.swap,
                 *flags]
 
@@ -76,6 +76,20 @@ class Swap(h.HeddleTest):
                     self.assertEqual(self.losses(binary, *flags, way=way), expected)
                     self.assertEqual(self.checkpoint(), kept)
         self.assertEqual(os.listdir(self.swap), [])
+
+    def test_resumes_from_one_placement_in_the_other(self):
+        plain = self.compile(self.model, "--batch", BATCH, "--seq", SEQ, "--threads", 2,
+                             config=h.ds_config(), output="plain")
+        binary = self.compile_for()
+        expected = self.losses(plain)
+        kept = self.checkpoint()
+        for first, second in ((plain, binary), (binary, plain)):
+            with self.subTest(first=os.path.basename(first)):
+                shutil.rmtree(self.saved)
+                h.run(self.words(first, steps=4), env=self.environment())
+                found = self.losses(second, "--resume", self.saved)
+                self.assertEqual(found, {step: expected[step] for step in (5, 6)})
+                self.assertEqual(self.checkpoint(), kept)
 
     def checkpoint(self):
         """The tensors of the last checkpoint, as bytes."""
@@ -234,6 +248,16 @@ class Swap(h.HeddleTest):
         self.swap = self.path("file")
         found = h.run(self.words(binary), 5, env=self.environment())
         self.assertIn("error[H0402]", found.stderr)
+
+    def test_a_loss_that_is_not_finite(self):
+        """The run ends, and what it saved before is whole."""
+        binary = self.compile(self.model, "--batch", BATCH, "--seq", SEQ, "--threads", 2,
+                              "--place", "optimizer=file", config=h.ds_config(lr=1e30),
+                              output="diverging")
+        found = h.run(self.words(binary, every=1), 5, env=self.environment())
+        self.assertIn("error[H0410]", found.stderr)
+        self.assertEqual(os.listdir(self.swap), [])
+        h.run([h.HEDDLE, "checkpoint", "verify", self.saved])
 
     def test_two_jobs_swap_in_one_directory(self):
         """And one whose directory is removed goes on."""

@@ -12,6 +12,7 @@
 #include "heddle/runtime/io/BlockQueue.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/SwapFile.h"
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -105,6 +106,10 @@ private:
   template <typename F>
   void forEachPiece(int64_t offset, int64_t bytes, F visit) const;
   char *detour();
+  /// Some requests are under way at a time on the detour, too.
+  int64_t detourBytes() const {
+    return shape.requestBytes * std::min<int64_t>(shape.depth, 4);
+  }
 
   std::unique_ptr<BlockQueue> queue;
   SwapShape shape;
