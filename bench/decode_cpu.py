@@ -4,7 +4,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures tokens of a model with random weights, in bf16 and with codes of 8 and
 4 bits, beside PyTorch and torch.compile in bf16, and beside llama.cpp in F16,
-Q8_0 and Q4_0. All run by turns; the numbers are medians of the turns.
+Q8_0 and Q4_0. All run by turns; the numbers are medians of the turns. Several
+`--fusion` are beside each other, with what a token launches.
 
     bench/decode_cpu.py build/release/bin/heddle --shape gpt2 \\
         --python PYTHON_WITH_TRANSFORMERS_AND_GGUF --llama-cpp DIRECTORY_OF_LLAMA_BENCH
@@ -56,23 +57,36 @@ class Programs:
         with open(self.config, "w") as file:
             json.dump(SHAPES[options.shape], file)
         self.measures = {}
+        self.binaries = {}
         for name, quantize in (("bf16", "none"), ("int8", "int8"), ("int4", "int4")):
-            self.add_heddle(name, quantize)
+            for fusion in options.fusion:
+                end = f", {fusion}" if len(options.fusion) > 1 else ""
+                self.add_heddle(name + end, quantize, fusion)
         if options.python:
             self.add_torch("PyTorch bf16")
             self.add_torch("torch.compile bf16", "compile")
         if options.llama_cpp:
             self.add_llama_cpp()
 
-    def add_heddle(self, name, quantize):
+    def add_heddle(self, name, quantize, fusion):
         options, binary = self.options, os.path.join(self.folder, name)
         make([options.heddle, "compile", self.config, "--init", "random", "--precision",
-              "bf16", "--mode", "serve", "--quantize", quantize, "--max-context",
+              "bf16", "--mode", "serve", "--quantize", quantize, "--fusion", fusion,
+              "--max-batch", max(options.batch), "--max-context",
               options.context + options.tokens + 32, "--threads", options.threads, "-o",
               binary])
+        self.binaries["Heddle " + name] = binary
         self.measures["Heddle " + name] = lambda batch: run(
             [binary, "bench", "--decode", "--json", "--batch", batch, "--context",
              options.context, "--tokens", options.tokens])
+
+    def launches(self, name, batch):
+        """Those of a token of each text, and the MiB that they read and write."""
+        if name not in self.binaries:
+            return "", ""
+        found = run([self.options.heddle, "explain", self.binaries[name], "--json",
+                     "--program", f"decode/{1 << (batch - 1).bit_length()}"])
+        return found["launches"], f"{found['launch_bytes'] / 2 ** 20:.1f}"
 
     def add_torch(self, name, *how):
         options = self.options
@@ -109,6 +123,8 @@ def main():
     parser.add_argument("--shape", choices=SHAPES, default="gpt2")
     parser.add_argument("--python", help="one with torch, transformers and gguf")
     parser.add_argument("--llama-cpp", help="the directory of llama.cpp's programs")
+    parser.add_argument("--fusion", choices=("none", "generic", "deep"), nargs="+",
+                        default=["deep"])
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 4, 8])
     parser.add_argument("--context", type=int, default=512)
     parser.add_argument("--tokens", type=int, default=32)
@@ -118,9 +134,10 @@ def main():
     if options.llama_cpp and not options.python:
         parser.error("--llama-cpp needs --python, which writes its file of weights")
     with tempfile.TemporaryDirectory() as folder:
-        measures = Programs(options, folder).measures
-        print("| | texts | tokens/s | of the streams | first token, s |")
-        print("|---|---|---|---|---|")
+        programs = Programs(options, folder)
+        measures = programs.measures
+        print("| | texts | tokens/s | of the streams | first token, s | launches | MiB |")
+        print("|---|---|---|---|---|---|---|")
         for batch in options.batch:
             lines = {name: [] for name in measures}
             for _ in range(options.turns):
@@ -130,8 +147,10 @@ def main():
                 middle = lambda key: statistics.median(turn[key] for turn in turns)
                 part = (f"{100 * middle('fraction_of_stream'):.0f} %"
                         if "fraction_of_stream" in turns[0] else "")
+                launches, moved = programs.launches(name, batch)
                 print(f"| {name} | {batch} | {batch / middle('median_s'):.1f} | {part} | "
-                      f"{middle('first_token_s'):.3f} |", flush=True)
+                      f"{middle('first_token_s'):.3f} | {launches} | {moved} |",
+                      flush=True)
 
 
 if __name__ == "__main__":

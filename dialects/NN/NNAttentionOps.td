@@ -34,6 +34,10 @@ def NN_RotaryOp : NN_ComputeOp<"rotary",
     double getRate(int64_t pair);
     /// What is turned is multiplied by it.
     double getMagnitude();
+    int64_t getHeadColumns() {
+      return getOutput().getType().getDimSize(2) /
+             static_cast<int64_t>(getHeads());
+    }
   }], NN_Localize.declaration);
 }
 

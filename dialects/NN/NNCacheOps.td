@@ -64,8 +64,9 @@ def NN_CacheWriteOp : NN_CacheOp<"cache_write"> {
   }];
   let results = (outs NN_Cached:$new_keys, NN_Cached:$new_values,
                       Optional<NN_Float>:$new_scales);
-  let extraClassDeclaration = !strconcat(sharedDeclaration,
-      NN_Localize.declaration, NN_Ties.declaration, NN_BytesOf.declaration);
+  let extraClassDeclaration = !strconcat(sharedDeclaration, [{
+    int64_t getHeadColumns() { return getHeadDim(); }
+  }], NN_Localize.declaration, NN_Ties.declaration, NN_BytesOf.declaration);
 }
 
 def NN_PagedAttentionOp

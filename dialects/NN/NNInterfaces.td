@@ -82,6 +82,13 @@ def NN_PropertiesOp : OpInterface<"PropertiesOpInterface"> {
         return ::llvm::cast<::mlir::RankedTensorType>(
             $_op->getResult(0).getType()).getShape();
       }]>,
+    InterfaceMethod<[{
+        The columns of a head, where heads stand side by side in the columns of
+        a row, and the operation works on each head of each row by itself; else
+        0.
+      }],
+      "int64_t", "getHeadColumns", (ins),
+      /*methodBody=*/"", /*defaultImplementation=*/"return 0;">,
   ];
 }
 

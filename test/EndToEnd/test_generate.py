@@ -116,10 +116,10 @@ class Generate(h.HeddleTest):
             self.assertLess(found["state_bytes"], 1.02 * least)
             self.assertEqual(found["bytes"], found["state_bytes"] + batch * 20 *
                              found["cache_bytes_per_position"])
-            calls = {kernel["ops"].split(" + ")[0]: kernel["calls"]
-                     for kernel in found["kernels"]}
-            self.assertEqual((calls["paged_attention"], calls["cache_write"]),
-                             (layers, layers))
+            calls = [(op, kernel["calls"]) for kernel in found["kernels"]
+                     for op in kernel["ops"].split(" + ")]
+            self.assertIn(("paged_attention", layers), calls)
+            self.assertIn(("cache_write", layers), calls)
             self.assertGreater(found["seconds"] * found["peak_gflop_s"] * 1e9,
                                0.9 * sum(kernel["calls"] * kernel["flops"]
                                          for kernel in found["kernels"]))

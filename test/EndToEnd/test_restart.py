@@ -48,7 +48,7 @@ CHANGES = {
                          json.dumps({"warmup_num_steps": 3})),
     "min_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
     "max_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
-    "quantize": (MESH, "int8"), "quantize_group": (CODES, 32),
+    "fusion": (MESH, "generic"), "quantize": (MESH, "int8"), "quantize_group": (CODES, 32),
     "quantize_zeros": (CODES, True),
     "keep16bit": (CODES, ["wte"]),
     "group": (MESH, ["wte:frozen"]), "objective": (MESH, "mlm"),

@@ -78,7 +78,8 @@ json driver::describeProgram(const plan::Plan &plan, const std::string &name) {
   rt::ProgramNeeds needs = rt::needsOf(plan, program);
   Rates rates = measureRates(plan);
   json kernels = json::array();
-  double seconds = 0;
+  double seconds = 0, moved = 0;
+  int64_t launches = 0;
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const plan::Kernel &kernel = plan.kernels[i];
     if (needs.launches[i] == 0)
@@ -88,6 +89,8 @@ json driver::describeProgram(const plan::Plan &plan, const std::string &name) {
                                           {"flops", kernel.flops},
                                           {"bytes", kernel.bytes},
                                           {"calls", needs.launches[i]}});
+    launches += needs.launches[i];
+    moved += double(needs.launches[i]) * kernel.bytes;
     if (rates.threads == 0)
       continue;
     one["seconds"] = double(needs.launches[i]) * rates.secondsOf(kernel);
@@ -103,6 +106,8 @@ json driver::describeProgram(const plan::Plan &plan, const std::string &name) {
       {"tokens", tokens},
       {"flops", program.flops},
       {"kernels", kernels},
+      {"launches", launches},
+      {"launch_bytes", moved},
       {"state_bytes", needs.stateBytes},
       {"cache_bytes_per_position", needs.cacheBytes},
       {"context", context},
@@ -130,7 +135,9 @@ void driver::printProgram(const plan::Plan &plan, const std::string &name) {
     std::cout << ", and of the cache\n"
               << bytes(all["cache_bytes_per_position"])
               << " for each position that a row sees, here " << context;
-  std::cout << "\n";
+  std::cout << "\n"
+            << all["launches"] << " launches of " << all["kernels"].size()
+            << " kernels read and write " << bytes(all["launch_bytes"]) << "\n";
   bool hasTimes = all.contains("seconds");
   if (hasTimes)
     std::cout << "takes at least " << formatSeconds(all["seconds"]) << ", "

@@ -137,6 +137,13 @@ template <> struct Words<Quantize> {
   static constexpr std::array all = {"none", "int8", "int4"};
 };
 
+/// What may share a kernel: nothing, element-wise and row-wise operations, or
+/// also products, what stands before and behind them, and writes of a cache.
+enum class Fusion { None, Generic, Deep };
+template <> struct Words<Fusion> {
+  static constexpr std::array all = {"none", "generic", "deep"};
+};
+
 /// The word for an enum's value.
 template <typename E> const char *wordOf(E value) {
   return Words<E>::all[static_cast<size_t>(value)];

@@ -49,33 +49,21 @@ private:
     return pointers;
   }
 
-  /// Where a result is written; null when the kernel does not yield it.
-  Value resultPointer(Value result) {
-    for (auto [yield, pointer] : llvm::zip(k.yields(), k.results))
-      if (yield == result)
-        return pointer;
-    return {};
-  }
-
   KernelEmitter &k;
 };
 } // namespace
 
 LogicalResult AttentionFusion::emitForward(nn::AttentionOp op) {
   AttentionSpec spec(op);
-  Value output = resultPointer(op.getOutput());
-  Value lse = resultPointer(op.getLse());
+  Value output = k.resultPointer(op.getOutput());
+  Value lse = k.resultPointer(op.getLse());
   if (!output)
     return op.emitError("its output must be yielded");
   k.scratchBytes = attentionScratchBytes(spec, k.target);
   // Evaluation has no use for it: each thread writes it beside its scratch.
   if (!lse) {
-    constexpr int64_t alignment = 64;
-    int64_t offset = llvm::alignTo(k.scratchBytes, alignment);
-    lse = k.b.advance(k.scratch, k.b.builder.getI8Type(), offset);
     auto type = cast<RankedTensorType>(op.getLse().getType());
-    k.scratchBytes =
-        offset + type.getNumElements() * static_cast<int64_t>(sizeof(float));
+    lse = k.reserve(type.getNumElements() * int64_t(sizeof(float)));
   }
   return emitAttention(k.b.builder, k.b.loc, spec, k.target,
                        pointersOf(op.getQkv()), output, lse, randomOf(op),
@@ -86,7 +74,7 @@ LogicalResult AttentionFusion::emitGradient(nn::AttentionGradOp op) {
   AttentionSpec spec(op);
   SmallVector<Value> grads;
   for (Value output : op.getOutputs()) {
-    grads.push_back(resultPointer(output));
+    grads.push_back(k.resultPointer(output));
     if (!grads.back())
       return op.emitError("every result must be yielded");
   }

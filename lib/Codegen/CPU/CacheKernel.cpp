@@ -39,7 +39,7 @@ class CacheEmitter {
 public:
   template <typename OpT>
   CacheEmitter(KernelEmitter &k, OpT op)
-      : k(k), b(k.b), f32(b.builder.getF32Type()),
+      : k(k), b(k.b), f32(b.builder.getF32Type()), packed(op.isPacked()),
         heads(op.getHeads().getCount()), kv(op.getHeads().getKv()),
         dims(op.getHeadDim()), pageTokens(op.getPageTokens()),
         rows(typeOf(op.getPositions()).getDimSize(0)),
@@ -55,12 +55,12 @@ public:
         positions(k.pointerOf(op.getPositions())),
         lengths(k.pointerOf(op.getLengths())) {
     int64_t offsets[] = {0, heads * dims, (heads + kv) * dims};
-    int64_t packed = (heads + 2 * kv) * dims;
+    int64_t width = (heads + 2 * kv) * dims;
     for (int64_t i = 0; i < 3; ++i)
       qkv[i] =
-          op.isPacked()
+          packed
               ? Rows{b.advance(k.pointerOf(op.getQkv()[0]), type, offsets[i]),
-                     packed}
+                     width}
               : Rows{k.pointerOf(op.getQkv()[i]), op.getWidths()[i]};
   }
 
@@ -113,6 +113,7 @@ protected:
   KernelEmitter &k;
   LoopBuilder &b;
   FloatType f32;
+  bool packed; ///< One tensor has q, k and v.
   int64_t heads, kv, dims, pageTokens, rows, tokens, rowPages;
   Type cacheType, type;
   Value keys, values;
@@ -134,9 +135,15 @@ protected:
 class WriteEmitter : public CacheEmitter {
 public:
   using CacheEmitter::CacheEmitter;
+  /// The thread's share of all heads of all tokens.
   void emit();
+  void emitColumns(int64_t tensor, Value first, Value count, Value begin,
+                   Value end);
 
 private:
+  /// Their numbers among q, k and v.
+  enum Which : int64_t { OfKey = 1, OfValue = 2 };
+  void write(Which which, Value token, Value head);
   void copy(Value from, Value to, int64_t stride);
   void encode(Value from, Value to, int64_t stride, Value scale);
   Value feature(Value from, Value d) {
@@ -178,30 +185,53 @@ void WriteEmitter::encode(Value from, Value to, int64_t stride, Value scale) {
   });
 }
 
+/// Writes the key or the value of a head of a token, if that is there.
+void WriteEmitter::write(Which which, Value token, Value head) {
+  b.ifThen(isThere(token), [&] {
+    Value position = loadInt(positions, token);
+    Value number = b.div(position, pageTokens);
+    Value slot = b.sub(position, b.mul(number, pageTokens));
+    Value in = page(rowOf(token), number), from = headOf(which, token, head);
+    bool isKey = which == OfKey;
+    int64_t stride = isKey ? pageTokens : 1;
+    Value to = b.advance(pageOf(isKey ? keys : values, in, head), cacheType,
+                         isKey ? slot : b.mul(slot, dims));
+    if (!scales)
+      return copy(from, to, stride);
+    Value scale = b.advance(scalesOf(in, head), scaleType, slot);
+    encode(from, to, stride,
+           isKey ? scale : b.advance(scale, scaleType, pageTokens));
+  });
+}
+
 void WriteEmitter::emit() {
   auto [begin, end] = k.share(rows * tokens * kv);
   b.forLoop(begin, end, 1, [&](Value item) {
     Value token = b.div(item, kv);
     Value head = b.sub(item, b.mul(token, kv));
-    b.ifThen(isThere(token), [&] {
-      Value position = loadInt(positions, token);
-      Value number = b.div(position, pageTokens);
-      Value slot = b.sub(position, b.mul(number, pageTokens));
-      Value in = page(rowOf(token), number);
-      Value key = headOf(1, token, head), value = headOf(2, token, head);
-      Value toKey = b.advance(pageOf(keys, in, head), cacheType, slot);
-      Value toValue =
-          b.advance(pageOf(values, in, head), cacheType, b.mul(slot, dims));
-      if (!scales) {
-        copy(key, toKey, pageTokens);
-        copy(value, toValue, 1);
-        return;
-      }
-      Value scale = b.advance(scalesOf(in, head), scaleType, slot);
-      encode(key, toKey, pageTokens, scale);
-      encode(value, toValue, 1, b.advance(scale, scaleType, pageTokens));
-    });
+    write(OfKey, token, head);
+    write(OfValue, token, head);
   });
+}
+
+/// The heads in columns `begin` to `end` of tensor number `tensor` of q, k and
+/// v, which may be all in one.
+void WriteEmitter::emitColumns(int64_t tensor, Value first, Value count,
+                               Value begin, Value end) {
+  for (Which which : {OfKey, OfValue}) {
+    if (!packed && tensor != which)
+      continue;
+    int64_t before = packed ? heads + (which == OfValue ? kv : 0) : 0;
+    auto headAt = [&](Value column) {
+      Value head = b.sub(b.div(column, dims), b.constant(before));
+      head = b.create<arith::MaxSIOp>(head, b.constant(0));
+      return b.min(head, b.constant(kv));
+    };
+    b.forLoop(first, b.add(first, count), 1, [&](Value token) {
+      b.forLoop(headAt(begin), headAt(end), 1,
+                [&](Value head) { write(which, token, head); });
+    });
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -554,12 +584,27 @@ LogicalResult emitCacheKernel(KernelEmitter &k) {
   if (!write || write->getNextNode() != body.getTerminator())
     return k.kernel.emitError(
         "holds no cache alone; its generator is not \"cache\"");
-  if (k.results[0] != k.pointerOf(write.getKeys()) ||
-      k.results[1] != k.pointerOf(write.getValues()) ||
-      (write.getScales() && k.results[2] != k.pointerOf(write.getScales())))
-    return k.kernel.emitError("does not write its cache in place");
+  if (failed(verifyInPlace(k, write)))
+    return failure();
   WriteEmitter(k, write).emit();
   return k.finish();
+}
+
+LogicalResult verifyInPlace(KernelEmitter &k, nn::CacheWriteOp write) {
+  SmallVector<Value> written = {write.getKeys(), write.getValues()};
+  if (write.getScales())
+    written.push_back(write.getScales());
+  for (auto [result, operand] : llvm::zip(write.getResults(), written))
+    if (k.resultPointer(result) != k.pointerOf(operand))
+      return k.kernel.emitError("does not write its cache in place");
+  return success();
+}
+
+void emitCacheColumns(KernelEmitter &k, nn::CacheWriteOp write, Value tensor,
+                      Value first, Value count, Value begin, Value end) {
+  auto found = llvm::find(write.getQkv(), tensor);
+  WriteEmitter(k, write).emitColumns(
+      std::distance(write.getQkv().begin(), found), first, count, begin, end);
 }
 
 } // namespace heddle::cpu

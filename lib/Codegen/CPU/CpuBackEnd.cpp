@@ -116,6 +116,10 @@ public:
   codegen::FusionRules fusionRules(const dist::Strategy &) const override {
     codegen::FusionRules rules;
     rules.joinsPackedProducts = true;
+    rules.headsInPackedProducts = true;
+    // As many as texts decode together. Every thread makes all rows that a
+    // product multiplies: for more of them that takes longer than a launch.
+    rules.rowsOfPrologues = 16;
     return rules;
   }
 

@@ -6,11 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelEmitter.h"
-#include "PackedGemm.h"
+#include "GemmEpilogue.h"
 #include "heddle/Codegen/CPU/Gemm.h"
-#include "heddle/Codegen/Common/Product.h"
-#include "llvm/ADT/SmallBitVector.h"
 
 using namespace mlir;
 
@@ -21,34 +18,6 @@ static Type elementType(Value value) {
 }
 
 namespace {
-
-/// A product, and what its generator leaves to be added to it; or null.
-struct Addition {
-  const codegen::Product *product;
-  Value addend;
-};
-
-/// What is computed of one vector of each product: results of the kernel.
-class Epilogue {
-public:
-  Epilogue(KernelEmitter &k, ArrayRef<Addition> additions,
-           ArrayRef<unsigned> yields)
-      : k(k), additions(additions), yields(yields) {}
-
-  /// Whether the results are the sums as they are.
-  bool isEmpty() const {
-    return additions.size() == 1 && !additions[0].addend &&
-           yields.size() == 1 &&
-           k.yields()[yields[0]] == additions[0].product->result();
-  }
-  /// Stores all results but the first, and returns that.
-  Value finish(ValueRange sums, Value row, Value column, Value mask);
-
-private:
-  KernelEmitter &k;
-  SmallVector<Addition, 2> additions;
-  SmallVector<unsigned> yields; ///< Of the kernel's.
-};
 
 /// A kernel of one product.
 class GemmFusion {
@@ -65,24 +34,6 @@ private:
   const codegen::Product &product;
   Value addend; ///< That of the product, if the generator does not add it.
   GemmSpec spec;
-};
-
-/// A kernel of products with packed weights.
-class PackedFusion {
-public:
-  PackedFusion(KernelEmitter &k, ArrayRef<codegen::Product> products)
-      : k(k), products(products) {}
-
-  LogicalResult emit();
-
-private:
-  void collect(Value value, llvm::SmallBitVector &found);
-  PackedPart describe(const llvm::SmallBitVector &members,
-                      ArrayRef<unsigned> yields);
-  Value pointer(Value value) { return value ? k.pointerOf(value) : Value(); }
-
-  KernelEmitter &k;
-  ArrayRef<codegen::Product> products;
 };
 
 } // namespace
@@ -104,21 +55,18 @@ Value Epilogue::finish(ValueRange sums, Value row, Value column, Value mask) {
     }
     ev.define(
         product->result(), at,
-        {b.narrow(element, elementType(product->result())), Element::Vector});
+        {b.narrow(element, getElementTypeOrSelf(product->result().getType())),
+         Element::Vector});
   }
   SmallVector<Value> vectors;
-  for (unsigned yield : yields)
-    vectors.push_back(ev.evaluateVector(k.yields()[yield], at));
+  for (const Output &output : outputs)
+    vectors.push_back(ev.evaluateVector(output.value, at));
   for (size_t i = 1; i < vectors.size(); ++i)
-    ev.store(k.yields()[yields[i]], k.results[yields[i]], at,
+    ev.store(outputs[i].value, outputs[i].pointer, at,
              {vectors[i], Element::Vector});
   ev.setMask({});
   return b.widen(vectors[0]);
 }
-
-//===----------------------------------------------------------------------===//
-// One product
-//===----------------------------------------------------------------------===//
 
 void GemmFusion::describe() {
   spec.m = product.m;
@@ -142,8 +90,10 @@ LogicalResult GemmFusion::emit() {
   for (Value yield : k.yields())
     k.evaluator.hoistConstants(yield);
   k.scratchBytes = gemmScratchBytes(spec, k.target);
-  Epilogue ending(k, {{&product, addend}},
-                  llvm::to_vector(llvm::seq<unsigned>(0, k.yields().size())));
+  SmallVector<Output> outputs;
+  for (auto [value, pointer] : llvm::zip(k.yields(), k.results))
+    outputs.push_back({value, pointer});
+  Epilogue ending(k, {{&product, addend}}, outputs);
   auto epilogue = [&](OpBuilder &, Location, Value accumulator, Value row,
                       Value column, Value mask) {
     return ending.finish(accumulator, row, column, mask);
@@ -153,80 +103,6 @@ LogicalResult GemmFusion::emit() {
                       k.results[0], k.scratch, k.thread, k.threads,
                       ending.isEmpty() ? EpilogueFn() : EpilogueFn(epilogue))))
     return k.kernel.emitError("holds a product that cannot be generated");
-  return k.finish();
-}
-
-//===----------------------------------------------------------------------===//
-// Packed weights
-//===----------------------------------------------------------------------===//
-
-/// Sets the numbers of the products that a value is computed of.
-void PackedFusion::collect(Value value, llvm::SmallBitVector &found) {
-  for (auto [number, product] : llvm::enumerate(products))
-    if (product.result() == value) {
-      found.set(number);
-      return;
-    }
-  if (Operation *op = value.getDefiningOp())
-    for (Value operand : op->getOperands())
-      collect(operand, found);
-}
-
-PackedPart PackedFusion::describe(const llvm::SmallBitVector &members,
-                                  ArrayRef<unsigned> yields) {
-  PackedPart part;
-  SmallVector<Addition, 2> additions;
-  for (unsigned number : members.set_bits()) {
-    const codegen::Product &product = products[number];
-    part.n = product.n;
-    part.weights.push_back(
-        {pointer(product.b), pointer(product.scales), pointer(product.zeros)});
-    additions.push_back({&product, product.addend});
-  }
-  part.cType = elementType(k.yields()[yields[0]]);
-  part.c = k.results[yields[0]];
-  Epilogue ending(k, additions, yields);
-  if (!ending.isEmpty())
-    part.epilogue = [ending](ValueRange sums, Value row, Value column,
-                             Value mask) mutable {
-      return ending.finish(sums, row, column, mask);
-    };
-  return part;
-}
-
-LogicalResult PackedFusion::emit() {
-  const codegen::Product &first = products.front();
-  PackedGemmSpec spec;
-  spec.m = first.m;
-  spec.k = first.k;
-  spec.aType = elementType(first.a);
-  spec.bits = first.bits;
-  spec.groups = first.groups;
-  if (first.scales)
-    spec.scaleType = elementType(first.scales);
-  // Results of the same products are made together.
-  SmallVector<std::pair<llvm::SmallBitVector, SmallVector<unsigned>>> sets;
-  for (auto [number, yield] : llvm::enumerate(k.yields())) {
-    k.evaluator.hoistConstants(yield);
-    std::pair<llvm::SmallBitVector, SmallVector<unsigned>> joined = {
-        llvm::SmallBitVector(products.size()), {}};
-    collect(yield, joined.first);
-    llvm::erase_if(sets, [&](auto &known) {
-      if (!known.first.anyCommon(joined.first))
-        return false;
-      joined.first |= known.first;
-      llvm::append_range(joined.second, known.second);
-      return true;
-    });
-    joined.second.push_back(number);
-    sets.push_back(std::move(joined));
-  }
-  SmallVector<PackedPart> parts;
-  for (auto &[members, yields] : sets)
-    parts.push_back(describe(members, yields));
-  k.scratchBytes = packedGemmScratchBytes(spec);
-  emitPackedGemm(k.b, spec, k.target, k.pointerOf(first.a), k.scratch, parts,
-                 k.thread, k.threads);
   return k.finish();
 }
 
@@ -240,7 +116,7 @@ LogicalResult emitGemmKernel(KernelEmitter &k) {
     return first.sums[0]->emitError("is in the kernel of a product, which sums "
                                     "nothing beside on this target");
   if (first.bits > 0)
-    return PackedFusion(k, *products).emit();
+    return emitPackedProducts(k, *products);
   return GemmFusion(k, first).emit();
 }
 

@@ -34,6 +34,20 @@ void KernelEmitter::bindArguments(Value refs, Value scalarArgs) {
                               : pointerOf(kernel.getBody().getArgument(tie)));
 }
 
+Value KernelEmitter::resultPointer(Value value) {
+  for (auto [yield, pointer] : llvm::zip(yields(), results))
+    if (yield == value)
+      return pointer;
+  return {};
+}
+
+Value KernelEmitter::reserve(int64_t bytes) {
+  constexpr int64_t alignment = 64;
+  int64_t offset = llvm::alignTo(scratchBytes, alignment);
+  scratchBytes = offset + bytes;
+  return b.advance(scratch, b.builder.getI8Type(), offset);
+}
+
 KernelEmitter::Range KernelEmitter::share(int64_t units) {
   Value total = b.constant(units);
   auto bound = [&](Value part) { return b.div(b.mul(total, part), threads); };

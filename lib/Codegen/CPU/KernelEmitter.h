@@ -34,10 +34,16 @@ struct KernelEmitter {
   mlir::ValueRange yields() {
     return kernel.getBody().front().getTerminator()->getOperands();
   }
-  /// The address of an argument or of a tied result; null for an index.
-  mlir::Value pointerOf(mlir::Value argument) {
-    return pointers.lookup(argument);
+  /// The address of an argument, or of what was placed; null for an index.
+  mlir::Value pointerOf(mlir::Value value) { return pointers.lookup(value); }
+  /// A value of the body is in memory at `pointer`.
+  void place(mlir::Value value, mlir::Value pointer) {
+    pointers[value] = pointer;
   }
+  /// Where a value that the kernel yields is written; null for others.
+  mlir::Value resultPointer(mlir::Value value);
+  /// So many bytes of the thread's scratch, behind what is taken already.
+  mlir::Value reserve(int64_t bytes);
   /// `units` pieces of work split evenly: what this thread does.
   struct Range {
     mlir::Value begin, end;
@@ -65,6 +71,13 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> pointers;
 };
 
+/// Emits what makes a row of a tensor: row number `row`, at `to`.
+using RowEmitter = std::function<void(mlir::Value row, mlir::Value to)>;
+
+/// For a tensor of the kernel that is computed row by row, with the bits that
+/// the generator `rows` gives it. Reports what goes over something else.
+mlir::FailureOr<RowEmitter> rowEmitterOf(KernelEmitter &k, mlir::Value tensor);
+
 /// The generators. Each reports what it cannot do on the kernel.
 mlir::LogicalResult emitRowsKernel(KernelEmitter &k);
 mlir::LogicalResult emitColumnsKernel(KernelEmitter &k);
@@ -77,6 +90,14 @@ mlir::LogicalResult emitGemmKernel(KernelEmitter &k);
 mlir::LogicalResult emitAttentionKernel(KernelEmitter &k);
 /// Writes of a cache of pages, in place.
 mlir::LogicalResult emitCacheKernel(KernelEmitter &k);
+/// What of such a write comes from columns of one of q, k and v: of `count`
+/// tokens from `first` on, those heads whose columns are from `begin` to `end`.
+/// q, k and v are placed.
+void emitCacheColumns(KernelEmitter &k, nn::CacheWriteOp write,
+                      mlir::Value tensor, mlir::Value first, mlir::Value count,
+                      mlir::Value begin, mlir::Value end);
+/// Reports a cache that is not written in place.
+mlir::LogicalResult verifyInPlace(KernelEmitter &k, nn::CacheWriteOp write);
 /// Attention over such a cache.
 mlir::LogicalResult emitPagedAttention(KernelEmitter &k,
                                        nn::PagedAttentionOp op);

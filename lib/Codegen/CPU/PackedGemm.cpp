@@ -46,12 +46,12 @@ struct Scratch {
 class PackedGemm {
 public:
   PackedGemm(LoopBuilder &b, const PackedGemmSpec &spec,
-             const CpuTarget &target, Value a, Value scratchMemory,
+             const CpuTarget &target, PackedRowFn rowOf, Value scratchMemory,
              ArrayRef<PackedPart> parts)
-      : b(b), spec(spec), a(a), scratchMemory(scratchMemory), parts(parts),
-        words(b, spec, target), numbers(b, spec, words), scratch(spec),
-        panelVectors(panelWidth / target.lanes()), lanes(target.lanes()),
-        sumVectors(target.hasAvx512 ? 24 : 12),
+      : b(b), spec(spec), rowOf(std::move(rowOf)), scratchMemory(scratchMemory),
+        parts(parts), words(b, spec, target), numbers(b, spec, words),
+        scratch(spec), panelVectors(panelWidth / target.lanes()),
+        lanes(target.lanes()), sumVectors(target.hasAvx512 ? 24 : 12),
         f32s(VectorType::get(lanes, b.builder.getF32Type())) {}
 
   void emit(Value thread, Value threads);
@@ -72,6 +72,10 @@ private:
   int64_t sumsOfRow() const { return vectors * numWeights(); }
   static int64_t panelsOf(const PackedPart &part) {
     return llvm::divideCeil(part.n, panelWidth);
+  }
+  /// Pieces of a part that threads share out.
+  int64_t unitsOf(const PackedPart &part) const {
+    return llvm::divideCeil(panelsOf(part), spec.panelsTogether);
   }
   bool hasZeros() const {
     return llvm::any_of(parts, [](const PackedPart &part) {
@@ -110,7 +114,8 @@ private:
 
   LoopBuilder &b;
   const PackedGemmSpec &spec;
-  Value a, scratchMemory;
+  PackedRowFn rowOf;
+  Value scratchMemory;
   ArrayRef<PackedPart> parts;
   const PackedPart *part = nullptr; ///< The one that is being emitted.
   PackedWords words;
@@ -178,7 +183,7 @@ void PackedGemm::sumGroups(Value row, Value sums) {
 
 void PackedGemm::prepare(Value firstRow, Value count) {
   b.forLoop(b.constant(0), count, 1, [&](Value row) {
-    Value from = b.advance(a, spec.aType, b.mul(b.add(firstRow, row), spec.k));
+    Value from = rowOf(b.add(firstRow, row));
     Value to = bytes(scratchMemory, b.mul(row, scratch.rowBytes)), sums;
     if (hasZeros())
       sums = bytes(bytes(scratchMemory, scratch.sumsAt),
@@ -237,31 +242,37 @@ void PackedGemm::emitPanels(Value first, int64_t count, Value begin,
               [&](Value panel) { emitRows(first, count, {panel}); });
 }
 
-/// Rows `first` to `first` + `count` of the thread's panels: those of all parts
-/// are counted one after the other.
+/// Rows `first` to `first` + `count` of the thread's units, `begin` to `end`:
+/// those of all parts are counted one after the other.
 void PackedGemm::emitBlock(Value first, int64_t count, Value begin, Value end) {
   prepare(first, b.constant(count));
   int64_t before = 0;
   for (const PackedPart &each : parts) {
     part = &each;
-    int64_t panels = panelsOf(each);
-    auto inPart = [&](Value panel) -> Value {
-      if (parts.size() == 1)
-        return panel;
-      Value own = b.create<arith::MaxSIOp>(b.sub(panel, b.constant(before)),
-                                           b.constant(0));
-      return b.min(own, b.constant(panels));
+    auto panelAt = [&](Value unit) -> Value {
+      if (parts.size() > 1) {
+        unit = b.create<arith::MaxSIOp>(b.sub(unit, b.constant(before)),
+                                        b.constant(0));
+        unit = b.min(unit, b.constant(unitsOf(each)));
+      }
+      return spec.panelsTogether > 1 ? b.min(b.mul(unit, spec.panelsTogether),
+                                             b.constant(panelsOf(each)))
+                                     : unit;
     };
-    emitPanels(first, count, inPart(begin), inPart(end));
-    before += panels;
+    Value firstPanel = panelAt(begin), lastPanel = panelAt(end);
+    emitPanels(first, count, firstPanel, lastPanel);
+    if (each.finish)
+      each.finish(first, b.constant(count), b.mul(firstPanel, panelWidth),
+                  b.min(b.mul(lastPanel, panelWidth), b.constant(each.n)));
+    before += unitsOf(each);
   }
 }
 
 void PackedGemm::emit(Value thread, Value threads) {
-  int64_t panels = 0;
+  int64_t units = 0;
   for (const PackedPart &each : parts)
-    panels += panelsOf(each);
-  auto bound = [&](Value part) { return b.div(b.mul(part, panels), threads); };
+    units += unitsOf(each);
+  auto bound = [&](Value part) { return b.div(b.mul(part, units), threads); };
   Value begin = bound(thread), end = bound(b.add(thread, 1));
   int64_t whole = spec.m / blockRows * blockRows;
   if (whole > 0)
@@ -467,9 +478,10 @@ int64_t packedGemmScratchBytes(const PackedGemmSpec &spec) {
 }
 
 void emitPackedGemm(LoopBuilder &builder, const PackedGemmSpec &spec,
-                    const CpuTarget &target, Value a, Value scratch,
+                    const CpuTarget &target, PackedRowFn rowOf, Value scratch,
                     ArrayRef<PackedPart> parts, Value thread, Value threads) {
-  PackedGemm(builder, spec, target, a, scratch, parts).emit(thread, threads);
+  PackedGemm(builder, spec, target, std::move(rowOf), scratch, parts)
+      .emit(thread, threads);
 }
 
 } // namespace heddle::cpu

@@ -28,6 +28,9 @@ struct PackedGemmSpec {
   int64_t bits = 0;     ///< Of a value of B: 32, 16, 8, 4.
   int64_t groups = 0;   ///< That K is cut into; 0: B is of floats.
   mlir::Type scaleType; ///< Of scales and zeros; f32, bf16 or f16.
+  /// So many panels of a part, from its first on, are one thread's, but for the
+  /// last ones.
+  int64_t panelsTogether = 1;
 };
 
 /// Where a B stands. Each is an !llvm.ptr; `scales` and `zeros` may be null.
@@ -40,6 +43,15 @@ using PackedEpilogueFn =
     std::function<mlir::Value(mlir::ValueRange sums, mlir::Value row,
                               mlir::Value column, mlir::Value mask)>;
 
+/// What is done with rows of C that a thread has made: `count` of them from
+/// `first` on, in columns `begin` to `end`, which may be none.
+using PackedFinishFn = std::function<void(mlir::Value first, mlir::Value count,
+                                          mlir::Value begin, mlir::Value end)>;
+
+/// The address of a row of A, of K elements; the code that is emitted may make
+/// them first.
+using PackedRowFn = std::function<mlir::Value(mlir::Value row)>;
+
 /// Products whose elements are made together, since the epilogue makes one
 /// element of C of an element of each. Without an epilogue there is one
 /// product.
@@ -49,17 +61,18 @@ struct PackedPart {
   mlir::Type cType; ///< f32 or bf16.
   mlir::Value c;    ///< An !llvm.ptr.
   PackedEpilogueFn epilogue;
+  PackedFinishFn finish; ///< May be null.
 };
 
 /// Bytes of scratch that each thread needs.
 int64_t packedGemmScratchBytes(const PackedGemmSpec &spec);
 
-/// Emits what one thread does of all parts, as emitGemm does. `a` and `scratch`
-/// are of type !llvm.ptr.
+/// Emits what one thread does of all parts, as emitGemm does. `scratch` is of
+/// type !llvm.ptr.
 void emitPackedGemm(LoopBuilder &builder, const PackedGemmSpec &spec,
-                    const CpuTarget &target, mlir::Value a, mlir::Value scratch,
-                    llvm::ArrayRef<PackedPart> parts, mlir::Value thread,
-                    mlir::Value threads);
+                    const CpuTarget &target, PackedRowFn rowOf,
+                    mlir::Value scratch, llvm::ArrayRef<PackedPart> parts,
+                    mlir::Value thread, mlir::Value threads);
 
 } // namespace heddle::cpu
 

@@ -26,14 +26,19 @@ public:
   RowsGenerator(KernelEmitter &k, RowsForm form)
       : k(k), b(k.b), ev(k.evaluator), form(std::move(form)) {}
 
+  LoopBuilder &builder() { return b; }
+  TensorEvaluator &evaluator() { return ev; }
   void emit();
+  /// Emits the rounds of one row; the results are written at `targets`.
+  void emitRow(Value row, ArrayRef<Value> targets);
 
 private:
   void emitFlat();
   void emitScalars();
-  void emitRow(Value row);
-  void emitRounds(ArrayRef<RowRound> rounds, const Point &row);
-  void emitRound(const RowRound &round, const Point &row);
+  void emitRounds(ArrayRef<RowRound> rounds, const Point &row,
+                  ArrayRef<Value> targets);
+  void emitRound(const RowRound &round, const Point &row,
+                 ArrayRef<Value> targets);
   SmallVector<Value> accumulators(const RowRound &round);
   Value reduceLanes(const RowReduction &reduction, Value vector);
   unsigned copiesFor(const RowRound &round);
@@ -144,9 +149,10 @@ unsigned RowsGenerator::copiesFor(const RowRound &round) {
   return ops > longBody ? 1 : 4;
 }
 
-void RowsGenerator::emitRound(const RowRound &round, const Point &row) {
+void RowsGenerator::emitRound(const RowRound &round, const Point &row,
+                              ArrayRef<Value> targets) {
   for (unsigned result : round.stores)
-    ev.hoist(k.yields()[result], inRow(row, b.constant(0)));
+    ev.hoist(form.result(result), inRow(row, b.constant(0)));
   for (const RowReduction &reduction : round.reductions)
     ev.hoistInputs(reduction.op, inRow(row, b.constant(0)));
   unsigned copies = copiesFor(round);
@@ -157,13 +163,13 @@ void RowsGenerator::emitRound(const RowRound &round, const Point &row) {
         Point at = inRow(row, column);
         SmallVector<Element> elements;
         for (unsigned result : round.stores)
-          elements.push_back(ev.evaluate(k.yields()[result], at));
+          elements.push_back(ev.evaluate(form.result(result), at));
         SmallVector<Value> next;
         for (auto [reduction, accumulator] :
              llvm::zip(round.reductions, carried))
           next.push_back(ev.accumulate(reduction.op, at, accumulator));
         for (auto [result, element] : llvm::zip(round.stores, elements))
-          ev.store(k.yields()[result], k.results[result], at, element);
+          ev.store(form.result(result), targets[result], at, element);
         return next;
       });
   for (size_t index = 0; index < width; ++index) {
@@ -176,28 +182,29 @@ void RowsGenerator::emitRound(const RowRound &round, const Point &row) {
   }
 }
 
-void RowsGenerator::emitRounds(ArrayRef<RowRound> rounds, const Point &row) {
+void RowsGenerator::emitRounds(ArrayRef<RowRound> rounds, const Point &row,
+                               ArrayRef<Value> targets) {
   for (const RowRound &round : rounds) {
-    emitRound(round, row);
+    emitRound(round, row, targets);
     for (unsigned result : round.stores)
-      if (k.yields()[result].getDefiningOp())
-        ev.setMemory(k.yields()[result], k.results[result]);
+      if (form.result(result).getDefiningOp())
+        ev.setMemory(form.result(result), targets[result]);
   }
 }
 
-void RowsGenerator::emitRow(Value row) {
+void RowsGenerator::emitRow(Value row, ArrayRef<Value> targets) {
   TensorEvaluator::Scope scope(ev);
   Point at = ev.splitRow(row, form.rowDims());
-  emitRounds(form.reductionRounds(), at);
+  emitRounds(form.reductionRounds(), at, targets);
   SmallVector<Element> rowResults;
-  for (auto [index, yield] : llvm::enumerate(k.yields()))
-    rowResults.push_back(form.isRowResult(index) ? ev.evaluate(yield, at)
-                                                 : Element());
-  emitRounds(form.lastRounds(), at);
-  for (auto [yield, pointer, element] :
-       llvm::zip(k.yields(), k.results, rowResults))
+  for (unsigned index = 0; index < form.numResults(); ++index)
+    rowResults.push_back(form.isRowResult(index)
+                             ? ev.evaluate(form.result(index), at)
+                             : Element());
+  emitRounds(form.lastRounds(), at, targets);
+  for (auto [index, element] : llvm::enumerate(rowResults))
     if (element.value)
-      ev.store(yield, pointer, at, element);
+      ev.store(form.result(index), targets[index], at, element);
 }
 
 void RowsGenerator::emit() {
@@ -206,7 +213,26 @@ void RowsGenerator::emit() {
   for (Value yield : k.yields())
     ev.hoistConstants(yield);
   auto [begin, end] = k.share(form.rows());
-  b.forLoop(begin, end, 1, [&](Value row) { emitRow(row); });
+  b.forLoop(begin, end, 1, [&](Value row) { emitRow(row, k.results); });
+}
+
+FailureOr<RowEmitter> rowEmitterOf(KernelEmitter &k, Value tensor) {
+  FailureOr<RowsForm> form = RowsForm::ofRows(k.kernel, tensor);
+  if (failed(form))
+    return failure();
+  if (form->hasColumnSums() || form->isRowResult(0))
+    return k.kernel.emitError("multiplies what is made of other rows");
+  k.evaluator.hoistConstants(tensor);
+  auto generator = std::make_shared<RowsGenerator>(k, *form);
+  auto type = cast<RankedTensorType>(tensor.getType());
+  return RowEmitter([=](Value row, Value to) {
+    // Where the tensor would begin.
+    LoopBuilder &b = generator->builder();
+    Value before = b.sub(b.constant(0), b.mul(row, type.getShape().back()));
+    Value begin = b.advance(to, type.getElementType(), before);
+    generator->emitRow(row, begin);
+    generator->evaluator().unbind(tensor);
+  });
 }
 
 LogicalResult emitRowsKernel(KernelEmitter &k) {

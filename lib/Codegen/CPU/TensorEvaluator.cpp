@@ -85,6 +85,9 @@ TensorEvaluator::offsetOf(RankedTensorType type, const Point &at, bool oneRow) {
 }
 
 Element TensorEvaluator::gather(Type type, Value pointer, Value offsets) {
+  // No machine gathers 16 bits. LLVM then selects among what single loads give,
+  // and among bf16 values by calls.
+  Type loaded = type.isBF16() ? Type(b.builder.getI16Type()) : type;
   auto pointers = LLVM::getFixedVectorType(pointer.getType(),
                                            static_cast<unsigned>(laneCount()));
   Value addresses = b.create<LLVM::GEPOp>(pointers, type, pointer,
@@ -92,11 +95,13 @@ Element TensorEvaluator::gather(Type type, Value pointer, Value offsets) {
   Value all = mask ? mask
                    : b.create<arith::ConstantOp>(DenseElementsAttr::get(
                          vectorType(b.builder.getI1Type()), true));
-  VectorType result = vectorType(type);
+  VectorType result = vectorType(loaded);
   Value zero = b.zeros(result);
-  return {b.create<LLVM::masked_gather>(result, addresses, all,
-                                        ValueRange(zero), dist::byteSize(type)),
-          Element::Vector};
+  Value gathered = b.create<LLVM::masked_gather>(
+      result, addresses, all, ValueRange(zero), dist::byteSize(type));
+  if (loaded != type)
+    gathered = b.create<arith::BitcastOp>(vectorType(type), gathered);
+  return {gathered, Element::Vector};
 }
 
 Element TensorEvaluator::load(Value tensor, Value begin, bool oneRow,

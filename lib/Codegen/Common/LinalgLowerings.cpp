@@ -33,11 +33,27 @@ static bool isReadWhole(Generator generator) {
 }
 
 /// Whether a kernel reads the operation itself. A product sums columns as it
-/// multiplies.
-static bool isReadWhole(Block &body, Generator generator) {
+/// multiplies, and has work on heads behind it.
+static bool isReadWhole(Block &body, nn::LinalgLoweringOpInterface op) {
+  Generator generator = op.getGenerator();
+  if (isReadWhole(generator))
+    return true;
   auto kernel = dyn_cast<planir::KernelOp>(body.getParentOp());
-  return isReadWhole(generator) || (generator == Generator::Columns && kernel &&
-                                    kernel.getGenerator() == Generator::Gemm);
+  if (!kernel || kernel.getGenerator() != Generator::Gemm)
+    return false;
+  auto properties = cast<nn::PropertiesOpInterface>(op.getOperation());
+  return generator == Generator::Columns || properties.getHeadColumns() > 0;
+}
+
+FailureOr<SmallVector<Value>> lowerToLinalg(Operation *op) {
+  OpBuilder builder(op);
+  SmallVector<Value> results;
+  if (failed(cast<nn::LinalgLoweringOpInterface>(op).lowerToLinalg(
+          builder, op->getOperands(), results)))
+    return failure();
+  op->replaceAllUsesWith(results);
+  op->erase();
+  return results;
 }
 
 void registerLinalgLowerings(DialectRegistry &registry) {
@@ -58,15 +74,10 @@ void registerLinalgLowerings(DialectRegistry &registry) {
 LogicalResult lowerBodyToLinalg(Block &body, WholeOps whole) {
   for (Operation &op : llvm::make_early_inc_range(body)) {
     auto lowering = dyn_cast<nn::LinalgLoweringOpInterface>(op);
-    if (!lowering ||
-        (whole == WholeOps::Stay && isReadWhole(body, lowering.getGenerator())))
+    if (!lowering || (whole == WholeOps::Stay && isReadWhole(body, lowering)))
       continue;
-    OpBuilder builder(&op);
-    SmallVector<Value> results;
-    if (failed(lowering.lowerToLinalg(builder, op.getOperands(), results)))
+    if (failed(lowerToLinalg(&op)))
       return failure();
-    op.replaceAllUsesWith(results);
-    op.erase();
   }
   return success();
 }

@@ -71,10 +71,12 @@ static Product describe(nn::LinearGradWeightOp op) {
   return product;
 }
 
-/// Reports a product whose operands are made in the kernel.
+/// Reports a product whose operands are made in the kernel, but for the rows
+/// that a packed weight is multiplied by.
 static LogicalResult verifyOperands(const Product &product) {
   for (Value value : {product.a, product.b, product.scales, product.zeros})
-    if (value && !isa<BlockArgument>(value))
+    if (value && !isa<BlockArgument>(value) &&
+        (product.bits == 0 || value != product.a))
       return product.op->emitError(
           "multiplies values that are not arguments of the kernel");
   return success();
@@ -114,7 +116,10 @@ FailureOr<SmallVector<Product, 1>> describeProducts(planir::KernelOp kernel) {
         "holds no matrix product; its generator is not \"gemm\"");
   if (failed(findSums(kernel, products.front())))
     return failure();
-  for (Value value : kernel.getBody().front().getTerminator()->getOperands())
+  for (Value value : kernel.getBody().front().getTerminator()->getOperands()) {
+    auto op = value.getDefiningOp<nn::PropertiesOpInterface>();
+    if (op && op.getHeadColumns() > 0)
+      continue;
     if (llvm::none_of(products, [&](const Product &product) {
           return product.isSum(value) ||
                  typeOf(value).getShape() ==
@@ -122,6 +127,7 @@ FailureOr<SmallVector<Product, 1>> describeProducts(planir::KernelOp kernel) {
         }))
       return kernel.emitError("yields tensors of another shape than that of "
                               "the product");
+  }
   return products;
 }
 
@@ -131,6 +137,8 @@ FailureOr<Product> describeProduct(planir::KernelOp kernel) {
     return failure();
   if (products->size() > 1)
     return kernel.emitError("holds more than one matrix product");
+  if (!isa<BlockArgument>(products->front().a))
+    return kernel.emitError("makes the rows that its product multiplies");
   return products->front();
 }
 

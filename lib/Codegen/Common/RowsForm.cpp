@@ -21,21 +21,34 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-RowsForm::RowsForm(planir::KernelOp kernel)
-    : kernel(kernel),
-      results(kernel.getBody().front().getTerminator()->getOperands()),
+RowsForm::RowsForm(planir::KernelOp kernel, ValueRange results,
+                   ArrayRef<int64_t> ties)
+    : kernel(kernel), results(results), ties(ties),
       generics(genericsBehind(results)) {}
 
 FailureOr<RowsForm> RowsForm::of(planir::KernelOp kernel) {
-  RowsForm form(kernel);
+  RowsForm form(kernel, kernel.getBody().front().getTerminator()->getOperands(),
+                kernel.getTies());
   if (form.results.empty())
     return kernel.emitError("yields nothing");
   form.flat = form.findFlat();
-  if (!form.flat && (failed(form.findRounds()) || failed(form.findRows())))
+  if (!form.flat && failed(form.findLoops()))
     return failure();
-  if (!form.flat)
-    form.placeResults();
   return form;
+}
+
+FailureOr<RowsForm> RowsForm::ofRows(planir::KernelOp kernel, Value tensor) {
+  RowsForm form(kernel, tensor, /*ties=*/{-1});
+  if (failed(form.findLoops()))
+    return failure();
+  return form;
+}
+
+LogicalResult RowsForm::findLoops() {
+  if (failed(findRounds()) || failed(findRows()))
+    return failure();
+  placeResults();
+  return success();
 }
 
 int64_t RowsForm::rows() const {
@@ -222,7 +235,7 @@ bool RowsForm::mayStoreEarly(unsigned index) {
   Operation *op = results[index].getDefiningOp();
   if (!isa_and_nonnull<GenericOp>(op))
     return false;
-  int64_t tie = kernel.getTies()[index];
+  int64_t tie = ties[index];
   if (tie < 0)
     return true;
   BlockArgument argument = kernel.getBody().getArgument(tie);

@@ -25,7 +25,6 @@ namespace {
 
 /// Operations that one launch will do, in order.
 struct Group {
-  nn::Generator generator = nn::Generator::Rows;
   SmallVector<Operation *> ops;
   bool contains(Operation *op) const { return llvm::is_contained(ops, op); }
 };
@@ -101,7 +100,8 @@ private:
 
   /// The operations whose groups `op` might join: those that make its operands;
   /// for a sum of rows, those that make or read what it sums, and products that
-  /// multiply it; for a product with a packed weight, others of its rows.
+  /// multiply it; for a product with a packed weight, what makes its rows, and
+  /// others of these rows.
   SmallVector<Operation *> neighborsOf(Operation *op) {
     SmallVector<Operation *> neighbors;
     if (sumsRows(op)) {
@@ -117,10 +117,13 @@ private:
       llvm::erase_if(neighbors,
                      [&](Operation *other) { return !mayTake(other); });
     } else if (auto product = dyn_cast<nn::PackedLinearOp>(op)) {
+      if (Operation *producer = product.getInput().getDefiningOp())
+        neighbors.push_back(producer);
       for (Operation *user : product.getInput().getUsers())
         if (isa<nn::PackedLinearOp>(user))
           neighbors.push_back(user);
-    } else if (op->hasTrait<nn::Rowwise>()) {
+    } else if (op->hasTrait<nn::Rowwise>() ||
+               cast<nn::PropertiesOpInterface>(op).getHeadColumns() > 0) {
       for (Value operand : op->getOperands())
         if (Operation *producer = operand.getDefiningOp())
           neighbors.push_back(producer);
@@ -162,9 +165,9 @@ private:
   /// which read these rows anyway.
   void joinSums() {
     for (Group &alone : groups) {
-      if (alone.generator != nn::Generator::Columns)
-        continue;
       Operation *sum = alone.ops.front();
+      if (!sumsRows(sum))
+        continue;
       Group *group = findGroup(sum, /*endsBehind=*/true);
       if (!group)
         continue;
@@ -180,15 +183,13 @@ private:
     if (rules.joinsPackedProducts)
       gatherProducts(block);
     for (Operation &op : block) {
-      std::optional<nn::Generator> generator = generatorOf(&op);
-      if (!generator)
+      if (!generatorOf(&op))
         continue;
       if (Group *group = findGroup(&op)) {
         join(&op, *group);
         continue;
       }
       Group &group = groups.emplace_back();
-      group.generator = *generator;
       group.ops.push_back(&op);
       owner[&op] = &group;
     }
@@ -278,7 +279,7 @@ private:
         loc, nameFor(model, group),
         builder.getFunctionType(ValueRange(inputs).getTypes(),
                                 ValueRange(outputs).getTypes()),
-        group.generator, ties);
+        generatorOf(group.ops), ties);
     Block *body = builder.createBlock(
         &kernel.getBody(), {}, ValueRange(inputs).getTypes(),
         llvm::map_to_vector(inputs, [](Value v) { return v.getLoc(); }));

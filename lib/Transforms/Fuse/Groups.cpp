@@ -41,7 +41,18 @@ FailureOr<codegen::FusionRules> fuse::rulesOf(nn::ModelOp model) {
   FailureOr<const codegen::Target *> target = codegen::findTarget(model);
   if (failed(target))
     return failure();
-  return (*target)->fusionRules(model.getStrategy().getValue());
+  const dist::Strategy &strategy = model.getStrategy().getValue();
+  codegen::FusionRules rules = (*target)->fusionRules(strategy);
+  rules.policy = strategy.fusion;
+  rules.joinsPackedProducts &= rules.policy == config::Fusion::Deep;
+  return rules;
+}
+
+nn::Generator fuse::generatorOf(ArrayRef<Operation *> members) {
+  for (Operation *op : members)
+    if (generatorOf(op) == nn::Generator::Gemm)
+      return nn::Generator::Gemm;
+  return *generatorOf(members.front());
 }
 
 /// Why a bias's gradient may not be summed by the product that is the weight's.
@@ -104,44 +115,139 @@ static std::string refusalOfProduct(nn::PackedLinearOp op,
   return isAlike ? "" : "its weight is packed in another way";
 }
 
-/// Whether an element-wise operation goes over the shape of all values of the
-/// kernel that it reads. What a product sums beside has a shape of its own.
-static bool goesOverOperands(Operation *op, ArrayRef<Operation *> members) {
-  return llvm::all_of(op->getOperands(), [&](Value operand) {
+/// Whether the operation works on heads.
+static bool isOnHeads(Operation *op) {
+  return cast<nn::PropertiesOpInterface>(op).getHeadColumns() > 0;
+}
+
+/// The first product with a packed weight among the operations, or null.
+static nn::PackedLinearOp packedIn(ArrayRef<Operation *> members) {
+  for (Operation *op : members)
+    if (auto packed = dyn_cast<nn::PackedLinearOp>(op))
+      return packed;
+  return {};
+}
+
+/// Why the operations, which go over rows, may not make the rows that a product
+/// multiplies, or "".
+static std::string refusalOfPrologue(nn::PackedLinearOp product,
+                                     ArrayRef<Operation *> members,
+                                     const codegen::FusionRules &rules) {
+  if (rules.rowsOfPrologues == 0)
+    return "products of this target multiply rows that are there";
+  ArrayRef<int64_t> shape = shapeOf(product.getInput());
+  int64_t rows = 1;
+  for (int64_t size : shape.drop_back())
+    rows *= size;
+  if (rows > rules.rowsOfPrologues)
+    return "the product has " + std::to_string(rows) + " rows, more than " +
+           std::to_string(rules.rowsOfPrologues);
+  if (llvm::any_of(members, fuse::sumsRows) ||
+      domainOf(members.front()) != shape)
+    return "it goes over another shape";
+  for (Operation *op : members)
+    for (Operation *user : op->getUsers()) {
+      auto other = dyn_cast<nn::PackedLinearOp>(user);
+      bool isAlike = other && (other == product ||
+                               refusalOfProduct(other, product, rules).empty());
+      if (!isAlike && !llvm::is_contained(members, user))
+        return "what it makes is used elsewhere";
+    }
+  return "";
+}
+
+/// Why an operation on heads may not stand behind a product and what is in its
+/// kernel already, or "".
+static std::string refusalOfHeads(Operation *op, nn::PackedLinearOp product,
+                                  ArrayRef<Operation *> members,
+                                  const codegen::FusionRules &rules) {
+  if (!rules.headsInPackedProducts)
+    return "products of this target end with elements";
+  auto columnsOf = [](Operation *other) {
+    return cast<nn::PropertiesOpInterface>(other).getHeadColumns();
+  };
+  for (Operation *member : members)
+    if (isOnHeads(member) && columnsOf(member) != columnsOf(op))
+      return "its heads have another width";
+  ArrayRef<int64_t> domain = domainOf(product);
+  for (Value operand : op->getOperands()) {
+    auto type = dyn_cast<RankedTensorType>(operand.getType());
+    bool hasRows = type && type.getRank() == int64_t(domain.size()) &&
+                   type.getShape().drop_back() == domain.drop_back();
+    if (hasRows && !llvm::is_contained(members, operand.getDefiningOp()))
+      return "it reads rows that this kernel does not make";
+  }
+  return "";
+}
+
+/// Why an element-wise operation may not stand behind a product, or "": it goes
+/// over the shape of all values of the kernel that it reads. What a product
+/// sums beside has a shape of its own.
+static std::string refusalOfEpilogue(Operation *op,
+                                     ArrayRef<Operation *> members) {
+  for (Value operand : op->getOperands()) {
     Operation *producer = operand.getDefiningOp();
-    return !producer || !llvm::is_contained(members, producer) ||
-           (!isa<nn::SumRowsOp>(producer) &&
-            domainOf(producer) == domainOf(op));
-  });
+    if (!producer || !llvm::is_contained(members, producer))
+      continue;
+    if (isOnHeads(producer))
+      return "what it reads is made of whole heads";
+    if (isa<nn::SumRowsOp>(producer) || domainOf(producer) != domainOf(op))
+      return "it goes over another shape";
+  }
+  return "";
+}
+
+/// Why the operation may not stand in the kernel of a product, or "".
+static std::string refusalBehindProduct(Operation *op,
+                                        ArrayRef<Operation *> members,
+                                        const codegen::FusionRules &rules) {
+  nn::PackedLinearOp packed = packedIn(members);
+  if (packed && isOnHeads(op))
+    return refusalOfHeads(op, packed, members, rules);
+  if (!op->hasTrait<nn::Elementwise>())
+    return "only element-wise operations can be a product's epilogue";
+  return refusalOfEpilogue(op, members);
+}
+
+/// Why the policy leaves the operation out of the kernel, or "".
+static std::string refusalOfPolicy(Operation *op, ArrayRef<Operation *> members,
+                                   const codegen::FusionRules &rules) {
+  if (rules.policy == config::Fusion::None)
+    return "--fusion none gives every operation a kernel";
+  bool isGeneric = rules.policy == config::Fusion::Generic;
+  if (isGeneric && (fuse::generatorOf(op) == nn::Generator::Gemm ||
+                    fuse::generatorOf(members) == nn::Generator::Gemm))
+    return "--fusion generic gives every product a kernel";
+  return "";
 }
 
 std::string fuse::refusal(Operation *op, ArrayRef<Operation *> members,
                           const codegen::FusionRules &rules) {
+  std::string why = refusalOfPolicy(op, members, rules);
+  if (!why.empty())
+    return why;
   Operation *first = members.front();
   auto sum = dyn_cast<nn::SumRowsOp>(op);
   auto gradient = dyn_cast<nn::LinearGradWeightOp>(first);
   if (sum && gradient && sum.getInput() == gradient.getGrad())
     return refusalOfSum(sum, rules);
-  auto packed = dyn_cast<nn::PackedLinearOp>(op);
-  auto firstPacked = dyn_cast<nn::PackedLinearOp>(first);
-  if (packed && firstPacked)
-    return refusalOfProduct(packed, firstPacked, rules);
-  nn::Generator generator = *generatorOf(first);
-  bool isProduct = generator == nn::Generator::Gemm;
-  if (!isProduct && generator != nn::Generator::Rows)
+  nn::Generator generator = generatorOf(members);
+  if (auto packed = dyn_cast<nn::PackedLinearOp>(op)) {
+    if (nn::PackedLinearOp other = packedIn(members))
+      return refusalOfProduct(packed, other, rules);
+    if (generator == nn::Generator::Rows)
+      return refusalOfPrologue(packed, members, rules);
+  }
+  if (generator == nn::Generator::Gemm)
+    return refusalBehindProduct(op, members, rules);
+  if (generator != nn::Generator::Rows)
     return "its kernel (" + stringifyGenerator(generator).str() +
            ") takes no further operation";
-  bool isSum = sumsRows(op) && !isProduct;
-  if ((!op->hasTrait<nn::Rowwise>() && !isSum) ||
-      (isProduct && !op->hasTrait<nn::Elementwise>()))
-    return isProduct
-               ? "only element-wise operations can be a product's epilogue"
-               : "it does not go row by row";
-  if (isProduct ? !goesOverOperands(op, members)
-                : domainOf(op) != domainOf(first))
+  if (!op->hasTrait<nn::Rowwise>() && !sumsRows(op))
+    return "it does not go row by row";
+  if (domainOf(op) != domainOf(first))
     return "it goes over another shape";
   SmallVector<Operation *> all(members);
   all.push_back(op);
-  return !isProduct && llvm::any_of(all, sumsRows) ? refusalOfSums(all, rules)
-                                                   : "";
+  return llvm::any_of(all, sumsRows) ? refusalOfSums(all, rules) : "";
 }

@@ -19,7 +19,11 @@ namespace heddle::fuse {
 /// none: a kernel holds no such operation.
 std::optional<nn::Generator> generatorOf(mlir::Operation *op);
 
-/// The rules of the target of the model's strategy. Reports H0245 when this
+/// The same of a kernel of these operations: that of a product, if it has one.
+nn::Generator generatorOf(llvm::ArrayRef<mlir::Operation *> members);
+
+/// The rules of the target of the model's strategy, as far as its policy of
+/// fusion leaves them. Reports H0245 when this
 /// build has no such target.
 mlir::FailureOr<codegen::FusionRules> rulesOf(nn::ModelOp model);
 

@@ -35,15 +35,9 @@ LogicalResult verifyKernel(planir::KernelOp kernel,
                            const codegen::FusionRules &rules) {
   Block &body = kernel.getBody().front();
   Operation &first = body.front();
-  std::optional<nn::Generator> generator = fuse::generatorOf(&first);
-  if (!generator)
+  if (!fuse::generatorOf(&first))
     return kernel.emitError("H0907: begins with ")
            << first.getName() << ", which makes no kernel";
-  if (*generator != kernel.getGenerator())
-    return kernel.emitError("H0907: has the generator \"")
-           << stringifyGenerator(kernel.getGenerator())
-           << "\", its body that begins with " << first.getName() << " has \""
-           << stringifyGenerator(*generator) << "\"";
   SmallVector<Operation *> members = {&first};
   for (Operation &op :
        llvm::make_range(std::next(body.begin()), std::prev(body.end()))) {
@@ -52,6 +46,12 @@ LogicalResult verifyKernel(planir::KernelOp kernel,
       return op.emitError("H0907: cannot be in this kernel: ") << why;
     members.push_back(&op);
   }
+  nn::Generator generator = fuse::generatorOf(members);
+  if (generator != kernel.getGenerator())
+    return kernel.emitError("H0907: has the generator \"")
+           << stringifyGenerator(kernel.getGenerator())
+           << "\", its body that begins with " << first.getName() << " has \""
+           << stringifyGenerator(generator) << "\"";
   for (auto [value, tie] :
        llvm::zip(body.back().getOperands(), kernel.getTies())) {
     Operation *made = value.getDefiningOp();

@@ -342,10 +342,10 @@ private:
   void launched(planir::LaunchOp launch, const Scope &scope) {
     auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
     Event &event = append(Event::Kind::Launch, *launch, scope);
-    event.updates = llvm::any_of(kernel.getBody().front(), [](Operation &op) {
-      return op.hasTrait<nn::Updates>();
-    });
-    event.writesCache = kernel.getGenerator() == nn::Generator::Cache;
+    for (Operation &op : kernel.getBody().front()) {
+      event.updates |= op.hasTrait<nn::Updates>();
+      event.writesCache |= isa<nn::CacheWriteOp>(op);
+    }
     auto [code, isNew] = kernels.try_emplace(kernel, trace().kernels.size());
     if (isNew)
       trace().kernels.push_back(describe(kernel));

@@ -195,6 +195,101 @@ TEST(PackedProducts, ElementsOfTwoInOneTile) {
                /*joint=*/true);
 }
 
+/// Norms that make the rows of two products of 70 and 33 columns.
+void checkPrologue(const Packed &p, const std::string &norm) {
+  for (const char *type : {"f32", "bf16"}) {
+    std::string text = R"(
+    plan.kernel @k(%x: $X, %g: $G, %b: $G, %w0: $W, %s0: $S, %w1: $V, %s1: $U) -> ($Y, $Z)
+        attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>} {
+      $NORM
+      %y = nn.packed_linear %h, %w0 $C %s0 $B : ($X, $W, $S) -> $Y
+      %z = nn.packed_linear %h, %w1 $C %s1 $B : ($X, $V, $U) -> $Z
+      plan.yield %y, %z : $Y, $Z
+    })";
+    Packed second = p;
+    second.out = 33;
+    bool hasCodes = p.groups > 0;
+    KernelCheck check{
+        instantiate(text,
+                    {{"NORM", norm},
+                     {"X", shape({1, p.rows, p.in}, type)},
+                     {"G", shape({p.in}, type)},
+                     {"W", weightType(p)},
+                     {"V", weightType(second)},
+                     {"S", hasCodes ? shape({3, p.groups, 32}, p.scale)
+                                    : shape({p.out}, type)},
+                     {"U", hasCodes ? shape({2, p.groups, 32}, p.scale)
+                                    : shape({33}, type)},
+                     {"R", shape({1, p.rows}, "f32")},
+                     {"C", hasCodes ? "scales" : "bias"},
+                     {"B", hasCodes ? "bits " + std::to_string(p.bits) : ""},
+                     {"Y", shape({1, p.rows, p.out}, type)},
+                     {"Z", shape({1, p.rows, 33}, type)}}),
+        2e-5};
+    check.least = -(int64_t(1) << 31);
+    check.limit = int64_t(1) << 31;
+    check.run();
+  }
+}
+
+/// Every thread makes all rows, in more than one block of them too.
+TEST(PackedProducts, RowsThatANormMakes) {
+  std::string layerNorm = "%h, %m, %r = nn.layer_norm %x, %g, %b {eps = "
+                          "1.0e-5} : ($X, $G, $G) -> ($X, $R, $R)";
+  std::string rmsNorm = "%h, %r = nn.rms_norm %x, %g {eps = 1.0e-5} : ($X, "
+                        "$G) -> ($X, $R)";
+  std::string sum = "%h = nn.add %x, %x : $X";
+  for (const std::string &norm : {layerNorm, rmsNorm, sum}) {
+    checkPrologue({1, 7, 70, 32}, norm);
+    checkPrologue({3, 40, 70, 16}, norm);
+    checkPrologue({70, 66, 70, 16}, norm);
+    checkPrologue({5, 64, 70, 8, 2, "f16"}, norm);
+    checkPrologue({16, 300, 70, 8, 1}, norm);
+    checkPrologue({2, 96, 70, 4, 3, "bf16"}, norm);
+  }
+}
+
+/// Heads of `columns` columns, of which `dims` are turned: those of two
+/// products, of which one is a result before they are turned too.
+void checkHeads(int64_t rows, int64_t columns, int64_t dims, int64_t heads) {
+  Packed p{rows, 24, columns * heads, 32};
+  Packed second{rows, 24, columns, 32};
+  for (const char *type : {"f32", "bf16"}) {
+    std::string text = R"(
+    plan.kernel @k(%x: $X, %w0: $W, %b: $B, %w1: $V, %at: $P) -> ($Y, $Z, $Z)
+        attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1, -1>} {
+      %y = nn.packed_linear %x, %w0 bias %b : ($X, $W, $B) -> $Y
+      %z = nn.packed_linear %x, %w1 : ($X, $V) -> $Z
+      %u = nn.rotary %y at %at {dims = $D, heads = $H, theta = 1.0e2} : ($Y, $P) -> $Y
+      %v = nn.rotary %z at %at {dims = $D, heads = 1, theta = 1.0e2} : ($Z, $P) -> $Z
+      plan.yield %u, %v, %z : $Y, $Z, $Z
+    })";
+    KernelCheck check{instantiate(text, {{"X", shape({1, rows, 24}, type)},
+                                         {"W", weightType(p)},
+                                         {"V", weightType(second)},
+                                         {"B", shape({p.out}, type)},
+                                         {"P", shape({1, rows}, "i32")},
+                                         {"Y", shape({1, rows, p.out}, type)},
+                                         {"Z", shape({1, rows, columns}, type)},
+                                         {"D", std::to_string(dims)},
+                                         {"H", std::to_string(heads)}}),
+                      2e-5};
+    check.limit = 30;
+    check.run();
+  }
+}
+
+/// Narrower than a panel, of several, and such that panels end within a head;
+/// more than one block of rows.
+TEST(PackedProducts, HeadsThatAreTurned) {
+  checkHeads(1, 64, 64, 3);
+  checkHeads(3, 6, 4, 7);
+  checkHeads(5, 20, 20, 5);
+  checkHeads(2, 80, 32, 3);
+  checkHeads(16, 128, 128, 2);
+  checkHeads(70, 10, 10, 4);
+}
+
 /// The rows of a batch, one by one, have the bits that they have in the batch,
 /// with any number of threads.
 TEST(PackedProducts, RowsDoNotDependOnOthers) {

@@ -66,6 +66,8 @@ public:
   void bind(mlir::Value tensor, Reader reader) {
     readers[tensor] = std::move(reader);
   }
+  /// Elements of `tensor` are computed again.
+  void unbind(mlir::Value tensor) { readers.erase(tensor); }
   /// The kernel's scalar `scalar` is `value`: of the same type, or a coordinate
   /// for an index.
   void setScalar(mlir::Value scalar, mlir::Value value) {

@@ -29,6 +29,10 @@ enum class WholeOps {
   Lower, ///< To loops that say what they mean, and are slow.
 };
 
+/// Replaces an nn operation by linalg on tensors; its results.
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerToLinalg(mlir::Operation *op);
+
 /// Replaces the nn operations of a kernel's body by linalg on tensors.
 mlir::LogicalResult lowerBodyToLinalg(mlir::Block &body,
                                       WholeOps whole = WholeOps::Stay);

@@ -18,7 +18,8 @@ namespace heddle::codegen {
 struct Product {
   /// nn.linear, nn.packed_linear or nn.linear_grad_weight.
   mlir::Operation *op = nullptr;
-  mlir::Value a, b;    ///< Arguments of the kernel.
+  /// Arguments of the kernel; it may make the A of a packed B itself.
+  mlir::Value a, b;
   bool transA = false; ///< A is stored [k, m], otherwise [m, k].
   bool transB = false; ///< B is stored [n, k], otherwise [k, n].
   /// Added to the sums before they are rounded: a bias or an initial value.
@@ -52,7 +53,7 @@ struct Product {
 mlir::FailureOr<llvm::SmallVector<Product, 1>>
 describeProducts(planir::KernelOp kernel);
 
-/// The same for a target that makes one product in a kernel.
+/// The same for a target that makes one product in a kernel, of arguments.
 mlir::FailureOr<Product> describeProduct(planir::KernelOp kernel);
 
 } // namespace heddle::codegen

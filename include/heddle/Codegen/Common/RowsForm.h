@@ -49,6 +49,10 @@ class RowsForm {
 public:
   /// Reports on the kernel what is no work on rows.
   static mlir::FailureOr<RowsForm> of(planir::KernelOp kernel);
+  /// The same of a tensor of the kernel, which is the only result here, row by
+  /// row even where a flat loop would do.
+  static mlir::FailureOr<RowsForm> ofRows(planir::KernelOp kernel,
+                                          mlir::Value tensor);
 
   bool isFlat() const { return flat; }
   /// The dimensions that count rows.
@@ -78,9 +82,11 @@ public:
   static bool isReadElsewhere(mlir::Value tensor);
 
 private:
-  explicit RowsForm(planir::KernelOp kernel);
+  RowsForm(planir::KernelOp kernel, mlir::ValueRange results,
+           llvm::ArrayRef<int64_t> ties);
 
   bool findFlat();
+  mlir::LogicalResult findLoops();
   mlir::LogicalResult findRounds();
   mlir::LogicalResult addReduction(mlir::linalg::GenericOp op);
   mlir::LogicalResult addColumnSum(mlir::linalg::GenericOp op);
@@ -91,7 +97,8 @@ private:
   int depthOf(mlir::Value value);
 
   planir::KernelOp kernel;
-  mlir::ValueRange results;
+  llvm::SmallVector<mlir::Value> results;
+  llvm::SmallVector<int64_t> ties; ///< As a kernel's, of the results.
   llvm::SetVector<mlir::Operation *> generics;
   bool flat = false;
   llvm::SmallVector<int64_t> dims;

@@ -26,6 +26,8 @@ struct TargetOptions {
 /// What a target puts into one kernel, beside what every target does. The phase
 /// fuse reads it, and no other property of a target.
 struct FusionRules {
+  /// What the strategy leaves of it.
+  config::Fusion policy = config::Fusion::Deep;
   /// The product that is a weight's gradient also sums the rows of the gradient
   /// that it multiplies: that of the bias.
   bool sumsInProducts = false;
@@ -33,6 +35,12 @@ struct FusionRules {
   bool sumsOntoInits = false;
   /// Products with packed weights that multiply the same rows are one kernel.
   bool joinsPackedProducts = false;
+  /// Operations on heads are in the kernel of the products with packed weights
+  /// that make these heads.
+  bool headsInPackedProducts = false;
+  /// Products with packed weights of at most so many rows are one kernel with
+  /// the row-wise operations that make these rows; 0: none.
+  int64_t rowsOfPrologues = 0;
   /// So many sums over rows, of one element for each column, may stand in a
   /// kernel that makes something of these rows; 0: none.
   int64_t sumsInRows = 0;

@@ -23,6 +23,20 @@ def FuseFormKernels : Pass<"fuse-form-kernels", "::mlir::ModuleOp"> {
     input. Each group is outlined into a `plan.kernel`. Every join that was refused leaves a
     remark (`-debug-only` is not needed: `--verbose` prints them).
 
+    The strategy's `fusion` is the policy. `deep` is what is said above. With `generic`,
+    products have kernels of their own; with `none`, every operation has.
+    x86-64 also joins products with packed weights that multiply the same rows and, if
+    these are few, what makes the rows and what works on heads of the results:
+
+    ```mlir
+    %h, %r = nn.rms_norm %x, %g : ...
+    %q = nn.packed_linear %h, %wq : ...
+    %k = nn.packed_linear %h, %wk : ...
+    %t = nn.rotary %k at %p : ...
+    // becomes
+    %q, %t = plan.launch @rms_norm_packed_linear_packed_linear_rotary(%x, %g, %wq, %wk, %p)
+    ```
+
     ```mlir
     %f = nn.linear %x, %w bias %b : ...
     %g = nn.map gelu_tanh(%f) : ...

@@ -1,0 +1,355 @@
+//===- PackedFusion.cpp - Packed products with what is fused onto them ----===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A kernel that begins with a norm makes each row, in scratch, where the
+// product would read it: every thread makes all rows, in the order of sums of a
+// kernel of the norm alone.
+//
+// What works on heads, as a rotary embedding and the write of a cache, reads
+// columns that another vector has. It stands behind the thread's columns of a
+// product: threads share columns out in whole heads, and each finds its own,
+// just written, in its cache.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GemmEpilogue.h"
+#include "PackedGemm.h"
+#include "dialects/Dist/ByteSize.h"
+#include "heddle/Codegen/Common/LinalgLowerings.h"
+#include "heddle/PlanFormat/Packed.h"
+#include "llvm/ADT/SmallBitVector.h"
+#include <numeric>
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+namespace {
+
+/// An operation on heads: what it reads of the kernel's values, and its result.
+struct HeadStage {
+  Value input, output;
+};
+
+class PackedFusion {
+public:
+  PackedFusion(KernelEmitter &k, ArrayRef<codegen::Product> products)
+      : k(k), b(k.b), products(products) {}
+
+  LogicalResult emit();
+
+private:
+  LogicalResult findHeads();
+  LogicalResult addStage(Operation *op);
+  Value placeOf(Value value);
+  void findOutputs();
+  FailureOr<PackedRowFn> rowsOf();
+  void collect(Value value, llvm::SmallBitVector &found);
+  PackedPart describe(const llvm::SmallBitVector &members,
+                      ArrayRef<Output> made);
+  PackedFinishFn finishOf(ArrayRef<Output> made);
+  void emitStage(const HeadStage &stage, Value first, Value count, Value begin,
+                 Value end);
+  Value pointer(Value value) { return value ? k.pointerOf(value) : Value(); }
+  static Type elementType(Value value) {
+    return getElementTypeOrSelf(value.getType());
+  }
+
+  KernelEmitter &k;
+  LoopBuilder &b;
+  ArrayRef<codegen::Product> products;
+  PackedGemmSpec spec;
+  SmallVector<HeadStage> stages; ///< In order.
+  nn::CacheWriteOp write;        ///< Of what they and products make; or null.
+  SmallVector<Output> outputs;   ///< What is made in tiles.
+  Value rowCopy; ///< In the thread's scratch: a row that a stage reads.
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Heads
+//===----------------------------------------------------------------------===//
+
+/// Where a value stands that work on heads reads or makes: what is read once
+/// and is no result, where its reader's result will be.
+Value PackedFusion::placeOf(Value value) {
+  if (Value known = k.pointerOf(value))
+    return known;
+  Value place = k.resultPointer(value);
+  auto readers = llvm::make_filter_range(
+      stages, [&](const HeadStage &stage) { return stage.input == value; });
+  bool isCached = write && llvm::is_contained(write.getQkv(), value);
+  if (!place && !isCached && llvm::hasSingleElement(readers))
+    place = placeOf((*readers.begin()).output);
+  if (!place) {
+    auto type = cast<RankedTensorType>(value.getType());
+    place = k.reserve(type.getNumElements() *
+                      dist::byteSize(type.getElementType()));
+  }
+  k.place(value, place);
+  return place;
+}
+
+LogicalResult PackedFusion::addStage(Operation *op) {
+  HeadStage stage;
+  for (Value operand : op->getOperands()) {
+    if (isa<BlockArgument>(operand))
+      continue;
+    if (stage.input)
+      return op->emitError("works on heads of several products");
+    stage.input = operand;
+  }
+  if (!stage.input || op->getNumResults() != 1)
+    return op->emitError("reads heads that the kernel does not make");
+  FailureOr<SmallVector<Value>> results = codegen::lowerToLinalg(op);
+  if (failed(results))
+    return failure();
+  stage.output = results->front();
+  if (stage.input.getType() != stage.output.getType())
+    return k.kernel.emitError("works on heads that become others");
+  stages.push_back(stage);
+  return success();
+}
+
+LogicalResult PackedFusion::findHeads() {
+  SmallVector<nn::PropertiesOpInterface> ops;
+  for (auto op : k.kernel.getBody().getOps<nn::PropertiesOpInterface>())
+    if (op.getHeadColumns() > 0)
+      ops.push_back(op);
+  for (nn::PropertiesOpInterface op : ops) {
+    int64_t panel = plan::Packed::panelWidth;
+    int64_t together = std::lcm(op.getHeadColumns(), panel) / panel;
+    spec.panelsTogether = std::lcm(spec.panelsTogether, together);
+    if (auto found = dyn_cast<nn::CacheWriteOp>(op.getOperation())) {
+      if (write)
+        return op.emitError("is the second write of a cache");
+      write = found;
+      if (failed(verifyInPlace(k, write)))
+        return failure();
+      if (llvm::any_of(write.getQkv(), llvm::IsaPred<BlockArgument>))
+        return op.emitError("reads heads that the kernel does not make");
+    } else if (failed(addStage(op))) {
+      return failure();
+    }
+  }
+  int64_t rowBytes = 0;
+  for (const HeadStage &stage : stages) {
+    auto type = cast<RankedTensorType>(stage.input.getType());
+    int64_t bytes = dist::byteSize(type.getElementType());
+    rowBytes = std::max(rowBytes, type.getShape().back() * bytes);
+  }
+  rowCopy = k.reserve(rowBytes);
+  for (const HeadStage &stage : stages) {
+    placeOf(stage.input);
+    placeOf(stage.output);
+  }
+  if (write)
+    for (Value operand : write.getQkv())
+      placeOf(operand);
+  return success();
+}
+
+/// Makes the thread's columns of rows, of what products have made of them. The
+/// results may stand where that is: a copy of a row is read.
+void PackedFusion::emitStage(const HeadStage &stage, Value first, Value count,
+                             Value begin, Value end) {
+  TensorEvaluator &ev = k.evaluator;
+  auto type = cast<RankedTensorType>(stage.output.getType());
+  int64_t lanes = ev.laneCount();
+  auto forVectors = [&](llvm::function_ref<void(Value)> body) {
+    b.forLoop(begin, end, lanes, [&](Value column) {
+      TensorEvaluator::Scope scope(ev);
+      ev.setMask(b.mask(b.sub(end, column), lanes));
+      body(column);
+      ev.setMask({});
+    });
+  };
+  b.forLoop(first, b.add(first, count), 1, [&](Value row) {
+    TensorEvaluator::Scope scope(ev);
+    Point inRow = ev.splitRow(row, type.getShape().drop_back());
+    auto at = [&](Value column) {
+      Point point = inRow;
+      point.push_back({column, Coordinate::Consecutive});
+      return point;
+    };
+    ev.setMemory(stage.input, placeOf(stage.input));
+    // Where the tensor would begin whose row the copy is.
+    Value before = b.sub(b.constant(0), b.mul(row, type.getShape().back()));
+    Value copied = b.advance(rowCopy, type.getElementType(), before);
+    forVectors([&](Value column) {
+      ev.store(stage.input, copied, at(column),
+               ev.evaluate(stage.input, at(column)));
+    });
+    ev.setMemory(stage.input, rowCopy, /*oneRow=*/true);
+    ev.hoist(stage.output, at(b.constant(0)));
+    forVectors([&](Value column) {
+      ev.store(stage.output, placeOf(stage.output), at(column),
+               ev.evaluate(stage.output, at(column)));
+    });
+    ev.unbind(stage.input);
+  });
+}
+
+/// What follows a thread's columns of these values; null for nothing.
+PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
+  SmallVector<Value> values;
+  for (const Output &output : made)
+    values.push_back(output.value);
+  SmallVector<HeadStage> own;
+  for (const HeadStage &stage : stages)
+    if (llvm::is_contained(values, stage.input)) {
+      own.push_back(stage);
+      values.push_back(stage.output);
+    }
+  SmallVector<Value> cached;
+  if (write)
+    llvm::copy_if(write.getQkv(), std::back_inserter(cached), [&](Value value) {
+      return llvm::is_contained(values, value);
+    });
+  if (own.empty() && cached.empty())
+    return {};
+  return [=](Value first, Value count, Value begin, Value end) {
+    for (const HeadStage &stage : own)
+      emitStage(stage, first, count, begin, end);
+    for (Value value : cached)
+      emitCacheColumns(k, write, value, first, count, begin, end);
+  };
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+/// Where the rows stand that are multiplied.
+FailureOr<PackedRowFn> PackedFusion::rowsOf() {
+  Value a = products.front().a;
+  Type type = spec.aType;
+  int64_t columns = spec.k;
+  if (isa<BlockArgument>(a))
+    return PackedRowFn([=](Value row) {
+      return b.advance(k.pointerOf(a), type, b.mul(row, columns));
+    });
+  FailureOr<RowEmitter> emitter = rowEmitterOf(k, a);
+  if (failed(emitter))
+    return failure();
+  Value place = k.reserve(columns * dist::byteSize(type));
+  return PackedRowFn([=, make = *emitter](Value row) {
+    make(row, place);
+    return place;
+  });
+}
+
+/// What products and element-wise operations behind them make: results of the
+/// kernel, and what work on heads reads.
+void PackedFusion::findOutputs() {
+  auto isOfHeads = [&](Value value) {
+    return llvm::any_of(
+               stages,
+               [&](const HeadStage &stage) { return stage.output == value; }) ||
+           (write && value.getDefiningOp() == write.getOperation());
+  };
+  auto add = [&](Value value) {
+    bool isKnown = llvm::any_of(
+        outputs, [&](const Output &other) { return other.value == value; });
+    if (isKnown || isOfHeads(value))
+      return;
+    k.evaluator.hoistConstants(value);
+    Value result = k.resultPointer(value);
+    outputs.push_back({value, result ? result : placeOf(value)});
+  };
+  for (Value yield : k.yields())
+    add(yield);
+  for (const HeadStage &stage : stages) {
+    k.evaluator.hoistConstants(stage.output);
+    add(stage.input);
+  }
+  if (write)
+    for (Value value : write.getQkv())
+      add(value);
+}
+
+/// Sets the numbers of the products that a value is computed of.
+void PackedFusion::collect(Value value, llvm::SmallBitVector &found) {
+  for (auto [number, product] : llvm::enumerate(products))
+    if (product.result() == value) {
+      found.set(number);
+      return;
+    }
+  if (Operation *op = value.getDefiningOp())
+    for (Value operand : op->getOperands())
+      collect(operand, found);
+}
+
+PackedPart PackedFusion::describe(const llvm::SmallBitVector &members,
+                                  ArrayRef<Output> made) {
+  PackedPart part;
+  SmallVector<Addition, 2> additions;
+  for (unsigned number : members.set_bits()) {
+    const codegen::Product &product = products[number];
+    part.n = product.n;
+    part.weights.push_back(
+        {pointer(product.b), pointer(product.scales), pointer(product.zeros)});
+    additions.push_back({&product, product.addend});
+  }
+  part.cType = elementType(made[0].value);
+  part.c = made[0].pointer;
+  Epilogue ending(k, additions, made);
+  if (!ending.isEmpty())
+    part.epilogue = [ending](ValueRange sums, Value row, Value column,
+                             Value mask) mutable {
+      return ending.finish(sums, row, column, mask);
+    };
+  part.finish = finishOf(made);
+  return part;
+}
+
+LogicalResult PackedFusion::emit() {
+  const codegen::Product &first = products.front();
+  spec.m = first.m;
+  spec.k = first.k;
+  spec.aType = elementType(first.a);
+  spec.bits = first.bits;
+  spec.groups = first.groups;
+  if (first.scales)
+    spec.scaleType = elementType(first.scales);
+  k.scratchBytes = packedGemmScratchBytes(spec);
+  FailureOr<PackedRowFn> rows = rowsOf();
+  if (failed(rows) || failed(findHeads()))
+    return failure();
+  findOutputs();
+  // Values of the same products are made together.
+  SmallVector<std::pair<llvm::SmallBitVector, SmallVector<Output>>> sets;
+  for (const Output &output : outputs) {
+    std::pair<llvm::SmallBitVector, SmallVector<Output>> joined = {
+        llvm::SmallBitVector(products.size()), {}};
+    collect(output.value, joined.first);
+    if (joined.first.none())
+      return k.kernel.emitError("makes something of no product");
+    llvm::erase_if(sets, [&](auto &known) {
+      if (!known.first.anyCommon(joined.first))
+        return false;
+      joined.first |= known.first;
+      llvm::append_range(joined.second, known.second);
+      return true;
+    });
+    joined.second.push_back(output);
+    sets.push_back(std::move(joined));
+  }
+  SmallVector<PackedPart> parts;
+  for (auto &[members, made] : sets)
+    parts.push_back(describe(members, made));
+  emitPackedGemm(b, spec, k.target, *rows, k.scratch, parts, k.thread,
+                 k.threads);
+  return k.finish();
+}
+
+LogicalResult emitPackedProducts(KernelEmitter &k,
+                                 ArrayRef<codegen::Product> products) {
+  return PackedFusion(k, products).emit();
+}
+
+} // namespace heddle::cpu
