@@ -131,9 +131,9 @@ class Serving(serving.ServingTest):
                               "--tokens", 1]).stdout.split("prefill/")[0]
                 launches = {line.split()[-1].rsplit("_", 1)[0]: int(line.split()[2])
                             for line in text.splitlines() if " k_" in line}
-                joined = {"k" + 3 * "_packed_linear": layers,
-                          "k" + 2 * "_packed_linear" + "_silu_mul": layers,
-                          "k_packed_linear": 1}  # The head.
+                joined = {"k_rms_norm" + 3 * "_packed_linear" + 2 * "_rotary": layers,
+                          "k_rms_norm" + 2 * "_packed_linear" + "_silu_mul": layers,
+                          "k_rms_norm_packed_linear": 1}  # The head.
                 self.assertEqual({kernel: count for kernel, count in launches.items()
                                   if "packed_linear" in kernel
                                   and "packed_linear_add" not in kernel}, joined)

@@ -25,8 +25,8 @@ def FuseFormKernels : Pass<"fuse-form-kernels", "::mlir::ModuleOp"> {
 
     The strategy's `fusion` is the policy. `deep` is what is said above. With `generic`,
     products have kernels of their own; with `none`, every operation has.
-    x86-64 also joins products with packed weights that multiply the same rows and, if
-    these are few, what makes the rows and what works on heads of the results:
+    x86-64 also joins products with packed weights that multiply the same rows, what
+    works on heads of the results and, if the rows are few, what makes these:
 
     ```mlir
     %h, %r = nn.rms_norm %x, %g : ...
