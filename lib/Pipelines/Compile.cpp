@@ -174,6 +174,11 @@ LogicalResult Compilation::run(Phase phase, Track &track) {
   return success();
 }
 
+/// As `60.25 MiB (63172608 bytes)`.
+static std::string textOf(int64_t bytes) {
+  return plan::formatBytes(bytes) + " (" + std::to_string(bytes) + " bytes)";
+}
+
 LogicalResult Compilation::write() {
   if (options.plans) {
     for (emit::Code &code : codes)
@@ -187,11 +192,14 @@ LogicalResult Compilation::write() {
     return success();
   for (const emit::Code &code : codes) {
     const plan::Plan &plan = code.plan;
+    int64_t onFile = plan.memory.peakBytes(plan::MemoryKind::File);
     llvm::errs() << options.output << ": "
                  << (codes.size() > 1 ? "for " + plan.target + ": " : "")
                  << plan.parameters << " parameters, " << plan.kernels.size()
-                 << " kernels, " << plan::formatBytes(plan.memory.peakBytes())
-                 << " (" << plan.memory.peakBytes() << " bytes) of memory\n";
+                 << " kernels, " << textOf(plan.memory.peakBytes() - onFile)
+                 << " of memory"
+                 << (onFile > 0 ? ", " + textOf(onFile) + " on file" : "")
+                 << "\n";
   }
   return success();
 }

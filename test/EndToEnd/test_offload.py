@@ -16,6 +16,7 @@ import unittest
 
 import families
 import heddle_test as h
+import test_bert
 
 STEPS = 3
 SHORT, LONG = 5, 40
@@ -28,7 +29,7 @@ def draw(seed):
     mesh, ranks = pick.choice([("data=1", 1), ("data=2", 2), ("tensor=2", 2),
                                ("pipe=2", 2), ("data=2,tensor=2", 4),
                                ("data=2,pipe=2", 4)])
-    family = pick.choice(["gpt2", "llama"])
+    family = pick.choice(["gpt2", "llama", "bert"])
     flags = ["--mesh", mesh, "--zero", pick.choice([0, 1, 2, 3]) if "data=2" in mesh else 0,
              "--micro-batch", pick.choice([1, 2]), "--accumulate",
              pick.choice([2, 3]) if "pipe" in mesh else pick.choice([1, 2]),
@@ -46,24 +47,25 @@ class Offload(h.HeddleTest):
     def model_of(self, family, seed):
         if family == "gpt2":
             return self.make_model(f"gpt2-{seed}", seed=seed + 1, embed=36)[0]
-        folder = self.path(f"llama-{seed}")
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, "config.json"), "w") as file:
-            json.dump(families.config("llama"), file)
-        return os.path.join(folder, "config.json")
+        config = families.config() if family == "llama" else test_bert.CONFIG
+        with open(self.path(f"{family}-{seed}.json"), "w") as file:
+            json.dump(config, file)
+        return self.path(f"{family}-{seed}.json")
 
     def check(self, seed):
         family, ranks, flags, config, place = draw(seed)
         data, _ = self.make_tokens(2000, 97)
         model = self.model_of(family, seed)
-        if family == "llama":
+        if family != "gpt2":
             flags += ["--init", "random"]
+        masks = ["--mask-probability", 0.3, "--mask-token", 3] if family == "bert" else []
         logs, folders = [], []
         for name, more in (("here", []), ("there", place)):
             folder = self.path(f"{name}-{seed}")
             binary = self.compile(model, *flags, *more, config=config,
                                   output=f"job-{name}-{seed}")
-            steps = self.train(binary, data, STEPS, "--save", folder, ranks=ranks)
+            steps = self.train(binary, data, STEPS, "--save", folder, *masks,
+                               ranks=ranks)
             logs.append([(step["loss"], step["grad_norm"]) for step in steps])
             folders.append(h.latest_of(folder))
         self.assertEqual(logs[0], logs[1])
@@ -145,7 +147,10 @@ class Offload(h.HeddleTest):
         self.compile(model, *flags, *budget, "--place", "optimizer=file", output="fits")
         # A budget of the file's bytes is kept, and one byte less is not.
         place = ["--place", "optimizer=file", "--memory-budget"]
-        self.compile(model, *flags, *place, f"file={filed}", output="fits")
+        summary = h.run([h.HEDDLE, "compile", model, "-o", self.path("fits"), *flags,
+                         *place, f"file={filed}"]).stderr
+        self.assertIn(f"({there['peak'] - filed} bytes) of memory, ", summary)
+        self.assertIn(f"({filed} bytes) on file", summary)
         said = h.run([h.HEDDLE, "compile", model, "-o", self.path("no"), *flags, *place,
                       f"device=1GiB,file={filed - 1}"], 4).stderr
         self.assertIn("error[H0201]", said)

@@ -369,6 +369,7 @@ void SequenceEmitter::emitFetch(dist::FetchOp fetch) {
   Value source = runOf(loc, fetch.getState(), fetch.getElement(),
                        fetch.getOutput().getType());
   Value done = copyBeside(loc, valueFor(fetch.getOutput()), source);
+  started[fetch] = done.getDefiningOp()->getPrevNode();
   if (fetch.getPending())
     tokens[fetch.getOutput()] = done;
   else

@@ -26,8 +26,8 @@ public:
                   planir::ProgramOp program, bool library);
   planir::SequenceOp emit();
   int64_t numCopies = 0;
-  /// The command that each collective became.
-  llvm::MapVector<mlir::Operation *, planir::CollectiveOp> started;
+  /// The command that each collective or fetch became.
+  llvm::MapVector<mlir::Operation *, mlir::Operation *> started;
 
 private:
   void emitBlock(mlir::Block &block);

@@ -96,7 +96,7 @@ private:
         Frame frame;
         if (failed(frame.plan(sequence, frameOf)))
           return failure();
-        if (isStep && !fits(frame.numBytes()) && delayGathers(emitter, frame)) {
+        if (isStep && !fits(frame.numBytes()) && delayAhead(emitter, frame)) {
           sequence.erase();
           continue;
         }
@@ -117,24 +117,23 @@ private:
     return checkBudget(program, strategy);
   }
 
-  /// Where more is live than the budget has room for, what is gathered ahead
-  /// there is gathered when it is used. Whether anything was.
-  bool delayGathers(const SequenceEmitter &emitter, const Frame &frame) {
+  /// Where more is live than the budget has room for, what is gathered or
+  /// fetched ahead there is when it is used. Whether anything was.
+  bool delayAhead(const SequenceEmitter &emitter, const Frame &frame) {
     int64_t peak = frame.peak().command;
-    SmallVector<std::pair<dist::AllGatherOp, dist::WaitOp>> ahead;
-    for (auto [op, start] : emitter.started) {
-      auto gather = dyn_cast<dist::AllGatherOp>(op);
-      if (!gather || !gather.getPending())
+    SmallVector<std::pair<Operation *, Operation *>> ahead;
+    for (auto [op, command] : emitter.started) {
+      if (!isa<dist::AllGatherOp, dist::FetchOp>(op) || !op->hasAttr("pending"))
         continue;
-      auto wait = cast<dist::WaitOp>(*gather.getOutput().getUsers().begin());
-      const planir::Span &span = frame.spanOf(start);
-      bool isAhead = gather->getNextNode() != wait && span.first <= peak &&
-                     peak < span.last;
+      Operation *wait = *op->getUsers().begin();
+      const planir::Span &span = frame.spanOf(command);
+      bool isAhead =
+          op->getNextNode() != wait && span.first <= peak && peak < span.last;
       if (isAhead)
-        ahead.push_back({gather, wait});
+        ahead.push_back({op, wait});
     }
-    for (auto [gather, wait] : ahead)
-      gather->moveBefore(wait);
+    for (auto [op, wait] : ahead)
+      op->moveBefore(wait);
     numDelayed += ahead.size();
     return !ahead.empty();
   }

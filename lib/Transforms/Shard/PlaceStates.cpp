@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/NNDialect.h"
+#include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Shard/Passes.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -30,7 +32,32 @@ struct PlaceStates : heddle::impl::ShardPlaceStatesBase<PlaceStates> {
   }
 
 private:
+  /// The states of which an operation reads more than windows, element by
+  /// element, and those that stand beside them.
+  static llvm::StringSet<> readWhole(nn::ModelOp model) {
+    SymbolTable symbols(model);
+    llvm::StringSet<> names;
+    model.walk([&](nn::GetOp get) {
+      SmallVector<Operation *> users(get->getUsers());
+      for (size_t i = 0; i < users.size(); ++i)
+        if (isa<dist::ReshardOp>(users[i]))
+          llvm::append_range(users, users[i]->getUsers());
+        else if (!users[i]->hasTrait<nn::Elementwise>())
+          for (StringRef state : statesOf(symbols, get.getState()))
+            names.insert(state);
+    });
+    for (auto bucket : model.getOps<nn::BucketOp>()) {
+      SmallVector<StringRef> members = statesOf(symbols, bucket.getSymName());
+      if (llvm::any_of(members,
+                       [&](StringRef name) { return names.contains(name); }))
+        for (StringRef member : members)
+          names.insert(member);
+    }
+    return names;
+  }
+
   void place(nn::ModelOp model, nn::MemoryKind kind) {
+    llvm::StringSet<> kept = readWhole(model);
     llvm::DenseSet<StringAttr> copied;
     for (auto state : model.getOps<nn::StateOp>())
       if (state.getRole() == nn::StateRole::ComputeCopy)
@@ -40,7 +67,8 @@ private:
           state.getRole() == nn::StateRole::Optimizer && state.getParameter();
       bool isMaster = state.getRole() == nn::StateRole::Parameter &&
                       state.getTrainable() &&
-                      copied.contains(state.getSymNameAttr());
+                      copied.contains(state.getSymNameAttr()) &&
+                      !kept.contains(state.getSymName());
       if (!isMoment && !isMaster)
         continue;
       state.setMemory(kind);

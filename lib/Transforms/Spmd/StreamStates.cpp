@@ -41,7 +41,7 @@ RankedTensorType runOf(Value flat, int64_t elements) {
 
 /// An update whose states are fetched and stored.
 struct Streamed {
-  nn::UpdateOp op;
+  Operation *op;
   int64_t elements = 0; ///< Of each flat operand.
   /// By operand: the name of what it is fetched from, or null; its windows, if
   /// they are parts of a value that is there.
@@ -65,7 +65,7 @@ public:
   Streamer(Block &block, const SymbolTable &symbols, size_t ahead)
       : symbols(symbols), ahead(ahead), builder(block.getParent()) {
     for (auto op : block.getOps<nn::UpdateOp>())
-      if (llvm::any_of(op.getOperands(),
+      if (llvm::any_of(op->getOperands(),
                        [&](Value operand) { return isElsewhere(operand); }))
         updates.push_back(describe(op));
   }
@@ -97,7 +97,7 @@ public:
       fetch(next);
     for (auto [number, window] : llvm::enumerate(windows))
       update(window, number);
-    builder.create<dist::FlushOp>(updates.back().op.getLoc(), 0);
+    builder.create<dist::FlushOp>(updates.back().op->getLoc(), 0);
     for (Streamed &update : updates)
       replace(update);
     return windows.size();
@@ -119,15 +119,15 @@ private:
     return nullptr;
   }
 
-  Streamed describe(nn::UpdateOp op) {
-    Streamed update = {op, elementsOf(op.getParameter()), {}, {}, {}, {}};
-    for (Value operand : op.getOperands())
+  Streamed describe(Operation *op) {
+    Streamed update = {op, elementsOf(op->getResult(0)), {}, {}, {}, {}};
+    for (Value operand : op->getOperands())
       update.sources.push_back(
           isElsewhere(operand)
               ? operand.getDefiningOp<nn::GetOp>().getStateAttr()
               : FlatSymbolRefAttr());
     update.parts.resize(op->getNumOperands());
-    for (Value result : op.getOutputs()) {
+    for (Value result : op->getResults()) {
       nn::SetOp target;
       for (Operation *user : result.getUsers())
         if (auto set = dyn_cast<nn::SetOp>(user))
@@ -145,10 +145,10 @@ private:
     Window &window = windows[number];
     Streamed &update = *window.update;
     for (auto [operand, source] :
-         llvm::zip(update.op.getOperands(), update.sources))
+         llvm::zip(update.op->getOperands(), update.sources))
       window.fetches.push_back(
           source ? builder.create<dist::FetchOp>(
-                       update.op.getLoc(), runOf(operand, window.elements),
+                       update.op->getLoc(), runOf(operand, window.elements),
                        source.getValue(), window.first, /*pending=*/true)
                  : dist::FetchOp());
   }
@@ -165,7 +165,8 @@ private:
     else
       llvm::append_range(
           update.parts[operand],
-          builder.create<nn::UnpackOp>(update.op.getLoc(), types, flat, nullptr)
+          builder
+              .create<nn::UnpackOp>(update.op->getLoc(), types, flat, nullptr)
               .getMembers());
   }
 
@@ -174,7 +175,7 @@ private:
     Streamed &update = *window.update;
     Value operand = update.op->getOperand(number);
     if (dist::FetchOp fetch = window.fetches[number])
-      return builder.create<dist::WaitOp>(update.op.getLoc(), fetch.getType(),
+      return builder.create<dist::WaitOp>(update.op->getLoc(), fetch.getType(),
                                           fetch.getOutput());
     // The learning rate, and other numbers.
     if (cast<RankedTensorType>(operand.getType()).getRank() == 0)
@@ -205,7 +206,7 @@ private:
       ++stores;
     }
     // The slots of the window before are free then.
-    builder.create<dist::FlushOp>(update.op.getLoc(), stores);
+    builder.create<dist::FlushOp>(update.op->getLoc(), stores);
     fetch(number + ahead);
   }
 
@@ -213,7 +214,7 @@ private:
   void replace(Streamed &update) {
     builder.setInsertionPoint(update.op);
     for (auto [result, target, parts] :
-         llvm::zip(update.op.getOutputs(), update.targets, update.results)) {
+         llvm::zip(update.op->getResults(), update.targets, update.results)) {
       if (target)
         target.erase();
       if (result.use_empty())
@@ -221,18 +222,19 @@ private:
       result.replaceAllUsesWith(
           parts.size() == 1 ? parts.front()
                             : builder
-                                  .create<nn::PackOp>(update.op.getLoc(),
+                                  .create<nn::PackOp>(update.op->getLoc(),
                                                       result.getType(), parts)
                                   .getFlat());
     }
-    SmallVector<nn::GetOp> gets;
+    llvm::SetVector<Operation *> gets;
     for (auto [operand, source] :
-         llvm::zip(update.op.getOperands(), update.sources))
+         llvm::zip(update.op->getOperands(), update.sources))
       if (source)
-        gets.push_back(operand.getDefiningOp<nn::GetOp>());
-    update.op.erase();
-    for (nn::GetOp get : gets)
-      get.erase();
+        gets.insert(operand.getDefiningOp());
+    update.op->erase();
+    for (Operation *get : gets)
+      if (get->use_empty()) // Else the verifier says who reads it.
+        get->erase();
   }
 
   const SymbolTable &symbols;

@@ -219,3 +219,22 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     plan.yield %0, %1 : tensor<6x8xf32>, tensor<8xf32>
   }
 }
+
+// -----
+
+// A part of a value is overwritten, of which something else reads the whole.
+nn.model @m family "gpt2" phase "fuse" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  plan.kernel @add(%x: tensor<64xf32>, %y: tensor<64xf32>) -> tensor<64xf32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
+    %0 = nn.add %x, %y : tensor<64xf32>
+    plan.yield %0 : tensor<64xf32>
+  }
+  nn.step @train(%x: tensor<128xf32>, %y: tensor<64xf32>) -> (tensor<64xf32>, tensor<128xf32>)
+      attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<value, "y">], outputs = [#nn.port<value, "z">, #nn.port<value, "w">]} {
+    %0, %1 = nn.unpack %x : (tensor<128xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    // expected-error @+1 {{H0907: overwrites its operand 0, a part of what something else reads}}
+    %2 = plan.launch @add(%0, %y) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    nn.return %2, %x : tensor<64xf32>, tensor<128xf32>
+  }
+}

@@ -29,4 +29,18 @@ nn.model @m family "gpt2" phase "shard" attributes {
   nn.state @frozen.bf16 role compute_copy : tensor<3xbf16> {parameter = "frozen"}
   // CHECK: nn.state @beta1_power role optimizer : tensor<f64>{{$}}
   nn.state @beta1_power role optimizer : tensor<f64>
+  // What something sums over whole stays.
+  // CHECK: nn.state @summed role parameter : tensor<64xf32> {trainable}
+  nn.state @summed role parameter : tensor<64xf32> {trainable}
+  nn.state @summed.bf16 role compute_copy : tensor<64xbf16> {parameter = "summed"}
+  // CHECK: nn.state @beside role parameter : tensor<64xf32> {trainable}
+  nn.state @beside role parameter : tensor<64xf32> {trainable}
+  nn.state @beside.bf16 role compute_copy : tensor<64xbf16> {parameter = "beside"}
+  nn.bucket @parameters.both [@summed, @beside] : tensor<128xf32>
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
+    %p = nn.get @summed : tensor<64xf32>
+    %r = dist.reshard %p from <[[]], unreduced []> to <[["data"]], unreduced []> for "nn.square_sum" : tensor<64xf32>
+    %s = nn.global_norm %r {summed} : (tensor<64xf32>) -> tensor<f32>
+    nn.return
+  }
 }

@@ -20,7 +20,9 @@ def MemoryPlan : Pass<"memory-plan", "::mlir::ModuleOp"> {
     of a callee stands in its caller's while it runs. A value that is written to a
     state, or returned, is made there: no copy, unless two places want it. Where
     the budget has no room for parameters that are gathered ahead of their use,
-    they are gathered when they are used.
+    or for windows of states that are fetched ahead, they are gathered and fetched
+    when they are used. States outside of the device's memory, and windows of
+    them, begin at pages.
 
     ```mlir
     %y = plan.launch @k(%x, %w) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
@@ -39,7 +41,7 @@ def MemoryPlan : Pass<"memory-plan", "::mlir::ModuleOp"> {
   let statistics = [
     Statistic<"numCopies", "copies", "Values that had to be copied">,
     Statistic<"numDelayed", "delayed",
-              "Gathers that were to run ahead, and had no room">
+              "Gathers and fetches that were to run ahead, and had no room">
   ];
 }
 

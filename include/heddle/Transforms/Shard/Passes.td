@@ -122,7 +122,7 @@ def ShardPlaceStates : Pass<"shard-place-states", "::mlir::ModuleOp"> {
   let description = [{
     With `place_optimizer` the moments of every parameter live in memory of that
     kind; so do the parameters themselves where computation reads copies of them
-    in another precision, and the update alone reads them.
+    in another precision, and the update reads them element by element.
 
     ```mlir
     nn.state @wte.weight.exp_avg role optimizer : tensor<96x24xf32>
