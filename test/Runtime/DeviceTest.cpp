@@ -166,6 +166,15 @@ TEST_P(DeviceTest, ComputesOnWindowsOfFiles) {
   }
 }
 
+TEST_P(DeviceTest, CopiesNothing) {
+  DeviceMemory file(*device, {MemoryKind::File, page, "test"});
+  DeviceMemory memory(*device, {MemoryKind::Device, page, "test"});
+  device->copy(Stream::Copy, memory.address(), file.address(), 0);
+  device->copy(Stream::Copy, file.address(), memory.address(), 0);
+  device->synchronize(Stream::Copy);
+  EXPECT_EQ(device->fileCopies(), 0);
+}
+
 /// Bytes on file have no pointer: a host that follows the address faults.
 TEST_P(DeviceTest, FilesAreOutOfSight) {
   DeviceMemory file(*device, {MemoryKind::File, page, "test"});

@@ -45,7 +45,8 @@ bool SwapMemory::start(bool isWrite, const Place &place, char *memory,
   if (place.offset % page != 0 || uintptr_t(memory) % page != 0)
     return false;
   int64_t whole = (bytes + page - 1) / page * page;
-  stream->start({isWrite, place.file, place.offset, memory, whole});
+  if (whole > 0)
+    stream->start({isWrite, place.file, place.offset, memory, whole});
   return true;
 }
 

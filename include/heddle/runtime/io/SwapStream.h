@@ -49,8 +49,9 @@ public:
   SwapStream &operator=(const SwapStream &) = delete;
 
   /// Begins a transfer, and returns at once unless very many are under way.
-  /// Offset, memory and bytes are multiples of SwapFile::pageBytes; the bytes
-  /// in memory stay as they are, or alone, until it is done.
+  /// Offset, memory and bytes, of which there are some, are multiples of
+  /// SwapFile::pageBytes; the bytes in memory stay as they are, or alone, until
+  /// it is done.
   void start(const SwapTransfer &transfer);
   /// How many were started.
   int64_t started() const { return startedCount; }
