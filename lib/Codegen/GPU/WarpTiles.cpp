@@ -120,6 +120,11 @@ public:
                   const SharedRows &right) override;
 
 private:
+  /// Products in one sum of `multiply`.
+  static constexpr int64_t partDepth = 16;
+
+  WarpTile multiplyPart(const LeftRows &left, const SharedRows &right,
+                        Value begin, Value end, WarpTile sums);
   SmallVector<Value> four(const SharedRows &rows, Value row, Value column);
 
   int64_t depth;
@@ -307,14 +312,40 @@ SmallVector<Value> FmaTiles::four(const SharedRows &rows, Value row,
   return elements;
 }
 
+/// Sums of a few products each, which are added up: so fewer roundings meet in
+/// one sum than in one as long as a row.
 WarpTile FmaTiles::multiply(const LeftRows &left, const SharedRows &right,
                             int64_t columns) {
   OpBuilder &b = f.builder;
   WarpTile sums{4, columns / 8, {}};
   sums.elements.assign(sums.rows * sums.columns, constant(0.0));
+  if (depth <= partDepth)
+    return multiplyPart(left, right, i32.constant(0), i32.constant(depth),
+                        std::move(sums));
+  WarpTile zeros = sums;
   auto loop = b.create<scf::ForOp>(
-      f.loc, i32.constant(0), i32.constant(depth), i32.constant(4),
-      sums.elements, [&](OpBuilder &, Location, Value k, ValueRange carried) {
+      f.loc, i32.constant(0), i32.constant(depth), i32.constant(partDepth),
+      sums.elements,
+      [&](OpBuilder &, Location, Value begin, ValueRange carried) {
+        Value end = i32.add(begin, partDepth);
+        if (depth % partDepth)
+          end = i32.min(end, depth);
+        WarpTile part = multiplyPart(left, right, begin, end, zeros);
+        for (auto [sum, before] : llvm::zip(part.elements, carried))
+          sum = b.create<arith::AddFOp>(f.loc, before, sum);
+        b.create<scf::YieldOp>(f.loc, part.elements);
+      });
+  sums.elements.assign(loop.getResults().begin(), loop.getResults().end());
+  return sums;
+}
+
+/// The same of the columns from `begin` to `end`, added to `sums`.
+WarpTile FmaTiles::multiplyPart(const LeftRows &left, const SharedRows &right,
+                                Value begin, Value end, WarpTile sums) {
+  OpBuilder &b = f.builder;
+  auto loop = b.create<scf::ForOp>(
+      f.loc, begin, end, i32.constant(4), sums.elements,
+      [&](OpBuilder &, Location, Value k, ValueRange carried) {
         sums.elements.assign(carried.begin(), carried.end());
         SmallVector<SmallVector<Value>> rows;
         for (int64_t i = 0; i < sums.rows; ++i)

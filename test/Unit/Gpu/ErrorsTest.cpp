@@ -9,7 +9,6 @@
 #include "Errors.h"
 #include "AttentionTexts.h"
 #include "gtest/gtest.h"
-#include <cmath>
 
 using namespace heddle;
 using namespace heddle::test;
@@ -162,27 +161,16 @@ TEST_P(GpuErrors, Attention) {
           {72, 4, 2, 64, GetParam(), /*causal=*/p == 0, p}, isGradient, 0));
 }
 
-/// Of so few tokens a result has few roundings, so that either side may be
-/// lucky in one: the mean of the squares over many shapes is compared.
+/// Of few tokens, whose results have few roundings: either side may be lucky in
+/// one, so that there have to be none to spare.
 TEST(GpuErrorsOfMany, AttentionGradOfFewTokens) {
-  double onCpu = 0, onGpu = 0;
   for (int64_t seq : {2, 3, 5, 7})
-    for (int64_t headDim : {2, 8, 64})
+    for (int64_t headDim : {8, 33, 64, 128})
       for (int64_t heads : {1, 3})
-        for (bool isCausal : {false, true}) {
-          KernelCheck check = attentionCheck(
+        for (bool isCausal : {false, true})
+          compareErrors(attentionCheck(
               {seq, heads, /*kvHeads=*/1, headDim, "f32", isCausal},
-              /*isGradient=*/true, 0);
-          Executions executions(check);
-          std::vector<Tensor> exact = executions.reference();
-          std::vector<Tensor> cpu = executions.onCpu();
-          std::vector<Tensor> gpu = executions.onGpu("sm_90");
-          for (size_t i = 0; i < exact.size(); ++i) {
-            onCpu += std::pow(errorOf(cpu[i], exact[i]), 2);
-            onGpu += std::pow(errorOf(gpu[i], exact[i]), 2);
-          }
-        }
-  EXPECT_LE(std::sqrt(onGpu), 1.05 * std::sqrt(onCpu));
+              /*isGradient=*/true, 0));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GpuErrors, testing::Values("f32", "bf16"));
