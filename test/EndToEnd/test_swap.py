@@ -18,6 +18,7 @@ import time
 import unittest
 
 import heddle_test as h
+import running_jobs as jobs
 
 FAULTS = os.path.join(h.BUILD, "test", "Runtime", "SwapFaults.so")
 BATCH, SEQ, STEPS = 4, 16, 6
@@ -219,6 +220,22 @@ class Swap(h.HeddleTest):
                     if os.path.exists(os.path.join(self.saved, "latest")):
                         self.check_resumable(binary, expected)
 
+    def test_the_disk_of_one_rank_fails(self):
+        """Both ranks end, in a step and in a save, and say why."""
+        binary = self.compile_for("--mesh", "data=2", "--zero", 1)
+        for number in (1, 9):
+            with self.subTest(number=number):
+                shutil.rmtree(self.saved, ignore_errors=True)
+                way = ["/usr/bin/env", "HEDDLE_SWAP_IO=threads", "LD_PRELOAD=" + FAULTS,
+                       f"HEDDLE_TEST_FAULT=read EIO {number}"]
+                job = jobs.Job(self.path("said"), "ranks", 2,
+                               self.words(binary, steps=10 ** 6), before={1: way})
+                self.addCleanup(job.end)
+                self.assertEqual(job.wait(30), [5, 5], job.said())
+                self.assertEqual(job.said().count("error[H0461]: cannot read"), 1,
+                                 job.said())
+                self.assertEqual(os.listdir(self.swap), [])
+
     def requests(self, binary):
         """How many reads, and as many writes, a run makes at least."""
         shutil.rmtree(self.saved, ignore_errors=True)
@@ -227,6 +244,20 @@ class Swap(h.HeddleTest):
               env=dict(self.environment("count 0"), HEDDLE_TEST_COUNT=path))
         with open(path) as file:
             return min(map(int, file.read().split()))
+
+    def test_the_directory_that_was_compiled(self):
+        """It holds where no flag names another, and only what is on file makes one."""
+        words = ["train", "--data", self.data, "--steps", 1, "--progress", "none"]
+        flag, compiled = self.swap, self.path("compiled")
+        binary = self.compile_for("--swap-dir", compiled)
+        h.run([binary, *words, "--swap-dir", flag])
+        self.assertEqual((os.path.exists(flag), os.path.exists(compiled)), (True, False))
+        h.run([binary, *words])
+        self.assertTrue(os.path.exists(compiled))
+        plain = self.compile(self.model, "--batch", BATCH, "--seq", SEQ, "--threads", 2,
+                             config=h.ds_config(), output="plain")
+        h.run([plain, *words, "--swap-dir", self.path("unused")])
+        self.assertFalse(os.path.exists(self.path("unused")))
 
     def test_short_and_slow_requests(self):
         binary = self.compile_for()
@@ -263,18 +294,18 @@ class Swap(h.HeddleTest):
         """And one whose directory is removed goes on."""
         binary = self.compile_for()
         expected = self.losses(binary)
-        jobs = []
+        started = []
         for i in range(2):
             log = self.path(f"run{i}.jsonl")
             if os.path.exists(log):
                 os.remove(log)
             words = [binary, "train", "--data", self.data, "--steps", STEPS, "--log", log,
                      "--progress", "none", "--swap-dir", self.swap]
-            jobs.append((log, subprocess.Popen(
+            started.append((log, subprocess.Popen(
                 list(map(str, words)), env=self.environment("slow 0"))))
         time.sleep(0.3)
         shutil.rmtree(self.swap, ignore_errors=True)
-        for log, job in jobs:
+        for log, job in started:
             self.assertEqual(job.wait(60), 0)
             self.assertEqual({step["step"]: (step["loss"], step["grad_norm"])
                               for step in h.read_log(log)}, expected)
