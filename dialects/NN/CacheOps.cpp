@@ -92,13 +92,43 @@ LogicalResult CacheWriteOp::verify() {
 LogicalResult PagedAttentionOp::verify() {
   if (!getMask().isCausal())
     return emitOpError("reads a cache, so its mask is causal");
-  RankedTensorType at = tensorOf(getPositions());
-  if (at.getRank() == 2 &&
-      failed(verifyShape(*this, getOutput(),
-                         {at.getDimSize(0), at.getDimSize(1), getWidths()[0]},
-                         "output")))
+  if (failed(verifyCache(*this)))
     return failure();
-  return verifyCache(*this);
+  if (!getInParts()) {
+    ArrayRef<int64_t> at = tensorOf(getPositions()).getShape();
+    return verifyShape(*this, getOutput(), {at[0], at[1], getWidths()[0]},
+                       "output");
+  }
+  if (getOutput().getType() == getPartsType())
+    return success();
+  return emitOpError("has parts of type ")
+         << getPartsType() << ", not " << getOutput().getType();
+}
+
+int64_t PagedAttentionOp::getNumParts() {
+  return llvm::divideCeil(tensorOf(getPages()).getDimSize(1), getPartPages());
+}
+
+RankedTensorType PagedAttentionOp::getPartsType() {
+  ArrayRef<int64_t> at = tensorOf(getPositions()).getShape();
+  return RankedTensorType::get(
+      {at[0], at[1], getNumParts(), getHeads().getCount(), getHeadDim() + 2},
+      Float32Type::get(getContext()));
+}
+
+LogicalResult PagedAttentionJoinOp::verify() {
+  RankedTensorType parts = tensorOf(getParts());
+  if (parts.getRank() != 5 || parts.getDimSize(4) < 3)
+    return emitOpError("parts ")
+           << parts << " are not [R, T, parts, heads, D + 2]";
+  if (getPartTokens() < 1)
+    return emitOpError("has parts of ") << getPartTokens() << " positions";
+  int64_t rows = parts.getDimSize(0), tokens = parts.getDimSize(1);
+  if (failed(verifyShape(*this, getPositions(), {rows, tokens}, "positions")) ||
+      failed(verifyShape(*this, getLengths(), {rows}, "lengths")))
+    return failure();
+  return verifyShape(*this, getOutput(),
+                     {rows, tokens, getHeads() * getHeadDim()}, "output");
 }
 
 //===----------------------------------------------------------------------===//
@@ -110,6 +140,9 @@ static constexpr llvm::StringLiteral isInference =
 
 StringRef CacheWriteOp::getNotDifferentiableReason() { return isInference; }
 StringRef PagedAttentionOp::getNotDifferentiableReason() { return isInference; }
+StringRef PagedAttentionJoinOp::getNotDifferentiableReason() {
+  return isInference;
+}
 
 /// Elements of the keys that a run writes: one for each feature of a token.
 template <typename OpT> static double newKeysOf(OpT op) {
@@ -154,24 +187,33 @@ static double contextOf(PagedAttentionOp op, int64_t tokens) {
 // Lengths are not known here: every row counts with all that it may see.
 double PagedAttentionOp::getFlops() { return getModelFlops(); }
 double PagedAttentionOp::getModelFlops() {
-  return 4 * static_cast<double>(tensorOf(getOutput()).getNumElements()) *
+  return 4 *
+         static_cast<double>(tensorOf(getPositions()).getNumElements() *
+                             getWidths()[0]) *
          contextOf(*this, 1);
 }
 double PagedAttentionOp::getBytesOf(Value value) {
-  RankedTensorType output = tensorOf(getOutput());
+  ArrayRef<int64_t> at = tensorOf(getPositions()).getShape();
   if (value == getKeys() || value == getValues())
-    return static_cast<double>(output.getDimSize(0)) *
-           contextOf(*this, output.getDimSize(1)) *
-           static_cast<double>(getWidths()[1]) * elementBytes(value);
+    return static_cast<double>(at[0] * getWidths()[1]) *
+           contextOf(*this, at[1]) * elementBytes(value);
   if (value == getScales())
-    return static_cast<double>(output.getDimSize(0) * getHeads().getKv()) * 2 *
-           contextOf(*this, output.getDimSize(1)) * elementBytes(value);
-  return bytesOf(value == getQkv()[0] ? getOutput() : value);
+    return static_cast<double>(at[0] * getHeads().getKv()) * 2 *
+           contextOf(*this, at[1]) * elementBytes(value);
+  if (value == getQkv()[0])
+    return static_cast<double>(at[0] * at[1] * getWidths()[0]) *
+           elementBytes(value);
+  return bytesOf(value);
+}
+
+/// A product and a sum for each number of a part.
+double PagedAttentionJoinOp::getFlops() {
+  return 2 * static_cast<double>(tensorOf(getParts()).getNumElements());
 }
 
 // Letters: p pages, n positions of a page, d features of a head, s keys and
-// values; h stands for heads, as in nn.attention. Pages are numbered for all
-// rows together.
+// values, j parts, x what a part has of a head; h stands for heads, as in
+// nn.attention. Pages are numbered for all rows together.
 template <typename OpT>
 static dist::ShardingRule ruleOf(OpT op, ArrayRef<std::string> results,
                                  std::string whole) {
@@ -200,7 +242,17 @@ dist::ShardingRule CacheWriteOp::getShardingRule() {
   return ruleOf(*this, results, "pdntmb");
 }
 dist::ShardingRule PagedAttentionOp::getShardingRule() {
-  return ruleOf(*this, {"bth"}, "pdntm");
+  return getInParts() ? ruleOf(*this, {"btjhx"}, "pdntmjx")
+                      : ruleOf(*this, {"bth"}, "pdntm");
+}
+
+// A part has sums of each head beside each other; the output has the heads'
+// features.
+dist::ShardingRule PagedAttentionJoinOp::getShardingRule() {
+  dist::ShardingRule rule =
+      dist::buildRule(*this, {"btjhx", "bt", "b"}, {"bth"}, "tjx");
+  rule.setUnits(FactorRole::Heads, getHeads(), "heads");
+  return rule;
 }
 
 void CacheWriteOp::localize(const dist::Split &split) {

@@ -70,20 +70,66 @@ def NN_CacheWriteOp : NN_CacheOp<"cache_write"> {
 }
 
 def NN_PagedAttentionOp
-    : NN_CacheOp<"paged_attention", (ins NN_MaskAttr:$mask)> {
+    : NN_CacheOp<"paged_attention", (ins NN_MaskAttr:$mask, UnitAttr:$in_parts)> {
   let summary = "softmax(scale q k^T) v, by heads, over keys and values of a cache.";
   let description = [{
     `heads` and `mask` mean what they mean to nn.attention; the mask is causal. So
     a token at position p sees the keys at positions 0 to p of its row, its own
     among them, or the last `window` of these: they have been written. Pages whose
     keys nobody sees may be any. Of `qkv` q alone is read. The output of a
-    token that is not there is zero. Keys are taken page by page, from the first
-    that is seen on: no bit of a token's result depends on other tokens of the run, nor on
-    which pages a row has.
+    token that is not there is zero. Keys are taken page by page, in parts of
+    `partKeys` positions: each part has its own maximum and sums, which are joined in
+    order. So no bit of a token's result depends on other tokens of the run, nor on
+    which pages a row has, nor on who computes a part.
+
+    With `in_parts` the output is what is joined, which nn.paged_attention_join does:
+    of each part and head the sums of 2^(s - m) v, then the sum of 2^(s - m), then m,
+    with s the scores and m the largest of them, both times log2(e). Parts in which a
+    token sees nothing may be any.
   }];
   let results = (outs NN_Float:$output);
-  let extraClassDeclaration = !strconcat(sharedDeclaration,
-      NN_Localize.declaration, NN_ModelFlops.declaration, NN_BytesOf.declaration);
+  let extraClassDeclaration = !strconcat(sharedDeclaration, [{
+    /// Positions whose keys are summed together before they are joined with
+    /// others: long enough that joining costs nothing, short enough that one text
+    /// keeps all threads busy.
+    static constexpr int64_t partKeys = 256;
+    /// Pages of a part: one at least.
+    int64_t getPartPages() {
+      return std::max<int64_t>(partKeys / getPageTokens(), 1);
+    }
+    /// Parts of a row.
+    int64_t getNumParts();
+    /// With `in_parts`, [R, T, parts, heads, D + 2].
+    ::mlir::RankedTensorType getPartsType();
+  }], NN_Localize.declaration, NN_ModelFlops.declaration, NN_BytesOf.declaration);
+}
+
+def NN_PagedAttentionJoinOp : NN_NonDifferentiableOp<"paged_attention_join",
+    (ins NN_F32:$parts, NN_Ids:$positions, NN_Ids:$lengths, NN_MaskAttr:$mask,
+         I64Attr:$part_tokens)> {
+  let summary = "The output of nn.paged_attention from its parts.";
+  let description = [{
+    `parts` are those of nn.paged_attention with `in_parts`, of `part_tokens`
+    positions each; tokens are there, and see, as they do there. With the largest m
+    of all parts that a token sees, M, the output is the sum over these parts of
+    2^(m - M) times their sums of values, divided by that of their sums.
+
+    ```mlir
+    %y = nn.paged_attention_join %parts at %positions lengths %n
+        {mask = #nn.mask<causal>, part_tokens = 256 : i64}
+        : (tensor<1x1x16x12x66xf32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x768xbf16>
+    ```
+  }];
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = [{
+    $parts `at` $positions `lengths` $lengths attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    int64_t getNumParts() { return getParts().getType().getDimSize(2); }
+    int64_t getHeads() { return getParts().getType().getDimSize(3); }
+    int64_t getHeadDim() { return getParts().getType().getDimSize(4) - 2; }
+  }];
 }
 
 #endif // HEDDLE_DIALECTS_NN_CACHE_OPS

@@ -143,32 +143,55 @@ LogicalResult evalCacheWrite(nn::CacheWriteOp op, const Inputs &in,
   return success();
 }
 
-/// The output of one query.
-void attend(nn::PagedAttentionOp op, const CacheView &view, const double *keys,
-            const double *values, int64_t row, int64_t token, int64_t head,
-            double *output) {
+/// A query, and the keys that it sees.
+struct Query {
+  int64_t row, token, head;
+  int64_t first, count; ///< The first key, and the one behind the last.
+};
+
+/// Calls `body` with each query that is there and its number among all.
+void forQueries(const CacheView &view, nn::MaskAttr mask,
+                llvm::function_ref<void(const Query &, int64_t)> body) {
+  int64_t number = 0, window = mask.getWindow();
+  for (int64_t row = 0; row < view.rows; ++row)
+    for (int64_t token = 0; token < view.tokens; ++token)
+      for (int64_t head = 0; head < view.heads; ++head, ++number) {
+        if (!view.isThere(row, token))
+          continue;
+        int64_t count = view.positions[row * view.tokens + token] + 1;
+        int64_t first = window ? std::max<int64_t>(count - window, 0) : 0;
+        body({row, token, head, first, count}, number);
+      }
+}
+
+/// What the keys from `query.first` on are joined as: the sums of values, that
+/// of powers, and the largest score, in units of log 2.
+void sumPart(nn::PagedAttentionOp op, const CacheView &view, const double *keys,
+             const double *values, const Query &query, double *part) {
   double scale = op.getHeads().getScale().convertToDouble();
   double cap = op.getHeads().getSoftcap().convertToDouble();
-  int64_t window = op.getMask().getWindow();
-  int64_t count = view.positions[row * view.tokens + token] + 1;
-  int64_t first = window ? std::max<int64_t>(count - window, 0) : 0;
-  int64_t kvHead = head / (view.heads / view.kv);
-  const double *query = view.head(0, row, token, head);
-  std::vector<double> scores(count);
-  double largest = -INFINITY, sum = 0;
-  for (int64_t key = first; key < count; ++key) {
+  int64_t kvHead = query.head / (view.heads / view.kv);
+  const double *from = view.head(0, query.row, query.token, query.head);
+  std::vector<double> scores;
+  double largest = -INFINITY;
+  for (int64_t key = query.first; key < query.count; ++key) {
+    double score = 0;
     for (int64_t d = 0; d < view.dims; ++d)
-      scores[key] += query[d] * keys[view.key(row, key, kvHead, d)];
-    scores[key] *= scale;
+      score += from[d] * keys[view.key(query.row, key, kvHead, d)];
+    score *= scale;
     if (cap > 0)
-      scores[key] = cap * std::tanh(scores[key] / cap);
-    largest = std::max(largest, scores[key]);
+      score = cap * std::tanh(score / cap);
+    scores.push_back(score * M_LOG2E);
+    largest = std::max(largest, scores.back());
   }
-  for (int64_t key = first; key < count; ++key)
-    sum += scores[key] = std::exp(scores[key] - largest);
-  for (int64_t key = first; key < count; ++key)
+  double *sum = &part[view.dims];
+  part[view.dims + 1] = largest;
+  for (int64_t key = query.first; key < query.count; ++key) {
+    double power = std::exp2(scores[key - query.first] - largest);
+    *sum += power;
     for (int64_t d = 0; d < view.dims; ++d)
-      output[d] += scores[key] / sum * values[view.value(row, key, kvHead, d)];
+      part[d] += power * values[view.value(query.row, key, kvHead, d)];
+  }
 }
 
 LogicalResult evalPagedAttention(nn::PagedAttentionOp op, const Inputs &in,
@@ -178,12 +201,66 @@ LogicalResult evalPagedAttention(nn::PagedAttentionOp op, const Inputs &in,
   std::vector<double> keys = numbersOf(in[op.getKeys()], scales, 0);
   std::vector<double> values = numbersOf(in[op.getValues()], scales, 1);
   double *output = out.floats(op.getOutput());
-  for (int64_t row = 0; row < view.rows; ++row)
-    for (int64_t token = 0; token < view.tokens; ++token)
-      for (int64_t head = 0; head < view.heads; ++head, output += view.dims)
-        if (view.isThere(row, token))
-          attend(op, view, keys.data(), values.data(), row, token, head,
-                 output);
+  int64_t length = op.getPartPages() * view.pageTokens, width = view.dims + 2;
+  forQueries(view, op.getMask(), [&](const Query &query, int64_t number) {
+    if (!op.getInParts()) {
+      std::vector<double> whole(width);
+      sumPart(op, view, keys.data(), values.data(), query, whole.data());
+      for (int64_t d = 0; d < view.dims; ++d)
+        output[number * view.dims + d] = whole[d] / whole[view.dims];
+      return;
+    }
+    for (int64_t begin = query.first / length * length; begin < query.count;
+         begin += length) {
+      Query part = query;
+      part.first = std::max(begin, query.first);
+      part.count = std::min(begin + length, query.count);
+      int64_t token = number / view.heads;
+      int64_t place =
+          (token * op.getNumParts() + begin / length) * view.heads + query.head;
+      sumPart(op, view, keys.data(), values.data(), part,
+              output + place * width);
+    }
+  });
+  return success();
+}
+
+LogicalResult evalPagedAttentionJoin(nn::PagedAttentionJoinOp op,
+                                     const Inputs &in, Outputs &out) {
+  llvm::ArrayRef<int64_t> positions = in.ints(op.getPositions()),
+                          lengths = in.ints(op.getLengths());
+  const double *parts = in.floats(op.getParts());
+  double *output = out.floats(op.getOutput());
+  int64_t tokens = in[op.getPositions()].shape()[1], heads = op.getHeads();
+  int64_t dims = op.getHeadDim(), width = dims + 2;
+  auto length = static_cast<int64_t>(op.getPartTokens());
+  int64_t window = op.getMask().getWindow();
+  for (auto [token, position] : llvm::enumerate(positions)) {
+    auto number = static_cast<int64_t>(token);
+    if (number % tokens >= lengths[number / tokens])
+      continue;
+    int64_t first = window ? std::max<int64_t>(position + 1 - window, 0) : 0;
+    for (int64_t head = 0; head < heads; ++head) {
+      auto partAt = [&](int64_t part) {
+        return parts +
+               ((number * op.getNumParts() + part) * heads + head) * width;
+      };
+      int64_t begin = first / length, end = position / length + 1;
+      double largest = -INFINITY, whole = 0;
+      for (int64_t part = begin; part < end; ++part)
+        largest = std::max(largest, partAt(part)[dims + 1]);
+      double *to = output + (number * heads + head) * dims;
+      for (int64_t part = begin; part < end; ++part) {
+        const double *from = partAt(part);
+        double weight = std::exp2(from[dims + 1] - largest);
+        whole += weight * from[dims];
+        for (int64_t d = 0; d < dims; ++d)
+          to[d] += weight * from[d];
+      }
+      for (int64_t d = 0; d < dims; ++d)
+        to[d] /= whole;
+    }
+  }
   return success();
 }
 
@@ -192,6 +269,7 @@ LogicalResult evalPagedAttention(nn::PagedAttentionOp op, const Inputs &in,
 void attachCacheEvaluations(MLIRContext &context) {
   attachEvaluation<nn::CacheWriteOp, evalCacheWrite>(context);
   attachEvaluation<nn::PagedAttentionOp, evalPagedAttention>(context);
+  attachEvaluation<nn::PagedAttentionJoinOp, evalPagedAttentionJoin>(context);
 }
 
 } // namespace heddle::eval

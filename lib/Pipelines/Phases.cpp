@@ -104,6 +104,7 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   // Parts of weights are final: each rank packs its own.
   pm.addPass(createFusePackWeights());
   // Before kernels are formed: each half is one.
+  pm.addPass(createFuseSplitAttention());
   pm.addPass(createFuseSplitNorms());
   FuseFormKernelsOptions fuse;
   fuse.remarks = options.verbose;

@@ -54,6 +54,25 @@ class Serving(serving.ServingTest):
                         steps = self.logits(binary, tokens[:count], "--decode")
                         np.testing.assert_array_equal(once, steps)
 
+    def test_keys_in_parts_have_the_bits_of_keys_at_once(self):
+        """Longer texts than a part of 256 keys, token by token and in chunks, on any
+        number of threads, and in every type of the cache."""
+        config = families.config(hidden_size=24, num_attention_heads=3,
+                                 num_key_value_heads=1, head_dim=8,
+                                 intermediate_size=37, max_position_embeddings=601,
+                                 vocab_size=103)
+        h.write_model(self.path("long"), config, families.random_weights(config), "")
+        tokens = h.random_tokens(601, 103, 3)
+        for flags in ([], ["--precision", "bf16"], ["--kv-type", "int8"]):
+            with self.subTest(flags=flags):
+                binary = self.serve(self.path("long"), *flags)
+                once = self.logits(binary, tokens)
+                for threads in (1, 2):
+                    steps = self.logits(binary, tokens, "--decode", "--threads", threads)
+                    np.testing.assert_array_equal(once, steps)
+        text = h.run([binary, "bench", "--decode", "--kernels", "--tokens", 2]).stdout
+        self.assertIn("k_paged_attention_join", text)
+
     def test_generates_what_the_whole_window_gives(self):
         for name, model, config, weights in self.models():
             with self.subTest(name):

@@ -93,6 +93,8 @@ LogicalResult emitAttentionKernel(KernelEmitter &k) {
     return k.kernel.emitError("holds more than one operation");
   if (auto paged = dyn_cast<nn::PagedAttentionOp>(op))
     return emitPagedAttention(k, paged);
+  if (auto join = dyn_cast<nn::PagedAttentionJoinOp>(op))
+    return emitPagedAttentionJoin(k, join);
   LogicalResult emitted = failure();
   if (auto forward = dyn_cast<nn::AttentionOp>(op))
     emitted = AttentionFusion(k).emitForward(forward);

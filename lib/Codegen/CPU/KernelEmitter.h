@@ -101,6 +101,8 @@ mlir::LogicalResult verifyInPlace(KernelEmitter &k, nn::CacheWriteOp write);
 /// Attention over such a cache.
 mlir::LogicalResult emitPagedAttention(KernelEmitter &k,
                                        nn::PagedAttentionOp op);
+mlir::LogicalResult emitPagedAttentionJoin(KernelEmitter &k,
+                                           nn::PagedAttentionJoinOp op);
 
 } // namespace heddle::cpu
 

@@ -5,13 +5,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What the operations mean, not how they are computed fast: all scores as a
-// tensor [R, heads, T, positions], and for each place of the cache the token
-// that writes it.
+// tensor [R, T, parts, heads, positions of a part], and for each place of the
+// cache the token that writes it.
 //
 //===----------------------------------------------------------------------===//
 
 #include "LinalgModel.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/Support/MathExtras.h"
 #include <limits>
 
 using namespace mlir;
@@ -195,90 +196,213 @@ static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
   return written;
 }
 
-static Values lowerPagedAttention(nn::PagedAttentionOp op,
-                                  nn::PagedAttentionOp::Adaptor in,
-                                  LinalgBuilder &b) {
-  CacheLoops loops(op, in);
-  int64_t context = tensorOf(op.getPages()).getDimSize(1) * loops.pageTokens;
-  Type f32 = b.builder.getF32Type();
+namespace {
+/// The parts of nn.paged_attention. Bodies have the dimensions row, token,
+/// part, head and place in the part, which is where sums over features end.
+class PartLowering {
+public:
+  PartLowering(nn::PagedAttentionOp op, nn::PagedAttentionOp::Adaptor in,
+               LinalgBuilder &b)
+      : op(op), loops(op, in), b(b),
+        length(op.getPartPages() * loops.pageTokens),
+        shape({loops.rows, loops.tokens, op.getNumParts(), loops.heads,
+               length}) {}
+
+  Value lower();
+
+private:
+  Value isVisible(ScalarBuilder &s, Value row, Value token, Value key);
+  Value scores();
+  Value kvHead(ScalarBuilder &s, Value head) {
+    return quotient(s, head, loops.heads / loops.kv);
+  }
+  Value keyOf(ScalarBuilder &s, Value part, Value place) {
+    return plus(s, times(s, part, length), place);
+  }
+  /// The same, but one that a page of the row has.
+  Value knownKey(ScalarBuilder &s, Value part, Value place) {
+    int64_t context = tensorOf(op.getPages()).getDimSize(1) * loops.pageTokens;
+    return s.create<arith::MinUIOp>(keyOf(s, part, place),
+                                    s.index(context - 1));
+  }
+
+  nn::PagedAttentionOp op;
+  CacheLoops<nn::PagedAttentionOp> loops;
+  LinalgBuilder &b;
+  int64_t length; ///< Of a part.
+  SmallVector<int64_t> shape;
+};
+} // namespace
+
+Value PartLowering::isVisible(ScalarBuilder &s, Value row, Value token,
+                              Value key) {
+  Value position = loops.position(s, row, token);
+  Value sees = compare(s, arith::CmpIPredicate::ule, key, position);
+  if (int64_t window = op.getMask().getWindow())
+    sees = s.create<arith::AndIOp>(
+        sees, compare(s, arith::CmpIPredicate::ult, position,
+                      plus(s, key, s.index(window))));
+  return s.create<arith::AndIOp>(sees, loops.isThere(s, row, token));
+}
+
+/// The scores times log2(e); the lowest number where nothing is seen.
+Value PartLowering::scores() {
   double scale = op.getHeads().getScale().convertToDouble();
   double cap = op.getHeads().getSoftcap().convertToDouble();
-  int64_t window = op.getMask().getWindow();
-  auto kvHead = [&](ScalarBuilder &s, Value head) {
-    return quotient(s, head, loops.heads / loops.kv);
-  };
-  // Bodies have the dimensions row, head, token, position.
-  auto isVisible = [&](ScalarBuilder &s, Value row, Value token, Value key) {
-    Value position = loops.position(s, row, token);
-    Value sees = compare(s, arith::CmpIPredicate::ule, key, position);
-    if (window)
-      sees = s.create<arith::AndIOp>(
-          sees, compare(s, arith::CmpIPredicate::ult, position,
-                        plus(s, key, s.index(window))));
-    return s.create<arith::AndIOp>(sees, loops.isThere(s, row, token))
-        .getResult();
-  };
-  SmallVector<int64_t> pairs = {loops.rows, loops.heads, loops.tokens, context};
-  SmallVector<int64_t> terms = pairs;
+  SmallVector<int64_t> terms(shape);
   terms.push_back(loops.dims);
   Value products = b.reduceTail(
-      f32, terms, 4, {b.space(terms)}, Combine::Add,
+      b.builder.getF32Type(), terms, 5, {b.space(terms)}, Combine::Add,
       [&](ScalarBuilder &s, Args) -> Value {
-        Value row = s.position(0), key = s.position(3), d = s.position(4);
-        Value q = loops.element(s, 0, row, s.position(2), s.position(1), d);
-        Value k = loops.cached(s, 0, loops.page(s, row, key),
-                               kvHead(s, s.position(1)), d,
-                               remainder(s, key, loops.pageTokens));
+        Value row = s.position(0), head = s.position(3), d = s.position(5);
+        Value key = knownKey(s, s.position(2), s.position(4));
+        Value q = loops.element(s, 0, row, s.position(1), head, d);
+        Value k = loops.cached(s, 0, loops.page(s, row, key), kvHead(s, head),
+                               d, remainder(s, key, loops.pageTokens));
         return s.mul(q, k);
       });
-  Value all = b.map(
-      products.getType(), {{products}}, [&](ScalarBuilder &s, Args x) -> Value {
-        Value score = s.mul(x[0], s.f32(scale));
-        if (cap > 0) {
-          Value share = s.div(score, s.f32(cap));
-          score = s.mul(s.f32(cap), s.create<math::TanhOp>(share));
-        }
-        return s.create<arith::SelectOp>(
-            isVisible(s, s.position(0), s.position(2), s.position(3)), score,
-            s.f32(std::numeric_limits<float>::lowest()));
-      });
+  return b.map(products.getType(), {{products}},
+               [&](ScalarBuilder &s, Args x) -> Value {
+                 Value score = s.mul(x[0], s.f32(scale));
+                 if (cap > 0) {
+                   Value share = s.div(score, s.f32(cap));
+                   score = s.mul(s.f32(cap), s.create<math::TanhOp>(share));
+                 }
+                 Value key = keyOf(s, s.position(2), s.position(4));
+                 return s.create<arith::SelectOp>(
+                     isVisible(s, s.position(0), s.position(1), key),
+                     s.mul(score, s.f32(llvm::numbers::log2e)),
+                     s.f32(std::numeric_limits<float>::lowest()));
+               });
+}
+
+Value PartLowering::lower() {
+  Value all = scores();
   auto self = [](ScalarBuilder &, Args x) { return x[0]; };
-  Value largest = b.reduceLast(pairs, {{all}}, Combine::Maximum, self);
+  Value largest = b.reduceLast(shape, {{all}}, Combine::Maximum, self);
   Value powers =
       b.map(all.getType(), {{all}, rows(largest)},
             [&](ScalarBuilder &s, Args x) -> Value {
+              Value key = keyOf(s, s.position(2), s.position(4));
               return s.create<arith::SelectOp>(
-                  isVisible(s, s.position(0), s.position(2), s.position(3)),
-                  s.exp(s.sub(x[0], x[1])), s.f32(0));
+                  isVisible(s, s.position(0), s.position(1), key),
+                  s.create<math::Exp2Op>(s.sub(x[0], x[1])), s.f32(0));
             });
-  Value sum = b.reduceLast(pairs, {{powers}}, Combine::Add, self);
-  int64_t shape[] = {loops.rows, loops.tokens, loops.heads * loops.dims,
-                     context};
+  Value sum = b.reduceLast(shape, {{powers}}, Combine::Add, self);
+  SmallVector<int64_t> terms(ArrayRef<int64_t>(shape).drop_back());
+  terms.append({loops.dims, length});
   Value sums = b.reduceLast(
-      shape, {b.space(shape)}, Combine::Add,
+      terms, {b.space(terms)}, Combine::Add,
       [&](ScalarBuilder &s, Args) -> Value {
-        Value row = s.position(0), key = s.position(3);
-        Value head = quotient(s, s.position(2), loops.dims);
-        Value v = loops.cached(s, 1, loops.page(s, row, key), kvHead(s, head),
-                               remainder(s, s.position(2), loops.dims),
-                               remainder(s, key, loops.pageTokens));
-        Value p = s.extract(powers, {row, head, s.position(1), key});
-        return s.create<arith::SelectOp>(isVisible(s, row, s.position(1), key),
-                                         s.mul(p, v), s.f32(0));
+        Value row = s.position(0), token = s.position(1);
+        Value part = s.position(2), head = s.position(3), place = s.position(5);
+        Value key = knownKey(s, part, place);
+        Value v =
+            loops.cached(s, 1, loops.page(s, row, key), kvHead(s, head),
+                         s.position(4), remainder(s, key, loops.pageTokens));
+        Value p = s.extract(powers, {row, token, part, head, place});
+        return s.create<arith::SelectOp>(
+            isVisible(s, row, token, keyOf(s, part, place)), s.mul(p, v),
+            s.f32(0));
       });
-  return {b.map(op.getType(), {{sums}}, [&](ScalarBuilder &s, Args x) -> Value {
-    Value head = quotient(s, s.position(2), loops.dims);
-    Value whole = s.extract(sum, {s.position(0), head, s.position(1)});
-    return s.create<arith::SelectOp>(
-        loops.isThere(s, s.position(0), s.position(1)), s.div(x[0], whole),
-        s.f32(0));
-  })};
+  RankedTensorType type = op.getPartsType();
+  return b.map(
+      type, {b.space(type.getShape())}, [&](ScalarBuilder &s, Args) -> Value {
+        SmallVector<Value> at = {s.position(0), s.position(1), s.position(2),
+                                 s.position(3)};
+        Value d = s.position(4), last = s.index(loops.dims - 1);
+        Value isSum =
+            compare(s, arith::CmpIPredicate::eq, d, s.index(loops.dims));
+        Value isFeature = compare(s, arith::CmpIPredicate::ule, d, last);
+        Value rest = s.create<arith::SelectOp>(isSum, s.extract(sum, at),
+                                               s.extract(largest, at));
+        at.push_back(s.create<arith::MinUIOp>(d, last));
+        return s.create<arith::SelectOp>(isFeature, s.extract(sums, at), rest);
+      });
+}
+
+/// The output from parts [R, T, parts, heads, D + 2] of `length` positions.
+static Value lowerJoin(Value parts, Value positions, Value lengths,
+                       nn::MaskAttr mask, int64_t length, RankedTensorType type,
+                       LinalgBuilder &b) {
+  ArrayRef<int64_t> shape = tensorOf(parts).getShape();
+  int64_t numParts = shape[2], heads = shape[3], dims = shape[4] - 2;
+  auto isSeen = [&](ScalarBuilder &s, Value row, Value token,
+                    Value part) -> Value {
+    Value position = asIndex(s, s.extract(positions, {row, token}));
+    Value begin = times(s, part, length);
+    Value seen = compare(s, arith::CmpIPredicate::ule, begin, position);
+    if (int64_t window = mask.getWindow())
+      seen = s.create<arith::AndIOp>(
+          seen, compare(s, arith::CmpIPredicate::ult, position,
+                        plus(s, begin, s.index(length - 1 + window))));
+    return seen;
+  };
+  int64_t lowest[] = {shape[0], shape[1], heads, numParts};
+  Value largest = b.reduceLast(
+      lowest, {b.space(lowest)}, Combine::Maximum,
+      [&](ScalarBuilder &s, Args) -> Value {
+        Value row = s.position(0), token = s.position(1), part = s.position(3);
+        Value found = s.extract(
+            parts, {row, token, part, s.position(2), s.index(dims + 1)});
+        return s.create<arith::SelectOp>(
+            isSeen(s, row, token, part), found,
+            s.f32(std::numeric_limits<float>::lowest()));
+      });
+  int64_t terms[] = {shape[0], shape[1], heads, dims + 1, numParts};
+  Value sums = b.reduceLast(
+      terms, {b.space(terms)}, Combine::Add,
+      [&](ScalarBuilder &s, Args) -> Value {
+        Value row = s.position(0), token = s.position(1), head = s.position(2),
+              part = s.position(4);
+        auto number = [&](Value index) {
+          return s.extract(parts, {row, token, part, head, index});
+        };
+        Value most = s.extract(largest, {row, token, head});
+        Value weight =
+            s.create<math::Exp2Op>(s.sub(number(s.index(dims + 1)), most));
+        return s.create<arith::SelectOp>(isSeen(s, row, token, part),
+                                         s.mul(weight, number(s.position(3))),
+                                         s.f32(0));
+      });
+  return b.map(
+      type, {b.space(type.getShape())}, [&](ScalarBuilder &s, Args) -> Value {
+        Value row = s.position(0), token = s.position(1);
+        Value head = quotient(s, s.position(2), dims);
+        Value d = remainder(s, s.position(2), dims);
+        Value share = s.div(s.extract(sums, {row, token, head, d}),
+                            s.extract(sums, {row, token, head, s.index(dims)}));
+        Value length = asIndex(s, s.extract(lengths, {row}));
+        return s.create<arith::SelectOp>(
+            compare(s, arith::CmpIPredicate::slt, token, length), share,
+            s.f32(0));
+      });
+}
+
+static Values lowerPagedAttention(nn::PagedAttentionOp op,
+                                  nn::PagedAttentionOp::Adaptor in,
+                                  LinalgBuilder &b) {
+  Value parts = PartLowering(op, in, b).lower();
+  if (op.getInParts())
+    return {parts};
+  return {lowerJoin(parts, in.getPositions(), in.getLengths(), op.getMask(),
+                    op.getPartPages() * op.getPageTokens(), op.getType(), b)};
+}
+
+static Values lowerPagedAttentionJoin(nn::PagedAttentionJoinOp op,
+                                      nn::PagedAttentionJoinOp::Adaptor in,
+                                      LinalgBuilder &b) {
+  return {lowerJoin(in.getParts(), in.getPositions(), in.getLengths(),
+                    op.getMask(), static_cast<int64_t>(op.getPartTokens()),
+                    op.getType(), b)};
 }
 
 void attachCacheLowerings(MLIRContext *context) {
   attachLinalg<nn::CacheWriteOp, lowerCacheWrite, Generator::Cache>(context);
   attachLinalg<nn::PagedAttentionOp, lowerPagedAttention, Generator::Attention>(
       context);
+  attachLinalg<nn::PagedAttentionJoinOp, lowerPagedAttentionJoin,
+               Generator::Attention>(context);
 }
 
 } // namespace heddle::codegen

@@ -230,7 +230,8 @@ CacheValues CacheAdder::rewriteAttention(nn::AttentionOp attention,
       loc, attention.getOutput().getType(), write.getNewKeys(),
       write.getNewValues(), write.getNewScales(), attention.getQkv(),
       places.pages, places.positions, places.lengths, attention.getHeadsAttr(),
-      attention.getMaskAttr(), /*shardings=*/ArrayAttr());
+      attention.getMaskAttr(), /*inParts=*/UnitAttr(),
+      /*shardings=*/ArrayAttr());
   attention.getOutput().replaceAllUsesWith(paged.getOutput());
   attention.erase();
   builder.setInsertionPointAfter(paged);

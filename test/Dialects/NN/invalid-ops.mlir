@@ -1001,3 +1001,35 @@ nn.func @f(%k: tensor<3x2x4x16xi8>, %v: tensor<3x2x16x4xi8>, %s: tensor<3x2x16xf
   %y = nn.paged_attention %k, %v scales %s of %x pages %p at %at lengths %n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<3x2x4x16xi8>, tensor<3x2x16x4xi8>, tensor<3x2x16xf32>, tensor<1x5x24xf32>, tensor<1x2xi32>, tensor<1x5xi32>, tensor<1xi32>) -> tensor<1x5x8xf32>
   nn.return
 }
+
+// -----
+
+nn.func @f(%k: tensor<20x1x4x16xf32>, %v: tensor<20x1x16x4xf32>, %x: tensor<1x1x24xf32>, %p: tensor<1x17xi32>, %at: tensor<1x1xi32>, %n: tensor<1xi32>) {
+  // expected-error @+1 {{'nn.paged_attention' op has parts of type 'tensor<1x1x2x4x6xf32>', not 'tensor<1x1x1x4x6xf32>'}}
+  %y = nn.paged_attention %k, %v of %x pages %p at %at lengths %n {heads = #nn.heads<4, kv = 1, scale = 0.5>, mask = #nn.mask<causal>, in_parts} : (tensor<20x1x4x16xf32>, tensor<20x1x16x4xf32>, tensor<1x1x24xf32>, tensor<1x17xi32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x1x4x6xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<1x1x2x4x6xf32>, %at: tensor<1x1xi32>, %n: tensor<1xi32>) {
+  // expected-error @+1 {{'nn.paged_attention_join' op output must be 'tensor<1x1x16xf32>', not 'tensor<1x1x24xf32>'}}
+  %y = nn.paged_attention_join %x at %at lengths %n {mask = #nn.mask<causal>, part_tokens = 256 : i64} : (tensor<1x1x2x4x6xf32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x24xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<1x1x2x4x6xf32>, %at: tensor<1x1xi32>, %n: tensor<1xi32>) {
+  // expected-error @+1 {{'nn.paged_attention_join' op has parts of 0 positions}}
+  %y = nn.paged_attention_join %x at %at lengths %n {mask = #nn.mask<causal>, part_tokens = 0 : i64} : (tensor<1x1x2x4x6xf32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x16xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<1x2x4x6xf32>, %at: tensor<1x1xi32>, %n: tensor<1xi32>) {
+  // expected-error @+1 {{'nn.paged_attention_join' op parts 'tensor<1x2x4x6xf32>' are not [R, T, parts, heads, D + 2]}}
+  %y = nn.paged_attention_join %x at %at lengths %n {mask = #nn.mask<causal>, part_tokens = 256 : i64} : (tensor<1x2x4x6xf32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x16xf32>
+  nn.return
+}

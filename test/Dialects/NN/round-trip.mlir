@@ -310,6 +310,16 @@ nn.func @cache(%k: tensor<3x2x4x16xbf16>, %v: tensor<3x2x16x4xbf16>, %q: tensor<
   nn.return %y : tensor<1x5x16xf32>
 }
 
+// Parts of 256 positions, and what joins them.
+// CHECK-LABEL: nn.func @parts
+nn.func @parts(%k: tensor<20x1x4x16xbf16>, %v: tensor<20x1x16x4xbf16>, %x: tensor<1x1x24xf32>, %pages: tensor<1x17xi32>, %at: tensor<1x1xi32>, %n: tensor<1xi32>) -> tensor<1x1x16xf32> {
+  // CHECK: %[[P:.*]] = nn.paged_attention {{.*}} {heads = #nn.heads<4, kv = 1, scale = 5.000000e-01>, in_parts, mask = #nn.mask<causal>}
+  %p = nn.paged_attention %k, %v of %x pages %pages at %at lengths %n {heads = #nn.heads<4, kv = 1, scale = 0.5>, mask = #nn.mask<causal>, in_parts} : (tensor<20x1x4x16xbf16>, tensor<20x1x16x4xbf16>, tensor<1x1x24xf32>, tensor<1x17xi32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x2x4x6xf32>
+  // CHECK: nn.paged_attention_join %[[P]] at %{{.*}} lengths %{{.*}} {mask = #nn.mask<causal>, part_tokens = 256 : i64} : (tensor<1x1x2x4x6xf32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x16xf32>
+  %y = nn.paged_attention_join %p at %at lengths %n {mask = #nn.mask<causal>, part_tokens = 256 : i64} : (tensor<1x1x2x4x6xf32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x16xf32>
+  nn.return %y : tensor<1x1x16xf32>
+}
+
 // One of codes has scales.
 // CHECK-LABEL: nn.func @coded
 nn.func @coded(%k: tensor<3x2x4x16xi8>, %v: tensor<3x2x16x4xi8>, %s: tensor<3x2x2x16xf16>, %x: tensor<1x5x24xf32>, %pages: tensor<1x2xi32>, %at: tensor<1x5xi32>, %n: tensor<1xi32>) -> tensor<1x5x8xf32> {

@@ -29,6 +29,7 @@ createKernelContext(const DialectRegistry &registry) {
   eval::attachLinearEvaluations(*context);
   eval::attachNormEvaluations(*context);
   eval::attachAttentionEvaluations(*context);
+  eval::attachCacheEvaluations(*context);
   eval::attachLossEvaluations(*context);
   eval::attachOptimizerEvaluations(*context);
   return context;

@@ -94,6 +94,28 @@ def FusePackWeights : Pass<"fuse-pack-weights", "::mlir::ModuleOp"> {
   ];
 }
 
+def FuseSplitAttention : Pass<"fuse-split-attention", "::mlir::ModuleOp"> {
+  let summary = "Splits the keys of one token's attention between threads.";
+  let description = [{
+    A row of a program that computes one token of each text has as many pieces of work as
+    it has heads of keys, which may be fewer than there are threads. The parts in which
+    nn.paged_attention takes its keys are pieces of their own where they are results: one
+    launch computes them, a second one joins them. No bit changes. A row that has no more
+    positions than a part stays as it is, and so do programs of many tokens.
+
+    ```mlir
+    %y = nn.paged_attention %k, %v of %x ... : ... -> tensor<1x1x768xbf16>
+    // becomes
+    %p = nn.paged_attention %k, %v of %x ... {in_parts} : ... -> tensor<1x1x16x12x66xf32>
+    %y = nn.paged_attention_join %p at %positions lengths %n {part_tokens = 256 : i64}
+        : ... -> tensor<1x1x768xbf16>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numSplit", "split", "Attentions whose keys are split">
+  ];
+}
+
 def FuseSplitNorms : Pass<"fuse-split-norms", "::mlir::ModuleOp"> {
   let summary = "Makes the norm of long tensors in two steps.";
   let description = [{
