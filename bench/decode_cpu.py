@@ -3,9 +3,10 @@
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures tokens of a model with random weights, in bf16 and with codes of 8 and
-4 bits, beside PyTorch and torch.compile in bf16, and beside llama.cpp in F16,
-Q8_0 and Q4_0. All run by turns; the numbers are medians of the turns. Several
-`--fusion` are beside each other, with what a token launches.
+4 bits, which rows in bf16 or in codes of 8 bits are multiplied by, beside PyTorch and
+torch.compile in bf16, and beside llama.cpp in F16, Q8_0 and Q4_0. All run by turns; the
+numbers are medians of the turns. Several `--fusion` are beside each other, with what a
+token launches.
 
     bench/decode_cpu.py build/release/bin/heddle --shape gpt2 \\
         --python PYTHON_WITH_TRANSFORMERS_AND_GGUF --llama-cpp DIRECTORY_OF_LLAMA_BENCH
@@ -58,20 +59,23 @@ class Programs:
             json.dump(SHAPES[options.shape], file)
         self.measures = {}
         self.binaries = {}
-        for name, quantize in (("bf16", "none"), ("int8", "int8"), ("int4", "int4")):
+        rows = "--quantize-activations", "int8"
+        for name, quantize, *flags in (
+                ("bf16", "none"), ("int8", "int8"), ("int8, rows int8", "int8", *rows),
+                ("int4", "int4"), ("int4, rows int8", "int4", *rows)):
             for fusion in options.fusion:
                 end = f", {fusion}" if len(options.fusion) > 1 else ""
-                self.add_heddle(name + end, quantize, fusion)
+                self.add_heddle(name + end, quantize, "--fusion", fusion, *flags)
         if options.python:
             self.add_torch("PyTorch bf16")
             self.add_torch("torch.compile bf16", "compile")
         if options.llama_cpp:
             self.add_llama_cpp()
 
-    def add_heddle(self, name, quantize, fusion):
+    def add_heddle(self, name, quantize, *flags):
         options, binary = self.options, os.path.join(self.folder, name)
         make([options.heddle, "compile", self.config, "--init", "random", "--precision",
-              "bf16", "--mode", "serve", "--quantize", quantize, "--fusion", fusion,
+              "bf16", "--mode", "serve", "--quantize", quantize, *flags,
               "--max-batch", max(options.batch), "--max-context",
               options.context + options.tokens + 32, "--threads", options.threads, "-o",
               binary])

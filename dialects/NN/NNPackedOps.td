@@ -12,7 +12,8 @@
 def NN_PackedLinearOp : NN_NonDifferentiableOp<"packed_linear",
     (ins NN_Float:$input, NN_Any:$weight, Optional<NN_Float>:$scales,
          Optional<NN_Float>:$zeros, Optional<NN_Float>:$bias,
-         OptionalAttr<I64Attr>:$bits), [AttrSizedOperandSegments]> {
+         OptionalAttr<I64Attr>:$bits, OptionalAttr<I64Attr>:$input_block),
+    [AttrSizedOperandSegments]> {
   let summary = "out[..., o] = sum over i of x[..., i] w[i, o] + bias[o], w packed";
   let description = [{
     The weight is packed for products that read it once from its first byte to
@@ -31,6 +32,11 @@ def NN_PackedLinearOp : NN_NonDifferentiableOp<"packed_linear",
     group of x q is made first, then it is scaled: the result does not depend on
     how a kernel makes w.
 
+    With `input_block` x is rounded to codes of 8 bits first: in each group of the
+    weight that many elements of a row, the last ones perhaps fewer, share a scale.
+    With a their largest magnitude, x = a / 127 round(x 127 / a), ties to even; a
+    below 2^-100 counts as that. So a row's codes depend on this row alone.
+
     ```mlir
     %y = nn.packed_linear %x, %w scales %s bits 4
         : (tensor<1x1x768xf32>, tensor<24x96x32xi32>, tensor<24x12x32xf16>)
@@ -40,7 +46,7 @@ def NN_PackedLinearOp : NN_NonDifferentiableOp<"packed_linear",
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
     $input `,` $weight (`scales` $scales^)? (`zeros` $zeros^)? (`bias` $bias^)?
-    (`bits` $bits^)? attr-dict `:` functional-type(operands, results)
+    (`bits` $bits^)? (`input_block` $input_block^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = !strconcat([{

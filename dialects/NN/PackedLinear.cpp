@@ -40,9 +40,10 @@ static LogicalResult verifyKind(PackedLinearOp op) {
   bool hasCodes = weight.getElementType().isInteger(32);
   if (!hasCodes) {
     bool isF32 = weight.getElementType().isF32();
-    if (op.getBits() || op.getScales() || op.getZeros())
-      return op.emitOpError("has bits, scales or zeros, but its weight is of "
-                            "floats: ")
+    if (op.getBits() || op.getScales() || op.getZeros() || op.getInputBlock())
+      return op.emitOpError(
+                 "has bits, scales, zeros or an input_block, but its "
+                 "weight is of floats: ")
              << weight;
     if ((isF32 || weight.getElementType().isBF16()) && weight.getRank() == 4 &&
         weight.getDimSize(3) == (isF32 ? 1 : 2))
@@ -59,6 +60,20 @@ static LogicalResult verifyKind(PackedLinearOp op) {
   if (weight.getRank() != 3)
     return op.emitOpError("needs codes [panels, words, 32], got ") << weight;
   return success();
+}
+
+/// Blocks begin with whole words, and sums of their products fit in 32 bits.
+static LogicalResult verifyInputBlock(PackedLinearOp op) {
+  constexpr int64_t longest = 1 << 15;
+  std::optional<uint64_t> given = op.getInputBlock();
+  if (!given)
+    return success();
+  auto block = static_cast<int64_t>(*given);
+  if (block > 0 && block <= longest && block % op.getPerWord() == 0)
+    return success();
+  return op.emitOpError("rounds inputs in blocks of ")
+         << block << "; a multiple of " << op.getPerWord() << " up to "
+         << longest << " is needed";
 }
 
 LogicalResult PackedLinearOp::verify() {
@@ -95,7 +110,7 @@ LogicalResult PackedLinearOp::verify() {
   if (getZeros() && getZeros().getType() != scales)
     return emitOpError("has zeros of type ")
            << getZeros().getType() << ", and scales of type " << scales;
-  return success();
+  return verifyInputBlock(*this);
 }
 
 double PackedLinearOp::getFlops() {
@@ -114,11 +129,13 @@ StringRef PackedLinearOp::getNotDifferentiableReason() {
 }
 
 // The outputs are split between panels, the inputs between groups, or between
-// words where all inputs have one scale, or none.
+// words where all inputs have one scale, or none; but blocks of inputs stay
+// whole.
 dist::ShardingRule PackedLinearOp::getShardingRule() {
   int64_t groups = getGroups(), perWord = getPerWord();
   bool splitsOut = getOutputs() % panelWidth == 0;
-  bool splitsIn = groups > 1 || getInputs() % perWord == 0;
+  bool splitsIn =
+      groups > 1 || (getInputs() % perWord == 0 && !getInputBlock());
   std::string rows = leadingLetters(tensorOf(getInput()).getRank() - 1);
   std::string panel = splitsOut ? "o" : "x", word = splitsIn ? "i" : "y";
   std::string weight = panel + word + "l";

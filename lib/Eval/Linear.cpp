@@ -72,6 +72,22 @@ struct PackedWeight {
   int64_t groups, groupLength = 1;
 };
 
+/// Rounds a row to codes of 8 bits times their scales, block by block of each
+/// group. Scales are of f32: they decide which code is the nearest.
+void roundRow(std::vector<double> &x, int64_t groups, int64_t block) {
+  constexpr float most = 127, least = 0x1p-100F;
+  auto inputs = static_cast<int64_t>(x.size()), length = inputs / groups;
+  for (int64_t first = 0; first < inputs;) {
+    int64_t end = std::min(first + block, (first / length + 1) * length);
+    float largest = least;
+    for (int64_t i = first; i < end; ++i)
+      largest = std::max(largest, static_cast<float>(std::abs(x[i])));
+    float scale = largest / most, factor = most / largest;
+    for (; first < end; ++first)
+      x[first] = scale * std::nearbyint(x[first] * factor);
+  }
+}
+
 LogicalResult evalPackedLinear(nn::PackedLinearOp op, const Inputs &in,
                                Outputs &out) {
   const Tensor &input = in[op.getInput()];
@@ -81,7 +97,10 @@ LogicalResult evalPackedLinear(nn::PackedLinearOp op, const Inputs &in,
   double *output = out.floats(op.getOutput());
   int64_t inputs = input.columns();
   int64_t outputs = out[op.getOutput()].columns();
-  for (int64_t row = 0; row < input.rows(); ++row)
+  for (int64_t row = 0; row < input.rows(); ++row) {
+    std::vector<double> of(x + row * inputs, x + (row + 1) * inputs);
+    if (std::optional<uint64_t> block = op.getInputBlock())
+      roundRow(of, weight.groups, static_cast<int64_t>(*block));
     for (int64_t o = 0; o < outputs; ++o) {
       double sum = bias ? bias[o] : 0;
       for (int64_t i = 0; i < inputs; ++i) {
@@ -90,10 +109,11 @@ LogicalResult evalPackedLinear(nn::PackedLinearOp op, const Inputs &in,
           int64_t at = weight.groupIndex(i / weight.groupLength, o);
           w = weight.scales[at] * (w - (weight.zeros ? weight.zeros[at] : 0));
         }
-        sum += x[row * inputs + i] * w;
+        sum += of[i] * w;
       }
       output[row * outputs + o] = sum;
     }
+  }
   return success();
 }
 

@@ -50,6 +50,19 @@ static void checkContext(const ResolvedSettings &settings,
          spec.positionsLocation);
 }
 
+/// Products that round their inputs have weights that are codes, made here or
+/// in the files.
+static void checkActivations(const Settings &values) {
+  if (values.quantizeActivations == QuantizeActivations::None ||
+      values.quantize != Quantize::None)
+    return;
+  fail("H0134",
+       "--quantize-activations is for products with weights that are codes, "
+       "and --quantize does not ask for codes",
+       "add --quantize int8 or --quantize int4, or leave out "
+       "--quantize-activations");
+}
+
 /// What says how weights become codes needs weights that do.
 static void checkCodes(const ResolvedSettings &settings) {
   if (settings.values.quantize != Quantize::None)
@@ -129,6 +142,7 @@ void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
   if (values.mode == Mode::Train)
     return settleTexts(settings, spec);
   settleCodes(settings, spec);
+  checkActivations(values);
   checkServing(values);
   if (values.mode == Mode::Serve)
     settleCacheType(settings);

@@ -192,7 +192,8 @@ class Gptq(h.HeddleTest):
         refused("H0152", 2, *calibration[2:], "--group", 24)
         ids[:20].astype(np.uint16).tofile(self.path("short.bin"))
         refused("H0347", 3, *group, "--calibration", self.path("short.bin"), "--seq", 20)
-        refused("H0347", 3, *calibration, "--eval-data", self.path("short.bin"), "--seq", 20)
+        refused("H0347", 3, *calibration, "--eval-data", self.path("short.bin"),
+                "--seq", 20)
         make_encoder(self.path("encoder"))
         self.assertIn("predicts masked tokens", h.run(
             [h.HEDDLE, "quantize", self.path("encoder"), "-o", self.path("made"),

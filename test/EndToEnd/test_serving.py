@@ -73,6 +73,24 @@ class Serving(serving.ServingTest):
         text = h.run([binary, "bench", "--decode", "--kernels", "--tokens", 2]).stdout
         self.assertIn("k_paged_attention_join", text)
 
+    def test_rows_as_codes(self):
+        """A few per cent off, and the same bits alone and among others."""
+        model, *_ = self.make_model(vocab=103, positions=CONTEXT, embed=128, heads=4)
+        tokens = h.random_tokens(CONTEXT, 103, 3)
+        for quantize in ("int8", "int4"):
+            for precision in ("fp32", "bf16"):
+                with self.subTest(quantize, precision=precision):
+                    weights, both = (
+                        self.serve(model, "--precision", precision, "--quantize",
+                                   quantize, "--quantize-activations", rows,
+                                   output=rows) for rows in ("none", "int8"))
+                    wanted, found = (self.logits(b, tokens) for b in (weights, both))
+                    error = np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
+                    self.assertLess(error, 0.03)
+                    self.assertGreater(error, 1e-4)
+                    np.testing.assert_array_equal(
+                        self.logits(both, tokens, "--decode"), found)
+
     def test_generates_what_the_whole_window_gives(self):
         for name, model, config, weights in self.models():
             with self.subTest(name):
@@ -247,7 +265,8 @@ class Serving(serving.ServingTest):
         # Of each kind once, however many sizes there are.
         held = self.refused("H0191", [binary, "encode", "--ids", "1"])
         self.assertIn("it holds: prefill, score, decode;", held)
-        for flags in ["--group", 32], ["--quantize-zeros"], ["--keep-16bit", "wte"]:
+        for flags in (["--group", 32], ["--quantize-zeros"], ["--keep-16bit", "wte"],
+                      ["--quantize-activations", "int8"]):
             self.refused("H0134", [h.HEDDLE, "compile", model, "--mode", "serve", *flags,
                                    "-o", self.path("o")], flags[0], "--quantize int8")
 

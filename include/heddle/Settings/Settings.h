@@ -144,6 +144,12 @@ template <> struct Words<Fusion> {
   static constexpr std::array all = {"none", "generic", "deep"};
 };
 
+/// What rows that are multiplied by codes are held as.
+enum class QuantizeActivations { None, Int8 };
+template <> struct Words<QuantizeActivations> {
+  static constexpr std::array all = {"none", "int8"};
+};
+
 /// The word for an enum's value.
 template <typename E> const char *wordOf(E value) {
   return Words<E>::all[static_cast<size_t>(value)];

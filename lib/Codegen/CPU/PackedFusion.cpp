@@ -314,6 +314,7 @@ LogicalResult PackedFusion::emit() {
   spec.aType = elementType(first.a);
   spec.bits = first.bits;
   spec.groups = first.groups;
+  spec.inputBlock = first.inputBlock;
   if (first.scales)
     spec.scaleType = elementType(first.scales);
   k.scratchBytes = packedGemmScratchBytes(spec);

@@ -49,9 +49,10 @@ public:
              const CpuTarget &target, PackedRowFn rowOf, Value scratchMemory,
              ArrayRef<PackedPart> parts)
       : b(b), spec(spec), rowOf(std::move(rowOf)), scratchMemory(scratchMemory),
-        parts(parts), words(b, spec, target), numbers(b, spec, words),
-        scratch(spec), panelVectors(panelWidth / target.lanes()),
-        lanes(target.lanes()), sumVectors(target.hasAvx512 ? 24 : 12),
+        parts(parts), words(b, spec, target),
+        numbers(b, spec, words, target.lanes()), scratch(spec),
+        panelVectors(panelWidth / target.lanes()), lanes(target.lanes()),
+        sumVectors(target.hasAvx512 ? 24 : 12),
         f32s(VectorType::get(lanes, b.builder.getF32Type())) {}
 
   void emit(Value thread, Value threads);
@@ -93,7 +94,7 @@ private:
   // The micro-kernel.
   void emitTile(Value firstRow, ArrayRef<Value> panels, int64_t rows);
   Values sumWords(ArrayRef<Value> sources, Value row, Value begin,
-                  int64_t count, int64_t rows, Type type);
+                  int64_t count, int64_t rows, ValueRange sums);
   Values sumGroup(ArrayRef<Value> sources, Value row, Value group,
                   int64_t rows);
   Values sumBlock(ArrayRef<Value> sources, Value row, Value block, Value begin,
@@ -119,7 +120,7 @@ private:
   ArrayRef<PackedPart> parts;
   const PackedPart *part = nullptr; ///< The one that is being emitted.
   PackedWords words;
-  PackedNumbers numbers; ///< Only where `words.numbers`.
+  PackedNumbers numbers; ///< Only where `words.numbers` or rows are codes.
   Scratch scratch;
   int64_t panelVectors; ///< In the words of a panel at one place of K.
   int64_t firstVector = 0, vectors = 0; ///< Those of them that a tile has.
@@ -188,7 +189,7 @@ void PackedGemm::prepare(Value firstRow, Value count) {
     if (hasZeros())
       sums = bytes(bytes(scratchMemory, scratch.sumsAt),
                    b.mul(row, scratch.sumBytes));
-    if (words.numbers)
+    if (words.numbers || spec.inputBlock > 0)
       return numbers.prepareRow(from, to, sums);
     prepareRow(from, to);
     if (sums)
@@ -322,13 +323,10 @@ PackedGemm::Values PackedGemm::multiplyWord(ArrayRef<Value> sources, Value row,
   return next;
 }
 
-/// The sums over `count` words from `begin` on, vectors of `type`.
+/// `sums` and those over `count` words from `begin` on.
 PackedGemm::Values PackedGemm::sumWords(ArrayRef<Value> sources, Value row,
                                         Value begin, int64_t count,
-                                        int64_t rows, Type type) {
-  Value zero = b.create<arith::ConstantOp>(
-      b.builder.getZeroAttr(VectorType::get(lanes, type)));
-  Values sums(sources.size() * vectors * rows, zero);
+                                        int64_t rows, ValueRange sums) {
   return b.forLoop(begin, b.add(begin, count), 1, sums,
                    [&](Value word, ValueRange carried) {
                      return multiplyWord(sources, row, word, rows, carried);
@@ -341,14 +339,18 @@ PackedGemm::Values PackedGemm::sumBlock(ArrayRef<Value> sources, Value row,
                                         Value block, Value begin,
                                         int64_t length, int64_t rows,
                                         ValueRange sums) {
-  Values whole =
-      sumWords(sources, row, begin, llvm::divideCeil(length, words.perWord),
-               rows, b.builder.getI32Type());
-  Values next;
-  for (size_t at = 0; at < sums.size(); ++at) {
-    Value own = bytes(row, static_cast<int64_t>(at) % rows * scratch.rowBytes);
-    next.push_back(numbers.addBlock(own, block, whole[at], sums[at]));
-  }
+  auto ownRow = [&](size_t sum) {
+    return bytes(row, static_cast<int64_t>(sum) % rows * scratch.rowBytes);
+  };
+  Values whole, next;
+  for (int64_t i = 0; i < rows; ++i)
+    whole.push_back(numbers.beginOfSums(ownRow(i), block));
+  while (whole.size() < sums.size())
+    whole.push_back(whole[whole.size() - rows]);
+  whole = sumWords(sources, row, begin, llvm::divideCeil(length, words.perWord),
+                   rows, whole);
+  for (size_t at = 0; at < sums.size(); ++at)
+    next.push_back(numbers.addBlock(ownRow(at), block, whole[at], sums[at]));
   return next;
 }
 
@@ -357,9 +359,9 @@ PackedGemm::Values PackedGemm::sumGroup(ArrayRef<Value> sources, Value row,
                                         Value group, int64_t rows) {
   int64_t perGroup = llvm::divideCeil(words.count(), spec.groups);
   Value begin = b.mul(group, perGroup);
+  Values sums(sources.size() * vectors * rows, b.zeros(f32s));
   if (!words.numbers)
-    return sumWords(sources, row, begin, perGroup, rows,
-                    b.builder.getF32Type());
+    return sumWords(sources, row, begin, perGroup, rows, sums);
   const PackedNumbers::Layout &layout = numbers.layout;
   Value firstBlock = b.mul(group, layout.blocksOfGroup());
   auto add = [&](Value block, int64_t length, ValueRange sums) {
@@ -367,7 +369,6 @@ PackedGemm::Values PackedGemm::sumGroup(ArrayRef<Value> sources, Value row,
     return sumBlock(sources, row, b.add(firstBlock, block),
                     b.add(begin, b.mul(block, perBlock)), length, rows, sums);
   };
-  Values sums(sources.size() * vectors * rows, b.zeros(f32s));
   int64_t others = layout.blocksOfGroup() - 1;
   if (others > 0)
     sums = b.forLoop(b.constant(0), b.constant(others), 1, sums,
@@ -431,13 +432,13 @@ void PackedGemm::emitTile(Value firstRow, ArrayRef<Value> panels,
   // Where the row stands among those that were made ready.
   Value local = b.rem(firstRow, blockRows);
   Value row = bytes(scratchMemory, b.mul(local, scratch.rowBytes));
+  Values totals(sources.size() * vectors * rows, b.zeros(f32s));
   if (spec.groups == 0) {
-    storeTile(sumWords(sources, row, b.constant(0), words.count(), rows,
-                       b.builder.getF32Type()),
-              firstRow, panels, rows);
+    storeTile(
+        sumWords(sources, row, b.constant(0), words.count(), rows, totals),
+        firstRow, panels, rows);
     return;
   }
-  Values totals(sources.size() * vectors * rows, b.zeros(f32s));
   totals = b.forLoop(b.constant(0), b.constant(spec.groups), 1, totals,
                      [&](Value group, ValueRange carried) {
                        return scaleGroup(sumGroup(sources, row, group, rows),

@@ -31,6 +31,9 @@ struct PackedGemmSpec {
   /// So many panels of a part, from its first on, are one thread's, but for the
   /// last ones.
   int64_t panelsTogether = 1;
+  /// Of a row of A, in each group, the elements that are rounded to codes of 8
+  /// bits with one scale; 0: rows are what they are.
+  int64_t inputBlock = 0;
 };
 
 /// Where a B stands. Each is an !llvm.ptr; `scales` and `zeros` may be null.

@@ -17,30 +17,38 @@ namespace heddle::cpu {
 
 using Values = LoopBuilder::Values;
 
-static constexpr int64_t lanes = 16;
 /// Longer groups are cut, so that one large element spoils few others.
 static constexpr int64_t longestBlock = 256, cutBlock = 128;
 /// Bits of the largest number of a block: with one of 8 bits, products of 256
 /// fit in 32.
 static constexpr int32_t numberBits = 14;
-static constexpr int64_t numberBytes = 2;
+static constexpr float largestCode = 127;
+/// Smaller elements than 2 to this do not make the scale of codes smaller.
+static constexpr int32_t leastExponent = -100;
+
+static int64_t blockLengthOf(const PackedGemmSpec &spec, int64_t groupLength) {
+  if (spec.inputBlock > 0)
+    return std::min(spec.inputBlock, groupLength);
+  return groupLength <= longestBlock ? groupLength : cutBlock;
+}
 
 PackedNumbers::Layout::Layout(const PackedGemmSpec &spec)
     : groups(std::max<int64_t>(spec.groups, 1)), groupLength(spec.k / groups),
-      blockLength(groupLength <= longestBlock ? groupLength : cutBlock),
-      scalesAt(llvm::alignTo(
-          llvm::alignTo(spec.k, plan::Packed::wordBits / spec.bits) *
-              numberBytes,
-          64)) {}
-
-int64_t PackedNumbers::Layout::bytes() const {
-  return llvm::alignTo(
+      blockLength(blockLengthOf(spec, groupLength)) {
+  int64_t numbers = llvm::alignTo(spec.k, plan::Packed::wordBits / spec.bits);
+  int64_t numberBytes = spec.inputBlock > 0 ? 1 : 2;
+  scalesAt = llvm::alignTo(numbers * numberBytes, 64);
+  beginsAt = llvm::alignTo(
       scalesAt + groups * blocksOfGroup() * int64_t(sizeof(float)), 64);
 }
 
+int64_t PackedNumbers::Layout::bytes() const {
+  return 2 * beginsAt - scalesAt; // As many i32 as scales.
+}
+
 PackedNumbers::PackedNumbers(LoopBuilder &builder, const PackedGemmSpec &spec,
-                             const PackedWords &words)
-    : layout(spec), b(builder), spec(spec), words(words),
+                             const PackedWords &words, int64_t lanes)
+    : layout(spec), b(builder), spec(spec), words(words), lanes(lanes),
       i32s(VectorType::get(lanes, builder.builder.getI32Type())),
       f32s(VectorType::get(lanes, builder.builder.getF32Type())) {}
 
@@ -77,19 +85,32 @@ Value PackedNumbers::loadRow(Value from, Value at, int64_t count) {
                         b.advance(from, spec.aType, at), alignment, mask));
 }
 
-/// Stores numbers in the order in which factors have the codes of a word; those
-/// behind the end, to a whole word, are 0.
-void PackedNumbers::storeNumbers(Value numbers, Value to, int64_t count) {
+Type PackedNumbers::kind() const {
+  if (!words.numbers)
+    return b.builder.getF32Type();
+  return words.codes ? b.builder.getI8Type() : b.builder.getI16Type();
+}
+
+/// Stores numbers in the order in which factors have the codes of a word, or
+/// what they stand for; those behind the end, to a whole word, are 0.
+void PackedNumbers::storeNumbers(Value numbers, Value scale, Value to,
+                                 int64_t count) {
+  int64_t all = llvm::alignTo(count, words.perWord);
+  Value mask = all < lanes ? b.mask(b.constant(all), lanes) : Value();
+  unsigned alignment = kind().getIntOrFloatBitWidth() / 8;
+  if (!words.numbers) {
+    Value real = b.create<arith::SIToFPOp>(f32s, numbers);
+    real = b.create<arith::MulFOp>(real, splat(scale, f32s));
+    b.store(real, to, alignment, mask);
+    return;
+  }
   SmallVector<int64_t> order;
   for (int64_t word = 0; word < lanes; word += words.perWord)
-    for (int64_t step = 0; step < words.steps(); ++step)
-      order.append({word + step, word + step + 2});
-  auto type = VectorType::get(lanes, b.builder.getI16Type());
-  Value ordered =
-      b.create<arith::TruncIOp>(type, b.shuffle(numbers, numbers, order));
-  int64_t all = llvm::alignTo(count, words.perWord);
-  b.store(ordered, to, numberBytes,
-          all < lanes ? b.mask(b.constant(all), lanes) : Value());
+    for (int64_t index : words.orderOfInputs())
+      order.push_back(word + index);
+  Value ordered = b.create<arith::TruncIOp>(VectorType::get(lanes, kind()),
+                                            b.shuffle(numbers, numbers, order));
+  b.store(ordered, to, alignment, mask);
 }
 
 /// The bits of the largest magnitude of a block: without their signs, bits of
@@ -106,61 +127,84 @@ Value PackedNumbers::largestBits(Value from, int64_t length) {
                                        eachVector(length, zeros, body)[0]);
 }
 
-/// Makes numbers of `length` elements from `first` on; the sum of these.
-Value PackedNumbers::prepareBlock(Value from, Value to, Value first,
-                                  int64_t length, Value scaleAt) {
-  Type i16 = b.builder.getI16Type(), f32 = b.builder.getF32Type();
-  from = b.advance(from, spec.aType, first);
-  to = b.advance(to, i16, first);
-  // Between the biased exponents of what f32 can have as a scale.
+/// Between the biased exponents of what f32 can have as a scale.
+PackedNumbers::Scaling PackedNumbers::powerOfTwo(Value largest) {
+  Type f32 = b.builder.getF32Type();
   Value exponent = b.create<arith::MaxSIOp>(
-      b.create<arith::ShRUIOp>(largestBits(from, length), integer(23)),
-      integer(numberBits));
-  auto powerOfTwo = [&](Value biased) -> Value {
+      b.create<arith::ShRUIOp>(largest, integer(23)), integer(numberBits));
+  auto power = [&](Value biased) -> Value {
     return b.create<LLVM::BitcastOp>(
         f32, b.create<arith::ShLIOp>(biased, integer(23)));
   };
-  Value factor = powerOfTwo(
-      b.create<arith::SubIOp>(integer(2 * 127 + numberBits - 1), exponent));
-  Value scale =
-      powerOfTwo(b.create<arith::SubIOp>(exponent, integer(numberBits - 1)));
+  return {power(b.create<arith::SubIOp>(integer(2 * 127 + numberBits - 1),
+                                        exponent)),
+          power(b.create<arith::SubIOp>(exponent, integer(numberBits - 1)))};
+}
+
+PackedNumbers::Scaling PackedNumbers::ofCodes(Value largest) {
+  Value least = integer((127 + leastExponent) << 23), most = real(largestCode);
+  Value size = b.create<LLVM::BitcastOp>(
+      b.builder.getF32Type(), b.create<arith::MaxSIOp>(largest, least));
+  return {b.create<arith::DivFOp>(most, size),
+          b.create<arith::DivFOp>(size, most)};
+}
+
+/// Makes numbers of `length` elements from `first` on, which are block `block`
+/// of the row at `to`; the sum of these.
+Value PackedNumbers::prepareBlock(Value from, Value to, Value first,
+                                  int64_t length, Value block) {
+  Type f32 = b.builder.getF32Type();
+  from = b.advance(from, spec.aType, first);
+  Value numbersTo = b.advance(to, kind(), first);
+  Value largest = largestBits(from, length);
+  Scaling scaling =
+      spec.inputBlock > 0 ? ofCodes(largest) : powerOfTwo(largest);
   // What is not finite makes the sums so.
-  Value isFinite = b.create<arith::CmpIOp>(arith::CmpIPredicate::slt, exponent,
-                                           integer(255));
-  scale = b.create<arith::SelectOp>(
-      isFinite, scale, real(std::numeric_limits<float>::quiet_NaN()));
-  b.store(scale, scaleAt, sizeof(float));
+  Value isFinite = b.create<arith::CmpIOp>(arith::CmpIPredicate::slt, largest,
+                                           integer(255 << 23));
+  Value scale = b.create<arith::SelectOp>(
+      isFinite, scaling.scale, real(std::numeric_limits<float>::quiet_NaN()));
 
   // The sum with 1.5 * 2^23 is rounded to a whole number, in its lowest bits.
-  Value factors = splat(factor, f32s), rounding = splat(real(12582912), f32s);
+  Value factors = splat(scaling.factor, f32s),
+        rounding = splat(real(12582912), f32s);
   Value raised = splat(integer(0x4b400000), i32s);
-  auto body = [&](Value at, int64_t count, ValueRange carried) -> Values {
+  auto body = [&](Value place, int64_t count, ValueRange carried) -> Values {
     Value x =
-        b.create<vector::FMAOp>(loadRow(from, at, count), factors, rounding);
+        b.create<vector::FMAOp>(loadRow(from, place, count), factors, rounding);
     Value numbers =
         b.create<arith::SubIOp>(b.create<LLVM::BitcastOp>(i32s, x), raised);
-    storeNumbers(numbers, b.advance(to, i16, at), count);
+    storeNumbers(numbers, scale, b.advance(numbersTo, kind(), place), count);
     return {b.create<arith::AddIOp>(carried[0], numbers)};
   };
   Value zeros = splat(integer(0), i32s);
   Value sum = b.create<vector::ReductionOp>(vector::CombiningKind::ADD,
                                             eachVector(length, zeros, body)[0]);
+  if (words.numbers)
+    b.store(scale, at(to, layout.scalesAt, block), sizeof(float));
+  if (words.codes)
+    b.store(b.create<arith::MulIOp>(
+                sum, integer(-static_cast<int32_t>(words.codeOffset()))),
+            at(to, layout.beginsAt, block), sizeof(int32_t));
   return b.create<arith::MulFOp>(b.create<arith::SIToFPOp>(f32, sum), scale);
+}
+
+/// The number of 32 bits of a block, `bytes` behind the begin of a row.
+Value PackedNumbers::at(Value row, int64_t bytes, Value block) {
+  return b.advance(b.advance(row, b.builder.getI8Type(), bytes),
+                   b.builder.getI32Type(), block);
 }
 
 void PackedNumbers::prepareRow(Value from, Value to, Value groupSums) {
   Type f32 = b.builder.getF32Type();
-  Value scales =
-      b.advance(to, b.builder.getI8Type(), b.constant(layout.scalesAt));
   int64_t others = layout.blocksOfGroup() - 1;
   b.forLoop(b.constant(0), b.constant(layout.groups), 1, [&](Value group) {
     Value first = b.mul(group, layout.groupLength);
     Value firstBlock = b.mul(group, layout.blocksOfGroup());
     auto add = [&](Value block, int64_t length, Value sum) -> Value {
-      Value at = b.add(first, b.mul(block, layout.blockLength));
-      Value scaleAt = b.advance(scales, f32, b.add(firstBlock, block));
+      Value begin = b.add(first, b.mul(block, layout.blockLength));
       return b.create<arith::AddFOp>(
-          sum, prepareBlock(from, to, at, length, scaleAt));
+          sum, prepareBlock(from, to, begin, length, b.add(firstBlock, block)));
     };
     Value sum = real(0);
     if (others > 0)
@@ -174,12 +218,18 @@ void PackedNumbers::prepareRow(Value from, Value to, Value groupSums) {
   });
 }
 
+Value PackedNumbers::beginOfSums(Value row, Value block) {
+  Value begin = integer(0);
+  if (words.codes)
+    begin = b.load(b.builder.getI32Type(), at(row, layout.beginsAt, block),
+                   sizeof(int32_t));
+  return splat(begin, i32s);
+}
+
 Value PackedNumbers::addBlock(Value row, Value block, Value numbers,
                               Value sum) {
-  Type f32 = b.builder.getF32Type();
-  Value scales =
-      b.advance(row, b.builder.getI8Type(), b.constant(layout.scalesAt));
-  Value scale = b.load(f32, b.advance(scales, f32, block), sizeof(float));
+  Value scale = b.load(b.builder.getF32Type(), at(row, layout.scalesAt, block),
+                       sizeof(float));
   return b.create<vector::FMAOp>(b.create<arith::SIToFPOp>(f32s, numbers),
                                  splat(scale, f32s), sum);
 }

@@ -14,19 +14,22 @@
 namespace heddle::cpu {
 
 /// Rows of A as whole numbers, for units that multiply these. A block of a row
-/// has a scale, a power of two, by which its largest element becomes one of 14
-/// bits; so a bf16 of 1/64 of that or more is kept as it is. Sums of products
-/// of such numbers and codes are exact in 32 bits: neither their order nor what
-/// is computed beside them changes a bit.
+/// has a scale. Where rows are rounded to codes, it is what nn.packed_linear
+/// says. Elsewhere it is a power of two, by which the largest element becomes
+/// one of 14 bits; so a bf16 of 1/64 of that or more is kept as it is. Sums of
+/// products of such numbers and codes are exact in 32 bits: neither their order
+/// nor what is computed beside them changes a bit. For a target without such
+/// units, codes become f32 again.
 class PackedNumbers {
 public:
-  /// Where a prepared row has its parts: the numbers, each an i16, then the
-  /// scales of the blocks. A block begins where a group of B does, and has
-  /// `blockLength` elements; the last one of a group may be shorter.
+  /// Where a prepared row has its parts: the numbers, each an i16 or a code of
+  /// 8 bits, then the scales of the blocks, then, in i32, where the sums of
+  /// codes begin. A block begins where a group of B does, and has `blockLength`
+  /// elements; the last one of a group may be shorter.
   struct Layout {
     explicit Layout(const PackedGemmSpec &spec);
     int64_t groups, groupLength, blockLength;
-    int64_t scalesAt; ///< In bytes.
+    int64_t scalesAt, beginsAt; ///< In bytes.
     int64_t blocksOfGroup() const {
       return (groupLength + blockLength - 1) / blockLength;
     }
@@ -38,20 +41,29 @@ public:
   };
 
   PackedNumbers(LoopBuilder &builder, const PackedGemmSpec &spec,
-                const PackedWords &words);
+                const PackedWords &words, int64_t lanes);
 
   const Layout layout;
 
   /// Makes numbers of a row; writes the sums of its groups if `groupSums` is
   /// not null.
   void prepareRow(mlir::Value from, mlir::Value to, mlir::Value groupSums);
+  /// What the sums of a block's products begin with, in i32.
+  mlir::Value beginOfSums(mlir::Value row, mlir::Value block);
   /// `sum` + what the sums of a block stand for, in f32.
   mlir::Value addBlock(mlir::Value row, mlir::Value block, mlir::Value numbers,
                        mlir::Value sum);
 
 private:
+  /// What the elements of a block are multiplied by, and then its numbers.
+  struct Scaling {
+    mlir::Value factor, scale;
+  };
+  Scaling powerOfTwo(mlir::Value largest);
+  Scaling ofCodes(mlir::Value largest);
   mlir::Value prepareBlock(mlir::Value from, mlir::Value to, mlir::Value first,
-                           int64_t length, mlir::Value scaleAt);
+                           int64_t length, mlir::Value block);
+  mlir::Value at(mlir::Value row, int64_t bytes, mlir::Value block);
   mlir::Value largestBits(mlir::Value from, int64_t length);
   LoopBuilder::Values eachVector(
       int64_t length, mlir::ValueRange init,
@@ -59,7 +71,10 @@ private:
                                              mlir::ValueRange carried)>
           body);
   mlir::Value loadRow(mlir::Value from, mlir::Value at, int64_t count);
-  void storeNumbers(mlir::Value numbers, mlir::Value to, int64_t count);
+  void storeNumbers(mlir::Value numbers, mlir::Value scale, mlir::Value to,
+                    int64_t count);
+  /// Of a number in a prepared row.
+  mlir::Type kind() const;
   mlir::Value integer(int32_t value);
   mlir::Value real(float value);
   mlir::Value splat(mlir::Value scalar, mlir::VectorType type);
@@ -67,6 +82,7 @@ private:
   LoopBuilder &b;
   const PackedGemmSpec &spec;
   const PackedWords &words;
+  int64_t lanes;
   mlir::VectorType i32s, f32s;
 };
 

@@ -18,14 +18,16 @@ static constexpr int64_t wordBits = plan::Packed::wordBits;
 
 PackedWords::PackedWords(LoopBuilder &builder, const PackedGemmSpec &spec,
                          const CpuTarget &target)
-    : numbers(target.hasVnni && spec.aType.isBF16() && spec.bits == 8),
+    : codes(target.hasVnni && spec.inputBlock > 0),
+      numbers(codes || (target.hasVnni && spec.aType.isBF16() &&
+                        spec.bits == 8 && spec.inputBlock == 0)),
       dot(target.hasBf16Dot && spec.aType.isBF16() && spec.bits < wordBits &&
-          !numbers),
+          spec.inputBlock == 0 && !numbers),
       perWord(wordBits / spec.bits), b(builder), spec(spec),
       hasAvx512(target.hasAvx512),
       words(VectorType::get(target.lanes(), builder.builder.getI32Type())),
       f32s(VectorType::get(target.lanes(), builder.builder.getF32Type())) {
-  if (spec.bits != 4 || !hasAvx512)
+  if (spec.bits != 4 || !hasAvx512 || codes)
     return;
   // A code is the index; bits above it are of other codes, and do not count.
   auto valueOf = [](int64_t index) {
@@ -98,6 +100,20 @@ Value PackedWords::pairOfNumbers(Value word, int64_t step) {
   return b.create<LLVM::BitcastOp>(words, b.create<arith::ShRSIOp>(pair, by));
 }
 
+/// The codes at bits `bits` * `step` of the bytes of a word, as bytes without
+/// sign: each is larger by `codeOffset()`.
+Value PackedWords::bytesOfCodes(Value word, int64_t step) {
+  auto everyByte = [&](int64_t byte) -> Value {
+    return b.create<arith::ConstantOp>(DenseElementsAttr::get(
+        words,
+        b.builder.getI32IntegerAttr(static_cast<int32_t>(byte * 0x01010101))));
+  };
+  Value low = shift(word, spec.bits * step, /*left=*/false, /*isSigned=*/false);
+  if (spec.bits < 8)
+    low = b.create<arith::AndIOp>(low, everyByte((1 << spec.bits) - 1));
+  return b.create<arith::XOrIOp>(low, everyByte(codeOffset()));
+}
+
 Value PackedWords::lookUp(Value word, int64_t index) {
   Value at = shift(word, plan::Packed::bitOf(spec.bits, index), /*left=*/false,
                    /*isSigned=*/false);
@@ -129,7 +145,8 @@ SmallVector<Value> PackedWords::unpack(Value word) {
     return factors;
   }
   for (int64_t step = 0; step < steps(); ++step)
-    factors.push_back(numbers        ? pairOfNumbers(word, step)
+    factors.push_back(codes          ? bytesOfCodes(word, step)
+                      : numbers      ? pairOfNumbers(word, step)
                       : dot && table ? lookUpPair(word, step)
                       : dot          ? pairOfCodes(word, step)
                       : table        ? lookUp(word, step)
@@ -137,7 +154,24 @@ SmallVector<Value> PackedWords::unpack(Value word) {
   return factors;
 }
 
+SmallVector<int64_t> PackedWords::orderOfInputs() const {
+  SmallVector<int64_t> order;
+  for (int64_t step = 0; step < steps(); ++step) {
+    if (!codes) {
+      order.append({step, step + 2});
+      continue;
+    }
+    for (int64_t bit = spec.bits * step; bit < wordBits; bit += 8)
+      for (int64_t index = 0; index < perWord; ++index)
+        if (plan::Packed::bitOf(spec.bits, index) == bit)
+          order.push_back(index);
+  }
+  return order;
+}
+
 Value PackedWords::multiplyAdd(Value x, Value factor, Value sum) {
+  if (codes)
+    return intrinsic("llvm.x86.avx512.vpdpbusd.512", words, {sum, factor, x});
   if (numbers)
     return intrinsic("llvm.x86.avx512.vpdpwssd.512", words, {sum, x, factor});
   if (!dot)

@@ -24,24 +24,34 @@ public:
   /// Words of an output, over all of K.
   int64_t count() const { return (spec.k + perWord - 1) / perWord; }
   /// Factors that a word gives, which follow each other along K.
-  int64_t steps() const { return dot || numbers ? perWord / 2 : perWord; }
+  int64_t steps() const {
+    return codes ? perWord / 4 : dot || numbers ? perWord / 2 : perWord;
+  }
+  /// With whole numbers, the inputs of a word in the order in which its factors
+  /// have them.
+  llvm::SmallVector<int64_t> orderOfInputs() const;
+  /// What is added to each code of a factor that has no signs.
+  int64_t codeOffset() const { return codes ? 1 << (spec.bits - 1) : 0; }
 
   /// The factors of a vector of words: `steps()` vectors. Codes are whole
   /// numbers.
   llvm::SmallVector<mlir::Value> unpack(mlir::Value word);
   /// x * factor + sum in f32; x is a vector of f32 or of pairs of bf16 as i32.
-  /// With whole numbers the sum is in i32, and x has pairs of i16.
+  /// With whole numbers the sum is in i32, and x has pairs of i16, or four i8
+  /// with codes.
   mlir::Value multiplyAdd(mlir::Value x, mlir::Value factor, mlir::Value sum);
 
-  bool numbers; ///< A factor is of two i16: codes 0 and 2 of a word, or 1 and
-                ///< 3.
-  bool dot;     ///< A factor is of two bf16.
+  bool codes;   ///< Rows are codes too: a factor is of four codes of a word.
+  bool numbers; ///< Rows are whole numbers; those that are no codes meet
+                ///< factors of two i16: codes 0 and 2 of a word, or 1 and 3.
+  bool dot; ///< A factor is of two bf16.
   int64_t perWord;
 
 private:
   mlir::Value code(mlir::Value word, int64_t index);
   mlir::Value pairOfCodes(mlir::Value word, int64_t step);
   mlir::Value pairOfNumbers(mlir::Value word, int64_t step);
+  mlir::Value bytesOfCodes(mlir::Value word, int64_t step);
   mlir::Value lookUp(mlir::Value word, int64_t index);
   mlir::Value lookUpPair(mlir::Value word, int64_t step);
   mlir::Value shift(mlir::Value word, int64_t bits, bool left, bool isSigned);

@@ -51,6 +51,7 @@ static Product describe(nn::PackedLinearOp op) {
   product.n = op.getOutputs();
   product.bits = 32 / op.getPerWord();
   product.groups = op.getGroups();
+  product.inputBlock = static_cast<int64_t>(op.getInputBlock().value_or(0));
   product.scales = op.getScales();
   product.zeros = op.getZeros();
   return product;

@@ -75,6 +75,57 @@ static Value packedValue(ScalarBuilder &s, nn::PackedLinearOp op, Value weight,
   return s.create<arith::SIToFPOp>(s.getF32Type(), code);
 }
 
+/// `input` rounded to codes of 8 bits times their scales, in f32.
+static Value roundedInput(nn::PackedLinearOp op, Value input,
+                          LinalgBuilder &b) {
+  constexpr float most = 127, least = 0x1p-100F;
+  auto type = tensorOf(op.getInput()).clone(b.builder.getF32Type());
+  auto column = static_cast<unsigned>(type.getRank() - 1);
+  auto block = static_cast<int64_t>(*op.getInputBlock());
+  int64_t length = op.getInputs() / op.getGroups();
+  int64_t blocksOfGroup = llvm::divideCeil(length, block);
+  SmallVector<int64_t> shape(type.getShape().drop_back());
+  shape.append({op.getGroups() * blocksOfGroup, block});
+  Value largest = b.reduceLast(
+      shape, {b.space(shape)}, LinalgBuilder::Combine::Maximum,
+      [&](ScalarBuilder &s, Args) -> Value {
+        Values at;
+        for (unsigned dim = 0; dim < column; ++dim)
+          at.push_back(s.position(dim));
+        Value number = s.position(column);
+        auto times = [&](Value x, int64_t by) -> Value {
+          return s.create<arith::MulIOp>(x, s.index(by));
+        };
+        Value group = s.create<arith::DivUIOp>(number, s.index(blocksOfGroup));
+        Value inGroup =
+            s.create<arith::RemUIOp>(number, s.index(blocksOfGroup));
+        Value place = s.create<arith::AddIOp>(times(inGroup, block),
+                                              s.position(column + 1));
+        Value isThere = s.create<arith::CmpIOp>(arith::CmpIPredicate::ult,
+                                                place, s.index(length));
+        place = s.create<arith::MinUIOp>(place, s.index(length - 1));
+        at.push_back(s.create<arith::AddIOp>(times(group, length), place));
+        Value size = s.create<math::AbsFOp>(s.extract(input, at));
+        return s.create<arith::SelectOp>(isThere, size, s.f32(0));
+      });
+  return b.map(type, {{input}}, [&](ScalarBuilder &s, Args x) -> Value {
+    Values at;
+    for (unsigned dim = 0; dim < column; ++dim)
+      at.push_back(s.position(dim));
+    Value i = s.position(column);
+    Value group = s.create<arith::DivUIOp>(i, s.index(length));
+    Value place = s.create<arith::RemUIOp>(i, s.index(length));
+    at.push_back(s.create<arith::AddIOp>(
+        s.create<arith::MulIOp>(group, s.index(blocksOfGroup)),
+        s.create<arith::DivUIOp>(place, s.index(block))));
+    Value size =
+        s.create<arith::MaximumFOp>(s.extract(largest, at), s.f32(least));
+    Value code =
+        s.create<math::RoundEvenOp>(s.mul(x[0], s.div(s.f32(most), size)));
+    return s.mul(s.div(size, s.f32(most)), code);
+  });
+}
+
 static Values lowerPackedLinear(nn::PackedLinearOp op,
                                 nn::PackedLinearOp::Adaptor in,
                                 LinalgBuilder &b) {
@@ -85,6 +136,8 @@ static Values lowerPackedLinear(nn::PackedLinearOp op,
   SmallVector<unsigned> inputDims = range(0, column);
   inputDims.push_back(k);
   int64_t groups = op.getGroups();
+  Value input =
+      op.getInputBlock() ? roundedInput(op, in.getInput(), b) : in.getInput();
   auto term = [&](ScalarBuilder &s, Args x) -> Value {
     Value i = s.position(k), o = s.position(column);
     Value w = packedValue(s, op, in.getWeight(), i, o);
@@ -100,7 +153,7 @@ static Values lowerPackedLinear(nn::PackedLinearOp op,
     return s.mul(x[0], w);
   };
   Value sums = b.reduceTail(b.builder.getF32Type(), shape, k,
-                            {along(in.getInput(), inputDims), b.space(shape)},
+                            {along(input, inputDims), b.space(shape)},
                             LinalgBuilder::Combine::Add, term);
   SmallVector<Input> inputs = {{sums}};
   if (in.getBias())

@@ -107,7 +107,8 @@ static std::string refusalOfProduct(nn::PackedLinearOp op,
     return value ? getElementTypeOrSelf(value.getType()) : Type();
   };
   bool isAlike = op.getPerWord() == first.getPerWord() &&
-                 op.getGroups() == first.getGroups();
+                 op.getGroups() == first.getGroups() &&
+                 op.getInputBlock() == first.getInputBlock();
   for (auto [mine, others] : {std::pair(op.getWeight(), first.getWeight()),
                               std::pair(op.getScales(), first.getScales()),
                               std::pair(op.getZeros(), first.getZeros())})

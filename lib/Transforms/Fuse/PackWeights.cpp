@@ -32,9 +32,9 @@ using Parts = SmallVector<Value, 3>;
 class Packer {
 public:
   Packer(nn::ModelOp model, int64_t bits, int64_t group, bool even,
-         ArrayRef<llvm::GlobPattern> kept)
+         bool roundsInputs, ArrayRef<llvm::GlobPattern> kept)
       : model(model), symbols(model), bits(bits), group(group), even(even),
-        kept(kept) {
+        roundsInputs(roundsInputs), kept(kept) {
     model.walk([&](nn::SetOp set) { written.insert(set.getState()); });
     for (auto bucket : model.getOps<nn::BucketOp>())
       for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>())
@@ -62,7 +62,7 @@ private:
   nn::ModelOp model;
   SymbolTable symbols;
   int64_t bits, group;
-  bool even;
+  bool even, roundsInputs;
   ArrayRef<llvm::GlobPattern> kept;
   llvm::StringSet<> written;
   DenseMap<Operation *, SmallVector<nn::CallOp>> calls; ///< Of a function.
@@ -216,20 +216,32 @@ Parts Packer::pack(Value value, nn::LinearOp user) {
   return packed[{value.getAsOpaquePointer(), transposed}] = parts;
 }
 
+/// The inputs whose codes share a scale: those of a group, and of a long one
+/// fewer, so that one large input spoils few others.
+static int64_t inputBlockOf(int64_t groupLength, int64_t perWord) {
+  constexpr int64_t longest = 256, cut = 128;
+  return groupLength > longest ? cut : llvm::alignTo(groupLength, perWord);
+}
+
 void Packer::replace(nn::LinearOp linear) {
   Parts parts = pack(linear.getWeight(), linear);
   OpBuilder builder(linear);
   bool hasCodes = parts.size() > 1;
   auto words = cast<RankedTensorType>(parts[0].getType());
-  IntegerAttr bitsAttr;
+  IntegerAttr bitsAttr, blockAttr;
+  int64_t inputs = linear.getInput().getType().getShape().back();
+  int64_t perWord = llvm::divideCeil(inputs, words.getDimSize(1));
   if (hasCodes)
-    bitsAttr = builder.getI64IntegerAttr(
-        32 / llvm::divideCeil(linear.getInput().getType().getShape().back(),
-                              words.getDimSize(1)));
+    bitsAttr = builder.getI64IntegerAttr(32 / perWord);
+  if (hasCodes && roundsInputs) {
+    auto scales = cast<RankedTensorType>(parts[1].getType());
+    blockAttr = builder.getI64IntegerAttr(
+        inputBlockOf(inputs / scales.getDimSize(1), perWord));
+  }
   auto packedLinear = builder.create<nn::PackedLinearOp>(
       linear.getLoc(), linear.getType(), linear.getInput(), parts[0],
       hasCodes ? parts[1] : Value(), parts.size() > 2 ? parts[2] : Value(),
-      linear.getBias(), bitsAttr, ArrayAttr());
+      linear.getBias(), bitsAttr, blockAttr, ArrayAttr());
   linear.replaceAllUsesWith(packedLinear.getOutput());
   linear.erase();
   ++numPacked;
@@ -310,6 +322,8 @@ private:
                                                          : 0;
     group = strategy.quantizeGroup;
     even = !strategy.quantizeZeros;
+    roundInputs =
+        strategy.quantizeActivations == config::QuantizeActivations::Int8;
     if (group == 0 && bits == 4)
       group = 64;
     keep = strategy.keep16bit;
@@ -334,7 +348,7 @@ private:
                << llvm::toString(pattern.takeError());
       patterns.push_back(std::move(*pattern));
     }
-    Packer packer(model, bits, group, even, patterns);
+    Packer packer(model, bits, group, even, roundInputs, patterns);
     if (failed(packer.run()))
       return failure();
     numPacked += packer.numPacked;

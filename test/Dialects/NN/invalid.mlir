@@ -680,6 +680,22 @@ nn.func @packed_without_scales(%x: tensor<1x8xf32>, %w: tensor<1x1x32xi32>) {
 
 // -----
 
+nn.func @packed_input_block(%x: tensor<1x16xf32>, %w: tensor<1x2x32xi32>, %s: tensor<1x1x32xf32>) {
+  // expected-error@+1 {{rounds inputs in blocks of 4; a multiple of 8 up to 32768 is needed}}
+  %0 = nn.packed_linear %x, %w scales %s bits 4 input_block 4 : (tensor<1x16xf32>, tensor<1x2x32xi32>, tensor<1x1x32xf32>) -> tensor<1x32xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @packed_input_block_of_floats(%x: tensor<1x8xf32>, %w: tensor<1x8x32x1xf32>) {
+  // expected-error@+1 {{has bits, scales, zeros or an input_block, but its weight is of floats}}
+  %0 = nn.packed_linear %x, %w input_block 8 : (tensor<1x8xf32>, tensor<1x8x32x1xf32>) -> tensor<1x32xf32>
+  nn.return
+}
+
+// -----
+
 nn.func @packed_panels(%x: tensor<1x8xf32>, %w: tensor<1x8x32x1xf32>) {
   // expected-error@+1 {{of 8 inputs and 40 outputs needs a weight of 2x8x32 words}}
   %0 = nn.packed_linear %x, %w : (tensor<1x8xf32>, tensor<1x8x32x1xf32>) -> tensor<1x40xf32>

@@ -92,6 +92,8 @@ nn.func @packed_linear(%x: tensor<2x3x16xbf16>, %f: tensor<2x16x32x1xf32>,
   %1 = nn.packed_linear %x, %h bias %b : (tensor<2x3x16xbf16>, tensor<2x8x32x2xbf16>, tensor<40xbf16>) -> tensor<2x3x40xbf16>
   // CHECK: nn.packed_linear %{{.*}}, %{{.*}} scales %{{.*}} zeros %{{.*}} bias %{{.*}} bits 4 : (tensor<2x3x16xbf16>, tensor<2x2x32xi32>, tensor<2x2x32xf16>, tensor<2x2x32xf16>, tensor<40xbf16>) -> tensor<2x3x40xbf16>
   %2 = nn.packed_linear %x, %c scales %s zeros %s bias %b bits 4 : (tensor<2x3x16xbf16>, tensor<2x2x32xi32>, tensor<2x2x32xf16>, tensor<2x2x32xf16>, tensor<40xbf16>) -> tensor<2x3x40xbf16>
+  // CHECK: nn.packed_linear %{{.*}}, %{{.*}} scales %{{.*}} bits 4 input_block 8 :
+  %3 = nn.packed_linear %x, %c scales %s bits 4 input_block 8 : (tensor<2x3x16xbf16>, tensor<2x2x32xi32>, tensor<2x2x32xf16>) -> tensor<2x3x40xbf16>
   nn.return
 }
 

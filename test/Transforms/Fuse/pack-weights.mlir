@@ -1,6 +1,7 @@
 // RUN: heddle-opt %s -fuse-pack-weights=bits=0 | heddle-opt | FileCheck %s
 // RUN: heddle-opt %s "-fuse-pack-weights=bits=4 group=8 keep=wte" | FileCheck %s --check-prefix=INT4
 // RUN: heddle-opt %s "-fuse-pack-weights=bits=8 even=false" | FileCheck %s --check-prefix=INT8
+// RUN: heddle-opt %s "-fuse-pack-weights=bits=4 group=8 keep=wte round-inputs" | FileCheck %s --check-prefix=ROUNDED
 // RUN: not heddle-opt %s "-fuse-pack-weights=bits=4 group=64" 2>&1 | FileCheck %s --check-prefix=GROUP
 // RUN: not heddle-opt %s "-fuse-pack-weights=bits=4 keep=h.0.*" 2>&1 | FileCheck %s --check-prefix=FORMS
 // RUN: not heddle-opt %s "-fuse-pack-weights=bits=4 group=12" 2>&1 | FileCheck %s --check-prefix=WORDS
@@ -36,7 +37,8 @@ nn.model @m family "gpt2" phase "spmd" attributes {
   // CHECK: nn.func @block(%[[X:.*]]: tensor<3x16xbf16>, %[[B:.*]]: tensor<33xbf16>, %[[W:.*]]: tensor<2x8x32x2xbf16>)
   // CHECK-NEXT: nn.packed_linear %[[X]], %[[W]] bias %[[B]] : (
   // INT4: nn.func @block(%[[X:.*]]: tensor<3x16xbf16>, %[[B:.*]]: tensor<33xbf16>, %[[W:.*]]: tensor<2x2x32xi32>, %[[S:.*]]: tensor<2x2x32xf16>)
-  // INT4-NEXT: nn.packed_linear %[[X]], %[[W]] scales %[[S]] bias %[[B]] bits 4
+  // INT4-NEXT: nn.packed_linear %[[X]], %[[W]] scales %[[S]] bias %[[B]] bits 4 :
+  // ROUNDED: nn.packed_linear %{{.*}}, %{{.*}} scales %{{.*}} bias %{{.*}} bits 4 input_block 8 :
   nn.func @block(%x: tensor<3x16xbf16>, %w: tensor<16x33xbf16>, %b: tensor<33xbf16>) -> tensor<3x33xbf16> {
     %y = nn.linear %x, %w bias %b : (tensor<3x16xbf16>, tensor<16x33xbf16>, tensor<33xbf16>) -> tensor<3x33xbf16>
     nn.return %y : tensor<3x33xbf16>

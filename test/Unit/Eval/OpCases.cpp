@@ -117,6 +117,18 @@ static std::vector<OpCase> makeLinearCases() {
        "nn.packed_linear %x, %w scales %s bits 8 : (tensor<2x7xf32>, "
        "tensor<1x2x32xi32>, tensor<1x1x32xf32>) -> tensor<2x5xf32>",
        int64_t(1) << 31},
+      {"nn.packed_linear",
+       "%x: tensor<2x24xf32>, %w: tensor<2x3x32xi32>, %s: tensor<2x3x32xf32>",
+       "nn.packed_linear %x, %w scales %s bits 4 input_block 8 : "
+       "(tensor<2x24xf32>, tensor<2x3x32xi32>, tensor<2x3x32xf32>) -> "
+       "tensor<2x64xf32>",
+       int64_t(1) << 31},
+      {"nn.packed_linear",
+       "%x: tensor<2x12xf32>, %w: tensor<1x3x32xi32>, %s: tensor<1x1x32xf32>",
+       "nn.packed_linear %x, %w scales %s bits 8 input_block 8 : "
+       "(tensor<2x12xf32>, tensor<1x3x32xi32>, tensor<1x1x32xf32>) -> "
+       "tensor<2x32xf32>",
+       int64_t(1) << 31},
       {"nn.add_bias", x + ", %b: tensor<4xf32>",
        "nn.add_bias %x, %b : (tensor<2x3x4xf32>, tensor<4xf32>) -> "
        "tensor<2x3x4xf32>"},

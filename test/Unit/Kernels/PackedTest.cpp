@@ -22,6 +22,7 @@ struct Packed {
   int64_t bits, groups = 0;
   const char *scale = "f32";
   bool hasZeros = false;
+  int64_t inputBlock = 0;
 };
 
 std::string shape(std::initializer_list<int64_t> sizes, const char *type) {
@@ -37,6 +38,13 @@ std::string weightType(const Packed &p) {
   if (p.bits < 16)
     return shape({panels, words, 32}, "i32");
   return shape({panels, words, 32, perWord}, p.bits == 32 ? "f32" : "bf16");
+}
+
+std::string bitsOf(const Packed &p) {
+  std::string text = " bits " + std::to_string(p.bits);
+  if (p.inputBlock > 0)
+    text += " input_block " + std::to_string(p.inputBlock);
+  return text;
 }
 
 /// A kernel of the product alone, of `type`; with a bias and more behind it if
@@ -64,7 +72,7 @@ std::string textOf(const Packed &p, const char *type, bool ends) {
     types += ", " + bias;
   }
   if (p.groups > 0)
-    operands += " bits " + std::to_string(p.bits);
+    operands += bitsOf(p);
   return "plan.kernel @k(" + arguments + ") -> " + y +
          " attributes {generator = #plan.generator<gemm>, ties = array<i64: "
          "-1>} {\n  %p = nn.packed_linear " +
@@ -122,6 +130,18 @@ TEST(PackedProducts, CodesInGroups) {
   }
 }
 
+/// Rows as codes too: blocks that are groups, that cut them, and shorter last
+/// ones.
+TEST(PackedProducts, CodesOfRows) {
+  for (int64_t bits : {8, 4}) {
+    check({1, 7, 33, bits, 1, "f32", false, 8});
+    check({5, 64, 70, bits, 2, "f16", false, 32});
+    check({8, 300, 290, bits, 1, "f16", true, 128});
+    check({13, 192, 40, bits, 3, "bf16", true, 24});
+    check({70, 160, 129, bits, 5, "f16", true, 32}, /*ends=*/true);
+  }
+}
+
 /// Products of `outs` columns of the same rows in one kernel, each a result
 /// with a bias; or, with `joint`, one result that is computed of an element of
 /// each.
@@ -145,9 +165,8 @@ std::string textOfSeveral(Packed p, const std::vector<int64_t> &outs,
         body += std::string(" ") + part + " " + name;
         types += ", " + scales;
       }
-    body += " bias %b" + number +
-            (hasCodes ? " bits " + std::to_string(p.bits) : "") + " : (" +
-            types + ", " + b + ") -> " + y + "\n";
+    body += " bias %b" + number + (hasCodes ? bitsOf(p) : "") + " : (" + types +
+            ", " + b + ") -> " + y + "\n";
     results += comma + y;
     yields += comma + "%p" + number;
   }
@@ -182,6 +201,7 @@ TEST(PackedProducts, SeveralOfTheSameRows) {
   checkSeveral({3, 66, 0, 16}, {160, 32, 32});
   checkSeveral({17, 64, 0, 8, 2, "f16"}, {33, 1, 65});
   checkSeveral({70, 48, 0, 4, 3, "f16", /*hasZeros=*/true}, {64, 5, 5});
+  checkSeveral({8, 64, 0, 4, 1, "f16", false, 32}, {64, 5, 33});
 }
 
 /// As a gate and what it lets through: a tile has both.
@@ -193,6 +213,7 @@ TEST(PackedProducts, ElementsOfTwoInOneTile) {
                /*joint=*/true);
   checkSeveral({67, 96, 0, 4, 3, "f16", /*hasZeros=*/true}, {31, 31},
                /*joint=*/true);
+  checkSeveral({8, 96, 0, 4, 3, "f16", false, 32}, {97, 97}, /*joint=*/true);
 }
 
 /// Norms that make the rows of two products of 70 and 33 columns.
@@ -306,7 +327,9 @@ TEST(PackedProducts, RowsDoNotDependOnOthers) {
   };
   for (Packed p : {Packed{1, 96, 417, 16}, Packed{1, 96, 417, 8, 1},
                    Packed{1, 96, 417, 8, 3, "f16", true},
-                   Packed{1, 96, 417, 4, 3, "f16", true}}) {
+                   Packed{1, 96, 417, 4, 3, "f16", true},
+                   Packed{1, 96, 417, 8, 1, "f16", false, 64},
+                   Packed{1, 96, 417, 4, 3, "f16", true, 32}}) {
     auto [single, module] = load(p);
     std::string text = textOf(p, "bf16", false);
     for (int64_t rows : {2, 3, 8, 16, 70}) {

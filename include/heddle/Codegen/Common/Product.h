@@ -30,6 +30,7 @@ struct Product {
   int64_t bits = 0;
   /// Of a packed B of codes.
   int64_t groups = 0;
+  int64_t inputBlock = 0; ///< Of A, where it is rounded to codes; 0: it is not.
   mlir::Value scales, zeros; ///< Arguments of the kernel; zeros may be null.
   /// The kernel's nn.sum_rows: sums over k of the factor that is the gradient.
   llvm::SmallVector<mlir::Operation *, 1> sums;

@@ -86,6 +86,8 @@ def FusePackWeights : Pass<"fuse-pack-weights", "::mlir::ModuleOp"> {
     Option<"group", "group", "int64_t", "0",
            "Inputs that share a scale; 0: all of an output">,
     Option<"even", "even", "bool", "true", "Without zeros">,
+    Option<"roundInputs", "round-inputs", "bool", "false",
+           "Products with codes round their inputs to codes of 8 bits">,
     ListOption<"keep", "keep", "std::string",
                "Patterns of the names of weights without codes">
   ];
