@@ -43,7 +43,8 @@ public:
   void run(LaunchTime *times) {
     begins.push_back(now());
     steps.submit(next++, times);
-    finish(steps.maxPending());
+    // What is timed launch by launch has been waited for.
+    finish(times ? 0 : steps.maxPending());
   }
   void finish(int64_t pending) {
     while (steps.pending() > pending) {
@@ -138,6 +139,8 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
       .add("peak_unit", rate.unit)
       .add("peak_kind", rate.kindOfPeak())
       .add("mfu", rate.stepFlops / median / rate.peakFlopsPerSecond);
+  if (options.kernels)
+    line.addRaw("kernels", kernels.json());
   if (options.json) {
     printf("%s\n", line.text().c_str());
     return 0;

@@ -248,12 +248,21 @@ static void print(const char *name, const FoundLibrary &library) {
 int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
   if (ranks.rank() != 0)
     return 0;
-  Binary binary = readBinary(options.job.binary);
+  std::vector<Binary> targets = readTargets(options.job.binary);
+  // What would run here.
+  const Binary &binary = targets[chooseTarget(targets, {}, /*localRank=*/0)];
   const plan::Plan &plan = binary.plan;
-  std::string products = findProducts(binary);
-  bool isForGpu = plan.device == plan::DeviceKind::Cuda;
+  std::string products = findProducts(binary), held;
+  bool isForGpu = false;
+  for (const Binary &target : targets) {
+    held += (held.empty() ? "" : ", ") + target.plan.target;
+    isForGpu |= target.plan.device == plan::DeviceKind::Cuda;
+  }
   if (options.json) {
     ordered_json all = describe(plan, products);
+    all["targets"] = ordered_json::array();
+    for (const Binary &target : targets)
+      all["targets"].push_back(target.plan.target);
     if (isForGpu) {
       all["gpu"] = describe(askForGpu());
       all["cublaslt"] = describe(findCublasLt());
@@ -263,7 +272,10 @@ int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
     return 0;
   }
   print(plan, products);
-  if (!isForGpu && plan.memory.peakBytes(plan::MemoryKind::File) > 0)
+  if (targets.size() > 1)
+    line("targets", held + "; here: " + plan.target);
+  if (plan.device == plan::DeviceKind::Cpu &&
+      plan.memory.peakBytes(plan::MemoryKind::File) > 0)
     line("swap", describeSwap(plan));
   if (!isForGpu)
     return 0;

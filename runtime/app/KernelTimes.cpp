@@ -10,6 +10,7 @@
 #include "heddle/runtime/app/Trace.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -31,15 +32,31 @@ void KernelTimes::add(const CommandList &commands,
   }
 }
 
-void KernelTimes::print() const {
+std::vector<KernelTimes::Sum> KernelTimes::longestFirst() const {
   std::vector<Sum> sorted;
-  double total = 0;
-  for (const auto &[kernel, sum] : sums) {
+  for (const auto &[kernel, sum] : sums)
     sorted.push_back(sum);
-    total += sum.seconds;
-  }
   std::sort(sorted.begin(), sorted.end(),
             [](const Sum &a, const Sum &b) { return a.seconds > b.seconds; });
+  return sorted;
+}
+
+std::string KernelTimes::json() const {
+  auto list = nlohmann::ordered_json::array();
+  for (const Sum &sum : longestFirst())
+    list.push_back({{"name", sum.name},
+                    {"seconds", sum.seconds / double(runs)},
+                    {"launches", sum.launches / runs},
+                    {"flops", sum.flops / double(runs)},
+                    {"bytes", sum.bytes / double(runs)}});
+  return list.dump();
+}
+
+void KernelTimes::print() const {
+  std::vector<Sum> sorted = longestFirst();
+  double total = 0;
+  for (const Sum &sum : sorted)
+    total += sum.seconds;
   printf("%10s %6s %8s %9s %8s  %s\n", "ms/step", "share", "launches",
          "GFLOP/s", "GB/s", "kernel");
   for (const Sum &sum : sorted)

@@ -173,6 +173,14 @@ class GpuDevice(h.HeddleTest):
                        if re.match(r" *[\d.]+ +[\d.]+% .* (?!record|wait)\S+$", line))
         self.assertEqual(counts["calls"]["cuEventElapsedTime"], launches)
         self.assertGreater(launches, 15)
+        # A step that is timed by launches takes as long as they do, also the last.
+        said = json.loads(h.run([h.HEDDLE, "emulate", "--", self.binary, "bench",
+                                 "--steps", 2, "--warmup", 1, "--kernels",
+                                 "--json"]).stdout)
+        self.assertGreater(sum(kernel["launches"] for kernel in said["kernels"]
+                               if kernel["bytes"]), 15)
+        self.assertGreater(said["min_s"],
+                           max(kernel["seconds"] for kernel in said["kernels"]) / 10)
 
     def test_shares_are_of_the_gpus_peak(self):
         self.prepare()
@@ -231,6 +239,21 @@ class GpuDevice(h.HeddleTest):
         self.assertEqual((gpu["capability"], gpu["cuda"]), (90, "12.0"))
         text = h.run([*emulated, "bench", "--steps", 1, "--warmup", 0]).stdout
         self.assertIn("1 steps, 1 x Emulated H100 (sm_90): median", text)
+
+    def test_info_of_several_targets(self):
+        """It is about what would run here, and about the GPU also where none is."""
+        self.prepare()
+        both = self.compile(self.model, "--batch", ROWS, "--seq", SEQ, "--target",
+                            "x86-64,sm_80", output="both", config=h.ds_config())
+        for command, here, gpu in (([both], "x86-64", "missing"),
+                                   ([h.HEDDLE, "emulate", "--", both], "sm_80", "name")):
+            env = dict(os.environ, LD_LIBRARY_PATH="")
+            said = json.loads(h.run([*command, "info", "--json"], env=env).stdout)
+            self.assertEqual((said["targets"], said["target"]),
+                             (["x86-64", "sm_80"], here))
+            self.assertIn(gpu, said["gpu"])
+            text = h.run([*command, "info"], env=env).stdout
+            self.assertRegex(text, rf"\ntargets +x86-64, sm_80; here: {here}\ngpu ")
 
     def test_a_gpu_is_lost(self):
         self.prepare("sm_80")

@@ -13,6 +13,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace heddle::rt {
 
@@ -26,6 +27,8 @@ public:
   void add(const CommandList &commands, const std::vector<LaunchTime> &times);
   /// Prints a table, the longest first: of a run, the mean.
   void print() const;
+  /// The same as an array of JSON: seconds, launches, flops and bytes of a run.
+  std::string json() const;
 
 private:
   struct Sum {
@@ -34,6 +37,7 @@ private:
     int64_t launches = 0;
     double flops = 0, bytes = 0;
   };
+  std::vector<Sum> longestFirst() const;
 
   const plan::Plan &plan;
   std::map<std::string, Sum> sums;
