@@ -124,7 +124,11 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
     };
     commands[i].visit(
         [&](const plan::command::Launch &launch) {
-          clock.now += plan.kernels.at(launch.kernel).flops / cluster.flops;
+          const plan::Kernel &kernel = plan.kernels.at(launch.kernel);
+          double bytes = cluster.memoryPerSecond > 0
+                             ? kernel.bytes / cluster.memoryPerSecond
+                             : 0;
+          clock.now += std::max(kernel.flops / cluster.flops, bytes);
         },
         [&](const plan::command::Call &call) {
           run(stage, call.sequence, clock);

@@ -140,9 +140,9 @@ cost::Link ClusterReader::readLink(const io::JsonValue &link) {
 void ClusterReader::read(const io::JsonValue &root) {
   if (!root.isObject())
     root.failType("an object");
-  requireKeys(root,
-              {"name", "nodes", "ranks_per_node", "intra_node", "inter_node",
-               "flops", "device_memory", "host_memory", "pcie", "nvme"});
+  requireKeys(root, {"name", "nodes", "ranks_per_node", "intra_node",
+                     "inter_node", "flops", "memory_bandwidth", "device_memory",
+                     "host_memory", "pcie", "nvme"});
   problems.attempt([&] { cluster.name = root.stringOr("name", cluster.file); });
   problems.attempt(
       [&] { cluster.nodes = readCount(root, "nodes", cluster.nodesLocation); });
@@ -171,6 +171,10 @@ void ClusterReader::read(const io::JsonValue &root) {
   problems.attempt(
       [&] { cluster.hostMemory = readBytes(root, "host_memory"); });
   problems.attempt([&] { readFlops(root); });
+  problems.attempt([&] {
+    if (root.findNonNull("memory_bandwidth"))
+      cluster.memoryPerSecond = readRate(root, "memory_bandwidth");
+  });
   cluster.json = root.toJson().dump();
 }
 

@@ -33,9 +33,10 @@ struct Cluster {
   int64_t nodes = 1, ranksPerNode = 1;
   std::optional<Link> intraNode, interNode;
   double flops = 0; ///< Floating-point operations of a rank a second; or 0.
-  int64_t deviceMemory = 0; ///< Of a rank, in bytes; or 0.
-  int64_t hostMemory = 0;   ///< Of a node, in bytes; or 0.
-  std::optional<Link> pcie; ///< Between a rank's device and the host.
+  double memoryPerSecond = 0; ///< Bytes that a rank's memory moves; or 0.
+  int64_t deviceMemory = 0;   ///< Of a rank, in bytes; or 0.
+  int64_t hostMemory = 0;     ///< Of a node, in bytes; or 0.
+  std::optional<Link> pcie;   ///< Between a rank's device and the host.
   std::optional<Files> files;
   int64_t ranks() const { return nodes * ranksPerNode; }
   /// Whether every rank of the group along `axes` has the others on its node,
@@ -56,7 +57,8 @@ struct SequenceTime {
 /// The time of a plan's communication and computation: latency and bandwidth of
 /// the slowest link for each round of an exchange (runtime/comm/Collectives.cpp
 /// has n - 1 of them among n ranks, an all-reduce twice as many), and the
-/// cluster's figure for kernels.
+/// cluster's figures for kernels, of which each takes as long as its operations
+/// or, if the cluster says how fast memory is, its bytes.
 class ClusterCost {
 public:
   /// Both must outlive this.

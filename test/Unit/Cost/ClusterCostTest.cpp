@@ -153,6 +153,19 @@ TEST(ClusterCost, WhatIsComputedHidesCopies) {
   EXPECT_EQ(cost.timeOf(plan, 3).seconds, 0);
 }
 
+// A kernel of 20 operations and 60 bytes, on 2 operations a second.
+TEST(ClusterCost, KernelsTakeAsLongAsTheirBytes) {
+  Cluster nodes = cluster();
+  plan::Plan plan = planOf(meshOf(1, 1, 1, 1), {{work()}});
+  plan.kernels[0].bytes = 60;
+  ClusterCost cost(plan, nodes);
+  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 0).seconds, 10);
+  nodes.memoryPerSecond = 4;
+  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 0).seconds, 15);
+  nodes.memoryPerSecond = 30;
+  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 0).seconds, 10);
+}
+
 TEST(ClusterCost, FragmentsAndTransfers) {
   Cluster nodes = cluster();
   Command schedule = fragments("F0 F1 B0 B1", {{"F", 1, 2}, {"B", 2, 2}});
