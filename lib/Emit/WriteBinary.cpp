@@ -7,9 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Emit/WriteBinary.h"
+#include "heddle/PlanFormat/Draft.h"
 #include "heddle/runtime/io/File.h"
 #include <cstring>
 #include <elf.h>
+#include <map>
 #include <vector>
 
 using namespace heddle;
@@ -97,16 +99,18 @@ void SectionAppender::finish() {
 
 void writeAll(std::vector<emit::Code> &codes, const std::string &runtimePath,
               const std::string &output) {
-  std::vector<std::string> texts;
-  for (auto &[plan, image] : codes) {
-    plan.kernelImageHash = plan::hashBytes(image.data(), image.size());
-    texts.push_back(plan::seal(plan));
-  }
   io::OutputFile file(output, 0777);
   SectionAppender appender(runtimePath, file);
-  for (size_t i = 0; i < codes.size(); ++i) {
-    appender.add(plan::planSectionName(i), texts[i]);
-    appender.add(plan::kernelSectionName(i), codes[i].image);
+  std::map<emit::Model, size_t> targets;
+  for (auto &[plan, image, model] : codes) {
+    plan.kernelImageHash = plan::hashBytes(image.data(), image.size());
+    size_t target = targets[model]++;
+    auto add = [&, isDraft = model == emit::Model::Draft](
+                   const std::string &name, const std::string &bytes) {
+      appender.add(isDraft ? plan::draftSectionName(name) : name, bytes);
+    };
+    add(plan::planSectionName(target), plan::seal(plan));
+    add(plan::kernelSectionName(target), image);
   }
   appender.finish();
   file.commit();

@@ -100,12 +100,17 @@ namespace {
 /// others on one module for each target.
 class Compilation {
 public:
-  Compilation(ModuleOp module, const CompileOptions &options)
+  /// `suffix`: of the names of dumps.
+  Compilation(ModuleOp module, const CompileOptions &options,
+              StringRef suffix = "")
       : options(options) {
     tracks.emplace_back().module = module;
+    tracks.back().suffix = suffix.str();
   }
 
   LogicalResult run(Phase start, Phase stop);
+  /// What was made for each target, after the last phase.
+  std::vector<emit::Code> take() { return std::move(codes); }
 
 private:
   struct Track {
@@ -116,7 +121,6 @@ private:
   };
   LogicalResult run(Phase phase, Track &track);
   void splitByTarget();
-  LogicalResult write();
 
   const CompileOptions &options;
   std::vector<Track> tracks;
@@ -132,7 +136,7 @@ void Compilation::splitByTarget() {
     Track &track = tracks.emplace_back();
     track.owned = common.module.clone();
     track.module = *track.owned;
-    track.suffix = std::string(".") + wordOf(target);
+    track.suffix = common.suffix + "." + wordOf(target);
     track.seconds = common.seconds;
     for (Operation *root : rootsOf(track.module)) {
       auto old = root->getAttrOfType<dist::StrategyAttr>("strategy");
@@ -174,36 +178,6 @@ LogicalResult Compilation::run(Phase phase, Track &track) {
   return success();
 }
 
-/// As `60.25 MiB (63172608 bytes)`.
-static std::string textOf(int64_t bytes) {
-  return plan::formatBytes(bytes) + " (" + std::to_string(bytes) + " bytes)";
-}
-
-LogicalResult Compilation::write() {
-  if (options.plans) {
-    for (emit::Code &code : codes)
-      options.plans->push_back(std::move(code.plan));
-    return success();
-  }
-  if (auto wrong =
-          emit::writeBinary(codes, options.runtimePath, options.output))
-    return emitDiagnostic(tracks.front().module, *wrong);
-  if (options.splitLayers) // It is for the driver itself.
-    return success();
-  for (const emit::Code &code : codes) {
-    const plan::Plan &plan = code.plan;
-    int64_t onFile = plan.memory.peakBytes(plan::MemoryKind::File);
-    llvm::errs() << options.output << ": "
-                 << (codes.size() > 1 ? "for " + plan.target + ": " : "")
-                 << plan.parameters << " parameters, " << plan.kernels.size()
-                 << " kernels, " << textOf(plan.memory.peakBytes() - onFile)
-                 << " of memory"
-                 << (onFile > 0 ? ", " + textOf(onFile) + " on file" : "")
-                 << "\n";
-  }
-  return success();
-}
-
 LogicalResult Compilation::run(Phase start, Phase stop) {
   for (Phase phase : allPhases()) {
     if (phase < start || (phase == start && phase != Phase::Import))
@@ -216,7 +190,80 @@ LogicalResult Compilation::run(Phase start, Phase stop) {
     if (phase == stop)
       break;
   }
-  return stop == Phase::Emit ? write() : success();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The binary
+//===----------------------------------------------------------------------===//
+
+/// As `60.25 MiB (63172608 bytes)`.
+static std::string textOf(int64_t bytes) {
+  return plan::formatBytes(bytes) + " (" + std::to_string(bytes) + " bytes)";
+}
+
+static LogicalResult write(ModuleOp module, std::vector<emit::Code> &codes,
+                           const CompileOptions &options) {
+  if (options.plans) {
+    for (emit::Code &code : codes)
+      options.plans->push_back(std::move(code.plan));
+    return success();
+  }
+  if (auto wrong =
+          emit::writeBinary(codes, options.runtimePath, options.output))
+    return emitDiagnostic(module, *wrong);
+  if (options.splitLayers) // It is for the driver itself.
+    return success();
+  for (const emit::Code &code : codes) {
+    const plan::Plan &plan = code.plan;
+    int64_t onFile = plan.memory.peakBytes(plan::MemoryKind::File);
+    llvm::errs() << options.output << ": "
+                 << (code.model == emit::Model::Draft ? "the draft: " : "")
+                 << (options.targets.size() > 1 ? "for " + plan.target + ": "
+                                                : "")
+                 << plan.parameters << " parameters, " << plan.kernels.size()
+                 << " kernels, " << textOf(plan.memory.peakBytes() - onFile)
+                 << " of memory"
+                 << (onFile > 0 ? ", " + textOf(onFile) + " on file" : "")
+                 << "\n";
+  }
+  return success();
+}
+
+/// Leaves the draft what the model does of the memory.
+static void limitMemory(ModuleOp draft, const plan::Plan &plan) {
+  for (Operation *root : rootsOf(draft)) {
+    auto old = root->getAttrOfType<dist::StrategyAttr>("strategy");
+    dist::Strategy strategy = old.getValue();
+    if (strategy.memoryBudget == 0)
+      continue;
+    strategy.memoryBudget =
+        std::max<int64_t>(strategy.memoryBudget - plan.memory.peakBytes(), 1);
+    root->setAttr("strategy",
+                  dist::StrategyAttr::get(root->getContext(), strategy,
+                                          old.getWritten()));
+  }
+}
+
+/// Compiles the draft of a model of which `codes` were made, and adds its own.
+static LogicalResult compileDraft(const CompileOptions &options, Phase stop,
+                                  std::vector<emit::Code> &codes) {
+  CompileOptions own = options;
+  // Where all guesses were right, it has not computed the last one.
+  own.guesses = 1;
+  if (!codes.empty()) {
+    // Both caches are shared out page by page.
+    own.cachePages = codes.front().plan.serving.pages;
+    limitMemory(own.draft, codes.front().plan);
+  }
+  Compilation draft(own.draft, own, ".draft");
+  if (failed(draft.run(Phase::Import, stop)))
+    return failure();
+  for (emit::Code &code : draft.take()) {
+    code.model = emit::Model::Draft;
+    codes.push_back(std::move(code));
+  }
+  return success();
 }
 
 LogicalResult heddle::compile(ModuleOp module, const CompileOptions &options) {
@@ -229,5 +276,11 @@ LogicalResult heddle::compile(ModuleOp module, const CompileOptions &options) {
            << (start ? options.stopAfter : options.startFrom) << "\"";
   if (!options.startFrom.empty() && failed(takeIn(module, *start)))
     return failure();
-  return Compilation(module, options).run(*start, *stop);
+  Compilation model(module, options);
+  if (failed(model.run(*start, *stop)))
+    return failure();
+  std::vector<emit::Code> codes = model.take();
+  if (options.draft && failed(compileDraft(options, *stop, codes)))
+    return failure();
+  return *stop == Phase::Emit ? write(module, codes, options) : success();
 }

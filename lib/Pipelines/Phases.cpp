@@ -81,6 +81,16 @@ void heddle::buildPhaseVerifier(Phase phase, OpPassManager &pm) {
   }
 }
 
+static void buildImport(OpPassManager &pm, const CompileOptions &options) {
+  ImportDeriveProgramsOptions programs;
+  programs.guesses = options.guesses;
+  pm.addPass(createImportDerivePrograms(programs));
+  // Of the programs' sizes: attention in the forward function has no cache.
+  ImportAddCacheOptions cache;
+  cache.pages = options.cachePages;
+  pm.addPass(createImportAddCache(cache));
+}
+
 static void buildModel(OpPassManager &pm) {
   // Before gradients are taken: their types follow from the forward pass.
   pm.addPass(createModelApplyPrecision());
@@ -158,9 +168,7 @@ void heddle::buildPhase(Phase phase, OpPassManager &pm,
                         const CompileOptions &options) {
   switch (phase) {
   case Phase::Import: // The importer has written the forward function.
-    pm.addPass(createImportDerivePrograms());
-    // Of the programs' sizes: attention in the forward function has no cache.
-    pm.addPass(createImportAddCache());
+    buildImport(pm, options);
     break;
   case Phase::Prove: // Nothing is made, all is checked.
   case Phase::Emit:

@@ -114,7 +114,7 @@ Feed Texts::feed(int64_t text, int64_t position, int64_t tokens,
     feed.tokens.push_back(int32_t(words[0] % uint64_t(limits.vocab)));
   }
   feed.pages = limits.pagesOfText(context + this->tokens, text);
-  feed.wantsLogits = true;
+  feed.numLogits = 1;
   return feed;
 }
 
@@ -123,7 +123,7 @@ void DecodeBench::prompt(int64_t text) {
   for (int64_t at = 0; at < texts.context; at += limits.maxChunk) {
     int64_t count = std::min(limits.maxChunk, texts.context - at);
     Feed feed = texts.feed(text, at, count, limits);
-    feed.wantsLogits = at + count == texts.context;
+    feed.numLogits = at + count == texts.context ? 1 : 0;
     engine.compute({feed}, logits.data());
   }
 }

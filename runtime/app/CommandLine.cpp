@@ -70,6 +70,14 @@ void addGemm(CLI::App &verb, DeviceOptions &device) {
           "not at all, or by Heddle (default: as compiled)");
 }
 
+/// Where the weights of a draft are, for the verbs that use one.
+void addDraft(CLI::App &verb, JobOptions &job) {
+  addFlag(verb, "--draft-weights", job.draftWeights, io::range::path(),
+          "Weights of the draft, of a binary that was compiled with --draft "
+          "(default: those that it was compiled with)")
+      ->type_name("DIR");
+}
+
 /// How the weights of a binary that does not train are kept.
 void addWeightCache(CLI::App &verb, JobOptions &job) {
   addFlag(verb, "--weight-cache", job.weightCache,
@@ -285,6 +293,7 @@ void CommandLine::addGenerate(CLI::App &app) {
                 "Print tokens as numbers, with blanks between");
   verb.add_flag("--json", generate.json, "Print one JSON object at the end");
   addJob(verb, generate.job);
+  addDraft(verb, generate.job);
   addWeightCache(verb, generate.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runGenerate(generate, ranks); };
@@ -298,6 +307,7 @@ void CommandLine::addChat(CLI::App &app) {
           "What the model is told before the first line");
   addSampling(verb);
   addJob(verb, generate.job);
+  addDraft(verb, generate.job);
   addWeightCache(verb, generate.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runChat(generate, ranks); };
@@ -338,6 +348,7 @@ void CommandLine::addServe(CLI::App &app) {
       ->capture_default_str();
   addPooling(verb, serve.pooling, " that a model which encodes is asked for");
   addJob(verb, serve.job);
+  addDraft(verb, serve.job);
   addWeightCache(verb, serve.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runServe(serve, ranks); };

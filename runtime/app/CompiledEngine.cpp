@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/CompiledEngine.h"
+#include "heddle/PlanFormat/Draft.h"
 #include "heddle/runtime/app/FillPort.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Safetensors.h"
@@ -69,13 +70,10 @@ CompiledEngine::CompiledEngine(Job &job) : job(job) {
                 return sizeOf(a) < sizeOf(b);
               });
   const plan::Plan &plan = job.plan();
-  most = {plan.vocabSize,
-          rowsOf(*decodes.back()),
-          tokensOf(*prefills.back()),
-          plan::cachePageTokens,
-          plan.serving.pages,
-          plan.serving.maxContext,
-          plan.serving.window};
+  most = {
+      plan.vocabSize,        plan.serving.maxBatch,  tokensOf(*prefills.back()),
+      plan::cachePageTokens, plan.serving.pages,     plan.serving.maxContext,
+      plan.serving.window,   plan::mostGuesses(plan)};
 }
 
 const LoadedProgram &
@@ -148,34 +146,47 @@ void CompiledEngine::takeLogits(const LoadedProgram &program, int64_t row,
 // Feeds
 //===----------------------------------------------------------------------===//
 
+/// A feed of one token, of a token of `feed`. All of them write to the cache
+/// before any reads it, in every layer.
+static Feed rowOf(const Feed &feed, size_t token) {
+  return {feed.sequence,
+          {feed.tokens[token]},
+          feed.position + int64_t(token),
+          feed.pages,
+          0};
+}
+
 void CompiledEngine::compute(const std::vector<Feed> &feeds, float *logits) {
-  std::vector<float *> places;
-  std::vector<const Feed *> singles;
-  std::vector<size_t> numbers;
-  for (size_t i = 0; i < feeds.size(); ++i) {
-    places.push_back(feeds[i].wantsLogits ? logits : nullptr);
-    logits += feeds[i].wantsLogits ? most.vocab : 0;
-    if (feeds[i].tokens.size() == 1) {
-      singles.push_back(&feeds[i]);
-      numbers.push_back(i);
-    }
-  }
-  for (size_t i = 0; i < feeds.size(); ++i) {
-    if (feeds[i].tokens.size() == 1)
+  std::vector<Feed> rows;
+  std::vector<float *> places; // Of the rows; null where nobody wants them.
+  for (const Feed &feed : feeds) {
+    float *place = logits;
+    int64_t count = int64_t(feed.tokens.size());
+    logits += feed.numLogits * most.vocab;
+    if (count <= 1 + most.maxGuesses) {
+      for (int64_t token = 0; token < count; ++token) {
+        bool isWanted = token >= count - feed.numLogits;
+        rows.push_back(rowOf(feed, size_t(token)));
+        places.push_back(isWanted ? place : nullptr);
+        place += isWanted ? most.vocab : 0;
+      }
       continue;
-    const LoadedProgram &program =
-        prefillProgram(int64_t(feeds[i].tokens.size()));
-    runOn(program, {&feeds[i]});
-    if (places[i])
-      takeLogits(program, 0, places[i]);
+    }
+    const LoadedProgram &program = prefillProgram(count);
+    runOn(program, {&feed});
+    if (feed.numLogits > 0)
+      takeLogits(program, 0, place);
   }
-  if (singles.empty())
+  if (rows.empty())
     return;
-  const LoadedProgram &program = decodeProgram(int64_t(singles.size()));
-  runOn(program, singles);
-  for (size_t row = 0; row < singles.size(); ++row)
-    if (float *place = places[numbers[row]])
-      takeLogits(program, int64_t(row), place);
+  std::vector<const Feed *> pointers;
+  for (const Feed &row : rows)
+    pointers.push_back(&row);
+  const LoadedProgram &program = decodeProgram(int64_t(rows.size()));
+  runOn(program, pointers);
+  for (size_t row = 0; row < rows.size(); ++row)
+    if (places[row])
+      takeLogits(program, int64_t(row), places[row]);
 }
 
 int64_t CompiledEngine::scoreTokens() const {
@@ -208,7 +219,7 @@ static std::string pack(const std::vector<Feed> &feeds) {
   for (const Feed &feed : feeds) {
     add(&feed.sequence, sizeof feed.sequence);
     add(&feed.position, sizeof feed.position);
-    text += feed.wantsLogits ? '\1' : '\0';
+    add(&feed.numLogits, sizeof feed.numLogits);
     addList(feed.tokens);
     addList(feed.pages);
   }
@@ -232,7 +243,7 @@ static std::vector<Feed> unpack(const std::string &text) {
     Feed &feed = feeds.emplace_back();
     take(&feed.sequence, sizeof feed.sequence);
     take(&feed.position, sizeof feed.position);
-    feed.wantsLogits = text[at++] != '\0';
+    take(&feed.numLogits, sizeof feed.numLogits);
     takeList(feed.tokens);
     takeList(feed.pages);
   }
@@ -252,7 +263,7 @@ void CompiledEngine::follow() {
     if (told.empty())
       return;
     std::vector<Feed> feeds = unpack(told);
-    logits.resize(feeds.size() * most.vocab);
+    logits.resize(countLogits(feeds) * most.vocab);
     compute(feeds, logits.data());
   }
 }

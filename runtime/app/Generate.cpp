@@ -42,7 +42,8 @@ static SamplingOptions samplingOf(const GenerateOptions &options) {
 /// One object of what was made, and how long it took: until the first token,
 /// and from there on.
 static void printJson(const std::string *text, const std::vector<int32_t> &ids,
-                      size_t prompt, double first, double rest) {
+                      size_t prompt, double first, double rest,
+                      const SchedulerCounts *drafted) {
   nlohmann::ordered_json json;
   if (text)
     json["text"] = *text;
@@ -52,6 +53,10 @@ static void printJson(const std::string *text, const std::vector<int32_t> &ids,
   json["prefill_s"] = first;
   json["decode_s"] = rest;
   json["tokens_per_s"] = (ids.size() - prompt) / (first + rest);
+  if (drafted)
+    json["draft"] = {{"runs", drafted->runs},
+                     {"guesses", drafted->guesses},
+                     {"right", drafted->rightGuesses}};
   std::string line = json.dump(
       -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   printf("%s\n", line.c_str());
@@ -69,10 +74,13 @@ public:
   /// Loads the weights, when `prepare` has been done on all ranks.
   void load(const std::function<void()> &prepare) {
     ranks.together([&] {
-      generator = makeGenerator(job, samplingOf(options));
+      draft = job.openDraft(options.job);
+      generator = makeGenerator(job, draft.get(), samplingOf(options));
       prepare();
     });
     loadWeights(job, options.job);
+    if (draft)
+      loadWeights(*draft, options.job.ofDraft());
     ends = endTokens(job.plan(), options.job);
     catchStopSignals();
   }
@@ -86,12 +94,15 @@ public:
   void checkLength(const std::vector<int32_t> &prompt) const;
   /// Adds tokens until the text ends.
   Outcome extend(std::vector<int32_t> &tokens, TextOutput &output);
+  /// See TextGenerator.
+  const SchedulerCounts *drafted() const { return generator->drafted(); }
 
   Job job;
 
 private:
   const GenerateOptions &options;
   Ranks &ranks;
+  std::unique_ptr<Job> draft;
   std::unique_ptr<TextGenerator> generator;
   std::vector<int64_t> ends;
 };
@@ -155,9 +166,13 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
     double time = outcome.first + outcome.rest;
     if (options.json)
       printJson(sinks.asIds ? nullptr : &output.text(), tokens, prompt,
-                outcome.first, outcome.rest);
+                outcome.first, outcome.rest, model.drafted());
     fprintf(stderr, "%lld tokens in %.2f s, %.1f tokens/s\n",
             static_cast<long long>(outcome.made), time, outcome.made / time);
+    if (const SchedulerCounts *drafted = model.drafted())
+      fprintf(stderr, "%lld of %lld guesses of the draft were right\n",
+              static_cast<long long>(drafted->rightGuesses),
+              static_cast<long long>(drafted->guesses));
   }
   return outcome.signal == 0 ? 0 : int(128 + outcome.signal);
 }

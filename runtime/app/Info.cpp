@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/PlanFormat/Draft.h"
 #include "heddle/runtime/app/Devices.h"
 #include "heddle/runtime/app/Options.h"
 #include "heddle/runtime/app/Progress.h"
@@ -240,6 +241,17 @@ static void print(const plan::Plan &plan, const std::string &products) {
   line("plan", plan.hash + ", version " + plan.version);
 }
 
+/// What a draft adds to what its target has.
+static void printDraft(const plan::Plan &draft, const plan::Plan &target) {
+  line("draft", draft.family + ", " + number(draft.parameters) +
+                    " parameters, " + draft.precision + "; guesses at most " +
+                    number(plan::mostGuesses(target)) + " tokens");
+  line("", draft.weights.random
+               ? "random, seed " + std::to_string(draft.weights.seed)
+               : draft.weights.directory);
+  line("", ServedMemory(draft).text());
+}
+
 static void print(const char *name, const FoundLibrary &library) {
   line(name, library.missing.empty() ? library.version + ", " + library.path
                                      : "none: " + library.missing);
@@ -250,7 +262,9 @@ int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
     return 0;
   std::vector<Binary> targets = readTargets(options.job.binary);
   // What would run here.
-  const Binary &binary = targets[chooseTarget(targets, {}, /*localRank=*/0)];
+  size_t here = chooseTarget(targets, {}, /*localRank=*/0);
+  const Binary &binary = targets[here];
+  std::optional<Binary> draft = readDraft(options.job.binary, here);
   const plan::Plan &plan = binary.plan;
   std::string products = findProducts(binary), held;
   bool isForGpu = false;
@@ -263,6 +277,10 @@ int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
     all["targets"] = ordered_json::array();
     for (const Binary &target : targets)
       all["targets"].push_back(target.plan.target);
+    if (draft) {
+      all["draft"] = describe(draft->plan, "");
+      all["draft_tokens"] = plan::mostGuesses(plan);
+    }
     if (isForGpu) {
       all["gpu"] = describe(askForGpu());
       all["cublaslt"] = describe(findCublasLt());
@@ -277,6 +295,8 @@ int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
   if (plan.device == plan::DeviceKind::Cpu &&
       plan.memory.peakBytes(plan::MemoryKind::File) > 0)
     line("swap", describeSwap(plan));
+  if (draft)
+    printDraft(draft->plan, plan);
   if (!isForGpu)
     return 0;
   GpuAnswer answer = askForGpu();

@@ -30,7 +30,8 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
   int64_t local = detectLaunch().localRank;
   ranks.together([&] {
     std::vector<Binary> targets = readTargets(options.binary);
-    binary = std::move(targets[chooseTarget(targets, options.device, local)]);
+    target = chooseTarget(targets, options.device, local);
+    binary = std::move(targets[target]);
   });
   int64_t threads = chooseThreads(plan(), options.threads);
   ranks.join(plan(), availableThreads() > threads);
@@ -42,6 +43,8 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
     requireCpuFeatures(plan().features, plan().march);
     pool = std::make_unique<ThreadPool>(threads);
     own = openDevice(plan(), options.device, local, *pool);
+    this->threads = pool.get();
+    runsOn = own.get();
   });
   if (!options.device.shared)
     requireOwnGpu(*own, ranks);
@@ -49,14 +52,29 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
   if (plan().device == plan::DeviceKind::Cuda && ranks.size() > 1 &&
       plan().collectives == "library" && !options.device.shared)
     ranks.useLink(*own);
-  ranks.together([&] {
-    kernels =
-        own->load(binary.kernels.data(), binary.kernels.size(), plan().kernels);
-    binary.kernels = {};
-    SessionOptions session;
-    session.participant = {ranks.rank(), &ranks};
-    loaded = std::make_unique<Session>(plan(), *kernels, *own, session);
-  });
+  ranks.together([&] { load(); });
+}
+
+void Job::load() {
+  kernels = runsOn->load(binary.kernels.data(), binary.kernels.size(),
+                         plan().kernels);
+  binary.kernels = {};
+  SessionOptions session;
+  session.participant = {others.rank(), &others};
+  loaded = std::make_unique<Session>(plan(), *kernels, *runsOn, session);
+}
+
+Job::Job(Job &checks, Binary draft)
+    : others(checks.others), binary(std::move(draft)), target(checks.target),
+      threads(checks.threads), runsOn(checks.runsOn) {
+  load();
+}
+
+std::unique_ptr<Job> Job::openDraft(const JobOptions &options) {
+  std::optional<Binary> draft = readDraft(options.binary, target);
+  if (!draft)
+    return nullptr;
+  return std::unique_ptr<Job>(new Job(*this, std::move(*draft)));
 }
 
 const LoadedProgram &Job::program(plan::ProgramKind kind) const {

@@ -34,7 +34,7 @@ int heddle::rt::runLogits(const LogitsOptions &options, Ranks &ranks) {
   loadWeights(job, options.job);
   Feed feed;
   feed.pages = engine->limits().pagesOfText(int64_t(tokens.size()));
-  feed.wantsLogits = true;
+  feed.numLogits = 1;
   for (size_t first = 0; first < tokens.size(); first += most) {
     size_t count = std::min(most, tokens.size() - first);
     feed.tokens.assign(tokens.begin() + first, tokens.begin() + first + count);

@@ -90,6 +90,8 @@ namespace {
 struct ServedModel {
   std::unique_ptr<Engine> engine; ///< This or the other.
   std::unique_ptr<Encoder> encoder;
+  std::unique_ptr<Job> draftJob; ///< Null where there is no draft.
+  std::unique_ptr<Engine> draft; ///< The same.
   std::unique_ptr<io::Tokenizer> tokenizer;
   std::optional<io::ChatTemplate> chat;
 
@@ -110,6 +112,9 @@ ServedModel::ServedModel(Job &job, const ServeOptions &options) {
     engine = std::make_unique<CompiledEngine>(job);
   else
     engine = std::make_unique<WindowEngine>(job);
+  draftJob = job.openDraft(options.job);
+  if (draftJob)
+    draft = std::make_unique<CompiledEngine>(*draftJob);
   tokenizer = findTokenizer(job.plan(), options.job);
   chat = io::ChatTemplate::find(directory);
 }
@@ -121,7 +126,7 @@ std::unique_ptr<Service> ServedModel::listen(Job &job,
     return serveEmbeddings(*encoder, tokenizer.get(), service);
   ServedText text{tokenizer.get(), chat ? &*chat : nullptr,
                   endTokens(job.plan(), options.job)};
-  return serveTexts(*engine, text, service);
+  return serveTexts(*engine, draft.get(), text, service);
 }
 
 int heddle::rt::runServe(const ServeOptions &options, Ranks &ranks) {
@@ -133,6 +138,8 @@ int heddle::rt::runServe(const ServeOptions &options, Ranks &ranks) {
   std::optional<ServedModel> model;
   ranks.together([&] { model.emplace(job, options); });
   loadWeights(job, options.job);
+  if (model->draftJob)
+    loadWeights(*model->draftJob, options.job.ofDraft());
   std::unique_ptr<Service> service;
   ranks.together([&] {
     if (job.isFirst())

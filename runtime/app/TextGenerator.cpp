@@ -11,6 +11,7 @@
 #include "heddle/runtime/app/Steps.h"
 
 #include <algorithm>
+#include <deque>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -71,7 +72,7 @@ private:
                          tokens.begin() + first + count);
       feed.position = int64_t(first);
       first += count;
-      feed.wantsLogits = first == tokens.size();
+      feed.numLogits = first == tokens.size() ? 1 : 0;
       engine.compute({feed}, logits.data());
     }
     known = std::move(tokens);
@@ -82,6 +83,56 @@ private:
   Sampler sampler;
   std::vector<float> logits;
   std::vector<int32_t> known; ///< The tokens that the cache holds.
+};
+
+/// With a draft: a run may give several tokens, which wait to be asked for.
+class DraftedGenerator : public TextGenerator, TextListener {
+public:
+  DraftedGenerator(Job &job, Job &draft, const SamplingOptions &sampling)
+      : engine(job), guesses(draft), sampling(sampling),
+        scheduler(engine, *this, /*checksPages=*/false, &guesses) {}
+
+  int32_t next(const std::vector<int32_t> &tokens) override {
+    if (tokens != told)
+      begin(tokens);
+    while (waiting.empty())
+      scheduler.step(Scheduler::Clock::now());
+    told.push_back(waiting.front());
+    waiting.pop_front();
+    return told.back();
+  }
+  std::optional<int64_t> maxTokens() const override {
+    return scheduler.longest();
+  }
+  const SchedulerCounts *drafted() const override {
+    return &scheduler.counts();
+  }
+
+private:
+  /// What the cache has of an earlier text that begins so is found again.
+  void begin(const std::vector<int32_t> &tokens) {
+    scheduler.cancel(text);
+    waiting.clear();
+    TextRequest request;
+    request.id = ++text;
+    request.prompt = told = tokens;
+    request.maxTokens = scheduler.longest();
+    request.sampling = sampling;
+    scheduler.submit(std::move(request));
+  }
+  bool onToken(uint64_t, int32_t token,
+               const std::vector<TokenLogprob> &) override {
+    waiting.push_back(token);
+    return false;
+  }
+  void onEnd(uint64_t, TextEnd) override {}
+
+  CompiledEngine engine, guesses;
+  SamplingOptions sampling;
+  Scheduler scheduler;
+  uint64_t text = 0;           ///< The last one's id.
+  std::vector<int32_t> told;   ///< The text as far as it was asked for.
+  std::deque<int32_t> waiting; ///< What follows it.
 };
 
 /// Computes a whole window for each token.
@@ -129,7 +180,10 @@ private:
 } // namespace
 
 std::unique_ptr<TextGenerator>
-heddle::rt::makeGenerator(Job &job, const SamplingOptions &sampling) {
+heddle::rt::makeGenerator(Job &job, Job *draft,
+                          const SamplingOptions &sampling) {
+  if (draft)
+    return std::make_unique<DraftedGenerator>(job, *draft, sampling);
   if (job.plan().findProgram(plan::ProgramKind::Prefill))
     return std::make_unique<CachedGenerator>(job, sampling);
   return std::make_unique<WindowGenerator>(job, sampling);

@@ -141,7 +141,7 @@ bool WeightCache::load() {
   std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - begin;
   if (job.isFirst())
-    fprintf(stderr, "weights: %s %s in %.2f s\n",
+    fprintf(stderr, "%sweights: %s %s in %.2f s\n", job.prefix(),
             *found == LoadWay::Map ? "mapped from" : "read from", path.c_str(),
             seconds.count());
   return true;
@@ -163,7 +163,8 @@ void WeightCache::store() {
     io::makeRoom(directory, image->bytes(), limit);
     image->write(path);
     if (job.isFirst())
-      fprintf(stderr, "weights: kept in %s for the next start\n", path.c_str());
+      fprintf(stderr, "%sweights: kept in %s for the next start\n",
+              job.prefix(), path.c_str());
   } catch (const UserError &error) {
     warn(error.diagnostic);
   }

@@ -429,7 +429,8 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
   job.ranks().together([&] {
     const plan::Plan &plan = job.plan();
     if (isForServing(plan) && job.isFirst())
-      fprintf(stderr, "memory: %s\n", ServedMemory(plan).text().c_str());
+      fprintf(stderr, "%smemory: %s\n", job.prefix(),
+              ServedMemory(plan).text().c_str());
     UploadRing ring = makeRing(job);
     std::optional<io::WeightSet> weights = openJobWeights(job, options);
     WeightCache cache(job, options.weightCache, weights ? &*weights : nullptr);

@@ -77,7 +77,7 @@ void WindowEngine::run(const std::vector<Feed> &feeds, float *logits) {
       held(tokens.size()) = token;
       tokens.push_back(token);
     }
-    if (!feed.wantsLogits)
+    if (feed.numLogits == 0)
       continue;
     job.ranks().exchange(pack(tokens));
     const std::vector<float> &found = compute(tokens);

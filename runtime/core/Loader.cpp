@@ -7,13 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/core/Loader.h"
+#include "heddle/PlanFormat/Draft.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
 #include <cstring>
 #include <elf.h>
 #include <fstream>
-#include <optional>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -122,11 +122,13 @@ plan::Plan rt::parsePlan(const std::string &text, const std::string &origin) {
   return plan;
 }
 
-/// What the sections of one target hold; none when there are none.
-static std::optional<Binary> readTarget(SectionReader &reader, size_t target,
-                                        const std::string &path) {
-  auto text = reader.find(plan::planSectionName(target));
-  auto kernels = reader.find(plan::kernelSectionName(target));
+/// What the sections of these names hold; nothing when there are none.
+static std::optional<Binary> readModel(SectionReader &reader,
+                                       const std::string &planName,
+                                       const std::string &kernelName,
+                                       const std::string &path) {
+  auto text = reader.find(planName);
+  auto kernels = reader.find(kernelName);
   if (!text || !kernels)
     return std::nullopt;
   Binary binary;
@@ -143,7 +145,8 @@ static std::optional<Binary> readTarget(SectionReader &reader, size_t target,
 std::vector<Binary> rt::readTargets(const std::string &path) {
   SectionReader reader(path);
   std::vector<Binary> targets;
-  while (auto target = readTarget(reader, targets.size(), path))
+  while (auto target = readModel(reader, plan::planSectionName(targets.size()),
+                                 plan::kernelSectionName(targets.size()), path))
     targets.push_back(std::move(*target));
   if (targets.empty())
     fail("H0381", path + " carries no plan: it is not a compiled binary",
@@ -153,4 +156,11 @@ std::vector<Binary> rt::readTargets(const std::string &path) {
 
 Binary rt::readBinary(const std::string &path) {
   return std::move(readTargets(path).front());
+}
+
+std::optional<Binary> rt::readDraft(const std::string &path, size_t target) {
+  SectionReader reader(path);
+  return readModel(
+      reader, plan::draftSectionName(plan::planSectionName(target)),
+      plan::draftSectionName(plan::kernelSectionName(target)), path);
 }

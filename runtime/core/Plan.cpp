@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/PlanFormat/Plan.h"
+#include "heddle/PlanFormat/Draft.h"
 #include "runtime/core/GridLaunchJson.h"
 
 #include <array>
@@ -169,6 +170,18 @@ std::string planSectionName(size_t target) {
 }
 std::string kernelSectionName(size_t target) {
   return sectionName(".heddle.kernels", target);
+}
+
+int64_t mostGuesses(const Plan &plan) {
+  int64_t rows = 0;
+  for (const Program &program : plan.programs)
+    for (const Port &port : program.inputs)
+      if (program.kind == ProgramKind::Decode &&
+          port.role == PortRole::Positions)
+        rows = std::max(rows, port.shape.at(0));
+  return std::max<int64_t>(rows, plan.serving.maxBatch) /
+             std::max<int64_t>(plan.serving.maxBatch, 1) -
+         1;
 }
 
 std::string hashBytes(const void *data, size_t size) {

@@ -98,6 +98,10 @@ std::string Metrics::text() const {
   add("heddle_new_tokens_total", "counter", counts.newTokens,
       "Tokens that were chosen.");
   add("heddle_runs_total", "counter", counts.runs, "Runs of the model.");
+  add("heddle_draft_tokens_total", "counter", counts.guesses,
+      "Tokens that a draft guessed.");
+  add("heddle_draft_right_tokens_total", "counter", counts.rightGuesses,
+      "Tokens of texts among them.");
   add("heddle_preemptions_total", "counter", counts.preempted,
       "Texts that gave their pages back and waited again.");
   add("heddle_texts_waiting", "gauge", waiting, "Texts that wait.");

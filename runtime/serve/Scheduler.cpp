@@ -16,14 +16,37 @@ using namespace heddle::rt;
 /// What a token of a text costs a client's turn, beside one of a prompt.
 static constexpr double newTokenCharge = 2;
 
-Scheduler::Scheduler(Engine &engine, TextListener &listener, bool checksPages)
-    : engine(engine), listener(listener), limits(engine.limits()),
+/// What an engine and its draft can both do. A page of theirs is given back
+/// when neither sees it.
+static EngineLimits commonLimits(const Engine &engine, const Engine *draft) {
+  EngineLimits limits = engine.limits();
+  if (!draft)
+    return limits;
+  const EngineLimits &other = draft->limits();
+  assert(other.vocab == limits.vocab && other.pageTokens == limits.pageTokens &&
+         other.maxGuesses >= 1 && "a draft that fits the engine");
+  limits.maxRows = std::min(limits.maxRows, other.maxRows);
+  limits.maxChunk = std::min(limits.maxChunk, other.maxChunk);
+  limits.numPages = std::min(limits.numPages, other.numPages);
+  limits.maxContext = std::min(limits.maxContext, other.maxContext);
+  // Pages behind a window are counted for a chunk.
+  limits.maxGuesses = std::min(limits.maxGuesses, limits.maxChunk - 1);
+  bool seesAll = limits.window == 0 || other.window == 0;
+  limits.window = seesAll ? 0 : std::max(limits.window, other.window);
+  return limits;
+}
+
+Scheduler::Scheduler(Engine &engine, TextListener &listener, bool checksPages,
+                     Engine *draft)
+    : engine(engine), listener(listener), limits(commonLimits(engine, draft)),
       pool(limits.numPages, limits.cachePages()),
       mostTokens(limits.maxContext) {
   if (pool.cachePages().mostOf(mostTokens, limits.maxChunk) > limits.numPages)
     mostTokens = std::min(mostTokens, limits.numPages * limits.pageTokens);
   if (checksPages)
     checker.emplace(pool);
+  if (draft)
+    drafter.emplace(*draft, pool, checksPages);
 }
 
 /// Without a window a text has the pages for all its tokens at once: what began
@@ -41,7 +64,7 @@ void Scheduler::submit(TextRequest request) {
   queue.push(request.client, request.id);
   ++textsOfClient[request.client];
   uint64_t id = request.id;
-  texts.emplace(id, std::move(request));
+  texts.emplace(id, std::move(request)).first->second.reach = limits.maxGuesses;
 }
 
 bool Scheduler::cancel(uint64_t id) {
@@ -58,7 +81,7 @@ void Scheduler::stopRunning(Text &text) {
     if (text.pages[i] != noPage)
       pool.release(text.pages[i]);
   text.pages.clear();
-  text.computed = text.published = text.givenBack = 0;
+  text.computed = text.drafted = text.published = text.givenBack = 0;
   text.chain = 0;
   text.isRunning = false;
   running.erase(std::find(running.begin(), running.end(), &text));
@@ -104,7 +127,7 @@ bool Scheduler::tryToBegin(Text &text) {
   text.chain = prefix.chain;
   text.published = text.pages.size();
   text.givenBack = std::count(text.pages.begin(), text.pages.end(), noPage);
-  text.computed = text.published * limits.pageTokens;
+  text.computed = text.drafted = text.published * limits.pageTokens;
   counted.sharedTokens += text.computed;
   for (; needed > 0; --needed)
     text.pages.push_back(*pool.take());
@@ -146,29 +169,60 @@ void Scheduler::growPages() {
   }
 }
 
+int64_t Scheduler::roomForGuesses(Text &text) {
+  int64_t tokens = text.tokens.size();
+  int64_t wanted = std::min({text.reach, text.request.maxTokens - text.made - 1,
+                             mostTokens - tokens - 1});
+  // Those that run may each need a page soon.
+  while (int64_t(text.pages.size()) <
+             pool.cachePages().pagesFor(tokens + wanted) &&
+         pool.available() > int64_t(running.size()))
+    text.pages.push_back(*pool.take());
+  int64_t room = int64_t(text.pages.size()) * limits.pageTokens - tokens;
+  return std::clamp<int64_t>(wanted, 0, room);
+}
+
+void Scheduler::guess() {
+  std::vector<DraftedText> drafted;
+  for (Text *text : running) {
+    if (int64_t(text->tokens.size()) - text->computed > 1)
+      continue;
+    text->guessed = roomForGuesses(*text);
+    counted.guesses += text->guessed;
+    drafted.push_back({text->request.id, &text->tokens, &text->pages,
+                       &text->sampler, &text->drafted, text->guessed});
+  }
+  drafter->guess(std::move(drafted));
+}
+
 void Scheduler::collectFeeds() {
   feeds.clear();
   int64_t chunkLeft = limits.maxChunk;
   for (Text *text : running) {
     int64_t left = text->tokens.size() - text->computed;
-    int64_t count = left == 1 ? 1 : std::min(left, chunkLeft);
+    bool isPrompt = left > 1 + text->guessed;
+    int64_t count = isPrompt ? std::min(left, chunkLeft) : left;
     if (count == 0)
       continue;
-    if (count > 1)
+    if (isPrompt)
       chunkLeft -= count;
     auto first = text->tokens.begin() + text->computed;
     feeds.push_back({text->request.id,
                      {first, first + count},
                      text->computed,
                      text->pages,
-                     /*wantsLogits=*/count == left});
+                     /*numLogits=*/count == left ? 1 + text->guessed : 0});
     if (checker)
       checker->check(feeds.back(), text->tokens);
+    if (drafter && isPrompt) {
+      drafter->compute(feeds.back(), text->tokens);
+      text->drafted += count;
+    }
   }
 }
 
 void Scheduler::publishPages(Text &text) {
-  while ((text.published + 1) * limits.pageTokens <= text.computed) {
+  while ((text.published + 1) * limits.pageTokens <= cached(text)) {
     const int32_t *tokens = &text.tokens[text.published * limits.pageTokens];
     text.chain = pool.publish(text.pages[text.published], tokens, text.chain);
     ++text.published;
@@ -176,7 +230,7 @@ void Scheduler::publishPages(Text &text) {
 }
 
 void Scheduler::giveBackPages(Text &text) {
-  int64_t end = std::min(pool.cachePages().firstSeen(text.computed),
+  int64_t end = std::min(pool.cachePages().firstSeen(cached(text)),
                          int64_t(text.pages.size()));
   for (; text.givenBack < end; ++text.givenBack) {
     pool.release(text.pages[text.givenBack]);
@@ -208,20 +262,48 @@ std::optional<TextEnd> Scheduler::addToken(Text &text, float *logits) {
   return std::nullopt;
 }
 
+std::optional<TextEnd>
+Scheduler::addTokens(Text &text, std::vector<int32_t> guesses, float *logits) {
+  std::optional<TextEnd> end = addToken(text, logits);
+  size_t right = 0;
+  for (; !end && right < guesses.size() && text.tokens.back() == guesses[right];
+       ++right) {
+    ++text.computed;
+    logits += limits.vocab;
+    end = addToken(text, logits);
+  }
+  // As far as the draft has read what the text has now.
+  text.drafted = std::min(text.drafted, text.computed);
+  counted.rightGuesses += int64_t(right);
+  // More where all were right, else fewer, as in Hugging Face's transformers.
+  if (!guesses.empty())
+    text.reach = std::clamp<int64_t>(
+        text.reach + (right == guesses.size() ? 2 : -1), 1, limits.maxGuesses);
+  return end;
+}
+
 void Scheduler::takeResult(Text &text, const Feed &feed, float *logits) {
-  text.computed += feed.tokens.size();
-  publishPages(text);
-  giveBackPages(text);
-  int64_t count = feed.tokens.size();
+  std::vector<int32_t> guesses(text.tokens.end() - text.guessed,
+                               text.tokens.end());
+  text.tokens.resize(text.tokens.size() - guesses.size());
+  text.guessed = 0;
+  int64_t count = int64_t(feed.tokens.size() - guesses.size());
+  text.computed += count;
   bool isPrompt =
       count > 1 || feed.position < int64_t(text.request.prompt.size());
-  queue.charge(text.request.client, isPrompt ? double(count) : newTokenCharge);
   if (isPrompt)
     counted.promptTokens += count;
-  if (!feed.wantsLogits)
-    return;
-  text.hasBegun = true;
-  std::optional<TextEnd> end = addToken(text, logits);
+  int64_t before = text.made;
+  std::optional<TextEnd> end;
+  if (feed.numLogits > 0) {
+    text.hasBegun = true;
+    end = addTokens(text, std::move(guesses), logits);
+  }
+  queue.charge(text.request.client,
+               isPrompt ? double(count)
+                        : newTokenCharge * double(text.made - before));
+  publishPages(text);
+  giveBackPages(text);
   if (!end)
     return;
   uint64_t id = text.request.id;
@@ -233,19 +315,17 @@ void Scheduler::step(Clock::time_point now) {
   expire(now);
   growPages();
   admit();
+  if (drafter)
+    guess();
   collectFeeds();
   if (feeds.empty())
     return;
-  int64_t wanted = 0;
-  for (const Feed &feed : feeds)
-    wanted += feed.wantsLogits;
-  logits.resize(wanted * limits.vocab);
+  logits.resize(countLogits(feeds) * limits.vocab);
   engine.run(feeds, logits.data());
   ++counted.runs;
   float *next = logits.data();
   for (const Feed &feed : feeds) {
     takeResult(texts.at(feed.sequence), feed, next);
-    if (feed.wantsLogits)
-      next += limits.vocab;
+    next += feed.numLogits * limits.vocab;
   }
 }

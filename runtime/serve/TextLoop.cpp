@@ -15,7 +15,7 @@ using Clock = Scheduler::Clock;
 TextLoop::TextLoop(Engine &engine, const Options &options, Metrics &metrics,
                    Deliver deliver)
     : options(options), metrics(metrics), deliver(std::move(deliver)),
-      scheduler(engine, *this, options.checksPages) {
+      scheduler(engine, *this, options.checksPages, options.draft) {
   metrics.update(scheduler);
 }
 

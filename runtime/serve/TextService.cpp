@@ -32,10 +32,10 @@ struct Active {
 
 class TextService final : public ServiceFront {
 public:
-  TextService(Engine &engine, const ServedText &text,
+  TextService(Engine &engine, Engine *draft, const ServedText &text,
               const ServiceOptions &options)
       : ServiceFront(options), limits(engine.limits()), text(text),
-        loop(engine, {text.tokenizer, options.checksPages}, metrics,
+        loop(engine, {text.tokenizer, options.checksPages, draft}, metrics,
              [this](std::vector<TextEvent> events) {
                server.post([this, events = std::move(events)] {
                  for (const TextEvent &event : events)
@@ -281,8 +281,8 @@ void TextService::failAll(const ApiError &error) {
     fail(active.begin()->second.first, error);
 }
 
-std::unique_ptr<Service> heddle::rt::serveTexts(Engine &engine,
+std::unique_ptr<Service> heddle::rt::serveTexts(Engine &engine, Engine *draft,
                                                 const ServedText &text,
                                                 const ServiceOptions &options) {
-  return std::make_unique<TextService>(engine, text, options);
+  return std::make_unique<TextService>(engine, draft, text, options);
 }

@@ -64,7 +64,7 @@ THREADS = Integer(1, 1024)
 DRIVER = {
     "compile": {
         "--output": Text, "--config": Text, "--strategy": Text, "--cluster": Text,
-        "--weights": Text,
+        "--weights": Text, "--draft": Text, "--draft-tokens": Integer(1, 16),
         "--init": Text, "--seed": SEED, "--mesh": Text, "--betas": Betas,
         "--warmup-steps": COUNT, "--train-steps": SOME,
         # Its values are words, but which is seen where all sources meet.
@@ -104,6 +104,7 @@ JOB = {**JOB, "--weight-cache": Choice("auto", "map", "read", "none")}
 SAMPLING = {"--max-new-tokens": COUNT, "--temperature": Number(0), "--top-k": SOME,
             "--top-p": Number(0, 1), "--min-p": Number(0, 1),
             "--repetition-penalty": Number(0.001, 100), "--stop": Text, "--seed": SEED}
+DRAFT = {"--draft-weights": Text}
 BINARY = {
     "": {"--local_rank": Integer(-1, 2 ** 20 - 1)},
     "train": {"--data": Text, "--inputs": Text, "--steps": COUNT, "--val": Text,
@@ -119,11 +120,11 @@ BINARY = {
               **TRAINING_JOB},
     "eval": {"--data": Text, "--inputs": Text, "--steps": COUNT, "--log": Text,
              "--mask-probability": Number(0, 1), "--mask-token": COUNT, **JOB},
-    "generate": {"--prompt": Text, "--prompt-ids": Text, **SAMPLING, **JOB},
-    "chat": {"--system": Text, **SAMPLING, **JOB},
+    "generate": {"--prompt": Text, "--prompt-ids": Text, **SAMPLING, **DRAFT, **JOB},
+    "chat": {"--system": Text, **SAMPLING, **DRAFT, **JOB},
     "serve": {"--host": Text, "--port": Integer(0, 65535), "--api-key": Text,
               "--request-timeout": Integer(1, 86400), "--max-texts": SOME,
-              "--pooling": Choice("cls", "mean"), **JOB},
+              "--pooling": Choice("cls", "mean"), **DRAFT, **JOB},
     "logits": {"--prompt-ids": Text, "--output": Text, **JOB},
     "encode": {"--text": Text, "--ids": Text, "--pooling": Choice("cls", "mean"),
                "--output": Text, **JOB},

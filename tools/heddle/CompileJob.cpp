@@ -133,7 +133,16 @@ int driver::runCompileJob(const CompileJob &job) {
   if (job.model && job.settings.targets.size() > 1 &&
       !job.settings.origins.count("collectives"))
     leaveCollectivesOpen(*module);
-  if (failed(compile(*module, optionsOf(job))) || printer.exitCode)
+  mlir::OwningOpRef<mlir::ModuleOp> draft;
+  if (job.draft) {
+    draft = importModel(context, *job.draft, job.draftSettings.values);
+    if (!draft)
+      return printer.exitCode ? printer.exitCode : 1;
+  }
+  CompileOptions options = optionsOf(job);
+  options.draft = draft.get();
+  options.guesses = job.draftTokens;
+  if (failed(compile(*module, options)) || printer.exitCode)
     return printer.exitCode ? printer.exitCode : 1;
   if (!job.stopAfter.empty() && job.dumpPhases.empty())
     printModule(*module);

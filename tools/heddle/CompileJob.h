@@ -20,6 +20,10 @@ struct CompileJob {
   config::ResolvedSettings settings;
   /// The model that was read, or nothing when `module` names a dump.
   std::optional<config::ModelSpec> model;
+  /// A second model, which guesses tokens for it, and its settings.
+  std::optional<config::ModelSpec> draft;
+  config::ResolvedSettings draftSettings;
+  int64_t draftTokens = 0; ///< That it guesses at most.
   std::string module; ///< An .mlir file: a dump, or with `model` its forward
                       ///< function.
   std::string output, dumpPhases, stopAfter, startFrom;

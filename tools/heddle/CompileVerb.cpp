@@ -10,6 +10,7 @@
 #include "CompileJob.h"
 #include "ExplainText.h"
 #include "Verbs.h"
+#include "heddle/Import/Draft.h"
 #include "heddle/Import/Parallel.h"
 #include "heddle/runtime/io/CacheDirectory.h"
 #include "heddle/runtime/io/File.h"
@@ -27,8 +28,9 @@ namespace {
 
 /// The command line of `heddle compile`.
 struct CompileFlags {
-  std::string model, weights, dsConfig, strategy, cluster, output, init;
+  std::string model, draft, weights, dsConfig, strategy, cluster, output, init;
   std::optional<uint64_t> seed;
+  std::optional<int64_t> draftTokens;
   std::string cache, dumpPhases, stopAfter, startFrom;
   bool explain = false, explainAll = false, timing = false, verbose = false;
   bool shardingReasons = false;
@@ -112,6 +114,12 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
   if (isModule && flags.seed)
     fail("H0113", "--seed: a module says itself what its seed is",
          "leave out --seed, or edit `seed` in the module");
+  if (flags.draft.empty() && flags.draftTokens)
+    fail("H0136", "--draft-tokens: there is no draft that would guess them",
+         "add --draft DIR, or leave out --draft-tokens");
+  if (isModule && !isForward && !flags.draft.empty())
+    fail("H0113", "--draft: a dump is of one model",
+         "leave out --draft, or give the model's directory");
   if (isModule && !isForward && !flags.cluster.empty())
     fail("H0113", "--cluster: a module says itself what its mesh is",
          "leave out --cluster");
@@ -138,17 +146,36 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
     fail("H0113", "there is no output", "add -o BINARY, or --stop-after PHASE");
 }
 
-void driver::settleSettings(CompileJob &job) {
-  config::settleServing(job.settings, *job.model);
-  config::checkShapes(*job.model, job.settings.values.microBatch,
-                      job.settings.values.seq);
-  config::settleParallel(job.settings, *job.model);
-  config::fillFromModel(job.settings, *job.model);
+/// Fills in what only the model can say.
+static void settle(config::ResolvedSettings &settings,
+                   const config::ModelSpec &model) {
+  config::settleServing(settings, model);
+  config::checkShapes(model, settings.values.microBatch, settings.values.seq);
+  config::settleParallel(settings, model);
+  config::fillFromModel(settings, model);
 }
 
-/// Reads the model, and fills in what only it can say. The exit status of an
-/// error that was printed, or 0.
+void driver::settleSettings(CompileJob &job) {
+  settle(job.settings, *job.model);
+}
+
+static void readDraft(config::ModelRequest request, const CompileFlags &flags,
+                      const config::ResolvedSettings &asked, CompileJob &job) {
+  constexpr int64_t usual = 4;
+  job.draftTokens = flags.draftTokens.value_or(usual);
+  request.path = flags.draft;
+  job.draft = config::readModelSpec(request);
+  config::requireSameTokens(*job.model, *job.draft);
+  job.draftSettings = config::draftSettings(asked, job.settings.values);
+  settle(job.draftSettings, *job.draft);
+}
+
+/// Reads the model and its draft, and fills in what only they can say. The exit
+/// status of an error that was printed, or 0.
 static int readModel(const CompileFlags &flags, CompileJob &job) {
+  if (!flags.draft.empty())
+    config::requireDraftable(job.settings.values);
+  const config::ResolvedSettings asked = job.settings;
   config::ModelRequest request;
   request.path = flags.weights.empty() ? flags.model : flags.weights;
   request.random = flags.init == "random";
@@ -167,6 +194,8 @@ static int readModel(const CompileFlags &flags, CompileJob &job) {
     config::findWeights(request, *job.model);
   }
   settleSettings(job);
+  if (!flags.draft.empty())
+    readDraft(request, flags, asked, job);
   return 0;
 }
 
@@ -190,6 +219,7 @@ static void checkOutputs(const CompileFlags &flags) {
     fail("H0113", "-o " + flags.output + " is a directory",
          "name a file, as -o " + (fs::path(flags.output) / "model").string());
   io::requireApart({{"MODEL", flags.model},
+                    {"--draft", flags.draft},
                     {"--config", flags.dsConfig},
                     {"--strategy", flags.strategy},
                     {"--cluster", flags.cluster}},
@@ -221,6 +251,9 @@ static int compileModel(const CompileFlags &flags) {
     if (job.model)
       std::cout << config::formatRows("model config", job.model->configRows,
                                       style)
+                << (job.draft ? config::formatRows("draft's config",
+                                                   job.draft->configRows, style)
+                              : "")
                 << config::wrapText("weights\n  " +
                                         config::coverageReport(*job.model),
                                     style.width);
@@ -330,6 +363,14 @@ void driver::addCompileVerb(CLI::App &app, Action &action) {
       ->default_str("none");
   addSettings(*verb, "Memory", flags->flags);
   addSettings(*verb, "Serving", flags->flags);
+  io::addFlag(*verb, "--draft", flags->draft, io::range::path(),
+              "A smaller model that guesses tokens for this one, which checks "
+              "several at once")
+      ->default_str("none");
+  io::addFlag(*verb, "--draft-tokens", flags->draftTokens,
+              io::ValueRange::integers(1, 16),
+              "Tokens that the draft guesses at most before they are checked")
+      ->default_str("4");
   addSettings(*verb, "Kernels", flags->flags);
   io::addFlag(*verb, "--cache", flags->cache, io::range::path(),
               "Directory of compiled kernels, or off");

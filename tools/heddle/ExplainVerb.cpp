@@ -338,7 +338,7 @@ namespace {
 /// The command line of `heddle explain`.
 struct ExplainFlags {
   std::string path, trace, cluster, program;
-  bool json = false, kernels = false;
+  bool json = false, kernels = false, draft = false;
   int64_t rank = 0;
 };
 
@@ -365,10 +365,21 @@ static int explainKernels(const ExplainFlags &flags) {
        "leave it out, or compile with --target sm_90");
 }
 
+/// The plan of the model, or with --draft of its draft.
+static plan::Plan readPlan(const ExplainFlags &flags) {
+  if (!flags.draft)
+    return rt::readBinary(flags.path).plan;
+  std::optional<rt::Binary> draft = rt::readDraft(flags.path);
+  if (!draft)
+    fail("H0189", "--draft: " + flags.path + " holds no draft",
+         "leave it out, or compile with --draft DIR");
+  return std::move(draft->plan);
+}
+
 static int explain(const ExplainFlags &flags) {
   if (flags.kernels)
     return explainKernels(flags);
-  plan::Plan plan = rt::readBinary(flags.path).plan;
+  plan::Plan plan = readPlan(flags);
   int64_t ranks = plan.mesh.ranks(), rank = flags.rank;
   if (rank < 0 || rank >= ranks)
     fail("H0113",
@@ -422,6 +433,8 @@ void driver::addExplainVerb(CLI::App &app, Action &action) {
   verb->add_flag("--kernels", flags->kernels,
                  "The kernels of a GPU: launches, registers, occupancy, bytes "
                  "and sectors");
+  verb->add_flag("--draft", flags->draft,
+                 "The draft that guesses tokens, in place of its target");
   io::addFlag(*verb, "--program", flags->program, io::range::text(),
               "One program, as decode/8: its kernels, the bytes that it must "
               "move, its time at least")

@@ -17,17 +17,22 @@
 
 namespace heddle::emit {
 
-/// What a target adds to a binary: a plan, and the code of its kernels.
+/// Which of a binary's models: a draft guesses tokens for the other one.
+enum class Model { Main, Draft };
+
+/// What a model adds to a binary for a target: a plan, and the code of its
+/// kernels.
 struct Code {
   plan::Plan plan;
   std::string image;
+  Model model = Model::Main;
 };
 
 /// Writes the program `output`: the prebuilt runtime at `runtimePath` with two
-/// sections more for each target, the plan as JSON and the code. Fills in the
-/// plans' hashes. The file is there whole or not at all; one that was there
-/// before stays until then. Returns what went wrong, if something did; never
-/// throws.
+/// sections more for each of the codes, the plan as JSON and the code. Those of
+/// a model are for different targets, in their order. Fills in the plans'
+/// hashes. The file is there whole or not at all; one that was there before
+/// stays until then. Returns what went wrong, if something did; never throws.
 std::optional<Diagnostic> writeBinary(std::vector<Code> &codes,
                                       const std::string &runtimePath,
                                       const std::string &output);

@@ -44,6 +44,12 @@ std::optional<Phase> parsePhase(llvm::StringRef name);
 /// What the driver asks of `compile`, beside the strategy in the module.
 struct CompileOptions {
   std::string output; ///< The binary; may be empty with `stopAfter`.
+  /// A second module, after import, whose model guesses tokens for the first
+  /// one's; or null. It goes through the same phases after it, and gets as many
+  /// pages of the cache.
+  mlir::ModuleOp draft;
+  int64_t guesses = 0; ///< Of the draft, for a text, that are checked at once.
+  int64_t cachePages = 0; ///< 0: as the strategy says.
   /// Several: the binary holds code for each. One or none: the strategy says.
   std::vector<config::Target> targets;
   std::string dumpPhases;  ///< A directory for one file per phase; or empty.

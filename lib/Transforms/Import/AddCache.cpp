@@ -46,9 +46,10 @@ struct Places {
 /// Gives attention of the programs that serve a cache.
 class CacheAdder {
 public:
-  explicit CacheAdder(nn::ModelOp model)
+  /// `pages` of the cache; 0: as the strategy says.
+  CacheAdder(nn::ModelOp model, int64_t pages)
       : model(model), symbols(model), builder(model.getContext()),
-        strategy(model.getStrategy().getValue()) {}
+        strategy(model.getStrategy().getValue()), pages(pages) {}
 
   LogicalResult run();
 
@@ -73,7 +74,7 @@ private:
   SymbolTable symbols;
   OpBuilder builder;
   const dist::Strategy strategy;
-  int64_t pages = 0;
+  int64_t pages;
   std::map<Operation *, SmallVector<CacheShape>> layers;
 };
 
@@ -144,16 +145,25 @@ int64_t CacheAdder::pagesOfText(ArrayRef<nn::FuncOp> programs) {
 
 /// Pages for the bytes that the user gives, or for all texts at their longest.
 LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
-  int64_t pageBytes = 0;
-  pages = 1;
+  int64_t pageBytes = 0, given = std::exchange(pages, 1);
   for (const CacheShape &cache : findCaches(programs.front()))
     for (RankedTensorType type : typesOf(cache))
       pageBytes += type.getNumElements() * type.getElementTypeBitWidth() / 8;
   int64_t ofText = pagesOfText(programs);
-  pages = strategy.cacheBytes == 0 ? ofText * strategy.maxBatch
-                                   : strategy.cacheBytes / pageBytes;
+  pages = given > 0                  ? given
+          : strategy.cacheBytes == 0 ? ofText * strategy.maxBatch
+                                     : strategy.cacheBytes / pageBytes;
   if (pages >= ofText)
     return success();
+  if (given > 0) {
+    InFlightDiagnostic error = model.emitError("H0205: a cache of ")
+                               << pages << " pages has no room for a text of "
+                               << strategy.maxContext << " tokens, which needs "
+                               << ofText << " where no window lets them go";
+    error.attachNote() << "help: use a draft whose windows are no larger than "
+                          "its target's, or a larger --kv-cache";
+    return error;
+  }
   auto text = [](int64_t bytes) {
     return plan::formatBytes(bytes) + " (" + std::to_string(bytes) + " bytes)";
   };
@@ -417,9 +427,11 @@ LogicalResult CacheAdder::run() {
 namespace {
 
 struct AddCache : heddle::impl::ImportAddCacheBase<AddCache> {
+  using Base::Base;
+
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>())
-      if (failed(CacheAdder(model).run()))
+      if (failed(CacheAdder(model, pages).run()))
         return signalPassFailure();
   }
 };

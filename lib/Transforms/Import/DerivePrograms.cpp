@@ -55,8 +55,8 @@ struct Instance {
 
 class Deriver {
 public:
-  Deriver(nn::ModelOp model, nn::FuncOp forward)
-      : model(model), forward(forward),
+  Deriver(nn::ModelOp model, nn::FuncOp forward, int64_t guesses)
+      : model(model), forward(forward), guesses(guesses),
         strategy(model.getStrategy().getValue()), builder(model.getContext()),
         kept(forward) {}
 
@@ -81,6 +81,7 @@ private:
 
   nn::ModelOp model;
   nn::FuncOp forward;
+  const int64_t guesses;
   const dist::Strategy strategy;
   OpBuilder builder;
   KeptPaths kept;
@@ -466,7 +467,8 @@ LogicalResult Deriver::run() {
     layers[function.getSymName()] = function;
     function->remove();
   }
-  for (const DerivedProgram &program : programsOf(strategy, drops, canGenerate))
+  for (const DerivedProgram &program :
+       programsOf(strategy, drops, canGenerate, guesses))
     build(program);
   if (strategy.mode != config::Mode::Train)
     for (auto state : model.getOps<nn::StateOp>())
@@ -483,6 +485,8 @@ LogicalResult Deriver::run() {
 namespace {
 
 struct DerivePrograms : heddle::impl::ImportDeriveProgramsBase<DerivePrograms> {
+  using Base::Base;
+
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>())
       if (failed(derive(model)))
@@ -510,7 +514,7 @@ private:
                                "function; leave this one out");
     if (failed(verifyForward(forward)))
       return failure();
-    return Deriver(model, forward).run();
+    return Deriver(model, forward, guesses).run();
   }
 };
 

@@ -18,11 +18,13 @@ static DerivedProgram cached(Kind kind, int64_t rows, int64_t tokens) {
   return {kind, rows, tokens, false, false, name};
 }
 
-static void addDecoding(const dist::Strategy &strategy,
+/// A row computes one token: with guesses a text has a row for each of them.
+static void addDecoding(const dist::Strategy &strategy, int64_t guesses,
                         std::vector<DerivedProgram> &programs) {
-  for (int64_t rows = 1; rows < strategy.maxBatch; rows *= 2)
+  int64_t most = strategy.maxBatch * (1 + guesses);
+  for (int64_t rows = 1; rows < most; rows *= 2)
     programs.push_back(cached(Kind::Decode, rows, 1));
-  programs.push_back(cached(Kind::Decode, strategy.maxBatch, 1));
+  programs.push_back(cached(Kind::Decode, most, 1));
 }
 
 static std::vector<DerivedProgram>
@@ -42,12 +44,12 @@ trainingPrograms(const dist::Strategy &strategy, bool drops, bool generates) {
   constexpr int64_t chunk = 128;
   programs.push_back(
       cached(Kind::Prefill, 1, std::min(strategy.maxContext, chunk)));
-  addDecoding(strategy, programs);
+  addDecoding(strategy, /*guesses=*/0, programs);
   return programs;
 }
 
 static std::vector<DerivedProgram>
-servingPrograms(const dist::Strategy &strategy) {
+servingPrograms(const dist::Strategy &strategy, int64_t guesses) {
   constexpr int64_t longest = 512, scored = 64;
   std::vector<DerivedProgram> programs;
   for (int64_t tokens : {16, 128})
@@ -57,7 +59,7 @@ servingPrograms(const dist::Strategy &strategy) {
       cached(Kind::Prefill, 1, std::min(strategy.maxContext, longest)));
   programs.push_back(
       cached(Kind::Score, 1, std::min(strategy.maxContext, scored)));
-  addDecoding(strategy, programs);
+  addDecoding(strategy, guesses, programs);
   return programs;
 }
 
@@ -85,12 +87,13 @@ encodingPrograms(const dist::Strategy &strategy) {
 }
 
 std::vector<DerivedProgram> heddle::programsOf(const dist::Strategy &strategy,
-                                               bool drops, bool generates) {
+                                               bool drops, bool generates,
+                                               int64_t guesses) {
   switch (strategy.mode) {
   case config::Mode::Train:
     return trainingPrograms(strategy, drops, generates);
   case config::Mode::Serve:
-    return servingPrograms(strategy);
+    return servingPrograms(strategy, guesses);
   case config::Mode::Encode:
     return encodingPrograms(strategy);
   }

@@ -40,9 +40,11 @@ struct DerivedProgram {
 
 /// The programs of a strategy's mode. Those that continue or encode texts are
 /// of several sizes: the smallest that has room is run. `drops`: the forward
-/// function has a dropout; `generates`: it can continue texts.
+/// function has a dropout; `generates`: it can continue texts. Of a text decode
+/// computes the last token and so many `guesses`.
 std::vector<DerivedProgram> programsOf(const dist::Strategy &strategy,
-                                       bool drops, bool generates);
+                                       bool drops, bool generates,
+                                       int64_t guesses);
 
 } // namespace heddle
 

@@ -24,8 +24,10 @@ namespace heddle::rt {
 /// changes the text.
 class HashEngine : public Engine {
 public:
-  explicit HashEngine(const EngineLimits &limits)
-      : known(limits), cache(limits.numPages * limits.pageTokens, -1) {}
+  /// Of 100 logits so many, `strays`, are others.
+  explicit HashEngine(const EngineLimits &limits, uint64_t strays = 0)
+      : known(limits), strays(strays),
+        cache(limits.numPages * limits.pageTokens, -1) {}
   const EngineLimits &limits() const override { return known; }
 
   /// The logits [vocab] after `tokens`.
@@ -65,28 +67,24 @@ public:
     require(int64_t(feeds.size()) <= known.maxRows);
     for (const Feed &feed : feeds) {
       require(sequences.insert(feed.sequence).second);
-      chunk += feed.tokens.size() > 1 ? feed.tokens.size() : 0;
+      int64_t count = feed.tokens.size();
+      bool isRow = count <= 1 + known.maxGuesses;
+      chunk += isRow ? 0 : count;
+      require(feed.numLogits <= (isRow ? count : 1));
       int64_t end = feed.position + int64_t(feed.tokens.size());
       require(end <= known.maxContext);
       require(
           feed.pages.size() -
               std::count(feed.pages.begin(), feed.pages.end(), noPage) <=
           size_t(known.cachePages().mostOf(known.maxContext, known.maxChunk)));
-      uint64_t hash = 0;
-      // The first token of the feed sees the furthest back, the last one is
-      // what logits are of.
-      int64_t first =
-          known.window ? std::max<int64_t>(feed.position - known.window + 1, 0)
-                       : 0;
-      for (int64_t at = first; at < end; ++at) {
-        int32_t page = feed.pages.at(at / known.pageTokens);
-        int32_t &held = cache[page * known.pageTokens + at % known.pageTokens];
-        if (at >= feed.position)
-          held = feed.tokens[at - feed.position];
-        if (known.window == 0 || at >= end - known.window)
-          hash = mix(hash, held);
-      }
-      if (feed.wantsLogits) {
+      for (int64_t at = feed.position; at < end; ++at)
+        held(feed, at) = feed.tokens[at - feed.position];
+      // What the first token sees must be there, wanted or not.
+      hashAt(feed, feed.position);
+      for (int64_t at = end - feed.numLogits; at < end; ++at) {
+        uint64_t hash = hashAt(feed, at);
+        if (mix(hash, -1) % 100 < strays)
+          hash = mix(hash, -2);
         logitsAfter(hash, known.vocab, logits);
         logits += known.vocab;
       }
@@ -102,8 +100,22 @@ private:
     if (!isSo)
       throw std::logic_error("more than the engine's limits");
   }
+  int32_t &held(const Feed &feed, int64_t at) {
+    int32_t page = feed.pages.at(at / known.pageTokens);
+    return cache.at(page * known.pageTokens + at % known.pageTokens);
+  }
+  /// Of the tokens that the one at a position sees.
+  uint64_t hashAt(const Feed &feed, int64_t at) {
+    int64_t first =
+        known.window ? std::max<int64_t>(at - known.window + 1, 0) : 0;
+    uint64_t hash = 0;
+    for (; first <= at; ++first)
+      hash = mix(hash, held(feed, first));
+    return hash;
+  }
 
   EngineLimits known;
+  uint64_t strays;
   std::vector<int32_t> cache;
 };
 

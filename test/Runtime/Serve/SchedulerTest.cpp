@@ -38,12 +38,25 @@ struct Heard : TextListener {
   }
 };
 
+EngineLimits ofDraft(EngineLimits limits) {
+  limits.maxGuesses = 1;
+  return limits;
+}
+
 class SchedulerTest : public ::testing::Test {
 protected:
   void begin(EngineLimits limits) {
     engine = std::make_unique<HashEngine>(limits);
     scheduler = std::make_unique<Scheduler>(*engine, heard,
                                             /*checksPages=*/true);
+  }
+  /// With a draft that guesses up to `guesses` tokens, `strays` of 100 wrong.
+  void begin(EngineLimits limits, int64_t guesses, uint64_t strays) {
+    draft = std::make_unique<HashEngine>(ofDraft(limits), strays);
+    limits.maxGuesses = guesses;
+    engine = std::make_unique<HashEngine>(limits);
+    scheduler = std::make_unique<Scheduler>(*engine, heard,
+                                            /*checksPages=*/true, draft.get());
   }
   TextRequest request(Tokens prompt, int64_t maxTokens) {
     TextRequest made;
@@ -67,7 +80,7 @@ protected:
   }
 
   Heard heard;
-  std::unique_ptr<HashEngine> engine;
+  std::unique_ptr<HashEngine> engine, draft;
   std::unique_ptr<Scheduler> scheduler;
   Scheduler::Clock::time_point now;
   uint64_t lastId = 0;
@@ -268,12 +281,14 @@ TEST_F(SchedulerTest, AllPagesAreEnoughForOneText) {
 /// Texts that come and go at random over few pages are those of each request
 /// by itself.
 static SchedulerCounts runAtRandom(uint64_t seed, EngineLimits limits,
-                                   int count) {
+                                   int count,
+                                   std::optional<uint64_t> strays = {}) {
   std::mt19937_64 random(seed);
   auto below = [&](int64_t n) { return int64_t(random() % n); };
   Heard heard;
-  HashEngine engine(limits);
-  Scheduler scheduler(engine, heard, /*checksPages=*/true);
+  HashEngine engine(limits), draft(ofDraft(limits), strays.value_or(0));
+  Scheduler scheduler(engine, heard, /*checksPages=*/true,
+                      strays ? &draft : nullptr);
   std::map<uint64_t, TextRequest> sent;
   std::set<uint64_t> cancelled;
   const int64_t longest = scheduler.longest();
@@ -315,7 +330,7 @@ static SchedulerCounts runAtRandom(uint64_t seed, EngineLimits limits,
     if (!cancelled.count(id))
       EXPECT_EQ(int64_t(made.size()), most) << id;
   }
-  EXPECT_GT(cancelled.size(), size_t(count) / 50);
+  EXPECT_GT(cancelled.size(), size_t(count) / 100);
   return scheduler.counts();
 }
 
@@ -353,6 +368,88 @@ TEST(SchedulerAtRandom, PagesBehindAWindow) {
   }
 }
 
+// The same texts, with drafts that are always, sometimes and never right.
+TEST(SchedulerAtRandom, TextsWithADraftAreThoseWithoutOne) {
+  for (uint64_t strays : {0, 30, 100})
+    for (int64_t guesses : {1, 4, 8}) {
+      SchedulerCounts counts =
+          runAtRandom(guesses, {29, 8, 13, 4, 31, 71, 0, guesses}, 300, strays);
+      EXPECT_GT(counts.sharedTokens, 100);
+      EXPECT_GT(counts.preempted, 3);
+      EXPECT_GT(counts.guesses, 300);
+      EXPECT_LE(counts.rightGuesses, counts.guesses);
+      EXPECT_EQ(counts.rightGuesses == counts.guesses, strays == 0);
+    }
+  for (int64_t seed = 2; seed < 12; ++seed)
+    runAtRandom(seed,
+                {11, 2 + seed % 3, 1 + seed, 3, 8 + seed, 23, 0, seed % 9}, 60,
+                seed * 9);
+}
+
+TEST(SchedulerAtRandom, DraftsSeeNoFurtherThanTheirWindows) {
+  for (int64_t seed = 2; seed < 12; ++seed) {
+    heddle::plan::CachePages sizes = {3, seed - 1};
+    int64_t chunk = 1 + seed % 5;
+    runAtRandom(seed,
+                {11, 2 + seed % 3, chunk, 3, sizes.mostOf(999, chunk), 123,
+                 sizes.window, seed % 6},
+                60, seed * 5);
+  }
+}
+
+TEST_F(SchedulerTest, ADraftSavesRuns) {
+  begin(roomy, 4, /*strays=*/0);
+  TextRequest one = request({3, 1, 4}, 20);
+  scheduler->submit(one);
+  finish();
+  EXPECT_EQ(heard.texts[1], alone(one));
+  // The prompt with one token, then five a run.
+  EXPECT_EQ(engine->runs, 5);
+  EXPECT_EQ(scheduler->counts().guesses, 15);
+  EXPECT_EQ(scheduler->counts().rightGuesses, 15);
+}
+
+TEST_F(SchedulerTest, AWrongDraftGuessesOneTokenAtATime) {
+  begin(roomy, 8, /*strays=*/100);
+  TextRequest one = request({3, 1, 4}, 60);
+  scheduler->submit(one);
+  finish();
+  EXPECT_EQ(heard.texts[1], alone(one));
+  const SchedulerCounts &counts = scheduler->counts();
+  EXPECT_LT(counts.rightGuesses, 10);
+  // From eight at first down to one, but where it was right by chance.
+  EXPECT_LT(counts.guesses, 36 + 60 + 2 * counts.rightGuesses);
+}
+
+TEST_F(SchedulerTest, TextsEndWithinGuesses) {
+  begin(roomy, 6, /*strays=*/10);
+  TextRequest one = request({1, 2}, 40);
+  Tokens text = alone(one);
+  one.ends = {text[7]};
+  scheduler->submit(one);
+  TextRequest two = request({1, 3}, 40);
+  heard.stop = [&](uint64_t id, int32_t) {
+    return id == 2 && heard.texts[2].size() == 5;
+  };
+  scheduler->submit(two);
+  TextRequest three = request(count(90), 40);
+  three.logprobs = 2;
+  scheduler->submit(three);
+  finish();
+  int64_t before = std::find(text.begin(), text.end(), text[7]) - text.begin();
+  EXPECT_EQ(heard.texts[1], Tokens(text.begin(), text.begin() + before));
+  EXPECT_EQ(heard.ends[1], TextEnd::Stop);
+  Tokens stopped = alone(two);
+  stopped.resize(5);
+  EXPECT_EQ(heard.texts[2], stopped);
+  Tokens full = alone(three);
+  full.resize(10);
+  EXPECT_EQ(heard.texts[3], full);
+  EXPECT_EQ(heard.ends[3], TextEnd::Length);
+  for (size_t i = 0; i < full.size(); ++i)
+    EXPECT_EQ(heard.logprobs[3][i].at(0).token, full[i]);
+}
+
 TEST_F(SchedulerTest, KeepsThePagesThatAWindowShows) {
   EngineLimits limits = {29, 4, 8, 4, 6, 300, 7};
   begin(limits);
@@ -375,32 +472,32 @@ TEST(PageChecker, PagesBehindAWindowAreNotRead) {
   PagePool pool(4, {2, /*window=*/3});
   PageChecker checker(pool);
   PagePool::Page first = *pool.take(), second = *pool.take();
-  checker.check({1, {5, 6, 7}, 0, {first, second}, false}, {5, 6, 7});
+  checker.check({1, {5, 6, 7}, 0, {first, second}, 0}, {5, 6, 7});
   // Position 3 sees 1 to 3, position 4 sees 2 to 4.
   PagePool::Page third = *pool.take();
   std::vector<int32_t> pages = {noPage, second, third};
-  EXPECT_THROW(checker.check({1, {8}, 3, pages, false}, {5, 6, 7, 8}),
+  EXPECT_THROW(checker.check({1, {8}, 3, pages, 0}, {5, 6, 7, 8}),
                std::logic_error);
-  checker.check({1, {8}, 3, {first, second, third}, false}, {5, 6, 7, 8});
-  checker.check({1, {9}, 4, pages, false}, {5, 6, 7, 8, 9});
+  checker.check({1, {8}, 3, {first, second, third}, 0}, {5, 6, 7, 8});
+  checker.check({1, {9}, 4, pages, 0}, {5, 6, 7, 8, 9});
 }
 
 TEST(PageChecker, PagesOfOthersAreNoticed) {
   PagePool pool(4, {2});
   PageChecker checker(pool);
   PagePool::Page page = *pool.take(), other = *pool.take();
-  checker.check({1, {5, 6}, 0, {page}, false}, {5, 6});
-  checker.check({1, {7}, 2, {page, other}, false}, {5, 6, 7});
+  checker.check({1, {5, 6}, 0, {page}, 0}, {5, 6});
+  checker.check({1, {7}, 2, {page, other}, 0}, {5, 6, 7});
   // Another sequence's tokens, a page without an owner, and a shared one.
-  EXPECT_THROW(checker.check({2, {7}, 2, {page, other}, false}, {5, 5, 7}),
+  EXPECT_THROW(checker.check({2, {7}, 2, {page, other}, 0}, {5, 5, 7}),
                std::logic_error);
-  EXPECT_THROW(checker.check({2, {7}, 2, {page}, false}, {5, 6, 7}),
+  EXPECT_THROW(checker.check({2, {7}, 2, {page}, 0}, {5, 6, 7}),
                std::logic_error);
   Tokens tokens = {5, 6};
   pool.publish(page, tokens.data(), 0);
-  EXPECT_THROW(checker.check({1, {5, 6}, 0, {page}, false}, {5, 6}),
+  EXPECT_THROW(checker.check({1, {5, 6}, 0, {page}, 0}, {5, 6}),
                std::logic_error);
   pool.release(page);
-  EXPECT_THROW(checker.check({1, {7}, 2, {page, other}, false}, {5, 6, 7}),
+  EXPECT_THROW(checker.check({1, {7}, 2, {page, other}, 0}, {5, 6, 7}),
                std::logic_error);
 }

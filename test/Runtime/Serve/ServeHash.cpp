@@ -48,8 +48,8 @@ static int serve(int argc, char **argv) {
   options.maxTexts = 40;
   options.checksPages = true;
   catchStopSignals();
-  std::unique_ptr<Service> service =
-      serveTexts(engine, {tokenizer.get(), &chat, {}}, options);
+  std::unique_ptr<Service> service = serveTexts(
+      engine, /*draft=*/nullptr, {tokenizer.get(), &chat, {}}, options);
   printf("%d\n", int(service->port()));
   fflush(stdout);
   return service->run(stopSignal);

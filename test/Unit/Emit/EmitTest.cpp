@@ -102,7 +102,10 @@ TEST_F(Emit, BinaryIsReadBack) {
   ASSERT_TRUE(bool(image));
   plan::Plan second = plan;
   second.target = "another";
-  std::vector<emit::Code> codes = {{plan, *image}, {second, *image}};
+  plan::Plan draft = plan;
+  draft.family = "small";
+  std::vector<emit::Code> codes = {
+      {plan, *image}, {draft, *image, emit::Model::Draft}, {second, *image}};
   auto error = emit::writeBinary(codes, HEDDLE_TEST_RUNTIME, file("out"));
   ASSERT_FALSE(error.has_value()) << error->message;
   rt::Binary binary = rt::readBinary(file("out"));
@@ -110,6 +113,10 @@ TEST_F(Emit, BinaryIsReadBack) {
   std::vector<rt::Binary> targets = rt::readTargets(file("out"));
   ASSERT_EQ(targets.size(), 2u);
   EXPECT_EQ(targets[1].plan.target, "another");
+  std::optional<rt::Binary> guesses = rt::readDraft(file("out"));
+  ASSERT_TRUE(guesses.has_value());
+  EXPECT_EQ(guesses->plan.family, "small");
+  EXPECT_FALSE(rt::readDraft(file("out"), 1).has_value());
   EXPECT_EQ(binary.plan.states.size(), plan.states.size());
   rt::KernelImage loaded(binary.kernels.data(), binary.kernels.size());
   EXPECT_NE(loaded.find(relu.symbol), nullptr);

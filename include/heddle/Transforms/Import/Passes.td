@@ -50,6 +50,9 @@ def ImportDerivePrograms : Pass<"import-derive-programs", "::mlir::ModuleOp"> {
     `nn.keep` in a forward function or a layer offers a value: it stays where
     `--keep` asks for it.
 
+    With a draft, which guesses tokens, `decode.N` has a row for the last token
+    of each text and one for each guess behind it.
+
     ```mlir
     nn.func @forward(%ids: tensor<1x8xi32>) -> tensor<1x8x97xf32>
         attributes {inputs = [#nn.port<ids>], outputs = [#nn.port<logits>]}
@@ -62,6 +65,10 @@ def ImportDerivePrograms : Pass<"import-derive-programs", "::mlir::ModuleOp"> {
     nn.func @generate(...) attributes {program = #nn.program<generate>, ...}
     ```
   }];
+  let options = [
+    Option<"guesses", "guesses", "int64_t", "0",
+           "Tokens that decode computes for a text behind the last one">
+  ];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
@@ -83,6 +90,11 @@ def ImportAddCache : Pass<"import-add-cache", "::mlir::ModuleOp"> {
     %y = nn.paged_attention %k1, %v1 of %q, %k, %v pages %pages at %positions lengths %lengths ...
     ```
   }];
+  let options = [
+    Option<"pages", "pages", "int64_t", "0",
+           "Pages of the cache, as those of the model that a draft guesses for; "
+           "0: as the strategy says">
+  ];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 

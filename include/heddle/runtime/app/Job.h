@@ -26,24 +26,36 @@ public:
   /// and maps the memory of this rank's stage. What fails on one rank is thrown
   /// on all.
   Job(const JobOptions &options, Ranks &ranks);
+  /// The draft that guesses for this job's model, on its threads and its
+  /// device; null where the binary has none. This must outlive it.
+  std::unique_ptr<Job> openDraft(const JobOptions &options);
 
   const plan::Plan &plan() const { return binary.plan; }
   Ranks &ranks() { return others; }
   /// Whether this is the rank that speaks to people.
   bool isFirst() const { return others.rank() == 0; }
+  /// What stands before "weights" or "memory" where people read of it.
+  const char *prefix() const { return own ? "" : "draft "; }
   Session &session() { return *loaded; }
-  Device &device() { return *own; }
+  Device &device() { return *runsOn; }
   /// The host's threads.
-  ThreadPool &threadPool() { return *pool; }
+  ThreadPool &threadPool() { return *threads; }
 
   /// The program of that kind; throws H0191 when the plan holds none.
   const LoadedProgram &program(plan::ProgramKind kind) const;
 
 private:
+  Job(Job &checks, Binary draft);
+  /// Maps the memory of this rank's stage and loads the kernels.
+  void load();
+
   Ranks &others;
   Binary binary;
-  std::unique_ptr<ThreadPool> pool;
+  size_t target = 0;                ///< Which one of the binary's.
+  std::unique_ptr<ThreadPool> pool; ///< Null of a draft, as `own` is.
   std::unique_ptr<Device> own;
+  ThreadPool *threads = nullptr;
+  Device *runsOn = nullptr;
   std::unique_ptr<KernelSet> kernels;
   std::unique_ptr<Session> loaded;
 };

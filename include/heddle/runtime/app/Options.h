@@ -24,9 +24,17 @@ struct JobOptions {
   std::string binary = "/proc/self/exe"; ///< The file that carries the plan.
   int64_t threads = 0;                   ///< 0: as many as plan and CPUs give.
   std::string weights;                   ///< Empty: those of the plan.
+  std::string draftWeights;              ///< The same of a draft.
   /// auto, map, read, none: see WeightCache.
   std::string weightCache = "auto";
   DeviceOptions device;
+
+  /// The same of the draft in the binary.
+  JobOptions ofDraft() const {
+    JobOptions draft = *this;
+    draft.weights = draftWeights;
+    return draft;
+  }
 };
 
 /// How tokens are masked, for a model that predicts those.

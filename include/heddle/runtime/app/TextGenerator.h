@@ -10,9 +10,7 @@
 #define HEDDLE_RUNTIME_APP_TEXTGENERATOR_H
 
 #include "heddle/runtime/app/Job.h"
-#include "heddle/runtime/serve/Sampler.h"
-
-#include <optional>
+#include "heddle/runtime/serve/Scheduler.h"
 
 namespace heddle::rt {
 
@@ -26,10 +24,13 @@ public:
   virtual int32_t next(const std::vector<int32_t> &tokens) = 0;
   /// Tokens that a text may have; nothing for any number.
   virtual std::optional<int64_t> maxTokens() const { return std::nullopt; }
+  /// What a draft has guessed so far; null without one.
+  virtual const SchedulerCounts *drafted() const { return nullptr; }
 };
 
 /// With the programs that the binary holds: those that serve, or `generate`.
-std::unique_ptr<TextGenerator> makeGenerator(Job &job,
+/// `draft` guesses tokens for those that serve, if it is not null.
+std::unique_ptr<TextGenerator> makeGenerator(Job &job, Job *draft,
                                              const SamplingOptions &sampling);
 
 } // namespace heddle::rt

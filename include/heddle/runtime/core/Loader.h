@@ -11,6 +11,7 @@
 
 #include "heddle/PlanFormat/Plan.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct Binary {
 std::vector<Binary> readTargets(const std::string &path);
 /// The first of them.
 Binary readBinary(const std::string &path);
+/// The draft that guesses for the model of that target, if there is one. Throws
+/// as readTargets does.
+std::optional<Binary> readDraft(const std::string &path, size_t target = 0);
 
 /// The same from the text of a plan; `origin` names it in errors.
 plan::Plan parsePlan(const std::string &text, const std::string &origin);

@@ -22,13 +22,16 @@ namespace heddle::rt {
 /// What an engine was compiled for.
 struct EngineLimits {
   int64_t vocab = 0;
-  int64_t maxRows = 0;    ///< Feeds of one run.
+  int64_t maxRows = 0;    ///< Feeds of one run, each of another text.
   int64_t maxChunk = 0;   ///< Tokens of the feeds of one run that have several.
   int64_t pageTokens = 0; ///< Positions that a page of the cache holds.
   int64_t numPages = 0;   ///< Pages of the cache, for all sequences together.
   int64_t maxContext = 0; ///< Tokens of one sequence, prompt and text.
   /// Positions that a token sees, its own counted; 0: all.
   int64_t window = 0;
+  /// Tokens behind the first that a feed may have and still be one of the feeds
+  /// that are computed together.
+  int64_t maxGuesses = 0;
 
   plan::CachePages cachePages() const { return {pageTokens, window}; }
   /// Pages for text `number` of some that have so many tokens each, and the
@@ -47,7 +50,7 @@ struct EngineLimits {
 inline constexpr int32_t noPage = -1;
 
 /// Tokens of one sequence that are computed in one run: a chunk of a prompt,
-/// or the token that was chosen last.
+/// or the token that was chosen last and guesses of those behind it.
 struct Feed {
   uint64_t sequence = 0;       ///< Different for each sequence that lives.
   std::vector<int32_t> tokens; ///< At least one.
@@ -58,8 +61,16 @@ struct Feed {
   /// seen from there, which it has written earlier: for this sequence, or for
   /// another one that began with the same tokens. Others may be `noPage`.
   std::vector<int32_t> pages;
-  bool wantsLogits = false; ///< Those after the last token.
+  int64_t numLogits = 0; ///< Of so many tokens, the last ones, they are wanted.
 };
+
+/// The tokens whose logits some feeds want.
+inline int64_t countLogits(const std::vector<Feed> &feeds) {
+  int64_t count = 0;
+  for (const Feed &feed : feeds)
+    count += feed.numLogits;
+  return count;
+}
 
 /// Computes tokens through a cache of pages. One thread calls it.
 ///
@@ -69,9 +80,10 @@ class Engine {
 public:
   virtual ~Engine() = default;
   virtual const EngineLimits &limits() const = 0;
-  /// Computes the feeds, each of another sequence. Writes the logits of those
-  /// that want them, in their order, to `logits` [feeds that want them][vocab].
-  /// Throws a UserError when it cannot go on, as when a rank is lost.
+  /// Computes the feeds, each of another sequence. Writes the logits that they
+  /// want, in their order, to `logits` [sum of numLogits][vocab]. More than one
+  /// are wanted of feeds of at most 1 + maxGuesses tokens alone. Throws a
+  /// UserError when it cannot go on, as when a rank is lost.
   virtual void run(const std::vector<Feed> &feeds, float *logits) = 0;
 
   /// In a job of several ranks rank 0 alone decides: it calls `run`, which

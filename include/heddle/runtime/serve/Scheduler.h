@@ -14,11 +14,8 @@
 #ifndef HEDDLE_RUNTIME_SERVE_SCHEDULER_H
 #define HEDDLE_RUNTIME_SERVE_SCHEDULER_H
 
-#include "heddle/runtime/serve/Engine.h"
+#include "heddle/runtime/serve/Drafter.h"
 #include "heddle/runtime/serve/FairQueue.h"
-#include "heddle/runtime/serve/PageChecker.h"
-#include "heddle/runtime/serve/PagePool.h"
-#include "heddle/runtime/serve/Sampler.h"
 
 #include <chrono>
 #include <list>
@@ -68,6 +65,8 @@ struct SchedulerCounts {
   int64_t sharedTokens = 0; ///< Found in pages of others.
   int64_t newTokens = 0;
   int64_t preempted = 0;
+  int64_t guesses = 0;      ///< That a draft made, and were computed.
+  int64_t rightGuesses = 0; ///< Tokens of texts among them.
 };
 
 /// Decides which tokens the engine computes. A text depends on its request
@@ -76,7 +75,10 @@ class Scheduler {
 public:
   using Clock = TextRequest::Clock;
 
-  Scheduler(Engine &engine, TextListener &listener, bool checksPages = false);
+  /// `draft` guesses tokens for the engine, of the same vocabulary: then each
+  /// run gives a text one token and those guesses before it that were right.
+  Scheduler(Engine &engine, TextListener &listener, bool checksPages = false,
+            Engine *draft = nullptr);
 
   /// The most tokens that a sequence can have, prompt and text: what the model
   /// and the whole cache allow.
@@ -103,9 +105,13 @@ private:
           tokens(request.prompt) {}
     TextRequest request;
     Sampler sampler;
-    std::vector<int32_t> tokens; ///< Prompt, and what was added.
+    /// Prompt, and what was added; during a run also guesses.
+    std::vector<int32_t> tokens;
+    int64_t guessed = 0; ///< So many of them.
+    int64_t reach = 0;   ///< How many will be guessed, if there is room.
     int64_t made = 0;
     int64_t computed = 0; ///< Positions that are in the cache.
+    int64_t drafted = 0;  ///< The same of the draft's.
     std::vector<int32_t> pages;
     int64_t published = 0; ///< Pages, from the first on.
     int64_t givenBack = 0; ///< Pages from the first on that nobody sees now.
@@ -122,8 +128,19 @@ private:
   /// wait again where there are not enough.
   void growPages();
   void preempt(Text &text);
+  /// Lets the draft guess for the texts that have computed their prompts.
+  void guess();
+  /// How many guesses a text has use and pages for.
+  int64_t roomForGuesses(Text &text);
   void collectFeeds();
   void takeResult(Text &text, const Feed &feed, float *logits);
+  /// Positions that are in the caches, if there are two, of both.
+  int64_t cached(const Text &text) const {
+    return drafter ? std::min(text.computed, text.drafted) : text.computed;
+  }
+  /// Chooses tokens as long as guesses were right; how the text ended.
+  std::optional<TextEnd> addTokens(Text &text, std::vector<int32_t> guesses,
+                                   float *logits);
   void publishPages(Text &text);
   void giveBackPages(Text &text);
   /// Chooses the next token; whether the text goes on, or how it ended.
@@ -140,6 +157,7 @@ private:
   const EngineLimits limits;
   PagePool pool;
   std::optional<PageChecker> checker;
+  std::optional<Drafter> drafter;
   int64_t mostTokens;
   Texts texts;
   FairQueue queue;

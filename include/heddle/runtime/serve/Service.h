@@ -54,9 +54,11 @@ public:
   virtual void giveUp(const Diagnostic &diagnostic) = 0;
 };
 
-/// Completions and chats. Listens; throws H0150 when it cannot. The engine and
-/// what `text` names must live longer.
-std::unique_ptr<Service> serveTexts(Engine &engine, const ServedText &text,
+/// Completions and chats. Listens; throws H0150 when it cannot. `draft` guesses
+/// tokens for the engine (Scheduler.h), if it is not null. Both and what `text`
+/// names must live longer.
+std::unique_ptr<Service> serveTexts(Engine &engine, Engine *draft,
+                                    const ServedText &text,
                                     const ServiceOptions &options);
 /// Embeddings. Without a tokenizer, of tokens only.
 std::unique_ptr<Service> serveEmbeddings(Encoder &encoder,

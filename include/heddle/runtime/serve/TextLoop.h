@@ -35,6 +35,7 @@ public:
   struct Options {
     const io::Tokenizer *tokenizer = nullptr; ///< Null: numbers and blanks.
     bool checksPages = false;                 ///< See PageChecker.
+    Engine *draft = nullptr;                  ///< See Scheduler.
   };
   TextLoop(Engine &engine, const Options &options, Metrics &metrics,
            Deliver deliver);
