@@ -65,6 +65,7 @@ DRIVER = {
     "compile": {
         "--output": Text, "--config": Text, "--strategy": Text, "--cluster": Text,
         "--weights": Text, "--draft": Text, "--draft-tokens": Integer(1, 16),
+        "--optimize": Choice("latency", "throughput"),
         "--init": Text, "--seed": SEED, "--mesh": Text, "--betas": Betas,
         "--warmup-steps": COUNT, "--train-steps": SOME,
         # Its values are words, but which is seen where all sources meet.

@@ -6,12 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ChooseMesh.h"
 #include "CompileFlags.h"
-#include "CompileJob.h"
 #include "ExplainText.h"
 #include "Verbs.h"
 #include "heddle/Import/Draft.h"
-#include "heddle/Import/Parallel.h"
 #include "heddle/runtime/io/CacheDirectory.h"
 #include "heddle/runtime/io/File.h"
 #include <algorithm>
@@ -34,6 +33,8 @@ struct CompileFlags {
   std::string cache, dumpPhases, stopAfter, startFrom;
   bool explain = false, explainAll = false, timing = false, verbose = false;
   bool shardingReasons = false;
+  bool chooses = false; ///< --mesh auto: what `optimize` says is the goal.
+  std::string optimize;
   config::Flags flags;
 };
 
@@ -199,12 +200,40 @@ static int readModel(const CompileFlags &flags, CompileJob &job) {
   return 0;
 }
 
-/// Checks the mesh against the cluster file; its rows, when there is one.
+/// --mesh auto is no mesh yet.
+static void takeAutoMesh(CompileFlags &flags) {
+  std::optional<std::string> &mesh = flags.flags["--mesh"];
+  flags.chooses = mesh == "auto";
+  if (!flags.chooses && !flags.optimize.empty())
+    fail("H0137", "--optimize says what --mesh auto chooses a mesh for",
+         "add --mesh auto, or leave out --optimize");
+  if (!flags.chooses)
+    return;
+  mesh.reset();
+  if (endsWith(flags.model, ".mlir"))
+    fail("H0137", "--mesh auto plans a model's directory, not a module",
+         "name the axes, as --mesh tensor=2");
+  if (flags.cluster.empty())
+    fail("H0137", "--mesh auto chooses a mesh for a cluster, and there is none",
+         "add --cluster FILE, or name the axes, as --mesh tensor=2");
+  if (!flags.draft.empty())
+    fail("H0136",
+         "--draft is not supported with a model that is split over several "
+         "ranks yet, as --mesh auto may do",
+         "leave out --draft, or --mesh auto");
+}
+
+/// Checks the mesh against the cluster file, or chooses it by this; its rows,
+/// when there is one.
 static std::vector<config::ExplainRow>
 readClusterFile(const CompileFlags &flags, CompileJob &job) {
   if (flags.cluster.empty())
     return {};
   config::Cluster cluster = config::readCluster(flags.cluster);
+  if (flags.chooses)
+    chooseMesh(job, cluster,
+               flags.optimize == "throughput" ? Goal::Throughput
+                                              : Goal::Latency);
   std::string warning = config::checkCluster(job.settings.values, cluster);
   if (!warning.empty())
     std::cerr << "warning: " << warning << "\n";
@@ -230,10 +259,12 @@ static void checkOutputs(const CompileFlags &flags) {
     io::requireWritable(flags.dumpPhases);
 }
 
-static int compileModel(const CompileFlags &flags) {
+static int compileModel(CompileFlags flags) {
   bool isModule = endsWith(flags.model, ".mlir");
   checkUse(flags, isModule);
+  takeAutoMesh(flags);
   CompileJob job;
+  job.cache = flags.cache == "off" ? "" : flags.cache;
   job.settings = resolve(flags);
   bool isDump = isModule && flags.weights.empty();
   if (isDump)
@@ -266,7 +297,6 @@ static int compileModel(const CompileFlags &flags) {
   job.stopAfter = flags.stopAfter;
   job.startFrom =
       isDump && flags.startFrom.empty() ? "import" : flags.startFrom;
-  job.cache = flags.cache == "off" ? "" : flags.cache;
   job.timing = flags.timing;
   job.verbose = flags.verbose;
   job.shardingReasons = flags.shardingReasons;
@@ -361,6 +391,11 @@ void driver::addCompileVerb(CLI::App &app, Action &action) {
               "Machines that the mesh must fit, and whose times explain "
               "gives (.json)")
       ->default_str("none");
+  io::addFlag(*verb, "--optimize", flags->optimize,
+              io::ValueRange::choices({"latency", "throughput"}),
+              "What --mesh auto is for, with --mode serve: the time of a token "
+              "of one text, or the tokens a second of all ranks")
+      ->default_str("latency");
   addSettings(*verb, "Memory", flags->flags);
   addSettings(*verb, "Serving", flags->flags);
   io::addFlag(*verb, "--draft", flags->draft, io::range::path(),
