@@ -178,22 +178,9 @@ static void checkField(const ResolvedSettings &settings,
                     "give " + field.range.describe());
 }
 
-/// Throws H0155 where an optimizer needs more than a window of its states.
-static void checkPlacement(const ResolvedSettings &settings) {
-  const Settings &values = settings.values;
-  if (values.placeOptimizer != MemoryKind::Device &&
-      values.optimizer == Optimizer::Lamb && values.mode == Mode::Train)
-    settings.failAt("H0155", "place_optimizer",
-                    "Lamb sums over whole parameters, so its states cannot be "
-                    "in memory of the kind " +
-                        std::string(wordOf(values.placeOptimizer)),
-                    "leave out the placement, or use AdamW, Adam or Lion");
-}
-
 void config::checkSettings(Merger &merger) {
   const ResolvedSettings &settings = merger.result;
   for (const SettingField &field : settingFields())
     if (settings.origins.count(field.key))
       merger.problems.attempt([&] { checkField(settings, field); });
-  merger.problems.attempt([&] { checkPlacement(settings); });
 }

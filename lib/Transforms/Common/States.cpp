@@ -397,7 +397,8 @@ private:
     for (Operation *user : value.getUsers()) {
       if (isExchange(user) && failed(verifyFetch(fetch, user->getResult(0))))
         return failure();
-      if (!isExchange(user) && !isOptimizers(user))
+      if (!isExchange(user) && !isOptimizers(user) &&
+          !isa<nn::StepOp>(user->getParentOp()))
         return user->emitError(code)
                << "reads @" << fetch.getState() << ", which is the optimizer's";
     }

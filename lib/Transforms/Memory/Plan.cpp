@@ -233,8 +233,7 @@ private:
                            const dist::Strategy &strategy, const Bound &bound) {
     auto moments = program.getOwners().getAs<IntegerAttr>("optimizer");
     int64_t placeable = moments ? moments.getInt() - moments.getInt() / 16 : 0;
-    bool sumsOverParameters = strategy.optimizer == config::Optimizer::Lamb;
-    if (bound.what.empty() && !sumsOverParameters && bound.budget > 0 &&
+    if (bound.what.empty() && bound.budget > 0 &&
         bound.bytes - placeable <= bound.budget)
       return "--place optimizer=file, which takes the optimizer's bytes to "
              "disk";

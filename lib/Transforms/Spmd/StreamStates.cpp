@@ -39,7 +39,8 @@ RankedTensorType runOf(Value flat, int64_t elements) {
   return cast<RankedTensorType>(flat.getType()).clone({elements});
 }
 
-/// An update whose states are fetched and stored.
+/// An element-wise operation that reads states by windows: an update, which
+/// stores them too, or what an update reads besides.
 struct Streamed {
   Operation *op;
   int64_t elements = 0; ///< Of each flat operand.
@@ -64,10 +65,11 @@ class Streamer {
 public:
   Streamer(Block &block, const SymbolTable &symbols, size_t ahead)
       : symbols(symbols), ahead(ahead), builder(block.getParent()) {
-    for (auto op : block.getOps<nn::UpdateOp>())
-      if (llvm::any_of(op->getOperands(),
+    for (Operation &op : block)
+      if (op.hasTrait<nn::Elementwise>() &&
+          llvm::any_of(op.getOperands(),
                        [&](Value operand) { return isElsewhere(operand); }))
-        updates.push_back(describe(op));
+        updates.push_back(describe(&op));
   }
 
   /// With windows of `size` elements, rounded up; 0: such that there are not
@@ -206,7 +208,8 @@ private:
       ++stores;
     }
     // The slots of the window before are free then.
-    builder.create<dist::FlushOp>(update.op->getLoc(), stores);
+    if (stores > 0)
+      builder.create<dist::FlushOp>(update.op->getLoc(), stores);
     fetch(number + ahead);
   }
 

@@ -375,9 +375,13 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     nn.set @w.grad, %x : tensor<128xf32>
     %p = nn.get @w : tensor<128xf32>
     %g = nn.get @w.grad : tensor<128xf32>
-    %m0 = dist.fetch @w.exp_avg[0] : tensor<64xf32>
-    // expected-error @+1 {{H0906: reads @w.exp_avg, which is the optimizer's}}
-    %r = nn.map relu(%m0) : tensor<64xf32>
+    nn.micro_batches 1 {
+    ^bb0(%i: index):
+      %m0 = dist.fetch @w.exp_avg[0] : tensor<64xf32>
+      // expected-error @+1 {{H0906: reads @w.exp_avg, which is the optimizer's}}
+      %r = nn.map relu(%m0) : tensor<64xf32>
+      nn.return
+    }
     nn.return
   }
 }
