@@ -161,14 +161,43 @@ private:
     owner[op] = &group;
   }
 
+  /// Whether `op` could stand right behind `last`.
+  static bool isReadyBehind(Operation *op, Operation *last) {
+    return llvm::all_of(op->getOperands(), [&](Value operand) {
+      Operation *made = operand.getDefiningOp();
+      return !made || made->getBlock() != last->getBlock() || made == last ||
+             made->isBeforeInBlock(last);
+    });
+  }
+
+  /// The first group that ends before a sum of rows, has these rows, and takes
+  /// the sum if that moves up.
+  Group *findGroupBefore(Operation *sum) {
+    Group *best = nullptr;
+    for (Operation *neighbor : neighborsOf(sum)) {
+      auto found = owner.find(neighbor);
+      if (found == owner.end() || found->second->contains(sum))
+        continue;
+      Group *group = found->second;
+      Operation *last = group->ops.back();
+      if (last->isBeforeInBlock(sum) && isReadyBehind(sum, last) &&
+          fuse::refusal(sum, group->ops, rules).empty() &&
+          (!best || last->isBeforeInBlock(best->ops.back())))
+        best = group;
+    }
+    return best;
+  }
+
   /// Sums of rows that became kernels of their own join groups behind them,
-  /// which read these rows anyway.
+  /// which read these rows anyway, or before them, which make or read them.
   void joinSums() {
     for (Group &alone : groups) {
       Operation *sum = alone.ops.front();
       if (!sumsRows(sum))
         continue;
       Group *group = findGroup(sum, /*endsBehind=*/true);
+      if (!group)
+        group = findGroupBefore(sum);
       if (!group)
         continue;
       sum->moveAfter(group->ops.back());

@@ -17,13 +17,14 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     nn.return %w, %b, %v : tensor<6x8xf32>, tensor<8xf32>, tensor<8x6xf32>
   }
 
-  // Not of what it multiplies the gradient with, and not when its value is read
-  // before the sum's launch can stand.
+  // Not of what it multiplies the gradient with. Where the product is read before
+  // the sum, the sum moves up.
   // CHECK-LABEL: nn.func @others
   nn.func @others(%x: tensor<4x6xf32>, %g: tensor<4x8xf32>) -> (tensor<6x8xf32>, tensor<6xf32>, tensor<8xf32>) {
-    // CHECK: plan.launch @linear_grad_weight_1(
-    // CHECK: plan.launch @sum_rows(
-    // CHECK: plan.launch @sum_rows_1(
+    // CHECK: %[[W:.*]]:2 = plan.launch @linear_grad_weight_sum_rows_1(
+    // CHECK-NEXT: plan.launch @sum_rows(
+    // CHECK-NEXT: nn.keep %[[W]]#0
+    // CHECK-NEXT: nn.return
     %w = nn.linear_grad_weight %x, %g : (tensor<4x6xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
     // REMARK: remark: not fused with nn.linear_grad_weight: only element-wise operations can be a product's epilogue
     %b = nn.sum_rows %x : (tensor<4x6xf32>) -> tensor<6xf32>
@@ -37,9 +38,9 @@ nn.model @m family "gpt2" phase "spmd" attributes {
   // CHECK-LABEL: nn.func @onto
   // GENERATED-LABEL: nn.func @onto
   nn.func @onto(%x: tensor<4x6xf32>, %g: tensor<4x8xf32>, %i: tensor<6x8xf32>, %j: tensor<8xf32>) -> (tensor<6x8xf32>, tensor<8xf32>) {
-    // CHECK: plan.launch @linear_grad_weight_2(
-    // CHECK: plan.launch @sum_rows_2(
-    // GENERATED: plan.launch @linear_grad_weight_sum_rows_1(
+    // CHECK: plan.launch @linear_grad_weight_1(
+    // CHECK: plan.launch @sum_rows_1(
+    // GENERATED: plan.launch @linear_grad_weight_sum_rows_2(
     // GENERATED-NOT: plan.launch
     %w = nn.linear_grad_weight %x, %g init %i : (tensor<4x6xf32>, tensor<4x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
     // REMARK: remark: not fused with nn.linear_grad_weight: products of this target add such a sum to nothing
@@ -51,7 +52,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
   // What is made of a sum is no epilogue of the product.
   // CHECK-LABEL: nn.func @of_a_sum
   nn.func @of_a_sum(%x: tensor<4x6xf32>, %g: tensor<4x8xf32>) -> (tensor<6x8xf32>, tensor<8xf32>) {
-    // CHECK: %[[A:.*]]:2 = plan.launch @linear_grad_weight_sum_rows_1(
+    // CHECK: %[[A:.*]]:2 = plan.launch @linear_grad_weight_sum_rows_2(
     // CHECK: plan.launch @relu(%[[A]]#1)
     %w = nn.linear_grad_weight %x, %g : (tensor<4x6xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
     %b = nn.sum_rows %g : (tensor<4x8xf32>) -> tensor<8xf32>

@@ -65,4 +65,22 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     %s = nn.sum_rows %x : (tensor<4x8xf32>) -> tensor<8xf32>
     nn.return %z, %s : tensor<4x2x4xf32>, tensor<8xf32>
   }
+
+  // Where the rows are multiplied first, the sum moves up: its initial value is
+  // there. A sum whose initial value is not stays where it is.
+  // CHECK-LABEL: nn.func @moved
+  nn.func @moved(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %i: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) {
+    // CHECK: %[[Y:.*]]:2 = plan.launch @relu_sum_rows_1(
+    // CHECK-NEXT: plan.launch @linear_1(%[[Y]]#0
+    // CHECK-NEXT: %[[J:.*]] = plan.launch @relu
+    // CHECK-NEXT: plan.launch @sum_rows_2(%[[Y]]#0, %[[J]])
+    %y = nn.map relu(%x) : tensor<4x8xf32>
+    %z = nn.linear %y, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    // REMARK: remark: not fused with nn.map: a value of the kernel is used in between
+    %s = nn.sum_rows %y init %i : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %j = nn.map relu(%i) : tensor<8xf32>
+    // REMARK: remark: not fused with nn.map: a value of the kernel is used in between
+    %t = nn.sum_rows %y init %j : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    nn.return %z, %s, %t : tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>
+  }
 }
