@@ -102,15 +102,22 @@ GridLaunchAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef,
 
 LogicalResult LibraryProductAttr::verify(
     function_ref<InFlightDiagnostic()> emitError, int64_t m, int64_t n,
-    int64_t k, bool, bool, Type type, Type result, int64_t a, int64_t b,
-    int64_t c, int64_t bias, int64_t d, int64_t aux, int64_t sumA, int64_t sumB,
-    ProductEnd end, bool, int64_t workspace) {
+    int64_t k, bool transA, bool transB, Type type, Type result, int64_t a,
+    int64_t b, int64_t c, int64_t bias, int64_t d, int64_t aux, int64_t sumA,
+    int64_t sumB, int64_t pitchA, int64_t pitchB, int64_t pitchC,
+    int64_t pitchD, int64_t pitchAux, ProductEnd end, bool, int64_t workspace) {
   if (m < 1 || n < 1 || k < 1 || workspace < 0)
     return emitError() << "a product has sizes of 1 or more";
   for (Type element : {type, result})
     if (!element.isF32() && !element.isBF16())
       return emitError() << "a library's product is of f32 or bf16, not of "
                          << element;
+  for (auto [pitch, columns] :
+       {std::pair(pitchA, transA ? m : k), std::pair(pitchB, transB ? k : n),
+        std::pair(pitchC, n), std::pair(pitchD, n), std::pair(pitchAux, n)})
+    if (pitch != 0 && pitch < columns)
+      return emitError() << "rows of " << columns << " elements cannot begin "
+                         << pitch << " apart";
   for (int64_t needed : {a, b, d})
     if (needed < 0)
       return emitError() << "a product has the addresses a, b and d";
@@ -229,107 +236,6 @@ LogicalResult StateRefOp::verifySymbolUses(SymbolTableCollection &tables) {
     return success();
   return emitOpError("has type ")
          << type << ", and " << getStateAttr() << " has type " << stored;
-}
-
-//===----------------------------------------------------------------------===//
-// Kernels and launches
-//===----------------------------------------------------------------------===//
-
-ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
-  return nn::parseFunction<KernelOp>(parser, result);
-}
-
-void KernelOp::print(OpAsmPrinter &printer) {
-  nn::printFunction(printer, *this);
-}
-
-void KernelOp::build(OpBuilder &builder, OperationState &state, StringRef name,
-                     FunctionType type, nn::Generator generator,
-                     ArrayRef<int64_t> ties) {
-  state.addAttribute(getSymNameAttrName(state.name),
-                     builder.getStringAttr(name));
-  state.addAttribute(getFunctionTypeAttrName(state.name), TypeAttr::get(type));
-  state.addAttribute(getGeneratorAttrName(state.name),
-                     GeneratorAttr::get(builder.getContext(), generator));
-  state.addAttribute(getTiesAttrName(state.name),
-                     builder.getDenseI64ArrayAttr(ties));
-  state.addRegion();
-}
-
-LogicalResult KernelOp::verify() {
-  if (getTies().size() != getResultTypes().size())
-    return emitOpError("has ties for ")
-           << getTies().size() << " results of " << getResultTypes().size();
-  for (auto [index, tie] : llvm::enumerate(getTies())) {
-    if (tie < -1 || tie >= static_cast<int64_t>(getArgumentTypes().size()))
-      return emitOpError("ties result ") << index << " to argument " << tie
-                                         << " of " << getArgumentTypes().size();
-    if (tie >= 0 && getArgumentTypes()[tie] != getResultTypes()[index])
-      return emitOpError("ties result ")
-             << index << " of type " << getResultTypes()[index]
-             << " to an argument of type " << getArgumentTypes()[tie];
-  }
-  if (getResultTypes().empty())
-    return emitOpError("gives nothing");
-  for (Type type :
-       llvm::concat<const Type>(getArgumentTypes(), getResultTypes()))
-    if (!type.isIndex() && !(isa<RankedTensorType>(type) &&
-                             dist::isStorable(getElementTypeOrSelf(type))))
-      return emitOpError("takes or gives ")
-             << type << "; tensors of f64, f32, bf16, f16, i8, i32 and i64 and "
-             << "numbers of type index are possible";
-  llvm::SmallDenseSet<int64_t> tied;
-  for (int64_t tie : getTies())
-    if (tie >= 0 && !tied.insert(tie).second)
-      return emitOpError("ties two results to argument ") << tie;
-  if (!getBody().hasOneBlock())
-    return emitOpError("must have a body of one block");
-  auto yield = getBody().front().empty()
-                   ? YieldOp()
-                   : dyn_cast<YieldOp>(getBody().front().back());
-  if (!yield || yield.getOperandTypes() != TypeRange(getResultTypes()))
-    return emitOpError("must yield values of types ")
-           << TypeRange(getResultTypes());
-  return success();
-}
-
-LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &tables) {
-  auto kernel =
-      tables.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
-  if (!kernel)
-    return emitOpError("launches unknown kernel ") << getKernelAttr();
-  bool valueForm = llvm::none_of(
-      getOperandTypes(), [](Type type) { return isa<MemRefType>(type); });
-  if (valueForm) {
-    if (TypeRange(kernel.getArgumentTypes()) != getOperandTypes() ||
-        TypeRange(kernel.getResultTypes()) != getResultTypes())
-      return emitOpError("does not fit the type of kernel ") << getKernelAttr();
-    return success();
-  }
-  size_t untied = llvm::count(kernel.getTies(), -1);
-  if (getNumOperands() != kernel.getArgumentTypes().size() + untied ||
-      getNumResults() != 0)
-    return emitOpError("passes ")
-           << getNumOperands() << " operands to kernel " << getKernelAttr()
-           << ", which takes " << kernel.getArgumentTypes().size() << " and "
-           << untied << " results";
-  SmallVector<Type> wanted(kernel.getArgumentTypes());
-  for (auto [type, tie] : llvm::zip(kernel.getResultTypes(), kernel.getTies()))
-    if (tie < 0)
-      wanted.push_back(type);
-  for (auto [index, type] : llvm::enumerate(getOperandTypes())) {
-    auto buffer = dyn_cast<MemRefType>(type);
-    auto tensor = dyn_cast<RankedTensorType>(wanted[index]);
-    bool fits = buffer && tensor
-                    ? buffer.getShape() == tensor.getShape() &&
-                          buffer.getElementType() == tensor.getElementType()
-                    : type == wanted[index];
-    if (!fits)
-      return emitOpError("passes ")
-             << type << " as operand " << index << " to kernel "
-             << getKernelAttr() << ", which takes " << wanted[index];
-  }
-  return success();
 }
 
 //===----------------------------------------------------------------------===//

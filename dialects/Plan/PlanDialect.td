@@ -43,7 +43,19 @@ def Plan_TokenType : TypeDef<Plan_Dialect, "Token"> {
 
 /// What memory holds: a type of the plan format.
 def Plan_Element : AnyTypeOf<[F64, F32, BF16, F16, I8, I32, I64]>;
-def Plan_Memory : StaticShapeMemRefOf<[Plan_Element]>;
+def Plan_AnyMemory : StaticShapeMemRefOf<[Plan_Element]>;
+/// Elements without gaps.
+def Plan_Memory
+    : ConfinedType<Plan_AnyMemory,
+                   [CPred<"::llvm::cast<::mlir::MemRefType>($_self)"
+                          ".getLayout().isIdentity()">],
+                   Plan_AnyMemory.summary # " without gaps">;
+/// The same, or rows that begin a pitch apart.
+def Plan_PitchedMemory
+    : ConfinedType<Plan_AnyMemory,
+                   [CPred<"::heddle::dist::rowPitch("
+                          "::llvm::cast<::mlir::MemRefType>($_self))">],
+                   Plan_AnyMemory.summary # " by rows">;
 
 def Plan_CollectiveKindAttr
     : EnumAttr<Plan_Dialect, Plan_CollectiveKind, "collective_kind">;
@@ -114,9 +126,10 @@ def Plan_LibraryProductAttr : AttrDef<Plan_Dialect, "LibraryProduct"> {
     As `#plan.library_product<m = 76, n = 72, k = 24, type = f32, result = f32,
     a = 0, b = 1, bias = 2, d = 3, workspace = 175104>`: the product of a, `[m, k]`
     or stored as `[k, m]` (`trans_a`), and of b, `[k, n]` or stored as `[n, k]`
-    (`trans_b`), by rows without gaps. The operands have the type `type`, all
-    others the type `result`. Sums are in f32. a, b and so on are the kernel's
-    addresses by their number; -1 is none.
+    (`trans_b`), by rows. The operands have the type `type`, all others the type
+    `result`. Sums are in f32. a, b and so on are the kernel's addresses by their
+    number; -1 is none. `pitch_a` and so on are the elements from the begin of a
+    row to that of the next; 0: rows without gaps.
 
     To the sums are added `bias`, a row, and `c`, a matrix, which may be `d`. With
     `end = gelu_tanh` d has the function of that, and `aux` that itself. With
@@ -137,6 +150,11 @@ def Plan_LibraryProductAttr : AttrDef<Plan_Dialect, "LibraryProduct"> {
       DefaultValuedParameter<"int64_t", "-1">:$aux,
       DefaultValuedParameter<"int64_t", "-1">:$sum_a,
       DefaultValuedParameter<"int64_t", "-1">:$sum_b,
+      DefaultValuedParameter<"int64_t", "0">:$pitch_a,
+      DefaultValuedParameter<"int64_t", "0">:$pitch_b,
+      DefaultValuedParameter<"int64_t", "0">:$pitch_c,
+      DefaultValuedParameter<"int64_t", "0">:$pitch_d,
+      DefaultValuedParameter<"int64_t", "0">:$pitch_aux,
       DefaultValuedParameter<"::heddle::planir::ProductEnd",
                              "::heddle::planir::ProductEnd::Plain">:$end,
       DefaultValuedParameter<"bool", "false">:$tf32,
@@ -157,7 +175,10 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
     makes its code: rows (element-wise chains and reductions over the last
     dimension), gemm, attention, ... (`#plan.generator<gemm>`). From the kernels phase on `symbol` names
     the function in the object `object`, and `hash` is that of the kernel and
-    the target.
+    the target. `pitches` has a number for each argument, and then for each
+    result that is not tied: the elements from the begin of a row, which is the
+    last dimension, to that of the next; 0: rows without gaps. What lies between
+    rows nobody reads.
 
     For a CPU every thread of the pool calls the function, and `scratch_bytes` is
     what each of them needs. Its arguments are the tensor arguments in order,
@@ -174,6 +195,7 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
                        TypeAttrOf<FunctionType>:$function_type,
                        Plan_GeneratorAttr:$generator,
                        DenseI64ArrayAttr:$ties,
+                       OptionalAttr<DenseI64ArrayAttr>:$pitches,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs,
                        OptionalAttr<FlatSymbolRefAttr>:$object,
@@ -197,6 +219,19 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
       return getFunctionType().getResults();
     }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
+    /// The types of the arguments, then of the results that are not tied: of
+    /// the operands of a launch in the buffer form.
+    ::llvm::SmallVector<::mlir::Type> getLaunchTypes();
+    /// The number of a result among these operands: that of its argument where
+    /// it is tied.
+    unsigned getLaunchOperandOf(unsigned result);
+    /// An operand's pitch in elements; 0 for rows without gaps.
+    int64_t getPitch(unsigned operand) {
+      return getPitches() ? (*getPitches())[operand] : 0;
+    }
+    /// The memory that an operand takes: a memref with its pitch, or the type of
+    /// a number.
+    ::mlir::Type getBufferType(unsigned operand);
     /// The scratch memory that it may take, in whichever way it is computed.
     int64_t mostScratchBytes() {
       return ::std::max<int64_t>(
@@ -354,17 +389,19 @@ def Plan_BufferOp : Plan_Op<"buffer"> {
     `input` or `output` says that it is this port of a step program; such a
     buffer lives for the whole program. `owner` says what the bytes hold, for
     the memory map. In memory that is not the device's, only a step program has a
-    frame: all of that memory's arena.
+    frame: all of that memory's arena. Rows may begin a pitch apart, as kernels
+    ask for it; such a buffer goes to launches alone.
 
     ```mlir
     %3 = plan.buffer at 4096 live [2, 7] owner "activations" : memref<4x64x768xf32>
     %4 = plan.buffer at 0 in pinned live [3, 5] owner "activations" : memref<64xf32>
+    %5 = plan.buffer at 0 live [3, 5] owner "activations" : memref<64x1003xbf16, strided<[1008, 1]>>
     ```
   }];
   let arguments = (ins I64Attr:$offset, Plan_InMemory:$memory,
                        I64Attr:$first, I64Attr:$last, StrAttr:$owner, OptionalAttr<NN_PortAttr>:$input,
                        OptionalAttr<NN_PortAttr>:$output);
-  let results = (outs Plan_Memory:$buffer);
+  let results = (outs Plan_PitchedMemory:$buffer);
   let extraClassDeclaration = [{
     /// The port that it is, or null.
     ::heddle::nn::PortAttr getPort() {

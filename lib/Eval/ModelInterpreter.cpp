@@ -298,37 +298,31 @@ LogicalResult ModelInterpreter::runLaunch(planir::LaunchOp launch,
 LogicalResult ModelInterpreter::runCompiled(planir::KernelOp kernel,
                                             ArrayRef<Tensor> args,
                                             Tensors &results) {
+  // In the order of the kernel's operands; a number has an empty one.
   SmallVector<HostBuffer> buffers;
-  SmallVector<int64_t> scalars, argumentBuffer;
-  for (auto [arg, type] : llvm::zip(args, kernel.getArgumentTypes())) {
-    argumentBuffer.push_back(buffers.size());
-    if (type.isIndex()) {
-      scalars.push_back(arg.ints().front());
-      continue;
-    }
-    buffers.emplace_back(arg.numBytes());
-    round(arg, type).toBytes(buffers.back().data());
-  }
-  SmallVector<int64_t> resultBuffer;
-  for (auto [type, tie] :
-       llvm::zip(kernel.getResultTypes(), kernel.getTies())) {
-    if (tie >= 0) {
-      resultBuffer.push_back(argumentBuffer[tie]);
-      continue;
-    }
-    resultBuffer.push_back(buffers.size());
-    buffers.emplace_back(Tensor(type).numBytes());
-  }
+  SmallVector<int64_t> scalars;
   SmallVector<void *> refs;
-  for (HostBuffer &buffer : buffers)
-    refs.push_back(buffer.data());
+  for (auto [operand, type] : llvm::enumerate(kernel.getLaunchTypes())) {
+    bool isNumber = type.isIndex();
+    buffers.emplace_back(
+        isNumber ? 0 : dist::byteSize(kernel.getBufferType(operand)));
+    if (isNumber) {
+      scalars.push_back(args[operand].ints().front());
+      continue;
+    }
+    refs.push_back(buffers.back().data());
+    if (operand < args.size())
+      round(args[operand], type)
+          .toBytes(buffers.back().data(), kernel.getPitch(operand));
+  }
   if (failed(kernels->launch(kernel, refs, scalars)))
     return failure();
-  for (auto [type, index] : llvm::zip(kernel.getResultTypes(), resultBuffer)) {
+  for (auto [number, type] : llvm::enumerate(kernel.getResultTypes())) {
     auto tensor = cast<RankedTensorType>(type);
-    results.push_back(Tensor::fromBytes(*kindOf(tensor.getElementType()),
-                                        tensor.getShape(),
-                                        buffers[index].data()));
+    unsigned operand = kernel.getLaunchOperandOf(number);
+    results.push_back(
+        Tensor::fromBytes(*kindOf(tensor.getElementType()), tensor.getShape(),
+                          buffers[operand].data(), kernel.getPitch(operand)));
   }
   return success();
 }

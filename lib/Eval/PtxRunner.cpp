@@ -31,16 +31,11 @@ static PtxKernel kernelFrom(planir::KernelOp op) {
     kernel.launches.push_back(launchOf(launch));
   kernel.scratchBytes = op.getScratchBytes().value_or(0);
   size_t numScalars = 0;
-  auto add = [&](Type type) {
-    if (auto tensor = dyn_cast<RankedTensorType>(type))
-      kernel.arguments.push_back(dist::byteSize(tensor));
+  for (auto [operand, type] : llvm::enumerate(op.getLaunchTypes()))
+    if (isa<RankedTensorType>(type))
+      kernel.arguments.push_back(dist::byteSize(op.getBufferType(operand)));
     else
       ++numScalars;
-  };
-  llvm::for_each(op.getArgumentTypes(), add);
-  for (auto [type, tie] : llvm::zip(op.getResultTypes(), op.getTies()))
-    if (tie < 0)
-      add(type);
   if (kernel.scratchBytes > 0)
     kernel.arguments.push_back(kernel.scratchBytes);
   kernel.arguments.resize(kernel.arguments.size() + numScalars);

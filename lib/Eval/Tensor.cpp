@@ -175,17 +175,18 @@ static int64_t readInteger(ElementKind kind, const char *bytes, int64_t index) {
 }
 
 Tensor Tensor::fromBytes(ElementKind kind, llvm::ArrayRef<int64_t> shape,
-                         const void *bytes) {
+                         const void *bytes, int64_t pitch) {
   Tensor result(kind, shape);
   const char *source = static_cast<const char *>(bytes);
   int64_t count = result.numElements();
   if (isFloat(kind)) {
     for (int64_t i = 0; i < count; ++i)
-      (*result.floatData)[i] = readFloat(kind, source, i);
+      (*result.floatData)[i] =
+          readFloat(kind, source, result.placeOf(i, pitch));
     return result;
   }
   for (int64_t i = 0; i < count; ++i)
-    (*result.intData)[i] = readInteger(kind, source, i);
+    (*result.intData)[i] = readInteger(kind, source, result.placeOf(i, pitch));
   return result;
 }
 
@@ -281,18 +282,19 @@ static void writeFloat(ElementKind kind, char *bytes, int64_t index,
   }
 }
 
-void Tensor::toBytes(void *bytes) const {
+void Tensor::toBytes(void *bytes, int64_t pitch) const {
   char *target = static_cast<char *>(bytes);
   int64_t count = numElements();
   for (int64_t i = 0; i < count; ++i) {
+    int64_t place = placeOf(i, pitch);
     if (isFloat(elementKind))
-      writeFloat(elementKind, target, i, (*floatData)[i]);
+      writeFloat(elementKind, target, place, (*floatData)[i]);
     else if (elementKind == ElementKind::I8)
-      writeAs<int8_t>(target, i, static_cast<int8_t>((*intData)[i]));
+      writeAs<int8_t>(target, place, static_cast<int8_t>((*intData)[i]));
     else if (elementKind == ElementKind::I32)
-      writeAs<int32_t>(target, i, static_cast<int32_t>((*intData)[i]));
+      writeAs<int32_t>(target, place, static_cast<int32_t>((*intData)[i]));
     else
-      writeAs<int64_t>(target, i, (*intData)[i]);
+      writeAs<int64_t>(target, place, (*intData)[i]);
   }
 }
 

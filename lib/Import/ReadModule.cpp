@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Import/ReadModule.h"
+#include "dialects/Dist/ByteSize.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/AsmParser/AsmParserState.h"
 #include "mlir/IR/AttrTypeSubElements.h"
@@ -63,12 +64,17 @@ private:
                  (element.isF64() || element.isF32() || element.isBF16() ||
                   element.isF16() || element.isInteger(8) ||
                   element.isInteger(32) || element.isInteger(64));
-    if (auto buffer = dyn_cast<MemRefType>(type))
-      known &= buffer.getLayout().isIdentity() && !buffer.getMemorySpace();
+    SmallVector<int64_t> extents(known ? type.getShape() : ArrayRef<int64_t>());
+    if (auto buffer = dyn_cast<MemRefType>(type)) {
+      std::optional<int64_t> pitch = dist::rowPitch(buffer);
+      known &= pitch && !buffer.getMemorySpace();
+      if (known && !extents.empty())
+        extents.back() = *pitch;
+    }
     if (auto tensor = dyn_cast<RankedTensorType>(type))
       known &= !tensor.getEncoding();
     int64_t elements = 1;
-    for (int64_t extent : known ? type.getShape() : ArrayRef<int64_t>())
+    for (int64_t extent : extents)
       known = known && extent >= 0 && extent <= most &&
               (elements *= extent) <= most;
     if (known || wrong)

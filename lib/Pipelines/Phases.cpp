@@ -119,6 +119,8 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   FuseFormKernelsOptions fuse;
   fuse.remarks = options.verbose;
   pm.addPass(createFuseFormKernels(fuse));
+  // Who reads and writes a value is known.
+  pm.addPass(createFusePitchRows());
 }
 
 static void buildShard(OpPassManager &pm, const CompileOptions &options) {

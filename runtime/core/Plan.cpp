@@ -76,7 +76,8 @@ void from_json(const json &source, PerMemory<int64_t> &bytes) {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LibraryProduct, m, n, k, transA, transB,
                                    type, result, a, b, c, bias, d, aux, sumA,
-                                   sumB, end, tf32, workspaceBytes)
+                                   sumB, pitchA, pitchB, pitchC, pitchD,
+                                   pitchAux, end, tf32, workspaceBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, name, ops, hash, flops, modelFlops,
                                    bytes, scratchBytes, launches, text, library)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Init, kind, value, stddev, zeroRow)

@@ -15,8 +15,8 @@ using nlohmann::json;
 namespace heddle::plan {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainKernel::Argument, isScalar, type,
                                    elements, low, high)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainKernel::Result, type, elements, tie,
-                                   tolerance)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainKernel::Result, type, elements, columns,
+                                   pitch, tie, tolerance)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainKernel, text, launches, scratchBytes,
                                    arguments, results)
 } // namespace heddle::plan

@@ -123,14 +123,26 @@ plan::LibraryProduct product(int64_t m, int64_t n, int64_t k) {
   what.workspaceBytes = 1 << 14;
   return what;
 }
+/// Rows of so many columns that begin `pitch` elements apart; 0: without gaps.
+struct Rows {
+  int64_t columns, pitch;
+  int64_t at(int64_t row, int64_t column) const {
+    return row * (pitch > 0 ? pitch : columns) + column;
+  }
+  int64_t end(int64_t rows) const { return at(rows, 0); }
+};
 } // namespace
 
 std::pair<double, double>
 EmulatedCublasLt::errorsOf(plan::LibraryProduct what) {
   int64_t m = what.m, n = what.n, k = what.k;
-  Operand a = make(m * k, what.type), b = make(k * n, what.type);
-  Operand d = make(m * n, what.result), c = make(m * n, what.result);
-  Operand bias = make(n, what.result), aux = make(m * n, what.result);
+  Rows ofA{what.transA ? m : k, what.pitchA},
+      ofB{what.transB ? k : n, what.pitchB};
+  Rows ofC{n, what.pitchC}, ofD{n, what.pitchD}, ofAux{n, what.pitchAux};
+  Operand a = make(ofA.end(what.transA ? k : m), what.type);
+  Operand b = make(ofB.end(what.transB ? n : k), what.type);
+  Operand d = make(ofD.end(m), what.result), c = make(ofC.end(m), what.result);
+  Operand bias = make(n, what.result), aux = make(ofAux.end(m), what.result);
   Operand factorSums = make(what.sumA >= 0 ? m : n, what.result);
   Operand workspace = make(what.workspaceBytes / 4, plan::DType::F32);
   const Operand *all[] = {&a, &b, &d, &c, &bias, &aux, &factorSums};
@@ -152,18 +164,18 @@ EmulatedCublasLt::errorsOf(plan::LibraryProduct what) {
     for (int64_t j = 0; j < n; ++j) {
       double sum = 0;
       for (int64_t l = 0; l < k; ++l)
-        sum += a.values[what.transA ? l * m + i : i * k + l] *
-               b.values[what.transB ? j * k + l : l * n + j];
-      int64_t at = i * n + j;
-      sum += what.c < 0 ? 0 : c.values[at];
+        sum += a.values[what.transA ? ofA.at(l, i) : ofA.at(i, l)] *
+               b.values[what.transB ? ofB.at(j, l) : ofB.at(l, j)];
+      int64_t inAux = ofAux.at(i, j);
+      sum += what.c < 0 ? 0 : c.values[ofC.at(i, j)];
       sum += what.bias < 0 ? 0 : bias.values[j];
-      double stored = what.aux >= 0 && !isGrad ? sum : aux.values[at];
+      double stored = what.aux >= 0 && !isGrad ? sum : aux.values[inAux];
       if (what.end == plan::ProductEnd::GeluTanh)
         sum = gelu(sum);
       else if (isGrad)
-        sum *= geluGrad(aux.values[at]);
-      error = std::max(error, std::abs(sum - actual[at]));
-      auxError = std::max(auxError, std::abs(stored - actualAux[at]));
+        sum *= geluGrad(aux.values[inAux]);
+      error = std::max(error, std::abs(sum - actual[ofD.at(i, j)]));
+      auxError = std::max(auxError, std::abs(stored - actualAux[inAux]));
     }
   if (what.sumA >= 0 || what.sumB >= 0) {
     auxError = 0;
@@ -171,8 +183,9 @@ EmulatedCublasLt::errorsOf(plan::LibraryProduct what) {
     for (size_t i = 0; i < actualSums.size(); ++i) {
       double sum = 0;
       for (int64_t l = 0; l < k; ++l)
-        sum += what.sumA >= 0 ? a.values[what.transA ? l * m + i : i * k + l]
-                              : b.values[what.transB ? i * k + l : l * n + i];
+        sum += what.sumA >= 0
+                   ? a.values[what.transA ? ofA.at(l, i) : ofA.at(i, l)]
+                   : b.values[what.transB ? ofB.at(i, l) : ofB.at(l, i)];
       auxError = std::max(auxError, std::abs(sum - actualSums[i]));
     }
   }
@@ -197,6 +210,28 @@ TEST_F(EmulatedCublasLt, ComputesWhatAPlanDescribes) {
         what.result = plan::DType::BF16;
         EXPECT_LT(errorsOf(what).first, 0.05);
       }
+}
+
+/// Each matrix has gaps of its own.
+TEST_F(EmulatedCublasLt, LeavesOutWhatLiesBetweenRows) {
+  for (bool trans : {false, true}) {
+    plan::LibraryProduct what = product(37, 41, 53);
+    what.transA = what.transB = trans;
+    what.pitchA = 56;
+    what.pitchB = 64;
+    what.pitchD = 44;
+    EXPECT_LT(errorsOf(what).first, 1e-5);
+    what.c = 3;
+    what.pitchC = 48;
+    EXPECT_LT(errorsOf(what).first, 1e-5);
+    what.c = -1;
+    what.end = plan::ProductEnd::GeluTanh;
+    what.aux = 5;
+    what.pitchAux = 72;
+    auto [error, auxError] = errorsOf(what);
+    EXPECT_LT(error, 1e-5);
+    EXPECT_LT(auxError, 1e-5);
+  }
 }
 
 TEST_F(EmulatedCublasLt, ComputesTheEnds) {

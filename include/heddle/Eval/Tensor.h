@@ -55,8 +55,9 @@ public:
   /// A rank-0 integer.
   static Tensor scalar(int64_t value);
   /// A tensor read from memory that holds its elements in the kind's format.
+  /// Rows begin `pitch` elements apart; 0: without gaps.
   static Tensor fromBytes(ElementKind kind, llvm::ArrayRef<int64_t> shape,
-                          const void *bytes);
+                          const void *bytes, int64_t pitch = 0);
 
   ElementKind kind() const { return elementKind; }
   llvm::ArrayRef<int64_t> shape() const { return dims; }
@@ -85,10 +86,16 @@ public:
   /// Makes elements [to, to + count) those of `source` from `from` on; either
   /// both hold floats or none does.
   void copyFrom(const Tensor &source, int64_t from, int64_t to, int64_t count);
-  /// Writes the elements in the format of their kind.
-  void toBytes(void *bytes) const;
+  /// Writes the elements in the format of their kind, rows `pitch` elements
+  /// apart, and nothing between them; 0: without gaps.
+  void toBytes(void *bytes, int64_t pitch = 0) const;
 
 private:
+  /// Where an element stands in memory whose rows begin `pitch` apart.
+  int64_t placeOf(int64_t element, int64_t pitch) const {
+    return pitch ? element / columns() * pitch + element % columns() : element;
+  }
+
   ElementKind elementKind = ElementKind::F32;
   std::vector<int64_t> dims;
   std::shared_ptr<std::vector<double>> floatData;

@@ -53,11 +53,10 @@ inline constexpr std::array enumNames<ProductEnd> = {"plain", "gelu_tanh",
                                                      "gelu_tanh_grad"};
 
 /// A call of cuBLASLt that computes what a kernel does: a is [m, k], or stored
-/// as [k, m], and b [k, n] or stored as [n, k], by rows without gaps. To the
-/// sums are added `bias`, a row, and `c`, a matrix. With GeluTanh d has the
-/// function of that, and `aux` that itself; with GeluTanhGrad it is multiplied
-/// by the function's derivative at `aux`. `sumA` gets the sums of a over k,
-/// `sumB` those of b.
+/// as [k, m], and b [k, n] or stored as [n, k], by rows. To the sums are added
+/// `bias`, a row, and `c`, a matrix. With GeluTanh d has the function of that,
+/// and `aux` that itself; with GeluTanhGrad it is multiplied by the function's
+/// derivative at `aux`. `sumA` gets the sums of a over k, `sumB` those of b.
 struct LibraryProduct {
   int64_t m = 0, n = 0, k = 0;
   bool transA = false, transB = false;
@@ -66,6 +65,8 @@ struct LibraryProduct {
   /// Which of the kernel's `refs` they are; -1: none.
   int64_t a = 0, b = 0, c = -1, bias = -1, d = 0, aux = -1, sumA = -1,
           sumB = -1;
+  /// Elements from the begin of a row to that of the next; 0: no gaps.
+  int64_t pitchA = 0, pitchB = 0, pitchC = 0, pitchD = 0, pitchAux = 0;
   ProductEnd end = ProductEnd::Plain;
   bool tf32 = false;          ///< Factors of f32 may be rounded to tf32.
   int64_t workspaceBytes = 0; ///< At the beginning of the scratch memory.

@@ -31,12 +31,15 @@ struct PlainKernel {
   struct Argument {
     bool isScalar = false;
     DType type = DType::F32;
-    int64_t elements = 1;
+    int64_t elements = 1; ///< Gaps between rows included.
     double low = -1, high = 1;
   };
   struct Result {
     DType type = DType::F32;
-    int64_t elements = 1;
+    int64_t elements = 1; ///< Gaps between rows included.
+    /// Those of a row, and from the begin of one to that of the next; 0: there
+    /// are no gaps.
+    int64_t columns = 0, pitch = 0;
     int64_t tie = -1; ///< The argument whose place the kernel takes.
     /// Of a difference, to the number and the root of the mean square of all.
     double tolerance = 0;

@@ -94,6 +94,8 @@ bool RowsForm::isReadElsewhere(Value tensor) {
 
 /// Whether every tensor can be walked by one index.
 bool RowsForm::findFlat() {
+  if (kernel.getPitches())
+    return false;
   for (Value result : results)
     if (shapeOf(result) != shapeOf(results[0]))
       return false;

@@ -91,13 +91,14 @@ bool ElementEmitter::startsChunk(Value column) const {
 
 /// Whether the elements of `buffer` from `start` on are one access.
 bool ElementEmitter::isAligned(Value buffer, Indices start) const {
-  ArrayRef<int64_t> shape = cast<MemRefType>(buffer.getType()).getShape();
+  auto type = cast<MemRefType>(buffer.getType());
+  ArrayRef<int64_t> shape = type.getShape();
   if (!chunk.shape.empty())
     return shape == chunk.shape && start.back() == chunk.base &&
            start.drop_back() == ArrayRef<Value>(chunk.row);
   // Each row begins at a multiple of the chunk's width.
   return startsChunk(start.back()) &&
-         (shape.size() == 1 || shape.back() % chunk.width() == 0);
+         (shape.size() == 1 || *dist::rowPitch(type) % chunk.width() == 0);
 }
 
 ElementEmitter::Element ElementEmitter::load(Value buffer, const Point &at) {

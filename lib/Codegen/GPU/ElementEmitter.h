@@ -15,11 +15,9 @@
 #define HEDDLE_LIB_CODEGEN_GPU_ELEMENTEMITTER_H
 
 #include "heddle/Codegen/Common/ElementEvaluator.h"
+#include "heddle/Codegen/GPU/Kernels.h"
 
 namespace heddle::gpu {
-
-/// Bytes of the widest access of one thread.
-constexpr int64_t accessBytes = 16;
 
 /// Adjacent columns that one thread handles together: the values `columns[i]`
 /// are `base` + i, and `base` is a multiple of their number. Buffers whose last

@@ -53,7 +53,7 @@ Value tileAddress(ThreadCode &c, const TileShape &shape, Value tile,
 /// Elements of one access: 16 bytes, or fewer where rows do not allow it.
 static int64_t accessWidth(const TileShape &shape) {
   int64_t width = accessBytes / shape.storedBytes();
-  while (shape.stride() % width)
+  while (shape.stride % width)
     width /= 2;
   return width;
 }
@@ -77,12 +77,12 @@ TileCopy::TileCopy(ThreadCode &c, const TileShape &shape, int64_t threads,
   Value k = c.wide(c.add(firstK, start.k));
   Value &row = shape.kContiguous ? outer : k;
   Value element =
-      c.add(c.mul(row, shape.stride()), shape.kContiguous ? k : outer);
+      c.add(c.mul(row, shape.stride), shape.kContiguous ? k : outer);
   first = c.at(global, c.mul(element, shape.storedBytes()));
 }
 
 int64_t TileCopy::step() const {
-  return shape.tileK * (shape.kContiguous ? 1 : shape.stride()) *
+  return shape.tileK * (shape.kContiguous ? 1 : shape.stride) *
          shape.storedBytes();
 }
 
@@ -114,6 +114,17 @@ Value TileCopy::isInside(const TilePlace &place, Value left) {
   if (checksK)
     inside = c.both(inside, c.less(c.add(place.k, place.kMoved), left));
   return inside;
+}
+
+/// What an access may read along k: nothing of the gap behind a row, which may
+/// hold NaN, and a product has zeros for what lies behind the end of k. What
+/// lies behind the end of the other dimension makes sums that nobody stores.
+Value TileCopy::bytesInRow(const TilePlace &place, Value left) {
+  Value all = c.constant(width * shape.storedBytes());
+  if (!shape.kContiguous || shape.k % width == 0)
+    return all;
+  Value elements = c.sub(left, c.add(place.k, place.kMoved));
+  return c.create<arith::MinSIOp>(c.mul(elements, shape.storedBytes()), all);
 }
 
 /// Through registers, converted to f32.
@@ -193,12 +204,16 @@ SmallVector<Value> TileCopy::fetchFour(const TilePlace &place, Value source,
     int64_t rows = shape.kContiguous ? at.outerMoved : at.kMoved;
     int64_t columns = shape.kContiguous ? at.kMoved : at.outerMoved;
     Value from =
-        c.at(source, (rows * shape.stride() + columns) * shape.storedBytes());
+        c.at(source, (rows * shape.stride + columns) * shape.storedBytes());
     Value inside = isInside(at, left);
     if (inside)
       from = c.create<arith::SelectOp>(inside, from, safe);
-    for (Value value : c.elements(c.loadVector(shape.stored, width, from)))
-      values.push_back(c.orZero(inside, value));
+    // Behind a row's end along k may be a gap, as in `bytesInRow`.
+    bool mayEnd = shape.kContiguous && shape.k % width;
+    for (Value value : c.elements(c.loadVector(shape.stored, width, from))) {
+      values.push_back(c.orZero(mayEnd ? isInside(at, left) : inside, value));
+      ++at.kMoved;
+    }
   }
   return values;
 }
@@ -243,18 +258,18 @@ void TileCopy::start(Value source, Value left, Value target) {
     int64_t rows = shape.kContiguous ? at.outerMoved : at.kMoved;
     int64_t columns = shape.kContiguous ? at.kMoved : at.outerMoved;
     Value from =
-        c.at(source, (rows * shape.stride() + columns) * shape.storedBytes());
+        c.at(source, (rows * shape.stride + columns) * shape.storedBytes());
     Value to = tileAddress(c, shape, target, at);
     if (way == Way::Shifted) {
       copyShifted(from, at, left, to);
       continue;
     }
     Value inside = isInside(at, left);
-    int64_t bytes = width * shape.storedBytes();
     if (way == Way::Elements)
       copyElement(from, inside, to);
     else
-      c.copyAsync(to, from, bytes, c.orZero(inside, c.constant(bytes)));
+      c.copyAsync(to, from, width * shape.storedBytes(),
+                  c.orZero(inside, bytesInRow(at, left)));
   }
 }
 

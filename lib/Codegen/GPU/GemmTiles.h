@@ -70,13 +70,13 @@ struct TileShape {
   mlir::Type stored;        ///< Element type in global memory.
   bool kContiguous;         ///< Stored rows run along k.
   int64_t outer, k;         ///< Sizes of the whole operand.
+  int64_t stride;           ///< Elements from a stored row to the next.
   int64_t tileOuter, tileK; ///< Of a tile.
   bool tensorCores;         ///< Holds bf16 for ldmatrix; f32 otherwise.
   bool tf32;                ///< Holds tf32 for ldmatrix.
 
   int64_t elementBytes() const { return tensorCores ? 2 : 4; }
   int64_t storedBytes() const { return stored.isBF16() ? 2 : 4; }
-  int64_t stride() const { return kContiguous ? k : outer; }
   int64_t tileBytes() const {
     return (rowsAlongK() ? tileOuter : tileK) * rowBytes();
   }
@@ -146,6 +146,7 @@ private:
   mlir::Value isInside(const TilePlace &place, mlir::Value left);
   llvm::SmallVector<mlir::Value>
   fetchFour(const TilePlace &place, mlir::Value source, mlir::Value left);
+  mlir::Value bytesInRow(const TilePlace &place, mlir::Value left);
   void copyElement(mlir::Value source, mlir::Value inside, mlir::Value target);
   void copyShifted(mlir::Value source, const TilePlace &place, mlir::Value left,
                    mlir::Value target);

@@ -32,6 +32,7 @@ public:
     rules.sumsOntoInits = strategy.gemm == config::Gemm::Generated;
     rules.sumsInRows = heddle::gpu::mostSumsInRows;
     rules.elementsOfSums = heddle::gpu::mostElementsOfSums;
+    rules.rowAlignment = heddle::gpu::sectorBytes;
     return rules;
   }
   void registerDialects(DialectRegistry &registry) const override {

@@ -16,11 +16,12 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-static MemRefType bufferType(Type type, bool flat) {
-  auto tensor = cast<RankedTensorType>(type);
-  if (flat && tensor.getRank() > 0)
-    return MemRefType::get({tensor.getNumElements()}, tensor.getElementType());
-  return MemRefType::get(tensor.getShape(), tensor.getElementType());
+/// The memory of an operand of `kernel`.
+static Type bufferType(planir::KernelOp kernel, unsigned operand, bool flat) {
+  auto type = cast<MemRefType>(kernel.getBufferType(operand));
+  if (flat && type.getRank() > 0)
+    return MemRefType::get({type.getNumElements()}, type.getElementType());
+  return type;
 }
 
 int64_t widestChunk(planir::KernelOp kernel, int64_t columns) {
@@ -48,14 +49,11 @@ KernelFrame::KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
       emitter(builder, loc), kernel(kernel),
       yield(cast<planir::YieldOp>(kernel.getBody().back().back())) {
   SmallVector<Type> buffers, scalars;
-  for (Type type : kernel.getArgumentTypes())
+  for (auto [operand, type] : llvm::enumerate(kernel.getLaunchTypes()))
     if (isa<RankedTensorType>(type))
-      buffers.push_back(bufferType(type, options.flat));
+      buffers.push_back(bufferType(kernel, operand, options.flat));
     else
       scalars.push_back(builder.getI64Type());
-  for (auto [tie, type] : llvm::zip(kernel.getTies(), kernel.getResultTypes()))
-    if (tie < 0)
-      buffers.push_back(bufferType(type, options.flat));
   if (options.scratchBytes > 0)
     buffers.push_back(
         MemRefType::get({options.scratchBytes}, builder.getI8Type()));

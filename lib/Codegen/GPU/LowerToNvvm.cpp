@@ -189,7 +189,8 @@ static unsigned indexBits(mlir::gpu::GPUModuleOp module) {
   module.walk([&](mlir::gpu::GPUFuncOp func) {
     for (Type type : func.getArgumentTypes())
       if (auto buffer = dyn_cast<MemRefType>(type))
-        fits &= buffer.getNumElements() <= most;
+        fits &= dist::byteSize(buffer) <=
+                most * dist::byteSize(buffer.getElementType());
   });
   return fits ? 32 : 64;
 }

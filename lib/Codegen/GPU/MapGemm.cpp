@@ -64,8 +64,9 @@ private:
   LogicalResult emitTile(SumTile &tile);
   LogicalResult emitTileChunk(SumTile &tile, Value row, Value column,
                               int64_t width);
-  LogicalResult emitShiftedChunk(SumTile &tile, Value row, Value column,
-                                 int64_t width);
+  LogicalResult emitOddChunk(SumTile &tile, Value row, Value column,
+                             int64_t width, bool isShifted);
+  bool resultsHaveGaps();
   LogicalResult emitSumOfParts();
   SmallVector<Value> addParts(int64_t width,
                               llvm::function_ref<Value(Value)> pointer);
@@ -99,6 +100,8 @@ TileShape GemmMapper::tileShape(Value operand, bool kContiguous, int64_t outer,
           kContiguous,
           outer,
           product.k,
+          *dist::rowPitch(
+              cast<MemRefType>(frame->argumentBuffer(operand).getType())),
           tileOuter,
           tiling.k,
           tiling.tensorCores,
@@ -238,9 +241,12 @@ LogicalResult GemmMapper::emitTile(SumTile &tile) {
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
   int64_t most = part ? 4 : resultChunk();
-  // In long rows of other lengths chunks begin where the row allows.
-  bool isShifted = !part && product.n % most && product.n >= tiling.n;
-  int64_t width = isShifted ? most : widestChunk(most);
+  // In long rows of other lengths chunks begin where the row allows, unless all
+  // rows begin at aligned places.
+  bool isOdd = !part && product.n % most;
+  bool isAligned = isOdd && resultsHaveGaps();
+  bool isShifted = isOdd && !isAligned && product.n >= tiling.n;
+  int64_t width = isShifted || isAligned ? most : widestChunk(most);
   int64_t perRow = tiling.n / width + isShifted;
   auto loop =
       b.create<scf::ForOp>(c.loc, c.threadId(), c.constant(tiling.m * perRow),
@@ -252,9 +258,16 @@ LogicalResult GemmMapper::emitTile(SumTile &tile) {
   auto inside =
       b.create<scf::IfOp>(c.loc, c.less(c.add(firstRow, row), product.m));
   b.setInsertionPointToStart(inside.thenBlock());
-  if (isShifted)
-    return emitShiftedChunk(tile, row, column, width);
+  if (isShifted || isAligned)
+    return emitOddChunk(tile, row, column, width, isShifted);
   return emitTileChunk(tile, row, column, width);
+}
+
+bool GemmMapper::resultsHaveGaps() {
+  return llvm::any_of(frame->allOutputs(), [&](unsigned output) {
+    auto type = cast<MemRefType>(frame->outputBuffer(output).getType());
+    return !type.getLayout().isIdentity();
+  });
 }
 
 /// A chunk of a tile's row, unless it is behind the row's end.
@@ -274,16 +287,19 @@ LogicalResult GemmMapper::emitTileChunk(SumTile &tile, Value inTileRow,
   return success();
 }
 
-/// A chunk that begins before `column`, where the result's memory is aligned.
-/// At the ends of the tile's row, element by element.
-LogicalResult GemmMapper::emitShiftedChunk(SumTile &tile, Value row,
-                                           Value column, int64_t width) {
+/// A chunk of a row whose length is no multiple of `width`: at the ends of the
+/// tile's row, element by element. A shifted one begins before `column`, where
+/// the result's memory is aligned.
+LogicalResult GemmMapper::emitOddChunk(SumTile &tile, Value row, Value column,
+                                       int64_t width, bool isShifted) {
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
-  Value inResult = c.add(firstRow, row);
-  int64_t missing = width - product.n % width;
-  Value head = c.rem(c.mul(c.rem(inResult, width), missing), width);
-  Value first = c.add(c.add(column, head), -width);
+  Value inResult = c.add(firstRow, row), first = column;
+  if (isShifted) {
+    int64_t missing = width - product.n % width;
+    Value head = c.rem(c.mul(c.rem(inResult, width), missing), width);
+    first = c.add(c.add(column, head), -width);
+  }
   Value end = c.create<arith::MinSIOp>(
       c.sub(c.constant(product.n), firstColumn), c.constant(tiling.n));
   Value isWhole = c.both(c.less(c.constant(-1), first),
@@ -294,8 +310,7 @@ LogicalResult GemmMapper::emitShiftedChunk(SumTile &tile, Value row,
   SmallVector<Value> sums;
   for (int64_t i = 0; i < width; ++i)
     llvm::append_range(sums, tile.get(row, c.add(first, i), 1));
-  if (failed(storeChunk(inResult, c.add(firstColumn, first), sums,
-                        /*isShifted=*/true)))
+  if (failed(storeChunk(inResult, c.add(firstColumn, first), sums, isShifted)))
     return failure();
   b.setInsertionPointToStart(choice.elseBlock());
   auto loop = b.create<scf::ForOp>(c.loc, c.constant(0), c.constant(width),

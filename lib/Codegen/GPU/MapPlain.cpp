@@ -204,10 +204,22 @@ MappedKernel PlainMapper::run() {
   return mapped;
 }
 
+void untie(planir::KernelOp kernel) {
+  size_t numArguments = kernel.getArgumentTypes().size();
+  size_t numResults = kernel.getResultTypes().size();
+  if (kernel.getPitches()) {
+    SmallVector<int64_t> pitches(kernel.getPitches()->take_front(numArguments));
+    for (size_t result = 0; result < numResults; ++result)
+      pitches.push_back(kernel.getPitch(kernel.getLaunchOperandOf(result)));
+    kernel.setPitches(pitches);
+  }
+  kernel.setTies(SmallVector<int64_t>(numResults, -1));
+}
+
 FailureOr<PlainMapping> mapPlain(planir::KernelOp kernel,
                                  mlir::gpu::GPUModuleOp module) {
   OwningOpRef<planir::KernelOp> copy(kernel.clone());
-  copy->setTies(SmallVector<int64_t>(kernel.getTies().size(), -1));
+  untie(*copy);
   if (failed(codegen::lowerBodyToLinalg(copy->getBody().front(),
                                         codegen::WholeOps::Lower)))
     return failure();

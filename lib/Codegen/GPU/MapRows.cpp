@@ -260,8 +260,8 @@ LogicalResult RowMapper::shareColumns() {
     }
     return SmallVector<Value>();
   };
-  if (failed(forChunks(f, f.constant(0), f.constant(extent), /*isWhole=*/true,
-                       all, {}, copy)))
+  if (failed(forChunks(f, f.constant(0), f.constant(extent),
+                       /*isWhole=*/!layout->isOdd(anyRound()), all, {}, copy)))
     return fail(f.emitter.reason());
   f.builder.create<mlir::gpu::BarrierOp>(f.loc);
   for (auto [tensor, memory] : llvm::zip(layout->keptColumns(), shared))
@@ -417,10 +417,10 @@ LogicalResult RowMapper::emitRound(const RowRound &round) {
   if (!places)
     walk = walkOf(round);
   FailureOr<SmallVector<Value>> parts =
-      places ? places->walk(neutrals, kept, body)
-             : forChunks(f, f.constant(0), f.constant(round.extent),
-                         /*isWhole=*/!layout->isShifted(round), walk, neutrals,
-                         body);
+      places
+          ? places->walk(neutrals, kept, body)
+          : forChunks(f, f.constant(0), f.constant(round.extent),
+                      /*isWhole=*/!layout->isOdd(round), walk, neutrals, body);
   if (failed(parts))
     return failure();
   if (memory)

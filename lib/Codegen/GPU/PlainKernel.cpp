@@ -176,7 +176,14 @@ static int64_t scalarFor(BlockArgument argument) {
   return 0;
 }
 
-static plan::PlainKernel::Argument describe(BlockArgument argument) {
+/// Elements of an operand's memory, gaps between rows included.
+static int64_t elementsOf(planir::KernelOp kernel, unsigned operand) {
+  Type type = kernel.getBufferType(operand);
+  return dist::byteSize(type) / dist::byteSize(getElementTypeOrSelf(type));
+}
+
+static plan::PlainKernel::Argument describe(planir::KernelOp kernel,
+                                            BlockArgument argument) {
   plan::PlainKernel::Argument result;
   auto type = dyn_cast<RankedTensorType>(argument.getType());
   if (!type) {
@@ -186,7 +193,7 @@ static plan::PlainKernel::Argument describe(BlockArgument argument) {
     return result;
   }
   result.type = planir::dtypeOf(type.getElementType());
-  result.elements = type.getNumElements();
+  result.elements = elementsOf(kernel, argument.getArgNumber());
   if (!isa<FloatType>(type.getElementType()))
     result.low = 0;
   for (OpOperand &use : argument.getUses())
@@ -232,15 +239,17 @@ static plan::PlainKernel describe(planir::KernelOp kernel,
   }
   result.scratchBytes = mapped.scratchBytes;
   for (BlockArgument argument : kernel.getBody().getArguments())
-    result.arguments.push_back(describe(argument));
+    result.arguments.push_back(describe(kernel, argument));
   double tolerance = toleranceOf(kernel, mapped.longestSum, chip);
-  for (auto [type, tie] :
-       llvm::zip(kernel.getResultTypes(), kernel.getTies())) {
+  for (auto [number, type] : llvm::enumerate(kernel.getResultTypes())) {
     auto tensor = cast<RankedTensorType>(type);
     bool isFloat = isa<FloatType>(tensor.getElementType());
-    result.results.push_back({planir::dtypeOf(tensor.getElementType()),
-                              tensor.getNumElements(), tie,
-                              isFloat ? tolerance : 0});
+    unsigned operand = kernel.getLaunchOperandOf(number);
+    int64_t pitch = kernel.getPitch(operand);
+    result.results.push_back(
+        {planir::dtypeOf(tensor.getElementType()), elementsOf(kernel, operand),
+         pitch ? tensor.getShape().back() : 0, pitch, kernel.getTies()[number],
+         isFloat ? tolerance : 0});
   }
   return result;
 }

@@ -57,7 +57,7 @@ static RankedTensorType tensorOf(Value value) {
 
 RowLayout::RowLayout(planir::KernelOp kernel, const codegen::RowsForm &form,
                      bool mayDivide)
-    : kernel(kernel), form(form) {
+    : kernel(kernel), form(form), hasGaps(kernel.getPitches()) {
   chooseThreads();
   if (findKept() && !(mayDivide && chooseTeams()))
     chooseKept();
@@ -72,15 +72,19 @@ SmallVector<Value> RowLayout::keptRowsAndResults() const {
   return kept;
 }
 
-/// A thread that sums rows has the same columns in each.
-bool RowLayout::isShifted(const RowRound &round) const {
+/// A thread that sums rows has chunks alone.
+bool RowLayout::isOdd(const RowRound &round) const {
   int64_t widest = widestChunk(kernel);
   return !form.hasColumnSums() && round.extent % widest &&
-         round.extent >= warpSize * widest;
+         (hasGaps || round.extent >= warpSize * widest);
+}
+
+bool RowLayout::isShifted(const RowRound &round) const {
+  return isOdd(round) && !hasGaps;
 }
 
 int64_t RowLayout::chunkOf(const RowRound &round) const {
-  return widestChunk(kernel, isShifted(round) ? 0 : round.extent);
+  return widestChunk(kernel, isOdd(round) ? 0 : round.extent);
 }
 
 void RowLayout::chooseThreads() {

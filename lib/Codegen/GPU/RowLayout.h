@@ -32,8 +32,11 @@ public:
   int64_t blocks() const { return numBlocks; }
   /// Columns that a thread handles together in a round.
   int64_t chunkOf(const codegen::RowRound &round) const;
-  /// Whether the rows' length is no multiple of the widest chunk, and long
-  /// enough that few columns lie before the first one and behind the last.
+  /// Whether the rows' length is no multiple of that: a few columns lie beside
+  /// the chunks.
+  bool isOdd(const codegen::RowRound &round) const;
+  /// Whether some of these lie before the first chunk, as there are no gaps
+  /// between rows: then chunks begin elsewhere in every row.
   bool isShifted(const codegen::RowRound &round) const;
 
   /// Tensors with a row that several rounds read, and results that are read
@@ -64,6 +67,7 @@ private:
 
   planir::KernelOp kernel;
   const codegen::RowsForm &form;
+  bool hasGaps; ///< Between rows.
   std::string why;
   int64_t numThreads = 0, numTeams = 1, numBlocks = 0, memoryBytes = 0;
   llvm::SmallVector<mlir::Value> rows, results, columns;

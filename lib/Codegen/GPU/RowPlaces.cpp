@@ -19,10 +19,11 @@ RowPlaces::RowPlaces(KernelFrame &f, const Walk &walk, int64_t extent) : f(f) {
     return b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult, at, end);
   };
   Value end = f.constant(extent);
-  WalkSpan span = spanOf(f, f.constant(0), end, !walk.head, walk);
+  bool isWhole = !walk.head && extent % walk.width == 0;
+  WalkSpan span = spanOf(f, f.constant(0), end, isWhole, walk);
   int64_t step = walk.threads * walk.width;
   // What the head and the columns behind the last chunk may take.
-  int64_t missing = walk.head ? 2 * (walk.width - 1) : 0;
+  int64_t missing = isWhole ? 0 : 2 * (walk.width - 1);
   Value begin = f.add(span.first, f.mul(f.threadId(), walk.width));
   for (int64_t i = 0, count = countOf(walk, extent); i < count; ++i) {
     Place place;
@@ -33,7 +34,7 @@ RowPlaces::RowPlaces(KernelFrame &f, const Walk &walk, int64_t extent) : f(f) {
       place.exists = isBelow(place.chunk.base, span.wholeEnd);
     places.push_back(std::move(place));
   }
-  if (!walk.head)
+  if (isWhole)
     return;
   Value at = restOf(f, f.constant(0), span, walk);
   places.push_back({f.chunk(at, 1), isBelow(at, end), {}});

@@ -45,6 +45,11 @@ llvm::DenseMap<mlir::Value, mlir::Value> tiesOf(mlir::Operation *op);
 /// back to its state, or out of the function, as the result.
 mlir::LogicalResult verifyTies(nn::ModelOp model);
 
+/// Checks that all launches agree on where a value's rows begin, and that only
+/// kernels make and read one that has gaps between them, as the rules allow.
+mlir::LogicalResult verifyPitches(nn::ModelOp model,
+                                  const codegen::FusionRules &rules);
+
 } // namespace heddle::fuse
 
 #endif // HEDDLE_TRANSFORMS_FUSE_GROUPS_H

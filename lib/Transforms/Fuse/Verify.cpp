@@ -86,7 +86,8 @@ private:
       op->emitError("H0907: is in no kernel");
       return WalkResult::interrupt();
     });
-    return failure(walk.wasInterrupted() || failed(fuse::verifyTies(model)));
+    return failure(walk.wasInterrupted() || failed(fuse::verifyTies(model)) ||
+                   failed(fuse::verifyPitches(model, *rules)));
   }
 };
 

@@ -19,10 +19,6 @@ bool heddle::memory::isSplit(nn::BucketOp bucket) {
   return bucket.getElements().has_value();
 }
 
-MemRefType heddle::memory::memrefOf(RankedTensorType type) {
-  return MemRefType::get(type.getShape(), type.getElementType());
-}
-
 SequenceEmitter::SequenceEmitter(FunctionOpInterface function,
                                  const SymbolTable &symbols, Storage &storage,
                                  planir::ProgramOp program, bool library)
@@ -36,11 +32,11 @@ planir::SequenceOp SequenceEmitter::emit() {
   if (!step) {
     for (Type type : function.getArgumentTypes()) {
       auto tensor = dyn_cast<RankedTensorType>(type);
-      inputs.push_back(tensor ? Type(memrefOf(tensor)) : type);
+      inputs.push_back(tensor ? Type(dist::memoryOf(tensor)) : type);
     }
     for (auto [type, tie] : llvm::zip(function.getResultTypes(), storage.ties))
       if (tie < 0)
-        inputs.push_back(memrefOf(cast<RankedTensorType>(type)));
+        inputs.push_back(dist::memoryOf(cast<RankedTensorType>(type)));
   }
   sequence = builder.create<planir::SequenceOp>(
       function.getLoc(), function.getName(),
@@ -96,7 +92,7 @@ Value SequenceEmitter::bufferOf(Root &root) {
       // ranks: then its members have no places.
       auto bucket = symbols.lookup<nn::BucketOp>(root.name);
       state = builder.create<planir::StateRefOp>(
-          loc, memrefOf(root.type),
+          loc, dist::memoryOf(root.type),
           bucket && !isSplit(bucket)
               ? cast<FlatSymbolRefAttr>(bucket.getMembers()[0]).getValue()
               : root.name);
@@ -111,7 +107,8 @@ Value SequenceEmitter::bufferOf(Root &root) {
   OpBuilder::InsertionGuard guard(builder);
   insertAtTop();
   auto buffer = builder.create<planir::BufferOp>(
-      loc, memrefOf(root.type), /*offset=*/0, planir::MemoryKind::Device,
+      loc, dist::memoryOf(root.type, root.pitch), /*offset=*/0,
+      planir::MemoryKind::Device,
       /*first=*/0, /*last=*/0, ownerOf(root), root.input, root.output);
   lastAtTop = buffer;
   return insertedAtTop[&root] = buffers[&root] = buffer;
@@ -136,8 +133,8 @@ Value SequenceEmitter::partOf(Root &root, Location loc) {
     builder.setInsertionPointAfter(definition);
   else
     builder.setInsertionPointToStart(&sequence.getBody().front());
-  auto view = builder.create<planir::ViewOp>(loc, memrefOf(root.type), source,
-                                             root.element);
+  auto view = builder.create<planir::ViewOp>(loc, dist::memoryOf(root.type),
+                                             source, root.element);
   if (lastAtTop == source.getDefiningOp())
     lastAtTop = view;
   if (view->getParentOp() == sequence)
@@ -153,7 +150,8 @@ Value SequenceEmitter::valueFor(Value value) {
 
 Value SequenceEmitter::slice(Location loc, Value whole, Value index,
                              RankedTensorType part) {
-  return builder.create<planir::SliceOp>(loc, memrefOf(part), whole, index);
+  return builder.create<planir::SliceOp>(loc, dist::memoryOf(part), whole,
+                                         index);
 }
 
 void SequenceEmitter::copy(Location loc, Value target, Value source) {
@@ -351,7 +349,7 @@ Value SequenceEmitter::runOf(Location loc, StringRef state, int64_t element,
   if (whole.type == type)
     return bytes;
   return builder.create<planir::ViewOp>(
-      loc, memrefOf(cast<RankedTensorType>(type)), bytes, element);
+      loc, dist::memoryOf(cast<RankedTensorType>(type)), bytes, element);
 }
 
 /// A copy beside kernels, behind all that was launched. Returns its token.
@@ -410,8 +408,8 @@ void SequenceEmitter::emitPack(nn::PackOp pack) {
   for (auto [number, member] : llvm::enumerate(pack.getMembers())) {
     auto type = cast<RankedTensorType>(member.getType());
     if (storage.needsCopy(pack, number)) {
-      Value place = builder.create<planir::ViewOp>(pack.getLoc(),
-                                                   memrefOf(type), flat, first);
+      Value place = builder.create<planir::ViewOp>(
+          pack.getLoc(), dist::memoryOf(type), flat, first);
       copy(pack.getLoc(), place, valueFor(member));
     }
     first += nn::paddedElements(type.getNumElements());

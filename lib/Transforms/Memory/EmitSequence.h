@@ -78,9 +78,6 @@ private:
 /// Whether every rank along some axes holds a part of the bucket alone.
 bool isSplit(nn::BucketOp bucket);
 
-/// The memref with a tensor's shape and element type.
-mlir::MemRefType memrefOf(mlir::RankedTensorType type);
-
 } // namespace heddle::memory
 
 #endif // HEDDLE_LIB_TRANSFORMS_MEMORY_EMITSEQUENCE_H

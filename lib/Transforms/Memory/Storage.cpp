@@ -70,6 +70,14 @@ void Storage::assignResults(Operation *op, ArrayRef<int64_t> tied) {
   }
 }
 
+void Storage::assignLaunch(planir::LaunchOp launch) {
+  auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
+  assignResults(launch, kernel.getTies());
+  for (OpResult result : launch->getResults())
+    rootOf(result).pitch =
+        kernel.getPitch(kernel.getLaunchOperandOf(result.getResultNumber()));
+}
+
 int64_t Storage::stateRoot(StringRef name) {
   auto [entry, isNew] = stateRoots.try_emplace(name, roots.size());
   if (isNew) {
@@ -202,8 +210,7 @@ void Storage::assign(Block &block) {
     if (isCollective(&op))
       assignCollective(&op);
     if (auto launch = dyn_cast<planir::LaunchOp>(op))
-      assignResults(
-          &op, symbols.lookup<planir::KernelOp>(launch.getKernel()).getTies());
+      assignLaunch(launch);
     if (auto call = dyn_cast<nn::CallOp>(op))
       assignResults(&op,
                     *symbols.lookup<nn::FuncOp>(call.getCallee()).getTies());

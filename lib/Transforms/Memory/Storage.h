@@ -36,6 +36,7 @@ struct Root {
   mlir::Value number;   ///< Slice: of a micro-batch or slot, or null:
   mlir::ArrayAttr axes; ///< of this rank along these axes.
   int64_t element = 0;  ///< Part.
+  int64_t pitch = 0;    ///< Elements between begins of rows; 0: no gaps.
   mlir::RankedTensorType type;
   mlir::Value value; ///< The first value that lives there.
 };
@@ -81,6 +82,7 @@ private:
     rootIndex[value] = rootIndex.lookup(with);
   }
   void assignArguments();
+  void assignLaunch(planir::LaunchOp launch);
   int64_t stateRoot(llvm::StringRef name);
   void addSlice(mlir::Value value, int64_t of, mlir::Value number,
                 mlir::ArrayAttr axes = {});

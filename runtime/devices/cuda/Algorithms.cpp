@@ -33,7 +33,9 @@ static std::string describe(const plan::LibraryProduct &what) {
        << what.transB << '.' << int(what.type) << '.' << int(what.result) << '.'
        << (what.c >= 0) << (what.bias >= 0) << (what.aux >= 0)
        << (what.sumA >= 0) << (what.sumB >= 0) << '.' << int(what.end) << '.'
-       << what.tf32 << '.' << what.workspaceBytes;
+       << what.tf32 << '.' << what.workspaceBytes << '.' << what.pitchA << '.'
+       << what.pitchB << '.' << what.pitchC << '.' << what.pitchD << '.'
+       << what.pitchAux;
   return text.str();
 }
 static constexpr const char *form = "heddle-cublaslt-1";

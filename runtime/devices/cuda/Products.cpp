@@ -138,25 +138,29 @@ bool ProductCall::describe() {
   if (biasOf(what) >= 0 && !set(calls.setDesc, desc, lt::BiasPointer, aligned))
     return false;
   if (what.aux >= 0 && (!set(calls.setDesc, desc, lt::AuxPointer, aligned) ||
-                        !set(calls.setDesc, desc, lt::AuxLeading, what.n)))
+                        !set(calls.setDesc, desc, lt::AuxLeading,
+                             what.pitchAux > 0 ? what.pitchAux : what.n)))
     return false;
   auto make = [&](lt::Layout &layout, plan::DType type, int64_t rows,
-                  int64_t columns) {
+                  int64_t columns, int64_t pitch) {
     return calls.makeLayout(&layout, typeOf(type), uint64_t(rows),
-                            uint64_t(columns), rows) == lt::Success;
+                            uint64_t(columns),
+                            pitch > 0 ? pitch : rows) == lt::Success;
   };
-  return (what.transB ? make(left, what.type, what.k, what.n)
-                      : make(left, what.type, what.n, what.k)) &&
-         (what.transA ? make(right, what.type, what.m, what.k)
-                      : make(right, what.type, what.k, what.m)) &&
-         make(sums, what.result, what.n, what.m);
+  return (what.transB ? make(left, what.type, what.k, what.n, what.pitchB)
+                      : make(left, what.type, what.n, what.k, what.pitchB)) &&
+         (what.transA ? make(right, what.type, what.m, what.k, what.pitchA)
+                      : make(right, what.type, what.k, what.m, what.pitchA)) &&
+         make(addend, what.result, what.n, what.m,
+              what.c >= 0 ? what.pitchC : what.pitchD) &&
+         make(sums, what.result, what.n, what.m, what.pitchD);
 }
 
 /// Takes the algorithm of an earlier run, if the library does.
 bool ProductCall::recall(const Algorithms &known) {
   std::optional<lt::Algorithm> before = known.find(what);
   if (!before ||
-      calls.checkAlgorithm(library.handle, desc, left, right, sums, sums,
+      calls.checkAlgorithm(library.handle, desc, left, right, addend, sums,
                            &*before, &chosen) != lt::Success ||
       chosen.state != lt::Success ||
       chosen.workspaceBytes > size_t(what.workspaceBytes))
@@ -181,7 +185,7 @@ bool ProductCall::choose() {
   int found = 0;
   bool isFound =
       isSet &&
-      calls.askHeuristic(library.handle, desc, left, right, sums, sums,
+      calls.askHeuristic(library.handle, desc, left, right, addend, sums,
                          preference, 1, &chosen, &found) == lt::Success &&
       found == 1 && chosen.state == lt::Success;
   calls.destroyPreference(preference);
@@ -203,7 +207,7 @@ ProductCall::prepare(const ProductLibrary &library,
 }
 
 ProductCall::~ProductCall() {
-  for (lt::Layout layout : {left, right, sums})
+  for (lt::Layout layout : {left, right, addend, sums})
     if (layout)
       calls.destroyLayout(layout);
   if (desc)
@@ -220,7 +224,7 @@ lt::Status ProductCall::submit(StreamHandle stream, void *const *refs,
   float one = 1, beta = what.c >= 0 ? 1 : 0;
   const void *c = refs[what.c >= 0 ? what.c : what.d];
   return calls.multiply(library.handle, desc, &one, refs[what.b], left,
-                        refs[what.a], right, &beta, c, sums, refs[what.d], sums,
-                        &chosen.algorithm, workspace, chosen.workspaceBytes,
-                        stream);
+                        refs[what.a], right, &beta, c, addend, refs[what.d],
+                        sums, &chosen.algorithm, workspace,
+                        chosen.workspaceBytes, stream);
 }

@@ -81,7 +81,8 @@ private:
   const cublaslt::Functions &calls;
   const plan::LibraryProduct what;
   cublaslt::Desc desc = nullptr;
-  cublaslt::Layout left = nullptr, right = nullptr, sums = nullptr;
+  cublaslt::Layout left = nullptr, right = nullptr, addend = nullptr,
+                   sums = nullptr;
   cublaslt::HeuristicResult chosen = {};
 };
 

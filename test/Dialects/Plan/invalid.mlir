@@ -182,8 +182,78 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %x : tensor<8xf32>
   }
   plan.sequence @s(%x: memref<4xf32>) attributes {frame_bytes = 256 : i64} {
-    // expected-error @+1 {{'plan.launch' op passes 'memref<4xf32>' as operand 0 to kernel @k, which takes 'tensor<8xf32>'}}
+    // expected-error @+1 {{'plan.launch' op passes 'memref<4xf32>' as operand 0 to kernel @k, which takes 'memref<8xf32>'}}
     plan.launch @k(%x, %x) : (memref<4xf32>, memref<4xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @k(%x: tensor<4x7xf32>) -> tensor<4x7xf32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, pitches = array<i64: 8, 8>} {
+    plan.yield %x : tensor<4x7xf32>
+  }
+  plan.sequence @s(%x: memref<4x7xf32>) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.launch' op passes 'memref<4x7xf32>' as operand 0 to kernel @k, which takes 'memref<4x7xf32, strided<[8, 1]>>'}}
+    plan.launch @k(%x, %x) : (memref<4x7xf32>, memref<4x7xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.kernel' op has pitches of 1 operands of 2}}
+  plan.kernel @k(%x: tensor<4x7xf32>) -> tensor<4x7xf32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, pitches = array<i64: 8>} {
+    plan.yield %x : tensor<4x7xf32>
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.kernel' op cannot have 'tensor<4x7xf32>' in rows that begin 6 elements apart}}
+  plan.kernel @k(%x: tensor<4x7xf32>) -> tensor<4x7xf32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>, pitches = array<i64: 8, 6>} {
+    plan.yield %x : tensor<4x7xf32>
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<4x7xf32>) attributes {frame_bytes = 256 : i64} {
+    %0 = plan.buffer at 0 live [0, 0] owner "activations" : memref<4x7xf32, strided<[8, 1]>>
+    // expected-error-re @+1 {{'plan.copy' op operand #1 must be statically shaped memref of {{.*}} values without gaps, but got 'memref<4x7xf32, strided<[8, 1]>>'}}
+    plan.copy %x, %0 : memref<4x7xf32>, memref<4x7xf32, strided<[8, 1]>>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s() attributes {frame_bytes = 256 : i64} {
+    // expected-error-re @+1 {{'plan.buffer' op result #0 must be statically shaped memref of {{.*}} values by rows, but got 'memref<4x7xf32, strided<[1, 8]>>'}}
+    %0 = plan.buffer at 0 live [0, 0] owner "activations" : memref<4x7xf32, strided<[1, 8]>>
     plan.end
   }
 }
@@ -346,7 +416,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
-    // expected-error @+1 {{'plan.buffer' op result #0 must be statically shaped memref of 64-bit float or 32-bit float or bfloat16 type or 16-bit float or 8-bit signless integer or 32-bit signless integer or 64-bit signless integer values, but got 'memref<?xf32>'}}
+    // expected-error @+1 {{'plan.buffer' op result #0 must be statically shaped memref of 64-bit float or 32-bit float or bfloat16 type or 16-bit float or 8-bit signless integer or 32-bit signless integer or 64-bit signless integer values by rows, but got 'memref<?xf32>'}}
     %0 = plan.buffer at 0 live [0, 2] owner "x" : memref<?xf32>
     plan.end
   }

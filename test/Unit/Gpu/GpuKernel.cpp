@@ -49,7 +49,8 @@ OwningOpRef<ModuleOp> parseModule(const std::string &text) {
 
 std::string kernelText(const std::string &generator,
                        const std::string &arguments, const std::string &results,
-                       const std::string &body, const std::string &yielded) {
+                       const std::string &body, const std::string &yielded,
+                       const std::string &pitches) {
   int64_t count = 0;
   for (size_t at = results.find("tensor"); at != std::string::npos;
        at = results.find("tensor", at + 1))
@@ -59,8 +60,9 @@ std::string kernelText(const std::string &generator,
     ties += i ? ", -1" : "-1";
   return "plan.kernel @kernel(" + arguments + ") -> (" + results +
          ") attributes {generator = #plan.generator<" + generator +
-         ">, ties = array<i64: " + ties + ">} {\n" + body + "\nplan.yield " +
-         yielded + " : " + results + "\n}\n";
+         ">, ties = array<i64: " + ties + ">" +
+         (pitches.empty() ? "" : ", pitches = array<i64: " + pitches + ">") +
+         "} {\n" + body + "\nplan.yield " + yielded + " : " + results + "\n}\n";
 }
 
 Buffer::Buffer(int64_t elements, bool isBf16)

@@ -32,7 +32,7 @@ static void checkPlain(planir::KernelOp kernel, const KernelCheck &check,
   ASSERT_TRUE(static_cast<bool>(loaded))
       << llvm::toString(loaded.takeError()) << check.text;
   OwningOpRef<planir::KernelOp> untied(kernel.clone());
-  untied->setTies(SmallVector<int64_t>(expected.size(), -1));
+  gpu::untie(*untied);
   std::vector<Tensor> actual =
       execute(*untied, arguments, [&](const std::vector<void *> &refs) {
         EXPECT_EQ((*loaded)->run(refs, check.scalars), "") << check.text;
@@ -42,38 +42,84 @@ static void checkPlain(planir::KernelOp kernel, const KernelCheck &check,
                "plain result " + std::to_string(i) + " of\n" + check.text);
 }
 
-/// The tests of CPU kernels, on the same kernels mapped to a GPU.
-void KernelCheck::run() const {
+/// Compares the kernel, mapped to a GPU, with the reference.
+static void checkMapped(ModuleOp module, planir::KernelOp kernel,
+                        const KernelCheck &check) {
   constexpr const char *chip = "sm_80";
+  auto builder = OpBuilder::atBlockEnd(module.getBody());
+  auto target = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(), "gpu");
+  auto mapped = gpu::mapKernel(kernel, target, *gpu::findChip(chip));
+  ASSERT_TRUE(succeeded(mapped)) << check.text;
+  ASSERT_TRUE(*mapped) << mapped->reason << check.text;
+  ASSERT_TRUE(succeeded(module.verify())) << check.text;
+  auto loaded = gpu::EmulatedKernel::load(*mapped, chip);
+  ASSERT_TRUE(static_cast<bool>(loaded))
+      << llvm::toString(loaded.takeError()) << check.text;
+  std::vector<Tensor> arguments = randomArguments(kernel, check);
+  std::vector<Tensor> expected = evaluate(kernel, arguments);
+  auto runOnce = [&] {
+    return execute(kernel, arguments, [&](const std::vector<void *> &refs) {
+      EXPECT_EQ((*loaded)->run(refs, check.scalars), "") << check.text;
+    });
+  };
+  std::vector<Tensor> actual = runOnce(), again = runOnce();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    std::string what = "result " + std::to_string(i) + " of\n" + check.text;
+    expectNear(actual[i], expected[i], check.tolerance, what);
+    expectSameBits(again[i], actual[i], what);
+  }
+  checkPlain(kernel, check, chip, arguments, expected);
+  target.erase();
+}
+
+/// The pitch that lets rows begin at multiples of 16 bytes; 0 for none.
+static int64_t pitchFor(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || tensor.getRank() < 2 ||
+      !isa<FloatType>(tensor.getElementType()))
+    return 0;
+  int64_t columns = tensor.getShape().back();
+  int64_t width = 16 / dist::byteSize(tensor.getElementType());
+  return columns % width ? llvm::alignTo(columns, width) : 0;
+}
+
+/// Gives rows gaps where a plan may have them: in all tensors of a shape or in
+/// none. False when there are none.
+static bool addGaps(planir::KernelOp kernel) {
+  nn::Generator generator = kernel.getGenerator();
+  if (generator != nn::Generator::Gemm && generator != nn::Generator::Rows &&
+      generator != nn::Generator::Columns)
+    return false;
+  SmallVector<Type> types = kernel.getLaunchTypes();
+  SmallVector<int64_t> pitches;
+  for (Type type : types) {
+    bool mayHaveGaps = llvm::all_of(types, [&](Type other) {
+      auto a = dyn_cast<RankedTensorType>(type);
+      auto b = dyn_cast<RankedTensorType>(other);
+      return a && (!b || a.getShape() != b.getShape() || pitchFor(b));
+    });
+    pitches.push_back(mayHaveGaps ? pitchFor(type) : 0);
+  }
+  if (llvm::all_of(pitches, [](int64_t pitch) { return pitch == 0; }))
+    return false;
+  kernel.setPitches(pitches);
+  return true;
+}
+
+/// The tests of CPU kernels, on the same kernels mapped to a GPU, and mapped
+/// again with gaps between rows, which hold NaN.
+void KernelCheck::run() const {
   DialectRegistry registry;
   gpu::registerGpuCodegen(registry);
   std::unique_ptr<MLIRContext> context = createKernelContext(registry);
   auto module = parseSourceString<ModuleOp>(text, context.get());
   ASSERT_TRUE(module) << text;
   auto kernel = *module->getOps<planir::KernelOp>().begin();
-  auto builder = OpBuilder::atBlockEnd(module->getBody());
-  auto target = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(), "gpu");
-  auto mapped = gpu::mapKernel(kernel, target, *gpu::findChip(chip));
-  ASSERT_TRUE(succeeded(mapped)) << text;
-  ASSERT_TRUE(*mapped) << mapped->reason << text;
-  ASSERT_TRUE(succeeded(module->verify())) << text;
-  auto loaded = gpu::EmulatedKernel::load(*mapped, chip);
-  ASSERT_TRUE(static_cast<bool>(loaded))
-      << llvm::toString(loaded.takeError()) << text;
-  std::vector<Tensor> arguments = randomArguments(kernel, *this);
-  std::vector<Tensor> expected = evaluate(kernel, arguments);
-  auto runOnce = [&] {
-    return execute(kernel, arguments, [&](const std::vector<void *> &refs) {
-      EXPECT_EQ((*loaded)->run(refs, scalars), "") << text;
-    });
-  };
-  std::vector<Tensor> actual = runOnce(), again = runOnce();
-  for (size_t i = 0; i < expected.size(); ++i) {
-    std::string what = "result " + std::to_string(i) + " of\n" + text;
-    expectNear(actual[i], expected[i], tolerance, what);
-    expectSameBits(again[i], actual[i], what);
-  }
-  checkPlain(kernel, *this, chip, arguments, expected);
+  checkMapped(*module, kernel, *this);
+  if (!addGaps(kernel))
+    return;
+  SCOPED_TRACE("with gaps between rows");
+  checkMapped(*module, kernel, *this);
 }
 
 } // namespace heddle::test

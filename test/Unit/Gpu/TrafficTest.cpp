@@ -245,15 +245,18 @@ TEST(GpuTraffic, Embeddings) {
 /// Rows for whose registers a block has more threads, and rows that it keeps in
 /// memory.
 TEST(GpuTraffic, CrossEntropy) {
-  for (int64_t vocabulary : {32003, 50257}) {
+  for (auto [vocabulary, pitch] :
+       {std::pair<int64_t, int64_t>(32003, 0), {50257, 0}, {50257, 50272}}) {
     std::string type = "tensor<4096x" + std::to_string(vocabulary) + "xbf16>";
+    std::string gap = std::to_string(pitch);
     std::string row = "tensor<4096xf32>", labels = "tensor<4096xi32>";
     int64_t size = vocabulary * 2, stats = 4;
     std::string loss = "%y, %lse = nn.cross_entropy %x, %l : (" + type + ", " +
                        labels + ") -> (" + row + ", " + row + ")";
     // No more than one row is touched: the block's.
     checkBlock(kernelText("rows", "%x: " + type + ", %l: " + labels,
-                          row + ", " + row, loss, "%y, %lse"),
+                          row + ", " + row, loss, "%y, %lse",
+                          pitch ? gap + ", 0, 0, 0" : ""),
                {size, stats, stats, stats}, size + 3 * stats, 1, 1);
     checkBlock(kernelText("rows",
                           "%x: " + type + ", %l: " + labels + ", %d: " + row,
@@ -263,8 +266,59 @@ TEST(GpuTraffic, CrossEntropy) {
                               "(" +
                               type + ", " + labels + ", " + row + ", " + row +
                               ") -> " + type,
-                          "%y, %g"),
+                          "%y, %g", pitch ? gap + ", 0, 0, 0, " + gap : ""),
                {size, stats, stats, stats, size}, 2 * size + 3 * stats, 1, 1);
+  }
+}
+
+/// The products of a vocabulary head whose rows of logits have gaps: logits,
+/// and the gradients of what they are of. The first block reads a tile of rows
+/// of each factor, by 16 bytes.
+TEST(GpuTraffic, VocabularyHead) {
+  struct Head {
+    const char *arguments, *result, *body, *pitches;
+    std::vector<int64_t> bytes;
+    int64_t k, resultBytes;
+  };
+  constexpr int64_t tokens = 4096, vocabulary = 50257, pitch = 50272;
+  constexpr int64_t width = 768, tile = 128;
+  constexpr int64_t hidden = tokens * width * 2, table = vocabulary * width * 2;
+  const Head heads[] = {
+      {"%a: tensor<4096x768xbf16>, %b: tensor<50257x768xbf16>",
+       "tensor<4096x50257xbf16>",
+       "%y = nn.linear %a, %b {transposed} : (tensor<4096x768xbf16>, "
+       "tensor<50257x768xbf16>) -> tensor<4096x50257xbf16>",
+       "0, 0, 50272",
+       {hidden, table, tokens * pitch * 2},
+       width,
+       2},
+      {"%a: tensor<4096x50257xbf16>, %b: tensor<50257x768xbf16>",
+       "tensor<4096x768xbf16>",
+       "%y = nn.linear %a, %b : (tensor<4096x50257xbf16>, "
+       "tensor<50257x768xbf16>) -> tensor<4096x768xbf16>",
+       "50272, 0, 0",
+       {tokens * pitch * 2, table, hidden},
+       vocabulary,
+       2},
+      {"%a: tensor<4096x768xbf16>, %b: tensor<4096x50257xbf16>",
+       "tensor<50257x768xf32>",
+       "%y = nn.linear_grad_weight %a, %b {transposed} : "
+       "(tensor<4096x768xbf16>, tensor<4096x50257xbf16>) -> "
+       "tensor<50257x768xf32>",
+       "0, 50272, 0",
+       {hidden, tokens * pitch * 2, table * 2},
+       tokens,
+       4}};
+  for (const Head &head : heads) {
+    SCOPED_TRACE(head.body);
+    heddle::rt::emulator::Counters counters =
+        countFirstBlock(kernelText("gemm", head.arguments, head.result,
+                                   head.body, "%y", head.pitches),
+                        head.bytes);
+    auto asked = static_cast<double>(counters.globalBytes);
+    double needed = 2 * tile * head.k * 2 + tile * tile * head.resultBytes;
+    EXPECT_GE(asked, 0.95 * 32 * static_cast<double>(counters.globalSectors));
+    EXPECT_LE(asked, 1.2 * needed);
   }
 }
 

@@ -136,38 +136,30 @@ std::vector<Tensor> execute(planir::KernelOp kernel, ArrayRef<Tensor> arguments,
                             RunKernel run) {
   constexpr uint8_t poison = 0xff; // A NaN in every float type.
   constexpr size_t guard = 64;
+  // In the order of the kernel's operands; a number has an empty one.
   std::vector<std::vector<uint8_t>> buffers;
-  std::vector<size_t> bufferOf;
-  for (const Tensor &argument : arguments) {
-    bufferOf.push_back(buffers.size());
-    if (argument.shape().empty() && argument.kind() == eval::ElementKind::I64)
-      continue;
-    buffers.emplace_back(argument.numBytes() + guard, poison);
-    argument.toBytes(buffers.back().data());
-  }
-  std::vector<size_t> resultBuffers;
-  for (auto [type, tie] :
-       llvm::zip(kernel.getResultTypes(), kernel.getTies())) {
-    if (tie >= 0) {
-      resultBuffers.push_back(bufferOf[tie]);
-      continue;
-    }
-    resultBuffers.push_back(buffers.size());
-    buffers.emplace_back(Tensor(type).numBytes() + guard, poison);
-  }
   std::vector<void *> refs;
-  for (auto &buffer : buffers)
-    refs.push_back(buffer.data());
+  for (auto [operand, type] : llvm::enumerate(kernel.getLaunchTypes())) {
+    buffers.emplace_back();
+    if (type.isIndex())
+      continue;
+    int64_t bytes = dist::byteSize(kernel.getBufferType(operand));
+    buffers.back().assign(bytes + guard, poison);
+    if (operand < arguments.size())
+      arguments[operand].toBytes(buffers.back().data(),
+                                 kernel.getPitch(operand));
+    refs.push_back(buffers.back().data());
+  }
   run(refs);
   std::vector<Tensor> results;
-  for (auto [type, buffer] :
-       llvm::zip(kernel.getResultTypes(), resultBuffers)) {
+  for (auto [number, type] : llvm::enumerate(kernel.getResultTypes())) {
     Tensor like(type);
-    results.push_back(
-        Tensor::fromBytes(like.kind(), like.shape(), buffers[buffer].data()));
-    for (size_t i = 0; i < guard; ++i)
-      EXPECT_EQ(buffers[buffer][like.numBytes() + i], poison)
-          << "wrote beyond the end of a result";
+    unsigned operand = kernel.getLaunchOperandOf(number);
+    const std::vector<uint8_t> &buffer = buffers[operand];
+    results.push_back(Tensor::fromBytes(
+        like.kind(), like.shape(), buffer.data(), kernel.getPitch(operand)));
+    for (size_t i = buffer.size() - guard; i < buffer.size(); ++i)
+      EXPECT_EQ(buffer[i], poison) << "wrote beyond the end of a result";
   }
   return results;
 }

@@ -36,15 +36,15 @@ struct RowRound {
 };
 
 /// A kernel of the generator `rows`, whose body is linalg by now, as loops. A
-/// kernel whose values are all of one shape is flat: one loop over its
-/// elements. Otherwise each row (all dimensions but the last) is worked on by
-/// itself: reductions run in rounds, then the results of one value per row are
-/// computed, then the last rounds make the other results, which may overwrite
-/// arguments. At the end the results of the row are stored. Between rounds
-/// nothing is stored but results that are read again; everything else is
-/// computed again where it is needed. Sums over rows, of one element for each
-/// column, take their terms before the last rounds; what results are of them is
-/// known when all rows are done.
+/// kernel whose values are all of one shape, without gaps between rows, is
+/// flat: one loop over its elements. Otherwise each row (all dimensions but the
+/// last) is worked on by itself: reductions run in rounds, then the results of
+/// one value per row are computed, then the last rounds make the other results,
+/// which may overwrite arguments. At the end the results of the row are stored.
+/// Between rounds nothing is stored but results that are read again; everything
+/// else is computed again where it is needed. Sums over rows, of one element
+/// for each column, take their terms before the last rounds; what results are
+/// of them is known when all rows are done.
 class RowsForm {
 public:
   /// Reports on the kernel what is no work on rows.

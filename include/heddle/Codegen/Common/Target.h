@@ -46,6 +46,9 @@ struct FusionRules {
   int64_t sumsInRows = 0;
   /// Elements of all of them at most; three take as many as four.
   int64_t elementsOfSums = 0;
+  /// Rows of what products read and write begin at multiples of so many bytes,
+  /// with gaps where that needs them; 0: without gaps.
+  int64_t rowAlignment = 0;
 };
 
 /// A back end. Strategies name it; `findTarget` finds it.

@@ -57,6 +57,12 @@ struct MappedKernel {
   }
 };
 
+/// Bytes of the widest access of one thread.
+constexpr int64_t accessBytes = 16;
+
+/// Bytes that memory moves together.
+constexpr int64_t sectorBytes = 32;
+
 /// Sums over rows that a kernel over rows may hold, and their elements: as many
 /// as the registers of its largest block.
 constexpr int64_t mostSumsInRows = 4, mostElementsOfSums = 512 * 32;
@@ -67,6 +73,9 @@ constexpr int64_t mostSumsInRows = 4, mostElementsOfSums = 512 * 32;
 mlir::FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
                                         mlir::gpu::GPUModuleOp module,
                                         const Chip &chip);
+
+/// Gives each result memory of its own, with the pitch that it had.
+void untie(planir::KernelOp kernel);
 
 struct PlainMapping : MappedKernel {
   int64_t longestSum = 1; ///< Terms that one thread sums at most.

@@ -96,6 +96,33 @@ def FusePackWeights : Pass<"fuse-pack-weights", "::mlir::ModuleOp"> {
   ];
 }
 
+def FusePitchRows : Pass<"fuse-pitch-rows", "::mlir::ModuleOp"> {
+  let summary = "Lets rows begin where memory is aligned.";
+  let description = [{
+    A row of 50257 logits in bf16 has 100514 bytes: a kernel moves the next one
+    two bytes at a time, for it begins at no multiple of four. So where the
+    strategy's target says (`FusionRules::rowAlignment`), rows that products read
+    or write get gaps behind them. The types stay, the kernels say how far apart
+    rows begin.
+
+    Only values that kernels make and read within one function have gaps: what is
+    stored in a state, returned, kept, sent or summed over ranks has none, nor
+    has what the same kernel reads somewhere else without, or takes beside a
+    value of the same shape without.
+
+    ```mlir
+    plan.kernel @linear(%x: tensor<4x8xbf16>, %w: tensor<8x7xbf16>) -> tensor<4x7xbf16>
+        attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>}
+    // becomes
+    plan.kernel @linear(%x: tensor<4x8xbf16>, %w: tensor<8x7xbf16>) -> tensor<4x7xbf16>
+        attributes {generator = #plan.generator<gemm>, pitches = array<i64: 0, 0, 16>, ties = array<i64: -1>}
+    ```
+  }];
+  let statistics = [
+    Statistic<"numPitched", "pitched", "Operands of kernels that got gaps">
+  ];
+}
+
 def FuseSplitAttention : Pass<"fuse-split-attention", "::mlir::ModuleOp"> {
   let summary = "Splits the keys of one token's attention between threads.";
   let description = [{

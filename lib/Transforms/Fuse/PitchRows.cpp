@@ -1,0 +1,218 @@
+//===- PitchRows.cpp - Rows that begin where memory is aligned ------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Groups.h"
+#include "dialects/Dist/ByteSize.h"
+#include "heddle/Transforms/Fuse/Passes.h"
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/IntEqClasses.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_FUSEPITCHROWS
+#include "include/heddle/Transforms/Fuse/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+/// The tensors that a launch reads, then those that it makes, each with the
+/// number of its operand of the kernel.
+SmallVector<std::pair<Value, unsigned>> tensorsOf(planir::LaunchOp launch,
+                                                  planir::KernelOp kernel) {
+  SmallVector<std::pair<Value, unsigned>> tensors;
+  for (OpOperand &operand : launch->getOpOperands())
+    if (isa<RankedTensorType>(operand.get().getType()))
+      tensors.push_back({operand.get(), operand.getOperandNumber()});
+  for (OpResult result : launch->getResults())
+    tensors.push_back(
+        {result, kernel.getLaunchOperandOf(result.getResultNumber())});
+  return tensors;
+}
+
+/// Operands of a kernel that have one shape, each with the first such.
+SmallVector<std::pair<unsigned, unsigned>>
+pairsOfOneShape(planir::KernelOp kernel) {
+  SmallVector<std::pair<unsigned, unsigned>> pairs;
+  SmallVector<Type> types = kernel.getLaunchTypes();
+  for (auto [number, type] : llvm::enumerate(types)) {
+    auto shaped = dyn_cast<RankedTensorType>(type);
+    if (!shaped)
+      continue;
+    auto *first = llvm::find_if(types, [&](Type other) {
+      auto tensor = dyn_cast<RankedTensorType>(other);
+      return tensor && tensor.getShape() == shaped.getShape();
+    });
+    pairs.push_back({static_cast<unsigned>(first - types.begin()), number});
+  }
+  return pairs;
+}
+
+/// Whether the value is made and read by kernels alone.
+bool isOfKernels(Value value) {
+  return value.getDefiningOp<planir::LaunchOp>() &&
+         llvm::all_of(value.getUsers(), llvm::IsaPred<planir::LaunchOp>);
+}
+
+/// Whether a generator makes code for rows with gaps.
+bool takesPitches(nn::Generator generator) {
+  return generator == nn::Generator::Gemm || generator == nn::Generator::Rows ||
+         generator == nn::Generator::Columns;
+}
+
+/// The pitches of one model. Values that are the same operand of a kernel, or
+/// take each other's place, have the same, and those of one shape in one kernel
+/// all have gaps or none, as its threads take the same columns of each: these
+/// are a class.
+class Pitcher {
+public:
+  Pitcher(nn::ModelOp model, int64_t alignment)
+      : model(model), symbols(model), alignment(alignment) {}
+
+  /// Gives kernels their pitches; how many operands got one.
+  unsigned run() {
+    collect();
+    llvm::BitVector areDense(members.size()), areMultiplied(members.size());
+    for (auto [number, member] : llvm::enumerate(members)) {
+      unsigned ofClass = classes.findLeader(number);
+      if (!member.mayHaveGaps)
+        areDense.set(ofClass);
+      if (member.kernel && member.kernel.getGenerator() == nn::Generator::Gemm)
+        areMultiplied.set(ofClass);
+    }
+    unsigned count = 0;
+    for (auto [number, member] : llvm::enumerate(members)) {
+      unsigned ofClass = classes.findLeader(number);
+      if (!member.kernel || areDense[ofClass] || !areMultiplied[ofClass])
+        continue;
+      setPitch(member.kernel, member.operand);
+      ++count;
+    }
+    return count;
+  }
+
+private:
+  /// A value, or an operand of a kernel.
+  struct Member {
+    planir::KernelOp kernel; ///< Null for a value.
+    unsigned operand;
+    bool mayHaveGaps;
+  };
+
+  void collect() {
+    model.walk([&](planir::LaunchOp launch) {
+      auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
+      for (auto [value, operand] : tensorsOf(launch, kernel)) {
+        auto [ofValue, isNewValue] =
+            values.try_emplace(value, static_cast<unsigned>(members.size()));
+        if (isNewValue)
+          members.push_back({{}, 0, isOfKernels(value) && pitchOf(value)});
+        auto [ofOperand, isNewOperand] = operands.try_emplace(
+            {kernel, operand}, static_cast<unsigned>(members.size()));
+        if (isNewOperand)
+          members.push_back(
+              {kernel, operand, takesPitches(kernel.getGenerator())});
+        joined.push_back({ofValue->second, ofOperand->second});
+      }
+      for (auto [a, b] : pairsOfOneShape(kernel))
+        joined.push_back(
+            {operands.lookup({kernel, a}), operands.lookup({kernel, b})});
+    });
+    classes.grow(members.size());
+    for (auto [a, b] : joined)
+      classes.join(a, b);
+  }
+
+  /// The pitch that makes each of several rows begin where it should; 0 where
+  /// they do so anyway.
+  int64_t pitchOf(Value value) const {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (type.getRank() < 2 || !isa<FloatType>(type.getElementType()))
+      return 0;
+    int64_t columns = type.getShape().back();
+    int64_t width = dist::byteSize(type.getElementType());
+    if (type.getNumElements() <= columns || columns * width % alignment == 0)
+      return 0;
+    return llvm::alignTo(columns * width, alignment) / width;
+  }
+
+  void setPitch(planir::KernelOp kernel, unsigned operand) {
+    SmallVector<Type> types = kernel.getLaunchTypes();
+    SmallVector<int64_t> pitches(types.size(), 0);
+    if (kernel.getPitches())
+      pitches.assign(kernel.getPitches()->begin(), kernel.getPitches()->end());
+    auto type = cast<RankedTensorType>(types[operand]);
+    int64_t width = dist::byteSize(type.getElementType());
+    pitches[operand] =
+        llvm::alignTo(type.getShape().back() * width, alignment) / width;
+    kernel.setPitches(pitches);
+  }
+
+  nn::ModelOp model;
+  SymbolTable symbols;
+  int64_t alignment;
+  SmallVector<Member> members;
+  DenseMap<Value, unsigned> values;
+  DenseMap<std::pair<Operation *, unsigned>, unsigned> operands;
+  SmallVector<std::pair<unsigned, unsigned>> joined;
+  llvm::IntEqClasses classes;
+};
+
+struct PitchRows : heddle::impl::FusePitchRowsBase<PitchRows> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      FailureOr<codegen::FusionRules> rules = fuse::rulesOf(model);
+      if (failed(rules))
+        return signalPassFailure();
+      if (rules->rowAlignment > 0)
+        numPitched += Pitcher(model, rules->rowAlignment).run();
+    }
+  }
+};
+
+} // namespace
+
+LogicalResult fuse::verifyPitches(nn::ModelOp model,
+                                  const codegen::FusionRules &rules) {
+  SymbolTable symbols(model);
+  for (auto kernel : model.getOps<planir::KernelOp>()) {
+    if (!kernel.getPitches())
+      continue;
+    if (rules.rowAlignment == 0 || !takesPitches(kernel.getGenerator()))
+      return kernel.emitError("H0907: has gaps between rows, which its "
+                              "generator has no code for");
+    for (auto [a, b] : pairsOfOneShape(kernel))
+      if ((kernel.getPitch(a) == 0) != (kernel.getPitch(b) == 0))
+        return kernel.emitError("H0907: has gaps between rows of operand ")
+               << a << " or of operand " << b << ", but not of both";
+  }
+  DenseMap<Value, int64_t> pitches;
+  WalkResult walk = model.walk([&](planir::LaunchOp launch) {
+    auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
+    for (auto [value, operand] : tensorsOf(launch, kernel)) {
+      int64_t pitch = kernel.getPitch(operand);
+      auto [known, isFirst] = pitches.try_emplace(value, pitch);
+      if (known->second != pitch) {
+        launch.emitError("H0907: has rows ")
+            << pitch << " elements apart as operand " << operand << ", and "
+            << "another launch " << known->second << " (0: without gaps)";
+        return WalkResult::interrupt();
+      }
+      if (pitch != 0 && !isOfKernels(value)) {
+        launch.emitError("H0907: has gaps between the rows of operand ")
+            << operand << ", which not only kernels make and read";
+        return WalkResult::interrupt();
+      }
+    }
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
