@@ -82,8 +82,10 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
   int64_t most = spec.elementType.isF32() ? maxColumns / 2 : maxColumns;
   columns = std::min<int64_t>(most, llvm::alignTo(spec.seq, warpColumns));
   // Of a tile, a thread has a 32nd of 16 rows.
+  // With slices, the product of one stands beside the sum of those before.
+  int64_t products = needs.products + isSliced();
   auto registers = [&] {
-    return (needs.sums * tiles->width() + needs.products * columns) / 2;
+    return (needs.sums * tiles->width() + products * columns) / 2;
   };
   int64_t random = spec.p > 0 ? needs.random : 0;
   while (columns > warpColumns && (registers() + random > maxRegisters ||

@@ -124,7 +124,7 @@ private:
   static constexpr int64_t partDepth = 16;
 
   WarpTile multiplyPart(const LeftRows &left, const SharedRows &right,
-                        Value begin, Value end, WarpTile sums);
+                        int64_t columns, Value begin, int64_t count);
   SmallVector<Value> four(const SharedRows &rows, Value row, Value column);
 
   int64_t depth;
@@ -317,50 +317,52 @@ SmallVector<Value> FmaTiles::four(const SharedRows &rows, Value row,
 WarpTile FmaTiles::multiply(const LeftRows &left, const SharedRows &right,
                             int64_t columns) {
   OpBuilder &b = f.builder;
-  WarpTile sums{4, columns / 8, {}};
-  sums.elements.assign(sums.rows * sums.columns, constant(0.0));
-  if (depth <= partDepth)
-    return multiplyPart(left, right, i32.constant(0), i32.constant(depth),
-                        std::move(sums));
-  WarpTile zeros = sums;
+  auto addTo = [&](WarpTile &sums, const WarpTile &part) {
+    for (auto [sum, more] : llvm::zip(sums.elements, part.elements))
+      sum = b.create<arith::AddFOp>(f.loc, sum, more);
+  };
+  int64_t rest = depth % partDepth;
+  if (depth < partDepth)
+    return multiplyPart(left, right, columns, i32.constant(0), rest);
+  WarpTile sums =
+      multiplyPart(left, right, columns, i32.constant(0), partDepth);
   auto loop = b.create<scf::ForOp>(
-      f.loc, i32.constant(0), i32.constant(depth), i32.constant(partDepth),
-      sums.elements,
+      f.loc, i32.constant(partDepth), i32.constant(depth - rest),
+      i32.constant(partDepth), sums.elements,
       [&](OpBuilder &, Location, Value begin, ValueRange carried) {
-        Value end = i32.add(begin, partDepth);
-        if (depth % partDepth)
-          end = i32.min(end, depth);
-        WarpTile part = multiplyPart(left, right, begin, end, zeros);
-        for (auto [sum, before] : llvm::zip(part.elements, carried))
-          sum = b.create<arith::AddFOp>(f.loc, before, sum);
-        b.create<scf::YieldOp>(f.loc, part.elements);
-      });
-  sums.elements.assign(loop.getResults().begin(), loop.getResults().end());
-  return sums;
-}
-
-/// The same of the columns from `begin` to `end`, added to `sums`.
-WarpTile FmaTiles::multiplyPart(const LeftRows &left, const SharedRows &right,
-                                Value begin, Value end, WarpTile sums) {
-  OpBuilder &b = f.builder;
-  auto loop = b.create<scf::ForOp>(
-      f.loc, begin, end, i32.constant(4), sums.elements,
-      [&](OpBuilder &, Location, Value k, ValueRange carried) {
         sums.elements.assign(carried.begin(), carried.end());
-        SmallVector<SmallVector<Value>> rows;
-        for (int64_t i = 0; i < sums.rows; ++i)
-          rows.push_back(four(left.rows, row(i), k));
-        for (int64_t j = 0; j < sums.columns; ++j) {
-          Value at = i32.add(firstColumn(), columnOffset(j));
-          SmallVector<Value> column = four(right, at, k);
-          for (int64_t i = 0; i < sums.rows; ++i)
-            for (int64_t part = 0; part < 4; ++part)
-              sums.at(i, j) = b.create<math::FmaOp>(
-                  f.loc, rows[i][part], column[part], sums.at(i, j));
-        }
+        addTo(sums, multiplyPart(left, right, columns, begin, partDepth));
         b.create<scf::YieldOp>(f.loc, sums.elements);
       });
   sums.elements.assign(loop.getResults().begin(), loop.getResults().end());
+  if (rest)
+    addTo(sums,
+          multiplyPart(left, right, columns, i32.constant(depth - rest), rest));
+  return sums;
+}
+
+/// The same of `count` columns from `begin` on, in one sum each.
+WarpTile FmaTiles::multiplyPart(const LeftRows &left, const SharedRows &right,
+                                int64_t columns, Value begin, int64_t count) {
+  OpBuilder &b = f.builder;
+  WarpTile sums{4, columns / 8, {}};
+  sums.elements.resize(sums.rows * sums.columns);
+  for (int64_t k = 0; k < count; k += 4) {
+    Value first = i32.add(begin, k);
+    SmallVector<SmallVector<Value>> rows;
+    for (int64_t i = 0; i < sums.rows; ++i)
+      rows.push_back(four(left.rows, row(i), first));
+    for (int64_t j = 0; j < sums.columns; ++j) {
+      Value at = i32.add(firstColumn(), columnOffset(j));
+      SmallVector<Value> column = four(right, at, first);
+      for (int64_t i = 0; i < sums.rows; ++i)
+        for (auto [x, y] : llvm::zip(rows[i], column)) {
+          Value &sum = sums.at(i, j);
+          sum = sum ? b.create<math::FmaOp>(f.loc, x, y, sum).getResult()
+                    : b.create<arith::MulFOp>(f.loc, x, y).getResult();
+        }
+    }
+  }
   return sums;
 }
 
