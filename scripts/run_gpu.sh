@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: run_gpu.sh [--small] [--gpus N] [--stage NAME]... [--limit SECONDS] [--out DIR]
+# usage: run_gpu.sh [--small] [--gpus N] [--stage NAME]... [--limit SECONDS] [--sample TERMS] [--out DIR]
 # Runs what gpu_bundle.sh packed on this machine's NVIDIA GPUs, in stages of at
 # most nine minutes (--limit: another time), and judges the numbers:
 #   info     GPU, driver and libraries
@@ -11,19 +11,21 @@
 #   kernels  times per kernel
 # Needs bash, awk and the driver. Writes results.json and results.txt to DIR
 # (default: results), and exits with 1 when a number is wrong. What could not be
-# measured is listed as such. --small: tiny models and three steps. Two ranks
-# share a GPU where there is only one.
+# measured is listed as such. --small: tiny models and three steps. --sample is
+# that of `check`, for emulations of GPUs. Two ranks share a GPU where there is
+# only one.
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 models=$here/full
-steps=200 few=20 limit=540 gpus='' out=results stages=''
+steps=200 few=20 limit=540 sample=0 gpus='' out=results stages=''
 while [ $# -gt 0 ]; do
   case $1 in
   --small) models=$here/small steps=3 few=3 ;;
   --gpus) gpus=$2; shift ;;
   --stage) stages="$stages $2"; shift ;;
   --limit) limit=$2; shift ;;
+  --sample) sample=$2; shift ;;
   --out) out=$2; shift ;;
   *) sed -n '2p' "$0" | cut -c3-; exit 2 ;;
   esac
@@ -40,6 +42,7 @@ if [ -z "$gpus" ]; then
   [ "$gpus" -gt 0 ] || gpus=1
 fi
 begin=0
+kernel_times=
 
 # row STAGE WHAT VERDICT DETAIL: one line of the table. The verdict is ok, wrong
 # or "not measured".
@@ -142,7 +145,7 @@ stage_info() {
 stage_check() {
   local model status
   for model in gpt2 gpt2-fp32 llama bert gpt2-data2 gpt2-tensor2; do
-    run "check-$model" "$models/$model" check
+    run "check-$model" "$models/$model" check --sample "$sample"
     status=$?
     if [ $status = 0 ]; then
       row check "$model" ok "$(tail -n1 "$out/check-$model.out")"
@@ -281,11 +284,12 @@ stage_kill() {
 }
 
 stage_kernels() {
-  local status
-  run kernels "$models/gpt2" bench --device cuda --kernels --steps 3 --warmup 1
+  local status measure=("$models/gpt2" bench --device cuda --kernels --steps 3 --warmup 1)
+  run kernels "${measure[@]}" && run kernels-json "${measure[@]}" --json
   status=$?
   if [ $status = 0 ]; then
     row kernels gpt2 ok "$(head -n1 "$out/kernels.out")"
+    kernel_times=$(sed -n 's/.*"kernels":\(\[.*\]\)}$/\1/p' "$out/kernels-json.out")
   else
     failed kernels gpt2 $status kernels
   fi
@@ -301,8 +305,9 @@ write_results() {
     }
     END {
       printf "\n ],\n \"ok\": %d, \"wrong\": %d, ", count["ok"], count["wrong"]
-      printf "\"not_measured\": %d\n}\n", count["not measured"]
+      printf "\"not_measured\": %d,\n", count["not measured"]
     }' "$rows" >"$out/results.json"
+  printf ' "kernels": %s\n}\n' "${kernel_times:-[]}" >>"$out/results.json"
   awk -F '\t' '{ printf "%-8s %-28s %-12s %s\n", $1, $2, $3, $4 }' "$rows" >"$out/results.txt"
 }
 

@@ -446,6 +446,9 @@ void CommandLine::addCheck(CLI::App &app) {
       "check", "Run each kernel on the GPU beside a plain one of the same "
                "meaning");
   verb->add_flag("--json", check.json, "Print one JSON object");
+  addCount(*verb, "--sample", check.sampleTerms,
+           "Where a plain kernel would sum more terms than these in a launch, "
+           "compare the first and the last elements alone; 0: all");
   addGemm(*verb, check.device);
   addJoin(*verb);
   verb->callback([this] {

@@ -29,52 +29,90 @@ using Result = plan::PlainKernel::Result;
 /// A NaN in every type of floats.
 constexpr unsigned char poison = 0xff;
 
-/// Leaves out what lies between rows.
-std::vector<double> withoutGaps(const std::vector<double> &values,
-                                const Result &result) {
-  std::vector<double> rows;
-  for (auto row = values.begin(); row != values.end(); row += result.pitch)
-    rows.insert(rows.end(), row, row + result.columns);
-  return rows;
-}
-
 /// The numbers of a tensor that the device has computed.
-std::vector<double> read(Device &device, const DeviceMemory &memory,
-                         const Result &result) {
-  std::vector<char> bytes(result.elements * plan::byteSize(result.type));
-  device.copyOut(Stream::Compute, bytes.data(), memory.address(),
-                 int64_t(bytes.size()));
-  device.synchronize(Stream::Compute);
-  std::vector<double> values(result.elements);
-  if (result.type == plan::DType::I32) {
-    for (int64_t i = 0; i < result.elements; ++i) {
-      int32_t value = 0;
-      memcpy(&value, &bytes[i * sizeof value], sizeof value);
-      values[i] = value;
-    }
-  } else {
-    io::convertElements(bytes.data(), plan::nameOf(result.type), values.data(),
-                        "F64", result.elements);
+class Numbers {
+public:
+  Numbers(Device &device, const DeviceMemory &memory, const Result &result)
+      : type(result.type),
+        bytes(result.elements * plan::byteSize(result.type)) {
+    device.copyOut(Stream::Compute, bytes.data(), memory.address(),
+                   int64_t(bytes.size()));
+    device.synchronize(Stream::Compute);
   }
-  return result.pitch > 0 ? withoutGaps(values, result) : values;
+
+  /// `count` of them from `begin` on.
+  void read(int64_t begin, int64_t count, double *to) const {
+    const char *from = bytes.data() + begin * plan::byteSize(type);
+    if (type != plan::DType::I32) {
+      io::convertElements(from, plan::nameOf(type), to, "F64", count);
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      int32_t value = 0;
+      memcpy(&value, from + i * sizeof value, sizeof value);
+      to[i] = value;
+    }
+  }
+
+private:
+  plan::DType type;
+  std::vector<char> bytes;
+};
+
+/// Of one result.
+struct Comparison {
+  double error = 0;
+  int64_t elements = 0, compared = 0;
+};
+
+/// What lies between rows is left out. With `isPart` an element that is
+/// expected to be NaN depends on what was not computed, and says nothing.
+Comparison compare(const Numbers &actual, const Numbers &expected,
+                   const Result &of, bool isPart) {
+  constexpr int64_t piece = 1 << 16;
+  std::vector<double> mine(piece), theirs(piece);
+  auto forEach = [&](auto work) {
+    for (int64_t begin = 0; begin < of.elements; begin += piece) {
+      int64_t count = std::min(piece, of.elements - begin);
+      actual.read(begin, count, mine.data());
+      expected.read(begin, count, theirs.data());
+      for (int64_t i = 0; i < count; ++i)
+        if (of.pitch == 0 || (begin + i) % of.pitch < of.columns)
+          work(mine[i], theirs[i], !isPart || !std::isnan(theirs[i]));
+    }
+  };
+  Comparison result;
+  double squares = 0;
+  forEach([&](double, double value, bool isKnown) {
+    squares += isKnown ? value * value : 0;
+    ++result.elements;
+    result.compared += isKnown;
+  });
+  double scale = std::sqrt(squares / double(result.compared));
+  forEach([&](double value, double other, bool isKnown) {
+    if (value == other || !isKnown)
+      return;
+    double one = std::abs(value - other) / (std::abs(other) + scale);
+    // NaN is no number that agrees, nor one to compare with.
+    result.error = std::isnan(one) ? std::numeric_limits<double>::infinity()
+                                   : std::max(result.error, one);
+  });
+  return result;
 }
 
-double errorOf(const std::vector<double> &actual,
-               const std::vector<double> &expected) {
-  double squares = 0;
-  for (double value : expected)
-    squares += value * value;
-  double scale = std::sqrt(squares / double(expected.size())), error = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (actual[i] == expected[i])
-      continue;
-    double one =
-        std::abs(actual[i] - expected[i]) / (std::abs(expected[i]) + scale);
-    // NaN is no number that agrees, nor one to compare with.
-    error = std::isnan(one) ? std::numeric_limits<double>::infinity()
-                            : std::max(error, one);
-  }
-  return error;
+/// The launch for the first and the last elements of its tensor: as many as sum
+/// `most` terms, of which a thread sums `terms`, but some blocks at least.
+plan::GridLaunch partOf(plan::GridLaunch launch, int64_t terms, int64_t most) {
+  constexpr int64_t least = 16;
+  auto &[columns, rows, layers] = launch.grid;
+  int64_t ofColumn = layers * launch.block[0] * terms;
+  columns = std::min(columns, std::max(least, most / ofColumn));
+  return launch;
+}
+
+/// The name of the plain kernel of a text, or of what computes its part.
+std::string plainName(int64_t text, bool isPart) {
+  return std::to_string(text) + (isPart ? "_part" : "");
 }
 
 /// The memory of one kernel's arguments, and the launch of it.
@@ -141,8 +179,9 @@ private:
 } // namespace
 
 KernelChecker::KernelChecker(Device &device, const std::vector<char> &bytes,
-                             const std::vector<plan::Kernel> &kernels)
-    : device(device) {
+                             const std::vector<plan::Kernel> &kernels,
+                             int64_t mostTerms)
+    : device(device), hasParts(mostTerms > 0) {
   fast = device.load(bytes.data(), bytes.size(), kernels);
   auto known = plan::readPtxImage({bytes.data(), bytes.size()});
   if (!known || known->plain.size() != known->texts.size())
@@ -154,11 +193,17 @@ KernelChecker::KernelChecker(Device &device, const std::vector<char> &bytes,
   std::vector<plan::Kernel> all;
   for (const plan::PlainKernel &one : image.plain) {
     plan::Kernel kernel;
-    kernel.text = int64_t(all.size());
-    kernel.name = std::to_string(kernel.text);
+    kernel.text = int64_t(plainImage.texts.size());
+    kernel.name = plainName(kernel.text, /*isPart=*/false);
     kernel.launches = one.launches;
     kernel.scratchBytes = one.scratchBytes;
     plainImage.texts.push_back(one.text);
+    all.push_back(kernel);
+    if (!hasParts)
+      continue;
+    kernel.name = plainName(kernel.text, /*isPart=*/true);
+    for (size_t i = 0; i < one.terms.size(); ++i)
+      kernel.launches[i] = partOf(one.launches[i], one.terms[i], mostTerms);
     all.push_back(kernel);
   }
   std::string text = plan::writePtxImage(plainImage);
@@ -193,19 +238,39 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
   }
   CheckedKernel checked;
   checked.name = kernel.name;
-  checked.plainSeconds =
-      theirs.run(plain->find(std::to_string(kernel.text)), kernel.name);
   checked.seconds = mine.run(fast->find(kernel.name), kernel.name);
+  // Integers do not tell what was not computed.
+  auto isInteger = [](const Result &result) {
+    return result.type == plan::DType::I32;
+  };
+  bool isPart = hasParts && std::none_of(other.results.begin(),
+                                         other.results.end(), isInteger);
+  auto runPlain = [&] {
+    checked.plainSeconds +=
+        theirs.run(plain->find(plainName(kernel.text, isPart)), kernel.name);
+  };
+  runPlain();
   double worst = -1;
   for (size_t i = 0; i < other.results.size(); ++i) {
     const Result &result = other.results[i];
-    double error = errorOf(read(device, mine[myPlace[i]], result),
-                           read(device, theirs[theirPlace[i]], result));
+    Numbers actual(device, mine[myPlace[i]], result);
+    auto compareWithPlain = [&] {
+      return compare(actual, Numbers(device, theirs[theirPlace[i]], result),
+                     result, isPart);
+    };
+    Comparison found = compareWithPlain();
+    if (isPart && found.compared == 0) {
+      isPart = false; // A sum of what was computed in part.
+      runPlain();
+      found = compareWithPlain();
+    }
+    checked.elements += found.elements;
+    checked.compared += found.compared;
     // What must be equal is worse than all else if it is not.
-    double share = error == 0 ? 0 : error / result.tolerance;
+    double share = found.error == 0 ? 0 : found.error / result.tolerance;
     if (share > worst) {
       worst = share;
-      checked.error = error;
+      checked.error = found.error;
       checked.tolerance = result.tolerance;
     }
   }

@@ -17,12 +17,17 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainKernel::Argument, isScalar, type,
                                    elements, low, high)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainKernel::Result, type, elements, columns,
                                    pitch, tie, tolerance)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainKernel, text, launches, scratchBytes,
-                                   arguments, results)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainKernel, text, launches, terms,
+                                   scratchBytes, arguments, results)
 } // namespace heddle::plan
 
 static std::string write(const json &value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+/// Whether it says of each launch what it has to.
+static bool isWhole(const plan::PlainKernel &kernel) {
+  return kernel.terms.size() == kernel.launches.size();
 }
 
 /// The cubins stand behind the JSON and a zero, one after the other.
@@ -51,6 +56,8 @@ std::optional<plan::PtxImage> plan::readPtxImage(std::string_view bytes) {
     PtxImage image;
     image.texts = source.at("texts").get<std::vector<std::string>>();
     image.plain = source.at("plain").get<std::vector<PlainKernel>>();
+    if (!std::all_of(image.plain.begin(), image.plain.end(), isWhole))
+      return std::nullopt;
     std::string_view rest = bytes.substr(end + 1);
     for (auto size : source.at("cubins").get<std::vector<size_t>>()) {
       if (size > rest.size())
@@ -70,7 +77,10 @@ std::string plan::writePlainKernel(const PlainKernel &kernel) {
 
 std::optional<plan::PlainKernel> plan::readPlainKernel(std::string_view text) {
   try {
-    return json::parse(text).get<PlainKernel>();
+    auto kernel = json::parse(text).get<PlainKernel>();
+    if (isWhole(kernel))
+      return kernel;
+    return std::nullopt;
   } catch (const json::exception &) {
     return std::nullopt;
   }

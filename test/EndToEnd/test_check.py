@@ -101,6 +101,34 @@ class Check(h.HeddleTest):
                                 for line in marked), kernel)
             self.assertIn(kernel, failed.stderr)
 
+    def test_a_sample_of_elements(self):
+        """The beginnings and ends of what would take long; sums of these are whole.
+        A kernel that is wrong there is found."""
+        model, _, _ = self.make_model(vocab=1031, layers=1, positions=307, dropout=0.1)
+        flags = ["--batch", 3, "--seq", 307, "--target", "sm_90", "--precision", "bf16"]
+        folder = self.path("phases")
+        binary = self.compile(model, *flags, "--dump-phases", folder,
+                              config=h.ds_config())
+        answer = json.loads(self.check(binary, "--json", "--sample", 100000).stdout)
+        self.assertTrue(answer["agree"])
+        parts = set()
+        for kernel in answer["kernels"]:
+            self.assertLessEqual(kernel["compared"], kernel["elements"])
+            self.assertGreater(kernel["compared"], 0, kernel)
+            if kernel["compared"] < kernel["elements"]:
+                parts.update(kernel["ops"].split(" + "))
+        self.assertLessEqual({"linear", "cross_entropy_grad"}, parts)
+        whole = json.loads(self.check(binary, "--json").stdout)
+        for kernel in whole["kernels"]:
+            self.assertEqual(kernel["compared"], kernel["elements"])
+        self.assertLess(sum(kernel["plain_seconds"] for kernel in answer["kernels"]),
+                        sum(kernel["plain_seconds"] for kernel in whole["kernels"]))
+        damaged = self.damage(folder, {"layer_norm": ("mul.f32", "add.f32")})
+        wrong = self.path("damaged")
+        h.run([h.HEDDLE, "compile", damaged, "--start-from", "kernels", "-o", wrong])
+        said = self.check(wrong, "--sample", 1, status=5)
+        self.assertRegex(said.stdout, r"k_layer_norm.* WRONG")
+
     def test_plain_kernels_assemble(self):
         ptxas = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
         if not os.path.exists(ptxas):

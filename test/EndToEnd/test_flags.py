@@ -131,7 +131,7 @@ BINARY = {
                "--output": Text, **JOB},
     "bench": {"--steps": SOME, "--warmup": COUNT, "--batch": SOME, "--context": SOME,
               "--tokens": SOME, **JOB},
-    "check": {"--join-timeout": JOIN, **GEMM},
+    "check": {"--join-timeout": JOIN, "--sample": COUNT, **GEMM},
     "info": {"--join-timeout": JOIN},
 }
 

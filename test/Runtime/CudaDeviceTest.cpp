@@ -10,6 +10,7 @@
 #include "heddle/PlanFormat/PtxImage.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "runtime/devices/cuda/CudaApi.h"
+#include "runtime/devices/cuda/NcclApi.h"
 
 #include <dlfcn.h>
 #include <functional>
@@ -79,6 +80,17 @@ static void launchStore(Device &device, const KernelSet &kernels,
   KernelLaunch launch = {kernels.find("store"), refs, scalars, 1, 1, &path};
   device.submit(Stream::Compute, launch, {});
 }
+
+#ifdef HEDDLE_TEST_NCCL
+TEST(CudaDevice, CallsWhatNcclHas) {
+  void *library = dlopen(HEDDLE_TEST_NCCL, RTLD_LAZY | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+#define HEDDLE_LOOK_UP(RETURN, NAME, SYMBOL, PARAMETERS)                       \
+  EXPECT_NE(dlsym(library, #SYMBOL), nullptr) << #SYMBOL;
+  HEDDLE_NCCL_CALLS(HEDDLE_LOOK_UP)
+#undef HEDDLE_LOOK_UP
+}
+#endif
 
 #ifdef HEDDLE_TEST_CUDA_STUB
 /// The library against which programs for NVIDIA's driver are linked.

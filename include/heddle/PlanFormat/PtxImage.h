@@ -45,7 +45,10 @@ struct PlainKernel {
     double tolerance = 0;
   };
   std::string text; ///< PTX.
+  /// A launch whose grid has fewer columns computes the first elements of its
+  /// tensor and the last ones.
   std::vector<GridLaunch> launches;
+  std::vector<int64_t> terms; ///< That a thread of each launch sums.
   int64_t scratchBytes = 0;
   std::vector<Argument> arguments;
   std::vector<Result> results;

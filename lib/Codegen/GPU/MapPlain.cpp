@@ -7,6 +7,9 @@
 // What `BINARY check` compares kernels with: one thread for each element, loops
 // over what is summed, one launch for each tensor that is asked for several
 // times. Nothing is shared, nothing waits, no access is wider than an element.
+// The grid has two layers, of which one counts elements from the first one on,
+// and the other one from the last one back. So fewer blocks compute a tensor's
+// beginning and its end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,12 +31,17 @@ constexpr int64_t threads = 256;
 /// Tensors in the scratch memory begin at multiples of this.
 constexpr int64_t alignment = 256;
 
+/// The element of a thread, and whether it is there and no other thread's.
+struct PlainElement {
+  Value number, isThere;
+};
+
 class PlainMapper {
 public:
   PlainMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module)
       : kernel(kernel), module(module) {}
 
-  MappedKernel run();
+  PlainMapping run();
 
 private:
   /// A tensor that is computed by a launch of its own.
@@ -57,12 +65,21 @@ private:
   planir::KernelOp kernel;
   mlir::gpu::GPUModuleOp module;
   SmallVector<Stored> stored;
-  MappedKernel mapped;
+  PlainMapping mapped;
 };
 } // namespace
 
 static RankedTensorType typeOf(Value tensor) {
   return cast<RankedTensorType>(tensor.getType());
+}
+
+/// What becomes one element of its result.
+static int64_t termsOf(GenericOp op) {
+  int64_t terms = 1;
+  for (auto [size, kind] :
+       llvm::zip(op.getStaticLoopRanges(), op.getIteratorTypesArray()))
+    terms *= kind == utils::IteratorType::reduction ? size : 1;
+  return terms;
 }
 
 /// A tensor without dimensions is one element of its memory.
@@ -144,15 +161,38 @@ FailureOr<Value> PlainMapper::reduce(KernelFrame &f, GenericOp op,
   return loop(f, op, iteration, 0, *first);
 }
 
+static int64_t blocksFor(Value tensor) {
+  return llvm::divideCeil(typeOf(tensor).getNumElements(), threads);
+}
+
+/// The blocks of a tensor in the two layers of the grid: from the first one on,
+/// and from the last one back.
+static PlainElement elementOf(KernelFrame &f, Value tensor) {
+  OpBuilder &b = f.builder;
+  int64_t blocks = blocksFor(tensor);
+  Value column = f.blockId(mlir::gpu::Dimension::x);
+  Value isFromEnd = f.compare(arith::CmpIPredicate::eq,
+                              f.blockId(mlir::gpu::Dimension::z), 1);
+  Value fromEnd =
+      b.create<arith::SubIOp>(f.loc, f.constant(blocks - 1), column);
+  Value block = b.create<arith::SelectOp>(f.loc, isFromEnd, fromEnd, column);
+  Value number = f.add(f.mul(block, threads), f.threadId());
+  // Of an odd number of blocks the one in the middle is in the first layer.
+  Value isOther = f.compare(arith::CmpIPredicate::ult, column, blocks / 2);
+  Value isFirst = f.compare(arith::CmpIPredicate::eq,
+                            f.blockId(mlir::gpu::Dimension::z), 0);
+  Value exists = f.compare(arith::CmpIPredicate::ult, number,
+                           typeOf(tensor).getNumElements());
+  Value isMine = b.create<arith::OrIOp>(f.loc, isFirst, isOther);
+  return {number, b.create<arith::AndIOp>(f.loc, exists, isMine)};
+}
+
 /// One thread for each element of `tensor`.
 LogicalResult PlainMapper::emit(KernelFrame &f, Value tensor, Value buffer,
                                 bool isYielded) {
   OpBuilder &b = f.builder;
-  Value number =
-      f.add(f.mul(f.blockId(mlir::gpu::Dimension::x), threads), f.threadId());
-  int64_t size = typeOf(tensor).getNumElements();
-  auto exists = b.create<scf::IfOp>(
-      f.loc, f.compare(arith::CmpIPredicate::ult, number, size));
+  auto [number, isThere] = elementOf(f, tensor);
+  auto exists = b.create<scf::IfOp>(f.loc, isThere);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(exists.thenBlock());
   ElementEmitter::Scope scope(f.emitter);
@@ -173,9 +213,15 @@ PlainMapper::launch(Value tensor, size_t numKnown,
                     llvm::function_ref<Value(KernelFrame &)> target) {
   FrameOptions options;
   options.suffix = "_plain" + std::to_string(mapped.launches.size());
-  int64_t blocks = llvm::divideCeil(typeOf(tensor).getNumElements(), threads);
+  const int64_t layers = 2;
+  int64_t columns = llvm::divideCeil(blocksFor(tensor), layers);
+  // A yielded sum stands in the scratch memory already.
+  auto op = tensor.getDefiningOp<GenericOp>();
+  bool isSum = numKnown < stored.size() && op;
+  mapped.terms.push_back(isSum ? termsOf(op) : 1);
   return addLaunch(
-      mapped, kernel, module, options, blocks, threads, [&](KernelFrame &f) {
+      mapped, kernel, module, options, {columns, 1, layers}, threads,
+      [&](KernelFrame &f) {
         for (const Stored &known : ArrayRef(stored).take_front(numKnown)) {
           Value buffer = memoryOf(f, known);
           auto load = [&f, buffer](ElementEmitter::Indices at) -> Value {
@@ -188,19 +234,23 @@ PlainMapper::launch(Value tensor, size_t numKnown,
       });
 }
 
-MappedKernel PlainMapper::run() {
+PlainMapping PlainMapper::run() {
   findStored();
+  auto no = [&] {
+    mapped.launches.clear();
+    return mapped;
+  };
   for (size_t number = 0; number < stored.size(); ++number) {
     const Stored &one = stored[number];
     if (failed(launch(one.tensor, number,
                       [&](KernelFrame &f) { return memoryOf(f, one); })))
-      return MappedKernel::no(mapped.reason);
+      return no();
   }
   Operation *yield = kernel.getBody().front().getTerminator();
   for (unsigned number = 0; number < yield->getNumOperands(); ++number)
     if (failed(launch(yield->getOperand(number), stored.size(),
                       [&](KernelFrame &f) { return f.outputBuffer(number); })))
-      return MappedKernel::no(mapped.reason);
+      return no();
   return mapped;
 }
 
@@ -223,7 +273,7 @@ FailureOr<PlainMapping> mapPlain(planir::KernelOp kernel,
   if (failed(codegen::lowerBodyToLinalg(copy->getBody().front(),
                                         codegen::WholeOps::Lower)))
     return failure();
-  PlainMapping mapped = {PlainMapper(*copy, module).run()};
+  PlainMapping mapped = PlainMapper(*copy, module).run();
   MLIRContext *context = kernel.getContext();
   for (const MappedLaunch &launch : mapped.launches) {
     if (failed(simplify(launch.func)))
@@ -235,13 +285,8 @@ FailureOr<PlainMapping> mapPlain(planir::KernelOp kernel,
     if (failed(applyPatternsAndFoldGreedily(launch.func, std::move(patterns))))
       return failure();
   }
-  for (auto op : copy->getBody().front().getOps<GenericOp>()) {
-    int64_t terms = 1;
-    for (auto [size, kind] :
-         llvm::zip(op.getStaticLoopRanges(), op.getIteratorTypesArray()))
-      terms *= kind == utils::IteratorType::reduction ? size : 1;
-    mapped.longestSum = std::max(mapped.longestSum, terms);
-  }
+  for (auto op : copy->getBody().front().getOps<GenericOp>())
+    mapped.longestSum = std::max(mapped.longestSum, termsOf(op));
   return mapped;
 }
 

@@ -237,6 +237,7 @@ static plan::PlainKernel describe(planir::KernelOp kernel,
     llvm::copy(launch.block, plain.block.begin());
     result.launches.push_back(plain);
   }
+  result.terms.assign(mapped.terms.begin(), mapped.terms.end());
   result.scratchBytes = mapped.scratchBytes;
   for (BlockArgument argument : kernel.getBody().getArguments())
     result.arguments.push_back(describe(kernel, argument));

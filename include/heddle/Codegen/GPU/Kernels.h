@@ -78,7 +78,8 @@ mlir::FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
 void untie(planir::KernelOp kernel);
 
 struct PlainMapping : MappedKernel {
-  int64_t longestSum = 1; ///< Terms that one thread sums at most.
+  int64_t longestSum = 1;           ///< Terms that one thread sums at most.
+  llvm::SmallVector<int64_t> terms; ///< That a thread of each launch sums.
 };
 
 /// The same, as plain as it can be: one thread for each element, and loops. No

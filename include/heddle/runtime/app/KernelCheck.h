@@ -22,6 +22,7 @@ struct CheckedKernel {
   double error = 0;
   double tolerance = 0; ///< What that may be.
   double seconds = 0, plainSeconds = 0;
+  int64_t elements = 0, compared = 0; ///< Of the results.
   bool agrees() const { return error <= tolerance; }
 };
 
@@ -29,15 +30,19 @@ struct CheckedKernel {
 /// made of the same bodies as plainly as possible.
 class KernelChecker {
 public:
-  /// Loads both. `kernels` are those of the plan, in `image`.
+  /// Loads both. `kernels` are those of the plan, in `image`. A launch of a
+  /// plain one that would sum more terms than `mostTerms` computes the first
+  /// and the last elements of its tensor alone; 0: none does.
   KernelChecker(Device &device, const std::vector<char> &image,
-                const std::vector<plan::Kernel> &kernels);
+                const std::vector<plan::Kernel> &kernels,
+                int64_t mostTerms = 0);
 
   /// Runs one of the kernels and its plain one. Throws what the device throws.
   CheckedKernel check(const plan::Kernel &kernel);
 
 private:
   Device &device;
+  bool hasParts;
   plan::PtxImage image;
   std::unique_ptr<KernelSet> fast, plain;
 };

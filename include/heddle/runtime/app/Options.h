@@ -158,6 +158,7 @@ struct InfoOptions {
 struct CheckOptions {
   std::string binary = JobOptions().binary;
   DeviceOptions device;
+  int64_t sampleTerms = 0; ///< That a plain launch sums at most; 0: all.
   bool json = false;
 };
 
