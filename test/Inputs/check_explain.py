@@ -11,9 +11,9 @@ import sys
 plan = json.load(sys.stdin)
 keys = {"plan", "parameters", "mesh", "ranks", "phases", "kernels", "memory",
         "communication", "schedule", "bubble", "flops_per_step", "rank",
-        "stage", "schedule_lines", "idle", "fragment_times", "times_from"}
+        "stage", "schedule_lines", "idle", "fragment_times", "times_from", "moves"}
 assert set(plan) == keys, set(plan) ^ keys
-assert plan["ranks"] == 1 and plan["communication"] == []
+assert plan["ranks"] == 1 and plan["communication"] == [] and not plan["moves"]
 for phase in plan["phases"]:
     assert set(phase) == {"name", "seconds"}, phase
 for kernel in plan["kernels"]:

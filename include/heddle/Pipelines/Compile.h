@@ -9,8 +9,8 @@
 #ifndef HEDDLE_PIPELINES_COMPILE_H
 #define HEDDLE_PIPELINES_COMPILE_H
 
-#include "heddle/Settings/Settings.h"
 #include "heddle/PlanFormat/Plan.h"
+#include "heddle/Settings/Settings.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"

@@ -44,7 +44,7 @@ public:
   bool codes;   ///< Rows are codes too: a factor is of four codes of a word.
   bool numbers; ///< Rows are whole numbers; those that are no codes meet
                 ///< factors of two i16: codes 0 and 2 of a word, or 1 and 3.
-  bool dot; ///< A factor is of two bf16.
+  bool dot;     ///< A factor is of two bf16.
   int64_t perWord;
 
 private:

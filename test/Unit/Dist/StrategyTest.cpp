@@ -57,9 +57,12 @@ SettingValue otherThan(const Setting &setting) {
     *truth = !*truth;
   else if (auto *items = std::get_if<std::vector<std::string>>(&value))
     *items = {"logits", "h.0", "odd, \"name\""};
-  else if (std::string words = setting.range.describe(); !words.empty())
-    value = words.substr(words.rfind(' ') + 1);
-  else
+  else if (std::string words = setting.range.describe(); !words.empty()) {
+    // "one of A, B, C"
+    SettingValue last = words.substr(words.rfind(' ') + 1);
+    size_t first = std::string("one of ").size();
+    value = last == value ? words.substr(first, words.find(',') - first) : last;
+  } else
     value = std::string("{}  ");
   return value;
 }
