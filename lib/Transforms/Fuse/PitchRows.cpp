@@ -60,10 +60,18 @@ bool isOfKernels(Value value) {
          llvm::all_of(value.getUsers(), llvm::IsaPred<planir::LaunchOp>);
 }
 
-/// Whether a generator makes code for rows with gaps.
-bool takesPitches(nn::Generator generator) {
-  return generator == nn::Generator::Gemm || generator == nn::Generator::Rows ||
-         generator == nn::Generator::Columns;
+/// Whether the kernel's code knows rows that have gaps between them. Of a
+/// kernel of rows all tensors have the same rows then: none is reshaped.
+bool takesPitches(planir::KernelOp kernel) {
+  switch (kernel.getGenerator()) {
+  case nn::Generator::Gemm:
+    return true;
+  case nn::Generator::Rows:
+  case nn::Generator::Columns:
+    return kernel.getBody().getOps<nn::ReshapeOp>().empty();
+  default:
+    return false;
+  }
 }
 
 /// The pitches of one model. Values that are the same operand of a kernel, or
@@ -116,8 +124,7 @@ private:
         auto [ofOperand, isNewOperand] = operands.try_emplace(
             {kernel, operand}, static_cast<unsigned>(members.size()));
         if (isNewOperand)
-          members.push_back(
-              {kernel, operand, takesPitches(kernel.getGenerator())});
+          members.push_back({kernel, operand, takesPitches(kernel)});
         joined.push_back({ofValue->second, ofOperand->second});
       }
       for (auto [a, b] : pairsOfOneShape(kernel))
@@ -186,7 +193,7 @@ LogicalResult fuse::verifyPitches(nn::ModelOp model,
   for (auto kernel : model.getOps<planir::KernelOp>()) {
     if (!kernel.getPitches())
       continue;
-    if (rules.rowAlignment == 0 || !takesPitches(kernel.getGenerator()))
+    if (rules.rowAlignment == 0 || !takesPitches(kernel))
       return kernel.emitError("H0907: has gaps between rows, which its "
                               "generator has no code for");
     for (auto [a, b] : pairsOfOneShape(kernel))

@@ -27,6 +27,29 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     nn.return %b, %c, %e : tensor<1x8xf32>, tensor<3x7xf32>, tensor<3x8xf32>
   }
 
+  // Rows that a kernel takes as shorter ones have no gaps.
+  nn.func @h(%x: tensor<3x8xf32>, %w: tensor<8x12xf32>) -> tensor<3x2x6xf32> {
+    %a = plan.launch @linear_7(%x, %w) : (tensor<3x8xf32>, tensor<8x12xf32>) -> tensor<3x12xf32>
+    %b = plan.launch @reshape_gelu_tanh(%a) : (tensor<3x12xf32>) -> tensor<3x2x6xf32>
+    nn.return %b : tensor<3x2x6xf32>
+  }
+  // CHECK:     plan.kernel @linear_7(
+  // CHECK-NOT: pitches
+  // CHECK:     plan.kernel @reshape_gelu_tanh(
+  // CHECK-NOT: pitches
+  // CHECK:     plan.yield
+  plan.kernel @linear_7(%x: tensor<3x8xf32>, %w: tensor<8x12xf32>) -> tensor<3x12xf32>
+      attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
+    %y = nn.linear %x, %w : (tensor<3x8xf32>, tensor<8x12xf32>) -> tensor<3x12xf32>
+    plan.yield %y : tensor<3x12xf32>
+  }
+  plan.kernel @reshape_gelu_tanh(%x: tensor<3x12xf32>) -> tensor<3x2x6xf32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+    %a = nn.reshape %x : (tensor<3x12xf32>) -> tensor<3x2x6xf32>
+    %b = nn.map gelu_tanh(%a) : tensor<3x2x6xf32>
+    plan.yield %b : tensor<3x2x6xf32>
+  }
+
   // CHECK:      plan.kernel @linear(
   // CHECK-SAME:   pitches = array<i64: 0, 0, 8>
   plan.kernel @linear(%x: tensor<2x4x8xf32>, %w: tensor<8x7xf32>) -> tensor<2x4x7xf32>
