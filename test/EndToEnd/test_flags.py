@@ -157,7 +157,8 @@ for row in h.setting_rows():
 # What fits is asked of plans that train, and of no weights.
 DRIVER["fit"] = {flag: kind for flag, kind in DRIVER["compile"].items() if flag not in (
     "--weights", "--init", "--seed", "--dump-phases", "--stop-after", "--start-from",
-    "--mode", "--max-batch", "--max-context", "--kv-cache", "--kv-type")}
+    "--mode", "--max-batch", "--max-context", "--kv-cache", "--kv-type", "--optimize",
+    "--draft", "--draft-tokens")}
 
 
 def flags_of(program, verb):
