@@ -39,9 +39,11 @@ SHAPES = {
 
 
 def run(command):
+    """The JSON that a command writes last: a line, or an object over several."""
     done = subprocess.run([str(word) for word in command], check=True, text=True,
                           capture_output=True)
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    text = done.stdout.strip()
+    return json.loads(text if text.startswith("{\n") else text.splitlines()[-1])
 
 
 def make(command):
