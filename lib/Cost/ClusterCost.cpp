@@ -89,18 +89,15 @@ double ClusterCost::secondsOf(const plan::command::Collective &start) const {
 }
 
 double ClusterCost::secondsOf(const plan::command::Copy &copy) const {
-  auto rate = [](double bytesPerSecond, int64_t sharers) {
-    return bytesPerSecond / double(sharers);
-  };
   plan::MemoryKind from = copy.source.memory, to = copy.target.memory;
   double bytes = double(copy.target.bytes);
   if (from == plan::MemoryKind::File || to == plan::MemoryKind::File) {
     if (!cluster.files)
       return 0;
-    return bytes / rate(from == plan::MemoryKind::File
-                            ? cluster.files->readPerSecond
-                            : cluster.files->writePerSecond,
-                        cluster.ranksPerNode);
+    double ofNode = from == plan::MemoryKind::File
+                        ? cluster.files->readPerSecond
+                        : cluster.files->writePerSecond;
+    return bytes * double(cluster.ranksPerNode) / ofNode;
   }
   bool crosses =
       (from == plan::MemoryKind::Device) != (to == plan::MemoryKind::Device);

@@ -9,6 +9,7 @@ import base64
 import json
 import os
 import re
+import resource
 import shutil
 import time
 import unittest
@@ -81,22 +82,29 @@ class Binaries(h.HeddleTest):
         self.assertEqual(contents[0], contents[1])
 
 
+def processor_seconds():
+    """Of all programs that ended; what else runs on the machine changes it least."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 class CompileTime(h.HeddleTest):
-    def seconds(self, config, *flags):
+    def seconds(self, config, *flags, clock=time.monotonic):
         name = self.path("config.json")
         with open(name, "w") as file:
             json.dump(config, file)
         best = float("inf")
         for _ in range(3):
-            start = time.monotonic()
+            start = clock()
             h.run([h.HEDDLE, "compile", name, "--init", "random", "--seed", 1, "-o",
                    self.path("job"), "--cache", "off", *flags])
-            best = min(best, time.monotonic() - start)
+            best = min(best, clock() - start)
         return best
 
     def test_depth_costs_little(self):
         few, many = (self.seconds(h.gpt2_config(layers=layers, embed=32, heads=2),
-                                  "--batch", 2, "--seq", 8) for layers in (4, 64))
+                                  "--batch", 2, "--seq", 8,
+                                  clock=processor_seconds) for layers in (4, 64))
         self.assertLessEqual(many, 1.5 * few, f"4 layers {few:.2f} s, 64 {many:.2f} s")
 
     @h.long_only

@@ -9,7 +9,7 @@
 #ifndef HEDDLE_TOOLS_HEDDLE_COMPILEFLAGS_H
 #define HEDDLE_TOOLS_HEDDLE_COMPILEFLAGS_H
 
-#include "heddle/Import/Settings.h"
+#include "heddle/Import/ModelSpec.h"
 #include "heddle/runtime/io/Flags.h"
 
 namespace heddle::driver {
@@ -26,6 +26,10 @@ void addSettings(CLI::App &verb, const char *group, config::Flags &flags);
 config::ResolvedSettings mergeFiles(const config::Flags &flags,
                                     const std::string &dsConfig,
                                     const std::string &strategy);
+
+/// Tells the reader of a model what settings say of it.
+void addSettings(config::ModelRequest &request,
+                 const config::Settings &settings);
 
 } // namespace heddle::driver
 

@@ -59,17 +59,6 @@ parseModule(mlir::MLIRContext &context, const CompileJob &job,
   return module;
 }
 
-/// The module that the job begins with; null after an error.
-static mlir::OwningOpRef<mlir::ModuleOp>
-makeModule(mlir::MLIRContext &context, const CompileJob &job,
-           DiagnosticPrinter &printer) {
-  if (!job.model)
-    return parseModule(context, job, printer);
-  return job.module.empty()
-             ? importModel(context, *job.model, job.settings.values)
-             : readForwardFile(context, job);
-}
-
 /// The collectives that nobody chose are those of each target: NCCL's on GPUs.
 static void leaveCollectivesOpen(mlir::ModuleOp module) {
   module.walk([](nn::ModelOp model) {
@@ -78,6 +67,21 @@ static void leaveCollectivesOpen(mlir::ModuleOp module) {
         model.getContext(), strategy.getValue(),
         strategy.getWritten() & ~dist::bitOf("collectives")));
   });
+}
+
+/// The module that the job begins with; null after an error.
+static mlir::OwningOpRef<mlir::ModuleOp>
+makeModule(mlir::MLIRContext &context, const CompileJob &job,
+           DiagnosticPrinter &printer) {
+  if (!job.model)
+    return parseModule(context, job, printer);
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      job.module.empty() ? importModel(context, *job.model, job.settings.values)
+                         : readForwardFile(context, job);
+  if (module && job.settings.targets.size() > 1 &&
+      !job.settings.origins.count("collectives"))
+    leaveCollectivesOpen(*module);
+  return module;
 }
 
 static CompileOptions optionsOf(const CompileJob &job) {
@@ -104,8 +108,7 @@ PlannedJob driver::planJob(const CompileJob &job) {
   mlir::MLIRContext context(registry);
   DiagnosticPrinter printer(context, /*verbose=*/false);
   printer.errors = &planned.errors;
-  mlir::OwningOpRef<mlir::ModuleOp> module =
-      importModel(context, *job.model, job.settings.values);
+  mlir::OwningOpRef<mlir::ModuleOp> module = makeModule(context, job, printer);
   if (!module)
     return planned;
   CompileOptions options = optionsOf(job);
@@ -130,9 +133,6 @@ int driver::runCompileJob(const CompileJob &job) {
   if (job.timing)
     llvm::errs() << llvm::formatv(
         "{0,-8} {1,8:F3} s\n", job.model ? "build" : "parse", seconds.count());
-  if (job.model && job.settings.targets.size() > 1 &&
-      !job.settings.origins.count("collectives"))
-    leaveCollectivesOpen(*module);
   mlir::OwningOpRef<mlir::ModuleOp> draft;
   if (job.draft) {
     draft = importModel(context, *job.draft, job.draftSettings.values);

@@ -147,6 +147,13 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
     fail("H0113", "there is no output", "add -o BINARY, or --stop-after PHASE");
 }
 
+void driver::addSettings(config::ModelRequest &request,
+                         const config::Settings &settings) {
+  request.noDecay = settings.noDecay;
+  request.objective =
+      plan::parseName<plan::Objective>(config::wordOf(settings.objective));
+}
+
 /// Fills in what only the model can say.
 static void settle(config::ResolvedSettings &settings,
                    const config::ModelSpec &model) {
@@ -181,9 +188,7 @@ static int readModel(const CompileFlags &flags, CompileJob &job) {
   request.path = flags.weights.empty() ? flags.model : flags.weights;
   request.random = flags.init == "random";
   request.seed = flags.seed.value_or(0);
-  request.noDecay = job.settings.values.noDecay;
-  request.objective = plan::parseName<plan::Objective>(
-      config::wordOf(job.settings.values.objective));
+  addSettings(request, job.settings.values);
   if (flags.weights.empty()) {
     job.model = config::readModelSpec(request);
   } else {

@@ -167,35 +167,25 @@ static std::vector<int64_t> divisorsOf(int64_t size) {
   return all;
 }
 
-std::vector<config::Flags> FitSearch::meshes() const {
+std::vector<FitSearch::Mesh> FitSearch::meshes() const {
   for (const char *axis : {"data", "tensor", "pipe", "sequence"})
     if (isGiven(axis))
-      return {given};
-  std::vector<config::Flags> all;
+      return {{given, base.values.data}};
+  std::vector<Mesh> all;
   for (int64_t tensor : divisorsOf(cluster.ranksPerNode))
     for (int64_t pipe : divisorsOf(cluster.ranks() / tensor)) {
-      config::Flags flags = given;
-      flags["--mesh"] =
-          "data=" + std::to_string(cluster.ranks() / tensor / pipe) +
-          ",tensor=" + std::to_string(tensor) + ",pipe=" + std::to_string(pipe);
-      all.push_back(std::move(flags));
+      Mesh mesh = {given, cluster.ranks() / tensor / pipe};
+      mesh.flags["--mesh"] = "data=" + std::to_string(mesh.data) +
+                             ",tensor=" + std::to_string(tensor) +
+                             ",pipe=" + std::to_string(pipe);
+      all.push_back(std::move(mesh));
     }
   return all;
 }
 
-/// The ranks along `data` of a mesh that was searched or given.
-static int64_t dataRanks(const config::Flags &mesh,
-                         const config::ResolvedSettings &base) {
-  auto text = mesh.find("--mesh");
-  if (text == mesh.end() || !text->second)
-    return base.values.data;
-  size_t at = text->second->find("data=");
-  return at == std::string::npos ? 1 : std::stoll(text->second->substr(at + 5));
-}
-
 /// Nothing is split over one data rank.
-std::vector<std::string> FitSearch::stages(const config::Flags &mesh) const {
-  if (dataRanks(mesh, base) == 1)
+std::vector<std::string> FitSearch::stages(const Mesh &mesh) const {
+  if (mesh.data == 1)
     return {""};
   return choices("zero", {"0", "1", "2", "3"});
 }
@@ -207,9 +197,8 @@ std::vector<std::string> FitSearch::placements() const {
 }
 
 /// From one row, doubled as long as it divides a rank's part of the batch.
-std::vector<std::string>
-FitSearch::microBatches(const config::Flags &mesh) const {
-  int64_t rows = batch / dataRanks(mesh, base);
+std::vector<std::string> FitSearch::microBatches(const Mesh &mesh) const {
+  int64_t rows = batch / mesh.data;
   if (isGiven("micro_batch") || isGiven("accumulate") || rows == 0)
     return {""};
   std::vector<std::string> all;
@@ -240,10 +229,10 @@ bool FitSearch::searchRecompute(config::Flags flags) {
 
 /// More rows at a time need more memory: the first that do not fit end it.
 /// Whether all fit without computing anything again.
-bool FitSearch::searchRows(config::Flags flags) {
+bool FitSearch::searchRows(const Mesh &mesh) {
   bool isFirst = true, isAmple = true;
-  for (const std::string &rows : microBatches(flags)) {
-    config::Flags mixture = with(flags, "--micro-batch", rows);
+  for (const std::string &rows : microBatches(mesh)) {
+    config::Flags mixture = with(mesh.flags, "--micro-batch", rows);
     if (!searchRecompute(mixture)) {
       if (isFirst && fitting.empty())
         keepNearest(with(mixture, "--recompute",
@@ -263,10 +252,12 @@ void FitSearch::run() {
         "add \"device_memory\": \"80GiB\" to it, or give --memory-budget 80GiB",
         cluster.ranksLocation);
   given["--batch"] = std::to_string(batch);
-  for (const config::Flags &mesh : meshes())
+  for (const Mesh &mesh : meshes())
     for (const std::string &stage : stages(mesh))
       for (const std::string &place : placements())
-        if (searchRows(with(with(mesh, "--zero", stage), "--place", place)))
+        if (searchRows(
+                {with(with(mesh.flags, "--zero", stage), "--place", place),
+                 mesh.data}))
           break;
   if (nearest && fitting.empty())
     findChange();

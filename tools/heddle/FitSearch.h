@@ -64,14 +64,20 @@ public:
   std::map<std::string, int64_t> impossible;
 
 private:
+  /// Flags that say a mesh, and its ranks along `data`.
+  struct Mesh {
+    config::Flags flags;
+    int64_t data;
+  };
+
   bool isGiven(const char *key) const;
-  std::vector<config::Flags> meshes() const;
+  std::vector<Mesh> meshes() const;
   std::vector<std::string> choices(const char *key,
                                    std::vector<std::string> all) const;
-  std::vector<std::string> stages(const config::Flags &mesh) const;
+  std::vector<std::string> stages(const Mesh &mesh) const;
   std::vector<std::string> placements() const;
-  std::vector<std::string> microBatches(const config::Flags &mesh) const;
-  bool searchRows(config::Flags flags);
+  std::vector<std::string> microBatches(const Mesh &mesh) const;
+  bool searchRows(const Mesh &mesh);
   bool searchRecompute(config::Flags flags);
   std::optional<Mixture> plan(const config::Flags &flags, bool hasLimits);
   void keepNearest(const config::Flags &flags);

@@ -146,9 +146,7 @@ static int fit(const FitFlags &flags) {
   if (!base.problems.empty())
     throw config::ConfigErrors(base.problems);
   config::ModelRequest request = flags.request;
-  request.noDecay = base.values.noDecay;
-  request.objective =
-      plan::parseName<plan::Objective>(config::wordOf(base.values.objective));
+  addSettings(request, base.values);
   config::ModelSpec model = config::readModelSpec(request);
   auto makeJob = [&](const config::Flags &mixture) {
     CompileJob job;
