@@ -44,7 +44,8 @@ def Dist_StrategyAttr : Dist_Attr<"Strategy", "strategy"> {
   let parameters = (ins
     AttrParameter<"::heddle::dist::Strategy", "the value of every setting",
                   "const ::heddle::dist::Strategy &">:$value,
-    AttrParameter<"uint64_t", "a bit for each setting that is written">:$written);
+    AttrParameter<"::llvm::APInt", "a bit for each setting that is written",
+                  "const ::llvm::APInt &">:$written);
   let builders = [
     AttrBuilder<(ins "const ::heddle::dist::Strategy &":$value), [{
       return $_get($_ctxt, value, ::heddle::dist::allWritten());
@@ -52,7 +53,7 @@ def Dist_StrategyAttr : Dist_Attr<"Strategy", "strategy"> {
   ];
   let extraClassDeclaration = [{
     /// Whether the text has the setting with this place in Settings.def.
-    bool isWritten(size_t setting) const { return getWritten() >> setting & 1; }
+    bool isWritten(size_t setting) const { return getWritten()[setting]; }
   }];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;

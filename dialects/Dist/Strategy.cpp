@@ -46,18 +46,16 @@ llvm::hash_code config::hash_value(const Settings &settings) {
   return hash;
 }
 
-uint64_t dist::bitOf(llvm::StringRef key) {
+llvm::APInt dist::bitOf(llvm::StringRef key) {
   const auto &settings = config::allSettings();
   auto found = llvm::find_if(
       settings, [&](const Setting &setting) { return setting.key == key; });
   assert(found != settings.end() && "a key of Settings.def");
-  return uint64_t(1) << (found - settings.begin());
+  return llvm::APInt::getOneBitSet(settings.size(), found - settings.begin());
 }
 
-uint64_t dist::allWritten() {
-  size_t count = config::allSettings().size();
-  assert(count < 64 && "a bit for each setting");
-  return (uint64_t(1) << count) - 1;
+llvm::APInt dist::allWritten() {
+  return llvm::APInt::getAllOnes(config::allSettings().size());
 }
 
 //===----------------------------------------------------------------------===//
@@ -98,7 +96,7 @@ std::string dist::verifyStrategy(const Strategy &strategy) {
 }
 
 LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                   Strategy value, uint64_t written) {
+                                   Strategy value, llvm::APInt written) {
   std::string wrong = verifyStrategy(value);
   if (!wrong.empty())
     return emitError() << wrong;
@@ -169,7 +167,7 @@ private:
 
   AsmParser &parser;
   Strategy strategy;
-  uint64_t written = 0;
+  llvm::APInt written = llvm::APInt::getZero(config::allSettings().size());
   bool isWrong = false;
 };
 
@@ -218,7 +216,7 @@ ParseResult StrategyParser::parseSetting(size_t index, SMLoc place) {
   if (failed(value))
     return failure();
   std::string wrong;
-  if (written >> index & 1)
+  if (written[index])
     wrong = "strategy: " + setting.path + " is given twice";
   else if (!setting.set(strategy, *value))
     wrong = "strategy: " + setting.path + " \"" +
@@ -226,7 +224,7 @@ ParseResult StrategyParser::parseSetting(size_t index, SMLoc place) {
             setting.range.describe();
   else
     wrong = checkRange(setting, strategy);
-  written |= uint64_t(1) << index;
+  written.setBit(index);
   if (wrong.empty())
     return success();
   // The rest is read too.

@@ -10,6 +10,7 @@
 #define HEDDLE_DIALECTS_DIST_STRATEGY_H
 
 #include "heddle/Settings/Settings.h"
+#include "llvm/ADT/APInt.h"
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -25,9 +26,9 @@ namespace heddle::dist {
 using Strategy = config::Settings;
 
 /// The bits of a strategy that has every setting written.
-uint64_t allWritten();
+llvm::APInt allWritten();
 /// The bit of the setting with this key.
-uint64_t bitOf(llvm::StringRef key);
+llvm::APInt bitOf(llvm::StringRef key);
 
 /// How many users a launch has that each need a kernel's scratch memory: the
 /// threads of a CPU; a GPU's launch has it as a whole.

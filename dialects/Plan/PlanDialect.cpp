@@ -89,12 +89,22 @@ void BytesAttr::print(AsmPrinter &printer) const {
 LogicalResult
 GridLaunchAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef,
                        ArrayRef<int64_t> grid, ArrayRef<int64_t> block,
-                       int64_t shared) {
-  for (ArrayRef<int64_t> sizes : {grid, block})
-    if (sizes.size() != 3 ||
-        llvm::any_of(sizes, [](int64_t size) { return size < 1; }))
-      return emitError() << "a launch has three sizes of 1 or more each for "
-                            "its grid and block";
+                       ArrayRef<int64_t> cluster, int64_t shared) {
+  auto isWrong = [](ArrayRef<int64_t> sizes) {
+    return sizes.size() != 3 ||
+           llvm::any_of(sizes, [](int64_t size) { return size < 1; });
+  };
+  if (isWrong(grid) || isWrong(block) || (!cluster.empty() && isWrong(cluster)))
+    return emitError() << "a launch has three sizes of 1 or more each for "
+                          "its grid, block and cluster";
+  constexpr int64_t most = 8; // On every chip that has clusters.
+  int64_t blocks = 1;
+  for (auto [all, together] : llvm::zip(grid, cluster)) {
+    blocks *= together;
+    if (all % together || blocks > most)
+      return emitError() << "a cluster has " << most
+                         << " blocks at most, and its sizes divide the grid's";
+  }
   if (shared < 0)
     return emitError() << "shared memory of " << shared << " bytes";
   return success();

@@ -104,15 +104,17 @@ def Plan_GridLaunchAttr : AttrDef<Plan_Dialect, "GridLaunch"> {
   let description = [{
     As `#plan.grid_launch<"gelu", grid = [384, 1, 1], block = [256, 1, 1]>`.
     `shared` is what a block needs of shared memory beyond what the function
-    declares, in bytes.
+    declares, in bytes. With `cluster = [2, 1, 1]` so many blocks beside each
+    other are a thread block cluster; without it there is none.
   }];
   let parameters = (ins StringRefParameter<"The function.">:$symbol,
                         ArrayRefParameter<"int64_t">:$grid,
                         ArrayRefParameter<"int64_t">:$block,
+                        OptionalArrayRefParameter<"int64_t">:$cluster,
                         DefaultValuedParameter<"int64_t", "0">:$shared);
   let assemblyFormat = [{
     `<` $symbol `,` `grid` `=` `[` $grid `]` `,` `block` `=` `[` $block `]`
-    (`,` `shared` `=` $shared^)? `>`
+    (`,` `cluster` `=` `[` $cluster^ `]`)? (`,` `shared` `=` $shared^)? `>`
   }];
   let genVerifyDecl = 1;
 }

@@ -256,6 +256,7 @@ private:
     launch.symbol = attribute.getSymbol().str();
     llvm::copy(attribute.getGrid(), launch.grid.begin());
     llvm::copy(attribute.getBlock(), launch.block.begin());
+    llvm::copy(attribute.getCluster(), launch.cluster.begin());
     launch.sharedBytes = attribute.getShared();
     return launch;
   }

@@ -20,6 +20,8 @@ static rt::emulator::Launch launchOf(planir::GridLaunchAttr attribute) {
   launch.kernel = attribute.getSymbol().str();
   launch.grid = sizes(attribute.getGrid());
   launch.block = sizes(attribute.getBlock());
+  if (!attribute.getCluster().empty())
+    launch.cluster = sizes(attribute.getCluster());
   launch.sharedBytes = attribute.getShared();
   return launch;
 }

@@ -24,8 +24,6 @@ constexpr const char *sameInit =
 constexpr const char *planned =
     "all memory is planned at compile time: nothing to tune";
 constexpr const char *checkpoints = "checkpoints hold logical tensors";
-constexpr const char *notPlaced =
-    "only the optimizer's states can be outside of the device's memory";
 constexpr const char *windows =
     "windows of states, and how far ahead they are read, are planned";
 constexpr const char *requests = "the runtime chooses its requests";
@@ -34,9 +32,7 @@ constexpr const char *requests = "the runtime chooses its requests";
 static void addZero(std::vector<DsKey> &keys) {
   keys.insert(
       keys.end(),
-      {{"zero_optimization.cpu_offload_params", DsBool | DsNull, R::Neutral,
-        notPlaced},
-       {"zero_optimization.cpu_offload_use_pin_memory", DsBool | DsNull,
+      {{"zero_optimization.cpu_offload_use_pin_memory", DsBool | DsNull,
         R::Ignored, windows},
        {"zero_optimization.ignore_unused_parameters", DsBool, R::Ignored,
         "a parameter without gradient is seen at compile time"},
@@ -107,10 +103,6 @@ static void addOffload(std::vector<DsKey> &keys) {
                     "all of the optimizer's states are in one memory",
                     "[null, 1, 1.0]"});
   }
-  keys.push_back({"zero_optimization.offload_param.device", DsString | DsNull,
-                  R::Neutral, notPlaced, "[null, \"none\"]"});
-  keys.push_back({"zero_optimization.offload_param.nvme_path",
-                  DsString | DsNull, R::Ignored, notPlaced});
   for (const char *name :
        {"block_size", "queue_depth", "thread_count", "intra_op_parallelism"})
     keys.push_back({std::string("aio.") + name, Int, R::Ignored, requests});
@@ -164,8 +156,6 @@ static void addParallelism(std::vector<DsKey> &keys) {
        {"activation_checkpointing", DsObject, R::Section},
        {"activation_checkpointing.partition_activations", DsBool, R::Ignored,
         "--sequence-parallel splits what tensor ranks hold"},
-       {"activation_checkpointing.cpu_checkpointing", DsBool, R::Neutral,
-        notPlaced},
        {"activation_checkpointing.contiguous_memory_optimization", DsBool,
         R::Ignored, planned},
        {"activation_checkpointing.number_checkpoints", DsInt | DsNull,

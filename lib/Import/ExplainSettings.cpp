@@ -203,13 +203,18 @@ const char *config::whyNothingTrains(const Settings &values) {
 }
 
 const char *config::whyNothingIsPlaced(const Settings &values) {
-  return values.placeOptimizer == MemoryKind::Device
+  return values.placeOptimizer == MemoryKind::Device &&
+                 values.placeParameters == MemoryKind::Device
              ? "all states are in the device's memory"
              : "";
 }
 
 const char *config::whyNothingOnFile(const Settings &values) {
-  return values.placeOptimizer == MemoryKind::File ? "" : "nothing is on file";
+  for (MemoryKind kind : {values.placeOptimizer, values.placeParameters,
+                          values.placeActivations})
+    if (kind == MemoryKind::File)
+      return "";
+  return "nothing is on file";
 }
 
 const char *config::whyTraining(const Settings &values) {

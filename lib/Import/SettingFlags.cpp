@@ -218,9 +218,9 @@ void config::mergeBudgets(const SettingFlag &flag, const std::string &text,
 static const std::map<std::string, std::string> &placedRoles() {
   static const std::map<std::string, std::string> roles = {
       {"optimizer", "place_optimizer"},
-      {"parameters", ""},
+      {"parameters", "place_parameters"},
       {"gradients", ""},
-      {"activations", ""}};
+      {"activations", "place_activations"}};
   return roles;
 }
 
@@ -241,9 +241,7 @@ void config::mergePlace(const SettingFlag &flag, const std::string &text,
     else if (kind != wordOf(MemoryKind::Device))
       fail("H0155",
            "--place: " + role->first + " in memory of the kind " + kind,
-           "leave out " + role->first +
-               ": only the optimizer's states can be outside of the device's "
-               "memory");
+           "leave out " + role->first + ": they stay in the device's memory");
   }
 }
 

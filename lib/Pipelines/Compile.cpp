@@ -140,10 +140,10 @@ void Compilation::splitByTarget() {
     track.seconds = common.seconds;
     for (Operation *root : rootsOf(track.module)) {
       auto old = root->getAttrOfType<dist::StrategyAttr>("strategy");
-      uint64_t own = dist::bitOf("target") | dist::bitOf("collectives");
+      APInt own = dist::bitOf("target") | dist::bitOf("collectives");
       dist::Strategy strategy = old.getValue();
       strategy.target = target;
-      if (!(old.getWritten() & dist::bitOf("collectives")) &&
+      if (!old.getWritten().intersects(dist::bitOf("collectives")) &&
           config::isGpu(target))
         strategy.collectives = config::Collectives::Library;
       root->setAttr("strategy",

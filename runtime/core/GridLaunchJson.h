@@ -13,7 +13,8 @@
 
 namespace heddle::plan {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GridLaunch, symbol, grid, block, sharedBytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GridLaunch, symbol, grid, block, cluster,
+                                   sharedBytes)
 
 } // namespace heddle::plan
 

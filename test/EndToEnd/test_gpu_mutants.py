@@ -23,7 +23,7 @@ ROWS, SEQ, STEPS, VOCAB = 4, 8, 2, 61
 DEFAULT = 6  # Of each kind, if there are so many.
 NUMBER = re.compile(r"\d+")
 LAUNCH = re.compile(r"#plan\.grid_launch<[^>]*>")
-SIZES = re.compile(r"(?:grid|block|shared) = (?:\[[\d, ]*\]|\d+)")
+SIZES = re.compile(r"(?:grid|block|cluster|shared) = (?:\[[\d, ]*\]|\d+)")
 SCRATCH = re.compile(r"scratch_bytes = \d+")
 SYMBOL = re.compile(r'grid_launch<"(\w+)"')
 OFFSET = re.compile(r"plan\.buffer at \d+")

@@ -159,8 +159,7 @@ class Offload(h.HeddleTest):
     def test_what_cannot_be_placed_is_refused(self):
         model = self.make_model()[0]
         for more, status, text in (
-                (["--place", "parameters=file"], 2, "error[H0155]"),
-                (["--place", "activations=host"], 2, "error[H0155]"),
+                (["--place", "gradients=file"], 2, "error[H0155]"),
                 (["--place", "optimizer=disk"], 2, "error[H0114]"),
                 (["--place", "optimizer=file,optimizer=host"], 2, "error[H0114]"),
                 (["--place", "optimizer"], 2, "error[H0114]"),

@@ -50,21 +50,28 @@ static const char *const storeText = R"(.version 7.0
 }
 )";
 
-/// That kernel, of such a text.
+/// A kernel of one launch, by the name of its function.
 static std::unique_ptr<KernelSet>
-loadStore(Device &device, std::string text, int64_t sharedBytes = 0,
-          const std::vector<std::string> &cubins = {}) {
+loadKernel(Device &device, std::string text, const plan::GridLaunch &launch,
+           const std::vector<std::string> &cubins = {}) {
   plan::Kernel kernel;
-  kernel.name = "store";
-  plan::GridLaunch launch;
-  launch.symbol = "store";
-  launch.sharedBytes = sharedBytes;
+  kernel.name = launch.symbol;
   kernel.launches = {launch};
   plan::PtxImage image;
   image.texts = {std::move(text)};
   image.cubins = cubins;
   std::string bytes = plan::writePtxImage(image);
   return device.load(bytes.data(), bytes.size(), {kernel});
+}
+
+/// The kernel above, or one of such a text.
+static std::unique_ptr<KernelSet>
+loadStore(Device &device, std::string text, int64_t sharedBytes = 0,
+          const std::vector<std::string> &cubins = {}) {
+  plan::GridLaunch launch;
+  launch.symbol = "store";
+  launch.sharedBytes = sharedBytes;
+  return loadKernel(device, std::move(text), launch, cubins);
 }
 
 static std::string replaced(std::string text, const std::string &from,
@@ -232,6 +239,51 @@ TEST(CudaDevice, LaunchesWithMuchSharedMemory) {
   device->synchronize();
   EXPECT_EQ(found[0], 0);
   EXPECT_EQ(found[1], 77);
+}
+
+/// Each cluster adds its blocks' numbers to 100, in the memory of the first
+/// one.
+TEST(CudaDevice, LaunchesClusters) {
+  const char *text = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry sum(.param .u64 to) {
+  .reg .b32 %r<7>; .reg .b64 %rd<3>; .reg .pred %p;
+  .shared .align 4 .b32 total;
+  ld.param.u64 %rd1, [to]; mov.u32 %r1, %cluster_ctarank;
+  mov.u32 %r2, total; mov.u32 %r3, 100; st.shared.u32 [%r2], %r3;
+  barrier.cluster.arrive; barrier.cluster.wait;
+  mapa.shared::cluster.u32 %r4, %r2, 0;
+  red.shared::cluster.add.u32 [%r4], %r1;
+  barrier.cluster.arrive; barrier.cluster.wait;
+  setp.ne.u32 %p, %r1, 0; @%p ret;
+  mov.u32 %r5, %clusterid.x; mad.wide.u32 %rd2, %r5, 4, %rd1;
+  ld.shared.u32 %r6, [%r2]; st.global.u32 [%rd2], %r6; ret;
+})";
+  std::unique_ptr<Device> device = makeCudaDevice();
+  DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
+  auto sumsOf = [&](std::array<int64_t, 3> cluster) {
+    plan::GridLaunch launch;
+    launch.symbol = "sum";
+    launch.grid = {12, 1, 1};
+    launch.cluster = cluster;
+    std::unique_ptr<KernelSet> kernels = loadKernel(*device, text, launch);
+    void *refs[] = {device->resolve(memory.address())};
+    device->fill(Stream::Compute, memory.address(), 0, page);
+    device->submit(Stream::Compute,
+                   {kernels->find("sum"), refs, nullptr, 1, 0, nullptr}, {});
+    std::array<int, 4> found = {};
+    device->copyOut(Stream::Compute, found.data(), memory.address(),
+                    sizeof found);
+    device->synchronize();
+    return found;
+  };
+  EXPECT_EQ(sumsOf({4, 1, 1}), (std::array<int, 4>{106, 106, 106, 0}));
+  EXPECT_EQ(sumsOf({6, 1, 1}), (std::array<int, 4>{115, 115, 0, 0}));
+  EXPECT_EQ(sumsOf({1, 1, 1}), (std::array<int, 4>{100, 100, 100, 100}));
+  std::string error = errorOf([&] { sumsOf({5, 1, 1}); });
+  EXPECT_TRUE(contains(error, "H0436")) << error;
+  EXPECT_TRUE(contains(error, "CUDA_ERROR_INVALID_CLUSTER_SIZE")) << error;
 }
 
 TEST(CudaDevice, FaultsStay) {

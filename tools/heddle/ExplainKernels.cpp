@@ -129,6 +129,7 @@ static json countLaunch(const emulator::Module &module,
   all.kernel = launch.symbol;
   all.grid = {launch.grid[0], launch.grid[1], launch.grid[2]};
   all.block = {launch.block[0], launch.block[1], launch.block[2]};
+  all.cluster = {launch.cluster[0], launch.cluster[1], launch.cluster[2]};
   all.sharedBytes = launch.sharedBytes;
   all.arguments = operands.values;
   emulator::SampledCounts sampled;
@@ -158,6 +159,7 @@ static json describeLaunch(const std::string &target,
   json result = {{"symbol", launch.symbol},
                  {"grid", launch.grid},
                  {"block", launch.block},
+                 {"cluster", launch.cluster},
                  {"shared_bytes", shared},
                  {"dynamic_shared_bytes", launch.sharedBytes}};
   auto known = registers.find(launch.symbol);

@@ -61,7 +61,7 @@ static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
   using Kind = config::Origin::Kind;
   auto strategy = root->getAttrOfType<dist::StrategyAttr>("strategy");
   dist::Strategy merged = strategy.getValue();
-  uint64_t written = strategy.getWritten();
+  llvm::APInt written = strategy.getWritten();
   for (auto [i, setting] : llvm::enumerate(config::settingFields())) {
     auto given = job.settings.origins.find(setting.key);
     if (given == job.settings.origins.end())
@@ -73,7 +73,7 @@ static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
     if (!isGiven)
       continue;
     if (setting.get(merged) == chosen) {
-      written |= uint64_t(1) << i;
+      written.setBit(i);
       continue;
     }
     Phase first = *parsePhase(setting.firstPhase);
@@ -88,7 +88,7 @@ static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
       return error;
     }
     setting.set(merged, chosen);
-    written |= uint64_t(1) << i;
+    written.setBit(i);
   }
   if (std::string problem = dist::verifyStrategy(merged); !problem.empty())
     return root->emitError("H0113: ") << problem;

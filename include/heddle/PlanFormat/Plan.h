@@ -36,13 +36,14 @@ std::string kernelSectionName(size_t target = 0);
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 8;
+inline constexpr int64_t formatVersion = 9;
 
 /// A launch of a GPU's function over a grid of blocks of threads.
 struct GridLaunch {
   std::string symbol;
   std::array<int64_t, 3> grid = {1, 1, 1};
   std::array<int64_t, 3> block = {1, 1, 1};
+  std::array<int64_t, 3> cluster = {1, 1, 1}; ///< Blocks beside each other.
   int64_t sharedBytes = 0; ///< Of a block, beyond what the function declares.
 };
 

@@ -30,7 +30,8 @@ static std::string identify(StringRef ptxas) {
 static planir::GridLaunchAttr
 toAttribute(MLIRContext *context, const CompiledKernel::Launch &launch) {
   return planir::GridLaunchAttr::get(context, launch.symbol, launch.grid,
-                                     launch.block, launch.sharedBytes);
+                                     launch.block, launch.cluster,
+                                     launch.sharedBytes);
 }
 
 /// Gives a kernel its code, or says that it has none.

@@ -49,6 +49,9 @@ EmulatedKernel::load(const MappedKernel &source, StringRef chip) {
     launch.kernel = mapped.func.getName().str();
     launch.grid = toDim3(*mapped.func.getKnownGridSize());
     launch.block = toDim3(*mapped.func.getKnownBlockSize());
+    if (!mapped.cluster.empty())
+      launch.cluster = {mapped.cluster[0], mapped.cluster[1],
+                        mapped.cluster[2]};
     launch.sharedBytes = mapped.sharedBytes;
     kernel.launches.push_back(std::move(launch));
   }

@@ -129,7 +129,8 @@ private:
          kernel.getLaunches()->getAsRange<planir::GridLaunchAttr>())
       code.launches.push_back(
           {launch.getSymbol().str(), SmallVector<int64_t, 3>(launch.getGrid()),
-           SmallVector<int64_t, 3>(launch.getBlock()), launch.getShared()});
+           SmallVector<int64_t, 3>(launch.getBlock()),
+           SmallVector<int64_t, 3>(launch.getCluster()), launch.getShared()});
     if (object.getHash() != heddle::gpu::sealOf(code, *kernel.getHash()))
       return object.emitError("H0397: @")
              << object.getSymName()

@@ -36,7 +36,7 @@ CompiledKernel::Launch launchOf(const MappedLaunch &mapped) {
   };
   mlir::gpu::GPUFuncOp func = mapped.func;
   return {func.getName().str(), wide(func.getKnownGridSize()),
-          wide(func.getKnownBlockSize()), mapped.sharedBytes};
+          wide(func.getKnownBlockSize()), mapped.cluster, mapped.sharedBytes};
 }
 
 /// The most that any function needs of each, with the shared memory that its
@@ -108,6 +108,7 @@ std::string toBytes(const CompiledKernel &kernel) {
         llvm::json::Object{{"symbol", launch.symbol},
                            {"grid", llvm::json::Array(launch.grid)},
                            {"block", llvm::json::Array(launch.block)},
+                           {"cluster", llvm::json::Array(launch.cluster)},
                            {"shared", launch.sharedBytes}});
   llvm::json::Object line{{"launches", std::move(launches)},
                           {"scratch", kernel.scratchBytes},
@@ -136,12 +137,14 @@ using Numbers = std::vector<int64_t>;
 static bool fromJSON(const llvm::json::Value &value,
                      CompiledKernel::Launch &launch, llvm::json::Path path) {
   llvm::json::ObjectMapper map(value, path);
-  Numbers grid, block;
+  Numbers grid, block, cluster;
   bool isRead = map && map.map("symbol", launch.symbol) &&
                 map.map("grid", grid) && map.map("block", block) &&
+                map.map("cluster", cluster) &&
                 map.map("shared", launch.sharedBytes);
   launch.grid.assign(grid.begin(), grid.end());
   launch.block.assign(block.begin(), block.end());
+  launch.cluster.assign(cluster.begin(), cluster.end());
   return isRead;
 }
 

@@ -144,9 +144,10 @@ void Casts::launch(StreamHandle stream, DType to, Address target, DType from,
   uint64_t addresses[] = {target.value(), source.value()};
   void *arguments[] = {&addresses[0], &addresses[1], &groups};
   unsigned blocks = (groups + threads - 1) / threads;
+  LaunchConfig config = {blocks, 1, 1, threads, 1, 1, 0, stream, nullptr, 0};
   if (groups > 0)
-    check(driver.launch(functions.at(nameOf(to, from, each)), blocks, 1, 1,
-                        threads, 1, 1, 0, stream, arguments, nullptr),
+    check(driver.launch(&config, functions.at(nameOf(to, from, each)),
+                        arguments, nullptr),
           "a cast");
 }
 

@@ -225,7 +225,7 @@ struct LaunchConfig {
   CALL(findFunction, cuModuleGetFunction, (Function *function, Module module, const char *name)) \
   CALL(setFunction, cuFuncSetAttribute, (Function function, FunctionAttribute attribute, int value)) \
   CALL(functionAttribute, cuFuncGetAttribute, (int *value, FunctionAttribute attribute, Function function)) \
-  CALL(launch, cuLaunchKernel, (Function function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes, StreamHandle stream, void **arguments, void **extra)) \
+  CALL(launch, cuLaunchKernelEx, (const LaunchConfig *config, Function function, void **arguments, void **extra)) \
   CALL(launchHost, cuLaunchHostFunc, (StreamHandle stream, HostFunction function, void *data)) \
   CALL(beginCapture, cuStreamBeginCapture_v2, (StreamHandle stream, CaptureMode mode)) \
   CALL(endCapture, cuStreamEndCapture, (StreamHandle stream, Graph *graph))    \
@@ -245,7 +245,7 @@ struct LaunchConfig {
   CALL(pointerAttribute, cuPointerGetAttribute, (void *data, PointerAttribute attribute, DevicePointer pointer)) \
   CALL(queryStream, cuStreamQuery, (StreamHandle stream))                      \
   CALL(queryEvent, cuEventQuery, (EventHandle event))                          \
-  CALL(launchWith, cuLaunchKernelEx, (const LaunchConfig *config, Function function, void **arguments, void **extra)) \
+  CALL(launchPlainly, cuLaunchKernel, (Function function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes, StreamHandle stream, void **arguments, void **extra)) \
   CALL(loadData, cuModuleLoadData, (Module *module, const void *image))        \
   CALL(encodeTiled, cuTensorMapEncodeTiled, (TensorMapData *map, TensorMapType type, unsigned rank, void *address, const uint64_t *sizes, const uint64_t *strides, const unsigned *box, const unsigned *steps, TensorMapInterleave interleave, TensorMapSwizzle swizzle, TensorMapPromotion promotion, TensorMapFill fill)) \
   CALL(address, cuGetProcAddress_v2, (const char *name, void **address, int version, uint64_t flags, ProcAddressResult *found))

@@ -365,10 +365,13 @@ void CudaDevice::submit(Stream stream, const KernelLaunch &launch,
   for (int64_t i = 0; i < launch.numScalars; ++i)
     take(&launch.scalars[i]);
   for (const LoadedKernel::Launch &one : kernel.launches) {
-    const auto &[grid, block] = std::pair(one.grid, one.block);
-    Result result = driver.launch(one.function, grid[0], grid[1], grid[2],
-                                  block[0], block[1], block[2], one.sharedBytes,
-                                  of(stream), arguments.data(), nullptr);
+    LaunchConfig config = one.config;
+    config.stream = of(stream);
+    std::optional<LaunchAttribute> cluster = one.cluster;
+    config.attributes = cluster ? &*cluster : nullptr;
+    config.numAttributes = cluster ? 1 : 0;
+    Result result =
+        driver.launch(&config, one.function, arguments.data(), nullptr);
     checkLaunch(result, stream, kernel, launch);
   }
 }

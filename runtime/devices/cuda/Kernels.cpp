@@ -126,11 +126,25 @@ void LoadedKernels::add(const plan::Kernel &kernel) {
         ProductCall::prepare(*library, kernel.library.front(), *algorithms);
   for (const plan::GridLaunch &launch : kernel.launches) {
     LoadedKernel::Launch made;
-    for (int i = 0; i < 3; ++i) {
-      made.grid[i] = unsigned(launch.grid[i]);
-      made.block[i] = unsigned(launch.block[i]);
+    const auto &[grid, block] = std::pair(launch.grid, launch.block);
+    made.config = {unsigned(grid[0]),
+                   unsigned(grid[1]),
+                   unsigned(grid[2]),
+                   unsigned(block[0]),
+                   unsigned(block[1]),
+                   unsigned(block[2]),
+                   unsigned(launch.sharedBytes),
+                   nullptr,
+                   nullptr,
+                   0};
+    // Chips before sm_90 do not know the attribute.
+    if (launch.cluster != plan::GridLaunch().cluster) {
+      LaunchAttribute &cluster = made.cluster.emplace();
+      cluster.id = LaunchAttributeCluster;
+      cluster.value.cluster = {unsigned(launch.cluster[0]),
+                               unsigned(launch.cluster[1]),
+                               unsigned(launch.cluster[2])};
     }
-    made.sharedBytes = unsigned(launch.sharedBytes);
     if (driver.findFunction(&made.function, modules[kernel.text],
                             launch.symbol.c_str()) != Success)
       failKernels("there is no function '" + launch.symbol + "' for '" +

@@ -14,6 +14,7 @@
 #include "runtime/devices/cuda/Products.h"
 
 #include <map>
+#include <optional>
 
 namespace heddle::rt::cuda {
 
@@ -21,8 +22,9 @@ namespace heddle::rt::cuda {
 struct LoadedKernel {
   struct Launch {
     Function function = nullptr;
-    std::array<unsigned, 3> grid, block;
-    unsigned sharedBytes = 0;
+    /// But for the stream, and the attributes that are below.
+    LaunchConfig config = {};
+    std::optional<LaunchAttribute> cluster;
   };
   std::string name;
   bool hasScratch = false;

@@ -54,6 +54,34 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>,
+                  // expected-error @+1 {{a launch has three sizes of 1 or more each for its grid, block and cluster}}
+                  launches = [#plan.grid_launch<"k", grid = [4, 1, 1], block = [32, 1, 1], cluster = [2, 1]>]} {
+    plan.yield %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>,
+                  // expected-error @+1 {{a cluster has 8 blocks at most, and its sizes divide the grid's}}
+                  launches = [#plan.grid_launch<"k", grid = [16, 1, 1], block = [32, 1, 1], cluster = [16, 1, 1]>]} {
+    plan.yield %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.kernel' op has ties for 0 results of 1}}
   plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
       attributes {generator = #plan.generator<rows>, ties = array<i64>} {

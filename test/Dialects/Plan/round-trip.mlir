@@ -11,6 +11,15 @@ nn.model @values family "gpt2" phase "fuse" attributes {
     // CHECK: plan.yield %{{.*}} : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
   }
+  // Two launches on a GPU, of which the second one has clusters of two blocks.
+  // CHECK: launches = [#plan.grid_launch<"first", grid = [4, 1, 1], block = [32, 1, 1]>, #plan.grid_launch<"second", grid = [4, 1, 1], block = [32, 1, 1], cluster = [2, 1, 1], shared = 64>]
+  plan.kernel @pairs(%x: tensor<4xf32>) -> tensor<4xf32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: 0>,
+                  launches = [#plan.grid_launch<"first", grid = [4, 1, 1], block = [32, 1, 1]>,
+                              #plan.grid_launch<"second", grid = [4, 1, 1], block = [32, 1, 1], cluster = [2, 1, 1], shared = 64>]} {
+    %0 = nn.map relu(%x) : tensor<4xf32>
+    plan.yield %0 : tensor<4xf32>
+  }
   nn.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
     // CHECK: plan.launch @relu(%{{.*}}) {path = "h.0"} : (tensor<4xf32>) -> tensor<4xf32>
     %0 = plan.launch @relu(%x) {path = "h.0"} : (tensor<4xf32>) -> tensor<4xf32>

@@ -300,9 +300,10 @@ TEST_F(ConfigTest, ZeroStages) {
   EXPECT_EQ(resolve(R"({"zero_optimization": {"stage": 3}})").values.zero, 3);
   EXPECT_EQ(resolve(R"({"zero_optimization": true})").values.zero, 1);
   EXPECT_EQ(errorOf(R"({"zero_optimization": {"stage": 4}})").code, "H0110");
-  EXPECT_EQ(
-      errorOf(R"({"zero_optimization": {"cpu_offload_params": true}})").code,
-      "H0108");
+  EXPECT_EQ(resolve(R"({"zero_optimization":
+                        {"stage": 3, "offload_param": {"device": "nvme"}}})")
+                .values.placeParameters,
+            MemoryKind::File);
 }
 
 TEST_F(ConfigTest, SizesOfTheMesh) {

@@ -41,6 +41,7 @@ const Chip *findChip(llvm::StringRef name);
 struct MappedLaunch {
   mlir::gpu::GPUFuncOp func;
   int64_t sharedBytes = 0; ///< Of a block, beyond what the function declares.
+  llvm::SmallVector<int64_t, 3> cluster; ///< Its blocks; empty: there is none.
 };
 
 /// What became of a kernel: the functions that are launched one after the
@@ -142,6 +143,7 @@ struct CompiledKernel {
   struct Launch {
     std::string symbol;
     llvm::SmallVector<int64_t, 3> grid, block;
+    llvm::SmallVector<int64_t, 3> cluster; ///< Empty: there is none.
     int64_t sharedBytes = 0; ///< Beyond what the function declares.
   };
   std::vector<Launch> launches; ///< One after the other.
