@@ -153,6 +153,9 @@ static void buildSpmd(OpPassManager &pm) {
   pm.addPass(createSpmdLocalize());
   // Collectives are there from here on.
   pm.addPass(createSpmdOverlap());
+  // Behind what waits for sums of gradients. Before windows are cut, which
+  // follow each other.
+  pm.addPass(createSpmdAdvanceUpdates());
   // Windows are of what a rank holds.
   pm.addPass(createSpmdStreamStates());
 }

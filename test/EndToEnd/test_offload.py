@@ -54,17 +54,22 @@ class Offload(h.HeddleTest):
 
     def check(self, seed):
         family, ranks, flags, config, place = draw(seed)
+        self.compare(seed, family, ranks, flags, config, place)
+
+    def compare(self, name, family, ranks, flags, config, place, *more):
+        """Trains with the optimizer's states here and there: `more` goes to the job
+        of the latter."""
         data, _ = self.make_tokens(2000, 97)
-        model = self.model_of(family, seed)
+        model = self.model_of(family, ranks)
         if family != "gpt2":
-            flags += ["--init", "random"]
+            flags = [*flags, "--init", "random"]
         masks = ["--mask-probability", 0.3, "--mask-token", 3] if family == "bert" else []
         logs, folders = [], []
-        for name, more in (("here", []), ("there", place)):
-            folder = self.path(f"{name}-{seed}")
-            binary = self.compile(model, *flags, *more, config=config,
-                                  output=f"job-{name}-{seed}")
-            steps = self.train(binary, data, STEPS, "--save", folder, *masks,
+        for where, placed, own in (("here", [], []), ("there", place, more)):
+            folder = self.path(f"{where}-{name}")
+            binary = self.compile(model, *flags, *placed, config=config,
+                                  output=f"job-{where}-{name}")
+            steps = self.train(binary, data, STEPS, "--save", folder, *masks, *own,
                                ranks=ranks)
             logs.append([(step["loss"], step["grad_norm"]) for step in steps])
             folders.append(h.latest_of(folder))
@@ -73,6 +78,32 @@ class Offload(h.HeddleTest):
             self.assertTrue(
                 filecmp.cmp(*(os.path.join(folder, file) for folder in folders),
                             shallow=False), file)
+
+    def test_updates_beside_the_backward_pass(self):
+        """Without clipping a layer is updated while the layers before it are not done.
+        The trace lists the commands in the plan's order."""
+        place = ["--place", "optimizer=file", "--sub-group-size", 5000]
+        for case, (family, ranks, flags, clipping) in enumerate((
+                ("gpt2", 1, ["--precision", "bf16"], 0),
+                ("llama", 1, ["--recompute", "full", "--optimizer", "Lion"], 0),
+                ("bert", 2, ["--mesh", "tensor=2"], 0),
+                ("gpt2", 2, ["--mesh", "data=2", "--zero", 2, "--precision", "bf16"], 0),
+                ("llama", 2, ["--mesh", "data=2", "--zero", 3], 0),
+                ("gpt2", 1, ["--precision", "bf16"], 0.5))):
+            trace = self.path(f"trace-{case}.json")
+            with self.subTest(family=family, flags=flags, clipping=clipping):
+                self.compare(f"beside-{case}", family, ranks,
+                             ["--batch", 2, "--seq", 7, *flags],
+                             {"gradient_clipping": clipping}, place, "--trace", trace)
+                with open(trace) as file:
+                    events = json.load(file)["traceEvents"]
+                events = [event for event in events if event["args"]["step"] == 1]
+                ends = [number for number, event in enumerate(events)
+                        if "embedding_grad" in event["args"].get("ops", "")]
+                stores = [number for number, event in enumerate(events)
+                          if event["tid"] == 2]
+                self.assertGreater(len(stores), 2)
+                self.assertEqual(stores[0] < ends[-1], clipping == 0)
 
     def test_trains_to_the_same_bits(self):
         count = LONG if os.environ.get("HEDDLE_TEST_LONG") == "1" else SHORT

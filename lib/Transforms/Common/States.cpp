@@ -201,6 +201,10 @@ private:
       if (failed(verifySet(set)))
         return failure();
       for (StringRef state : statesOf(symbols, set.getState())) {
+        if (roleOf(state) == nn::StateRole::Gradient &&
+            updated.contains(parameterOf(state)))
+          return set.emitError(code) << "writes the gradient @" << state
+                                     << " when its parameter is updated";
         nn::SetOp &before = unread[state];
         if (before)
           return twice(set, before, state);
@@ -507,6 +511,10 @@ private:
   LogicalResult verifyUpdate(const Update &update) {
     if (!updates.insert(update.op).second)
       return success();
+    if (auto loop = dyn_cast<nn::MicroBatchesOp>(update.op->getParentOp());
+        loop && loop.getCount() > 1)
+      return update.op->emitError(code) << "updates once in each of "
+                                        << loop.getCount() << " micro-batches";
     StringRef parameter = nn::stringifyStateRole(nn::StateRole::Parameter);
     Run run = runRead(update.parameter, parameter);
     auto isRewritten = [&](Value before, Value after, StringRef kind) {

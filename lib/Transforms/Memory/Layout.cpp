@@ -105,6 +105,9 @@ private:
         [&](FlatSymbolRefAttr name) {
           return symbols.lookup<nn::StateOp>(name.getValue());
         });
+    // A run of another bucket's members has its place there.
+    if (placed.contains(members.front()))
+      return;
     nn::StateOp last = members.back();
     int64_t &end = endOf(last.getMemory());
     if (last.getMemory() != nn::MemoryKind::Device)

@@ -6,12 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Windows.h"
 #include "dialects/Pipe/PipeDialect.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 #include <deque>
+#include <numeric>
 
 using namespace mlir;
 using namespace heddle;
@@ -22,14 +24,6 @@ namespace heddle {
 } // namespace heddle
 
 namespace {
-
-/// What requests of direct I/O are multiples of, in elements of f32.
-constexpr int64_t windowUnit = 1024;
-/// A smaller window is not worth a request.
-constexpr int64_t leastWindow = 256 * windowUnit;
-/// Windows of all updates of a block, about: the commands of a step stay few,
-/// and slots are a small part of what they are windows of.
-constexpr int64_t mostWindows = 64;
 
 int64_t elementsOf(Value flat) {
   return cast<RankedTensorType>(flat.getType()).getNumElements();
@@ -80,9 +74,7 @@ public:
     int64_t total = 0;
     for (const Streamed &update : updates)
       total += update.elements;
-    if (size == 0)
-      size = std::max(leastWindow, total / mostWindows);
-    size = llvm::alignTo(std::min(size, total), windowUnit);
+    size = spmd::windowElements(size, total);
     for (Streamed &update : updates)
       for (int64_t first = 0; first < update.elements; first += size)
         windows.push_back({&update,
@@ -90,11 +82,8 @@ public:
                            first,
                            std::min(size, update.elements - first),
                            {}});
-    // While the norm of the gradients is computed.
-    if (Operation *backward = lastBodyBefore(updates.front().op))
-      builder.setInsertionPointAfter(backward);
-    else
-      builder.setInsertionPoint(updates.front().op);
+    ahead = std::max(ahead, windowsOfLayer());
+    startBefore(updates.front().op);
     for (size_t next = 0; next < ahead; ++next)
       fetch(next);
     for (auto [number, window] : llvm::enumerate(windows))
@@ -112,13 +101,37 @@ private:
     return get && memoryOf(symbols, get.getState()) != nn::MemoryKind::Device;
   }
 
-  /// What computes the gradients: their memory is free behind it. Null where it
-  /// is in another block.
-  static Operation *lastBodyBefore(Operation *op) {
-    while ((op = op->getPrevNode()))
+  /// The first windows are fetched while the norm of the gradients is computed:
+  /// the memory of what computes these is free then; or beside updates, while
+  /// the layer before them runs.
+  void startBefore(Operation *update) {
+    builder.setInsertionPoint(update);
+    for (Operation *op = update; (op = op->getPrevNode());) {
       if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
-        return op;
-    return nullptr;
+        return builder.setInsertionPointAfter(op);
+      if (isa<nn::CallOp>(op))
+        return builder.setInsertionPoint(op);
+    }
+  }
+
+  /// The most windows that are updated between two layers: they are fetched
+  /// while the layer before runs, and stored while the one behind does.
+  size_t windowsOfLayer() const {
+    size_t most = 0, count = 0;
+    for (auto [number, window] : llvm::enumerate(windows)) {
+      ++count;
+      Operation *next = number + 1 < windows.size()
+                            ? windows[number + 1].update->op
+                            : nullptr;
+      for (Operation *op = window.update->op; op && op != next;
+           op = op->getNextNode())
+        if (isa<nn::CallOp>(op)) {
+          most = std::max(most, count);
+          count = 0;
+          break;
+        }
+    }
+    return most;
   }
 
   Streamed describe(Operation *op) {
@@ -196,7 +209,7 @@ private:
       mapping.map(operand.get(), part);
     }
     Operation *part = builder.clone(*update.op, mapping);
-    int64_t stores = 0;
+    stores.push_back(0);
     for (auto [result, target] :
          llvm::zip(part->getResults(), update.targets)) {
       result.setType(runOf(result, window.elements));
@@ -205,11 +218,15 @@ private:
         continue;
       builder.create<dist::StoreOp>(target.getLoc(), target.getState(),
                                     window.first, result);
-      ++stores;
+      ++stores.back();
     }
-    // The slots of the window before are free then.
-    if (stores > 0)
-      builder.create<dist::FlushOp>(update.op->getLoc(), stores);
+    // The slots of the windows before are free then.
+    if (stores.back() > 0) {
+      auto last = ArrayRef(stores).take_back(std::max<size_t>(ahead, 2) - 1);
+      builder.create<dist::FlushOp>(
+          update.op->getLoc(),
+          std::accumulate(last.begin(), last.end(), int64_t(0)));
+    }
     fetch(number + ahead);
   }
 
@@ -245,6 +262,7 @@ private:
   OpBuilder builder;
   std::deque<Streamed> updates;
   SmallVector<Window> windows;
+  SmallVector<int64_t> stores; ///< Of each window so far.
 };
 
 struct StreamStates : heddle::impl::SpmdStreamStatesBase<StreamStates> {

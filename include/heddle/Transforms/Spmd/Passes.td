@@ -54,6 +54,48 @@ def SpmdOverlap : Pass<"spmd-overlap", "::mlir::ModuleOp"> {
   ];
 }
 
+def SpmdAdvanceUpdates : Pass<"spmd-advance-updates", "::mlir::ModuleOp"> {
+  let summary = "Moves updates of states that live elsewhere up to behind their gradients.";
+  let description = [{
+    An update whose states are not in the device's memory moves into the micro-batch,
+    behind the last operation that writes its gradients or reads its parameters: so
+    states are fetched and stored beside the rest of the backward pass. One update of
+    many parameters becomes one for each run of them, of `sub_group_size` elements or,
+    where that is left out, about a 64th of all.
+
+    What depends on all gradients stays behind the loop: updates with clipping, LAMB's,
+    and those of gradients that replicas sum there (ZeRO 0 and 1). So does a step with
+    several micro-batches, or with pipeline stages.
+
+    ```mlir
+    nn.micro_batches 1 {
+      ...
+      nn.set @h.1.w.grad, %0 : tensor<1024x1024xf32>
+      %1:2 = nn.call @block.bwd(...) path "h.0" : ...
+      nn.set @h.0.w.grad, %1#1 : tensor<1024x1024xf32>
+    }
+    %p = nn.get @parameters.decay : tensor<2097152xf32>
+    ...
+    // becomes
+    nn.micro_batches 1 {
+      ...
+      nn.set @h.1.w.grad, %0 : tensor<1024x1024xf32>
+      %p1 = nn.get @parameters.decay.1 : tensor<1048576xf32>
+      ...
+      nn.set @parameters.decay.1, %u1#0 : tensor<1048576xf32>
+      %1:2 = nn.call @block.bwd(...) path "h.0" : ...
+      nn.set @h.0.w.grad, %1#1 : tensor<1024x1024xf32>
+      %p0 = nn.get @parameters.decay.0 : tensor<1048576xf32>
+      ...
+    }
+    ```
+  }];
+  let dependentDialects = ["::heddle::nn::NNDialect"];
+  let statistics = [
+    Statistic<"numMoved", "moved", "Updates beside the backward pass">
+  ];
+}
+
 def SpmdStreamStates : Pass<"spmd-stream-states", "::mlir::ModuleOp"> {
   let summary = "Updates states that live elsewhere through windows in the device's memory.";
   let description = [{
@@ -61,7 +103,9 @@ def SpmdStreamStates : Pass<"spmd-stream-states", "::mlir::ModuleOp"> {
     window of them, as long as all others but the last: `sub_group_size` elements,
     rounded up to 1024. A window is fetched while
     those before it are updated, and stored while the next one is. So at most
-    `ahead` windows and one more are there for each state.
+    `ahead` windows and one more are there for each state. Beside the backward pass
+    those of a layer are fetched while the layer before runs, and stored while the one
+    behind does.
 
     ```mlir
     %m = nn.get @exp_avg.decay : tensor<2048xf32>

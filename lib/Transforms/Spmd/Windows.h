@@ -1,0 +1,36 @@
+//===- Windows.h - How long windows of states are ---------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_SPMD_WINDOWS_H
+#define HEDDLE_LIB_TRANSFORMS_SPMD_WINDOWS_H
+
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+
+namespace heddle::spmd {
+
+/// What requests of direct I/O are multiples of, in elements of f32.
+constexpr int64_t windowUnit = 1024;
+/// A smaller window is not worth a request.
+constexpr int64_t leastWindow = 256 * windowUnit;
+/// Windows of all updates of a step, about: its commands stay few, and slots
+/// are a small part of what they are windows of.
+constexpr int64_t mostWindows = 64;
+
+/// The elements of a window of states with `total` elements that are updated:
+/// `wanted` of them (`sub_group_size`), or where that is 0 such that there are
+/// not many windows.
+inline int64_t windowElements(int64_t wanted, int64_t total) {
+  int64_t size =
+      wanted > 0 ? wanted : std::max(leastWindow, total / mostWindows);
+  return llvm::alignTo(std::min(size, total), windowUnit);
+}
+
+} // namespace heddle::spmd
+
+#endif // HEDDLE_LIB_TRANSFORMS_SPMD_WINDOWS_H
