@@ -86,6 +86,57 @@ void BytesAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
+/// As `grid = [4, 1, 1]`.
+static ParseResult parseSizes(AsmParser &parser, StringRef name,
+                              SmallVectorImpl<int64_t> &sizes) {
+  return failure(
+      parser.parseKeyword(name) || parser.parseEqual() ||
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&]() {
+        return parser.parseInteger(sizes.emplace_back());
+      }));
+}
+
+Attribute GridLaunchAttr::parse(AsmParser &parser, Type) {
+  std::string symbol;
+  SmallVector<int64_t> grid, block, cluster;
+  int64_t shared = 0;
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseString(&symbol) ||
+      parser.parseComma() || parseSizes(parser, "grid", grid) ||
+      parser.parseComma() || parseSizes(parser, "block", block))
+    return {};
+  bool hasMore = succeeded(parser.parseOptionalComma());
+  if (hasMore && parser.parseOptionalKeyword("shared")) {
+    if (parseSizes(parser, "cluster", cluster))
+      return {};
+    hasMore = succeeded(parser.parseOptionalComma());
+    if (hasMore && parser.parseKeyword("shared"))
+      return {};
+  }
+  if ((hasMore && (parser.parseEqual() || parser.parseInteger(shared))) ||
+      parser.parseGreater())
+    return {};
+  return parser.getChecked<GridLaunchAttr>(loc, parser.getContext(), symbol,
+                                           grid, block, cluster, shared);
+}
+
+void GridLaunchAttr::print(AsmPrinter &printer) const {
+  auto printSizes = [&](StringRef name, ArrayRef<int64_t> sizes) {
+    printer << ", " << name << " = [";
+    llvm::interleaveComma(sizes, printer);
+    printer << "]";
+  };
+  printer << "<";
+  printer.printString(getSymbol());
+  printSizes("grid", getGrid());
+  printSizes("block", getBlock());
+  if (!getCluster().empty())
+    printSizes("cluster", getCluster());
+  if (getShared() != 0)
+    printer << ", shared = " << getShared();
+  printer << ">";
+}
+
 LogicalResult
 GridLaunchAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef,
                        ArrayRef<int64_t> grid, ArrayRef<int64_t> block,

@@ -112,10 +112,7 @@ def Plan_GridLaunchAttr : AttrDef<Plan_Dialect, "GridLaunch"> {
                         ArrayRefParameter<"int64_t">:$block,
                         OptionalArrayRefParameter<"int64_t">:$cluster,
                         DefaultValuedParameter<"int64_t", "0">:$shared);
-  let assemblyFormat = [{
-    `<` $symbol `,` `grid` `=` `[` $grid `]` `,` `block` `=` `[` $block `]`
-    (`,` `cluster` `=` `[` $cluster^ `]`)? (`,` `shared` `=` $shared^)? `>`
-  }];
+  let hasCustomAssemblyFormat = 1; // Either optional part follows a comma.
   let genVerifyDecl = 1;
 }
 def Plan_GridLaunches

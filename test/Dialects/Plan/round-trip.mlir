@@ -11,12 +11,15 @@ nn.model @values family "gpt2" phase "fuse" attributes {
     // CHECK: plan.yield %{{.*}} : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
   }
-  // Two launches on a GPU, of which the second one has clusters of two blocks.
-  // CHECK: launches = [#plan.grid_launch<"first", grid = [4, 1, 1], block = [32, 1, 1]>, #plan.grid_launch<"second", grid = [4, 1, 1], block = [32, 1, 1], cluster = [2, 1, 1], shared = 64>]
+  // Launches on a GPU, with and without clusters of two blocks and shared memory.
+  // CHECK: launches = [#plan.grid_launch<"first", grid = [4, 1, 1], block = [32, 1, 1]>, #plan.grid_launch<"second", grid = [4, 1, 1], block = [32, 1, 1], cluster = [2, 1, 1], shared = 64>,
+  // CHECK-SAME: #plan.grid_launch<"third", grid = [4, 1, 1], block = [32, 1, 1], shared = 64>, #plan.grid_launch<"fourth", grid = [4, 1, 1], block = [32, 1, 1], cluster = [2, 1, 1]>]
   plan.kernel @pairs(%x: tensor<4xf32>) -> tensor<4xf32>
       attributes {generator = #plan.generator<rows>, ties = array<i64: 0>,
                   launches = [#plan.grid_launch<"first", grid = [4, 1, 1], block = [32, 1, 1]>,
-                              #plan.grid_launch<"second", grid = [4, 1, 1], block = [32, 1, 1], cluster = [2, 1, 1], shared = 64>]} {
+                              #plan.grid_launch<"second", grid = [4, 1, 1], block = [32, 1, 1], cluster = [2, 1, 1], shared = 64>,
+                              #plan.grid_launch<"third", grid = [4, 1, 1], block = [32, 1, 1], shared = 64>,
+                              #plan.grid_launch<"fourth", grid = [4, 1, 1], block = [32, 1, 1], cluster = [2, 1, 1]>]} {
     %0 = nn.map relu(%x) : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
   }
