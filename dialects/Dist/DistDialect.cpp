@@ -218,16 +218,17 @@ LogicalResult SliceOp::verify() {
 //===----------------------------------------------------------------------===//
 
 /// A run of a flat tensor begins in it.
-static LogicalResult verifyRun(Operation *op, int64_t element, Type run) {
-  if (llvm::cast<RankedTensorType>(run).getRank() != 1)
+static LogicalResult verifyRun(Operation *op, int64_t element, Type run,
+                               Value slot) {
+  if (!slot && llvm::cast<RankedTensorType>(run).getRank() != 1)
     return op->emitOpError("moves a run of a flat tensor, got ") << run;
   return element >= 0 ? success()
                       : op->emitOpError("begins at element ") << element;
 }
 
-/// The run lies in the state or bucket of that name.
+/// The run lies in the state or bucket of that name, or in a slot of it.
 static LogicalResult verifyRunOf(Operation *op, FlatSymbolRefAttr name,
-                                 int64_t element, Type run,
+                                 int64_t element, Type run, Value slot,
                                  SymbolTableCollection &tables) {
   Operation *state = tables.lookupNearestSymbolFrom(op, name);
   auto stored = state ? state->getAttrOfType<TypeAttr>("type") : TypeAttr();
@@ -236,9 +237,13 @@ static LogicalResult verifyRunOf(Operation *op, FlatSymbolRefAttr name,
   if (!whole)
     return op->emitOpError("refers to unknown state ") << name;
   auto part = llvm::cast<RankedTensorType>(run);
-  bool fits = whole.getRank() == 1 &&
+  int64_t there = !slot ? whole.getNumElements()
+                  : whole.getRank() > 1
+                      ? whole.getNumElements() / whole.getDimSize(0)
+                      : 0;
+  bool fits = (slot || whole.getRank() == 1) &&
               whole.getElementType() == part.getElementType() &&
-              part.getNumElements() <= whole.getNumElements() - element;
+              part.getNumElements() <= there - element;
   return fits ? success()
               : op->emitOpError("moves ")
                     << run << " from element " << element << " of " << name
@@ -246,21 +251,21 @@ static LogicalResult verifyRunOf(Operation *op, FlatSymbolRefAttr name,
 }
 
 LogicalResult FetchOp::verify() {
-  if (failed(verifyRun(*this, getElement(), getOutput().getType())))
+  if (failed(verifyRun(*this, getElement(), getOutput().getType(), getSlot())))
     return failure();
   return getPending() ? verifyPending(*this) : success();
 }
 
 LogicalResult FetchOp::verifySymbolUses(SymbolTableCollection &tables) {
   return verifyRunOf(*this, getStateAttr(), getElement(), getOutput().getType(),
-                     tables);
+                     getSlot(), tables);
 }
 
 LogicalResult StoreOp::verify() {
-  return verifyRun(*this, getElement(), getValue().getType());
+  return verifyRun(*this, getElement(), getValue().getType(), getSlot());
 }
 
 LogicalResult StoreOp::verifySymbolUses(SymbolTableCollection &tables) {
   return verifyRunOf(*this, getStateAttr(), getElement(), getValue().getType(),
-                     tables);
+                     getSlot(), tables);
 }

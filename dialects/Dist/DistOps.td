@@ -156,17 +156,26 @@ def Dist_FetchOp : Dist_Op<"fetch", [
   let summary = "Reads a run of a flat state that is not in the device's memory.";
   let description = [{
     The run begins at `element` and is as long as the result. With `pending` it is
-    not there yet: only dist.wait may use it. What was stored before is read.
+    not there yet: only dist.wait may use it. What was stored before is read. With
+    `slot` the state has slots, the run begins in that one, and has any shape.
 
     ```mlir
     %0 = dist.fetch @exp_avg.decay[4096] {pending} : tensor<1024xf32>
     %1 = dist.wait %0 : tensor<1024xf32>
+    %2 = dist.fetch @saved[0] slot %i : tensor<2x64x256xbf16>
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$state, I64Attr:$element,
-                       UnitAttr:$pending);
+                       UnitAttr:$pending, Optional<Index>:$slot);
   let results = (outs AnyRankedTensor:$output);
-  let assemblyFormat = "$state `[` $element `]` attr-dict `:` type($output)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$output,
+                                 "::llvm::StringRef":$state, "int64_t":$element,
+                                 "bool":$pending), [{
+    build($_builder, $_state, output, state, element, pending, ::mlir::Value());
+  }]>];
+  let assemblyFormat = [{
+    $state `[` $element `]` (`slot` $slot^)? attr-dict `:` type($output)
+  }];
   let hasVerifier = 1;
 }
 
@@ -175,7 +184,8 @@ def Dist_StoreOp : Dist_Op<"store", [
   let summary = "Starts to write a run of a flat state that is not in the device's memory.";
   let description = [{
     The run begins at `element` and is as long as the value, whose bytes stay as
-    they are until a dist.flush says that the store is done.
+    they are until a dist.flush says that the store is done. With `slot` the state
+    has slots, the run begins in that one, and has any shape.
 
     ```mlir
     dist.store @exp_avg.decay[4096], %0 : tensor<1024xf32>
@@ -183,9 +193,13 @@ def Dist_StoreOp : Dist_Op<"store", [
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$state, I64Attr:$element,
-                       AnyRankedTensor:$value);
+                       AnyRankedTensor:$value, Optional<Index>:$slot);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$state, "int64_t":$element,
+                                 "::mlir::Value":$value), [{
+    build($_builder, $_state, state, element, value, ::mlir::Value());
+  }]>];
   let assemblyFormat = [{
-    $state `[` $element `]` `,` $value attr-dict `:` type($value)
+    $state `[` $element `]` (`slot` $slot^)? `,` $value attr-dict `:` type($value)
   }];
   let hasVerifier = 1;
 }

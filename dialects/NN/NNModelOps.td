@@ -56,7 +56,7 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     gradient, optimizer (what the optimizer keeps: of a parameter, or one number
     for all), accumulator, scalar (a number that a step
     computes before its first micro-batch, for all of them), saved (values that
-    a pipeline stage keeps from a micro-batch's forward to its backward pass; the
+    are kept from a micro-batch's forward to its backward pass; the
     first dimension counts slots), cache (keys or values of earlier tokens; the
     first dimension counts pages). A copy and a gradient name the parameter they
     belong to, and so does what the optimizer keeps of a parameter: its own name

@@ -165,9 +165,10 @@ LogicalResult ModelInterpreter::runCommunication(Operation *op,
         return runSlice(slice, args[0], results);
       })
       .Case([&](dist::FetchOp fetch) {
-        Tensor run = readState(fetch.getState(), nullptr)
-                         .slice(fetch.getElement(),
-                                fetch.getOutput().getType().getNumElements());
+        Tensor run(fetch.getOutput().getType());
+        run.copyFrom(
+            readState(fetch.getState(), fetch.getSlot() ? &args[0] : nullptr),
+            fetch.getElement(), 0, run.numElements());
         if (fetch.getPending()) {
           fetched[fetch.getOutput()] = run;
           run = unknown(fetch.getOutput().getType());
@@ -176,9 +177,10 @@ LogicalResult ModelInterpreter::runCommunication(Operation *op,
         return success();
       })
       .Case([&](dist::StoreOp store) {
-        Tensor whole = readState(store.getState(), nullptr);
+        const Tensor *slot = store.getSlot() ? &args[1] : nullptr;
+        Tensor whole = readState(store.getState(), slot);
         whole.copyFrom(args[0], 0, store.getElement(), args[0].numElements());
-        writeState(store.getState(), whole, nullptr);
+        writeState(store.getState(), whole, slot);
         return success();
       })
       // Stores are done at once.

@@ -158,6 +158,8 @@ static void buildSpmd(OpPassManager &pm) {
   pm.addPass(createSpmdAdvanceUpdates());
   // Windows are of what a rank holds.
   pm.addPass(createSpmdStreamStates());
+  // Behind what gathers and fetches weights: those are none.
+  pm.addPass(createSpmdStreamActivations());
 }
 
 static void buildKernels(OpPassManager &pm, const CompileOptions &options) {

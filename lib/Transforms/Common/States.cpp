@@ -41,7 +41,7 @@ bool heddle::writesCache(Operation *op) {
 /// Whether an operation makes of one value, as ranks exchange, split or sum it,
 /// another one.
 static bool isExchange(Operation *op) {
-  return isa<dist::DistDialect>(op->getDialect()) &&
+  return isa<dist::DistDialect>(op->getDialect()) && !isa<dist::FetchOp>(op) &&
          op->getNumOperands() == 1 && op->getNumResults() == 1;
 }
 
@@ -190,7 +190,9 @@ private:
       if (auto get = dyn_cast<nn::GetOp>(op); get && failed(verifyGet(get)))
         return failure();
       if (auto fetch = dyn_cast<dist::FetchOp>(op);
-          fetch && failed(verifyFetch(fetch, fetch.getOutput())))
+          fetch &&
+          failed(fetch.getSlot() ? verifySavedFetch(fetch)
+                                 : verifyFetch(fetch, fetch.getOutput())))
         return failure();
       if (auto store = dyn_cast<dist::StoreOp>(op);
           store && failed(verifyStore(store)))
@@ -409,7 +411,19 @@ private:
     return success();
   }
 
+  /// What the forward pass stored is fetched.
+  LogicalResult verifySavedFetch(dist::FetchOp fetch) {
+    if (!written.contains(fetch.getState()))
+      return fetch.emitError(code)
+             << "fetches @" << fetch.getState() << " before it is stored";
+    return verifySlot(fetch, fetch.getState(), fetch.getSlot());
+  }
+
   LogicalResult verifyStore(dist::StoreOp store) {
+    if (store.getSlot()) {
+      written.insert(store.getState());
+      return verifySlot(store, store.getState(), store.getSlot());
+    }
     std::optional<Update> update = updateOf(makerOf(store.getValue()));
     if (update)
       return verifyUpdate(*update);

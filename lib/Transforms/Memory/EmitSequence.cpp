@@ -337,15 +337,19 @@ void SequenceEmitter::emitCollective(Operation *op) {
 // States that are not in the device's memory
 //===----------------------------------------------------------------------===//
 
-/// The bytes of a state, or of a bucket, from an element on.
+/// The bytes of a state, of a slot of it, or of a bucket, from an element on.
 Value SequenceEmitter::runOf(Location loc, StringRef state, int64_t element,
-                             Type type) {
+                             Value slot, Type type) {
   Root whole;
   whole.kind = Root::Kind::State;
   whole.name = state;
   whole.type = cast<RankedTensorType>(
       symbols.lookup(state)->getAttrOfType<TypeAttr>("type").getValue());
   Value bytes = bufferOf(whole);
+  if (slot)
+    bytes = slice(loc, bytes, scalars.lookup(slot),
+                  RankedTensorType::get(whole.type.getShape().drop_front(),
+                                        whole.type.getElementType()));
   if (whole.type == type)
     return bytes;
   return builder.create<planir::ViewOp>(
@@ -365,7 +369,7 @@ Value SequenceEmitter::copyBeside(Location loc, Value target, Value source) {
 void SequenceEmitter::emitFetch(dist::FetchOp fetch) {
   Location loc = fetch.getLoc();
   Value source = runOf(loc, fetch.getState(), fetch.getElement(),
-                       fetch.getOutput().getType());
+                       fetch.getSlot(), fetch.getOutput().getType());
   Value done = copyBeside(loc, valueFor(fetch.getOutput()), source);
   started[fetch] = done.getDefiningOp()->getPrevNode();
   if (fetch.getPending())
@@ -376,7 +380,7 @@ void SequenceEmitter::emitFetch(dist::FetchOp fetch) {
 
 void SequenceEmitter::emitStore(dist::StoreOp store) {
   Value target = runOf(store.getLoc(), store.getState(), store.getElement(),
-                       store.getValue().getType());
+                       store.getSlot(), store.getValue().getType());
   stores.push_back(
       copyBeside(store.getLoc(), target, valueFor(store.getValue())));
 }

@@ -40,7 +40,7 @@ private:
   bool emitCommunication(mlir::Operation &op);
   void emitCollective(mlir::Operation *op);
   mlir::Value runOf(mlir::Location loc, llvm::StringRef state, int64_t element,
-                    mlir::Type type);
+                    mlir::Value slot, mlir::Type type);
   mlir::Value copyBeside(mlir::Location loc, mlir::Value target,
                          mlir::Value source);
   void emitFetch(dist::FetchOp fetch);

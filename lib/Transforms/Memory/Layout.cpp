@@ -65,8 +65,11 @@ public:
   MemoryMap run() {
     for (auto bucket : model.getOps<nn::BucketOp>())
       place(bucket);
-    for (auto state : model.getOps<nn::StateOp>())
+    for (auto state : model.getOps<nn::StateOp>()) {
+      if (!placed.contains(state))
+        beginAtPage(state);
       place(state);
+    }
     return map;
   }
 
@@ -91,6 +94,13 @@ private:
     endOf(state.getMemory()) += bytes;
   }
 
+  /// What is not in the device's memory does.
+  void beginAtPage(nn::StateOp state) {
+    int64_t &end = endOf(state.getMemory());
+    if (state.getMemory() != nn::MemoryKind::Device)
+      own(state, alignTo(end, pageBytes) - end);
+  }
+
   void place(nn::StateOp state) {
     if (!placed.insert(state).second)
       return;
@@ -110,8 +120,7 @@ private:
       return;
     nn::StateOp last = members.back();
     int64_t &end = endOf(last.getMemory());
-    if (last.getMemory() != nn::MemoryKind::Device)
-      own(last, alignTo(end, pageBytes) - end);
+    beginAtPage(last);
     int64_t begin = end, first = 0;
     for (nn::StateOp state : members) {
       if (!isSplit(bucket)) {
@@ -155,7 +164,9 @@ MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
 StringRef heddle::memory::ownerOf(const Root &root) {
   if (root.kind == Root::Kind::Port)
     return "inputs and outputs";
-  if (root.value && root.value.getDefiningOp<dist::FetchOp>())
+  auto fetch =
+      root.value ? root.value.getDefiningOp<dist::FetchOp>() : dist::FetchOp();
+  if (fetch && !fetch.getSlot())
     return "windows of states";
   return "activations";
 }

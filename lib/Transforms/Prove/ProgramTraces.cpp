@@ -410,6 +410,7 @@ private:
     if (auto ref = dyn_cast<planir::StateRefOp>(op)) {
       access.space = Space::Persistent;
       access.begin = firstOf(symbols, ref.getState());
+      access.inSlot = isSaved(ref.getState());
     } else {
       auto buffer = cast<planir::BufferOp>(op);
       bool onDevice = buffer.getMemory() == planir::MemoryKind::Device;
@@ -433,6 +434,12 @@ private:
     }
     scope.places[value] = whole;
     return success();
+  }
+
+  /// Whether what waits for the backward pass is in the state.
+  bool isSaved(StringRef name) {
+    auto state = symbols.lookup<planir::StateOp>(name);
+    return state && planir::roleOf(state) == nn::StateRole::Saved;
   }
 
   Place sliceOf(planir::SliceOp slice, Scope &scope) {

@@ -1,4 +1,4 @@
-//===- Windows.cpp - What is stored is what the optimizer made ------------===//
+//===- Windows.cpp - What is stored is what the step made for it ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -23,6 +23,13 @@ struct Window {
   int32_t origin = -1;  ///< Of the update.
 };
 
+/// Bytes of a slot that hold what was stored there.
+struct Stored {
+  Range bytes;
+  bool fetched = false;
+  int32_t origin = -1;
+};
+
 /// Executes one trace, as far as windows go. They are those of accesses whose
 /// place does not vary.
 class Windows {
@@ -30,10 +37,7 @@ public:
   explicit Windows(const Trace &trace) : trace(trace) {}
 
   std::optional<Fault> run() {
-    bool isUsed = std::any_of(
-        trace.states.begin(), trace.states.end(),
-        [](const State &state) { return state.lasts && state.isElsewhere; });
-    if (!isUsed)
+    if (std::none_of(trace.states.begin(), trace.states.end(), holdsWindows))
       return std::nullopt;
     for (const Run &run : trace.runs)
       for (const Event &event : trace.bodies[run.body])
@@ -43,10 +47,18 @@ public:
       if (window.updated)
         refuse(window.origin, "updates a window of " + nameOf(window.state) +
                                   ", which is not stored");
+    for (const Stored &slot : slots)
+      if (!slot.fetched)
+        refuse(slot.origin, unread(slot));
     return fault;
   }
 
 private:
+  /// Whether it is stored and fetched.
+  static bool holdsWindows(const State &state) {
+    return state.isElsewhere && (state.lasts || state.hasSlots);
+  }
+
   bool refuse(int32_t origin, const std::string &what) {
     fault = Fault{Fault::Kind::Flow, what, {{0, origin}}};
     return false;
@@ -57,7 +69,7 @@ private:
     if (space != Space::Persistent)
       return nullptr;
     for (const State &state : trace.states)
-      if (state.lasts && state.isElsewhere && state.range.overlaps(range))
+      if (holdsWindows(state) && state.range.overlaps(range))
         return &state;
     return nullptr;
   }
@@ -74,10 +86,10 @@ private:
     if (event.kind == Event::Kind::Copy) {
       Range to = Trace::rangeOf(*target, run);
       Range from = Trace::rangeOf(*source, run);
-      if (elsewhere(target->space, to))
-        return store(event, to, from);
-      if (elsewhere(source->space, from))
-        return fetch(event, to, from);
+      if (const State *state = elsewhere(target->space, to))
+        return state->hasSlots ? fill(event, to) : store(event, to, from);
+      if (const State *state = elsewhere(source->space, from))
+        return state->hasSlots ? take(event, to, from) : fetch(event, to, from);
     }
     for (const Access &access : event.accesses)
       if (access.writes && access.space == Space::Arena &&
@@ -96,6 +108,34 @@ private:
     return refuse(event.origin, "writes to " + nameOf(to) +
                                     " what the optimizer has not made of the "
                                     "bytes there");
+  }
+
+  std::string unread(const Stored &slot) const {
+    return "stores in " + nameOf(slot.bytes) + " what is never fetched";
+  }
+
+  bool fill(const Event &event, Range to) {
+    for (auto slot = slots.begin(); slot != slots.end();) {
+      if (!slot->bytes.overlaps(to)) {
+        ++slot;
+        continue;
+      }
+      if (!slot->fetched)
+        return refuse(slot->origin, unread(*slot));
+      slot = slots.erase(slot);
+    }
+    slots.push_back({to, false, event.origin});
+    return true;
+  }
+
+  bool take(const Event &event, Range to, Range from) {
+    for (Stored &slot : slots)
+      if (slot.bytes.begin == from.begin && slot.bytes.end == from.end) {
+        slot.fetched = true;
+        return overwrite(event, to);
+      }
+    return refuse(event.origin, "fetches of " + nameOf(from) +
+                                    " other bytes than were stored there");
   }
 
   bool fetch(const Event &event, Range to, Range from) {
@@ -138,6 +178,7 @@ private:
 
   const Trace &trace;
   std::list<Window> windows;
+  std::list<Stored> slots;
   std::optional<Fault> fault;
 };
 

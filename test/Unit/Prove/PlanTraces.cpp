@@ -31,11 +31,12 @@ compileToFuse(MLIRContext &context, const std::string &flags, int layers) {
       << R"( "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,)"
       << R"( "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,)"
       << R"( "initializer_range": 0.02, "n_layer": )" << layers << "}";
-  std::string command = std::string(HEDDLE_TEST_COMPILER) + " compile " +
-                        (directory / "config.json").string() +
-                        " --init random --micro-batch 1 --threads 1 " + flags +
-                        " --stop-after fuse --dump-phases " +
-                        (directory / "dump").string();
+  bool hasRows = flags.find("--micro-batch") != std::string::npos;
+  std::string command =
+      std::string(HEDDLE_TEST_COMPILER) + " compile " +
+      (directory / "config.json").string() + " --init random --threads 1 " +
+      (hasRows ? "" : "--micro-batch 1 ") + flags +
+      " --stop-after fuse --dump-phases " + (directory / "dump").string();
   OwningOpRef<ModuleOp> module;
   if (std::system(command.c_str()) == 0)
     module = parseSourceFile<ModuleOp>(

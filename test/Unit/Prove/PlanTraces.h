@@ -19,8 +19,9 @@ struct PlanTraces {
   std::vector<prove::Trace> ranks;
 };
 
-/// Compiles a GPT-2 of `layers` layers with these flags (as "--mesh data=2") up
-/// to the memory phase, without code. No ranks when that fails.
+/// Compiles a GPT-2 of `layers` layers with these flags (as "--mesh data=2";
+/// without --micro-batch it is 1) up to the memory phase, without code. No
+/// ranks when that fails.
 PlanTraces compileTraces(const std::string &flags, int layers);
 
 } // namespace heddle::test

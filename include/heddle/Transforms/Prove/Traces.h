@@ -217,7 +217,8 @@ std::optional<Fault> checkFlow(const Trace &trace, int64_t *executed = nullptr);
 /// of it: a copy to it is of a window that was copied from the same bytes and
 /// updated since; a window that was updated is copied back before its bytes are
 /// given away, before those that it belongs to are read again, and before the
-/// step ends.
+/// step ends. What waits for the backward pass there is stored in a slot that
+/// holds nothing which nobody has fetched, and is fetched before the step ends.
 std::optional<Fault> checkWindows(const Trace &trace);
 
 /// No command touches bytes that a communication under way writes, or writes

@@ -135,6 +135,42 @@ def SpmdStreamStates : Pass<"spmd-stream-states", "::mlir::ModuleOp"> {
   ];
 }
 
+def SpmdStreamActivations : Pass<"spmd-stream-activations", "::mlir::ModuleOp"> {
+  let summary = "Keeps activations outside of the device's memory until the backward pass.";
+  let description = [{
+    Values of the forward pass that are used again three layers later or more are
+    stored in the memory that the strategy's `activations` names. A store begins
+    behind the value's last use of then, and is done when one more layer has run.
+    The value is fetched while the layer runs before the one that uses it again:
+    those of two layers are there at most. In pipelines, what stages keep in slots
+    for the backward pass goes the same way. Weights stay, and so does what has
+    less than a page, or is sent.
+
+    ```mlir
+    %1 = nn.call @block.fwd(%0, ...) path "h.0" : ...
+    ...
+    %9 = nn.call @block.bwd(%0, ...) path "h.0" : ...
+    // becomes
+    %1 = nn.call @block.fwd(%0, ...) path "h.0" : ...
+    dist.store @saved[0] slot %c0, %0 : tensor<2x64x256xf32>
+    %2 = nn.call @block.fwd(%1, ...) path "h.1" : ...
+    dist.flush 0
+    ...
+    %7 = dist.fetch @saved[0] slot %c0 {pending} : tensor<2x64x256xf32>
+    %8 = nn.call @block.bwd(...) path "h.1" : ...
+    %10 = dist.wait %7 : tensor<2x64x256xf32>
+    %9 = nn.call @block.bwd(%10, ...) path "h.0" : ...
+    ```
+  }];
+  let dependentDialects = ["::heddle::dist::DistDialect",
+                           "::heddle::nn::NNDialect",
+                           "::mlir::arith::ArithDialect"];
+  let statistics = [
+    Statistic<"numStored", "stored", "Values that are stored in a step">,
+    Statistic<"numFetched", "fetched", "Values that are fetched in a step">
+  ];
+}
+
 def SpmdVerify : Pass<"spmd-verify", "::mlir::ModuleOp"> {
   let summary = "Checks what the spmd phase promises.";
   let description = [{

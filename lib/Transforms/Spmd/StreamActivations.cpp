@@ -1,0 +1,297 @@
+//===- StreamActivations.cpp - Keeps activations outside of the device ----===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Dist/ByteSize.h"
+#include "dialects/Pipe/PipeDialect.h"
+#include "heddle/Transforms/Spmd/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_SPMDSTREAMACTIVATIONS
+#include "include/heddle/Transforms/Spmd/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+/// What files are read and written in.
+constexpr int64_t pageBytes = 4096;
+/// Layers between two uses of a value for which it leaves the device's memory:
+/// it is stored during the first of them and fetched during the last.
+constexpr int64_t leastGap = 3;
+
+RankedTensorType tensorOf(Value value) {
+  return dyn_cast<RankedTensorType>(value.getType());
+}
+
+int64_t bytesOf(RankedTensorType type) {
+  return type.getNumElements() * dist::byteSize(type.getElementType());
+}
+
+/// Slots that each hold a value of this type, and begin at pages.
+RankedTensorType slotsFor(RankedTensorType type, int64_t slots) {
+  int64_t bytes = llvm::alignTo(bytesOf(type), pageBytes);
+  return RankedTensorType::get(
+      {slots, bytes / dist::byteSize(type.getElementType())},
+      type.getElementType());
+}
+
+/// The values of one block: what is stored, and what is fetched.
+class Streamer {
+public:
+  Streamer(nn::ModelOp model, Block &block, nn::MemoryKind kind)
+      : model(model), block(block), kind(kind), builder(block.getParent()) {
+    for (Operation &op : block) {
+      layersBefore[&op] = static_cast<int64_t>(layers.size());
+      if (isa<nn::CallOp>(op))
+        layers.push_back(&op);
+    }
+  }
+
+  /// Values that are used again many layers later.
+  void moveValues(SymbolTable &symbols) {
+    for (Value value : activations())
+      if (bytesOf(tensorOf(value)) >= pageBytes)
+        moveValue(value, symbols);
+  }
+
+  /// What goes from one fragment to another in slots of those states.
+  void moveSlots(const llvm::StringSet<> &states) {
+    SmallVector<nn::GetOp> gets;
+    SmallVector<nn::SetOp> sets;
+    for (Operation &op : block) {
+      if (auto get = dyn_cast<nn::GetOp>(op);
+          get && states.contains(get.getState()))
+        gets.push_back(get);
+      if (auto set = dyn_cast<nn::SetOp>(op);
+          set && states.contains(set.getState()))
+        sets.push_back(set);
+    }
+    for (nn::SetOp set : sets) {
+      store(set.getValue(), users(set.getValue()), set.getState(),
+            set.getSlot());
+      set.erase();
+    }
+    for (nn::GetOp get : gets) {
+      fetch(get.getValue(), users(get.getValue()), get.getState(),
+            get.getSlot());
+      get.erase();
+    }
+  }
+
+  /// A store is done before the layer after the next one begins.
+  void flush() {
+    for (Operation *layer : layers)
+      if (llvm::any_of(stores, [&](Operation *store) {
+            return store->isBeforeInBlock(layer);
+          })) {
+        builder.setInsertionPointAfter(layer);
+        builder.create<dist::FlushOp>(layer->getLoc(), 0);
+        llvm::erase_if(stores, [&](Operation *store) {
+          return store->isBeforeInBlock(layer);
+        });
+      }
+    if (stores.empty())
+      return;
+    Operation *end = block.getTerminator();
+    builder.setInsertionPoint(end);
+    builder.create<dist::FlushOp>(end->getLoc(), 0);
+  }
+
+  int64_t numStored = 0, numFetched = 0;
+
+private:
+  /// Of the forward pass: up to the last layer that runs for the first time.
+  /// None of weights, and of what is made of them alone.
+  SmallVector<Value> activations() {
+    llvm::StringSet<> seen;
+    Operation *last = nullptr;
+    for (Operation *layer : layers)
+      if (seen.insert(cast<nn::CallOp>(layer).getPath()).second)
+        last = layer;
+    SmallVector<Value> values;
+    llvm::DenseSet<Value> found;
+    for (Operation &op : block) {
+      if (!last || last->isBeforeInBlock(&op))
+        break;
+      bool computes = isa<nn::NNDialect>(op.getDialect()) &&
+                      !isa<nn::UnpackOp, nn::PackOp>(op) &&
+                      !op.hasTrait<nn::Rematerializable>();
+      bool exchanges = isa<dist::DistDialect>(op.getDialect()) &&
+                       llvm::any_of(op.getOperands(), [&](Value operand) {
+                         return found.contains(operand);
+                       });
+      if (!computes && !exchanges)
+        continue;
+      for (Value result : op.getResults())
+        if (tensorOf(result) && !op.hasAttr("pending") &&
+            found.insert(result).second)
+          values.push_back(result);
+    }
+    return values;
+  }
+
+  /// The operations of the block that use a value, in their order.
+  SmallVector<Operation *> users(Value value) const {
+    SmallVector<Operation *> all;
+    for (Operation *user : value.getUsers())
+      if (Operation *here = block.findAncestorOpInBlock(*user);
+          !llvm::is_contained(all, here))
+        all.push_back(here);
+    llvm::sort(
+        all, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    return all;
+  }
+
+  int64_t layersBetween(Operation *first, Operation *second) const {
+    return layersBefore.lookup(second) - layersBefore.lookup(first) -
+           (isa<nn::CallOp>(first) ? 1 : 0);
+  }
+
+  /// Cuts the life of a value where no layer uses it for long.
+  void moveValue(Value value, SymbolTable &symbols) {
+    SmallVector<SmallVector<Operation *>> near = {{value.getDefiningOp()}};
+    for (Operation *user : users(value)) {
+      if (layersBetween(near.back().back(), user) >= leastGap)
+        near.emplace_back();
+      near.back().push_back(user);
+    }
+    if (near.size() == 1)
+      return;
+    StringRef state = addState(value, symbols);
+    builder.setInsertionPointToStart(&block);
+    if (!first)
+      first = builder.create<arith::ConstantIndexOp>(value.getLoc(), 0);
+    store(value, near.front(), state, first);
+    for (ArrayRef<Operation *> later : ArrayRef(near).drop_front())
+      fetch(value, later, state, first);
+  }
+
+  StringRef addState(Value value, SymbolTable &symbols) {
+    auto last = llvm::to_vector(model.getOps<nn::StateOp>()).back();
+    OpBuilder states(model.getContext());
+    states.setInsertionPointAfter(last);
+    auto state = states.create<nn::StateOp>(value.getLoc(), "saved",
+                                            nn::StateRole::Saved,
+                                            slotsFor(tensorOf(value), 1));
+    state.setMemory(kind);
+    return symbols.insert(state);
+  }
+
+  /// Behind the last of the operations that use it now.
+  void store(Value value, ArrayRef<Operation *> users, StringRef state,
+             Value slot) {
+    builder.setInsertionPointAfter(users.back());
+    stores.push_back(builder.create<dist::StoreOp>(value.getLoc(), state,
+                                                   /*element=*/0, value, slot));
+    ++numStored;
+  }
+
+  /// While the layer before the first of those operations runs, which use it
+  /// from there.
+  void fetch(Value value, ArrayRef<Operation *> users, StringRef state,
+             Value slot) {
+    Operation *use = users.front();
+    int64_t before = layersBefore.lookup(use);
+    if (before > 0)
+      builder.setInsertionPoint(layers[before - 1]);
+    else if (Operation *made = slot.getDefiningOp())
+      builder.setInsertionPointAfter(made);
+    else
+      builder.setInsertionPointToStart(&block);
+    auto fetch =
+        builder.create<dist::FetchOp>(value.getLoc(), value.getType(), state,
+                                      /*element=*/0, /*pending=*/true, slot);
+    builder.setInsertionPoint(use);
+    Value there = builder.create<dist::WaitOp>(value.getLoc(), value.getType(),
+                                               fetch.getOutput());
+    value.replaceUsesWithIf(there, [&](OpOperand &operand) {
+      return llvm::is_contained(
+          users, block.findAncestorOpInBlock(*operand.getOwner()));
+    });
+    ++numFetched;
+  }
+
+  nn::ModelOp model;
+  Block &block;
+  nn::MemoryKind kind;
+  OpBuilder builder;
+  SmallVector<Operation *> layers;
+  DenseMap<Operation *, int64_t> layersBefore;
+  SmallVector<Operation *> stores; ///< That no flush waits for.
+  Value first;                     ///< The only slot of a value.
+};
+
+struct StreamActivations
+    : heddle::impl::SpmdStreamActivationsBase<StreamActivations> {
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      auto kind = *nn::symbolizeMemoryKind(
+          wordOf(model.getStrategy().getValue().placeActivations));
+      if (kind != nn::MemoryKind::Device)
+        move(model, kind);
+    }
+  }
+
+private:
+  void move(nn::ModelOp model, nn::MemoryKind kind) {
+    SymbolTable symbols(model);
+    llvm::StringSet<> slots = placeSlots(model, kind);
+    for (auto step : model.getOps<nn::StepOp>()) {
+      if (step.getKind() != nn::ProgramKind::Train)
+        continue;
+      SmallVector<Block *> blocks;
+      step.walk([&](Operation *op) {
+        if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
+          for (Region &body : op->getRegions())
+            blocks.push_back(&body.front());
+      });
+      for (Block *block : blocks) {
+        Streamer streamer(model, *block, kind);
+        streamer.moveValues(symbols);
+        streamer.moveSlots(slots);
+        streamer.flush();
+        numStored += streamer.numStored;
+        numFetched += streamer.numFetched;
+      }
+    }
+  }
+
+  /// Places the slots in which values wait for the backward pass. Messages are
+  /// of the device: what is sent stays there.
+  static llvm::StringSet<> placeSlots(nn::ModelOp model, nn::MemoryKind kind) {
+    llvm::StringSet<> sent, placed;
+    model.walk([&](nn::GetOp get) {
+      if (llvm::any_of(get->getUsers(), llvm::IsaPred<dist::SendOp>))
+        sent.insert(get.getState());
+    });
+    for (auto state : model.getOps<nn::StateOp>()) {
+      if (state.getRole() != nn::StateRole::Saved)
+        continue;
+      RankedTensorType slots = state.getTensorType();
+      auto slot = RankedTensorType::get(slots.getShape().drop_front(),
+                                        slots.getElementType());
+      if (sent.contains(state.getSymName()) || bytesOf(slot) < pageBytes)
+        continue;
+      // Its bytes are no parts of a whole that anybody asks for.
+      state.removeWholeAttr();
+      state.removeStorageAttr();
+      state.removeSegmentsAttr();
+      state.setType(slotsFor(slot, slots.getDimSize(0)));
+      state.setMemory(kind);
+      placed.insert(state.getSymName());
+    }
+    return placed;
+  }
+};
+
+} // namespace

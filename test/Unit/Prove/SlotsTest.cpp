@@ -1,0 +1,162 @@
+//===- SlotsTest.cpp - Activations are stored, then fetched ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/Unit/Prove/PlanTraces.h"
+#include <gtest/gtest.h>
+
+using namespace heddle;
+using namespace heddle::test;
+using plan::Stream;
+using prove::Access;
+using prove::Event;
+using prove::Space;
+using prove::Trace;
+
+namespace {
+
+bool isRefused(const Trace &trace) {
+  return prove::checkFlow(trace) || prove::checkWindows(trace) ||
+         prove::checkRaces(trace);
+}
+
+Access &accessOf(Event &copy, bool writes) {
+  return copy.accesses[copy.accesses[1].writes == writes];
+}
+
+/// The steps of models whose activations are on file, in one stage or two, one
+/// command after the other.
+class Slots : public ::testing::TestWithParam<const char *> {
+protected:
+  void SetUp() override {
+    plan = compileTraces(std::string(GetParam()) +
+                             " --place activations=file --micro-batch 8",
+                         5);
+    ASSERT_FALSE(plan.ranks.empty());
+    trace = prove::unroll(plan.ranks.front());
+    for (size_t i = 0; i < body().size(); ++i) {
+      if (body()[i].kind != Event::Kind::Copy ||
+          body()[i].stream != Stream::Copy)
+        continue;
+      bool isStore = accessOf(body()[i], true).space == Space::Persistent;
+      (isStore ? stores : fetches).push_back(i);
+    }
+    ASSERT_GE(stores.size(), 6u);
+    ASSERT_EQ(stores.size(), fetches.size());
+    ASSERT_FALSE(isRefused(trace));
+  }
+
+  prove::Body &body() { return trace.bodies.front(); }
+
+  /// The fetch of what is stored there.
+  size_t fetchOf(size_t store) {
+    int64_t slot = accessOf(body()[store], true).begin;
+    for (size_t fetch : fetches)
+      if (fetch > store && accessOf(body()[fetch], false).begin == slot)
+        return fetch;
+    ADD_FAILURE() << "nothing fetches what is stored by event " << store;
+    return store;
+  }
+  /// The first event behind a fetch that reads what it fetches.
+  size_t useOf(size_t fetch) {
+    const Access &there = accessOf(body()[fetch], true);
+    for (size_t i = fetch + 1; i < body().size(); ++i)
+      for (const Access &access : body()[i].accesses)
+        if (!access.writes && access.space == Space::Arena &&
+            access.buffer == there.buffer)
+          return i;
+    ADD_FAILURE() << "nothing uses what is fetched by event " << fetch;
+    return fetch;
+  }
+  /// Moves an event to before another one.
+  Trace moved(size_t from, size_t to) {
+    Trace other = trace;
+    prove::Body &events = other.bodies.front();
+    Event event = events[from];
+    events.insert(events.begin() + to, event);
+    events.erase(events.begin() + from + (to <= from));
+    return other;
+  }
+  Trace without(size_t index) {
+    Trace other = trace;
+    prove::Body &events = other.bodies.front();
+    events.erase(events.begin() + index);
+    return other;
+  }
+  /// The trace in which a stream waits for nothing between two events.
+  Trace withoutJoins(Stream stream, size_t from, size_t to) {
+    Trace other = trace;
+    prove::Body &events = other.bodies.front();
+    for (size_t i = to; i-- > from;)
+      if (events[i].kind == Event::Kind::Join && events[i].stream == stream)
+        events.erase(events.begin() + i);
+    return other;
+  }
+
+  PlanTraces plan;
+  Trace trace;
+  std::vector<size_t> stores, fetches;
+};
+
+TEST_P(Slots, AFetchThatComesLate) {
+  for (size_t fetch : fetches)
+    EXPECT_TRUE(isRefused(moved(fetch, useOf(fetch) + 1))) << fetch;
+}
+
+TEST_P(Slots, AFetchThatNobodyWaitsFor) {
+  for (size_t fetch : fetches)
+    EXPECT_TRUE(isRefused(withoutJoins(Stream::Compute, fetch, useOf(fetch))))
+        << fetch;
+}
+
+TEST_P(Slots, AFetchBeforeTheStore) {
+  for (size_t store : stores)
+    EXPECT_TRUE(isRefused(moved(fetchOf(store), store))) << store;
+}
+
+TEST_P(Slots, AStoreThatComesEarly) {
+  for (size_t store : stores) {
+    // Before what makes the value.
+    const Access &source = accessOf(body()[store], false);
+    size_t made = store;
+    for (size_t i = store; i-- > 0;)
+      for (const Access &access : body()[i].accesses)
+        if (access.writes && access.buffer == source.buffer &&
+            body()[i].kind != Event::Kind::Fresh)
+          made = i;
+    ASSERT_LT(made, store);
+    EXPECT_TRUE(isRefused(moved(store, made))) << store;
+  }
+}
+
+TEST_P(Slots, AStoreThatIsLeftOut) {
+  for (size_t store : stores)
+    EXPECT_TRUE(isRefused(without(store))) << store;
+}
+
+TEST_P(Slots, AFetchThatIsLeftOut) {
+  for (size_t fetch : fetches)
+    EXPECT_TRUE(isRefused(without(fetch))) << fetch;
+}
+
+TEST_P(Slots, ASlotThatIsReusedTooSoon) {
+  for (size_t number = 1; number < stores.size(); ++number) {
+    if (fetchOf(stores[number - 1]) < stores[number])
+      continue;
+    Trace other = trace;
+    accessOf(other.bodies.front()[stores[number]], true).begin =
+        accessOf(body()[stores[number - 1]], true).begin;
+    EXPECT_TRUE(isRefused(other)) << number;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Slots,
+    ::testing::Values("--accumulate 2 --recompute full",
+                      "--mesh pipe=2 --accumulate 3 --recompute full"));
+
+} // namespace
