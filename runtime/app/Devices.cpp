@@ -95,8 +95,9 @@ std::unique_ptr<Device> heddle::rt::openDevice(const plan::Plan &plan,
                                                int64_t localRank,
                                                ThreadPool &pool) {
   if (plan.device == plan::DeviceKind::Cuda)
-    return makeCudaDevice(
-        {localRank, options.sync, !options.noGraph, chooseGemm(plan, options)});
+    return makeCudaDevice({localRank, options.sync, !options.noGraph,
+                           chooseGemm(plan, options),
+                           chooseSwap(plan, options)});
   return makeDevice(std::getenv("HEDDLE_DEVICE"), pool,
                     chooseSwap(plan, options));
 }

@@ -64,6 +64,8 @@ namespace {
 class DeviceTest : public OnEachDevice {
 protected:
   DeviceTest() : device(GetParam()) {}
+  /// Whether requests of its own move what is on file.
+  static bool swaps() { return GetParam() == 0 || GetParam() >= cudaLate; }
   TestDevice device;
 };
 } // namespace
@@ -82,7 +84,7 @@ TEST_P(DeviceTest, MemoryIsZeroedAndApart) {
 
 TEST_P(DeviceTest, GivesNoMoreThanThereIs) {
   for (MemoryKind kind : plan::memoryKinds) {
-    bool isSwapped = kind == MemoryKind::File && GetParam() == 0;
+    bool isSwapped = kind == MemoryKind::File && swaps();
     EXPECT_EQ(codeOf([&] {
                 DeviceMemory(*device, {kind, int64_t(1) << 50, "test", false});
               }),
@@ -157,13 +159,43 @@ TEST_P(DeviceTest, ComputesOnWindowsOfFiles) {
            bytesOf(*device, file.address() + window * page + 64, 8).data(), 8);
     EXPECT_EQ(found, expected) << window;
   }
-  if (GetParam() == 0) {
+  if (swaps()) {
     // Each copy is of one page, and so is each reading here.
     EXPECT_EQ(device->swapTraffic().readBytes, windows * (steps + 1) * page);
     EXPECT_EQ(device->swapTraffic().writtenBytes, windows * steps * page);
+  }
+  if (GetParam() == 0) {
     EXPECT_EQ(device->fileCopies(), windows * (2 * steps + 1));
     EXPECT_GT(device->timeOfFileCopy(1)->end, device->timeOfFileCopy(1)->begin);
   }
+}
+
+/// More than all that is on its way between a file and a GPU at a time, there
+/// and back and to another place, on several streams.
+TEST_P(DeviceTest, CopiesLargeRunsOfFiles) {
+  constexpr int64_t bytes = (int64_t(37) << 20) + page, half = 5000 * page;
+  DeviceMemory file(*device, {MemoryKind::File, bytes + half, "test"});
+  DeviceMemory memory(*device, {MemoryKind::Device, bytes, "test"});
+  std::vector<char> values(bytes);
+  for (int64_t i = 0; i < bytes; ++i)
+    values[i] = char(i + i / page);
+  device->copyIn(Stream::Copy, memory.address(), values.data(), bytes);
+  device->copy(Stream::Copy, file.address() + half, memory.address(), bytes);
+  device->fill(Stream::Copy, memory.address(), 1, bytes);
+  device->copy(Stream::Copy, file.address(), memory.address(), half);
+  Event there = device->makeEvent();
+  device->record(Stream::Copy, there);
+  device->wait(Stream::Compute, there);
+  device->copy(Stream::Compute, memory.address(), file.address() + half, bytes);
+  device->copy(Stream::Compute, file.address() + half,
+               memory.address() + 3 * page, bytes - 3 * page);
+  device->synchronize(Stream::Compute);
+  EXPECT_EQ(bytesOf(*device, memory.address(), bytes), values);
+  std::vector<char> found = bytesOf(*device, file.address(), bytes);
+  EXPECT_TRUE(std::all_of(found.begin(), found.begin() + half,
+                          [](char c) { return c == 1; }));
+  EXPECT_TRUE(
+      std::equal(found.begin() + half, found.end(), values.begin() + 3 * page));
 }
 
 TEST_P(DeviceTest, CopiesNothing) {
@@ -178,8 +210,6 @@ TEST_P(DeviceTest, CopiesNothing) {
 /// Bytes on file have no pointer: a host that follows the address faults.
 TEST_P(DeviceTest, FilesAreOutOfSight) {
   DeviceMemory file(*device, {MemoryKind::File, page, "test"});
-  if (GetParam() >= cudaLate)
-    GTEST_SKIP() << "maps them for the host";
   EXPECT_EQ(device->map(file.address()), nullptr);
   EXPECT_FALSE(isReadable(file.address().value()));
 }

@@ -147,10 +147,11 @@ void CpuDevice::submit(Stream, const KernelLaunch &launch,
     pool.run(runKernel, &work);
 }
 
-void CpuDevice::fill(Stream, Address target, unsigned char value,
+void CpuDevice::fill(Stream stream, Address target, unsigned char value,
                      int64_t bytes) {
   if (swap.holds(target))
     return swap.fill(target, value, bytes);
+  synchronize(stream);
   Move work = {map(target), nullptr, value, bytes};
   pool.run(runFill, &work);
 }

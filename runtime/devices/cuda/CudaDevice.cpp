@@ -10,6 +10,7 @@
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "runtime/devices/cuda/FileCopies.h"
 #include "runtime/devices/cuda/Gpu.h"
 #include "runtime/devices/cuda/Kernels.h"
 #include "runtime/devices/cuda/NcclLink.h"
@@ -34,7 +35,9 @@ public:
   std::string model() const override { return gpu.name; }
   std::string serial() const override;
   std::optional<StatedPeak>
-  statedPeak(const std::string &precision) const override;
+  statedPeak(const std::string &precision) const override {
+    return peakOf(driver, number, gpu, precision);
+  }
   void requireMemory(const plan::Memory &memory) override;
   Address allocate(const MemoryRequest &request) override;
   void release(Address address) override;
@@ -69,21 +72,14 @@ public:
   capture(const std::function<void()> &submit) override;
   void repeat(CapturedWork work) override;
   std::shared_ptr<DeviceLink> link() override;
+  io::SwapTraffic swapTraffic() const override { return files.traffic(); }
 
 private:
   /// What was allocated at one address.
   struct Block {
     MemoryKind kind = MemoryKind::Device;
     int64_t bytes = 0;
-    Arena pages; ///< Of what is Host or File.
-  };
-  /// A copy or fill (without a source) of memory of the host.
-  struct HostWork {
-    char *target;
-    const char *source;
-    unsigned char value;
-    size_t bytes;
-    bool isRepeated = false;
+    Arena pages; ///< Of what is Host.
   };
 
   void submitProduct(Stream stream, const LoadedKernel &kernel,
@@ -99,8 +95,15 @@ private:
   bool isOnGpu(Address address, int64_t bytes) const {
     return find(address, bytes).kind == MemoryKind::Device;
   }
-  void onHost(Stream stream, const HostWork &work);
+  void onHost(Stream stream, std::function<void()> work) {
+    tasks.add(of(stream), std::move(work), isCapturing);
+  }
+  void copyFile(Stream stream, Address target, Address source, int64_t bytes);
+  /// Files, once nothing that was submitted uses them any more.
+  SwapMemory &idleFiles();
   EventHandle makeHandle(unsigned flags = eventDisableTiming);
+  /// What one stream is given next waits for what the other has been given.
+  void follow(Stream later, Stream earlier);
   /// What all other streams have been given comes before what the stream for
   /// computation is given next.
   void join();
@@ -122,7 +125,8 @@ private:
   std::vector<bool> captured; ///< Events that were last recorded in a capture.
   std::vector<bool> here;     ///< Those in this one.
   std::vector<GraphExec> execs;
-  std::vector<std::unique_ptr<HostWork>> repeated; ///< Of graphs.
+  HostTasks tasks;
+  FileCopies files;
   std::map<uintptr_t, Block> blocks; ///< By the address handed out.
   std::vector<void *> arguments;     ///< Of the launch that is submitted.
 };
@@ -143,7 +147,8 @@ std::unique_ptr<Device> heddle::rt::makeCudaDevice(const CudaOptions &options) {
 
 CudaDevice::CudaDevice(const CudaOptions &options)
     : driver(Driver::get()), sync(options.sync),
-      graphs(options.graphs && !options.sync), gemm(options.gemm) {
+      graphs(options.graphs && !options.sync), gemm(options.gemm),
+      tasks(driver), files(driver, tasks, options.swap) {
   try {
     open(options);
   } catch (...) {
@@ -205,11 +210,11 @@ void CudaDevice::close() {
     else if (block.kind == MemoryKind::Pinned)
       driver.releaseHost(pointer(Address(address)));
   }
+  files.close();
   if (context)
     driver.releaseContext(number);
 }
 
-/// A multiplication and an addition count as two.
 std::string CudaDevice::serial() const {
   Uuid uuid;
   check(driver.uuid(&uuid, number), "its number");
@@ -219,24 +224,6 @@ std::string CudaDevice::serial() const {
     text += {digits[byte >> 4], digits[byte & 15]};
   }
   return text;
-}
-
-std::optional<StatedPeak>
-CudaDevice::statedPeak(const std::string &precision) const {
-  bool isBf16 = precision == "bf16";
-  // Of a multiprocessor in a clock. Boards for games do half of it in bf16.
-  int perClock = gpu.major > 9    ? isBf16 ? 8192 : 256
-                 : gpu.major == 9 ? isBf16 ? 4096 : 256
-                 : gpu.minor == 0 ? isBf16 ? 2048 : 128
-                 : isBf16         ? 1024
-                                  : 256;
-  int multiprocessors = 0, kilohertz = 0;
-  check(driver.deviceAttribute(&multiprocessors, Multiprocessors, number),
-        "its size");
-  check(driver.deviceAttribute(&kilohertz, ClockRate, number), "its clock");
-  return StatedPeak{1e3 * kilohertz * multiprocessors * perClock,
-                    "sm_" + std::to_string(10 * gpu.major + gpu.minor) +
-                        (isBf16 ? " tensor cores, bf16" : ", f32")};
 }
 
 //===----------------------------------------------------------------------===//
@@ -262,6 +249,8 @@ void CudaDevice::requireMemory(const plan::Memory &memory) {
 Address CudaDevice::allocate(const MemoryRequest &request) {
   if (request.bytes == 0)
     return {};
+  if (request.kind == MemoryKind::File)
+    return files.allocate(request);
   Block block;
   block.kind = request.kind;
   block.bytes = request.bytes;
@@ -284,8 +273,7 @@ Address CudaDevice::allocate(const MemoryRequest &request) {
     memset(place, 0, request.bytes);
     start = reinterpret_cast<uintptr_t>(place);
   } else {
-    block.pages = Arena(request.bytes, request.owner, request.guarded,
-                        request.kind == MemoryKind::File);
+    block.pages = Arena(request.bytes, request.owner, request.guarded);
     start = reinterpret_cast<uintptr_t>(block.pages.data());
   }
   blocks.emplace(start, std::move(block));
@@ -296,6 +284,8 @@ void CudaDevice::release(Address address) {
   // It may be called while an error is thrown: failures are not thrown again.
   for (StreamHandle stream : streams)
     driver.finishStream(stream);
+  if (files.holds(address))
+    return files.release(address);
   auto found = blocks.find(address.value());
   if (found == blocks.end())
     return;
@@ -322,7 +312,8 @@ const CudaDevice::Block &CudaDevice::find(Address address,
 void *CudaDevice::resolve(Address address) { return pointer(address); }
 
 char *CudaDevice::map(Address address) {
-  return isOnGpu(address, 0) ? nullptr : pointer(address);
+  return files.holds(address) || isOnGpu(address, 0) ? nullptr
+                                                     : pointer(address);
 }
 
 //===----------------------------------------------------------------------===//
@@ -404,33 +395,16 @@ void CudaDevice::submitProduct(Stream stream, const LoadedKernel &kernel,
 // Fills and copies
 //===----------------------------------------------------------------------===//
 
-/// The driver's own fills and copies are for memory of the GPU.
-void CudaDevice::onHost(Stream stream, const HostWork &work) {
-  // It belongs to the function that does it, or to its graph.
-  auto kept = std::make_unique<HostWork>(work);
-  kept->isRepeated = isCapturing;
-  auto run = [](void *data) {
-    auto *work = static_cast<HostWork *>(data);
-    if (work->source)
-      memmove(work->target, work->source, work->bytes);
-    else
-      memset(work->target, work->value, work->bytes);
-    if (!work->isRepeated)
-      delete work;
-  };
-  check(driver.launchHost(of(stream), run, kept.get()), "work of the host");
-  if (isCapturing)
-    repeated.push_back(std::move(kept));
-  else
-    kept.release();
-}
+// The driver's own fills and copies are for memory of the GPU.
 
 void CudaDevice::fill(Stream stream, Address target, unsigned char value,
                       int64_t bytes) {
   if (bytes == 0)
     return;
+  if (files.holds(target))
+    return idleFiles().fill(target, value, bytes);
   if (!isOnGpu(target, bytes))
-    return onHost(stream, {pointer(target), nullptr, value, size_t(bytes)});
+    return onHost(stream, [=] { memset(pointer(target), value, bytes); });
   check(driver.fill(target.value(), value, bytes, of(stream)), "a fill");
 }
 
@@ -438,6 +412,8 @@ void CudaDevice::copy(Stream stream, Address target, Address source,
                       int64_t bytes) {
   if (bytes == 0)
     return;
+  if (files.holds(target) || files.holds(source))
+    return copyFile(stream, target, source, bytes);
   if (!isOnGpu(source, bytes))
     return copyIn(stream, target, pointer(source), bytes);
   if (!isOnGpu(target, bytes))
@@ -446,13 +422,34 @@ void CudaDevice::copy(Stream stream, Address target, Address source,
         "a copy");
 }
 
+/// Between a file and the GPU; what else there is, no step does.
+void CudaDevice::copyFile(Stream stream, Address target, Address source,
+                          int64_t bytes) {
+  bool toFile = files.holds(target);
+  if (toFile && files.holds(source))
+    return idleFiles().copy(target, source, bytes);
+  if (toFile ? !isOnGpu(source, bytes) : !isOnGpu(target, bytes))
+    return toFile ? copyIn(stream, target, pointer(source), bytes)
+                  : copyOut(stream, pointer(target), source, bytes);
+  constexpr Stream ring = Stream::Copy;
+  if (stream != ring)
+    follow(ring, stream);
+  if (toFile)
+    files.write(of(ring), target, source.value(), bytes, isCapturing);
+  else
+    files.read(of(ring), target.value(), source, bytes, isCapturing);
+  if (stream != ring)
+    follow(stream, ring);
+}
+
 void CudaDevice::copyIn(Stream stream, Address target, const void *source,
                         int64_t bytes) {
   if (bytes == 0)
     return;
+  if (files.holds(target))
+    return idleFiles().write(target, source, bytes);
   if (!isOnGpu(target, bytes))
-    return onHost(stream, {pointer(target), static_cast<const char *>(source),
-                           0, size_t(bytes)});
+    return onHost(stream, [=] { memmove(pointer(target), source, bytes); });
   check(driver.copyIn(target.value(), source, bytes, of(stream)), "a copy");
 }
 
@@ -460,10 +457,17 @@ void CudaDevice::copyOut(Stream stream, void *target, Address source,
                          int64_t bytes) {
   if (bytes == 0)
     return;
+  if (files.holds(source))
+    return idleFiles().read(target, source, bytes);
   if (!isOnGpu(source, bytes))
-    return onHost(stream, {static_cast<char *>(target), pointer(source), 0,
-                           size_t(bytes)});
+    return onHost(stream, [=] { memmove(target, pointer(source), bytes); });
   check(driver.copyOut(target, source.value(), bytes, of(stream)), "a copy");
+}
+
+SwapMemory &CudaDevice::idleFiles() {
+  for (StreamHandle stream : streams)
+    check(driver.finishStream(stream), "the end of copies from and to files");
+  return files.memory();
 }
 
 //===----------------------------------------------------------------------===//
@@ -498,6 +502,7 @@ void CudaDevice::wait(Stream stream, Event event) {
 
 void CudaDevice::await(Event event) {
   check(driver.finishEvent(events[event.number]), "the end of an event");
+  tasks.check();
   if (ranks)
     ranks->check();
 }
@@ -517,6 +522,7 @@ CudaDevice::measure(Stream stream, const std::function<void()> &submit) {
 void CudaDevice::synchronize(Stream stream) {
   check(driver.finishStream(of(stream)),
         std::string("the end of the stream ") + plan::nameOf(stream));
+  tasks.check();
   if (ranks)
     ranks->check();
 }
@@ -525,22 +531,22 @@ void CudaDevice::synchronize(Stream stream) {
 // Graphs
 //===----------------------------------------------------------------------===//
 
+void CudaDevice::follow(Stream later, Stream earlier) {
+  EventHandle end = ends[size_t(earlier)];
+  check(driver.record(end, of(earlier)), "recording an event");
+  check(driver.streamWait(of(later), end, 0), "ordering streams");
+}
+
 void CudaDevice::join() {
-  for (size_t i = 0; i < streams.size(); ++i) {
-    if (Stream(i) == Stream::Compute)
-      continue;
-    check(driver.record(ends[i], streams[i]), "recording an event");
-    check(driver.streamWait(of(Stream::Compute), ends[i], 0),
-          "joining streams");
-  }
+  for (size_t i = 0; i < streams.size(); ++i)
+    if (Stream(i) != Stream::Compute)
+      follow(Stream::Compute, Stream(i));
 }
 
 void CudaDevice::fork() {
-  EventHandle end = ends[size_t(Stream::Compute)];
-  check(driver.record(end, of(Stream::Compute)), "recording an event");
   for (size_t i = 0; i < streams.size(); ++i)
     if (Stream(i) != Stream::Compute)
-      check(driver.streamWait(streams[i], end, 0), "parting streams");
+      follow(Stream(i), Stream::Compute);
 }
 
 std::optional<CapturedWork>

@@ -38,6 +38,25 @@ GpuModel cuda::modelOf(const Driver &driver, DeviceNumber number) {
   return gpu;
 }
 
+/// A multiplication and an addition count as two.
+StatedPeak cuda::peakOf(const Driver &driver, DeviceNumber number,
+                        const GpuModel &gpu, const std::string &precision) {
+  bool isBf16 = precision == "bf16";
+  // Of a multiprocessor in a clock. Boards for games do half of it in bf16.
+  int perClock = gpu.major > 9    ? isBf16 ? 8192 : 256
+                 : gpu.major == 9 ? isBf16 ? 4096 : 256
+                 : gpu.minor == 0 ? isBf16 ? 2048 : 128
+                 : isBf16         ? 1024
+                                  : 256;
+  int multiprocessors = 0, kilohertz = 0;
+  check(driver.deviceAttribute(&multiprocessors, Multiprocessors, number),
+        "its size");
+  check(driver.deviceAttribute(&kilohertz, ClockRate, number), "its clock");
+  return StatedPeak{1e3 * kilohertz * multiprocessors * perClock,
+                    "sm_" + std::to_string(10 * gpu.major + gpu.minor) +
+                        (isBf16 ? " tensor cores, bf16" : ", f32")};
+}
+
 GpuHere heddle::rt::requireGpu(int64_t localRank) {
   const Driver &driver = Driver::get();
   GpuModel gpu = modelOf(driver, chooseGpu(driver, localRank));

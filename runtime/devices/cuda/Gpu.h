@@ -18,6 +18,10 @@ namespace heddle::rt::cuda {
 /// Throws H0282 when it has none.
 DeviceNumber chooseGpu(const Driver &driver, int64_t localRank);
 GpuModel modelOf(const Driver &driver, DeviceNumber number);
+/// What it can do at most, as its maker says, in computations of that
+/// precision.
+StatedPeak peakOf(const Driver &driver, DeviceNumber number,
+                  const GpuModel &gpu, const std::string &precision);
 
 } // namespace heddle::rt::cuda
 

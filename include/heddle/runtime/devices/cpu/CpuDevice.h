@@ -11,7 +11,7 @@
 
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/core/Device.h"
-#include "heddle/runtime/devices/cpu/SwapMemory.h"
+#include "heddle/runtime/core/SwapMemory.h"
 #include "heddle/runtime/devices/cpu/ThreadPool.h"
 
 #include <map>

@@ -9,7 +9,7 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_CUDA_CUDADEVICE_H
 #define HEDDLE_RUNTIME_DEVICES_CUDA_CUDADEVICE_H
 
-#include "heddle/runtime/core/Device.h"
+#include "heddle/runtime/core/SwapMemory.h"
 
 namespace heddle::rt {
 
@@ -27,6 +27,8 @@ struct CudaOptions {
   /// Matrix products by cuBLASLt: auto (where it is found), library or
   /// generated (none).
   std::string gemm = "auto";
+  /// Of memory that is File.
+  SwapOptions swap = {};
 };
 
 /// What is known of a GPU without opening it.
@@ -46,13 +48,14 @@ std::optional<GpuHere> findGpu(int64_t localRank);
 
 /// A GPU, reached through the driver alone. This call looks for it: nothing of
 /// CUDA is linked. Memory that is Device lies on the GPU, out of the host's
-/// sight and at multiples of 256; what is Host or File is the host's, and what
-/// is Pinned the driver's.
+/// sight and at multiples of 256; what is Host is the host's, and what is
+/// Pinned the driver's. What is File is copied from and to swap files through
+/// pinned memory, on threads of the host.
 ///
 /// Throws H0280 without a driver, H0281 when that is too old, H0282 without a
 /// GPU for this rank. `load` throws H0283 when the code is for newer GPUs, and
 /// H0384 when it is none, H0450 when a library is asked for that is not there.
-/// Work throws H0434 to H0436, and H0451.
+/// Work throws H0434 to H0436, and H0451, and what SwapFile throws.
 std::unique_ptr<Device> makeCudaDevice(const CudaOptions &options = {});
 
 } // namespace heddle::rt

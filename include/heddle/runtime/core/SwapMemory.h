@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_DEVICES_CPU_SWAPMEMORY_H
-#define HEDDLE_RUNTIME_DEVICES_CPU_SWAPMEMORY_H
+#ifndef HEDDLE_RUNTIME_CORE_SWAPMEMORY_H
+#define HEDDLE_RUNTIME_CORE_SWAPMEMORY_H
 
 #include "heddle/runtime/core/Device.h"
 #include "heddle/runtime/io/SwapStream.h"
@@ -81,4 +81,4 @@ private:
 
 } // namespace heddle::rt
 
-#endif // HEDDLE_RUNTIME_DEVICES_CPU_SWAPMEMORY_H
+#endif // HEDDLE_RUNTIME_CORE_SWAPMEMORY_H

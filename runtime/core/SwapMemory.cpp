@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/devices/cpu/SwapMemory.h"
+#include "heddle/runtime/core/SwapMemory.h"
 
 #include <algorithm>
 
