@@ -151,6 +151,8 @@ static void buildPipe(OpPassManager &pm) {
 
 static void buildSpmd(OpPassManager &pm) {
   pm.addPass(createSpmdLocalize());
+  // Of a rank's tokens; what is gathered for a chunk is not waited for later.
+  pm.addPass(createSpmdChunkTokens());
   // Collectives are there from here on.
   pm.addPass(createSpmdOverlap());
   // Behind what waits for sums of gradients. Before windows are cut, which

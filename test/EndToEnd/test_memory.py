@@ -74,6 +74,9 @@ class Memory(h.HeddleTest):
     def test_nobody_reads_dead_bytes_in_bf16(self):
         self.check_poison("--precision", "bf16")
 
+    def test_nobody_reads_dead_bytes_of_chunks(self):
+        self.check_poison("--accumulate", 2, "--chunk-tokens", 5, dropout=0.1)
+
     def test_lifetime_that_ends_too_early(self):
         _, file = self.prepare()
         edited = self.edit(file, r"live\[(\d+), (\d+)\](?= owner \"activations\")",

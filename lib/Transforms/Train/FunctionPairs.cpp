@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reverse.h"
+#include "heddle/Transforms/Common/TokenRegions.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -32,21 +33,26 @@ FunctionPair &FunctionPairs::get(const CallKind &kind) {
 
 namespace {
 
-/// Results that `selective` saves: what is dear to compute again.
-bool isExpensive(Operation *op) {
-  auto cost = dyn_cast<nn::CostOpInterface>(op);
-  return isa<nn::CallOp>(op) || (cost && cost.getModelFlops() > 0);
+/// Whether the policy saves a value that is read: `selective` what is dear to
+/// compute again.
+bool isSaved(nn::Recompute policy, Operation *op) {
+  return policy == nn::Recompute::None || isa<nn::CallOp>(op) || isProduct(op);
 }
 
 /// The values of the cloned forward pass that are saved under the policy, of
-/// those that `uses` (the gradients) read.
+/// those that `uses` (the gradients) read. What is `forgotten` is computed
+/// again, of what is saved.
 SetVector<Value> chooseSaved(nn::Recompute policy, ArrayRef<Value> uses,
-                             const DenseSet<Operation *> &forward) {
+                             const DenseSet<Operation *> &forward,
+                             const DenseSet<Value> &forgotten) {
   SetVector<Value> saved;
-  if (policy == nn::Recompute::None)
-    saved.insert(uses.begin(), uses.end());
-  if (policy != nn::Recompute::Selective)
+  if (policy == nn::Recompute::Full)
     return saved;
+  // In their order.
+  if (policy == nn::Recompute::None)
+    for (Value use : uses)
+      if (!forgotten.contains(use))
+        saved.insert(use);
   SmallVector<Value> worklist(uses);
   DenseSet<Value> seen;
   while (!worklist.empty()) {
@@ -54,7 +60,7 @@ SetVector<Value> chooseSaved(nn::Recompute policy, ArrayRef<Value> uses,
     Operation *op = value.getDefiningOp();
     if (!op || !forward.contains(op) || !seen.insert(value).second)
       continue;
-    if (isExpensive(op))
+    if (!forgotten.contains(value) && isSaved(policy, op))
       saved.insert(value);
     else
       llvm::append_range(worklist, op->getOperands());
@@ -101,6 +107,7 @@ private:
   void buildGradients();
   void returnGradients(Reverse &reverse);
   unsigned save();
+  DenseSet<Value> madeInChunks();
   void pruneArguments();
 
   CallKind kind;
@@ -173,6 +180,22 @@ void PairBuilder::returnGradients(Reverse &reverse) {
   builder.create<nn::ReturnOp>(backward.getLoc(), results);
 }
 
+/// The clones of what the strategy wants for a few tokens at a time
+/// (spmd-chunk-tokens): saved, it would be there for all.
+DenseSet<Value> PairBuilder::madeInChunks() {
+  DenseSet<Value> values;
+  const dist::Strategy &strategy =
+      kind.callee->getParentOfType<nn::ModelOp>().getStrategy().getValue();
+  if (strategy.chunkTokens == 0)
+    return values;
+  int64_t ranks = strategy.data * strategy.sequence;
+  for (const TokenRegion &region : findTokenRegions(forward.getBody().front()))
+    if (region.rows * region.tokens > strategy.chunkTokens * ranks)
+      for (Value value : region.inner)
+        values.insert(clones.lookup(value));
+  return values;
+}
+
 /// Chooses what the forward function saves, returns it there, and reads it
 /// here.
 unsigned PairBuilder::save() {
@@ -192,7 +215,8 @@ unsigned PairBuilder::save() {
           uses.push_back(result);
 
   auto terminator = cast<nn::ReturnOp>(forward.getBody().back().back());
-  SetVector<Value> saved = chooseSaved(kind.policy, uses, clonedOps);
+  SetVector<Value> saved =
+      chooseSaved(kind.policy, uses, clonedOps, madeInChunks());
   for (Value value : saved) {
     Value original = originals.lookup(value);
     auto returned = llvm::find(terminator.getOperands(), original);

@@ -31,6 +31,39 @@ def SpmdLocalize : Pass<"spmd-localize", "::mlir::ModuleOp"> {
                            "::mlir::arith::ArithDialect"];
 }
 
+def SpmdChunkTokens : Pass<"spmd-chunk-tokens", "::mlir::ModuleOp"> {
+  let summary = "Computes the vocabulary head and the MLPs of a few tokens at a time.";
+  let description = [{
+    What stands between matrix products and computes each token by itself is done
+    for a chunk of tokens, then for the next one, where the strategy's
+    `chunk_tokens` is less than a rank's tokens of a micro-batch. A chunk is made
+    of some whole rows, some positions of all rows, or of one row. What only the
+    operations of a chunk read is never there as a whole: neither the logits nor
+    their gradient, which is computed right behind them. Sums over tokens, which
+    are gradients of weights, go on from chunk to chunk in f32. Nothing changes
+    for a value that is kept or saved.
+
+    ```mlir
+    %y = nn.linear %x, %w : (tensor<1x4x8xf32>, tensor<8x99xf32>) -> tensor<1x4x99xf32>
+    %losses, %lse = nn.cross_entropy %y, %labels : ...
+    // becomes, with chunk_tokens = 2
+    %x0 = nn.slice %x dim 1 first %c0 : (tensor<1x4x8xf32>, index) -> tensor<1x2x8xf32>
+    %y0 = nn.linear %x0, %w : (tensor<1x2x8xf32>, tensor<8x99xf32>) -> tensor<1x2x99xf32>
+    %labels0 = nn.slice %labels dim 1 first %c0 : ...
+    %losses0, %lse0 = nn.cross_entropy %y0, %labels0 : ...
+    %x1 = nn.slice %x dim 1 first %c2 : ...
+    ...
+    %losses = nn.concat %losses0, %losses1 dim 1 : ...
+    ```
+  }];
+  let dependentDialects = ["::heddle::dist::DistDialect",
+                           "::heddle::nn::NNDialect",
+                           "::mlir::arith::ArithDialect"];
+  let statistics = [
+    Statistic<"numChunks", "chunks", "Chunks of tokens in all blocks">
+  ];
+}
+
 def SpmdOverlap : Pass<"spmd-overlap", "::mlir::ModuleOp"> {
   let summary = "Starts communication early and waits for it late.";
   let description = [{

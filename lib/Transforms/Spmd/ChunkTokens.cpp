@@ -1,0 +1,283 @@
+//===- ChunkTokens.cpp - A few tokens at a time ---------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Dist/DistDialect.h"
+#include "heddle/Transforms/Common/TokenRegions.h"
+#include "heddle/Transforms/Spmd/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_SPMDCHUNKTOKENS
+#include "include/heddle/Transforms/Spmd/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+/// Some neighbouring positions of some neighbouring rows.
+struct Chunk {
+  int64_t row, rows, token, tokens;
+};
+
+/// `count` in pieces of equal length, but for the last, of at most `most`.
+SmallVector<std::pair<int64_t, int64_t>> piecesOf(int64_t count, int64_t most) {
+  int64_t pieces = llvm::divideCeil(count, most);
+  int64_t length = llvm::divideCeil(count, pieces);
+  SmallVector<std::pair<int64_t, int64_t>> result;
+  for (int64_t first = 0; first < count; first += length)
+    result.push_back({first, std::min(length, count - first)});
+  return result;
+}
+
+/// Chunks of at most `most` tokens, row by row: whole rows where these are
+/// short enough, else some positions of all rows, or of one.
+SmallVector<Chunk> chunksOf(const TokenRegion &region, int64_t most) {
+  bool wholeRows = most >= region.tokens, allRows = most >= region.rows;
+  int64_t rows = wholeRows ? most / region.tokens : allRows ? region.rows : 1;
+  int64_t tokens = wholeRows ? region.tokens
+                   : allRows ? most / region.rows
+                             : most;
+  SmallVector<Chunk> chunks;
+  for (auto [row, numRows] : piecesOf(region.rows, std::min(rows, region.rows)))
+    for (auto [token, numTokens] : piecesOf(region.tokens, tokens))
+      chunks.push_back({row, numRows, token, numTokens});
+  return chunks;
+}
+
+/// Makes one region's values a chunk after the other.
+class Chunker {
+public:
+  Chunker(const TokenRegion &region, int64_t most)
+      : region(region), chunks(chunksOf(region, most)),
+        first(region.ops.front()), builder(first) {
+    for (Operation *op : region.ops)
+      splits[op] = *region.splitOf(op);
+  }
+
+  size_t numChunks() const { return chunks.size(); }
+
+  /// Whether all that the region reads can be there before its first operation.
+  bool isReady() {
+    return llvm::all_of(region.ops, [&](Operation *op) {
+      return llvm::all_of(op->getOperands(),
+                          [&](Value value) { return canMove(value); });
+    });
+  }
+
+  void run() {
+    for (Operation *op : region.ops)
+      for (Value operand : op->getOperands())
+        moveUp(operand);
+    for (const Chunk &chunk : chunks)
+      compute(chunk);
+    for (Operation *op : region.ops)
+      for (OpResult result : op->getResults())
+        if (isReadOutside(result))
+          result.replaceUsesWithIf(whole(result), [&](OpOperand &use) {
+            return !region.ops.contains(use.getOwner());
+          });
+    for (Operation *op : llvm::reverse(region.ops))
+      op->erase();
+  }
+
+private:
+  /// What defines a value behind the region's beginning and outside of it, or
+  /// null.
+  Operation *laterMaker(Value value) const {
+    Operation *op = value.getDefiningOp();
+    bool isLater = op && op->getBlock() == first->getBlock() &&
+                   first->isBeforeInBlock(op) && !region.ops.contains(op);
+    return isLater ? op : nullptr;
+  }
+
+  bool canMove(Value value) const {
+    Operation *op = laterMaker(value);
+    if (!op)
+      return true;
+    if (auto get = dyn_cast<nn::GetOp>(op))
+      for (Operation *other = first; other != op; other = other->getNextNode())
+        if (auto set = dyn_cast<nn::SetOp>(other);
+            set && set.getState() == get.getState())
+          return false;
+    if (!isa<nn::GetOp>(op) && !isMemoryEffectFree(op))
+      return false;
+    return llvm::all_of(op->getOperands(),
+                        [&](Value operand) { return canMove(operand); });
+  }
+
+  void moveUp(Value value) {
+    Operation *op = laterMaker(value);
+    if (!op)
+      return;
+    for (Value operand : op->getOperands())
+      moveUp(operand);
+    op->moveBefore(first);
+  }
+
+  bool isReadOutside(Value value) const {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      return !region.ops.contains(user);
+    });
+  }
+
+  /// The type of a chunk's part of a value with a part for each token. Such as
+  /// have been collected from ranks have several.
+  RankedTensorType partType(Value value, const Chunk &chunk) const {
+    auto type = cast<RankedTensorType>(value.getType());
+    SmallVector<int64_t> shape(type.getShape());
+    shape[0] = shape[0] / region.rows * chunk.rows;
+    shape[1] = shape[1] / region.tokens * chunk.tokens;
+    return type.clone(shape);
+  }
+
+  /// Elements `begin` and following of one dimension. The place is an operand:
+  /// all slices of a length are one kernel.
+  Value slice(Value value, unsigned dim, int64_t begin, int64_t length) {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (type.getDimSize(dim) == length)
+      return value;
+    SmallVector<int64_t> shape(type.getShape());
+    shape[dim] = length;
+    Value place = builder.create<arith::ConstantIndexOp>(value.getLoc(), begin);
+    return builder.create<nn::SliceOp>(value.getLoc(), type.clone(shape), value,
+                                       place, dim, /*offset=*/0, ArrayAttr());
+  }
+
+  Value partOf(Value value, const Chunk &chunk) {
+    Value rows = slice(value, 0, chunk.row, chunk.rows);
+    return slice(rows, 1, chunk.token, chunk.tokens);
+  }
+
+  Value castTo(Value value, Type element) {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (type.getElementType() == element)
+      return value;
+    return builder.create<nn::CastOp>(value.getLoc(), type.clone(element),
+                                      value, ArrayAttr());
+  }
+
+  void compute(const Chunk &chunk) {
+    IRMapping here;
+    for (Operation *op : region.ops) {
+      const TokenSplit &split = splits[op];
+      for (OpOperand &operand : op->getOpOperands())
+        if (split.operands[operand.getOperandNumber()] &&
+            !here.contains(operand.get()))
+          here.map(operand.get(), partOf(operand.get(), chunk));
+      Operation *copy = builder.clone(*op, here);
+      for (auto [original, result] :
+           llvm::zip(op->getOpResults(), copy->getResults())) {
+        if (!split.results[original.getResultNumber()])
+          continue;
+        result.setType(partType(original, chunk));
+        if (isReadOutside(original))
+          parts[original].push_back(result);
+      }
+      addUp(op, copy);
+    }
+  }
+
+  /// Lets the sums that a chunk's operation makes go on from those of the
+  /// chunks before. Only the last sum is rounded.
+  void addUp(Operation *op, Operation *copy) {
+    SmallVector<nn::Init> originals = nn::sumsOf(op);
+    for (auto [index, original] : llvm::enumerate(originals)) {
+      if (splits[op].results[cast<OpResult>(original.result).getResultNumber()])
+        continue;
+      // Anew for each: an operand that is added moves those behind it.
+      nn::Init sum = nn::sumsOf(copy)[index];
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(copy);
+      Value &before = sums[original.result];
+      if (!before && !original.operand.empty())
+        before = castTo(original.operand[0].get(), builder.getF32Type());
+      if (before)
+        sum.operand.assign(before);
+      auto type = cast<RankedTensorType>(sum.result.getType());
+      sum.result.setType(type.clone(builder.getF32Type()));
+      before = sum.result;
+    }
+  }
+
+  /// The parts side by side along a dimension. A kernel reads of a few.
+  Value concat(SmallVector<Value> values, unsigned dim) {
+    constexpr size_t most = 4;
+    while (values.size() > 1) {
+      SmallVector<Value> longer;
+      for (ArrayRef<Value> rest = values; !rest.empty();
+           rest = rest.drop_front(std::min(most, rest.size()))) {
+        ArrayRef<Value> some = rest.take_front(most);
+        auto type = cast<RankedTensorType>(some.front().getType());
+        SmallVector<int64_t> shape(type.getShape());
+        shape[dim] = 0;
+        for (Value value : some)
+          shape[dim] += cast<RankedTensorType>(value.getType()).getDimSize(dim);
+        longer.push_back(some.size() == 1
+                             ? some.front()
+                             : builder.create<nn::ConcatOp>(
+                                   some.front().getLoc(), type.clone(shape),
+                                   some, dim, ArrayAttr()));
+      }
+      values = std::move(longer);
+    }
+    return values.front();
+  }
+
+  /// What was computed of all chunks.
+  Value whole(OpResult result) {
+    if (Value sum = sums.lookup(result))
+      return castTo(sum, getElementTypeOrSelf(result));
+    SmallVector<Value> rows, row;
+    for (auto [chunk, part] : llvm::zip(chunks, parts[result])) {
+      row.push_back(part);
+      if (chunk.token + chunk.tokens < region.tokens)
+        continue;
+      rows.push_back(concat(std::move(row), 1));
+      row.clear();
+    }
+    return concat(std::move(rows), 0);
+  }
+
+  const TokenRegion &region;
+  SmallVector<Chunk> chunks;
+  Operation *first;
+  OpBuilder builder;
+  DenseMap<Operation *, TokenSplit> splits;
+  DenseMap<Value, Value> sums; ///< Of the chunks so far, by the whole sum.
+  DenseMap<Value, SmallVector<Value>> parts; ///< Of each chunk.
+};
+
+struct ChunkTokens : heddle::impl::SpmdChunkTokensBase<ChunkTokens> {
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      int64_t most = model.getStrategy().getValue().chunkTokens;
+      if (most == 0)
+        continue;
+      SmallVector<Block *> blocks;
+      model.walk([&](Block *block) { blocks.push_back(block); });
+      for (Block *block : blocks)
+        chunk(*block, most);
+    }
+  }
+
+private:
+  void chunk(Block &block, int64_t most) {
+    for (const TokenRegion &region : findTokenRegions(block)) {
+      Chunker chunker(region, most);
+      if (region.rows * region.tokens <= most || !chunker.isReady())
+        continue;
+      numChunks += chunker.numChunks();
+      chunker.run();
+    }
+  }
+};
+
+} // namespace
