@@ -407,6 +407,7 @@ int Training::finish() {
   line.add("steps", done)
       .add("time_s", secondsSince(begin))
       .addRaw("peak_bytes", peakBytes());
+  ranks.together([&] { job.device().synchronize(); });
   io::SwapTraffic swapped = job.device().swapTraffic();
   if (swapped.requests > 0)
     line.add("file_bytes_read", swapped.readBytes)

@@ -69,6 +69,9 @@ class Phases(h.HeddleTest):
     def test_states_on_file(self):
         self.check_all("--place", "optimizer=file", "--sub-group-size", 3000)
 
+    def test_activations_on_file(self):
+        self.check_all("--place", "activations=file", "--accumulate", 2, layers=4)
+
     def test_dropout_and_accumulation(self):
         self.check_all("--accumulate", 2, dropout=0.2)
 
@@ -163,6 +166,9 @@ class Phases(h.HeddleTest):
 
     def test_stages(self):
         self.check_mesh({"pipe": 2})
+
+    def test_stages_with_activations_on_file(self):
+        self.check_mesh({"pipe": 2}, "--place", "activations=file")
 
     def test_columns_of_the_vocabulary_by_data_ranks(self):
         self.check_mesh({"data": 2, "tensor": 2})

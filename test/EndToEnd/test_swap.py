@@ -290,6 +290,45 @@ class Swap(h.HeddleTest):
         self.assertEqual(os.listdir(self.swap), [])
         h.run([h.HEDDLE, "checkpoint", "verify", self.saved])
 
+    def test_gpus(self):
+        """What is on file goes through requests there too: the plan's bytes, the bits
+        of a GPU that has all in its memory, and the same faults."""
+        flags = ["--target", "sm_90"]
+        plain = self.compile(self.model, "--batch", BATCH, "--seq", SEQ, *flags,
+                             config=h.ds_config(), output="plain-gpu")
+        binary = self.compile(self.model, "--batch", BATCH, "--seq", SEQ, *flags,
+                              "--place", "optimizer=file,activations=file",
+                              config=h.ds_config(), output="gpu")
+        plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+        moved = {(move["from"], move["to"]): move["bytes"] for move in plan["moves"]}
+        emulate = [h.HEDDLE, "emulate", "--"]
+        steps, expected = 2, None
+        for program, order, way in ((plain, "late", "threads"), (binary, "late", "threads"),
+                                    (binary, "early", "auto"), (binary, "seed:4", "auto")):
+            with self.subTest(order=order, way=way):
+                log = self.path("gpu.jsonl")
+                if os.path.exists(log):
+                    os.remove(log)
+                h.run([*emulate, program, "train", "--data", self.data, "--steps", steps,
+                       "--log", log, "--progress", "none", "--swap-dir", self.swap],
+                      env=dict(self.environment(way=way), HEDDLE_EMULATE=order))
+                found = [(step["loss"], step["grad_norm"]) for step in h.read_log(log)]
+                expected = expected or found
+                self.assertEqual(found, expected)
+                end = h.read_log(log, "end")[0]
+                if program == binary:
+                    self.assertEqual(end["file_bytes_read"],
+                                     steps * moved["file", "device"])
+                    self.assertEqual(end["file_bytes_written"],
+                                     steps * moved["device", "file"])
+        self.assertEqual(os.listdir(self.swap), [])
+        for fault in ("read EIO 3", "write EIO 3"):
+            with self.subTest(fault=fault):
+                found = h.run([*emulate, *self.words(binary)], 5,
+                              env=self.environment(fault))
+                self.assertIn("error[H0461]: cannot " + fault.split()[0], found.stderr)
+                self.assertEqual(os.listdir(self.swap), [])
+
     def test_two_jobs_swap_in_one_directory(self):
         """And one whose directory is removed goes on."""
         binary = self.compile_for()

@@ -523,6 +523,8 @@ void CudaDevice::synchronize(Stream stream) {
   check(driver.finishStream(of(stream)),
         std::string("the end of the stream ") + plan::nameOf(stream));
   tasks.check();
+  if (stream == Stream::Copy)
+    files.finish();
   if (ranks)
     ranks->check();
 }

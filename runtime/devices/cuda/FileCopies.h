@@ -45,6 +45,8 @@ public:
     tasks.check();
     return swap;
   }
+  /// Returns when what has left the GPU is in the files. The stream is idle.
+  void finish() { memory().await(swap.started()); }
   io::SwapTraffic traffic() const { return swap.traffic(); }
 
 private:
