@@ -31,10 +31,11 @@ constexpr Candidate tf32Tilings[] = {{{128, 128, 32, 2, 2, 2, false, true}, 1},
 /// multiprocessor could have done meanwhile.
 struct Costs {
   double partialSum; ///< Writing a sum of a part and reading it again.
-  double launch;     ///< The second launch, which adds the parts.
+  double launch;     ///< The second launch, which adds the parts: about a
+                     ///< microsecond passes between two kernels of a graph.
 };
-constexpr Costs mmaCosts = {800, 2e6}, tf32Costs = {400, 1e6},
-                fmaCosts = {80, 2e5};
+constexpr Costs mmaCosts = {800, 4e6}, tf32Costs = {400, 2e6},
+                fmaCosts = {80, 2.5e5};
 /// Filling the ring and storing the results, as steps along k.
 constexpr double blockOverhead = 128;
 /// A part is not shorter.
