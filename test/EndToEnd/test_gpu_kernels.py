@@ -150,8 +150,6 @@ class GpuKernels(h.HeddleTest):
         for seed in range(DRAWN_SHAPES):
             for model, plan, _, _ in test_shapes.draws(seed):
                 size = model["embed"] // model["heads"]
-                if size > 256:  # No mapping: docs/gpu.md says so.
-                    continue
                 local = {}
                 with self.subTest(seed=seed, model=model, **plan):
                     local = self.check_drawn(seed, size, model, plan)

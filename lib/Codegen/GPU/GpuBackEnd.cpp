@@ -87,9 +87,16 @@ public:
       image.cubins.push_back(std::move(*cubin));
       planir::ObjectOp plain =
           besides(object, heddle::gpu::plainNameOf(object.getSymName()));
-      auto read = plain ? plan::readPlainKernel(plain.getData()) : std::nullopt;
-      if (!read)
+      if (!plain)
         return object.emitError("H0397: there is no plain kernel beside it");
+      auto read = plan::readPlainKernel(plain.getData());
+      if (!read) {
+        auto error = plain.emitError("H0397: is no plain kernel of this "
+                                     "version");
+        error.attachNote() << "help: compile it again: --start-from fuse, with "
+                              "the dump of that phase";
+        return error;
+      }
       image.plain.push_back(std::move(*read));
     }
     return plan::writePtxImage(image);
