@@ -116,6 +116,7 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   // Before kernels are formed: each half is one.
   pm.addPass(createFuseSplitAttention());
   pm.addPass(createFuseSplitNorms());
+  pm.addPass(createFuseSplitSums());
   FuseFormKernelsOptions fuse;
   fuse.remarks = options.verbose;
   pm.addPass(createFuseFormKernels(fuse));

@@ -71,6 +71,7 @@ class Gpu(GpuTest):
         self.data_of(20)
         model, _, _ = self.make_model(vocab=VOCAB, dropout=0.1)
         self.assert_alike(*self.pair(model), 20, 1e-5)
+        self.assert_alike(*self.pair(model, "--accumulate", 2), 3, 1e-5)
 
     def test_llama_in_fp32(self):
         self.data_of(20)
@@ -96,6 +97,8 @@ class Gpu(GpuTest):
         model, _, _ = self.make_model(vocab=VOCAB, dropout=0.1)
         self.assert_alike(*self.pair(model, "--precision", "bf16",
                                      target="sm_80"), 5, 5e-3)
+        self.assert_alike(*self.pair(model, "--precision", "bf16", "--accumulate", 4,
+                                     target="sm_80"), 3, 5e-3)
 
     def test_ranks(self):
         self.data_of(4)
@@ -226,15 +229,16 @@ class Gpu(GpuTest):
         seconds(4, self.path("cache"))
         self.assertLessEqual(seconds(4, self.path("cache")), 0.2 * few)
 
-    def test_launches_of_a_layer(self):
-        """GPT-2 124M with 4 x 1024 tokens: forward and backward take 24 at most,
-        whoever computes the products."""
+    def launches_of_a_layer(self, chip, dropout, micro_batches, *flags):
+        """Of GPT-2 124M with 4 x 1024 tokens in each micro-batch, forward and
+        backward: where cuBLASLt computes what it may, and where nothing."""
         config, dumps = self.path("config.json"), self.path("dumps")
         with open(config, "w") as file:
-            json.dump(h.gpt2_config(50257, 1024, 768, 12, 1), file)
-        h.run([h.HEDDLE, "compile", config, "--init", "random", "--batch", 4, "--seq",
-               1024, "--precision", "bf16", "--target", "sm_90", "--dump-phases", dumps,
-               "--stop-after", "kernels"])
+            json.dump(h.gpt2_config(50257, 1024, 768, 12, 1, dropout), file)
+        h.run([h.HEDDLE, "compile", config, "--init", "random", "--batch",
+               4 * micro_batches, "--accumulate", micro_batches, "--seq", 1024,
+               "--precision", "bf16", "--target", chip, "--dump-phases", dumps,
+               "--stop-after", "kernels", *flags])
         with open(os.path.join(dumps, "kernels.mlir")) as file:
             text = file.read()
         kernels = {found[1]: found[0] for found in
@@ -250,10 +254,19 @@ class Gpu(GpuTest):
                  for body in re.findall(rf"nn\.func @block\.{part}\((?s:.*?)nn\.return",
                                         text)
                  for name in re.findall(r"plan\.launch @(\w+)\(", body)]
-        counts = [sum(launches(name, is_library) for name in layer)
-                  for is_library in (True, False)]
-        self.assertGreater(min(counts), 15)
-        self.assertLessEqual(max(counts), 24, counts)
+        return [sum(launches(name, is_library) for name in layer)
+                for is_library in (True, False)]
+
+    def test_launches_of_a_layer(self):
+        """24 at most, whoever computes the products, however many micro-batches."""
+        for chip, dropout, micro_batches, *flags in (
+                ("sm_90", 0, 1), ("sm_90", 0.1, 1), ("sm_80", 0.1, 2), ("sm_90", 0, 2),
+                ("sm_90", 0.1, 2), ("sm_90", 0.1, 2, "--gemm", "generated")):
+            with self.subTest(chip, dropout=dropout, micro_batches=micro_batches,
+                              flags=flags):
+                counts = self.launches_of_a_layer(chip, dropout, micro_batches, *flags)
+                self.assertGreater(min(counts), 15)
+                self.assertLessEqual(max(counts), 24, counts)
 
     @h.long_only
     def test_gpt2_124m_compiles_fast(self):

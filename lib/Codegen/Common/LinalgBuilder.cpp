@@ -202,6 +202,15 @@ Input LinalgBuilder::space(ArrayRef<int64_t> shape) {
 Value LinalgBuilder::sumRows(Type type, ArrayRef<int64_t> shape,
                              ArrayRef<Input> inputs, Value init, Body1 term) {
   auto rank = static_cast<unsigned>(shape.size());
+  if (rank == 1) { // One row: no loop that a sum could be carried through.
+    SmallVector<Input> terms(inputs);
+    if (init)
+      terms.push_back({init});
+    return map(type, terms, [&](ScalarBuilder &b, ValueRange args) {
+      Value sum = term(b, args.take_front(inputs.size()));
+      return init ? b.add(args.back(), sum) : sum;
+    });
+  }
   auto wide = RankedTensorType::get({shape.back()}, builder.getF32Type());
   auto same = [](ScalarBuilder &, ValueRange args) { return args[0]; };
   if (!init)

@@ -30,6 +30,7 @@ public:
     // cuBLASLt writes a bias's gradient and cannot add to one; a product that
     // it may compute is worth more than a launch.
     rules.sumsOntoInits = strategy.gemm == config::Gemm::Generated;
+    rules.vectorSums = heddle::gpu::mostVectorSums;
     rules.sumsInRows = heddle::gpu::mostSumsInRows;
     rules.elementsOfSums = heddle::gpu::mostElementsOfSums;
     rules.rowAlignment = heddle::gpu::sectorBytes;

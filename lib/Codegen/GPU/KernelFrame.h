@@ -126,6 +126,9 @@ addLaunch(MappedKernel &mapped, planir::KernelOp kernel,
 /// no math library, and simplifies.
 mlir::LogicalResult simplify(mlir::gpu::GPUFuncOp func);
 
+/// Maps results that are made element by element, at the same places of all
+/// tensors: those of one number of elements are a range of blocks.
+MappedKernel mapFlat(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps sums over rows: columns to threads, rows to threads and blocks.
 MappedKernel mapColumns(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps sums of all elements to one number each.

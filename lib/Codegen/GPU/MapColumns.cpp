@@ -37,6 +37,7 @@ public:
   MappedKernel run();
 
 private:
+  bool sumsVectors();
   LogicalResult findReductions();
   LogicalResult emitRows(KernelFrame &f);
   LogicalResult store(KernelFrame &f, Value column, ArrayRef<Value> sums) {
@@ -60,6 +61,17 @@ private:
 LogicalResult ColumnMapper::fail(const Twine &why) {
   mapped.reason = why.str();
   return failure();
+}
+
+/// Whether all sums are of one row: then elements are added to elements.
+bool ColumnMapper::sumsVectors() {
+  auto generics = kernel.getBody().front().getOps<GenericOp>();
+  return llvm::all_of(generics, [](GenericOp op) {
+    return op.getNumReductionLoops() == 0 &&
+           llvm::all_of(op.getIndexingMapsArray(), [](AffineMap map) {
+             return map.isIdentity() || map.getNumResults() == 0;
+           });
+  });
 }
 
 LogicalResult ColumnMapper::findReductions() {
@@ -132,6 +144,8 @@ LogicalResult ColumnMapper::emitRows(KernelFrame &f) {
 }
 
 MappedKernel ColumnMapper::run() {
+  if (sumsVectors())
+    return mapFlat(kernel, module);
   if (failed(findReductions()))
     return MappedKernel::no(mapped.reason);
   Tile tile(columns, widestChunk(kernel, columns));

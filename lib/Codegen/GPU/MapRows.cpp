@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a kernel over rows is, codegen::RowsForm says. A flat one is a grid of
-// threads over one long vector. By rows, a block takes a row, and its threads
-// take the columns in chunks, the same thread the same columns in every round.
+// What a kernel over rows is, codegen::RowsForm says. For a flat one see
+// MapFlat.cpp. Of others a block takes a row, and its threads take the columns
+// in chunks, the same thread the same columns in every round.
 // What several rounds read stays in registers between them, where that fits, or
 // in workgroup memory.
 //
@@ -30,11 +30,6 @@ using codegen::RowReduction;
 using codegen::RowRound;
 using codegen::RowsForm;
 
-/// Threads of a block of a flat kernel; blocks at most: more than any chip
-/// holds at once.
-constexpr int64_t flatThreads = 256;
-constexpr int64_t maxBlocks = 4096;
-
 class RowMapper {
 public:
   RowMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
@@ -47,8 +42,6 @@ public:
 private:
   LogicalResult checkReductions();
   LogicalResult checkTies();
-  LogicalResult emitFlat();
-  LogicalResult emitFlatChunk(Chunk chunk);
   LogicalResult emitRows();
   bool mayDivide() const;
   LogicalResult placeKept();
@@ -171,56 +164,6 @@ void RowMapper::store(ArrayRef<unsigned> results, ArrayRef<Value> elements,
   start.push_back(chunk.base);
   for (auto [result, element] : llvm::zip(results, elements))
     frame->store(element, frame->outputBuffer(result), start);
-}
-
-//===----------------------------------------------------------------------===//
-// Flat
-//===----------------------------------------------------------------------===//
-
-LogicalResult RowMapper::emitFlat() {
-  int64_t elements = tensorOf(form.result(0)).getNumElements();
-  threads = flatThreads;
-  thread = frame->threadId();
-  // The widest chunk of any size: what it leaves over is done one by one.
-  int64_t width = widestChunk(kernel);
-  KernelFrame &f = *frame;
-  OpBuilder &b = f.builder;
-  for (unsigned i = 0; i < form.numResults(); ++i)
-    f.emitter.hoistConstants(form.result(i));
-  int64_t whole = elements / width * width;
-  int64_t blocks = std::clamp<int64_t>(
-      llvm::divideCeil(elements, threads * width), 1, maxBlocks);
-  Value global =
-      f.add(f.mul(f.blockId(mlir::gpu::Dimension::x), threads), thread);
-  if (whole > 0) {
-    auto loop =
-        b.create<scf::ForOp>(f.loc, f.mul(global, width), f.constant(whole),
-                             f.constant(blocks * threads * width));
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    if (failed(emitFlatChunk(f.chunk(loop.getInductionVar(), width))))
-      return failure();
-  }
-  if (whole < elements) {
-    auto rest = b.create<scf::IfOp>(
-        f.loc, f.compare(arith::CmpIPredicate::ult, global, elements - whole));
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(rest.thenBlock());
-    if (failed(emitFlatChunk(f.chunk(f.add(global, whole), 1))))
-      return failure();
-  }
-  f.finish({blocks}, threads);
-  return success();
-}
-
-LogicalResult RowMapper::emitFlatChunk(Chunk chunk) {
-  ElementEmitter::Scope scope(frame->emitter, chunk);
-  auto all = llvm::to_vector(llvm::seq<unsigned>(0, form.numResults()));
-  SmallVector<Value> elements;
-  if (failed(elementsOf(all, {}, elements)))
-    return failure();
-  store(all, elements, chunk, {});
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -546,9 +489,10 @@ void RowMapper::storeRowResults(ArrayRef<Value> values) {
 MappedKernel RowMapper::run() {
   if (failed(checkReductions()) || failed(checkTies()))
     return MappedKernel::no(reason);
-  if (!form.isFlat())
-    layout.emplace(kernel, form, mayDivide());
-  if (layout && !layout->reason().empty())
+  if (form.isFlat())
+    return mapFlat(kernel, module);
+  layout.emplace(kernel, form, mayDivide());
+  if (!layout->reason().empty())
     return MappedKernel::no(layout->reason().str());
   if (form.hasColumnSums())
     sums.emplace(form, layout->chunkOf(anyRound()), layout->blocks(),
@@ -556,11 +500,9 @@ MappedKernel RowMapper::run() {
   MappedKernel mapped;
   mapped.scratchBytes = sums ? sums->scratchBytes() : 0;
   FrameOptions options;
-  options.flat = form.isFlat();
   options.scratchBytes = mapped.scratchBytes;
   frame = std::make_unique<KernelFrame>(kernel, module, options);
-  if (failed(frame->emitScalars()) ||
-      failed(form.isFlat() ? emitFlat() : emitRows())) {
+  if (failed(frame->emitScalars()) || failed(emitRows())) {
     frame->func.erase();
     return MappedKernel::no(reason.empty() ? frame->emitter.reason() : reason);
   }

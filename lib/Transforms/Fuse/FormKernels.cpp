@@ -206,6 +206,23 @@ private:
     }
   }
 
+  /// Sums of vectors wait for the last one of them that they may wait for.
+  void joinVectorSums() {
+    Group *last = nullptr;
+    for (Group &alone : llvm::reverse(groups)) {
+      if (alone.ops.empty() || !sumsVector(alone.ops.front()))
+        continue;
+      Operation *sum = alone.ops.front();
+      if (!last || !refusal(sum, *last).empty()) {
+        last = &alone;
+        continue;
+      }
+      sum->moveAfter(last->ops.back());
+      alone.ops.clear();
+      join(sum, *last);
+    }
+  }
+
   LogicalResult formKernels(nn::ModelOp model, Block &block) {
     groups.clear();
     owner.clear();
@@ -223,6 +240,7 @@ private:
       owner[&op] = &group;
     }
     joinSums();
+    joinVectorSums();
     for (Group &group : groups)
       if (!group.ops.empty())
         outline(model, group);

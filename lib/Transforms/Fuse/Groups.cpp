@@ -73,6 +73,11 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
+bool fuse::sumsVector(Operation *op) {
+  auto sum = dyn_cast<nn::SumRowsOp>(op);
+  return sum && sum.getInit() && shapeOf(sum.getInput()).size() == 1;
+}
+
 static ArrayRef<int64_t> domainOf(Operation *op) {
   return fuse::sumsRows(op) ? shapeOf(op->getOperand(0))
                             : cast<nn::PropertiesOpInterface>(op).getDomain();
@@ -241,6 +246,10 @@ std::string fuse::refusal(Operation *op, ArrayRef<Operation *> members,
   }
   if (generator == nn::Generator::Gemm)
     return refusalBehindProduct(op, members, rules);
+  if (sumsVector(op) && llvm::all_of(members, sumsVector))
+    return static_cast<int64_t>(members.size()) < rules.vectorSums
+               ? ""
+               : "there are too many vectors";
   if (generator != nn::Generator::Rows)
     return "its kernel (" + stringifyGenerator(generator).str() +
            ") takes no further operation";

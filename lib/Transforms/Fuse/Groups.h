@@ -31,6 +31,9 @@ mlir::FailureOr<codegen::FusionRules> rulesOf(nn::ModelOp model);
 /// for each column.
 bool sumsRows(mlir::Operation *op);
 
+/// Whether an operation adds a vector to another one: the sum of one row.
+bool sumsVector(mlir::Operation *op);
+
 /// Why `op` may not stand in a kernel behind `members`, of which there is at
 /// least one, or "".
 std::string refusal(mlir::Operation *op,

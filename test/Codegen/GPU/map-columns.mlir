@@ -37,3 +37,22 @@ plan.kernel @many(%x: tensor<4096x512xbf16>) -> tensor<512xbf16>
   %s = nn.sum_rows %x : (tensor<4096x512xbf16>) -> tensor<512xbf16>
   plan.yield %s : tensor<512xbf16>
 }
+
+// One row each: vectors of different lengths have ranges of blocks, 2 + 1.
+// CHECK-LABEL: gpu.func @vectors(
+// CHECK-SAME:    %[[A:.*]]: memref<1540xf32>, %[[I:.*]]: memref<1540xf32>, %[[B:.*]]: memref<7xf32>, %[[J:.*]]: memref<7xf32>)
+// CHECK-SAME:    known_grid_size = array<i32: 3, 1, 1>
+// CHECK-NOT:     gpu.barrier
+// CHECK:         scf.if
+// CHECK:           vector.store %{{.*}}, %[[I]]
+// CHECK:         scf.if
+// CHECK:           vector.store %{{.*}}, %[[J]]
+// CHECK:           memref.store %{{.*}}, %[[J]]
+// CHECK:         gpu.return
+// CHECK-NOT:   gpu.func
+plan.kernel @vectors(%a: tensor<1540xf32>, %i: tensor<1540xf32>, %b: tensor<7xf32>, %j: tensor<7xf32>) -> (tensor<1540xf32>, tensor<7xf32>)
+    attributes {generator = #plan.generator<columns>, ties = array<i64: 1, 3>} {
+  %x = nn.sum_rows %a init %i : (tensor<1540xf32>, tensor<1540xf32>) -> tensor<1540xf32>
+  %y = nn.sum_rows %b init %j : (tensor<7xf32>, tensor<7xf32>) -> tensor<7xf32>
+  plan.yield %x, %y : tensor<1540xf32>, tensor<7xf32>
+}

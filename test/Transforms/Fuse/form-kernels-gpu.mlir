@@ -49,6 +49,20 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     nn.return %w, %b : tensor<6x8xf32>, tensor<8xf32>
   }
 
+  // Sums of vectors are one kernel, unless one is used before the last.
+  // CHECK-LABEL: nn.func @vectors
+  nn.func @vectors(%a: tensor<6xf32>, %b: tensor<8xf32>, %c: tensor<3xf32>, %i: tensor<6xf32>, %j: tensor<8xf32>, %k: tensor<3xf32>) -> (tensor<6xf32>, tensor<8xf32>, tensor<3xf32>) {
+    // CHECK: %[[X:.*]] = plan.launch @sum_rows
+    // CHECK-NEXT: nn.keep %[[X]]
+    // CHECK-NEXT: %[[Y:.*]]:2 = plan.launch @sum_rows_sum_rows(
+    // CHECK-NEXT: nn.return %[[X]], %[[Y]]#1, %[[Y]]#0
+    %x = nn.sum_rows %a init %i : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+    nn.keep %x as "x" : tensor<6xf32>
+    %y = nn.sum_rows %b init %j : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %z = nn.sum_rows %c init %k : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    nn.return %x, %y, %z : tensor<6xf32>, tensor<8xf32>, tensor<3xf32>
+  }
+
   // What is made of a sum is no epilogue of the product.
   // CHECK-LABEL: nn.func @of_a_sum
   nn.func @of_a_sum(%x: tensor<4x6xf32>, %g: tensor<4x8xf32>) -> (tensor<6x8xf32>, tensor<8xf32>) {

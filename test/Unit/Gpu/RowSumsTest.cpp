@@ -86,6 +86,30 @@ TEST(RowSums, OfElements) {
         2e-5);
 }
 
+/// Sums of one row: vectors of different lengths, each by blocks of its own,
+/// with and without a rest, also of several blocks. A result takes the place of
+/// what is added, or has its own.
+TEST(RowSums, OfVectors) {
+  for (const char *type : {"f32", "bf16"})
+    KernelCheck{instantiate(R"(
+    plan.kernel @k(%a: tensor<2600x$T>, %i: tensor<2600xf32>, %b: tensor<1x$T>,
+                   %j: tensor<1xf32>, %c: tensor<97x$T>, %d: tensor<2600x$T>,
+                   %l: tensor<97xf32>)
+        -> (tensor<2600xf32>, tensor<1xf32>, tensor<97xf32>, tensor<2600xf32>)
+        attributes {generator = #plan.generator<columns>,
+                    ties = array<i64: 1, -1, 6, -1>} {
+      %x = nn.sum_rows %a init %i : (tensor<2600x$T>, tensor<2600xf32>) -> tensor<2600xf32>
+      %y = nn.sum_rows %b init %j : (tensor<1x$T>, tensor<1xf32>) -> tensor<1xf32>
+      %z = nn.sum_rows %c init %l : (tensor<97x$T>, tensor<97xf32>) -> tensor<97xf32>
+      %w = nn.sum_rows %d : (tensor<2600x$T>) -> tensor<2600xf32>
+      plan.yield %x, %y, %z, %w
+          : tensor<2600xf32>, tensor<1xf32>, tensor<97xf32>, tensor<2600xf32>
+    })",
+                            {{"T", type}}),
+                1e-7}
+        .run();
+}
+
 /// As many columns as registers hold, in two sums; and rows that have to be
 /// read again.
 TEST(RowSums, Long) {

@@ -33,6 +33,9 @@ struct FusionRules {
   bool sumsInProducts = false;
   /// Such a sum may be added to an initial value.
   bool sumsOntoInits = false;
+  /// So many sums of a vector onto another one share a kernel, whatever their
+  /// lengths; 0 or 1: each has its own.
+  int64_t vectorSums = 0;
   /// Products with packed weights that multiply the same rows are one kernel.
   bool joinsPackedProducts = false;
   /// Operations on heads are in the kernel of the products with packed weights

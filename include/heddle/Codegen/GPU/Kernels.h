@@ -68,6 +68,10 @@ constexpr int64_t sectorBytes = 32;
 /// as the registers of its largest block.
 constexpr int64_t mostSumsInRows = 4, mostElementsOfSums = 512 * 32;
 
+/// Sums of vectors in one kernel: their addresses are its parameters, and each
+/// has blocks of its own.
+constexpr int64_t mostVectorSums = 32;
+
 /// Writes the functions of `kernel` for `chip` into `module`. `kernel` is left
 /// alone. When there is no mapping the result says which part has none; an
 /// emitted diagnostic means that the kernel is wrong.

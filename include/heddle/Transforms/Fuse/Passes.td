@@ -164,6 +164,29 @@ def FuseSplitNorms : Pass<"fuse-split-norms", "::mlir::ModuleOp"> {
   ];
 }
 
+def FuseSplitSums : Pass<"fuse-split-sums", "::mlir::ModuleOp"> {
+  let summary = "Sums rows beside a product, and adds what was there later.";
+  let description = [{
+    With several micro-batches the gradient of a bias is added to what stands
+    there. cuBLASLt sums the rows that it multiplies, but onto nothing. So where
+    the strategy's target says (`FusionRules::sumsOntoInits`), the product sums
+    them, and the vector that this gives is added to the other one. A layer's sums of vectors
+    become one kernel. Only sums in f32 are split: others would be rounded twice.
+
+    ```mlir
+    %w = nn.linear_grad_weight %x, %g init %i : ...
+    %b = nn.sum_rows %g init %j : (tensor<4x8xbf16>, tensor<8xf32>) -> tensor<8xf32>
+    // becomes
+    %w = nn.linear_grad_weight %x, %g init %i : ...
+    %s = nn.sum_rows %g : (tensor<4x8xbf16>) -> tensor<8xf32>
+    %b = nn.sum_rows %s init %j : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numSplit", "split", "Sums that were split">
+  ];
+}
+
 def FuseVerify : Pass<"fuse-verify", "::mlir::ModuleOp"> {
   let summary = "Checks what the fuse phase promises.";
   let description = [{

@@ -1,0 +1,136 @@
+//===- MapFlat.cpp - Element by element -----------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A flat kernel is a grid of threads over one long vector, which every tensor
+// is. Vectors of different lengths, as the gradients of a layer's biases, are
+// beside each other: each has blocks of its own.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelFrame.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+namespace {
+/// Threads of a block; blocks of a vector at most: more than any chip holds at
+/// once.
+constexpr int64_t threads = 256;
+constexpr int64_t maxBlocks = 4096;
+
+/// Results of one length.
+struct FlatVector {
+  int64_t elements;
+  SmallVector<unsigned> results;
+
+  int64_t blocks(int64_t width) const {
+    return std::clamp<int64_t>(llvm::divideCeil(elements, threads * width), 1,
+                               maxBlocks);
+  }
+};
+} // namespace
+
+static SmallVector<FlatVector> vectorsOf(planir::KernelOp kernel) {
+  SmallVector<FlatVector> vectors;
+  for (auto [number, type] : llvm::enumerate(kernel.getResultTypes())) {
+    int64_t elements = cast<RankedTensorType>(type).getNumElements();
+    auto *found = llvm::find_if(vectors, [&](const FlatVector &vector) {
+      return vector.elements == elements;
+    });
+    if (found == vectors.end())
+      found = &vectors.emplace_back(FlatVector{elements, {}});
+    found->results.push_back(number);
+  }
+  return vectors;
+}
+
+/// All is read before anything is written: results may lie on arguments.
+static LogicalResult emitChunk(KernelFrame &f, ArrayRef<unsigned> results,
+                               Chunk chunk) {
+  ElementEmitter::Scope scope(f.emitter, chunk);
+  SmallVector<Value> elements;
+  for (unsigned result : results) {
+    FailureOr<Value> value = f.emitter.elements(f.yielded(result), {});
+    if (failed(value))
+      return failure();
+    elements.push_back(*value);
+  }
+  for (auto [result, element] : llvm::zip(results, elements))
+    f.store(element, f.outputBuffer(result), chunk.base);
+  return success();
+}
+
+/// A vector by the blocks from 0 on that it has, of which `block` is one.
+static LogicalResult emitVector(KernelFrame &f, const FlatVector &vector,
+                                Value block, int64_t width) {
+  OpBuilder &b = f.builder;
+  int64_t elements = vector.elements, whole = elements / width * width;
+  Value global = f.add(f.mul(block, threads), f.threadId());
+  if (whole > 0) {
+    auto loop = b.create<scf::ForOp>(
+        f.loc, f.mul(global, width), f.constant(whole),
+        f.constant(vector.blocks(width) * threads * width));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    if (failed(emitChunk(f, vector.results,
+                         f.chunk(loop.getInductionVar(), width))))
+      return failure();
+  }
+  if (whole == elements)
+    return success();
+  auto rest = b.create<scf::IfOp>(
+      f.loc, f.compare(arith::CmpIPredicate::ult, global, elements - whole));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(rest.thenBlock());
+  return emitChunk(f, vector.results, f.chunk(f.add(global, whole), 1));
+}
+
+/// All vectors, each by its range of blocks.
+static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
+                                 int64_t width) {
+  OpBuilder &b = f.builder;
+  Value block = f.blockId(mlir::gpu::Dimension::x);
+  if (vectors.size() == 1)
+    return emitVector(f, vectors[0], block, width);
+  int64_t first = 0;
+  for (const FlatVector &vector : vectors) {
+    // To blocks before its first one, which are less than 0, all others are
+    // greater when signs do not count.
+    Value own = f.add(block, -first);
+    auto isOwn = b.create<scf::IfOp>(
+        f.loc, f.compare(arith::CmpIPredicate::ult, own, vector.blocks(width)));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(isOwn.thenBlock());
+    ElementEmitter::Scope scope(f.emitter);
+    if (failed(emitVector(f, vector, own, width)))
+      return failure();
+    first += vector.blocks(width);
+  }
+  return success();
+}
+
+MappedKernel mapFlat(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
+  // The widest chunk of any size: what it leaves over is done one by one.
+  int64_t width = widestChunk(kernel), blocks = 0;
+  SmallVector<FlatVector> vectors = vectorsOf(kernel);
+  for (const FlatVector &vector : vectors)
+    blocks += vector.blocks(width);
+  FrameOptions options;
+  options.flat = true;
+  MappedKernel mapped;
+  if (failed(addLaunch(mapped, kernel, module, options, blocks, threads,
+                       [&](KernelFrame &f) {
+                         for (unsigned i : f.allOutputs())
+                           f.emitter.hoistConstants(f.yielded(i));
+                         return emitVectors(f, vectors, width);
+                       })))
+    return MappedKernel::no(mapped.reason);
+  return mapped;
+}
+
+} // namespace heddle::gpu

@@ -1,0 +1,62 @@
+//===- SplitSums.cpp - Sums of biases beside products ---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Groups.h"
+#include "heddle/Transforms/Fuse/Passes.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_FUSESPLITSUMS
+#include "include/heddle/Transforms/Fuse/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+struct SplitSums : heddle::impl::FuseSplitSumsBase<SplitSums> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      FailureOr<codegen::FusionRules> rules = fuse::rulesOf(model);
+      if (failed(rules))
+        return signalPassFailure();
+      if (!rules->sumsInProducts || rules->sumsOntoInits ||
+          rules->vectorSums == 0 || rules->policy != config::Fusion::Deep)
+        continue;
+      model.walk([&](nn::SumRowsOp sum) {
+        if (sum.getInit() && staysExact(sum) && isMultiplied(sum))
+          split(sum);
+      });
+    }
+  }
+
+private:
+  /// In f32 both halves are rounded as the whole was.
+  static bool staysExact(nn::SumRowsOp sum) {
+    return getElementTypeOrSelf(sum.getOutput()).isF32();
+  }
+
+  /// Whether a product beside it has the rows, as the gradient.
+  static bool isMultiplied(nn::SumRowsOp sum) {
+    return llvm::any_of(sum.getInput().getUsers(), [&](Operation *user) {
+      auto product = dyn_cast<nn::LinearGradWeightOp>(user);
+      return product && product.getGrad() == sum.getInput() &&
+             product->getBlock() == sum->getBlock();
+    });
+  }
+
+  void split(nn::SumRowsOp sum) {
+    OpBuilder builder(sum);
+    Value rows = builder.create<nn::SumRowsOp>(
+        sum.getLoc(), sum.getType(), sum.getInput(), Value(), ArrayAttr());
+    sum.getInputMutable().assign(rows);
+    ++numSplit;
+  }
+};
+} // namespace
