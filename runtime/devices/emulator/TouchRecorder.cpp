@@ -40,6 +40,30 @@ static void merge(std::vector<TouchedRange> &ranges) {
 void TouchRecorder::flush(TouchedRange &run) {
   if (run.end == 0)
     return;
+  constexpr uint64_t line = 128, factor = 0x9e3779b97f4a7c15;
+  uint64_t hash = (run.first / line + uint64_t(run.by.op) * 8191) * factor;
+  TouchedRange &known = recent[hash >> 54];
+  if (known.end && keyOf(known) == keyOf(run) && run.first <= known.end &&
+      run.end >= known.first) {
+    known.first = std::min(known.first, run.first);
+    known.end = std::max(known.end, run.end);
+  } else {
+    keep(known);
+    known = run;
+  }
+  run = {};
+}
+
+void TouchRecorder::flushAll() {
+  for (TouchedRange &run : last)
+    flush(run);
+  for (TouchedRange &run : recent)
+    keep(run);
+}
+
+void TouchRecorder::keep(TouchedRange &run) {
+  if (run.end == 0)
+    return;
   ofBlock.push_back(run);
   run = {};
   if (ofBlock.size() < most)
@@ -49,8 +73,7 @@ void TouchRecorder::flush(TouchedRange &run) {
 }
 
 void TouchRecorder::endBlock() {
-  for (TouchedRange &run : last)
-    flush(run);
+  flushAll();
   merge(ofBlock);
   std::vector<TouchedRange> &to = seesRaces ? raceable : ordered;
   to.insert(to.end(), ofBlock.begin(), ofBlock.end());
@@ -67,8 +90,7 @@ void TouchRecorder::endRaces() {
 void TouchRecorder::endClusterRaces() {
   if (!seesCluster)
     return;
-  for (TouchedRange &run : last)
-    flush(run);
+  flushAll();
   seesCluster = false;
 }
 
@@ -152,7 +174,40 @@ raceInCluster(const std::vector<const TouchedRange *> &ranges) {
   return std::nullopt;
 }
 
+/// Sorts ranges, and makes one of those that meet.
+static void mergeRanges(std::vector<ByteRange> &ranges) {
+  std::sort(
+      ranges.begin(), ranges.end(),
+      [](const ByteRange &a, const ByteRange &b) { return a.first < b.first; });
+  size_t kept = 0;
+  for (const ByteRange &range : ranges) {
+    if (kept > 0 && range.first <= ranges[kept - 1].end)
+      ranges[kept - 1].end = std::max(ranges[kept - 1].end, range.end);
+    else
+      ranges[kept++] = range;
+  }
+  ranges.resize(kept);
+}
+
+/// Leaves out what is read where nobody writes: most of what a launch reads.
+static void dropUnwritten(std::vector<TouchedRange> &ranges) {
+  std::vector<ByteRange> written;
+  for (const TouchedRange &range : ranges)
+    if (range.by.kind != Touch::Read)
+      written.push_back({range.first, range.end});
+  mergeRanges(written);
+  auto isUnwritten = [&](const TouchedRange &range) {
+    auto after = std::lower_bound(
+        written.begin(), written.end(), range.end,
+        [](const ByteRange &one, uint64_t end) { return one.first < end; });
+    return after == written.begin() || std::prev(after)->end <= range.first;
+  };
+  ranges.erase(std::remove_if(ranges.begin(), ranges.end(), isUnwritten),
+               ranges.end());
+}
+
 std::optional<RacePair> findRace(std::vector<TouchedRange> &ranges) {
+  dropUnwritten(ranges);
   std::sort(ranges.begin(), ranges.end(), [](const auto &a, const auto &b) {
     return std::tie(a.first, a.end, a.block, a.by.op) <
            std::tie(b.first, b.end, b.block, b.by.op);
@@ -167,21 +222,6 @@ std::optional<RacePair> findRace(std::vector<TouchedRange> &ranges) {
     if (auto race = raceInCluster(inOrder))
       return race;
   return std::nullopt;
-}
-
-/// Sorts ranges, and makes one of those that meet.
-static void mergeRanges(std::vector<ByteRange> &ranges) {
-  std::sort(
-      ranges.begin(), ranges.end(),
-      [](const ByteRange &a, const ByteRange &b) { return a.first < b.first; });
-  size_t kept = 0;
-  for (const ByteRange &range : ranges) {
-    if (kept > 0 && range.first <= ranges[kept - 1].end)
-      ranges[kept - 1].end = std::max(ranges[kept - 1].end, range.end);
-    else
-      ranges[kept++] = range;
-  }
-  ranges.resize(kept);
 }
 
 void addTouched(const std::vector<TouchedRange> &ranges, Touched &touched) {

@@ -38,7 +38,7 @@ struct TouchedRange {
 /// one another, so each instruction has a range that grows.
 class TouchRecorder {
 public:
-  explicit TouchRecorder(size_t ops) : last(ops) {}
+  explicit TouchRecorder(size_t ops) : last(ops), recent(numRecent) {}
 
   void startBlock(int64_t index, int64_t ofCluster) {
     endBlock();
@@ -66,10 +66,17 @@ public:
               std::vector<TouchedRange> &others);
 
 private:
+  static constexpr size_t numRecent = 1024;
+
   void flush(TouchedRange &run);
+  void keep(TouchedRange &run);
+  void flushAll();
   void endBlock();
 
   std::vector<TouchedRange> last; ///< By op.
+  /// What was in `last`, by op and address: lanes often walk along rows of
+  /// their own, and threads read the same again.
+  std::vector<TouchedRange> recent;
   std::vector<TouchedRange> ofBlock, raceable, ordered;
   size_t most = size_t(1) << 16; ///< Ranges of a block before they are merged.
   int64_t block = 0, cluster = 0;
@@ -78,7 +85,7 @@ private:
 
 /// Two ranges of different blocks that meet, though one is written and no
 /// barrier of their cluster is between them; the later block first. Sorts
-/// `ranges`.
+/// `ranges`, and leaves out what cannot race.
 std::optional<std::pair<TouchedRange, TouchedRange>>
 findRace(std::vector<TouchedRange> &ranges);
 
