@@ -391,8 +391,9 @@ private:
                     return get && get.getState() == set.getState();
                   });
     // What a cache holds of earlier runs stays there.
-    bool staysThere = isOptimizers(maker) || writesCache(set);
-    if (!update && staysThere && !isRead)
+    auto written = symbols.lookup<nn::StateOp>(set.getState());
+    bool isCache = written && written.getRole() == nn::StateRole::Cache;
+    if (!update && !isRead && (isCache || isOptimizers(maker)))
       return set.emitError(code) << "writes to @" << set.getState()
                                  << " what is computed of something else";
     return success();
