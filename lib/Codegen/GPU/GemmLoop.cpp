@@ -24,8 +24,11 @@ GemmLoop::GemmLoop(ThreadCode &c, const Tiling &tiling, TileCopy &left,
 }
 
 GemmLoop::Values GemmLoop::emit(Multiplier &multiplier, TileSums *factorSums) {
-  return tiling.tf32 ? emitTf32(multiplier, factorSums)
-                     : emitRing(multiplier, factorSums);
+  int64_t numSums =
+      multiplier.numSums() + (factorSums ? factorSums->numSums() : 0);
+  Values sums(numSums, c.zero(c.builder.getF32Type()));
+  return tiling.tf32 ? emitTf32(multiplier, factorSums, sums)
+                     : emitRing(multiplier, factorSums, sums);
 }
 
 void GemmLoop::advance(Source &source) {
@@ -55,12 +58,10 @@ void GemmLoop::startRing() {
 }
 
 GemmLoop::Values GemmLoop::emitRing(Multiplier &multiplier,
-                                    TileSums *factorSums) {
+                                    TileSums *factorSums, Values carried) {
   OpBuilder &b = c.builder;
   int64_t steps = tiling.steps(), ahead = tiling.stages - 1;
-  int64_t numProducts = multiplier.numSums();
-  int64_t numSums = numProducts + (factorSums ? factorSums->numSums() : 0);
-  Values carried(numSums, c.zero(b.getF32Type()));
+  int64_t numProducts = multiplier.numSums(), numSums = carried.size();
   llvm::append_range(carried, next.pointers);
   carried.append(
       {next.left, c.constant(0), c.constant(ahead * tiling.stageBytes())});
@@ -119,11 +120,9 @@ void GemmLoop::fetchFirst() {
 /// The last step fetches nothing, and stands behind the loop, which so has no
 /// branch.
 GemmLoop::Values GemmLoop::emitTf32(Multiplier &multiplier,
-                                    TileSums *factorSums) {
+                                    TileSums *factorSums, Values carried) {
   OpBuilder &b = c.builder;
-  int64_t numProducts = multiplier.numSums();
-  int64_t numSums = numProducts + (factorSums ? factorSums->numSums() : 0);
-  Values carried(numSums, c.zero(b.getF32Type()));
+  int64_t numProducts = multiplier.numSums(), numSums = carried.size();
   if (factorSums)
     factorSums->addFetched(
         firstOfFactor, MutableArrayRef<Value>(carried).drop_front(numProducts));

@@ -274,8 +274,9 @@ private:
   void fetchFirst();
   void startCopies(const Source &source, mlir::Value target);
   void advance(Source &source);
-  Values emitRing(Multiplier &multiplier, TileSums *factorSums);
-  Values emitTf32(Multiplier &multiplier, TileSums *factorSums);
+  /// Sums begin as `carried`.
+  Values emitRing(Multiplier &multiplier, TileSums *factorSums, Values carried);
+  Values emitTf32(Multiplier &multiplier, TileSums *factorSums, Values carried);
 
   ThreadCode &c;
   const Tiling &tiling;
