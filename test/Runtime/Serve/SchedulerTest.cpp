@@ -79,6 +79,23 @@ protected:
                                  engine->limits().window);
   }
 
+  /// Submits text 1, which ends before one of its own tokens, and text 2, which
+  /// is stopped after five of them; gives what each comes to.
+  std::pair<Tokens, Tokens> submitTextsThatStop() {
+    TextRequest one = request({1, 2}, 40), two = request({1, 3}, 40);
+    Tokens ended = alone(one), stopped = alone(two);
+    one.ends = {ended[7]};
+    heard.stop = [&](uint64_t id, int32_t) {
+      return id == 2 && heard.texts[2].size() == 5;
+    };
+    scheduler->submit(one);
+    scheduler->submit(two);
+    ended.erase(std::find(ended.begin(), ended.end(), one.ends[0]),
+                ended.end());
+    stopped.resize(5);
+    return {ended, stopped};
+  }
+
   Heard heard;
   std::unique_ptr<HashEngine> engine, draft;
   std::unique_ptr<Scheduler> scheduler;
@@ -168,22 +185,13 @@ TEST_F(SchedulerTest, SeveralTextsOfAPromptComputeItOnce) {
 
 TEST_F(SchedulerTest, EndsWhereItIsTold) {
   begin(roomy);
-  TextRequest one = request({1, 2}, 40);
-  Tokens text = alone(one);
-  one.ends = {text[7]};
-  scheduler->submit(one);
-  TextRequest two = request({1, 3}, 40);
-  heard.stop = [&](uint64_t id, int32_t) {
-    return id == 2 && heard.texts[2].size() == 5;
-  };
-  scheduler->submit(two);
+  auto [ended, stopped] = submitTextsThatStop();
   TextRequest three = request(count(90), 40);
   scheduler->submit(three);
   finish();
-  int64_t before = std::find(text.begin(), text.end(), text[7]) - text.begin();
-  EXPECT_EQ(heard.texts[1], Tokens(text.begin(), text.begin() + before));
+  EXPECT_EQ(heard.texts[1], ended);
   EXPECT_EQ(heard.ends[1], TextEnd::Stop);
-  EXPECT_EQ(heard.texts[2].size(), 5u);
+  EXPECT_EQ(heard.texts[2], stopped);
   EXPECT_EQ(heard.ends[2], TextEnd::Stop);
   EXPECT_EQ(heard.texts[3].size(), 10u);
   EXPECT_EQ(heard.ends[3], TextEnd::Length);
@@ -423,24 +431,13 @@ TEST_F(SchedulerTest, AWrongDraftGuessesOneTokenAtATime) {
 
 TEST_F(SchedulerTest, TextsEndWithinGuesses) {
   begin(roomy, 6, /*strays=*/10);
-  TextRequest one = request({1, 2}, 40);
-  Tokens text = alone(one);
-  one.ends = {text[7]};
-  scheduler->submit(one);
-  TextRequest two = request({1, 3}, 40);
-  heard.stop = [&](uint64_t id, int32_t) {
-    return id == 2 && heard.texts[2].size() == 5;
-  };
-  scheduler->submit(two);
+  auto [ended, stopped] = submitTextsThatStop();
   TextRequest three = request(count(90), 40);
   three.logprobs = 2;
   scheduler->submit(three);
   finish();
-  int64_t before = std::find(text.begin(), text.end(), text[7]) - text.begin();
-  EXPECT_EQ(heard.texts[1], Tokens(text.begin(), text.begin() + before));
+  EXPECT_EQ(heard.texts[1], ended);
   EXPECT_EQ(heard.ends[1], TextEnd::Stop);
-  Tokens stopped = alone(two);
-  stopped.resize(5);
   EXPECT_EQ(heard.texts[2], stopped);
   Tokens full = alone(three);
   full.resize(10);
