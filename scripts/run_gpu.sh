@@ -231,13 +231,14 @@ has_ended() {
 
 # finish: waits for the ranks until the stage's time is over.
 finish() {
-  local pid status=0
+  local pid status=0 late=
   for pid in "${pids[@]}"; do
     while ! has_ended "$pid" && ! is_over; do sleep 0.2; done
-    has_ended "$pid" || kill -9 "$pid"
+    # The other rank then ends by itself, with an error that says nothing.
+    has_ended "$pid" || { late=137; kill -9 "$pid"; }
     wait "$pid" || status=$?
   done
-  return $status
+  return ${late:-$status}
 }
 
 stage_ranks() {
