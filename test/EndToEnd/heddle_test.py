@@ -12,6 +12,7 @@ and numpy; those that compare with PyTorch are skipped without it.
 
 import json
 import os
+import resource
 import shutil
 import struct
 import subprocess
@@ -248,6 +249,13 @@ def run_ranks(ranks, command, status=0, **variables):
     return run(command, status, env=environment)
 
 
+def processor_seconds():
+    """Of all programs that this process started and that ended. What else runs on the
+    machine changes it least."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def latest_of(folder):
     """The last checkpoint that was saved there."""
     with open(os.path.join(folder, "latest")) as file:
@@ -295,6 +303,8 @@ def oracle_python():
 class HeddleTest(unittest.TestCase):
     """A test with a folder of its own, which goes when it passes."""
 
+    runs_alone = False  # Whether run.py runs nothing beside this class.
+
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="heddle-e2e-")
@@ -338,6 +348,19 @@ class HeddleTest(unittest.TestCase):
         run_ranks(ranks, [binary, "train", batches, data, "--steps", steps, "--log",
                           log, "--progress", "none", *flags])
         return read_log(log)
+
+    def assert_costs(self, most, known, other):
+        """Processor seconds of `other` are at most `most` times those of `known`: the
+        least of each, in three tries. Both are functions that run programs."""
+        least = {known: float("inf"), other: float("inf")}
+        for _ in range(3):
+            for each in least:
+                before = processor_seconds()
+                each()
+                least[each] = min(least[each], processor_seconds() - before)
+            if least[other] <= most * least[known]:
+                return
+        self.fail(f"{least[other]:.3f} s, not {most} times {least[known]:.3f} s")
 
     def assert_close(self, actual, expected, tolerance, what):
         error = relative(actual, expected)

@@ -15,21 +15,20 @@ import argparse
 import glob
 import multiprocessing
 import os
-import resource
 import sys
 import tempfile
 import time
 import unittest
 from concurrent import futures
 
+import heddle_test as h
+
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def processor_seconds():
     """Of this process and of all programs that it started and that ended."""
-    used = [resource.getrusage(who)
-            for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
+    return time.process_time() + h.processor_seconds()
 
 
 class Result(unittest.TextTestResult):

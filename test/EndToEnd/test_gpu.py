@@ -10,7 +10,6 @@ import filecmp
 import json
 import os
 import re
-import resource
 import time
 import unittest
 
@@ -211,23 +210,19 @@ class Gpu(GpuTest):
         self.assertIn("error[H0177]", found.stderr)
 
     def test_equal_layers_are_compiled_once(self):
-        def seconds(layers, cache):
-            """Of the CPU: the machine may be busy with other work."""
-            config = self.path("config.json")
+        def compiling(layers, cache):
+            config = self.path(f"config{layers}.json")
             with open(config, "w") as file:
                 json.dump(h.gpt2_config(VOCAB, layers=layers, dropout=0.1), file)
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            h.run([h.HEDDLE, "compile", config, "--init", "random", "--batch", ROWS,
-                   "--seq", SEQ, "--precision", "bf16", "--target",
-                   "sm_90", "--cache", cache, "-o", self.path("layers")])
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            return after.ru_utime - before.ru_utime
+            return lambda: h.run(
+                [h.HEDDLE, "compile", config, "--init", "random", "--batch", ROWS,
+                 "--seq", SEQ, "--precision", "bf16", "--target", "sm_90", "--cache",
+                 cache, "-o", self.path("layers")])
 
-        few = min(seconds(4, "off") for _ in range(2))
-        many = min(seconds(64, "off") for _ in range(2))
-        self.assertLessEqual(many, 1.5 * few)
-        seconds(4, self.path("cache"))
-        self.assertLessEqual(seconds(4, self.path("cache")), 0.2 * few)
+        few, kept = compiling(4, "off"), compiling(4, self.path("cache"))
+        self.assert_costs(1.5, few, compiling(64, "off"))
+        kept()
+        self.assert_costs(0.2, few, kept)
 
     def launches_of_a_layer(self, chip, dropout, micro_batches, *flags):
         """Of GPT-2 124M with 4 x 1024 tokens in each micro-batch, forward and
@@ -283,15 +278,12 @@ class Gpu(GpuTest):
 
         def seconds(cache):
             share = jobs.share_of_a_core()
-            before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+            before, begin = h.processor_seconds(), time.monotonic()
             said = h.run([h.HEDDLE, "compile", config, "--init", "random", "--batch", 4,
                           "--seq", 1024, "--precision", "bf16", "--target", "sm_90",
                           "--cache", cache, "-o", self.path("124m")], env=without)
-            wall = time.monotonic() - begin
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            wall, used = time.monotonic() - begin, h.processor_seconds() - before
             self.assertIn("124439808 parameters", said.stderr)
-            used = sum(getattr(after, name) - getattr(before, name)
-                       for name in ("ru_utime", "ru_stime"))
             is_free = min(share, jobs.share_of_a_core()) > 0.95
             return wall if is_free else used / 2, used
 
@@ -314,13 +306,12 @@ class Gpu(GpuTest):
                               "--precision", "bf16", "--target", "x86-64,sm_90",
                               config=h.ds_config())
         expected = self.train_on([binary], steps, name="cpu")
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        before = h.processor_seconds()
         actual = self.train_on(emulated(binary), steps, HEDDLE_EMULATE_CHECK="light")
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = h.processor_seconds() - before
         for number in range(steps):
             self.assert_close(actual[number]["loss"], expected[number]["loss"], 2e-3,
                               f"loss of step {number + 1}")
-        used = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
         self.assertLess(used, 2 * 30 * steps)
 
     def test_orders_change_no_bit(self):
