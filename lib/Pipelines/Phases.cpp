@@ -159,6 +159,8 @@ static void buildSpmd(OpPassManager &pm) {
   // Behind what waits for sums of gradients. Before windows are cut, which
   // follow each other.
   pm.addPass(createSpmdAdvanceUpdates());
+  // What is gathered ahead, and updated early, has its place.
+  pm.addPass(createSpmdFetchParameters());
   // Windows are of what a rank holds.
   pm.addPass(createSpmdStreamStates());
   // Behind what gathers and fetches weights: those are none.

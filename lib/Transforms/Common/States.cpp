@@ -109,6 +109,9 @@ public:
         precision(wordOf(model.getStrategy().getValue().precision)) {}
 
   LogicalResult run() {
+    for (auto state : model.getOps<nn::StateOp>())
+      if (state.getRole() == nn::StateRole::ComputeCopy)
+        copied.insert(*state.getParameter());
     for (auto bucket : model.getOps<nn::BucketOp>())
       if (auto storage = bucket.getStorageAttr(); storage && isSplit(storage))
         for (StringRef member : statesOf(symbols, bucket.getSymName()))
@@ -399,8 +402,18 @@ private:
     return success();
   }
 
+  /// Whether layers read the state, or the bucket.
+  bool isComputedWith(StringRef name) {
+    StringRef state = statesOf(symbols, name).front();
+    nn::StateRole role = roleOf(state);
+    return role == nn::StateRole::ComputeCopy ||
+           (role == nn::StateRole::Parameter && !copied.contains(state));
+  }
+
   /// What the optimizer keeps elsewhere is read by it alone.
   LogicalResult verifyFetch(dist::FetchOp fetch, Value value) {
+    if (isComputedWith(fetch.getState()))
+      return success();
     for (Operation *user : value.getUsers()) {
       if (isExchange(user) && failed(verifyFetch(fetch, user->getResult(0))))
         return failure();
@@ -425,11 +438,15 @@ private:
       written.insert(store.getState());
       return verifySlot(store, store.getState(), store.getSlot());
     }
-    std::optional<Update> update = updateOf(makerOf(store.getValue()));
-    if (update)
-      return verifyUpdate(*update);
-    return store.emitError(code)
-           << "writes what no optimizer computes to @" << store.getState();
+    for (Operation *maker : makersOf(store.getValue())) {
+      std::optional<Update> update = updateOf(maker);
+      if (!update)
+        return store.emitError(code)
+               << "writes what no optimizer computes to @" << store.getState();
+      if (failed(verifyUpdate(*update)))
+        return failure();
+    }
+    return success();
   }
 
   /// The parameters that the states belong to which a value is read from, or is
@@ -459,6 +476,7 @@ private:
   Run runRead(Value value, StringRef kind) {
     Run run;
     run.count = run.whole = value ? elementsOf(value.getType()) : 0;
+    bool isSliced = false; // A rank's part: places are counted in that.
     for (Operation *op = nullptr; value && (op = value.getDefiningOp());
          value = op->getOperand(0)) {
       if (auto get = dyn_cast<nn::GetOp>(op)) {
@@ -467,6 +485,8 @@ private:
       }
       if (auto fetch = dyn_cast<dist::FetchOp>(op)) {
         run.parameters = parametersOf(fetch.getState(), kind);
+        if (isSliced)
+          return run;
         run.first += fetch.getElement();
         run.whole = elementsOfState(fetch.getState());
         return run;
@@ -478,6 +498,7 @@ private:
       } else if (!isExchange(op)) {
         break;
       }
+      isSliced |= isa<dist::SliceOp>(op);
     }
     return Run();
   }
@@ -500,7 +521,10 @@ private:
         run.whole = elementsOf(pack.getFlat().getType());
         run = runWritten(pack.getFlat(), kind, run);
       } else if (isExchange(user)) {
-        run = runWritten(user->getResult(0), kind, run);
+        // Of all ranks' parts: where this one is among them is not counted.
+        llvm::append_range(
+            run.parameters,
+            runWritten(user->getResult(0), kind, Run()).parameters);
       }
     }
     return run;
@@ -592,6 +616,7 @@ private:
   SymbolTable symbols;
   std::string code, precision;
   llvm::StringSet<> written, inSplitBucket;
+  llvm::StringSet<> copied; ///< Parameters that layers read copies of.
   llvm::StringMap<int> updated;
   llvm::StringMap<int64_t> covered; ///< Elements of flat parameters.
   DenseSet<Operation *> updates;

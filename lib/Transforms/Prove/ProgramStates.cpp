@@ -69,6 +69,7 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
       state.hasSlots = *role == nn::StateRole::Saved;
       state.ofStep = !state.hasSlots && nn::isMadeInStep(*role);
       state.isCache = *role == nn::StateRole::Cache;
+      state.isCopy = *role == nn::StateRole::ComputeCopy;
       state.lasts = !state.hasSlots && !state.ofStep;
     }
     if (!op.getFlat()) {
@@ -80,6 +81,7 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
     flat.axes |= state.axes;
     flat.lasts |= state.lasts;
     flat.ofStep |= state.ofStep;
+    flat.isCopy |= state.isCopy;
   }
   for (auto &flat : flats)
     states.push_back(flat.second);

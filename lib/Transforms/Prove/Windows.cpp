@@ -15,10 +15,11 @@ using namespace heddle::prove;
 
 namespace {
 
-/// Bytes of the arena that hold bytes of a state.
+/// Bytes of the arena that hold bytes of a state, or that an update, or ranks
+/// together, made to be such.
 struct Window {
   Range bytes;
-  Range state;
+  Range state;          ///< Empty: not known before it is stored.
   bool updated = false; ///< And not stored since.
   int32_t origin = -1;  ///< Of the update.
 };
@@ -50,6 +51,8 @@ public:
     for (const Stored &slot : slots)
       if (!slot.fetched)
         refuse(slot.origin, unread(slot));
+    if (!fault && update >= 0)
+      checkCopies();
     return fault;
   }
 
@@ -57,6 +60,23 @@ private:
   /// Whether it is stored and fetched.
   static bool holdsWindows(const State &state) {
     return state.isElsewhere && (state.lasts || state.hasSlots);
+  }
+
+  /// What computation reads follows its parameters: all of it is stored.
+  void checkCopies() {
+    std::sort(stored.begin(), stored.end(),
+              [](Range a, Range b) { return a.begin < b.begin; });
+    for (const State &state : trace.states) {
+      if (!state.lasts || !state.isElsewhere || !state.isCopy)
+        continue;
+      int64_t end = state.range.begin;
+      for (Range range : stored)
+        if (range.begin <= end)
+          end = std::max(end, range.end);
+      if (end < state.range.end)
+        refuse(update, "updates the parameters that @" + state.name +
+                           " are copies of, and these are not stored");
+    }
   }
 
   bool refuse(int32_t origin, const std::string &what) {
@@ -80,6 +100,8 @@ private:
   bool execute(const Event &event, const Run &run) {
     if (event.kind == Event::Kind::Fresh)
       return true;
+    if (event.updates)
+      update = event.origin;
     const Access *target = nullptr, *source = nullptr;
     for (const Access &access : event.accesses)
       (access.writes ? target : source) = &access;
@@ -93,18 +115,21 @@ private:
     }
     for (const Access &access : event.accesses)
       if (access.writes && access.space == Space::Arena &&
-          !write(event, Trace::rangeOf(access, run)))
+          !write(event, run, Trace::rangeOf(access, run)))
         return false;
     return true;
   }
 
   bool store(const Event &event, Range to, Range from) {
-    for (Window &window : windows)
+    stored.push_back(to);
+    for (Window &window : windows) {
+      bool isNew = window.state.end == 0;
       if (window.bytes.begin == from.begin && window.bytes.end == from.end &&
-          window.state.begin == to.begin && window.updated) {
+          (isNew || (window.updated && window.state.begin == to.begin))) {
         window.updated = false;
         return true;
       }
+    }
     return refuse(event.origin, "writes to " + nameOf(to) +
                                     " what the optimizer has not made of the "
                                     "bytes there");
@@ -165,20 +190,34 @@ private:
     return true;
   }
 
-  bool write(const Event &event, Range range) {
+  bool write(const Event &event, const Run &run, Range range) {
+    auto is = [&](Range other) {
+      return other.begin == range.begin && other.end == range.end;
+    };
+    bool isRead = std::any_of(event.accesses.begin(), event.accesses.end(),
+                              [&](const Access &access) {
+                                return !access.writes &&
+                                       access.space == Space::Arena &&
+                                       is(Trace::rangeOf(access, run));
+                              });
     for (Window &window : windows)
-      if (event.updates && window.bytes.begin == range.begin &&
-          window.bytes.end == range.end) {
+      if (event.updates && isRead && is(window.bytes) && window.state.end > 0) {
         window.updated = true;
         window.origin = event.origin;
         return true;
       }
-    return overwrite(event, range);
+    if (!overwrite(event, range))
+      return false;
+    if (event.updates || event.kind == Event::Kind::Start)
+      windows.push_back({range, {}});
+    return true;
   }
 
   const Trace &trace;
   std::list<Window> windows;
   std::list<Stored> slots;
+  std::vector<Range> stored; ///< Bytes of states.
+  int32_t update = -1;       ///< The last one, or -1.
   std::optional<Fault> fault;
 };
 

@@ -83,15 +83,10 @@ private:
       auto storage = op->getAttrOfType<TensorShardingAttr>("storage");
       if (!storage)
         storage = wholeSharding(&getContext(), type.getRank());
-      bool isSplit = llvm::any_of(
-          storage.getDims().getAsRange<ArrayAttr>(), [](ArrayAttr axes) {
-            return llvm::any_of(
-                axes, [](Attribute axis) { return dist::holdsReplicas(axis); });
-          });
       StringRef why = !storage.getUnreduced().empty()
                           ? "each replica has a part of the sum"
-                      : isSplit ? "each replica keeps a part"
-                                : whole;
+                      : splitsReplicas(storage) ? "each replica keeps a part"
+                                                : whole;
       reasons.add(SymbolTable::getSymbolName(op).getValue(), storage,
                   why + ", zero " + Twine(zero) + " (shard-partition-states)");
     };

@@ -6,13 +6,16 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Units.h"
 #include "dialects/NN/NNDialect.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Shard/Passes.h"
+#include "heddle/Transforms/Shard/Shardings.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace heddle;
+using dist::TensorShardingAttr;
 
 namespace heddle {
 #define GEN_PASS_DEF_SHARDPLACESTATES
@@ -27,7 +30,11 @@ struct PlaceStates : heddle::impl::ShardPlaceStatesBase<PlaceStates> {
       const dist::Strategy &strategy = model.getStrategy().getValue();
       auto kind = *nn::symbolizeMemoryKind(wordOf(strategy.placeOptimizer));
       if (kind != nn::MemoryKind::Device)
-        place(model, kind);
+        placeOptimizer(model, kind);
+      kind = *nn::symbolizeMemoryKind(wordOf(strategy.placeParameters));
+      if (kind != nn::MemoryKind::Device &&
+          failed(placeParameters(model, strategy, kind)))
+        return signalPassFailure();
     }
   }
 
@@ -56,12 +63,18 @@ private:
     return names;
   }
 
-  void place(nn::ModelOp model, nn::MemoryKind kind) {
-    llvm::StringSet<> kept = readWhole(model);
+  /// The parameters that computation reads copies of.
+  static llvm::DenseSet<StringAttr> copiedIn(nn::ModelOp model) {
     llvm::DenseSet<StringAttr> copied;
     for (auto state : model.getOps<nn::StateOp>())
       if (state.getRole() == nn::StateRole::ComputeCopy)
         copied.insert(state.getParameterAttr());
+    return copied;
+  }
+
+  void placeOptimizer(nn::ModelOp model, nn::MemoryKind kind) {
+    llvm::StringSet<> kept = readWhole(model);
+    llvm::DenseSet<StringAttr> copied = copiedIn(model);
     for (auto state : model.getOps<nn::StateOp>()) {
       bool isMoment =
           state.getRole() == nn::StateRole::Optimizer && state.getParameter();
@@ -74,6 +87,35 @@ private:
       state.setMemory(kind);
       ++numPlaced;
     }
+  }
+
+  /// Whole buckets: what is in none is not trained.
+  LogicalResult placeParameters(nn::ModelOp model,
+                                const dist::Strategy &strategy,
+                                nn::MemoryKind kind) {
+    FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
+    if (failed(mesh))
+      return failure();
+    bool isSplit = strategy.zero == 3 && shard::ReplicaAxes(*mesh).ranks > 1;
+    llvm::DenseSet<StringAttr> copied = copiedIn(model);
+    SymbolTable symbols(model);
+    for (auto bucket : model.getOps<nn::BucketOp>()) {
+      SmallVector<nn::StateOp> members;
+      for (StringRef name : statesOf(symbols, bucket.getSymName()))
+        members.push_back(symbols.lookup<nn::StateOp>(name));
+      nn::StateRole role = members.front().getRole();
+      bool isRead = role == nn::StateRole::ComputeCopy ||
+                    (role == nn::StateRole::Parameter &&
+                     !copied.contains(members.front().getSymNameAttr()));
+      TensorShardingAttr storage = bucket.getStorageAttr();
+      bool isKept = isSplit && !(storage && shard::splitsReplicas(storage));
+      if (!isRead || isKept)
+        continue;
+      for (nn::StateOp state : members)
+        state.setMemory(kind);
+      numPlaced += members.size();
+    }
+    return success();
   }
 };
 

@@ -18,6 +18,15 @@ FailureOr<dist::MeshOp> heddle::shard::meshOf(nn::ModelOp model) {
   return LogicalResult(model.emitError("H0904: there is no mesh"));
 }
 
+bool heddle::shard::splitsReplicas(TensorShardingAttr sharding) {
+  return llvm::any_of(sharding.getDims().getAsRange<ArrayAttr>(),
+                      [](ArrayAttr axes) {
+                        return llvm::any_of(axes, [](Attribute axis) {
+                          return dist::holdsReplicas(axis);
+                        });
+                      });
+}
+
 TensorShardingAttr heddle::shard::dropFirst(TensorShardingAttr sharding) {
   auto dims = sharding.getDims().getValue().drop_front();
   return TensorShardingAttr::get(sharding.getContext(),

@@ -6,10 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Layers.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 
 using namespace mlir;
 using namespace heddle;
+using namespace heddle::spmd;
 
 namespace heddle {
 #define GEN_PASS_DEF_SPMDOVERLAP
@@ -39,14 +41,6 @@ private:
       prefetch(gather, strategy);
     for (dist::ReduceScatterOp scatter : scatters)
       defer(scatter);
-  }
-
-  /// The nearest instance of a layer before or behind an operation.
-  static nn::CallOp neighbour(Operation *op, bool before) {
-    while ((op = before ? op->getPrevNode() : op->getNextNode()))
-      if (auto call = dyn_cast<nn::CallOp>(op))
-        return call;
-    return {};
   }
 
   template <typename OpT> dist::WaitOp waitFor(OpBuilder &builder, OpT op) {

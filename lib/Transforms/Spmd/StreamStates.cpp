@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Windows.h"
+#include "dialects/Dist/ByteSize.h"
 #include "dialects/Pipe/PipeDialect.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
@@ -61,8 +62,10 @@ public:
       : symbols(symbols), ahead(ahead), builder(block.getParent()) {
     for (Operation &op : block)
       if (op.hasTrait<nn::Elementwise>() &&
-          llvm::any_of(op.getOperands(),
-                       [&](Value operand) { return isElsewhere(operand); }))
+          (llvm::any_of(op.getOperands(),
+                        [&](Value operand) { return isElsewhere(operand); }) ||
+           llvm::any_of(op.getResults(),
+                        [&](Value result) { return storeOf(result); })))
         updates.push_back(describe(&op));
   }
 
@@ -74,7 +77,7 @@ public:
     int64_t total = 0;
     for (const Streamed &update : updates)
       total += update.elements;
-    size = spmd::windowElements(size, total);
+    size = llvm::alignTo(spmd::windowElements(size, total), pageElements());
     for (Streamed &update : updates)
       for (int64_t first = 0; first < update.elements; first += size)
         windows.push_back({&update,
@@ -99,6 +102,36 @@ private:
   bool isElsewhere(Value value) {
     auto get = value.getDefiningOp<nn::GetOp>();
     return get && memoryOf(symbols, get.getState()) != nn::MemoryKind::Device;
+  }
+
+  /// The write of a value to what is elsewhere, or null.
+  nn::SetOp storeOf(Value value) {
+    for (Operation *user : value.getUsers())
+      if (auto set = dyn_cast<nn::SetOp>(user))
+        if (memoryOf(symbols, set.getState()) != nn::MemoryKind::Device)
+          return set;
+    return {};
+  }
+
+  /// The elements of a page, of the narrowest values that are moved.
+  int64_t pageElements() {
+    int64_t elements = 0;
+    auto add = [&](StringRef state) {
+      Type type =
+          symbols.lookup(state)->getAttrOfType<TypeAttr>("type").getValue();
+      elements =
+          std::max(elements, spmd::pageBytes /
+                                 dist::byteSize(getElementTypeOrSelf(type)));
+    };
+    for (Streamed &update : updates) {
+      for (FlatSymbolRefAttr source : update.sources)
+        if (source)
+          add(source.getValue());
+      for (nn::SetOp target : update.targets)
+        if (target)
+          add(target.getState());
+    }
+    return elements;
   }
 
   /// The first windows are fetched while the norm of the gradients is computed:
@@ -142,14 +175,8 @@ private:
               ? operand.getDefiningOp<nn::GetOp>().getStateAttr()
               : FlatSymbolRefAttr());
     update.parts.resize(op->getNumOperands());
-    for (Value result : op->getResults()) {
-      nn::SetOp target;
-      for (Operation *user : result.getUsers())
-        if (auto set = dyn_cast<nn::SetOp>(user))
-          if (memoryOf(symbols, set.getState()) != nn::MemoryKind::Device)
-            target = set;
-      update.targets.push_back(target);
-    }
+    for (Value result : op->getResults())
+      update.targets.push_back(storeOf(result));
     update.results.resize(op->getNumResults());
     return update;
   }

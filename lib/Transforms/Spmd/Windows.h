@@ -14,8 +14,10 @@
 
 namespace heddle::spmd {
 
-/// What requests of direct I/O are multiples of, in elements of f32.
-constexpr int64_t windowUnit = 1024;
+/// What requests of direct I/O are multiples of, in bytes.
+constexpr int64_t pageBytes = 4096;
+/// The same, in elements of f32.
+constexpr int64_t windowUnit = pageBytes / 4;
 /// A smaller window is not worth a request.
 constexpr int64_t leastWindow = 256 * windowUnit;
 /// Windows of all updates of a step, about: its commands stay few, and slots

@@ -50,6 +50,7 @@ struct State {
   bool ofStep = false;      ///< Each step writes it before it reads it.
   bool hasSlots = false;    ///< One for each micro-batch under way.
   bool isElsewhere = false; ///< Not in the device's memory.
+  bool isCopy = false;      ///< Made of parameters by each update.
   Axes axes = 0;            ///< Along which ranks hold different parts.
 };
 

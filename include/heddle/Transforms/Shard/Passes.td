@@ -118,11 +118,13 @@ def ShardPartitionStates : Pass<"shard-partition-states", "::mlir::ModuleOp"> {
 }
 
 def ShardPlaceStates : Pass<"shard-place-states", "::mlir::ModuleOp"> {
-  let summary = "Says in which memory the optimizer's states live.";
+  let summary = "Says in which memory states live.";
   let description = [{
     With `place_optimizer` the moments of every parameter live in memory of that
     kind; so do the parameters themselves where computation reads copies of them
-    in another precision, and the update reads them element by element.
+    in another precision, and the update reads them element by element. With
+    `place_parameters` what computation reads does: these copies, or the
+    parameters. Frozen ones stay, and with ZeRO 3 those that every rank keeps.
 
     ```mlir
     nn.state @wte.weight.exp_avg role optimizer : tensor<96x24xf32>

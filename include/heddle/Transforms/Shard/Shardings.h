@@ -22,6 +22,9 @@ mlir::FailureOr<dist::MeshOp> meshOf(nn::ModelOp model);
 dist::TensorShardingAttr shardingOf(mlir::Value value,
                                     const mlir::SymbolTable &symbols);
 
+/// Whether ranks hold different parts of what they would else hold alike.
+bool splitsReplicas(dist::TensorShardingAttr sharding);
+
 /// The sharding without its first dimension: that of a slice along it.
 dist::TensorShardingAttr dropFirst(dist::TensorShardingAttr sharding);
 /// The sharding behind a first dimension that is not split: that of slots, or

@@ -129,6 +129,37 @@ def SpmdAdvanceUpdates : Pass<"spmd-advance-updates", "::mlir::ModuleOp"> {
   ];
 }
 
+def SpmdFetchParameters : Pass<"spmd-fetch-parameters", "::mlir::ModuleOp"> {
+  let summary = "Brings parameters that live elsewhere where they are used.";
+  let description = [{
+    Before each layer, and before what stands outside of layers, the parameters
+    that it reads and that are not in the device's memory are fetched: those
+    that stand close together in a flat state at once, from a page's beginning on.
+    They are there while the layer before is computed, within the strategy's
+    `prefetch_bucket_size` and `max_live_parameters`, and are forgotten behind
+    it, unless it is read again before the next layer: the last layer's
+    parameters are fetched once for both passes. What ranks gather is fetched a
+    layer before that. A flat state that ranks gather after its update is
+    stored. Updates by windows are left to `spmd-stream-states`.
+
+    ```mlir
+    %w = nn.get @h.1.w : tensor<8x16xf32>
+    %1 = nn.call @block(%0, %w) path "h.1" : ...
+    // becomes
+    %f = dist.fetch @parameters.decay[1024] {pending} : tensor<256xf32>
+    %0 = nn.call @block(...) path "h.0" : ...
+    %g = dist.wait %f : tensor<256xf32>
+    %w:2 = nn.unpack %g : (tensor<256xf32>) -> (tensor<128xf32>, tensor<8x16xf32>)
+    %1 = nn.call @block(%0, %w#1) path "h.1" : ...
+    ```
+  }];
+  let dependentDialects = ["::heddle::dist::DistDialect",
+                           "::heddle::nn::NNDialect"];
+  let statistics = [
+    Statistic<"numFetched", "fetched", "Runs of parameters that are fetched">
+  ];
+}
+
 def SpmdStreamStates : Pass<"spmd-stream-states", "::mlir::ModuleOp"> {
   let summary = "Updates states that live elsewhere through windows in the device's memory.";
   let description = [{
