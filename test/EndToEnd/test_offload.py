@@ -41,7 +41,8 @@ def draw(seed):
              "--recompute", pick.choice(["none", "full"]),
              "--optimizer", pick.choice(["AdamW", "Adam", "Lion", "Lamb"])]
     config = {"gradient_clipping": pick.choice([0, 0.5])}
-    place = ["--place", pick.choice(PLACES), "--sub-group-size", pick.choice([1, 1024, 3000, 10 ** 6])]
+    place = ["--place", pick.choice(PLACES), "--sub-group-size",
+             pick.choice([1, 1024, 3000, 10 ** 6])]
     return family, ranks, flags, config, place
 
 
