@@ -22,7 +22,8 @@ STEPS = 3
 SHORT, LONG = 5, 40
 PLACES = ["optimizer=file", "optimizer=host", "parameters=file",
           "optimizer=file,parameters=file", "optimizer=host,parameters=file",
-          "optimizer=file,parameters=host"]
+          "optimizer=file,parameters=host", "parameters=file,activations=file",
+          "optimizer=file,parameters=file,activations=file"]
 FILES = ["model.safetensors", "heddle/optimizer.safetensors"]
 
 
