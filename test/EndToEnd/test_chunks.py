@@ -74,6 +74,7 @@ class Chunks(h.HeddleTest):
                                    dump, name=name)
                 test_recorded.Recorded.assert_steps(self, steps, record)
 
+    @h.needs_mpi
     def test_meshes(self):
         model, config, _ = self.make_model(vocab=103, embed=36, layers=4, heads=4,
                                            dropout=0.1, positions=20)
@@ -89,6 +90,16 @@ class Chunks(h.HeddleTest):
                 ranks = ranks_of(combination["mesh"])
                 self.assert_alike(self.train(binary, data, STEPS, ranks=ranks),
                                   expected, 1e-5)
+
+    @h.needs_mpi
+    def test_gradients_in_bf16(self):
+        """Replicas store gradients in the type that they send: sums over chunks are
+        rounded to it once."""
+        (whole, chunked), _ = self.pair("--precision", "bf16", "--mesh", "data=2",
+                                        "--micro-batch", ROWS // 2, chunk=5, vocab=101)
+        expected = self.train(whole, self.data, STEPS, ranks=2)
+        self.assert_alike(self.train(chunked, self.data, STEPS, ranks=2), expected,
+                          1e-3)
 
     def pair(self, *flags, chunk=6, **options):
         """Without chunks and with them: binaries, and dumps of the plans."""

@@ -258,13 +258,13 @@ private:
 struct ChunkTokens : heddle::impl::SpmdChunkTokensBase<ChunkTokens> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      int64_t most = model.getStrategy().getValue().chunkTokens;
-      if (most == 0)
+      const dist::Strategy &strategy = model.getStrategy().getValue();
+      if (strategy.chunkTokens == 0 || strategy.mode != config::Mode::Train)
         continue;
       SmallVector<Block *> blocks;
       model.walk([&](Block *block) { blocks.push_back(block); });
       for (Block *block : blocks)
-        chunk(*block, most);
+        chunk(*block, strategy.chunkTokens);
     }
   }
 

@@ -1,5 +1,6 @@
 // RUN: heddle-opt %s --spmd-chunk-tokens | FileCheck %s
 // RUN: sed 's/chunk_tokens = 4/chunk_tokens = 12/' %s | heddle-opt --spmd-chunk-tokens | FileCheck %s --check-prefix=ALL
+// RUN: sed 's/chunk_tokens = 4/chunk_tokens = 4, serve = {mode = serve}/' %s | heddle-opt --spmd-chunk-tokens | FileCheck %s --check-prefix=ALL
 // RUN: sed 's/chunk_tokens = 4/chunk_tokens = 7/' %s | heddle-opt --spmd-chunk-tokens | FileCheck %s --check-prefix=ROWS
 // RUN: sed 's/chunk_tokens = 4/chunk_tokens = 1/' %s | heddle-opt --spmd-chunk-tokens | FileCheck %s --check-prefix=ONE
 
@@ -33,7 +34,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
   // CHECK-DAG: %[[DW:.*]] = nn.cast %[[D3]] : (tensor<8x13xf32>) -> tensor<8x13xbf16>
   // CHECK: nn.return %[[S]], %[[DX]], %[[DW]]
 
-  // Where all fit, nothing changes.
+  // Where all fit, nothing changes; nor where nothing trains.
   // ALL-NOT: nn.slice
   // Whole rows, where these are short enough.
   // ROWS-LABEL: nn.func @head(
