@@ -36,7 +36,10 @@ def draw(seed):
              "--seq", pick.choice([18, 24]), "--precision", pick.choice(["fp32", "bf16"]),
              "--recompute", pick.choice(["none", "selective", "full"])]
     if pipe:
-        flags += ["--schedule", pick.choice(["1f1b", "gpipe"])]
+        schedule = pick.choice(["1f1b", "gpipe", "zb-h1", "interleaved"])
+        flags += ["--schedule", schedule]
+        if schedule == "interleaved":
+            flags += ["--virtual-stages", 2]
     place = "activations=" + pick.choice(["file", "file", "file", "host"])
     if pick.random() < 0.3:
         place += ",optimizer=file"

@@ -234,16 +234,26 @@ private:
 struct StreamActivations
     : heddle::impl::SpmdStreamActivationsBase<StreamActivations> {
   void runOnOperation() override {
+    nn::ModelOp asked;
+    int64_t moved = 0;
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       auto kind = *nn::symbolizeMemoryKind(
           wordOf(model.getStrategy().getValue().placeActivations));
-      if (kind != nn::MemoryKind::Device)
-        move(model, kind);
+      if (kind == nn::MemoryKind::Device)
+        continue;
+      moved += move(model, kind);
+      asked = model;
     }
+    if (asked && moved == 0)
+      asked.emitWarning("--place activations has no effect: nothing of ")
+          << pageBytes << " bytes or more is used again " << leastGap
+          << " layers later";
   }
 
 private:
-  void move(nn::ModelOp model, nn::MemoryKind kind) {
+  /// Returns how many values are stored.
+  int64_t move(nn::ModelOp model, nn::MemoryKind kind) {
+    int64_t moved = 0;
     SymbolTable symbols(model);
     llvm::StringSet<> slots = placeSlots(model, kind);
     for (auto step : model.getOps<nn::StepOp>()) {
@@ -260,10 +270,12 @@ private:
         streamer.moveValues(symbols);
         streamer.moveSlots(slots);
         streamer.flush();
-        numStored += streamer.numStored;
+        moved += streamer.numStored;
         numFetched += streamer.numFetched;
       }
     }
+    numStored += moved;
+    return moved;
   }
 
   /// Places the slots in which values wait for the backward pass. Messages are

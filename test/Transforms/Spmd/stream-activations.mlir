@@ -2,6 +2,7 @@
 // RUN: heddle-opt %s --spmd-stream-activations --spmd-verify -o /dev/null
 // RUN: sed 's/activations = file/activations = device/' %s | heddle-opt --spmd-stream-activations | FileCheck %s --check-prefix=HERE
 // RUN: sed 's/32x32/16x32/g' %s | heddle-opt --spmd-stream-activations | FileCheck %s --check-prefix=SMALL
+// RUN: sed 's/32x32/1x32/g; s/35x33/35x3/g' %s | heddle-opt --spmd-stream-activations 2>&1 | FileCheck %s --check-prefix=NONE
 
 // Of four layers, the inputs of the first two are used again three layers later
 // or more: they are stored while the next layer runs, and fetched while the layer
@@ -35,6 +36,8 @@
 // HERE-NOT: dist.store
 // What has less than a page stays.
 // SMALL-NOT: dist.store {{.*}}tensor<16x32xf32>
+// NONE: warning: --place activations has no effect: nothing of 4096 bytes or more is used again 3 layers later
+// NONE-NOT: dist.store
 
 nn.model @m family "gpt2" phase "spmd" attributes {
     strategy = #dist.strategy<{place = {activations = file}}>, config = "{}", weights = {}} {
