@@ -41,6 +41,18 @@ def share_of_a_core():
     return (time.thread_time() - before) / (time.monotonic() - begin)
 
 
+def wait_until(holds, seconds):
+    """Whether it holds within this time, of which what the machine's other work takes
+    is left out."""
+    while not holds():
+        if seconds <= 0:
+            return False
+        begin, share = time.monotonic(), share_of_a_core()
+        time.sleep(0.02)
+        seconds -= share * (time.monotonic() - begin)
+    return True
+
+
 def descendants(pid):
     """A process's children and theirs."""
     found = []
@@ -190,15 +202,11 @@ class Job:
 
     def wait(self, seconds, without=()):
         """The statuses, but for ranks that were stopped; None of a process that has
-        not ended in this time, of which what the machine's other work takes is
-        left out."""
+        not ended in this time, as wait_until counts it."""
         awaited = [process for rank, process in enumerate(self.processes)
                    if rank not in without]
-        while seconds > 0 and any(process.poll() is None for process in awaited):
-            begin = time.monotonic()
-            share = share_of_a_core()
-            time.sleep(0.02)
-            seconds -= share * (time.monotonic() - begin)
+        wait_until(lambda: all(process.poll() is not None for process in awaited),
+                   seconds)
         return [process.poll() if process in awaited else None
                 for process in self.processes]
 

@@ -178,10 +178,9 @@ class Faults(h.HeddleTest):
         pids = job.pids()
         os.kill(job.processes[0].pid, signal.SIGKILL)
         job.wait(LIMIT)
-        deadline = time.monotonic() + LIMIT
-        while any(jobs.is_running(pid) for pid in pids):
-            self.assertLess(time.monotonic(), deadline, "the ranks run on")
-            time.sleep(0.05)
+        self.assertTrue(jobs.wait_until(
+            lambda: not any(jobs.is_running(pid) for pid in pids), LIMIT),
+            "the ranks run on")
         h.run([h.HEDDLE, "checkpoint", "verify", self.saved])
 
     # --- what does not fit --------------------------------------------------------

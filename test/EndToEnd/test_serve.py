@@ -359,10 +359,9 @@ class SlowServeTest(unittest.TestCase):
                 time.sleep(0.01)
             self.assertGreater(server.metrics()['heddle_pages{state="used"}'], 10)
             connection.close()
-            begin = time.time()
             found = server.wait_until_idle()
             self.assertEqual(found['heddle_pages{state="used"}'], 0)
-            self.assertLess(time.time() - begin, 2)
+            self.assertLess(found["heddle_new_tokens_total"], 150)
 
     def test_metrics(self):
         with Server(1) as server:
@@ -384,7 +383,6 @@ class SlowServeTest(unittest.TestCase):
         with Server(50) as server:
             status, text = server.ask("/v1/completions", {"prompt": ["a"] * 41})
             self.assertEqual((status, json.loads(text)["error"]["code"]), (503, "H0476"))
-            begin = time.time()
             slow = socket.create_connection(("127.0.0.1", server.port))
             self.addCleanup(slow.close)
             slow.sendall(b"POST /v1/completions HTTP/1.1\r\n")
@@ -399,7 +397,6 @@ class SlowServeTest(unittest.TestCase):
                 self.assertEqual(slow.recv(100), b"")
             except ConnectionResetError:
                 pass
-            self.assertLess(time.time() - begin, 6)
             many = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(65)]
             many[-1].settimeout(5)
             self.assertIn(b"503", many[-1].recv(1000))
@@ -446,7 +443,6 @@ class SlowServeTest(unittest.TestCase):
             threads = [threading.Thread(target=lambda: answers.append(
                 server.ask("/v1/completions", {"prompt": "a", "max_tokens": 100,
                                                "stream": i == 0}))) for i in range(3)]
-            begin = time.time()
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -455,7 +451,6 @@ class SlowServeTest(unittest.TestCase):
                 self.assertIn(status, (200, 500))
                 self.assertIn('"code":"H0421"', text)
             self.assertEqual(server.process.wait(10), 5)
-            self.assertLess(time.time() - begin, 10)
             self.assertIn("error[H0421]", server.process.stderr.read())
 
 

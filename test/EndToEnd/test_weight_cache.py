@@ -11,7 +11,6 @@ import os
 import re
 import resource
 import subprocess
-import time
 import unittest
 
 import numpy as np
@@ -277,9 +276,7 @@ class Large(KeptTest):
         resident = lambda: int(h.run(["fincore", "-bnr", "-o", "RES", self.file]).stdout)
         if resident() > MIB:
             self.skipTest("this file system keeps what was read")
-        begin = time.monotonic()
         self.assertRegex(self.start(self.binary)[1], "(mapped|read) from")
-        self.assertLess(time.monotonic() - begin, 5)
         self.assertLess(resident(), os.path.getsize(self.file) / 10)
 
     def test_mapped_weights_are_shared(self):
