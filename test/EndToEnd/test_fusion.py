@@ -17,13 +17,16 @@ import test_serve_recorded as recorded
 
 POLICIES = ("none", "generic", "deep")
 LENGTH = 37  # Two pages and a part of one; chunks of several rows.
-# Norms of two kinds and of heads; heads turned as a whole, in part and not at all;
-# q, k and v in one product and in three; a layer with two branches.
-FAMILIES = ("gpt2", "gpt_neo", "gpt_neox", "llama", "opt", "qwen3")
-CASES = {"gpt2": [(["--precision", "bf16", "--kv-type", "int8"], 0.1)],
+# Norms of two kinds, of heads, and behind attention and MLP; heads turned as a whole,
+# in part and not at all; q, k and v in one product and in three; a layer with two
+# branches.
+FAMILIES = ("gemma2", "gpt2", "gpt_neo", "gpt_neox", "llama", "opt", "qwen3")
+CASES = {"gemma2": [(["--precision", "bf16"], 0.1)],
+         "gpt2": [(["--precision", "bf16", "--kv-type", "int8"], 0.1)],
          "gpt_neox": [(["--quantize", "int8", "--kv-type", "bf16"], 0.05)],
          "llama": [(["--precision", "bf16", "--quantize", "int8",
-                     "--quantize-zeros"], 0.1)]}
+                     "--quantize-zeros"], 0.1)],
+         "qwen3": [(["--precision", "bf16", "--kv-type", "int8"], 0.1)]}
 
 
 class Fusion(serving.ServingTest):
@@ -61,8 +64,10 @@ class Fusion(serving.ServingTest):
                         self.assertEqual(texts, texts[:1] * len(texts))
 
     def test_launches(self):
-        # Of a layer, and beside the layers.
-        wanted = {"llama": {"deep": (5, 2)}, "gpt2": {"deep": (5, 3)}}
+        # Of a layer, and beside the layers. Gemma 2 has a norm more behind each half
+        # of a layer: one makes the rows of the gate, the other is a kernel of its own.
+        wanted = {"llama": {"deep": (5, 2)}, "gpt2": {"deep": (5, 3)},
+                  "qwen3": {"deep": (5, 2)}, "gemma2": {"deep": (6, 3)}}
         known = dict(recorded.records())
         for name, counts in wanted.items():
             config = known[name]["config"]

@@ -117,6 +117,7 @@ public:
     codegen::FusionRules rules;
     rules.joinsPackedProducts = true;
     rules.headsInPackedProducts = true;
+    rules.columnsInRows = true;
     // As many as texts decode together. Every thread makes all rows that a
     // product multiplies: for more of them that takes longer than a launch.
     rules.rowsOfPrologues = 16;

@@ -71,12 +71,14 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> pointers;
 };
 
-/// Emits what makes a row of a tensor: row number `row`, at `to`.
-using RowEmitter = std::function<void(mlir::Value row, mlir::Value to)>;
+/// Emits what makes a row of each of some tensors: row number `row`, at `to`.
+using RowEmitter =
+    std::function<void(mlir::Value row, llvm::ArrayRef<mlir::Value> to)>;
 
-/// For a tensor of the kernel that is computed row by row, with the bits that
-/// the generator `rows` gives it. Reports what goes over something else.
-mlir::FailureOr<RowEmitter> rowEmitterOf(KernelEmitter &k, mlir::Value tensor);
+/// For tensors of the kernel that are computed row by row, with the bits that
+/// the generator `rows` gives them. Reports what goes over something else.
+mlir::FailureOr<RowEmitter> rowEmitterOf(KernelEmitter &k,
+                                         mlir::ValueRange tensors);
 
 /// The generators. Each reports what it cannot do on the kernel.
 mlir::LogicalResult emitRowsKernel(KernelEmitter &k);

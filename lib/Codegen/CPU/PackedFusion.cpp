@@ -6,18 +6,20 @@
 //
 // A kernel that begins with a norm makes each row, in scratch, where the
 // product would read it: every thread makes all rows, in the order of sums of a
-// kernel of the norm alone.
+// kernel of the norm alone. Of rows that are results too, as a residual before
+// the norm, each is written by one thread.
 //
-// What works on heads, as a rotary embedding and the write of a cache, reads
-// columns that another vector has. It stands behind the thread's columns of a
-// product: threads share columns out in whole heads, and each finds its own,
-// just written, in its cache.
+// What works on heads, as a norm of each, a rotary embedding and the write of a
+// cache, reads columns that another vector has. It stands behind the thread's
+// columns of a product: threads share columns out in whole heads, and each
+// finds its own, just written, in its cache.
 //
 //===----------------------------------------------------------------------===//
 
 #include "GemmEpilogue.h"
 #include "PackedGemm.h"
 #include "dialects/Dist/ByteSize.h"
+#include "dialects/NN/Heads.h"
 #include "heddle/Codegen/Common/LinalgLowerings.h"
 #include "heddle/PlanFormat/Packed.h"
 #include "llvm/ADT/SmallBitVector.h"
@@ -32,6 +34,9 @@ namespace {
 /// An operation on heads: what it reads of the kernel's values, and its result.
 struct HeadStage {
   Value input, output;
+  /// For what goes over each head as over a row; else null.
+  RowEmitter heads;
+  int64_t columns = 0; ///< Of a head.
 };
 
 class PackedFusion {
@@ -43,16 +48,25 @@ public:
 
 private:
   LogicalResult findHeads();
+  Value rowsReadBy(Operation *op);
+  LogicalResult lowerHeads(Operation *op);
+  LogicalResult addNorm(Value heads, Value output);
   LogicalResult addStage(Operation *op);
+  LogicalResult addHeads(Operation *op);
+  void reservePlaces();
   Value placeOf(Value value);
   void findOutputs();
+  LogicalResult findKept();
   FailureOr<PackedRowFn> rowsOf();
+  void copyRow(Type type, int64_t columns, Value from, Value to);
   void collect(Value value, llvm::SmallBitVector &found);
   PackedPart describe(const llvm::SmallBitVector &members,
                       ArrayRef<Output> made);
   PackedFinishFn finishOf(ArrayRef<Output> made);
   void emitStage(const HeadStage &stage, Value first, Value count, Value begin,
                  Value end);
+  void emitTurned(const HeadStage &stage, Value first, Value count, Value begin,
+                  Value end);
   Value pointer(Value value) { return value ? k.pointerOf(value) : Value(); }
   static Type elementType(Value value) {
     return getElementTypeOrSelf(value.getType());
@@ -64,7 +78,10 @@ private:
   PackedGemmSpec spec;
   SmallVector<HeadStage> stages; ///< In order.
   nn::CacheWriteOp write;        ///< Of what they and products make; or null.
-  SmallVector<Output> outputs;   ///< What is made in tiles.
+  /// The rows behind values of one more dimension, that of heads.
+  llvm::DenseMap<Value, Value> rowsOfHeads;
+  SmallVector<Value> kept;     ///< Results that no product makes.
+  SmallVector<Output> outputs; ///< What is made in tiles.
   Value rowCopy; ///< In the thread's scratch: a row that a stage reads.
 };
 
@@ -94,17 +111,56 @@ Value PackedFusion::placeOf(Value value) {
   return place;
 }
 
+/// The value of whole rows whose heads the operation works on; reported and
+/// null where there is none, or more than one.
+Value PackedFusion::rowsReadBy(Operation *op) {
+  Value found;
+  for (Value operand : op->getOperands()) {
+    auto type = dyn_cast<RankedTensorType>(operand.getType());
+    if (isa<BlockArgument>(operand) || !type || type.getRank() < 2)
+      continue;
+    Value rows = rowsOfHeads.lookup(operand);
+    rows = rows ? rows : operand;
+    if (found && found != rows) {
+      op->emitError("works on heads of several products");
+      return {};
+    }
+    found = rows;
+  }
+  if (!found)
+    op->emitError("reads heads that the kernel does not make");
+  return found;
+}
+
+/// What goes over heads as rows: it is computed where its last result is made.
+LogicalResult PackedFusion::lowerHeads(Operation *op) {
+  Value rows = rowsReadBy(op);
+  FailureOr<SmallVector<Value>> results = failure();
+  if (!rows || failed(results = codegen::lowerToLinalg(op)))
+    return failure();
+  for (Value result : *results)
+    rowsOfHeads[result] = rows;
+  return success();
+}
+
+/// `output` has the elements of `heads`, each of which is made as a row.
+LogicalResult PackedFusion::addNorm(Value heads, Value output) {
+  auto type = cast<RankedTensorType>(heads.getType());
+  Value rows = rowsOfHeads.lookup(heads);
+  if (!rows || elementType(rows) != type.getElementType())
+    return k.kernel.emitError("works on heads that become others");
+  FailureOr<RowEmitter> emitter = rowEmitterOf(k, heads);
+  if (failed(emitter))
+    return failure();
+  stages.push_back({rows, output, *emitter, type.getShape().back()});
+  return success();
+}
+
 LogicalResult PackedFusion::addStage(Operation *op) {
   HeadStage stage;
-  for (Value operand : op->getOperands()) {
-    if (isa<BlockArgument>(operand))
-      continue;
-    if (stage.input)
-      return op->emitError("works on heads of several products");
-    stage.input = operand;
-  }
-  if (!stage.input || op->getNumResults() != 1)
-    return op->emitError("reads heads that the kernel does not make");
+  stage.input = rowsReadBy(op);
+  if (!stage.input)
+    return failure();
   FailureOr<SmallVector<Value>> results = codegen::lowerToLinalg(op);
   if (failed(results))
     return failure();
@@ -115,27 +171,42 @@ LogicalResult PackedFusion::addStage(Operation *op) {
   return success();
 }
 
-LogicalResult PackedFusion::findHeads() {
-  SmallVector<nn::PropertiesOpInterface> ops;
-  for (auto op : k.kernel.getBody().getOps<nn::PropertiesOpInterface>())
-    if (op.getHeadColumns() > 0)
-      ops.push_back(op);
-  for (nn::PropertiesOpInterface op : ops) {
-    int64_t panel = plan::Packed::panelWidth;
-    int64_t together = std::lcm(op.getHeadColumns(), panel) / panel;
-    spec.panelsTogether = std::lcm(spec.panelsTogether, together);
-    if (auto found = dyn_cast<nn::CacheWriteOp>(op.getOperation())) {
-      if (write)
-        return op.emitError("is the second write of a cache");
-      write = found;
-      if (failed(verifyInPlace(k, write)))
-        return failure();
-      if (llvm::any_of(write.getQkv(), llvm::IsaPred<BlockArgument>))
-        return op.emitError("reads heads that the kernel does not make");
-    } else if (failed(addStage(op))) {
+LogicalResult PackedFusion::addHeads(Operation *op) {
+  if (auto found = dyn_cast<nn::CacheWriteOp>(op)) {
+    if (write)
+      return op->emitError("is the second write of a cache");
+    write = found;
+    if (failed(verifyInPlace(k, write)))
       return failure();
-    }
+    if (llvm::any_of(write.getQkv(), llvm::IsaPred<BlockArgument>))
+      return op->emitError("reads heads that the kernel does not make");
+    return success();
   }
+  if (auto reshape = dyn_cast<nn::ReshapeOp>(op); reshape && !reshape.splits())
+    return addNorm(reshape.getInput(), reshape.getOutput());
+  return op->hasTrait<nn::Rowwise>() ? lowerHeads(op) : addStage(op);
+}
+
+LogicalResult PackedFusion::findHeads() {
+  SmallVector<Operation *> ops;
+  for (Operation &op : k.kernel.getBody().front())
+    if (int64_t columns = nn::headColumnsOf(&op)) {
+      int64_t panel = plan::Packed::panelWidth;
+      int64_t together = std::lcm(columns, panel) / panel;
+      spec.panelsTogether = std::lcm(spec.panelsTogether, together);
+      ops.push_back(&op);
+    }
+  for (Operation *op : ops)
+    if (failed(addHeads(op)))
+      return failure();
+  for (Value yield : k.yields())
+    if (rowsOfHeads.count(yield) && failed(addNorm(yield, yield)))
+      return failure();
+  reservePlaces();
+  return success();
+}
+
+void PackedFusion::reservePlaces() {
   int64_t rowBytes = 0;
   for (const HeadStage &stage : stages) {
     auto type = cast<RankedTensorType>(stage.input.getType());
@@ -150,13 +221,34 @@ LogicalResult PackedFusion::findHeads() {
   if (write)
     for (Value operand : write.getQkv())
       placeOf(operand);
-  return success();
 }
 
 /// Makes the thread's columns of rows, of what products have made of them. The
-/// results may stand where that is: a copy of a row is read.
+/// results may stand where that is: of a head that is made as a row, an element
+/// is made of its own one and of sums.
 void PackedFusion::emitStage(const HeadStage &stage, Value first, Value count,
                              Value begin, Value end) {
+  if (!stage.heads)
+    return emitTurned(stage, first, count, begin, end);
+  TensorEvaluator &ev = k.evaluator;
+  auto type = cast<RankedTensorType>(stage.input.getType());
+  int64_t columns = stage.columns, heads = type.getShape().back() / columns;
+  ev.setMemory(stage.input, placeOf(stage.input));
+  b.forLoop(first, b.add(first, count), 1, [&](Value row) {
+    b.forLoop(b.div(begin, columns), b.div(end, columns), 1, [&](Value head) {
+      Value number = b.add(b.mul(row, heads), head);
+      stage.heads(number,
+                  b.advance(placeOf(stage.output), type.getElementType(),
+                            b.mul(number, columns)));
+    });
+  });
+  ev.unbind(stage.input);
+}
+
+/// The same of an operation that reads other columns of a head: of a copy of
+/// the row.
+void PackedFusion::emitTurned(const HeadStage &stage, Value first, Value count,
+                              Value begin, Value end) {
   TensorEvaluator &ev = k.evaluator;
   auto type = cast<RankedTensorType>(stage.output.getType());
   int64_t lanes = ev.laneCount();
@@ -224,22 +316,67 @@ PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
 // Products
 //===----------------------------------------------------------------------===//
 
+/// Finds the results that are made before the products.
+LogicalResult PackedFusion::findKept() {
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(products.front().a.getType()).getShape();
+  for (auto [yield, tie] : llvm::zip(k.yields(), k.kernel.getTies())) {
+    llvm::SmallBitVector members(products.size());
+    collect(yield, members);
+    if (members.any())
+      continue;
+    if (isa<BlockArgument>(products.front().a) ||
+        cast<RankedTensorType>(yield.getType()).getShape() != shape)
+      return k.kernel.emitError("makes something of no product");
+    if (tie >= 0)
+      return k.kernel.emitError("overwrites rows that other threads read");
+    kept.push_back(yield);
+  }
+  return success();
+}
+
+void PackedFusion::copyRow(Type type, int64_t columns, Value from, Value to) {
+  int64_t lanes = k.evaluator.laneCount();
+  auto vector = VectorType::get(lanes, type);
+  unsigned alignment = dist::byteSize(type);
+  b.forLoop(b.constant(0), b.constant(columns), lanes, [&](Value column) {
+    Value mask = b.mask(b.sub(b.constant(columns), column), lanes);
+    Value x = b.load(vector, b.advance(from, type, column), alignment, mask);
+    b.store(x, b.advance(to, type, column), alignment, mask);
+  });
+}
+
 /// Where the rows stand that are multiplied.
 FailureOr<PackedRowFn> PackedFusion::rowsOf() {
   Value a = products.front().a;
-  Type type = spec.aType;
   int64_t columns = spec.k;
   if (isa<BlockArgument>(a))
-    return PackedRowFn([=](Value row) {
+    return PackedRowFn([=, type = spec.aType](Value row) {
       return b.advance(k.pointerOf(a), type, b.mul(row, columns));
     });
-  FailureOr<RowEmitter> emitter = rowEmitterOf(k, a);
+  SmallVector<Value> made = {a};
+  llvm::copy_if(kept, std::back_inserter(made),
+                [&](Value value) { return value != a; });
+  FailureOr<RowEmitter> emitter = rowEmitterOf(k, made);
   if (failed(emitter))
     return failure();
-  Value place = k.reserve(columns * dist::byteSize(type));
+  SmallVector<Value> places;
+  for (Value value : made)
+    places.push_back(k.reserve(columns * dist::byteSize(elementType(value))));
   return PackedRowFn([=, make = *emitter](Value row) {
-    make(row, place);
-    return place;
+    make(row, places);
+    if (kept.empty())
+      return places[0];
+    Value writer = b.sub(row, b.mul(b.div(row, k.threads), k.threads));
+    b.ifThen(b.equal(writer, k.thread), [&] {
+      for (auto [value, place] : llvm::zip(made, places))
+        if (Value result = k.resultPointer(value)) {
+          Type type = elementType(value);
+          copyRow(type, columns, place,
+                  b.advance(result, type, b.mul(row, columns)));
+        }
+    });
+    return places[0];
   });
 }
 
@@ -255,7 +392,7 @@ void PackedFusion::findOutputs() {
   auto add = [&](Value value) {
     bool isKnown = llvm::any_of(
         outputs, [&](const Output &other) { return other.value == value; });
-    if (isKnown || isOfHeads(value))
+    if (isKnown || isOfHeads(value) || llvm::is_contained(kept, value))
       return;
     k.evaluator.hoistConstants(value);
     Value result = k.resultPointer(value);
@@ -318,6 +455,8 @@ LogicalResult PackedFusion::emit() {
   if (first.scales)
     spec.scaleType = elementType(first.scales);
   k.scratchBytes = packedGemmScratchBytes(spec);
+  if (failed(findKept()))
+    return failure();
   FailureOr<PackedRowFn> rows = rowsOf();
   if (failed(rows) || failed(findHeads()))
     return failure();

@@ -216,22 +216,29 @@ void RowsGenerator::emit() {
   b.forLoop(begin, end, 1, [&](Value row) { emitRow(row, k.results); });
 }
 
-FailureOr<RowEmitter> rowEmitterOf(KernelEmitter &k, Value tensor) {
-  FailureOr<RowsForm> form = RowsForm::ofRows(k.kernel, tensor);
+FailureOr<RowEmitter> rowEmitterOf(KernelEmitter &k, ValueRange tensors) {
+  FailureOr<RowsForm> form = RowsForm::ofRows(k.kernel, tensors);
   if (failed(form))
     return failure();
-  if (form->hasColumnSums() || form->isRowResult(0))
-    return k.kernel.emitError("multiplies what is made of other rows");
-  k.evaluator.hoistConstants(tensor);
+  SmallVector<Value> made(tensors);
+  for (auto [index, tensor] : llvm::enumerate(made)) {
+    if (form->hasColumnSums() || form->isRowResult(index))
+      return k.kernel.emitError("multiplies what is made of other rows");
+    k.evaluator.hoistConstants(tensor);
+  }
   auto generator = std::make_shared<RowsGenerator>(k, *form);
-  auto type = cast<RankedTensorType>(tensor.getType());
-  return RowEmitter([=](Value row, Value to) {
-    // Where the tensor would begin.
+  return RowEmitter([=](Value row, ArrayRef<Value> to) {
+    // Where the tensors would begin.
     LoopBuilder &b = generator->builder();
-    Value before = b.sub(b.constant(0), b.mul(row, type.getShape().back()));
-    Value begin = b.advance(to, type.getElementType(), before);
-    generator->emitRow(row, begin);
-    generator->evaluator().unbind(tensor);
+    SmallVector<Value> begins;
+    for (auto [tensor, place] : llvm::zip(made, to)) {
+      auto type = cast<RankedTensorType>(tensor.getType());
+      Value before = b.sub(b.constant(0), b.mul(row, type.getShape().back()));
+      begins.push_back(b.advance(place, type.getElementType(), before));
+    }
+    generator->emitRow(row, begins);
+    for (Value tensor : made)
+      generator->evaluator().unbind(tensor);
   });
 }
 

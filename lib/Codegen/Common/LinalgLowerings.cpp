@@ -8,6 +8,7 @@
 
 #include "heddle/Codegen/Common/LinalgLowerings.h"
 #include "LinalgModel.h"
+#include "dialects/NN/Heads.h"
 #include "mlir/IR/DialectRegistry.h"
 
 using namespace mlir;
@@ -41,8 +42,7 @@ static bool isReadWhole(Block &body, nn::LinalgLoweringOpInterface op) {
   auto kernel = dyn_cast<planir::KernelOp>(body.getParentOp());
   if (!kernel || kernel.getGenerator() != Generator::Gemm)
     return false;
-  auto properties = cast<nn::PropertiesOpInterface>(op.getOperation());
-  return generator == Generator::Columns || properties.getHeadColumns() > 0;
+  return generator == Generator::Columns || nn::headColumnsOf(op) > 0;
 }
 
 FailureOr<SmallVector<Value>> lowerToLinalg(Operation *op) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Codegen/Common/Product.h"
+#include "dialects/NN/Heads.h"
 #include "dialects/NN/NNDialect.h"
 
 using namespace mlir;
@@ -118,8 +119,12 @@ FailureOr<SmallVector<Product, 1>> describeProducts(planir::KernelOp kernel) {
   if (failed(findSums(kernel, products.front())))
     return failure();
   for (Value value : kernel.getBody().front().getTerminator()->getOperands()) {
-    auto op = value.getDefiningOp<nn::PropertiesOpInterface>();
-    if (op && op.getHeadColumns() > 0)
+    Operation *op = value.getDefiningOp();
+    // Rows that are made before packed weights are multiplied by them.
+    bool isRows =
+        products.front().bits > 0 &&
+        typeOf(value).getShape() == typeOf(products.front().a).getShape();
+    if (isRows || (op && nn::headColumnsOf(op) > 0))
       continue;
     if (llvm::none_of(products, [&](const Product &product) {
           return product.isSum(value) ||

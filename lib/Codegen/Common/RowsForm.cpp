@@ -37,8 +37,10 @@ FailureOr<RowsForm> RowsForm::of(planir::KernelOp kernel) {
   return form;
 }
 
-FailureOr<RowsForm> RowsForm::ofRows(planir::KernelOp kernel, Value tensor) {
-  RowsForm form(kernel, tensor, /*ties=*/{-1});
+FailureOr<RowsForm> RowsForm::ofRows(planir::KernelOp kernel,
+                                     ValueRange tensors) {
+  SmallVector<int64_t> ties(tensors.size(), -1);
+  RowsForm form(kernel, tensors, ties);
   if (failed(form.findLoops()))
     return failure();
   return form;

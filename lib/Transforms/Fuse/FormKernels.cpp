@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Groups.h"
+#include "dialects/NN/Heads.h"
 #include "heddle/Transforms/Fuse/Passes.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringSet.h"
@@ -122,8 +123,7 @@ private:
       for (Operation *user : product.getInput().getUsers())
         if (isa<nn::PackedLinearOp>(user))
           neighbors.push_back(user);
-    } else if (op->hasTrait<nn::Rowwise>() ||
-               cast<nn::PropertiesOpInterface>(op).getHeadColumns() > 0) {
+    } else if (op->hasTrait<nn::Rowwise>() || nn::headColumnsOf(op) > 0) {
       for (Value operand : op->getOperands())
         if (Operation *producer = operand.getDefiningOp())
           neighbors.push_back(producer);
@@ -223,6 +223,35 @@ private:
     }
   }
 
+  /// The group that has all uses of the operation, or null.
+  Group *readerOf(Operation *op) {
+    Group *reader = nullptr;
+    for (Operation *user : op->getUsers()) {
+      auto found = owner.find(user);
+      if (found == owner.end() || (reader && reader != found->second))
+        return nullptr;
+      reader = found->second;
+    }
+    return reader;
+  }
+
+  /// Vectors that became kernels of their own, such as a norm's weight and 1,
+  /// join the one kernel that reads them.
+  void joinVectors() {
+    for (Group &alone : groups) {
+      if (alone.ops.size() != 1 || !fuse::isOfColumns(alone.ops[0], rules))
+        continue;
+      Operation *op = alone.ops.front();
+      Group *reader = readerOf(op);
+      if (!reader)
+        continue;
+      alone.ops.clear();
+      ++numFused;
+      reader->ops.insert(reader->ops.begin(), op);
+      owner[op] = reader;
+    }
+  }
+
   LogicalResult formKernels(nn::ModelOp model, Block &block) {
     groups.clear();
     owner.clear();
@@ -241,6 +270,7 @@ private:
     }
     joinSums();
     joinVectorSums();
+    joinVectors();
     for (Group &group : groups)
       if (!group.ops.empty())
         outline(model, group);

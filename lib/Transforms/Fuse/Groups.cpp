@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Groups.h"
+#include "dialects/NN/Heads.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -45,6 +46,7 @@ FailureOr<codegen::FusionRules> fuse::rulesOf(nn::ModelOp model) {
   codegen::FusionRules rules = (*target)->fusionRules(strategy);
   rules.policy = strategy.fusion;
   rules.joinsPackedProducts &= rules.policy == config::Fusion::Deep;
+  rules.columnsInRows &= rules.policy != config::Fusion::None;
   return rules;
 }
 
@@ -67,6 +69,16 @@ static std::string refusalOfSum(nn::SumRowsOp sum,
 
 bool fuse::sumsRows(Operation *op) {
   return generatorOf(op) == nn::Generator::Columns;
+}
+
+bool fuse::isOfColumns(Operation *op, const codegen::FusionRules &rules) {
+  if (!rules.columnsInRows || !op->hasTrait<nn::Elementwise>() ||
+      op->getNumResults() != 1 || op->use_empty())
+    return false;
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  return type.getRank() == 1 && llvm::all_of(op->getUsers(), [](auto *user) {
+           return user->template hasTrait<nn::Rowwise>() && !sumsRows(user);
+         });
 }
 
 static ArrayRef<int64_t> shapeOf(Value value) {
@@ -122,9 +134,7 @@ static std::string refusalOfProduct(nn::PackedLinearOp op,
 }
 
 /// Whether the operation works on heads.
-static bool isOnHeads(Operation *op) {
-  return cast<nn::PropertiesOpInterface>(op).getHeadColumns() > 0;
-}
+static bool isOnHeads(Operation *op) { return nn::headColumnsOf(op) > 0; }
 
 /// The first product with a packed weight among the operations, or null.
 static nn::PackedLinearOp packedIn(ArrayRef<Operation *> members) {
@@ -151,14 +161,12 @@ static std::string refusalOfPrologue(nn::PackedLinearOp product,
   if (llvm::any_of(members, fuse::sumsRows) ||
       domainOf(members.front()) != shape)
     return "it goes over another shape";
+  // What is used elsewhere too becomes a result: whole rows, no statistics.
   for (Operation *op : members)
-    for (Operation *user : op->getUsers()) {
-      auto other = dyn_cast<nn::PackedLinearOp>(user);
-      bool isAlike = other && (other == product ||
-                               refusalOfProduct(other, product, rules).empty());
-      if (!isAlike && !llvm::is_contained(members, user))
-        return "what it makes is used elsewhere";
-    }
+    for (Value result : op->getResults())
+      for (Operation *user : result.getUsers())
+        if (!llvm::is_contained(members, user) && shapeOf(result) != shape)
+          return "what it makes beside rows is used elsewhere";
   return "";
 }
 
@@ -169,18 +177,18 @@ static std::string refusalOfHeads(Operation *op, nn::PackedLinearOp product,
                                   const codegen::FusionRules &rules) {
   if (!rules.headsInPackedProducts)
     return "products of this target end with elements";
-  auto columnsOf = [](Operation *other) {
-    return cast<nn::PropertiesOpInterface>(other).getHeadColumns();
-  };
   for (Operation *member : members)
-    if (isOnHeads(member) && columnsOf(member) != columnsOf(op))
+    if (isOnHeads(member) && nn::headColumnsOf(member) != nn::headColumnsOf(op))
       return "its heads have another width";
-  ArrayRef<int64_t> domain = domainOf(product);
+  ArrayRef<int64_t> rows = domainOf(product).drop_back();
   for (Value operand : op->getOperands()) {
     auto type = dyn_cast<RankedTensorType>(operand.getType());
-    bool hasRows = type && type.getRank() == int64_t(domain.size()) &&
-                   type.getShape().drop_back() == domain.drop_back();
-    if (hasRows && !llvm::is_contained(members, operand.getDefiningOp()))
+    bool hasRows = type && type.getRank() == int64_t(rows.size()) + 1 &&
+                   type.getShape().drop_back() == rows;
+    bool hasHeads =
+        type && op->hasTrait<nn::Rowwise>() && type.getShape() == domainOf(op);
+    if ((hasRows || hasHeads) &&
+        !llvm::is_contained(members, operand.getDefiningOp()))
       return "it reads rows that this kernel does not make";
   }
   return "";

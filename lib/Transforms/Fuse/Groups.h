@@ -34,6 +34,11 @@ bool sumsRows(mlir::Operation *op);
 /// Whether an operation adds a vector to another one: the sum of one row.
 bool sumsVector(mlir::Operation *op);
 
+/// Whether an operation makes one element for each column, for row-wise
+/// operations alone: the kernel of these may make it again for each
+/// row. It then stands before all others there.
+bool isOfColumns(mlir::Operation *op, const codegen::FusionRules &rules);
+
 /// Why `op` may not stand in a kernel behind `members`, of which there is at
 /// least one, or "".
 std::string refusal(mlir::Operation *op,

@@ -34,13 +34,15 @@ bool mayTie(Operation *op, Value result, Value argument) {
 LogicalResult verifyKernel(planir::KernelOp kernel,
                            const codegen::FusionRules &rules) {
   Block &body = kernel.getBody().front();
-  Operation &first = body.front();
+  auto from = llvm::find_if(
+      body, [&](Operation &op) { return !fuse::isOfColumns(&op, rules); });
+  Operation &first = *from;
   if (!fuse::generatorOf(&first))
     return kernel.emitError("H0907: begins with ")
            << first.getName() << ", which makes no kernel";
   SmallVector<Operation *> members = {&first};
   for (Operation &op :
-       llvm::make_range(std::next(body.begin()), std::prev(body.end()))) {
+       llvm::make_range(std::next(from), std::prev(body.end()))) {
     std::string why = fuse::refusal(&op, members, rules);
     if (!why.empty())
       return op.emitError("H0907: cannot be in this kernel: ") << why;

@@ -38,9 +38,8 @@ nn.model @m family "llama" phase "spmd" attributes {
   // a residual.
   // CHECK-LABEL: nn.func @mlp
   nn.func @mlp(%x: tensor<3x16xf32>, %y: tensor<3x16xf32>, %g: tensor<16xf32>, %wg: tensor<1x16x32x1xf32>, %wu: tensor<1x16x32x1xf32>, %wd: tensor<1x20x32x1xf32>) -> tensor<3x16xf32> {
-    // What the sum is used for, the product would not make.
-    // DEEP-NEXT: plan.launch @add_rms_norm(
-    // DEEP-NEXT: plan.launch @packed_linear_packed_linear_silu_mul(
+    // The sum is used elsewhere too: it is a result of the kernel.
+    // DEEP-NEXT: %[[S:.*]]:2 = plan.launch @add_rms_norm_packed_linear_packed_linear_silu_mul(
     // DEEP-NEXT: plan.launch @packed_linear_add(
     // DEEP-NEXT: nn.return
     // GENERIC-NEXT: plan.launch @add_rms_norm(
@@ -54,10 +53,8 @@ nn.model @m family "llama" phase "spmd" attributes {
     // NONE-NEXT: nn.return
     %s = nn.add %x, %y : tensor<3x16xf32>
     %h, %r = nn.rms_norm %s, %g {eps = 1.0e-5 : f64} : (tensor<3x16xf32>, tensor<16xf32>) -> (tensor<3x16xf32>, tensor<3xf32>)
-    // WHY: remark: not fused with nn.rms_norm: what it makes is used elsewhere
     %0 = nn.packed_linear %h, %wg : (tensor<3x16xf32>, tensor<1x16x32x1xf32>) -> tensor<3x20xf32>
     %1 = nn.map silu(%0) : tensor<3x20xf32>
-    // WHY: remark: not fused with nn.rms_norm: what it makes is used elsewhere
     %2 = nn.packed_linear %h, %wu : (tensor<3x16xf32>, tensor<1x16x32x1xf32>) -> tensor<3x20xf32>
     %3 = nn.mul %1, %2 : tensor<3x20xf32>
     // WHY: remark: not fused with nn.mul: it multiplies other rows
@@ -94,5 +91,38 @@ nn.model @m family "llama" phase "spmd" attributes {
     // WHY: remark: not fused with nn.rotary: what it reads is made of whole heads
     %4 = nn.map silu(%2) : tensor<1x3x16xf32>
     nn.return %3, %4 : tensor<1x3x16xf32>, tensor<1x3x16xf32>
+  }
+
+  // A norm of each head is work on heads; weights that are one element for each
+  // column are made where they are read, but for what is read elsewhere too.
+  // CHECK-LABEL: nn.func @head_norms
+  nn.func @head_norms(%x: tensor<1x3x16xf32>, %w: tensor<1x16x32x1xf32>, %g: tensor<4xf32>, %at: tensor<1x3xi32>) -> tensor<1x3x16xf32> {
+    // DEEP-NEXT: %[[Y:.*]] = plan.launch @silu_packed_linear_reshape_rms_norm_reshape_rotary(
+    // DEEP-NEXT: nn.return %[[Y]]
+    // GENERIC-NEXT: plan.launch @packed_linear(
+    // GENERIC-NEXT: plan.launch @silu_reshape_rms_norm(
+    // GENERIC-NEXT: plan.launch @reshape(
+    // GENERIC-NEXT: plan.launch @rotary(
+    // GENERIC-NEXT: nn.return
+    // NONE-COUNT-6: plan.launch
+    // NONE-NEXT: nn.return
+    %0 = nn.packed_linear %x, %w : (tensor<1x3x16xf32>, tensor<1x16x32x1xf32>) -> tensor<1x3x16xf32>
+    %1 = nn.reshape %0 : (tensor<1x3x16xf32>) -> tensor<1x3x4x4xf32>
+    %2 = nn.map silu(%g) : tensor<4xf32>
+    // WHY: remark: not fused with nn.map: it goes over another shape
+    %3, %4 = nn.rms_norm %1, %2 {eps = 1.0e-5 : f64} : (tensor<1x3x4x4xf32>, tensor<4xf32>) -> (tensor<1x3x4x4xf32>, tensor<1x3x4xf32>)
+    %5 = nn.reshape %3 : (tensor<1x3x4x4xf32>) -> tensor<1x3x16xf32>
+    %6 = nn.rotary %5 at %at {dims = 4 : i64, heads = 4 : i64, theta = 1.0e4 : f64} : (tensor<1x3x16xf32>, tensor<1x3xi32>) -> tensor<1x3x16xf32>
+    nn.return %6 : tensor<1x3x16xf32>
+  }
+
+  // CHECK-LABEL: nn.func @shared_weight
+  nn.func @shared_weight(%x: tensor<1x3x16xf32>, %w: tensor<1x16x32x1xf32>, %g: tensor<16xf32>) -> (tensor<1x3x16xf32>, tensor<16xf32>) {
+    // CHECK-NEXT: plan.launch @silu
+    %0 = nn.map silu(%g) : tensor<16xf32>
+    // WHY: remark: not fused with nn.map: it goes over another shape
+    %1, %2 = nn.rms_norm %x, %0 {eps = 1.0e-5 : f64} : (tensor<1x3x16xf32>, tensor<16xf32>) -> (tensor<1x3x16xf32>, tensor<1x3xf32>)
+    %3 = nn.packed_linear %1, %w : (tensor<1x3x16xf32>, tensor<1x16x32x1xf32>) -> tensor<1x3x16xf32>
+    nn.return %3, %0 : tensor<1x3x16xf32>, tensor<16xf32>
   }
 }

@@ -300,6 +300,88 @@ void checkHeads(int64_t rows, int64_t columns, int64_t dims, int64_t heads) {
   }
 }
 
+/// Norms of heads of two products, the first of which are turned then; `weight`
+/// makes the norms' weights of `g`.
+void checkHeadNorms(int64_t rows, int64_t columns, int64_t heads,
+                    const std::string &weight) {
+  Packed p{rows, 24, columns * heads, 32};
+  Packed second{rows, 24, columns, 32};
+  for (const char *type : {"f32", "bf16"}) {
+    std::string text = R"(
+    plan.kernel @k(%x: $X, %w0: $W, %b: $B, %w1: $V, %g: $G, %at: $P) -> ($Y, $Z)
+        attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>} {
+      $WEIGHT
+      %y = nn.packed_linear %x, %w0 bias %b : ($X, $W, $B) -> $Y
+      %z = nn.packed_linear %x, %w1 : ($X, $V) -> $Z
+      %y1 = nn.reshape %y : ($Y) -> $H
+      %y2, %y3 = nn.rms_norm %y1, %h {eps = 1.0e-5} : ($H, $G) -> ($H, $R)
+      %y4 = nn.reshape %y2 : ($H) -> $Y
+      %z1 = nn.reshape %z : ($Z) -> $K
+      %z2, %z3 = nn.rms_norm %z1, %h {eps = 1.0e-5} : ($K, $G) -> ($K, $S)
+      %z4 = nn.reshape %z2 : ($K) -> $Z
+      %u = nn.rotary %y4 at %at {dims = $D, heads = $N, theta = 1.0e2} : ($Y, $P) -> $Y
+      plan.yield %u, %z4 : $Y, $Z
+    })";
+    KernelCheck check{
+        instantiate(text, {{"WEIGHT", weight},
+                           {"X", shape({1, rows, 24}, type)},
+                           {"W", weightType(p)},
+                           {"V", weightType(second)},
+                           {"B", shape({p.out}, type)},
+                           {"G", shape({columns}, type)},
+                           {"P", shape({1, rows}, "i32")},
+                           {"Y", shape({1, rows, p.out}, type)},
+                           {"Z", shape({1, rows, columns}, type)},
+                           {"H", shape({1, rows, heads, columns}, type)},
+                           {"K", shape({1, rows, 1, columns}, type)},
+                           {"R", shape({1, rows, heads}, "f32")},
+                           {"S", shape({1, rows, 1}, "f32")},
+                           {"D", std::to_string(columns / 2 * 2)},
+                           {"N", std::to_string(heads)}}),
+        2e-5};
+    check.limit = 30;
+    check.run();
+  }
+}
+
+/// In place, and of odd widths.
+TEST(PackedProducts, HeadsWithNorms) {
+  std::string same = "%h = nn.map silu(%g) : $G";
+  checkHeadNorms(1, 64, 3, same);
+  checkHeadNorms(3, 7, 5, same);
+  checkHeadNorms(5, 20, 1, same);
+  checkHeadNorms(16, 128, 2, same);
+  checkHeadNorms(70, 33, 4, same);
+}
+
+/// A residual before the norm is a result too, and so are the norm's rows.
+TEST(PackedProducts, RowsThatAreKept) {
+  for (const char *type : {"f32", "bf16"})
+    for (auto [rows, in, out] :
+         {std::tuple<int64_t, int64_t, int64_t>{1, 7, 70},
+          {3, 40, 33},
+          {16, 65, 64},
+          {70, 66, 66}}) {
+      std::string text = R"(
+    plan.kernel @k(%x: $X, %r: $X, %g: $G, %w: $W) -> ($X, $X, $Y)
+        attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1, -1>} {
+      %n, %s = nn.rms_norm %x, %g {eps = 1.0e-5} : ($X, $G) -> ($X, $R)
+      %a = nn.add %n, %r : $X
+      %h, %t = nn.rms_norm %a, %g {eps = 1.0e-5} : ($X, $G) -> ($X, $R)
+      %y = nn.packed_linear %h, %w : ($X, $W) -> $Y
+      plan.yield %a, %h, %y : $X, $X, $Y
+    })";
+      KernelCheck check{
+          instantiate(text, {{"X", shape({1, rows, in}, type)},
+                             {"G", shape({in}, type)},
+                             {"R", shape({1, rows}, "f32")},
+                             {"W", weightType({rows, in, out, 32})},
+                             {"Y", shape({1, rows, out}, type)}}),
+          2e-5};
+      check.run();
+    }
+}
+
 /// Narrower than a panel, of several, and such that panels end within a head;
 /// more than one block of rows.
 TEST(PackedProducts, HeadsThatAreTurned) {

@@ -49,10 +49,10 @@ class RowsForm {
 public:
   /// Reports on the kernel what is no work on rows.
   static mlir::FailureOr<RowsForm> of(planir::KernelOp kernel);
-  /// The same of a tensor of the kernel, which is the only result here, row by
-  /// row even where a flat loop would do.
+  /// The same of tensors of the kernel, which are the only results here, row
+  /// by row even where a flat loop would do.
   static mlir::FailureOr<RowsForm> ofRows(planir::KernelOp kernel,
-                                          mlir::Value tensor);
+                                          mlir::ValueRange tensors);
 
   bool isFlat() const { return flat; }
   /// The dimensions that count rows.

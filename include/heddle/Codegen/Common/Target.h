@@ -44,6 +44,9 @@ struct FusionRules {
   /// Products with packed weights of at most so many rows are one kernel with
   /// the row-wise operations that make these rows; 0: none.
   int64_t rowsOfPrologues = 0;
+  /// What is one element for each column, as a norm's weight and 1, is made
+  /// again for each row in the one kernel that reads it.
+  bool columnsInRows = false;
   /// So many sums over rows, of one element for each column, may stand in a
   /// kernel that makes something of these rows; 0: none.
   int64_t sumsInRows = 0;
