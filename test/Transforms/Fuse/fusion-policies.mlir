@@ -99,10 +99,10 @@ nn.model @m family "llama" phase "spmd" attributes {
   nn.func @head_norms(%x: tensor<1x3x16xf32>, %w: tensor<1x16x32x1xf32>, %g: tensor<4xf32>, %at: tensor<1x3xi32>) -> tensor<1x3x16xf32> {
     // DEEP-NEXT: %[[Y:.*]] = plan.launch @silu_packed_linear_reshape_rms_norm_reshape_rotary(
     // DEEP-NEXT: nn.return %[[Y]]
-    // GENERIC-NEXT: plan.launch @packed_linear(
+    // GENERIC-NEXT: plan.launch @packed_linear
     // GENERIC-NEXT: plan.launch @silu_reshape_rms_norm(
-    // GENERIC-NEXT: plan.launch @reshape(
-    // GENERIC-NEXT: plan.launch @rotary(
+    // GENERIC-NEXT: plan.launch @reshape
+    // GENERIC-NEXT: plan.launch @rotary
     // GENERIC-NEXT: nn.return
     // NONE-COUNT-6: plan.launch
     // NONE-NEXT: nn.return
