@@ -177,6 +177,29 @@ class Chunks(h.HeddleTest):
             steps.append(h.read_log(log))
         self.assert_alike(steps[1], steps[0], 1e-5)
 
+    def test_no_product_twice(self):
+        """Where the first product of an MLP is computed again anyway, tensor cores do
+        no more with chunks, and the device's memory is smaller."""
+        model, _, _ = self.make_model(vocab=256, embed=32, layers=1, positions=32)
+        data, _ = self.make_tokens(ROWS * 32 + 1, 256)
+        operations, memory = [], []
+        for chunk in (0, 64):
+            binary = self.compile(model, "--batch", ROWS, "--seq", 32, "--target",
+                                  "sm_80", "--precision", "bf16", "--recompute", "full",
+                                  "--chunk-tokens", chunk, config=h.ds_config())
+            counts = self.path("counts.json")
+            h.run([h.HEDDLE, "emulate", "--", binary, "train", "--data", data, "--steps",
+                   1, "--gemm", "generated"],
+                  env=dict(os.environ, HEDDLE_EMULATE_COUNTS=counts))
+            with open(counts) as file:
+                found = json.load(file)
+            operations.append(sum(kernel["tensor_operations"]
+                                  for kernel in found["counted"].values()))
+            memory.append(found["device_bytes"])
+        self.assertGreater(operations[1], 0)
+        self.assertLessEqual(operations[1], operations[0])
+        self.assertLess(memory[1], memory[0])
+
 
 if __name__ == "__main__":
     unittest.main()
