@@ -44,7 +44,6 @@ CHANGES = {
     "file_budget": (FILED, 1 << 30), "place_optimizer": (MESH, "file"),
     "place_parameters": (MESH, "file"), "place_activations": (MESH, "file"),
     "delayed_update": (FILED, True), "chunk_tokens": (MESH, 4),
-    "tile": (MESH, ["*.c_fc=2"]),
     "swap_dir": (FILED, "swap"), "sub_group_size": (FILED, 2048), "collectives": (RANKS, "library"),
     "lr": (MESH, 0.5), "scheduler": (MESH, "WarmupLR"),
     "scheduler_params": ({**MESH, "scheduler": "WarmupLR"},
