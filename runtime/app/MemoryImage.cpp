@@ -180,12 +180,12 @@ MemoryImage::Pages MemoryImage::pagesOf(const Part &part) {
   return {first - part.offset, std::max<int64_t>(last - first, 0)};
 }
 
-bool MemoryImage::map(int file) {
+bool MemoryImage::map(int file, const std::string &path) {
   for (const Part &part : parts) {
     Pages pages = pagesOf(part);
     if (pages.bytes > 0 &&
         !device.mapFile(part.begin + pages.first, pages.bytes, file,
-                        part.file + pages.first)) {
+                        part.file + pages.first, path)) {
       unmap();
       return false;
     }
@@ -278,7 +278,7 @@ std::optional<LoadWay> MemoryImage::load(const std::string &path, LoadWay way) {
   if (file < 0)
     return std::nullopt;
   std::vector<uint64_t> sums = readChecksums(file, path);
-  bool isMapped = way != LoadWay::Read && map(file);
+  bool isMapped = way != LoadWay::Read && map(file, path);
   if (isMapped && way == LoadWay::Auto && !isHuge()) {
     unmap();
     isMapped = false;

@@ -102,6 +102,7 @@ Arena &Arena::operator=(Arena &&other) noexcept {
   std::swap(bytes, other.bytes);
   std::swap(mapping, other.mapping);
   std::swap(mappingBytes, other.mappingBytes);
+  std::swap(files, other.files);
   return *this;
 }
 
@@ -110,6 +111,7 @@ Arena::~Arena() { release(); }
 void Arena::release() {
   if (mapping)
     munmap(mapping, mappingBytes);
+  files.clear();
   mapping = nullptr;
   start = nullptr;
 }
@@ -123,20 +125,22 @@ void Arena::discard(int64_t offset, int64_t count) const {
 }
 
 bool Arena::mapFile(int64_t offset, int64_t count, int descriptor,
-                    int64_t fileOffset) const {
+                    int64_t fileOffset, const std::string &path) {
   void *mapped = mmap(start + offset, count, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_FIXED, descriptor, fileOffset);
   if (mapped == MAP_FAILED)
     return false;
   // As above: where the file's pages are huge, they are mapped as such.
   madvise(mapped, count, MADV_HUGEPAGE);
+  files.try_emplace(start + offset, mapped, count, path);
   return true;
 }
 
-void Arena::unmapFile(int64_t offset, int64_t count) const {
+void Arena::unmapFile(int64_t offset, int64_t count) {
   void *mapped = mmap(start + offset, count, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED)
     refuse(count, "weights");
+  files.erase(start + offset);
   madvise(mapped, count, MADV_HUGEPAGE);
 }

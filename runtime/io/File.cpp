@@ -28,25 +28,37 @@ namespace fs = std::filesystem;
 // Reading
 //===----------------------------------------------------------------------===//
 
-/// All mapped files: a handler may look at them at any moment.
-static std::atomic<const MappedFile *> mappedFiles[1024];
+/// All that is mapped: a handler may look at it at any moment.
+static std::atomic<const NamedMapping *> mappings[1024];
 
 /// Puts `now` in the place of `before` among them.
-static void exchangeMapped(const MappedFile *before, const MappedFile *now) {
-  for (std::atomic<const MappedFile *> &place : mappedFiles)
-    if (const MappedFile *expected = before;
+static void exchangeMapped(const NamedMapping *before,
+                           const NamedMapping *now) {
+  for (std::atomic<const NamedMapping *> &place : mappings)
+    if (const NamedMapping *expected = before;
         place.compare_exchange_strong(expected, now))
       return;
 }
 
+NamedMapping::NamedMapping(const void *begin, int64_t length, std::string path)
+    : begin(static_cast<const char *>(begin)), name(std::move(path)) {
+  int64_t page = sysconf(_SC_PAGESIZE);
+  bytes = (length + page - 1) / page * page;
+  exchangeMapped(nullptr, this);
+}
+
+NamedMapping::~NamedMapping() { exchangeMapped(this, nullptr); }
+
+bool NamedMapping::holds(const void *address) const {
+  const auto *byte = static_cast<const char *>(address);
+  return byte >= begin && byte < begin + bytes;
+}
+
 const char *io::mappedFileAt(const void *address) {
-  const auto *byte = static_cast<const uint8_t *>(address);
-  constexpr int64_t page = 4096;
-  for (const std::atomic<const MappedFile *> &place : mappedFiles) {
-    const MappedFile *file = place.load();
-    if (file && byte >= file->data() &&
-        byte - file->data() < (file->size() + page - 1) / page * page)
-      return file->path().c_str();
+  for (const std::atomic<const NamedMapping *> &place : mappings) {
+    const NamedMapping *mapping = place.load();
+    if (mapping && mapping->holds(address))
+      return mapping->path();
   }
   return nullptr;
 }
@@ -75,7 +87,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string &path,
     fail(code, "cannot map " + path + ": " + std::strerror(errno),
          "copy it to a local file system");
   file->bytes = static_cast<const uint8_t *>(address);
-  exchangeMapped(nullptr, file.get());
+  file->mapping.emplace(address, file->length, path);
   return file;
 }
 
@@ -83,7 +95,7 @@ MappedFile::~MappedFile() {
   ::close(descriptor);
   if (!bytes)
     return;
-  exchangeMapped(this, nullptr);
+  mapping.reset();
   munmap(const_cast<uint8_t *>(bytes), length);
 }
 

@@ -8,6 +8,7 @@
 
 #include "heddle/runtime/io/Process.h"
 #include "heddle/runtime/io/File.h"
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -66,8 +67,15 @@ void io::endOnSignal(int signal) {
 /// The system sends SIGBUS for an address of a mapped file whose bytes are no
 /// longer there.
 static void reportLostBytes(int signal, siginfo_t *information, void *) {
+  // Threads that read the same file get here together: one of them reports.
+  static std::atomic_flag isReported = ATOMIC_FLAG_INIT;
+  while (isReported.test_and_set())
+    pause();
   const char *path = mappedFileAt(information->si_addr);
   if (!path) {
+    struct sigaction action = {};
+    action.sa_handler = SIG_DFL;
+    sigaction(signal, &action, nullptr);
     removeAndEnd(signal);
     return;
   }
@@ -93,7 +101,7 @@ void io::prepareProcess() {
   }
   struct sigaction action = {};
   action.sa_sigaction = reportLostBytes;
-  action.sa_flags = SA_SIGINFO | SA_RESETHAND;
+  action.sa_flags = SA_SIGINFO;
   sigaction(SIGBUS, &action, nullptr);
   signal(SIGXFSZ, SIG_IGN);
 }

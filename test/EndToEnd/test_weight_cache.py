@@ -158,6 +158,25 @@ class Kept(KeptTest):
                     self.assertNotIn("warning", said)
                     self.assertIn("in 0", said)
 
+    def test_cut_while_mapped(self):
+        """Who needs the pages that are lost ends, and names the file."""
+        binary = self.serve(vocab=4099, embed=64)
+        self.start(binary, "--weight-cache", "map")
+        (path,) = self.kept()
+        os.environ["XDG_CACHE_HOME"] = self.cache
+        self.addCleanup(os.environ.pop, "XDG_CACHE_HOME")
+        with Served([binary], "--weight-cache", "map") as server:
+            os.truncate(path, 0)
+            with self.assertRaises(Exception):
+                server.complete([5, 17, 2], max_tokens=2)
+            server.process.wait(timeout=h.TIMEOUT)
+            self.assertEqual(server.process.returncode, 5)
+            said = server.process.stderr.read()
+        self.assertIn("error[H0432]: " + path, said)
+        # The next start makes it again.
+        _, said = self.start(binary, "--weight-cache", "map")
+        self.assertIn("warning[H0482]", said)
+
     def test_no_place(self):
         binary = self.serve()
         expected, _ = self.start(binary, "--weight-cache", "none")

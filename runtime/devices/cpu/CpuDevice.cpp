@@ -115,19 +115,19 @@ void CpuDevice::release(Address address) {
     blocks.erase(address.value());
 }
 
-const std::pair<const uintptr_t, Arena> &
-CpuDevice::blockOf(Address address) const {
+std::pair<const uintptr_t, Arena> &CpuDevice::blockOf(Address address) {
   return *std::prev(blocks.upper_bound(address.value()));
 }
 
 bool CpuDevice::mapFile(Address address, int64_t bytes, int descriptor,
-                        int64_t offset) {
-  const auto &[begin, arena] = blockOf(address);
-  return arena.mapFile(address.value() - begin, bytes, descriptor, offset);
+                        int64_t offset, const std::string &path) {
+  auto &[begin, arena] = blockOf(address);
+  return arena.mapFile(address.value() - begin, bytes, descriptor, offset,
+                       path);
 }
 
 void CpuDevice::unmapFile(Address address, int64_t bytes) {
-  const auto &[begin, arena] = blockOf(address);
+  auto &[begin, arena] = blockOf(address);
   arena.unmapFile(address.value() - begin, bytes);
 }
 

@@ -70,7 +70,7 @@ private:
   std::vector<uint64_t> checksums() const;
   std::string footerOf(const std::vector<uint64_t> &sums) const;
   std::vector<uint64_t> readChecksums(int file, const std::string &path) const;
-  bool map(int file);
+  bool map(int file, const std::string &path);
   void unmap();
   bool isHuge() const;
   void readAround(int file, const std::string &path) const;

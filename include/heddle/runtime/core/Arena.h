@@ -9,8 +9,10 @@
 #ifndef HEDDLE_RUNTIME_CORE_ARENA_H
 #define HEDDLE_RUNTIME_CORE_ARENA_H
 
+#include "heddle/runtime/io/File.h"
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 
 namespace heddle::rt {
@@ -38,10 +40,11 @@ public:
   /// Puts bytes of an open file, from `fileOffset` on, in the place of whole
   /// pages. They are shared with all who map them; what is written to them
   /// stays here. False, with the pages as they were, when the system refuses.
+  /// `path` is named if the file loses the bytes.
   bool mapFile(int64_t offset, int64_t count, int descriptor,
-               int64_t fileOffset) const;
+               int64_t fileOffset, const std::string &path);
   /// Puts zeroed pages of their own in the place of those.
-  void unmapFile(int64_t offset, int64_t count) const;
+  void unmapFile(int64_t offset, int64_t count);
 
   /// Throws H0292: the bytes cannot be had.
   [[noreturn]] static void refuse(int64_t bytes, const std::string &owner);
@@ -59,6 +62,8 @@ private:
   int64_t bytes = 0;
   void *mapping = nullptr; ///< With the guard pages, if there are any.
   size_t mappingBytes = 0;
+  /// By where they begin.
+  std::map<const char *, io::NamedMapping> files;
 };
 
 } // namespace heddle::rt

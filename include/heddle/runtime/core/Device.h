@@ -139,10 +139,10 @@ public:
   virtual char *map(Address address) = 0;
   /// Puts bytes of an open file, from `offset` on, in the place of whole pages
   /// that the host sees: they are shared with all who map them, and what is
-  /// written to them does not reach the file. False, with the pages as they
-  /// were, where that cannot be had.
+  /// written to them does not reach the file. `path` is named if the file loses
+  /// them. False, with the pages as they were, where that cannot be had.
   virtual bool mapFile(Address address, int64_t bytes, int descriptor,
-                       int64_t offset) {
+                       int64_t offset, const std::string &path) {
     return false;
   }
   /// Puts zeroed pages in the place of those.

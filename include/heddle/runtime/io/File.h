@@ -15,8 +15,26 @@
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Temporary.h"
 #include <memory>
+#include <optional>
 
 namespace heddle::io {
+
+/// Says while it is there that a file's pages are mapped: if they are lost, the
+/// process ends with an error that names the file (io::prepareProcess).
+class NamedMapping {
+public:
+  NamedMapping(const void *begin, int64_t bytes, std::string path);
+  NamedMapping(const NamedMapping &) = delete;
+  NamedMapping &operator=(const NamedMapping &) = delete;
+  ~NamedMapping();
+  const char *path() const { return name.c_str(); }
+  bool holds(const void *address) const;
+
+private:
+  const char *begin;
+  int64_t bytes; ///< Of whole pages.
+  std::string name;
+};
 
 /// A file mapped for reading; symbolic links are followed.
 class MappedFile {
@@ -43,6 +61,7 @@ private:
   const uint8_t *bytes = nullptr;
   int64_t length = 0;
   int descriptor = -1;
+  std::optional<NamedMapping> mapping;
 };
 
 /// The path of the file that is mapped at an address, or null; may be called in

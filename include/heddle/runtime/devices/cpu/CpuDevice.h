@@ -37,7 +37,7 @@ public:
                                : reinterpret_cast<char *>(address.value());
   }
   bool mapFile(Address address, int64_t bytes, int descriptor,
-               int64_t offset) override;
+               int64_t offset, const std::string &path) override;
   void unmapFile(Address address, int64_t bytes) override;
 
   void submit(Stream stream, const KernelLaunch &launch,
@@ -65,7 +65,7 @@ public:
 
 private:
   /// The block that holds an address, with what it begins at.
-  const std::pair<const uintptr_t, Arena> &blockOf(Address address) const;
+  std::pair<const uintptr_t, Arena> &blockOf(Address address);
 
   ThreadPool &pool;
   std::map<uintptr_t, Arena> blocks; ///< By where they begin.
