@@ -81,6 +81,11 @@ protected:
     events.erase(events.begin() + from + (to <= from));
     return other;
   }
+  /// Gives an access the place of another one.
+  static void put(Access &access, const Access &place) {
+    access.begin = place.begin;
+    access.buffer = place.buffer;
+  }
   Trace without(size_t index) {
     Trace other = trace;
     prove::Body &events = other.bodies.front();
@@ -143,13 +148,33 @@ TEST_P(Slots, AFetchThatIsLeftOut) {
     EXPECT_TRUE(isRefused(without(fetch))) << fetch;
 }
 
+/// Two values that wait at the same time have one slot: of one micro-batch, or
+/// of two.
 TEST_P(Slots, ASlotThatIsReusedTooSoon) {
+  size_t reused = 0;
   for (size_t number = 1; number < stores.size(); ++number) {
-    if (fetchOf(stores[number - 1]) < stores[number])
+    size_t store = stores[number], before = stores[number - 1];
+    if (fetchOf(before) < store)
       continue;
     Trace other = trace;
-    accessOf(other.bodies.front()[stores[number]], true).begin =
-        accessOf(body()[stores[number - 1]], true).begin;
+    const Access &slot = accessOf(body()[before], true);
+    put(accessOf(other.bodies.front()[store], true), slot);
+    put(accessOf(other.bodies.front()[fetchOf(store)], false), slot);
+    EXPECT_TRUE(isRefused(other)) << number;
+    ++reused;
+  }
+  EXPECT_GE(reused, 2u);
+}
+
+/// Another value is fetched in its place, which is there.
+TEST_P(Slots, AStoreThatNobodyFetches) {
+  for (size_t number = 1; number < stores.size(); ++number) {
+    size_t store = stores[number], before = stores[number - 1];
+    if (fetchOf(before) < fetchOf(store))
+      continue;
+    Trace other = trace;
+    put(accessOf(other.bodies.front()[fetchOf(store)], false),
+        accessOf(body()[before], true));
     EXPECT_TRUE(isRefused(other)) << number;
   }
 }
