@@ -6,15 +6,16 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Windows.h"
 #include "dialects/Dist/ByteSize.h"
 #include "dialects/Pipe/PipeDialect.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace heddle;
+using namespace heddle::spmd;
 
 namespace heddle {
 #define GEN_PASS_DEF_SPMDSTREAMACTIVATIONS
@@ -23,8 +24,6 @@ namespace heddle {
 
 namespace {
 
-/// What files are read and written in.
-constexpr int64_t pageBytes = 4096;
 /// Layers between two uses of a value for which it leaves the device's memory:
 /// it is stored during the first of them and fetched during the last.
 constexpr int64_t leastGap = 3;
