@@ -9,6 +9,8 @@
 #include "dialects/NN/FunctionSyntax.h"
 #include "dialects/NN/NNDialect.h"
 #include "dialects/NN/Sources.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace heddle::nn;
@@ -328,14 +330,31 @@ LogicalResult MicroBatchOp::verify() {
     return emitOpError("gives ")
            << part << ", but a slice of " << whole
            << " along its first dimension has its other dimensions";
-  auto index = dyn_cast<BlockArgument>(getIndex());
+  // A loop over the last ones begins at a number of its own.
+  Value number = getIndex();
+  int64_t first = 0;
+  if (auto sum = number.getDefiningOp<arith::AddIOp>())
+    if (std::optional<int64_t> constant = getConstantIntValue(sum.getRhs())) {
+      first = *constant;
+      number = sum.getLhs();
+    }
+  auto index = dyn_cast<BlockArgument>(number);
   if (!index || index.getArgNumber() != 0 ||
       isa<FunctionOpInterface>(index.getOwner()->getParentOp()))
     return emitOpError("is given an index that is no micro-batch's number");
   auto loop = dyn_cast<MicroBatchesOp>(index.getOwner()->getParentOp());
-  if (loop && static_cast<int64_t>(loop.getCount()) != whole.getDimSize(0))
+  if (!loop)
+    return success();
+  int64_t count = 0, before = 0;
+  for (auto other : loop->getBlock()->getOps<MicroBatchesOp>()) {
+    before += other->isBeforeInBlock(loop) ? other.getCount() : 0;
+    count += other.getCount();
+  }
+  if (count != whole.getDimSize(0))
     return emitOpError("takes one of ")
-           << whole.getDimSize(0) << " micro-batches in a loop over "
-           << loop.getCount();
+           << whole.getDimSize(0) << " micro-batches in a loop over " << count;
+  if (first != before)
+    return emitOpError("takes micro-batches from number ")
+           << first << " on, and the loops before have " << before;
   return success();
 }

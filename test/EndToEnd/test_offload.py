@@ -174,6 +174,12 @@ class Offload(h.HeddleTest):
         self.assertLess(abs(filed - moments), 3 * 4096)
         saved = here["kinds"]["device"]["persistent"] - there["kinds"]["device"]["persistent"]
         self.assertLess(abs(saved - moments), 3 * 4096)
+        # A log counts them apart.
+        self.train(self.path("filed"), self.make_tokens(200, 97)[0], 1)
+        (end,) = h.read_log(self.path("run.jsonl"), "end")
+        memory_bytes = there["peak"] - filed
+        self.assertEqual(end["peak_bytes"], {"planned": memory_bytes, "mapped": memory_bytes,
+                                             "file": filed, "ranks": [memory_bytes]})
         # Where that is enough, the error of a budget names it.
         budget = ["--memory-budget", there["kinds"]["device"]["arena"]
                   + there["kinds"]["device"]["persistent"] + 40000]

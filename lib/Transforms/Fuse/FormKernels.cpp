@@ -337,10 +337,11 @@ private:
     if (!operand || found == inputs.end())
       return -1;
     Operation *last = group.ops.back();
-    for (Operation *user : operand.getUsers())
-      if (!group.contains(user) && !(user->getBlock() == last->getBlock() &&
-                                     user->isBeforeInBlock(last)))
+    for (Operation *user : operand.getUsers()) {
+      Operation *here = last->getBlock()->findAncestorOpInBlock(*user);
+      if (!group.contains(user) && !(here && here->isBeforeInBlock(last)))
         return -1;
+    }
     // A part of what something else reads whole.
     auto unpack = operand.getDefiningOp<nn::UnpackOp>();
     if (unpack && !unpack.getFlat().hasOneUse())

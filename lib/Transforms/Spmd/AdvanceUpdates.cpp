@@ -9,6 +9,7 @@
 #include "Windows.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/MapVector.h"
@@ -28,7 +29,8 @@ int64_t elementsOf(Value flat) {
   return cast<RankedTensorType>(flat.getType()).getNumElements();
 }
 
-/// The updates behind the loop over micro-batches of a step, which has one.
+/// The updates behind the loop over micro-batches of a step, which has one
+/// loop.
 class Advancer {
 public:
   Advancer(nn::ModelOp model, nn::StepOp step, nn::MicroBatchesOp loop)
@@ -45,6 +47,8 @@ public:
          llvm::make_early_inc_range(step.getBody().getOps<nn::UpdateOp>()))
       if (mayMove(update))
         llvm::append_range(updates, cut(update, size));
+    if (!updates.empty())
+      splitLast();
     SmallVector<std::pair<Operation *, nn::UpdateOp>> places;
     for (nn::UpdateOp update : updates)
       if (Operation *place = lastUse(update))
@@ -310,6 +314,23 @@ private:
   // Where they go
   //===--------------------------------------------------------------------===//
 
+  /// The last micro-batch gets a loop of its own, which is `loop` from here on:
+  /// what all of them add up to is there in it.
+  void splitLast() {
+    int64_t others = loop.getCount() - 1;
+    if (others == 0)
+      return;
+    OpBuilder builder(loop);
+    cast<nn::MicroBatchesOp>(builder.clone(*loop)).setCount(others);
+    loop.setCount(1);
+    Location loc = loop.getLoc();
+    Value index = body->getArgument(0);
+    builder.setInsertionPointToStart(body);
+    Value first = builder.create<arith::ConstantIndexOp>(loc, others);
+    Value number = builder.create<arith::AddIOp>(loc, index, first);
+    index.replaceAllUsesExcept(number, number.getDefiningOp());
+  }
+
   /// The later of two operations in the loop's body; null is before all.
   Operation *later(Operation *a, Operation *b) const {
     b = body->findAncestorOpInBlock(*b);
@@ -414,8 +435,9 @@ private:
   void advance(nn::ModelOp model, nn::StepOp step) {
     SmallVector<nn::MicroBatchesOp> loops(
         step.getBody().getOps<nn::MicroBatchesOp>());
-    // What several micro-batches add up is there behind the last of them.
-    if (loops.size() != 1 || loops.front().getCount() != 1)
+    // What is kept has a place for each micro-batch of one loop.
+    if (loops.size() != 1 ||
+        !loops.front().getBody().getOps<nn::KeepOp>().empty())
       return;
     int64_t total = 0;
     for (auto update : step.getBody().getOps<nn::UpdateOp>())

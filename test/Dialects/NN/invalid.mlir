@@ -439,6 +439,28 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 // -----
 
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.func @f(%x: tensor<3x4xf32>) {
+    nn.micro_batches 2 {
+    ^bb0(%i: index):
+      %0 = nn.micro_batch %x[%i] : tensor<3x4xf32> -> tensor<4xf32>
+      nn.return
+    }
+    nn.micro_batches 1 {
+    ^bb0(%i: index):
+      %c1 = arith.constant 1 : index
+      %number = arith.addi %i, %c1 : index
+      // expected-error @+1 {{'nn.micro_batch' op takes micro-batches from number 1 on, and the loops before have 2}}
+      %0 = nn.micro_batch %x[%number] : tensor<3x4xf32> -> tensor<4xf32>
+      nn.return
+    }
+    nn.return
+  }
+}
+
+// -----
+
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.state' op belongs to "w", which is no parameter}}

@@ -2,7 +2,8 @@
 // RUN: heddle-opt %s --spmd-advance-updates --spmd-stream-states --spmd-verify | FileCheck %s --check-prefix=STREAM
 // RUN: sed 's/sub_group_size = 1024/sub_group_size = 0/' %s | heddle-opt --spmd-advance-updates | FileCheck %s --check-prefix=WHOLE
 // RUN: sed 's/, memory = #nn<memory file>//' %s | heddle-opt --spmd-advance-updates | FileCheck %s --check-prefix=STAYS
-// RUN: sed 's/micro_batches 1/micro_batches 2/' %s | heddle-opt --spmd-advance-updates | FileCheck %s --check-prefix=STAYS
+// RUN: sed 's/micro_batches 1/micro_batches 3/' %s | heddle-opt --spmd-advance-updates | FileCheck %s --check-prefix=LAST
+// RUN: sed 's/%%last = /nn.keep %%w as "w" : tensor<32x32xf32> %%last = /' %s | heddle-opt --spmd-advance-updates | FileCheck %s --check-prefix=STAYS
 // RUN: sed 's/with(%%lr, /with(%%norm, /' %s | heddle-opt --spmd-advance-updates | FileCheck %s --check-prefix=STAYS
 // RUN: sed 's/%%unused = /nn.set @u.grad, %%d : tensor<16x32xf32> %%unused = /' %s | heddle-opt --spmd-advance-updates | FileCheck %s --check-prefix=STAYS
 // RUN: sed 's/%%p = nn.get/%%other = nn.get @w : tensor<32x32xf32> %%p = nn.get/' %s | heddle-opt --spmd-advance-updates | FileCheck %s --check-prefix=STAYS
@@ -56,6 +57,19 @@
 // WHOLE: nn.get @parameters.all :
 // WHOLE: nn.update
 // WHOLE: nn.return
+
+// The last of three micro-batches is number 2.
+// LAST: nn.micro_batches 2
+// LAST-NOT: nn.update
+// LAST: nn.micro_batches 1
+// LAST-NEXT: ^bb0(%[[I:.*]]: index
+// LAST-DAG: %[[TWO:.*]] = arith.constant 2 : index
+// LAST: arith.addi %[[I]], %[[TWO]] : index
+// LAST: nn.update
+// LAST: nn.set @w.grad
+// LAST: nn.update
+// LAST: nn.return
+// LAST-NOT: nn.update
 
 // STAYS: nn.micro_batches
 // STAYS-NOT: nn.update

@@ -96,9 +96,10 @@ def SpmdAdvanceUpdates : Pass<"spmd-advance-updates", "::mlir::ModuleOp"> {
     many parameters becomes one for each run of them, of `sub_group_size` elements or,
     where that is left out, about a 64th of all.
 
-    What depends on all gradients stays behind the loop: updates with clipping, LAMB's,
-    and those of gradients that replicas sum there (ZeRO 0 and 1). So does a step with
-    several micro-batches, or with pipeline stages.
+    Of several micro-batches the last one gets a loop of its own for that. What depends
+    on all gradients stays behind the loop: updates with clipping, LAMB's, and those of
+    gradients that replicas sum there (ZeRO 0 and 1). So do updates of a step with
+    pipeline stages, or in which values are kept for `--dump`.
 
     ```mlir
     nn.micro_batches 1 {
@@ -123,7 +124,8 @@ def SpmdAdvanceUpdates : Pass<"spmd-advance-updates", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let dependentDialects = ["::heddle::nn::NNDialect"];
+  let dependentDialects = ["::heddle::nn::NNDialect",
+                           "::mlir::arith::ArithDialect"];
   let statistics = [
     Statistic<"numMoved", "moved", "Updates beside the backward pass">
   ];
