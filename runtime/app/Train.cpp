@@ -58,6 +58,7 @@ private:
   void requireOwnFiles();
   void throwFailure();
   std::string peakBytes();
+  int64_t mappedBytes();
   int finish();
 
   const TrainOptions &options;
@@ -192,7 +193,7 @@ void Training::announce() {
                      std::to_string(plan.batch) + " x " +
                      std::to_string(plan.seq) + " tokens, " + plan.precision +
                      ", " + runsOn(job.device()) + among +
-                     formatBytes(job.session().mappedBytes());
+                     formatBytes(mappedBytes());
   if (rate.peakFlopsPerSecond > 0)
     text += std::string(", ") + rate.kindOfPeak() + " peak " +
             std::to_string(int64_t(rate.peakFlopsPerSecond / 1e9)) +
@@ -389,14 +390,26 @@ int Training::run() {
   return finish();
 }
 
-/// What the plan says and what is mapped, of this rank; what is mapped, of all.
+/// Bytes of memory of this rank; not of files.
+int64_t Training::mappedBytes() {
+  return job.session().mappedBytes() -
+         job.plan().memory.peakBytes(plan::MemoryKind::File);
+}
+
+/// Bytes of memory: what the plan says and what is mapped, of this rank; what
+/// is mapped, of all. What is on file is apart.
 std::string Training::peakBytes() {
-  int64_t mapped = job.session().mappedBytes();
+  const plan::Memory &memory = job.plan().memory;
+  int64_t onFile = memory.peakBytes(plan::MemoryKind::File);
+  int64_t mapped = mappedBytes();
   std::string all;
   for (const std::string &text : ranks.exchange(std::to_string(mapped)))
     all += (all.empty() ? "" : ",") + text;
-  return "{\"planned\":" + std::to_string(job.plan().memory.peakBytes()) +
-         ",\"mapped\":" + std::to_string(mapped) + ",\"ranks\":[" + all + "]}";
+  std::string file =
+      onFile > 0 ? ",\"file\":" + std::to_string(onFile) : std::string();
+  return "{\"planned\":" + std::to_string(memory.peakBytes() - onFile) +
+         ",\"mapped\":" + std::to_string(mapped) + file + ",\"ranks\":[" + all +
+         "]}";
 }
 
 int Training::finish() {
