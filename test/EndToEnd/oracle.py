@@ -91,11 +91,13 @@ class Gpt2:
                 for name, value in self.weights.items()}
 
 
-def train(model, batches, rates, clip, decay=0.01, eps=1e-8, betas=(0.9, 0.999)):
-    """One AdamW update for each batch and rate; gives losses and norms."""
+def train(model, batches, rates, clip, decay=0.01, eps=1e-8, betas=(0.9, 0.999),
+          delayed=False):
+    """One AdamW update for each batch and rate; gives losses and norms. `delayed`: of
+    the gradients of the batch before, clipped by their own norm."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1.0, betas=betas, eps=eps,
                                   weight_decay=decay)
-    losses, norms = [], []
+    losses, norms, waiting = [], [], None
     for (ids, labels), rate in zip(batches, rates):
         optimizer.zero_grad()
         loss, _ = model.loss(ids, labels)
@@ -103,6 +105,11 @@ def train(model, batches, rates, clip, decay=0.01, eps=1e-8, betas=(0.9, 0.999))
         limit = clip if clip > 0 else float("inf")
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
         optimizer.param_groups[0]["lr"] = rate
+        if delayed:
+            made = [parameter.grad for parameter in model.parameters()]
+            for parameter, grad in zip(model.parameters(), waiting or [None] * len(made)):
+                parameter.grad = grad
+            waiting = made
         optimizer.step()
         losses.append(loss.item())
         norms.append(float(norm))

@@ -546,6 +546,26 @@ private:
     return fetch ? fetch.getState() : StringRef();
   }
 
+  /// Whether it is a number that the optimizer keeps of all parameters.
+  bool isNumber(StringRef name) {
+    auto state = symbols.lookup<nn::StateOp>(name);
+    return state && state.getRole() == nn::StateRole::Optimizer &&
+           !state.getParameter();
+  }
+
+  LogicalResult verifyNumber(const Update &update, StringRef name) {
+    bool isWritten =
+        update.newParameter &&
+        llvm::any_of(update.newParameter.getUsers(), [&](Operation *user) {
+          auto set = dyn_cast<nn::SetOp>(user);
+          return set && set.getState() == name;
+        });
+    if (isWritten)
+      return success();
+    return update.op->emitError(code)
+           << "reads @" << name << ", and writes another state";
+  }
+
   /// What an update reads and writes belongs to the same parameters.
   LogicalResult verifyUpdate(const Update &update) {
     if (!updates.insert(update.op).second)
@@ -554,6 +574,8 @@ private:
         loop && loop.getCount() > 1)
       return update.op->emitError(code) << "updates once in each of "
                                         << loop.getCount() << " micro-batches";
+    if (isNumber(stateRead(update.parameter)))
+      return verifyNumber(update, stateRead(update.parameter));
     StringRef parameter = nn::stringifyStateRole(nn::StateRole::Parameter);
     Run run = runRead(update.parameter, parameter);
     auto isRewritten = [&](Value before, Value after, StringRef kind) {

@@ -139,6 +139,8 @@ std::string Units::unitOf(nn::StateOp parameter, StringRef group) {
 void Units::collect(nn::UpdateOp update) {
   auto get = update.getParameter().getDefiningOp<nn::GetOp>();
   auto bucket = symbols.lookup<nn::BucketOp>(get.getState());
+  if (!bucket)
+    return; // A number that is kept for the next step.
   for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>()) {
     auto parameter = symbols.lookup<nn::StateOp>(member.getValue());
     std::string name = unitOf(parameter, groupOf(bucket));

@@ -11,6 +11,7 @@
 #include "dialects/NN/Ports.h"
 #include "heddle/Transforms/Train/Passes.h"
 #include <map>
+#include <utility>
 
 using namespace mlir;
 using namespace heddle;
@@ -39,11 +40,17 @@ struct StepScalars {
   Value clip, condition; ///< Null: none.
 };
 
+/// The gradients that wait for their update in the next step: one of the
+/// optimizer's states, behind its own.
+constexpr StringLiteral delayedGradient = "delayed_gradient";
+
 struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       strategy = model.getStrategy().getValue();
       optimizer = train::optimizerOf(strategy);
+      if (strategy.delayedUpdate)
+        optimizer.states.push_back(delayedGradient);
       for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
         if (step.getKind() == nn::ProgramKind::Train)
           update(model, step);
@@ -189,14 +196,19 @@ private:
     llvm::append_range(inputs, scalars.corrections);
     if (scalars.clip)
       inputs.push_back(scalars.clip);
+    // Gradients are kept for the next step whether or not those of the last one
+    // are there.
+    Value condition = scalars.condition;
+    if (strategy.delayedUpdate)
+      inputs.push_back(std::exchange(condition, Value()));
     if (optimizer.direction)
       inputs.push_back(
-          scaled(builder, group, parameter, gradient, states, inputs));
+          scaled(builder, group, scalars, parameter, gradient, states, inputs));
     if (group.copies)
       types.push_back(group.copies.getType());
-    auto update = builder.create<nn::UpdateOp>(
-        loc, types, optimizer.rule, parameter, gradient, states, inputs,
-        scalars.condition, nullptr);
+    auto update = builder.create<nn::UpdateOp>(loc, types, optimizer.rule,
+                                               parameter, gradient, states,
+                                               inputs, condition, nullptr);
     buildBody(update.getBody(), scalars, group.rate,
               [&](nn::Scalars &s, auto &element) {
                 return optimizer.update(s, element, strategy,
@@ -211,18 +223,15 @@ private:
   }
 
   /// The direction of an update, times the factor of each parameter.
-  Value scaled(OpBuilder &builder, Group &group, Value parameter,
-               Value gradient, ValueRange states, ValueRange inputs) {
+  Value scaled(OpBuilder &builder, Group &group, const StepScalars &scalars,
+               Value parameter, Value gradient, ValueRange states,
+               ValueRange inputs) {
     Location loc = group.values.getLoc();
     SmallVector<Value> operands = {parameter, gradient};
     llvm::append_range(operands, states);
     llvm::append_range(operands, inputs);
-    StepScalars scalars;
     auto direction = builder.create<nn::MapOp>(
         loc, parameter.getType(), operands, nn::FunctionAttr(), ArrayAttr());
-    scalars.corrections.resize(optimizer.powers.size());
-    if (inputs.size() > 1 + optimizer.powers.size())
-      scalars.clip = inputs.back();
     buildBody(
         direction.getBody(), scalars, group.rate,
         [&](nn::Scalars &s, auto &element) -> SmallVector<Value> {
@@ -270,6 +279,11 @@ private:
     SmallVector<Value> states, corrections;
     for (size_t i = 0; i < optimizer.states.size(); ++i)
       states.push_back(add());
+    SmallVector<Value> before = {element.parameter};
+    llvm::append_range(before, states);
+    Value gradient = element.gradient;
+    if (strategy.delayedUpdate)
+      element.gradient = states.pop_back_val();
     element.states = states;
     element.lr = add();
     if (rate != 1)
@@ -279,9 +293,46 @@ private:
     element.corrections = corrections;
     if (scalars.clip)
       element.gradient = s.mul(element.gradient, add());
+    Value labels = strategy.delayedUpdate ? add() : Value();
     if (optimizer.direction && isa<nn::UpdateOp>(op))
       element.scaled = add();
-    s.create<nn::ReturnOp>(body(s, element));
+    SmallVector<Value> results = body(s, element);
+    if (strategy.delayedUpdate && isa<nn::UpdateOp>(op)) {
+      Value updates = s.isGreater(labels, s.real(0));
+      for (auto [result, old] : llvm::zip(results, before))
+        result = s.select(updates, result, old);
+      results.push_back(gradient);
+    }
+    s.create<nn::ReturnOp>(results);
+  }
+
+  /// What a number was in the step before, and 0 in the first one.
+  Value delay(OpBuilder &builder, nn::StepOp step, Value number,
+              StringRef name) {
+    auto state = OpBuilder(step).create<nn::StateOp>(
+        step.getLoc(), name, nn::StateRole::Optimizer, number.getType());
+    state.setCheckpointed(true);
+    auto before =
+        builder.create<nn::GetOp>(step.getLoc(), number.getType(), name);
+    delayed.push_back({before, number});
+    return before;
+  }
+
+  /// Keeps the numbers for the next step, behind all that reads the last ones.
+  void keepDelayed(OpBuilder &builder) {
+    for (auto [before, number] : delayed) {
+      Location loc = before.getLoc();
+      auto keep = builder.create<nn::UpdateOp>(
+          loc, TypeRange(number.getType()), "delay", before, number,
+          ValueRange(), ValueRange(), Value(), nullptr);
+      Block &block = keep.getBody().emplaceBlock();
+      nn::Scalars s(loc, &getContext());
+      s.setInsertionPointToEnd(&block);
+      block.addArgument(s.getF64Type(), loc);
+      s.create<nn::ReturnOp>(Value(block.addArgument(s.getF64Type(), loc)));
+      builder.create<nn::SetOp>(loc, before.getState(), keep.getNewParameter());
+    }
+    delayed.clear();
   }
 
   /// Adds the learning rate to the step's inputs, grad_norm to its results.
@@ -327,14 +378,26 @@ private:
         nn::portOf(step.getOutputs(),
                    step.getBody().front().getTerminator()->getOperands(),
                    nn::PortRole::LossWeight);
+    if (strategy.delayedUpdate) {
+      if (!scalars.condition)
+        scalars.condition = builder.create<nn::FillOp>(
+            step.getLoc(), scalar, builder.getF64FloatAttr(1), nullptr);
+      scalars.condition =
+          delay(builder, step, scalars.condition, "delayed_labels");
+      if (scalars.clip)
+        scalars.clip = delay(builder, step, scalars.clip, "delayed_clip");
+    }
     scalars.lr = addPorts(step, norm);
     scalars.corrections = advancePowers(builder, step, scalars.condition);
     for (Group &group : groups)
       updateGroup(builder, group, scalars);
+    keepDelayed(builder);
   }
 
   dist::Strategy strategy;
   train::Optimizer optimizer;
+  /// Numbers of the step before, and those of this one.
+  SmallVector<std::pair<nn::GetOp, Value>> delayed;
 };
 
 } // namespace

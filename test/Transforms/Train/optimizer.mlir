@@ -4,9 +4,26 @@
 // RUN: sed 's/precision = fp32/precision = bf16/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=BF16
 // RUN: sed 's/accumulate = 1/accumulate = 2/; s/global = 1/global = 2/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=SUMS
 
+// RUN: sed 's/strategy = #dist.strategy<{/strategy = #dist.strategy<{place = {delayed_update = true}, /' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=DELAYED
 // RUN: sed 's/optimizer = {beta1/optimizer = {type = Lion, beta1/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=LION
 // RUN: sed 's/optimizer = {beta1/optimizer = {type = Lamb, beta1/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=LAMB
 // RUN: sed 's/optimizer = {beta1/optimizer = {group = ["^a$:lr=0.5", "b:weight_decay=0.75"], beta1/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=GROUPS
+
+// The gradients of the step before are a state; what they are multiplied by, and whether they
+// are there, are others.
+// DELAYED: nn.state @a.delayed_gradient role optimizer : tensor<8x4xf32> {checkpointed
+// DELAYED: nn.state @delayed_labels role optimizer : tensor<f32> {checkpointed}
+// DELAYED: nn.state @delayed_clip role optimizer : tensor<f32> {checkpointed}
+// DELAYED: %[[NOW:.*]] = nn.clip_coefficient
+// DELAYED: %[[LABELS:.*]] = nn.get @delayed_labels
+// DELAYED: %[[CLIP:.*]] = nn.get @delayed_clip
+// DELAYED: nn.advance_power {{.*}} if %[[LABELS]]
+// DELAYED: nn.update "adamw" {{.*}}, %[[CLIP]], %[[LABELS]]) : {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>)
+// DELAYED-NEXT: ^bb0(%{{[^:]*}}: f64, %[[G:[^:]*]]: f64
+// DELAYED: arith.select
+// DELAYED: nn.return %{{.*}}, %{{.*}}, %{{.*}}, %[[G]] : f64, f64, f64, f64
+// DELAYED: %[[KEPT:.*]] = nn.update "delay" %[[CLIP]], %[[NOW]]
+// DELAYED: nn.set @delayed_clip, %[[KEPT]]
 
 // One state, and no powers.
 // LION: nn.state @a.momentum role optimizer : tensor<8x4xf32>
