@@ -67,7 +67,8 @@ class Phases(h.HeddleTest):
         self.check_all()
 
     def test_states_on_file(self):
-        self.check_all("--place", "optimizer=file", "--sub-group-size", 3000)
+        self.check_all("--place", "optimizer=file,parameters=file", "--sub-group-size",
+                       3000)
 
     def test_activations_on_file(self):
         self.check_all("--place", "activations=file", "--accumulate", 2, layers=4)
@@ -158,8 +159,9 @@ class Phases(h.HeddleTest):
         self.check_mesh({"data": 2}, "--zero", 3)
 
     def test_data_ranks_with_states_on_file(self):
-        self.check_mesh({"data": 2}, "--zero", 1, "--place", "optimizer=file",
-                        "--sub-group-size", 3000)
+        for zero in (1, 3):
+            self.check_mesh({"data": 2}, "--zero", zero, "--place",
+                            "optimizer=file,parameters=file", "--sub-group-size", 3000)
 
     def test_tensor_ranks(self):
         self.check_mesh({"tensor": 2})
