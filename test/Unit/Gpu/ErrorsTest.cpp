@@ -162,15 +162,19 @@ TEST_P(GpuErrors, Attention) {
 }
 
 /// Of few tokens, whose results have few roundings: either side may be lucky in
-/// one, so that there have to be none to spare.
+/// one, so that there have to be none to spare. A half of all combinations has
+/// any three sizes together.
 TEST(GpuErrorsOfMany, AttentionGradOfFewTokens) {
-  for (int64_t seq : {2, 3, 5, 7})
-    for (int64_t headDim : {8, 33, 64, 128})
-      for (int64_t heads : {1, 3})
-        for (bool isCausal : {false, true})
-          compareErrors(attentionCheck(
-              {seq, heads, /*kvHeads=*/1, headDim, "f32", isCausal},
-              /*isGradient=*/true, 0));
+  constexpr int64_t seqs[] = {2, 3, 5, 7}, headDims[] = {8, 33, 64, 128};
+  for (int seq = 0; seq < 4; ++seq)
+    for (int headDim = 0; headDim < 4; ++headDim)
+      for (int heads = 0; heads < 2; ++heads)
+        for (int isCausal = 0; isCausal < 2; ++isCausal)
+          if (isLong() || (seq + headDim + heads + isCausal) % 2 == 0)
+            compareErrors(
+                attentionCheck({seqs[seq], 1 + 2 * heads, /*kvHeads=*/1,
+                                headDims[headDim], "f32", isCausal == 1},
+                               /*isGradient=*/true, 0));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GpuErrors, testing::Values("f32", "bf16"));

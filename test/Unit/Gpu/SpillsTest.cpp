@@ -13,18 +13,12 @@
 #include "AttentionTexts.h"
 #include "GpuKernel.h"
 #include "gtest/gtest.h"
-#include <cstdlib>
 #include <iostream>
 
 using namespace heddle;
 using namespace heddle::test;
 
 namespace {
-
-bool isLong() {
-  const char *value = std::getenv("HEDDLE_TEST_LONG");
-  return value && value[0] == '1';
-}
 
 /// Bytes of local memory of a thread; -1 when it is not compiled.
 int64_t localBytesOf(const std::string &text, const char *chip) {

@@ -10,6 +10,7 @@
 #include "heddle/Eval/ReferenceOps.h"
 #include "mlir/Parser/Parser.h"
 #include <cmath>
+#include <cstdlib>
 #include <gtest/gtest.h>
 #include <random>
 
@@ -33,6 +34,11 @@ createKernelContext(const DialectRegistry &registry) {
   eval::attachLossEvaluations(*context);
   eval::attachOptimizerEvaluations(*context);
   return context;
+}
+
+bool isLong() {
+  const char *value = std::getenv("HEDDLE_TEST_LONG");
+  return value && value[0] == '1';
 }
 
 std::string instantiate(

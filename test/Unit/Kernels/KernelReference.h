@@ -44,6 +44,9 @@ struct KernelCheck {
   void run() const;
 };
 
+/// Whether HEDDLE_TEST_LONG=1 asks for what takes long.
+bool isLong();
+
 /// Runs the body by reference, each value rounded to its type, or none.
 std::vector<eval::Tensor> evaluate(planir::KernelOp kernel,
                                    llvm::ArrayRef<eval::Tensor> arguments,
