@@ -171,8 +171,8 @@ class Check(h.HeddleTest):
     def test_counts_of_blocks_stand_for_all(self):
         """Sizes that divide nothing, ids at random, launches of few blocks and of
         more than explain runs."""
-        model, _, _ = self.make_model(vocab=1031, layers=1, positions=307)
-        binary = self.compile(model, "--batch", 3, "--seq", 307, "--target", "sm_90",
+        model, _, _ = self.make_model(vocab=521, layers=1, positions=211)
+        binary = self.compile(model, "--batch", 3, "--seq", 211, "--target", "sm_90",
                               "--gemm", "generated", config=h.ds_config())
         counted = self.counted_by_driver(binary)
         estimates = 0
