@@ -57,6 +57,9 @@ std::string PtxKernel::run(ArrayRef<void *> refs, ArrayRef<int64_t> scalars,
     values.push_back(address++);
   }
   rt::emulator::GlobalMemory memory = memoryOf(std::move(buffers));
+  if (std::string wrong = rt::emulator::Options::problemOfEnvironment();
+      !wrong.empty())
+    return wrong;
   auto options = rt::emulator::Options::fromEnvironment();
   options.counts = counters != nullptr;
   for (rt::emulator::Launch launch : launches) {

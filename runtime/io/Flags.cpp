@@ -8,6 +8,8 @@
 
 #include "heddle/runtime/io/Flags.h"
 
+#include <algorithm>
+
 using namespace heddle;
 
 /// The verb that was being read when an error occurred.
@@ -62,6 +64,8 @@ Diagnostic io::describeUsage(const CLI::App &app, const CLI::ParseError &error,
                              const std::string &rangeCode) {
   const CLI::App &verb = chosenVerb(app);
   std::vector<std::string> verbs = verbsOf(verb), unread = app.remaining(true);
+  // Between flags and words it is neither.
+  unread.erase(std::remove(unread.begin(), unread.end(), "--"), unread.end());
   Diagnostic result;
   result.code = code;
   if (dynamic_cast<const CLI::ValidationError *>(&error)) {

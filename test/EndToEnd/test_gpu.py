@@ -70,7 +70,7 @@ class Gpu(GpuTest):
         self.data_of(20)
         model, _, _ = self.make_model(vocab=VOCAB, dropout=0.1)
         self.assert_alike(*self.pair(model), 20, 1e-5)
-        self.assert_alike(*self.pair(model, "--accumulate", 2), 3, 1e-5)
+        self.assert_alike(*self.pair(model, "--accumulate", 2), 2, 1e-5)
 
     def test_llama_in_fp32(self):
         self.data_of(20)
@@ -97,7 +97,7 @@ class Gpu(GpuTest):
         self.assert_alike(*self.pair(model, "--precision", "bf16",
                                      target="sm_80"), 5, 5e-3)
         self.assert_alike(*self.pair(model, "--precision", "bf16", "--accumulate", 4,
-                                     target="sm_80"), 3, 5e-3)
+                                     target="sm_80"), 2, 5e-3)
 
     def test_ranks(self):
         self.data_of(4)
@@ -254,9 +254,12 @@ class Gpu(GpuTest):
 
     def test_launches_of_a_layer(self):
         """24 at most, whoever computes the products, however many micro-batches."""
-        for chip, dropout, micro_batches, *flags in (
-                ("sm_90", 0, 1), ("sm_90", 0.1, 1), ("sm_80", 0.1, 2), ("sm_90", 0, 2),
-                ("sm_90", 0.1, 2), ("sm_90", 0.1, 2, "--gemm", "generated")):
+        cases = [("sm_90", 0.1, 1), ("sm_80", 0.1, 2),
+                 ("sm_90", 0.1, 2, "--gemm", "generated")]
+        if h.LONG:
+            cases += [(chip, dropout, number) for chip in ("sm_80", "sm_90")
+                      for dropout in (0, 0.1) for number in (1, 2)]
+        for chip, dropout, micro_batches, *flags in cases:
             with self.subTest(chip, dropout=dropout, micro_batches=micro_batches,
                               flags=flags):
                 counts = self.launches_of_a_layer(chip, dropout, micro_batches, *flags)

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Verbs.h"
+#include "heddle/runtime/devices/emulator/Environment.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include <cerrno>
 #include <cstdlib>
@@ -60,6 +61,8 @@ static void setVariable(const char *name, const std::string &value) {
   setVariable("HEDDLE_EMULATE_CHIP", flags.chip);
   if (flags.devices > 0)
     setVariable("HEDDLE_EMULATE_DEVICES", std::to_string(flags.devices));
+  if (std::string wrong = rt::cuda::problemOfEnvironment(); !wrong.empty())
+    fail("H0114", wrong, "unset it, or give it such a value");
   // A `--` before the command is only for the eye.
   bool isMarked = flags.command.front() == "--";
   std::vector<char *> words;

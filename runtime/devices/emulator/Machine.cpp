@@ -116,6 +116,20 @@ Options Options::fromEnvironment() {
   return options;
 }
 
+std::string Options::problemOfEnvironment() {
+  const char *checks = std::getenv("HEDDLE_EMULATE_CHECK");
+  if (checks && std::string_view(checks) != "light" &&
+      std::string_view(checks) != "full")
+    return std::string("HEDDLE_EMULATE_CHECK is full or light, not '") +
+           checks + "'";
+  const char *number = std::getenv("HEDDLE_EMULATE_APPROX");
+  if (number && std::string_view(number).find_first_not_of("0123456789") !=
+                    std::string_view::npos)
+    return std::string("HEDDLE_EMULATE_APPROX is a number, not '") + number +
+           "'";
+  return "";
+}
+
 int64_t registersOfBlock(int64_t ofThread, int64_t threads) {
   // A warp gets whole groups of 8 for each lane.
   int64_t warps = (threads + warpSize - 1) / warpSize;

@@ -112,8 +112,9 @@ Result cuda::cuInit(unsigned flags) {
 
 Result cuda::cuDriverGetVersion(int *version) {
   Settings settings;
-  *version = readSettings(settings) == Success ? settings.driver : 0;
-  return Success;
+  Result read = readSettings(settings);
+  *version = read == Success ? settings.driver : 0;
+  return read;
 }
 
 /// The driver's entries by the names that cuGetProcAddress takes, which do not

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/emulated/cuda/Settings.h"
+#include "heddle/runtime/devices/emulator/Environment.h"
 
 #include <charconv>
 #include <csignal>
@@ -149,7 +150,19 @@ Settings Settings::fromEnvironment() {
   if (!fault.empty())
     readFault(fault, settings);
   settings.counts = variable("HEDDLE_EMULATE_COUNTS", "");
+  if (std::string wrong = emulator::Options::problemOfEnvironment();
+      !wrong.empty())
+    throw wrong;
   settings.machine = emulator::Options::fromEnvironment();
   settings.machine.counts = !settings.counts.empty();
   return settings;
+}
+
+std::string cuda::problemOfEnvironment() {
+  try {
+    Settings::fromEnvironment();
+    return "";
+  } catch (const std::string &wrong) {
+    return wrong;
+  }
 }

@@ -52,6 +52,8 @@ struct Options {
   /// As HEDDLE_EMULATE_CHECK (full or light) and HEDDLE_EMULATE_APPROX (a
   /// number) say.
   static Options fromEnvironment();
+  /// What is wrong with these variables; empty when nothing is.
+  static std::string problemOfEnvironment();
 };
 
 /// What a chip can take.
