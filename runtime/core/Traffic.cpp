@@ -100,6 +100,17 @@ static plan::MemoryKind memoryOf(const plan::Ref &ref) {
   return ref.space == plan::Space::Arg ? plan::MemoryKind::Device : ref.memory;
 }
 
+/// The state that a place is in, or null.
+static const plan::State *stateAt(const plan::Plan &plan,
+                                  const plan::Ref &ref) {
+  const plan::State *found = nullptr;
+  for (const plan::State &state : plan.states)
+    if (ref.space == plan::Space::Persistent && state.memory == ref.memory &&
+        state.offset <= ref.offset && (!found || found->offset < state.offset))
+      found = &state;
+  return found;
+}
+
 void TrafficCounter::addCopy(const plan::command::Copy &copy, int64_t times) {
   plan::MemoryKind from = memoryOf(copy.source), to = memoryOf(copy.target);
   if (from == to)
@@ -110,7 +121,12 @@ void TrafficCounter::addCopy(const plan::command::Copy &copy, int64_t times) {
   line.from = from;
   line.to = to;
   line.copies += times;
-  line.bytes += times * ((copy.target.bytes + block - 1) / block * block);
+  int64_t bytes = times * ((copy.target.bytes + block - 1) / block * block);
+  line.bytes += bytes;
+  bool leaves = from == plan::MemoryKind::Device;
+  if (const plan::State *state =
+          stateAt(plan, leaves ? copy.target : copy.source))
+    line.bytesOf[state->role] += bytes;
 }
 
 void TrafficCounter::countCommand(const Command &command, int64_t times,

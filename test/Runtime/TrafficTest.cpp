@@ -82,6 +82,16 @@ TEST(Traffic, CountsMovesBetweenKindsOfMemory) {
   };
   Plan plan;
   plan.mesh = meshOf(1, 1);
+  for (auto [role, offset] : {std::pair(StateRole::Optimizer, int64_t(0)),
+                              std::pair(StateRole::Saved, int64_t(8192))}) {
+    plan.states.emplace_back();
+    plan.states.back().role = role;
+    plan.states.back().offset = offset;
+    plan.states.back().memory = MemoryKind::File;
+  }
+  Ref saved = in(MemoryKind::File, 4096);
+  saved.space = Space::Persistent;
+  saved.offset = 8192 + 4096;
   plan.sequences = {
       {"main",
        0,
@@ -89,7 +99,7 @@ TEST(Traffic, CountsMovesBetweenKindsOfMemory) {
        0,
        {loop(1, 3), copy(in(MemoryKind::File, 5000), bytes(5000)),
         copy(bytes(77), in(MemoryKind::Host, 77)), copy(bytes(8), bytes(8))}},
-      {"body", 0, 0, 0, {copy(bytes(4096), in(MemoryKind::File, 4096))}}};
+      {"body", 0, 0, 0, {copy(bytes(4096), saved)}}};
   std::vector<MoveLine> lines = countMoves(plan, Program());
   ASSERT_EQ(lines.size(), 3u);
   auto expect = [&](size_t i, MemoryKind from, MemoryKind to, int64_t copies,
@@ -103,6 +113,8 @@ TEST(Traffic, CountsMovesBetweenKindsOfMemory) {
   expect(0, MemoryKind::Device, MemoryKind::File, 1, 8192);
   expect(1, MemoryKind::Host, MemoryKind::Device, 1, 77);
   expect(2, MemoryKind::File, MemoryKind::Device, 3, 3 * 4096);
+  EXPECT_EQ(lines[2].bytesOf,
+            (std::map<StateRole, int64_t>{{StateRole::Saved, 3 * 4096}}));
 }
 
 TEST(Traffic, ReadsTheWordsOfSchedules) {

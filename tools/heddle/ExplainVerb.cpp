@@ -61,11 +61,16 @@ static std::vector<rt::MoveLine> movesOf(const plan::Plan &plan) {
 
 static json movesJson(const plan::Plan &plan) {
   json moves = json::array();
-  for (const rt::MoveLine &line : movesOf(plan))
+  for (const rt::MoveLine &line : movesOf(plan)) {
+    json of = json::object();
+    for (const auto &[role, bytes] : line.bytesOf)
+      of[plan::nameOf(role)] = bytes;
     moves.push_back({{"from", plan::nameOf(line.from)},
                      {"to", plan::nameOf(line.to)},
                      {"copies", line.copies},
-                     {"bytes", line.bytes}});
+                     {"bytes", line.bytes},
+                     {"of", of}});
+  }
   return moves;
 }
 
@@ -243,13 +248,25 @@ static void printMemory(const plan::Plan &plan) {
   printTable(rows);
 }
 
+/// As `optimizer`, or `optimizer 25.11 MiB, saved 8.01 MiB`.
+static std::string rolesOf(const rt::MoveLine &line) {
+  std::string text;
+  for (const auto &[role, bytes] : line.bytesOf) {
+    text += (text.empty() ? "" : ", ") + std::string(plan::nameOf(role));
+    if (line.bytesOf.size() > 1)
+      text += " " + plan::formatBytes(bytes);
+  }
+  return text;
+}
+
 static void printMoves(const plan::Plan &plan) {
   std::vector<std::vector<std::string>> rows = {
-      {"from", "to", "copies", "moved", ""}};
+      {"from", "to", "copies", "moved", "", "of"}};
   for (const rt::MoveLine &line : movesOf(plan))
     rows.push_back({plan::nameOf(line.from), plan::nameOf(line.to),
                     std::to_string(line.copies), plan::formatBytes(line.bytes),
-                    "(" + std::to_string(line.bytes) + " bytes)"});
+                    "(" + std::to_string(line.bytes) + " bytes)",
+                    rolesOf(line)});
   if (rows.size() == 1)
     return;
   std::cout << "\nmoved between kinds of memory per step\n";

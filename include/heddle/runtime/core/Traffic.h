@@ -12,6 +12,7 @@
 #include "heddle/PlanFormat/Collective.h"
 #include "heddle/PlanFormat/Plan.h"
 #include "heddle/runtime/io/SwapFile.h"
+#include <map>
 
 namespace heddle::rt {
 
@@ -47,6 +48,8 @@ struct MoveLine {
   plan::MemoryKind to = plan::MemoryKind::Device;
   int64_t copies = 0; ///< In one run of the program.
   int64_t bytes = 0;  ///< Of a file, whole blocks of `fileBlock`.
+  /// Of these, by the role of the state that they are copied from or to.
+  std::map<plan::StateRole, int64_t> bytesOf;
 };
 /// What is read from and written to files without a cache is a multiple of.
 inline constexpr int64_t fileBlock = io::SwapFile::pageBytes;
