@@ -61,14 +61,17 @@ bool isOfKernels(Value value) {
 }
 
 /// Whether the kernel's code knows rows that have gaps between them. Of a
-/// kernel of rows all tensors have the same rows then: none is reshaped.
+/// kernel of rows all tensors have the same rows then: none is reshaped, nor a
+/// part of another one.
 bool takesPitches(planir::KernelOp kernel) {
   switch (kernel.getGenerator()) {
   case nn::Generator::Gemm:
     return true;
   case nn::Generator::Rows:
   case nn::Generator::Columns:
-    return kernel.getBody().getOps<nn::ReshapeOp>().empty();
+    return llvm::none_of(
+        kernel.getBody().front(),
+        llvm::IsaPred<nn::ReshapeOp, nn::SliceOp, nn::ConcatOp>);
   default:
     return false;
   }

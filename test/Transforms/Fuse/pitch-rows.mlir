@@ -50,6 +50,29 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     plan.yield %b : tensor<3x2x6xf32>
   }
 
+  // Nor have rows that are parts of a longer tensor's.
+  nn.func @i(%x: tensor<2x1x8xf32>, %w: tensor<8x7xf32>) -> tensor<2x2x7xf32> {
+    %a = plan.launch @linear_8(%x, %w) : (tensor<2x1x8xf32>, tensor<8x7xf32>) -> tensor<2x1x7xf32>
+    %b = plan.launch @linear_8(%x, %w) : (tensor<2x1x8xf32>, tensor<8x7xf32>) -> tensor<2x1x7xf32>
+    %c = plan.launch @concat(%a, %b) : (tensor<2x1x7xf32>, tensor<2x1x7xf32>) -> tensor<2x2x7xf32>
+    nn.return %c : tensor<2x2x7xf32>
+  }
+  // CHECK:     plan.kernel @linear_8(
+  // CHECK-NOT: pitches
+  // CHECK:     plan.kernel @concat(
+  // CHECK-NOT: pitches
+  // CHECK:     plan.yield
+  plan.kernel @linear_8(%x: tensor<2x1x8xf32>, %w: tensor<8x7xf32>) -> tensor<2x1x7xf32>
+      attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
+    %y = nn.linear %x, %w : (tensor<2x1x8xf32>, tensor<8x7xf32>) -> tensor<2x1x7xf32>
+    plan.yield %y : tensor<2x1x7xf32>
+  }
+  plan.kernel @concat(%x: tensor<2x1x7xf32>, %y: tensor<2x1x7xf32>) -> tensor<2x2x7xf32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+    %z = nn.concat %x, %y dim 1 : (tensor<2x1x7xf32>, tensor<2x1x7xf32>) -> tensor<2x2x7xf32>
+    plan.yield %z : tensor<2x2x7xf32>
+  }
+
   // CHECK:      plan.kernel @linear(
   // CHECK-SAME:   pitches = array<i64: 0, 0, 8>
   plan.kernel @linear(%x: tensor<2x4x8xf32>, %w: tensor<8x7xf32>) -> tensor<2x4x7xf32>
