@@ -166,6 +166,17 @@ class Activations(h.HeddleTest):
                               config=config)
         self.assertGreater(
             self.explain(binary)["memory"]["kinds"]["host"]["persistent"], 0)
+        # A CPU computes in the host's memory.
+        said = h.run([h.HEDDLE, "compile", model, "-o", self.path("job"), "--config",
+                      self.path("job.json"), "--explain-config", "--all"]).stdout
+        self.assertRegex(said, r"activation_\S* +true +\S+ +no meaning here: kernels")
+
+    def test_what_has_no_effect_is_said(self):
+        """Two layers are too near to each other."""
+        model = self.make_model(embed=76, layers=2)[0]
+        said = h.run([h.HEDDLE, "compile", model, "-o", self.path("none"), "--batch", 2,
+                      "--seq", 17, "--place", "activations=file"]).stderr
+        self.assertIn("warning: --place activations has no effect", said)
 
 
 if __name__ == "__main__":
