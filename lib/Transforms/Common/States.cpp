@@ -7,11 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Transforms/Common/States.h"
+#include "Updates.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace heddle;
+using namespace heddle::states;
 
 SmallVector<StringRef> heddle::statesOf(const SymbolTable &symbols,
                                         StringRef name) {
@@ -38,69 +40,7 @@ bool heddle::writesCache(Operation *op) {
   return state && state.getRole() == nn::StateRole::Cache;
 }
 
-/// Whether an operation makes of one value, as ranks exchange, split or sum it,
-/// another one.
-static bool isExchange(Operation *op) {
-  return isa<dist::DistDialect>(op->getDialect()) && !isa<dist::FetchOp>(op) &&
-         op->getNumOperands() == 1 && op->getNumResults() == 1;
-}
-
-/// The operation that a value, or what it is a part of, comes from, but for
-/// exchanges; null for none.
-static Operation *makerOf(Value value) {
-  Operation *op = value ? value.getDefiningOp() : nullptr;
-  while (op && (isExchange(op) || isa<nn::UnpackOp>(op)))
-    op = op->getOperand(0).getDefiningOp();
-  return op;
-}
-
-/// Those of all parts of what is packed.
-static SmallVector<Operation *> makersOf(Value value) {
-  auto pack = dyn_cast_or_null<nn::PackOp>(makerOf(value));
-  if (!pack)
-    return {makerOf(value)};
-  return llvm::map_to_vector(pack.getMembers(), makerOf);
-}
-
 namespace {
-
-/// Elements of the states of parameters, which stand side by side.
-struct Run {
-  SmallVector<StringRef> parameters; ///< Empty: of no such states.
-  int64_t first = 0, count = 0, whole = 0;
-
-  bool operator==(const Run &other) const {
-    return parameters == other.parameters && first == other.first &&
-           count == other.count && whole == other.whole;
-  }
-};
-
-int64_t elementsOf(Type type) {
-  return cast<RankedTensorType>(type).getNumElements();
-}
-
-/// Where each member of a flat tensor begins.
-SmallVector<int64_t> placesOf(TypeRange members) {
-  SmallVector<int64_t> places;
-  int64_t place = 0;
-  for (Type member : members) {
-    places.push_back(place);
-    place += nn::paddedElements(elementsOf(member));
-  }
-  return places;
-}
-
-/// What an update reads and writes: the operation, or the launch of a kernel
-/// that has it.
-struct Update {
-  Operation *op = nullptr;
-  /// Null: made inside of the kernel.
-  Value parameter, gradient;
-  SmallVector<Value> states;
-  /// Null: not there.
-  Value newParameter, copy;
-  SmallVector<Value> newStates;
-};
 
 class StatesVerifier {
 public:

@@ -488,3 +488,22 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     nn.return
   }
 }
+
+// -----
+
+// A number that is kept for the next step is that state's.
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @clip role optimizer : tensor<f32>
+  nn.state @labels role optimizer : tensor<f32>
+  nn.step @train(%x: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
+    %before = nn.get @clip : tensor<f32>
+    // expected-error @+1 {{H0906: reads @clip, and writes another state}}
+    %0 = nn.update "delay" %before, %x : (tensor<f32>, tensor<f32>) -> tensor<f32> {
+    ^bb0(%a: f64, %b: f64):
+      nn.return %b : f64
+    }
+    nn.set @labels, %0 : tensor<f32>
+    nn.return
+  }
+}

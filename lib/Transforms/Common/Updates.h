@@ -1,0 +1,81 @@
+//===- Updates.h - What updates read and write ------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_COMMON_UPDATES_H
+#define HEDDLE_LIB_TRANSFORMS_COMMON_UPDATES_H
+
+#include "dialects/NN/NNDialect.h"
+
+namespace heddle::states {
+
+/// Whether an operation makes of one value, as ranks exchange, split or sum it,
+/// another one.
+inline bool isExchange(mlir::Operation *op) {
+  return llvm::isa<dist::DistDialect>(op->getDialect()) &&
+         !llvm::isa<dist::FetchOp>(op) && op->getNumOperands() == 1 &&
+         op->getNumResults() == 1;
+}
+
+/// The operation that a value, or what it is a part of, comes from, but for
+/// exchanges; null for none.
+inline mlir::Operation *makerOf(mlir::Value value) {
+  mlir::Operation *op = value ? value.getDefiningOp() : nullptr;
+  while (op && (isExchange(op) || llvm::isa<nn::UnpackOp>(op)))
+    op = op->getOperand(0).getDefiningOp();
+  return op;
+}
+
+/// Those of all parts of what is packed.
+inline llvm::SmallVector<mlir::Operation *> makersOf(mlir::Value value) {
+  auto pack = llvm::dyn_cast_or_null<nn::PackOp>(makerOf(value));
+  if (!pack)
+    return {makerOf(value)};
+  return llvm::map_to_vector(pack.getMembers(), makerOf);
+}
+
+/// Elements of the states of parameters, which stand side by side.
+struct Run {
+  llvm::SmallVector<llvm::StringRef> parameters; ///< Empty: of no such states.
+  int64_t first = 0, count = 0, whole = 0;
+
+  bool operator==(const Run &other) const {
+    return parameters == other.parameters && first == other.first &&
+           count == other.count && whole == other.whole;
+  }
+};
+
+inline int64_t elementsOf(mlir::Type type) {
+  return llvm::cast<mlir::RankedTensorType>(type).getNumElements();
+}
+
+/// Where each member of a flat tensor begins.
+inline llvm::SmallVector<int64_t> placesOf(mlir::TypeRange members) {
+  llvm::SmallVector<int64_t> places;
+  int64_t place = 0;
+  for (mlir::Type member : members) {
+    places.push_back(place);
+    place += nn::paddedElements(elementsOf(member));
+  }
+  return places;
+}
+
+/// What an update reads and writes: the operation, or the launch of a kernel
+/// that has it.
+struct Update {
+  mlir::Operation *op = nullptr;
+  /// Null: made inside of the kernel.
+  mlir::Value parameter, gradient;
+  llvm::SmallVector<mlir::Value> states;
+  /// Null: not there.
+  mlir::Value newParameter, copy;
+  llvm::SmallVector<mlir::Value> newStates;
+};
+
+} // namespace heddle::states
+
+#endif // HEDDLE_LIB_TRANSFORMS_COMMON_UPDATES_H
