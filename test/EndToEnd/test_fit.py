@@ -109,6 +109,16 @@ class Fit(h.HeddleTest):
         strategy = {**smallest["strategy"], "memory_budget": bytes_ - PAGE}
         self.assertIn("error[H0201]", self.peak(strategy, "--seq", "48", status=4))
 
+    def test_parameters_go_to_files(self):
+        """Where the optimizer's states there do not leave room for more rows."""
+        machine = {"nodes": 1, "ranks_per_node": 4, "host_memory": "9MiB", **LINKS,
+                   **NVME}
+        said, _ = self.fit(TINY, machine, "--seq", "48", "--batch", "8", "--mesh",
+                           "data=4")
+        least = min(said["fitting"], key=lambda one: one["bytes"]["device"])
+        self.assertIn("--place optimizer=file,parameters=file", least["flags"])
+        self.assertEqual(self.peak(least["strategy"], "--seq", "48"), least["bytes"])
+
     def test_what_is_given_is_kept(self):
         machine = {"nodes": 1, "ranks_per_node": 4, "host_memory": "1GiB", **LINKS}
         said, _ = self.fit(TINY, machine, "--seq", "48", "--batch", "8", "--mesh",

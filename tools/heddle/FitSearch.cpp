@@ -131,10 +131,14 @@ void FitSearch::keepNearest(const config::Flags &flags) {
 void FitSearch::findChange() {
   using Change = std::vector<std::pair<const char *, const char *>>;
   const std::pair<const char *, const char *> bf16 = {"--precision", "bf16"},
-                                              files = {"--place",
-                                                       "optimizer=file"};
+                                              states = {"--place",
+                                                        "optimizer=file"},
+                                              all = {"--place",
+                                                     "optimizer=file,"
+                                                     "parameters=file"};
   for (const Change &change :
-       {Change{bf16}, Change{files}, Change{bf16, files}}) {
+       {Change{bf16}, Change{states}, Change{bf16, states}, Change{all},
+        Change{bf16, all}}) {
     config::Flags flags = nearestFlags;
     std::string text;
     for (auto [name, value] : change) {
@@ -193,7 +197,10 @@ std::vector<std::string> FitSearch::stages(const Mesh &mesh) const {
 std::vector<std::string> FitSearch::placements() const {
   if (!cluster.files)
     return {""};
-  return choices("place_optimizer", {"", "optimizer=file"});
+  if (isGiven("place_parameters"))
+    return {""};
+  return choices("place_optimizer",
+                 {"", "optimizer=file", "optimizer=file,parameters=file"});
 }
 
 /// From one row, doubled as long as it divides a rank's part of the batch.
@@ -285,8 +292,13 @@ std::string driver::flagsOf(const config::Settings &settings) {
   text += "--micro-batch " + std::to_string(settings.microBatch);
   if (settings.recompute != config::Recompute::None)
     text += std::string(" --recompute ") + wordOf(settings.recompute);
-  if (settings.placeOptimizer != config::MemoryKind::Device)
-    text +=
-        std::string(" --place optimizer=") + wordOf(settings.placeOptimizer);
-  return text;
+  std::string place;
+  auto addPlace = [&](const char *role, config::MemoryKind kind) {
+    if (kind != config::MemoryKind::Device)
+      place += (place.empty() ? " --place " : ",") + std::string(role) + "=" +
+               wordOf(kind);
+  };
+  addPlace("optimizer", settings.placeOptimizer);
+  addPlace("parameters", settings.placeParameters);
+  return text + place;
 }

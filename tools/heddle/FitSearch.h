@@ -37,8 +37,9 @@ struct MemoryLimits {
 ///
 /// - the mesh over `data`, `tensor` and `pipe`, tensor ranks inside a node;
 /// - the ZeRO stage;
-/// - states of the optimizer in memory or on file, where the cluster has files
-///   and memory alone needs recomputation or fewer rows at a time;
+/// - states of the optimizer, and with them parameters, in memory or on file,
+///   where the cluster has files and what is tried before needs recomputation
+///   or fewer rows at a time;
 /// - the micro-batch, from one row, doubled as long as it fits;
 /// - recomputation: the least that fits, since more takes longer.
 class FitSearch {

@@ -31,10 +31,18 @@ struct FitFlags {
 } // namespace
 
 /// The settings that a search chooses, and the batch that it is for.
-static constexpr const char *chosenKeys[] = {
-    "data",       "tensor",          "pipe",         "sequence",
-    "zero",       "recompute",       "batch",        "micro_batch",
-    "accumulate", "place_optimizer", "memory_budget"};
+static constexpr const char *chosenKeys[] = {"data",
+                                             "tensor",
+                                             "pipe",
+                                             "sequence",
+                                             "zero",
+                                             "recompute",
+                                             "batch",
+                                             "micro_batch",
+                                             "accumulate",
+                                             "place_optimizer",
+                                             "place_parameters",
+                                             "memory_budget"};
 
 /// A strategy file of a mixture.
 static ordered_json strategyOf(const Mixture &mixture) {
