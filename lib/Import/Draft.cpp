@@ -20,11 +20,6 @@ void config::requireDraftable(const Settings &values) {
          std::string("--draft guesses tokens of texts, and --mode ") +
              wordOf(values.mode) + " is not for these",
          "use --mode serve, or leave out --draft");
-  if (values.tensor > 1)
-    fail("H0136",
-         "--draft is not supported with a model that is split over several "
-         "ranks yet",
-         "leave out --draft, or use --mesh tensor=1");
 }
 
 ResolvedSettings config::draftSettings(const ResolvedSettings &asked,

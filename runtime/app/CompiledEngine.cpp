@@ -205,9 +205,21 @@ void CompiledEngine::score(const Feed &feed, float *logits) {
 // Ranks
 //===----------------------------------------------------------------------===//
 
+std::pair<std::unique_ptr<CompiledEngine>, std::unique_ptr<CompiledEngine>>
+CompiledEngine::withDraft(Job &job, Job &draft) {
+  auto model = std::make_unique<CompiledEngine>(job);
+  auto guesses = std::make_unique<CompiledEngine>(draft);
+  guesses->isDraft = true;
+  model->draft = guesses.get();
+  return {std::move(model), std::move(guesses)};
+}
+
+/// Who computes feeds: their first byte.
+static constexpr char forModel = '+', forDraft = '?';
+
 /// Feeds as bytes that ranks of one job understand.
-static std::string pack(const std::vector<Feed> &feeds) {
-  std::string text = "+";
+static std::string pack(char whose, const std::vector<Feed> &feeds) {
+  std::string text(1, whose);
   auto add = [&](const void *data, size_t bytes) {
     text.append(static_cast<const char *>(data), bytes);
   };
@@ -252,7 +264,7 @@ static std::vector<Feed> unpack(const std::string &text) {
 
 void CompiledEngine::run(const std::vector<Feed> &feeds, float *logits) {
   if (job.ranks().size() > 1)
-    job.ranks().exchange(pack(feeds));
+    job.ranks().exchange(pack(isDraft ? forDraft : forModel, feeds));
   compute(feeds, logits);
 }
 
@@ -264,7 +276,8 @@ void CompiledEngine::follow() {
       return;
     std::vector<Feed> feeds = unpack(told);
     logits.resize(countLogits(feeds) * most.vocab);
-    compute(feeds, logits.data());
+    CompiledEngine &whose = told.front() == forDraft ? *draft : *this;
+    whose.compute(feeds, logits.data());
   }
 }
 

@@ -73,8 +73,8 @@ public:
 
   /// Loads the weights, when `prepare` has been done on all ranks.
   void load(const std::function<void()> &prepare) {
+    draft = job.openDraft(options.job);
     ranks.together([&] {
-      draft = job.openDraft(options.job);
       generator = makeGenerator(job, draft.get(), samplingOf(options));
       prepare();
     });

@@ -71,10 +71,14 @@ Job::Job(Job &checks, Binary draft)
 }
 
 std::unique_ptr<Job> Job::openDraft(const JobOptions &options) {
-  std::optional<Binary> draft = readDraft(options.binary, target);
+  std::optional<Binary> draft;
+  others.together([&] { draft = readDraft(options.binary, target); });
   if (!draft)
     return nullptr;
-  return std::unique_ptr<Job>(new Job(*this, std::move(*draft)));
+  others.joinBeside(draft->plan);
+  std::unique_ptr<Job> job;
+  others.together([&] { job.reset(new Job(*this, std::move(*draft))); });
+  return job;
 }
 
 const LoadedProgram &Job::program(plan::ProgramKind kind) const {

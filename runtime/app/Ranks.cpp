@@ -77,8 +77,9 @@ namespace {
 /// A collective with its buffers, ready to start.
 struct Operation {
   plan::CollectiveShape shape;
-  CollectiveCall call;       ///< On the host's bytes.
-  CollectiveBuffers buffers; ///< The device's.
+  CollectiveCall call;          ///< On the host's bytes.
+  CollectiveBuffers buffers;    ///< The device's.
+  HostMirror *memory = nullptr; ///< Of these.
   Executor::Ticket ticket = 0;
   int64_t onDevices = -1; ///< Its number there, if they do it.
   std::string text;       ///< What it is, for those who miss this rank.
@@ -87,6 +88,7 @@ struct Operation {
 /// A channel and what was sent on it and is not yet known to be gone.
 struct Line {
   plan::Channel channel;
+  HostMirror *memory = nullptr; ///< Of what is sent and received.
   int peer = 0;
   int number = 0;
   int64_t onDevices = -1; ///< Its number there, if they do it.
@@ -105,7 +107,7 @@ struct Ranks::Plan {
         executor(collectives, transport, spareCore) {}
 
   const plan::Plan &source;
-  HostMirror *memory = nullptr;
+  HostMirror *memory = nullptr; ///< Of the program that is being announced.
   Collectives collectives;
   Executor executor;
   std::map<Axes, Communicator> groups;
@@ -170,30 +172,52 @@ void Ranks::join(const plan::Plan &plan, bool spareCore) {
     together([&] { world->startHeartbeat(); });
 }
 
-void Ranks::prepare(const plan::Plan &plan, bool spareCore) {
-  joined = std::make_unique<Plan>(plan, world->transport(), spareCore);
-  // Numbers and groups are of the whole plan: alike on every rank.
-  std::set<Axes> groups;
+void Ranks::joinBeside(const plan::Plan &plan) {
+  together([&] { world->checkPlan(plan.hash, plan.mesh); });
+  together([&] { addGroups(plan); });
+}
+
+/// Calls `f` with each command of each stage.
+static void visitCommands(const plan::Plan &plan,
+                          const std::function<void(const plan::Command &)> &f) {
   for (const plan::Stage &stage : plan.stages)
     for (const plan::Sequence &sequence : stage.sequences)
       for (const plan::Command &command : sequence.commands)
-        command.visit(
-            [&](const plan::command::Collective &start) {
-              groups.insert(start.collective.axes);
-            },
-            [&](const plan::command::Send &send) {
-              joined->channels.emplace(send.channel.name, 0);
-            },
-            [&](const plan::command::Receive &receive) {
-              joined->channels.emplace(receive.channel.name, 0);
-            },
-            [](const auto &) {});
+        f(command);
+}
+
+void Ranks::prepare(const plan::Plan &plan, bool spareCore) {
+  joined = std::make_unique<Plan>(plan, world->transport(), spareCore);
+  visitCommands(plan, [&](const plan::Command &command) {
+    command.visit(
+        [&](const plan::command::Send &send) {
+          joined->channels.emplace(send.channel.name, 0);
+        },
+        [&](const plan::command::Receive &receive) {
+          joined->channels.emplace(receive.channel.name, 0);
+        },
+        [](const auto &) {});
+  });
   int next = 0;
   for (auto &[name, number] : joined->channels)
     number = next++;
+  addGroups(plan);
+}
+
+void Ranks::addGroups(const plan::Plan &plan) {
+  // Groups are of the whole plan: alike on every rank.
+  std::set<Axes> groups;
+  visitCommands(plan, [&](const plan::Command &command) {
+    command.visit(
+        [&](const plan::command::Collective &start) {
+          groups.insert(start.collective.axes);
+        },
+        [](const auto &) {});
+  });
   for (const Axes &axes : groups)
-    joined->collectives.prepare(joined->groups[axes] =
-                                    makeCommunicator(plan.mesh, axes, rank()));
+    if (auto [group, isNew] = joined->groups.try_emplace(axes); isNew)
+      joined->collectives.prepare(
+          group->second = makeCommunicator(plan.mesh, axes, rank()));
 }
 
 void Ranks::useLink(Device &device) {
@@ -255,13 +279,14 @@ int64_t Ranks::addCollective(const plan::Collective &collective,
   operation.call.shape = &shape;
   operation.call.group = &group;
   operation.buffers = buffers;
+  operation.memory = joined->memory;
   operation.text =
       std::string(plan::nameOf(collective.kind)) + " over " + group.name;
   if (joined->devices && joined->devices->takes(shape, buffers)) {
     operation.onDevices = joined->devices->add(shape, group, buffers);
     return int64_t(joined->operations.size()) - 1;
   }
-  const HostMirror &memory = *joined->memory;
+  const HostMirror &memory = *operation.memory;
   operation.call.destination = memory.at(buffers.target, buffers.targetBytes);
   operation.call.source = memory.at(buffers.source, buffers.sourceBytes);
   operation.call.staging = memory.at(buffers.staging, buffers.stagingBytes);
@@ -280,6 +305,7 @@ int64_t Ranks::addChannel(const plan::Channel &channel) {
   int64_t to = mesh.coordinate(rank(), {channel.axis}) + channel.delta;
   Line &line = joined->lines.emplace_back();
   line.channel = channel;
+  line.memory = joined->memory;
   line.peer =
       int(mesh.member(rank(), {channel.axis}, (to % extent + extent) % extent));
   line.number = joined->channels.at(channel.name);
@@ -294,7 +320,8 @@ void Ranks::start(int64_t collective) {
   Operation &operation = joined->operations[collective];
   if (operation.onDevices >= 0)
     return joined->devices->start(operation.onDevices);
-  joined->memory->load(operation.buffers.source, operation.buffers.sourceBytes);
+  operation.memory->load(operation.buffers.source,
+                         operation.buffers.sourceBytes);
   // Without a thread of its own it is run to its end here.
   Waiting here(*this, operation.text);
   operation.ticket = joined->executor.start(operation.call);
@@ -306,8 +333,8 @@ void Ranks::wait(int64_t collective) {
     return joined->devices->wait(operation.onDevices);
   Waiting here(*this, operation.text);
   joined->executor.wait(operation.ticket);
-  joined->memory->store(operation.buffers.target,
-                        operation.buffers.targetBytes);
+  operation.memory->store(operation.buffers.target,
+                          operation.buffers.targetBytes);
 }
 
 void Ranks::send(int64_t channel, Address data, int64_t bytes) {
@@ -315,7 +342,7 @@ void Ranks::send(int64_t channel, Address data, int64_t bytes) {
   if (line.onDevices >= 0)
     return joined->devices->send(line.onDevices, data, bytes);
   line.sent.push_back(joined->collectives.send(
-      line.peer, line.number, joined->memory->load(data, bytes), bytes));
+      line.peer, line.number, line.memory->load(data, bytes), bytes));
 }
 
 void Ranks::receive(int64_t channel, Address data, int64_t bytes) {
@@ -324,9 +351,9 @@ void Ranks::receive(int64_t channel, Address data, int64_t bytes) {
     return joined->devices->receive(line.onDevices, data, bytes);
   Waiting here(*this, line.text);
   Request request = joined->collectives.receive(
-      line.peer, line.number, joined->memory->at(data, bytes), bytes);
+      line.peer, line.number, line.memory->at(data, bytes), bytes);
   joined->collectives.wait(request);
-  joined->memory->store(data, bytes);
+  line.memory->store(data, bytes);
 }
 
 void Ranks::flush(int64_t channel, int64_t count) {

@@ -88,14 +88,15 @@ namespace {
 
 /// What answers requests, of a binary that continues texts or encodes them.
 struct ServedModel {
+  std::unique_ptr<Job> draftJob;  ///< Null where there is no draft.
+  std::unique_ptr<Engine> draft;  ///< The same.
   std::unique_ptr<Engine> engine; ///< This or the other.
   std::unique_ptr<Encoder> encoder;
-  std::unique_ptr<Job> draftJob; ///< Null where there is no draft.
-  std::unique_ptr<Engine> draft; ///< The same.
   std::unique_ptr<io::Tokenizer> tokenizer;
   std::optional<io::ChatTemplate> chat;
 
-  ServedModel(Job &job, const ServeOptions &options);
+  ServedModel(Job &job, std::unique_ptr<Job> draft,
+              const ServeOptions &options);
   std::unique_ptr<Service> listen(Job &job, const ServeOptions &options);
   void follow() { engine ? engine->follow() : encoder->follow(); }
   void finish() { engine ? engine->finish() : encoder->finish(); }
@@ -103,18 +104,19 @@ struct ServedModel {
 
 } // namespace
 
-ServedModel::ServedModel(Job &job, const ServeOptions &options) {
+ServedModel::ServedModel(Job &job, std::unique_ptr<Job> guesses,
+                         const ServeOptions &options)
+    : draftJob(std::move(guesses)) {
   std::string directory = modelDirectory(job.plan(), options.job);
   if (job.plan().findProgram(plan::ProgramKind::Encode))
     encoder = std::make_unique<CompiledEncoder>(
         job, findPooling(directory, options.pooling));
-  else if (job.plan().findProgram(plan::ProgramKind::Prefill))
+  else if (!job.plan().findProgram(plan::ProgramKind::Prefill))
+    engine = std::make_unique<WindowEngine>(job);
+  else if (!draftJob)
     engine = std::make_unique<CompiledEngine>(job);
   else
-    engine = std::make_unique<WindowEngine>(job);
-  draftJob = job.openDraft(options.job);
-  if (draftJob)
-    draft = std::make_unique<CompiledEngine>(*draftJob);
+    std::tie(engine, draft) = CompiledEngine::withDraft(job, *draftJob);
   tokenizer = findTokenizer(job.plan(), options.job);
   chat = io::ChatTemplate::find(directory);
 }
@@ -135,8 +137,9 @@ int heddle::rt::runServe(const ServeOptions &options, Ranks &ranks) {
     lastWord->say(diagnostic);
   });
   Job job(options.job, ranks);
+  std::unique_ptr<Job> draft = job.openDraft(options.job);
   std::optional<ServedModel> model;
-  ranks.together([&] { model.emplace(job, options); });
+  ranks.together([&] { model.emplace(job, std::move(draft), options); });
   loadWeights(job, options.job);
   if (model->draftJob)
     loadWeights(*model->draftJob, options.job.ofDraft());

@@ -86,19 +86,29 @@ private:
 };
 
 /// With a draft: a run may give several tokens, which wait to be asked for.
+/// Rank 0 decides what is computed, and the others follow.
 class DraftedGenerator : public TextGenerator, TextListener {
 public:
   DraftedGenerator(Job &job, Job &draft, const SamplingOptions &sampling)
-      : engine(job), guesses(draft), sampling(sampling),
-        scheduler(engine, *this, /*checksPages=*/false, &guesses) {}
+      : job(job), engines(CompiledEngine::withDraft(job, draft)),
+        sampling(sampling),
+        scheduler(*engines.first, *this,
+                  /*checksPages=*/false, engines.second.get()) {}
 
   int32_t next(const std::vector<int32_t> &tokens) override {
     if (tokens != told)
       begin(tokens);
-    while (waiting.empty())
-      scheduler.step(Scheduler::Clock::now());
-    told.push_back(waiting.front());
-    waiting.pop_front();
+    int64_t token = -1;
+    if (job.isFirst()) {
+      while (waiting.empty())
+        scheduler.step(Scheduler::Clock::now());
+      engines.first->finish();
+      token = waiting.front();
+      waiting.pop_front();
+    } else {
+      engines.first->follow();
+    }
+    told.push_back(int32_t(job.ranks().maximum(token)));
     return told.back();
   }
   std::optional<int64_t> maxTokens() const override {
@@ -127,7 +137,9 @@ private:
   }
   void onEnd(uint64_t, TextEnd) override {}
 
-  CompiledEngine engine, guesses;
+  Job &job;
+  std::pair<std::unique_ptr<CompiledEngine>, std::unique_ptr<CompiledEngine>>
+      engines;
   SamplingOptions sampling;
   Scheduler scheduler;
   uint64_t text = 0;           ///< The last one's id.

@@ -18,7 +18,7 @@ import numpy as np
 import families
 import heddle_test as h
 import serving
-from test_serve_model import Served
+from test_serve_model import Served, mpirun
 
 VOCAB, CONTEXT = 103, 90
 PROMPTS = [[5], [5, 17, 2], list(range(33)), [int(t) for t in h.random_tokens(47, VOCAB, 3)]]
@@ -126,6 +126,45 @@ class Texts(DraftTest):
                              self.text(plain, PROMPTS[2], count=1000)[0])
 
 
+class Ranks(DraftTest):
+    """Both models are split; one scheduler decides for all ranks."""
+
+    def setUp(self):
+        heads = dict(embed=36, heads=2)
+        self.target = self.model("model", **heads)
+        self.near = self.model("near", noise=0.15, **heads)
+        flags = ["--mesh", "tensor=2"]
+        self.plain = self.serve(self.target, *flags, output="plain")
+        self.split = self.drafted(self.target, self.near, *flags)
+
+    def text_of_ranks(self, binary, prompt, *flags):
+        said = h.run_ranks(2, [binary, "generate", "--prompt-ids",
+                               ",".join(map(str, prompt)), "--max-new-tokens", 40,
+                               "--json", *flags]).stdout
+        return json.loads(said.splitlines()[-1])
+
+    @h.needs_mpi
+    def test_texts(self):
+        for prompt in PROMPTS[:3]:
+            for way in WAYS[:2]:
+                with self.subTest(prompt=len(prompt), way=way):
+                    found = self.text_of_ranks(self.split, prompt, *way)
+                    self.assertEqual(
+                        found["ids"], self.text_of_ranks(self.plain, prompt, *way)["ids"])
+                    self.assertGreater(found["draft"]["right"], 0)
+
+    @h.needs_mpi
+    def test_requests(self):
+        found = []
+        for binary in (self.plain, self.split):
+            with Served(mpirun(binary), "--threads", 1) as server:
+                found.append([server.complete(
+                    PROMPTS[i], max_tokens=30, return_token_ids=True, temperature=i % 2,
+                    seed=i)["token_ids"] for i in range(4)])
+                server.end()
+        self.assertEqual(*found)
+
+
 class Service(DraftTest):
     def test_eight_requests_together(self):
         model = self.model("model")
@@ -196,7 +235,6 @@ class Refused(DraftTest):
         model, serve = self.model("model"), ["--mode", "serve"]
         self.refuse("H0136", "--draft", model, help="--mode serve")
         self.refuse("H0136", *serve, "--draft-tokens", 2, help="--draft DIR")
-        self.refuse("H0136", *serve, "--draft", model, "--mesh", "tensor=2", help="tensor=1")
         self.refuse("H0135", *serve, "--draft", self.model("other", vocab=107),
                     help="the same tokenizer")
         self.refuse("H0128", *serve, "--draft", self.model("short", positions=31),

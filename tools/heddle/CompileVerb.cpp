@@ -223,9 +223,8 @@ static void takeAutoMesh(CompileFlags &flags) {
          "add --cluster FILE, or name the axes, as --mesh tensor=2");
   if (!flags.draft.empty())
     fail("H0136",
-         "--draft is not supported with a model that is split over several "
-         "ranks yet, as --mesh auto may do",
-         "leave out --draft, or --mesh auto");
+         "--mesh auto chooses a mesh for one model, and --draft adds another",
+         "leave out --draft, or name the axes, as --mesh tensor=2");
 }
 
 /// Checks the mesh against the cluster file, or chooses it by this; its rows,

@@ -20,6 +20,11 @@ class CompiledEngine : public Engine {
 public:
   /// Throws H0191 when the plan has no cache.
   explicit CompiledEngine(Job &job);
+  /// The engine of a model, and that of its draft. The other ranks follow the
+  /// first one, which computes there what either is told on rank 0.
+  static std::pair<std::unique_ptr<CompiledEngine>,
+                   std::unique_ptr<CompiledEngine>>
+  withDraft(Job &job, Job &draft);
 
   const EngineLimits &limits() const override { return most; }
   void run(const std::vector<Feed> &feeds, float *logits) override;
@@ -57,6 +62,8 @@ private:
   void takeLogits(const LoadedProgram &program, int64_t row, float *logits);
 
   Job &job;
+  CompiledEngine *draft = nullptr; ///< Which is followed, too.
+  bool isDraft = false;
   EngineLimits most;
   /// By their sizes.
   std::vector<const LoadedProgram *> prefills, decodes;

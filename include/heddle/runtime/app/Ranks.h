@@ -41,6 +41,9 @@ public:
   /// on all ranks, H0220 when the plan is for another number of ranks, H0222
   /// when a rank runs another plan, H0292 when one has no thread left.
   void join(const plan::Plan &plan, bool spareCore);
+  /// Readies the same for the plan of a draft, which runs beside the one that
+  /// was joined, on the same mesh. It has no channels: no axis cuts its layers.
+  void joinBeside(const plan::Plan &plan);
   /// Lets the devices of the ranks exchange what they can by themselves; after
   /// `join`, and before the plan's commands are announced. Every rank calls it.
   void useLink(Device &device);
@@ -82,6 +85,8 @@ private:
   void abortLink();
   /// What of `join` concerns this rank alone.
   void prepare(const plan::Plan &plan, bool spareCore);
+  /// Makes the groups of ranks that the plan's collectives are of.
+  void addGroups(const plan::Plan &plan);
   /// Says what this rank waits for; the destructor, that it goes on.
   class Waiting;
   struct Plan; ///< What belongs to the plan that was joined.
