@@ -152,6 +152,12 @@ const char *config::whyNothingIsGathered(const Settings &values) {
              : "";
 }
 
+const char *config::whyNothingIsBrought(const Settings &values) {
+  return values.placeParameters == MemoryKind::Device
+             ? whyNothingIsGathered(values)
+             : "";
+}
+
 const char *config::whyNoPipeline(const Settings &values) {
   return values.pipe == 1 ? "one pipeline stage" : "";
 }
@@ -210,8 +216,8 @@ const char *config::whyNothingIsPlaced(const Settings &values) {
 }
 
 const char *config::whyNothingOnFile(const Settings &values) {
-  for (MemoryKind kind : {values.placeOptimizer, values.placeParameters,
-                          values.placeActivations})
+  for (MemoryKind kind :
+       {values.placeOptimizer, values.placeParameters, values.placeActivations})
     if (kind == MemoryKind::File)
       return "";
   return "nothing is on file";

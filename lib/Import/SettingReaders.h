@@ -101,6 +101,7 @@ std::vector<DsKey> scheduleKeys();
 
 const char *whyNothingIsSplit(const Settings &values);
 const char *whyNothingIsGathered(const Settings &values);
+const char *whyNothingIsBrought(const Settings &values);
 const char *whyNoPipeline(const Settings &values);
 const char *whyOneTensorRank(const Settings &values);
 const char *whyOneSeqRank(const Settings &values);
