@@ -24,8 +24,9 @@ void heddle::rt::refuse(const std::string &field, const std::string &message) {
 
 void heddle::rt::refuseType(const JsonValue &value,
                             const std::string &expected) {
-  refuse(value.path(),
-         value.path() + " must be " + expected + ", not " + value.describe());
+  bool isEmpty = value.isArray() && value.elements().empty();
+  refuse(value.path(), value.path() + " must be " + expected + ", not " +
+                           (isEmpty ? "an empty one" : value.describe()));
 }
 
 const std::string &heddle::rt::textOf(const JsonValue &value) {
@@ -40,8 +41,16 @@ static std::string range(double least, double most) {
     size_t point = text.find(".0");
     return point + 2 == text.size() ? text.substr(0, point) : text;
   };
-  return most > 1e15 ? "from " + name(least)
-                     : "from " + name(least) + " to " + name(most);
+  return "from " + name(least) + (std::isinf(most) ? "" : " to " + name(most));
+}
+
+/// Of a count without its end, where that is as good as none.
+static std::string range(int64_t least, int64_t most) {
+  using Limits = std::numeric_limits<int64_t>;
+  std::string from = "from " + std::to_string(least);
+  return most == Limits::max() && least != Limits::min()
+             ? from
+             : from + " to " + std::to_string(most);
 }
 
 bool RequestFields::flag(const char *name, bool fallback) const {
@@ -73,8 +82,7 @@ std::optional<int64_t> RequestFields::integer(const char *name, int64_t least,
   bool isWhole = value.kind() == JsonValue::Kind::Integer ||
                  (std::floor(*found) == *found && std::abs(*found) < 1e15);
   if (!isWhole || value.asInteger() < least || value.asInteger() > most)
-    refuse(name, name + (" must be a whole number " +
-                         range(double(least), double(most))));
+    refuse(name, name + (" must be a whole number " + range(least, most)));
   return value.asInteger();
 }
 

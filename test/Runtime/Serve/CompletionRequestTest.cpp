@@ -107,6 +107,19 @@ TEST(CompletionRequest, NamesTheFieldThatIsWrong) {
             "n: n must be a whole number from 1 to 64");
   EXPECT_EQ(refusal(R"({"prompt": "a", "max_tokens": 0})"),
             "max_tokens: max_tokens must be a whole number from 1");
+  EXPECT_EQ(refusal(R"({"prompt": "a", "top_k": 0.5})"),
+            "top_k: top_k must be a whole number from -1");
+  EXPECT_EQ(refusal(R"({"prompt": "a", "seed": 18446744073709551616})"),
+            "seed: seed must be a whole number from -9223372036854775808 to "
+            "9223372036854775807");
+  EXPECT_EQ(refusal(R"({"prompt": "a", "timeout": -1})"),
+            "timeout: timeout must be a number from 0");
+  EXPECT_EQ(refusal(R"({"prompt": []})"),
+            "prompt: prompt must be a text or an array of tokens, or an array "
+            "of these, not an empty one");
+  EXPECT_EQ(refusal(R"({"messages": []})", true),
+            "messages: messages must be an array of messages, not an empty "
+            "one");
   EXPECT_EQ(refusal(R"({"prompt": "a", "stream": 1})"),
             "stream: stream must be true or false, not the number 1");
   EXPECT_EQ(refusal(R"({"prompt": "a", "stop": ["x", ""]})"),
