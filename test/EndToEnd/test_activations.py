@@ -148,7 +148,8 @@ class Activations(h.HeddleTest):
         data, _ = self.make_tokens(200, 97)
         logs = []
         for place, order in (("device", "late"), ("host", "late"), ("pinned", "early"),
-                             ("file", "late"), ("file", "early"), ("file", "seed:3")):
+                             ("file", "late"), ("file", "early"), ("file", "seed:3"),
+                             ("file,optimizer=host,parameters=file", "seed:5")):
             binary = self.compile(model, "--batch", 2, "--seq", 17, "--target", "sm_90",
                                   "--place", "activations=" + place, output="gpu")
             log = self.path(f"gpu-{place}-{order}.jsonl")
