@@ -214,42 +214,6 @@ TEST(CudaDevice, LoadsTheTextWhereTheDriverRefusesTheCubin) {
   EXPECT_EQ(nlohmann::json::parse(text)["calls"]["cuModuleLoadDataEx"], 2);
 }
 
-TEST(CudaDevice, ImagesHoldWhatWasWritten) {
-  plan::PtxImage image;
-  image.texts = {"one", "two", "three"};
-  image.cubins = {std::string("a\0b", 3), "", "c"};
-  std::string bytes = plan::writePtxImage(image);
-  auto read = plan::readPtxImage(bytes);
-  ASSERT_TRUE(read);
-  EXPECT_EQ(read->texts, image.texts);
-  EXPECT_EQ(read->cubins, image.cubins);
-  bytes.pop_back();
-  EXPECT_FALSE(plan::readPtxImage(bytes));
-  EXPECT_FALSE(plan::readPtxImage(bytes.substr(0, 20)));
-}
-
-/// One that says less of its plain kernels, as an earlier version's, is none.
-TEST(CudaDevice, ImagesOfAnotherVersionAreNone) {
-  plan::PlainKernel plain;
-  plain.launches.resize(1);
-  plain.terms = {7};
-  std::string text = plan::writePlainKernel(plain);
-  EXPECT_TRUE(plan::readPlainKernel(text));
-  plan::PtxImage image;
-  image.plain = {plain};
-  std::string bytes = plan::writePtxImage(image);
-  EXPECT_TRUE(plan::readPtxImage(bytes));
-  for (const char *key : {"terms", "launches", "results"}) {
-    std::string quoted = '"' + std::string(key) + '"';
-    EXPECT_FALSE(
-        plan::readPlainKernel(replaced(text, quoted.c_str(), "\"other\"")))
-        << key;
-    EXPECT_FALSE(
-        plan::readPtxImage(replaced(bytes, quoted.c_str(), "\"other\"")))
-        << key;
-  }
-}
-
 TEST(CudaDevice, LaunchesWithMuchSharedMemory) {
   std::unique_ptr<Device> device = makeCudaDevice();
   std::unique_ptr<KernelSet> kernels =
