@@ -261,6 +261,18 @@ class Offload(h.HeddleTest):
                 self.assertIn("error[H0354]", said)
                 self.assertIn(text, said)
 
+    def test_replicas_part_what_a_budget_has_no_room_for(self):
+        model = self.make_model()[0]
+        flags = ["--mesh", "data=2", "--batch", 4, "--seq", 8]
+        binary = self.compile(model, *flags, output="whole")
+        memory = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)["memory"]
+        budget = ["--memory-budget", memory["peak"] - memory["owners"]["optimizer"] // 3]
+        said = h.run([h.HEDDLE, "compile", model, "-o", self.path("no"), *flags, *budget],
+                     4).stderr
+        self.assertIn("error[H0201]", said)
+        self.assertIn("try --zero 1", said)
+        self.compile(model, *flags, *budget, "--zero", 1, output="parted")
+
     def test_what_cannot_be_placed_is_refused(self):
         model = self.make_model()[0]
         for more, status, text in (

@@ -227,14 +227,22 @@ private:
         }));
   }
 
-  /// What makes it smaller: if that is enough, moments on file, of which a few
-  /// windows remain.
+  /// What makes it smaller: if that is enough, moments that replicas part among
+  /// them, which costs least, or on file, of which a few windows remain.
   static StringRef helpFor(planir::ProgramOp program,
                            const dist::Strategy &strategy, const Bound &bound) {
-    auto moments = program.getOwners().getAs<IntegerAttr>("optimizer");
-    int64_t placeable = moments ? moments.getInt() - moments.getInt() / 16 : 0;
-    if (bound.what.empty() && bound.budget > 0 &&
-        bound.bytes - placeable <= bound.budget)
+    auto owned = program.getOwners().getAs<IntegerAttr>("optimizer");
+    int64_t moments = owned ? owned.getInt() : 0;
+    int64_t replicas = strategy.data * strategy.sequence;
+    auto isEnough = [&](int64_t saved) {
+      return bound.what.empty() && bound.budget > 0 &&
+             bound.bytes - saved <= bound.budget;
+    };
+    if (strategy.zero == 0 && isEnough(moments - moments / replicas))
+      return "--zero 1, which parts the optimizer's bytes among the ranks "
+             "along "
+             "data and seq";
+    if (isEnough(moments - moments / 16))
       return "--place optimizer=file, which takes the optimizer's bytes to "
              "disk";
     if (strategy.recompute == config::Recompute::None)
