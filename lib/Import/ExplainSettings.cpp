@@ -233,6 +233,22 @@ const char *config::whyNoSchedule(const Settings &values) {
              : "";
 }
 
+std::string config::warnOfCodes(const ResolvedSettings &settings) {
+  if (!*whyTraining(settings.values))
+    return "";
+  std::string flags;
+  for (const SettingField &field : settingFields()) {
+    auto found = settings.origins.find(field.key);
+    if (field.whyIdle == whyTraining && found != settings.origins.end() &&
+        found->second.kind == Origin::Kind::Flag)
+      flags += (flags.empty() ? "" : ", ") + found->second.text;
+  }
+  return flags.empty() ? ""
+                       : flags + " without effect: a binary that trains "
+                                 "multiplies by its weights as they are; "
+                                 "--mode serve and --mode encode make codes";
+}
+
 std::string config::explainSettings(const ResolvedSettings &settings,
                                     const ExplainStyle &style) {
   std::vector<ExplainRow> rows;

@@ -269,6 +269,13 @@ class Serving(serving.ServingTest):
                       ["--quantize-activations", "int8"]):
             self.refused("H0134", [h.HEDDLE, "compile", model, "--mode", "serve", *flags,
                                    "-o", self.path("o")], flags[0], "--quantize int8")
+        # What trains has no codes.
+        said = h.run([h.HEDDLE, "compile", model, "--batch", 1, "--seq", 8, "--quantize",
+                      "int8", "--group", 32, "--stop-after", "import"]).stderr
+        self.assertIn("warning: --quantize, --group without effect", said)
+        said = h.run([h.HEDDLE, "compile", model, "--mode", "serve", "--quantize", "int8",
+                      "--stop-after", "import"]).stderr
+        self.assertNotIn("without effect", said)
 
 
 if __name__ == "__main__":

@@ -275,9 +275,10 @@ static int compileModel(CompileFlags flags) {
     job.module = flags.model;
   else if (int exitCode = readModel(flags, job))
     return exitCode;
-  std::string unfilled = config::warnOfAuto(job.settings);
-  if (!unfilled.empty())
-    std::cerr << "warning: " << unfilled << "\n";
+  for (const std::string &warning :
+       {config::warnOfAuto(job.settings), config::warnOfCodes(job.settings)})
+    if (!warning.empty())
+      std::cerr << "warning: " << warning << "\n";
   std::vector<config::ExplainRow> clusterRows = readClusterFile(flags, job);
   if (flags.explain) {
     config::ExplainStyle style = explainStyle(flags);

@@ -88,6 +88,9 @@ ResolvedSettings resolveSettings(const Flags &flags,
 /// The line that names every "auto" which got the default of Hugging Face's
 /// Trainer, or Heddle's where that has none; "" when there is none such.
 std::string warnOfAuto(const ResolvedSettings &settings);
+/// Names flags about weights as codes where the binary trains, which leaves
+/// them what they are; empty where there is none.
+std::string warnOfCodes(const ResolvedSettings &settings);
 
 /// How `--explain-config` prints.
 struct ExplainStyle {
