@@ -3,8 +3,8 @@
 # Part of the Heddle project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""decode_gguf.py CONFIG OUT: writes a GGUF file with matrices in F16, without a
-tokenizer, by the package `gguf`."""
+"""decode_gguf.py CONFIG OUT [TOKENIZER]: writes a GGUF file with matrices in F16, by the
+package `gguf`; the vocabulary is that of a byte-level tokenizer.json, if one is given."""
 
 import json
 import sys
@@ -76,6 +76,17 @@ def describe_llama(writer, c):
     writer.add_layer_norm_rms_eps(c.get("rms_norm_eps", 1e-6))
 
 
+def describe_tokenizer(writer, path):
+    with open(path) as file:
+        vocabulary = json.load(file)["model"]["vocab"]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(sorted(vocabulary, key=vocabulary.get))
+    writer.add_token_types([gguf.TokenType.NORMAL] * len(vocabulary))
+    # llama.cpp wants one at least.
+    writer.add_token_merges(["a b"])
+
+
 def main():
     with open(sys.argv[1]) as file:
         config = json.load(file)
@@ -85,7 +96,10 @@ def main():
     writer = gguf.GGUFWriter(sys.argv[2], config["model_type"])
     describe(writer, config)
     writer.add_vocab_size(config["vocab_size"])
-    writer.add_tokenizer_model("none")
+    if len(sys.argv) > 3:
+        describe_tokenizer(writer, sys.argv[3])
+    else:
+        writer.add_tokenizer_model("none")
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
     for name, shape in tensors(config):
         values = random.standard_normal(shape, np.float32) * np.float32(0.02)
