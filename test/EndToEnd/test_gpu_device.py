@@ -255,6 +255,26 @@ class GpuDevice(h.HeddleTest):
             text = h.run([*command, "info"], env=env).stdout
             self.assertRegex(text, rf"\ntargets +x86-64, sm_80; here: {here}\ngpu ")
 
+    def test_the_target_of_this_machine(self):
+        """`--target auto` is what the GPU here runs, or this CPU, and itself once."""
+        model, _, _ = self.make_model(vocab=VOCAB, layers=1)
+        # A file that is no library hides a driver that may be installed.
+        open(self.path("libcuda.so.1"), "w").close()
+        env = dict(os.environ, LD_LIBRARY_PATH=self.folder)
+        for chip, given, targets in ((None, "auto", ["x86-64"]),
+                                     ("sm_80", "auto", ["sm_80"]),
+                                     ("sm_90", "auto", ["sm_90"]),
+                                     ("sm_80", "x86-64,auto", ["x86-64", "sm_80"]),
+                                     ("sm_80", "auto,sm_80", ["sm_80"])):
+            with self.subTest(chip=chip, given=given):
+                here = [h.HEDDLE, "emulate", "--chip", chip, "--"] if chip else []
+                binary = self.path("auto")
+                h.run([*here, h.HEDDLE, "compile", model, "--batch", ROWS, "--seq", SEQ,
+                       "--target", given, "--cache", self.path("cache"), "-o", binary],
+                      env=env)
+                said = json.loads(h.run([binary, "info", "--json"], env=env).stdout)
+                self.assertEqual(said["targets"], targets)
+
     def test_a_gpu_is_lost(self):
         self.prepare("sm_80")
         kernels = self.counts(1)["kernels"]
