@@ -266,10 +266,10 @@ class Gpu(GpuTest):
                 self.assertGreater(min(counts), 15)
                 self.assertLessEqual(max(counts), 24, counts)
 
-    @h.long_only
     def test_gpt2_124m_compiles_fast(self):
-        """Without ptxas in 3 s, from the cache in 0.3 s, on two cores. Where
-        others need the cores, its share of them counts, which is processor time."""
+        """Without ptxas in 3 s, from the cache in 0.3 s, on two cores: the best of
+        three tries. What counts is processor time, of which two cores share what is
+        compiled; in the long form also the clock, where no other work has the cores."""
         config, none = self.path("config.json"), self.path("none")
         with open(config, "w") as file:
             json.dump(h.gpt2_config(50257, 1024, 768, 12, 12, 0.1), file)
@@ -279,8 +279,8 @@ class Gpu(GpuTest):
         os.chmod(file.name, 0o755)
         without = dict(os.environ, PATH=none + ":" + os.environ["PATH"])
 
-        def seconds(cache):
-            share = jobs.share_of_a_core()
+        def seconds(cache, cores):
+            share = jobs.share_of_a_core() if h.LONG else 0
             before, begin = h.processor_seconds(), time.monotonic()
             said = h.run([h.HEDDLE, "compile", config, "--init", "random", "--batch", 4,
                           "--seq", 1024, "--precision", "bf16", "--target", "sm_90",
@@ -288,14 +288,17 @@ class Gpu(GpuTest):
             wall, used = time.monotonic() - begin, h.processor_seconds() - before
             self.assertIn("124439808 parameters", said.stderr)
             is_free = min(share, jobs.share_of_a_core()) > 0.95
-            return wall if is_free else used / 2, used
+            return max(wall if is_free else 0, used / cores)
 
-        cold = [seconds("off") for _ in range(3)]
-        self.assertLess(min(wall for wall, _ in cold), 3, cold)
-        self.assertLess(min(used for _, used in cold), 6, cold)
-        seconds(self.path("cache"))
-        warm = [seconds(self.path("cache"))[1] for _ in range(3)]
-        self.assertLess(min(warm), 0.3, warm)
+        def assert_takes(most, cache, cores):
+            found = []
+            while len(found) < 3 and min(found, default=most) >= most:
+                found.append(seconds(cache, cores))
+            self.assertLess(min(found), most, found)
+
+        assert_takes(3, "off", 2)
+        seconds(self.path("cache"), 2)
+        assert_takes(0.3, self.path("cache"), 1)
 
     @h.long_only
     def test_gpt2_124m_trains(self):
