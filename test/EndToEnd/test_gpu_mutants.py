@@ -74,14 +74,15 @@ def mutants_of(text):
 
 
 class GpuMutants(h.HeddleTest):
+    # The ranks, the flags, and how many mutants there are by default, at least.
     CONFIGURATIONS = {
-        "one": (1, ["--accumulate", 2, "--micro-batch", 2]),
+        "one": (1, ["--accumulate", 2, "--micro-batch", 2], 24),
         "mesh": (2, ["--mesh", "data=2", "--zero", 3, "--accumulate", 2,
-                     "--micro-batch", 1]),
+                     "--micro-batch", 1], 40),
     }
 
     def prepare(self, name):
-        ranks, flags = self.CONFIGURATIONS[name]
+        ranks, flags, least = self.CONFIGURATIONS[name]
         model, _, _ = self.make_model(vocab=VOCAB, layers=1, dropout=0.1)
         dumps = self.path(name)
         binary = self.compile(model, "--batch", ROWS, "--seq", SEQ, "--target",
@@ -89,7 +90,7 @@ class GpuMutants(h.HeddleTest):
                               config=h.ds_config(), output=name + "-job")
         with open(os.path.join(dumps, "memory.mlir")) as file:
             text = file.read()
-        return ranks, text, self.trained(binary, ranks)
+        return ranks, text, self.trained(binary, ranks), least
 
     def trained(self, binary, ranks):
         """Losses and norms in emulation, or the error's first line."""
@@ -129,7 +130,7 @@ class GpuMutants(h.HeddleTest):
 
     def check(self, name):
         self.data, _ = self.make_tokens(ROWS * SEQ * STEPS + 1, VOCAB)
-        ranks, text, expected = self.prepare(name)
+        ranks, text, expected, least = self.prepare(name)
         self.assertEqual(len(expected), STEPS)
         unchanged = "unchanged", 0, text.split("\n")[0]
         self.assertEqual(self.judge("first", text, unchanged, ranks, expected),
@@ -141,6 +142,7 @@ class GpuMutants(h.HeddleTest):
             for mutant in mutants:
                 kinds[mutant[0]].append(mutant)
             mutants = [m for kind in kinds.values() for m in kind[:DEFAULT]]
+        self.assertGreaterEqual(len(mutants), least)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             found = list(pool.map(
                 lambda each: self.judge(each[0], text, each[1], ranks, expected),
