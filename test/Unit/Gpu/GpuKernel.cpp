@@ -12,6 +12,7 @@
 #include "llvm/Support/MathExtras.h"
 #include "gtest/gtest.h"
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -147,10 +148,10 @@ std::string emulateKernel(const std::string &text,
   return emulate(*mapped, buffers, scalars, counters);
 }
 
-rt::emulator::Counters countFirstBlock(const std::string &text,
-                                       const std::vector<int64_t> &bytes,
-                                       unsigned launch,
-                                       const std::string &matmul) {
+rt::emulator::Counters countBlocks(const std::string &text,
+                                   const std::vector<int64_t> &bytes,
+                                   const std::vector<double> &places,
+                                   unsigned launch, const std::string &matmul) {
   OwningOpRef<ModuleOp> module = parseModule(
       "nn.model @m family \"gpt2\" phase \"fuse\" attributes {config = \"{}\", "
       "strategy = #dist.strategy<{target = \"sm_90\", matmul = \"" +
@@ -167,7 +168,12 @@ rt::emulator::Counters countFirstBlock(const std::string &text,
   block.kernel = grid.getSymbol().str();
   block.block = {grid.getBlock()[0], 1, 1};
   block.sharedBytes = grid.getShared();
-  std::vector<std::vector<char>> buffers;
+  block.grid = {grid.getGrid()[0], grid.getGrid()[1], grid.getGrid()[2]};
+  for (double place : places)
+    block.blocks.push_back(
+        static_cast<int64_t>(place * (block.grid.count() - 1)));
+  // Of zeros that need no memory until they are touched.
+  std::vector<std::unique_ptr<void, decltype(&std::free)>> buffers;
   std::vector<void *> pointers;
   rt::emulator::GlobalMemory memory;
   std::vector<int64_t> sizes(bytes);
@@ -176,8 +182,8 @@ rt::emulator::Counters countFirstBlock(const std::string &text,
   for (int64_t size : sizes) {
     // Aligned as on a GPU.
     constexpr uint64_t alignment = 256;
-    buffers.emplace_back(size + alignment);
-    auto address = reinterpret_cast<uint64_t>(buffers.back().data());
+    buffers.emplace_back(std::calloc(size + alignment, 1), &std::free);
+    auto address = reinterpret_cast<uint64_t>(buffers.back().get());
     pointers.push_back(
         reinterpret_cast<void *>(llvm::alignTo(address, alignment)));
     memory.add("buffer", pointers.back(), size);
@@ -190,6 +196,13 @@ rt::emulator::Counters countFirstBlock(const std::string &text,
   rt::emulator::Counters counters;
   EXPECT_EQ(image->run(block, memory, options, &counters), "");
   return counters;
+}
+
+rt::emulator::Counters countFirstBlock(const std::string &text,
+                                       const std::vector<int64_t> &bytes,
+                                       unsigned launch,
+                                       const std::string &matmul) {
+  return countBlocks(text, bytes, {0}, launch, matmul);
 }
 
 uint64_t sumOf(const rt::emulator::Counters &counters) {

@@ -63,8 +63,16 @@ std::string emulateKernel(const std::string &text,
                           std::vector<int64_t> scalars = {},
                           heddle::rt::emulator::Counters *counters = nullptr);
 
-/// What the first block of one of the kernel's launches does, for sm_90, on
-/// buffers of zeros of these sizes; products in f32 with --matmul `matmul`.
+/// What some blocks of one of the kernel's launches do, for sm_90, on buffers
+/// of zeros of these sizes; products in f32 with --matmul `matmul`. `places`:
+/// where in the grid they are, from 0, the first block, to 1, the last one.
+rt::emulator::Counters countBlocks(const std::string &text,
+                                   const std::vector<int64_t> &bytes,
+                                   const std::vector<double> &places,
+                                   unsigned launch = 0,
+                                   const std::string &matmul = "ieee");
+
+/// The same of the first block.
 rt::emulator::Counters countFirstBlock(const std::string &text,
                                        const std::vector<int64_t> &bytes,
                                        unsigned launch = 0,
