@@ -226,7 +226,11 @@ private:
     builder.create<dist::StoreOp>(set.getLoc(), set.getState(), 0,
                                   set.getValue());
     builder.create<dist::FlushOp>(set.getLoc(), 0);
-    here.erase(set.getState());
+    // What was fetched of it before is old.
+    nn::BucketOp bucket = places.lookup(set.getState()).bucket;
+    for (const auto &entry : places)
+      if (entry.second.bucket == bucket)
+        here.erase(entry.first());
     set.erase();
   }
 
