@@ -213,7 +213,10 @@ private:
       if (alone.ops.empty() || !sumsVector(alone.ops.front()))
         continue;
       Operation *sum = alone.ops.front();
-      if (!last || !refusal(sum, *last).empty()) {
+      bool isRead = last && llvm::any_of(sum->getUsers(), [&](Operation *user) {
+                      return llvm::is_contained(last->ops, user);
+                    });
+      if (!last || isRead || !refusal(sum, *last).empty()) {
         last = &alone;
         continue;
       }

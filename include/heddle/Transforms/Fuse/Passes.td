@@ -169,8 +169,8 @@ def FuseSplitSums : Pass<"fuse-split-sums", "::mlir::ModuleOp"> {
   let description = [{
     With several micro-batches the gradient of a bias is added to what stands
     there. cuBLASLt sums the rows that it multiplies, but onto nothing. So where
-    the strategy's target says (`FusionRules::sumsOntoInits`), the product sums
-    them, and the vector that this gives is added to the other one. A layer's sums of vectors
+    the target's products cannot add to an initial value
+    (`FusionRules::sumsOntoInits` is false), the product sums them alone, and the vector that this gives is added to the other one. A layer's sums of vectors
     become one kernel. Only sums in f32 are split: others would be rounded twice.
 
     ```mlir
