@@ -125,6 +125,14 @@ class Fit(h.HeddleTest):
                            "data=2,pipe=2", "--zero", "1", "--micro-batch", "2")
         self.assertEqual([one["flags"] for one in said["fitting"]],
                          ["--mesh data=2,pipe=2 --zero 1 --micro-batch 2"])
+        placed, _ = self.fit(TINY, {**machine, **NVME}, "--seq", "48", "--batch", "8",
+                             "--mesh", "data=2,pipe=2", "--zero", "1", "--micro-batch",
+                             "2", "--place", "activations=file")
+        self.assertEqual([one["flags"] for one in placed["fitting"]],
+                         ["--mesh data=2,pipe=2 --zero 1 --micro-batch 2 "
+                          "--place activations=file"])
+        self.assertEqual(self.peak(placed["fitting"][0]["strategy"], "--seq", "48"),
+                         placed["fitting"][0]["bytes"])
 
     def test_models_and_machines(self):
         """The fastest mixture, and the one that needs most, compile within their

@@ -142,6 +142,8 @@ void FitSearch::findChange() {
     config::Flags flags = nearestFlags;
     std::string text;
     for (auto [name, value] : change) {
+      if (std::string_view(name) == "--place" && hasFlag(name))
+        continue; // What the user says stays.
       flags[name] = value;
       text += (text.empty() ? "" : " ") + std::string(name) + " " + value;
     }
@@ -194,10 +196,13 @@ std::vector<std::string> FitSearch::stages(const Mesh &mesh) const {
   return choices("zero", {"0", "1", "2", "3"});
 }
 
+bool FitSearch::hasFlag(const char *name) const {
+  auto flag = given.find(name);
+  return flag != given.end() && flag->second;
+}
+
 std::vector<std::string> FitSearch::placements() const {
-  if (!cluster.files)
-    return {""};
-  if (isGiven("place_parameters"))
+  if (!cluster.files || hasFlag("--place") || isGiven("place_parameters"))
     return {""};
   return choices("place_optimizer",
                  {"", "optimizer=file", "optimizer=file,parameters=file"});
@@ -300,5 +305,6 @@ std::string driver::flagsOf(const config::Settings &settings) {
   };
   addPlace("optimizer", settings.placeOptimizer);
   addPlace("parameters", settings.placeParameters);
+  addPlace("activations", settings.placeActivations);
   return text + place;
 }

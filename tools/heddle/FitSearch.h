@@ -72,6 +72,8 @@ private:
   };
 
   bool isGiven(const char *key) const;
+  /// Whether the user gives a flag of which a search makes its own.
+  bool hasFlag(const char *name) const;
   std::vector<Mesh> meshes() const;
   std::vector<std::string> choices(const char *key,
                                    std::vector<std::string> all) const;

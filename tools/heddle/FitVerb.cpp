@@ -42,6 +42,7 @@ static constexpr const char *chosenKeys[] = {"data",
                                              "accumulate",
                                              "place_optimizer",
                                              "place_parameters",
+                                             "place_activations",
                                              "memory_budget"};
 
 /// A strategy file of a mixture.
