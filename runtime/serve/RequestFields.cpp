@@ -26,7 +26,7 @@ void heddle::rt::refuseType(const JsonValue &value,
                             const std::string &expected) {
   bool isEmpty = value.isArray() && value.elements().empty();
   refuse(value.path(), value.path() + " must be " + expected + ", not " +
-                           (isEmpty ? "an empty one" : value.describe()));
+                           (isEmpty ? "an empty array" : value.describe()));
 }
 
 const std::string &heddle::rt::textOf(const JsonValue &value) {

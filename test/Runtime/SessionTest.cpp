@@ -328,7 +328,7 @@ TEST(Session, AsksADriverForNoMoreThanThePlan) {
   EXPECT_EQ(found["calls"]["cuGraphLaunch"], steps);
   // Two micro-batches, powers and AdamW; each program is captured once.
   EXPECT_EQ(found["kernels"], 4 * steps);
-  EXPECT_EQ(found["calls"]["cuLaunchKernel"], 4 + 1 + 1);
+  EXPECT_EQ(found["calls"]["cuLaunchKernelEx"], 4 + 1 + 1);
   EXPECT_EQ(found["calls"]["cuMemAlloc_v2"], 2);
   EXPECT_EQ(found["calls"]["cuMemFree_v2"], 2);
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/cuda/FileCopies.h"
+#include "heddle/runtime/core/Arena.h"
 
 #include <algorithm>
 
@@ -17,16 +18,24 @@ using namespace heddle::rt::cuda;
 Address FileCopies::allocate(const MemoryRequest &request) {
   if (!ring) {
     void *place = nullptr;
-    check(driver.allocateHost(&place, pieceBytes * numSlots, hostAllocPortable),
-          "an allocation of pinned memory");
+    Result result =
+        driver.allocateHost(&place, pieceBytes * numSlots, hostAllocPortable);
+    if (result == OutOfMemory)
+      Arena::refuse(pieceBytes * numSlots, request.owner);
+    check(result, "an allocation of pinned memory");
     ring = static_cast<char *>(place);
   }
   return swap.allocate(request);
 }
 
 void FileCopies::close() {
-  if (ring)
-    driver.releaseHost(ring);
+  if (!ring)
+    return;
+  try { // The last writes may be on their way.
+    swap.await(swap.started());
+  } catch (const UserError &) {
+  }
+  driver.releaseHost(ring);
   ring = nullptr;
 }
 

@@ -37,6 +37,9 @@ void HostTasks::perform(const Task &task) {
   } catch (const UserError &error) {
     failure = error.diagnostic;
     hasFailed = true;
+  } catch (const std::exception &error) { // The driver's thread knows none.
+    failure = {"H0900", std::string("work of the host: ") + error.what()};
+    hasFailed = true;
   }
 }
 

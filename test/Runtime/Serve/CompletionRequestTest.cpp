@@ -116,10 +116,12 @@ TEST(CompletionRequest, NamesTheFieldThatIsWrong) {
             "timeout: timeout must be a number from 0");
   EXPECT_EQ(refusal(R"({"prompt": []})"),
             "prompt: prompt must be a text or an array of tokens, or an array "
-            "of these, not an empty one");
+            "of these, not an empty array");
   EXPECT_EQ(refusal(R"({"messages": []})", true),
             "messages: messages must be an array of messages, not an empty "
-            "one");
+            "array");
+  EXPECT_EQ(refusal(R"({"prompt": "a", "stream": []})"),
+            "stream: stream must be true or false, not an empty array");
   EXPECT_EQ(refusal(R"({"prompt": "a", "stream": 1})"),
             "stream: stream must be true or false, not the number 1");
   EXPECT_EQ(refusal(R"({"prompt": "a", "stop": ["x", ""]})"),
