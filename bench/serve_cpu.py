@@ -77,7 +77,8 @@ def ask(port, prompt, tokens):
 
 def measure(port, requests, at_once):
     """Tokens per second, seconds to first tokens and between tokens."""
-    ask(port, *requests[0])
+    warm, *requests = requests
+    ask(port, *warm)
     start = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         times = list(pool.map(lambda request: ask(port, *request), requests))
@@ -110,6 +111,8 @@ def running(command, port):
             if process.poll() is not None:
                 raise RuntimeError(f"{command[0]} ended with {process.returncode}")
             time.sleep(0.1)
+        else:
+            raise RuntimeError(f"{command[0]} is not ready")
         yield
     finally:
         process.terminate()
@@ -179,7 +182,7 @@ def main():
                 port = free_port()
                 with running([*command, port], port):
                     for at_once in options.requests:
-                        requests = draw_requests(max(8, 2 * at_once), options)
+                        requests = draw_requests(1 + max(8, 2 * at_once), options)
                         found[at_once, name].append(measure(port, requests, at_once))
     print("| | requests | tokens/s | first token, s | between tokens, ms | 99th of 100 |")
     print("|---|---|---|---|---|---|")

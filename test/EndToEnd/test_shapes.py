@@ -114,7 +114,7 @@ def work_of(model, plan):
 
 def draws(seed):
     """Model, plan and precision, and what is drawn in their place after a
-    refusal. What the everyday run draws of is done quickly."""
+    refusal. What an everyday run may draw is done quickly."""
     pick = random.Random(seed)
     while True:
         model = draw_model(pick)

@@ -141,8 +141,14 @@ private:
     for (Value operand : update->getOperands())
       for (Operation *op : readOf(operand))
         own.insert(op);
+    auto isOwn = [&](Operation *read) {
+      return own.contains(read) &&
+             llvm::all_of(read->getUsers(), [&](Operation *user) {
+               return user == update || own.contains(user);
+             });
+    };
     for (Operation *op = loop->getNextNode(); op; op = op->getNextNode())
-      if (auto get = dyn_cast<nn::GetOp>(op); get && !own.contains(op))
+      if (auto get = dyn_cast<nn::GetOp>(op); get && !isOwn(op))
         for (StringRef state : statesOf(symbols, get.getState()))
           if (states.contains(state))
             return false;

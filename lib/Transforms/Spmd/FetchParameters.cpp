@@ -67,7 +67,7 @@ public:
         fetch(op, reads);
       auto set = dyn_cast<nn::SetOp>(op);
       if (set && isElsewhere(set.getState()) &&
-          !isa<nn::UpdateOp>(set.getValue().getDefiningOp()))
+          !isa_and_nonnull<nn::UpdateOp>(set.getValue().getDefiningOp()))
         store(set);
     }
     return runs.size();

@@ -81,8 +81,9 @@ public:
       set.erase();
     }
     for (nn::GetOp get : gets) {
-      fetch(get.getValue(), users(get.getValue()), get.getState(),
-            get.getSlot());
+      if (!get.getValue().use_empty())
+        fetch(get.getValue(), users(get.getValue()), get.getState(),
+              get.getSlot());
       get.erase();
     }
   }
