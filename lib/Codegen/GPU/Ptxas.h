@@ -14,7 +14,8 @@
 
 namespace heddle::gpu {
 
-/// The PTX version of CUDA 12.0, times ten: every driver for sm_90 reads it.
+/// The PTX version of CUDA 12.0, times ten: every driver that Heddle takes
+/// (H0281) reads it.
 constexpr int ptxVersion = 80;
 
 /// Why the ptxas at `path` assembles not even an empty kernel for `chip`: it is
