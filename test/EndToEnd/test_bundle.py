@@ -17,6 +17,23 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 LONGEST = 3000  # Seconds that making the whole archive, or a stage of it, may take.
 STAGES = ("info", "check", "train", "cpu", "ranks", "kill", "kernels")
 
+# In place of a binary: what it logs on a CPU is changed.
+ALTERED = r"""#!/usr/bin/env bash
+"$0.true" "$@"
+status=$?
+for word; do
+  [ "$previous" = --log ] && log=$word
+  previous=$word
+done
+case "$*" in
+*"--device cpu"*)
+  awk -F '"loss":' -v OFS='"loss":' \
+    'NF > 1 { $2 = ($2 * 1.05) substr($2, index($2, ",")) } 1' "$log" >"$log.new"
+  mv "$log.new" "$log" ;;
+esac
+exit $status
+"""
+
 
 class Bundle(h.HeddleTest):
     @classmethod
@@ -63,6 +80,21 @@ class Bundle(h.HeddleTest):
                            1, HEDDLE_EMULATE_FAULT="no-device")
         self.assertEqual(bad["ok"], 0, bad)
         self.assertGreater(bad["wrong"], 5, bad)
+
+    def test_a_loss_is_wrong(self):
+        """Those of the CPU's steps are, by a twentieth: that is said and returned."""
+        folder = self.path("altered")
+        shutil.copytree(os.path.dirname(self.script), folder)
+        binary = os.path.join(folder, "small", "gpt2-short")
+        os.rename(binary, binary + ".true")
+        with open(binary, "w") as file:
+            file.write(ALTERED)
+        os.chmod(binary, 0o755)
+        found = self.emulate(os.path.join(folder, "run_gpu.sh"), "wrong",
+                             ["--small", "--stage", "cpu"], 1)
+        (row,) = found["results"]
+        self.assertEqual((found["wrong"], row["verdict"]), (1, "wrong"))
+        self.assertRegex(row["detail"], r"losses differ by 0\.0[45]")
 
     def test_stages_end_in_their_time(self):
         """What a stage does not come to is listed, and nothing is wrong with that."""

@@ -182,6 +182,37 @@ class GpuDevice(h.HeddleTest):
         self.assertGreater(said["min_s"],
                            max(kernel["seconds"] for kernel in said["kernels"]) / 10)
 
+    def test_traces(self):
+        """Commands of the modules that a CPU's trace has, one after the other on a
+        stream, by the times of the GPU's events; `explain` reads them."""
+        self.prepare()
+        cpu = self.compile(self.model, "--batch", ROWS, "--seq", SEQ, output="cpu",
+                           config=h.ds_config())
+        found, counted = [], self.path("counts.json")
+        for name, command in (("cpu", [cpu]),
+                              ("gpu", [h.HEDDLE, "emulate", "--", self.binary])):
+            trace = self.path(name + ".json")
+            h.run([*command, "train", "--data", self.data, "--steps", 2, "--trace", trace],
+                  env=dict(os.environ, HEDDLE_EMULATE_COUNTS=counted))
+            with open(trace) as file:
+                found.append(json.load(file)["traceEvents"])
+        with open(counted) as file:
+            calls = json.load(file)["calls"]
+        self.assertEqual(calls["cuEventElapsedTime"], len(found[1]))
+        self.assertNotIn("cuGraphLaunch", calls)
+        expected, actual = ({(event["args"].get("path"), event["args"]["step"])
+                             for event in events} for events in found)
+        self.assertEqual(actual, expected)
+        self.assertGreater(len(expected), 20)
+        ends = {}
+        for event in found[1]:
+            stream = event["args"]["stream"]
+            # By floats of milliseconds, as events tell it.
+            self.assertGreaterEqual(event["ts"], ends.get(stream, 0) - 0.1, event)
+            self.assertGreater(event["dur"], 0, event)
+            ends[stream] = event["ts"] + event["dur"]
+        h.run([h.HEDDLE, "explain", self.binary, "--trace", trace])
+
     def test_shares_are_of_the_gpus_peak(self):
         self.prepare()
         found = json.loads(h.run([h.HEDDLE, "emulate", "--", self.binary, "bench",
@@ -228,6 +259,30 @@ class GpuDevice(h.HeddleTest):
         said = json.loads(h.run([self.binary, "info", "--json"], **bare).stdout)
         for name in ("cublaslt", "nccl"):
             self.assertEqual(list(said[name]), ["missing"])
+
+    def test_takes_an_older_cublaslt(self):
+        """By the name of its version 12, where 13 is no library; the bits are those
+        that it gives by its own name."""
+        self.prepare()
+        given = os.path.join(h.BUILD, "lib/heddle/emulated")
+        folder = self.path("older")
+        os.mkdir(folder)
+        for name, source in (("libcuda.so.1", "libcuda.so.1"),
+                             ("libcublasLt.so.12", "libcublasLt.so.13")):
+            os.symlink(os.path.join(given, source), os.path.join(folder, name))
+        open(os.path.join(folder, "libcublasLt.so.13"), "w").close()
+        older = dict(os.environ, LD_LIBRARY_PATH=folder)
+        text = h.run([self.binary, "info"], env=older).stdout
+        self.assertRegex(text, rf"\ncublaslt +13\.0\.0, {folder}/libcublasLt\.so\.12\n")
+        self.assertRegex(text, r"here: [1-9]\d* by cuBLASLt, 0 by Heddle")
+        dumps = []
+        for name, command, env in (
+                ("older", [self.binary], older),
+                ("given", [h.HEDDLE, "emulate", "--", self.binary], None)):
+            dumps.append(self.path(name + ".safetensors"))
+            h.run([*command, "train", "--data", self.data, "--steps", 2, "--gemm",
+                   "library", "--dump", dumps[-1]], env=env)
+        self.assertTrue(filecmp.cmp(*dumps, shallow=False))
 
     def test_says_what_it_runs_on(self):
         self.prepare()

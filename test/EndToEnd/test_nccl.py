@@ -6,6 +6,7 @@
 """Losses against the CPU's ranks, what was sent against the plan's figure, and
 what happens when a rank dies or stops, or NCCL fails or is not there."""
 
+import filecmp
 import json
 import os
 import re
@@ -214,13 +215,24 @@ class Nccl(test_gpu.GpuTest):
 
     @h.needs_mpi
     def test_fixed_collectives_need_no_nccl(self):
-        """They give the same bits as on CPUs, through the host's memory."""
+        """They add as on CPUs, through the host's memory: losses are near the CPU's,
+        and two runs save the same bits, also of ranks that share a GPU."""
+        self.data_of(3)
         model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
-        _, gpu = self.pair(model, "--mesh", "data=2", "--collectives", "fixed")
+        cpu, gpu = self.pair(model, "--mesh", "data=2", "--collectives", "fixed")
         said, counts = self.counts(gpu, 2)
         self.assertGreater(said["bytes_sent"], 0)
         self.assertEqual(counts[0]["sent_bytes"], 0)
         self.assertNotIn("ncclCommInitRank", counts[0]["calls"])
+        self.assert_alike(cpu, gpu, 3, 1e-5, 2, products=["generated"])
+        saved = []
+        for name, emulate, flags in (("two", [], []),
+                                     ("one", ["--devices", 1], ["--share-gpu"])):
+            folder = self.path(name)
+            self.train_on(test_gpu.emulated(gpu, *emulate), 3, *flags, "--save",
+                          folder, ranks=2)
+            saved.append(os.path.join(h.latest_of(folder), "model.safetensors"))
+        self.assertTrue(filecmp.cmp(*saved, shallow=False))
 
     @h.needs_mpi
     def test_one_binary_for_cpus_and_gpus(self):
