@@ -69,3 +69,37 @@ PlanTraces heddle::test::compileTraces(const std::string &flags, int layers) {
   }
   return traces;
 }
+
+bool heddle::test::isRefused(const prove::Trace &trace) {
+  return prove::checkFlow(trace) || prove::checkWindows(trace) ||
+         prove::checkRaces(trace);
+}
+
+prove::Trace heddle::test::moved(const prove::Trace &trace, size_t from,
+                                 size_t to) {
+  prove::Trace other = trace;
+  prove::Body &events = other.bodies.front();
+  prove::Event event = events[from];
+  events.erase(events.begin() + from);
+  events.insert(events.begin() + (to > from ? to - 1 : to), event);
+  return other;
+}
+
+prove::Trace heddle::test::without(const prove::Trace &trace, size_t index) {
+  prove::Trace other = trace;
+  prove::Body &events = other.bodies.front();
+  events.erase(events.begin() + index);
+  return other;
+}
+
+prove::Trace heddle::test::withoutJoins(const prove::Trace &trace,
+                                        plan::Stream stream, size_t from,
+                                        size_t to) {
+  prove::Trace other = trace;
+  prove::Body &events = other.bodies.front();
+  for (size_t i = to; i-- > from;)
+    if (events[i].kind == prove::Event::Kind::Join &&
+        events[i].stream == stream)
+      events.erase(events.begin() + i);
+  return other;
+}

@@ -24,6 +24,19 @@ struct PlanTraces {
 /// ranks when that fails.
 PlanTraces compileTraces(const std::string &flags, int layers);
 
+/// Whether a check of what is stored and fetched finds something in the trace.
+bool isRefused(const prove::Trace &trace);
+
+/// The trace with an event of its first body before another one.
+prove::Trace moved(const prove::Trace &trace, size_t from, size_t to);
+
+/// The trace without an event of its first body.
+prove::Trace without(const prove::Trace &trace, size_t index);
+
+/// The trace in which a stream waits for nothing between two events.
+prove::Trace withoutJoins(const prove::Trace &trace, plan::Stream stream,
+                          size_t from, size_t to);
+
 } // namespace heddle::test
 
 #endif // HEDDLE_TEST_UNIT_PROVE_PLANTRACES_H

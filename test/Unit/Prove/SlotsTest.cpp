@@ -19,11 +19,6 @@ using prove::Trace;
 
 namespace {
 
-bool isRefused(const Trace &trace) {
-  return prove::checkFlow(trace) || prove::checkWindows(trace) ||
-         prove::checkRaces(trace);
-}
-
 Access &accessOf(Event &copy, bool writes) {
   return copy.accesses[copy.accesses[1].writes == writes];
 }
@@ -72,34 +67,10 @@ protected:
     ADD_FAILURE() << "nothing uses what is fetched by event " << fetch;
     return fetch;
   }
-  /// Moves an event to before another one.
-  Trace moved(size_t from, size_t to) {
-    Trace other = trace;
-    prove::Body &events = other.bodies.front();
-    Event event = events[from];
-    events.insert(events.begin() + to, event);
-    events.erase(events.begin() + from + (to <= from));
-    return other;
-  }
   /// Gives an access the place of another one.
   static void put(Access &access, const Access &place) {
     access.begin = place.begin;
     access.buffer = place.buffer;
-  }
-  Trace without(size_t index) {
-    Trace other = trace;
-    prove::Body &events = other.bodies.front();
-    events.erase(events.begin() + index);
-    return other;
-  }
-  /// The trace in which a stream waits for nothing between two events.
-  Trace withoutJoins(Stream stream, size_t from, size_t to) {
-    Trace other = trace;
-    prove::Body &events = other.bodies.front();
-    for (size_t i = to; i-- > from;)
-      if (events[i].kind == Event::Kind::Join && events[i].stream == stream)
-        events.erase(events.begin() + i);
-    return other;
   }
 
   PlanTraces plan;
@@ -109,18 +80,19 @@ protected:
 
 TEST_P(Slots, AFetchThatComesLate) {
   for (size_t fetch : fetches)
-    EXPECT_TRUE(isRefused(moved(fetch, useOf(fetch) + 1))) << fetch;
+    EXPECT_TRUE(isRefused(moved(trace, fetch, useOf(fetch) + 1))) << fetch;
 }
 
 TEST_P(Slots, AFetchThatNobodyWaitsFor) {
   for (size_t fetch : fetches)
-    EXPECT_TRUE(isRefused(withoutJoins(Stream::Compute, fetch, useOf(fetch))))
+    EXPECT_TRUE(
+        isRefused(withoutJoins(trace, Stream::Compute, fetch, useOf(fetch))))
         << fetch;
 }
 
 TEST_P(Slots, AFetchBeforeTheStore) {
   for (size_t store : stores)
-    EXPECT_TRUE(isRefused(moved(fetchOf(store), store))) << store;
+    EXPECT_TRUE(isRefused(moved(trace, fetchOf(store), store))) << store;
 }
 
 TEST_P(Slots, AStoreThatComesEarly) {
@@ -134,18 +106,18 @@ TEST_P(Slots, AStoreThatComesEarly) {
             body()[i].kind != Event::Kind::Fresh)
           made = i;
     ASSERT_LT(made, store);
-    EXPECT_TRUE(isRefused(moved(store, made))) << store;
+    EXPECT_TRUE(isRefused(moved(trace, store, made))) << store;
   }
 }
 
 TEST_P(Slots, AStoreThatIsLeftOut) {
   for (size_t store : stores)
-    EXPECT_TRUE(isRefused(without(store))) << store;
+    EXPECT_TRUE(isRefused(without(trace, store))) << store;
 }
 
 TEST_P(Slots, AFetchThatIsLeftOut) {
   for (size_t fetch : fetches)
-    EXPECT_TRUE(isRefused(without(fetch))) << fetch;
+    EXPECT_TRUE(isRefused(without(trace, fetch))) << fetch;
 }
 
 /// Two values that wait at the same time have one slot: of one micro-batch, or
@@ -168,6 +140,7 @@ TEST_P(Slots, ASlotThatIsReusedTooSoon) {
 
 /// Another value is fetched in its place, which is there.
 TEST_P(Slots, AStoreThatNobodyFetches) {
+  int count = 0;
   for (size_t number = 1; number < stores.size(); ++number) {
     size_t store = stores[number], before = stores[number - 1];
     if (fetchOf(before) < fetchOf(store))
@@ -176,7 +149,9 @@ TEST_P(Slots, AStoreThatNobodyFetches) {
     put(accessOf(other.bodies.front()[fetchOf(store)], false),
         accessOf(body()[before], true));
     EXPECT_TRUE(isRefused(other)) << number;
+    ++count;
   }
+  EXPECT_GE(count, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -18,11 +18,6 @@ using prove::Trace;
 
 namespace {
 
-bool isRefused(const Trace &trace) {
-  return prove::checkFlow(trace) || prove::checkWindows(trace) ||
-         prove::checkRaces(trace);
-}
-
 const prove::Access &targetOf(const Event &copy) {
   return copy.accesses[copy.accesses[1].writes];
 }
@@ -84,31 +79,6 @@ protected:
     return fetch;
   }
 
-  /// The trace with an event at another place.
-  Trace moved(size_t from, size_t to) {
-    Trace other = trace;
-    prove::Body &events = other.bodies.front();
-    Event event = events[from];
-    events.erase(events.begin() + from);
-    events.insert(events.begin() + (to > from ? to - 1 : to), event);
-    return other;
-  }
-  /// The trace in which a stream waits for nothing between two events.
-  Trace withoutJoins(Stream stream, size_t from, size_t to) {
-    Trace other = trace;
-    prove::Body &events = other.bodies.front();
-    for (size_t i = to; i-- > from;)
-      if (events[i].kind == Event::Kind::Join && events[i].stream == stream)
-        events.erase(events.begin() + i);
-    return other;
-  }
-  Trace without(size_t index) {
-    Trace other = trace;
-    prove::Body &events = other.bodies.front();
-    events.erase(events.begin() + index);
-    return other;
-  }
-
   PlanTraces plan;
   Trace trace;
   std::vector<size_t> fetches, stores;
@@ -133,34 +103,36 @@ protected:
 TEST_F(Windows, AFetchThatComesLate) {
   for (size_t fetch : fetches) {
     size_t update = updateOf(targetOf(body()[fetch]), fetch, 1);
-    EXPECT_TRUE(isRefused(moved(fetch, update + 1))) << fetch;
+    EXPECT_TRUE(isRefused(moved(trace, fetch, update + 1))) << fetch;
   }
 }
 
 TEST_F(Windows, AFetchThatNobodyWaitsFor) {
   for (size_t fetch : fetches)
-    EXPECT_TRUE(isRefused(withoutJoins(
-        Stream::Compute, fetch, updateOf(targetOf(body()[fetch]), fetch, 1))))
+    EXPECT_TRUE(
+        isRefused(withoutJoins(trace, Stream::Compute, fetch,
+                               updateOf(targetOf(body()[fetch]), fetch, 1))))
         << fetch;
 }
 
 TEST_F(Windows, AStoreThatComesEarly) {
   for (size_t store : stores) {
     size_t update = updateOf(sourceOf(body()[store]), store, -1);
-    EXPECT_TRUE(isRefused(moved(store, update))) << store;
+    EXPECT_TRUE(isRefused(moved(trace, store, update))) << store;
   }
 }
 
 TEST_F(Windows, AStoreThatDoesNotWaitForTheUpdate) {
   for (size_t store : stores)
-    EXPECT_TRUE(isRefused(withoutJoins(
-        Stream::Copy, updateOf(sourceOf(body()[store]), store, -1), store)))
+    EXPECT_TRUE(isRefused(
+        withoutJoins(trace, Stream::Copy,
+                     updateOf(sourceOf(body()[store]), store, -1), store)))
         << store;
 }
 
 TEST_F(Windows, AStoreThatIsLeftOut) {
   for (size_t store : stores)
-    EXPECT_TRUE(isRefused(without(store))) << store;
+    EXPECT_TRUE(isRefused(without(trace, store))) << store;
 }
 
 TEST_F(Windows, AStoreToAnotherPlace) {
@@ -188,17 +160,18 @@ TEST_F(Windows, ASlotThatIsReusedTooSoon) {
 
 TEST_F(Parameters, AFetchThatComesLate) {
   for (size_t fetch : fetches)
-    EXPECT_TRUE(isRefused(moved(fetch, readerOf(fetch) + 1))) << fetch;
+    EXPECT_TRUE(isRefused(moved(trace, fetch, readerOf(fetch) + 1))) << fetch;
 }
 
 TEST_F(Parameters, AFetchThatNobodyWaitsFor) {
   for (size_t fetch : fetches)
     EXPECT_TRUE(
-        isRefused(withoutJoins(Stream::Compute, fetch, readerOf(fetch))))
+        isRefused(withoutJoins(trace, Stream::Compute, fetch, readerOf(fetch))))
         << fetch;
 }
 
 TEST_F(Parameters, ASlotThatIsReusedTooSoon) {
+  int count = 0;
   for (size_t number = 1; number < fetches.size(); ++number) {
     // That of what is fetched before, where it is not read yet.
     if (readerOf(fetches[number - 1]) < fetches[number])
@@ -208,19 +181,21 @@ TEST_F(Parameters, ASlotThatIsReusedTooSoon) {
     event.accesses[event.accesses[1].writes].begin =
         targetOf(body()[fetches[number - 1]]).begin;
     EXPECT_TRUE(isRefused(other)) << number;
+    ++count;
   }
+  EXPECT_GE(count, 1);
 }
 
 TEST_F(Parameters, AStoreThatComesEarly) {
   for (size_t store : stores) {
     size_t update = updateOf(sourceOf(body()[store]), store, -1);
-    EXPECT_TRUE(isRefused(moved(store, update))) << store;
+    EXPECT_TRUE(isRefused(moved(trace, store, update))) << store;
   }
 }
 
 TEST_F(Parameters, AStoreThatIsLeftOut) {
   for (size_t store : stores)
-    EXPECT_TRUE(isRefused(without(store))) << store;
+    EXPECT_TRUE(isRefused(without(trace, store))) << store;
 }
 
 TEST_F(Parameters, AStoreToAnotherPlace) {
