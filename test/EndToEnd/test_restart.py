@@ -43,6 +43,8 @@ CHANGES = {
     "memory_budget": (MESH, 1 << 30), "host_budget": (MESH, 1 << 30),
     "file_budget": (FILED, 1 << 30), "place_optimizer": (MESH, "file"),
     "place_parameters": (MESH, "file"), "place_activations": (MESH, "file"),
+    "place_gradients": (MESH, "file"), "partition_activations": (MESH, True),
+    "host_updates": (FILED, 0.5), "tile": (MESH, ["h.*=2"]),
     "delayed_update": (FILED, True), "chunk_tokens": (MESH, 4),
     "swap_dir": (FILED, "swap"), "sub_group_size": (FILED, 2048), "collectives": (RANKS, "library"),
     "lr": (MESH, 0.5), "scheduler": (MESH, "WarmupLR"),
