@@ -273,9 +273,51 @@ TouchedBy touchBy(const Warp &warp, Touch kind) {
   return {warp.current, kind, warp.clusterArrivals, warp.clusterWaits};
 }
 
+/// Remembers what lanes write, for bulk copies that meet it.
+static void noteWritten(Warp &warp, const Access &access, int64_t bytes) {
+  GlobalWrites *written = warp.cluster->written.get();
+  if (!written)
+    return;
+  int self = warp.inCluster;
+  uint32_t now = warp.cluster->shared.now(self);
+  const uint64_t *at = access.addresses;
+  if (access.isDense)
+    return written->add(at[0], {at[0] + warpSize * bytes, self, now});
+  forLanes(warp.mask, [&](int lane) {
+    written->add(at[lane], {at[lane] + bytes, self, now});
+  });
+}
+
+void checkStoresFenced(Warp &warp, uint64_t first, uint64_t end, int lane) {
+  Cluster &cluster = *warp.cluster;
+  if (!cluster.written)
+    return;
+  auto isFenced = [&](const GlobalWrites::Write &made) {
+    return cluster.shared.isFenced(warp.inCluster, made.warp, made.time,
+                                   FenceOf::Global);
+  };
+  const auto *found = cluster.written->findRefused(first, end, isFenced);
+  if (!found)
+    return;
+  int ofBlock = static_cast<int>(cluster.blocks.front().warps.size());
+  int writer = found->second.warp;
+  std::string who = "warp " + std::to_string(writer % ofBlock);
+  if (cluster.blocks.size() > 1)
+    who += " of block " + std::to_string(writer / ofBlock);
+  warp.fail("a bulk copy meets what " + who +
+                " stored in global memory, without fence.proxy.async in "
+                "between: " +
+                warp.worker->memory->describe(std::max(first, found->first)),
+            uint32_t(1) << lane);
+}
+
 void noteTouched(Warp &warp, const Access &access, int64_t bytes, Touch kind) {
+  if (!access.isGlobal)
+    return;
+  if (kind != Touch::Read)
+    noteWritten(warp, access, bytes);
   TouchRecorder *touched = warp.block->touched.get();
-  if (!touched || !access.isGlobal)
+  if (!touched)
     return;
   const uint64_t *at = access.addresses;
   TouchedBy by = touchBy(warp, kind);

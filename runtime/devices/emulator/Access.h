@@ -87,6 +87,9 @@ Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
                            int64_t bytes);
 /// How an instruction touches global memory.
 TouchedBy touchBy(const Warp &warp, Touch kind);
+/// A bulk copy of a lane reads or writes global memory: what stores of the
+/// cluster wrote there has to have passed a proxy fence.
+void checkStoresFenced(Warp &warp, uint64_t first, uint64_t end, int lane);
 /// Notes which bytes of global memory lanes read or write, if somebody asks.
 void noteTouched(Warp &warp, const Access &access, int64_t bytes, Touch kind);
 /// The block has read what others may have written for it to see: how its

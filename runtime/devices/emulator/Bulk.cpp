@@ -65,7 +65,7 @@ int64_t alignedOffset(Warp &warp, uint64_t address, int64_t bytes,
   return sharedOffset(warp, address, bytes, ofCluster, lane);
 }
 
-/// Global memory on the host, which is noted and counted.
+/// Global memory on the host, which is checked, noted and counted.
 char *globalMemory(Warp &warp, uint64_t address, int64_t bytes, Touch kind,
                    int lane) {
   Worker &worker = *warp.worker;
@@ -75,6 +75,7 @@ char *globalMemory(Warp &warp, uint64_t address, int64_t bytes, Touch kind,
     warp.fail("access of " + std::to_string(bytes) + " bytes, " +
                   worker.memory->describe(address),
               uint32_t(1) << lane);
+  checkStoresFenced(warp, address, end, lane);
   if (TouchRecorder *touched = warp.block->touched.get())
     touched->add(touchBy(warp, kind), address, end);
   if (worker.options->counts) {
@@ -521,6 +522,7 @@ void decodeStore(Decode &d, int rank, bool reduces) {
 
 void decodeBulk(Decode &d, bool reduces) {
   d.requireTarget({"sm_90", "sm_90a"});
+  d.copyBulk();
   if (!reduces && d.take("commit_group")) {
     d.expectOperands(0);
     d.op.run = commit;

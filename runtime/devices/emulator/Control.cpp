@@ -162,18 +162,24 @@ void decodeBarrier(Decode &d) {
     d.op.flags |= Arrives;
 }
 
-/// What threads wrote to shared memory, asynchronous operations read.
+template <bool ofShared, bool ofGlobal>
+void fenceProxy(Warp &warp, const Op &) {
+  SharedMemory &shared = warp.cluster->shared;
+  if (ofShared)
+    shared.fenceProxy(warp.inCluster, FenceOf::Shared);
+  if (ofGlobal)
+    shared.fenceProxy(warp.inCluster, FenceOf::Global);
+}
+
+/// What threads wrote, asynchronous operations read.
 void decodeProxyFence(Decode &d) {
   if (!d.take("async"))
     d.failUnknown();
   int where = d.takeOneOf({"global", "shared::cta", "shared::cluster"});
   d.expectOperands(0);
-  if (where == 0)
-    d.op.run = [](Warp &, const Op &) {};
-  else
-    d.op.run = [](Warp &warp, const Op &) {
-      warp.cluster->shared.fenceProxy(warp.inCluster);
-    };
+  d.op.run = where < 0    ? fenceProxy<true, true>
+             : where == 0 ? fenceProxy<false, true>
+                          : fenceProxy<true, false>;
 }
 
 /// Memory is always in order here. But a relaxed arrival at the cluster's

@@ -508,6 +508,8 @@ int32_t Decode::branchTargets(size_t index) {
 
 void Decode::changeRegisters() { function.program.changesRegisters = true; }
 
+void Decode::copyBulk() { function.program.copiesBulk = true; }
+
 bool Decode::isParameter(size_t index) const {
   return function.parameterOffsets.count(operand(index).name);
 }

@@ -66,6 +66,8 @@ public:
   int32_t branchTargets(size_t index);
   /// The kernel has an instruction that changes how many registers it has.
   void changeRegisters();
+  /// The kernel has bulk copies from global memory, or to it.
+  void copyBulk();
   /// Whether an address names a parameter of the kernel, not of a call.
   bool isParameter(size_t index) const;
   /// Offset of the parameter that an address names.

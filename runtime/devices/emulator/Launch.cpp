@@ -158,6 +158,8 @@ void LaunchRunner::prepare(Worker &worker, std::vector<uint64_t> &registers) {
   cluster.sharedStride = (cluster.sharedBytes / alignment + 1) * alignment;
   cluster.localBytes = program.localBytes;
   cluster.numThreads = launch.block.count();
+  if (program.copiesBulk && options.checks == Checks::Full)
+    cluster.written = std::make_unique<GlobalWrites>();
   cluster.blocks.resize(setup.cluster.count());
   size_t warps = (cluster.numThreads + warpSize - 1) / warpSize;
   constexpr size_t line = 64;
@@ -196,6 +198,8 @@ void LaunchRunner::startCluster(Worker &worker, int64_t index) {
                        static_cast<int>(cluster.blocks.size()),
                        static_cast<int>(cluster.blocks.front().warps.size()),
                        options.checks == Checks::Full);
+  if (cluster.written)
+    cluster.written->clear();
   cluster.barriersInMemory.clear();
   cluster.copies.clear();
   cluster.arrivals.clear();

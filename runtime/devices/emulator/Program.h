@@ -94,6 +94,7 @@ struct Program {
   int64_t maxRegisters = 0; ///< Of a thread, if the text says so.
   int64_t minBlocks = 0;    ///< That a multiprocessor has to have room for.
   bool changesRegisters = false;  ///< By setmaxnreg.
+  bool copiesBulk = false;        ///< By cp.async.bulk, of global memory.
   int64_t cluster[3] = {0, 0, 0}; ///< Its blocks; 0: the launch says it.
   int64_t maxClusterRank = 0;     ///< Blocks of a cluster; 0: the chip's.
   bool isExplicitCluster = false; ///< Only for launches that state a cluster.

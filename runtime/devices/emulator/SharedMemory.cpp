@@ -36,7 +36,7 @@ void SharedMemory::reset(int64_t ofBlock, int blocks, int warps,
   start = latest + 2;
   // Of others a warp knows what was before the cluster, not that they start.
   clocks.assign(size_t(numClocks()) * numClocks(), start - 1);
-  fences = clocks;
+  fences.fill(clocks);
   for (int warp = 0; warp <= numWarps; ++warp)
     clock(warp, warp) = start + 1;
   touches.assign(blocks > 1 ? size_t(blocks) * numWarps : 0, 0);
@@ -229,8 +229,8 @@ void SharedMemory::endCopy(int64_t offset, int64_t size, int thread,
 
 std::string SharedMemory::checkFenced(const Shadow &shadow, int64_t at,
                                       int thread) {
-  if (!shadow.isGeneric ||
-      shadow.writeTime <= fence(thread / 32, shadow.writer / 32))
+  if (!shadow.isGeneric || isFenced(thread / 32, shadow.writer / 32,
+                                    shadow.writeTime, FenceOf::Shared))
     return {};
   return "asynchronous read of " + place(at) + ", which " +
          describe(shadow.writer) +
@@ -352,10 +352,13 @@ static void takeLater(uint32_t *to, const std::vector<uint32_t> &from) {
 }
 
 void Times::add(const Times &from) {
-  clocks.resize(std::max(clocks.size(), from.clocks.size()));
-  fences.resize(std::max(fences.size(), from.fences.size()));
-  takeLater(clocks.data(), from.clocks);
-  takeLater(fences.data(), from.fences);
+  auto take = [](std::vector<uint32_t> &to, const std::vector<uint32_t> &more) {
+    to.resize(std::max(to.size(), more.size()));
+    takeLater(to.data(), more);
+  };
+  take(clocks, from.clocks);
+  for (size_t memory = 0; memory < fences.size(); ++memory)
+    take(fences[memory], from.fences[memory]);
 }
 
 Times SharedMemory::knownBy(int warp) {
@@ -365,18 +368,22 @@ Times SharedMemory::knownBy(int warp) {
     auto first = of.begin() + static_cast<long>(warp) * numClocks();
     return std::vector<uint32_t>(first, first + numClocks());
   };
-  return {row(clocks), row(fences)};
+  return {row(clocks), {row(fences[0]), row(fences[1])}};
 }
 
 void SharedMemory::release(int warp, Times &to) {
   if (!isShadowed)
     return;
-  to.clocks.resize(numClocks());
-  to.fences.resize(numClocks());
-  for (int of = 0; of < numClocks(); ++of) {
-    to.clocks[of] = std::max(to.clocks[of], clock(warp, of));
-    to.fences[of] = std::max(to.fences[of], fence(warp, of));
-  }
+  auto give = [&](std::vector<uint32_t> &known,
+                  const std::vector<uint32_t> &of) {
+    const uint32_t *from = &of[static_cast<size_t>(warp) * numClocks()];
+    known.resize(numClocks());
+    for (int i = 0; i < numClocks(); ++i)
+      known[i] = std::max(known[i], from[i]);
+  };
+  give(to.clocks, clocks);
+  for (size_t memory = 0; memory < fences.size(); ++memory)
+    give(to.fences[memory], fences[memory]);
   ++clock(warp, warp);
 }
 
@@ -391,14 +398,17 @@ void SharedMemory::acquire(int warp, const Times &from) {
   if (!isShadowed)
     return;
   takeLater(&clock(warp, 0), from.clocks);
-  takeLater(&fence(warp, 0), from.fences);
+  for (FenceOf memory : {FenceOf::Shared, FenceOf::Global})
+    takeLater(&fence(memory, warp, 0), from.fences[static_cast<int>(memory)]);
 }
 
-void SharedMemory::fenceProxy(int warp) {
+void SharedMemory::fenceProxy(int warp, FenceOf memory) {
   if (!isShadowed)
     return;
-  for (int of = 0; of < numClocks(); ++of)
-    fence(warp, of) = std::max(fence(warp, of), clock(warp, of));
+  for (int of = 0; of < numClocks(); ++of) {
+    uint32_t &known = fence(memory, warp, of);
+    known = std::max(known, clock(warp, of));
+  }
   ++clock(warp, warp);
 }
 

@@ -9,16 +9,21 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_EMULATOR_SHAREDMEMORY_H
 #define HEDDLE_RUNTIME_DEVICES_EMULATOR_SHAREDMEMORY_H
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace heddle::rt::emulator {
 
+/// Memory whose writes a proxy fence is for.
+enum class FenceOf { Shared, Global };
+
 /// What somebody knows of the time of each warp, and of the time of each warp
 /// up to which its writes have passed a proxy fence.
 struct Times {
-  std::vector<uint32_t> clocks, fences;
+  std::vector<uint32_t> clocks;
+  std::array<std::vector<uint32_t>, 2> fences; ///< By FenceOf.
 
   /// Learns what is known to `from`, too.
   void add(const Times &from);
@@ -75,8 +80,13 @@ public:
   /// Adds no more than that the warp has started.
   void releaseStart(int warp, Times &to);
   void acquire(int warp, const Times &from);
-  /// What the warp knows to be written may be read by asynchronous operations.
-  void fenceProxy(int warp);
+  /// What the warp knows to be written there may be read by asynchronous
+  /// operations.
+  void fenceProxy(int warp, FenceOf memory);
+  /// Whether a warp knows that what `of` wrote at a time was fenced.
+  bool isFenced(int warp, int of, uint32_t time, FenceOf memory) {
+    return time <= fence(memory, warp, of);
+  }
 
   /// Warps of `mask`, counted from the warp `first`, have met at a barrier.
   void join(uint32_t mask, int first);
@@ -129,7 +139,9 @@ private:
   /// Bulk copies have a time like a warp's: that of number `numWarps`.
   int numClocks() const { return numWarps + 1; }
   uint32_t &clock(int warp, int of) { return clocks[warp * numClocks() + of]; }
-  uint32_t &fence(int warp, int of) { return fences[warp * numClocks() + of]; }
+  uint32_t &fence(FenceOf memory, int warp, int of) {
+    return fences[static_cast<int>(memory)][warp * numClocks() + of];
+  }
   int numBlocks() const { return numWarps / warpsOfBlock; }
   std::string describe(int thread) const;
   /// Whether what `thread` did at `time` came before what `self` does now.
@@ -146,7 +158,8 @@ private:
   std::vector<char> bytes;
   std::vector<Shadow> words, parts; ///< Of words of four bytes, and of bytes.
   std::vector<uint32_t> clocks;     ///< What each warp knows of each.
-  std::vector<uint32_t> fences;     ///< Of that, what was fenced.
+  /// Of that, what was fenced; by FenceOf.
+  std::array<std::vector<uint32_t>, 2> fences;
   /// When each warp last touched the memory of each block but its own.
   std::vector<uint32_t> touches;
   int numWarps = 0, warpsOfBlock = 0;

@@ -11,6 +11,7 @@
 
 #include "runtime/devices/emulator/AsyncState.h"
 #include "runtime/devices/emulator/Draw.h"
+#include "runtime/devices/emulator/GlobalWrites.h"
 #include "runtime/devices/emulator/TouchRecorder.h"
 
 #include <string>
@@ -172,6 +173,7 @@ struct Cluster {
   int64_t localBytes = 0;   ///< Of a thread.
   int64_t numThreads = 0;   ///< Of a block.
   SharedMemory shared;      ///< Of all blocks, one after the other.
+  std::unique_ptr<GlobalWrites> written;        ///< Null: nobody asks.
   std::map<int64_t, Mbarrier> barriersInMemory; ///< By offset.
   std::vector<BulkCopy> copies;                 ///< Under way, oldest first.
   std::vector<AsyncArrival> arrivals;           ///< The same.
