@@ -39,6 +39,11 @@ enum Kind { KindBFloat16, KindHalf, KindTf32, KindBytes };
 /// Op::imm of bytes: which have a sign.
 enum Signs { SignedA = 1, SignedB = 2 };
 
+/// Of a descriptor: start, leading and stride offsets and the swizzle; the base
+/// offset, which has to be 0 here.
+constexpr uint64_t fieldBits = 0xc0003fff3fff3fff;
+constexpr uint64_t baseOffsetBits = 0x000e000000000000;
+
 /// What a descriptor of a matrix says.
 struct Matrix {
   int64_t start, leading, stride;
@@ -281,8 +286,12 @@ uint64_t descriptorOf(Warp &warp, const Op &op, int row) {
     if (values[lane] != value)
       warp.fail("lanes of a warp differ in the descriptor of a matrix",
                 uint32_t(1) << lane);
-  if (value >> 49 & 7)
+  if (value & baseOffsetBits)
     warp.fail("a descriptor with a base offset: the machine does not know it",
+              allLanes);
+  if (uint64_t unknown = value & ~(fieldBits | baseOffsetBits))
+    warp.fail("bit " + std::to_string(__builtin_ctzll(unknown)) +
+                  " of a descriptor is set, which is in none of its fields",
               allLanes);
   return value;
 }
