@@ -212,7 +212,8 @@ static LogicalResult write(ModuleOp module, std::vector<emit::Code> &codes,
   if (auto wrong =
           emit::writeBinary(codes, options.runtimePath, options.output))
     return emitDiagnostic(module, *wrong);
-  if (options.splitLayers) // It is for the driver itself.
+  // Such a binary is for the driver itself.
+  if (options.splitLayers != LayerPrograms::None)
     return success();
   for (const emit::Code &code : codes) {
     const plan::Plan &plan = code.plan;

@@ -98,8 +98,11 @@ static void buildModel(OpPassManager &pm) {
 
 static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
   // Functions are whole programs still.
-  if (options.splitLayers)
-    pm.addPass(createTrainSplitLayers());
+  if (options.splitLayers != LayerPrograms::None) {
+    TrainSplitLayersOptions split;
+    split.sequential = options.splitLayers == LayerPrograms::Sequential;
+    pm.addPass(createTrainSplitLayers(split));
+  }
   // Steps first: differentiation works on the body of a micro-batch.
   pm.addPass(createTrainFreezeParameters());
   pm.addPass(createTrainBuildSteps());

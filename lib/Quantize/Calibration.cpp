@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Quantize/Calibration.h"
+#include "heddle/runtime/app/ServedMemory.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/comm/Launcher.h"
 #include "heddle/runtime/comm/World.h"
@@ -57,11 +58,39 @@ void Calibration::fillInputs(const LoadedProgram &program, int64_t run) {
   rt::BatchInputs(session, program).read(feed, run * rowsOfRun);
 }
 
-std::map<std::string, Moments> Calibration::moments() {
+const LoadedProgram *Calibration::findStage(int64_t layer, int64_t stage) {
+  return find("inputs/" + std::to_string(layer) + "/" + std::to_string(stage));
+}
+
+int64_t Calibration::stages() {
+  int64_t count = 0;
+  while (findStage(layer, count))
+    ++count;
+  return count;
+}
+
+std::string Calibration::memoryText() {
+  int64_t states = 0, moments = 0;
+  for (const LoadedProgram *program : layerPrograms)
+    states = std::max(
+        states,
+        rt::requireOutput(*program, PortRole::Hidden).numElements() * runs);
+  for (int64_t each = 0; each < layers(); ++each)
+    for (int64_t stage = 0;
+         const LoadedProgram *program = findStage(each, stage); ++stage) {
+      int64_t sums = 0;
+      for (size_t i = 0; i < program->program().outputs.size(); ++i)
+        sums += program->output(i).numElements();
+      moments = std::max(moments, sums);
+    }
+  return rt::textOfRegions(
+      {{"hidden states", states * int64_t(sizeof(float))},
+       {"moments", moments * int64_t(sizeof(Moments::value_type))}});
+}
+
+std::map<std::string, Moments> Calibration::moments(int64_t stage) {
   std::map<std::string, Moments> result;
-  const LoadedProgram *program = find("inputs/" + std::to_string(layer));
-  if (!program)
-    return result;
+  const LoadedProgram *program = findStage(layer, stage);
   const std::vector<plan::Port> &ports = program->program().outputs;
   for (int64_t run = 0; run < runs; ++run) {
     fillInputs(*program, run);

@@ -233,14 +233,16 @@ void Quantizer::code(const std::string &name, const Moments *moments) {
       name, outIn ? transposed(values, shape.inputs, shape.outputs) : values);
 }
 
-/// Codes what products of layers read, layer by layer.
+/// Codes what products of layers read, layer by layer and stage by stage.
 void Quantizer::codeLayers() {
   for (int64_t layer = 0; layer < calibration->layers(); ++layer) {
-    std::map<std::string, Moments> moments = calibration->moments();
-    for (const auto &[name, of] : chosen)
-      if (auto found = moments.find(of.parameter);
-          found != moments.end() && !coded.count(name))
-        code(name, &found->second);
+    for (int64_t stage = 0; stage < calibration->stages(); ++stage) {
+      std::map<std::string, Moments> moments = calibration->moments(stage);
+      for (const auto &[name, of] : chosen)
+        if (auto found = moments.find(of.parameter);
+            found != moments.end() && !coded.count(name))
+          code(name, &found->second);
+    }
     calibration->advance();
   }
 }
@@ -286,6 +288,7 @@ void Quantizer::write() {
       {"group_size", request.group == 0 ? -1 : request.group},
       {"sym", !request.zeros},
       {"desc_act", false},
+      {"true_sequential", request.sequential},
       {"checkpoint_format", "gptq"}};
   io::writeModel(spec.directory, request.output, settings.dump(2) + "\n",
                  std::move(tensors));

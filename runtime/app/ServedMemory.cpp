@@ -26,16 +26,18 @@ ServedMemory::ServedMemory(const plan::Plan &plan)
   weights = plan.memory.persistentBytes.total() - cache;
 }
 
-std::string ServedMemory::text() const {
+std::string heddle::rt::textOfRegions(
+    std::initializer_list<std::pair<const char *, int64_t>> regions) {
   std::string text;
-  auto add = [&](const char *name, int64_t bytes) {
+  for (const auto &[name, bytes] : regions)
     if (bytes > 0)
       text += std::string(text.empty() ? "" : ", ") + name + " " +
               std::to_string(bytes) + " bytes (" + plan::formatBytes(bytes) +
               ")";
-  };
-  add("weights", weights);
-  add("cache", cache);
-  add("arena", arena);
   return text;
+}
+
+std::string ServedMemory::text() const {
+  return textOfRegions(
+      {{"weights", weights}, {"cache", cache}, {"arena", arena}});
 }

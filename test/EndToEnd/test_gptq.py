@@ -6,8 +6,11 @@
 """The judge is the paper's algorithm in numpy, on what PyTorch's model reads layer by
 layer when the layers before are the codes that were written (gptq.py)."""
 
+import itertools
 import json
 import os
+import re
+import shutil
 import unittest
 
 import numpy as np
@@ -56,16 +59,18 @@ class Gptq(h.HeddleTest):
             report = json.load(file)
         return report, {row["name"][:-len(".weight")]: row for row in report["weights"]}
 
-    def check_layers(self, config, weights, ids, output, bits, group, **options):
+    def check_layers(self, config, weights, ids, output, bits, group, stages=("",),
+                     **options):
         """Each layer is what numpy makes of what it reads when the layers before it are
-        codes; those that numpy rounds otherwise are few."""
+        codes, and of the layer itself the stages before: patterns of names. Those that
+        numpy rounds otherwise are few."""
         values = dict(weights)
         batch = ids[:self.rows * self.seq].reshape(self.rows, self.seq)
         errors, same = {}, []
-        for layer in range(config["num_hidden_layers"]):
+        for layer, stage in itertools.product(range(config["num_hidden_layers"]), stages):
             read = gptq.moments(config, values, batch)
             for name in sorted(read):
-                if f"layers.{layer}." not in name:
+                if f"layers.{layer}." not in name or not re.search(stage, name):
                     continue
                 weight = weights[name + ".weight"].T.astype(np.float64)
                 expected, wanted = gptq.gptq(weight, read[name], bits, group, **options)
@@ -78,6 +83,44 @@ class Gptq(h.HeddleTest):
         # An error is handed on: one code that fell on the other side changes others.
         self.assertGreater(np.mean(same), 0.98)
         return values, errors
+
+    def test_the_products_of_a_layer_one_after_the_other(self):
+        """--true-sequential: what AutoGPTQ says of llama. What the second stage reads
+        differs from what it reads with the first one's weights as they were."""
+        stages = ("[qkv]_proj", "o_proj", "gate_proj|up_proj", "down_proj")
+        config, weights, ids = self.model()
+        made = {}
+        for name, flags in (("once", []), ("stages", ["--true-sequential"])):
+            report, rows = self.quantize(name, "--method", "gptq", "--group", 16, *flags)
+            made[name] = report["perplexity"]["after"]
+            with open(self.path(name, "config.json")) as file:
+                said = json.load(file)["quantization_config"]
+            self.assertEqual(said["true_sequential"], bool(flags))
+        values, errors = self.check_layers(config, weights, ids, "stages", 4, 16, stages)
+        for name, error in errors.items():
+            self.assert_close(rows[name]["output_error"], error, 1e-4, name)
+        self.assert_close(made["stages"], self.perplexity(
+            config, values, ids[self.rows * self.seq:]), 1e-5, "after")
+        self.assertNotEqual(made["stages"], made["once"])
+        with self.assertRaises(AssertionError):
+            self.check_layers(config, weights, ids, "once", 4, 16, stages)
+
+    def test_says_what_memory_it_takes(self):
+        config, _, _ = self.model()
+        widths = [config["hidden_size"]] * 6 + [config["intermediate_size"]]
+        for flags, stage in (([], widths), (["--true-sequential"], widths[:3])):
+            said = h.run([h.HEDDLE, "quantize", self.path("plain"), "-o", self.path("out"),
+                          "--method", "gptq", "--group", 16, "--calibration",
+                          self.path("text.bin"), "--calibration-rows", self.rows, "--seq",
+                          self.seq, *flags]).stderr
+            shutil.rmtree(self.path("out"))
+            regions = dict(re.findall(r"(?:: |, )([a-z ]+) (\d+) bytes", said))
+            self.assertEqual(list(regions), ["weights", "arena", "hidden states",
+                                             "moments"])
+            # Of the largest stage, in fp64.
+            self.assertEqual(int(regions["moments"]), 8 * sum(w ** 2 for w in stage))
+            self.assertEqual(int(regions["hidden states"]),
+                             4 * self.rows * self.seq * config["hidden_size"])
 
     def perplexity(self, config, weights, ids):
         rows = (len(ids) - 1) // self.seq
@@ -186,7 +229,8 @@ class Gptq(h.HeddleTest):
 
         self.assertIn("--calibration", refused("H0113", 2, "--method", "gptq"))
         refused("H0113", 2, "--eval-data", self.path("text.bin"))
-        refused("H0113", 2, *calibration, "--act-order")
+        for flag in ("--act-order", "--true-sequential"):
+            self.assertIn(flag, refused("H0113", 2, *calibration, flag))
         refused("H0340", 3, *group, "--calibration", self.path("none.bin"))
         refused("H0116", 2, *calibration, "--seq", 33)
         refused("H0152", 2, *calibration[2:], "--group", 24)

@@ -115,7 +115,7 @@ void CalibrationJob::chooseEvaluated(const CalibrationFlags &flags) {
   writer.finish();
 }
 
-int CalibrationJob::compile() {
+int CalibrationJob::compile(bool sequential) {
   std::string rows = std::to_string(rowsOfRun);
   CompileJob job;
   job.settings = config::resolveSettings({{"--batch", rows},
@@ -127,7 +127,8 @@ int CalibrationJob::compile() {
   settleSettings(job);
   job.output = pathOf("layers");
   job.cache = io::cacheDirectory();
-  job.splitLayers = true;
+  job.splitLayers =
+      sequential ? LayerPrograms::Sequential : LayerPrograms::AtOnce;
   if (int exitCode = runCompileJob(job))
     return exitCode;
   ready = std::make_unique<quantize::Calibration>(job.output, text);

@@ -32,7 +32,8 @@ public:
                  const std::string &output);
 
   /// Compiles the model; the exit status of an error that was printed, or 0.
-  int compile();
+  /// With `sequential` the stages of a layer have programs of their own.
+  int compile(bool sequential);
   /// After `compile`.
   quantize::Calibration &calibration() { return *ready; }
 

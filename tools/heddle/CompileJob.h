@@ -10,6 +10,7 @@
 #define HEDDLE_TOOLS_HEDDLE_COMPILEJOB_H
 
 #include "heddle/Import/ModelSpec.h"
+#include "heddle/Pipelines/LayerPrograms.h"
 #include "heddle/PlanFormat/Plan.h"
 #include <optional>
 
@@ -30,7 +31,7 @@ struct CompileJob {
   std::string cache;   ///< A directory, or "" for none.
   std::string cluster; ///< JSON, or "" for none.
   bool timing = false, verbose = false, shardingReasons = false;
-  bool splitLayers = false; ///< As in CompileOptions.
+  LayerPrograms splitLayers = LayerPrograms::None;
 };
 
 /// Fills in the settings that only the job's model can say, and checks them

@@ -73,8 +73,9 @@ static int quantizeModel(const QuantizeFlags &flags) {
     quantize::checkQuantizable(request);
     job = std::make_unique<CalibrationJob>(request.model, flags.calibration,
                                            request.output);
-    if (int exitCode = job->compile())
+    if (int exitCode = job->compile(request.sequential))
       return exitCode;
+    std::cerr << "memory: " << job->calibration().memoryText() << "\n";
     perplexity.before = job->calibration().perplexity(job->evaluated());
   }
   quantize::QuantizeReport report =
@@ -106,6 +107,9 @@ static void checkUse(const QuantizeFlags &flags) {
   if (flags.request.gptq.largestFirst && flags.request.method != Method::Gptq)
     fail("H0113", "--act-order is for --method gptq",
          "add --method gptq, or leave out --act-order");
+  if (flags.request.sequential && flags.request.method != Method::Gptq)
+    fail("H0113", "--true-sequential is for --method gptq",
+         "add --method gptq, or leave out --true-sequential");
   if (!flags.calibration.file.empty())
     return;
   if (flags.request.method == Method::Gptq)
@@ -160,6 +164,10 @@ void driver::addQuantizeVerb(CLI::App &app, Action &action) {
   addCalibrationFlags(*verb, flags->calibration);
   verb->add_flag("--act-order", flags->request.gptq.largestFirst,
                  "With gptq: round the inputs with the largest values first");
+  verb->add_flag(
+      "--true-sequential", flags->request.sequential,
+      "With gptq: round the products of a layer one after the other, "
+      "each with what it reads when those before it are codes");
   io::addFlag(*verb, "--report", flags->report, io::range::path(),
               "A JSON file for sizes, errors and perplexities")
       ->default_str("none");

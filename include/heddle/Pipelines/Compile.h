@@ -9,6 +9,7 @@
 #ifndef HEDDLE_PIPELINES_COMPILE_H
 #define HEDDLE_PIPELINES_COMPILE_H
 
+#include "heddle/Pipelines/LayerPrograms.h"
 #include "heddle/PlanFormat/Plan.h"
 #include "heddle/Settings/Settings.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -61,8 +62,7 @@ struct CompileOptions {
   bool timing = false;     ///< Print the seconds of each phase.
   bool verbose = false;
   bool shardingReasons = false; ///< Print why values are sharded as they are.
-  /// Make programs of single layers in place of those that train.
-  bool splitLayers = false;
+  LayerPrograms splitLayers = LayerPrograms::None;
   /// Takes the plans, one for each target, in place of a binary. Kernels for
   /// x86-64 then have no code.
   std::vector<plan::Plan> *plans = nullptr;

@@ -25,7 +25,8 @@ struct CalibrationText {
 
 /// Goes through a model layer by layer, with a text: with the programs of a
 /// binary whose layers were split (the pass train-split-layers). Computing all
-/// layers costs two forward passes, and their products' moments.
+/// layers costs two forward passes, and their products' moments; with stages of
+/// layers each costs what the layer computes before it.
 class Calibration {
 public:
   /// Loads the binary with its weights, and computes what comes before the
@@ -36,9 +37,12 @@ public:
   int64_t layers() const { return int64_t(layerPrograms.size()); }
   /// Rows that are computed: whole runs of those that were asked for.
   int64_t rows() const { return runs * rowsOfRun; }
-  /// The moments of what products of the next layer read, by the names of their
+  /// Of the next layer: its products in the order in which they are computed,
+  /// or all of them as one.
+  int64_t stages();
+  /// The moments of what a stage's products read, by the names of their
   /// weights.
-  std::map<std::string, Moments> moments();
+  std::map<std::string, Moments> moments(int64_t stage);
   /// Computes the next layer, and goes on to the one behind it.
   void advance();
   /// Gives a tensor of the weight files other values, in its layout.
@@ -46,10 +50,15 @@ public:
   /// The perplexity of a text, with the values that tensors have now.
   double perplexity(const CalibrationText &text);
 
+  /// What it holds beside the weights and the arena, for people: the hidden
+  /// states of all rows, and the moments of the products of a stage.
+  std::string memoryText();
+
   rt::ThreadPool &threadPool() { return job.threadPool(); }
 
 private:
   const rt::LoadedProgram *find(const std::string &name);
+  const rt::LoadedProgram *findStage(int64_t layer, int64_t stage);
   void fillInputs(const rt::LoadedProgram &program, int64_t run);
 
   rt::Ranks ranks;

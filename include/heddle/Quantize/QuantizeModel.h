@@ -24,6 +24,9 @@ struct QuantizeRequest {
   std::string output; ///< A directory that does not exist yet or is empty.
   Method method = Method::Nearest;
   GptqOptions gptq;
+  /// With `Gptq`: round the products of a layer one after the other. The
+  /// calibration is made for it.
+  bool sequential = false;
   int64_t bits = 4;   ///< Of a code: 8 or 4.
   int64_t group = 64; ///< Inputs that share a scale; 0: all.
   bool zeros = false; ///< Each group has a zero; else it is in the middle.
@@ -56,9 +59,9 @@ void checkQuantizable(const QuantizeRequest &request);
 /// (CodedWeights.h) with a `quantization_config`. Embeddings, norms, biases and
 /// the head stay as they are. With a calibration, which `Method::Gptq` needs,
 /// layers are rounded in their order, each with what it reads when those before
-/// it are codes; in the end the calibration has the values of the codes. What
-/// is no weight of a product is rounded to the nearest. Throws as
-/// `checkQuantizable`.
+/// it are codes, and so are the stages of a layer that the calibration has; in
+/// the end the calibration has the values of the codes. What is no weight of a
+/// product is rounded to the nearest. Throws as `checkQuantizable`.
 QuantizeReport quantizeModel(const QuantizeRequest &request,
                              Calibration *calibration = nullptr);
 

@@ -40,17 +40,18 @@ static void giveResults(nn::FuncOp function, ValueRange results) {
 
 namespace {
 
-/// A layer function that gives second moments of what its products read.
+/// A layer function that gives second moments of what some of its products
+/// read.
 struct Moments {
-  nn::FuncOp function; ///< Null where it has no such product.
+  nn::FuncOp function;
   /// Of each result, the argument that is the product's weight.
   SmallVector<unsigned> weights;
 };
 
 class Splitter {
 public:
-  Splitter(nn::ModelOp model, nn::FuncOp eval)
-      : model(model), eval(eval), symbols(model) {}
+  Splitter(nn::ModelOp model, nn::FuncOp eval, bool isSequential)
+      : model(model), eval(eval), isSequential(isSequential), symbols(model) {}
 
   LogicalResult run();
 
@@ -60,24 +61,28 @@ private:
                     ArrayRef<Attribute> outputs);
   LogicalResult addLayer(size_t number);
   LogicalResult addInputs(size_t number);
-  const Moments &momentsIn(nn::FuncOp layer);
+  ArrayRef<Moments> momentsIn(nn::FuncOp layer);
+  LogicalResult addStage(size_t number, size_t &stage, const Moments &moments);
   void keepOnly(const llvm::SmallDenseSet<Operation *> &programs);
 
   nn::ModelOp model;
   nn::FuncOp eval;
+  bool isSequential;
   SymbolTable symbols;
   SmallVector<nn::CallOp> calls;
-  DenseMap<Operation *, Moments> known;
+  DenseMap<Operation *, SmallVector<Moments>> known;
   llvm::SmallDenseSet<Operation *> programs;
 };
 
 struct SplitLayers : heddle::impl::TrainSplitLayersBase<SplitLayers> {
+  using Base::Base;
+
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>())
       for (auto function :
            llvm::make_early_inc_range(model.getOps<nn::FuncOp>()))
         if (function.getProgram() == nn::ProgramKind::Eval) {
-          if (failed(Splitter(model, function).run()))
+          if (failed(Splitter(model, function, sequential).run()))
             return signalPassFailure();
           break;
         }
@@ -101,35 +106,53 @@ static Value momentsOf(nn::LinearOp product) {
       /*init=*/Value(), /*transposed=*/false, /*shardings=*/ArrayAttr());
 }
 
-/// The same layer with other results, made when it is first asked for.
-const Moments &Splitter::momentsIn(nn::FuncOp layer) {
-  auto [entry, isNew] = known.try_emplace(layer);
-  Moments &moments = entry->second;
-  if (!isNew)
-    return moments;
-  auto function = cast<nn::FuncOp>(layer->clone());
-  function.setSymName((layer.getSymName() + ".inputs").str());
-  Block &body = function.getBody().front();
-  DenseMap<Value, Value> made; // Several products may read one value.
-  SmallVector<Value> results;
-  for (auto product : llvm::make_early_inc_range(body.getOps<nn::LinearOp>())) {
-    auto weight = dyn_cast<BlockArgument>(product.getWeight());
-    if (!weight || llvm::is_contained(moments.weights, weight.getArgNumber()))
+/// Products with an argument, those that read one value together, in the order
+/// in which they are computed; without `isSequential` all of them together.
+static SmallVector<SmallVector<nn::LinearOp>> productsOf(nn::FuncOp layer,
+                                                         bool isSequential) {
+  SmallVector<SmallVector<nn::LinearOp>> stages;
+  llvm::SmallDenseSet<Value> weights;
+  DenseMap<Value, size_t> stageOf;
+  for (auto product : layer.getBody().getOps<nn::LinearOp>()) {
+    if (!isa<BlockArgument>(product.getWeight()) ||
+        !weights.insert(product.getWeight()).second)
       continue;
-    Value &sums = made[product.getInput()];
-    if (!sums)
-      sums = momentsOf(product);
-    results.push_back(sums);
-    moments.weights.push_back(weight.getArgNumber());
+    Value read = isSequential ? product.getInput() : Value();
+    auto [stage, isNew] = stageOf.insert({read, stages.size()});
+    if (isNew)
+      stages.emplace_back();
+    stages[stage->second].push_back(product);
   }
-  if (results.empty()) {
-    function->erase();
-    return moments;
+  return stages;
+}
+
+/// The same layer with other results, for each stage; made when they are first
+/// asked for.
+ArrayRef<Moments> Splitter::momentsIn(nn::FuncOp layer) {
+  auto [entry, isNew] = known.try_emplace(layer);
+  if (!isNew)
+    return entry->second;
+  size_t count = productsOf(layer, isSequential).size();
+  for (size_t stage = 0; stage < count; ++stage) {
+    auto function = cast<nn::FuncOp>(layer->clone());
+    function.setSymName((layer.getSymName() + ".inputs." + Twine(stage)).str());
+    Moments moments{function, {}};
+    DenseMap<Value, Value> made; // Several products may read one value.
+    SmallVector<Value> results;
+    auto products = productsOf(function, isSequential);
+    for (nn::LinearOp product : products[stage]) {
+      Value &sums = made[product.getInput()];
+      if (!sums)
+        sums = momentsOf(product);
+      results.push_back(sums);
+      moments.weights.push_back(
+          cast<BlockArgument>(product.getWeight()).getArgNumber());
+    }
+    giveResults(function, results);
+    symbols.insert(function);
+    entry->second.push_back(std::move(moments));
   }
-  giveResults(function, results);
-  symbols.insert(function);
-  moments.function = function;
-  return moments;
+  return entry->second;
 }
 
 //===----------------------------------------------------------------------===//
@@ -191,11 +214,11 @@ static void eraseUnusedInputs(nn::FuncOp program) {
   program.setInputsAttr(ArrayAttr::get(program.getContext(), left));
 }
 
-/// Adds a program whose results are what `rewrite` makes of the call.
+/// Adds a program whose results are what `rewrite` makes of the call `number`.
 LogicalResult Splitter::add(const Twine &name, size_t number, Rewrite rewrite,
                             ArrayRef<Attribute> outputs) {
   auto program = cast<nn::FuncOp>(eval->clone());
-  program.setSymName((name + "." + Twine(number)).str());
+  program.setSymName(name.str());
   symbols.insert(program);
   programs.insert(program);
   Block &body = program.getBody().front();
@@ -217,15 +240,15 @@ LogicalResult Splitter::add(const Twine &name, size_t number, Rewrite rewrite,
 LogicalResult Splitter::addLayer(size_t number) {
   auto port = nn::PortAttr::get(model.getContext(), PortRole::Hidden);
   return add(
-      "layer", number,
+      "layer." + Twine(number), number,
       [](nn::CallOp call) { return SmallVector<Value>{call.getResult(0)}; },
       {port});
 }
 
-LogicalResult Splitter::addInputs(size_t number) {
+/// Adds the program of a stage, if it has a product with a parameter.
+LogicalResult Splitter::addStage(size_t number, size_t &stage,
+                                 const Moments &moments) {
   nn::CallOp call = calls[number];
-  const Moments &moments =
-      momentsIn(symbols.lookup<nn::FuncOp>(call.getCallee()));
   SmallVector<unsigned> results;
   SmallVector<Attribute> outputs;
   for (auto [index, argument] : llvm::enumerate(moments.weights))
@@ -249,7 +272,17 @@ LogicalResult Splitter::addInputs(size_t number) {
       return other.getResult(index);
     });
   };
-  return add("inputs", number, rewrite, outputs);
+  return add("inputs." + Twine(number) + "." + Twine(stage++), number, rewrite,
+             outputs);
+}
+
+LogicalResult Splitter::addInputs(size_t number) {
+  auto layer = symbols.lookup<nn::FuncOp>(calls[number].getCallee());
+  size_t stage = 0;
+  for (const Moments &moments : momentsIn(layer))
+    if (failed(addStage(number, stage, moments)))
+      return failure();
+  return success();
 }
 
 /// Erases other functions, but those that they call.

@@ -1,4 +1,5 @@
 // RUN: heddle-opt %s --train-split-layers --split-input-file --verify-diagnostics | FileCheck %s
+// RUN: heddle-opt %s --train-split-layers=sequential --split-input-file --verify-diagnostics | FileCheck %s --check-prefix STAGES
 
 // The first layer is computed from the batch, the others from hidden states.
 // Products that read one value share its moments; what a product computes is
@@ -15,24 +16,44 @@
 // CHECK: %[[X:.*]] = nn.embedding %{{.*}}[%[[IDS]]]
 // CHECK: %[[Y:.*]] = nn.call @block(%[[X]], %{{.*}}) path "h.0"
 // CHECK-NEXT: nn.return %[[Y]]
-// CHECK: nn.func @block.inputs(%[[X:.*]]: tensor<2x4x8xf32>, %[[A:.*]]: tensor<8x6xf32>, %[[C:.*]]: tensor<8x6xf32>, %{{.*}}: tensor<6x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<6x6xf32>)
+// CHECK: nn.func @block.inputs.0(%[[X:.*]]: tensor<2x4x8xf32>, %[[A:.*]]: tensor<8x6xf32>, %[[C:.*]]: tensor<8x6xf32>, %{{.*}}: tensor<6x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<6x6xf32>)
 // CHECK-NEXT: %[[M:.*]] = nn.linear_grad_weight %[[X]], %[[X]] : (tensor<2x4x8xf32>, tensor<2x4x8xf32>) -> tensor<8x8xf32>
 // CHECK-NEXT: %[[U:.*]] = nn.linear %[[X]], %[[A]]
 // CHECK-NEXT: %[[V:.*]] = nn.linear %[[X]], %[[C]]
 // CHECK-NEXT: %[[S:.*]] = nn.add %[[U]], %[[V]]
 // CHECK-NEXT: %[[N:.*]] = nn.linear_grad_weight %[[S]], %[[S]]
 // CHECK-NEXT: nn.return %[[M]], %[[M]], %[[N]]
-// CHECK: nn.func @inputs.0(%{{.*}}: tensor<2x4xi32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<6x6xf32>)
+// CHECK: nn.func @inputs.0.0(%{{.*}}: tensor<2x4xi32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<6x6xf32>)
 // CHECK-SAME: outputs = [#nn.port<value, "value.a">, #nn.port<value, "value.c">, #nn.port<value, "value.b">]
 // CHECK: nn.func @layer.1(%[[H:.*]]: tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
 // CHECK-SAME: inputs = [#nn.port<hidden, "before">], outputs = [#nn.port<hidden>]
 // CHECK-NOT: path "h.0"
 // CHECK: %[[Y:.*]] = nn.call @block(%[[H]], %{{.*}}) path "h.1"
 // CHECK-NEXT: nn.return %[[Y]]
-// CHECK: nn.func @inputs.1(%{{.*}}: tensor<2x4x8xf32>) -> (tensor<8x8xf32>, tensor<6x6xf32>)
+// CHECK: nn.func @inputs.1.0(%{{.*}}: tensor<2x4x8xf32>) -> (tensor<8x8xf32>, tensor<6x6xf32>)
 // CHECK-SAME: outputs = [#nn.port<value, "value.c">, #nn.port<value, "value.b">]
-// CHECK: nn.call @block.inputs({{.*}}) path "h.1"
+// CHECK: nn.call @block.inputs.0({{.*}}) path "h.1"
 // CHECK-NOT: nn.func
+
+// A stage computes what stands before its products, and no more. In the second
+// layer only one product of the first stage has a parameter.
+// STAGES-LABEL: nn.model @small
+// STAGES: nn.func @block.inputs.0(%[[X:.*]]: tensor<2x4x8xf32>, {{.*}}) -> (tensor<8x8xf32>, tensor<8x8xf32>)
+// STAGES-NEXT: %[[M:.*]] = nn.linear_grad_weight %[[X]], %[[X]]
+// STAGES-NEXT: nn.return %[[M]], %[[M]]
+// STAGES: nn.func @block.inputs.1(%{{.*}}) -> tensor<6x6xf32>
+// STAGES: nn.add
+// STAGES-NEXT: nn.linear_grad_weight
+// STAGES-NEXT: nn.return
+// STAGES: nn.func @inputs.0.0(
+// STAGES-SAME: outputs = [#nn.port<value, "value.a">, #nn.port<value, "value.c">]
+// STAGES: nn.func @inputs.0.1(
+// STAGES-SAME: outputs = [#nn.port<value, "value.b">]
+// STAGES: nn.func @inputs.1.0(
+// STAGES-SAME: outputs = [#nn.port<value, "value.c">]
+// STAGES: nn.func @inputs.1.1(
+// STAGES-SAME: outputs = [#nn.port<value, "value.b">]
+// STAGES-NOT: nn.func
 nn.model @small family "small" phase "model" attributes {
     strategy = #dist.strategy<{batch = {global = 2, micro = 2, seq = 4}}>, config = "{}", weights = {}} {
   nn.state @w role parameter : tensor<9x8xf32> {trainable}

@@ -12,15 +12,18 @@
 include "mlir/Pass/PassBase.td"
 
 def TrainSplitLayers : Pass<"train-split-layers", "::mlir::ModuleOp"> {
-  let summary = "Makes two programs of each layer, for its calibration.";
+  let summary = "Makes programs of each layer, for its calibration.";
   let description = [{
     Takes the place of all programs but `eval`, from which it is made. The
     program `layer.N` computes the N-th call of a layer from the hidden states
-    that the call before it gave, the first one from the batch. `inputs.N` gives
+    that the call before it gave, the first one from the batch. `inputs.N.0` gives
     the second moments of what the layer's products with a parameter read, the
     sum over tokens of x[i] x[j], under the parameter's name. A host that keeps
     the hidden states goes through the model layer by layer, and may change a
-    layer's parameters before it goes on. Refused (H0153) is a model with a layer
+    layer's parameters before it goes on. With `sequential` the products that read
+    one value have a program of their own, `inputs.N.0`, `inputs.N.1` and so on in
+    the order in which they are computed: the host may change the parameters of
+    one stage before it runs the next. Refused (H0153) is a model with a layer
     that reads anything else that layers give.
 
     ```mlir
@@ -31,11 +34,14 @@ def TrainSplitLayers : Pass<"train-split-layers", "::mlir::ModuleOp"> {
     nn.func @layer.1(%x: tensor<2x8x64xf32>) -> tensor<2x8x64xf32>
         attributes {program = #nn.program<encode>, inputs = [#nn.port<hidden, "before">],
                     outputs = [#nn.port<hidden>]}
-    nn.func @inputs.1(%x: tensor<2x8x64xf32>) -> tensor<64x64xf32>
+    nn.func @inputs.1.0(%x: tensor<2x8x64xf32>) -> tensor<64x64xf32>
         attributes {program = #nn.program<encode>, inputs = [#nn.port<hidden, "before">],
                     outputs = [#nn.port<value, "value.h.1.w">]}
     ```
   }];
+  let options = [
+    Option<"sequential", "sequential", "bool", "false",
+           "A program of its own for the products that read one value">];
   let dependentDialects = ["::heddle::nn::NNDialect"];
 }
 

@@ -16,6 +16,10 @@ namespace heddle::rt {
 /// Whether the plan continues or encodes texts, and does not train.
 bool isForServing(const plan::Plan &plan);
 
+/// As `weights 8192 bytes (8.00 KiB), arena ...`, without what is empty.
+std::string
+textOfRegions(std::initializer_list<std::pair<const char *, int64_t>> regions);
+
 /// The bytes that a rank maps for the selected stage of a plan that serves.
 struct ServedMemory {
   int64_t weights = 0; ///< With the padding to whole pages.
@@ -24,7 +28,7 @@ struct ServedMemory {
 
   explicit ServedMemory(const plan::Plan &plan);
   int64_t total() const { return weights + cache + arena; }
-  /// As `weights 8192 bytes (8.00 KiB), arena ...`, without what is empty.
+  /// As textOfRegions.
   std::string text() const;
 };
 
