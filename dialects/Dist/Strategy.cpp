@@ -83,6 +83,10 @@ std::string dist::verifyStrategy(const Strategy &strategy) {
              " ranks";
   if (!nlohmann::json::accept(strategy.schedulerParams))
     return "strategy: scheduler.params is no JSON: " + strategy.schedulerParams;
+  if (strategy.mode != config::Mode::Train &&
+      strategy.maxBatch % strategy.data != 0)
+    return "strategy: serve.max_batch " + std::to_string(strategy.maxBatch) +
+           " is no multiple of mesh.data " + std::to_string(strategy.data);
   int64_t rows = 0;
   bool overflows =
       llvm::MulOverflow(strategy.microBatch, strategy.accumulate, rows) ||

@@ -148,8 +148,8 @@ private:
     plan.mesh = dist::meshOf(strategy);
     plan.collectives = wordOf(strategy.collectives);
     if (strategy.mode != config::Mode::Train || strategy.maxContext > 1)
-      plan.serving = {strategy.maxBatch, strategy.maxContext, /*pages=*/0,
-                      windowOfCache()};
+      plan.serving = {strategy.maxBatch / strategy.data, strategy.maxContext,
+                      /*pages=*/0, windowOfCache()};
     plan.gemm = wordOf(strategy.gemm);
     nlohmann::json mesh;
     for (const plan::Mesh::Axis &axis : plan.mesh.axes)

@@ -19,11 +19,20 @@ static void checkServing(const Settings &values) {
   if (isGpu(values.target))
     fail("H0126", mode + " is not supported on GPUs yet",
          "use --target x86-64");
-  if (values.data * values.sequence * values.pipe > 1 || values.zero > 0)
+  const bool isServing = values.mode == Mode::Serve;
+  int64_t others = values.sequence * values.pipe;
+  if (others * (isServing ? 1 : values.data) > 1 || values.zero > 0)
     fail("H0129",
-         mode + " splits a model over the axis tensor alone: data, seq, pipe "
-                "and --zero are for training",
-         "use --mesh tensor=N");
+         mode + " splits a model over the axis tensor alone: " +
+             (isServing ? "" : "data, ") +
+             "seq, pipe and --zero are for training",
+         isServing ? "use --mesh data=N,tensor=N" : "use --mesh tensor=N");
+  if (isServing && values.maxBatch % values.data != 0)
+    fail("H0139",
+         "the " + std::to_string(values.maxBatch) +
+             " texts of --max-batch cannot be shared out alike among data=" +
+             std::to_string(values.data) + " groups of ranks",
+         "give --max-batch a multiple of " + std::to_string(values.data));
 }
 
 static void settleCacheType(ResolvedSettings &settings) {

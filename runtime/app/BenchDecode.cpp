@@ -29,12 +29,16 @@ static constexpr int64_t kernelRuns = 20;
 
 namespace {
 
-/// What the texts of a measurement are.
+/// What the texts of a measurement are. Groups of ranks take them in turn.
 struct Texts {
   int64_t count = 1, context = 1, tokens = 1;
 
   /// Throws H0166 where they do not fit.
   Texts(const BenchOptions &options, const EngineLimits &limits);
+  /// Those that the rank's group has, of `groups` that take them in turn.
+  int64_t ofGroup(int64_t group, int64_t groups) const {
+    return (count - group + groups - 1) / groups;
+  }
   /// Some tokens of a text, which any vocabulary has.
   Feed feed(int64_t text, int64_t position, int64_t tokens,
             const EngineLimits &limits) const;
@@ -47,7 +51,8 @@ public:
       : job(job), engine(engine), texts(texts),
         logits(texts.count * engine.limits().vocab) {}
 
-  /// Computes the prompts, those of all texts `atLeast` times.
+  /// Computes the prompts, one of each group at a time and `atLeast` of a
+  /// group, those of its texts again and again.
   void runPrompts(int64_t atLeast);
   void runTokens();
   void printKernels();
@@ -64,6 +69,10 @@ private:
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
   void prompt(int64_t text);
+  /// Texts of this rank's group.
+  int64_t own() const {
+    return texts.ofGroup(engine.group(), engine.limits().groups);
+  }
   /// Computes the token at `position` of every text.
   void token(int64_t position);
   void printKernels(const LoadedProgram &program);
@@ -79,12 +88,13 @@ private:
 
 Texts::Texts(const BenchOptions &options, const EngineLimits &limits)
     : count(options.batch), tokens(options.tokens) {
-  if (count > limits.maxRows)
+  const int64_t most = limits.maxRows * limits.groups;
+  if (count > most)
     fail("H0166",
          "--batch " + std::to_string(count) +
-             ": the binary continues at most " +
-             std::to_string(limits.maxRows) + " texts together",
-         "give --batch " + std::to_string(limits.maxRows) +
+             ": the binary continues at most " + std::to_string(most) +
+             " texts together",
+         "give --batch " + std::to_string(most) +
              ", or compile with --max-batch " + std::to_string(count));
   context = options.context.value_or(
       std::clamp<int64_t>(limits.maxContext - tokens, 1, 512));
@@ -94,8 +104,8 @@ Texts::Texts(const BenchOptions &options, const EngineLimits &limits)
              " more: a text may have " + std::to_string(limits.maxContext),
          "lower --context and --tokens, or compile with --max-context " +
              std::to_string(context + tokens));
-  int64_t pages =
-      count * limits.cachePages().mostOf(context + tokens, limits.maxChunk);
+  int64_t pages = ofGroup(0, limits.groups) *
+                  limits.cachePages().mostOf(context + tokens, limits.maxChunk);
   if (pages > limits.numPages)
     fail("H0166",
          "the texts need " + std::to_string(pages) +
@@ -113,8 +123,9 @@ Feed Texts::feed(int64_t text, int64_t position, int64_t tokens,
     PhiloxWords words = philox(0, uint64_t(position + i), uint32_t(text), 0);
     feed.tokens.push_back(int32_t(words[0] % uint64_t(limits.vocab)));
   }
-  feed.pages = limits.pagesOfText(context + this->tokens, text);
+  feed.pages = limits.pagesOfText(context + this->tokens, text / limits.groups);
   feed.numLogits = 1;
+  feed.group = text % limits.groups;
   return feed;
 }
 
@@ -129,10 +140,13 @@ void DecodeBench::prompt(int64_t text) {
 }
 
 void DecodeBench::runPrompts(int64_t atLeast) {
-  for (int64_t run = 0; run < std::max(atLeast, texts.count); ++run) {
+  const int64_t groups = engine.limits().groups;
+  int64_t most = texts.ofGroup(0, groups);
+  for (int64_t run = 0; run < std::max(atLeast, most); ++run) {
     job.ranks().exchange("");
     Clock::time_point begin = Clock::now();
-    prompt(run % texts.count);
+    if (own() > 0)
+      prompt(run % own() * groups + engine.group());
     promptSeconds.push_back(since(begin));
   }
 }
@@ -171,12 +185,14 @@ double DecodeBench::positionsRead() const {
   double seen = double(texts.context) + double(texts.tokens - 1) / 2 + 1;
   if (int64_t window = engine.limits().window)
     seen = std::min(seen, double(window));
-  return double(texts.count) * seen;
+  return double(own()) * seen;
 }
 
 double DecodeBench::bytesOfRun() const {
+  if (own() == 0)
+    return 0;
   ProgramNeeds needs =
-      needsOf(job.plan(), engine.decodeProgram(texts.count).program());
+      needsOf(job.plan(), engine.decodeProgram(own()).program());
   return needs.stateBytes + needs.cacheBytes * positionsRead();
 }
 
@@ -204,7 +220,8 @@ void DecodeBench::printKernels(const LoadedProgram &program) {
 /// Computes the last run again, of tokens and of prompts: their programs have
 /// its inputs until another one runs.
 void DecodeBench::printKernels() {
-  printKernels(engine.decodeProgram(texts.count));
+  printKernels(
+      engine.decodeProgram(texts.ofGroup(/*group=*/0, engine.limits().groups)));
   prompt(0);
   int64_t rest = (texts.context - 1) % engine.limits().maxChunk + 1;
   if (rest > 1)
@@ -217,6 +234,11 @@ static double sumOfRanks(Ranks &ranks, double value) {
   for (const std::string &text : ranks.exchange(std::to_string(value)))
     sum += std::stod(text);
   return sum;
+}
+
+/// The largest of times that the ranks took: all wait for the last one.
+static double slowestOfRanks(Ranks &ranks, double seconds) {
+  return double(ranks.maximum(int64_t(seconds * 1e9))) / 1e9;
 }
 
 int heddle::rt::runBenchDecode(const BenchOptions &options, Ranks &ranks) {
@@ -234,13 +256,17 @@ int heddle::rt::runBenchDecode(const BenchOptions &options, Ranks &ranks) {
   double bytes = sumOfRanks(ranks, bench.bytesOfRun());
   double readRate = sumOfRanks(ranks, medianOf(bench.readRates));
   double processor = sumOfRanks(ranks, medianOf(bench.processorSeconds));
-  double first = medianOf(bench.promptSeconds);
-  double median = medianOf(bench.tokenSeconds);
+  double first = slowestOfRanks(ranks, medianOf(bench.promptSeconds));
+  double median = slowestOfRanks(ranks, medianOf(bench.tokenSeconds));
   auto count = double(texts->count);
+  const int64_t groups = engine->limits().groups;
+  auto prompts = double(std::min(texts->count, groups)); // At a time.
   if (options.json) {
     JsonLine line("bench");
-    line.add("program", engine->decodeProgram(texts->count).program().name)
+    line.add("program",
+             engine->decodeProgram(texts->ofGroup(0, groups)).program().name)
         .add("ranks", ranks.size())
+        .add("groups", groups)
         .add("threads", job.device().threads())
         .add("batch", texts->count)
         .add("context", texts->context)
@@ -254,7 +280,7 @@ int heddle::rt::runBenchDecode(const BenchOptions &options, Ranks &ranks) {
         .add("stream_gb_s", readRate / 1e9)
         .add("fraction_of_stream", bytes / median / readRate)
         .add("first_token_s", first)
-        .add("prefill_tokens_per_s", double(texts->context) / first);
+        .add("prefill_tokens_per_s", prompts * double(texts->context) / first);
     if (job.isFirst())
       printf("%s\n", line.text().c_str());
     return 0;
@@ -271,7 +297,7 @@ int heddle::rt::runBenchDecode(const BenchOptions &options, Ranks &ranks) {
            formatBytes(int64_t(bytes / count)).c_str(), bytes / median / 1e9,
            100 * bytes / median / readRate, readRate / 1e9);
     printf("first token after %.3f s, %.0f tokens/s of the prompt\n", first,
-           double(texts->context) / first);
+           prompts * double(texts->context) / first);
   }
   if (options.kernels)
     bench.printKernels();

@@ -13,11 +13,21 @@
 #include "heddle/runtime/io/Safetensors.h"
 
 #include <algorithm>
+#include <cstring>
 
 using namespace heddle;
 using namespace heddle::rt;
 
 using plan::PortRole;
+
+/// The axes along which ranks are in different groups.
+static plan::AxisNames groupAxes(const plan::Mesh &mesh) {
+  plan::AxisNames names;
+  for (const plan::Mesh::Axis &axis : mesh.axes)
+    if (axis.role == plan::AxisRole::Data && axis.factorOf.empty())
+      names.push_back(axis.name);
+  return names;
+}
 
 //===----------------------------------------------------------------------===//
 // Programs
@@ -70,10 +80,16 @@ CompiledEngine::CompiledEngine(Job &job) : job(job) {
                 return sizeOf(a) < sizeOf(b);
               });
   const plan::Plan &plan = job.plan();
-  most = {
-      plan.vocabSize,        plan.serving.maxBatch,  tokensOf(*prefills.back()),
-      plan::cachePageTokens, plan.serving.pages,     plan.serving.maxContext,
-      plan.serving.window,   plan::mostGuesses(plan)};
+  most = {plan.vocabSize,
+          plan.serving.maxBatch,
+          tokensOf(*prefills.back()),
+          plan::cachePageTokens,
+          plan.serving.pages,
+          plan.serving.maxContext,
+          plan.serving.window,
+          plan::mostGuesses(plan),
+          plan.mesh.size(plan::AxisRole::Data)};
+  ownGroup = plan.mesh.coordinate(job.ranks().rank(), groupAxes(plan.mesh));
 }
 
 const LoadedProgram &
@@ -127,15 +143,12 @@ void CompiledEngine::runOn(const LoadedProgram &program,
   job.session().run(program);
 }
 
-bool CompiledEngine::hasLogits() const {
-  return prefills.front()->output(PortRole::Logits) != nullptr;
-}
-
 void CompiledEngine::takeLogits(const LoadedProgram &program, int64_t row,
                                 float *logits) {
   const Value *port = program.output(PortRole::Logits);
   if (!port)
-    return;
+    fail("H0385", "the program " + program.program().name + " gives no logits",
+         "compile the binary again");
   int64_t width = port->shape.back() * plan::byteSize(port->type);
   const char *data = job.session().load(*port) + row * width;
   io::convertElements(data, plan::nameOf(port->type), logits, "F32",
@@ -153,7 +166,8 @@ static Feed rowOf(const Feed &feed, size_t token) {
           {feed.tokens[token]},
           feed.position + int64_t(token),
           feed.pages,
-          0};
+          0,
+          feed.group};
 }
 
 void CompiledEngine::compute(const std::vector<Feed> &feeds, float *logits) {
@@ -163,6 +177,8 @@ void CompiledEngine::compute(const std::vector<Feed> &feeds, float *logits) {
     float *place = logits;
     int64_t count = int64_t(feed.tokens.size());
     logits += feed.numLogits * most.vocab;
+    if (feed.group != ownGroup)
+      continue;
     if (count <= 1 + most.maxGuesses) {
       for (int64_t token = 0; token < count; ++token) {
         bool isWanted = token >= count - feed.numLogits;
@@ -196,6 +212,8 @@ int64_t CompiledEngine::scoreTokens() const {
 }
 
 void CompiledEngine::score(const Feed &feed, float *logits) {
+  if (feed.group != ownGroup)
+    return;
   runOn(*scoring, {&feed});
   for (size_t token = 0; token < feed.tokens.size(); ++token)
     takeLogits(*scoring, int64_t(token), logits + token * most.vocab);
@@ -232,6 +250,7 @@ static std::string pack(char whose, const std::vector<Feed> &feeds) {
     add(&feed.sequence, sizeof feed.sequence);
     add(&feed.position, sizeof feed.position);
     add(&feed.numLogits, sizeof feed.numLogits);
+    add(&feed.group, sizeof feed.group);
     addList(feed.tokens);
     addList(feed.pages);
   }
@@ -256,16 +275,52 @@ static std::vector<Feed> unpack(const std::string &text) {
     take(&feed.sequence, sizeof feed.sequence);
     take(&feed.position, sizeof feed.position);
     take(&feed.numLogits, sizeof feed.numLogits);
+    take(&feed.group, sizeof feed.group);
     takeList(feed.tokens);
     takeList(feed.pages);
   }
   return feeds;
 }
 
+int64_t CompiledEngine::firstRank(int64_t group) const {
+  const plan::Mesh &mesh = job.plan().mesh;
+  return mesh.member(0, groupAxes(mesh), group);
+}
+
+void CompiledEngine::collect(const std::vector<Feed> &feeds, float *logits) {
+  bool isBringing = ownGroup != 0 && job.ranks().rank() == firstRank(ownGroup);
+  std::string own;
+  bool areElsewhere = false;
+  const float *from = logits;
+  for (const Feed &feed : feeds) {
+    int64_t count = feed.numLogits * most.vocab;
+    areElsewhere |= feed.group != 0 && count > 0;
+    if (isBringing && feed.group == ownGroup)
+      own.append(reinterpret_cast<const char *>(from), count * sizeof(float));
+    from += count;
+  }
+  if (!areElsewhere)
+    return;
+  std::vector<std::string> brought = job.ranks().gather(own);
+  if (!job.isFirst())
+    return;
+  std::vector<size_t> taken(brought.size());
+  for (const Feed &feed : feeds) {
+    int64_t rank = firstRank(feed.group);
+    size_t bytes = feed.numLogits * most.vocab * sizeof(float);
+    if (feed.group != 0) {
+      std::memcpy(logits, brought[rank].data() + taken[rank], bytes);
+      taken[rank] += bytes;
+    }
+    logits += feed.numLogits * most.vocab;
+  }
+}
+
 void CompiledEngine::run(const std::vector<Feed> &feeds, float *logits) {
   if (job.ranks().size() > 1)
     job.ranks().exchange(pack(isDraft ? forDraft : forModel, feeds));
   compute(feeds, logits);
+  collect(feeds, logits);
 }
 
 void CompiledEngine::follow() {
@@ -278,6 +333,7 @@ void CompiledEngine::follow() {
     logits.resize(countLogits(feeds) * most.vocab);
     CompiledEngine &whose = told.front() == forDraft ? *draft : *this;
     whose.compute(feeds, logits.data());
+    whose.collect(feeds, logits.data());
   }
 }
 

@@ -84,7 +84,9 @@ static ordered_json describePurpose(const plan::Plan &plan) {
             {"optimizer", plan.optimizer.type},
             {"schedule", plan.scheduler.type}};
   ServedMemory memory(plan);
-  return {{"max_batch", plan.serving.maxBatch},
+  const int64_t groups = plan.mesh.size(plan::AxisRole::Data);
+  return {{"max_batch", groups * plan.serving.maxBatch},
+          {"groups", groups},
           {"max_context", plan.serving.maxContext},
           {"pages", plan.serving.pages},
           {"page_tokens", plan::cachePageTokens},
@@ -189,11 +191,15 @@ static void printTraining(const plan::Plan &plan) {
 
 static void printServing(const plan::Plan &plan) {
   const plan::Serving &serving = plan.serving;
+  const int64_t groups = plan.mesh.size(plan::AxisRole::Data);
   if (serving.pages > 0)
-    line("serves", number(serving.maxBatch) + " texts of at most " +
-                       number(serving.maxContext) + " tokens, with " +
-                       number(serving.pages) + " pages of " +
-                       number(plan::cachePageTokens) + " positions");
+    line("serves",
+         number(groups * serving.maxBatch) + " texts of at most " +
+             number(serving.maxContext) + " tokens, with " +
+             number(serving.pages) + " pages of " +
+             number(plan::cachePageTokens) + " positions" +
+             (groups > 1 ? " in each of " + number(groups) + " groups of ranks"
+                         : ""));
   line("precision", plan.precision);
 }
 

@@ -145,6 +145,11 @@ std::vector<std::string> Ranks::exchange(const std::string &text) {
   return exchangeTexts(world->transport(), text);
 }
 
+std::vector<std::string> Ranks::gather(const std::string &text) {
+  Waiting here(*this, "texts of all ranks");
+  return gatherTexts(world->transport(), text);
+}
+
 /// In round k every rank hears from the one 2^k before it, which has heard from
 /// as many: after log2(ranks) rounds each has heard from all.
 int64_t Ranks::maximum(int64_t value) {

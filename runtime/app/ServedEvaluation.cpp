@@ -36,33 +36,44 @@ double ServedEvaluation::rowLoss(int64_t row) {
   const int64_t seq = job.plan().seq, vocab = engine.limits().vocab;
   std::vector<int32_t> inputs(seq), labels(seq);
   job.ranks().together([&] {
+    if (row >= rows)
+      return;
     data.read(row, {{0, 0, seq}}, DataFeed::What::Inputs, inputs.data());
     data.read(row, {{0, 0, seq}}, DataFeed::What::Labels, labels.data());
   });
   Feed feed;
   feed.pages = engine.limits().pagesOfText(seq);
+  feed.group = engine.group();
   double sum = 0;
-  while (feed.position < seq) {
+  while (row < rows && feed.position < seq) {
     int64_t count = std::min(engine.scoreTokens(), seq - feed.position);
     auto first = inputs.begin() + feed.position;
     feed.tokens.assign(first, first + count);
     engine.score(feed, logits.data());
-    for (int64_t i = 0; i < count && engine.hasLogits(); ++i)
+    for (int64_t i = 0; i < count; ++i)
       sum += lossOf(&logits[i * vocab], vocab, labels[feed.position + i]);
     feed.position += count;
   }
   return sum;
 }
 
+/// Groups take rows in turn. What each has of them is added up row by row, so
+/// that the sum has the bits of one group's.
 double ServedEvaluation::meanLoss() {
+  const int64_t groups = engine.limits().groups;
+  std::string own;
+  for (int64_t first = 0; first < rows; first += groups) {
+    double loss = rowLoss(first + engine.group());
+    own.append(reinterpret_cast<const char *>(&loss), sizeof loss);
+  }
+  std::vector<std::string> found = job.ranks().exchange(own);
   double sum = 0;
-  for (int64_t row = 0; row < rows; ++row)
-    sum += rowLoss(row);
-  char text[32];
-  snprintf(text, sizeof text, "%.17g", sum);
-  for (const std::string &found :
-       job.ranks().exchange(engine.hasLogits() ? text : ""))
-    if (!found.empty())
-      return std::stod(found) / double(tokens());
-  return NAN;
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t rank = engine.firstRank(row % groups);
+    double loss = NAN;
+    found[rank].copy(reinterpret_cast<char *>(&loss), sizeof loss,
+                     row / groups * sizeof loss);
+    sum += loss;
+  }
+  return sum / double(tokens());
 }

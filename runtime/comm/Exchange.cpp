@@ -29,19 +29,29 @@ static std::string receiveText(Transport &transport, int peer) {
   return text;
 }
 
+std::vector<std::string> heddle::rt::gatherTexts(Transport &transport,
+                                                 const std::string &text) {
+  if (transport.rank() != 0) {
+    sendText(transport, 0, text);
+    return {};
+  }
+  std::vector<std::string> texts(transport.size());
+  texts[0] = text;
+  for (int peer = 1; peer < transport.size(); ++peer)
+    texts[peer] = receiveText(transport, peer);
+  return texts;
+}
+
 /// Rank 0 collects the texts and hands them all to each rank.
 std::vector<std::string> heddle::rt::exchangeTexts(Transport &transport,
                                                    const std::string &text) {
-  std::vector<std::string> texts(transport.size());
-  texts[transport.rank()] = text;
+  std::vector<std::string> texts = gatherTexts(transport, text);
   if (transport.rank() != 0) {
-    sendText(transport, 0, text);
+    texts.resize(transport.size());
     for (std::string &each : texts)
       each = receiveText(transport, 0);
     return texts;
   }
-  for (int peer = 1; peer < transport.size(); ++peer)
-    texts[peer] = receiveText(transport, peer);
   for (int peer = 1; peer < transport.size(); ++peer)
     for (const std::string &each : texts)
       sendText(transport, peer, each);

@@ -29,7 +29,8 @@ void Drafter::guess(std::vector<DraftedText> texts) {
            {text.tokens->begin() + *text.computed, text.tokens->end()},
            *text.computed,
            *text.pages,
-           /*numLogits=*/text.wanted > 0 ? 1 : 0});
+           /*numLogits=*/text.wanted > 0 ? 1 : 0,
+           text.group});
       check(feeds.back(), *text.tokens);
     }
     logits.resize(countLogits(feeds) * vocab);

@@ -65,10 +65,12 @@ void Metrics::update(const Scheduler &scheduler) {
   std::lock_guard lock(mutex);
   counts = scheduler.counts();
   waiting = scheduler.numWaiting();
-  running = scheduler.numRunning();
-  owned = scheduler.pagePool().numOwned();
-  kept = scheduler.pagePool().numKept();
-  pages = scheduler.pagePool().numPages();
+  groups.resize(scheduler.numGroups());
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const PagePool &pool = scheduler.pagePool(int64_t(i));
+    groups[i] = {scheduler.numRunning(int64_t(i)), pool.numOwned(),
+                 pool.numKept(), pool.numPages()};
+  }
 }
 
 void Metrics::update(const SchedulerCounts &newCounts, int64_t newWaiting,
@@ -76,7 +78,32 @@ void Metrics::update(const SchedulerCounts &newCounts, int64_t newWaiting,
   std::lock_guard lock(mutex);
   counts = newCounts;
   waiting = newWaiting;
-  running = newRunning;
+  groups.front().running = newRunning;
+}
+
+/// Where there are several groups, each with its number.
+void Metrics::writeGroups(std::string &text) const {
+  auto add = [&](const std::string &name, const std::string &label,
+                 size_t group, int64_t value) {
+    std::string labels = label;
+    if (groups.size() > 1)
+      labels += std::string(label.empty() ? "" : ",") + "group=\"" +
+                std::to_string(group) + "\"";
+    text += name + (labels.empty() ? "" : "{" + labels + "}") + " " +
+            std::to_string(value) + "\n";
+  };
+  describe(text, "heddle_texts_running", "gauge", "Texts that are computed.");
+  for (size_t i = 0; i < groups.size(); ++i)
+    add("heddle_texts_running", "", i, groups[i].running);
+  describe(text, "heddle_pages", "gauge",
+           "Pages of the cache: used by texts, kept for later ones, free.");
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const Group &group = groups[i];
+    add("heddle_pages", "state=\"used\"", i, group.owned);
+    add("heddle_pages", "state=\"kept\"", i, group.kept);
+    add("heddle_pages", "state=\"free\"", i,
+        group.pages - group.owned - group.kept);
+  }
 }
 
 std::string Metrics::text() const {
@@ -105,16 +132,7 @@ std::string Metrics::text() const {
   add("heddle_preemptions_total", "counter", counts.preempted,
       "Texts that gave their pages back and waited again.");
   add("heddle_texts_waiting", "gauge", waiting, "Texts that wait.");
-  add("heddle_texts_running", "gauge", running, "Texts that are computed.");
-  describe(text, "heddle_pages", "gauge",
-           "Pages of the cache: used by texts, kept for later ones, free.");
-  auto page = [&](const char *state, int64_t value) {
-    text += std::string("heddle_pages{state=\"") + state + "\"} " +
-            std::to_string(value) + "\n";
-  };
-  page("used", owned);
-  page("kept", kept);
-  page("free", pages - owned - kept);
+  writeGroups(text);
   first.write(text, "heddle_first_token_seconds",
               "From a request to its first token.");
   between.write(text, "heddle_between_tokens_seconds",

@@ -24,7 +24,8 @@ static EngineLimits commonLimits(const Engine &engine, const Engine *draft) {
     return limits;
   const EngineLimits &other = draft->limits();
   assert(other.vocab == limits.vocab && other.pageTokens == limits.pageTokens &&
-         other.maxGuesses >= 1 && "a draft that fits the engine");
+         other.groups == limits.groups && other.maxGuesses >= 1 &&
+         "a draft that fits the engine");
   limits.maxRows = std::min(limits.maxRows, other.maxRows);
   limits.maxChunk = std::min(limits.maxChunk, other.maxChunk);
   limits.numPages = std::min(limits.numPages, other.numPages);
@@ -39,14 +40,26 @@ static EngineLimits commonLimits(const Engine &engine, const Engine *draft) {
 Scheduler::Scheduler(Engine &engine, TextListener &listener, bool checksPages,
                      Engine *draft)
     : engine(engine), listener(listener), limits(commonLimits(engine, draft)),
-      pool(limits.numPages, limits.cachePages()),
       mostTokens(limits.maxContext) {
-  if (pool.cachePages().mostOf(mostTokens, limits.maxChunk) > limits.numPages)
+  if (limits.cachePages().mostOf(mostTokens, limits.maxChunk) > limits.numPages)
     mostTokens = std::min(mostTokens, limits.numPages * limits.pageTokens);
-  if (checksPages)
-    checker.emplace(pool);
+  std::vector<const PagePool *> checked;
+  for (int64_t number = 0; number < limits.groups; ++number) {
+    Group &group = groups.emplace_back(number, limits);
+    if (!checksPages)
+      continue;
+    group.checker.emplace(group.pool);
+    checked.push_back(&group.pool);
+  }
   if (draft)
-    drafter.emplace(*draft, pool, checksPages);
+    drafter.emplace(*draft, checked);
+}
+
+int64_t Scheduler::numRunning() const {
+  int64_t count = 0;
+  for (const Group &group : groups)
+    count += int64_t(group.running.size());
+  return count;
 }
 
 /// Without a window a text has the pages for all its tokens at once: what began
@@ -55,7 +68,7 @@ int64_t Scheduler::pagesFor(const Text &text, int64_t computed) const {
   int64_t tokens = text.tokens.size();
   if (limits.window)
     tokens = std::min(tokens, computed + limits.maxChunk);
-  return pool.cachePages().pagesFor(tokens);
+  return limits.cachePages().pagesFor(tokens);
 }
 
 void Scheduler::submit(TextRequest request) {
@@ -76,21 +89,23 @@ bool Scheduler::cancel(uint64_t id) {
 }
 
 void Scheduler::stopRunning(Text &text) {
+  Group &group = *text.group;
   // The end first: what others may share stays the longest.
   for (size_t i = text.pages.size(); i-- > 0;)
     if (text.pages[i] != noPage)
-      pool.release(text.pages[i]);
+      group.pool.release(text.pages[i]);
   text.pages.clear();
   text.computed = text.drafted = text.published = text.givenBack = 0;
   text.chain = 0;
-  text.isRunning = false;
-  running.erase(std::find(running.begin(), running.end(), &text));
+  text.group = nullptr;
+  group.running.erase(
+      std::find(group.running.begin(), group.running.end(), &text));
 }
 
 void Scheduler::drop(Texts::iterator found) {
   Text &text = found->second;
   const std::string &client = text.request.client;
-  if (text.isRunning)
+  if (text.group)
     stopRunning(text);
   else
     queue.remove(client, text.request.id);
@@ -113,27 +128,43 @@ void Scheduler::expire(Clock::time_point now) {
 }
 
 bool Scheduler::tryToBegin(Text &text) {
-  // The last token is computed in any case: its logits are wanted.
-  int64_t most = (int64_t(text.tokens.size()) - 1) / limits.pageTokens;
-  PagePool::Found found = pool.find(text.tokens, most);
-  int64_t needed =
-      pagesFor(text, found.pages * limits.pageTokens) - found.pages;
-  // Those that run may each need a page soon.
-  int64_t reserve = running.size();
-  if (needed + reserve > pool.available() - found.kept)
-    return false;
-  PagePool::Prefix prefix = pool.share(text.tokens, most);
+  Group *best = nullptr;
+  std::pair<int64_t, int64_t> most; // Pages that it shares, and has left.
+  for (Group &group : groups) {
+    const auto running = int64_t(group.running.size());
+    if (running == limits.maxRows)
+      continue;
+    PagePool::Found found = group.pool.find(text.tokens, mostShared(text));
+    int64_t needed =
+        pagesFor(text, found.pages * limits.pageTokens) - found.pages;
+    int64_t left = group.pool.available() - found.kept - needed;
+    // Those that run may each need a page soon.
+    if (left < running)
+      continue;
+    std::pair comes(found.pages, left - running);
+    if (!best || comes > most) {
+      best = &group;
+      most = comes;
+    }
+  }
+  if (best)
+    begin(text, *best);
+  return best;
+}
+
+void Scheduler::begin(Text &text, Group &group) {
+  PagePool::Prefix prefix = group.pool.share(text.tokens, mostShared(text));
   text.pages = std::move(prefix.pages);
   text.chain = prefix.chain;
   text.published = text.pages.size();
   text.givenBack = std::count(text.pages.begin(), text.pages.end(), noPage);
   text.computed = text.drafted = text.published * limits.pageTokens;
   counted.sharedTokens += text.computed;
+  int64_t needed = pagesFor(text, text.computed) - text.published;
   for (; needed > 0; --needed)
-    text.pages.push_back(*pool.take());
-  text.isRunning = true;
-  running.push_back(&text);
-  return true;
+    text.pages.push_back(*group.pool.take());
+  text.group = &group;
+  group.running.push_back(&text);
 }
 
 void Scheduler::admit() {
@@ -141,7 +172,7 @@ void Scheduler::admit() {
     auto leader = texts.find(texts.at(id).request.after);
     return leader == texts.end() || leader->second.hasBegun;
   };
-  while (int64_t(running.size()) < limits.maxRows) {
+  while (numRunning() < limits.maxRows * numGroups()) {
     std::optional<uint64_t> id = queue.next(mayBegin);
     // What does not fit waits, and nobody overtakes it.
     if (!id || !tryToBegin(texts.at(*id)))
@@ -156,15 +187,15 @@ void Scheduler::preempt(Text &text) {
   ++counted.preempted;
 }
 
-void Scheduler::growPages() {
-  for (size_t i = 0; i < running.size(); ++i) {
-    Text &text = *running[i];
-    while (text.isRunning &&
+void Scheduler::growPages(Group &group) {
+  for (size_t i = 0; i < group.running.size(); ++i) {
+    Text &text = *group.running[i];
+    while (text.group &&
            int64_t(text.pages.size()) < pagesFor(text, text.computed)) {
-      if (std::optional<PagePool::Page> page = pool.take())
+      if (std::optional<PagePool::Page> page = group.pool.take())
         text.pages.push_back(*page);
       else
-        preempt(*running.back());
+        preempt(*group.running.back());
     }
   }
 }
@@ -173,32 +204,40 @@ int64_t Scheduler::roomForGuesses(Text &text) {
   int64_t tokens = text.tokens.size();
   int64_t wanted = std::min({text.reach, text.request.maxTokens - text.made - 1,
                              mostTokens - tokens - 1});
+  Group &group = *text.group;
   // Those that run may each need a page soon.
   while (int64_t(text.pages.size()) <
-             pool.cachePages().pagesFor(tokens + wanted) &&
-         pool.available() > int64_t(running.size()))
-    text.pages.push_back(*pool.take());
+             limits.cachePages().pagesFor(tokens + wanted) &&
+         group.pool.available() > int64_t(group.running.size()))
+    text.pages.push_back(*group.pool.take());
   int64_t room = int64_t(text.pages.size()) * limits.pageTokens - tokens;
   return std::clamp<int64_t>(wanted, 0, room);
 }
 
 void Scheduler::guess() {
   std::vector<DraftedText> drafted;
-  for (Text *text : running) {
-    if (int64_t(text->tokens.size()) - text->computed > 1)
-      continue;
-    text->guessed = roomForGuesses(*text);
-    counted.guesses += text->guessed;
-    drafted.push_back({text->request.id, &text->tokens, &text->pages,
-                       &text->sampler, &text->drafted, text->guessed});
-  }
+  for (Group &group : groups)
+    for (Text *text : group.running) {
+      if (int64_t(text->tokens.size()) - text->computed > 1)
+        continue;
+      text->guessed = roomForGuesses(*text);
+      counted.guesses += text->guessed;
+      drafted.push_back({text->request.id, &text->tokens, &text->pages,
+                         &text->sampler, &text->drafted, text->guessed,
+                         group.number});
+    }
   drafter->guess(std::move(drafted));
 }
 
 void Scheduler::collectFeeds() {
   feeds.clear();
+  for (Group &group : groups)
+    collectFeeds(group);
+}
+
+void Scheduler::collectFeeds(Group &group) {
   int64_t chunkLeft = limits.maxChunk;
-  for (Text *text : running) {
+  for (Text *text : group.running) {
     int64_t left = text->tokens.size() - text->computed;
     bool isPrompt = left > 1 + text->guessed;
     int64_t count = isPrompt ? std::min(left, chunkLeft) : left;
@@ -211,9 +250,10 @@ void Scheduler::collectFeeds() {
                      {first, first + count},
                      text->computed,
                      text->pages,
-                     /*numLogits=*/count == left ? 1 + text->guessed : 0});
-    if (checker)
-      checker->check(feeds.back(), text->tokens);
+                     /*numLogits=*/count == left ? 1 + text->guessed : 0,
+                     group.number});
+    if (group.checker)
+      group.checker->check(feeds.back(), text->tokens);
     if (drafter && isPrompt) {
       drafter->compute(feeds.back(), text->tokens);
       text->drafted += count;
@@ -224,16 +264,17 @@ void Scheduler::collectFeeds() {
 void Scheduler::publishPages(Text &text) {
   while ((text.published + 1) * limits.pageTokens <= cached(text)) {
     const int32_t *tokens = &text.tokens[text.published * limits.pageTokens];
-    text.chain = pool.publish(text.pages[text.published], tokens, text.chain);
+    text.chain = text.group->pool.publish(text.pages[text.published], tokens,
+                                          text.chain);
     ++text.published;
   }
 }
 
 void Scheduler::giveBackPages(Text &text) {
-  int64_t end = std::min(pool.cachePages().firstSeen(cached(text)),
+  int64_t end = std::min(limits.cachePages().firstSeen(cached(text)),
                          int64_t(text.pages.size()));
   for (; text.givenBack < end; ++text.givenBack) {
-    pool.release(text.pages[text.givenBack]);
+    text.group->pool.release(text.pages[text.givenBack]);
     text.pages[text.givenBack] = noPage;
   }
 }
@@ -313,7 +354,8 @@ void Scheduler::takeResult(Text &text, const Feed &feed, float *logits) {
 
 void Scheduler::step(Clock::time_point now) {
   expire(now);
-  growPages();
+  for (Group &group : groups)
+    growPages(group);
   admit();
   if (drafter)
     guess();

@@ -20,10 +20,10 @@ import heddle_test as h
 from running_jobs import wait_until
 
 
-def mpirun(binary):
-    """The command of a job of two ranks."""
+def mpirun(binary, ranks=2):
+    """The command of a job of so many ranks."""
     oversubscribe = ["--oversubscribe"] if "openmpi" in h.MPIRUN else []
-    return [h.MPIRUN, *oversubscribe, "-n", 2, binary]
+    return [h.MPIRUN, *oversubscribe, "-n", ranks, binary]
 
 
 class Served:
@@ -182,8 +182,14 @@ class ServeModelTest(h.HeddleTest):
 
     @h.needs_mpi
     def test_lost_rank(self):
+        self.check_lost_rank(self.build("--mesh", "tensor=2", layers=2))
+
+    @h.needs_mpi
+    def test_lost_rank_of_another_group(self):
+        self.check_lost_rank(self.serving("--mesh", "data=2"))
+
+    def check_lost_rank(self, binary):
         """Clients hear of it, and the job ends within ten seconds."""
-        binary = self.build("--mesh", "tensor=2", layers=2)
         with Served(mpirun(binary), "--threads", 1) as server:
             answers = []
 

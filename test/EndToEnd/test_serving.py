@@ -234,7 +234,10 @@ class Serving(serving.ServingTest):
         build = [h.HEDDLE, "compile", model, "--mode", "serve", "-o", self.path("x")]
         self.refused("H0126", build + ["--target", "sm_80"], "--target x86-64")
         self.refused("H0128", build + ["--max-context", 91], "n_positions = 90")
-        self.refused("H0129", build + ["--mesh", "data=2"], "tensor")
+        self.refused("H0129", build + ["--mesh", "pipe=2"], "data=N,tensor=N")
+        self.refused("H0139", build + ["--mesh", "data=2", "--max-batch", 3],
+                     "a multiple of 2")
+        self.refused("H0139", build + ["--mesh", "data=2", "--max-batch", 1], "data=2")
         self.refused("H0131", build + ["--precision", "bf16", "--kv-type", "fp32"])
         self.refused("H0204", build + ["--kv-cache", "1KiB"], "--kv-cache 73728",
                      status=4)

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Programs.h"
 #include "heddle/PlanFormat/CachePages.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/PlanFormat/Plan.h"
@@ -151,7 +152,7 @@ LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
       pageBytes += type.getNumElements() * type.getElementTypeBitWidth() / 8;
   int64_t ofText = pagesOfText(programs);
   pages = given > 0                  ? given
-          : strategy.cacheBytes == 0 ? ofText * strategy.maxBatch
+          : strategy.cacheBytes == 0 ? ofText * textsOfGroup(strategy)
                                      : strategy.cacheBytes / pageBytes;
   if (pages >= ofText)
     return success();

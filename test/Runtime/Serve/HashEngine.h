@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 #include <stdexcept>
 
@@ -27,7 +28,7 @@ public:
   /// Of 100 logits so many, `strays`, are others.
   explicit HashEngine(const EngineLimits &limits, uint64_t strays = 0)
       : known(limits), strays(strays),
-        cache(limits.numPages * limits.pageTokens, -1) {}
+        cache(limits.groups * limits.numPages * limits.pageTokens, -1) {}
   const EngineLimits &limits() const override { return known; }
 
   /// The logits [vocab] after `tokens`.
@@ -62,14 +63,16 @@ public:
     ++runs;
     if (onRun)
       onRun(feeds);
-    int64_t chunk = 0;
+    std::map<int64_t, int64_t> chunks, rows; // Of each group.
     std::set<uint64_t> sequences;
-    require(int64_t(feeds.size()) <= known.maxRows);
     for (const Feed &feed : feeds) {
       require(sequences.insert(feed.sequence).second);
+      require(feed.group >= 0 && feed.group < known.groups);
+      require(++rows[feed.group] <= known.maxRows);
       int64_t count = feed.tokens.size();
       bool isRow = count <= 1 + known.maxGuesses;
-      chunk += isRow ? 0 : count;
+      chunks[feed.group] += isRow ? 0 : count;
+      require(chunks[feed.group] <= known.maxChunk);
       require(feed.numLogits <= (isRow ? count : 1));
       int64_t end = feed.position + int64_t(feed.tokens.size());
       require(end <= known.maxContext);
@@ -89,7 +92,6 @@ public:
         logits += known.vocab;
       }
     }
-    require(chunk <= known.maxChunk);
   }
 
   int64_t runs = 0;
@@ -101,7 +103,9 @@ private:
       throw std::logic_error("more than the engine's limits");
   }
   int32_t &held(const Feed &feed, int64_t at) {
-    int32_t page = feed.pages.at(at / known.pageTokens);
+    int64_t page = feed.pages.at(at / known.pageTokens);
+    require(page >= 0 && page < known.numPages);
+    page += feed.group * known.numPages;
     return cache.at(page * known.pageTokens + at % known.pageTokens);
   }
   /// Of the tokens that the one at a position sees.

@@ -69,9 +69,18 @@ protected:
     for (int steps = 0; !scheduler->isIdle(); ++steps) {
       ASSERT_LT(steps, 100000) << "the texts do not end";
       scheduler->step(now);
-      ASSERT_TRUE(scheduler->pagePool().isConsistent());
+      for (int64_t group = 0; group < scheduler->numGroups(); ++group)
+        ASSERT_TRUE(scheduler->pagePool(group).isConsistent());
     }
-    EXPECT_EQ(scheduler->pagePool().numOwned(), 0);
+    for (int64_t group = 0; group < scheduler->numGroups(); ++group)
+      EXPECT_EQ(scheduler->pagePool(group).numOwned(), 0);
+  }
+  /// The groups in which texts are computed from now on.
+  void noteGroups() {
+    engine->onRun = [this](const std::vector<Feed> &feeds) {
+      for (const Feed &feed : feeds)
+        groups[feed.sequence].insert(feed.group);
+    };
   }
   Tokens alone(const TextRequest &request) {
     return HashEngine::continued(request.prompt, request.maxTokens,
@@ -101,6 +110,7 @@ protected:
   std::unique_ptr<Scheduler> scheduler;
   Scheduler::Clock::time_point now;
   uint64_t lastId = 0;
+  std::map<uint64_t, std::set<int64_t>> groups;
 };
 
 /// vocab, rows, chunk, tokens of a page, pages, context.
@@ -322,9 +332,11 @@ static SchedulerCounts runAtRandom(uint64_t seed, EngineLimits limits,
         cancelled.insert(id);
     }
     scheduler.step({});
-    EXPECT_TRUE(scheduler.pagePool().isConsistent());
+    for (int64_t group = 0; group < limits.groups; ++group)
+      EXPECT_TRUE(scheduler.pagePool(group).isConsistent());
   }
-  EXPECT_EQ(scheduler.pagePool().available(), limits.numPages);
+  for (int64_t group = 0; group < limits.groups; ++group)
+    EXPECT_EQ(scheduler.pagePool(group).available(), limits.numPages);
   EXPECT_EQ(heard.ends.size() + cancelled.size(), sent.size());
   for (const auto &[id, text] : sent) {
     int64_t most = std::min<int64_t>(text.maxTokens,
@@ -403,6 +415,89 @@ TEST(SchedulerAtRandom, DraftsSeeNoFurtherThanTheirWindows) {
                  sizes.window, seed % 6},
                 60, seed * 5);
   }
+}
+
+// Each of several groups has its own pages; a text is the same in any of them.
+TEST(SchedulerAtRandom, TextsOfGroupsAreThoseOfEachAlone) {
+  for (int64_t groups : {2, 3}) {
+    EngineLimits limits = {29, 3, 13, 4, 21, 71};
+    limits.groups = groups;
+    SchedulerCounts counts = runAtRandom(groups, limits, 500);
+    EXPECT_GT(counts.sharedTokens, 500);
+    EXPECT_GT(counts.preempted, 0);
+    limits.maxGuesses = 4;
+    counts = runAtRandom(groups, limits, 300, /*strays=*/30);
+    EXPECT_GT(counts.rightGuesses, 300);
+  }
+  for (int64_t seed = 2; seed < 12; ++seed) {
+    heddle::plan::CachePages sizes = {3, seed - 1};
+    int64_t chunk = 1 + seed % 5;
+    EngineLimits limits = {
+        11,  1 + seed % 3, chunk,    3,           sizes.mostOf(999, chunk),
+        123, sizes.window, seed % 6, 1 + seed % 4};
+    runAtRandom(seed, limits, 60, seed * 5);
+  }
+}
+
+TEST_F(SchedulerTest, GroupsWithMorePagesGetTheNextText) {
+  EngineLimits limits = roomy;
+  limits.groups = 2;
+  begin(limits);
+  noteGroups();
+  // Of unequal lengths: the long one counts for the short ones.
+  std::vector<TextRequest> texts = {request(count(40), 5), request({1}, 30),
+                                    request({2}, 30), request({3}, 30)};
+  for (const TextRequest &text : texts)
+    scheduler->submit(text);
+  scheduler->step(now);
+  EXPECT_EQ(scheduler->numRunning(0), 1);
+  EXPECT_EQ(scheduler->numRunning(1), 3);
+  EXPECT_EQ(scheduler->numRunning(), 4);
+  finish();
+  for (const TextRequest &text : texts) {
+    EXPECT_EQ(heard.texts[text.id], alone(text));
+    EXPECT_EQ(groups[text.id].size(), 1u);
+  }
+}
+
+TEST_F(SchedulerTest, GroupsAreFullBeforeATextWaits) {
+  EngineLimits limits = {29, 1, 16, 4, 64, 100};
+  limits.groups = 2;
+  begin(limits);
+  for (int i = 0; i < 3; ++i)
+    scheduler->submit(request({i}, 9));
+  scheduler->step(now);
+  EXPECT_EQ(scheduler->numRunning(0), 1);
+  EXPECT_EQ(scheduler->numRunning(1), 1);
+  EXPECT_EQ(scheduler->numWaiting(), 1);
+  scheduler->cancel(2);
+  scheduler->step(now);
+  EXPECT_EQ(scheduler->numRunning(1), 1);
+  EXPECT_EQ(scheduler->numWaiting(), 0);
+  finish();
+  EXPECT_EQ(heard.texts[3].size(), 9u);
+}
+
+TEST_F(SchedulerTest, TextsGoWhereTheirBeginningsAre) {
+  EngineLimits limits = {29, 2, 16, 4, 64, 100};
+  limits.groups = 2;
+  begin(limits);
+  noteGroups();
+  // Text 1 leaves pages in group 0, text 2 in group 1.
+  scheduler->submit(request(count(17), 4));
+  scheduler->submit(request(count(17, 9), 20));
+  finish();
+  // Group 1 has fewer pages left, and the first ones of these texts; the third
+  // finds no room there.
+  for (int i = 0; i < 3; ++i)
+    scheduler->submit(request(count(18, 9), 5));
+  finish();
+  EXPECT_EQ(groups[1], std::set<int64_t>{0});
+  EXPECT_EQ(groups[2], std::set<int64_t>{1});
+  EXPECT_EQ(groups[3], std::set<int64_t>{1});
+  EXPECT_EQ(groups[4], std::set<int64_t>{1});
+  EXPECT_EQ(groups[5], std::set<int64_t>{0});
+  EXPECT_EQ(scheduler->counts().sharedTokens, 2 * 16);
 }
 
 TEST_F(SchedulerTest, ADraftSavesRuns) {

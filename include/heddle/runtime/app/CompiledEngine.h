@@ -15,7 +15,8 @@
 namespace heddle::rt {
 
 /// Computes feeds with the programs `prefill`, `decode` and, where it has one,
-/// `score` of a binary: of each kind the smallest that has room.
+/// `score` of a binary: of each kind the smallest that has room. Ranks along
+/// `data` are groups with whole weights, and compute feeds of their own.
 class CompiledEngine : public Engine {
 public:
   /// Throws H0191 when the plan has no cache.
@@ -31,8 +32,8 @@ public:
   void follow() override;
   void finish() override;
 
-  /// `run` where every rank has the feeds. Writes logits on the ranks that
-  /// have them.
+  /// `run` where every rank has the feeds. Writes the logits of each on the
+  /// ranks of its group.
   void compute(const std::vector<Feed> &feeds, float *logits);
   /// The program that continues so many texts together.
   const LoadedProgram &decodeProgram(int64_t texts) const {
@@ -42,9 +43,12 @@ public:
   const LoadedProgram &prefillProgram(int64_t tokens) const {
     return choose(prefills, tokens);
   }
-  bool hasLogits() const;
+  /// That of this rank.
+  int64_t group() const { return ownGroup; }
+  /// The rank that speaks for a group.
+  int64_t firstRank(int64_t group) const;
   /// Writes the logits of all tokens of a feed, [tokens][vocab], on the ranks
-  /// that have them; of at most `scoreTokens()` tokens. Every rank calls it.
+  /// of its group, all of which call it; of at most `scoreTokens()` tokens.
   void score(const Feed &feed, float *logits);
   /// Throws H0191 when the plan has no program `score`.
   int64_t scoreTokens() const;
@@ -58,6 +62,8 @@ private:
             const std::vector<const Feed *> &feeds);
   void runOn(const LoadedProgram &program,
              const std::vector<const Feed *> &feeds);
+  /// Brings rank 0 the logits of other groups' feeds. Every rank calls it.
+  void collect(const std::vector<Feed> &feeds, float *logits);
   /// Copies a row of a program's logits.
   void takeLogits(const LoadedProgram &program, int64_t row, float *logits);
 
@@ -65,6 +71,7 @@ private:
   CompiledEngine *draft = nullptr; ///< Which is followed, too.
   bool isDraft = false;
   EngineLimits most;
+  int64_t ownGroup = 0;
   /// By their sizes.
   std::vector<const LoadedProgram *> prefills, decodes;
   const LoadedProgram *scoring = nullptr;

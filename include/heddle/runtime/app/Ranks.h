@@ -35,6 +35,9 @@ public:
   int64_t size() const override;
   std::vector<std::string> exchange(const std::string &text) override;
   int64_t maximum(int64_t value) override;
+  /// Every rank's text on rank 0, in the order of the ranks; the others give
+  /// theirs, and get none. Every rank calls it.
+  std::vector<std::string> gather(const std::string &text);
 
   /// Readies the communication of a plan, which must outlive this. `spareCore`:
   /// collectives may run on a thread beside the `threads` that compute. Throws

@@ -28,7 +28,8 @@ public:
   int64_t tokens() const { return rows * job.plan().seq; }
 
 private:
-  /// The sum over a row, on the ranks that have logits.
+  /// The sum over a row, of which each group may have another; 0 where there
+  /// is none. Every rank calls it.
   double rowLoss(int64_t row);
 
   Job &job;

@@ -87,6 +87,9 @@ std::vector<std::unique_ptr<Transport>> makeLocalThreads(int ranks);
 /// Every rank's text, in the order of the ranks; all ranks call it.
 std::vector<std::string> exchangeTexts(Transport &transport,
                                        const std::string &text);
+/// The same on rank 0; the others have sent theirs, and get none.
+std::vector<std::string> gatherTexts(Transport &transport,
+                                     const std::string &text);
 
 } // namespace heddle::rt
 

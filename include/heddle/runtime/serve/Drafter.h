@@ -21,7 +21,7 @@
 #include "heddle/runtime/serve/PageChecker.h"
 #include "heddle/runtime/serve/Sampler.h"
 
-#include <optional>
+#include <vector>
 
 namespace heddle::rt {
 
@@ -35,16 +35,18 @@ struct DraftedText {
   /// behind them.
   int64_t *computed;
   int64_t wanted = 0; ///< Guesses that are still to be made.
+  int64_t group = 0;  ///< As in its feeds.
 };
 
 /// Guesses with a model whose cache has the pages of the one that checks: each
 /// page holds the same positions of the same text in both.
 class Drafter {
 public:
-  Drafter(Engine &engine, const PagePool &pool, bool checksPages)
+  /// `checked`: the pools of the groups, where pages are checked; else none.
+  Drafter(Engine &engine, const std::vector<const PagePool *> &checked)
       : engine(engine) {
-    if (checksPages)
-      checker.emplace(pool);
+    for (const PagePool *pool : checked)
+      checkers.emplace_back(*pool);
   }
 
   /// Computes tokens of a prompt, which begins with `tokens`.
@@ -54,12 +56,12 @@ public:
 
 private:
   void check(const Feed &feed, const std::vector<int32_t> &tokens) {
-    if (checker)
-      checker->check(feed, tokens);
+    if (!checkers.empty())
+      checkers[feed.group].check(feed, tokens);
   }
 
   Engine &engine;
-  std::optional<PageChecker> checker;
+  std::vector<PageChecker> checkers; ///< Of the groups.
   std::vector<float> logits;
 };
 

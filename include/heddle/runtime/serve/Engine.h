@@ -32,6 +32,9 @@ struct EngineLimits {
   /// Tokens behind the first that a feed may have and still be one of the feeds
   /// that are computed together.
   int64_t maxGuesses = 0;
+  /// Of ranks that compute texts of their own, each with a cache of its own.
+  /// All that is above is of one group.
+  int64_t groups = 1;
 
   plan::CachePages cachePages() const { return {pageTokens, window}; }
   /// Pages for text `number` of some that have so many tokens each, and the
@@ -62,6 +65,7 @@ struct Feed {
   /// another one that began with the same tokens. Others may be `noPage`.
   std::vector<int32_t> pages;
   int64_t numLogits = 0; ///< Of so many tokens, the last ones, they are wanted.
+  int64_t group = 0;     ///< Of ranks, which has the pages and computes it.
 };
 
 /// The tokens whose logits some feeds want.

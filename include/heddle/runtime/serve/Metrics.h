@@ -41,11 +41,18 @@ private:
     void write(std::string &text, const char *name, const char *help) const;
   };
 
+  void writeGroups(std::string &text) const;
+
   mutable std::mutex mutex;
   std::map<std::pair<std::string, int>, int64_t> requests;
   Histogram first, between;
   SchedulerCounts counts;
-  int64_t waiting = 0, running = 0, owned = 0, kept = 0, pages = 0;
+  /// What a group of ranks computes, and its pages.
+  struct Group {
+    int64_t running = 0, owned = 0, kept = 0, pages = 0;
+  };
+  int64_t waiting = 0;
+  std::vector<Group> groups = std::vector<Group>(1);
 };
 
 } // namespace heddle::rt

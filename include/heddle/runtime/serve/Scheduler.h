@@ -18,7 +18,8 @@
 #include "heddle/runtime/serve/FairQueue.h"
 
 #include <chrono>
-#include <list>
+#include <deque>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -70,7 +71,8 @@ struct SchedulerCounts {
 };
 
 /// Decides which tokens the engine computes. A text depends on its request
-/// alone, not on the others or on when it came. Used by one thread.
+/// alone, not on the others, on when it came or on the group of ranks that
+/// computes it. Used by one thread.
 class Scheduler {
 public:
   using Clock = TextRequest::Clock;
@@ -94,11 +96,29 @@ public:
 
   bool isIdle() const { return texts.empty(); }
   int64_t numWaiting() const { return queue.size(); }
-  int64_t numRunning() const { return running.size(); }
-  const PagePool &pagePool() const { return pool; }
+  int64_t numRunning() const;
+  /// The groups of ranks of the engine; the texts that one computes, and who
+  /// has its pages.
+  int64_t numGroups() const { return groups.size(); }
+  int64_t numRunning(int64_t group) const {
+    return groups[group].running.size();
+  }
+  const PagePool &pagePool(int64_t group = 0) const {
+    return groups[group].pool;
+  }
   const SchedulerCounts &counts() const { return counted; }
 
 private:
+  struct Text;
+  /// Ranks that compute texts of their own.
+  struct Group {
+    Group(int64_t number, const EngineLimits &limits)
+        : number(number), pool(limits.numPages, limits.cachePages()) {}
+    int64_t number;
+    PagePool pool;
+    std::optional<PageChecker> checker; ///< Of this pool.
+    std::vector<Text *> running;        ///< In the order in which they began.
+  };
   struct Text {
     Text(TextRequest asked)
         : request(std::move(asked)), sampler(request.sampling),
@@ -117,22 +137,27 @@ private:
     int64_t givenBack = 0; ///< Pages from the first on that nobody sees now.
     PagePool::Chain chain = 0;
     bool hasBegun = false;  ///< Its prompt has been computed once.
-    bool isRunning = false; ///< Else it waits.
+    Group *group = nullptr; ///< That computes it; null: it waits.
   };
   using Texts = std::unordered_map<uint64_t, Text>;
 
   void expire(Clock::time_point now);
   void admit();
+  /// Begins a text in the group that has most of its first tokens in pages,
+  /// and of several in the one that keeps the most pages to give; false where
+  /// none has room.
   bool tryToBegin(Text &text);
+  void begin(Text &text, Group &group);
   /// Gives running texts the pages for their next token; those that began last
   /// wait again where there are not enough.
-  void growPages();
+  void growPages(Group &group);
   void preempt(Text &text);
   /// Lets the draft guess for the texts that have computed their prompts.
   void guess();
   /// How many guesses a text has use and pages for.
   int64_t roomForGuesses(Text &text);
   void collectFeeds();
+  void collectFeeds(Group &group);
   void takeResult(Text &text, const Feed &feed, float *logits);
   /// Positions that are in the caches, if there are two, of both.
   int64_t cached(const Text &text) const {
@@ -151,19 +176,21 @@ private:
   /// Pages that a text has when `computed` of its tokens are in the cache, and
   /// the next ones are computed.
   int64_t pagesFor(const Text &text, int64_t computed) const;
+  /// Pages that a text can begin with, at most: of its tokens but the last.
+  int64_t mostShared(const Text &text) const {
+    return (int64_t(text.tokens.size()) - 1) / limits.pageTokens;
+  }
 
   Engine &engine;
   TextListener &listener;
   const EngineLimits limits;
-  PagePool pool;
-  std::optional<PageChecker> checker;
+  std::deque<Group> groups; ///< Which stay where they are.
   std::optional<Drafter> drafter;
   int64_t mostTokens;
   Texts texts;
   FairQueue queue;
   std::unordered_map<std::string, int64_t> textsOfClient;
-  std::vector<Text *> running; ///< In the order in which they began.
-  std::vector<Feed> feeds;     ///< Of this run.
+  std::vector<Feed> feeds; ///< Of this run.
   std::vector<float> logits;
   SchedulerCounts counted;
 };
