@@ -55,11 +55,11 @@ class Bundle(h.HeddleTest):
         shutil.unpack_archive(archive, folder)
         return os.path.join(folder, "heddle-gpu", "run_gpu.sh")
 
-    def emulate(self, script, out, flags, status=0, **environment):
+    def emulate(self, script, out, flags, status=0, longest=2 * LONGEST, **environment):
         """Runs the script on two emulated GPUs; what it wrote to results.json."""
         folder = self.path(out)
         h.run([self.heddle, "emulate", "--devices", 2, "--", script, "--gpus", 2, *flags,
-               "--out", folder], status, env=dict(os.environ, **environment), timeout=2 * LONGEST)
+               "--out", folder], status, env=dict(os.environ, **environment), timeout=longest)
         with open(os.path.join(folder, "results.json")) as file:
             return json.load(file)
 
@@ -97,7 +97,19 @@ class Bundle(h.HeddleTest):
         self.assertRegex(row["detail"], r"losses differ by 0\.0[45]")
 
     def test_stages_end_in_their_time(self):
-        """What a stage does not come to is listed, and nothing is wrong with that."""
+        """Binaries that never end are no reason for a stage to go on."""
+        folder = self.path("endless")
+        shutil.copytree(os.path.dirname(self.script), folder)
+        for name in os.listdir(os.path.join(folder, "small")):
+            with open(os.path.join(folder, "small", name), "w") as file:
+                file.write("#!/bin/sh\nexec sleep 1000000\n")
+        ended = self.emulate(os.path.join(folder, "run_gpu.sh"), "ended",
+                             ["--small", "--limit", 1], longest=len(STAGES) * 60)
+        self.assertEqual((ended["ok"], ended["wrong"]), (0, 0), ended)
+        self.assertEqual({row["stage"] for row in ended["results"]}, set(STAGES))
+
+    def test_what_a_stage_does_not_come_to(self):
+        """It is listed, and nothing is wrong with that."""
         late = self.emulate(self.script, "late", ["--small", "--limit", 1])
         self.assertEqual(late["wrong"], 0, late)
         rows = [row for row in late["results"] if row["verdict"] == "not measured"]
