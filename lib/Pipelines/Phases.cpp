@@ -154,6 +154,8 @@ static void buildPipe(OpPassManager &pm) {
 }
 
 static void buildSpmd(OpPassManager &pm) {
+  // While values say which ranks hold them alike.
+  pm.addPass(createSpmdPartitionActivations());
   pm.addPass(createSpmdLocalize());
   // Of a rank's tokens; what is gathered for a chunk is not waited for later.
   pm.addPass(createSpmdChunkTokens());

@@ -12,6 +12,7 @@ import filecmp
 import json
 import os
 import random
+import re
 import unittest
 
 import families
@@ -46,7 +47,9 @@ def draw(seed):
     return pick.choice(["gpt2", "llama", "bert"]), ranks, flags, ["--place", place]
 
 
-class Activations(h.HeddleTest):
+class ActivationsTest(h.HeddleTest):
+    """Compares a plan with one whose activations are kept otherwise."""
+
     def model_of(self, family, seed):
         if family == "gpt2":
             return self.make_model(f"gpt2-{seed}", seed=seed + 1, embed=76, layers=5)[0]
@@ -61,7 +64,7 @@ class Activations(h.HeddleTest):
     def explain(self, binary):
         return json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
 
-    def check(self, seed):
+    def check(self, seed, draw):
         family, ranks, flags, place = draw(seed)
         data, _ = self.make_tokens(3000, 97)
         model = self.model_of(family, seed)
@@ -85,14 +88,19 @@ class Activations(h.HeddleTest):
                             shallow=False), file)
         return moved[1]
 
-    def test_trains_to_the_same_bits(self):
-        seeds = range(LONG if h.LONG else SHORT)
+    def seeds(self, short, long):
         if "HEDDLE_TEST_SEED" in os.environ:
-            seeds = [int(os.environ["HEDDLE_TEST_SEED"])]
+            return [int(os.environ["HEDDLE_TEST_SEED"])]
+        return range(long if h.LONG else short)
+
+
+class Activations(ActivationsTest):
+    def test_trains_to_the_same_bits(self):
+        seeds = self.seeds(SHORT, LONG)
         moving = 0
         for seed in seeds:
             with self.subTest(seed=seed, drawn=draw(seed)):
-                moving += self.check(seed) > 0
+                moving += self.check(seed, draw) > 0
         # What is drawn may have less than a page, but seldom.
         self.assertGreaterEqual(moving, len(seeds) // 2)
 
@@ -178,6 +186,93 @@ class Activations(h.HeddleTest):
         said = h.run([h.HEDDLE, "compile", model, "-o", self.path("none"), "--batch", 2,
                       "--seq", 17, "--place", "activations=file"]).stderr
         self.assertIn("warning: --place activations has no effect", said)
+
+
+PARTED_SHORT, PARTED_LONG = 4, 24
+
+
+def draw_parted(seed):
+    """A model, its number of ranks, and flags of both binaries, then of one."""
+    pick = random.Random(seed)
+    mesh, ranks = pick.choice([("tensor=2", 2), ("tensor=4", 4), ("data=2,tensor=2", 4),
+                               ("tensor=2,pipe=2", 4), ("seq=2,tensor=2", 4)])
+    flags = ["--mesh", mesh, "--zero", pick.choice([0, 3]) if "data" in mesh else 0,
+             "--micro-batch", 2, "--accumulate",
+             3 if "pipe" in mesh else pick.choice([1, 2]),
+             "--seq", 18, "--precision", pick.choice(["fp32", "bf16"]),
+             "--recompute", pick.choice(["none", "selective", "full", "full"])]
+    if "pipe" in mesh:
+        flags += ["--schedule", pick.choice(["1f1b", "gpipe", "zb-h1"])]
+    more = pick.choice([[], ["--place", "activations=file"], ["--place", "activations=host"]])
+    # The others have two heads.
+    family = "gpt2" if mesh == "tensor=4" else pick.choice(["gpt2", "llama", "bert"])
+    return (family, ranks, flags, ["--partition-activations", *more])
+
+
+class Parted(ActivationsTest):
+    """--partition-activations: what ranks along `tensor` hold alike."""
+
+    def test_trains_to_the_same_bits(self):
+        for seed in self.seeds(PARTED_SHORT, PARTED_LONG):
+            with self.subTest(seed=seed, drawn=draw_parted(seed)):
+                self.check(seed, draw_parted)
+
+    def test_memory_and_traffic_are_as_planned(self):
+        """The inputs of all layers but the last two are cut; each is gathered once
+        for each micro-batch. All in parts of equal length, 64 elements at least."""
+        layers, rows, seq, width, ranks = 13, 2, 29, 76, 4
+        model = self.make_model(embed=width, layers=layers)[0]
+        flags = ["--batch", 2 * rows, "--accumulate", 2, "--seq", seq, "--recompute",
+                 "full", "--mesh", "tensor=4"]
+        whole, parted, filed = (
+            self.explain(self.compile(model, *flags, *more, output=name))
+            for name, more in (("whole", []), ("parted", ["--partition-activations"]),
+                               ("filed", ["--partition-activations", "--place",
+                                          "activations=file"])))
+        part = -(-rows * seq * width // (64 * ranks)) * 64 * 4
+
+        def gathered(plan):
+            return sum(row["bytes_sent"] for row in plan["communication"]
+                       if row["kind"] == "all_gather")
+
+        self.assertEqual(gathered(parted) - gathered(whole),
+                         2 * (layers - 2) * (ranks - 1) * part)
+        saved = whole["memory"]["peak"] - parted["memory"]["peak"]
+        cut = (layers - 2) * (ranks - 1) * part
+        self.assertGreater(saved, cut / 2)
+        self.assertLess(saved, cut)
+        # On file each rank has its own parts, in whole pages.
+        self.assertEqual(filed["memory"]["kinds"]["file"]["persistent"],
+                         (layers - 2) * -(-part // 4096) * 4096)
+
+    def test_what_is_lost_is_found(self):
+        """Edits of the plan that would read a whole before it is there."""
+        model = self.make_model(embed=76, layers=5)[0]
+        dumps = self.path("parted-dumps")
+        self.compile(model, "--batch", 2, "--seq", 29, "--mesh", "tensor=2",
+                     "--partition-activations", "--dump-phases", dumps)
+        with open(os.path.join(dumps, "memory.mlir")) as file:
+            lines = file.read().split("\n")
+        gathers = [line.split(" = ")[0].strip() for line in lines
+                   if "plan.collective" in line and '"activations"' in line]
+        self.assertGreater(len(gathers), 1)
+        token = gathers[-1]
+        for lost in (rf"plan\.wait {token}\b", rf"{token}\b"):
+            edited = [line for line in lines if not re.search(lost, line)]
+            self.assertIn(len(lines) - len(edited), (1, 2))
+            path = self.path("edited.mlir")
+            with open(path, "w") as file:
+                file.write("\n".join(edited))
+            said = h.run([h.HEDDLE, "compile", path, "--start-from", "memory", "-o",
+                          self.path("edited")], status=3).stderr
+            self.assertIn("error[H0354]", said)
+
+    def test_what_has_no_effect_is_said(self):
+        model = self.make_model(embed=76, layers=2)[0]
+        said = h.run([h.HEDDLE, "compile", model, "-o", self.path("none"), "--batch", 2,
+                      "--seq", 17, "--mesh", "tensor=2",
+                      "--partition-activations"]).stderr
+        self.assertIn("warning: --partition-activations has no effect", said)
 
 
 if __name__ == "__main__":

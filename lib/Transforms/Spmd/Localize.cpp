@@ -242,20 +242,25 @@ private:
                 .getType()));
   }
 
+  /// Into how many parts a flat tensor is split.
+  int64_t flatParts(TensorShardingAttr sharding) {
+    return sizeOf(cast<ArrayAttr>(sharding.getDims()[0]), mesh);
+  }
+
   void localizePack(nn::PackOp pack) {
     int64_t now = 0;
     auto type = cast<RankedTensorType>(pack.getFlat().getType());
     for (Type member : pack.getMembers().getTypes())
       now +=
           nn::paddedElements(cast<RankedTensorType>(member).getNumElements());
-    // Gradients are padded to equal parts for all replicas, sums are not.
-    bool equalParts = llvm::any_of(pack->getUsers(), [](Operation *user) {
-      auto reshard = dyn_cast<dist::ReshardOp>(user);
-      return reshard &&
-             reshard.getFrom().getDims() != reshard.getTo().getDims();
-    });
-    if (equalParts)
-      now = nn::paddedElements(now, replicas());
+    // What is split is padded to equal parts, sums are not.
+    int64_t parts = 1;
+    for (Operation *user : pack->getUsers())
+      if (auto reshard = dyn_cast<dist::ReshardOp>(user))
+        parts = std::max(parts, flatParts(reshard.getTo()) /
+                                    flatParts(reshard.getFrom()));
+    if (parts > 1)
+      now = nn::paddedElements(now, parts);
     if (now != type.getNumElements())
       pack.getFlat().setType(type.clone({now}));
   }

@@ -38,7 +38,10 @@ private:
         scatters.push_back(scatter);
     });
     for (dist::AllGatherOp gather : gathers)
-      prefetch(gather, strategy);
+      if (isActivation(gather))
+        awaitLate(gather);
+      else
+        prefetch(gather, strategy);
     for (dist::ReduceScatterOp scatter : scatters)
       defer(scatter);
   }
@@ -101,6 +104,26 @@ private:
     waitFor(builder, gather);
     get->moveBefore(previous);
     gather->moveBefore(previous);
+    ++numPrefetched;
+  }
+
+  /// Whether the gather is of parts that ranks keep for the backward pass: in a
+  /// slot, or packed.
+  static bool isActivation(dist::AllGatherOp gather) {
+    auto get = gather.getInput().getDefiningOp<nn::GetOp>();
+    return get ? bool(get.getSlot())
+               : bool(gather.getInput().getDefiningOp<nn::PackOp>());
+  }
+
+  /// It begins where it stands, and is waited for where the whole is read.
+  void awaitLate(dist::AllGatherOp gather) {
+    auto unpack =
+        dyn_cast<nn::UnpackOp>(*gather.getOutput().getUsers().begin());
+    if (!unpack || neighbour(gather, /*before=*/false) ==
+                       neighbour(unpack, /*before=*/false))
+      return;
+    OpBuilder builder(unpack);
+    waitFor(builder, gather);
     ++numPrefetched;
   }
 

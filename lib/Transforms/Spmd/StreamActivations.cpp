@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LayerUses.h"
 #include "Windows.h"
 #include "dialects/Dist/ByteSize.h"
-#include "dialects/Pipe/PipeDialect.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringSet.h"
@@ -23,10 +23,6 @@ namespace heddle {
 } // namespace heddle
 
 namespace {
-
-/// Layers between two uses of a value for which it leaves the device's memory:
-/// it is stored during the first of them and fetched during the last.
-constexpr int64_t leastGap = 3;
 
 RankedTensorType tensorOf(Value value) {
   return dyn_cast<RankedTensorType>(value.getType());
@@ -48,17 +44,11 @@ RankedTensorType slotsFor(RankedTensorType type, int64_t slots) {
 class Streamer {
 public:
   Streamer(nn::ModelOp model, Block &block, nn::MemoryKind kind)
-      : model(model), block(block), kind(kind), builder(block.getParent()) {
-    for (Operation &op : block) {
-      layersBefore[&op] = static_cast<int64_t>(layers.size());
-      if (isa<nn::CallOp>(op))
-        layers.push_back(&op);
-    }
-  }
+      : model(model), uses(block), kind(kind), builder(block.getParent()) {}
 
   /// Values that are used again many layers later.
   void moveValues(SymbolTable &symbols) {
-    for (Value value : activations())
+    for (Value value : uses.activations())
       if (bytesOf(tensorOf(value)) >= pageBytes)
         moveValue(value, symbols);
   }
@@ -67,7 +57,7 @@ public:
   void moveSlots(const llvm::StringSet<> &states) {
     SmallVector<nn::GetOp> gets;
     SmallVector<nn::SetOp> sets;
-    for (Operation &op : block) {
+    for (Operation &op : uses.block()) {
       if (auto get = dyn_cast<nn::GetOp>(op);
           get && states.contains(get.getState()))
         gets.push_back(get);
@@ -76,13 +66,13 @@ public:
         sets.push_back(set);
     }
     for (nn::SetOp set : sets) {
-      store(set.getValue(), users(set.getValue()), set.getState(),
+      store(set.getValue(), uses.users(set.getValue()), set.getState(),
             set.getSlot());
       set.erase();
     }
     for (nn::GetOp get : gets) {
       if (!get.getValue().use_empty())
-        fetch(get.getValue(), users(get.getValue()), get.getState(),
+        fetch(get.getValue(), uses.users(get.getValue()), get.getState(),
               get.getSlot());
       get.erase();
     }
@@ -90,7 +80,7 @@ public:
 
   /// A store is done before the layer after the next one begins.
   void flush() {
-    for (Operation *layer : layers)
+    for (Operation *layer : uses.layers())
       if (llvm::any_of(stores, [&](Operation *store) {
             return store->isBeforeInBlock(layer);
           })) {
@@ -102,7 +92,7 @@ public:
       }
     if (stores.empty())
       return;
-    Operation *end = block.getTerminator();
+    Operation *end = uses.block().getTerminator();
     builder.setInsertionPoint(end);
     builder.create<dist::FlushOp>(end->getLoc(), 0);
   }
@@ -110,65 +100,13 @@ public:
   int64_t numStored = 0, numFetched = 0;
 
 private:
-  /// Of the forward pass: up to the last layer that runs for the first time.
-  /// None of weights, and of what is made of them alone.
-  SmallVector<Value> activations() {
-    llvm::StringSet<> seen;
-    Operation *last = nullptr;
-    for (Operation *layer : layers)
-      if (seen.insert(cast<nn::CallOp>(layer).getPath()).second)
-        last = layer;
-    SmallVector<Value> values;
-    llvm::DenseSet<Value> found;
-    for (Operation &op : block) {
-      if (!last || last->isBeforeInBlock(&op))
-        break;
-      bool computes = isa<nn::NNDialect>(op.getDialect()) &&
-                      !isa<nn::UnpackOp, nn::PackOp>(op) &&
-                      !op.hasTrait<nn::Rematerializable>();
-      bool exchanges = isa<dist::DistDialect>(op.getDialect()) &&
-                       llvm::any_of(op.getOperands(), [&](Value operand) {
-                         return found.contains(operand);
-                       });
-      if (!computes && !exchanges)
-        continue;
-      for (Value result : op.getResults())
-        if (tensorOf(result) && !op.hasAttr("pending") &&
-            found.insert(result).second)
-          values.push_back(result);
-    }
-    return values;
-  }
-
-  /// The operations of the block that use a value, in their order.
-  SmallVector<Operation *> users(Value value) const {
-    SmallVector<Operation *> all;
-    for (Operation *user : value.getUsers())
-      if (Operation *here = block.findAncestorOpInBlock(*user);
-          !llvm::is_contained(all, here))
-        all.push_back(here);
-    llvm::sort(
-        all, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-    return all;
-  }
-
-  int64_t layersBetween(Operation *first, Operation *second) const {
-    return layersBefore.lookup(second) - layersBefore.lookup(first) -
-           (isa<nn::CallOp>(first) ? 1 : 0);
-  }
-
   /// Cuts the life of a value where no layer uses it for long.
   void moveValue(Value value, SymbolTable &symbols) {
-    SmallVector<SmallVector<Operation *>> near = {{value.getDefiningOp()}};
-    for (Operation *user : users(value)) {
-      if (layersBetween(near.back().back(), user) >= leastGap)
-        near.emplace_back();
-      near.back().push_back(user);
-    }
+    SmallVector<SmallVector<Operation *>> near = uses.uses(value);
     if (near.size() == 1)
       return;
     StringRef state = addState(value, symbols);
-    builder.setInsertionPointToStart(&block);
+    builder.setInsertionPointToStart(&uses.block());
     if (!first)
       first = builder.create<arith::ConstantIndexOp>(value.getLoc(), 0);
     store(value, near.front(), state, first);
@@ -201,13 +139,12 @@ private:
   void fetch(Value value, ArrayRef<Operation *> users, StringRef state,
              Value slot) {
     Operation *use = users.front();
-    int64_t before = layersBefore.lookup(use);
-    if (before > 0)
-      builder.setInsertionPoint(layers[before - 1]);
+    if (Operation *before = uses.layerBefore(use))
+      builder.setInsertionPoint(before);
     else if (Operation *made = slot.getDefiningOp())
       builder.setInsertionPointAfter(made);
     else
-      builder.setInsertionPointToStart(&block);
+      builder.setInsertionPointToStart(&uses.block());
     auto fetch =
         builder.create<dist::FetchOp>(value.getLoc(), value.getType(), state,
                                       /*element=*/0, /*pending=*/true, slot);
@@ -216,17 +153,15 @@ private:
                                                fetch.getOutput());
     value.replaceUsesWithIf(there, [&](OpOperand &operand) {
       return llvm::is_contained(
-          users, block.findAncestorOpInBlock(*operand.getOwner()));
+          users, uses.block().findAncestorOpInBlock(*operand.getOwner()));
     });
     ++numFetched;
   }
 
   nn::ModelOp model;
-  Block &block;
+  LayerUses uses;
   nn::MemoryKind kind;
   OpBuilder builder;
-  SmallVector<Operation *> layers;
-  DenseMap<Operation *, int64_t> layersBefore;
   SmallVector<Operation *> stores; ///< That no flush waits for.
   Value first;                     ///< The only slot of a value.
 };
@@ -256,16 +191,8 @@ private:
     int64_t moved = 0;
     SymbolTable symbols(model);
     llvm::StringSet<> slots = placeSlots(model, kind);
-    for (auto step : model.getOps<nn::StepOp>()) {
-      if (step.getKind() != nn::ProgramKind::Train)
-        continue;
-      SmallVector<Block *> blocks;
-      step.walk([&](Operation *op) {
-        if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
-          for (Region &body : op->getRegions())
-            blocks.push_back(&body.front());
-      });
-      for (Block *block : blocks) {
+    for (auto step : model.getOps<nn::StepOp>())
+      for (Block *block : waitingBlocks(step)) {
         Streamer streamer(model, *block, kind);
         streamer.moveValues(symbols);
         streamer.moveSlots(slots);
@@ -273,7 +200,6 @@ private:
         moved += streamer.numStored;
         numFetched += streamer.numFetched;
       }
-    }
     numStored += moved;
     return moved;
   }
@@ -281,18 +207,14 @@ private:
   /// Places the slots in which values wait for the backward pass. Messages are
   /// of the device: what is sent stays there.
   static llvm::StringSet<> placeSlots(nn::ModelOp model, nn::MemoryKind kind) {
-    llvm::StringSet<> sent, placed;
-    model.walk([&](nn::GetOp get) {
-      if (llvm::any_of(get->getUsers(), llvm::IsaPred<dist::SendOp>))
-        sent.insert(get.getState());
-    });
+    llvm::StringSet<> saved = savedSlots(model), placed;
     for (auto state : model.getOps<nn::StateOp>()) {
-      if (state.getRole() != nn::StateRole::Saved)
+      if (!saved.contains(state.getSymName()))
         continue;
       RankedTensorType slots = state.getTensorType();
       auto slot = RankedTensorType::get(slots.getShape().drop_front(),
                                         slots.getElementType());
-      if (sent.contains(state.getSymName()) || bytesOf(slot) < pageBytes)
+      if (bytesOf(slot) < pageBytes)
         continue;
       // Its bytes are no parts of a whole that anybody asks for.
       state.removeWholeAttr();

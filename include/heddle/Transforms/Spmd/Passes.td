@@ -11,6 +11,41 @@
 
 include "mlir/Pass/PassBase.td"
 
+def SpmdPartitionActivations : Pass<"spmd-partition-activations", "::mlir::ModuleOp"> {
+  let summary = "Parts among tensor ranks what they hold alike for the backward pass.";
+  let description = [{
+    With the strategy's `partition_activations` a value of the forward pass that is
+    used again three layers later or more, and that all ranks along `tensor` hold, is
+    cut into a part for each of them behind its last use of then. It is gathered while
+    the layer runs before the one that uses it again. In pipelines, slots for the
+    backward pass hold parts in the same way. What has less than a page stays whole,
+    and so does what is sent.
+
+    ```mlir
+    %1 = nn.call @block.fwd(%0, ...) path "h.0" : ...
+    ...
+    %9 = nn.call @block.bwd(%0, ...) path "h.0" : ...
+    // becomes
+    %1 = nn.call @block.fwd(%0, ...) path "h.0" : ...
+    %f = nn.pack %0 : (tensor<2x64x256xf32>) -> tensor<32768xf32>
+    %s = dist.reshard %f from #dist.sharding<[[]], unreduced []>
+           to #dist.sharding<[["tensor"]], unreduced []> for "activations" : ...
+    %p = nn.pack %s : (tensor<32768xf32>) -> tensor<32768xf32>
+    ...
+    %g = dist.reshard %p from #dist.sharding<[["tensor"]], unreduced []>
+           to #dist.sharding<[[]], unreduced []> for "activations" : ...
+    %8 = nn.call @block.bwd(...) path "h.1" : ...
+    %u = nn.unpack %g : (tensor<32768xf32>) -> tensor<2x64x256xf32>
+    %9 = nn.call @block.bwd(%u, ...) path "h.0" : ...
+    ```
+  }];
+  let dependentDialects = ["::heddle::dist::DistDialect",
+                           "::heddle::nn::NNDialect"];
+  let statistics = [
+    Statistic<"numParted", "parted", "Values of which ranks keep parts">
+  ];
+}
+
 def SpmdLocalize : Pass<"spmd-localize", "::mlir::ModuleOp"> {
   let summary = "Goes from the shapes of the whole to those of one rank.";
   let description = [{
@@ -72,7 +107,9 @@ def SpmdOverlap : Pass<"spmd-overlap", "::mlir::ModuleOp"> {
     travel while the next layer runs. So the parameters of two layers are there
     at once, and the gradients of two, and never more. What is larger than the
     strategy's `prefetch_bucket_size`, or makes more than `max_live_parameters`
-    elements gathered at once, is gathered when the layer needs it.
+    elements gathered at once, is gathered when the layer needs it. Activations of
+    which ranks keep parts are gathered where `spmd-partition-activations` says, and
+    waited for where they are read.
 
     ```mlir
     %0 = dist.all_gather %p axes ["data"] dim 0 for "h.1" {pending} : ...

@@ -1,0 +1,108 @@
+//===- LayerUses.cpp - Values that no layer uses for long -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LayerUses.h"
+#include "dialects/Pipe/PipeDialect.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::spmd;
+
+LayerUses::LayerUses(Block &block) : body(block) {
+  for (Operation &op : block) {
+    numBefore[&op] = static_cast<int64_t>(calls.size());
+    if (isa<nn::CallOp>(op))
+      calls.push_back(&op);
+  }
+}
+
+SmallVector<Value> LayerUses::activations() const {
+  llvm::StringSet<> seen;
+  Operation *last = nullptr;
+  for (Operation *layer : calls)
+    if (seen.insert(cast<nn::CallOp>(layer).getPath()).second)
+      last = layer;
+  SmallVector<Value> values;
+  llvm::DenseSet<Value> found;
+  for (Operation &op : body) {
+    if (!last || last->isBeforeInBlock(&op))
+      break;
+    // A part of what is computed is, a part of weights is not.
+    bool passesOn =
+        isa<dist::DistDialect>(op.getDialect()) || isa<nn::PackOp>(op);
+    bool counts = passesOn ? llvm::any_of(op.getOperands(),
+                                          [&](Value operand) {
+                                            return found.contains(operand);
+                                          })
+                           : isa<nn::NNDialect>(op.getDialect()) &&
+                                 !isa<nn::UnpackOp>(op) &&
+                                 !op.hasTrait<nn::Rematerializable>();
+    if (!counts)
+      continue;
+    for (Value result : op.getResults())
+      if (isa<RankedTensorType>(result.getType()) && !op.hasAttr("pending") &&
+          found.insert(result).second)
+        values.push_back(result);
+  }
+  return values;
+}
+
+SmallVector<Operation *> LayerUses::users(Value value) const {
+  SmallVector<Operation *> all;
+  for (Operation *user : value.getUsers())
+    if (Operation *here = body.findAncestorOpInBlock(*user);
+        !llvm::is_contained(all, here))
+      all.push_back(here);
+  llvm::sort(all,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return all;
+}
+
+int64_t LayerUses::between(Operation *first, Operation *second) const {
+  return numBefore.lookup(second) - numBefore.lookup(first) -
+         (isa<nn::CallOp>(first) ? 1 : 0);
+}
+
+SmallVector<SmallVector<Operation *>> LayerUses::uses(Value value) const {
+  SmallVector<SmallVector<Operation *>> near = {{value.getDefiningOp()}};
+  for (Operation *user : users(value)) {
+    if (between(near.back().back(), user) >= leastGap)
+      near.emplace_back();
+    near.back().push_back(user);
+  }
+  return near;
+}
+
+Operation *LayerUses::layerBefore(Operation *op) const {
+  int64_t before = numBefore.lookup(op);
+  return before > 0 ? calls[before - 1] : nullptr;
+}
+
+SmallVector<Block *> heddle::spmd::waitingBlocks(nn::StepOp step) {
+  SmallVector<Block *> blocks;
+  if (step.getKind() != nn::ProgramKind::Train)
+    return blocks;
+  step.walk([&](Operation *op) {
+    if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
+      for (Region &body : op->getRegions())
+        blocks.push_back(&body.front());
+  });
+  return blocks;
+}
+
+llvm::StringSet<> heddle::spmd::savedSlots(nn::ModelOp model) {
+  llvm::StringSet<> saved;
+  for (auto state : model.getOps<nn::StateOp>())
+    if (state.getRole() == nn::StateRole::Saved)
+      saved.insert(state.getSymName());
+  model.walk([&](nn::GetOp get) {
+    if (llvm::any_of(get->getUsers(), llvm::IsaPred<dist::SendOp>))
+      saved.erase(get.getState());
+  });
+  return saved;
+}

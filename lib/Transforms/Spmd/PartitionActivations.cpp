@@ -1,0 +1,225 @@
+//===- PartitionActivations.cpp - Parts of what tensor ranks hold alike ---===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LayerUses.h"
+#include "Reshard.h"
+#include "Windows.h"
+#include "dialects/Dist/ByteSize.h"
+#include "heddle/Transforms/Shard/Shardings.h"
+#include "heddle/Transforms/Spmd/Passes.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::spmd;
+using dist::TensorShardingAttr;
+
+namespace heddle {
+#define GEN_PASS_DEF_SPMDPARTITIONACTIVATIONS
+#include "include/heddle/Transforms/Spmd/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+constexpr StringRef reason = "activations";
+
+/// A value as a flat tensor.
+struct Flat {
+  RankedTensorType type, ofValue;
+  /// How the value is split, the flat tensor, and the flat tensor's parts.
+  TensorShardingAttr value, whole, parts;
+};
+
+/// The values of one model.
+class Partitioner {
+public:
+  Partitioner(nn::ModelOp model, dist::MeshOp mesh)
+      : model(model), mesh(mesh), builder(model.getContext()), symbols(model),
+        tensorAxes(mesh.getAxesOf(dist::AxisRole::Tensor)),
+        ranks(sizeOf(builder.getArrayAttr(tensorAxes), mesh)) {}
+
+  /// Returns how many values are parted.
+  int64_t run() {
+    for (auto step : model.getOps<nn::StepOp>())
+      for (Block *block : waitingBlocks(step))
+        partValues(LayerUses(*block));
+    partSlots();
+    return numParted;
+  }
+
+private:
+  /// The value's flat tensor; none where ranks hold different parts of the
+  /// value, or it is too small. The whole is as long as all ranks' tensors are,
+  /// each with its padding.
+  std::optional<Flat> flatOf(Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!type || !isa<FloatType>(type.getElementType()))
+      return {};
+    TensorShardingAttr sharding = shard::shardingOf(value, symbols);
+    if (!sharding)
+      sharding = splitBy(
+          SmallVector<Attribute>(type.getRank(), builder.getArrayAttr({})));
+    SmallVector<Attribute> axes;
+    for (auto dim : sharding.getDims().getAsRange<ArrayAttr>())
+      llvm::append_range(axes, dim);
+    bool isAlike = sharding.getUnreduced().empty() &&
+                   llvm::none_of(axes, [&](Attribute axis) {
+                     return llvm::is_contained(tensorAxes, axis);
+                   });
+    RankedTensorType here = localType(type, sharding, mesh);
+    if (!isAlike || dist::byteSize(here) < pageBytes)
+      return {};
+    int64_t others = sizeOf(builder.getArrayAttr(axes), mesh);
+    auto flat = RankedTensorType::get(
+        {nn::paddedElements(here.getNumElements(), ranks) * others},
+        type.getElementType());
+    TensorShardingAttr whole = splitBy({builder.getArrayAttr(axes)});
+    axes.append(tensorAxes);
+    return Flat{flat, type, sharding, whole,
+                splitBy({builder.getArrayAttr(axes)})};
+  }
+
+  /// No partial sum, with those axes for each dimension.
+  TensorShardingAttr splitBy(ArrayRef<Attribute> dims) {
+    return TensorShardingAttr::get(model.getContext(),
+                                   builder.getArrayAttr(dims),
+                                   builder.getArrayAttr({}));
+  }
+
+  Value reshard(Location loc, Value value, TensorShardingAttr from,
+                TensorShardingAttr to) {
+    return builder.create<dist::ReshardOp>(loc, value.getType(), value, from,
+                                           to, builder.getStringAttr(reason),
+                                           TypeAttr(), DenseI64ArrayAttr());
+  }
+
+  /// This rank's part, in memory of its own: the value can be forgotten.
+  Value cut(Value value, const Flat &flat) {
+    Location loc = value.getLoc();
+    Value whole = builder.create<nn::PackOp>(loc, flat.type, value);
+    Value part = reshard(loc, whole, flat.whole, flat.parts);
+    ++numParted;
+    return builder.create<nn::PackOp>(loc, flat.type, part);
+  }
+
+  /// Where what `use` reads begins to be gathered: while the layer before that
+  /// runs. Behind what makes it, or null.
+  void setBeforeLayer(const LayerUses &uses, Operation *use, Operation *made) {
+    if (Operation *before = uses.layerBefore(use))
+      builder.setInsertionPoint(before);
+    else if (made)
+      builder.setInsertionPointAfter(made);
+    else
+      builder.setInsertionPointToStart(use->getBlock());
+  }
+
+  /// Gathers the value of its parts here, and hands it to `use`.
+  Value join(Value part, const Flat &flat, Operation *use) {
+    Location loc = use->getLoc();
+    Value whole = reshard(loc, part, flat.parts, flat.whole);
+    builder.setInsertionPoint(use);
+    return builder
+        .create<nn::UnpackOp>(loc, flat.ofValue, whole,
+                              builder.getArrayAttr(Attribute(flat.value)))
+        .getResult(0);
+  }
+
+  /// Values that are used again many layers later.
+  void partValues(const LayerUses &uses) {
+    for (Value value : uses.activations()) {
+      SmallVector<SmallVector<Operation *>> near = uses.uses(value);
+      std::optional<Flat> flat = flatOf(value);
+      if (near.size() == 1 || !flat)
+        continue;
+      builder.setInsertionPointAfter(near.front().back());
+      Value part = cut(value, *flat);
+      for (ArrayRef<Operation *> later : ArrayRef(near).drop_front()) {
+        setBeforeLayer(uses, later.front(), part.getDefiningOp());
+        Value there = join(part, *flat, later.front());
+        value.replaceUsesWithIf(there, [&](OpOperand &operand) {
+          return llvm::is_contained(
+              later, uses.block().findAncestorOpInBlock(*operand.getOwner()));
+        });
+      }
+    }
+  }
+
+  /// What goes from one fragment to a later one in slots.
+  void partSlots() {
+    llvm::StringSet<> saved = savedSlots(model);
+    SmallVector<nn::SetOp> sets;
+    SmallVector<nn::GetOp> gets;
+    model.walk([&](Operation *op) {
+      if (auto set = dyn_cast<nn::SetOp>(op);
+          set && saved.contains(set.getState()))
+        sets.push_back(set);
+      if (auto get = dyn_cast<nn::GetOp>(op);
+          get && saved.contains(get.getState()))
+        gets.push_back(get);
+    });
+    llvm::StringMap<Flat> flats;
+    for (nn::SetOp set : sets)
+      if (std::optional<Flat> flat = flatOf(set.getValue())) {
+        flats[set.getState()] = *flat;
+        builder.setInsertionPoint(set);
+        set.getValueMutable().assign(cut(set.getValue(), *flat));
+      }
+    for (auto &entry : flats) {
+      auto state = symbols.lookup<nn::StateOp>(entry.first());
+      RankedTensorType slots = state.getTensorType();
+      state.setType(slots.clone(
+          {slots.getDimSize(0), entry.second.type.getNumElements()}));
+      state.setStorageAttr(shard::addFirst(entry.second.parts));
+    }
+    for (nn::GetOp get : gets)
+      if (auto found = flats.find(get.getState()); found != flats.end())
+        read(get, found->second);
+  }
+
+  void read(nn::GetOp get, const Flat &flat) {
+    LayerUses uses(*get->getBlock());
+    SmallVector<Operation *> users = uses.users(get.getValue());
+    if (!users.empty()) {
+      setBeforeLayer(uses, users.front(), get.getSlot().getDefiningOp());
+      Value part = builder.create<nn::GetOp>(get.getLoc(), flat.type,
+                                             get.getState(), get.getSlot());
+      get.getValue().replaceAllUsesWith(join(part, flat, users.front()));
+    }
+    get.erase();
+  }
+
+  nn::ModelOp model;
+  dist::MeshOp mesh;
+  OpBuilder builder;
+  SymbolTable symbols;
+  SmallVector<Attribute> tensorAxes;
+  int64_t ranks;
+  int64_t numParted = 0;
+};
+
+struct PartitionActivations
+    : heddle::impl::SpmdPartitionActivationsBase<PartitionActivations> {
+  void runOnOperation() override {
+    nn::ModelOp asked;
+    int64_t parted = 0;
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      auto mesh = model.lookupSymbol<dist::MeshOp>("mesh");
+      if (!model.getStrategy().getValue().partitionActivations || !mesh ||
+          mesh.getSize(dist::AxisRole::Tensor) == 1)
+        continue;
+      parted += Partitioner(model, mesh).run();
+      asked = model;
+    }
+    numParted += parted;
+    if (asked && parted == 0)
+      asked.emitWarning("--partition-activations has no effect: nothing of ")
+          << pageBytes << " bytes or more that tensor ranks hold alike is used "
+          << "again " << leastGap << " layers later";
+  }
+};
+
+} // namespace
