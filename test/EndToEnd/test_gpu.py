@@ -18,6 +18,7 @@ import numpy as np
 import families
 import heddle_test as h
 import running_jobs as jobs
+import test_optimizers
 import test_recorded
 
 ROWS, SEQ, VOCAB = 4, 19, 97
@@ -98,6 +99,19 @@ class Gpu(GpuTest):
                                      target="sm_80"), 5, 5e-3)
         self.assert_alike(*self.pair(model, "--precision", "bf16", "--accumulate", 4,
                                      target="sm_80"), 2, 5e-3)
+
+    def test_other_optimizers(self):
+        """Lion, and LAMB, whose ratios come of norms of parts of flat states, on two
+        ranks too; some parameters have a rate of their own and no decay, or are
+        frozen."""
+        self.data_of(5)
+        model, _, _ = self.make_model(vocab=VOCAB, dropout=0.1)
+        groups = ["--group", r"ln_[12]\.:lr=0.3,weight_decay=0", "--group", "wpe:frozen"]
+        for name, ranks, flags in (("Lion", 1, groups), ("Lamb", 1, groups),
+                                   ("Lamb", 2, ["--mesh", "data=2", "--zero", 3])):
+            with self.subTest(name, ranks=ranks):
+                pair = self.pair(model, *flags, **test_optimizers.config_of(name))
+                self.assert_alike(*pair, 5, 1e-5, ranks, products=("generated",))
 
     def test_ranks(self):
         self.data_of(4)
