@@ -16,8 +16,11 @@
 #include "heddle/runtime/core/ProgramNeeds.h"
 #include "heddle/runtime/devices/cpu/ReadRate.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/serve/Scheduler.h"
 
 #include <chrono>
+#include <nlohmann/json.hpp>
+#include <set>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -241,65 +244,197 @@ static double slowestOfRanks(Ranks &ranks, double seconds) {
   return double(ranks.maximum(int64_t(seconds * 1e9))) / 1e9;
 }
 
+namespace {
+
+/// Notes which texts have begun.
+class BegunTexts : public TextListener {
+public:
+  bool onToken(uint64_t id, int32_t,
+               const std::vector<TokenLogprob> &) override {
+    ids.insert(id);
+    return false;
+  }
+  void onEnd(uint64_t, TextEnd) override {}
+  std::set<uint64_t> ids;
+};
+
+/// Tokens that the model chooses, behind the prompts of a measurement.
+struct ChosenTokens {
+  double seconds = 0;
+  int64_t tokens = 0, guesses = 0, right = 0;
+  double perSecond() const { return double(tokens) / seconds; }
+  /// Of the guesses for a text in a run: one token comes in any case.
+  double rightPerStep() const {
+    return tokens > right ? double(right) / double(tokens - right) : 0;
+  }
+};
+
+} // namespace
+
+/// Submits the texts, and computes until `count` tokens are behind each.
+static ChosenTokens chooseTokens(Scheduler &scheduler, BegunTexts &begun,
+                                 const Texts &texts, const EngineLimits &limits,
+                                 int64_t count) {
+  for (int64_t text = 0; text < texts.count; ++text) {
+    TextRequest request;
+    request.id = uint64_t(text) + 1;
+    request.prompt = texts.feed(text, 0, texts.context, limits).tokens;
+    request.maxTokens = count;
+    scheduler.submit(std::move(request));
+  }
+  auto step = [&] { scheduler.step(Scheduler::Clock::now()); };
+  while (int64_t(begun.ids.size()) < texts.count && !scheduler.isIdle())
+    step();
+  SchedulerCounts before = scheduler.counts();
+  auto start = std::chrono::steady_clock::now();
+  while (!scheduler.isIdle())
+    step();
+  std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+  const SchedulerCounts &after = scheduler.counts();
+  return {time.count(), after.newTokens - before.newTokens,
+          after.guesses - before.guesses,
+          after.rightGuesses - before.rightGuesses};
+}
+
+/// What the texts come to with the draft, or without one, greedily. Rank 0
+/// decides, the others follow and have no figures. Prompts are found in the
+/// cache, where a first time has left them.
+static ChosenTokens chooseTokens(Job &job, CompiledEngine &engine,
+                                 Engine *draft, const Texts &texts) {
+  if (!job.isFirst()) {
+    engine.follow();
+    return {};
+  }
+  BegunTexts begun;
+  Scheduler scheduler(engine, begun, /*checksPages=*/false, draft);
+  chooseTokens(scheduler, begun, texts, engine.limits(), /*count=*/1);
+  begun.ids.clear();
+  ChosenTokens chosen =
+      chooseTokens(scheduler, begun, texts, engine.limits(), texts.tokens);
+  engine.finish();
+  return chosen;
+}
+
+namespace {
+
+/// What is told of a measurement.
+struct DecodeFigures {
+  Texts texts;
+  int64_t ranks, groups, threads;
+  std::string program;
+  double bytes, readRate, processor, first, median, shortest, longest;
+  /// Where there is a draft.
+  std::optional<std::pair<ChosenTokens, ChosenTokens>> withAndWithout;
+
+  double perSecond() const { return double(texts.count) / median; }
+  /// Groups compute one prompt each at a time.
+  double prefillPerSecond() const {
+    return double(std::min(texts.count, groups) * texts.context) / first;
+  }
+  void printJson() const;
+  void print() const;
+};
+
+} // namespace
+
+void DecodeFigures::printJson() const {
+  JsonLine line("bench");
+  line.add("program", program)
+      .add("ranks", ranks)
+      .add("groups", groups)
+      .add("threads", threads)
+      .add("batch", texts.count)
+      .add("context", texts.context)
+      .add("tokens", texts.tokens)
+      .add("median_s", median)
+      .add("min_s", shortest)
+      .add("max_s", longest)
+      .add("processor_s", processor)
+      .add("tokens_per_s", perSecond())
+      .add("bytes_per_token", bytes / double(texts.count))
+      .add("stream_gb_s", readRate / 1e9)
+      .add("fraction_of_stream", bytes / median / readRate)
+      .add("first_token_s", first)
+      .add("prefill_tokens_per_s", prefillPerSecond());
+  if (withAndWithout) {
+    const auto &[with, without] = *withAndWithout;
+    nlohmann::ordered_json draft = {
+        {"guesses", with.guesses},
+        {"right", with.right},
+        {"right_per_step", with.rightPerStep()},
+        {"tokens_per_s", with.perSecond()},
+        {"tokens_per_s_without", without.perSecond()}};
+    line.addRaw("draft", draft.dump());
+  }
+  printf("%s\n", line.text().c_str());
+}
+
+void DecodeFigures::print() const {
+  printf("%lld texts after %lld tokens: median %.3f ms (%.3f to %.3f), %.1f "
+         "tokens/s\n",
+         static_cast<long long>(texts.count),
+         static_cast<long long>(texts.context), 1e3 * median, 1e3 * shortest,
+         1e3 * longest, perSecond());
+  printf("%s a token: %.1f GB/s, %.1f%% of the %.1f that 8 streams a thread "
+         "read\n",
+         formatBytes(int64_t(bytes / double(texts.count))).c_str(),
+         bytes / median / 1e9, 100 * bytes / median / readRate, readRate / 1e9);
+  printf("first token after %.3f s, %.0f tokens/s of the prompt\n", first,
+         prefillPerSecond());
+  if (!withAndWithout)
+    return;
+  const auto &[with, without] = *withAndWithout;
+  printf("the draft: %.2f right guesses a step of a text (%lld of %lld), %.1f "
+         "tokens/s; %.1f without it\n",
+         with.rightPerStep(), static_cast<long long>(with.right),
+         static_cast<long long>(with.guesses), with.perSecond(),
+         without.perSecond());
+}
+
+static DecodeFigures figuresOf(Job &job, CompiledEngine &engine,
+                               DecodeBench &bench, const Texts &texts) {
+  Ranks &ranks = job.ranks();
+  const int64_t groups = engine.limits().groups;
+  DecodeFigures figures{texts, ranks.size(), groups, job.device().threads()};
+  figures.program =
+      engine.decodeProgram(texts.ofGroup(0, groups)).program().name;
+  figures.bytes = sumOfRanks(ranks, bench.bytesOfRun());
+  figures.readRate = sumOfRanks(ranks, medianOf(bench.readRates));
+  figures.processor = sumOfRanks(ranks, medianOf(bench.processorSeconds));
+  figures.first = slowestOfRanks(ranks, medianOf(bench.promptSeconds));
+  figures.median = slowestOfRanks(ranks, medianOf(bench.tokenSeconds));
+  figures.shortest = bench.tokenSeconds.front();
+  figures.longest = bench.tokenSeconds.back();
+  return figures;
+}
+
 int heddle::rt::runBenchDecode(const BenchOptions &options, Ranks &ranks) {
   Job job(options.job, ranks);
-  std::unique_ptr<CompiledEngine> engine;
+  std::unique_ptr<Job> draftJob = job.openDraft(options.job);
+  std::unique_ptr<CompiledEngine> engine, draft;
   std::optional<Texts> texts;
   ranks.together([&] {
-    engine = std::make_unique<CompiledEngine>(job);
+    if (draftJob)
+      std::tie(engine, draft) = CompiledEngine::withDraft(job, *draftJob);
+    else
+      engine = std::make_unique<CompiledEngine>(job);
     texts.emplace(options, engine->limits());
   });
   loadWeights(job, options.job);
+  if (draft)
+    loadWeights(*draftJob, options.job.ofDraft());
   DecodeBench bench(job, *engine, *texts);
   bench.runPrompts(4);
   bench.runTokens();
-  double bytes = sumOfRanks(ranks, bench.bytesOfRun());
-  double readRate = sumOfRanks(ranks, medianOf(bench.readRates));
-  double processor = sumOfRanks(ranks, medianOf(bench.processorSeconds));
-  double first = slowestOfRanks(ranks, medianOf(bench.promptSeconds));
-  double median = slowestOfRanks(ranks, medianOf(bench.tokenSeconds));
-  auto count = double(texts->count);
-  const int64_t groups = engine->limits().groups;
-  auto prompts = double(std::min(texts->count, groups)); // At a time.
-  if (options.json) {
-    JsonLine line("bench");
-    line.add("program",
-             engine->decodeProgram(texts->ofGroup(0, groups)).program().name)
-        .add("ranks", ranks.size())
-        .add("groups", groups)
-        .add("threads", job.device().threads())
-        .add("batch", texts->count)
-        .add("context", texts->context)
-        .add("tokens", texts->tokens)
-        .add("median_s", median)
-        .add("min_s", bench.tokenSeconds.front())
-        .add("max_s", bench.tokenSeconds.back())
-        .add("processor_s", processor)
-        .add("tokens_per_s", count / median)
-        .add("bytes_per_token", bytes / count)
-        .add("stream_gb_s", readRate / 1e9)
-        .add("fraction_of_stream", bytes / median / readRate)
-        .add("first_token_s", first)
-        .add("prefill_tokens_per_s", prompts * double(texts->context) / first);
-    if (job.isFirst())
-      printf("%s\n", line.text().c_str());
-    return 0;
+  DecodeFigures figures = figuresOf(job, *engine, bench, *texts);
+  if (draft) {
+    ChosenTokens without = chooseTokens(job, *engine, nullptr, *texts);
+    figures.withAndWithout = {chooseTokens(job, *engine, draft.get(), *texts),
+                              without};
   }
-  if (job.isFirst()) {
-    printf("%lld texts after %lld tokens: median %.3f ms (%.3f to %.3f), %.1f "
-           "tokens/s\n",
-           static_cast<long long>(texts->count),
-           static_cast<long long>(texts->context), 1e3 * median,
-           1e3 * bench.tokenSeconds.front(), 1e3 * bench.tokenSeconds.back(),
-           count / median);
-    printf("%s a token: %.1f GB/s, %.1f%% of the %.1f that 8 streams a thread "
-           "read\n",
-           formatBytes(int64_t(bytes / count)).c_str(), bytes / median / 1e9,
-           100 * bytes / median / readRate, readRate / 1e9);
-    printf("first token after %.3f s, %.0f tokens/s of the prompt\n", first,
-           prompts * double(texts->context) / first);
-  }
-  if (options.kernels)
+  if (job.isFirst())
+    options.json ? figures.printJson() : figures.print();
+  if (options.kernels && !options.json)
     bench.printKernels();
   return 0;
 }

@@ -426,6 +426,7 @@ void CommandLine::addBench(CLI::App &app) {
       ->capture_default_str()
       ->needs(decode);
   addJob(verb, bench.job);
+  addDraft(verb, bench.job);
   addWeightCache(verb, bench.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runBench(bench, ranks); };

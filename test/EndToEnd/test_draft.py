@@ -224,6 +224,29 @@ class Service(DraftTest):
         self.assertIn("decode/32", h.run([binary, "info"]).stdout)
 
 
+class Bench(DraftTest):
+    def test_what_guesses_are_worth(self):
+        """All guesses of a draft that is the model are right, few of a foreign one."""
+        model, foreign = self.model("model"), self.model("foreign", seed=2)
+        binary = self.drafted(model, model, "--draft-tokens", 3)
+        bench = [binary, "bench", "--decode", "--batch", 3, "--context", 20, "--threads", 1]
+        found = {}
+        for weights in (model, foreign):
+            found[weights] = json.loads(h.run([
+                *bench, "--tokens", 40, "--json", "--draft-weights", weights]).stdout)["draft"]
+            self.assertGreater(found[weights]["tokens_per_s"], 0)
+            self.assertGreater(found[weights]["tokens_per_s_without"], 0)
+        self.assertEqual(found[model]["right"], found[model]["guesses"])
+        # Of 40 tokens the last step may guess fewer than three.
+        self.assertGreater(found[model]["right_per_step"], 2.4)
+        self.assertLessEqual(found[model]["right_per_step"], 3)
+        self.assertLess(found[foreign]["right"], found[foreign]["guesses"] / 2)
+        self.assertLess(found[foreign]["right_per_step"], 1)
+        self.assertIn(" right guesses a step of a text (", h.run([*bench, "--tokens", 5]).stdout)
+        one = json.loads(h.run([*bench, "--tokens", 1, "--json"]).stdout)["draft"]
+        self.assertEqual((one["right"], one["right_per_step"]), (0, 0))
+
+
 class Refused(DraftTest):
     def refuse(self, code, *flags, help):
         said = h.run([h.HEDDLE, "compile", self.path("model"), *flags, "-o", self.path("no")],

@@ -130,7 +130,7 @@ BINARY = {
     "encode": {"--text": Text, "--ids": Text, "--pooling": Choice("cls", "mean"),
                "--output": Text, **JOB},
     "bench": {"--steps": SOME, "--warmup": COUNT, "--batch": SOME, "--context": SOME,
-              "--tokens": SOME, **JOB},
+              "--tokens": SOME, **DRAFT, **JOB},
     "check": {"--join-timeout": JOIN, "--sample": COUNT, **GEMM},
     "info": {"--join-timeout": JOIN},
 }

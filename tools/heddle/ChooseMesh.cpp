@@ -9,7 +9,7 @@
 #include "ChooseMesh.h"
 #include "ExplainText.h"
 #include "heddle/PlanFormat/Format.h"
-#include <algorithm>
+#include <cassert>
 #include <iostream>
 
 using namespace heddle;
@@ -17,14 +17,19 @@ using namespace heddle::driver;
 
 namespace {
 
-/// What a number of tensor ranks comes to.
+/// What a mesh comes to.
 struct Candidate {
-  int64_t tensor = 1;
+  int64_t data = 1, tensor = 1;
   std::string why;            ///< Why it is not possible; empty: it is.
   double seconds = 0;         ///< Of a token of one text.
   double communication = 0;   ///< The part of these that ranks wait in.
-  double tokensPerSecond = 0; ///< Of all texts, on all ranks of the cluster.
+  double tokensPerSecond = 0; ///< Of --max-batch texts.
   int64_t memory = 0;         ///< Bytes of a rank.
+
+  std::string mesh() const {
+    return (data > 1 ? "data=" + std::to_string(data) + "," : "") +
+           "tensor=" + std::to_string(tensor);
+  }
 
   /// The larger, the better.
   double score(Goal goal) const {
@@ -35,17 +40,19 @@ struct Candidate {
 } // namespace
 
 static void requireEnough(const config::Settings &settings,
-                          const config::Cluster &cluster) {
+                          const config::Cluster &cluster, Goal goal) {
   if (settings.mode != config::Mode::Serve)
     fail("H0137",
          std::string("--mesh auto is for --mode serve, not for --mode ") +
              config::wordOf(settings.mode),
          "name the axes, as --mesh data=2,tensor=2");
-  std::string missing = cluster.flops == 0             ? "flops"
-                        : cluster.memoryPerSecond == 0 ? "memory_bandwidth"
-                        : cluster.ranksPerNode > 1 && !cluster.intraNode
-                            ? "intra_node"
-                            : "";
+  std::string missing =
+      cluster.flops == 0                               ? "flops"
+      : cluster.memoryPerSecond == 0                   ? "memory_bandwidth"
+      : cluster.ranksPerNode > 1 && !cluster.intraNode ? "intra_node"
+      : goal == Goal::Throughput && cluster.nodes > 1 && !cluster.interNode
+          ? "inter_node"
+          : "";
   if (!missing.empty())
     fail("H0137",
          "--mesh auto: " + cluster.file + " does not say " + missing +
@@ -54,23 +61,57 @@ static void requireEnough(const config::Settings &settings,
          cluster.ranksLocation);
 }
 
-/// The program that computes a token of so many texts.
+/// The program that computes a token of so many texts: the smallest that has a
+/// row for each.
 static const plan::Program &decodeOf(const plan::Plan &plan, int64_t texts) {
-  std::string name = std::string(plan::nameOf(plan::ProgramKind::Decode)) +
-                     "/" + std::to_string(texts);
-  auto found = std::find_if(
-      plan.programs.begin(), plan.programs.end(),
-      [&](const plan::Program &program) { return program.name == name; });
-  return found == plan.programs.end()
-             ? *plan.findProgram(plan::ProgramKind::Decode)
-             : *found;
+  const plan::Program *best = nullptr;
+  int64_t least = 0;
+  for (const plan::Program &program : plan.programs) {
+    if (program.kind != plan::ProgramKind::Decode)
+      continue;
+    for (const plan::Port &port : program.inputs) {
+      if (port.role != plan::PortRole::Positions || port.shape.at(0) < texts ||
+          (best && port.shape[0] >= least))
+        continue;
+      best = &program;
+      least = port.shape[0];
+    }
+  }
+  assert(best && "the largest has a row for each text");
+  return *best;
+}
+
+/// The draft, too, has the mesh of its target.
+static void setMesh(CompileJob &job, int64_t data, int64_t tensor) {
+  for (config::ResolvedSettings *settings :
+       {&job.settings, &job.draftSettings}) {
+    config::Settings &values = settings->values;
+    values.data = data;
+    values.tensor = tensor;
+    values.batch = values.microBatch * values.accumulate * data;
+    for (const char *key : {"data", "tensor"})
+      settings->setOrigin(key,
+                          {config::Origin::Kind::Derived, "--mesh auto", {}});
+  }
+}
+
+/// What groups wait for beside their own computation: the decision of rank 0,
+/// and the logits that it gets of all texts of the others.
+static double secondsOfGroups(const cost::ClusterCost &cost,
+                              const plan::Plan &plan, int64_t groups) {
+  if (groups == 1)
+    return 0;
+  int64_t logits = (groups - 1) * plan.serving.maxBatch * plan.vocabSize *
+                   int64_t(sizeof(float));
+  return cost.secondsOf({"data"}, "send", /*calls=*/2, logits);
 }
 
 static Candidate judge(CompileJob job, const config::Cluster &cluster,
-                       int64_t tensor) {
+                       int64_t data, int64_t tensor) {
   Candidate candidate;
+  candidate.data = data;
   candidate.tensor = tensor;
-  job.settings.values.tensor = tensor;
+  setMesh(job, data, tensor);
   PlannedJob planned = planJob(job);
   if (planned.plans.empty()) {
     const Diagnostic &error = planned.errors.front();
@@ -83,43 +124,61 @@ static Candidate judge(CompileJob job, const config::Cluster &cluster,
   int64_t texts = plan.serving.maxBatch;
   cost::SequenceTime one = cost.timeOf(plan, decodeOf(plan, 1).sequence);
   cost::SequenceTime all = cost.timeOf(plan, decodeOf(plan, texts).sequence);
-  candidate.seconds = one.seconds;
-  candidate.communication = one.exposed;
-  candidate.tokensPerSecond =
-      double(texts) / all.seconds * double(cluster.ranks() / tensor);
-  candidate.memory = plan.memory.peakBytes();
+  double apart = secondsOfGroups(cost, plan, data);
+  candidate.seconds = one.seconds + apart;
+  candidate.communication = one.exposed + apart;
+  candidate.tokensPerSecond = double(data * texts) / (all.seconds + apart);
+  for (const plan::Plan &each : planned.plans)
+    candidate.memory += each.memory.peakBytes();
   return candidate;
 }
 
 static void print(const std::vector<Candidate> &candidates,
                   const Candidate &best, Goal goal, int64_t texts) {
-  std::cerr << "mesh: tensor=" << best.tensor << " has "
+  std::cerr << "mesh: " << best.mesh() << " has "
             << (goal == Goal::Latency ? "the least time of a token"
                                       : "the most tokens a second")
             << "\n";
   for (const Candidate &each : candidates) {
-    std::cerr << "  tensor=" << each.tensor << ": ";
+    std::cerr << "  " << each.mesh() << ": ";
     if (each.why.empty())
       std::cerr << formatSeconds(each.seconds) << " a token, "
                 << formatSeconds(each.communication) << " of it between ranks; "
-                << int64_t(each.tokensPerSecond) << " tokens/s of jobs of "
-                << texts << " texts on all ranks; "
-                << plan::formatBytes(each.memory) << " a rank\n";
+                << int64_t(each.tokensPerSecond) << " tokens/s of " << texts
+                << " texts; " << plan::formatBytes(each.memory) << " a rank\n";
     else
       std::cerr << "not possible: " << each.why << "\n";
   }
 }
 
+/// The meshes that may be best: tensor ranks are of one node, and a token of
+/// one text comes from one group.
+static std::vector<Candidate>
+candidatesOf(const CompileJob &job, const config::Cluster &cluster, Goal goal) {
+  std::vector<Candidate> candidates;
+  for (int64_t tensor = 1; tensor <= cluster.ranksPerNode; ++tensor) {
+    if (cluster.ranksPerNode % tensor != 0)
+      continue;
+    int64_t most = goal == Goal::Latency ? 1 : cluster.ranks() / tensor;
+    for (int64_t data = 1; data <= most; ++data)
+      if (most % data == 0 && job.settings.values.maxBatch % data == 0)
+        candidates.push_back(judge(job, cluster, data, tensor));
+  }
+  return candidates;
+}
+
 void driver::chooseMesh(CompileJob &job, const config::Cluster &cluster,
                         Goal goal) {
-  requireEnough(job.settings.values, cluster);
-  std::vector<Candidate> candidates;
+  requireEnough(job.settings.values, cluster, goal);
+  std::vector<Candidate> candidates = candidatesOf(job, cluster, goal);
   const Candidate *best = nullptr;
-  for (int64_t tensor = 1; tensor <= cluster.ranksPerNode; ++tensor)
-    if (cluster.ranksPerNode % tensor == 0)
-      candidates.push_back(judge(job, cluster, tensor));
+  // Of meshes that are alike the one with the fewest ranks.
+  auto isBetter = [&](const Candidate &a, const Candidate &b) {
+    return std::pair(a.score(goal), -a.data * a.tensor) >
+           std::pair(b.score(goal), -b.data * b.tensor);
+  };
   for (const Candidate &each : candidates)
-    if (each.why.empty() && (!best || each.score(goal) > best->score(goal)))
+    if (each.why.empty() && (!best || isBetter(each, *best)))
       best = &each;
   if (!best)
     fail("H0138",
@@ -128,7 +187,5 @@ void driver::chooseMesh(CompileJob &job, const config::Cluster &cluster,
              candidates.front().why,
          "give more memory, or a smaller --max-batch or --max-context");
   print(candidates, *best, goal, job.settings.values.maxBatch);
-  job.settings.values.tensor = best->tensor;
-  job.settings.setOrigin("tensor",
-                         {config::Origin::Kind::Derived, "--mesh auto", {}});
+  setMesh(job, best->data, best->tensor);
 }

@@ -17,12 +17,14 @@ namespace heddle::driver {
 /// What a mesh is chosen for.
 enum class Goal {
   Latency,   ///< The least time between two tokens of one text.
-  Throughput ///< The most tokens a second of all ranks, in jobs of that mesh.
+  Throughput ///< The most tokens a second of --max-batch texts.
 };
 
-/// Plans `job` for each number of tensor ranks that divides a node of the
-/// cluster, takes the times of its programs `decode` from the cost model, and
-/// gives the settings the number that is best. Prints what each takes. Throws
+/// Plans `job`, with its draft, for each number of tensor ranks that divides a
+/// node of the cluster and, for throughput, for each number of groups of these
+/// that divides the cluster and --max-batch; takes the times of the model's
+/// programs `decode` from the cost model, and gives the settings the mesh that
+/// is best. Prints what each takes. Throws
 /// H0137 where the mode or the cluster does not say enough, and H0138 where no
 /// mesh is possible.
 void chooseMesh(CompileJob &job, const config::Cluster &cluster, Goal goal);

@@ -98,7 +98,19 @@ static CompileOptions optionsOf(const CompileJob &job) {
   options.verbose = job.verbose;
   options.shardingReasons = job.shardingReasons;
   options.splitLayers = job.splitLayers;
+  options.guesses = job.draftTokens;
   return options;
+}
+
+/// The module of the draft, which `options` then have; false after an error.
+static bool addDraft(mlir::MLIRContext &context, const CompileJob &job,
+                     mlir::OwningOpRef<mlir::ModuleOp> &draft,
+                     CompileOptions &options) {
+  if (!job.draft)
+    return true;
+  draft = importModel(context, *job.draft, job.draftSettings.values);
+  options.draft = draft.get();
+  return bool(draft);
 }
 
 PlannedJob driver::planJob(const CompileJob &job) {
@@ -113,7 +125,9 @@ PlannedJob driver::planJob(const CompileJob &job) {
     return planned;
   CompileOptions options = optionsOf(job);
   options.plans = &planned.plans;
-  if (failed(compile(*module, options)))
+  mlir::OwningOpRef<mlir::ModuleOp> draft;
+  if (!addDraft(context, job, draft, options) ||
+      failed(compile(*module, options)))
     planned.plans.clear();
   return planned;
 }
@@ -133,16 +147,10 @@ int driver::runCompileJob(const CompileJob &job) {
   if (job.timing)
     llvm::errs() << llvm::formatv(
         "{0,-8} {1,8:F3} s\n", job.model ? "build" : "parse", seconds.count());
-  mlir::OwningOpRef<mlir::ModuleOp> draft;
-  if (job.draft) {
-    draft = importModel(context, *job.draft, job.draftSettings.values);
-    if (!draft)
-      return printer.exitCode ? printer.exitCode : 1;
-  }
   CompileOptions options = optionsOf(job);
-  options.draft = draft.get();
-  options.guesses = job.draftTokens;
-  if (failed(compile(*module, options)) || printer.exitCode)
+  mlir::OwningOpRef<mlir::ModuleOp> draft;
+  if (!addDraft(context, job, draft, options) ||
+      failed(compile(*module, options)) || printer.exitCode)
     return printer.exitCode ? printer.exitCode : 1;
   if (!job.stopAfter.empty() && job.dumpPhases.empty())
     printModule(*module);

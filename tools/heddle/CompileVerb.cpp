@@ -221,10 +221,6 @@ static void takeAutoMesh(CompileFlags &flags) {
   if (flags.cluster.empty())
     fail("H0137", "--mesh auto chooses a mesh for a cluster, and there is none",
          "add --cluster FILE, or name the axes, as --mesh tensor=2");
-  if (!flags.draft.empty())
-    fail("H0136",
-         "--mesh auto chooses a mesh for one model, and --draft adds another",
-         "leave out --draft, or name the axes, as --mesh tensor=2");
 }
 
 /// Checks the mesh against the cluster file, or chooses it by this; its rows,
@@ -399,7 +395,7 @@ void driver::addCompileVerb(CLI::App &app, Action &action) {
   io::addFlag(*verb, "--optimize", flags->optimize,
               io::ValueRange::choices({"latency", "throughput"}),
               "What --mesh auto is for, with --mode serve: the time of a token "
-              "of one text, or the tokens a second of all ranks")
+              "of one text, or the tokens a second of all texts")
       ->default_str("latency");
   addSettings(*verb, "Memory", flags->flags);
   addSettings(*verb, "Serving", flags->flags);

@@ -21,11 +21,43 @@ namespace heddle {
 
 namespace {
 
-planir::SequenceOp stepOf(planir::ProgramOp program, nn::ProgramKind kind) {
+/// A step program by its name and its kind; of a kind there may be several.
+using Step = std::pair<StringAttr, nn::ProgramKindAttr>;
+
+planir::SequenceOp stepOf(planir::ProgramOp program, Step step) {
   for (auto sequence : program.getOps<planir::SequenceOp>())
-    if (sequence.getKind() == kind)
+    if (step == Step(sequence.getSymNameAttr(), sequence.getKindAttr()))
       return sequence;
   return {};
+}
+
+/// Whether ranks along `data` are groups that run this each with texts of its
+/// own, at times of its own or not at all.
+bool isOfOneGroup(planir::SequenceOp step) {
+  return step.getKind() == nn::ProgramKind::Prefill ||
+         step.getKind() == nn::ProgramKind::Decode ||
+         step.getKind() == nn::ProgramKind::Score;
+}
+
+/// A program of one group waits for no other.
+std::optional<Fault> checkApart(const plan::Mesh &mesh,
+                                ArrayRef<Trace> traces) {
+  auto leaves = [&](const Collective &collective) {
+    return llvm::any_of(collective.what.axes, [&](const std::string &axis) {
+      return mesh.roleOf(axis) == plan::AxisRole::Data && mesh.size(axis) > 1;
+    });
+  };
+  for (auto [who, trace] : llvm::enumerate(traces))
+    for (const Run &run : trace.runs)
+      for (const Event &event : trace.bodies[run.body])
+        if (event.kind == Event::Kind::Start &&
+            leaves(trace.collectives[event.number]))
+          return Fault{Fault::Kind::Collectives,
+                       trace.describe(event, run) +
+                           " is of ranks along \"data\", which run this "
+                           "program each for its own texts",
+                       {{who, event.origin}}};
+  return std::nullopt;
 }
 
 struct Communication : heddle::impl::ProveCommunicationBase<Communication> {
@@ -37,13 +69,13 @@ struct Communication : heddle::impl::ProveCommunicationBase<Communication> {
       return;
     if (failed(checkStages(programs)))
       return signalPassFailure();
-    llvm::SetVector<nn::ProgramKind> kinds;
+    llvm::SetVector<Step> steps;
     for (planir::ProgramOp program : programs)
       for (auto sequence : program.getOps<planir::SequenceOp>())
         if (sequence.getKind())
-          kinds.insert(*sequence.getKind());
-    for (nn::ProgramKind kind : kinds)
-      if (failed(prove(programs, kind)))
+          steps.insert({sequence.getSymNameAttr(), sequence.getKindAttr()});
+    for (Step step : steps)
+      if (failed(prove(programs, step)))
         return signalPassFailure();
     markAllAnalysesPreserved();
   }
@@ -63,17 +95,18 @@ private:
     return success();
   }
 
-  LogicalResult prove(MutableArrayRef<planir::ProgramOp> programs,
-                      nn::ProgramKind kind) {
+  LogicalResult prove(MutableArrayRef<planir::ProgramOp> programs, Step which) {
     plan::Mesh mesh = meshOf(programs.front());
     std::vector<ProgramTrace> made;
+    bool isApart = false;
     int64_t number = everyRank ? mesh.ranks() : mesh.stages();
     for (int64_t who = 0; who < number; ++who) {
       planir::ProgramOp program = programs[who * mesh.stages() / number];
-      planir::SequenceOp step = stepOf(program, kind);
+      planir::SequenceOp step = stepOf(program, which);
       if (!step)
-        return program.emitError("H0917: has no step program \"")
-               << stringifyProgramKind(kind) << "\", which another stage has";
+        return program.emitError("H0917: has no step program ")
+               << which.first << ", which another stage has";
+      isApart = isOfOneGroup(step);
       FailureOr<ProgramTrace> unrolled =
           traceOf(program, step, everyRank ? std::optional(who) : std::nullopt);
       if (failed(unrolled))
@@ -85,8 +118,12 @@ private:
       traces.push_back(std::move(unrolled.trace));
       numMessages += traces.back().messages.size();
     }
-    std::optional<Fault> fault =
-        everyRank ? checkAll(mesh, traces) : checkCommunication(mesh, traces);
+    std::optional<Fault> fault;
+    if (isApart)
+      fault = checkApart(mesh, traces);
+    if (!fault)
+      fault =
+          everyRank ? checkAll(mesh, traces) : checkCommunication(mesh, traces);
     if (fault)
       report(*fault, made);
     return failure(fault.has_value());

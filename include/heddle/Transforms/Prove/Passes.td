@@ -37,8 +37,9 @@ def ProveCommunication : Pass<"prove-communication", "::mlir::ModuleOp"> {
     circles of ranks that wait for each other, when a send is done no earlier than
     its receive; commands that touch what a communication under way uses; and
     communications that nobody waits for; parameters, losses and norms that could
-    differ between ranks which hold the same ones. The dataflow is checked again,
-    rank by rank, with `every-rank`.
+    differ between ranks which hold the same ones; and, in programs that serve,
+    collectives along `data`: the groups of ranks there run them each for its own
+    texts. The dataflow is checked again, rank by rank, with `every-rank`.
   }];
   let options = [
     Option<"everyRank", "every-rank", "bool", "false",
