@@ -206,6 +206,8 @@ void DecodeBench::printKernels(const LoadedProgram &program) {
   std::vector<LaunchTime> best;
   for (int64_t run = 0; run < kernelRuns; ++run) {
     job.ranks().exchange("");
+    if (engine.group() != 0)
+      continue;
     job.session().run(program, times.data());
     if (best.empty())
       best = times;
@@ -213,15 +215,15 @@ void DecodeBench::printKernels(const LoadedProgram &program) {
       if (times[i].end - times[i].begin < best[i].end - best[i].begin)
         best[i] = times[i];
   }
-  kernels.add(commands, best);
   if (!job.isFirst())
     return;
+  kernels.add(commands, best);
   printf("%s:\n", program.program().name.c_str());
   kernels.print();
 }
 
-/// Computes the last run again, of tokens and of prompts: their programs have
-/// its inputs until another one runs.
+/// Computes the last run of the first group again, of tokens and of prompts:
+/// their programs have its inputs until another one runs.
 void DecodeBench::printKernels() {
   printKernels(
       engine.decodeProgram(texts.ofGroup(/*group=*/0, engine.limits().groups)));
@@ -403,8 +405,8 @@ static DecodeFigures figuresOf(Job &job, CompiledEngine &engine,
   figures.processor = sumOfRanks(ranks, medianOf(bench.processorSeconds));
   figures.first = slowestOfRanks(ranks, medianOf(bench.promptSeconds));
   figures.median = slowestOfRanks(ranks, medianOf(bench.tokenSeconds));
-  figures.shortest = bench.tokenSeconds.front();
-  figures.longest = bench.tokenSeconds.back();
+  figures.shortest = slowestOfRanks(ranks, bench.tokenSeconds.front());
+  figures.longest = slowestOfRanks(ranks, bench.tokenSeconds.back());
   return figures;
 }
 

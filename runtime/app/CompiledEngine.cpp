@@ -8,6 +8,7 @@
 
 #include "heddle/runtime/app/CompiledEngine.h"
 #include "heddle/PlanFormat/Draft.h"
+#include "heddle/PlanFormat/Serving.h"
 #include "heddle/runtime/app/FillPort.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Safetensors.h"
@@ -19,15 +20,6 @@ using namespace heddle;
 using namespace heddle::rt;
 
 using plan::PortRole;
-
-/// The axes along which ranks are in different groups.
-static plan::AxisNames groupAxes(const plan::Mesh &mesh) {
-  plan::AxisNames names;
-  for (const plan::Mesh::Axis &axis : mesh.axes)
-    if (axis.role == plan::AxisRole::Data && axis.factorOf.empty())
-      names.push_back(axis.name);
-  return names;
-}
 
 //===----------------------------------------------------------------------===//
 // Programs
@@ -88,8 +80,8 @@ CompiledEngine::CompiledEngine(Job &job) : job(job) {
           plan.serving.maxContext,
           plan.serving.window,
           plan::mostGuesses(plan),
-          plan.mesh.size(plan::AxisRole::Data)};
-  ownGroup = plan.mesh.coordinate(job.ranks().rank(), groupAxes(plan.mesh));
+          plan::groupsOf(plan)};
+  ownGroup = plan.mesh.coordinate(job.ranks().rank(), plan::groupAxes(plan));
 }
 
 const LoadedProgram &
@@ -283,8 +275,7 @@ static std::vector<Feed> unpack(const std::string &text) {
 }
 
 int64_t CompiledEngine::firstRank(int64_t group) const {
-  const plan::Mesh &mesh = job.plan().mesh;
-  return mesh.member(0, groupAxes(mesh), group);
+  return job.plan().mesh.member(0, plan::groupAxes(job.plan()), group);
 }
 
 void CompiledEngine::collect(const std::vector<Feed> &feeds, float *logits) {

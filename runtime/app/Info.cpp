@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/PlanFormat/Draft.h"
+#include "heddle/PlanFormat/Serving.h"
 #include "heddle/runtime/app/Devices.h"
 #include "heddle/runtime/app/Options.h"
 #include "heddle/runtime/app/Progress.h"
@@ -84,7 +85,7 @@ static ordered_json describePurpose(const plan::Plan &plan) {
             {"optimizer", plan.optimizer.type},
             {"schedule", plan.scheduler.type}};
   ServedMemory memory(plan);
-  const int64_t groups = plan.mesh.size(plan::AxisRole::Data);
+  const int64_t groups = plan::groupsOf(plan);
   return {{"max_batch", groups * plan.serving.maxBatch},
           {"groups", groups},
           {"max_context", plan.serving.maxContext},
@@ -190,16 +191,8 @@ static void printTraining(const plan::Plan &plan) {
 }
 
 static void printServing(const plan::Plan &plan) {
-  const plan::Serving &serving = plan.serving;
-  const int64_t groups = plan.mesh.size(plan::AxisRole::Data);
-  if (serving.pages > 0)
-    line("serves",
-         number(groups * serving.maxBatch) + " texts of at most " +
-             number(serving.maxContext) + " tokens, with " +
-             number(serving.pages) + " pages of " +
-             number(plan::cachePageTokens) + " positions" +
-             (groups > 1 ? " in each of " + number(groups) + " groups of ranks"
-                         : ""));
+  if (std::string texts = plan::describeServing(plan); !texts.empty())
+    line("serves", texts);
   line("precision", plan.precision);
 }
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/WeightCache.h"
+#include "heddle/PlanFormat/Serving.h"
 #include "heddle/runtime/app/ServedMemory.h"
 #include "heddle/runtime/io/CacheDirectory.h"
 
@@ -91,8 +92,12 @@ static std::string describe(const std::string &file) {
 }
 
 static std::string keyOf(Job &job, const io::WeightSet *weights) {
-  std::string text = job.plan().hash + " " + hashOfCode() + " " +
-                     std::to_string(job.ranks().rank()) + "\n";
+  const plan::Plan &plan = job.plan();
+  // Of the ranks with the same weights, one in each group.
+  int64_t first =
+      plan.mesh.member(job.ranks().rank(), plan::groupAxes(plan), 0);
+  std::string text =
+      plan.hash + " " + hashOfCode() + " " + std::to_string(first) + "\n";
   if (weights) {
     text += weights->headerHash() + "\n";
     for (const std::string &file : weights->files())

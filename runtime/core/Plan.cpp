@@ -10,6 +10,7 @@
 
 #include "heddle/PlanFormat/Plan.h"
 #include "heddle/PlanFormat/Draft.h"
+#include "heddle/PlanFormat/Serving.h"
 #include "runtime/core/GridLaunchJson.h"
 
 #include <array>
@@ -183,6 +184,30 @@ int64_t mostGuesses(const Plan &plan) {
   return std::max<int64_t>(rows, plan.serving.maxBatch) /
              std::max<int64_t>(plan.serving.maxBatch, 1) -
          1;
+}
+
+int64_t groupsOf(const Plan &plan) { return plan.mesh.size(AxisRole::Data); }
+
+AxisNames groupAxes(const Plan &plan) {
+  AxisNames names;
+  for (const Mesh::Axis &axis : plan.mesh.axes)
+    if (axis.role == AxisRole::Data && axis.factorOf.empty())
+      names.push_back(axis.name);
+  return names;
+}
+
+std::string describeServing(const Plan &plan) {
+  const Serving &serving = plan.serving;
+  const int64_t groups = groupsOf(plan);
+  if (serving.pages == 0)
+    return "";
+  return std::to_string(groups * serving.maxBatch) + " texts of at most " +
+         std::to_string(serving.maxContext) + " tokens, with " +
+         std::to_string(serving.pages) + " pages of " +
+         std::to_string(cachePageTokens) + " positions" +
+         (groups > 1
+              ? " in each of " + std::to_string(groups) + " groups of ranks"
+              : "");
 }
 
 std::string hashBytes(const void *data, size_t size) {

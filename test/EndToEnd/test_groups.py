@@ -114,7 +114,10 @@ class Groups(DraftTest):
                              self.logits(self.one, prompt, *flags)).all())
         info = json.loads(h.run([self.two, "info", "--json"]).stdout)
         self.assertEqual((info["groups"], info["max_batch"]), (2, 4))
-        self.assertIn("in each of 2 groups of ranks", h.run([self.two, "info"]).stdout)
+        for command in ([self.two, "info"], [h.HEDDLE, "explain", self.two]):
+            self.assertIn("serves 4 texts of at most 90 tokens, with 12 pages of 16 positions "
+                          "in each of 2 groups of ranks",
+                          re.sub(" +", " ", h.run(command).stdout))
 
     def test_eval(self):
         """Five rows, which two groups take in turn; and one."""
@@ -137,6 +140,10 @@ class Groups(DraftTest):
             self.assertEqual((two["groups"], two["ranks"]), (2, 2))
             self.assertEqual(two["program"], "decode/2" if batch == 3 else "decode/1")
             bytes_of_run[batch] = [bench["bytes_per_token"] * batch for bench in (one, two)]
+        said = h.run_ranks(2, [self.two, "bench", "--decode", "--batch", 3, "--context", 20,
+                               "--tokens", 1, "--threads", 1, "--kernels"]).stdout
+        self.assertIn("decode/2:", said)
+        self.assertIn("prefill/90:", said)
         # Each group that has texts reads its weights.
         self.assertAlmostEqual(*bytes_of_run[1])
         self.assertGreater(bytes_of_run[3][1], 1.5 * bytes_of_run[3][0])

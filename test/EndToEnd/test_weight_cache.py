@@ -96,14 +96,22 @@ class Kept(KeptTest):
 
     @h.needs_mpi
     def test_ranks(self):
-        """Each has a file of its own."""
-        binary = self.serve("--mesh", "tensor=2")
+        """Each of those that split the weights has a file of its own."""
+        self.check_ranks("tensor=2", files=2)
+
+    @h.needs_mpi
+    def test_groups(self):
+        """Those with the same weights have one file."""
+        self.check_ranks("data=2", files=1)
+
+    def check_ranks(self, mesh, files):
+        binary = self.serve("--mesh", mesh)
         texts = [h.run_ranks(2, [binary, "generate", "--prompt-ids", "5,17,2",
                                  "--threads", 1, "--weight-cache", way],
                              XDG_CACHE_HOME=self.cache).stdout
                  for way in ("none", *WAYS, *WAYS)]
         self.assertEqual(len(set(texts)), 1)
-        self.assertEqual(len(self.kept()), 2)
+        self.assertEqual(len(self.kept()), files)
 
     def test_few_weights_are_not_kept(self):
         binary = self.serve()

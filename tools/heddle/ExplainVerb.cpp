@@ -15,6 +15,7 @@
 #include "ExplainText.h"
 #include "Verbs.h"
 #include "heddle/PlanFormat/Format.h"
+#include "heddle/PlanFormat/Serving.h"
 #include "heddle/runtime/core/Loader.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
@@ -176,23 +177,33 @@ static void printSummary(const plan::Plan &plan) {
       {"plan", plan.hash},
       {"model", plan.family + ", " + std::to_string(plan.parameters) +
                     " parameters, vocabulary " +
-                    std::to_string(plan.vocabSize)},
-      {"batch", std::to_string(plan.batch) + " = " +
-                    std::to_string(plan.microBatch) + " x " +
-                    std::to_string(plan.accumulate) + " micro-batches, " +
-                    std::to_string(plan.seq) + " tokens a row"},
-      {"numbers", plan.precision + ", " + plan.optimizer.type + ", clip " +
-                      formatNumber("%g", plan.optimizer.gradientClipping) +
-                      ", recompute " + plan.recompute},
+                    std::to_string(plan.vocabSize)}};
+  if (plan.findProgram(plan::ProgramKind::Train)) {
+    rows.push_back({"batch", std::to_string(plan.batch) + " = " +
+                                 std::to_string(plan.microBatch) + " x " +
+                                 std::to_string(plan.accumulate) +
+                                 " micro-batches, " + std::to_string(plan.seq) +
+                                 " tokens a row"});
+    rows.push_back(
+        {"numbers", plan.precision + ", " + plan.optimizer.type + ", clip " +
+                        formatNumber("%g", plan.optimizer.gradientClipping) +
+                        ", recompute " + plan.recompute});
+  } else {
+    if (std::string texts = plan::describeServing(plan); !texts.empty())
+      rows.push_back({"serves", texts});
+    rows.push_back({"numbers", plan.precision});
+  }
+  rows.push_back(
       {"machine",
        (plan.device == plan::DeviceKind::Cuda
             ? plan.target
             : plan.march + ", " + std::to_string(plan.threads) + " threads") +
-           ", " + meshText(plan.mesh)},
+           ", " + meshText(plan.mesh)});
+  rows.push_back(
       {"weights",
        plan.weights.random
            ? "random, seed " + std::to_string(plan.weights.seed)
-           : plan.weights.directory + ", header " + plan.weights.headerHash}};
+           : plan.weights.directory + ", header " + plan.weights.headerHash});
   printTable(rows);
   for (const plan::Program &program : plan.programs)
     printTable({{"program", program.name, formatFlops(program.flops)}});

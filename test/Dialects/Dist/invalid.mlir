@@ -94,6 +94,13 @@ nn.func @f() attributes {nn.value = #dist.strategy<{batch = {global = 8, micro =
 
 // -----
 
+// expected-error @+1 {{strategy: serve.max_batch 3 is no multiple of mesh.data 2}}
+nn.func @f() attributes {nn.value = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}, serve = {mode = "serve", max_batch = 3}}>} {
+  nn.return
+}
+
+// -----
+
 // expected-error @+1 {{strategy: threads is not a whole number from 1 to 1024}}
 nn.func @f() attributes {nn.value = #dist.strategy<{threads = 0}>} {
   nn.return

@@ -61,6 +61,30 @@ TEST_P(Threads, SameBitsOnEachRankAndInEachRun) {
   EXPECT_EQ(digests.size(), 1u);
 }
 
+// Also texts of no bytes, and one after the other.
+TEST_P(Threads, TextsOfAllOnTheFirst) {
+  for (const std::string &problem :
+       onThreads(GetParam(), [](Transport &transport) -> std::string {
+         auto textOf = [](int rank, int round) {
+           return std::string((rank * 1000 + round) % 3001, char('a' + rank));
+         };
+         for (int round = 0; round < 3; ++round) {
+           std::vector<std::string> expected;
+           for (int rank = 0; rank < transport.size(); ++rank)
+             expected.push_back(textOf(rank, round));
+           std::string own = expected[transport.rank()];
+           if (exchangeTexts(transport, own) != expected)
+             return "exchanged others";
+           if (transport.rank() != 0)
+             expected.clear();
+           if (gatherTexts(transport, own) != expected)
+             return "gathered others";
+         }
+         return "";
+       }))
+    EXPECT_EQ(problem, "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Comm, Threads, testing::Range(1, 6));
 
 TEST(Groups, OfEachRank) {
