@@ -159,15 +159,15 @@ void CompiledEncoder::run(const std::vector<const Tokens *> &texts,
       told.push_back(int32_t(text->size()));
       told.insert(told.end(), text->begin(), text->end());
     }
-    job.ranks().exchange({reinterpret_cast<const char *>(told.data()),
-                          told.size() * sizeof(int32_t)});
+    job.ranks().tell({reinterpret_cast<const char *>(told.data()),
+                      told.size() * sizeof(int32_t)});
   }
   compute(texts, embeddings);
 }
 
 void CompiledEncoder::follow() {
   while (true) {
-    std::string told = job.ranks().exchange("").front();
+    std::string told = job.ranks().tell();
     if (told.empty())
       return;
     std::vector<int32_t> words(told.size() / sizeof(int32_t));
@@ -188,5 +188,5 @@ void CompiledEncoder::follow() {
 
 void CompiledEncoder::finish() {
   if (job.ranks().size() > 1)
-    job.ranks().exchange("");
+    job.ranks().tell();
 }

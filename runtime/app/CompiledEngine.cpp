@@ -309,7 +309,7 @@ void CompiledEngine::collect(const std::vector<Feed> &feeds, float *logits) {
 
 void CompiledEngine::run(const std::vector<Feed> &feeds, float *logits) {
   if (job.ranks().size() > 1)
-    job.ranks().exchange(pack(isDraft ? forDraft : forModel, feeds));
+    job.ranks().tell(pack(isDraft ? forDraft : forModel, feeds));
   compute(feeds, logits);
   collect(feeds, logits);
 }
@@ -317,7 +317,7 @@ void CompiledEngine::run(const std::vector<Feed> &feeds, float *logits) {
 void CompiledEngine::follow() {
   std::vector<float> logits;
   while (true) {
-    std::string told = job.ranks().exchange("").front();
+    std::string told = job.ranks().tell();
     if (told.empty())
       return;
     std::vector<Feed> feeds = unpack(told);
@@ -330,5 +330,5 @@ void CompiledEngine::follow() {
 
 void CompiledEngine::finish() {
   if (job.ranks().size() > 1)
-    job.ranks().exchange("");
+    job.ranks().tell();
 }

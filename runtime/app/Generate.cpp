@@ -188,7 +188,7 @@ static std::optional<std::string> readLine(Ranks &ranks) {
     if (std::getline(std::cin, line))
       sent = "+" + line;
   }
-  line = ranks.exchange(sent).front();
+  line = ranks.tell(sent);
   return line.empty() ? std::nullopt
                       : std::optional<std::string>(line.substr(1));
 }

@@ -150,6 +150,11 @@ std::vector<std::string> Ranks::gather(const std::string &text) {
   return gatherTexts(world->transport(), text);
 }
 
+std::string Ranks::tell(const std::string &text) {
+  Waiting here(*this, "what rank 0 decides");
+  return tellText(world->transport(), text);
+}
+
 /// In round k every rank hears from the one 2^k before it, which has heard from
 /// as many: after log2(ranks) rounds each has heard from all.
 int64_t Ranks::maximum(int64_t value) {

@@ -79,7 +79,7 @@ void WindowEngine::run(const std::vector<Feed> &feeds, float *logits) {
     }
     if (feed.numLogits == 0)
       continue;
-    job.ranks().exchange(pack(tokens));
+    job.ranks().tell(pack(tokens));
     const std::vector<float> &found = compute(tokens);
     logits = std::copy(found.begin(), found.end(), logits);
   }
@@ -87,7 +87,7 @@ void WindowEngine::run(const std::vector<Feed> &feeds, float *logits) {
 
 void WindowEngine::follow() {
   for (;;) {
-    std::string told = job.ranks().exchange("").front();
+    std::string told = job.ranks().tell();
     if (told.empty())
       return;
     std::vector<int32_t> tokens(told.size() / sizeof(int32_t));
@@ -96,4 +96,4 @@ void WindowEngine::follow() {
   }
 }
 
-void WindowEngine::finish() { job.ranks().exchange(""); }
+void WindowEngine::finish() { job.ranks().tell(); }

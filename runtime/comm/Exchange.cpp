@@ -42,6 +42,15 @@ std::vector<std::string> heddle::rt::gatherTexts(Transport &transport,
   return texts;
 }
 
+std::string heddle::rt::tellText(Transport &transport,
+                                 const std::string &text) {
+  if (transport.rank() != 0)
+    return receiveText(transport, 0);
+  for (int peer = 1; peer < transport.size(); ++peer)
+    sendText(transport, peer, text);
+  return text;
+}
+
 /// Rank 0 collects the texts and hands them all to each rank.
 std::vector<std::string> heddle::rt::exchangeTexts(Transport &transport,
                                                    const std::string &text) {

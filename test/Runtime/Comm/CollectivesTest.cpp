@@ -62,7 +62,7 @@ TEST_P(Threads, SameBitsOnEachRankAndInEachRun) {
 }
 
 // Also texts of no bytes, and one after the other.
-TEST_P(Threads, TextsOfAllOnTheFirst) {
+TEST_P(Threads, TextsOfAllAndOfTheFirst) {
   for (const std::string &problem :
        onThreads(GetParam(), [](Transport &transport) -> std::string {
          auto textOf = [](int rank, int round) {
@@ -79,6 +79,8 @@ TEST_P(Threads, TextsOfAllOnTheFirst) {
              expected.clear();
            if (gatherTexts(transport, own) != expected)
              return "gathered others";
+           if (tellText(transport, own) != textOf(0, round))
+             return "heard another";
          }
          return "";
        }))

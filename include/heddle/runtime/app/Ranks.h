@@ -38,6 +38,9 @@ public:
   /// Every rank's text on rank 0, in the order of the ranks; the others give
   /// theirs, and get none. Every rank calls it.
   std::vector<std::string> gather(const std::string &text);
+  /// What rank 0 says, on every rank; what the others give is not heard. Every
+  /// rank calls it, and rank 0 waits for none.
+  std::string tell(const std::string &text = "");
 
   /// Readies the communication of a plan, which must outlive this. `spareCore`:
   /// collectives may run on a thread beside the `threads` that compute. Throws

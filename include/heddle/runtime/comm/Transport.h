@@ -90,6 +90,8 @@ std::vector<std::string> exchangeTexts(Transport &transport,
 /// The same on rank 0; the others have sent theirs, and get none.
 std::vector<std::string> gatherTexts(Transport &transport,
                                      const std::string &text);
+/// Rank 0's text, on every rank; all call it, and rank 0 waits for none.
+std::string tellText(Transport &transport, const std::string &text);
 
 } // namespace heddle::rt
 
