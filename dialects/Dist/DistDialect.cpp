@@ -256,6 +256,10 @@ LogicalResult FetchOp::verify() {
   return getPending() ? verifyPending(*this) : success();
 }
 
+LogicalResult MoveOp::verify() {
+  return getPending() ? verifyPending(*this) : success();
+}
+
 LogicalResult FetchOp::verifySymbolUses(SymbolTableCollection &tables) {
   return verifyRunOf(*this, getStateAttr(), getElement(), getOutput().getType(),
                      getSlot(), tables);

@@ -211,6 +211,28 @@ def Dist_FlushOp : Dist_Op<"flush", [MemoryEffects<[MemRead, MemWrite]>]> {
   let assemblyFormat = "$left attr-dict";
 }
 
+def Dist_MoveOp : Dist_Op<"move", [Pure, SameOperandsAndResultType]> {
+  let summary = "Copies a value between the device's memory and the host's.";
+  let description = [{
+    With `to_host` the result is in pinned memory of the host, else in the
+    device's. With `pending` it is not there yet: only dist.wait may use it.
+    What reads a value that is in the host's memory runs on the host.
+
+    ```mlir
+    %0 = dist.move %gradient to_host {pending} : tensor<1024xbf16>
+    %1 = dist.wait %0 : tensor<1024xbf16>
+    %2 = dist.move %copy to_device : tensor<1024xbf16>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input, UnitAttr:$to_host,
+                       UnitAttr:$pending);
+  let results = (outs AnyRankedTensor:$output);
+  let assemblyFormat = [{
+    $input (`to_host` $to_host^) : (`to_device`)? attr-dict `:` type($output)
+  }];
+  let hasVerifier = 1;
+}
+
 def Dist_SendOp : Dist_Op<"send"> {
   let summary = "Sends a value to the rank `delta` further along an axis.";
   let description = [{

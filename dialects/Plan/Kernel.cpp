@@ -101,6 +101,10 @@ LogicalResult KernelOp::verify() {
       return emitOpError("ties two results to argument ") << tie;
   if (failed(verifyPitches(*this)))
     return failure();
+  if (getOnHost() && mostScratchBytes() > 0)
+    return emitOpError("runs on the host, where kernels have no scratch "
+                       "memory; it needs ")
+           << mostScratchBytes() << " bytes";
   if (!getBody().hasOneBlock())
     return emitOpError("must have a body of one block");
   auto yield = getBody().front().empty()
@@ -119,6 +123,12 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &tables) {
     return emitOpError("launches unknown kernel ") << getKernelAttr();
   bool valueForm = llvm::none_of(
       getOperandTypes(), [](Type type) { return isa<MemRefType>(type); });
+  Stream stream =
+      kernel.getOnHost() && !valueForm ? Stream::Host : Stream::Compute;
+  if (getStream() != stream)
+    return emitOpError("is on the stream ")
+           << stringifyStream(getStream()) << ", kernel " << getKernelAttr()
+           << " runs on " << stringifyStream(stream);
   if (valueForm) {
     if (TypeRange(kernel.getArgumentTypes()) != getOperandTypes() ||
         TypeRange(kernel.getResultTypes()) != getResultTypes())

@@ -28,20 +28,32 @@ LogicalResult Lifetimes::find(SequenceOp sequence) {
   return success();
 }
 
+std::optional<size_t> Lifetimes::placeOf(Stream stream) {
+  const Stream *found = llvm::find(besides, stream);
+  if (found == std::end(besides))
+    return std::nullopt;
+  return found - std::begin(besides);
+}
+
 LogicalResult Lifetimes::walk(Block &block) {
-  Copies copies;
+  Work work;
   for (Operation &op : block)
     if (auto command = dyn_cast<CommandOpInterface>(op))
-      if (failed(walk(command, copies)))
+      if (failed(walk(command, work)))
         return failure();
-  if (copies.open.empty())
-    return success();
-  auto diagnostic = copies.open.front()->emitError(
-      "H0924: is on the stream copy, and compute does not wait for it before "
-      "its block ends");
-  diagnostic.attachNote() << "help: put %t = plan.record copy and plan.wait %t "
-                             "behind it";
-  return diagnostic;
+  for (auto [stream, beside] : llvm::zip(besides, work)) {
+    if (beside.open.empty())
+      continue;
+    auto diagnostic = beside.open.front()->emitError("H0924: is on the stream ")
+                      << stringifyStream(stream)
+                      << ", and compute does not wait for it before its block "
+                         "ends";
+    diagnostic.attachNote()
+        << "help: put %t = plan.record " << stringifyStream(stream)
+        << " and plan.wait %t behind it";
+    return diagnostic;
+  }
+  return success();
 }
 
 void Lifetimes::endAt(Operation *op, Operation *end, int64_t here) {
@@ -49,27 +61,42 @@ void Lifetimes::endAt(Operation *op, Operation *end, int64_t here) {
   spans[op].end = end;
 }
 
-LogicalResult Lifetimes::walk(CommandOpInterface command, Copies &copies) {
+Lifetimes::Clock Lifetimes::clockOf(Stream stream, const Work &work,
+                                    int64_t here) {
+  if (std::optional<size_t> place = placeOf(stream)) {
+    Clock clock = work[*place].clock;
+    clock.done[*place] = work[*place].issued;
+    return clock;
+  }
+  Clock clock{here, {}};
+  for (auto [done, beside] : llvm::zip(clock.done, work))
+    done = beside.issued - beside.open.size();
+  return clock;
+}
+
+LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
   int64_t here = next++;
   Operation *op = command;
   spans[op] = {op, here, here, here, op};
   Stream stream = command.getOwnStream();
   if (isa<RecordOp>(op)) {
-    points[command.getSignal()] = {stream, here, copies.issued};
+    points[command.getSignal()] = clockOf(stream, work, here);
   } else if (auto waiting = dyn_cast<WaitOp>(op)) {
-    return wait(waiting, here, copies);
-  } else if (stream == Stream::Copy) {
-    if (copies.begin < 0) {
-      auto diagnostic = op->emitError(
-          "H0924: is on the stream copy, which waits for nothing of this "
-          "block before it");
+    return wait(waiting, here, work);
+  } else if (std::optional<size_t> place = placeOf(stream)) {
+    Beside &beside = work[*place];
+    if (beside.clock.begin < 0) {
+      auto diagnostic = op->emitError("H0924: is on the stream ")
+                        << stringifyStream(stream)
+                        << ", which waits for nothing of this block before it";
       diagnostic.attachNote() << "help: put %t = plan.record compute and "
-                                 "plan.wait %t on copy before it";
+                                 "plan.wait %t on "
+                              << stringifyStream(stream) << " before it";
       return diagnostic;
     }
-    spans[op].first = copies.begin;
-    ++copies.issued;
-    copies.open.push_back(op);
+    spans[op].first = beside.clock.begin;
+    ++beside.issued;
+    beside.open.push_back(op);
   }
   if (StringRef channel = command.getSendingChannel(); !channel.empty())
     sent[channel].push_back(op);
@@ -85,7 +112,7 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Copies &copies) {
   return success();
 }
 
-LogicalResult Lifetimes::wait(WaitOp op, int64_t here, Copies &copies) {
+LogicalResult Lifetimes::wait(WaitOp op, int64_t here, Work &work) {
   Operation *start = op.getToken().getDefiningOp();
   auto found = points.find(op.getToken());
   if (found == points.end()) {
@@ -95,18 +122,19 @@ LogicalResult Lifetimes::wait(WaitOp op, int64_t here, Copies &copies) {
   }
   if (start->getBlock() != op->getBlock())
     return op.emitError("H0924: waits for a point of another block");
-  const Point &point = found->second;
-  if (op.getStream() == point.stream)
-    return success();
-  if (op.getStream() == Stream::Copy) {
-    copies.begin = std::max(copies.begin, point.number);
+  const Clock &point = found->second;
+  if (std::optional<size_t> place = placeOf(op.getStream())) {
+    Clock &clock = work[*place].clock;
+    clock.begin = std::max(clock.begin, point.begin);
+    for (auto [done, known] : llvm::zip(clock.done, point.done))
+      done = std::max(done, known);
     return success();
   }
-  while (!copies.open.empty() &&
-         copies.issued - copies.open.size() < point.copies) {
-    endAt(copies.open.front(), op, here);
-    copies.open.pop_front();
-  }
+  for (auto [beside, done] : llvm::zip(work, point.done))
+    while (!beside.open.empty() && beside.issued - beside.open.size() < done) {
+      endAt(beside.open.front(), op, here);
+      beside.open.pop_front();
+    }
   return success();
 }
 

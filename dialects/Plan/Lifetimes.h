@@ -16,7 +16,9 @@
 #include "dialects/Plan/PlanDialect.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
+#include <array>
 #include <deque>
+#include <optional>
 
 namespace heddle::planir {
 
@@ -34,13 +36,13 @@ mlir::Value rootOf(mlir::Value buffer);
 
 /// Follows the streams of a sequence by what its commands say of themselves.
 /// What `compute` does has the span of its own number. A collective lasts until
-/// it is waited for, a send until a flush says that it is gone. What `copy`
-/// does begins at the last point of `compute` that it waits for, and lasts
-/// until `compute` waits for it.
+/// it is waited for, a send until a flush says that it is gone. What `copy` or
+/// `host` does begins at the last point of `compute` that it waits for, also
+/// through the other one, and lasts until `compute` waits for it.
 class Lifetimes {
 public:
-  /// Fails, with an error (H0924), when work of the stream `copy` begins or
-  /// ends without an order in its block.
+  /// Fails, with an error (H0924), when work of the streams `copy` and `host`
+  /// begins or ends without an order in its block.
   mlir::LogicalResult find(SequenceOp sequence);
 
   /// Every command with its span, in the order of the text.
@@ -54,21 +56,32 @@ public:
   llvm::MapVector<mlir::Value, llvm::SmallVector<Span>> uses() const;
 
 private:
-  /// A point that a token stands for.
-  struct Point {
-    planir::Stream stream = planir::Stream::Compute;
-    int64_t number = 0; ///< Of the record.
-    size_t copies = 0;  ///< Commands of `copy` in the block before it.
+  /// The streams beside `compute` that have no communication.
+  static constexpr planir::Stream besides[] = {planir::Stream::Copy,
+                                               planir::Stream::Host};
+  static constexpr size_t numBesides = std::size(besides);
+
+  /// What is known to be done at a point of a stream.
+  struct Clock {
+    int64_t begin = -1; ///< The last point of `compute`, or -1.
+    /// Commands of each of `besides` in the block.
+    std::array<size_t, numBesides> done = {};
   };
-  /// What the stream `copy` does in a block, which it begins and ends itself.
-  struct Copies {
-    int64_t begin = -1; ///< The point of `compute` that it waited for, or -1.
+  /// What one of `besides` does in a block, which it begins and ends itself.
+  struct Beside {
+    Clock clock; ///< What it waited for.
     size_t issued = 0;
     std::deque<mlir::Operation *> open; ///< `compute` did not wait for these.
   };
+  using Work = std::array<Beside, numBesides>;
+  /// Its place in `besides`, or none.
+  static std::optional<size_t> placeOf(planir::Stream stream);
+  /// At a record, which is command number `here`.
+  static Clock clockOf(planir::Stream stream, const Work &work, int64_t here);
+
   mlir::LogicalResult walk(mlir::Block &block);
-  mlir::LogicalResult walk(planir::CommandOpInterface command, Copies &copies);
-  mlir::LogicalResult wait(planir::WaitOp op, int64_t here, Copies &copies);
+  mlir::LogicalResult walk(planir::CommandOpInterface command, Work &work);
+  mlir::LogicalResult wait(planir::WaitOp op, int64_t here, Work &work);
   void endAt(mlir::Operation *op, mlir::Operation *end, int64_t here);
 
   Span useIn(mlir::Block *block, mlir::Operation *user) const;
@@ -77,7 +90,7 @@ private:
   llvm::MapVector<mlir::Operation *, Span> spans;
   /// The last command of each that has regions.
   llvm::DenseMap<mlir::Operation *, int64_t> ends;
-  llvm::DenseMap<mlir::Value, Point> points;
+  llvm::DenseMap<mlir::Value, Clock> points; ///< That tokens stand for.
   /// What was sent on each channel and not flushed, the oldest first.
   llvm::StringMap<std::deque<mlir::Operation *>> sent;
 };

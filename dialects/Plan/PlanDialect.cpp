@@ -443,7 +443,7 @@ LogicalResult FragmentsOp::verify() {
   return pipe::verifyFragments(*this, getLine(), getKinds(), getSlots());
 }
 
-/// Kernels alone are of one stream: others may copy and wait.
+/// Streams that commands without communication may be recorded and waited on.
 static LogicalResult verifyStream(Operation *op, Stream stream) {
   if (stream != Stream::Communication)
     return success();
@@ -451,7 +451,15 @@ static LogicalResult verifyStream(Operation *op, Stream stream) {
                          "collectives and messages alone; use compute or copy");
 }
 
-LogicalResult FillOp::verify() { return verifyStream(*this, getStream()); }
+/// Copies and fills are not for the stream of the host's kernels either.
+static LogicalResult verifyMoving(Operation *op, Stream stream) {
+  if (stream == Stream::Host)
+    return op->emitOpError("is on the stream host, which runs kernels alone; "
+                           "use compute or copy");
+  return verifyStream(op, stream);
+}
+
+LogicalResult FillOp::verify() { return verifyMoving(*this, getStream()); }
 LogicalResult RecordOp::verify() { return verifyStream(*this, getStream()); }
 
 LogicalResult WaitOp::verify() {
@@ -464,7 +472,7 @@ LogicalResult WaitOp::verify() {
 }
 
 LogicalResult CopyOp::verify() {
-  if (failed(verifyStream(*this, getStream())))
+  if (failed(verifyMoving(*this, getStream())))
     return failure();
   auto target = cast<MemRefType>(getTarget().getType());
   auto source = cast<MemRefType>(getSource().getType());
@@ -507,6 +515,8 @@ SmallVector<Access> LaunchOp::getAccesses(const SymbolTable &symbols) {
   }
   return accesses;
 }
+
+Stream LaunchOp::getOwnStream() { return getStream(); }
 
 SmallVector<Access> CopyOp::getAccesses(const SymbolTable &) {
   return {accessOf(*this, 1, /*writes=*/false),

@@ -70,8 +70,8 @@ def Plan_StreamAttr : EnumAttr<Plan_Dialect, Plan_Stream, "stream"> {
   let description = [{
     A stream does its commands in the order of the text. `compute` runs kernels.
     `communication` runs collectives and messages: each begins when `compute` has
-    come to it. `copy` copies and fills beside both; it waits for nothing but
-    tokens.
+    come to it. `copy` copies and fills beside both, and `host` runs kernels on
+    the cores beside a GPU; they wait for nothing but tokens.
   }];
 }
 
@@ -189,6 +189,9 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
     the address of the scratch memory (only if there is some), then the scalars
     as 64-bit integers. `library` is a call of cuBLASLt with the same addresses
     that may take the launches' place.
+
+    With `on_host` the cores beside a GPU run it, on memory of the kinds host and
+    pinned: its code is that of a CPU, and it has no scratch memory.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<FunctionType>:$function_type,
@@ -202,7 +205,8 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
                        OptionalAttr<StrAttr>:$hash,
                        OptionalAttr<I64Attr>:$scratch_bytes,
                        OptionalAttr<Plan_GridLaunches>:$launches,
-                       OptionalAttr<Plan_LibraryProductAttr>:$library);
+                       OptionalAttr<Plan_LibraryProductAttr>:$library,
+                       UnitAttr:$on_host);
   let regions = (region AnyRegion:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -259,21 +263,30 @@ def Plan_ObjectOp : Plan_Op<"object", [Symbol]> {
   let assemblyFormat = "$sym_name $data attr-dict";
 }
 
+/// The stream of a command that may be of several; `compute` unless it is said.
+def Plan_OnStream
+    : DefaultValuedAttr<Plan_StreamAttr, "::heddle::planir::Stream::Compute">;
+
 def Plan_LaunchOp : Plan_Op<"launch", [
     DeclareOpInterfaceMethods<SymbolUserOpInterface>,
-    DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses"]>]> {
+    DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses", "getOwnStream"]>]> {
   let summary = "Runs a kernel on every thread of the pool.";
   let description = [{
     Value form: `%y = plan.launch @k(%x, %w) : (tensor...) -> tensor...`.
     Buffer form: `plan.launch @k(%x, %w, %y) : (memref...) -> ()`, the operands
     in the order of the compiled function, scalars included in place. Kernels run
-    on the stream `compute` alone: they share the scratch memory of its threads.
+    on the stream `compute` alone, as they share the scratch memory of its
+    threads; kernels with `on_host` on the stream `host`:
+
+    ```mlir
+    plan.launch @adam(%p, %g, %m, %v, %lr) on host : (memref<64xf32>, ...) -> ()
+    ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<AnyType>:$operands,
-                       OptionalAttr<StrAttr>:$path);
+                       OptionalAttr<StrAttr>:$path, Plan_OnStream:$stream);
   let results = (outs Variadic<AnyType>:$results);
   let assemblyFormat = [{
-    $kernel `(` $operands `)` attr-dict `:` functional-type($operands, $results)
+    $kernel `(` $operands `)` (`on` $stream^)? attr-dict `:` functional-type($operands, $results)
   }];
 }
 
@@ -472,10 +485,6 @@ def Plan_LoopOp : Plan_Op<"loop", [Plan_CommandOp, SingleBlock,
   let assemblyFormat = "$count attr-dict-with-keyword $body";
   let hasVerifier = 1;
 }
-
-/// The stream of a command that may be of several; `compute` unless it is said.
-def Plan_OnStream
-    : DefaultValuedAttr<Plan_StreamAttr, "::heddle::planir::Stream::Compute">;
 
 def Plan_CopyOp : Plan_Op<"copy", [
     DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses", "getOwnStream"]>]> {

@@ -27,7 +27,8 @@ def Plan_CollectiveKind : Plan_Enum<"CollectiveKind", "what a collective does", 
 def Plan_Stream : Plan_Enum<"Stream", "what runs beside other streams", [
     I32EnumAttrCase<"Compute", 0, "compute">,
     I32EnumAttrCase<"Communication", 1, "communication">,
-    I32EnumAttrCase<"Copy", 2, "copy">]>;
+    I32EnumAttrCase<"Copy", 2, "copy">,
+    I32EnumAttrCase<"Host", 3, "host">]>;
 
 def Plan_ProductEnd : Plan_Enum<"ProductEnd", "what becomes of a product's sums", [
     I32EnumAttrCase<"Plain", 0, "plain">,

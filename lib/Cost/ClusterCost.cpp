@@ -121,6 +121,8 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
     };
     commands[i].visit(
         [&](const plan::command::Launch &launch) {
+          if (stream == plan::Stream::Host)
+            return; // Of the host's memory no rate is known.
           const plan::Kernel &kernel = plan.kernels.at(launch.kernel);
           double bytes = cluster.memoryPerSecond > 0
                              ? kernel.bytes / cluster.memoryPerSecond

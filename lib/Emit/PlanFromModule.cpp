@@ -232,10 +232,12 @@ private:
       if (!object)
         return op.emitError("H0911: its object ")
                << *op.getObject() << " is not there";
+      bool onHost = op.getOnHost() && config::isGpu(strategy.target);
+      auto &all = onHost ? parts.hostObjects : parts.objects;
       auto [text, isNewText] =
-          objects.try_emplace(object.getData(), parts.objects.size());
+          objects.try_emplace(object.getData(), all.size());
       if (isNewText)
-        parts.objects.push_back(object);
+        all.push_back(object);
       auto [entry, isNew] = byCode.try_emplace(
           {op.getSymbolAttr(), text->second}, parts.plan.kernels.size());
       kernelIndex[op.getSymName()] = entry->second;
@@ -243,6 +245,7 @@ private:
         continue;
       plan::Kernel kernel = kernelFrom(op);
       kernel.text = text->second;
+      kernel.onHost = onHost;
       // Stages may call different code by one name where each has a text.
       if (int64_t others = names[kernel.name]++)
         kernel.name += "." + std::to_string(others);

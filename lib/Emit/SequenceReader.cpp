@@ -107,6 +107,7 @@ plan::Command SequenceReader::launch(planir::LaunchOp op) {
   addOperands(op.getOperands(), launch);
   plan::Command command{std::move(launch)};
   command.path = op.getPath() ? op.getPath()->str() : pathOf(op.getLoc());
+  command.stream = planir::streamOf(op.getStream());
   return command;
 }
 

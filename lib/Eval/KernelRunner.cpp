@@ -10,6 +10,7 @@
 #include "PtxRunner.h"
 #include "heddle/runtime/core/KernelFunction.h"
 
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/Base64.h"
 #include "llvm/Support/TargetSelect.h"
@@ -51,7 +52,33 @@ private:
 
   std::unique_ptr<llvm::orc::LLJIT> loader;
 };
+
+/// PTX, and objects of what runs on the host.
+class MixedRunner : public KernelRunner {
+public:
+  MixedRunner(std::unique_ptr<KernelRunner> gpu,
+              std::unique_ptr<KernelRunner> host)
+      : KernelRunner(gpu->scratchUsers()), gpu(std::move(gpu)),
+        host(std::move(host)) {}
+
+  LogicalResult launch(planir::KernelOp kernel, ArrayRef<void *> refs,
+                       ArrayRef<int64_t> scalars, char *scratch,
+                       int64_t stride) override {
+    return (kernel.getOnHost() ? host : gpu)
+        ->launch(kernel, refs, scalars, scratch, stride);
+  }
+
+private:
+  std::unique_ptr<KernelRunner> gpu, host;
+};
 } // namespace
+
+/// Whether a model's or plan's kernels are for a GPU, but for those on the
+/// host.
+static bool isOfGpu(Operation *symbolTable) {
+  auto strategy = symbolTable->getAttrOfType<dist::StrategyAttr>("strategy");
+  return strategy && config::isGpu(strategy.getValue().target);
+}
 
 static llvm::Error addObject(llvm::orc::LLJIT &loader,
                              planir::ObjectOp object) {
@@ -72,8 +99,13 @@ std::unique_ptr<ObjectRunner> ObjectRunner::create(Operation *symbolTable,
         << llvm::toString(loader.takeError());
     return nullptr;
   }
-  for (Operation &op : symbolTable->getRegion(0).getOps()) {
-    auto object = dyn_cast<planir::ObjectOp>(op);
+  llvm::SetVector<Operation *> objects;
+  for (auto kernel : symbolTable->getRegion(0).getOps<planir::KernelOp>())
+    if (kernel.getObject() && (!isOfGpu(symbolTable) || kernel.getOnHost()))
+      objects.insert(
+          SymbolTable::lookupSymbolIn(symbolTable, kernel.getObjectAttr()));
+  for (Operation *op : objects) {
+    auto object = dyn_cast_or_null<planir::ObjectOp>(op);
     if (!object)
       continue;
     if (llvm::Error error = addObject(**loader, object)) {
@@ -104,10 +136,19 @@ LogicalResult ObjectRunner::launch(planir::KernelOp kernel,
 
 std::unique_ptr<KernelRunner> KernelRunner::create(Operation *symbolTable,
                                                    int64_t threads) {
-  auto strategy = symbolTable->getAttrOfType<dist::StrategyAttr>("strategy");
-  if (strategy && config::isGpu(strategy.getValue().target))
-    return PtxRunner::create(symbolTable);
-  return ObjectRunner::create(symbolTable, threads);
+  if (!isOfGpu(symbolTable))
+    return ObjectRunner::create(symbolTable, threads);
+  std::unique_ptr<KernelRunner> gpu = PtxRunner::create(symbolTable);
+  auto kernels = symbolTable->getRegion(0).getOps<planir::KernelOp>();
+  if (!gpu || llvm::none_of(kernels, [](planir::KernelOp kernel) {
+        return kernel.getOnHost();
+      }))
+    return gpu;
+  std::unique_ptr<KernelRunner> host =
+      ObjectRunner::create(symbolTable, /*threads=*/1);
+  if (!host)
+    return nullptr;
+  return std::make_unique<MixedRunner>(std::move(gpu), std::move(host));
 }
 
 LogicalResult KernelRunner::launch(planir::KernelOp kernel,

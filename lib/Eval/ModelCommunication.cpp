@@ -176,6 +176,13 @@ LogicalResult ModelInterpreter::runCommunication(Operation *op,
         results.push_back(run);
         return success();
       })
+      .Case([&](dist::MoveOp move) {
+        if (move.getPending())
+          fetched[move.getOutput()] = args[0];
+        results.push_back(move.getPending() ? unknown(move.getType())
+                                            : args[0]);
+        return success();
+      })
       .Case([&](dist::StoreOp store) {
         const Tensor *slot = store.getSlot() ? &args[1] : nullptr;
         Tensor whole = readState(store.getState(), slot);

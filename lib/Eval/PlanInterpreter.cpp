@@ -225,31 +225,40 @@ LogicalResult PlanInterpreter::runLaunch(planir::LaunchOp launch,
     else
       scalars.push_back(value.scalar);
   }
-  return kernels->launch(kernel, refs, scalars,
-                         deviceArena() + program.getScratchOffset(),
-                         program.getScratchBytesPerThread());
+  auto run = [this, kernel, refs, scalars] {
+    return kernels->launch(kernel, refs, scalars,
+                           deviceArena() + program.getScratchOffset(),
+                           program.getScratchBytesPerThread());
+  };
+  if (launch.getStream() == planir::Stream::Compute)
+    return run();
+  return runOn(launch.getStream(), [this, run] {
+    if (failed(run()))
+      hasFailed = true;
+  });
 }
 
 //===----------------------------------------------------------------------===//
-// The stream that copies
+// The streams that copy, and that the host computes on
 //===----------------------------------------------------------------------===//
 
-/// What the stream `copy` does it does as late as it may: bytes that somebody
-/// reads or gives away too early differ then.
+/// What the streams `copy` and `host` do they do as late as they may: bytes
+/// that somebody reads or gives away too early differ then.
 LogicalResult PlanInterpreter::runOn(planir::Stream stream,
                                      std::function<void()> work) {
-  if (stream == planir::Stream::Copy)
-    copies.push_back(std::move(work));
-  else
+  if (stream == planir::Stream::Compute)
     work();
-  return success();
+  else
+    beside.push_back(std::move(work));
+  return success(!hasFailed);
 }
 
-void PlanInterpreter::finishCopies(int64_t count) {
-  for (; copied < count && !copies.empty(); ++copied) {
-    copies.front()();
-    copies.pop_front();
+LogicalResult PlanInterpreter::finishBeside(int64_t count) {
+  for (; numBeside < count && !beside.empty(); ++numBeside) {
+    beside.front()();
+    beside.pop_front();
   }
+  return success(!hasFailed);
 }
 
 LogicalResult PlanInterpreter::runLoop(planir::LoopOp loop, char *frame,
@@ -353,14 +362,14 @@ LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
       .Case([&](planir::LaunchOp launch) { return runLaunch(launch, values); })
       .Case([&](planir::RecordOp record) {
         values[record.getToken()] =
-            Operand{nullptr, copied + int64_t(copies.size())};
+            Operand{nullptr, numBeside + int64_t(beside.size())};
         return success();
       })
       .Case([&](planir::WaitOp wait) {
         if (!wait.getToken().getDefiningOp<planir::RecordOp>())
           return runWait(wait, values);
         if (wait.getStream() == planir::Stream::Compute)
-          finishCopies(numberOf(wait.getToken()));
+          return finishBeside(numberOf(wait.getToken()));
         return success();
       })
       .Case<planir::CollectiveOp, planir::SendOp, planir::RecvOp,
@@ -459,7 +468,8 @@ LogicalResult PlanInterpreter::run(nn::ProgramKind kind,
   }
   if (failed(runSequence(sequence, {}, deviceArena())))
     return failure();
-  finishCopies(copied + static_cast<int64_t>(copies.size()));
+  if (failed(finishBeside(numBeside + static_cast<int64_t>(beside.size()))))
+    return failure();
   SmallVector<PortValue> given;
   for (planir::BufferOp result : results)
     given.push_back(

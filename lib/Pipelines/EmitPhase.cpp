@@ -44,7 +44,17 @@ heddle::codeOf(ModuleOp module, const CompileOptions &options,
   FailureOr<emit::Parts> parts = emit::planFromModule(programs);
   if (failed(parts))
     return failure();
-  FailureOr<std::string> image = (*target)->imageOf(parts->objects);
+  std::string host;
+  if (!parts->hostObjects.empty()) {
+    FailureOr<const codegen::Target *> cores = codegen::findHostTarget(program);
+    FailureOr<std::string> linked = failure();
+    if (succeeded(cores))
+      linked = (*cores)->imageOf(parts->hostObjects, "");
+    if (failed(linked))
+      return failure();
+    host = std::move(*linked);
+  }
+  FailureOr<std::string> image = (*target)->imageOf(parts->objects, host);
   if (failed(image))
     return failure();
   plan::Plan &plan = parts->plan;

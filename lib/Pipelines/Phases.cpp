@@ -166,6 +166,8 @@ static void buildSpmd(OpPassManager &pm) {
   pm.addPass(createSpmdAdvanceUpdates());
   // What is gathered ahead, and updated early, has its place.
   pm.addPass(createSpmdFetchParameters());
+  // What it leaves goes through the device's memory.
+  pm.addPass(createSpmdHostUpdates());
   // Windows are of what a rank holds.
   pm.addPass(createSpmdStreamStates());
   // Behind what gathers and fetches weights: those are none.

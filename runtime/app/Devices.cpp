@@ -96,8 +96,8 @@ std::unique_ptr<Device> heddle::rt::openDevice(const plan::Plan &plan,
                                                ThreadPool &pool) {
   if (plan.device == plan::DeviceKind::Cuda)
     return makeCudaDevice({localRank, options.sync, !options.noGraph,
-                           chooseGemm(plan, options),
-                           chooseSwap(plan, options)});
+                           chooseGemm(plan, options), chooseSwap(plan, options),
+                           pool.threads()});
   return makeDevice(std::getenv("HEDDLE_DEVICE"), pool,
                     chooseSwap(plan, options));
 }

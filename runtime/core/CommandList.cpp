@@ -457,7 +457,7 @@ void CommandList::capture(Device &device) {
 std::optional<Stream> CommandList::streamOf(size_t entry,
                                             const Action *action) const {
   if (launches[entry].kernel)
-    return Stream::Compute;
+    return infos[entry].command->stream;
   if (const auto *copy = std::get_if<Copy>(action))
     return copy->stream;
   if (const auto *fill = std::get_if<Fill>(action))
@@ -509,7 +509,7 @@ void CommandList::submit(Device &device, const Part &part,
   for (size_t i = part.first; i < part.end; ++i) {
     auto submitOne = [&] {
       if (launches[i].kernel)
-        device.submit(Stream::Compute, launches[i], scratch);
+        device.submit(infos[i].command->stream, launches[i], scratch);
       else
         act(device, *action);
     };

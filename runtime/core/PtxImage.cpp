@@ -30,7 +30,8 @@ static bool isWhole(const plan::PlainKernel &kernel) {
   return kernel.terms.size() == kernel.launches.size();
 }
 
-/// The cubins stand behind the JSON and a zero, one after the other.
+/// The cubins stand behind the JSON and a zero, one after the other, and the
+/// host's image behind them.
 std::string plan::writePtxImage(const PtxImage &image) {
   json sizes = json::array();
   std::string cubins;
@@ -41,8 +42,9 @@ std::string plan::writePtxImage(const PtxImage &image) {
   return write({{"format", "ptx"},
                 {"texts", image.texts},
                 {"cubins", sizes},
-                {"plain", image.plain}}) +
-         '\0' + cubins;
+                {"plain", image.plain},
+                {"host", image.host.size()}}) +
+         '\0' + cubins + image.host;
 }
 
 std::optional<plan::PtxImage> plan::readPtxImage(std::string_view bytes) {
@@ -65,6 +67,9 @@ std::optional<plan::PtxImage> plan::readPtxImage(std::string_view bytes) {
       image.cubins.emplace_back(rest.substr(0, size));
       rest.remove_prefix(size);
     }
+    if (source.at("host").get<size_t>() != rest.size())
+      return std::nullopt;
+    image.host = rest;
     return image;
   } catch (const json::exception &) {
     return std::nullopt;

@@ -123,9 +123,12 @@ void TrafficCounter::addCopy(const plan::command::Copy &copy, int64_t times) {
   line.copies += times;
   int64_t bytes = times * ((copy.target.bytes + block - 1) / block * block);
   line.bytes += bytes;
+  // Windows of what stays on the device are in no state elsewhere.
   bool leaves = from == plan::MemoryKind::Device;
-  if (const plan::State *state =
-          stateAt(plan, leaves ? copy.target : copy.source))
+  const plan::State *state = stateAt(plan, leaves ? copy.target : copy.source);
+  if (!state)
+    state = stateAt(plan, leaves ? copy.source : copy.target);
+  if (state)
     line.bytesOf[state->role] += bytes;
 }
 

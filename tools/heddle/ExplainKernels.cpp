@@ -180,6 +180,8 @@ json driver::describeLaunches(const rt::Binary &binary) {
          "compile the binary again");
   json all = json::array();
   for (const plan::Kernel &kernel : plan.kernels) {
+    if (kernel.onHost)
+      continue;
     const std::string &text = image->texts.at(kernel.text);
     std::string error;
     auto module = emulator::Module::load(text, error);

@@ -19,6 +19,8 @@ namespace heddle::emit {
 struct Parts {
   plan::Plan plan;
   std::vector<planir::ObjectOp> objects; ///< The code of the kernels.
+  /// Of a GPU's plan: the code of those that the host's cores run.
+  std::vector<planir::ObjectOp> hostObjects;
 };
 
 /// Reads the programs of all pipeline stages, in buffer form, in order. The

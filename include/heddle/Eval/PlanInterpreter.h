@@ -91,10 +91,10 @@ private:
            state.getOffset();
   }
 
-  /// Does the work, or notes it for `finishCopies`.
+  /// Does the work, or notes it for `finishBeside`.
   mlir::LogicalResult runOn(planir::Stream stream, std::function<void()> work);
   /// Does what is left of the first `count` works of the stream `copy`.
-  void finishCopies(int64_t count);
+  mlir::LogicalResult finishBeside(int64_t count);
 
   /// Which buffers begin and end to live at a command.
   struct Lifetimes {
@@ -116,8 +116,10 @@ private:
   std::shared_ptr<KernelRunner> kernels;
   /// Of each kind of memory, between pages that fault.
   plan::PerMemory<std::shared_ptr<char>> persistent, arena;
-  std::deque<std::function<void()>> copies; ///< Of the stream `copy`, to do.
-  int64_t copied = 0;                       ///< What was done of it.
+  /// Of the streams `copy` and `host`, to do.
+  std::deque<std::function<void()>> beside;
+  int64_t numBeside = 0;  ///< What was done of it.
+  bool hasFailed = false; ///< Some of it.
   llvm::DenseMap<mlir::Operation *, Lifetimes> lifetimes; ///< By command.
   llvm::DenseMap<int64_t, Pending> pending; ///< By what is waited for.
 };

@@ -17,8 +17,8 @@
 namespace heddle::plan {
 
 /// Where bytes are. Kernels and communication use what is Device. The host sees
-/// what is Host or Pinned; of Pinned memory a device copies without a detour.
-/// A file stands in for memory that is File.
+/// what is Host or Pinned, as do kernels on its cores; of Pinned memory a device
+/// copies without a detour. A file stands in for memory that is File.
 enum class MemoryKind { Device, Host, Pinned, File };
 inline constexpr MemoryKind memoryKinds[] = {
     MemoryKind::Device, MemoryKind::Host, MemoryKind::Pinned, MemoryKind::File};
@@ -27,13 +27,13 @@ inline constexpr std::array enumNames<MemoryKind> = {"device", "host", "pinned",
                                                      "file"};
 
 /// Work of one stream is done in the order of its submission. Between streams
-/// only events make an order.
-enum class Stream { Compute, Communication, Copy };
+/// only events make an order. Host runs kernels on the cores beside a GPU.
+enum class Stream { Compute, Communication, Copy, Host };
 inline constexpr Stream streams[] = {Stream::Compute, Stream::Communication,
-                                     Stream::Copy};
+                                     Stream::Copy, Stream::Host};
 template <>
 inline constexpr std::array enumNames<Stream> = {"compute", "communication",
-                                                 "copy"};
+                                                 "copy", "host"};
 
 /// Something for each kind of memory.
 template <typename T> struct PerMemory {

@@ -36,7 +36,7 @@ std::string kernelSectionName(size_t target = 0);
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 9;
+inline constexpr int64_t formatVersion = 10;
 
 /// A launch of a GPU's function over a grid of blocks of threads.
 struct GridLaunch {
@@ -93,6 +93,9 @@ struct Kernel {
   std::vector<GridLaunch> launches;
   int64_t text = 0; ///< Which one of a PtxImage holds the functions.
   std::vector<LibraryProduct> library; ///< At most one: in place of launches.
+  /// Of a GPU's plan: the cores beside the GPU run it, as for CPUs, and its
+  /// code is in the image of the host.
+  bool onHost = false;
 
   /// The scratch memory that it may take, in whichever way it is computed.
   int64_t mostScratchBytes() const {

@@ -60,6 +60,9 @@ struct PtxImage {
   /// empty string for each, where there was no ptxas.
   std::vector<std::string> cubins;
   std::vector<PlainKernel> plain; ///< Of each text's kernel.
+  /// The image of an ELF shared object with the kernels that the cores beside
+  /// the GPU run; empty where there are none.
+  std::string host;
 };
 
 std::string writePtxImage(const PtxImage &image);

@@ -52,7 +52,8 @@ struct CpuCompileKernels
           [target = *target, sizesOnly = bool(sizesOnly)](
               const codegen::KernelSource &source, MLIRContext &context) {
             return compileToBytes(source, target, context, sizesOnly);
-          });
+          },
+          cpu::runsKernel);
     }
     jobs.run(sizesOnly ? "" : StringRef(cache), cpu::registerKernelCompiler);
     Objects objects;

@@ -26,6 +26,11 @@ FailureOr<cpu::CpuTarget> cpu::machineOf(Operation *root, StringRef march) {
   return diagnostic;
 }
 
+bool cpu::runsKernel(planir::KernelOp kernel) {
+  return kernel.getOnHost() ||
+         !config::isGpu(codegen::strategyOf(kernel->getParentOp()).target);
+}
+
 namespace {
 
 /// Checks the objects of models or plans.
@@ -36,8 +41,11 @@ public:
     if (failed(target))
       return failure();
     SymbolTable symbols(root);
-    for (auto kernel : root->getRegion(0).getOps<planir::KernelOp>())
-      if (failed(check(symbols, kernel, *target)))
+    auto kernels = root->getRegion(0).getOps<planir::KernelOp>();
+    if (!kernels.empty() && llvm::none_of(kernels, cpu::runsKernel))
+      return root->emitError("H0397: has no kernel that a CPU runs");
+    for (planir::KernelOp kernel : kernels)
+      if (cpu::runsKernel(kernel) && failed(check(symbols, kernel, *target)))
         return failure();
     return success();
   }
@@ -148,8 +156,8 @@ public:
     return plan::DeviceKind::Cpu;
   }
 
-  FailureOr<std::string>
-  imageOf(ArrayRef<planir::ObjectOp> objects) const override {
+  FailureOr<std::string> imageOf(ArrayRef<planir::ObjectOp> objects,
+                                 StringRef) const override {
     std::vector<std::string> files;
     for (planir::ObjectOp object : objects) {
       FailureOr<std::string> code = codegen::codeOf(object);

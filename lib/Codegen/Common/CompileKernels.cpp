@@ -38,6 +38,14 @@ struct KernelsCompile : heddle::impl::KernelsCompileBase<KernelsCompile> {
       return signalPassFailure();
     OpPassManager pipeline(ModuleOp::getOperationName());
     (*target)->buildPipeline(pipeline, {cache, sizesOnly});
+    if (config::isGpu((*target)->name()) &&
+        llvm::any_of(models, codegen::hasKernelsOnHost)) {
+      FailureOr<const codegen::Target *> host =
+          codegen::findHostTarget(*models.begin());
+      if (failed(host))
+        return signalPassFailure();
+      (*host)->buildPipeline(pipeline, {cache, sizesOnly});
+    }
     if (failed(runPipeline(pipeline, getOperation())))
       signalPassFailure();
   }

@@ -74,11 +74,14 @@ OwningOpRef<ModuleOp> codegen::parseSource(const KernelSource &source,
 //===----------------------------------------------------------------------===//
 
 int64_t KernelJobs::add(Operation *root, StringRef target,
-                        const CompileSource &compile) {
+                        const CompileSource &compile,
+                        llvm::function_ref<bool(planir::KernelOp)> wanted) {
   llvm::StringMap<planir::KernelOp> byHash; // A model launches its own alone.
   llvm::DenseMap<StringAttr, StringAttr> replacements;
   for (auto kernel : llvm::make_early_inc_range(
            root->getRegion(0).getOps<planir::KernelOp>())) {
+    if (!wanted(kernel))
+      continue;
     KernelSource source = sourceOf(kernel, target);
     auto [entry, isNew] = byHash.try_emplace(source.hash, kernel);
     if (!isNew) {

@@ -47,8 +47,8 @@ dist::Strategy codegen::strategyOf(Operation *root) {
   return root->getAttrOfType<dist::StrategyAttr>("strategy").getValue();
 }
 
-FailureOr<const Target *> codegen::findTarget(Operation *root) {
-  config::Target name = strategyOf(root).target;
+static FailureOr<const Target *> findTarget(Operation *root,
+                                            config::Target name) {
   for (const Target *target : allTargets())
     if (target->name() == name)
       return target;
@@ -60,6 +60,20 @@ FailureOr<const Target *> codegen::findTarget(Operation *root) {
   return diagnostic;
 }
 
+FailureOr<const Target *> codegen::findTarget(Operation *root) {
+  return ::findTarget(root, strategyOf(root).target);
+}
+
+FailureOr<const Target *> codegen::findHostTarget(Operation *root) {
+  return ::findTarget(root, config::Target::X86_64);
+}
+
+bool codegen::hasKernelsOnHost(Operation *root) {
+  return llvm::any_of(
+      root->getRegion(0).getOps<planir::KernelOp>(),
+      [](planir::KernelOp kernel) { return kernel.getOnHost(); });
+}
+
 std::string codegen::textOf(planir::KernelOp kernel) {
   OwningOpRef<planir::KernelOp> clone(kernel.clone());
   clone->setSymName("kernel");
@@ -69,6 +83,7 @@ std::string codegen::textOf(planir::KernelOp kernel) {
   clone->removeScratchBytesAttr();
   clone->removeLaunchesAttr();
   clone->removeLibraryAttr();
+  clone->removeOnHostAttr();
   clone->removeArgAttrsAttr();
   clone->removeResAttrsAttr();
   for (Operation &op : clone->getBody().front())

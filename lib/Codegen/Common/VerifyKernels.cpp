@@ -29,6 +29,13 @@ struct KernelsVerify : heddle::impl::KernelsVerifyBase<KernelsVerify> {
       if (failed(target))
         return signalPassFailure();
       roots[*target].push_back(&root);
+      if (!config::isGpu((*target)->name()) ||
+          !codegen::hasKernelsOnHost(&root))
+        continue;
+      target = codegen::findHostTarget(&root);
+      if (failed(target))
+        return signalPassFailure();
+      roots[*target].push_back(&root);
     }
     for (auto &[target, own] : roots)
       if (failed(target->verify(own)))

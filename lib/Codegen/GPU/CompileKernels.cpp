@@ -134,7 +134,8 @@ compileKernelsForGpu(ModuleOp module, StringRef chip, StringRef cache) {
         return failure();
       return toBytes(*compiled);
     };
-    jobs.add(root, describeTarget(chip, root), compile);
+    jobs.add(root, describeTarget(chip, root), compile,
+             [](planir::KernelOp kernel) { return !kernel.getOnHost(); });
   };
   add(module);
   for (auto model : module.getOps<nn::ModelOp>())

@@ -50,7 +50,7 @@ public:
     for (Operation *root : roots) {
       SymbolTable symbols(root);
       for (auto kernel : root->getRegion(0).getOps<planir::KernelOp>())
-        if (kernel.getObject() &&
+        if (kernel.getObject() && !kernel.getOnHost() &&
             failed(verify(kernel, codegen::objectOf(symbols, kernel))))
           return failure();
     }
@@ -71,15 +71,21 @@ public:
     return plan::DeviceKind::Cuda;
   }
 
-  /// The host's part of a binary runs on any x86-64.
+  /// The host's part of a binary runs on any x86-64, but for kernels of it.
   FailureOr<std::vector<std::string>>
-  requirementsOf(planir::ProgramOp) const override {
-    return std::vector<std::string>();
+  requirementsOf(planir::ProgramOp program) const override {
+    if (!codegen::hasKernelsOnHost(program))
+      return std::vector<std::string>();
+    FailureOr<const codegen::Target *> host = codegen::findHostTarget(program);
+    if (failed(host))
+      return failure();
+    return (*host)->requirementsOf(program);
   }
 
-  FailureOr<std::string>
-  imageOf(ArrayRef<planir::ObjectOp> objects) const override {
+  FailureOr<std::string> imageOf(ArrayRef<planir::ObjectOp> objects,
+                                 StringRef host) const override {
     plan::PtxImage image;
+    image.host = host.str();
     for (planir::ObjectOp object : objects) {
       image.texts.push_back(object.getData().str());
       FailureOr<std::string> cubin = cubinOf(object);

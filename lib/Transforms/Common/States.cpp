@@ -211,6 +211,12 @@ private:
           return failure();
         continue;
       }
+      if (isa<nn::UnpackOp>(user) && role == nn::StateRole::Optimizer) {
+        for (Value window : user->getResults())
+          if (failed(verifyUsers(get, window)))
+            return failure();
+        continue;
+      }
       bool isOfUpdate =
           isOptimizers(user) || isa<nn::StepOp>(user->getParentOp());
       if (role == nn::StateRole::Optimizer && !isOfUpdate)
@@ -460,6 +466,8 @@ private:
             placesOf(pack.getMembers().getTypes())[use.getOperandNumber()];
         run.whole = elementsOf(pack.getFlat().getType());
         run = runWritten(pack.getFlat(), kind, run);
+      } else if (isa<dist::MoveOp, dist::WaitOp>(user)) {
+        run = runWritten(user->getResult(0), kind, run);
       } else if (isExchange(user)) {
         // Of all ranks' parts: where this one is among them is not counted.
         llvm::append_range(

@@ -8,6 +8,7 @@
 
 #include "Groups.h"
 #include "dialects/NN/Heads.h"
+#include "heddle/Transforms/Common/HostValues.h"
 #include "heddle/Transforms/Fuse/Passes.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringSet.h"
@@ -40,6 +41,8 @@ struct FormKernels : heddle::impl::FuseFormKernelsBase<FormKernels> {
         return signalPassFailure();
       rules = *found;
       kernels.clear();
+      SymbolTable table(model);
+      states = &table;
       symbols.clear();
       for (auto symbol : model.getOps<SymbolOpInterface>())
         symbols.insert(symbol.getName());
@@ -322,6 +325,9 @@ private:
         }));
     planir::KernelOp kernel =
         createKernel(model, group, loc, inputs.getArrayRef(), outputs, tied);
+    // Nothing else is in its kernel: all that it reads comes from copies.
+    auto update = dyn_cast<nn::UpdateOp>(group.ops.front());
+    kernel.setOnHost(update && runsOnHost(update, *states));
     auto launch = builder.create<planir::LaunchOp>(
         loc, ValueRange(outputs).getTypes(), kernel.getSymName(),
         inputs.getArrayRef(), StringAttr());
@@ -377,6 +383,7 @@ private:
   codegen::FusionRules rules;
   std::deque<Group> groups;
   DenseMap<Operation *, Group *> owner;
+  const SymbolTable *states = nullptr; ///< Of the model, but for kernels.
   llvm::StringMap<unsigned> kernels;
   llvm::StringSet<> symbols; ///< Of the model, but for kernels.
 };

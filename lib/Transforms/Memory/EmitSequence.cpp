@@ -107,8 +107,7 @@ Value SequenceEmitter::bufferOf(Root &root) {
   OpBuilder::InsertionGuard guard(builder);
   insertAtTop();
   auto buffer = builder.create<planir::BufferOp>(
-      loc, dist::memoryOf(root.type, root.pitch), /*offset=*/0,
-      planir::MemoryKind::Device,
+      loc, dist::memoryOf(root.type, root.pitch), /*offset=*/0, root.memory,
       /*first=*/0, /*last=*/0, ownerOf(root), root.input, root.output);
   lastAtTop = buffer;
   return insertedAtTop[&root] = buffers[&root] = buffer;
@@ -159,7 +158,24 @@ void SequenceEmitter::copy(Location loc, Value target, Value source) {
   ++numCopies;
 }
 
+/// Whether the host computes something in the block.
+static bool hasWorkOfHost(Block &block, const SymbolTable &symbols) {
+  return llvm::any_of(block.getOps<planir::LaunchOp>(), [&](auto launch) {
+    return symbols.lookup<planir::KernelOp>(launch.getKernel()).getOnHost();
+  });
+}
+
 void SequenceEmitter::emitBlock(Block &block) {
+  emitCommands(block);
+  if (!hasWorkOfHost(block, symbols))
+    return;
+  Location loc = block.getParentOp()->getLoc();
+  auto done = builder.create<planir::RecordOp>(
+      loc, planir::TokenType::get(builder.getContext()), planir::Stream::Host);
+  builder.create<planir::WaitOp>(loc, done);
+}
+
+void SequenceEmitter::emitCommands(Block &block) {
   for (Operation &op : block) {
     if (auto constant = dyn_cast<arith::ConstantOp>(op))
       scalars.map(constant.getResult(), builder.clone(op)->getResult(0));
@@ -236,9 +252,10 @@ void SequenceEmitter::emitLaunch(planir::LaunchOp launch) {
   for (auto [result, tie] : llvm::zip(launch.getResults(), kernel.getTies()))
     if (tie < 0)
       operands.push_back(valueFor(result));
-  builder.create<planir::LaunchOp>(launch.getLoc(), TypeRange(),
-                                   launch.getKernel(), operands,
-                                   launch.getPathAttr());
+  builder.create<planir::LaunchOp>(
+      launch.getLoc(), TypeRange(), launch.getKernel(), operands,
+      launch.getPathAttr(),
+      kernel.getOnHost() ? planir::Stream::Host : planir::Stream::Compute);
 }
 
 void SequenceEmitter::emitCall(nn::CallOp call) {
@@ -390,6 +407,34 @@ void SequenceEmitter::emitFlush(dist::FlushOp flush) {
     builder.create<planir::WaitOp>(flush.getLoc(), stores.front());
 }
 
+/// What comes from the host is there when the host has made it.
+void SequenceEmitter::emitMove(dist::MoveOp move) {
+  Location loc = move.getLoc();
+  planir::Stream reader = planir::Stream::Host;
+  if (!move.getToHost()) {
+    reader = planir::Stream::Compute;
+    auto made = builder.create<planir::RecordOp>(
+        loc, planir::TokenType::get(builder.getContext()),
+        planir::Stream::Host);
+    builder.create<planir::WaitOp>(loc, made, planir::Stream::Copy);
+  }
+  Value done =
+      copyBeside(loc, valueFor(move.getOutput()), valueFor(move.getInput()));
+  if (move.getPending())
+    tokens[move.getOutput()] = done;
+  else
+    builder.create<planir::WaitOp>(loc, done, reader);
+}
+
+/// The host waits for what is moved there, nobody else.
+void SequenceEmitter::emitWait(dist::WaitOp wait) {
+  auto move = wait.getInput().getDefiningOp<dist::MoveOp>();
+  builder.create<planir::WaitOp>(wait.getLoc(), tokens.lookup(wait.getInput()),
+                                 move && move.getToHost()
+                                     ? planir::Stream::Host
+                                     : planir::Stream::Compute);
+}
+
 void SequenceEmitter::emitSend(dist::SendOp send) {
   builder.create<planir::SendOp>(send.getLoc(), valueFor(send.getValue()),
                                  send.getAxisAttr(), send.getDeltaAttr(),
@@ -424,7 +469,9 @@ bool SequenceEmitter::emitCommunication(Operation &op) {
   if (isCollective(&op))
     emitCollective(&op);
   else if (auto wait = dyn_cast<dist::WaitOp>(op))
-    builder.create<planir::WaitOp>(op.getLoc(), tokens.lookup(wait.getInput()));
+    emitWait(wait);
+  else if (auto move = dyn_cast<dist::MoveOp>(op))
+    emitMove(move);
   else if (auto send = dyn_cast<dist::SendOp>(op))
     emitSend(send);
   else if (auto received = dyn_cast<dist::RecvOp>(op))

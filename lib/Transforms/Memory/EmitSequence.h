@@ -46,6 +46,9 @@ private:
   void emitFetch(dist::FetchOp fetch);
   void emitStore(dist::StoreOp store);
   void emitFlush(dist::FlushOp flush);
+  void emitMove(dist::MoveOp move);
+  void emitCommands(mlir::Block &block);
+  void emitWait(dist::WaitOp wait);
   void emitSend(dist::SendOp send);
   void emitPack(nn::PackOp pack);
   mlir::Value numberOf(const Root &root);

@@ -81,8 +81,8 @@ LogicalResult Frame::plan(planir::SequenceOp sequence,
 
   alignment = alignmentFor(
       sequence->getParentOfType<planir::ProgramOp>().getStrategy().getValue());
-  bytes = pack(intervals, alignment);
-  sequence.setFrameBytes(bytes);
+  packAll();
+  sequence.setFrameBytes(numBytes());
   for (auto [part, interval] : llvm::zip(parts, intervals)) {
     if (auto call = dyn_cast<planir::CallOp>(part.op)) {
       call.setFrameOffset(interval.offset);
@@ -96,6 +96,22 @@ LogicalResult Frame::plan(planir::SequenceOp sequence,
   return success();
 }
 
+/// What is of one kind of memory shares bytes with nothing of another.
+void Frame::packAll() {
+  for (nn::MemoryKind kind : planir::memoryKinds) {
+    SmallVector<Interval> own;
+    SmallVector<size_t> places;
+    for (auto [place, part] : llvm::enumerate(parts))
+      if (part.memory() == kind) {
+        places.push_back(place);
+        own.push_back(intervals[place]);
+      }
+    bytes[planir::memoryOf(kind)] = pack(own, alignment);
+    for (auto [place, interval] : llvm::zip(places, own))
+      intervals[place] = interval;
+  }
+}
+
 Peak Frame::peak() const {
   int64_t most = -1;
   Peak peak;
@@ -103,7 +119,8 @@ Peak Frame::peak() const {
     std::map<std::string, int64_t> here;
     int64_t total = 0;
     for (auto [part, interval] : llvm::zip(parts, intervals))
-      if (interval.first <= at.first && at.first <= interval.last) {
+      if (part.memory() == nn::MemoryKind::Device &&
+          interval.first <= at.first && at.first <= interval.last) {
         here[part.owner.str()] += alignTo(interval.bytes, alignment);
         total += alignTo(interval.bytes, alignment);
       }

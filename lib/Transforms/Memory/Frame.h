@@ -12,6 +12,7 @@
 
 #include "Packing.h"
 #include "dialects/Plan/Lifetimes.h"
+#include "dialects/Plan/PlanFormat.h"
 #include <map>
 #include <string>
 
@@ -34,7 +35,11 @@ public:
   plan(planir::SequenceOp sequence,
        llvm::function_ref<int64_t(llvm::StringRef)> frameOf);
 
-  int64_t numBytes() const { return bytes; }
+  /// Of each kind of memory; callees have frames in the device's alone.
+  int64_t numBytes(nn::MemoryKind memory = nn::MemoryKind::Device) const {
+    return bytes[planir::memoryOf(memory)];
+  }
+  /// Of the device's memory.
   Peak peak() const;
   /// When the command runs.
   const planir::Span &spanOf(mlir::Operation *command) const {
@@ -46,13 +51,19 @@ private:
   struct Part {
     mlir::Operation *op;
     llvm::StringRef owner;
+
+    nn::MemoryKind memory() const {
+      auto buffer = llvm::dyn_cast<planir::BufferOp>(op);
+      return buffer ? buffer.getMemory() : nn::MemoryKind::Device;
+    }
   };
   void add(mlir::Operation *op, llvm::StringRef owner, Interval interval);
+  void packAll();
 
   planir::Lifetimes lifetimes;
   llvm::SmallVector<Part> parts;
   llvm::SmallVector<Interval> intervals; ///< Of each part.
-  int64_t bytes = 0;
+  plan::PerMemory<int64_t> bytes;
   int64_t alignment = 0;
 };
 

@@ -164,6 +164,8 @@ MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
 StringRef heddle::memory::ownerOf(const Root &root) {
   if (root.kind == Root::Kind::Port)
     return "inputs and outputs";
+  if (root.memory != nn::MemoryKind::Device)
+    return "windows of states";
   auto fetch =
       root.value ? root.value.getDefiningOp<dist::FetchOp>() : dist::FetchOp();
   if (fetch && !fetch.getSlot())

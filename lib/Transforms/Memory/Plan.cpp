@@ -76,7 +76,8 @@ private:
     SymbolTable symbols(model);
     llvm::StringMap<int64_t> frames;
     auto frameOf = [&](StringRef name) { return frames.lookup(name); };
-    int64_t arena = 0, scratch = scratchOf(model, alignmentFor(strategy));
+    plan::PerMemory<int64_t> arena;
+    int64_t scratch = scratchOf(model, alignmentFor(strategy));
     int64_t room =
         strategy.memoryBudget -
         alignTo(map.persistentBytes[plan::MemoryKind::Device], pageBytes);
@@ -104,9 +105,11 @@ private:
           layer.setTies(storage.ties);
         frames[function.getName()] = frame.numBytes();
         numCopies += emitter.numCopies;
-        if (isStep && frame.numBytes() >= arena) {
-          arena = frame.numBytes();
+        if (isStep && frame.numBytes() >= arena[plan::MemoryKind::Device])
           map.arenaOwners = frame.peak().owners;
+        for (nn::MemoryKind kind : planir::memoryKinds) {
+          int64_t &most = arena[planir::memoryOf(kind)];
+          most = std::max(most, isStep ? frame.numBytes(kind) : 0);
         }
         break;
       }
@@ -160,20 +163,29 @@ private:
                    pageBytes);
   }
 
-  void finish(planir::ProgramOp program, MemoryMap &map, int64_t arena,
-              int64_t scratch, const dist::Strategy &strategy) {
-    int64_t offset = alignTo(arena, alignmentFor(strategy));
+  void finish(planir::ProgramOp program, MemoryMap &map,
+              const plan::PerMemory<int64_t> &arena, int64_t scratch,
+              const dist::Strategy &strategy) {
+    int64_t frame = arena[plan::MemoryKind::Device];
+    int64_t offset = alignTo(frame, alignmentFor(strategy));
     int64_t scratchBytes = scratch * dist::scratchUsers(strategy);
-    int64_t arenaBytes = arenaBytesOf(arena, scratch, strategy);
-    SmallVector<int64_t> persistent;
+    int64_t arenaBytes = arenaBytesOf(frame, scratch, strategy);
+    SmallVector<int64_t> arenas, persistent;
+    for (nn::MemoryKind kind : planir::memoryKinds) {
+      int64_t bytes = alignTo(arena[planir::memoryOf(kind)], pageBytes);
+      bool isDevice = kind == nn::MemoryKind::Device;
+      arenas.push_back(isDevice ? arenaBytes - shrink * pageBytes : bytes);
+      if (!isDevice && bytes > 0) // What moves through there.
+        map.owners["windows of states in " +
+                   nn::stringifyMemoryKind(kind).str() + " memory"] += bytes;
+    }
     for (int64_t bytes : map.persistentBytes.values) {
       persistent.push_back(alignTo(bytes, pageBytes));
       map.owners["padding to pages"] += persistent.back() - bytes;
     }
     program.setPersistentBytesAttr(
         planir::BytesAttr::get(&getContext(), persistent));
-    program.setArenaBytesAttr(
-        planir::BytesAttr::get(&getContext(), arenaBytes - shrink * pageBytes));
+    program.setArenaBytesAttr(planir::BytesAttr::get(&getContext(), arenas));
     program.setScratchOffset(offset);
     program.setScratchBytesPerThread(scratch);
     int64_t owned = scratchBytes;

@@ -10,6 +10,7 @@
 #include "Collectives.h"
 #include "Packing.h"
 #include "dialects/NN/Ports.h"
+#include "heddle/Transforms/Common/States.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -73,9 +74,13 @@ void Storage::assignResults(Operation *op, ArrayRef<int64_t> tied) {
 void Storage::assignLaunch(planir::LaunchOp launch) {
   auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
   assignResults(launch, kernel.getTies());
-  for (OpResult result : launch->getResults())
-    rootOf(result).pitch =
-        kernel.getPitch(kernel.getLaunchOperandOf(result.getResultNumber()));
+  for (auto [result, tie] : llvm::zip(launch->getResults(), kernel.getTies())) {
+    Root &root = rootOf(result);
+    root.pitch = kernel.getPitch(
+        kernel.getLaunchOperandOf(cast<OpResult>(result).getResultNumber()));
+    if (kernel.getOnHost() && tie < 0)
+      root.memory = nn::MemoryKind::Pinned;
+  }
 }
 
 int64_t Storage::stateRoot(StringRef name) {
@@ -143,7 +148,8 @@ int64_t Storage::unpackedOf(nn::PackOp pack) {
 void Storage::assignPack(nn::PackOp pack) {
   int64_t whole = unpackedOf(pack);
   if (whole < 0)
-    addRoot(Root::Kind::Frame, pack.getFlat());
+    roots[addRoot(Root::Kind::Frame, pack.getFlat())].memory =
+        rootOf(pack.getMembers().front()).memory;
   else
     rootIndex[pack.getFlat()] = whole;
 }
@@ -203,6 +209,9 @@ void Storage::assign(Block &block) {
       assignPack(pack);
     if (auto fetch = dyn_cast<dist::FetchOp>(op))
       addRoot(Root::Kind::Frame, fetch.getOutput());
+    if (auto move = dyn_cast<dist::MoveOp>(op))
+      roots[addRoot(Root::Kind::Frame, move.getOutput())].memory =
+          move.getToHost() ? nn::MemoryKind::Pinned : nn::MemoryKind::Device;
     if (auto received = dyn_cast<dist::RecvOp>(op))
       addRoot(Root::Kind::Frame, received.getValue());
     if (auto wait = dyn_cast<dist::WaitOp>(op))
@@ -355,7 +364,8 @@ void Storage::forwardPack(nn::PackOp pack) {
     Root &root = rootOf(member);
     Operation *definition = root.value.getDefiningOp();
     bool movable = root.kind == Root::Kind::Frame && definition &&
-                   definition->getBlock() == pack->getBlock();
+                   definition->getBlock() == pack->getBlock() &&
+                   root.memory == roots[flat].memory;
     if (movable) {
       root.kind = Root::Kind::Part;
       root.index = flat;
@@ -392,6 +402,21 @@ bool Storage::outlives(nn::SetOp set) {
   return false;
 }
 
+/// The operation that writes the bytes of a value: those of one that is waited
+/// for are written from its start on.
+static Operation *makerOf(Value value) {
+  auto wait = value.getDefiningOp<dist::WaitOp>();
+  return (wait ? wait.getInput() : value).getDefiningOp();
+}
+
+/// Whether the root's kind of memory is that of the state: what the host makes
+/// is in none of the device's.
+bool Storage::isInMemoryOf(const Root &root, nn::SetOp set) const {
+  nn::MemoryKind memory = memoryOf(symbols, set.getState());
+  return (root.memory == nn::MemoryKind::Device) ==
+         (memory == nn::MemoryKind::Device);
+}
+
 void Storage::forwardSet(nn::SetOp set) {
   Root &root = rootOf(set.getValue());
   if (root.kind == Root::Kind::State && root.name == set.getState())
@@ -400,12 +425,12 @@ void Storage::forwardSet(nn::SetOp set) {
   // Members of what is packed are made there, the first of them first.
   if (auto pack = dyn_cast_or_null<nn::PackOp>(definition))
     for (Value member : pack.getMembers())
-      if (Operation *made = member.getDefiningOp();
+      if (Operation *made = makerOf(member);
           made && made->getBlock() == definition->getBlock() &&
           made->isBeforeInBlock(definition))
         definition = made;
   if (root.kind == Root::Kind::Frame && definition &&
-      definition->getBlock() == set->getBlock() &&
+      definition->getBlock() == set->getBlock() && isInMemoryOf(root, set) &&
       !readLater(set, definition) && !outlives(set)) {
     if (set.getSlot()) {
       if (!isAligned(set.getValue().getType())) {

@@ -37,6 +37,8 @@ struct Root {
   mlir::ArrayAttr axes; ///< of this rank along these axes.
   int64_t element = 0;  ///< Part.
   int64_t pitch = 0;    ///< Elements between begins of rows; 0: no gaps.
+  /// Frame: where the frame is.
+  nn::MemoryKind memory = nn::MemoryKind::Device;
   mlir::RankedTensorType type;
   mlir::Value value; ///< The first value that lives there.
 };
@@ -105,6 +107,7 @@ private:
   void assign(mlir::Block &block);
   void assignResults(mlir::Operation *op, llvm::ArrayRef<int64_t> tied);
   void forward(mlir::Block &block);
+  bool isInMemoryOf(const Root &root, nn::SetOp set) const;
   void forwardSet(nn::SetOp set);
   void keep(nn::KeepOp keep);
   void forwardReturn(nn::ReturnOp terminator);

@@ -100,39 +100,61 @@ memory::placeOf(const SymbolTable &symbols, planir::StateRefOp reference) {
   return {own.getMemory(), own.getOffset()};
 }
 
-/// Kernels, calls and communication use memory of the device; copies reach all.
+/// Where the bytes of an operand are.
+static planir::MemoryKind memoryOf(const SymbolTable &symbols, Value operand) {
+  Operation *root = planir::rootOf(operand).getDefiningOp();
+  if (auto buffer = dyn_cast_or_null<planir::BufferOp>(root))
+    return buffer.getMemory();
+  if (auto state = dyn_cast_or_null<planir::StateRefOp>(root))
+    return memory::placeOf(symbols, state).first;
+  return planir::MemoryKind::Device;
+}
+
+/// Kernels, calls and communication use memory of the device, kernels on the
+/// host that of the host; copies reach all.
+static LogicalResult verifyReach(const SymbolTable &symbols, Operation *op) {
+  using planir::MemoryKind;
+  if (!isa<planir::CommandOpInterface>(op) ||
+      isa<planir::CopyOp, planir::FillOp>(op))
+    return success();
+  auto launch = dyn_cast<planir::LaunchOp>(op);
+  bool onHost = launch && launch.getStream() == planir::Stream::Host;
+  for (Value operand : op->getOperands()) {
+    if (!isa<MemRefType>(operand.getType()))
+      continue;
+    MemoryKind kind = memoryOf(symbols, operand);
+    bool reaches = onHost
+                       ? kind == MemoryKind::Host || kind == MemoryKind::Pinned
+                       : kind == MemoryKind::Device;
+    if (reaches)
+      continue;
+    auto diagnostic =
+        op->emitError("H0925: uses ")
+        << stringifyMemoryKind(kind)
+        << (onHost ? " memory, which no kernel on the host reaches"
+                   : " memory, which plan.copy and plan.fill "
+                     "alone reach");
+    diagnostic.attachNote()
+        << "help: copy it to a buffer of the "
+        << (onHost ? "host, as plan.buffer in pinned" : "device");
+    return diagnostic;
+  }
+  return success();
+}
+
 static LogicalResult verifyMemory(const SymbolTable &symbols,
                                   planir::SequenceOp sequence) {
-  constexpr auto device = planir::MemoryKind::Device;
-  auto memoryOf = [&](Value operand) {
-    Operation *root = planir::rootOf(operand).getDefiningOp();
-    if (auto buffer = dyn_cast_or_null<planir::BufferOp>(root))
-      return buffer.getMemory();
-    if (auto state = dyn_cast_or_null<planir::StateRefOp>(root))
-      return memory::placeOf(symbols, state).first;
-    return device;
-  };
   WalkResult walk = sequence.walk([&](Operation *op) {
     auto buffer = dyn_cast<planir::BufferOp>(op);
-    if (buffer && buffer.getMemory() != device && !sequence.getKind()) {
+    if (buffer && buffer.getMemory() != planir::MemoryKind::Device &&
+        !sequence.getKind()) {
       op->emitError("H0925: stands in ")
           << stringifyMemoryKind(buffer.getMemory())
           << " memory, where only a step program has a frame";
       return WalkResult::interrupt();
     }
-    if (!isa<planir::CommandOpInterface>(op) ||
-        isa<planir::CopyOp, planir::FillOp>(op))
-      return WalkResult::advance();
-    for (Value operand : op->getOperands())
-      if (planir::MemoryKind kind = memoryOf(operand); kind != device) {
-        auto diagnostic = op->emitError("H0925: uses ")
-                          << stringifyMemoryKind(kind)
-                          << " memory, which plan.copy and plan.fill alone "
-                             "reach";
-        diagnostic.attachNote() << "help: copy it to a buffer of the device";
-        return WalkResult::interrupt();
-      }
-    return WalkResult::advance();
+    return failed(verifyReach(symbols, op)) ? WalkResult::interrupt()
+                                            : WalkResult::advance();
   });
   return failure(walk.wasInterrupted());
 }

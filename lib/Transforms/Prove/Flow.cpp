@@ -192,7 +192,9 @@ private:
         return refuse(Fault::Kind::Flow, event, access,
                       " is a slot of @" + state->name + ", which has none");
       // What is copied there is for `checkWindows` to say.
-      bool isStored = state->isElsewhere && event.kind == Event::Kind::Copy;
+      bool isStored =
+          event.kind == Event::Kind::Copy &&
+          (state->isElsewhere || event.stream == plan::Stream::Copy);
       bool mayWrite =
           state->isCache ? event.writesCache : mayUpdate || isStored;
       if (access.writes && state->lasts && !mayWrite)

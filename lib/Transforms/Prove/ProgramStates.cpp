@@ -45,6 +45,15 @@ int64_t heddle::prove::firstOf(const SymbolTable &symbols, StringRef state) {
   return beginOf(cast<planir::StateOp>(op));
 }
 
+/// Whether the parameter of a state is updated.
+static bool isTrained(planir::StateOp state) {
+  auto name = state.getLike().getAs<StringAttr>("parameter");
+  auto parameter =
+      name ? SymbolTable::lookupNearestSymbolFrom<planir::StateOp>(state, name)
+           : planir::StateOp();
+  return !parameter || parameter.getLike().contains("trainable");
+}
+
 std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
   std::vector<State> states;
   llvm::StringMap<State> flats;
@@ -69,7 +78,7 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
       state.hasSlots = *role == nn::StateRole::Saved;
       state.ofStep = !state.hasSlots && nn::isMadeInStep(*role);
       state.isCache = *role == nn::StateRole::Cache;
-      state.isCopy = *role == nn::StateRole::ComputeCopy;
+      state.isCopy = *role == nn::StateRole::ComputeCopy && isTrained(op);
       state.lasts = !state.hasSlots && !state.ofStep;
     }
     if (!op.getFlat()) {

@@ -266,8 +266,9 @@ private:
     }
     event.origin = origin->second;
     if (auto command = dyn_cast<planir::CommandOpInterface>(op)) {
-      if (command.getOwnStream() == planir::Stream::Copy)
-        event.stream = plan::Stream::Copy;
+      if (planir::Stream stream = command.getOwnStream();
+          stream != planir::Stream::Communication)
+        event.stream = planir::streamOf(stream);
       for (const planir::Access &used : command.getAccesses(symbols)) {
         Access access = scope.places.lookup(op.getOperand(used.operand)).access;
         access.writes = used.writes;

@@ -180,12 +180,15 @@ class Races {
 public:
   explicit Races(const Trace &trace)
       : trace(trace), tokens(trace.tokens, notStarted) {
+    std::array<bool, numStreams> isUsed = {true};
     for (const Body &body : trace.bodies) {
       stretches.push_back(stretchesOf(body));
-      copies |= std::any_of(body.begin(), body.end(), [](const Event &event) {
-        return event.stream == plan::Stream::Copy;
-      });
+      for (const Event &event : body)
+        isUsed[streamOf(event)] = true;
     }
+    for (int stream = 0; stream < numStreams; ++stream)
+      if (isUsed[stream])
+        streams.push_back(stream);
   }
 
   std::optional<Fault> run() {
@@ -194,7 +197,8 @@ public:
       const Body &body = trace.bodies[run.body];
       for (const Stretch &stretch : stretches[run.body]) {
         bool isKnown = !stretch.isSealed || wasRun[run.body];
-        if (!copies && !stretch.isOpen && isKnown && !mayConflict(stretch, run))
+        if (!hasOthers() && !stretch.isOpen && isKnown &&
+            !mayConflict(stretch, run))
           continue;
         for (size_t index = stretch.first; index < stretch.last; ++index)
           if (!check(body[index], run) || !communicate(body[index], run))
@@ -205,8 +209,10 @@ public:
     for (int64_t operation : tokens)
       if (operation >= 0)
         return neverWaited(operation);
-    if (!ofStream[copy].empty())
-      return neverWaited(ofStream[copy].front());
+    for (int stream : streams)
+      for (int64_t operation : ofStream[stream])
+        if (!isBefore(operations[operation], compute))
+          return neverWaited(operation);
     return std::nullopt;
   }
 
@@ -225,11 +231,15 @@ private:
 
   /// The streams that commands without communication are of, and how many of
   /// the commands of each are done, as a stream knows.
-  static constexpr int compute = 0, copy = 1;
-  using Clock = std::array<int64_t, 2>;
+  static constexpr int compute = 0, copy = 1, host = 2, numStreams = 3;
+  using Clock = std::array<int64_t, numStreams>;
   static int streamOf(const Event &event) {
-    return event.stream == plan::Stream::Copy ? copy : compute;
+    return event.stream == plan::Stream::Copy   ? copy
+           : event.stream == plan::Stream::Host ? host
+                                                : compute;
   }
+  /// Whether something is on another stream than `compute`.
+  bool hasOthers() const { return streams.size() > 1; }
 
   bool meets(Space space, const std::vector<Range> &ranges, bool writes) const {
     if (busy.empty(space))
@@ -301,7 +311,7 @@ private:
       points[event.token] = clockOf(streamOf(event));
     bool endsItself =
         !event.isCommunication() || event.kind == Event::Kind::Receive;
-    if (copies && endsItself && !event.accesses.empty() &&
+    if (hasOthers() && endsItself && !event.accesses.empty() &&
         event.kind != Event::Kind::Fresh)
       follow(begin(event, run), streamOf(event));
     if (event.kind == Event::Kind::Start) {
@@ -357,23 +367,25 @@ private:
       fault = notBefore(event, run);
       return false;
     }
-    int stream = streamOf(event);
-    for (int other : {compute, copy}) {
-      int64_t &count = known[stream][other];
-      count = std::max(count, point->second[other]);
-      // What the only other stream knows to be done is in nobody's way.
-      auto &list = ofStream[other];
-      for (; other != stream && !list.empty() &&
-             operations[list.front()].number < count;
+    Clock &clock = known[streamOf(event)];
+    for (int other : streams) {
+      clock[other] = std::max(clock[other], point->second[other]);
+      // What all other streams know to be done is in nobody's way.
+      auto isKnown = [&](int64_t operation) {
+        return std::all_of(streams.begin(), streams.end(), [&](int stream) {
+          return isBefore(operations[operation], stream);
+        });
+      };
+      for (auto &list = ofStream[other]; !list.empty() && isKnown(list.front());
            list.pop_front())
         release(list.front());
     }
     return true;
   }
 
-  /// A communication is done: `compute` knows, and `copy` once it waits for it.
+  /// A communication is done: `compute` knows, others once they wait for it.
   void finish(int64_t operation) {
-    if (copies)
+    if (hasOthers())
       follow(operation, compute);
     else
       release(operation);
@@ -419,10 +431,11 @@ private:
   std::map<std::string, std::deque<int64_t>> sends; ///< Not flushed, oldest
                                                     ///< first.
   Busy busy;
-  bool copies = false; ///< Something is on the stream `copy`.
-  Clock issued = {0, 0};
-  std::array<Clock, 2> known = {}; ///< Of each stream.
-  std::deque<int64_t> ofStream[2]; ///< Operations that hold their uses.
+  std::vector<int> streams; ///< That commands are on.
+  Clock issued = {};
+  std::array<Clock, numStreams> known = {}; ///< Of each stream.
+  /// Operations that hold their uses.
+  std::deque<int64_t> ofStream[numStreams];
   std::map<int32_t, Clock> points; ///< By token.
   std::optional<Fault> fault;
 };

@@ -38,7 +38,8 @@ public:
   explicit Windows(const Trace &trace) : trace(trace) {}
 
   std::optional<Fault> run() {
-    if (std::none_of(trace.states.begin(), trace.states.end(), holdsWindows))
+    if (std::none_of(trace.states.begin(), trace.states.end(), holdsWindows) &&
+        std::none_of(trace.bodies.begin(), trace.bodies.end(), copiesBeside))
       return std::nullopt;
     for (const Run &run : trace.runs)
       for (const Event &event : trace.bodies[run.body])
@@ -62,12 +63,21 @@ private:
     return state.isElsewhere && (state.lasts || state.hasSlots);
   }
 
-  /// What computation reads follows its parameters: all of it is stored.
+  /// Whether something is copied beside the kernels.
+  static bool copiesBeside(const Body &body) {
+    return std::any_of(body.begin(), body.end(), [](const Event &event) {
+      return event.kind == Event::Kind::Copy &&
+             event.stream == plan::Stream::Copy;
+    });
+  }
+
+  /// What computation reads follows its parameters: all of it is stored, or
+  /// comes back from the host.
   void checkCopies() {
     std::sort(stored.begin(), stored.end(),
               [](Range a, Range b) { return a.begin < b.begin; });
     for (const State &state : trace.states) {
-      if (!state.lasts || !state.isElsewhere || !state.isCopy)
+      if (!state.lasts || !state.isCopy || !(state.isElsewhere || comesBack))
         continue;
       int64_t end = state.range.begin;
       for (Range range : stored)
@@ -84,14 +94,19 @@ private:
     return false;
   }
 
-  /// The state with these bytes that is not in the device's memory, or null.
-  const State *elsewhere(Space space, Range range) const {
+  /// The state with these bytes that `wanted` holds of, or null.
+  template <typename Wanted>
+  const State *stateAt(Space space, Range range, Wanted wanted) const {
     if (space != Space::Persistent)
       return nullptr;
     for (const State &state : trace.states)
-      if (holdsWindows(state) && state.range.overlaps(range))
+      if (wanted(state) && state.range.overlaps(range))
         return &state;
     return nullptr;
+  }
+  /// The same of one that is not in the device's memory.
+  const State *elsewhere(Space space, Range range) const {
+    return stateAt(space, range, holdsWindows);
   }
   std::string nameOf(Range range) const {
     return "@" + elsewhere(Space::Persistent, range)->name;
@@ -112,11 +127,19 @@ private:
         return state->hasSlots ? fill(event, to) : store(event, to, from);
       if (const State *state = elsewhere(source->space, from))
         return state->hasSlots ? take(event, to, from) : fetch(event, to, from);
+      auto lasts = [](const State &state) { return state.lasts; };
+      if (const State *state = stateAt(target->space, to, lasts))
+        return receive(event, *state, to, from);
     }
-    for (const Access &access : event.accesses)
-      if (access.writes && access.space == Space::Arena &&
-          !write(event, run, Trace::rangeOf(access, run)))
+    for (const Access &access : event.accesses) {
+      if (!access.writes)
+        continue;
+      Range range = Trace::rangeOf(access, run);
+      if (access.space == Space::Persistent)
+        stored.push_back(range);
+      if (access.space == Space::Arena && !write(event, run, range))
         return false;
+    }
     return true;
   }
 
@@ -133,6 +156,17 @@ private:
     return refuse(event.origin, "writes to " + nameOf(to) +
                                     " what the optimizer has not made of the "
                                     "bytes there");
+  }
+
+  /// A state of the device's memory gets what the host has made of it.
+  bool receive(const Event &event, const State &state, Range to, Range from) {
+    stored.push_back(to);
+    comesBack = true;
+    for (const Window &window : windows)
+      if (window.bytes.begin == from.begin && window.bytes.end == from.end)
+        return true;
+    return refuse(event.origin,
+                  "writes to @" + state.name + " what no update has made");
   }
 
   std::string unread(const Stored &slot) const {
@@ -217,6 +251,7 @@ private:
   std::list<Window> windows;
   std::list<Stored> slots;
   std::vector<Range> stored; ///< Bytes of states.
+  bool comesBack = false;    ///< Something, from the host.
   int32_t update = -1;       ///< The last one, or -1.
   std::optional<Fault> fault;
 };

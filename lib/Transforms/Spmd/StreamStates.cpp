@@ -9,6 +9,7 @@
 #include "Windows.h"
 #include "dialects/Dist/ByteSize.h"
 #include "dialects/Pipe/PipeDialect.h"
+#include "heddle/Transforms/Common/HostValues.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 #include "mlir/IR/IRMapping.h"
@@ -61,7 +62,7 @@ public:
   Streamer(Block &block, const SymbolTable &symbols, size_t ahead)
       : symbols(symbols), ahead(ahead), builder(block.getParent()) {
     for (Operation &op : block)
-      if (op.hasTrait<nn::Elementwise>() &&
+      if (op.hasTrait<nn::Elementwise>() && !isOfHost(&op) &&
           (llvm::any_of(op.getOperands(),
                         [&](Value operand) { return isElsewhere(operand); }) ||
            llvm::any_of(op.getResults(),
@@ -98,6 +99,12 @@ public:
   }
 
 private:
+  /// Whether the host computes it, with its states where they are.
+  bool isOfHost(Operation *op) {
+    auto update = dyn_cast<nn::UpdateOp>(op);
+    return update && runsOnHost(update, symbols);
+  }
+
   /// Whether the value is what a state in other memory holds.
   bool isElsewhere(Value value) {
     auto get = value.getDefiningOp<nn::GetOp>();

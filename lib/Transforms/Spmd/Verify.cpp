@@ -8,6 +8,7 @@
 
 #include "dialects/Dist/Parts.h"
 #include "dialects/NN/Ports.h"
+#include "heddle/Transforms/Common/HostValues.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 #include "llvm/ADT/StringMap.h"
@@ -130,6 +131,24 @@ struct Verify : heddle::impl::SpmdVerifyBase<Verify> {
   }
 
 private:
+  /// Whether the host reads what is in its memory, or writes what it made.
+  static bool isOfHost(Operation *op, const SymbolTable &symbols) {
+    if (auto set = dyn_cast<nn::SetOp>(op))
+      return isHostMemory(memoryOf(symbols, set.getState())) &&
+             isOnHost(set.getValue(), symbols);
+    if (op->use_empty() || !isOnHost(op->getResult(0), symbols))
+      return false;
+    SmallVector<Operation *> users(op->getUsers());
+    for (size_t i = 0; i < users.size(); ++i) {
+      auto update = dyn_cast<nn::UpdateOp>(users[i]);
+      if (isa<nn::UnpackOp>(users[i]))
+        llvm::append_range(users, users[i]->getUsers());
+      else if (!update || !runsOnHost(update, symbols))
+        return false;
+    }
+    return true;
+  }
+
   LogicalResult verify(nn::ModelOp model) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
     SymbolTable symbols(model);
@@ -148,7 +167,7 @@ private:
       if (isa<nn::GetOp, nn::SetOp>(op)) {
         auto name = op->getAttrOfType<FlatSymbolRefAttr>("state");
         nn::MemoryKind memory = memoryOf(symbols, name.getValue());
-        left = memory != nn::MemoryKind::Device;
+        left = memory != nn::MemoryKind::Device && !isOfHost(op, symbols);
         if (left)
           op->emitError("H0906: ")
               << name << " is in memory of the kind "

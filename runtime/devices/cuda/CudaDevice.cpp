@@ -9,6 +9,7 @@
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/runtime/core/Arena.h"
+#include "heddle/runtime/devices/cpu/CpuDevice.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "runtime/devices/cuda/FileCopies.h"
 #include "runtime/devices/cuda/Gpu.h"
@@ -82,6 +83,8 @@ private:
     Arena pages; ///< Of what is Host.
   };
 
+  void submitOnHost(Stream stream, const LoadedKernel &kernel,
+                    const KernelLaunch &launch);
   void submitProduct(Stream stream, const LoadedKernel &kernel,
                      const KernelLaunch &launch, const Scratch &scratch);
   void checkLaunch(Result result, Stream stream, const LoadedKernel &kernel,
@@ -127,6 +130,11 @@ private:
   std::vector<GraphExec> execs;
   HostTasks tasks;
   FileCopies files;
+  int64_t hostThreads; ///< Of `cores`.
+  /// What runs the kernels of the host; null where there are none.
+  std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<CpuDevice> cores;
+  HostTasks updates; ///< Those kernels, beside copies from and to files.
   std::map<uintptr_t, Block> blocks; ///< By the address handed out.
   std::vector<void *> arguments;     ///< Of the launch that is submitted.
 };
@@ -148,7 +156,8 @@ std::unique_ptr<Device> heddle::rt::makeCudaDevice(const CudaOptions &options) {
 CudaDevice::CudaDevice(const CudaOptions &options)
     : driver(Driver::get()), sync(options.sync),
       graphs(options.graphs && !options.sync), gemm(options.gemm),
-      tasks(driver), files(driver, tasks, options.swap) {
+      tasks(driver), files(driver, tasks, options.swap),
+      hostThreads(options.threads), updates(driver) {
   try {
     open(options);
   } catch (...) {
@@ -324,7 +333,15 @@ std::unique_ptr<KernelSet>
 CudaDevice::load(const void *image, size_t bytes,
                  const std::vector<plan::Kernel> &kernels) {
   std::string_view text(static_cast<const char *>(image), bytes);
-  return std::make_unique<LoadedKernels>(driver, gpu, text, kernels, gemm);
+  bool anyOnHost =
+      std::any_of(kernels.begin(), kernels.end(),
+                  [](const plan::Kernel &kernel) { return kernel.onHost; });
+  if (!cores && anyOnHost) {
+    pool = std::make_unique<ThreadPool>(hostThreads);
+    cores = std::make_unique<CpuDevice>(*pool);
+  }
+  return std::make_unique<LoadedKernels>(driver, gpu, text, kernels, gemm,
+                                         cores.get());
 }
 
 /// As "'linear_7f24' for h.0.mlp".
@@ -342,6 +359,8 @@ void CudaDevice::submit(Stream stream, const KernelLaunch &launch,
   const std::string &name =
       launch.path && !launch.path->empty() ? *launch.path : kernel.name;
   ProfilerRange range(isCapturing ? nullptr : name.c_str());
+  if (kernel.onHost)
+    return submitOnHost(stream, kernel, launch);
   if (kernel.product)
     return submitProduct(stream, kernel, launch, scratch);
   // The driver reads the arguments now.
@@ -365,6 +384,18 @@ void CudaDevice::submit(Stream stream, const KernelLaunch &launch,
         driver.launch(&config, one.function, arguments.data(), nullptr);
     checkLaunch(result, stream, kernel, launch);
   }
+}
+
+/// The stream waits for threads that do it; who submits does not.
+void CudaDevice::submitOnHost(Stream stream, const LoadedKernel &kernel,
+                              const KernelLaunch &launch) {
+  KernelLaunch work = launch;
+  work.kernel = kernel.onHost;
+  updates.add(
+      of(stream),
+      [this, work] { cores->submit(Stream::Host, work, Scratch()); },
+      isCapturing);
+  checkLaunch(Success, stream, kernel, launch);
 }
 
 /// With --sync, waits for it as well.
@@ -503,6 +534,7 @@ void CudaDevice::wait(Stream stream, Event event) {
 void CudaDevice::await(Event event) {
   check(driver.finishEvent(events[event.number]), "the end of an event");
   tasks.check();
+  updates.check();
   if (ranks)
     ranks->check();
 }
@@ -523,6 +555,7 @@ void CudaDevice::synchronize(Stream stream) {
   check(driver.finishStream(of(stream)),
         std::string("the end of the stream ") + plan::nameOf(stream));
   tasks.check();
+  updates.check();
   if (stream == Stream::Copy)
     files.finish();
   if (ranks)

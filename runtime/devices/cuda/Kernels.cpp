@@ -36,12 +36,14 @@ static std::string directive(const std::string &text, const char *name) {
 LoadedKernels::LoadedKernels(const Driver &driver, const GpuModel &gpu,
                              std::string_view image,
                              const std::vector<plan::Kernel> &all,
-                             const std::string &gemm)
+                             const std::string &gemm, Device *cores)
     : driver(driver) {
   openLibrary(gemm, gpu, all);
   std::optional<plan::PtxImage> texts = plan::readPtxImage(image);
   if (!texts)
     failKernels("the binary holds no code for a GPU");
+  if (cores && !texts->host.empty())
+    ofHost = cores->load(texts->host.data(), texts->host.size(), all);
   try {
     texts->cubins.resize(texts->texts.size());
     for (size_t i = 0; i < texts->texts.size(); ++i)
@@ -114,6 +116,15 @@ void LoadedKernels::openLibrary(const std::string &gemm, const GpuModel &gpu,
 }
 
 void LoadedKernels::add(const plan::Kernel &kernel) {
+  if (kernel.onHost) {
+    KernelHandle found = ofHost ? ofHost->find(kernel.name) : nullptr;
+    if (!found)
+      failKernels("there is no code for the host's '" + kernel.name + "'");
+    LoadedKernel &loaded = kernels[kernel.name];
+    loaded.name = kernel.name;
+    loaded.onHost = found;
+    return;
+  }
   if (kernel.launches.empty())
     return;
   if (kernel.text < 0 || kernel.text >= int64_t(modules.size()))

@@ -30,6 +30,7 @@ struct LoadedKernel {
   bool hasScratch = false;
   std::unique_ptr<ProductCall> product; ///< If there, it is what runs.
   std::vector<Launch> launches;
+  KernelHandle onHost = nullptr; ///< If there, the host's cores run it.
 };
 
 /// The GPU that the code must be for.
@@ -44,10 +45,11 @@ public:
   /// Throws H0283 when the code is for newer GPUs, H0281 when the driver does
   /// not know its version of PTX, H0384 when it is none. `gemm` is auto,
   /// library or generated: with library throws H0450 where there is none.
+  /// `cores` loads the kernels that run on the host; null where there are none.
   LoadedKernels(const Driver &driver, const GpuModel &gpu,
                 std::string_view image,
                 const std::vector<plan::Kernel> &kernels,
-                const std::string &gemm);
+                const std::string &gemm, Device *cores);
   LoadedKernels(const LoadedKernels &) = delete;
   LoadedKernels &operator=(const LoadedKernels &) = delete;
   ~LoadedKernels() override;
@@ -68,6 +70,7 @@ private:
   std::unique_ptr<Algorithms> algorithms;  ///< Where there is a library.
   int64_t numProducts = 0;                 ///< That it may compute.
   std::vector<Module> modules;
+  std::unique_ptr<KernelSet> ofHost; ///< Null: no kernel runs there.
   std::map<std::string, LoadedKernel> kernels;
 };
 

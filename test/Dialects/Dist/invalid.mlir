@@ -225,3 +225,12 @@ nn.func @f() {
   dist.flush -1
   nn.return
 }
+
+// -----
+
+nn.func @f(%x: tensor<64xf32>) -> tensor<64xf32> {
+  // expected-error @+1 {{'dist.move' op is pending, but used by nn.map}}
+  %0 = dist.move %x to_host {pending} : tensor<64xf32>
+  %1 = nn.map relu(%0) : tensor<64xf32>
+  nn.return %1 : tensor<64xf32>
+}

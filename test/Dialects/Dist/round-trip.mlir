@@ -30,6 +30,12 @@ nn.model @far family "gpt2" phase "spmd" attributes {
     %0 = dist.fetch @exp_avg[64] {pending} : tensor<64xf32>
     // CHECK: dist.wait %[[START]]
     %1 = dist.wait %0 : tensor<64xf32>
+    // CHECK: %[[HOST:.*]] = dist.move %{{.*}} to_host {pending} : tensor<64xf32>
+    %2 = dist.move %x to_host {pending} : tensor<64xf32>
+    // CHECK: %[[THERE:.*]] = dist.wait %[[HOST]]
+    %3 = dist.wait %2 : tensor<64xf32>
+    // CHECK: dist.move %[[THERE]] to_device : tensor<64xf32>
+    %4 = dist.move %3 to_device : tensor<64xf32>
     // CHECK: dist.store @exp_avg[0], %{{.*}} : tensor<64xf32>
     dist.store @exp_avg[0], %x : tensor<64xf32>
     // CHECK: dist.flush 0

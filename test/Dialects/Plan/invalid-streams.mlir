@@ -66,3 +66,16 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.end
   }
 }
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<8xf32>) attributes {frame_bytes = 0 : i64} {
+    // expected-error @+1 {{'plan.fill' op is on the stream host, which runs kernels alone; use compute or copy}}
+    plan.fill %x on host : memref<8xf32>
+    plan.end
+  }
+}

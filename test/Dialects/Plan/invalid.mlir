@@ -725,3 +725,33 @@ plan.program @p family "gpt2" phase "memory" attributes {
   // expected-error @+1 {{H0356: its source has the shape [4], its type is 'tensor<8xf32>'}}
   plan.state @w at 0 : tensor<8xf32> {like = {role = #nn<role parameter>, source = #nn.source<"w" : tensor<4xf32>>}}
 }
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
+      attributes {generator = #plan.generator<rows>, on_host, ties = array<i64: -1>} {
+    plan.yield %x : tensor<8xf32>
+  }
+  plan.sequence @s(%x: memref<8xf32>) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.launch' op is on the stream compute, kernel @k runs on host}}
+    plan.launch @k(%x, %x) : (memref<8xf32>, memref<8xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.kernel' op runs on the host, where kernels have no scratch memory; it needs 64 bytes}}
+  plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
+      attributes {generator = #plan.generator<rows>, on_host, scratch_bytes = 64 : i64, ties = array<i64: -1>} {
+    plan.yield %x : tensor<8xf32>
+  }
+}

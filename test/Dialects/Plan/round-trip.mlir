@@ -82,6 +82,25 @@ plan.program @bytes family "gpt2" phase "memory" attributes {
   }
 }
 
+// A kernel that the cores beside a GPU run.
+// CHECK-LABEL: plan.program @host
+plan.program @host family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<pinned 4096>,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // CHECK: plan.kernel @double{{.*}} attributes {generator = #plan.generator<rows>, on_host, ties = array<i64: 0>}
+  plan.kernel @double(%x: tensor<8xf32>) -> tensor<8xf32>
+      attributes {generator = #plan.generator<rows>, on_host, ties = array<i64: 0>} {
+    %0 = nn.add %x, %x : tensor<8xf32>
+    plan.yield %0 : tensor<8xf32>
+  }
+  plan.sequence @layer(%x: memref<8xf32>) attributes {frame_bytes = 0 : i64} {
+    // CHECK: plan.launch @double(%{{.*}}) on host : (memref<8xf32>) -> ()
+    plan.launch @double(%x) on host : (memref<8xf32>) -> ()
+    plan.end
+  }
+}
+
 // Memory of four kinds, and two streams that tokens put in an order.
 // CHECK: plan.program @streams {{.*}} attributes {arena_bytes = #plan.bytes<device 4096, pinned 8192>, {{.*}}persistent_bytes = #plan.bytes<host 4096, file 64>,
 plan.program @streams family "gpt2" phase "memory" attributes {

@@ -45,6 +45,12 @@ const std::vector<CommandCase> &cases() {
        Stream::Compute,
        {0, 2},
        {2, 3}},
+      {"plan.launch",
+       "plan.launch @host(%x, %n, %y, %x) on host : (memref<4xf32>, index, "
+       "memref<4xf32>, memref<4xf32>) -> ()\n",
+       Stream::Host,
+       {0, 2},
+       {2, 3}},
       {"plan.call",
        "plan.call @callee(%x) frame 0 path \"h.0\" : memref<4xf32>\n"},
       {"plan.loop", "plan.loop 2 {\n^bb0(%i: index):\n}\n"},
@@ -121,6 +127,12 @@ plan.program @p family "gpt2" phase "memory" attributes {
   plan.kernel @acc(%a: tensor<4xf32>, %i: index, %b: tensor<4xf32>)
       -> (tensor<4xf32>, tensor<4xf32>)
       attributes {generator = #plan.generator<rows>, ties = array<i64: 2, -1>} {
+    %0 = nn.add %a, %b : tensor<4xf32>
+    plan.yield %0, %0 : tensor<4xf32>, tensor<4xf32>
+  }
+  plan.kernel @host(%a: tensor<4xf32>, %i: index, %b: tensor<4xf32>)
+      -> (tensor<4xf32>, tensor<4xf32>)
+      attributes {generator = #plan.generator<rows>, on_host, ties = array<i64: 2, -1>} {
     %0 = nn.add %a, %b : tensor<4xf32>
     plan.yield %0, %0 : tensor<4xf32>, tensor<4xf32>
   }

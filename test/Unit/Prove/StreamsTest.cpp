@@ -1,4 +1,4 @@
-//===- StreamsTest.cpp - Races between two streams ------------------------===//
+//===- StreamsTest.cpp - Races between streams ----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "HandTraces.h"
+#include <array>
 #include <gtest/gtest.h>
 #include <random>
 
@@ -46,7 +47,7 @@ public:
   bool isJoined() const {
     size_t last = lastOf(body.size(), Stream::Compute);
     for (size_t i = 0; i < body.size(); ++i)
-      if (body[i].stream == Stream::Copy && !body[i].accesses.empty() &&
+      if (body[i].stream != Stream::Compute && !body[i].accesses.empty() &&
           (last == body.size() || !before[last][i]))
         return false;
     return true;
@@ -79,15 +80,17 @@ private:
   std::vector<std::vector<bool>> before;
 };
 
-/// A trace of commands, points and joins that a seed chooses.
+/// A trace of commands, points and joins that a seed chooses; every other one
+/// has three streams.
 prove::Trace drawTrace(unsigned seed) {
   std::mt19937 random(seed);
   TraceWriter writer;
   std::vector<int32_t> buffers;
   for (int64_t i = 0; i < 6; ++i)
     buffers.push_back(writer.buffer(64 * i));
-  auto anyStream = [&] {
-    return random() % 2 ? Stream::Copy : Stream::Compute;
+  auto anyStream = [&, count = 2 + seed % 2] {
+    return std::array{Stream::Compute, Stream::Copy,
+                      Stream::Host}[random() % count];
   };
   for (int i = 0; i < 12; ++i) {
     Event::Kind kinds[] = {Event::Kind::Copy, Event::Kind::Record,

@@ -100,6 +100,92 @@ protected:
   void SetUp() override { load("--place parameters=file --precision bf16", 3); }
 };
 
+/// Moments and fp32 parameters are in the host's memory, and its cores update
+/// them: gradients go there, and bf16 copies come back.
+class OnHost : public ::testing::Test {
+protected:
+  void SetUp() override {
+    plan = compileTraces("--place optimizer=host --host-updates 1 --precision "
+                         "bf16 --sub-group-size 1024",
+                         1);
+    ASSERT_FALSE(plan.ranks.empty());
+    trace = prove::unroll(plan.ranks.front());
+    for (size_t i = 0; i < body().size(); ++i) {
+      if (body()[i].stream == Stream::Host &&
+          body()[i].kind == Event::Kind::Launch)
+        updates.push_back(i);
+      if (isStore(body()[i]))
+        returns.push_back(i);
+    }
+    ASSERT_GE(updates.size(), 3u);
+    ASSERT_EQ(returns.size(), updates.size());
+    ASSERT_FALSE(isRefused(trace));
+  }
+
+  prove::Body &body() { return trace.bodies.front(); }
+
+  PlanTraces plan;
+  Trace trace;
+  std::vector<size_t> updates, returns;
+};
+
+/// Behind the update before, which waited for other bytes.
+TEST_F(OnHost, AGradientThatNobodyWaitsFor) {
+  for (size_t number = 0; number < updates.size(); ++number) {
+    size_t before = number == 0 ? 0 : updates[number - 1];
+    EXPECT_TRUE(
+        isRefused(withoutJoins(trace, Stream::Host, before, updates[number])))
+        << number;
+  }
+}
+
+TEST_F(OnHost, AReturnThatDoesNotWaitForTheUpdate) {
+  for (size_t number = 0; number < updates.size(); ++number)
+    EXPECT_TRUE(isRefused(
+        withoutJoins(trace, Stream::Copy, updates[number], returns[number])))
+        << number;
+}
+
+TEST_F(OnHost, AReturnThatIsLeftOut) {
+  for (size_t back : returns)
+    EXPECT_TRUE(isRefused(without(trace, back))) << back;
+}
+
+TEST_F(OnHost, AReturnOfOtherBytes) {
+  for (size_t back : returns) {
+    Trace other = trace;
+    Event &event = other.bodies.front()[back];
+    event.accesses[!event.accesses[1].writes].begin += 64;
+    EXPECT_TRUE(isRefused(other)) << back;
+  }
+}
+
+TEST_F(OnHost, AStepThatEndsBeforeTheReturns) {
+  EXPECT_TRUE(isRefused(
+      withoutJoins(trace, Stream::Compute, updates.back(), body().size())));
+}
+
+/// What is on its way to the host is written again.
+TEST_F(OnHost, ASlotThatIsReusedTooSoon) {
+  for (size_t number = 1; number < updates.size(); ++number) {
+    Trace other = trace;
+    const prove::Access *before = nullptr, *own = nullptr;
+    for (const prove::Access &access : body()[updates[number - 1]].accesses)
+      if (!access.writes && access.space == Space::Arena && access.bytes > 4)
+        before = &access;
+    for (const prove::Access &access : body()[updates[number]].accesses)
+      if (!access.writes && access.space == Space::Arena && access.bytes > 4)
+        own = &access;
+    for (Event &event : other.bodies.front())
+      for (prove::Access &access : event.accesses)
+        if (access.buffer == own->buffer) {
+          access.buffer = before->buffer;
+          access.begin = before->begin;
+        }
+    EXPECT_TRUE(isRefused(other)) << number;
+  }
+}
+
 TEST_F(Windows, AFetchThatComesLate) {
   for (size_t fetch : fetches) {
     size_t update = updateOf(targetOf(body()[fetch]), fetch, 1);

@@ -22,6 +22,10 @@ std::unique_ptr<codegen::Target> createBackEnd();
 mlir::FailureOr<CpuTarget> machineOf(mlir::Operation *root,
                                      llvm::StringRef march = "");
 
+/// Whether the kernel is one that a CPU runs: in plans for GPUs those on the
+/// host.
+bool runsKernel(planir::KernelOp kernel);
+
 } // namespace heddle::cpu
 
 #endif // HEDDLE_CODEGEN_CPU_CPUBACKEND_H

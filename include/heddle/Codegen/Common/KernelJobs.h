@@ -63,10 +63,12 @@ public:
     Result *result; ///< Shared by all that have this source.
   };
 
-  /// Adds the kernels of a model, or of a module. Of those with equal sources
-  /// one stays, to which the launches of the others go. Returns how many went.
+  /// Adds the kernels of a model, or of a module, that `wanted` holds of. Of
+  /// those with equal sources one stays, to which the launches of the others
+  /// go. Returns how many went.
   int64_t add(mlir::Operation *root, llvm::StringRef target,
-              const CompileSource &compile);
+              const CompileSource &compile,
+              llvm::function_ref<bool(planir::KernelOp)> wanted);
 
   /// Compiles every source once, on as many threads as the machine has, or
   /// takes it from the cache: a directory of files by the hash of the source

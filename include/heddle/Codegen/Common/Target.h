@@ -89,9 +89,11 @@ public:
   virtual mlir::FailureOr<std::vector<std::string>>
   requirementsOf(planir::ProgramOp program) const = 0;
   /// The code of kernels as a binary carries it. `plan::Kernel::text` is a
-  /// number in the list. Reports H0397 or H0911.
+  /// number in the list. `host` is what the target of the host's cores made of
+  /// the kernels that run there; empty where none do. Reports H0397 or H0911.
   virtual mlir::FailureOr<std::string>
-  imageOf(llvm::ArrayRef<planir::ObjectOp> objects) const = 0;
+  imageOf(llvm::ArrayRef<planir::ObjectOp> objects,
+          llvm::StringRef host) const = 0;
 };
 
 /// Adds a target; one that has the name of another takes its place.
@@ -103,6 +105,13 @@ llvm::ArrayRef<const Target *> allTargets();
 /// The target of a model's or plan's strategy. Reports H0245 when there is none
 /// in this build.
 mlir::FailureOr<const Target *> findTarget(mlir::Operation *root);
+
+/// What makes the code of kernels that the host's cores run: x86-64. Reports
+/// H0245 when it is not in this build.
+mlir::FailureOr<const Target *> findHostTarget(mlir::Operation *root);
+
+/// Whether the host's cores run one of the kernels of a model or plan.
+bool hasKernelsOnHost(mlir::Operation *root);
 
 /// The strategy of a model or of a plan.
 dist::Strategy strategyOf(mlir::Operation *root);

@@ -199,6 +199,46 @@ def SpmdFetchParameters : Pass<"spmd-fetch-parameters", "::mlir::ModuleOp"> {
   ];
 }
 
+def SpmdHostUpdates : Pass<"spmd-host-updates", "::mlir::ModuleOp"> {
+  let summary = "Lets the host compute updates of states that are in its memory.";
+  let description = [{
+    The first updates of a step, as many as have the part `host_updates` of all
+    elements, are computed where their states are, window by window: what they
+    read of the device's memory, as gradients, is moved to the host, and what the
+    device computes with comes back. Both cross in the types that they have. What
+    leaves for the host leaves while the window before is updated. At most
+    `in-flight` windows are not back when the next one begins; the last ones are
+    waited for at the end of the block, and so beside the rest of the backward
+    pass. Updates of states on file, and those of which other operations read what
+    they make, as LAMB's, stay on the device.
+
+    ```mlir
+    %m = nn.get @exp_avg.decay : tensor<1024xf32>
+    %1:3 = nn.update "lion" %p, %g states(%m) with(%lr) : (...) -> (...) { ... }
+    nn.set @copies.decay, %1#2 : tensor<1024xbf16>
+    // becomes
+    %2 = dist.move %lr to_host {pending} : tensor<f32>
+    %3 = dist.wait %2 : tensor<f32>
+    %4 = dist.move %g to_host {pending} : tensor<1024xbf16>
+    %5 = dist.wait %4 : tensor<1024xbf16>
+    %1:3 = nn.update "lion" %p, %5 states(%m) with(%3) : (...) -> (...) { ... }
+    %6 = dist.move %1#2 to_device {pending} : tensor<1024xbf16>
+    ...
+    %7 = dist.wait %6 : tensor<1024xbf16>
+    nn.set @copies.decay, %7 : tensor<1024xbf16>
+    ```
+  }];
+  let options = [
+    Option<"inFlight", "in-flight", "int64_t", "8",
+           "Windows that are not back when the next one begins">
+  ];
+  let dependentDialects = ["::heddle::dist::DistDialect",
+                           "::heddle::nn::NNDialect"];
+  let statistics = [
+    Statistic<"numWindows", "windows", "Windows that the host updates in a step">
+  ];
+}
+
 def SpmdStreamStates : Pass<"spmd-stream-states", "::mlir::ModuleOp"> {
   let summary = "Updates states that live elsewhere through windows in the device's memory.";
   let description = [{

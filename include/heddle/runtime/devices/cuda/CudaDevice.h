@@ -29,6 +29,8 @@ struct CudaOptions {
   std::string gemm = "auto";
   /// Of memory that is File.
   SwapOptions swap = {};
+  /// Of the host, that run the kernels which a plan leaves to it.
+  int64_t threads = 1;
 };
 
 /// What is known of a GPU without opening it.
@@ -50,7 +52,8 @@ std::optional<GpuHere> findGpu(int64_t localRank);
 /// CUDA is linked. Memory that is Device lies on the GPU, out of the host's
 /// sight and at multiples of 256; what is Host is the host's, and what is
 /// Pinned the driver's. What is File is copied from and to swap files through
-/// pinned memory, on threads of the host.
+/// pinned memory, on threads of the host. Kernels of the host run on threads of
+/// their own, which the stream waits for.
 ///
 /// Throws H0280 without a driver, H0281 when that is too old, H0282 without a
 /// GPU for this rank. `load` throws H0283 when the code is for newer GPUs, and

@@ -1,0 +1,308 @@
+//===- HostUpdates.cpp - Updates where their states are -------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Windows.h"
+#include "heddle/Transforms/Common/HostValues.h"
+#include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Spmd/Passes.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+#include <deque>
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_SPMDHOSTUPDATES
+#include "include/heddle/Transforms/Spmd/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+int64_t elementsOf(Value flat) {
+  return cast<RankedTensorType>(flat.getType()).getNumElements();
+}
+
+bool isNumber(Value value) {
+  return cast<RankedTensorType>(value.getType()).getRank() == 0;
+}
+
+/// An update that the host computes, with the windows of its flat operands and
+/// results.
+struct HostUpdate {
+  nn::UpdateOp op;
+  SmallVector<SmallVector<Value>> parts;   ///< By operand.
+  SmallVector<SmallVector<Value>> results; ///< By result.
+};
+
+/// One window of an update.
+struct Window {
+  HostUpdate *update;
+  int64_t number, elements;
+  SmallVector<Value> moved; ///< By operand: on its way to the host, or null.
+  nn::UpdateOp made;
+};
+
+/// A result of a window on its way to the device.
+struct Return {
+  Window *window;
+  unsigned result;
+  Value pending;
+};
+
+/// The updates of one block that the host computes.
+class Converter {
+public:
+  Converter(Block &block, const SymbolTable &symbols, size_t inFlight)
+      : block(block), symbols(symbols), inFlight(inFlight),
+        builder(block.getParent()) {}
+
+  void add(nn::UpdateOp op) {
+    updates.push_back({op, {}, {}});
+    updates.back().parts.resize(op->getNumOperands());
+    updates.back().results.resize(op->getNumResults());
+  }
+
+  /// With windows of `size` elements. Returns how many there are.
+  size_t run(int64_t size) {
+    for (HostUpdate &update : updates)
+      addWindows(update, size);
+    Window *before = nullptr;
+    for (Window &window : windows) {
+      builder.setInsertionPoint(window.update->op);
+      start(window);
+      if (before)
+        giveBack(*before);
+      update(window);
+      before = &window;
+    }
+    if (before)
+      giveBack(*before);
+    toEnd();
+    receive(0);
+    for (HostUpdate &update : updates)
+      replace(update);
+    return windows.size();
+  }
+
+private:
+  void toEnd() {
+    if (block.mightHaveTerminator())
+      builder.setInsertionPoint(block.getTerminator());
+    else
+      builder.setInsertionPointToEnd(&block);
+  }
+
+  void addWindows(HostUpdate &update, int64_t size) {
+    int64_t whole = elementsOf(update.op.getParameter());
+    for (int64_t first = 0; first < whole; first += size)
+      windows.push_back(
+          {&update, first / size, std::min(size, whole - first), {}, {}});
+    builder.setInsertionPoint(update.op);
+    for (OpOperand &operand : update.op->getOpOperands())
+      if (!isNumber(operand.get()))
+        cut(operand.get(), size, update.parts[operand.getOperandNumber()]);
+  }
+
+  void cut(Value flat, int64_t size, SmallVector<Value> &parts) {
+    int64_t whole = elementsOf(flat);
+    auto type = cast<RankedTensorType>(flat.getType());
+    SmallVector<Type> types;
+    for (int64_t first = 0; first < whole; first += size)
+      types.push_back(type.clone({std::min(size, whole - first)}));
+    if (types.size() == 1)
+      parts = {flat};
+    else
+      llvm::append_range(
+          parts,
+          builder.create<nn::UnpackOp>(flat.getLoc(), types, flat, nullptr)
+              .getMembers());
+  }
+
+  Value move(Value value, bool toHost) {
+    return builder.create<dist::MoveOp>(value.getLoc(), value.getType(), value,
+                                        toHost, /*pending=*/true);
+  }
+
+  Value wait(Value pending) {
+    return builder.create<dist::WaitOp>(pending.getLoc(), pending.getType(),
+                                        pending);
+  }
+
+  /// What an update reads of the device's memory leaves it while the window
+  /// before is updated.
+  void start(Window &window) {
+    HostUpdate &update = *window.update;
+    for (OpOperand &operand : update.op->getOpOperands()) {
+      Value pending;
+      if (isNumber(operand.get())) {
+        if (!numbers.contains(operand.get()))
+          numbers[operand.get()] = wait(move(operand.get(), /*toHost=*/true));
+      } else {
+        Value part = update.parts[operand.getOperandNumber()][window.number];
+        if (!isOnHost(part, symbols))
+          pending = move(part, /*toHost=*/true);
+      }
+      window.moved.push_back(pending);
+    }
+  }
+
+  void update(Window &window) {
+    receive(inFlight);
+    HostUpdate &update = *window.update;
+    SmallVector<Value> operands;
+    for (auto [number, operand] : llvm::enumerate(update.op->getOperands())) {
+      if (isNumber(operand))
+        operands.push_back(numbers.lookup(operand));
+      else if (Value pending = window.moved[number])
+        operands.push_back(wait(pending));
+      else
+        operands.push_back(update.parts[number][window.number]);
+    }
+    window.made = cast<nn::UpdateOp>(builder.clone(*update.op));
+    window.made->setOperands(operands);
+    for (auto [number, result] : llvm::enumerate(window.made->getResults())) {
+      auto type = cast<RankedTensorType>(result.getType());
+      result.setType(type.clone({window.elements}));
+      update.results[number].push_back(result);
+    }
+  }
+
+  /// Whether a state of the device's memory gets the result.
+  bool isOfDevice(Value result) {
+    return llvm::any_of(result.getUsers(), [&](Operation *user) {
+      auto set = dyn_cast<nn::SetOp>(user);
+      return !set || !isHostMemory(memoryOf(symbols, set.getState()));
+    });
+  }
+
+  /// What the device computes with goes there.
+  void giveBack(Window &window) {
+    SmallVector<Return> &back = returns.emplace_back();
+    for (OpResult result : window.update->op->getResults()) {
+      unsigned number = result.getResultNumber();
+      if (isOfDevice(result))
+        back.push_back({&window, number,
+                        move(window.made->getResult(number),
+                             /*toHost=*/false)});
+    }
+  }
+
+  /// Waits until no more than the last `left` windows are on their way.
+  void receive(size_t left) {
+    for (; returns.size() > left; returns.pop_front())
+      for (const Return &one : returns.front())
+        one.window->update->results[one.result][one.window->number] =
+            wait(one.pending);
+  }
+
+  /// The windows' results take the place of the update's, whose writes wait for
+  /// the last of them.
+  void replace(HostUpdate &update) {
+    llvm::SetVector<Operation *> writes;
+    SmallVector<Value> values(update.op->getResults());
+    for (size_t i = 0; i < values.size(); ++i)
+      for (Operation *user : values[i].getUsers())
+        if (writes.insert(user))
+          llvm::append_range(values, user->getResults());
+    for (auto [result, parts] :
+         llvm::zip(update.op->getResults(), update.results)) {
+      if (result.use_empty())
+        continue;
+      Value whole = parts.front();
+      if (parts.size() > 1)
+        whole = builder.create<nn::PackOp>(update.op.getLoc(), result.getType(),
+                                           parts);
+      result.replaceAllUsesWith(whole);
+    }
+    SmallVector<Operation *> sorted = writes.takeVector();
+    llvm::sort(sorted, [](Operation *a, Operation *b) {
+      return a->isBeforeInBlock(b);
+    });
+    for (Operation *op : sorted)
+      op->moveBefore(&block, builder.getInsertionPoint());
+    update.op->erase();
+  }
+
+  Block &block;
+  const SymbolTable &symbols;
+  size_t inFlight;
+  OpBuilder builder;
+  std::deque<HostUpdate> updates;
+  std::deque<Window> windows;
+  std::deque<SmallVector<Return>> returns; ///< By window, the oldest first.
+  DenseMap<Value, Value> numbers;          ///< Those that are on the host, too.
+};
+
+struct HostUpdates : heddle::impl::SpmdHostUpdatesBase<HostUpdates> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>())
+      if (model.getStrategy().getValue().hostUpdates > 0)
+        convert(model);
+  }
+
+private:
+  /// Whether the host can compute it where its states are: all of them, and
+  /// what is updated beside the device, are in the host's memory, and no other
+  /// operation goes on with what it makes.
+  static bool isPossible(nn::UpdateOp update, const SymbolTable &symbols) {
+    if (isNumber(update.getParameter()))
+      return false;
+    bool anyOnHost = false;
+    for (Value operand : update->getOperands()) {
+      auto get = operand.getDefiningOp<nn::GetOp>();
+      if (!get || isNumber(operand))
+        continue;
+      nn::MemoryKind memory = memoryOf(symbols, get.getState());
+      if (memory == nn::MemoryKind::File)
+        return false;
+      anyOnHost |= isHostMemory(memory);
+    }
+    SmallVector<Value> results(update->getResults());
+    for (size_t i = 0; i < results.size(); ++i)
+      for (Operation *user : results[i].getUsers()) {
+        if (!isa<nn::SetOp, dist::AllGatherOp, dist::WaitOp>(user) ||
+            user->getBlock() != update->getBlock())
+          return false;
+        llvm::append_range(results, user->getResults());
+      }
+    return anyOnHost;
+  }
+
+  void convert(nn::ModelOp model) {
+    SymbolTable symbols(model);
+    const dist::Strategy &strategy = model.getStrategy().getValue();
+    for (auto step : model.getOps<nn::StepOp>()) {
+      SmallVector<nn::UpdateOp> possible;
+      int64_t total = 0, of = 0;
+      step.walk([&](nn::UpdateOp update) {
+        if (!isPossible(update, symbols))
+          return;
+        possible.push_back(update);
+        total += elementsOf(update.getParameter());
+      });
+      llvm::MapVector<Block *, Converter> blocks;
+      auto most = static_cast<double>(total) * strategy.hostUpdates;
+      for (nn::UpdateOp update : possible) {
+        of += elementsOf(update.getParameter());
+        if (static_cast<double>(of) > most + 0.5)
+          break;
+        Block *block = update->getBlock();
+        blocks.try_emplace(block, *block, symbols, inFlight)
+            .first->second.add(update);
+      }
+      int64_t size = spmd::windowElements(strategy.subGroupSize, total);
+      for (auto &[block, converter] : blocks)
+        numWindows += converter.run(size);
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,149 @@
+# Updates on the cores beside a GPU.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""With --host-updates the host computes the updates of states that are in its
+memory, in a GPU's plan. What such a binary computes in emulation is compared with
+the same plan without it; HEDDLE_TEST_LONG=1 takes all cases of the table."""
+
+import json
+import os
+import unittest
+
+import heddle_test as h
+
+STEPS = 2
+# Flags of both binaries, the places, and whether updates wait for the norm.
+CASES = [
+    (["--precision", "fp32"], "optimizer=host", 0.5),
+    (["--precision", "bf16"], "optimizer=host", 0.5),
+    (["--precision", "bf16"], "optimizer=pinned", 0),
+    (["--precision", "bf16", "--delayed-update"], "optimizer=host", 0.5),
+    (["--precision", "fp32", "--accumulate", 2, "--micro-batch", 1], "optimizer=host", 0),
+    (["--precision", "bf16", "--optimizer", "Lion"], "optimizer=host", 0),
+    (["--precision", "bf16", "--recompute", "full"], "optimizer=host,parameters=host", 0),
+    (["--precision", "fp32"], "optimizer=host,parameters=host", 0.5),
+]
+SHORT = (0, 2, 3)
+
+
+class HostUpdates(h.HeddleTest):
+    def job(self, name, *flags, clipping=0.5, target="sm_90", seq=7):
+        """Rows of an odd length, a vocabulary that is prime, windows that the last
+        one does not fill."""
+        return self.compile(self.model, "--batch", 2, "--seq", seq, "--sub-group-size", 5000,
+                            "--target", target, *flags, output=name,
+                            config=h.ds_config(gradient_clipping=clipping))
+
+    def run_job(self, binary, *flags, order="late", steps=STEPS):
+        log = self.path("run.jsonl")
+        if os.path.exists(log):
+            os.remove(log)
+        h.run([h.HEDDLE, "emulate", "--", binary, "train", "--data", self.data, "--steps",
+               steps, "--log", log, "--progress", "none", *flags],
+              env=dict(os.environ, HEDDLE_EMULATE=order))
+        return [(step["loss"], step["grad_norm"]) for step in h.read_log(log)]
+
+    def explain(self, binary):
+        return json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+
+    def setUp(self):
+        super().setUp()
+        self.model = self.make_model(embed=36)[0]
+        self.data, _ = self.make_tokens(400, 97)
+
+    def assert_alike(self, actual, expected):
+        self.assertEqual(len(actual), len(expected))
+        for step, (mine, other) in enumerate(zip(actual, expected)):
+            for a, b in zip(mine, other):
+                self.assert_close(a, b, 1e-6, f"step {step + 1}")
+
+    def test_losses_are_those_of_the_device(self):
+        cases = range(len(CASES)) if os.environ.get("HEDDLE_TEST_LONG") == "1" else SHORT
+        for case in cases:
+            flags, place, clipping = CASES[case]
+            with self.subTest(flags=flags, place=place, clipping=clipping):
+                here = self.job("here", *flags, clipping=clipping)
+                there = self.job("there", *flags, "--place", place, "--host-updates", 1,
+                                 clipping=clipping)
+                self.assertGreater(
+                    self.explain(there)["memory"]["kinds"]["pinned"]["arena"], 0)
+                expected = self.run_job(here)
+                self.assert_alike(self.run_job(there), expected)
+                if clipping:
+                    continue
+                # Beside the backward pass the orders of streams differ.
+                for order in ("early", "seed:3"):
+                    self.assert_alike(self.run_job(there, order=order), expected)
+                # Launches one by one, without graphs.
+                self.assert_alike(self.run_job(there, "--no-graph"), expected)
+
+    def test_what_crosses_is_said(self):
+        """A gradient in the type that it is summed in, and a parameter in the one that
+        is computed with; numbers beside. What the host updates never leaves it."""
+        for precision, back in (("bf16", "compute_copy"), ("fp32", "parameter")):
+            plan = self.explain(self.job("job", "--precision", precision, "--place",
+                                         "optimizer=host", "--host-updates", 1))
+            moves = {(move["from"], move["to"]): move for move in plan["moves"]}
+            self.assertEqual(set(moves), {("device", "pinned"), ("pinned", "device")})
+            elements = plan["memory"]["owners"]["gradients"] // 4
+            width = {"bf16": 2, "fp32": 4}[precision]
+            self.assertEqual(moves["pinned", "device"]["bytes"], width * elements)
+            self.assertEqual(set(moves["pinned", "device"]["of"]), {back})
+            # fp32 parameters are computed with: they are no states of the host.
+            crossing = 4 * elements * (1 if precision == "bf16" else 2)
+            numbers = moves["device", "pinned"]["bytes"] - crossing
+            self.assertGreater(numbers, 0)
+            self.assertLess(numbers, 64)
+
+    def test_checkpoints_cross(self):
+        flags = ["--precision", "bf16"]
+        binaries = [self.job("here", *flags),
+                    self.job("there", *flags, "--place", "optimizer=host",
+                             "--host-updates", 1),
+                    self.job("cpu", *flags, target="x86-64")]
+        whole = self.run_job(binaries[0], steps=3)
+        folder = self.path("saved")
+        self.run_job(binaries[1], "--save", folder, steps=2)
+        self.assert_alike(self.run_job(binaries[0], "--resume", folder, steps=3), whole[2:])
+        rest = self.train(binaries[2], self.data, 3, "--resume", folder)
+        for (loss, _), step in zip(whole[2:], rest):
+            self.assert_close(step["loss"], loss, 1e-3, "on a CPU")
+        folder = self.path("saved-here")
+        self.run_job(binaries[0], "--save", folder, steps=2)
+        self.assert_alike(self.run_job(binaries[1], "--resume", folder, steps=3), whole[2:])
+
+    def test_memory_is_planned_by_kind(self):
+        """What is on its way is bounded by windows, and all is allocated as planned."""
+        flags = ["--precision", "bf16", "--place", "optimizer=host", "--host-updates", 1]
+        memory = [self.explain(self.compile(
+            self.model, "--batch", 2, "--seq", 7, "--sub-group-size", size, "--target",
+            "sm_90", *flags, output="job"))["memory"] for size in (1024, 1 << 20)]
+        arenas = [one["kinds"]["pinned"]["arena"] for one in memory]
+        self.assertLess(arenas[0], arenas[1] / 2)
+        self.assertEqual(memory[0]["owners"]["windows of states in pinned memory"], arenas[0])
+        log = self.path("run.jsonl")
+        self.run_job(self.path("job"), steps=1)
+        (end,) = h.read_log(log, "end")
+        self.assertEqual(end["peak_bytes"]["planned"], end["peak_bytes"]["mapped"])
+
+    def test_a_cpu_does_the_same(self):
+        """There the host's memory is the device's: the bits are those without."""
+        flags = ["--precision", "bf16"]
+        logs = []
+        for name, more in (("here", []), ("there", ["--place", "optimizer=host",
+                                                    "--host-updates", 1])):
+            binary = self.job(name, *flags, *more, target="x86-64", clipping=0)
+            for device in ("cpu", "separate:5"):
+                log = self.path(f"{name}-{device}.jsonl")
+                h.run([binary, "train", "--data", self.data, "--steps", STEPS, "--log", log,
+                       "--progress", "none"], env=dict(os.environ, HEDDLE_DEVICE=device))
+                logs.append([(step["loss"], step["grad_norm"])
+                             for step in h.read_log(log)])
+        for log in logs[1:]:
+            self.assertEqual(log, logs[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
