@@ -300,6 +300,11 @@ def oracle_python():
     return python
 
 
+def batches_of(data):
+    """The flags for a token file, or for batches that are spelled out."""
+    return ["--inputs" if str(data).endswith(".safetensors") else "--data", data]
+
+
 class HeddleTest(unittest.TestCase):
     """Tests of one folder, in which each has one of its own, so that none finds what
     another left. All go in the end."""
@@ -352,8 +357,7 @@ class HeddleTest(unittest.TestCase):
         log = self.path(name + ".jsonl")
         if os.path.exists(log):
             os.remove(log)
-        batches = "--inputs" if str(data).endswith(".safetensors") else "--data"
-        run_ranks(ranks, [binary, "train", batches, data, "--steps", steps, "--log",
+        run_ranks(ranks, [binary, "train", *batches_of(data), "--steps", steps, "--log",
                           log, "--progress", "none", *flags])
         return read_log(log)
 
