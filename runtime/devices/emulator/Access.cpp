@@ -314,7 +314,7 @@ void checkStoresFenced(Warp &warp, uint64_t first, uint64_t end, int lane) {
 void noteTouched(Warp &warp, const Access &access, int64_t bytes, Touch kind) {
   if (!access.isGlobal)
     return;
-  if (kind != Touch::Read)
+  if (writes(kind))
     noteWritten(warp, access, bytes);
   TouchRecorder *touched = warp.block->touched.get();
   if (!touched)

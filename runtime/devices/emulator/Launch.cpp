@@ -124,6 +124,10 @@ private:
     return {index % of.x, index / of.x % of.y, index / (of.x * of.y)};
   }
   void noteRace(std::vector<TouchedRange> &ranges);
+  void noteChangedConstant(std::vector<TouchedRange> &ranges);
+  /// Of two ranges that meet: the first is at fault, because of the second.
+  void noteMeeting(const TouchedRange &first, const TouchedRange &second,
+                   const std::string &what, const std::string &verb);
   void note(int64_t turn, const Warp &warp, const Fault &fault);
 
   const LaunchSetup &setup;
@@ -352,37 +356,53 @@ std::string LaunchRunner::run(Counters *counters, Touched *touched) {
     addTouched(raceable, *touched);
     addTouched(others, *touched);
   }
-  if (message.empty() && options.checks == Checks::Full)
+  if (options.checks != Checks::Full)
+    return message;
+  if (message.empty() &&
+      std::any_of(program.ops.begin(), program.ops.end(),
+                  [](const Op &op) { return op.readsConstants; })) {
+    others.insert(others.end(), raceable.begin(), raceable.end());
+    noteChangedConstant(others);
+  }
+  if (message.empty())
     noteRace(raceable);
   return message;
 }
 
-/// Two blocks have no order but that which they make themselves.
-void LaunchRunner::noteRace(std::vector<TouchedRange> &ranges) {
-  auto race = findRace(ranges);
-  if (!race)
-    return;
-  const auto &[later, other] = *race;
-  auto verb = [](Touch kind) {
-    return kind == Touch::Read    ? "reads"
-           : kind == Touch::Write ? "writes"
-                                  : "changes";
-  };
+static const char *verbOf(Touch kind) {
+  return !writes(kind) ? "reads" : kind == Touch::Write ? "writes" : "changes";
+}
+
+void LaunchRunner::noteMeeting(const TouchedRange &first,
+                               const TouchedRange &second,
+                               const std::string &what,
+                               const std::string &verb) {
   auto place = [&](const TouchedRange &range) {
     return describePlace(program.places[range.by.op], setup.files);
   };
-  auto name = [&](int64_t index) {
-    Dim3 at = placeOf(index, launch.grid);
+  auto name = [&](const TouchedRange &range) {
+    Dim3 at = placeOf(range.block, launch.grid);
     return "block (" + std::to_string(at.x) + ", " + std::to_string(at.y) +
            ", " + std::to_string(at.z) + ")";
   };
-  uint64_t at = std::max(later.first, other.first);
-  message = "kernel " + program.name + ", " + place(later) + ", " +
-            program.places[later.by.op].opcode +
-            ": race between blocks: " + name(later.block) + " " +
-            verb(later.by.kind) + " what " + name(other.block) + " " +
-            verb(other.by.kind) + ", " + place(other) + ": " +
-            setup.memory.describe(at);
+  message = "kernel " + program.name + ", " + place(first) + ", " +
+            program.places[first.by.op].opcode + ": " + what + name(first) +
+            " " + verb + " what " + name(second) + " " +
+            verbOf(second.by.kind) + ", " + place(second) + ": " +
+            setup.memory.describe(std::max(first.first, second.first));
+}
+
+/// What ld.nc reads, nobody may write as long as the launch runs.
+void LaunchRunner::noteChangedConstant(std::vector<TouchedRange> &ranges) {
+  if (auto found = findChangedConstant(ranges, program.ops))
+    noteMeeting(found->first, found->second, "", "reads as a constant");
+}
+
+/// Two blocks have no order but that which they make themselves.
+void LaunchRunner::noteRace(std::vector<TouchedRange> &ranges) {
+  if (auto race = findRace(ranges))
+    noteMeeting(race->first, race->second,
+                "race between blocks: ", verbOf(race->first.by.kind));
 }
 
 std::string runLaunch(const LaunchSetup &setup, Counters *counters,

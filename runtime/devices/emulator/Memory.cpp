@@ -27,7 +27,7 @@ template <class T, class R, int N> void load(Warp &warp, const Op &op) {
   access.resolve(warp, static_cast<Space>(op.flags & SpaceMask), bytes);
   access.noteRead(warp, bytes);
   bool isStrong = op.flags & IsStrong;
-  noteTouched(warp, access, bytes, isStrong ? Touch::Atomic : Touch::Read);
+  noteTouched(warp, access, bytes, isStrong ? Touch::AtomicRead : Touch::Read);
   if (isStrong && access.isGlobal)
     learnOfBlocks(warp);
   countRequest(warp, access, bytes);
@@ -92,14 +92,15 @@ void loadParameter(Warp &warp, const Op &op) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// What says how to cache and order, and means nothing to one block's memory.
-/// Whether others may see the access, so that it is no race with theirs.
+/// What says how to cache and order: of it only `nc` means something to one
+/// block's memory. Whether others may see the access, so that it is no race
+/// with theirs.
 bool takeHints(Decode &d) {
   int order =
       d.takeOneOf({"weak", "volatile", "relaxed", "acquire", "release"});
   d.takeOneOf({"gpu", "cta", "sys", "cluster"});
   d.takeOneOf({"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
-  d.take("nc");
+  d.op.readsConstants = d.take("nc");
   while (!d.takePrefix("L1::").empty() || !d.takePrefix("L2::").empty()) {
   }
   return order > 0;

@@ -38,6 +38,8 @@ struct Op {
   uint8_t operands = 0;
   bool guardNegated = false;
   bool endsBlock = false; ///< A branch or an exit.
+  /// Reads memory of which it says that the launch does not change it.
+  bool readsConstants = false;
   Class kind = Class::Integer;
 };
 

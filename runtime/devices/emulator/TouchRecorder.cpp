@@ -110,7 +110,12 @@ static RacePair inOrder(const TouchedRange &a, const TouchedRange &b) {
 
 /// Whether two blocks may touch the same bytes in these ways.
 static bool areCompatible(Touch a, Touch b) {
-  return a == b && a != Touch::Write;
+  if (!writes(a) && !writes(b))
+    return true;
+  auto isAtomic = [](Touch kind) {
+    return kind == Touch::Atomic || kind == Touch::AtomicRead;
+  };
+  return isAtomic(a) && isAtomic(b);
 }
 
 namespace {
@@ -140,9 +145,11 @@ struct Furthest {
 /// A race of blocks of different clusters; `ranges` are in order of addresses.
 static std::optional<RacePair>
 raceOfClusters(const std::vector<TouchedRange> &ranges) {
-  Furthest furthest[3];
+  constexpr Touch kinds[] = {Touch::Read, Touch::AtomicRead, Touch::Write,
+                             Touch::Atomic};
+  Furthest furthest[std::size(kinds)];
   for (const TouchedRange &range : ranges) {
-    for (Touch kind : {Touch::Read, Touch::Write, Touch::Atomic})
+    for (Touch kind : kinds)
       if (!areCompatible(kind, range.by.kind))
         if (const auto *other = furthest[int(kind)].meeting(range))
           return inOrder(range, *other);
@@ -193,7 +200,7 @@ static void mergeRanges(std::vector<ByteRange> &ranges) {
 static void dropUnwritten(std::vector<TouchedRange> &ranges) {
   std::vector<ByteRange> written;
   for (const TouchedRange &range : ranges)
-    if (range.by.kind != Touch::Read)
+    if (writes(range.by.kind))
       written.push_back({range.first, range.end});
   mergeRanges(written);
   auto isUnwritten = [&](const TouchedRange &range) {
@@ -206,12 +213,42 @@ static void dropUnwritten(std::vector<TouchedRange> &ranges) {
                ranges.end());
 }
 
-std::optional<RacePair> findRace(std::vector<TouchedRange> &ranges) {
-  dropUnwritten(ranges);
+static void sortByPlace(std::vector<TouchedRange> &ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const auto &a, const auto &b) {
     return std::tie(a.first, a.end, a.block, a.by.op) <
            std::tie(b.first, b.end, b.block, b.by.op);
   });
+}
+
+std::optional<RacePair> findChangedConstant(std::vector<TouchedRange> &ranges,
+                                            const std::vector<Op> &ops) {
+  sortByPlace(ranges);
+  // Of those so far the ones that reach furthest.
+  const TouchedRange *read = nullptr, *written = nullptr;
+  auto meets = [](const TouchedRange *one, const TouchedRange &range) {
+    return one && one->end > range.first;
+  };
+  auto take = [](const TouchedRange *&furthest, const TouchedRange &range) {
+    if (!furthest || range.end > furthest->end)
+      furthest = &range;
+  };
+  for (const TouchedRange &range : ranges) {
+    if (writes(range.by.kind)) {
+      if (meets(read, range))
+        return RacePair(*read, range);
+      take(written, range);
+    } else if (ops[range.by.op].readsConstants) {
+      if (meets(written, range))
+        return RacePair(range, *written);
+      take(read, range);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<RacePair> findRace(std::vector<TouchedRange> &ranges) {
+  dropUnwritten(ranges);
+  sortByPlace(ranges);
   if (auto race = raceOfClusters(ranges))
     return race;
   std::map<int64_t, std::vector<const TouchedRange *>> ofCluster;
@@ -226,7 +263,7 @@ std::optional<RacePair> findRace(std::vector<TouchedRange> &ranges) {
 
 void addTouched(const std::vector<TouchedRange> &ranges, Touched &touched) {
   for (const TouchedRange &range : ranges)
-    (range.by.kind == Touch::Read ? touched.reads : touched.writes)
+    (writes(range.by.kind) ? touched.writes : touched.reads)
         .push_back({range.first, range.end});
   mergeRanges(touched.reads);
   mergeRanges(touched.writes);

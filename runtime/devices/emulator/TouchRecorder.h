@@ -9,14 +9,17 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_EMULATOR_TOUCHRECORDER_H
 #define HEDDLE_RUNTIME_DEVICES_EMULATOR_TOUCHRECORDER_H
 
-#include "heddle/runtime/devices/emulator/Machine.h"
+#include "runtime/devices/emulator/Program.h"
 
 #include <utility>
 
 namespace heddle::rt::emulator {
 
 /// How bytes are touched. Atomic accesses are no races among themselves.
-enum class Touch : uint8_t { Read, Write, Atomic };
+enum class Touch : uint8_t { Read, AtomicRead, Write, Atomic };
+inline bool writes(Touch kind) {
+  return kind == Touch::Write || kind == Touch::Atomic;
+}
 
 /// By what bytes are touched: when a warp had arrived so often at the cluster's
 /// barrier, and waited there.
@@ -88,6 +91,12 @@ private:
 /// `ranges`, and leaves out what cannot race.
 std::optional<std::pair<TouchedRange, TouchedRange>>
 findRace(std::vector<TouchedRange> &ranges);
+
+/// Two ranges that meet, one read by an op that `readsConstants` has, the other
+/// one written; null if there are none. Sorts `ranges`.
+std::optional<std::pair<TouchedRange, TouchedRange>>
+findChangedConstant(std::vector<TouchedRange> &ranges,
+                    const std::vector<Op> &ops);
 
 /// Adds ranges to what a launch touched.
 void addTouched(const std::vector<TouchedRange> &ranges, Touched &touched);

@@ -79,6 +79,14 @@ TEST(PtxGlobalRace, AtomicOperations) {
   EXPECT_EQ(race("red.global.add.u32 [%rd1], 1;\n"
                  "ld.volatile.global.u32 %r3, [%rd1];"),
             "");
+  // A volatile load writes nothing.
+  EXPECT_EQ(race("ld.volatile.global.u32 %r3, [%rd1];\n"
+                 "ld.global.u32 %r4, [%rd1];"),
+            "");
+  EXPECT_TRUE(
+      has(race("setp.eq.u32 %p1, %r1, 3; @%p1 st.global.u32 [%rd1], %r0;\n"
+               "ld.volatile.global.u32 %r3, [%rd1];"),
+          "race between blocks"));
   // The last block that comes takes what the others wrote.
   EXPECT_EQ(race("st.global.u32 [%rd2], %r0; membar.gl;\n"
                  "atom.global.add.u32 %r3, [%rd1], 1; membar.gl;\n"
@@ -89,6 +97,28 @@ TEST(PtxGlobalRace, AtomicOperations) {
 
 TEST(PtxGlobalRace, LightChecksDoNotLook) {
   EXPECT_EQ(race("setp.eq.u32 %p1, %r0, 3; @%p1 st.global.u32 [%rd1], %r1;",
+                 heddle::rt::emulator::Checks::Light),
+            "");
+}
+
+/// ld.nc says that the launch does not change what it reads: neither may its
+/// own block do so, in whatever order.
+TEST(PtxGlobalRace, ConstantsAreNotWritten) {
+  EXPECT_EQ(race("ld.global.nc.u32 %r3, [%rd1]; st.global.u32 [%rd2], %r3;"),
+            "");
+  std::string own = race("st.global.u32 [%rd2], %r0;\n"
+                         "ld.global.nc.u32 %r3, [%rd2];");
+  EXPECT_TRUE(has(own, "kernel k, line 15, ld.global.nc.u32: block (0, 0, 0) "
+                       "reads as a constant what block (0, 0, 0) writes, line "
+                       "14: byte 0 from the start of 'buffer 0'"))
+      << own;
+  std::string other = race("ld.global.nc.v2.u32 {%r3, %r4}, [%rd0+640];\n"
+                           "setp.eq.u32 %p1, %r1, 5;\n"
+                           "@%p1 red.global.add.u32 [%rd2], %r0;");
+  EXPECT_TRUE(has(other, "reads as a constant what block (5, 0, 0) changes") &&
+              has(other, ": byte 640 from the start of 'buffer 0'"))
+      << other;
+  EXPECT_EQ(race("st.global.u32 [%rd2], %r0; ld.global.nc.u32 %r3, [%rd2];",
                  heddle::rt::emulator::Checks::Light),
             "");
 }

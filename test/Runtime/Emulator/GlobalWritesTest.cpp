@@ -94,6 +94,8 @@ TEST(PtxGlobalFence, StoresPassOneBeforeBulkLoads) {
                                "red.global.add.u32 [%rd2], %r2;");
   EXPECT_EQ(runOn(atomic), "");
   EXPECT_TRUE(has(runOn(changed(atomic, fence)), missing));
+  // A load is none, however strong.
+  EXPECT_EQ(wrong(meet, meet + "ld.volatile.global.u32 %r7, [%rd2];"), "");
   // A byte of the last word, beside what the copy takes, and behind it.
   EXPECT_TRUE(has(wrong("bar.sync 0;", "bar.sync 0;\n@%p1 st.global.u8 "
                                        "[%rd1+255], %r0;"),
