@@ -10,7 +10,9 @@
 #define HEDDLE_RUNTIME_DEVICES_EMULATOR_GLOBALWRITES_H
 
 #include <cstdint>
+#include <iterator>
 #include <map>
+#include <utility>
 
 namespace heddle::rt::emulator {
 
