@@ -4,9 +4,10 @@ with all in memory, and beside a plain loop that moves as many bytes.
 
 usage: offload.py HEDDLE [--swap-dir DIR] [--precision bf16] [--batch 4] [--seq 64]
 
-Runs the three by turns. Prints the bytes that a step moves, as the plan says and
-as they were counted at the system calls, the median seconds of each, and how many
-times the larger of computation and disk the step takes.
+With clipping, without, and with updates a step later. All run by turns. Prints the
+bytes that a step moves, whether as many were counted at the system calls, the median
+seconds of each, how many times the larger of computation and disk the step takes, and
+how many times both together.
 """
 
 import argparse
@@ -45,6 +46,54 @@ def bench(binary, *flags):
                                  STEPS, *flags]))
 
 
+# Keys of ds_config.json, and flags.
+WAYS = {"clipping": ({},), "no clipping": ({"gradient_clipping": 0},),
+        "delayed update": ({}, "--delayed-update")}
+
+
+class Way:
+    """A way to update: the step in memory, on file, and a loop over the same bytes."""
+
+    def __init__(self, name, options, folder):
+        self.name, self.options = name, options
+        keys, *flags = WAYS[name]
+        config = os.path.join(folder, name + ".json")
+        with open(config, "w") as file:
+            json.dump(keys, file)
+        flags += ["--config", config]
+        self.memory = compile_model(options, folder, name, *flags)
+        self.file = compile_model(options, folder, name + " on file", "--place",
+                                  "optimizer=file", *flags)
+        self.info = json.loads(output_of([options.heddle, "explain", self.file, "--json"]))
+        self.planned = {
+            "file_bytes_read": self.moved("from"), "file_bytes_written": self.moved("to")}
+        self.seconds = {"memory": [], "file": [], "loop": []}
+
+    def moved(self, end):
+        return sum(move["bytes"] for move in self.info["moves"] if move[end] == "file")
+
+    def turn(self):
+        folder = self.options.swap_dir
+        self.seconds["memory"].append(bench(self.memory)["median_s"])
+        found = bench(self.file, "--swap-dir", folder)
+        self.counted = {key: found[key] for key in self.planned}
+        self.seconds["file"].append(found["median_s"])
+        loop = os.path.join(os.path.dirname(self.options.heddle), "heddle-bench-swap")
+        rounds = output_of([loop, folder, "--plain", self.planned["file_bytes_read"]])
+        self.seconds["loop"].append(statistics.median(map(float, rounds.split())))
+
+    def report(self):
+        memory, file, loop = (statistics.median(self.seconds[key])
+                              for key in ("memory", "file", "loop"))
+        read, written = self.planned.values()
+        each = read / self.info["parameters"], written / self.info["parameters"]
+        print(f"| {self.name} | {each[0]:.2f} + {each[1]:.2f} | "
+              f"{'yes' if self.counted == self.planned else self.counted} | "
+              f"{memory:.2f} | {loop:.2f} | {file:.2f} | "
+              f"{file / max(memory, loop):.2f} | {file / (memory + loop):.2f} |")
+        return self.counted == self.planned
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("heddle")
@@ -53,36 +102,18 @@ def main():
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--seq", type=int, default=64)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     options = parser.parse_args()
-    loop = os.path.join(os.path.dirname(options.heddle), "heddle-bench-swap")
     with tempfile.TemporaryDirectory() as folder:
-        memory = compile_model(options, folder, "memory")
-        file = compile_model(options, folder, "file", "--place", "optimizer=file")
-        info = json.loads(output_of([options.heddle, "explain", file, "--json"]))
-        planned = {
-            "read": sum(move["bytes"] for move in info["moves"]
-                        if move["from"] == "file"),
-            "written": sum(move["bytes"] for move in info["moves"]
-                           if move["to"] == "file")}
-        computing, moving, steps = [], [], []
+        ways = [Way(name, options, folder) for name in options.ways]
         for _ in range(TURNS):
-            computing.append(bench(memory)["median_s"])
-            found = bench(file, "--swap-dir", options.swap_dir)
-            steps.append(found["median_s"])
-            rounds = output_of([loop, options.swap_dir, "--plain", planned["read"]])
-            moving.append(statistics.median(map(float, rounds.split())))
-    counted = {"read": found["file_bytes_read"],
-               "written": found["file_bytes_written"]}
-    for direction in planned:
-        each = planned[direction] / info["parameters"]
-        print(f"{direction}: planned {planned[direction]}, counted "
-              f"{counted[direction]} bytes a step, {each:.2f} a parameter")
-    compute, disk, step = map(statistics.median, (computing, moving, steps))
-    print(f"step in memory {compute:.3f} s, plain loop of the bytes {disk:.3f} s, "
-          f"step with its optimizer on file {step:.3f} s")
-    print(f"{step / max(compute, disk):.2f} times the larger, "
-          f"{step / (compute + disk):.2f} times both together")
-    return counted != planned
+            for way in ways:
+                way.turn()
+    print("| | bytes a parameter, read + written | counted as planned | "
+          "step in memory, s | plain loop, s | step on file, s | "
+          "of the larger | of both |")
+    print("|---|---|---|---|---|---|---|---|")
+    return not all([way.report() for way in ways])
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sys/mman.h>
 
 using namespace heddle;
 using namespace heddle::io;
@@ -85,8 +86,9 @@ static void measureAll(SwapFile &file, char *slots) {
 static void measure(const std::string &directory, int64_t bytes, bool isPlain) {
   SwapFile file({directory}, bytes, "the benchmark");
   void *memory = nullptr;
-  if (posix_memalign(&memory, SwapFile::pageBytes, numSlots * windowBytes) != 0)
+  if (posix_memalign(&memory, windowBytes, numSlots * windowBytes) != 0)
     return;
+  madvise(memory, numSlots * windowBytes, MADV_HUGEPAGE); // As a step's memory.
   char *slots = static_cast<char *>(memory);
   memset(slots, 1, numSlots * windowBytes);
   isPlain ? measurePlain(file, slots) : measureAll(file, slots);
