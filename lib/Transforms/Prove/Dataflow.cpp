@@ -52,6 +52,8 @@ private:
     executed += commands;
     if (!fault)
       fault = checkWindows(unrolled->trace);
+    if (!fault)
+      fault = checkPlaces(unrolled->trace);
     if (fault)
       report(*fault, *unrolled);
     return failure(fault.has_value());

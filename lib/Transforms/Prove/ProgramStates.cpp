@@ -99,3 +99,43 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
   });
   return states;
 }
+
+/// The parameter that a state is, or of whose elements it keeps something.
+static StringRef parameterOf(planir::StateOp state) {
+  if (planir::roleOf(state) == nn::StateRole::Parameter)
+    return state.getSymName();
+  auto of = state.getLike().getAs<StringAttr>("parameter");
+  return of ? of.getValue() : StringRef();
+}
+
+std::vector<Member> heddle::prove::membersOf(planir::ProgramOp program) {
+  std::vector<Member> members;
+  // Of a flat tensor, for its first state.
+  auto add = [&](int64_t begin, Type type, planir::StateOp state) {
+    StringRef parameter = parameterOf(state), kind = state.getSymName();
+    if (parameter.empty())
+      return;
+    if (kind.consume_front(parameter))
+      kind.consume_front(".");
+    members.push_back({{begin, begin + dist::byteSize(type)},
+                       dist::byteSize(getElementTypeOrSelf(type)),
+                       parameter.str(),
+                       kind.str()});
+  };
+  llvm::StringMap<planir::StateOp> first; // Of each flat tensor.
+  for (auto state : program.getOps<planir::StateOp>())
+    if (!state.getFlat()) {
+      add(beginOf(state), state.getType(), state);
+    } else {
+      planir::StateOp &begin = first[*state.getFlat()];
+      if (!begin || state.getOffset() < begin.getOffset())
+        begin = state;
+    }
+  for (auto flat : program.getOps<planir::FlatOp>())
+    if (planir::StateOp state = first.lookup(flat.getSymName()))
+      add(beginOf(flat), flat.getType(), state);
+  llvm::sort(members, [](const Member &a, const Member &b) {
+    return a.range.begin < b.range.begin;
+  });
+  return members;
+}

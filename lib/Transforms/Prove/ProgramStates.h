@@ -27,6 +27,12 @@ int64_t firstOf(const mlir::SymbolTable &symbols, llvm::StringRef state);
 /// What the persistent regions hold, by the first byte.
 std::vector<State> statesOf(planir::ProgramOp program);
 
+/// What in them is of elements of parameters, by the first byte.
+std::vector<Member> membersOf(planir::ProgramOp program);
+
+/// What in them is of elements of parameters, by the first byte.
+std::vector<Member> membersOf(planir::ProgramOp program);
+
 } // namespace heddle::prove
 
 #endif // HEDDLE_LIB_TRANSFORMS_PROVE_PROGRAMSTATES_H

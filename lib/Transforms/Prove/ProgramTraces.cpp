@@ -101,6 +101,7 @@ public:
     for (auto sequence : program.getOps<planir::SequenceOp>())
       numberCommands(sequence);
     trace().states = statesOf(program);
+    trace().members = membersOf(program);
   }
 
   FailureOr<ProgramTrace> unroll(planir::SequenceOp sequence) {

@@ -244,6 +244,89 @@ TEST_F(Windows, ASlotThatIsReusedTooSoon) {
   }
 }
 
+/// Each pair of neighbours, source for source and, where they are stored,
+/// target for target. Returns how many there are.
+int exchangeNeighbours(const Trace &trace, const std::vector<size_t> &fetches,
+                       const std::vector<size_t> &stores) {
+  int count = 0;
+  auto exchange = [](Trace &other, size_t a, size_t b, bool writes) {
+    prove::Body &body = other.bodies.front();
+    auto &first = body[a].accesses[body[a].accesses[1].writes == writes];
+    auto &second = body[b].accesses[body[b].accesses[1].writes == writes];
+    std::swap(first.begin, second.begin);
+    std::swap(first.buffer, second.buffer);
+  };
+  for (size_t i = 0; i + 1 < fetches.size(); ++i) {
+    const prove::Body &body = trace.bodies.front();
+    size_t a = fetches[i], b = fetches[i + 1];
+    const prove::Access &first = sourceOf(body[a]), &second = sourceOf(body[b]);
+    if (first.begin == second.begin)
+      continue;
+    Trace other = trace;
+    exchange(other, a, b, /*writes=*/false);
+    EXPECT_TRUE(isRefused(other))
+        << i << ": " << first.begin << ", " << first.bytes << " and "
+        << second.begin << ", " << second.bytes;
+    // They are stored where they came from.
+    for (size_t from : stores)
+      for (size_t to : stores)
+        if (targetOf(body[from]).begin == first.begin &&
+            targetOf(body[to]).begin == second.begin) {
+          exchange(other, from, to, /*writes=*/true);
+          EXPECT_TRUE(isRefused(other)) << i;
+        }
+    Trace slots = trace;
+    exchange(slots, a, b, /*writes=*/true);
+    EXPECT_TRUE(isRefused(slots)) << i;
+    ++count;
+  }
+  return count;
+}
+
+TEST_F(Windows, WindowsThatAreExchanged) {
+  std::vector<size_t> ofOne; // Of a moment: there are two of them.
+  for (size_t i = 0; i < fetches.size(); i += 2)
+    ofOne.push_back(fetches[i]);
+  EXPECT_GE(exchangeNeighbours(trace, ofOne, stores), 2);
+}
+
+TEST_F(Windows, AnotherWindowOfTheGradient) {
+  int count = 0;
+  for (size_t i = 0; i < body().size(); ++i)
+    for (size_t j = 0; j < body()[i].accesses.size(); ++j) {
+      const prove::Access &access = body()[i].accesses[j];
+      if (!body()[i].updates || access.writes || access.bytes < 4096 ||
+          access.space != Space::Persistent)
+        continue;
+      Trace other = trace;
+      other.bodies.front()[i].accesses[j].begin += 256;
+      EXPECT_TRUE(isRefused(other)) << i;
+      ++count;
+    }
+  EXPECT_GE(count, 2);
+}
+
+TEST_F(Parameters, ThoseOfAnotherLayer) {
+  std::vector<size_t> ofLayers;
+  for (size_t fetch : fetches)
+    if (body()[readerOf(fetch)].path >= 0)
+      ofLayers.push_back(fetch);
+  EXPECT_GE(exchangeNeighbours(trace, ofLayers, {}), 4);
+}
+
+TEST_F(Parameters, ASourceThatIsShifted) {
+  for (size_t fetch : fetches) {
+    Trace other = trace;
+    Event &event = other.bodies.front()[fetch];
+    auto &source = event.accesses[event.accesses[1].writes];
+    source.begin += source.begin == 0 ? 128 : -128;
+    int64_t path = other.bodies.front()[readerOf(fetch)].path;
+    // Of what is read outside of layers, the plan alone says what it is.
+    if (path >= 0)
+      EXPECT_TRUE(isRefused(other)) << fetch;
+  }
+}
+
 TEST_F(Parameters, AFetchThatComesLate) {
   for (size_t fetch : fetches)
     EXPECT_TRUE(isRefused(moved(trace, fetch, readerOf(fetch) + 1))) << fetch;

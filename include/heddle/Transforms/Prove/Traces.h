@@ -54,6 +54,16 @@ struct State {
   Axes axes = 0;            ///< Along which ranks hold different parts.
 };
 
+/// Bytes of the persistent region in which there is something for each element
+/// of a parameter: itself, its gradient, what the optimizer keeps. A flat
+/// tensor of which ranks have parts is one member, of its first parameter.
+struct Member {
+  Range range;
+  int64_t width = 1; ///< Bytes of an element.
+  std::string parameter;
+  std::string kind; ///< What it is of it, as `exp_avg`; "": itself.
+};
+
 /// A buffer that the runtime writes before a step, or reads after it.
 struct Port {
   plan::PortRole role = plan::PortRole::Value;
@@ -152,8 +162,9 @@ struct Run {
 
 /// What one rank does in a step. Bodies that are run many times are held once.
 struct Trace {
-  std::vector<Range> buffers; ///< Extents of what accesses may touch.
-  std::vector<State> states;  ///< By their first byte.
+  std::vector<Range> buffers;  ///< Extents of what accesses may touch.
+  std::vector<State> states;   ///< By their first byte.
+  std::vector<Member> members; ///< By their first byte; none overlap.
   std::vector<Port> ports;
   std::vector<Collective> collectives;
   std::vector<Message> messages;
@@ -221,6 +232,16 @@ std::optional<Fault> checkFlow(const Trace &trace, int64_t *executed = nullptr);
 /// step ends. What waits for the backward pass there is stored in a slot that
 /// holds nothing which nobody has fetched, and is fetched before the step ends.
 std::optional<Fault> checkWindows(const Trace &trace);
+
+/// Where something is not in the device's memory, what is copied goes where it
+/// is asked for. All that an update reads and writes is of the same elements of
+/// the same parameters; operands alike of updates alike are of the same kind;
+/// and what is made is stored where these elements are kept. What a layer
+/// reads of what was fetched is, by its name in the layer, what the
+/// other layers read there that have the same code. Not known, and taken for
+/// right: what ranks exchange, parts that the rank's number chooses, and which
+/// parameter is read outside of layers.
+std::optional<Fault> checkPlaces(const Trace &trace);
 
 /// No command touches bytes that a communication under way writes, or writes
 /// bytes that one reads: a collective is under way from its start to its wait,

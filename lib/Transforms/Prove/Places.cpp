@@ -1,0 +1,257 @@
+//===- Places.cpp - What is fetched is what is asked for ------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Prove/Traces.h"
+#include <algorithm>
+#include <list>
+
+using namespace heddle;
+using namespace heddle::prove;
+
+namespace {
+
+/// Elements of a parameter, or of what is kept for each of them; of which kind
+/// that is does not count.
+struct Piece {
+  int32_t parameter = -1; ///< In Trace::members: the first of its parameter.
+  int64_t first = 0, count = 0;
+  int32_t member = -1; ///< In Trace::members.
+  bool operator==(const Piece &other) const {
+    return parameter == other.parameter && first == other.first &&
+           count == other.count;
+  }
+};
+using Pieces = std::vector<Piece>;
+
+/// Bytes of the arena that hold what was copied there, or what an update made.
+struct Window {
+  Range bytes;
+  Range state;   ///< Where it was copied from; empty: an update made it.
+  Pieces pieces; ///< Of all of it.
+};
+
+/// Executes one trace. Accesses whose place varies, or is the rank's own, are
+/// of nothing that is known.
+class Places {
+public:
+  explicit Places(const Trace &trace) : trace(trace) {
+    std::map<std::string, int32_t> first;
+    for (const Member &member : trace.members)
+      parameters.push_back(
+          first.try_emplace(member.parameter, int32_t(parameters.size()))
+              .first->second);
+  }
+
+  std::optional<Fault> run() {
+    if (std::none_of(trace.states.begin(), trace.states.end(),
+                     [](const State &state) { return state.isElsewhere; }))
+      return std::nullopt;
+    for (const Run &run : trace.runs)
+      for (const Event &event : trace.bodies[run.body])
+        if (event.kind != Event::Kind::Fresh && !execute(event))
+          return fault;
+    return std::nullopt;
+  }
+
+private:
+  static bool isKnown(const Access &access) {
+    return !access.varies() && access.rankAxes == 0;
+  }
+  static Range rangeOf(const Access &access) {
+    return {access.begin, access.begin + access.bytes};
+  }
+
+  bool refuse(const Event &event, const std::string &what) {
+    fault = Fault{Fault::Kind::Flow, what, {{0, event.origin}}};
+    return false;
+  }
+
+  /// What the bytes of states are of; padding is of nothing.
+  Pieces piecesOf(Range range) const {
+    auto member = std::upper_bound(
+        trace.members.begin(), trace.members.end(), range.begin,
+        [](int64_t byte, const Member &m) { return byte < m.range.end; });
+    Pieces pieces;
+    for (; member != trace.members.end() && member->range.begin < range.end;
+         ++member) {
+      int64_t begin = std::max(range.begin, member->range.begin);
+      int64_t end = std::min(range.end, member->range.end);
+      int64_t first = begin - member->range.begin;
+      // Parts of elements are of no whole ones.
+      int64_t width = member->width;
+      bool isWhole = first % width == 0 && (end - begin) % width == 0;
+      auto number = static_cast<int32_t>(member - trace.members.begin());
+      pieces.push_back({parameters[number], isWhole ? first / width : -1,
+                        (end - begin) / width, number});
+    }
+    return pieces;
+  }
+
+  /// What an access is of, as far as that is known.
+  Pieces piecesOf(const Access &access) const {
+    if (!isKnown(access))
+      return {};
+    Range range = rangeOf(access);
+    if (access.space == Space::Persistent)
+      return piecesOf(range);
+    for (const Window &window : windows) {
+      if (range.begin < window.bytes.begin || window.bytes.end < range.end)
+        continue;
+      if (window.state.end > 0) {
+        int64_t begin = window.state.begin + range.begin - window.bytes.begin;
+        return piecesOf(Range{begin, begin + access.bytes});
+      }
+      if (access.bytes == window.bytes.end - window.bytes.begin)
+        return window.pieces;
+    }
+    return {};
+  }
+
+  std::string nameOf(const Pieces &pieces) const {
+    std::string text;
+    for (const Piece &piece : pieces)
+      text += (text.empty() ? "elements " : ", ") +
+              std::to_string(piece.first) + " to " +
+              std::to_string(piece.first + piece.count - 1) + " of " +
+              trace.members[piece.member].parameter;
+    return text;
+  }
+
+  bool execute(const Event &event) {
+    if (event.updates)
+      return update(event);
+    if (event.kind == Event::Kind::Copy)
+      return copy(event);
+    if (event.kind == Event::Kind::Launch && event.path >= 0)
+      for (const Access &access : event.accesses)
+        if (!access.writes && access.space == Space::Arena &&
+            !read(event, access))
+          return false;
+    for (const Access &access : event.accesses)
+      if (access.writes)
+        forget(access);
+    return true;
+  }
+
+  /// Updates of one code have moments of one kind at one operand.
+  bool checkKind(const Event &event, const Access &access,
+                 const Pieces &pieces) {
+    if (pieces.empty() || event.kernel < 0)
+      return true;
+    const std::string &kind = trace.members[pieces.front().member].kind;
+    const auto &[first, isNew] = kinds.try_emplace(
+        {trace.kernels[event.kernel].code, access.operand}, kind);
+    auto text = [](const std::string &kind) {
+      return kind.empty() ? "the parameter" : kind;
+    };
+    return first->second == kind ||
+           refuse(event, "updates with " + text(kind) + " (operand " +
+                             std::to_string(access.operand) +
+                             "), others with " + text(first->second));
+  }
+
+  /// An update reads and writes the same elements of all that it updates.
+  bool update(const Event &event) {
+    Pieces common;
+    for (const Access &access : event.accesses) {
+      Pieces pieces = access.writes ? Pieces() : piecesOf(access);
+      if (!checkKind(event, access, pieces))
+        return false;
+      if (common.empty())
+        common = pieces;
+      else if (!pieces.empty() && pieces != common)
+        return refuse(event, "updates " + nameOf(common) + " with what is of " +
+                                 nameOf(pieces) + " (operand " +
+                                 std::to_string(access.operand) + ")");
+    }
+    for (const Access &access : event.accesses) {
+      if (!access.writes)
+        continue;
+      // What is written where it was read is still of the same place.
+      bool isSame = !common.empty() && piecesOf(access) == common;
+      if (isSame || access.space != Space::Arena)
+        continue;
+      forget(access);
+      if (isKnown(access) && !common.empty())
+        windows.push_back({rangeOf(access), {}, common});
+    }
+    return true;
+  }
+
+  bool copy(const Event &event) {
+    const Access *target = nullptr, *source = nullptr;
+    for (const Access &access : event.accesses)
+      (access.writes ? target : source) = &access;
+    if (target->space == Space::Persistent) {
+      Pieces from = piecesOf(*source), to = piecesOf(*target);
+      return from.empty() || to.empty() || from == to ||
+             refuse(event, "stores " + nameOf(from) + " where " + nameOf(to) +
+                               " are kept");
+    }
+    forget(*target);
+    if (source->space == Space::Persistent && isKnown(*source) &&
+        isKnown(*target))
+      windows.push_back({rangeOf(*target), rangeOf(*source), {}});
+    return true;
+  }
+
+  /// The parameters of a layer, by their names within it.
+  std::string placeIn(const std::string &path, const Pieces &pieces) const {
+    std::string text;
+    for (const Piece &piece : pieces) {
+      std::string name = trace.members[piece.member].parameter;
+      if (name.compare(0, path.size() + 1, path + ".") == 0)
+        name.erase(0, path.size() + 1);
+      text += (text.empty() ? "" : ", ") + name;
+      if (piece.first != 0)
+        text += " from element " + std::to_string(piece.first) + " on";
+    }
+    return text;
+  }
+
+  /// What layers share code for, each reads of its own parameters.
+  bool read(const Event &event, const Access &access) {
+    Pieces pieces = piecesOf(access);
+    if (pieces.empty())
+      return true;
+    const std::string &path = trace.paths[event.path];
+    std::string place = placeIn(path, pieces);
+    const auto &[first, isNew] =
+        reads.try_emplace({event.origin, access.operand}, path, place);
+    const auto &[otherPath, otherPlace] = first->second;
+    return otherPlace == place ||
+           refuse(event, "reads " + place + " for " + path + " (operand " +
+                             std::to_string(access.operand) + "), but " +
+                             otherPlace + " for " + otherPath);
+  }
+
+  /// The windows that have some of these bytes are no more.
+  void forget(const Access &access) {
+    if (access.space != Space::Arena)
+      return;
+    Range range = isKnown(access) ? rangeOf(access) : access.choices;
+    windows.remove_if(
+        [&](const Window &window) { return window.bytes.overlaps(range); });
+  }
+
+  const Trace &trace;
+  std::vector<int32_t> parameters; ///< For each member the first one alike.
+  std::list<Window> windows;
+  /// By command and operand: for which layer it was read first, and what.
+  std::map<std::pair<int32_t, int16_t>, std::pair<std::string, std::string>>
+      reads;
+  /// By the code of updates and operand: the kind of what it is of.
+  std::map<std::pair<std::string, int16_t>, std::string> kinds;
+  std::optional<Fault> fault;
+};
+
+} // namespace
+
+std::optional<Fault> heddle::prove::checkPlaces(const Trace &trace) {
+  return Places(trace).run();
+}
