@@ -40,17 +40,55 @@ RankedTensorType slotsFor(RankedTensorType type, int64_t slots) {
       type.getElementType());
 }
 
+/// The states that hold a value of one micro-batch each. Blocks run one after
+/// the other, and leave nothing in them: they share these.
+class Slots {
+public:
+  Slots(nn::ModelOp model, SymbolTable &symbols, nn::MemoryKind kind)
+      : model(model), symbols(symbols), kind(kind) {}
+
+  /// All slots are free again.
+  void beginBlock() { used.clear(); }
+
+  /// A slot for a value, which no other value of the block has.
+  StringRef take(Value value) {
+    RankedTensorType type = slotsFor(tensorOf(value), 1);
+    SmallVector<StringRef> &ofType = names[type];
+    size_t number = used[type]++;
+    if (number == ofType.size())
+      ofType.push_back(addState(value.getLoc(), type));
+    return ofType[number];
+  }
+
+private:
+  StringRef addState(Location loc, RankedTensorType type) {
+    auto last = llvm::to_vector(model.getOps<nn::StateOp>()).back();
+    OpBuilder states(model.getContext());
+    states.setInsertionPointAfter(last);
+    auto state =
+        states.create<nn::StateOp>(loc, "saved", nn::StateRole::Saved, type);
+    state.setMemory(kind);
+    return symbols.insert(state);
+  }
+
+  nn::ModelOp model;
+  SymbolTable &symbols;
+  nn::MemoryKind kind;
+  DenseMap<Type, SmallVector<StringRef>> names;
+  DenseMap<Type, size_t> used; ///< By the block.
+};
+
 /// The values of one block: what is stored, and what is fetched.
 class Streamer {
 public:
-  Streamer(nn::ModelOp model, Block &block, nn::MemoryKind kind)
-      : model(model), uses(block), kind(kind), builder(block.getParent()) {}
+  explicit Streamer(Block &block) : uses(block), builder(block.getParent()) {}
 
   /// Values that are used again many layers later.
-  void moveValues(SymbolTable &symbols) {
+  void moveValues(Slots &slots) {
+    slots.beginBlock();
     for (Value value : uses.activations())
       if (bytesOf(tensorOf(value)) >= pageBytes)
-        moveValue(value, symbols);
+        moveValue(value, slots);
   }
 
   /// What goes from one fragment to another in slots of those states.
@@ -101,28 +139,17 @@ public:
 
 private:
   /// Cuts the life of a value where no layer uses it for long.
-  void moveValue(Value value, SymbolTable &symbols) {
+  void moveValue(Value value, Slots &slots) {
     SmallVector<SmallVector<Operation *>> near = uses.uses(value);
     if (near.size() == 1)
       return;
-    StringRef state = addState(value, symbols);
+    StringRef state = slots.take(value);
     builder.setInsertionPointToStart(&uses.block());
     if (!first)
       first = builder.create<arith::ConstantIndexOp>(value.getLoc(), 0);
     store(value, near.front(), state, first);
     for (ArrayRef<Operation *> later : ArrayRef(near).drop_front())
       fetch(value, later, state, first);
-  }
-
-  StringRef addState(Value value, SymbolTable &symbols) {
-    auto last = llvm::to_vector(model.getOps<nn::StateOp>()).back();
-    OpBuilder states(model.getContext());
-    states.setInsertionPointAfter(last);
-    auto state = states.create<nn::StateOp>(value.getLoc(), "saved",
-                                            nn::StateRole::Saved,
-                                            slotsFor(tensorOf(value), 1));
-    state.setMemory(kind);
-    return symbols.insert(state);
   }
 
   /// Behind the last of the operations that use it now.
@@ -158,9 +185,7 @@ private:
     ++numFetched;
   }
 
-  nn::ModelOp model;
   LayerUses uses;
-  nn::MemoryKind kind;
   OpBuilder builder;
   SmallVector<Operation *> stores; ///< That no flush waits for.
   Value first;                     ///< The only slot of a value.
@@ -190,12 +215,13 @@ private:
   int64_t move(nn::ModelOp model, nn::MemoryKind kind) {
     int64_t moved = 0;
     SymbolTable symbols(model);
-    llvm::StringSet<> slots = placeSlots(model, kind);
+    llvm::StringSet<> placed = placeSlots(model, kind);
+    Slots slots(model, symbols, kind);
     for (auto step : model.getOps<nn::StepOp>())
       for (Block *block : waitingBlocks(step)) {
-        Streamer streamer(model, *block, kind);
-        streamer.moveValues(symbols);
-        streamer.moveSlots(slots);
+        Streamer streamer(*block);
+        streamer.moveValues(slots);
+        streamer.moveSlots(placed);
         streamer.flush();
         moved += streamer.numStored;
         numFetched += streamer.numFetched;
