@@ -458,8 +458,13 @@ std::optional<Stream> CommandList::streamOf(size_t entry,
                                             const Action *action) const {
   if (launches[entry].kernel)
     return infos[entry].command->stream;
-  if (const auto *copy = std::get_if<Copy>(action))
-    return copy->stream;
+  if (const auto *copy = std::get_if<Copy>(action)) {
+    // Between a file and memory it goes on beside what follows.
+    const auto &places = *infos[entry].command->as<plan::command::Copy>();
+    bool isOfFile = places.source.memory == plan::MemoryKind::File ||
+                    places.target.memory == plan::MemoryKind::File;
+    return isOfFile ? std::nullopt : std::optional(copy->stream);
+  }
   if (const auto *fill = std::get_if<Fill>(action))
     return fill->stream;
   if (!isOfDevice(*action))

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/core/Session.h"
+#include "heddle/runtime/core/Traffic.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 using namespace heddle;
@@ -72,12 +73,8 @@ static std::vector<Region> mirroredOf(const PlanMemory &persistent,
 }
 
 /// The state on file that an offset is in, for errors.
-static std::string stateAt(const plan::Plan &plan, int64_t offset) {
-  const plan::State *found = nullptr;
-  for (const plan::State &state : plan.states)
-    if (state.memory == MemoryKind::File && state.offset <= offset &&
-        (!found || found->offset < state.offset))
-      found = &state;
+static std::string nameOfState(const plan::Plan &plan, int64_t offset) {
+  const plan::State *found = stateAt(plan, MemoryKind::File, offset);
   if (!found)
     return "no state";
   bool isAlone = found->placement.flatAxes.empty();
@@ -97,7 +94,7 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
       participant(options.participant),
       persistent(device, plan.memory.persistentBytes, "states",
                  options.guardPages,
-                 [&plan](int64_t offset) { return stateAt(plan, offset); }),
+                 [&plan](int64_t offset) { return nameOfState(plan, offset); }),
       arena(device, plan.memory.arenaBytes, "the arena", options.guardPages),
       mirror(device, mirroredOf(persistent, arena)) {
   requireThreads(plan, device.threads());

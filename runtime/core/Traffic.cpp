@@ -100,15 +100,23 @@ static plan::MemoryKind memoryOf(const plan::Ref &ref) {
   return ref.space == plan::Space::Arg ? plan::MemoryKind::Device : ref.memory;
 }
 
-/// The state that a place is in, or null.
-static const plan::State *stateAt(const plan::Plan &plan,
-                                  const plan::Ref &ref) {
+const plan::State *heddle::rt::stateAt(const plan::Plan &plan,
+                                       plan::MemoryKind memory,
+                                       int64_t offset) {
   const plan::State *found = nullptr;
   for (const plan::State &state : plan.states)
-    if (ref.space == plan::Space::Persistent && state.memory == ref.memory &&
-        state.offset <= ref.offset && (!found || found->offset < state.offset))
+    if (state.memory == memory && state.offset <= offset &&
+        (!found || found->offset < state.offset))
       found = &state;
   return found;
+}
+
+/// The state that a place is in, or null.
+static const plan::State *stateIn(const plan::Plan &plan,
+                                  const plan::Ref &ref) {
+  return ref.space == plan::Space::Persistent
+             ? stateAt(plan, ref.memory, ref.offset)
+             : nullptr;
 }
 
 void TrafficCounter::addCopy(const plan::command::Copy &copy, int64_t times) {
@@ -125,9 +133,9 @@ void TrafficCounter::addCopy(const plan::command::Copy &copy, int64_t times) {
   line.bytes += bytes;
   // Windows of what stays on the device are in no state elsewhere.
   bool leaves = from == plan::MemoryKind::Device;
-  const plan::State *state = stateAt(plan, leaves ? copy.target : copy.source);
+  const plan::State *state = stateIn(plan, leaves ? copy.target : copy.source);
   if (!state)
-    state = stateAt(plan, leaves ? copy.source : copy.target);
+    state = stateIn(plan, leaves ? copy.source : copy.target);
   if (state)
     line.bytesOf[state->role] += bytes;
 }

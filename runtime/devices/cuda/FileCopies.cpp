@@ -10,6 +10,7 @@
 #include "heddle/runtime/core/Arena.h"
 
 #include <algorithm>
+#include <chrono>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -24,6 +25,7 @@ Address FileCopies::allocate(const MemoryRequest &request) {
       Arena::refuse(pieceBytes * numSlots, request.owner);
     check(result, "an allocation of pinned memory");
     ring = static_cast<char *>(place);
+    times.resize(remembered);
   }
   return swap.allocate(request);
 }
@@ -56,11 +58,37 @@ void FileCopies::startWrite(Address target, int64_t bytes, int64_t piece) {
   transferOf(piece) = swap.started();
 }
 
+static int64_t now() {
+  return std::chrono::nanoseconds(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+FileCopies::Times *FileCopies::noteNext(bool repeats) {
+  if (repeats)
+    return nullptr;
+  return &(times[++copies % remembered] = {});
+}
+
+std::optional<io::SwapTime> FileCopies::timeOf(int64_t number) const {
+  if (number <= copies - remembered)
+    return std::nullopt;
+  const Times &of = times[number % remembered];
+  io::SwapTime time = {of.begin, of.end};
+  if (of.lastTransfer > 0)
+    if (std::optional<io::SwapTime> last = swap.timeOf(of.lastTransfer))
+      time.end = last->end;
+  return time;
+}
+
 void FileCopies::read(StreamHandle stream, DevicePointer target, Address source,
                       int64_t bytes, bool repeats) {
   int64_t pieces = (bytes + pieceBytes - 1) / pieceBytes;
+  Times *of = noteNext(repeats);
   for (int64_t piece = 0; piece < pieces; ++piece) {
     auto prepare = [=] {
+      if (of && piece == 0)
+        of->begin = now();
       // The slots of the pieces before this one are free again.
       int64_t begin = piece == 0 ? 0 : piece - 1 + numSlots;
       for (int64_t next = begin; next < std::min(pieces, piece + numSlots);
@@ -73,13 +101,19 @@ void FileCopies::read(StreamHandle stream, DevicePointer target, Address source,
                         sizeOf(piece, pieceBytes, bytes), stream),
           "a copy");
   }
+  if (of)
+    tasks.add(
+        stream, [=] { of->end = now(); }, repeats);
 }
 
 void FileCopies::write(StreamHandle stream, Address target,
                        DevicePointer source, int64_t bytes, bool repeats) {
   int64_t pieces = (bytes + pieceBytes - 1) / pieceBytes;
+  Times *of = noteNext(repeats);
   for (int64_t piece = 0; piece < pieces; ++piece) {
     auto makeRoom = [=] {
+      if (of && piece == 0)
+        of->begin = of->end = now();
       if (piece > 0)
         startWrite(target, bytes, piece - 1);
       swap.await(transferOf(piece));
@@ -89,6 +123,10 @@ void FileCopies::write(StreamHandle stream, Address target,
                          sizeOf(piece, pieceBytes, bytes), stream),
           "a copy");
   }
-  auto end = [=] { startWrite(target, bytes, pieces - 1); };
+  auto end = [=] {
+    startWrite(target, bytes, pieces - 1);
+    if (of)
+      of->lastTransfer = swap.started();
+  };
   tasks.add(stream, end, repeats);
 }

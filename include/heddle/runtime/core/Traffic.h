@@ -54,6 +54,11 @@ struct MoveLine {
 /// What is read from and written to files without a cache is a multiple of.
 inline constexpr int64_t fileBlock = io::SwapFile::pageBytes;
 
+/// The state that begins last, of those in a kind of memory that begin at a
+/// byte or before it; null where none does.
+const plan::State *stateAt(const plan::Plan &plan, plan::MemoryKind memory,
+                           int64_t offset);
+
 /// What one run of `program`, a program of the plan's selected stage, copies
 /// between memory of different kinds, sorted by these.
 std::vector<MoveLine> countMoves(const plan::Plan &plan,
