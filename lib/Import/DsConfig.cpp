@@ -374,15 +374,13 @@ static std::optional<std::string> decodeBase64(const std::string &text) {
 
 /// The file that --config names, or that it is in base64, as DeepSpeed's
 /// launcher passes it.
-static io::JsonValue readDocument(const std::string &config,
-                                  std::vector<Diagnostic> &duplicates) {
+SettingsFile config::readDsConfig(const std::string &config) {
   std::optional<std::string> text;
   if (!io::pathExists(config))
     text = decodeBase64(config);
   if (!text || text->find('{') == std::string::npos)
-    return io::parseJsonFile(config, io::configJsonCodes, &duplicates);
-  return io::parseJson(*text, {"base64 of --config", io::configJsonCodes, true},
-                       &duplicates);
+    return {config, io::readText(config, io::configJsonCodes.unreadable)};
+  return {"base64 of --config", *text};
 }
 
 /// The value at a path, or null; what is wrong on the way has been judged.
@@ -425,8 +423,10 @@ static void readSetting(const SettingField &field, const io::JsonValue &root,
   }
 }
 
-void config::mergeDsConfig(const std::string &config, Merger &merger) {
-  io::JsonValue root = readDocument(config, merger.result.problems);
+void config::mergeDsConfig(const SettingsFile &config, Merger &merger) {
+  io::JsonValue root =
+      io::parseJson(config.text, {config.name, io::configJsonCodes, true},
+                    &merger.result.problems);
   if (!root.isObject())
     root.failType("an object");
   Judge(merger).judge(root, "");

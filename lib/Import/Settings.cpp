@@ -103,10 +103,10 @@ static void giveFromStrategy(const io::JsonMember &member, Merger &merger) {
       {Origin::Kind::StrategyFile, field->key, member.value.location()});
 }
 
-void config::mergeStrategy(const std::string &name, const std::string &text,
-                           Merger &merger) {
-  io::JsonValue root = io::parseJson(text, {name, io::configJsonCodes, true},
-                                     &merger.result.problems);
+void config::mergeStrategy(const SettingsFile &strategy, Merger &merger) {
+  io::JsonValue root =
+      io::parseJson(strategy.text, {strategy.name, io::configJsonCodes, true},
+                    &merger.result.problems);
   for (const io::JsonMember &member : root.members())
     merger.problems.attempt([&] { giveFromStrategy(member, merger); });
 }
@@ -129,15 +129,14 @@ static bool runsOnGpusAlone(const ResolvedSettings &settings) {
 }
 
 ResolvedSettings config::mergeSettings(const Flags &flags,
-                                       const std::string &dsConfig,
-                                       const std::string &strategyName,
-                                       const std::string &strategyText) {
+                                       const SettingsFile &dsConfig,
+                                       const SettingsFile &strategy) {
   ResolvedSettings result;
   Merger merger(result, flags);
   mergeFlags(merger);
-  if (!strategyName.empty())
-    mergeStrategy(strategyName, strategyText, merger);
-  if (!dsConfig.empty())
+  if (!strategy.name.empty())
+    mergeStrategy(strategy, merger);
+  if (!dsConfig.name.empty())
     mergeDsConfig(dsConfig, merger);
   merger.fillMicroBatch();
   if (!merger.isBatchUnsure)
@@ -161,8 +160,9 @@ ResolvedSettings config::resolveSettings(const Flags &flags,
                                          const std::string &dsConfig,
                                          const std::string &strategyName,
                                          const std::string &strategyText) {
-  ResolvedSettings result =
-      mergeSettings(flags, dsConfig, strategyName, strategyText);
+  ResolvedSettings result = mergeSettings(
+      flags, dsConfig.empty() ? SettingsFile() : readDsConfig(dsConfig),
+      {strategyName, strategyText});
   throwProblems(result.problems);
   return result;
 }

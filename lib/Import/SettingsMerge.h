@@ -101,10 +101,9 @@ bool isAuto(const io::JsonValue &value);
 /// Flags; throws H0114 for what is not well formed.
 void mergeFlags(Merger &merger);
 /// A strategy as JSON, with the keys of the strategy attribute.
-void mergeStrategy(const std::string &name, const std::string &text,
-                   Merger &merger);
-/// A ds_config.json, by its path or in base64.
-void mergeDsConfig(const std::string &config, Merger &merger);
+void mergeStrategy(const SettingsFile &strategy, Merger &merger);
+/// A ds_config.json.
+void mergeDsConfig(const SettingsFile &config, Merger &merger);
 /// What an optimizer has another default for, where nobody gave it.
 void mergeOptimizerDefaults(Merger &merger);
 /// The flags --lr, --warmup-steps and --train-steps, in the schedule that the

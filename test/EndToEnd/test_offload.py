@@ -144,9 +144,14 @@ class Offload(h.HeddleTest):
                     model, "--batch", 2, "--seq", 8, "--precision", precision,
                     "--target", "sm_90", "--place", place,
                     "--sub-group-size", 7000, output="gpu")
-                log = self.path(f"gpu-{precision}-{place}.jsonl")
+                log, counts = self.path(f"gpu-{precision}-{place}.jsonl"), self.path("counts")
                 h.run([h.HEDDLE, "emulate", "--", binary, "train", "--data", data,
-                       "--steps", 2, "--log", log, "--progress", "none"])
+                       "--steps", 2, "--log", log, "--progress", "none"],
+                      env=dict(os.environ, HEDDLE_EMULATE_COUNTS=counts))
+                plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+                with open(counts) as file:
+                    self.assertEqual(json.load(file)["device_bytes"],
+                                     sum(plan["memory"]["kinds"]["device"].values()))
                 logs.append([(step["loss"], step["grad_norm"])
                              for step in h.read_log(log)])
             for log in logs[1:]:
@@ -183,9 +188,9 @@ class Offload(h.HeddleTest):
         # Where that is enough, the error of a budget names it.
         budget = ["--memory-budget", there["kinds"]["device"]["arena"]
                   + there["kinds"]["device"]["persistent"] + 40000]
-        said = h.run([h.HEDDLE, "compile", model, "-o", self.path("no"), *flags, *budget],
-                     4).stderr
-        self.assertIn("try --place optimizer=file", said)
+        little = [*flags, "--micro-batch", 1, "--accumulate", 4, "--recompute", "full"]
+        self.assertEqual(self.proposed(model, *little, *budget),
+                         ["--place", "optimizer=file"])
         self.compile(model, *flags, *budget, "--place", "optimizer=file", output="fits")
         # A budget of the file's bytes is kept, and one byte less is not.
         place = ["--place", "optimizer=file", "--memory-budget"]
@@ -197,6 +202,53 @@ class Offload(h.HeddleTest):
                       f"device=1GiB,file={filed - 1}"], 4).stderr
         self.assertIn("error[H0201]", said)
         self.assertIn("on file", said)
+
+    def proposed(self, model, *flags):
+        """The flags that the error of a budget names; None where it knows of none."""
+        said = h.run([h.HEDDLE, "compile", model, "-o", self.path("no"), *flags], 4).stderr
+        self.assertIn("error[H0201]", said)
+        found = re.search("^  help: compile with (.*)$", said, re.MULTILINE)
+        if not found:
+            self.assertIn("help: use more ranks (--mesh), or fewer tokens at a time", said)
+        return found and found[1].split()
+
+    def test_what_a_budget_s_error_names_fits(self):
+        model = self.make_model(embed=60)[0]
+        flags = ["--mesh", "data=2", "--batch", 8, "--seq", 8]
+        binary = self.compile(model, *flags, output="whole")
+        peak = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)["memory"]["peak"]
+        names = set()
+        for percent in (90, 60, 45, 1):
+            with self.subTest(percent=percent):
+                budget = ["--memory-budget", peak * percent // 100]
+                found = self.proposed(model, *flags, *budget)
+                names.add(tuple(found or []))
+                if found:
+                    self.compile(model, *flags, *budget, *found, output="smaller")
+        self.assertGreaterEqual(len(names), 3)
+        self.assertIn((), names)
+        # A binary that serves has other means.
+        serving = ["--mode", "serve"]
+        binary = self.compile(model, *serving, output="whole")
+        peak = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)["memory"]["peak"]
+        budget = ["--memory-budget", peak * 9 // 10]
+        found = self.proposed(model, *serving, *budget)
+        self.compile(model, *serving, *budget, *found, output="smaller")
+
+    def test_activations_of_two_loops_share_slots(self):
+        """Updates beside the backward pass give the last micro-batch a loop of its
+        own."""
+        model = self.make_model("deep", layers=6)[0]
+        bytes_ = []
+        for clipping in (0, 0.5):
+            binary = self.compile(
+                model, "--micro-batch", 2, "--accumulate", 3, "--seq", 17, "--place",
+                "optimizer=file,activations=file",
+                config={"gradient_clipping": clipping}, output="loops")
+            plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+            bytes_.append(plan["memory"]["owners"][
+                "activations of micro-batches under way on file"])
+        self.assertEqual(*bytes_)
 
     def test_parameters_are_fetched_for_each_layer(self):
         model = self.make_model()[0]
@@ -249,7 +301,26 @@ class Offload(h.HeddleTest):
         place = after(r"plan.view .*\[20480\].*xbf16>", second)
         elsewhere = list(lines)
         elsewhere[place] = lines[place].replace("[20480]", "[0]")
+
+        def changed(line, pattern, text):
+            there = re.sub(pattern, text, lines[line])
+            self.assertNotEqual(there, lines[line])
+            return lines[:line] + [there] + lines[line + 1:]
+
+        gradient = re.search(r"\(%\w+, (%\w+),", lines[launch])[1]
+        # What is fetched for the first layer and for the second one.
+        fetched = [i for i in range(begin, call) if re.search(
+            r"plan.view .*xbf16> -> memref<\d+xbf16>", lines[i]) and "copy" in "".join(
+                lines[i + 1:i + 4])]
+        first = re.search(r"\[\d+\]", lines[fetched[2]])[0]
         for name, mutant, text in (
+                ("moments that are exchanged",
+                 changed(second, r"(\(%\w+, %\w+), (%\w+), (%\w+)", r"\1, \3, \2"),
+                 "updates with exp_avg_sq (operand 2), others with exp_avg"),
+                ("the gradients of another window",
+                 changed(second, r"(\(%\w+), %\w+", r"\1, " + gradient), "with what is of"),
+                ("the parameters of another layer",
+                 changed(fetched[3], r"\[\d+\]", first), "for h.1 (operand"),
                 ("a fetch that is waited for late", moved(wait, call), "is live in"),
                 ("a store before the update", moved(record, launch), "still uses"),
                 ("a window that is stored over another", elsewhere, "these are not stored")):
@@ -267,10 +338,7 @@ class Offload(h.HeddleTest):
         binary = self.compile(model, *flags, output="whole")
         memory = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)["memory"]
         budget = ["--memory-budget", memory["peak"] - memory["owners"]["optimizer"] // 3]
-        said = h.run([h.HEDDLE, "compile", model, "-o", self.path("no"), *flags, *budget],
-                     4).stderr
-        self.assertIn("error[H0201]", said)
-        self.assertIn("try --zero 1", said)
+        self.assertEqual(self.proposed(model, *flags, *budget), ["--zero", "1"])
         self.compile(model, *flags, *budget, "--zero", 1, output="parted")
 
     def test_what_cannot_be_placed_is_refused(self):

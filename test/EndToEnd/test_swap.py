@@ -129,6 +129,10 @@ class Swap(h.HeddleTest):
         self.losses(binary, "--trace", trace, fault="slow 0")
         with open(trace) as file:
             events = json.load(file)["traceEvents"]
+        self.check_copies(events)
+
+    def check_copies(self, events):
+        """Each takes as long as the slow disk needs, and kernels run beside them."""
         copies = [event for event in events if event["tid"] > 0]
         self.assertEqual({event["tid"] for event in copies}, {1, 2})
         host = [event for event in events if event["tid"] == 0]
@@ -279,6 +283,23 @@ class Swap(h.HeddleTest):
         self.swap = self.path("file")
         found = h.run(self.words(binary), 5, env=self.environment())
         self.assertIn("error[H0402]", found.stderr)
+        self.swap = self.path("locked")
+        os.mkdir(self.swap)
+        found = h.run([*self.read_only(self.swap), *self.words(binary)], 5,
+                      env=self.environment())
+        self.assertIn(f"error[H0402]: cannot write {self.swap}", found.stderr)
+        self.assertEqual(os.listdir(self.swap), [])
+
+    def read_only(self, directory):
+        """Words before a command to which the directory is read-only, also root's."""
+        if os.geteuid() != 0:
+            os.chmod(directory, 0o500)
+            return []
+        mount = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"'
+        words = ["unshare", "-m", "sh", "-c", mount + ' && exec "$@"', directory]
+        if subprocess.run([*words, "true"], capture_output=True).returncode:
+            self.skipTest("no directory can be made read-only here")
+        return words
 
     def test_a_loss_that_is_not_finite(self):
         """The run ends, and what it saved before is whole."""
@@ -322,6 +343,12 @@ class Swap(h.HeddleTest):
                     self.assertEqual(end["file_bytes_written"],
                                      steps * moved["device", "file"])
         self.assertEqual(os.listdir(self.swap), [])
+        trace = self.path("gpu-trace.json")
+        h.run([*emulate, *self.words(binary, "--trace", trace, steps=1)],
+              env=self.environment("slow 0"))
+        with open(trace) as file:
+            events = json.load(file)["traceEvents"]
+        self.check_copies(events)
         for fault in ("read EIO 3", "write EIO 3"):
             with self.subTest(fault=fault):
                 found = h.run([*emulate, *self.words(binary)], 5,

@@ -129,7 +129,7 @@ int CalibrationJob::compile(bool sequential) {
   job.cache = io::cacheDirectory();
   job.splitLayers =
       sequential ? LayerPrograms::Sequential : LayerPrograms::AtOnce;
-  if (int exitCode = runCompileJob(job))
+  if (int exitCode = runCompileJob(job).exitCode)
     return exitCode;
   ready = std::make_unique<quantize::Calibration>(job.output, text);
   return 0;

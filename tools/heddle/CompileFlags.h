@@ -20,16 +20,24 @@ std::string defaultCache();
 /// Adds the flags of settings that a group has.
 void addSettings(CLI::App &verb, const char *group, config::Flags &flags);
 
-/// Settings of the flags and of the files --config and --strategy ("": none).
-/// What is wrong with them is in `problems`. Throws ConfigErrors for a
-/// strategy that cannot be read.
-config::ResolvedSettings mergeFiles(const config::Flags &flags,
-                                    const std::string &dsConfig,
-                                    const std::string &strategy);
+/// The files that --config and --strategy name.
+struct SettingsFiles {
+  config::SettingsFile dsConfig, strategy;
+
+  /// Settings of flags and files. What is wrong with them is in `problems`.
+  config::ResolvedSettings merge(const config::Flags &flags) const {
+    return config::mergeSettings(flags, dsConfig, strategy);
+  }
+};
+
+/// Reads them ("": none). Throws ConfigErrors for a strategy that cannot be
+/// read, H0101 for a ds_config.json that cannot be.
+SettingsFiles readSettingsFiles(const std::string &dsConfig,
+                                const std::string &strategy);
 
 /// Tells the reader of a model what settings say of it.
-void addSettings(config::ModelRequest &request,
-                 const config::Settings &settings);
+void tellReader(config::ModelRequest &request,
+                const config::Settings &settings);
 
 } // namespace heddle::driver
 

@@ -126,13 +126,19 @@ PlannedJob driver::planJob(const CompileJob &job) {
   CompileOptions options = optionsOf(job);
   options.plans = &planned.plans;
   mlir::OwningOpRef<mlir::ModuleOp> draft;
-  if (!addDraft(context, job, draft, options) ||
-      failed(compile(*module, options)))
+  planned.succeeded = addDraft(context, job, draft, options) &&
+                      succeeded(compile(*module, options));
+  if (!planned.succeeded)
     planned.plans.clear();
   return planned;
 }
 
-int driver::runCompileJob(const CompileJob &job) {
+/// Of a job that failed.
+static JobEnd endOf(const DiagnosticPrinter &printer) {
+  return {printer.exitCode ? printer.exitCode : 1, printer.firstCode};
+}
+
+JobEnd driver::runCompileJob(const CompileJob &job) {
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
   mlir::MLIRContext context(registry);
@@ -143,7 +149,7 @@ int driver::runCompileJob(const CompileJob &job) {
   std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - begin;
   if (!module)
-    return printer.exitCode ? printer.exitCode : 1;
+    return endOf(printer);
   if (job.timing)
     llvm::errs() << llvm::formatv(
         "{0,-8} {1,8:F3} s\n", job.model ? "build" : "parse", seconds.count());
@@ -151,10 +157,10 @@ int driver::runCompileJob(const CompileJob &job) {
   mlir::OwningOpRef<mlir::ModuleOp> draft;
   if (!addDraft(context, job, draft, options) ||
       failed(compile(*module, options)) || printer.exitCode)
-    return printer.exitCode ? printer.exitCode : 1;
+    return endOf(printer);
   if (!job.stopAfter.empty() && job.dumpPhases.empty())
     printModule(*module);
-  return 0;
+  return {};
 }
 
 //===----------------------------------------------------------------------===//

@@ -38,17 +38,25 @@ struct CompileJob {
 /// against it. Throws UserError.
 void settleSettings(CompileJob &job);
 
-/// Runs it; prints diagnostics and returns the exit status. Throws nothing.
-int runCompileJob(const CompileJob &job);
+/// How a job ended.
+struct JobEnd {
+  int exitCode = 0;
+  std::string code; ///< Of the first error, or "".
+};
+
+/// Runs it and prints diagnostics. Throws nothing.
+JobEnd runCompileJob(const CompileJob &job);
 
 /// What the phases make of a job when no binary is written.
 struct PlannedJob {
-  std::vector<plan::Plan> plans; ///< One for each target; none after an error.
+  bool succeeded = false;
+  /// One for each target; none after an error, or if the job stops before the
+  /// last phase.
+  std::vector<plan::Plan> plans;
   std::vector<Diagnostic> errors;
 };
 
-/// The plans of a job whose model was read from a directory or a config file.
-/// Prints nothing but warnings, throws nothing.
+/// The plans of a job whose model was read. Prints nothing, throws nothing.
 PlannedJob planJob(const CompileJob &job);
 
 /// What a forward function in an .mlir file says of its model; nothing after an

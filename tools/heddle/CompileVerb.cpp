@@ -9,6 +9,7 @@
 #include "ChooseMesh.h"
 #include "CompileFlags.h"
 #include "ExplainText.h"
+#include "SmallerPlan.h"
 #include "Verbs.h"
 #include "heddle/Import/Draft.h"
 #include "heddle/runtime/io/CacheDirectory.h"
@@ -58,24 +59,26 @@ static config::ExplainStyle explainStyle(const CompileFlags &flags) {
   return {terminalWidth(), flags.explainAll};
 }
 
-config::ResolvedSettings driver::mergeFiles(const config::Flags &flags,
-                                            const std::string &dsConfig,
-                                            const std::string &strategy) {
-  std::string text;
+SettingsFiles driver::readSettingsFiles(const std::string &dsConfig,
+                                        const std::string &strategy) {
+  SettingsFiles files;
+  files.strategy.name = strategy;
   if (endsWith(strategy, ".mlir")) {
     std::vector<Diagnostic> errors;
-    text = strategyFileToJson(strategy, errors);
+    files.strategy.text = strategyFileToJson(strategy, errors);
     if (!errors.empty())
       throw config::ConfigErrors(std::move(errors));
   } else if (!strategy.empty()) {
-    text = io::readText(strategy, "H0101");
+    files.strategy.text = io::readText(strategy, "H0101");
   }
-  return config::mergeSettings(flags, dsConfig, strategy, text);
+  if (!dsConfig.empty())
+    files.dsConfig = config::readDsConfig(dsConfig);
+  return files;
 }
 
-static config::ResolvedSettings resolve(const CompileFlags &flags) {
-  config::ResolvedSettings settings =
-      mergeFiles(flags.flags, flags.dsConfig, flags.strategy);
+static config::ResolvedSettings resolve(const CompileFlags &flags,
+                                        const SettingsFiles &files) {
+  config::ResolvedSettings settings = files.merge(flags.flags);
   if (settings.problems.empty())
     return settings;
   if (flags.explain)
@@ -147,8 +150,8 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
     fail("H0113", "there is no output", "add -o BINARY, or --stop-after PHASE");
 }
 
-void driver::addSettings(config::ModelRequest &request,
-                         const config::Settings &settings) {
+void driver::tellReader(config::ModelRequest &request,
+                        const config::Settings &settings) {
   request.noDecay = settings.noDecay;
   request.objective =
       plan::parseName<plan::Objective>(config::wordOf(settings.objective));
@@ -188,7 +191,7 @@ static int readModel(const CompileFlags &flags, CompileJob &job) {
   request.path = flags.weights.empty() ? flags.model : flags.weights;
   request.random = flags.init == "random";
   request.seed = flags.seed.value_or(0);
-  addSettings(request, job.settings.values);
+  tellReader(request, job.settings.values);
   if (flags.weights.empty()) {
     job.model = config::readModelSpec(request);
   } else {
@@ -259,13 +262,41 @@ static void checkOutputs(const CompileFlags &flags) {
     io::requireWritable(flags.dumpPhases);
 }
 
+/// What to change so that the plan of the job fits its budgets; each proposal
+/// has a plan that does.
+static std::string helpForMemory(const CompileFlags &flags,
+                                 const SettingsFiles &files,
+                                 const CompileJob &job) {
+  if (!job.model)
+    return "give the strategy in the dump a larger memory_budget, or compile "
+           "the model again: it is said then what fits";
+  auto fits = [&](const Change &change) {
+    CompileJob other = job;
+    other.dumpPhases = "";
+    other.stopAfter = "memory";
+    try {
+      other.settings = files.merge(change.on(flags.flags));
+      if (!other.settings.problems.empty())
+        return false;
+      settleSettings(other);
+    } catch (const UserError &) {
+      return false;
+    }
+    return planJob(other).succeeded;
+  };
+  std::string change = job.draft ? "" : findSmaller(job.settings.values, fits);
+  return change.empty() ? "use more ranks (--mesh), or fewer tokens at a time"
+                        : "compile with " + change;
+}
+
 static int compileModel(CompileFlags flags) {
   bool isModule = endsWith(flags.model, ".mlir");
   checkUse(flags, isModule);
   takeAutoMesh(flags);
   CompileJob job;
   job.cache = flags.cache == "off" ? "" : flags.cache;
-  job.settings = resolve(flags);
+  SettingsFiles files = readSettingsFiles(flags.dsConfig, flags.strategy);
+  job.settings = resolve(flags, files);
   bool isDump = isModule && flags.weights.empty();
   if (isDump)
     job.module = flags.model;
@@ -301,7 +332,10 @@ static int compileModel(CompileFlags flags) {
   job.timing = flags.timing;
   job.verbose = flags.verbose;
   job.shardingReasons = flags.shardingReasons;
-  return runCompileJob(job);
+  JobEnd end = runCompileJob(job);
+  if (end.code == "H0201")
+    std::cerr << "  help: " << helpForMemory(flags, files, job) << "\n";
+  return end.exitCode;
 }
 
 //===----------------------------------------------------------------------===//

@@ -106,6 +106,8 @@ void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
     return;
   }
   if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning) {
+    if (errors)
+      return;
     llvm::errs() << "warning: " << message << "\n";
     for (mlir::Diagnostic &note : diagnostic.getNotes())
       llvm::errs() << "  " << note.str() << "\n";
@@ -138,8 +140,10 @@ void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
     errors->push_back(error);
   else
     llvm::errs() << error.format();
-  if (exitCode == 0)
+  if (exitCode == 0) {
     exitCode = error.exitCode();
+    firstCode = error.code;
+  }
   if (endsProcess)
     std::_Exit(exitCode);
 }

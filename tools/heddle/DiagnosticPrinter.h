@@ -29,10 +29,11 @@ public:
   /// Whether the module is the user's: that it breaks what a phase promises is
   /// then no fault of the phase.
   bool isUsersModule = false;
-  /// Takes the errors in place of stderr, unless it is null.
+  /// Takes the errors, unless it is null: nothing is printed then.
   std::vector<heddle::Diagnostic> *errors = nullptr;
   /// 0 when there was no error.
   int exitCode = 0;
+  std::string firstCode; ///< Of the first error, or "".
 
   /// Reads a file by `read`: errors without a code are about the file, and the
   /// process ends with the first one, once it is printed. MLIR's parser may

@@ -8,6 +8,7 @@
 
 #include "FitSearch.h"
 #include "ExplainSchedule.h"
+#include "SmallerPlan.h"
 #include <algorithm>
 
 using namespace heddle;
@@ -63,17 +64,17 @@ static void addMemory(const plan::Memory &memory, Mixture &mixture) {
     mixture.bytes[kind] = std::max(mixture.bytes[kind], memory.peakBytes(kind));
 }
 
-bool FitSearch::fits(const Mixture &mixture) const {
-  auto isWithin = [](int64_t bytes, int64_t limit) {
-    return limit == 0 || bytes <= limit;
-  };
+/// The bytes of the device, the host and files, each with its limit.
+std::array<std::pair<int64_t, int64_t>, 3>
+FitSearch::boundsOf(const Mixture &mixture) const {
   int64_t host = mixture.bytes[plan::MemoryKind::Host] +
                  mixture.bytes[plan::MemoryKind::Pinned];
   int64_t device = mixture.bytes[plan::MemoryKind::Device];
   if (!config::isGpu(mixture.settings.target))
     device += host;
-  return isWithin(device, limits.device) && isWithin(host, limits.host) &&
-         isWithin(mixture.bytes[plan::MemoryKind::File], limits.file);
+  return {{{device, limits.device},
+           {host, limits.host},
+           {mixture.bytes[plan::MemoryKind::File], limits.file}}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -93,12 +94,15 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
     return std::nullopt;
   }
   // What is gathered ahead follows the room that there is.
-  job.settings.values.memoryBudget = hasLimits ? limits.device : 0;
+  config::Settings &settings = job.settings.values;
+  settings.memoryBudget = hasLimits ? limits.device : 0;
+  settings.hostBudget = hasLimits && isGpu(settings.target) ? limits.host : 0;
+  settings.fileBudget = hasLimits ? limits.file : 0;
   PlannedJob planned = planJob(job);
   ++compiled;
   if (planned.plans.empty()) {
     for (const Diagnostic &error : planned.errors)
-      if (error.code != "H0201")
+      if (error.code != "H0201" || !hasLimits)
         ++impossible[error.message];
     return std::nullopt;
   }
@@ -113,45 +117,36 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
           std::max(mixture.stepSeconds,
                    StepSchedule(plan, /*trace=*/"", &cost).stepSeconds());
   }
-  if (hasLimits && !fits(mixture))
+  if (hasLimits && excess(mixture) > 0)
     return std::nullopt;
   return mixture;
 }
 
+int64_t FitSearch::excess(const Mixture &mixture) const {
+  int64_t sum = 0;
+  for (auto [bytes, limit] : boundsOf(mixture))
+    if (limit > 0)
+      sum += std::max<int64_t>(bytes - limit, 0);
+  return sum;
+}
+
 void FitSearch::keepNearest(const config::Flags &flags) {
   std::optional<Mixture> mixture = plan(flags, /*hasLimits=*/false);
-  auto inMemory = [](const Mixture &one) {
-    return one.bytes.total() - one.bytes[plan::MemoryKind::File];
+  auto need = [&](const Mixture &one) {
+    return std::pair(excess(one), one.bytes.total());
   };
-  if (mixture && (!nearest || inMemory(*mixture) < inMemory(*nearest)))
+  if (mixture && (!nearest || need(*mixture) < need(*nearest)))
     nearest = std::move(mixture), nearestFlags = flags;
 }
 
-/// Tries what costs no more ranks and no fewer tokens, the cheapest first.
+/// What the user says stays.
 void FitSearch::findChange() {
-  using Change = std::vector<std::pair<const char *, const char *>>;
-  const std::pair<const char *, const char *> bf16 = {"--precision", "bf16"},
-                                              states = {"--place",
-                                                        "optimizer=file"},
-                                              all = {"--place",
-                                                     "optimizer=file,"
-                                                     "parameters=file"};
-  for (const Change &change :
-       {Change{bf16}, Change{states}, Change{bf16, states}, Change{all},
-        Change{bf16, all}}) {
-    config::Flags flags = nearestFlags;
-    std::string text;
-    for (auto [name, value] : change) {
-      if (std::string_view(name) == "--place" && hasFlag(name))
-        continue; // What the user says stays.
-      flags[name] = value;
-      text += (text.empty() ? "" : " ") + std::string(name) + " " + value;
-    }
-    if (flags == nearestFlags || !plan(flags, /*hasLimits=*/true))
-      continue;
-    this->change = text;
-    return;
-  }
+  change = findSmaller(nearest->settings, [&](const Change &change) {
+    bool isOpen = std::none_of(
+        change.flags.begin(), change.flags.end(),
+        [&](const auto &flag) { return hasFlag(flag.first.c_str()); });
+    return isOpen && plan(change.on(nearestFlags), /*hasLimits=*/true);
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -201,11 +196,31 @@ bool FitSearch::hasFlag(const char *name) const {
   return flag != given.end() && flag->second;
 }
 
+bool FitSearch::isPlaced() const {
+  return hasFlag("--place") || isGiven("place_optimizer") ||
+         isGiven("place_parameters") || isGiven("place_activations");
+}
+
+/// Beside the device's; a CPU's memory is the host's.
+std::vector<std::string> FitSearch::otherMemories() const {
+  std::vector<std::string> kinds;
+  if (config::isGpu(base.values.target) && cluster.hostMemory > 0)
+    kinds.push_back(wordOf(config::MemoryKind::Host));
+  if (cluster.files)
+    kinds.push_back(wordOf(config::MemoryKind::File));
+  return isPlaced() ? std::vector<std::string>() : kinds;
+}
+
+/// Where states are, the nearest first.
 std::vector<std::string> FitSearch::placements() const {
-  if (!cluster.files || hasFlag("--place") || isGiven("place_parameters"))
-    return {""};
-  return choices("place_optimizer",
-                 {"", "optimizer=file", "optimizer=file,parameters=file"});
+  std::vector<std::string> all = {""}, kinds = otherMemories();
+  for (const std::string &kind : kinds) {
+    all.push_back("optimizer=" + kind);
+    if (kind != kinds.front())
+      all.push_back("optimizer=" + kind + ",parameters=" + kinds.front());
+    all.push_back("optimizer=" + kind + ",parameters=" + kind);
+  }
+  return all;
 }
 
 /// From one row, doubled as long as it divides a rank's part of the batch.
@@ -227,31 +242,61 @@ static config::Flags with(config::Flags flags, const char *name,
   return flags;
 }
 
-/// The least recomputation that fits: what is computed again takes time.
-bool FitSearch::searchRecompute(config::Flags flags) {
-  for (const std::string &recompute :
-       choices("recompute", {"none", "selective", "full"}))
-    if (std::optional<Mixture> mixture =
-            plan(with(flags, "--recompute", recompute), /*hasLimits=*/true)) {
-      fitting.push_back(std::move(*mixture));
-      return true;
-    }
-  return false;
+bool FitSearch::add(const config::Flags &flags) {
+  std::optional<Mixture> mixture = plan(flags, /*hasLimits=*/true);
+  if (mixture)
+    fitting.push_back(std::move(*mixture));
+  return mixture.has_value();
+}
+
+/// With activations in that memory too.
+static config::Flags withActivations(config::Flags flags,
+                                     const std::string &kind) {
+  std::optional<std::string> &place = flags["--place"];
+  place = (place ? *place + "," : "") + "activations=" + kind;
+  return flags;
+}
+
+/// The least recomputation that fits, since what is computed again takes time;
+/// and where some is needed, activations elsewhere, which may take less.
+FitSearch::Room FitSearch::searchActivations(const config::Flags &flags) {
+  std::vector<std::string> recomputes =
+      choices("recompute", {"none", "selective", "full"});
+  size_t first = 0;
+  while (first < recomputes.size() &&
+         !add(with(flags, "--recompute", recomputes[first])))
+    ++first;
+  if (first == 0)
+    return Room::Ample;
+  bool hasRoom = first < recomputes.size();
+  for (const std::string &kind : otherMemories())
+    for (size_t i = 0; i < first; ++i)
+      if (add(with(withActivations(flags, kind), "--recompute",
+                   recomputes[i]))) {
+        hasRoom = true;
+        break;
+      }
+  return hasRoom ? Room::Scarce : Room::None;
 }
 
 /// More rows at a time need more memory: the first that do not fit end it.
-/// Whether all fit without computing anything again.
+/// Whether all fit with activations as they are.
 bool FitSearch::searchRows(const Mesh &mesh) {
   bool isFirst = true, isAmple = true;
   for (const std::string &rows : microBatches(mesh)) {
     config::Flags mixture = with(mesh.flags, "--micro-batch", rows);
-    if (!searchRecompute(mixture)) {
-      if (isFirst && fitting.empty())
-        keepNearest(with(mixture, "--recompute",
-                         choices("recompute", {"full"}).front()));
+    Room room = searchActivations(mixture);
+    if (room == Room::None) {
+      config::Flags least =
+          with(mixture, "--recompute", choices("recompute", {"full"}).front());
+      if (isFirst && fitting.empty()) {
+        keepNearest(least);
+        for (const std::string &kind : otherMemories())
+          keepNearest(withActivations(least, kind));
+      }
       return false;
     }
-    isAmple &= fitting.back().settings.recompute == config::Recompute::None;
+    isAmple &= room == Room::Ample;
     isFirst = false;
   }
   return isAmple;
@@ -297,14 +342,6 @@ std::string driver::flagsOf(const config::Settings &settings) {
   text += "--micro-batch " + std::to_string(settings.microBatch);
   if (settings.recompute != config::Recompute::None)
     text += std::string(" --recompute ") + wordOf(settings.recompute);
-  std::string place;
-  auto addPlace = [&](const char *role, config::MemoryKind kind) {
-    if (kind != config::MemoryKind::Device)
-      place += (place.empty() ? " --place " : ",") + std::string(role) + "=" +
-               wordOf(kind);
-  };
-  addPlace("optimizer", settings.placeOptimizer);
-  addPlace("parameters", settings.placeParameters);
-  addPlace("activations", settings.placeActivations);
-  return text + place;
+  std::string places = placesOf(settings);
+  return text + (places.empty() ? "" : " --place " + places);
 }

@@ -11,6 +11,7 @@
 
 #include "CompileJob.h"
 #include "heddle/Import/Parallel.h"
+#include <array>
 #include <functional>
 
 namespace heddle::driver {
@@ -37,11 +38,12 @@ struct MemoryLimits {
 ///
 /// - the mesh over `data`, `tensor` and `pipe`, tensor ranks inside a node;
 /// - the ZeRO stage;
-/// - states of the optimizer, and with them parameters, in memory or on file,
-///   where the cluster has files and what is tried before needs recomputation
-///   or fewer rows at a time;
+/// - states of the optimizer, and with them parameters, in the device's memory,
+///   the host's or on file, where the cluster has such and what is tried before
+///   needs recomputation or fewer rows at a time;
 /// - the micro-batch, from one row, doubled as long as it fits;
-/// - recomputation: the least that fits, since more takes longer.
+/// - recomputation: the least that fits, since more takes longer;
+/// - where some is needed, less of it with activations in other memory.
 class FitSearch {
 public:
   /// Reads and checks what flags say; throws a UserError where that is not
@@ -80,11 +82,21 @@ private:
   std::vector<std::string> stages(const Mesh &mesh) const;
   std::vector<std::string> placements() const;
   std::vector<std::string> microBatches(const Mesh &mesh) const;
+  bool isPlaced() const;
+  std::vector<std::string> otherMemories() const;
+  /// What there is for activations: enough to keep all of them, only if some
+  /// are computed again or are elsewhere, or too little.
+  enum class Room { None, Scarce, Ample };
   bool searchRows(const Mesh &mesh);
-  bool searchRecompute(config::Flags flags);
+  Room searchActivations(const config::Flags &flags);
   std::optional<Mixture> plan(const config::Flags &flags, bool hasLimits);
+  /// Adds the mixture if it fits; whether it does.
+  bool add(const config::Flags &flags);
   void keepNearest(const config::Flags &flags);
-  bool fits(const Mixture &mixture) const;
+  std::array<std::pair<int64_t, int64_t>, 3>
+  boundsOf(const Mixture &mixture) const;
+  /// The bytes that are more than the limits, of all kinds of memory together.
+  int64_t excess(const Mixture &mixture) const;
   void findChange();
   void setLimits();
 

@@ -42,8 +42,11 @@ static constexpr const char *chosenKeys[] = {"data",
                                              "accumulate",
                                              "place_optimizer",
                                              "place_parameters",
+                                             "place_gradients",
                                              "place_activations",
-                                             "memory_budget"};
+                                             "memory_budget",
+                                             "host_budget",
+                                             "file_budget"};
 
 /// A strategy file of a mixture.
 static ordered_json strategyOf(const Mixture &mixture) {
@@ -150,16 +153,16 @@ static int fit(const FitFlags &flags) {
   if (!flags.output.empty())
     io::requireWritableOutput(flags.output);
   config::Cluster cluster = config::readCluster(flags.cluster);
-  config::ResolvedSettings base =
-      mergeFiles(flags.flags, flags.dsConfig, flags.strategy);
+  const SettingsFiles files = readSettingsFiles(flags.dsConfig, flags.strategy);
+  config::ResolvedSettings base = files.merge(flags.flags);
   if (!base.problems.empty())
     throw config::ConfigErrors(base.problems);
   config::ModelRequest request = flags.request;
-  addSettings(request, base.values);
+  tellReader(request, base.values);
   config::ModelSpec model = config::readModelSpec(request);
   auto makeJob = [&](const config::Flags &mixture) {
     CompileJob job;
-    job.settings = mergeFiles(mixture, flags.dsConfig, flags.strategy);
+    job.settings = files.merge(mixture);
     if (!job.settings.problems.empty())
       throw config::ConfigErrors(job.settings.problems);
     job.model = model;

@@ -71,15 +71,24 @@ struct ResolvedSettings {
                            const std::string &help) const;
 };
 
-/// Merges flags over a strategy (JSON text with `strategyName` as its name; ""
-/// for none) over the ds_config.json at `dsConfig` (a path, or the file itself
-/// in base64; "" for none) over the defaults. Errors of files are collected in
-/// `problems`; those of flags are thrown.
-ResolvedSettings mergeSettings(const Flags &flags, const std::string &dsConfig,
-                               const std::string &strategyName = "",
-                               const std::string &strategyText = "");
+/// A file of settings that was read.
+struct SettingsFile {
+  std::string name; ///< For errors; "": there is none.
+  std::string text; ///< JSON.
+};
 
-/// The same; throws all problems at once.
+/// Reads the ds_config.json at `config`: a path, or the file itself in base64.
+/// Throws H0101 for one that cannot be read.
+SettingsFile readDsConfig(const std::string &config);
+
+/// Merges flags over a strategy over a ds_config.json over the defaults. Errors
+/// of files are collected in `problems`; those of flags are thrown.
+ResolvedSettings mergeSettings(const Flags &flags,
+                               const SettingsFile &dsConfig = {},
+                               const SettingsFile &strategy = {});
+
+/// The same of the ds_config.json that `dsConfig` is (as for readDsConfig; "":
+/// none), and a strategy; throws all problems at once.
 ResolvedSettings resolveSettings(const Flags &flags,
                                  const std::string &dsConfig,
                                  const std::string &strategyName = "",

@@ -235,37 +235,12 @@ private:
                             const dist::Strategy &strategy) {
     return failure(
         llvm::any_of(boundsOf(program, strategy), [&](const Bound &b) {
-          return failed(checkBound(program, strategy, b));
+          return failed(checkBound(program, b));
         }));
   }
 
-  /// What makes it smaller: if that is enough, moments that replicas part among
-  /// them, which costs least, or on file, of which a few windows remain.
-  static StringRef helpFor(planir::ProgramOp program,
-                           const dist::Strategy &strategy, const Bound &bound) {
-    auto owned = program.getOwners().getAs<IntegerAttr>("optimizer");
-    int64_t moments = owned ? owned.getInt() : 0;
-    int64_t replicas = strategy.data * strategy.sequence;
-    auto isEnough = [&](int64_t saved) {
-      return bound.what.empty() && bound.budget > 0 &&
-             bound.bytes - saved <= bound.budget;
-    };
-    if (strategy.zero == 0 && isEnough(moments - moments / replicas))
-      return "--zero 1, which parts the optimizer's bytes among the ranks "
-             "along "
-             "data and seq";
-    if (isEnough(moments - moments / 16))
-      return "--place optimizer=file, which takes the optimizer's bytes to "
-             "disk";
-    if (strategy.recompute == config::Recompute::None)
-      return "--recompute selective, or a smaller --micro-batch with a larger "
-             "--accumulate";
-    return "a smaller --micro-batch with a larger --accumulate, or --precision "
-           "bf16";
-  }
-
-  LogicalResult checkBound(planir::ProgramOp program,
-                           const dist::Strategy &strategy, const Bound &bound) {
+  /// Whoever runs the phases says what to change: that takes other plans.
+  LogicalResult checkBound(planir::ProgramOp program, const Bound &bound) {
     // No rank has more, and proofs count no further.
     constexpr int64_t most = int64_t(1) << 42;
     bool hasBudget = bound.budget > 0 && bound.budget < most;
@@ -286,8 +261,6 @@ private:
       diagnostic.attachNote()
           << owner.getName().getValue() << ": "
           << text(cast<IntegerAttr>(owner.getValue()).getInt());
-    diagnostic.attachNote()
-        << "help: try " << helpFor(program, strategy, bound);
     return diagnostic;
   }
 };
