@@ -159,6 +159,8 @@ static void buildSpmd(OpPassManager &pm) {
   pm.addPass(createSpmdLocalize());
   // Of a rank's tokens; what is gathered for a chunk is not waited for later.
   pm.addPass(createSpmdChunkTokens());
+  // Of whole products of a chunk. Before what brings whole parameters.
+  pm.addPass(createSpmdTileProducts());
   // Collectives are there from here on.
   pm.addPass(createSpmdOverlap());
   // Behind what waits for sums of gradients. Before windows are cut, which

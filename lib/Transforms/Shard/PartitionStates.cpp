@@ -38,9 +38,12 @@ struct PartitionStates
       FailureOr<dist::MeshOp> mesh = meshOf(model);
       if (failed(mesh))
         return signalPassFailure();
+      FailureOr<TiledWeights> tiled = TiledWeights::of(model);
+      if (failed(tiled))
+        return signalPassFailure();
       ReplicaAxes replicas(*mesh);
       if (replicas.ranks > 1 || !replicas.tensorAxes.empty())
-        partition(model, strategy, replicas);
+        partition(model, strategy, replicas, *tiled);
       if (printReasons)
         noteStates(model, strategy.zero);
     }
@@ -50,7 +53,7 @@ struct PartitionStates
 
 private:
   void partition(nn::ModelOp model, dist::Strategy strategy,
-                 const ReplicaAxes &replicas) {
+                 const ReplicaAxes &replicas, const TiledWeights &tiled) {
     // Without replicas there is nothing that several ranks hold.
     if (replicas.ranks == 1)
       strategy.zero = 0;
@@ -59,12 +62,13 @@ private:
         state.setStorageAttr(replicas.partialSum(state.getTensorType()));
     for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
       if (step.getKind() == nn::ProgramKind::Train)
-        partition(model, step, strategy, replicas);
+        partition(model, step, strategy, replicas, tiled);
   }
 
   void partition(nn::ModelOp model, nn::StepOp step,
-                 const dist::Strategy &strategy, const ReplicaAxes &replicas) {
-    Units units(model, step, strategy, replicas);
+                 const dist::Strategy &strategy, const ReplicaAxes &replicas,
+                 const TiledWeights &tiled) {
+    Units units(model, step, strategy, replicas, tiled);
     units.replaceUpdates();
     if (strategy.zero < 2)
       units.keepGradientsApart();

@@ -63,9 +63,9 @@ TensorShardingAttr ReplicaAxes::flat(bool tensor, bool split) const {
 //===----------------------------------------------------------------------===//
 
 Units::Units(nn::ModelOp model, nn::StepOp step, const dist::Strategy &strategy,
-             const ReplicaAxes &replicas)
+             const ReplicaAxes &replicas, const TiledWeights &tiled)
     : model(model), step(step), strategy(strategy), replicas(replicas),
-      symbols(model) {
+      tiled(tiled), symbols(model) {
   step.walk([&](nn::CallOp call) {
     for (Value operand : call.getOperands())
       if (auto get = operand.getDefiningOp<nn::GetOp>()) {
@@ -125,6 +125,9 @@ std::string Units::unitOf(nn::StateOp parameter, StringRef group) {
     auto path = paths.find(parameter.getSymName());
     name = path == paths.end() ? module.str() : path->second;
   }
+  if (strategy.zero == 3 &&
+      tiled.tilesOf(parameter.getSymName(), parameter.getType()) > 1)
+    name = parameter.getSymName().str();
   auto add = [&](bool holds, StringRef what) {
     if (holds)
       name += (name.empty() ? "" : ".") + what.str();

@@ -10,6 +10,7 @@
 #define HEDDLE_LIB_TRANSFORMS_SHARD_UNITS_H
 
 #include "dialects/NN/NNDialect.h"
+#include "heddle/Transforms/Common/TiledWeights.h"
 #include "llvm/ADT/MapVector.h"
 #include <deque>
 
@@ -44,7 +45,8 @@ mlir::TypeAttr wireOf(const dist::Strategy &strategy, mlir::Builder builder);
 /// reduced at once: with zero below 2 all that are alike in decay and in
 /// whether they are split over `tensor`, from 2 on those of one instance of a
 /// layer, or of one module outside of the layers; those that stay whole on
-/// every rank apart from those that do not.
+/// every rank apart from those that do not, and with zero 3 each of those with
+/// tiles by itself.
 struct Unit {
   std::string name;
   llvm::SmallVector<nn::StateOp> parameters;
@@ -62,7 +64,7 @@ struct Unit {
 class Units {
 public:
   Units(nn::ModelOp model, nn::StepOp step, const dist::Strategy &strategy,
-        const ReplicaAxes &replicas);
+        const ReplicaAxes &replicas, const TiledWeights &tiled);
 
   /// Makes the buckets and updates of the units in place of the step's.
   void replaceUpdates();
@@ -107,6 +109,7 @@ private:
   nn::StepOp step;
   const dist::Strategy &strategy;
   const ReplicaAxes &replicas;
+  const TiledWeights &tiled;
   mlir::SymbolTable symbols;
   /// The instance that a parameter is of; its own name where that are several.
   llvm::StringMap<std::string> paths;

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Slices.h"
 #include "dialects/Dist/DistDialect.h"
 #include "heddle/Transforms/Common/TokenRegions.h"
 #include "heddle/Transforms/Spmd/Passes.h"
@@ -14,6 +15,7 @@
 
 using namespace mlir;
 using namespace heddle;
+using namespace heddle::spmd;
 
 namespace heddle {
 #define GEN_PASS_DEF_SPMDCHUNKTOKENS
@@ -138,17 +140,13 @@ private:
     return type.clone(shape);
   }
 
-  /// Elements `begin` and following of one dimension. The place is an operand:
-  /// all slices of a length are one kernel.
+  /// Elements `begin` and following of one dimension.
   Value slice(Value value, unsigned dim, int64_t begin, int64_t length) {
     auto type = cast<RankedTensorType>(value.getType());
     if (type.getDimSize(dim) == length)
       return value;
-    SmallVector<int64_t> shape(type.getShape());
-    shape[dim] = length;
     Value place = builder.create<arith::ConstantIndexOp>(value.getLoc(), begin);
-    return builder.create<nn::SliceOp>(value.getLoc(), type.clone(shape), value,
-                                       place, dim, /*offset=*/0, ArrayAttr());
+    return sliceOf(builder, value, dim, place, length);
   }
 
   Value partOf(Value value, const Chunk &chunk) {
@@ -207,30 +205,6 @@ private:
     }
   }
 
-  /// The parts side by side along a dimension. A kernel reads of a few.
-  Value concat(SmallVector<Value> values, unsigned dim) {
-    constexpr size_t most = 4;
-    while (values.size() > 1) {
-      SmallVector<Value> longer;
-      for (ArrayRef<Value> rest = values; !rest.empty();
-           rest = rest.drop_front(std::min(most, rest.size()))) {
-        ArrayRef<Value> some = rest.take_front(most);
-        auto type = cast<RankedTensorType>(some.front().getType());
-        SmallVector<int64_t> shape(type.getShape());
-        shape[dim] = 0;
-        for (Value value : some)
-          shape[dim] += cast<RankedTensorType>(value.getType()).getDimSize(dim);
-        longer.push_back(some.size() == 1
-                             ? some.front()
-                             : builder.create<nn::ConcatOp>(
-                                   some.front().getLoc(), type.clone(shape),
-                                   some, dim, ArrayAttr()));
-      }
-      values = std::move(longer);
-    }
-    return values.front();
-  }
-
   /// What was computed of all chunks.
   Value whole(OpResult result) {
     if (Value sum = sums.lookup(result))
@@ -240,10 +214,10 @@ private:
       row.push_back(part);
       if (chunk.token + chunk.tokens < region.tokens)
         continue;
-      rows.push_back(concat(std::move(row), 1));
+      rows.push_back(concatOf(builder, std::move(row), 1));
       row.clear();
     }
-    return concat(std::move(rows), 0);
+    return concatOf(builder, std::move(rows), 0);
   }
 
   const TokenRegion &region;

@@ -13,10 +13,18 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::spmd;
 
+/// Whether a call goes on with the layer that the other one began.
+static bool isPieceOf(nn::CallOp call, Operation *layer) {
+  StringRef path = call.getPath();
+  return path.consume_front(cast<nn::CallOp>(layer).getPath()) &&
+         path.starts_with(".");
+}
+
 LayerUses::LayerUses(Block &block) : body(block) {
   for (Operation &op : block) {
     numBefore[&op] = static_cast<int64_t>(calls.size());
-    if (isa<nn::CallOp>(op))
+    if (auto call = dyn_cast<nn::CallOp>(op);
+        call && (calls.empty() || !isPieceOf(call, calls.back())))
       calls.push_back(&op);
   }
 }
@@ -64,8 +72,10 @@ SmallVector<Operation *> LayerUses::users(Value value) const {
 }
 
 int64_t LayerUses::between(Operation *first, Operation *second) const {
-  return numBefore.lookup(second) - numBefore.lookup(first) -
-         (isa<nn::CallOp>(first) ? 1 : 0);
+  int64_t before = numBefore.lookup(first);
+  bool isLayer =
+      before < static_cast<int64_t>(calls.size()) && calls[before] == first;
+  return numBefore.lookup(second) - before - (isLayer ? 1 : 0);
 }
 
 SmallVector<SmallVector<Operation *>> LayerUses::uses(Value value) const {

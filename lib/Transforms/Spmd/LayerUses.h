@@ -22,7 +22,8 @@ constexpr int64_t leastGap = 3;
 /// the backward pass while others run.
 class LayerUses {
 public:
-  /// The layers are the block's calls; none may come or go later.
+  /// The layers are the block's calls, but for those of a layer's later pieces,
+  /// whose paths go on from the layer's; none may come or go later.
   explicit LayerUses(mlir::Block &block);
 
   mlir::Block &block() const { return body; }

@@ -99,6 +99,42 @@ def SpmdChunkTokens : Pass<"spmd-chunk-tokens", "::mlir::ModuleOp"> {
   ];
 }
 
+def SpmdTileProducts : Pass<"spmd-tile-products", "::mlir::ModuleOp"> {
+  let summary = "Computes products with a few rows of their weight at a time.";
+  let description = [{
+    Of the weights that the strategy's `tile` names, those that are gathered or
+    fetched for a layer: each product of such a weight is computed tile by tile. A
+    tile is some rows of the weight as it is stored, and of every rank's part where
+    ranks gather it. It is brought while the call before it runs, so that two tiles
+    are there at most. Rows that are features of the result make results that stand
+    side by side; those of rows that are features of the input are added up in f32.
+    The gradient of a weight that ranks share out is computed, and scattered, by the
+    same tiles. What stands between such products in the layer becomes functions of
+    their own, which all instances of the layer share.
+
+    ```mlir
+    %w = nn.get @h.0.w : tensor<64x32xf32>
+    %y = nn.call @block(%x, %w) path "h.0" : ...
+    // becomes, with tile = ["h.*.w=2"]
+    %f0 = dist.fetch @parameters.decay[0] {pending} : tensor<1024xf32>
+    %0 = nn.call @block.0(%x) path "h.0" : ...
+    %w0 = dist.wait %f0 : tensor<1024xf32>
+    %t0 = nn.unpack %w0 : (tensor<1024xf32>) -> tensor<32x32xf32>
+    %f1 = dist.fetch @parameters.decay[1024] {pending} : tensor<1024xf32>
+    %1 = nn.call @block.tile(%0, %t0) path "h.0.1" : ...
+    ...
+    %3 = nn.concat %1, %2 dim 2 : ...
+    %y = nn.call @block.2(%3) path "h.0.3" : ...
+    ```
+  }];
+  let dependentDialects = ["::heddle::dist::DistDialect",
+                           "::heddle::nn::NNDialect",
+                           "::mlir::arith::ArithDialect"];
+  let statistics = [
+    Statistic<"numTiled", "tiled", "Weights of layers that come in tiles">
+  ];
+}
+
 def SpmdOverlap : Pass<"spmd-overlap", "::mlir::ModuleOp"> {
   let summary = "Starts communication early and waits for it late.";
   let description = [{

@@ -1,0 +1,57 @@
+//===- Slices.h - Parts of values, and values of parts ----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_SPMD_SLICES_H
+#define HEDDLE_LIB_TRANSFORMS_SPMD_SLICES_H
+
+#include "dialects/NN/NNDialect.h"
+
+namespace heddle::spmd {
+
+/// `length` elements of one dimension from `first` on. The place is an operand:
+/// all slices of a length are one kernel.
+inline mlir::Value sliceOf(mlir::OpBuilder &builder, mlir::Value value,
+                           unsigned dim, mlir::Value first, int64_t length) {
+  auto type = llvm::cast<mlir::RankedTensorType>(value.getType());
+  llvm::SmallVector<int64_t> shape(type.getShape());
+  shape[dim] = length;
+  return builder.create<nn::SliceOp>(value.getLoc(), type.clone(shape), value,
+                                     first, dim, /*offset=*/0,
+                                     mlir::ArrayAttr());
+}
+
+/// The parts side by side along a dimension. A kernel reads of a few.
+inline mlir::Value concatOf(mlir::OpBuilder &builder,
+                            llvm::SmallVector<mlir::Value> values,
+                            unsigned dim) {
+  constexpr size_t most = 4;
+  while (values.size() > 1) {
+    llvm::SmallVector<mlir::Value> longer;
+    for (llvm::ArrayRef<mlir::Value> rest = values; !rest.empty();
+         rest = rest.drop_front(std::min(most, rest.size()))) {
+      llvm::ArrayRef<mlir::Value> some = rest.take_front(most);
+      auto type = llvm::cast<mlir::RankedTensorType>(some.front().getType());
+      llvm::SmallVector<int64_t> shape(type.getShape());
+      shape[dim] = 0;
+      for (mlir::Value value : some)
+        shape[dim] +=
+            llvm::cast<mlir::RankedTensorType>(value.getType()).getDimSize(dim);
+      longer.push_back(some.size() == 1
+                           ? some.front()
+                           : builder.create<nn::ConcatOp>(
+                                 some.front().getLoc(), type.clone(shape), some,
+                                 dim, mlir::ArrayAttr()));
+    }
+    values = std::move(longer);
+  }
+  return values.front();
+}
+
+} // namespace heddle::spmd
+
+#endif // HEDDLE_LIB_TRANSFORMS_SPMD_SLICES_H

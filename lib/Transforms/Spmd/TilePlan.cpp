@@ -1,0 +1,197 @@
+//===- TilePlan.cpp - Which products of a layer have tiles ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TilePlan.h"
+#include "heddle/Transforms/Common/States.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::spmd;
+
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+TilePlanner::TilePlanner(nn::ModelOp model, const TiledWeights &tiled,
+                         const SymbolTable &symbols)
+    : tiled(tiled), symbols(symbols) {
+  for (auto bucket : model.getOps<nn::BucketOp>()) {
+    int64_t first = 0;
+    for (StringRef member : statesOf(symbols, bucket.getSymName())) {
+      places[member] = {bucket, first};
+      first += nn::paddedElements(
+          symbols.lookup<nn::StateOp>(member).getTensorType().getNumElements());
+    }
+  }
+}
+
+StringRef TilePlanner::parameterOf(StringRef name) const {
+  auto state = symbols.lookup<nn::StateOp>(name);
+  return state && state.getParameter() ? *state.getParameter() : name;
+}
+
+/// The bucket that the value is of alone, gathered; or the state that it is.
+std::optional<Weight> TilePlanner::weightOf(Value value) {
+  Weight weight;
+  if (!isa<RankedTensorType>(value.getType()))
+    return {};
+  weight.type = tensorOf(value);
+  StringRef state;
+  if (auto unpack = value.getDefiningOp<nn::UnpackOp>()) {
+    weight.gather = unpack.getFlat().getDefiningOp<dist::AllGatherOp>();
+    auto get = weight.gather
+                   ? weight.gather.getInput().getDefiningOp<nn::GetOp>()
+                   : nn::GetOp();
+    if (!get || unpack.getNumResults() != 1)
+      return {};
+    weight.bucket = symbols.lookup<nn::BucketOp>(get.getState());
+    if (!weight.bucket)
+      return {};
+    state = statesOf(symbols, get.getState()).front();
+    weight.ranks = tensorOf(weight.gather.getOutput()).getNumElements() /
+                   tensorOf(weight.gather.getInput()).getNumElements();
+  } else if (auto get = value.getDefiningOp<nn::GetOp>();
+             get && !get.getSlot()) {
+    state = get.getState();
+    auto place = places.find(state);
+    if (place != places.end())
+      std::tie(weight.bucket, weight.first) = place->second;
+  } else {
+    return {};
+  }
+  weight.parameter = parameterOf(state).str();
+  weight.isElsewhere = memoryOf(symbols, state) != nn::MemoryKind::Device;
+  return weight;
+}
+
+/// Equal tiles of every rank's part, or where the rank has all, tiles that
+/// begin at multiples of 64 elements, as members of flat states do.
+LogicalResult TilePlanner::cut(Tiling &tiling, StringRef parameter,
+                               bool isElsewhere, Operation *place) {
+  int64_t count = tiled.tilesOf(parameter, tiling.type);
+  int64_t rows = tiling.type.getDimSize(0), width = tiling.width();
+  int64_t unit = nn::paddedElements(1);
+  if (tiling.ranks == 1) {
+    int64_t step = llvm::alignTo(llvm::divideCeil(rows, count),
+                                 unit / std::gcd(unit, width));
+    for (int64_t first = 0; first < rows; first += step)
+      tiling.tiles.push_back({first, std::min(step, rows - first)});
+    return success();
+  }
+  auto fits = [&](int64_t parts) {
+    int64_t elements = rows * width;
+    return rows % (tiling.ranks * parts) == 0 &&
+           nn::paddedElements(elements, tiling.ranks) == elements &&
+           (!isElsewhere || elements / tiling.ranks / parts % unit == 0);
+  };
+  if (!fits(count)) {
+    InFlightDiagnostic error = place->emitError("H0149: ")
+                               << rows << " rows of " << width
+                               << " elements of " << parameter << ", which "
+                               << tiling.ranks << " ranks gather, are not "
+                               << count << " equal tiles";
+    SmallVector<int64_t> choices;
+    for (int64_t parts = 2; parts <= 64 && choices.size() < 6; ++parts)
+      if (fits(parts))
+        choices.push_back(parts);
+    if (choices.empty())
+      error << "; let --tile leave it out";
+    else
+      error << "; choose "
+            << llvm::join(
+                   llvm::map_range(choices,
+                                   [](int64_t n) { return std::to_string(n); }),
+                   ", ");
+    return error;
+  }
+  int64_t step = tiling.rowsOfPart() / count;
+  for (int64_t first = 0; first < tiling.rowsOfPart(); first += step)
+    tiling.tiles.push_back({first, step});
+  return success();
+}
+
+/// The gradient that a layer's result is, if only one weight's is summed.
+std::optional<Gradient> TilePlanner::gradientOf(OpResult result,
+                                                std::string &parameter) {
+  Gradient gradient;
+  if (!isa<RankedTensorType>(result.getType()) || !result.hasOneUse())
+    return {};
+  gradient.type = tensorOf(result);
+  gradient.pack = dyn_cast<nn::PackOp>(*result.getUsers().begin());
+  if (!gradient.pack || gradient.pack.getMembers().size() != 1 ||
+      !gradient.pack.getFlat().hasOneUse())
+    return {};
+  gradient.scatter = dyn_cast<dist::ReduceScatterOp>(
+      *gradient.pack.getFlat().getUsers().begin());
+  if (!gradient.scatter || !gradient.scatter.getOutput().hasOneUse())
+    return {};
+  Operation *user = *gradient.scatter.getOutput().getUsers().begin();
+  if (isa<nn::AddOp>(user) && user->hasOneUse())
+    user = *user->getUsers().begin();
+  auto set = dyn_cast<nn::SetOp>(user);
+  if (!set)
+    return {};
+  parameter = parameterOf(statesOf(symbols, set.getState()).front()).str();
+  gradient.ranks = tensorOf(gradient.scatter.getInput()).getNumElements() /
+                   tensorOf(gradient.scatter.getOutput()).getNumElements();
+  return gradient;
+}
+
+LogicalResult TilePlanner::addWeights(nn::CallOp call, Block &body,
+                                      TilePlan &plan) {
+  for (auto [argument, operand] :
+       llvm::zip(body.getArguments(), call.getOperands())) {
+    std::optional<Weight> weight = weightOf(operand);
+    bool isOfProducts = weight && !argument.use_empty() &&
+                        llvm::all_of(argument.getUses(), [](OpOperand &use) {
+                          auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
+                          return linear && use.get() == linear.getWeight();
+                        });
+    if (!isOfProducts)
+      continue;
+    products.push_back(weight->parameter);
+    if (tiled.tilesOf(weight->parameter, weight->type) == 1 ||
+        !weight->bucket || !(weight->gather || weight->isElsewhere))
+      continue;
+    found.push_back(weight->parameter);
+    if (failed(cut(*weight, weight->parameter, weight->isElsewhere, call)))
+      return failure();
+    for (Operation *product : argument.getUsers())
+      if (weight->tiles.size() > 1)
+        plan.weights.insert({product, *weight});
+  }
+  return success();
+}
+
+LogicalResult TilePlanner::addGradients(nn::CallOp call, Block &body,
+                                        TilePlan &plan) {
+  for (auto [result, returned] :
+       llvm::zip(call->getOpResults(), body.getTerminator()->getOperands())) {
+    auto product = returned.getDefiningOp<nn::LinearGradWeightOp>();
+    std::string parameter;
+    std::optional<Gradient> gradient = gradientOf(result, parameter);
+    if (!product || product.getInit() || !returned.hasOneUse() || !gradient ||
+        tiled.tilesOf(parameter, gradient->type) == 1)
+      continue;
+    if (failed(cut(*gradient, parameter, /*isElsewhere=*/false, call)))
+      return failure();
+    plan.gradients.insert({product, *gradient});
+  }
+  return success();
+}
+
+FailureOr<TilePlan> TilePlanner::planOf(nn::CallOp call) {
+  auto layer = symbols.lookup<nn::FuncOp>(call.getCallee());
+  Block &body = layer.getBody().front();
+  TilePlan plan;
+  if (failed(addWeights(call, body, plan)) ||
+      failed(addGradients(call, body, plan)))
+    return failure();
+  return plan;
+}

@@ -1,0 +1,445 @@
+//===- TileProducts.cpp - Products with a few rows of a weight at a time --===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// A tile is some rows of a weight as it is stored. Where ranks gather it, it is
+// the same rows of every rank's part: so parts stay as they are, and what is
+// gathered are as many runs of rows as there are ranks.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CutLayer.h"
+#include "Layers.h"
+#include "Slices.h"
+#include "TilePlan.h"
+#include "Windows.h"
+#include "dialects/Dist/ByteSize.h"
+#include "heddle/Transforms/Common/Programs.h"
+#include "heddle/Transforms/Spmd/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include <map>
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::spmd;
+
+namespace heddle {
+#define GEN_PASS_DEF_SPMDTILEPRODUCTS
+#include "include/heddle/Transforms/Spmd/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// The parts of gradients that are summed, until the last of them is there.
+struct Sums {
+  Gradient gradient;
+  SmallVector<Value> parts;
+  dist::ReduceScatterOp last; ///< Nobody waits for it yet.
+};
+
+/// The layers of one model.
+class Tiler {
+public:
+  Tiler(nn::ModelOp model, const TiledWeights &tiled)
+      : model(model), strategy(model.getStrategy().getValue()), symbols(model),
+        planner(model, tiled, symbols), builder(model.getContext()) {}
+
+  LogicalResult run() {
+    SmallVector<nn::CallOp> calls;
+    for (auto step : model.getOps<nn::StepOp>())
+      step.walk([&](nn::CallOp call) { calls.push_back(call); });
+    for (nn::CallOp call : calls) {
+      FailureOr<TilePlan> plan = planner.planOf(call);
+      if (failed(plan))
+        return failure();
+      if (!plan->weights.empty() || !plan->gradients.empty())
+        replace(call, *plan);
+    }
+    eraseUncalled(model);
+    return success();
+  }
+
+  const TilePlanner &plans() const { return planner; }
+
+private:
+  //===--------------------------------------------------------------------===//
+  // Bringing tiles
+  //===--------------------------------------------------------------------===//
+
+  /// Where what is used before `layer` begins to be brought: while the call
+  /// before that runs.
+  static Operation *ahead(Operation *layer) {
+    Operation *call = neighbour(layer, /*before=*/true);
+    return call ? call : layer;
+  }
+
+  Value indexOf(Location loc, int64_t value) {
+    return builder.create<arith::ConstantIndexOp>(loc, value);
+  }
+
+  Value waitFor(Operation *use, Value pending) {
+    builder.setInsertionPoint(use);
+    return builder.create<dist::WaitOp>(use->getLoc(), pending.getType(),
+                                        pending);
+  }
+
+  /// Fetches a run of a flat state before `at`, and has it before `use`.
+  Value fetch(nn::BucketOp bucket, int64_t element, RankedTensorType type,
+              Operation *at, Operation *use) {
+    int64_t page = pageBytes / dist::byteSize(type.getElementType());
+    int64_t lead = element % page;
+    auto flat = type.clone({lead + nn::paddedElements(type.getNumElements())});
+    builder.setInsertionPoint(at);
+    Value run = builder.create<dist::FetchOp>(
+        use->getLoc(), flat, bucket.getSymName(), element - lead,
+        /*pending=*/true);
+    Value there = waitFor(use, run);
+    SmallVector<Type> types;
+    if (lead > 0)
+      types.push_back(type.clone({lead}));
+    types.push_back(type);
+    auto parts =
+        builder.create<nn::UnpackOp>(use->getLoc(), types, there, nullptr);
+    return parts.getMembers().back();
+  }
+
+  /// This rank's rows of a tile, before `use`.
+  Value partOf(const Weight &weight, const Tile &tile, Operation *use) {
+    if (weight.isElsewhere)
+      return fetch(weight.bucket, weight.first + tile.first * weight.width(),
+                   weight.part(tile), ahead(use), use);
+    builder.setInsertionPoint(use);
+    Location loc = use->getLoc();
+    nn::BucketOp bucket = weight.bucket;
+    Value flat =
+        builder.create<nn::GetOp>(loc, bucket.getType(), bucket.getSymName());
+    Type type = weight.type.clone({weight.rowsOfPart(), weight.width()});
+    Value rows =
+        builder.create<nn::UnpackOp>(loc, type, flat, nullptr).getMembers()[0];
+    return sliceOf(builder, rows, 0, indexOf(loc, tile.first), tile.rows);
+  }
+
+  /// A tile for a call that is put before `use`: it is brought while the call
+  /// before runs, unless that is more than may be brought ahead.
+  Value tileOf(const Weight &weight, const Tile &tile, Operation *use) {
+    RankedTensorType whole = weight.whole(tile);
+    bool isEarly = whole.getNumElements() <= strategy.prefetchBucketSize;
+    Operation *begin = isEarly ? ahead(use) : use;
+    if (!weight.gather)
+      return fetch(weight.bucket, weight.first + tile.first * weight.width(),
+                   whole, begin, use);
+    Value part = partOf(weight, tile, begin);
+    dist::AllGatherOp like = weight.gather;
+    Value gathered = builder.create<dist::AllGatherOp>(
+        like.getLoc(), whole, part, like.getAxes(),
+        builder.getI64IntegerAttr(0), like.getReasonAttr(), like.getWireAttr(),
+        DenseI64ArrayAttr(), builder.getUnitAttr());
+    return waitFor(use, gathered);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Computing with them
+  //===--------------------------------------------------------------------===//
+
+  /// The features of a value that stand for a tile's rows.
+  Value rowsOf(Value value, const Tiling &tiling, const Tile &tile,
+               Value first) {
+    auto type = tensorOf(value);
+    int64_t last = type.getRank() - 1;
+    if (tiling.ranks == 1)
+      return sliceOf(builder, value, last, first, tile.rows);
+    SmallVector<int64_t> shape(type.getShape());
+    shape[last] = tiling.ranks;
+    shape.push_back(tiling.rowsOfPart());
+    Value apart = builder.create<nn::ReshapeOp>(
+        value.getLoc(), type.clone(shape), value, ArrayAttr());
+    Value slice = sliceOf(builder, apart, last + 1, first, tile.rows);
+    shape.pop_back();
+    shape[last] = tiling.ranks * tile.rows;
+    return builder.create<nn::ReshapeOp>(value.getLoc(), type.clone(shape),
+                                         slice, ArrayAttr());
+  }
+
+  /// The value whose features are those of all tiles.
+  Value join(SmallVector<Value> parts, const Tiling &tiling) {
+    auto type = tensorOf(parts.front());
+    int64_t last = type.getRank() - 1;
+    if (tiling.ranks == 1)
+      return concatOf(builder, std::move(parts), last);
+    SmallVector<int64_t> shape(type.getShape());
+    Location loc = parts.front().getLoc();
+    for (auto [part, tile] : llvm::zip(parts, tiling.tiles)) {
+      SmallVector<int64_t> apart(shape);
+      apart[last] = tiling.ranks;
+      apart.push_back(tile.rows);
+      part = builder.create<nn::ReshapeOp>(loc, type.clone(apart), part,
+                                           ArrayAttr());
+    }
+    Value whole = concatOf(builder, std::move(parts), last + 1);
+    shape[last] = tiling.type.getDimSize(0);
+    return builder.create<nn::ReshapeOp>(loc, type.clone(shape), whole,
+                                         ArrayAttr());
+  }
+
+  /// Calls a function that computes `body` of those operands.
+  Value call(nn::CallOp use, Operation *product, const Tile &tile,
+             ValueRange operands, llvm::function_ref<Value(ValueRange)> body) {
+    nn::FuncOp &function = functions[{product, tile.rows, operands.size()}];
+    Location loc = product->getLoc();
+    if (!function) {
+      auto layer = product->getParentOfType<nn::FuncOp>();
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(layer);
+      function = builder.create<nn::FuncOp>(
+          loc, (layer.getSymName() + ".tile").str(),
+          builder.getFunctionType(operands.getTypes(), {}));
+      symbols.insert(function);
+      SmallVector<Location> places(operands.size(), loc);
+      Block *block = builder.createBlock(&function.getBody(), {},
+                                         operands.getTypes(), places);
+      Value result = body(block->getArguments());
+      builder.create<nn::ReturnOp>(loc, result);
+      function.setFunctionType(
+          builder.getFunctionType(operands.getTypes(), result.getType()));
+    }
+    builder.setInsertionPoint(use);
+    return builder
+        .create<nn::CallOp>(loc, function.getResultTypes(),
+                            function.getSymName(), operands, nextPath(use),
+                            nn::RecomputeAttr(), ArrayAttr(), ArrayAttr())
+        .getResult(0);
+  }
+
+  Value castTo(Value value, Type element) {
+    auto type = tensorOf(value);
+    if (type.getElementType() == element)
+      return value;
+    return builder.create<nn::CastOp>(value.getLoc(), type.clone(element),
+                                      value, ArrayAttr());
+  }
+
+  /// What is computed of rows of a weight that are features of the result
+  /// stands side by side; of rows that are features of the input it is added
+  /// up, in f32. So is a bias, behind that: the result is rounded once.
+  Value compute(nn::LinearOp linear, const Weight &weight, IRMapping &values,
+                nn::CallOp use) {
+    bool sums = !linear.getTransposed();
+    Type element = getElementTypeOrSelf(linear.getOutput());
+    Type made = sums || linear.getBias() ? Type(builder.getF32Type()) : element;
+    Value input = values.lookup(linear.getInput());
+    SmallVector<int64_t> shape(tensorOf(linear.getOutput()).getShape());
+    SmallVector<Value> parts;
+    for (const Tile &tile : weight.tiles) {
+      SmallVector<Value> operands = {input, tileOf(weight, tile, use)};
+      if (sums) {
+        builder.setInsertionPoint(use);
+        operands.push_back(indexOf(linear.getLoc(), tile.first));
+        if (!parts.empty())
+          operands.push_back(parts.pop_back_val());
+      } else {
+        shape.back() = tile.rows * weight.ranks;
+      }
+      auto type = RankedTensorType::get(shape, made);
+      parts.push_back(call(use, linear, tile, operands, [&](ValueRange in) {
+        Value x = sums ? rowsOf(in[0], weight, tile, in[2]) : in[0];
+        Value y = builder.create<nn::LinearOp>(
+            linear.getLoc(), type, x, in[1], Value(),
+            linear.getTransposedAttr(), ArrayAttr());
+        return in.size() < 4 ? y
+                             : builder.create<nn::AddOp>(linear.getLoc(), type,
+                                                         in[3], y, ArrayAttr());
+      }));
+    }
+    builder.setInsertionPoint(use);
+    Value output = sums ? parts[0] : join(std::move(parts), weight);
+    if (linear.getBias())
+      output = builder.create<nn::AddBiasOp>(
+          linear.getLoc(), output.getType(), output,
+          values.lookup(linear.getBias()), ArrayAttr());
+    return castTo(output, element);
+  }
+
+  /// The rows of a gradient, each tile's summed over the ranks while the next
+  /// one's are computed.
+  Sums compute(nn::LinearGradWeightOp product, const Gradient &gradient,
+               IRMapping &values, nn::CallOp use) {
+    Sums sums = {gradient, {}, {}};
+    Location loc = product.getLoc();
+    bool ofInput = !product.getTransposed();
+    for (const Tile &tile : gradient.tiles) {
+      builder.setInsertionPoint(use);
+      SmallVector<Value> operands = {values.lookup(product.getInput()),
+                                     values.lookup(product.getGrad()),
+                                     indexOf(loc, tile.first)};
+      Value rows = call(use, product, tile, operands, [&](ValueRange in) {
+        Value part = rowsOf(in[ofInput ? 0 : 1], gradient, tile, in[2]);
+        return builder.create<nn::LinearGradWeightOp>(
+            loc, gradient.whole(tile), ofInput ? part : in[0],
+            ofInput ? in[1] : part, Value(), product.getTransposedAttr(),
+            ArrayAttr());
+      });
+      if (sums.last)
+        sums.parts.push_back(waitFor(use, sums.last.getOutput()));
+      dist::ReduceScatterOp like = gradient.scatter;
+      sums.last = builder.create<dist::ReduceScatterOp>(
+          like.getLoc(), gradient.part(tile), rows, like.getAxes(),
+          builder.getI64IntegerAttr(0), like.getReasonAttr(),
+          like.getWireAttr(), DenseI64ArrayAttr(), builder.getUnitAttr());
+    }
+    return sums;
+  }
+
+  /// The rank's part of the summed gradient in place of what was scattered.
+  void finish(Sums &sums, Operation *use) {
+    sums.parts.push_back(waitFor(use, sums.last.getOutput()));
+    dist::ReduceScatterOp scatter = sums.gradient.scatter;
+    Value part = concatOf(builder, std::move(sums.parts), 0);
+    scatter.getOutput().replaceAllUsesWith(builder.create<nn::PackOp>(
+        scatter.getLoc(), scatter.getOutput().getType(), part));
+    scatter.erase();
+    sums.gradient.pack.erase();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Layers
+  //===--------------------------------------------------------------------===//
+
+  ArrayRef<LayerStep> stepsOf(nn::FuncOp layer, const TilePlan &plan) {
+    SmallVector<Operation *> ops;
+    for (auto &[product, weight] : plan.weights)
+      ops.push_back(product);
+    for (auto &[product, gradient] : plan.gradients)
+      ops.push_back(product);
+    llvm::sort(
+        ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    auto [entry, isNew] = steps.try_emplace(
+        {layer, std::vector<Operation *>(ops.begin(), ops.end())});
+    if (isNew)
+      entry->second = cutLayer(layer, ops, symbols);
+    return entry->second;
+  }
+
+  /// The first call is the layer, for those who count layers.
+  std::string nextPath(nn::CallOp layer) {
+    std::string path = layer.getPath().str();
+    return number++ == 0 ? path : path + "." + std::to_string(number - 1);
+  }
+
+  void replace(nn::CallOp layer, const TilePlan &plan) {
+    auto function = symbols.lookup<nn::FuncOp>(layer.getCallee());
+    Block &body = function.getBody().front();
+    IRMapping values;
+    values.map(body.getArguments(), layer.getOperands());
+    SmallVector<Sums> sums;
+    number = 0;
+    for (const LayerStep &step : stepsOf(function, plan)) {
+      if (step.piece) {
+        builder.setInsertionPoint(layer);
+        auto inputs = llvm::map_to_vector(
+            step.inputs, [&](Value input) { return values.lookup(input); });
+        nn::FuncOp callee = step.piece;
+        auto piece = builder.create<nn::CallOp>(
+            layer.getLoc(), callee.getResultTypes(), callee.getSymName(),
+            inputs, nextPath(layer), layer.getRecomputeAttr(), ArrayAttr(),
+            ArrayAttr());
+        values.map(step.outputs, piece.getResults());
+      } else if (auto linear = dyn_cast<nn::LinearOp>(step.product)) {
+        const Weight &weight = plan.weights.find(linear)->second;
+        values.map(linear.getOutput(), compute(linear, weight, values, layer));
+      } else {
+        auto product = cast<nn::LinearGradWeightOp>(step.product);
+        const Gradient &gradient = plan.gradients.find(product)->second;
+        sums.push_back(compute(product, gradient, values, layer));
+      }
+    }
+    for (Sums &each : sums)
+      finish(each, layer);
+    for (auto [result, returned] :
+         llvm::zip(layer.getResults(), body.getTerminator()->getOperands()))
+      if (!result.use_empty())
+        result.replaceAllUsesWith(values.lookup(returned));
+    llvm::SetVector<Operation *> makers;
+    for (Value operand : layer.getOperands())
+      if (Operation *maker = operand.getDefiningOp())
+        makers.insert(maker);
+    layer.erase();
+    for (Operation *maker : makers)
+      eraseUnused(maker);
+  }
+
+  /// Nothing reads the weight as a whole.
+  static void eraseUnused(Operation *op) {
+    if (!op || !op->use_empty() ||
+        !isa<nn::GetOp, nn::UnpackOp, dist::AllGatherOp>(op))
+      return;
+    Operation *from =
+        op->getNumOperands() > 0 ? op->getOperand(0).getDefiningOp() : nullptr;
+    op->erase();
+    eraseUnused(from);
+  }
+
+  nn::ModelOp model;
+  const dist::Strategy &strategy;
+  SymbolTable symbols;
+  TilePlanner planner;
+  OpBuilder builder;
+  int64_t number = 0; ///< Of calls in place of the present layer's.
+  std::map<std::pair<Operation *, std::vector<Operation *>>,
+           SmallVector<LayerStep>>
+      steps;
+  /// By product, rows of a tile, and number of operands.
+  std::map<std::tuple<Operation *, int64_t, size_t>, nn::FuncOp> functions;
+};
+
+struct TileProducts : heddle::impl::SpmdTileProductsBase<TileProducts> {
+  void runOnOperation() override {
+    std::vector<std::string> found, products;
+    std::optional<TiledWeights> asked;
+    nn::ModelOp last;
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      FailureOr<TiledWeights> tiled = TiledWeights::of(model);
+      if (failed(tiled))
+        return signalPassFailure();
+      if (tiled->empty() ||
+          model.getStrategy().getValue().mode != config::Mode::Train)
+        continue;
+      Tiler tiler(model, *tiled);
+      if (failed(tiler.run()))
+        return signalPassFailure();
+      llvm::append_range(found, tiler.plans().found);
+      llvm::append_range(products, tiler.plans().products);
+      asked = std::move(*tiled);
+      last = model;
+    }
+    numTiled += found.size();
+    if (!asked)
+      return;
+    SmallVector<StringRef> names(products.begin(), products.end());
+    for (StringRef pattern : asked->unmatched(names)) {
+      llvm::sort(names, [&](StringRef a, StringRef b) {
+        return std::pair(pattern.edit_distance(a), a) <
+               std::pair(pattern.edit_distance(b), b);
+      });
+      names.erase(std::unique(names.begin(), names.end()), names.end());
+      last.emitError("H0149: --tile ")
+          << pattern << " matches no weight of a product in a layer"
+          << (names.empty() ? "" : "; there are ")
+          << llvm::join(ArrayRef(names).take_front(3), ", ");
+      return signalPassFailure();
+    }
+    if (found.empty())
+      last.emitWarning("--tile has no effect: every rank has these weights in "
+                       "the device's memory; --zero 3 gathers them, and "
+                       "--place parameters=file fetches them");
+  }
+};
+
+} // namespace

@@ -1,0 +1,174 @@
+# Products with a few rows of their weight at a time.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A binary with --tile trains as the one without, in less memory: the same
+losses, but for the order in which tiles are added up. HEDDLE_TEST_LONG=1 draws
+many; HEDDLE_TEST_SEED=N draws one."""
+
+import json
+import os
+import random
+import re
+import unittest
+
+import families
+import heddle_test as h
+import test_bert
+
+STEPS = 3
+SHORT, LONG = 5, 30
+PLACES = ["parameters=file", "parameters=host", "parameters=file,optimizer=file"]
+
+
+def draw(seed):
+    """A model, ranks, flags, and the tiles. Ranks that gather need weights that
+    they share out evenly; where a rank fetches, sizes are odd."""
+    pick = random.Random(seed)
+    family = pick.choice(["gpt2", "llama", "bert"])
+    gathers = pick.random() < 0.5
+    if gathers:
+        mesh, ranks = pick.choice([("data=2", 2), ("data=2,tensor=2", 4), ("seq=2", 2)])
+        flags = ["--zero", 3]
+        if pick.random() < 0.4:
+            flags += ["--place", pick.choice(PLACES)]
+        tiles = pick.choice([2, 4])
+    else:
+        mesh, ranks = pick.choice([("data=1", 1), ("data=1", 1), ("tensor=2", 2),
+                                   ("pipe=2", 2), ("data=2", 2)])
+        flags = ["--place", pick.choice(PLACES),
+                 "--zero", pick.choice([0, 1, 2]) if mesh == "data=2" else 0]
+        tiles = pick.choice([2, 3, 5])
+    flags += ["--mesh", mesh, "--batch", 4, "--accumulate", 2, "--seq", 18,
+              "--recompute", pick.choice(["none", "selective", "full"])]
+    pattern = {"gpt2": pick.choice(["h.*.mlp.*", "h.*", "h.1.*.c_attn.weight"]),
+               "llama": pick.choice(["layers.*.mlp.*", "layers.*", "*.down_proj.*"]),
+               "bert": pick.choice(["encoder.layer.*", "*.intermediate.*"])}[family]
+    width = 128 if gathers else 72 if family == "llama" else 76
+    return family, width, ranks, flags, f"{pattern}={tiles}"
+
+
+class Tiles(h.HeddleTest):
+    def model_of(self, family, seed, width, **more):
+        if family == "gpt2":
+            return self.make_model(f"gpt2-{seed}", seed=seed + 1, embed=width, layers=3)[0]
+        config = (families.config(hidden_size=width, num_hidden_layers=3, **more)
+                  if family == "llama"
+                  else dict(test_bert.CONFIG, hidden_size=width, num_hidden_layers=3,
+                            intermediate_size=2 * width, max_position_embeddings=32))
+        with open(self.path(f"{family}-{seed}.json"), "w") as file:
+            json.dump(config, file)
+        return self.path(f"{family}-{seed}.json")
+
+    def explain(self, binary):
+        return json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+
+    def check(self, seed):
+        family, width, ranks, flags, tile = draw(seed)
+        data, _ = self.make_tokens(3000, 97)
+        more = {"intermediate_size": 256} if width == 128 else {}
+        model = self.model_of(family, seed, width, **more)
+        if family != "gpt2":
+            flags += ["--init", "random"]
+        masks = ["--mask-probability", 0.3, "--mask-token", 3] if family == "bert" else []
+        runs = []
+        for name, tiled in (("whole", []), ("tiled", ["--tile", tile])):
+            binary = self.compile(model, *flags, *tiled, config=h.ds_config(),
+                                  output=f"{name}-{seed}")
+            runs.append(self.train(binary, data, STEPS, *masks, ranks=ranks))
+        for whole, tiled in zip(*runs):
+            self.assertClose(tiled["loss"], whole["loss"], 2e-6)
+            self.assertClose(tiled["grad_norm"], whole["grad_norm"], 5e-6)
+        # Weights that are stored [out, in] give the forward pass its bits; of bert
+        # a bias is added by a kernel of its own, to the same sum.
+        if family != "gpt2":
+            self.assertEqual(runs[0][0]["loss"], runs[1][0]["loss"])
+
+    def assertClose(self, given, wanted, most):
+        self.assertLess(abs(given - wanted), most * abs(wanted))
+
+    def test_trains_alike(self):
+        seeds = range(LONG if h.LONG else SHORT)
+        if "HEDDLE_TEST_SEED" in os.environ:
+            seeds = [int(os.environ["HEDDLE_TEST_SEED"])]
+        for seed in seeds:
+            with self.subTest(seed=seed, drawn=draw(seed)):
+                self.check(seed)
+
+    def test_memory_falls(self):
+        """Where the weights of an MLP are most of a layer, two layers of them are
+        there without tiles, and two tiles with."""
+        width, inner, tiles = 128, 2048, 8
+        model = self.model_of("llama", 0, width, intermediate_size=inner)
+        data, _ = self.make_tokens(3000, 97)
+        for flags, ranks in ((["--place", "parameters=file"], 1),
+                             (["--mesh", "data=2", "--zero", 3], 2)):
+            flags += ["--init", "random", "--batch", 2, "--seq", 17]
+            plans, evals = [], []
+            for name, more in (("whole", []),
+                               ("tiled", ["--tile", f"layers.*.mlp.*={tiles}"])):
+                binary = self.compile(model, *flags, *more, output=name)
+                plans.append(self.explain(binary))
+                said = h.run_ranks(ranks, [binary, "eval", "--data", data, "--steps", 2])
+                evals.append(re.findall(r"loss\S* ([0-9.]+)", said.stdout))
+            arenas = [plan["memory"]["kinds"]["device"]["arena"] for plan in plans]
+            weights = 2 * 3 * 4 * width * inner
+            self.assertGreater(arenas[0] - arenas[1], weights / 2)
+            self.assertEqual(*evals)
+            self.assertTrue(evals[0])
+
+    def test_what_is_refused(self):
+        model = self.model_of("llama", 0, 72)
+
+        def refused(*flags):
+            return h.run([h.HEDDLE, "compile", model, "-o", self.path("no"), "--init",
+                          "random", "--batch", 4, "--seq", 17, *flags], status=2).stderr
+
+        place = ["--place", "parameters=file"]
+        for text in ("layers.*.mlp.*", "layers.*=1", "layers.*=x", "=2"):
+            self.assertIn("error[H0148]", refused(*place, "--tile", text))
+        said = refused(*place, "--tile", "layers.*.mpl.up_proj.*=2")
+        self.assertIn("error[H0149]", said)
+        self.assertIn("layers.0.mlp.up_proj.weight", said)
+        said = refused("--mesh", "data=2", "--zero", 3, "--tile", "layers.*.mlp.*=5")
+        self.assertIn("error[H0149]", said)
+        said = h.run([h.HEDDLE, "compile", model, "-o", self.path("no"), "--init",
+                      "random", "--batch", 4, "--seq", 17, "--tile", "layers.*=2"]).stderr
+        self.assertIn("warning: --tile has no effect", said)
+
+    def test_what_is_lost_is_found(self):
+        """An edited plan that computes with a tile before it is there."""
+        model = self.model_of("llama", 0, 72)
+        dumps = self.path("dumps")
+        self.compile(model, "--init", "random", "--batch", 2, "--seq", 17, "--place",
+                     "parameters=file", "--tile", "layers.*.mlp.*=2", "--dump-phases", dumps)
+        with open(os.path.join(dumps, "memory.mlir")) as file:
+            lines = file.read().split("\n")
+        waits = [i for i, line in enumerate(lines) if re.search(r"plan\.wait %\d+ loc", line)]
+        for wait in (waits[len(waits) // 3], waits[len(waits) // 2]):
+            path = self.path("edited.mlir")
+            with open(path, "w") as file:
+                file.write("\n".join(lines[:wait] + lines[wait + 1:]))
+            result = h.run([h.HEDDLE, "compile", path, "--start-from", "memory", "-o",
+                            self.path("edited")], status=3)
+            self.assertIn("error[H0354]", result.stderr)
+
+    def test_emulated_gpu(self):
+        model = self.model_of("llama", 0, 72)
+        data, _ = self.make_tokens(200, 97)
+        losses = []
+        for tile in ([], ["--tile", "layers.*.mlp.*=3"]):
+            binary = self.compile(model, "--init", "random", "--batch", 2, "--seq", 17,
+                                  "--target", "sm_90", "--place", "parameters=host", *tile,
+                                  output="gpu")
+            log = self.path("gpu.jsonl")
+            h.run([h.HEDDLE, "emulate", "--", binary, "train", "--data", data, "--steps",
+                   2, "--log", log, "--progress", "none"])
+            losses.append([step["loss"] for step in h.read_log(log)])
+        for whole, tiled in zip(*losses):
+            self.assertClose(tiled, whole, 2e-6)
+
+
+if __name__ == "__main__":
+    unittest.main()
