@@ -27,7 +27,7 @@ def draw(seed):
     they share out evenly; where a rank fetches, sizes are odd."""
     pick = random.Random(seed)
     family = pick.choice(["gpt2", "llama", "bert"])
-    gathers = pick.random() < 0.5
+    gathers, head = pick.random() < 0.5, False
     if gathers:
         mesh, ranks = pick.choice([("data=2", 2), ("data=2,tensor=2", 4), ("seq=2", 2)])
         flags = ["--zero", 3]
@@ -40,11 +40,15 @@ def draw(seed):
         flags = ["--place", pick.choice(PLACES),
                  "--zero", pick.choice([0, 1, 2]) if mesh == "data=2" else 0]
         tiles = pick.choice([2, 3, 5])
+        if pick.random() < 0.3:
+            head = True
     flags += ["--mesh", mesh, "--batch", 4, "--accumulate", 2, "--seq", 18,
               "--recompute", pick.choice(["none", "selective", "full"])]
     pattern = {"gpt2": pick.choice(["h.*.mlp.*", "h.*", "h.1.*.c_attn.weight"]),
                "llama": pick.choice(["layers.*.mlp.*", "layers.*", "*.down_proj.*"]),
                "bert": pick.choice(["encoder.layer.*", "*.intermediate.*"])}[family]
+    if head:
+        pattern = "*"  # With the head, whose table is that of the embeddings.
     width = 128 if gathers else 72 if family == "llama" else 76
     return family, width, ranks, flags, f"{pattern}={tiles}"
 

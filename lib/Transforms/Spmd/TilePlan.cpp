@@ -143,55 +143,70 @@ std::optional<Gradient> TilePlanner::gradientOf(OpResult result,
   return gradient;
 }
 
-LogicalResult TilePlanner::addWeights(nn::CallOp call, Block &body,
-                                      TilePlan &plan) {
-  for (auto [argument, operand] :
-       llvm::zip(body.getArguments(), call.getOperands())) {
-    std::optional<Weight> weight = weightOf(operand);
-    bool isOfProducts = weight && !argument.use_empty() &&
-                        llvm::all_of(argument.getUses(), [](OpOperand &use) {
-                          auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
-                          return linear && use.get() == linear.getWeight();
-                        });
-    if (!isOfProducts)
-      continue;
-    products.push_back(weight->parameter);
-    if (tiled.tilesOf(weight->parameter, weight->type) == 1 ||
-        !weight->bucket || !(weight->gather || weight->isElsewhere))
-      continue;
-    found.push_back(weight->parameter);
-    if (failed(cut(*weight, weight->parameter, weight->isElsewhere, call)))
-      return failure();
-    for (Operation *product : argument.getUsers())
-      if (weight->tiles.size() > 1)
-        plan.weights.insert({product, *weight});
-  }
+LogicalResult TilePlanner::addWeight(Value operand, ArrayRef<Operation *> ops,
+                                     Operation *place, TilePlan &plan) {
+  std::optional<Weight> weight = weightOf(operand);
+  if (!weight)
+    return success();
+  products.push_back(weight->parameter);
+  if (tiled.tilesOf(weight->parameter, weight->type) == 1 || !weight->bucket ||
+      !(weight->gather || weight->isElsewhere))
+    return success();
+  found.push_back(weight->parameter);
+  if (failed(cut(*weight, weight->parameter, weight->isElsewhere, place)))
+    return failure();
+  if (weight->tiles.size() > 1)
+    for (Operation *product : ops)
+      plan.weights.insert({product, *weight});
   return success();
 }
 
-LogicalResult TilePlanner::addGradients(nn::CallOp call, Block &body,
-                                        TilePlan &plan) {
-  for (auto [result, returned] :
-       llvm::zip(call->getOpResults(), body.getTerminator()->getOperands())) {
-    auto product = returned.getDefiningOp<nn::LinearGradWeightOp>();
-    std::string parameter;
-    std::optional<Gradient> gradient = gradientOf(result, parameter);
-    if (!product || product.getInit() || !returned.hasOneUse() || !gradient ||
-        tiled.tilesOf(parameter, gradient->type) == 1)
-      continue;
-    if (failed(cut(*gradient, parameter, /*isElsewhere=*/false, call)))
-      return failure();
-    plan.gradients.insert({product, *gradient});
-  }
+LogicalResult TilePlanner::addGradient(OpResult result,
+                                       nn::LinearGradWeightOp product,
+                                       Operation *place, TilePlan &plan) {
+  std::string parameter;
+  std::optional<Gradient> gradient = gradientOf(result, parameter);
+  if (product.getInit() || !product.getOutput().hasOneUse() || !gradient ||
+      tiled.tilesOf(parameter, gradient->type) == 1)
+    return success();
+  if (failed(cut(*gradient, parameter, /*isElsewhere=*/false, place)))
+    return failure();
+  plan.gradients.insert({product, *gradient});
   return success();
+}
+
+static bool isWeightOfLinear(OpOperand &use) {
+  auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
+  return linear && use.get() == linear.getWeight();
 }
 
 FailureOr<TilePlan> TilePlanner::planOf(nn::CallOp call) {
   auto layer = symbols.lookup<nn::FuncOp>(call.getCallee());
   Block &body = layer.getBody().front();
   TilePlan plan;
-  if (failed(addWeights(call, body, plan)) ||
-      failed(addGradients(call, body, plan)))
+  for (auto [argument, operand] :
+       llvm::zip(body.getArguments(), call.getOperands()))
+    if (!argument.use_empty() &&
+        llvm::all_of(argument.getUses(), isWeightOfLinear) &&
+        failed(addWeight(operand, llvm::to_vector(argument.getUsers()), call,
+                         plan)))
+      return failure();
+  for (auto [result, returned] :
+       llvm::zip(call->getOpResults(), body.getTerminator()->getOperands()))
+    if (auto product = returned.getDefiningOp<nn::LinearGradWeightOp>();
+        product && failed(addGradient(result, product, call, plan)))
+      return failure();
+  return plan;
+}
+
+FailureOr<TilePlan> TilePlanner::planOf(Operation *product) {
+  TilePlan plan;
+  if (auto linear = dyn_cast<nn::LinearOp>(product);
+      linear && failed(addWeight(linear.getWeight(), product, product, plan)))
+    return failure();
+  if (auto gradient = dyn_cast<nn::LinearGradWeightOp>(product);
+      gradient &&
+      failed(addGradient(product->getOpResult(0), gradient, product, plan)))
     return failure();
   return plan;
 }

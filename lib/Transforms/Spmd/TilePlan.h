@@ -66,9 +66,10 @@ public:
   /// What of a layer's instance is computed by tiles. Emits H0149 where ranks
   /// cannot gather equal tiles.
   mlir::FailureOr<TilePlan> planOf(nn::CallOp call);
+  /// The same for a product outside of layers, as of the head.
+  mlir::FailureOr<TilePlan> planOf(mlir::Operation *product);
 
-  /// Names of the weights of products in layers: of those with tiles, and of
-  /// all.
+  /// Names of the weights of products: of those with tiles, and of all.
   std::vector<std::string> found, products;
 
 private:
@@ -78,10 +79,12 @@ private:
                                      std::string &parameter);
   mlir::LogicalResult cut(Tiling &tiling, llvm::StringRef parameter,
                           bool isElsewhere, mlir::Operation *place);
-  mlir::LogicalResult addWeights(nn::CallOp call, mlir::Block &body,
-                                 TilePlan &plan);
-  mlir::LogicalResult addGradients(nn::CallOp call, mlir::Block &body,
-                                   TilePlan &plan);
+  mlir::LogicalResult addWeight(mlir::Value operand,
+                                llvm::ArrayRef<mlir::Operation *> ops,
+                                mlir::Operation *place, TilePlan &plan);
+  mlir::LogicalResult addGradient(mlir::OpResult result,
+                                  nn::LinearGradWeightOp product,
+                                  mlir::Operation *place, TilePlan &plan);
 
   const TiledWeights &tiled;
   const mlir::SymbolTable &symbols;

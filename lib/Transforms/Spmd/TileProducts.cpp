@@ -53,16 +53,30 @@ public:
         planner(model, tiled, symbols), builder(model.getContext()) {}
 
   LogicalResult run() {
-    SmallVector<nn::CallOp> calls;
+    SmallVector<Operation *> ops;
     for (auto step : model.getOps<nn::StepOp>())
-      step.walk([&](nn::CallOp call) { calls.push_back(call); });
-    for (nn::CallOp call : calls) {
-      FailureOr<TilePlan> plan = planner.planOf(call);
+      step.walk([&](Operation *op) {
+        if (isa<nn::CallOp, nn::LinearOp, nn::LinearGradWeightOp>(op))
+          ops.push_back(op);
+      });
+    for (Operation *op : ops) {
+      auto layer = dyn_cast<nn::CallOp>(op);
+      FailureOr<TilePlan> plan =
+          layer ? planner.planOf(layer) : planner.planOf(op);
       if (failed(plan))
         return failure();
-      if (!plan->weights.empty() || !plan->gradients.empty())
-        replace(call, *plan);
+      if (plan->weights.empty() && plan->gradients.empty())
+        continue;
+      number = 0;
+      if (layer)
+        replace(layer, *plan);
+      else
+        replace(op, *plan);
+      replaced.push_back(op);
     }
+    // Functions are known by the products that they are made of.
+    for (Operation *op : replaced)
+      erase(op);
     eraseUncalled(model);
     return success();
   }
@@ -190,16 +204,16 @@ private:
   }
 
   /// Calls a function that computes `body` of those operands.
-  Value call(nn::CallOp use, Operation *product, const Tile &tile,
+  Value call(Operation *use, Operation *product, const Tile &tile,
              ValueRange operands, llvm::function_ref<Value(ValueRange)> body) {
     nn::FuncOp &function = functions[{product, tile.rows, operands.size()}];
     Location loc = product->getLoc();
     if (!function) {
-      auto layer = product->getParentOfType<nn::FuncOp>();
+      Operation *owner = model.getBodyBlock()->findAncestorOpInBlock(*product);
       OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPoint(layer);
+      builder.setInsertionPoint(owner);
       function = builder.create<nn::FuncOp>(
-          loc, (layer.getSymName() + ".tile").str(),
+          loc, (SymbolTable::getSymbolName(owner).getValue() + ".tile").str(),
           builder.getFunctionType(operands.getTypes(), {}));
       symbols.insert(function);
       SmallVector<Location> places(operands.size(), loc);
@@ -230,11 +244,11 @@ private:
   /// stands side by side; of rows that are features of the input it is added
   /// up, in f32. So is a bias, behind that: the result is rounded once.
   Value compute(nn::LinearOp linear, const Weight &weight, IRMapping &values,
-                nn::CallOp use) {
+                Operation *use) {
     bool sums = !linear.getTransposed();
     Type element = getElementTypeOrSelf(linear.getOutput());
     Type made = sums || linear.getBias() ? Type(builder.getF32Type()) : element;
-    Value input = values.lookup(linear.getInput());
+    Value input = values.lookupOrDefault(linear.getInput());
     SmallVector<int64_t> shape(tensorOf(linear.getOutput()).getShape());
     SmallVector<Value> parts;
     for (const Tile &tile : weight.tiles) {
@@ -263,21 +277,21 @@ private:
     if (linear.getBias())
       output = builder.create<nn::AddBiasOp>(
           linear.getLoc(), output.getType(), output,
-          values.lookup(linear.getBias()), ArrayAttr());
+          values.lookupOrDefault(linear.getBias()), ArrayAttr());
     return castTo(output, element);
   }
 
   /// The rows of a gradient, each tile's summed over the ranks while the next
   /// one's are computed.
   Sums compute(nn::LinearGradWeightOp product, const Gradient &gradient,
-               IRMapping &values, nn::CallOp use) {
+               IRMapping &values, Operation *use) {
     Sums sums = {gradient, {}, {}};
     Location loc = product.getLoc();
     bool ofInput = !product.getTransposed();
     for (const Tile &tile : gradient.tiles) {
       builder.setInsertionPoint(use);
-      SmallVector<Value> operands = {values.lookup(product.getInput()),
-                                     values.lookup(product.getGrad()),
+      SmallVector<Value> operands = {values.lookupOrDefault(product.getInput()),
+                                     values.lookupOrDefault(product.getGrad()),
                                      indexOf(loc, tile.first)};
       Value rows = call(use, product, tile, operands, [&](ValueRange in) {
         Value part = rowsOf(in[ofInput ? 0 : 1], gradient, tile, in[2]);
@@ -328,9 +342,28 @@ private:
   }
 
   /// The first call is the layer, for those who count layers.
-  std::string nextPath(nn::CallOp layer) {
-    std::string path = layer.getPath().str();
+  std::string nextPath(Operation *use) {
+    auto layer = dyn_cast<nn::CallOp>(use);
+    std::string path = layer ? layer.getPath().str() : outside;
     return number++ == 0 ? path : path + "." + std::to_string(number - 1);
+  }
+
+  /// A product outside of layers.
+  void replace(Operation *product, const TilePlan &plan) {
+    IRMapping values;
+    if (auto linear = dyn_cast<nn::LinearOp>(product)) {
+      const Weight &weight = plan.weights.front().second;
+      outside = StringRef(weight.parameter).rsplit('.').first.str();
+      linear.getOutput().replaceAllUsesWith(
+          compute(linear, weight, values, product));
+      return;
+    }
+    const Gradient &gradient = plan.gradients.front().second;
+    dist::ReduceScatterOp scatter = gradient.scatter;
+    outside = scatter.getReason().str();
+    Sums sums = compute(cast<nn::LinearGradWeightOp>(product), gradient, values,
+                        product);
+    finish(sums, product);
   }
 
   void replace(nn::CallOp layer, const TilePlan &plan) {
@@ -339,7 +372,6 @@ private:
     IRMapping values;
     values.map(body.getArguments(), layer.getOperands());
     SmallVector<Sums> sums;
-    number = 0;
     for (const LayerStep &step : stepsOf(function, plan)) {
       if (step.piece) {
         builder.setInsertionPoint(layer);
@@ -366,11 +398,15 @@ private:
          llvm::zip(layer.getResults(), body.getTerminator()->getOperands()))
       if (!result.use_empty())
         result.replaceAllUsesWith(values.lookup(returned));
+  }
+
+  /// With what only it has read.
+  static void erase(Operation *op) {
     llvm::SetVector<Operation *> makers;
-    for (Value operand : layer.getOperands())
+    for (Value operand : op->getOperands())
       if (Operation *maker = operand.getDefiningOp())
         makers.insert(maker);
-    layer.erase();
+    op->erase();
     for (Operation *maker : makers)
       eraseUnused(maker);
   }
@@ -391,7 +427,9 @@ private:
   SymbolTable symbols;
   TilePlanner planner;
   OpBuilder builder;
-  int64_t number = 0; ///< Of calls in place of the present layer's.
+  int64_t number = 0;  ///< Of calls in place of the present layer.
+  std::string outside; ///< Path of the present product outside of layers.
+  SmallVector<Operation *> replaced;
   std::map<std::pair<Operation *, std::vector<Operation *>>,
            SmallVector<LayerStep>>
       steps;
@@ -430,7 +468,7 @@ struct TileProducts : heddle::impl::SpmdTileProductsBase<TileProducts> {
       });
       names.erase(std::unique(names.begin(), names.end()), names.end());
       last.emitError("H0149: --tile ")
-          << pattern << " matches no weight of a product in a layer"
+          << pattern << " matches no weight of a product"
           << (names.empty() ? "" : "; there are ")
           << llvm::join(ArrayRef(names).take_front(3), ", ");
       return signalPassFailure();

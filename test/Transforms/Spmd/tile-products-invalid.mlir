@@ -6,7 +6,7 @@
 // RUN: sed 's/TILES/h.[.w=2/' %s | not heddle-opt --spmd-tile-products 2>&1 | FileCheck %s --check-prefix=GLOB
 // RUN: sed 's/TILES/h.*.w=2/; s/dist.all_gather/dist.other/; /nn.get @unit/d; /%f = /d; s/nn.unpack %f.*/nn.get @h.0.w : tensor<32x32xf32>/' %s | heddle-opt --spmd-tile-products 2>&1 | FileCheck %s --check-prefix=HERE
 
-// NONE: error: H0149: --tile h.*.v* matches no weight of a product in a layer; there are h.0.w
+// NONE: error: H0149: --tile h.*.v* matches no weight of a product; there are h.0.w
 // ROWS: error: H0149: 32 rows of 32 elements of h.0.w, which 2 ranks gather, are not 3 equal tiles; choose 2, 4, 8, 16
 // WIDTH: error: H0149: 31 rows of 31 elements of h.0.w, which 2 ranks gather, are not 3 equal tiles; let --tile leave it out
 // TEXT: error: H0148: "h.*.w{{.*}}" of --tile is no PATTERN=N with 2 to 1024 tiles, as h.*.mlp.*=4
