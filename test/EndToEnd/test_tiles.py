@@ -158,6 +158,20 @@ class Tiles(h.HeddleTest):
                             self.path("edited")], status=3)
             self.assertIn("error[H0354]", result.stderr)
 
+    def test_goes_on_from_a_dump(self):
+        """Pieces of a layer are in its stage; so is the head."""
+        model = self.model_of("llama", 0, 72)
+        dumps = self.path("spmd")
+        flags = ["--init", "random", "--batch", 4, "--accumulate", 2, "--seq", 17, "--mesh",
+                 "pipe=2", "--place", "parameters=file", "--tile", "*=2"]
+        binary = self.compile(model, *flags, "--dump-phases", dumps)
+        again = self.path("again")
+        h.run([h.HEDDLE, "compile", os.path.join(dumps, "spmd.mlir"), "--start-from",
+               "spmd", "-o", again])
+        kernels = [[row["name"] for row in self.explain(job)["kernels"]]
+                   for job in (binary, again)]
+        self.assertEqual(*kernels)
+
     def test_emulated_gpu(self):
         model = self.model_of("llama", 0, 72)
         data, _ = self.make_tokens(200, 97)

@@ -20,6 +20,18 @@ namespace heddle {
 #include "include/heddle/Transforms/Pipe/Passes.h.inc"
 } // namespace heddle
 
+/// What is noted of the layer that a call is an instance of, or a piece of:
+/// the paths of pieces go on from the layer's.
+template <typename Map>
+static typename Map::iterator findLayer(Map &layers, nn::CallOp call) {
+  for (StringRef path = call.getPath();;
+       path = path.take_front(path.rfind('.'))) {
+    auto found = layers.find(StringAttr::get(call.getContext(), path));
+    if (found != layers.end() || !path.contains('.'))
+      return found;
+  }
+}
+
 namespace {
 
 using pipe::Action;
@@ -167,7 +179,7 @@ private:
 
   LogicalResult verifyCall(nn::ModelOp model, nn::CallOp call) {
     int64_t here = *model.getStage(), count = models.size();
-    auto stage = stages.find(call.getPathAttr());
+    auto stage = findLayer(stages, call);
     auto fragment = fragmentOf(call);
     bool right = stage != stages.end() && stage->second % count == here &&
                  (!fragment || stage->second / count == fragment->chunk);
@@ -307,10 +319,13 @@ private:
         return WalkResult::interrupt();
       }
       auto call = dyn_cast<nn::CallOp>(op);
-      if (!call || staged.lookup(call.getPathAttr()) == 1)
+      if (!call)
         return WalkResult::advance();
-      call.emitError("H0905: is in ")
-          << staged.lookup(call.getPathAttr()) << " stages; one is right";
+      auto found = findLayer(staged, call);
+      int times = found == staged.end() ? 0 : found->second;
+      if (times == 1)
+        return WalkResult::advance();
+      call.emitError("H0905: is in ") << times << " stages; one is right";
       return WalkResult::interrupt();
     });
     return failure(walk.wasInterrupted());

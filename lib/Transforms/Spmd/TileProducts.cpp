@@ -348,19 +348,28 @@ private:
     return number++ == 0 ? path : path + "." + std::to_string(number - 1);
   }
 
+  /// It goes on from the path of the layer before: what stands between layers
+  /// is in the stage of that.
+  static std::string pathOutside(Operation *product, StringRef name) {
+    nn::CallOp layer = neighbour(product, /*before=*/true);
+    if (!layer)
+      layer = neighbour(product, /*before=*/false);
+    return layer ? (layer.getPath() + "." + name).str() : name.str();
+  }
+
   /// A product outside of layers.
   void replace(Operation *product, const TilePlan &plan) {
     IRMapping values;
     if (auto linear = dyn_cast<nn::LinearOp>(product)) {
       const Weight &weight = plan.weights.front().second;
-      outside = StringRef(weight.parameter).rsplit('.').first.str();
+      outside = pathOutside(product, weight.parameter);
       linear.getOutput().replaceAllUsesWith(
           compute(linear, weight, values, product));
       return;
     }
     const Gradient &gradient = plan.gradients.front().second;
     dist::ReduceScatterOp scatter = gradient.scatter;
-    outside = scatter.getReason().str();
+    outside = pathOutside(product, scatter.getReason());
     Sums sums = compute(cast<nn::LinearGradWeightOp>(product), gradient, values,
                         product);
     finish(sums, product);
