@@ -320,6 +320,28 @@ void config::readSwitchOfOffload(const SettingField &field,
     giveHost(field, value, merger);
 }
 
+/// DeepSpeed's CPU updates all of what is in its memory, unless a ratio says
+/// less.
+void config::mergeHostUpdates(const io::JsonValue &root, Merger &merger) {
+  const io::JsonValue *zero = root.findNonNull("zero_optimization");
+  const io::JsonValue *offload =
+      zero ? zero->findNonNull("offload_optimizer") : nullptr;
+  const io::JsonValue *ratio =
+      offload ? offload->findNonNull("ratio") : nullptr;
+  const Origin *place = merger.originOf("place_optimizer");
+  bool isOnHost = merger.result.values.placeOptimizer == MemoryKind::Host &&
+                  place && place->kind == Origin::Kind::File;
+  if (isOnHost)
+    merger.give("host_updates", ratio ? ratio->asNumber() : 1.0,
+                ratio ? fileOrigin(*ratio)
+                      : Origin{Origin::Kind::Derived,
+                               "zero_optimization.offload_optimizer",
+                               {}});
+  else if (ratio)
+    merger.mark(ratio->path(), "no meaning here",
+                "no state of the optimizer is in the host's memory");
+}
+
 static void giveType(const io::JsonValue &value, Merger &merger) {
   std::string type = value.asString();
   std::transform(type.begin(), type.end(), type.begin(),

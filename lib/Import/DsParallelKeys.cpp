@@ -99,10 +99,10 @@ static void addOffload(std::vector<DsKey> &keys) {
     for (const char *name : {"pin_memory", "pipeline_read", "pipeline_write",
                              "pipeline", "fast_init", "super_offload"})
       keys.push_back({path + "." + name, Bool, R::Ignored, windows});
-    keys.push_back({path + ".ratio", Num | DsNull, R::Neutral,
-                    "all of the optimizer's states are in one memory",
-                    "[null, 1, 1.0]"});
   }
+  keys.push_back({"zero_optimization.offload_param.ratio", Num | DsNull,
+                  R::Neutral, "all of the parameters are in one memory",
+                  "[null, 1, 1.0]"});
   for (const char *name :
        {"block_size", "queue_depth", "thread_count", "intra_op_parallelism"})
     keys.push_back({std::string("aio.") + name, Int, R::Ignored, requests});

@@ -86,6 +86,8 @@ void readBetas(const SettingField &field, const io::JsonValue &value,
 void readNothing(const SettingField &field, const io::JsonValue &value,
                  Merger &merger);
 
+/// The part of the optimizer's states that the host updates.
+void mergeHostUpdates(const io::JsonValue &root, Merger &merger);
 /// The types in which gradients travel, with and without sequence parallelism.
 void mergeCommunication(const io::JsonValue &root, Merger &merger);
 /// The section `optimizer`, and the default of its weight decay.

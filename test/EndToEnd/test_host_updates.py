@@ -22,6 +22,7 @@ CASES = [
     (["--precision", "bf16", "--delayed-update"], "optimizer=host", 0.5),
     (["--precision", "fp32", "--accumulate", 2, "--micro-batch", 1], "optimizer=host", 0),
     (["--precision", "bf16", "--optimizer", "Lion"], "optimizer=host", 0),
+    (["--precision", "fp32", "--optimizer", "Lamb"], "optimizer=host", 0),
     (["--precision", "bf16", "--recompute", "full"], "optimizer=host,parameters=host", 0),
     (["--precision", "fp32"], "optimizer=host,parameters=host", 0.5),
 ]
@@ -78,6 +79,69 @@ class HostUpdates(h.HeddleTest):
                     self.assert_alike(self.run_job(there, order=order), expected)
                 # Launches one by one, without graphs.
                 self.assert_alike(self.run_job(there, "--no-graph"), expected)
+
+    def test_ranks_update_their_parts(self):
+        """With ZeRO, of 2 ranks each has the gradients of its part; they gather what
+        came back."""
+        meshes = [("data=2", 0), ("data=2", 1), ("data=2", 2), ("data=2", 3), ("tensor=2", 0)]
+        if os.environ.get("HEDDLE_TEST_LONG") != "1":
+            meshes = [("data=2", 2)]
+        for mesh, zero in meshes:
+            with self.subTest(mesh=mesh, zero=zero):
+                logs = []
+                for more in ([], ["--place", "optimizer=host", "--host-updates", 1]):
+                    binary = self.job("job", "--mesh", mesh, "--zero", zero, "--precision",
+                                      "bf16", *more, clipping=0)
+                    log = self.path("run.jsonl")
+                    h.run_ranks(2, [h.HEDDLE, "emulate", "--devices", 2, "--", binary, "train",
+                                    "--data", self.data, "--steps", STEPS, "--log", log,
+                                    "--progress", "none"])
+                    logs.append([(step["loss"], step["grad_norm"])
+                                 for step in h.read_log(log)])
+                    os.remove(log)
+                self.assert_alike(logs[1], logs[0])
+
+    def test_a_part_of_the_states(self):
+        """With clipping an update of all parameters is cut into runs of them."""
+        binary = self.job("here", "--precision", "bf16")
+        expected = self.run_job(binary)
+        moved = []
+        for ratio in (0, 0.4, 1):
+            binary = self.job("part", "--precision", "bf16", "--place", "optimizer=host",
+                              "--host-updates", ratio)
+            moves = {(move["from"], move["to"]): move["bytes"]
+                     for move in self.explain(binary)["moves"]}
+            moved.append((moves.get(("host", "device"), 0), moves.get(("pinned", "device"), 0)))
+            if 0 < ratio < 1:
+                self.assert_alike(self.run_job(binary), expected)
+        # Of each parameter 12 bytes go through the device, or 2 come back from the host.
+        (states, none), (rest, part), (nothing, copies) = moved
+        self.assertEqual((none, nothing), (0, 0))
+        self.assertEqual(rest * 2 // 12 + part, copies)
+        self.assertEqual(states * 2 // 12, copies)
+        self.assertLess(part / copies, 0.4)
+        self.assertGreater(part / copies, 0.2)
+
+    def test_ds_config(self):
+        """DeepSpeed's CPU updates what is in its memory: all, or `ratio` of it."""
+        for ratio, expected in ((None, 1), (0.25, 0.25)):
+            section = {"device": "cpu", **({} if ratio is None else {"ratio": ratio})}
+            config = h.ds_config(zero_optimization={"stage": 0, "offload_optimizer": section})
+            strategy = self.path("strategy.json")
+            with open(self.path("ds.json"), "w") as file:
+                json.dump(config, file)
+            command = [h.HEDDLE, "compile", self.model, "-o", self.path("job"), "--config",
+                       self.path("ds.json"), "--batch", 2, "--seq", 7]
+            said = h.run([*command, "--target", "sm_90", "--explain-config", "--all"]).stdout
+            self.assertRegex(said, rf"host_updates +{expected}\b")
+            # On a CPU it is the kernels' own memory.
+            said = h.run([*command, "--explain-config", "--all"]).stdout
+            self.assertRegex(said, r"host_updates +0\b")
+
+    def test_what_has_no_effect_is_said(self):
+        said = h.run([h.HEDDLE, "compile", self.model, "-o", self.path("no"), "--batch", 2,
+                      "--seq", 7, "--host-updates", 1, "--place", "optimizer=file"]).stderr
+        self.assertIn("warning: --host-updates has no effect", said)
 
     def test_what_crosses_is_said(self):
         """A gradient in the type that it is summed in, and a parameter in the one that

@@ -17,8 +17,8 @@
 namespace heddle::plan {
 
 /// Where bytes are. Kernels and communication use what is Device. The host sees
-/// what is Host or Pinned, as do kernels on its cores; of Pinned memory a device
-/// copies without a detour. A file stands in for memory that is File.
+/// what is Host or Pinned, as do kernels on its cores; of Pinned memory devices
+/// copy without a detour. A file stands in for memory that is File.
 enum class MemoryKind { Device, Host, Pinned, File };
 inline constexpr MemoryKind memoryKinds[] = {
     MemoryKind::Device, MemoryKind::Host, MemoryKind::Pinned, MemoryKind::File};

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "UpdateRuns.h"
 #include "Windows.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
@@ -34,8 +35,8 @@ int64_t elementsOf(Value flat) {
 class Advancer {
 public:
   Advancer(nn::ModelOp model, nn::StepOp step, nn::MicroBatchesOp loop)
-      : model(model), step(step), loop(loop), body(&loop.getBody().front()),
-        symbols(model) {
+      : step(step), loop(loop), body(&loop.getBody().front()), symbols(model),
+        cutter(step, symbols) {
     body->walk([&](nn::SetOp set) { note(set, written); });
   }
 
@@ -46,7 +47,7 @@ public:
     for (auto update :
          llvm::make_early_inc_range(step.getBody().getOps<nn::UpdateOp>()))
       if (mayMove(update))
-        llvm::append_range(updates, cut(update, size));
+        llvm::append_range(updates, cutter.cut(update, size));
     if (!updates.empty())
       splitLast();
     SmallVector<std::pair<Operation *, nn::UpdateOp>> places;
@@ -111,25 +112,6 @@ private:
                         [&](Value operand) { return canPrecede(operand); });
   }
 
-  /// The operations that write an update's results, in order: writes of states,
-  /// and what ranks exchange for them. Nothing where others read them.
-  static std::optional<SmallVector<Operation *>> writesOf(nn::UpdateOp update) {
-    llvm::SetVector<Operation *> ops;
-    SmallVector<Value> values(update.getOutputs());
-    for (size_t i = 0; i < values.size(); ++i)
-      for (Operation *user : values[i].getUsers()) {
-        if (!isa<nn::SetOp, dist::AllGatherOp>(user))
-          return std::nullopt;
-        ops.insert(user);
-        llvm::append_range(values, user->getResults());
-      }
-    SmallVector<Operation *> sorted = ops.takeVector();
-    llvm::sort(sorted, [](Operation *a, Operation *b) {
-      return a->isBeforeInBlock(b);
-    });
-    return sorted;
-  }
-
   /// Whether nothing but its own reads, behind the loop, sees what an update
   /// writes.
   bool isAlone(nn::UpdateOp update, ArrayRef<Operation *> writes) {
@@ -167,7 +149,7 @@ private:
   }
 
   bool mayMove(nn::UpdateOp update) {
-    std::optional<SmallVector<Operation *>> writes = writesOf(update);
+    std::optional<SmallVector<Operation *>> writes = spmd::writesOf(update);
     if (!writes || !isAlone(update, *writes) ||
         llvm::none_of(update.getStates(),
                       [&](Value state) { return isElsewhere(state); }))
@@ -179,141 +161,6 @@ private:
       return !read.empty() &&
              !isRewritten(cast<nn::GetOp>(read.front()), update);
     });
-  }
-
-  //===--------------------------------------------------------------------===//
-  // Updates of a few members
-  //===--------------------------------------------------------------------===//
-
-  /// The bucket that a value is read from, with no other step between; null
-  /// where its members have no places.
-  nn::BucketOp bucketOf(Value flat) {
-    auto get = flat.getDefiningOp<nn::GetOp>();
-    auto bucket =
-        get ? symbols.lookup<nn::BucketOp>(get.getState()) : nn::BucketOp();
-    return bucket && !bucket.getElements() ? bucket : nn::BucketOp();
-  }
-
-  /// How many members each run has: as many as `size` elements have room for.
-  SmallVector<size_t> runsOf(nn::BucketOp bucket, int64_t size) {
-    SmallVector<size_t> runs;
-    int64_t elements = 0;
-    for (StringRef name : statesOf(symbols, bucket.getSymName())) {
-      auto state = symbols.lookup<nn::StateOp>(name);
-      int64_t more = nn::paddedElements(state.getTensorType().getNumElements());
-      if (runs.empty() || elements + more > size) {
-        runs.push_back(0);
-        elements = 0;
-      }
-      ++runs.back();
-      elements += more;
-    }
-    return runs;
-  }
-
-  /// A bucket of some of the members of `whole`. The last one has the padding.
-  nn::BucketOp runOf(nn::BucketOp whole, size_t first, size_t count,
-                     size_t number) {
-    ArrayRef<Attribute> members = whole.getMembers().getValue();
-    int64_t elements = 0, before = 0;
-    for (auto [place, member] : llvm::enumerate(members)) {
-      auto name = cast<FlatSymbolRefAttr>(member).getValue();
-      int64_t padded = nn::paddedElements(
-          symbols.lookup<nn::StateOp>(name).getTensorType().getNumElements());
-      (place < first ? before : elements) += place < first + count ? padded : 0;
-    }
-    auto type = cast<RankedTensorType>(whole.getType());
-    if (first + count == members.size())
-      elements = type.getNumElements() - before;
-    OpBuilder builder(step);
-    auto run = builder.create<nn::BucketOp>(
-        whole.getLoc(), (whole.getSymName() + "." + Twine(number)).str(),
-        builder.getArrayAttr(members.slice(first, count)),
-        type.clone({elements}));
-    if (auto storage = whole.getStorageAttr())
-      run.setStorageAttr(storage);
-    symbols.insert(run);
-    return run;
-  }
-
-  /// One update for each run of members, in the place of an update of all.
-  SmallVector<nn::UpdateOp> cut(nn::UpdateOp update, int64_t size) {
-    SmallVector<OpOperand *> flat;
-    for (OpOperand &operand : update->getOpOperands())
-      if (cast<RankedTensorType>(operand.get().getType()).getRank() > 0)
-        flat.push_back(&operand);
-    SmallVector<nn::SetOp> sets;
-    SmallVector<Operation *> writes = *writesOf(update);
-    for (Operation *op : writes)
-      if (auto set = dyn_cast<nn::SetOp>(op))
-        sets.push_back(set);
-    bool isPlain =
-        sets.size() == update.getOutputs().size() &&
-        llvm::all_of(flat, [&](OpOperand *o) { return bucketOf(o->get()); });
-    SmallVector<size_t> runs;
-    if (isPlain)
-      runs = runsOf(bucketOf(update.getParameter()), size);
-    if (runs.size() < 2)
-      return {update};
-    SmallVector<nn::UpdateOp> parts;
-    size_t first = 0;
-    for (auto [number, count] : llvm::enumerate(runs)) {
-      parts.push_back(writeRun(update, flat, sets, first, count, number));
-      first += count;
-    }
-    erase(update, flat, sets);
-    return parts;
-  }
-
-  nn::UpdateOp writeRun(nn::UpdateOp update, ArrayRef<OpOperand *> flat,
-                        ArrayRef<nn::SetOp> sets, size_t first, size_t count,
-                        size_t number) {
-    OpBuilder builder(update);
-    IRMapping mapping;
-    llvm::StringMap<nn::BucketOp> buckets;
-    auto bucketFor = [&](StringRef whole) {
-      nn::BucketOp &run = buckets[whole];
-      if (!run)
-        run = runOf(symbols.lookup<nn::BucketOp>(whole), first, count, number);
-      return run;
-    };
-    for (OpOperand *operand : flat) {
-      nn::BucketOp run =
-          bucketFor(operand->get().getDefiningOp<nn::GetOp>().getState());
-      mapping.map(operand->get(),
-                  builder.create<nn::GetOp>(update.getLoc(), run.getType(),
-                                            run.getSymName()));
-    }
-    auto part = cast<nn::UpdateOp>(builder.clone(*update, mapping));
-    for (nn::SetOp set : sets) {
-      nn::BucketOp run = bucketFor(set.getState());
-      Value result = mapping.lookup(set.getValue());
-      result.setType(run.getType());
-      builder.create<nn::SetOp>(set.getLoc(), run.getSymName(), result);
-    }
-    return part;
-  }
-
-  /// What was cut, and the buckets that nothing reads or writes any more.
-  void erase(nn::UpdateOp update, ArrayRef<OpOperand *> flat,
-             ArrayRef<nn::SetOp> sets) {
-    llvm::SetVector<Operation *> gets;
-    llvm::SetVector<StringRef> names;
-    for (OpOperand *operand : flat)
-      gets.insert(operand->get().getDefiningOp());
-    for (nn::SetOp set : sets) {
-      names.insert(set.getState());
-      set.erase();
-    }
-    update.erase();
-    for (Operation *get : gets)
-      if (get->use_empty())
-        get->erase();
-    for (StringRef name : names) {
-      auto bucket = symbols.lookup<nn::BucketOp>(name);
-      if (bucket && SymbolTable::symbolKnownUseEmpty(bucket, model))
-        symbols.erase(bucket);
-    }
   }
 
   //===--------------------------------------------------------------------===//
@@ -362,7 +209,7 @@ private:
     auto get = cast<nn::GetOp>(readOf(update.getGradient()).front());
     for (StringRef state : statesOf(symbols, get.getState()))
       gradients.insert(state);
-    SmallVector<Operation *> writes = *writesOf(update);
+    SmallVector<Operation *> writes = *spmd::writesOf(update);
     for (Operation *op : writes)
       if (auto set = dyn_cast<nn::SetOp>(op))
         note(set, results);
@@ -396,7 +243,7 @@ private:
   /// Moves an update, with what it reads and what writes its results, behind an
   /// operation of the loop. Returns the last of what was moved.
   Operation *move(nn::UpdateOp update, Operation *behind) {
-    SmallVector<Operation *> writes = *writesOf(update);
+    SmallVector<Operation *> writes = *spmd::writesOf(update);
     OpBuilder builder(update);
     auto put = [&](Operation *op) {
       op->moveAfter(behind);
@@ -422,11 +269,11 @@ private:
     return behind;
   }
 
-  nn::ModelOp model;
   nn::StepOp step;
   nn::MicroBatchesOp loop;
   Block *body;
   SymbolTable symbols;
+  spmd::UpdateCutter cutter;
   llvm::StringSet<> written; ///< States, in the loop.
 };
 

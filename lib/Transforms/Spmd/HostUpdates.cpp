@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "UpdateRuns.h"
 #include "Windows.h"
 #include "heddle/Transforms/Common/HostValues.h"
 #include "heddle/Transforms/Common/States.h"
@@ -243,9 +244,20 @@ struct HostUpdates : heddle::impl::SpmdHostUpdatesBase<HostUpdates> {
   using Base::Base;
 
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>())
-      if (model.getStrategy().getValue().hostUpdates > 0)
-        convert(model);
+    nn::ModelOp asked;
+    int64_t possible = 0;
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      if (model.getStrategy().getValue().hostUpdates == 0)
+        continue;
+      possible += convert(model);
+      asked = model;
+    }
+    if (!asked || possible > 0)
+      return;
+    auto warning = asked.emitWarning("--host-updates has no effect: the host "
+                                     "can compute none of the updates");
+    warning.attachNote() << "help: give --place optimizer=host; updates of "
+                            "states on file are the device's";
   }
 
 private:
@@ -276,32 +288,61 @@ private:
     return anyOnHost;
   }
 
-  void convert(nn::ModelOp model) {
+  /// The first of the updates, as many as have `most` elements: the one that
+  /// has more is cut into runs of parameters with `size` elements, about.
+  static SmallVector<nn::UpdateOp> choose(SmallVector<nn::UpdateOp> updates,
+                                          double most, int64_t size,
+                                          spmd::UpdateCutter cutter) {
+    SmallVector<nn::UpdateOp> chosen;
+    int64_t elements = 0;
+    auto take = [&](nn::UpdateOp update) {
+      int64_t more = elementsOf(update.getParameter());
+      if (static_cast<double>(elements + more) > most)
+        return false;
+      elements += more;
+      chosen.push_back(update);
+      return true;
+    };
+    for (nn::UpdateOp update : updates) {
+      if (take(update))
+        continue;
+      if (spmd::writesOf(update))
+        for (nn::UpdateOp run : cutter.cut(update, size))
+          if (!take(run))
+            break;
+      break;
+    }
+    return chosen;
+  }
+
+  /// Returns how many updates the host could compute.
+  int64_t convert(nn::ModelOp model) {
+    int64_t count = 0;
     SymbolTable symbols(model);
     const dist::Strategy &strategy = model.getStrategy().getValue();
     for (auto step : model.getOps<nn::StepOp>()) {
       SmallVector<nn::UpdateOp> possible;
-      int64_t total = 0, of = 0;
+      int64_t total = 0;
       step.walk([&](nn::UpdateOp update) {
         if (!isPossible(update, symbols))
           return;
         possible.push_back(update);
         total += elementsOf(update.getParameter());
       });
+      count += static_cast<int64_t>(possible.size());
+      int64_t size = spmd::windowElements(strategy.subGroupSize, total);
       llvm::MapVector<Block *, Converter> blocks;
-      auto most = static_cast<double>(total) * strategy.hostUpdates;
-      for (nn::UpdateOp update : possible) {
-        of += elementsOf(update.getParameter());
-        if (static_cast<double>(of) > most + 0.5)
-          break;
+      for (nn::UpdateOp update :
+           choose(possible, static_cast<double>(total) * strategy.hostUpdates,
+                  size, {step, symbols})) {
         Block *block = update->getBlock();
         blocks.try_emplace(block, *block, symbols, inFlight)
             .first->second.add(update);
       }
-      int64_t size = spmd::windowElements(strategy.subGroupSize, total);
       for (auto &[block, converter] : blocks)
         numWindows += converter.run(size);
     }
+    return count;
   }
 };
 

@@ -239,14 +239,15 @@ def SpmdHostUpdates : Pass<"spmd-host-updates", "::mlir::ModuleOp"> {
   let summary = "Lets the host compute updates of states that are in its memory.";
   let description = [{
     The first updates of a step, as many as have the part `host_updates` of all
-    elements, are computed where their states are, window by window: what they
+    elements at most, are computed where their states are, window by window: what they
     read of the device's memory, as gradients, is moved to the host, and what the
     device computes with comes back. Both cross in the types that they have. What
     leaves for the host leaves while the window before is updated. At most
     `in-flight` windows are not back when the next one begins; the last ones are
     waited for at the end of the block, and so beside the rest of the backward
-    pass. Updates of states on file, and those of which other operations read what
-    they make, as LAMB's, stay on the device.
+    pass. An update that has more elements than are left of the part is cut into
+    runs of parameters. Updates of states on file, and those of which other
+    operations read what they make, stay on the device.
 
     ```mlir
     %m = nn.get @exp_avg.decay : tensor<1024xf32>
