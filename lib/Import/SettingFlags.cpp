@@ -219,7 +219,7 @@ static const std::map<std::string, std::string> &placedRoles() {
   static const std::map<std::string, std::string> roles = {
       {"optimizer", "place_optimizer"},
       {"parameters", "place_parameters"},
-      {"gradients", ""},
+      {"gradients", "place_gradients"},
       {"activations", "place_activations"}};
   return roles;
 }
@@ -236,12 +236,7 @@ void config::mergePlace(const SettingFlag &flag, const std::string &text,
       failFlag(flag, text,
                "give optimizer, parameters, gradients or activations once, "
                "each device, host, pinned or file, as optimizer=file");
-    if (!role->second.empty())
-      giveFromFlag(flag, text, role->second, kind, merger);
-    else if (kind != wordOf(MemoryKind::Device))
-      fail("H0155",
-           "--place: " + role->first + " in memory of the kind " + kind,
-           "leave out " + role->first + ": they stay in the device's memory");
+    giveFromFlag(flag, text, role->second, kind, merger);
   }
 }
 

@@ -42,7 +42,7 @@ void mergeBudgets(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
 /// Sizes as `mergeBudgets` reads them.
 io::ValueRange budgetsRange();
-/// `optimizer=file`; H0155 for what cannot be elsewhere.
+/// `optimizer=file,gradients=host`.
 void mergePlace(const SettingFlag &flag, const std::string &text,
                 Merger &merger);
 /// `0.9,0.999`.

@@ -168,6 +168,8 @@ static void buildSpmd(OpPassManager &pm) {
   pm.addPass(createSpmdAdvanceUpdates());
   // What is gathered ahead, and updated early, has its place.
   pm.addPass(createSpmdFetchParameters());
+  // Behind what sums gradients, and before windows are cut of what is left.
+  pm.addPass(createSpmdStreamGradients());
   // What it leaves goes through the device's memory.
   pm.addPass(createSpmdHostUpdates());
   // Windows are of what a rank holds.

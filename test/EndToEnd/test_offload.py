@@ -23,7 +23,10 @@ SHORT, LONG = 5, 40
 PLACES = ["optimizer=file", "optimizer=host", "parameters=file",
           "optimizer=file,parameters=file", "optimizer=host,parameters=file",
           "optimizer=file,parameters=host", "parameters=file,activations=file",
-          "optimizer=file,parameters=file,activations=file"]
+          "optimizer=file,parameters=file,activations=file", "gradients=file",
+          "gradients=host", "optimizer=file,gradients=file",
+          "optimizer=host,parameters=file,gradients=host",
+          "optimizer=file,parameters=file,gradients=file,activations=file"]
 FILES = ["model.safetensors", "heddle/optimizer.safetensors"]
 
 
@@ -118,6 +121,53 @@ class Offload(h.HeddleTest):
             with self.subTest(seed=seed, drawn=draw(seed)):
                 self.check(seed)
 
+    def test_gradients_wait_elsewhere(self):
+        """Layers share pages of the file; an embedding is far from its head."""
+        once, twice = ["--batch", 2], ["--micro-batch", 1, "--accumulate", 2]
+        for case, (family, ranks, flags, clipping, place) in enumerate((
+                ("gpt2", 1, [*once, "--precision", "bf16"], 0.5, "gradients=file"),
+                ("gpt2", 1, [*twice, "--recompute", "full"], 0.5,
+                 "optimizer=file,gradients=file"),
+                ("llama", 1, [*twice, "--optimizer", "Lamb"], 0, "gradients=host"),
+                ("llama", 2, [*twice, "--mesh", "data=2", "--zero", 1], 0.5,
+                 "optimizer=file,gradients=file"),
+                ("llama", 2, [*twice, "--mesh", "data=2", "--zero", 2], 0.5,
+                 "gradients=file"),
+                ("bert", 2, [*twice, "--mesh", "tensor=2"], 0.5, "gradients=file"),
+                ("gpt2", 2, [*twice, "--mesh", "pipe=2"], 0.5, "gradients=file"))):
+            with self.subTest(family=family, flags=flags, place=place):
+                self.compare(f"wait-{case}", family, ranks, ["--seq", 7, *flags],
+                             {"gradient_clipping": clipping},
+                             ["--place", place, "--sub-group-size", 5000])
+
+    def test_gradients_leave_the_device(self):
+        """All that is left of them are windows. Each byte is stored once in a step with
+        one micro-batch, and read for the norm and for the update."""
+        model = self.make_model(embed=48, layers=12)[0]
+
+        def explain(*flags):
+            binary = self.compile(model, "--micro-batch", 1, "--seq", 8, "--sub-group-size",
+                                  20000, *flags, output="job")
+            return json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+
+        for sums in (1, 3):
+            flags = ["--accumulate", sums]
+            here, there = explain(*flags), explain(*flags, "--place", "gradients=file")
+            gradients = here["memory"]["owners"]["gradients"]
+            self.assertNotIn("gradients", there["memory"]["owners"])
+            device = [plan["memory"]["kinds"]["device"] for plan in (here, there)]
+            self.assertLess(device[1]["persistent"],
+                            device[0]["persistent"] - gradients + 2 * 4096)
+            peaks = [kind["persistent"] + kind["arena"] for kind in device]
+            # There are those of three layers of twelve: to come, here, and to go.
+            self.assertLess(peaks[1], peaks[0] - 0.65 * gradients)
+            moves = {(move["from"], move["to"]): move["bytes"] for move in there["moves"]}
+            filed = there["memory"]["kinds"]["file"]["persistent"]
+            stored = filed if sums == 1 else (sums + 1) * filed
+            read = 2 * filed if sums == 1 else (sums + 2) * filed
+            self.assertLess(abs(moves["device", "file"] - stored), 4096 * (sums + 1))
+            self.assertLess(abs(moves["file", "device"] - read), 16 * 4096 * (sums + 1))
+
     def test_resumes_from_one_placement_in_another(self):
         model = self.make_model()[0]
         data, _ = self.make_tokens(2000, 97)
@@ -139,9 +189,10 @@ class Offload(h.HeddleTest):
         for precision in ("fp32", "bf16"):
             logs = []
             for place in ("optimizer=device", "optimizer=host", "optimizer=file",
-                          "optimizer=host,parameters=file", "parameters=pinned"):
+                          "optimizer=host,parameters=file", "parameters=pinned",
+                          "optimizer=host,gradients=host", "gradients=file"):
                 binary = self.compile(
-                    model, "--batch", 2, "--seq", 8, "--precision", precision,
+                    model, "--micro-batch", 1, "--accumulate", 2, "--seq", 8, "--precision", precision,
                     "--target", "sm_90", "--place", place,
                     "--sub-group-size", 7000, output="gpu")
                 log, counts = self.path(f"gpu-{precision}-{place}.jsonl"), self.path("counts")
@@ -344,7 +395,7 @@ class Offload(h.HeddleTest):
     def test_what_cannot_be_placed_is_refused(self):
         model = self.make_model()[0]
         for more, status, text in (
-                (["--place", "gradients=file"], 2, "error[H0155]"),
+                (["--place", "gradients=disk"], 2, "error[H0114]"),
                 (["--place", "optimizer=disk"], 2, "error[H0114]"),
                 (["--place", "optimizer=file,optimizer=host"], 2, "error[H0114]"),
                 (["--place", "optimizer"], 2, "error[H0114]"),

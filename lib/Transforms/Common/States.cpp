@@ -8,7 +8,9 @@
 
 #include "heddle/Transforms/Common/States.h"
 #include "Updates.h"
+#include "dialects/Dist/ByteSize.h"
 #include "dialects/Plan/PlanDialect.h"
+#include "heddle/runtime/io/SwapFile.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -42,10 +44,10 @@ bool heddle::writesCache(Operation *op) {
 
 namespace {
 
-class StatesVerifier {
+class StatesVerifier : UpdateReader {
 public:
   StatesVerifier(nn::ModelOp model, StringRef code)
-      : model(model), symbols(model), code((code + ": ").str()),
+      : UpdateReader(model), model(model), code((code + ": ").str()),
         precision(wordOf(model.getStrategy().getValue().precision)) {}
 
   LogicalResult run() {
@@ -79,16 +81,6 @@ private:
     return llvm::any_of(axes.getAsValueRange<StringAttr>(), [](StringRef axis) {
       return dist::holdsReplicas(axis);
     });
-  }
-
-  nn::StateRole roleOf(StringRef state) {
-    return symbols.lookup<nn::StateOp>(state).getRole();
-  }
-
-  /// The parameter that a state is, or belongs to.
-  StringRef parameterOf(StringRef name) {
-    auto state = symbols.lookup<nn::StateOp>(name);
-    return state.getParameter().value_or(name);
   }
 
   /// Passes find what belongs to a parameter by its name.
@@ -146,10 +138,8 @@ private:
       if (failed(verifySet(set)))
         return failure();
       for (StringRef state : statesOf(symbols, set.getState())) {
-        if (roleOf(state) == nn::StateRole::Gradient &&
-            updated.contains(parameterOf(state)))
-          return set.emitError(code) << "writes the gradient @" << state
-                                     << " when its parameter is updated";
+        if (failed(verifyIsEarly(set, state)))
+          return failure();
         nn::SetOp &before = unread[state];
         if (before)
           return twice(set, before, state);
@@ -158,6 +148,15 @@ private:
       }
     }
     return success();
+  }
+
+  /// A gradient is written before its parameter is updated.
+  LogicalResult verifyIsEarly(Operation *write, StringRef state) {
+    if (roleOf(state) != nn::StateRole::Gradient ||
+        !updated.contains(parameterOf(state)))
+      return success();
+    return write->emitError(code) << "writes the gradient @" << state
+                                  << " when its parameter is updated";
   }
 
   LogicalResult twice(nn::SetOp set, nn::SetOp before, StringRef state) {
@@ -261,58 +260,6 @@ private:
                                   "itself";
   }
 
-  /// The body of the kernel that an operation launches; null for others.
-  Block *kernelOf(Operation *op) {
-    auto launch = dyn_cast_or_null<planir::LaunchOp>(op);
-    auto kernel = launch ? symbols.lookup<planir::KernelOp>(launch.getKernel())
-                         : planir::KernelOp();
-    return kernel ? &kernel.getBody().front() : nullptr;
-  }
-
-  /// Whether it computes what the optimizer writes.
-  bool isOptimizers(Operation *op) {
-    auto updates = [](Operation &op) { return op.hasTrait<nn::Updates>(); };
-    Block *kernel = kernelOf(op);
-    return op && (updates(*op) || (kernel && llvm::any_of(*kernel, updates)));
-  }
-
-  static Update updateOf(nn::UpdateOp op) {
-    return {op,
-            op.getParameter(),
-            op.getGradient(),
-            SmallVector<Value>(op.getStates()),
-            op.getNewParameter(),
-            op.getCopy(),
-            SmallVector<Value>(op.getNewStates())};
-  }
-
-  std::optional<Update> updateOf(Operation *op) {
-    if (auto update = dyn_cast_or_null<nn::UpdateOp>(op))
-      return updateOf(update);
-    Block *body = kernelOf(op);
-    if (!body || body->getOps<nn::UpdateOp>().empty())
-      return std::nullopt;
-    Update update = updateOf(*body->getOps<nn::UpdateOp>().begin());
-    update.op = op;
-    auto outside = [&](Value &value) {
-      auto argument = dyn_cast<BlockArgument>(value);
-      value = argument ? op->getOperand(argument.getArgNumber()) : Value();
-    };
-    auto yielded = [&](Value &value) {
-      auto results = body->getTerminator()->getOperands();
-      auto place = llvm::find(results, value);
-      value = place == results.end() ? Value()
-                                     : op->getResult(place - results.begin());
-    };
-    outside(update.parameter);
-    outside(update.gradient);
-    llvm::for_each(update.states, outside);
-    yielded(update.newParameter);
-    yielded(update.copy);
-    llvm::for_each(update.newStates, yielded);
-    return update;
-  }
-
   LogicalResult verifySet(nn::SetOp set) {
     for (Operation *maker : makersOf(set.getValue()))
       if (failed(verifyMaker(set, maker)))
@@ -360,6 +307,8 @@ private:
   LogicalResult verifyFetch(dist::FetchOp fetch, Value value) {
     if (isComputedWith(fetch.getState()))
       return success();
+    if (isGradient(fetch.getState()))
+      return verifyGradientFetch(fetch);
     for (Operation *user : value.getUsers()) {
       if (isExchange(user) && failed(verifyFetch(fetch, user->getResult(0))))
         return failure();
@@ -371,6 +320,58 @@ private:
     return success();
   }
 
+  bool isGradient(StringRef name) {
+    return roleOf(statesOf(symbols, name).front()) == nn::StateRole::Gradient;
+  }
+
+  /// The states of which a run of a flat state has elements; all of them where
+  /// they have no places.
+  SmallVector<StringRef> statesIn(StringRef name, int64_t first,
+                                  int64_t elements) {
+    SmallVector<StringRef> found;
+    int64_t place = 0;
+    for (StringRef state : statesOf(symbols, name)) {
+      int64_t size = nn::paddedElements(elementsOfState(state));
+      bool overlaps = place < first + elements && first < place + size;
+      if (overlaps || inSplitBucket.contains(state))
+        found.push_back(state);
+      place += size;
+    }
+    return found;
+  }
+
+  /// Gradients are fetched to be added to, and stored again; behind the loop
+  /// for whatever reads them.
+  LogicalResult verifyGradientFetch(dist::FetchOp fetch) {
+    SmallVector<StringRef> states =
+        statesIn(fetch.getState(), fetch.getElement(),
+                 elementsOf(fetch.getOutput().getType()));
+    for (StringRef state : states)
+      if (!written.contains(state))
+        return fetch.emitError(code)
+               << "fetches the gradient @" << state << " before it is stored";
+    if (isa<nn::StepOp>(fetch->getParentOp()) || isStoredAgain(fetch))
+      return success();
+    return fetch.emitError(code)
+           << "fetches gradients of @" << fetch.getState()
+           << " for something else than to add to them, and to store them";
+  }
+
+  /// Whether what is made of a run is stored to the same flat state.
+  static bool isStoredAgain(dist::FetchOp fetch) {
+    SmallVector<Operation *> worklist(fetch->getUsers());
+    DenseSet<Operation *> seen;
+    while (!worklist.empty()) {
+      Operation *op = worklist.pop_back_val();
+      if (auto store = dyn_cast<dist::StoreOp>(op))
+        if (store.getState() == fetch.getState())
+          return true;
+      if (seen.insert(op).second)
+        llvm::append_range(worklist, op->getUsers());
+    }
+    return false;
+  }
+
   /// What the forward pass stored is fetched.
   LogicalResult verifySavedFetch(dist::FetchOp fetch) {
     if (!written.contains(fetch.getState()))
@@ -379,11 +380,48 @@ private:
     return verifySlot(fetch, fetch.getState(), fetch.getSlot());
   }
 
+  /// Requests to files are of whole pages: what ends within one would write
+  /// over what stands behind it.
+  LogicalResult verifyPages(dist::StoreOp store) {
+    if (memoryOf(symbols, store.getState()) != nn::MemoryKind::File)
+      return success();
+    Type type = store.getValue().getType();
+    int64_t page =
+        io::SwapFile::pageBytes / dist::byteSize(getElementTypeOrSelf(type));
+    int64_t first = store.getElement(), end = first + elementsOf(type);
+    if (first % page == 0 &&
+        (end % page == 0 || end == elementsOfState(store.getState())))
+      return success();
+    return store.emitError(code)
+           << "stores elements " << first << " to " << end << " of @"
+           << store.getState() << ", which are no whole pages of a file";
+  }
+
+  /// What computation made.
+  LogicalResult verifyGradientStore(dist::StoreOp store) {
+    if (failed(verifyPages(store)))
+      return failure();
+    for (Operation *maker : makersOf(store.getValue()))
+      if (isOptimizers(maker))
+        return store.emitError(code) << "writes what the optimizer computes to "
+                                        "the gradients @"
+                                     << store.getState();
+    for (StringRef state : statesIn(store.getState(), store.getElement(),
+                                    elementsOf(store.getValue().getType()))) {
+      if (failed(verifyIsEarly(store, state)))
+        return failure();
+      written.insert(state);
+    }
+    return success();
+  }
+
   LogicalResult verifyStore(dist::StoreOp store) {
     if (store.getSlot()) {
       written.insert(store.getState());
       return verifySlot(store, store.getState(), store.getSlot());
     }
+    if (isGradient(store.getState()))
+      return verifyGradientStore(store);
     for (Operation *maker : makersOf(store.getValue())) {
       std::optional<Update> update = updateOf(maker);
       if (!update)
@@ -393,96 +431,6 @@ private:
         return failure();
     }
     return success();
-  }
-
-  /// The parameters that the states belong to which a value is read from, or is
-  /// written to; nothing when they are not all of this kind: a role, or what
-  /// the optimizer calls it.
-  SmallVector<StringRef> parametersOf(StringRef name, StringRef kind) {
-    SmallVector<StringRef> parameters;
-    for (StringRef state : statesOf(symbols, name)) {
-      if (kindOf(state) != kind)
-        return {};
-      parameters.push_back(parameterOf(state));
-    }
-    return parameters;
-  }
-  StringRef kindOf(StringRef state) {
-    nn::StateRole role = roleOf(state);
-    return role == nn::StateRole::Optimizer
-               ? symbols.lookup<nn::StateOp>(state).getQuantity()
-               : nn::stringifyStateRole(role);
-  }
-  int64_t elementsOfState(StringRef name) {
-    Operation *state = symbols.lookup(name);
-    return elementsOf(state->getAttrOfType<TypeAttr>("type").getValue());
-  }
-
-  /// What of the states of this kind a value is.
-  Run runRead(Value value, StringRef kind) {
-    Run run;
-    run.count = run.whole = value ? elementsOf(value.getType()) : 0;
-    bool isSliced = false; // A rank's part: places are counted in that.
-    for (Operation *op = nullptr; value && (op = value.getDefiningOp());
-         value = op->getOperand(0)) {
-      if (auto get = dyn_cast<nn::GetOp>(op)) {
-        run.parameters = parametersOf(get.getState(), kind);
-        return run;
-      }
-      if (auto fetch = dyn_cast<dist::FetchOp>(op)) {
-        run.parameters = parametersOf(fetch.getState(), kind);
-        if (isSliced)
-          return run;
-        run.first += fetch.getElement();
-        run.whole = elementsOfState(fetch.getState());
-        return run;
-      }
-      if (auto unpack = dyn_cast<nn::UnpackOp>(op)) {
-        unsigned number = cast<OpResult>(value).getResultNumber();
-        run.first += placesOf(unpack.getMembers().getTypes())[number];
-        run.whole = elementsOf(unpack.getFlat().getType());
-      } else if (!isExchange(op)) {
-        break;
-      }
-      isSliced |= isa<dist::SliceOp>(op);
-    }
-    return Run();
-  }
-
-  /// What of the states of this kind a value is written to, `run` being what is
-  /// known so far.
-  Run runWritten(Value value, StringRef kind, Run run) {
-    for (OpOperand &use : value.getUses()) {
-      Operation *user = use.getOwner();
-      if (auto set = dyn_cast<nn::SetOp>(user)) {
-        llvm::append_range(run.parameters, parametersOf(set.getState(), kind));
-      } else if (auto store = dyn_cast<dist::StoreOp>(user)) {
-        llvm::append_range(run.parameters,
-                           parametersOf(store.getState(), kind));
-        run.first += store.getElement();
-        run.whole = elementsOfState(store.getState());
-      } else if (auto pack = dyn_cast<nn::PackOp>(user)) {
-        run.first +=
-            placesOf(pack.getMembers().getTypes())[use.getOperandNumber()];
-        run.whole = elementsOf(pack.getFlat().getType());
-        run = runWritten(pack.getFlat(), kind, run);
-      } else if (isa<dist::MoveOp, dist::WaitOp>(user)) {
-        run = runWritten(user->getResult(0), kind, run);
-      } else if (isExchange(user)) {
-        // Of all ranks' parts: where this one is among them is not counted.
-        llvm::append_range(
-            run.parameters,
-            runWritten(user->getResult(0), kind, Run()).parameters);
-      }
-    }
-    return run;
-  }
-  Run runWritten(Value value, StringRef kind) {
-    Run run;
-    if (!value)
-      return run;
-    run.count = run.whole = elementsOf(value.getType());
-    return runWritten(value, kind, run);
   }
 
   /// The state that a value is read from, or "".
@@ -583,7 +531,6 @@ private:
   }
 
   nn::ModelOp model;
-  SymbolTable symbols;
   std::string code, precision;
   llvm::StringSet<> written, inSplitBucket;
   llvm::StringSet<> copied; ///< Parameters that layers read copies of.

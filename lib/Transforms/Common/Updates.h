@@ -9,7 +9,7 @@
 #ifndef HEDDLE_LIB_TRANSFORMS_COMMON_UPDATES_H
 #define HEDDLE_LIB_TRANSFORMS_COMMON_UPDATES_H
 
-#include "dialects/NN/NNDialect.h"
+#include "heddle/Transforms/Common/States.h"
 
 namespace heddle::states {
 
@@ -49,10 +49,6 @@ struct Run {
   }
 };
 
-inline int64_t elementsOf(mlir::Type type) {
-  return llvm::cast<mlir::RankedTensorType>(type).getNumElements();
-}
-
 /// Where each member of a flat tensor begins.
 inline llvm::SmallVector<int64_t> placesOf(mlir::TypeRange members) {
   llvm::SmallVector<int64_t> places;
@@ -74,6 +70,40 @@ struct Update {
   /// Null: not there.
   mlir::Value newParameter, copy;
   llvm::SmallVector<mlir::Value> newStates;
+};
+
+/// Follows the values of a model's updates to states, in all phases from train
+/// on.
+class UpdateReader {
+public:
+  explicit UpdateReader(nn::ModelOp model) : symbols(model) {}
+
+  nn::StateRole roleOf(llvm::StringRef state);
+  /// The parameter that a state is, or belongs to.
+  llvm::StringRef parameterOf(llvm::StringRef name);
+  /// The body of the kernel that an operation launches; null for others.
+  mlir::Block *kernelOf(mlir::Operation *op);
+  /// Whether it computes what the optimizer writes.
+  bool isOptimizers(mlir::Operation *op);
+  std::optional<Update> updateOf(mlir::Operation *op);
+  /// The parameters that the states belong to which a value is read from, or is
+  /// written to; nothing when they are not all of this kind: a role, or what
+  /// the optimizer calls it.
+  llvm::SmallVector<llvm::StringRef> parametersOf(llvm::StringRef name,
+                                                  llvm::StringRef kind);
+  llvm::StringRef kindOf(llvm::StringRef state);
+  int64_t elementsOfState(llvm::StringRef name);
+  /// What of the states of this kind a value is.
+  Run runRead(mlir::Value value, llvm::StringRef kind);
+  /// What of the states of this kind a value is written to.
+  Run runWritten(mlir::Value value, llvm::StringRef kind);
+
+protected:
+  mlir::SymbolTable symbols;
+
+private:
+  /// `run` being what is known so far.
+  Run runWritten(mlir::Value value, llvm::StringRef kind, Run run);
 };
 
 } // namespace heddle::states

@@ -54,6 +54,8 @@ private:
       fault = checkWindows(unrolled->trace);
     if (!fault)
       fault = checkPlaces(unrolled->trace);
+    if (!fault)
+      fault = checkGradients(unrolled->trace);
     if (fault)
       report(*fault, *unrolled);
     return failure(fault.has_value());

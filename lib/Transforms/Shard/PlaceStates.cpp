@@ -31,6 +31,9 @@ struct PlaceStates : heddle::impl::ShardPlaceStatesBase<PlaceStates> {
       auto kind = *nn::symbolizeMemoryKind(wordOf(strategy.placeOptimizer));
       if (kind != nn::MemoryKind::Device)
         placeOptimizer(model, kind);
+      kind = *nn::symbolizeMemoryKind(wordOf(strategy.placeGradients));
+      if (kind != nn::MemoryKind::Device)
+        placeGradients(model, kind);
       kind = *nn::symbolizeMemoryKind(wordOf(strategy.placeParameters));
       if (kind != nn::MemoryKind::Device &&
           failed(placeParameters(model, strategy, kind)))
@@ -87,6 +90,14 @@ private:
       state.setMemory(kind);
       ++numPlaced;
     }
+  }
+
+  void placeGradients(nn::ModelOp model, nn::MemoryKind kind) {
+    for (auto state : model.getOps<nn::StateOp>())
+      if (state.getRole() == nn::StateRole::Gradient) {
+        state.setMemory(kind);
+        ++numPlaced;
+      }
   }
 
   /// Whole buckets: what is in none is not trained.

@@ -26,10 +26,6 @@ namespace heddle {
 
 namespace {
 
-int64_t elementsOf(Value flat) {
-  return cast<RankedTensorType>(flat.getType()).getNumElements();
-}
-
 /// The updates behind the loop over micro-batches of a step, which has one
 /// loop.
 class Advancer {
@@ -151,6 +147,7 @@ private:
   bool mayMove(nn::UpdateOp update) {
     std::optional<SmallVector<Operation *>> writes = spmd::writesOf(update);
     if (!writes || !isAlone(update, *writes) ||
+        isElsewhere(update.getGradient()) ||
         llvm::none_of(update.getStates(),
                       [&](Value state) { return isElsewhere(state); }))
       return false;
@@ -294,7 +291,7 @@ private:
       return;
     int64_t total = 0;
     for (auto update : step.getBody().getOps<nn::UpdateOp>())
-      total += elementsOf(update.getParameter());
+      total += elementsOf(update.getParameter().getType());
     int64_t size = spmd::windowElements(
         model.getStrategy().getValue().subGroupSize, total);
     numMoved += Advancer(model, step, loops.front()).run(size);

@@ -7,12 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Layers.h"
+#include "Runs.h"
 #include "Windows.h"
 #include "dialects/Dist/ByteSize.h"
 #include "dialects/Pipe/PipeDialect.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
-#include "llvm/ADT/StringMap.h"
 #include <list>
 
 using namespace mlir;
@@ -29,23 +29,10 @@ namespace {
 /// Bytes between two states that are read along: a request costs as much.
 constexpr int64_t mostBetween = 16 * pageBytes;
 
-int64_t elementsOf(Type type) {
-  return cast<RankedTensorType>(type).getNumElements();
-}
-
-/// The element of a flat state that a state begins at.
-struct Place {
-  nn::BucketOp bucket;
-  int64_t first = 0;
-};
-using Places = llvm::StringMap<Place>;
-
-/// States that stand side by side, and are fetched at once.
-struct Run {
-  nn::BucketOp bucket;
-  int64_t first = 0, end = 0;      ///< Elements of the bucket.
-  SmallVector<nn::GetOp> members;  ///< One, of the bucket; or by their places.
-  Operation *lastReader = nullptr; ///< So far.
+/// A run, and who reads it last so far.
+struct Fetched {
+  Run run;
+  Operation *lastReader = nullptr;
 };
 
 /// The operations of one block that read what is elsewhere.
@@ -91,7 +78,7 @@ private:
 
   /// Between two layers what neither of them reads is not kept.
   void forgetBut(ArrayRef<OpOperand *> reads) {
-    llvm::StringMap<std::pair<Value, Run *>> kept;
+    llvm::StringMap<std::pair<Value, Fetched *>> kept;
     for (OpOperand *read : reads)
       if (StringRef state = stateOf(*read); here.count(state))
         kept[state] = here[state];
@@ -107,63 +94,30 @@ private:
     for (OpOperand *read : reads)
       if (!here.count(stateOf(*read)))
         missing[stateOf(*read)] = read->get().getDefiningOp<nn::GetOp>();
-    for (Run &run : runsOf(missing)) {
-      runs.push_back(std::move(run));
+    for (Run &run : runsOf(missing, places, mostBetween)) {
+      runs.push_back({std::move(run)});
       fetch(op, runs.back());
     }
     for (OpOperand *read : reads) {
-      auto &[value, run] = here[stateOf(*read)];
+      auto &[value, fetched] = here[stateOf(*read)];
       read->set(value);
-      run->lastReader = &op;
+      fetched->lastReader = &op;
     }
-  }
-
-  /// Whether a state stands so close behind a run that it is fetched with it.
-  static bool isNear(Run &run, Place place) {
-    Type element = getElementTypeOrSelf(run.bucket.getType());
-    return run.bucket == place.bucket &&
-           (place.first - run.end) * dist::byteSize(element) <= mostBetween;
-  }
-
-  /// Those that stand side by side, together.
-  std::vector<Run> runsOf(const llvm::StringMap<nn::GetOp> &gets) {
-    SmallVector<nn::GetOp> order;
-    for (auto &entry : gets)
-      order.push_back(entry.second);
-    auto placeOf = [&](nn::GetOp get) { return places.lookup(get.getState()); };
-    llvm::sort(order, [&](nn::GetOp a, nn::GetOp b) {
-      return std::pair(placeOf(a).bucket.getSymName(), placeOf(a).first) <
-             std::pair(placeOf(b).bucket.getSymName(), placeOf(b).first);
-    });
-    std::vector<Run> found;
-    for (nn::GetOp get : order) {
-      Place place = placeOf(get);
-      int64_t elements = elementsOf(get.getValue().getType());
-      int64_t end = place.first + nn::paddedElements(elements);
-      if (place.bucket.getSymName() == get.getState())
-        end = elements;
-      else if (!found.empty() && isNear(found.back(), place)) {
-        found.back().end = end;
-        found.back().members.push_back(get);
-        continue;
-      }
-      found.push_back({place.bucket, place.first, end, {get}});
-    }
-    return found;
   }
 
   /// Elements that are fetched before an operation, and read by it or behind
   /// it; all that are here where there is none.
   int64_t elementsAt(Operation *op) {
     int64_t elements = 0;
-    for (const Run &run : runs)
-      if (run.lastReader && (!op || !run.lastReader->isBeforeInBlock(op)))
+    for (const auto &[run, lastReader] : runs)
+      if (lastReader && (!op || !lastReader->isBeforeInBlock(op)))
         elements += run.end - run.first;
     return elements;
   }
 
   /// Fetches a run for `reader`, while the layer before that is computed.
-  void fetch(Operation &reader, Run &run) {
+  void fetch(Operation &reader, Fetched &fetched) {
+    Run &run = fetched.run;
     auto flat = cast<RankedTensorType>(run.bucket.getType());
     // Requests begin at pages.
     int64_t page = pageBytes / dist::byteSize(flat.getElementType());
@@ -182,11 +136,14 @@ private:
     else
       builder.setInsertionPoint(beginning(reader));
     Location loc = reader.getLoc();
-    auto fetched = builder.create<dist::FetchOp>(
+    auto fetch = builder.create<dist::FetchOp>(
         loc, type, run.bucket.getSymName(), run.first - lead, /*pending=*/true);
     builder.setInsertionPoint(&reader);
-    Value whole = builder.create<dist::WaitOp>(loc, type, fetched.getOutput());
-    unpack(loc, run, whole, run.first - lead);
+    Value whole = builder.create<dist::WaitOp>(loc, type, fetch.getOutput());
+    SmallVector<Value> members =
+        unpack(builder, loc, run, places, whole, run.first - lead);
+    for (auto [get, member] : llvm::zip(run.members, members))
+      here[get.getState()] = {member, &fetched};
   }
 
   /// What is read before the first layer is fetched at the block's beginning,
@@ -195,29 +152,6 @@ private:
     if (!first)
       first = &block.front();
     return first->isBeforeInBlock(&reader) ? first : &reader;
-  }
-
-  /// Hands out the members of a run that is here, `first` being its first
-  /// element. What is between them is a member too, which nothing reads.
-  void unpack(Location loc, Run &run, Value whole, int64_t first) {
-    auto flat = cast<RankedTensorType>(whole.getType());
-    SmallVector<Type> types;
-    SmallVector<unsigned> numbers;
-    for (nn::GetOp get : run.members) {
-      int64_t place = places.lookup(get.getState()).first;
-      if (place > first)
-        types.push_back(flat.clone({place - first}));
-      numbers.push_back(types.size());
-      types.push_back(get.getValue().getType());
-      first = place + nn::paddedElements(elementsOf(types.back()));
-    }
-    if (types == SmallVector<Type>{flat}) {
-      here[run.members[0].getState()] = {whole, &run};
-      return;
-    }
-    auto parts = builder.create<nn::UnpackOp>(loc, types, whole, nullptr);
-    for (auto [get, number] : llvm::zip(run.members, numbers))
-      here[get.getState()] = {parts.getResult(number), &run};
   }
 
   /// Stores what was gathered of an update's parts.
@@ -239,8 +173,8 @@ private:
   const dist::Strategy &strategy;
   OpBuilder builder;
   bool isUpdate; ///< The block is what updates behind all passes.
-  std::list<Run> runs;
-  llvm::StringMap<std::pair<Value, Run *>> here; ///< By state.
+  std::list<Fetched> runs;
+  llvm::StringMap<std::pair<Value, Fetched *>> here; ///< By state.
   Operation *first = nullptr; ///< Of the block, before anything was fetched.
 };
 
@@ -249,7 +183,7 @@ struct FetchParameters
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       SymbolTable symbols(model);
-      Places places = placesOf(model, symbols);
+      Places places = placesOf(model, symbols, /*gradients=*/false);
       if (places.empty())
         continue;
       for (auto step : model.getOps<nn::StepOp>()) {
@@ -268,25 +202,6 @@ struct FetchParameters
         });
       }
     }
-  }
-
-private:
-  /// Of the flat states of parameters that are not in the device's memory, and
-  /// of their members.
-  static Places placesOf(nn::ModelOp model, const SymbolTable &symbols) {
-    Places places;
-    for (auto bucket : model.getOps<nn::BucketOp>()) {
-      if (memoryOf(symbols, bucket.getSymName()) == nn::MemoryKind::Device)
-        continue;
-      places[bucket.getSymName()] = {bucket, 0};
-      int64_t first = 0;
-      for (StringRef member : statesOf(symbols, bucket.getSymName())) {
-        places.try_emplace(member, Place{bucket, first});
-        first += nn::paddedElements(
-            elementsOf(symbols.lookup<nn::StateOp>(member).getType()));
-      }
-    }
-    return places;
   }
 };
 

@@ -25,10 +25,6 @@ namespace heddle {
 
 namespace {
 
-int64_t elementsOf(Value flat) {
-  return cast<RankedTensorType>(flat.getType()).getNumElements();
-}
-
 bool isNumber(Value value) {
   return cast<RankedTensorType>(value.getType()).getRank() == 0;
 }
@@ -100,7 +96,7 @@ private:
   }
 
   void addWindows(HostUpdate &update, int64_t size) {
-    int64_t whole = elementsOf(update.op.getParameter());
+    int64_t whole = elementsOf(update.op.getParameter().getType());
     for (int64_t first = 0; first < whole; first += size)
       windows.push_back(
           {&update, first / size, std::min(size, whole - first), {}, {}});
@@ -111,7 +107,7 @@ private:
   }
 
   void cut(Value flat, int64_t size, SmallVector<Value> &parts) {
-    int64_t whole = elementsOf(flat);
+    int64_t whole = elementsOf(flat.getType());
     auto type = cast<RankedTensorType>(flat.getType());
     SmallVector<Type> types;
     for (int64_t first = 0; first < whole; first += size)
@@ -296,7 +292,7 @@ private:
     SmallVector<nn::UpdateOp> chosen;
     int64_t elements = 0;
     auto take = [&](nn::UpdateOp update) {
-      int64_t more = elementsOf(update.getParameter());
+      int64_t more = elementsOf(update.getParameter().getType());
       if (static_cast<double>(elements + more) > most)
         return false;
       elements += more;
@@ -327,7 +323,7 @@ private:
         if (!isPossible(update, symbols))
           return;
         possible.push_back(update);
-        total += elementsOf(update.getParameter());
+        total += elementsOf(update.getParameter().getType());
       });
       count += static_cast<int64_t>(possible.size());
       int64_t size = spmd::windowElements(strategy.subGroupSize, total);

@@ -27,7 +27,6 @@ public:
   explicit LayerUses(mlir::Block &block);
 
   mlir::Block &block() const { return body; }
-  llvm::ArrayRef<mlir::Operation *> layers() const { return calls; }
 
   /// Of the forward pass, in their order: what is computed up to the last layer
   /// that runs for the first time. None of weights, and of what is made of them

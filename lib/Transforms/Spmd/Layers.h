@@ -22,6 +22,11 @@ inline nn::CallOp neighbour(mlir::Operation *op, bool before) {
   return {};
 }
 
+/// Waits for stores of a block: each is done before the layer after the next
+/// one begins, or at the block's end.
+void flushBehindLayers(mlir::Block &block,
+                       llvm::SmallVector<mlir::Operation *> stores);
+
 } // namespace heddle::spmd
 
 #endif // HEDDLE_LIB_TRANSFORMS_SPMD_LAYERS_H

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Layers.h"
+#include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 
 using namespace mlir;
@@ -54,11 +55,6 @@ private:
     return wait;
   }
 
-  static int64_t elementsOf(dist::AllGatherOp gather) {
-    return cast<RankedTensorType>(gather.getOutput().getType())
-        .getNumElements();
-  }
-
   /// Elements of parameters that are gathered before the layer, and used by it
   /// or behind it.
   static int64_t gatheredAt(nn::CallOp layer) {
@@ -75,7 +71,7 @@ private:
           return !block->findAncestorOpInBlock(*user)->isBeforeInBlock(layer);
         });
       });
-      elements += isLive ? elementsOf(gather) : 0;
+      elements += isLive ? elementsOf(gather.getOutput().getType()) : 0;
     }
     return elements;
   }
@@ -83,7 +79,7 @@ private:
   /// Whether the strategy's limits let it run ahead, while that layer does.
   static bool mayPrefetch(dist::AllGatherOp gather, nn::CallOp meanwhile,
                           const dist::Strategy &strategy) {
-    int64_t size = elementsOf(gather);
+    int64_t size = elementsOf(gather.getOutput().getType());
     return size <= strategy.prefetchBucketSize &&
            (strategy.maxLiveParameters == dist::Strategy::noLimit ||
             size + gatheredAt(meanwhile) <= strategy.maxLiveParameters);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayerUses.h"
+#include "Layers.h"
 #include "Windows.h"
 #include "dialects/Dist/ByteSize.h"
 #include "heddle/Transforms/Spmd/Passes.h"
@@ -116,24 +117,7 @@ public:
     }
   }
 
-  /// A store is done before the layer after the next one begins.
-  void flush() {
-    for (Operation *layer : uses.layers())
-      if (llvm::any_of(stores, [&](Operation *store) {
-            return store->isBeforeInBlock(layer);
-          })) {
-        builder.setInsertionPointAfter(layer);
-        builder.create<dist::FlushOp>(layer->getLoc(), 0);
-        llvm::erase_if(stores, [&](Operation *store) {
-          return store->isBeforeInBlock(layer);
-        });
-      }
-    if (stores.empty())
-      return;
-    Operation *end = uses.block().getTerminator();
-    builder.setInsertionPoint(end);
-    builder.create<dist::FlushOp>(end->getLoc(), 0);
-  }
+  void flush() { flushBehindLayers(uses.block(), stores); }
 
   int64_t numStored = 0, numFetched = 0;
 

@@ -27,19 +27,16 @@ namespace heddle {
 
 namespace {
 
-int64_t elementsOf(Value flat) {
-  return cast<RankedTensorType>(flat.getType()).getNumElements();
-}
-
 RankedTensorType runOf(Value flat, int64_t elements) {
   return cast<RankedTensorType>(flat.getType()).clone({elements});
 }
 
-/// An element-wise operation that reads states by windows: an update, which
-/// stores them too, or what an update reads besides.
+/// An operation that reads states by windows: an update, which stores them too,
+/// what an update reads besides, element by element, or sums of squares.
 struct Streamed {
   Operation *op;
   int64_t elements = 0; ///< Of each flat operand.
+  int64_t unit = 1;     ///< Elements that are one of a result.
   /// By operand: the name of what it is fetched from, or null; its windows, if
   /// they are parts of a value that is there.
   SmallVector<FlatSymbolRefAttr> sources;
@@ -62,7 +59,8 @@ public:
   Streamer(Block &block, const SymbolTable &symbols, size_t ahead)
       : symbols(symbols), ahead(ahead), builder(block.getParent()) {
     for (Operation &op : block)
-      if (op.hasTrait<nn::Elementwise>() && !isOfHost(&op) &&
+      if ((op.hasTrait<nn::Elementwise>() || isa<nn::SquareSumsOp>(op)) &&
+          !isOfHost(&op) &&
           (llvm::any_of(op.getOperands(),
                         [&](Value operand) { return isElsewhere(operand); }) ||
            llvm::any_of(op.getResults(),
@@ -79,13 +77,15 @@ public:
     for (const Streamed &update : updates)
       total += update.elements;
     size = llvm::alignTo(spmd::windowElements(size, total), pageElements());
-    for (Streamed &update : updates)
-      for (int64_t first = 0; first < update.elements; first += size)
+    for (Streamed &update : updates) {
+      int64_t step = llvm::alignTo(size, update.unit);
+      for (int64_t first = 0; first < update.elements; first += step)
         windows.push_back({&update,
-                           first / size,
+                           first / step,
                            first,
-                           std::min(size, update.elements - first),
+                           std::min(step, update.elements - first),
                            {}});
+    }
     ahead = std::max(ahead, windowsOfLayer());
     startBefore(updates.front().op);
     for (size_t next = 0; next < ahead; ++next)
@@ -147,7 +147,8 @@ private:
   void startBefore(Operation *update) {
     builder.setInsertionPoint(update);
     for (Operation *op = update; (op = op->getPrevNode());) {
-      if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
+      // Gradients that stages add up are stored behind their loop.
+      if (isa<nn::MicroBatchesOp, pipe::FragmentsOp, dist::FlushOp>(op))
         return builder.setInsertionPointAfter(op);
       if (isa<nn::CallOp>(op))
         return builder.setInsertionPoint(op);
@@ -175,7 +176,13 @@ private:
   }
 
   Streamed describe(Operation *op) {
-    Streamed update = {op, elementsOf(op->getResult(0)), {}, {}, {}, {}};
+    Streamed update;
+    update.op = op;
+    update.elements = elementsOf(op->getResult(0).getType());
+    if (auto sums = dyn_cast<nn::SquareSumsOp>(op)) {
+      update.elements = elementsOf(sums.getInput().getType());
+      update.unit = nn::SquareSumsOp::blockSize;
+    }
     for (Value operand : op->getOperands())
       update.sources.push_back(
           isElsewhere(operand)
@@ -246,7 +253,8 @@ private:
     stores.push_back(0);
     for (auto [result, target] :
          llvm::zip(part->getResults(), update.targets)) {
-      result.setType(runOf(result, window.elements));
+      result.setType(
+          runOf(result, llvm::divideCeil(window.elements, update.unit)));
       update.results[result.getResultNumber()].push_back(result);
       if (!target)
         continue;
@@ -264,6 +272,18 @@ private:
     fetch(number + ahead);
   }
 
+  /// What the windows made, one behind the other: of sums there is nothing
+  /// between.
+  Value join(const Streamed &update, Type type, ArrayRef<Value> parts) {
+    if (parts.size() == 1)
+      return parts.front();
+    Location loc = update.op->getLoc();
+    if (isa<nn::SquareSumsOp>(update.op))
+      return builder.create<nn::ConcatOp>(loc, type, parts, /*dim=*/0,
+                                          ArrayAttr());
+    return builder.create<nn::PackOp>(loc, type, parts);
+  }
+
   /// Puts the windows' results in the place of the update's.
   void replace(Streamed &update) {
     builder.setInsertionPoint(update.op);
@@ -273,12 +293,7 @@ private:
         target.erase();
       if (result.use_empty())
         continue;
-      result.replaceAllUsesWith(
-          parts.size() == 1 ? parts.front()
-                            : builder
-                                  .create<nn::PackOp>(update.op->getLoc(),
-                                                      result.getType(), parts)
-                                  .getFlat());
+      result.replaceAllUsesWith(join(update, result.getType(), parts));
     }
     llvm::SetVector<Operation *> gets;
     for (auto [operand, source] :
@@ -308,7 +323,10 @@ struct StreamStates : heddle::impl::SpmdStreamStatesBase<StreamStates> {
       int64_t size = model.getStrategy().getValue().subGroupSize;
       for (auto step : model.getOps<nn::StepOp>()) {
         llvm::SetVector<Block *> blocks;
-        step.walk([&](nn::UpdateOp op) { blocks.insert(op->getBlock()); });
+        step.walk([&](Operation *op) {
+          if (isa<nn::UpdateOp, nn::SquareSumsOp>(op))
+            blocks.insert(op->getBlock());
+        });
         for (Block *block : blocks)
           numWindows += Streamer(*block, symbols, ahead).run(size);
       }

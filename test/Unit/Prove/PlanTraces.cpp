@@ -72,7 +72,8 @@ PlanTraces heddle::test::compileTraces(const std::string &flags, int layers) {
 
 bool heddle::test::isRefused(const prove::Trace &trace) {
   return prove::checkFlow(trace) || prove::checkWindows(trace) ||
-         prove::checkPlaces(trace) || prove::checkRaces(trace);
+         prove::checkGradients(trace) || prove::checkPlaces(trace) ||
+         prove::checkRaces(trace);
 }
 
 prove::Trace heddle::test::moved(const prove::Trace &trace, size_t from,

@@ -79,6 +79,16 @@ protected:
     return fetch;
   }
 
+  void refuseOtherPlaces() {
+    for (size_t store : stores)
+      for (int64_t bytes : {-4096, 4096}) {
+        Trace other = trace;
+        Event &event = other.bodies.front()[store];
+        event.accesses[event.accesses[1].writes].begin += bytes;
+        EXPECT_TRUE(isRefused(other)) << store;
+      }
+  }
+
   PlanTraces plan;
   Trace trace;
   std::vector<size_t> fetches, stores;
@@ -93,12 +103,34 @@ protected:
   }
 };
 
+constexpr const char *ofParameters = "--place parameters=file --precision bf16";
+
 /// What computation reads is on file: bf16 copies of parameters, which each
-/// update makes anew.
-class Parameters : public Swapped {
+/// update makes anew. Or gradients are, between two micro-batches and until the
+/// norm is known: layers share pages of the file.
+class Streams : public Swapped,
+                public ::testing::WithParamInterface<const char *> {
 protected:
-  void SetUp() override { load("--place parameters=file --precision bf16", 3); }
+  void SetUp() override { load(GetParam(), 3); }
+
+  /// The last command before a store that writes bytes of what is stored.
+  size_t writerOf(size_t store) {
+    const prove::Access &source = sourceOf(body()[store]);
+    for (size_t i = store; i-- > 0;)
+      for (const prove::Access &access : body()[i].accesses)
+        if (access.writes && access.space == Space::Arena &&
+            access.begin < source.begin + source.bytes &&
+            source.begin < access.begin + access.bytes)
+          return i;
+    ADD_FAILURE() << "nothing writes what is stored";
+    return store;
+  }
 };
+
+INSTANTIATE_TEST_SUITE_P(
+    Elsewhere, Streams,
+    ::testing::Values(ofParameters,
+                      "--place gradients=file --micro-batch 1 --accumulate 2"));
 
 /// Moments and fp32 parameters are in the host's memory, and its cores update
 /// them: gradients go there, and bf16 copies come back.
@@ -221,15 +253,7 @@ TEST_F(Windows, AStoreThatIsLeftOut) {
     EXPECT_TRUE(isRefused(without(trace, store))) << store;
 }
 
-TEST_F(Windows, AStoreToAnotherPlace) {
-  for (size_t store : stores)
-    for (int64_t bytes : {-4096, 4096}) {
-      Trace other = trace;
-      Event &event = other.bodies.front()[store];
-      event.accesses[event.accesses[1].writes].begin += bytes;
-      EXPECT_TRUE(isRefused(other)) << store;
-    }
-}
+TEST_F(Windows, AStoreToAnotherPlace) { refuseOtherPlaces(); }
 
 TEST_F(Windows, ASlotThatIsReusedTooSoon) {
   for (size_t number = 2; number < fetches.size(); ++number) {
@@ -306,6 +330,12 @@ TEST_F(Windows, AnotherWindowOfTheGradient) {
   EXPECT_GE(count, 2);
 }
 
+/// What computation reads.
+class Parameters : public Swapped {
+protected:
+  void SetUp() override { load(ofParameters, 3); }
+};
+
 TEST_F(Parameters, ThoseOfAnotherLayer) {
   std::vector<size_t> ofLayers;
   for (size_t fetch : fetches)
@@ -327,19 +357,19 @@ TEST_F(Parameters, ASourceThatIsShifted) {
   }
 }
 
-TEST_F(Parameters, AFetchThatComesLate) {
+TEST_P(Streams, AFetchThatComesLate) {
   for (size_t fetch : fetches)
     EXPECT_TRUE(isRefused(moved(trace, fetch, readerOf(fetch) + 1))) << fetch;
 }
 
-TEST_F(Parameters, AFetchThatNobodyWaitsFor) {
+TEST_P(Streams, AFetchThatNobodyWaitsFor) {
   for (size_t fetch : fetches)
     EXPECT_TRUE(
         isRefused(withoutJoins(trace, Stream::Compute, fetch, readerOf(fetch))))
         << fetch;
 }
 
-TEST_F(Parameters, ASlotThatIsReusedTooSoon) {
+TEST_P(Streams, ASlotThatIsReusedTooSoon) {
   int count = 0;
   for (size_t number = 1; number < fetches.size(); ++number) {
     // That of what is fetched before, where it is not read yet.
@@ -355,26 +385,16 @@ TEST_F(Parameters, ASlotThatIsReusedTooSoon) {
   EXPECT_GE(count, 1);
 }
 
-TEST_F(Parameters, AStoreThatComesEarly) {
-  for (size_t store : stores) {
-    size_t update = updateOf(sourceOf(body()[store]), store, -1);
-    EXPECT_TRUE(isRefused(moved(trace, store, update))) << store;
-  }
+TEST_P(Streams, AStoreThatComesEarly) {
+  for (size_t store : stores)
+    EXPECT_TRUE(isRefused(moved(trace, store, writerOf(store)))) << store;
 }
 
-TEST_F(Parameters, AStoreThatIsLeftOut) {
+TEST_P(Streams, AStoreThatIsLeftOut) {
   for (size_t store : stores)
     EXPECT_TRUE(isRefused(without(trace, store))) << store;
 }
 
-TEST_F(Parameters, AStoreToAnotherPlace) {
-  for (size_t store : stores)
-    for (int64_t bytes : {-4096, 4096}) {
-      Trace other = trace;
-      Event &event = other.bodies.front()[store];
-      event.accesses[event.accesses[1].writes].begin += bytes;
-      EXPECT_TRUE(isRefused(other)) << store;
-    }
-}
+TEST_P(Streams, AStoreToAnotherPlace) { refuseOtherPlaces(); }
 
 } // namespace

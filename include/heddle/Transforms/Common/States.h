@@ -16,6 +16,11 @@
 
 namespace heddle {
 
+/// The elements of a tensor of that type.
+inline int64_t elementsOf(mlir::Type tensor) {
+  return llvm::cast<mlir::RankedTensorType>(tensor).getNumElements();
+}
+
 /// The states that a name stands for: a bucket's members, or the one state.
 llvm::SmallVector<llvm::StringRef> statesOf(const mlir::SymbolTable &symbols,
                                             llvm::StringRef name);

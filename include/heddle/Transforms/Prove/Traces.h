@@ -243,6 +243,12 @@ std::optional<Fault> checkWindows(const Trace &trace);
 /// parameter is read outside of layers.
 std::optional<Fault> checkPlaces(const Trace &trace);
 
+/// Gradients that wait outside of the device's memory are what was added up: a
+/// copy to them has nobody's bytes in its place that were not fetched; what was
+/// fetched and added to is copied back to where it came from, while copies of
+/// gradients follow; and all of them are fetched before the step ends.
+std::optional<Fault> checkGradients(const Trace &trace);
+
 /// No command touches bytes that a communication under way writes, or writes
 /// bytes that one reads: a collective is under way from its start to its wait,
 /// a message from its send to the flush that leaves fewer. Every collective is

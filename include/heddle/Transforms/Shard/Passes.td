@@ -124,7 +124,8 @@ def ShardPlaceStates : Pass<"shard-place-states", "::mlir::ModuleOp"> {
     kind; so do the parameters themselves where computation reads copies of them
     in another precision, and the update reads them element by element. With
     `place_parameters` what computation reads does: these copies, or the
-    parameters. Frozen ones stay, and with ZeRO 3 those that every rank keeps.
+    parameters. Frozen ones stay, and with ZeRO 3 those that every rank keeps. With
+    `place_gradients` all gradients do.
 
     ```mlir
     nn.state @wte.weight.exp_avg role optimizer : tensor<96x24xf32>

@@ -276,6 +276,41 @@ def SpmdHostUpdates : Pass<"spmd-host-updates", "::mlir::ModuleOp"> {
   ];
 }
 
+def SpmdStreamGradients : Pass<"spmd-stream-gradients", "::mlir::ModuleOp"> {
+  let summary = "Keeps gradients outside of the device's memory until they are needed.";
+  let description = [{
+    What a layer adds to gradients that are not in the device's memory is fetched
+    while the layer before it runs, and stored while the next one does; with one
+    micro-batch it is stored alone. Gradients that stand side by side in a flat
+    state are moved at once. Of a file whole pages are: a page that gradients of
+    two layers share is stored when the second of them is there. What begins with
+    zero is filled by windows. The norm becomes one of the sums of squares of
+    blocks, as fuse-split-norms makes it: these, and the update, are of windows,
+    which `spmd-stream-states` cuts. What ranks sum behind the last micro-batch is
+    fetched whole.
+
+    ```mlir
+    %g = nn.get @h.0.w.grad : tensor<64x64xf32>
+    %1 = nn.call @block.bwd(%0, %g) path "h.0" : ...
+    nn.set @h.0.w.grad, %1 : tensor<64x64xf32>
+    // becomes
+    %f = dist.fetch @gradients.decay[0] {pending} : tensor<4096xf32>
+    %0 = nn.call @block.bwd(...) path "h.1" : ...
+    %w = dist.wait %f : tensor<4096xf32>
+    %g = nn.unpack %w : (tensor<4096xf32>) -> tensor<64x64xf32>
+    %1 = nn.call @block.bwd(%0, %g) path "h.0" : ...
+    %p = nn.pack %1 : (tensor<64x64xf32>) -> tensor<4096xf32>
+    dist.store @gradients.decay[0], %p : tensor<4096xf32>
+    ```
+  }];
+  let dependentDialects = ["::heddle::dist::DistDialect",
+                           "::heddle::nn::NNDialect"];
+  let statistics = [
+    Statistic<"numStored", "stored", "Runs of gradients that are stored">,
+    Statistic<"numFetched", "fetched", "Runs of gradients that are fetched">
+  ];
+}
+
 def SpmdStreamStates : Pass<"spmd-stream-states", "::mlir::ModuleOp"> {
   let summary = "Updates states that live elsewhere through windows in the device's memory.";
   let description = [{
@@ -285,7 +320,8 @@ def SpmdStreamStates : Pass<"spmd-stream-states", "::mlir::ModuleOp"> {
     those before it are updated, and stored while the next one is. So at most
     `ahead` windows and one more are there for each state. Beside the backward pass
     those of a layer are fetched while the layer before runs, and stored while the one
-    behind does.
+    behind does. Sums of squares of gradients that are not in the device's memory are
+    made by windows too, of whole blocks.
 
     ```mlir
     %m = nn.get @exp_avg.decay : tensor<2048xf32>
@@ -322,7 +358,7 @@ def SpmdStreamActivations : Pass<"spmd-stream-activations", "::mlir::ModuleOp"> 
     stored in the memory that the strategy's `activations` names. A store begins
     behind the value's last use of then, and is done when one more layer has run.
     The value is fetched while the layer runs before the one that uses it again:
-    those of two layers are there at most. In pipelines, what stages keep in slots
+    those of two layers that come are there, and of two that go. In pipelines, what stages keep in slots
     for the backward pass goes the same way. Weights stay, and so does what has
     less than a page, or is sent.
 

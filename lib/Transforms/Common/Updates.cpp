@@ -1,0 +1,162 @@
+//===- Updates.cpp - What updates read and write --------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Updates.h"
+#include "dialects/Plan/PlanDialect.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::states;
+
+nn::StateRole UpdateReader::roleOf(StringRef state) {
+  return symbols.lookup<nn::StateOp>(state).getRole();
+}
+
+StringRef UpdateReader::parameterOf(StringRef name) {
+  auto state = symbols.lookup<nn::StateOp>(name);
+  return state.getParameter().value_or(name);
+}
+
+Block *UpdateReader::kernelOf(Operation *op) {
+  auto launch = dyn_cast_or_null<planir::LaunchOp>(op);
+  auto kernel = launch ? symbols.lookup<planir::KernelOp>(launch.getKernel())
+                       : planir::KernelOp();
+  return kernel ? &kernel.getBody().front() : nullptr;
+}
+
+bool UpdateReader::isOptimizers(Operation *op) {
+  auto updates = [](Operation &op) { return op.hasTrait<nn::Updates>(); };
+  Block *kernel = kernelOf(op);
+  return op && (updates(*op) || (kernel && llvm::any_of(*kernel, updates)));
+}
+
+static Update partsOf(nn::UpdateOp op) {
+  return {op,
+          op.getParameter(),
+          op.getGradient(),
+          SmallVector<Value>(op.getStates()),
+          op.getNewParameter(),
+          op.getCopy(),
+          SmallVector<Value>(op.getNewStates())};
+}
+
+std::optional<Update> UpdateReader::updateOf(Operation *op) {
+  if (auto update = dyn_cast_or_null<nn::UpdateOp>(op))
+    return partsOf(update);
+  Block *body = kernelOf(op);
+  if (!body || body->getOps<nn::UpdateOp>().empty())
+    return std::nullopt;
+  Update update = partsOf(*body->getOps<nn::UpdateOp>().begin());
+  update.op = op;
+  auto outside = [&](Value &value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    value = argument ? op->getOperand(argument.getArgNumber()) : Value();
+  };
+  auto yielded = [&](Value &value) {
+    auto results = body->getTerminator()->getOperands();
+    auto place = llvm::find(results, value);
+    value = place == results.end() ? Value()
+                                   : op->getResult(place - results.begin());
+  };
+  outside(update.parameter);
+  outside(update.gradient);
+  llvm::for_each(update.states, outside);
+  yielded(update.newParameter);
+  yielded(update.copy);
+  llvm::for_each(update.newStates, yielded);
+  return update;
+}
+
+SmallVector<StringRef> UpdateReader::parametersOf(StringRef name,
+                                                  StringRef kind) {
+  SmallVector<StringRef> parameters;
+  for (StringRef state : statesOf(symbols, name)) {
+    if (kindOf(state) != kind)
+      return {};
+    parameters.push_back(parameterOf(state));
+  }
+  return parameters;
+}
+
+StringRef UpdateReader::kindOf(StringRef state) {
+  nn::StateRole role = roleOf(state);
+  return role == nn::StateRole::Optimizer
+             ? symbols.lookup<nn::StateOp>(state).getQuantity()
+             : nn::stringifyStateRole(role);
+}
+
+int64_t UpdateReader::elementsOfState(StringRef name) {
+  Operation *state = symbols.lookup(name);
+  return elementsOf(state->getAttrOfType<TypeAttr>("type").getValue());
+}
+
+Run UpdateReader::runRead(Value value, StringRef kind) {
+  Run run;
+  run.count = run.whole = value ? elementsOf(value.getType()) : 0;
+  bool isSliced = false; // A rank's part: places are counted in that.
+  for (Operation *op = nullptr; value && (op = value.getDefiningOp());
+       value = op->getOperand(0)) {
+    if (auto get = dyn_cast<nn::GetOp>(op)) {
+      run.parameters = parametersOf(get.getState(), kind);
+      return run;
+    }
+    if (auto fetch = dyn_cast<dist::FetchOp>(op)) {
+      run.parameters = parametersOf(fetch.getState(), kind);
+      if (isSliced)
+        return run;
+      run.first += fetch.getElement();
+      run.whole = elementsOfState(fetch.getState());
+      return run;
+    }
+    if (auto unpack = dyn_cast<nn::UnpackOp>(op)) {
+      unsigned number = cast<OpResult>(value).getResultNumber();
+      run.first += placesOf(unpack.getMembers().getTypes())[number];
+      run.whole = elementsOf(unpack.getFlat().getType());
+    } else if (!isExchange(op)) {
+      break;
+    }
+    isSliced |= isa<dist::SliceOp, dist::ReduceScatterOp>(op);
+  }
+  return Run();
+}
+
+/// What of the states of this kind a value is written to, `run` being what is
+/// known so far.
+Run UpdateReader::runWritten(Value value, StringRef kind, Run run) {
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    if (auto set = dyn_cast<nn::SetOp>(user)) {
+      llvm::append_range(run.parameters, parametersOf(set.getState(), kind));
+    } else if (auto store = dyn_cast<dist::StoreOp>(user)) {
+      llvm::append_range(run.parameters, parametersOf(store.getState(), kind));
+      run.first += store.getElement();
+      run.whole = elementsOfState(store.getState());
+    } else if (auto pack = dyn_cast<nn::PackOp>(user)) {
+      run.first +=
+          placesOf(pack.getMembers().getTypes())[use.getOperandNumber()];
+      run.whole = elementsOf(pack.getFlat().getType());
+      run = runWritten(pack.getFlat(), kind, run);
+    } else if (isa<dist::MoveOp, dist::WaitOp>(user)) {
+      run = runWritten(user->getResult(0), kind, run);
+    } else if (isExchange(user)) {
+      // Of all ranks' parts: where this one is among them is not counted.
+      llvm::append_range(
+          run.parameters,
+          runWritten(user->getResult(0), kind, Run()).parameters);
+    }
+  }
+  return run;
+}
+
+Run UpdateReader::runWritten(Value value, StringRef kind) {
+  Run run;
+  if (!value)
+    return run;
+  run.count = run.whole = elementsOf(value.getType());
+  return runWritten(value, kind, run);
+}

@@ -1,0 +1,248 @@
+//===- Gradients.cpp - What waits elsewhere is what was added up ----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Prove/Traces.h"
+#include <algorithm>
+#include <list>
+#include <vector>
+
+using namespace heddle;
+using namespace heddle::prove;
+
+namespace {
+
+/// Bytes, and who made them what they are.
+struct Made {
+  Range bytes;
+  int32_t origin = -1;
+};
+using Pieces = std::vector<Made>;
+
+/// What is left of some bytes without others.
+Pieces without(const Pieces &pieces, Range range) {
+  Pieces left;
+  for (const Made &piece : pieces) {
+    Range before = {piece.bytes.begin, std::min(piece.bytes.end, range.begin)};
+    Range behind = {std::max(piece.bytes.begin, range.end), piece.bytes.end};
+    for (Range rest : {before, behind})
+      if (rest.begin < rest.end)
+        left.push_back({rest, piece.origin});
+  }
+  return left;
+}
+
+Range common(Range a, Range b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
+/// Bytes of the arena that hold gradients which were fetched.
+struct Sum {
+  Range bytes, state;
+  int64_t fetchedAt = 0; ///< Counts events.
+  Pieces changed;        ///< Neither stored nor copied since.
+};
+
+/// Executes one trace, as far as gradients go that are not in the device's
+/// memory: what is added to is stored where it came from, and nothing is stored
+/// over what nobody has fetched.
+class Gradients {
+public:
+  explicit Gradients(const Trace &trace) : trace(trace) {}
+
+  std::optional<Fault> run() {
+    if (std::none_of(trace.states.begin(), trace.states.end(), waits))
+      return std::nullopt;
+    forEachEvent([&](const Event &event, const Run &run) {
+      if (event.kind == Event::Kind::Copy && gradientAt(event, run, true))
+        lastStore = now;
+      return true;
+    });
+    if (!forEachEvent([&](const Event &event, const Run &run) {
+          return execute(event, run);
+        }))
+      return fault;
+    for (const Sum &sum : sums)
+      if (isLost(sum))
+        refuse(sum.changed.front().origin, lost(sum));
+    for (const Made &one : unread)
+      refuse(one.origin,
+             "stores in " + nameOf(one.bytes) + " what is never fetched");
+    return fault;
+  }
+
+private:
+  static Range shifted(Range range, int64_t bytes) {
+    return {range.begin + bytes, range.end + bytes};
+  }
+
+  static bool waits(const State &state) {
+    return state.isElsewhere && state.ofStep;
+  }
+
+  template <typename F> bool forEachEvent(F visit) {
+    now = 0;
+    for (const Run &run : trace.runs)
+      for (const Event &event : trace.bodies[run.body]) {
+        ++now;
+        if (!visit(event, run))
+          return false;
+      }
+    return true;
+  }
+
+  const State *stateAt(Range range) const {
+    for (const State &state : trace.states)
+      if (waits(state) && state.range.overlaps(range))
+        return &state;
+    return nullptr;
+  }
+  std::string nameOf(Range range) const { return "@" + stateAt(range)->name; }
+
+  /// The access of a copy that writes, or reads.
+  static const Access *accessOf(const Event &event, bool writes) {
+    for (const Access &access : event.accesses)
+      if (access.writes == writes)
+        return &access;
+    return nullptr;
+  }
+
+  /// The gradient that a copy writes, or reads; null for other bytes.
+  const State *gradientAt(const Event &event, const Run &run,
+                          bool writes) const {
+    const Access *access = accessOf(event, writes);
+    return access && access->space == Space::Persistent
+               ? stateAt(Trace::rangeOf(*access, run))
+               : nullptr;
+  }
+
+  bool refuse(int32_t origin, const std::string &what) {
+    fault = Fault{Fault::Kind::Flow, what, {{0, origin}}};
+    return false;
+  }
+
+  bool isLost(const Sum &sum) const {
+    return !sum.changed.empty() && sum.fetchedAt < lastStore;
+  }
+  std::string lost(const Sum &sum) const {
+    return "adds to gradients of " + nameOf(sum.state) +
+           ", which are not stored";
+  }
+
+  bool execute(const Event &event, const Run &run) {
+    if (event.kind == Event::Kind::Copy) {
+      Range to = Trace::rangeOf(*accessOf(event, true), run);
+      Range from = Trace::rangeOf(*accessOf(event, false), run);
+      if (gradientAt(event, run, true))
+        return store(event, to, from);
+      if (gradientAt(event, run, false))
+        return fetch(event, to, from);
+      if (accessOf(event, true)->space == Space::Arena &&
+          accessOf(event, false)->space == Space::Arena)
+        return copy(to, from);
+    }
+    for (const Access &access : event.accesses)
+      if (access.writes && access.space == Space::Arena &&
+          !write(event, run, Trace::rangeOf(access, run)))
+        return false;
+    return true;
+  }
+
+  bool store(const Event &event, Range to, Range from) {
+    for (Sum &sum : sums) {
+      if (!sum.bytes.overlaps(from))
+        continue;
+      if (to.begin - from.begin != sum.state.begin - sum.bytes.begin)
+        return refuse(event.origin, "stores gradients of " + nameOf(sum.state) +
+                                        " elsewhere than they came from");
+      sum.changed = without(sum.changed, from);
+    }
+    for (const Made &one : unread)
+      if (one.bytes.overlaps(to))
+        return refuse(event.origin, "stores over gradients in " + nameOf(to) +
+                                        " that nobody has fetched");
+    // What is between states nobody reads.
+    for (const State &state : trace.states)
+      if (waits(state) && state.range.overlaps(to))
+        unread.push_back({common(state.range, to), event.origin});
+    return true;
+  }
+
+  bool fetch(const Event &event, Range to, Range from) {
+    unread = without(unread, from);
+    if (!overwrite(to))
+      return false;
+    sums.push_back({to, from, now, {}});
+    return true;
+  }
+
+  /// What is copied of a sum is stored in its place.
+  bool copy(Range to, Range from) {
+    std::vector<Sum> parts;
+    for (Sum &sum : sums) {
+      Range both = common(sum.bytes, from);
+      if (both.begin >= both.end)
+        continue;
+      Sum part = {shifted(both, to.begin - from.begin),
+                  shifted(both, sum.state.begin - sum.bytes.begin),
+                  sum.fetchedAt,
+                  {}};
+      for (const Made &piece : sum.changed)
+        if (piece.bytes.overlaps(both))
+          part.changed = {{part.bytes, piece.origin}};
+      sum.changed = without(sum.changed, both);
+      parts.push_back(part);
+    }
+    if (!overwrite(to))
+      return false;
+    sums.insert(sums.end(), parts.begin(), parts.end());
+    return true;
+  }
+
+  /// The sums that have some of the bytes are no more.
+  bool overwrite(Range range) {
+    for (auto sum = sums.begin(); sum != sums.end();) {
+      if (!sum->bytes.overlaps(range)) {
+        ++sum;
+        continue;
+      }
+      if (isLost(*sum))
+        return refuse(sum->changed.front().origin, lost(*sum));
+      sum = sums.erase(sum);
+    }
+    return true;
+  }
+
+  /// Who reads what it writes adds to it.
+  bool write(const Event &event, const Run &run, Range range) {
+    auto reads = [&](const Access &access) {
+      Range read = Trace::rangeOf(access, run);
+      return !access.writes && access.space == Space::Arena &&
+             read.begin == range.begin && read.end == range.end;
+    };
+    if (std::none_of(event.accesses.begin(), event.accesses.end(), reads))
+      return overwrite(range);
+    for (Sum &sum : sums)
+      if (sum.bytes.overlaps(range)) {
+        sum.changed = without(sum.changed, range);
+        sum.changed.push_back({common(sum.bytes, range), event.origin});
+      }
+    return true;
+  }
+
+  const Trace &trace;
+  std::list<Sum> sums;
+  Pieces unread;
+  int64_t now = 0, lastStore = 0; ///< Count events.
+  std::optional<Fault> fault;
+};
+
+} // namespace
+
+std::optional<Fault> heddle::prove::checkGradients(const Trace &trace) {
+  return Gradients(trace).run();
+}

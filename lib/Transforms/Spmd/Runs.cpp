@@ -1,0 +1,92 @@
+//===- Runs.cpp - States side by side that are elsewhere ------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Runs.h"
+#include "dialects/Dist/ByteSize.h"
+#include "heddle/Transforms/Common/States.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::spmd;
+
+Places heddle::spmd::placesOf(nn::ModelOp model, const SymbolTable &symbols,
+                              bool gradients) {
+  Places places;
+  for (auto bucket : model.getOps<nn::BucketOp>()) {
+    SmallVector<StringRef> members = statesOf(symbols, bucket.getSymName());
+    auto state = symbols.lookup<nn::StateOp>(members.front());
+    if (state.getMemory() == nn::MemoryKind::Device ||
+        (state.getRole() == nn::StateRole::Gradient) != gradients)
+      continue;
+    places[bucket.getSymName()] = {bucket, 0};
+    int64_t first = 0;
+    for (StringRef member : members) {
+      places.try_emplace(member, Place{bucket, first});
+      first += nn::paddedElements(
+          elementsOf(symbols.lookup<nn::StateOp>(member).getType()));
+    }
+  }
+  return places;
+}
+
+/// Whether a state stands so close behind a run that it is fetched with it.
+static bool isNear(Run &run, Place place, int64_t mostBetween) {
+  Type element = getElementTypeOrSelf(run.bucket.getType());
+  return run.bucket == place.bucket &&
+         (place.first - run.end) * dist::byteSize(element) <= mostBetween;
+}
+
+std::vector<Run> heddle::spmd::runsOf(const llvm::StringMap<nn::GetOp> &gets,
+                                      const Places &places,
+                                      int64_t mostBetween) {
+  SmallVector<nn::GetOp> order;
+  for (auto &entry : gets)
+    order.push_back(entry.second);
+  auto placeOf = [&](nn::GetOp get) { return places.lookup(get.getState()); };
+  llvm::sort(order, [&](nn::GetOp a, nn::GetOp b) {
+    return std::pair(placeOf(a).bucket.getSymName(), placeOf(a).first) <
+           std::pair(placeOf(b).bucket.getSymName(), placeOf(b).first);
+  });
+  std::vector<Run> found;
+  for (nn::GetOp get : order) {
+    Place place = placeOf(get);
+    int64_t elements = elementsOf(get.getValue().getType());
+    int64_t end = place.first + nn::paddedElements(elements);
+    if (place.bucket.getSymName() == get.getState())
+      end = elements;
+    else if (!found.empty() && isNear(found.back(), place, mostBetween)) {
+      found.back().end = end;
+      found.back().members.push_back(get);
+      continue;
+    }
+    found.push_back({place.bucket, place.first, end, {get}});
+  }
+  return found;
+}
+
+SmallVector<Value> heddle::spmd::unpack(OpBuilder &builder, Location loc,
+                                        const Run &run, const Places &places,
+                                        Value whole, int64_t first) {
+  auto flat = cast<RankedTensorType>(whole.getType());
+  SmallVector<Type> types;
+  SmallVector<unsigned> numbers;
+  for (nn::GetOp get : run.members) {
+    int64_t place = places.lookup(get.getState()).first;
+    if (place > first)
+      types.push_back(flat.clone({place - first}));
+    numbers.push_back(types.size());
+    types.push_back(get.getValue().getType());
+    first = place + nn::paddedElements(elementsOf(types.back()));
+  }
+  if (types == SmallVector<Type>{flat})
+    return {whole};
+  auto parts = builder.create<nn::UnpackOp>(loc, types, whole, nullptr);
+  return llvm::map_to_vector(numbers, [&](unsigned number) -> Value {
+    return parts.getResult(number);
+  });
+}

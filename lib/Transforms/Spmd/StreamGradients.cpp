@@ -1,0 +1,407 @@
+//===- StreamGradients.cpp - Keeps gradients outside of the device --------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Layers.h"
+#include "Runs.h"
+#include "Windows.h"
+#include "dialects/Dist/ByteSize.h"
+#include "dialects/Pipe/PipeDialect.h"
+#include "heddle/Transforms/Common/Norms.h"
+#include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Spmd/Passes.h"
+#include <map>
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::spmd;
+
+namespace heddle {
+#define GEN_PASS_DEF_SPMDSTREAMGRADIENTS
+#include "include/heddle/Transforms/Spmd/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+/// Gradients that stand side by side in their bucket, and in memory.
+struct Piece {
+  nn::BucketOp bucket;
+  int64_t first = 0, end = 0; ///< Elements of the bucket.
+  Value flat;                 ///< Has them from its element `lead` on.
+  int64_t lead = 0;
+};
+
+/// The gradients that one block reads and writes.
+class Streamer {
+public:
+  /// Windows that are filled have `window` elements.
+  Streamer(Block &block, const SymbolTable &symbols, const Places &places,
+           int64_t window)
+      : block(block), symbols(symbols), places(places), window(window),
+        isStep(isa<nn::StepOp>(block.getParentOp())),
+        builder(block.getParent()) {}
+
+  void run() {
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      // What was made is stored while the next layer runs; outside of loops
+      // whoever reads it may stand right behind.
+      bool isEnd = &op == block.getTerminator();
+      if (isStep || isEnd || isa<nn::CallOp>(op))
+        storeBefore(&op);
+      if (SmallVector<OpOperand *> reads = readsOf(op); !reads.empty())
+        fetch(op, reads);
+      if (auto set = dyn_cast<nn::SetOp>(op);
+          set && places.count(set.getState()))
+        sets.push_back(set);
+    }
+    flushBehindLayers(block, stores);
+  }
+
+  int64_t numStored = 0, numFetched = 0;
+
+private:
+  static nn::GetOp getOf(OpOperand &read) {
+    return read.get().getDefiningOp<nn::GetOp>();
+  }
+
+  /// Whether the name is that of the bucket, and not of a member.
+  bool isWhole(StringRef state) const {
+    return places.lookup(state).bucket.getSymName() == state;
+  }
+
+  /// The gradients that an operation reads, but for those that
+  /// spmd-stream-states brings by windows.
+  SmallVector<OpOperand *> readsOf(Operation &op) {
+    SmallVector<OpOperand *> reads;
+    for (OpOperand &operand : op.getOpOperands()) {
+      nn::GetOp get = getOf(operand);
+      if (!get || !places.count(get.getState()))
+        continue;
+      bool byWindows =
+          isStep && isWhole(get.getState()) &&
+          (isa<nn::SquareSumsOp>(op) || op.hasTrait<nn::Elementwise>());
+      if (!byWindows)
+        reads.push_back(&operand);
+    }
+    return reads;
+  }
+
+  static RankedTensorType typeOf(nn::BucketOp bucket) {
+    return cast<RankedTensorType>(bucket.getType());
+  }
+
+  /// The elements of a page of a file; 1 in memory, where copies begin
+  /// anywhere.
+  int64_t pageOf(nn::BucketOp bucket) const {
+    if (memoryOf(symbols, bucket.getSymName()) != nn::MemoryKind::File)
+      return 1;
+    return pageBytes / dist::byteSize(typeOf(bucket).getElementType());
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Fetches
+  //===--------------------------------------------------------------------===//
+
+  /// While the layer before the reader runs.
+  void fetch(Operation &reader, ArrayRef<OpOperand *> reads) {
+    llvm::StringMap<nn::GetOp> gets;
+    for (OpOperand *read : reads)
+      gets[getOf(*read).getState()] = getOf(*read);
+    Operation *previous = &reader;
+    if (nn::CallOp layer = neighbour(&reader, /*before=*/true);
+        layer && !isStep)
+      previous = layer;
+    Location loc = reader.getLoc();
+    for (Run &run : runsOf(gets, places, /*mostBetween=*/0)) {
+      int64_t first = llvm::alignDown(run.first, pageOf(run.bucket));
+      auto type = typeOf(run.bucket).clone({run.end - first});
+      builder.setInsertionPoint(previous);
+      auto fetch = builder.create<dist::FetchOp>(
+          loc, type, run.bucket.getSymName(), first, /*pending=*/true);
+      builder.setInsertionPoint(&reader);
+      Value whole = builder.create<dist::WaitOp>(loc, type, fetch.getOutput());
+      for (auto [get, member] : llvm::zip(
+               run.members, unpack(builder, loc, run, places, whole, first)))
+        fetched[get.getState()] = member;
+      ++numFetched;
+    }
+    for (OpOperand *read : reads)
+      read->set(fetched[getOf(*read).getState()]);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Stores
+  //===--------------------------------------------------------------------===//
+
+  /// Stores what was made since the last time.
+  void storeBefore(Operation *op) {
+    if (!sets.empty()) {
+      builder.setInsertionPoint(op);
+      storeSets();
+    }
+    if (!isStep && op != block.getTerminator())
+      return;
+    builder.setInsertionPoint(op);
+    for (auto &[page, pieces] : edges)
+      storeAmong(page.second, pieces);
+    edges.clear();
+    if (isStep && !stores.empty()) {
+      builder.create<dist::FlushOp>(op->getLoc(), 0);
+      stores.clear();
+    }
+  }
+
+  /// Whole buckets as they are; together, members that follow each other, and
+  /// were fetched so if they were.
+  void storeSets() {
+    auto placeOf = [&](nn::SetOp set) { return places.lookup(set.getState()); };
+    llvm::sort(sets, [&](nn::SetOp a, nn::SetOp b) {
+      return std::pair(placeOf(a).bucket.getSymName(), placeOf(a).first) <
+             std::pair(placeOf(b).bucket.getSymName(), placeOf(b).first);
+    });
+    SmallVector<nn::SetOp> group;
+    Place next;
+    auto finish = [&] {
+      if (!group.empty())
+        store(pieceOf(group));
+      group.clear();
+    };
+    for (nn::SetOp set : sets) {
+      Place place = placeOf(set);
+      bool follows =
+          place.bucket == next.bucket && place.first == next.first &&
+          fetchedAs(set) == fetchedAs(group.empty() ? set : group.back());
+      if (isWhole(set.getState()) || !follows)
+        finish();
+      if (isWhole(set.getState())) {
+        storeWhole(place.bucket, set.getValue());
+        continue;
+      }
+      group.push_back(set);
+      int64_t elements = elementsOf(set.getValue().getType());
+      next = {place.bucket, place.first + nn::paddedElements(elements)};
+    }
+    finish();
+    for (nn::SetOp set : sets) {
+      auto fill = set.getValue().getDefiningOp<nn::FillOp>();
+      set.erase();
+      if (fill && fill.use_empty())
+        fill.erase();
+    }
+    sets.clear();
+  }
+
+  /// A bucket that is filled, by windows: all of them are the same bytes.
+  void storeWhole(nn::BucketOp bucket, Value value) {
+    auto fill = value.getDefiningOp<nn::FillOp>();
+    if (!fill)
+      return write(bucket, 0, value);
+    int64_t elements = typeOf(bucket).getNumElements();
+    int64_t size = llvm::alignTo(window, pageOf(bucket));
+    size = std::min(size, elements);
+    Value filled =
+        builder.create<nn::FillOp>(fill.getLoc(), typeOf(bucket).clone({size}),
+                                   fill.getValueAttr(), nullptr);
+    for (int64_t first = 0; first < elements; first += size)
+      write(bucket, first,
+            cut(filled, {std::min(size, elements - first)}).front());
+  }
+
+  /// What a gradient was fetched with, or null.
+  nn::UnpackOp fetchedAs(nn::SetOp set) const {
+    Value member = fetched.lookup(set.getState());
+    return member ? member.getDefiningOp<nn::UnpackOp>() : nn::UnpackOp();
+  }
+
+  /// Members that follow each other: in place where they were fetched together;
+  /// else packed, so that what begins a page of the file begins one in memory.
+  Piece pieceOf(ArrayRef<nn::SetOp> group) {
+    nn::SetOp begin = group.front();
+    Location loc = begin.getLoc();
+    auto [bucket, first] = places.lookup(begin.getState());
+    Piece piece = {bucket, first, first, Value(), first % pageOf(bucket)};
+    SmallVector<Value> members;
+    for (nn::SetOp set : group) {
+      members.push_back(set.getValue());
+      piece.end += nn::paddedElements(elementsOf(set.getValue().getType()));
+    }
+    nn::UnpackOp parts = fetchedAs(begin);
+    bool isTogether =
+        parts && parts->getNumResults() == group.size() + (piece.lead > 0);
+    auto type = typeOf(bucket);
+    if (piece.lead > 0)
+      members.insert(members.begin(),
+                     isTogether ? parts.getResult(0)
+                                : builder.create<nn::FillOp>(
+                                      loc, type.clone({piece.lead}),
+                                      builder.getF64FloatAttr(0), nullptr));
+    auto flat = type.clone({piece.lead + piece.end - piece.first});
+    piece.flat = members[0].getType() == flat
+                     ? members[0]
+                     : builder.create<nn::PackOp>(loc, flat, members);
+    return piece;
+  }
+
+  /// Whole pages at once; what is left at both ends waits for the gradients
+  /// beside it.
+  void store(const Piece &piece) {
+    int64_t page = pageOf(piece.bucket);
+    int64_t first =
+        std::min<int64_t>(llvm::alignTo(piece.first, page), piece.end);
+    int64_t end = piece.end == endOf(piece.bucket)
+                      ? piece.end
+                      : llvm::alignDown(piece.end, page);
+    end = std::max(first, end);
+    SmallVector<Value> parts = cut(piece.flat, {piece.lead, first - piece.first,
+                                                end - first, piece.end - end});
+    if (parts[1])
+      storeEdge({piece.bucket, piece.first, first, parts[1]});
+    if (parts[2])
+      write(piece.bucket, first, parts[2]);
+    if (parts[3])
+      storeEdge({piece.bucket, end, piece.end, parts[3]});
+  }
+
+  /// Parts of a page of which nothing else was made here: the rest stays as it
+  /// is.
+  void storeAmong(int64_t number, ArrayRef<Piece> pieces) {
+    nn::BucketOp bucket = pieces.front().bucket;
+    Location loc = pieces.front().flat.getLoc();
+    int64_t page = pageOf(bucket), next = number * page;
+    int64_t begin = next, end = std::min(begin + page, endOf(bucket));
+    SmallVector<Value> parts;
+    auto keepUntil = [&](int64_t first) {
+      if (next == first)
+        return;
+      parts.push_back(builder.create<dist::FetchOp>(
+          loc, typeOf(bucket).clone({first - next}), bucket.getSymName(), next,
+          /*pending=*/false));
+      ++numFetched;
+    };
+    for (const Piece &piece : pieces) {
+      keepUntil(piece.first);
+      parts.push_back(piece.flat);
+      next = piece.end;
+    }
+    keepUntil(end);
+    write(bucket, begin,
+          builder.create<nn::PackOp>(loc, typeOf(bucket).clone({end - begin}),
+                                     parts));
+  }
+
+  /// A part of a page, as soon as all of the page is there. It is copied: the
+  /// memory that it stands in is not kept for it.
+  void storeEdge(Piece edge) {
+    Location loc = edge.flat.getLoc();
+    int64_t page = pageOf(edge.bucket), number = edge.first / page;
+    edge.flat = builder.create<nn::PackOp>(loc, edge.flat.getType(), edge.flat);
+    auto &pieces = edges[{edge.bucket.getSymName(), number}];
+    pieces.push_back(edge);
+    llvm::sort(pieces, [](const Piece &a, const Piece &b) {
+      return a.first < b.first;
+    });
+    int64_t begin = number * page, elements = 0;
+    SmallVector<Value> values;
+    for (const Piece &piece : pieces) {
+      values.push_back(piece.flat);
+      elements += piece.end - piece.first;
+    }
+    if (begin + elements < std::min(begin + page, endOf(edge.bucket)))
+      return;
+    write(edge.bucket, begin,
+          builder.create<nn::PackOp>(loc, typeOf(edge.bucket).clone({elements}),
+                                     values));
+    edges.erase({edge.bucket.getSymName(), number});
+  }
+
+  /// Parts of a flat value with so many elements; null for none.
+  SmallVector<Value> cut(Value flat, ArrayRef<int64_t> sizes) {
+    auto type = cast<RankedTensorType>(flat.getType());
+    SmallVector<Type> types;
+    for (int64_t size : sizes)
+      if (size > 0)
+        types.push_back(type.clone({size}));
+    ValueRange parts = flat;
+    if (types.front() != type)
+      parts = builder.create<nn::UnpackOp>(flat.getLoc(), types, flat, nullptr)
+                  .getMembers();
+    SmallVector<Value> values;
+    for (int64_t size : sizes) {
+      values.push_back(size > 0 ? parts.front() : Value());
+      parts = parts.drop_front(size > 0);
+    }
+    return values;
+  }
+
+  void write(nn::BucketOp bucket, int64_t first, Value part) {
+    stores.push_back(builder.create<dist::StoreOp>(
+        part.getLoc(), bucket.getSymName(), first, part));
+    ++numStored;
+  }
+
+  static int64_t endOf(nn::BucketOp bucket) {
+    return typeOf(bucket).getNumElements();
+  }
+
+  Block &block;
+  const SymbolTable &symbols;
+  const Places &places;
+  int64_t window;
+  bool isStep; ///< The block is outside of loops.
+  OpBuilder builder;
+  llvm::StringMap<Value> fetched; ///< By state, what it was fetched as.
+  SmallVector<nn::SetOp> sets;    ///< That are not stored yet.
+  /// Parts of pages, by bucket and page.
+  std::map<std::pair<StringRef, int64_t>, SmallVector<Piece>> edges;
+  SmallVector<Operation *> stores; ///< That no flush waits for.
+};
+
+struct StreamGradients
+    : heddle::impl::SpmdStreamGradientsBase<StreamGradients> {
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      SymbolTable symbols(model);
+      Places places = placesOf(model, symbols, /*gradients=*/true);
+      if (places.empty())
+        continue;
+      int64_t total = 0;
+      for (auto &entry : places)
+        if (entry.second.bucket.getSymName() == entry.first())
+          total += elementsOf(entry.second.bucket.getType());
+      int64_t window =
+          windowElements(model.getStrategy().getValue().subGroupSize, total);
+      for (auto step : model.getOps<nn::StepOp>())
+        stream(step, symbols, places, window);
+    }
+  }
+
+private:
+  void stream(nn::StepOp step, const SymbolTable &symbols, const Places &places,
+              int64_t window) {
+    // By blocks of sums, in the order of every plan.
+    for (auto norm :
+         llvm::make_early_inc_range(step.getBody().getOps<nn::GlobalNormOp>()))
+      splitNorm(norm);
+    SmallVector<Block *> blocks = {&step.getBody().front()};
+    for (Operation &op : *blocks.front())
+      if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
+        for (Region &region : op.getRegions())
+          blocks.push_back(&region.front());
+    for (Block *block : blocks) {
+      Streamer streamer(*block, symbols, places, window);
+      streamer.run();
+      numStored += streamer.numStored;
+      numFetched += streamer.numFetched;
+    }
+    step.walk([](nn::GetOp get) {
+      if (get.getValue().use_empty())
+        get.erase();
+    });
+  }
+};
+
+} // namespace
