@@ -9,6 +9,7 @@
 #include "heddle/Transforms/Prove/Traces.h"
 #include <algorithm>
 #include <list>
+#include <tuple>
 
 using namespace heddle;
 using namespace heddle::prove;
@@ -51,10 +52,12 @@ public:
     if (std::none_of(trace.states.begin(), trace.states.end(),
                      [](const State &state) { return state.isElsewhere; }))
       return std::nullopt;
-    for (const Run &run : trace.runs)
+    for (const Run &run : trace.runs) {
+      call = -1;
       for (const Event &event : trace.bodies[run.body])
         if (event.kind != Event::Kind::Fresh && !execute(event))
           return fault;
+    }
     return std::nullopt;
   }
 
@@ -217,12 +220,18 @@ private:
   /// What layers share code for, each reads of its own parameters.
   bool read(const Event &event, const Access &access) {
     Pieces pieces = piecesOf(access);
+    if (event.path != call) {
+      turns.clear();
+      call = event.path;
+    }
+    // A loop in a layer reads another tile in each turn.
+    int64_t turn = turns[{event.origin, access.operand}]++;
     if (pieces.empty())
       return true;
     const std::string &path = trace.paths[event.path];
     std::string place = placeIn(path, pieces);
-    const auto &[first, isNew] =
-        reads.try_emplace({event.origin, access.operand}, path, place);
+    const auto &[first, isNew] = reads.try_emplace(
+        std::tuple(event.origin, access.operand, turn), path, place);
     const auto &[otherPath, otherPlace] = first->second;
     return otherPlace == place ||
            refuse(event, "reads " + place + " for " + path + " (operand " +
@@ -242,8 +251,12 @@ private:
   const Trace &trace;
   std::vector<int32_t> parameters; ///< For each member the first one alike.
   std::list<Window> windows;
-  /// By command and operand: for which layer it was read first, and what.
-  std::map<std::pair<int32_t, int16_t>, std::pair<std::string, std::string>>
+  int32_t call = -1; ///< Of the layer that runs: its number in Trace::paths.
+  /// By command and operand: how often it was read in this call.
+  std::map<std::pair<int32_t, int16_t>, int64_t> turns;
+  /// By these and the turn: for which layer it was read first, and what.
+  std::map<std::tuple<int32_t, int16_t, int64_t>,
+           std::pair<std::string, std::string>>
       reads;
   /// By the code of updates and operand: the kind of what it is of.
   std::map<std::pair<std::string, int16_t>, std::string> kinds;
