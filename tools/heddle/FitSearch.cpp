@@ -198,7 +198,8 @@ bool FitSearch::hasFlag(const char *name) const {
 
 bool FitSearch::isPlaced() const {
   return hasFlag("--place") || isGiven("place_optimizer") ||
-         isGiven("place_parameters") || isGiven("place_activations");
+         isGiven("place_gradients") || isGiven("place_parameters") ||
+         isGiven("place_activations");
 }
 
 /// Beside the device's; a CPU's memory is the host's.
@@ -214,11 +215,15 @@ std::vector<std::string> FitSearch::otherMemories() const {
 /// Where states are, the nearest first.
 std::vector<std::string> FitSearch::placements() const {
   std::vector<std::string> all = {""}, kinds = otherMemories();
-  for (const std::string &kind : kinds) {
-    all.push_back("optimizer=" + kind);
-    if (kind != kinds.front())
-      all.push_back("optimizer=" + kind + ",parameters=" + kinds.front());
-    all.push_back("optimizer=" + kind + ",parameters=" + kind);
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    std::string optimizer = "optimizer=" + kinds[i];
+    all.push_back(optimizer);
+    // What each micro-batch reads or adds to is in the faster memory first.
+    for (size_t j = 0; j <= i; ++j) {
+      std::string gradients = optimizer + ",gradients=" + kinds[j];
+      all.push_back(gradients);
+      all.push_back(gradients + ",parameters=" + kinds[j]);
+    }
   }
   return all;
 }

@@ -38,9 +38,10 @@ struct MemoryLimits {
 ///
 /// - the mesh over `data`, `tensor` and `pipe`, tensor ranks inside a node;
 /// - the ZeRO stage;
-/// - states of the optimizer, and with them parameters, in the device's memory,
-///   the host's or on file, where the cluster has such and what is tried before
-///   needs recomputation or fewer rows at a time;
+/// - states of the optimizer, and with them gradients, and with these
+///   parameters, in the device's memory, the host's or on file, where the
+///   cluster has such and what is tried before needs recomputation or fewer
+///   rows at a time;
 /// - the micro-batch, from one row, doubled as long as it fits;
 /// - recomputation: the least that fits, since more takes longer;
 /// - where some is needed, less of it with activations in other memory.

@@ -74,6 +74,11 @@ static void setRows(Settings &settings, int64_t rows) {
   settings.microBatch = rows;
 }
 
+/// What may be elsewhere, the cheapest first.
+static constexpr MemoryKind Settings::*roles[] = {
+    &Settings::placeOptimizer, &Settings::placeGradients,
+    &Settings::placeParameters, &Settings::placeActivations};
+
 /// Those of a training, the cheapest first.
 static std::vector<Settings> smallerTrainings(const Settings &settings) {
   std::vector<Settings> all;
@@ -101,30 +106,26 @@ static std::vector<Settings> smallerTrainings(const Settings &settings) {
       add([&](Settings &next) { next.recompute = recompute; });
   setStage(3);
   auto setPlaces = [&](Settings &next, MemoryKind Settings::*last) {
-    for (MemoryKind Settings::*role :
-         {&Settings::placeOptimizer, &Settings::placeParameters,
-          &Settings::placeActivations}) {
+    for (MemoryKind Settings::*role : roles) {
       if (next.*role == MemoryKind::Device)
         next.*role = away;
       if (role == last)
         return;
     }
   };
-  const auto lasts = {&Settings::placeOptimizer, &Settings::placeParameters,
-                      &Settings::placeActivations};
-  for (MemoryKind Settings::*last : lasts)
+  for (MemoryKind Settings::*last : roles)
     add([&](Settings &next) { setPlaces(next, last); });
   Settings least = settings;
   least.zero = hasReplicas ? 3 : settings.zero;
   setRows(least, 1);
   least.recompute = config::Recompute::Full;
   all.push_back(least);
-  for (MemoryKind Settings::*last : lasts) {
+  for (MemoryKind Settings::*last : roles) {
     all.push_back(least);
     setPlaces(all.back(), last);
   }
   std::vector<Settings> narrow = {settings};
-  narrow.insert(narrow.end(), all.end() - lasts.size() - 1, all.end());
+  narrow.insert(narrow.end(), all.end() - std::size(roles) - 1, all.end());
   for (Settings &next : narrow)
     next.precision = config::Precision::BF16;
   all.insert(all.end(), narrow.begin(), narrow.end());
