@@ -136,6 +136,21 @@ class Fit(h.HeddleTest):
         self.assertEqual(self.peak(placed["fitting"][0]["strategy"], "--seq", "48"),
                          placed["fitting"][0]["bytes"])
 
+    def test_one_gpu_takes_a_model_of_13_billion_parameters(self):
+        """As ZeRO-Offload says of a V100 of 32 GB and 1.5 TB beside it, with the states
+        and gradients in the host's memory; in the GPU's own there is no room."""
+        flags = ["--seq", "1024", "--precision", "bf16", "--target", "sm_80",
+                 "--micro-batch", "1", "--recompute", "full"]
+        machine = MACHINES["GPU of 32 GiB"]
+        said, _ = self.fit(MODELS["13B"], machine, *flags, "--place",
+                           "optimizer=host,gradients=host")
+        (one,) = said["fitting"]
+        self.assertEqual(self.peak(one["strategy"], *flags), one["bytes"])
+        self.assertLessEqual(one["bytes"]["device"], 32 * GIB)
+        # The fp32 parameters, two moments and the gradients.
+        self.assertGreater(one["bytes"]["host"], 13e9 * 16 * 0.95)
+        self.fit(MODELS["13B"], machine, *flags, "--place", "optimizer=host", status=4)
+
     def test_models_and_machines(self):
         """The fastest mixture, and the one that needs most, compile within their
         figures; where nothing fits, the compiler refuses the smallest plan."""
