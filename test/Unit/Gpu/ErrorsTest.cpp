@@ -177,6 +177,17 @@ TEST(GpuErrorsOfMany, AttentionGradOfFewTokens) {
                                /*isGradient=*/true, 0));
 }
 
+/// Of tokens and features so few that a gradient has a handful of numbers: many
+/// heads together tell how far each side errs, not which of them is lucky.
+TEST(GpuErrorsOfMany, AttentionGradOfTinyHeads) {
+  for (auto [seq, headDim] :
+       {std::pair(2, 4), std::pair(2, 16), std::pair(3, 1), std::pair(4, 8)})
+    for (bool isCausal : {false, true})
+      compareErrors(attentionCheck(
+          {seq, /*heads=*/64, /*kvHeads=*/64, headDim, "f32", isCausal},
+          /*isGradient=*/true, 0));
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, GpuErrors, testing::Values("f32", "bf16"));
 
 } // namespace
