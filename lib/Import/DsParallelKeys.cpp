@@ -154,8 +154,6 @@ static void addParallelism(std::vector<DsKey> &keys) {
        {"zero_force_ds_cpu_optimizer", DsBool, R::Ignored,
         "where states are does not change the optimizer"},
        {"activation_checkpointing", DsObject, R::Section},
-       {"activation_checkpointing.partition_activations", DsBool, R::Ignored,
-        "--sequence-parallel splits what tensor ranks hold"},
        {"activation_checkpointing.contiguous_memory_optimization", DsBool,
         R::Ignored, planned},
        {"activation_checkpointing.number_checkpoints", DsInt | DsNull,

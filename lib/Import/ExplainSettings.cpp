@@ -166,6 +166,11 @@ const char *config::whyOneTensorRank(const Settings &values) {
   return values.tensor == 1 ? "one tensor rank" : "";
 }
 
+const char *config::whyNothingIsAlike(const Settings &values) {
+  return values.mode == Mode::Train ? whyOneTensorRank(values)
+                                    : whyNothingTrains(values);
+}
+
 const char *config::whyOneSeqRank(const Settings &values) {
   return values.sequence == 1 ? "one seq rank" : "";
 }

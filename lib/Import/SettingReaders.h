@@ -106,6 +106,7 @@ const char *whyNothingIsGathered(const Settings &values);
 const char *whyNothingIsBrought(const Settings &values);
 const char *whyNoPipeline(const Settings &values);
 const char *whyOneTensorRank(const Settings &values);
+const char *whyNothingIsAlike(const Settings &values);
 const char *whyOneSeqRank(const Settings &values);
 const char *whyOneRank(const Settings &values);
 const char *whyNoGradientTravels(const Settings &values);

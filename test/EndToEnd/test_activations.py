@@ -245,6 +245,25 @@ class Parted(ActivationsTest):
         self.assertEqual(filed["memory"]["kinds"]["file"]["persistent"],
                          (layers - 2) * -(-part // 4096) * 4096)
 
+    def test_ds_config(self):
+        model = self.make_model(embed=76, layers=5)[0]
+        config = h.ds_config(activation_checkpointing={"partition_activations": True})
+
+        def compiled(*flags):
+            return h.run([h.HEDDLE, "compile", model, "-o", self.path("job"), "--config",
+                          self.path("job.json"), "--batch", 2, "--seq", 17, *flags,
+                          "--explain-config", "--all"]).stdout
+
+        binary = self.compile(model, "--batch", 2, "--seq", 29, "--mesh", "tensor=2",
+                              config=config)
+        kinds = [row["kind"] for row in self.explain(binary)["communication"]
+                 if row["bytes_sent"] > 4096]
+        self.assertIn("all_gather", kinds)
+        # Its name is on two lines, as is the reason.
+        idle = r"partition_ +true +\S+ +no meaning here: one\n"
+        self.assertNotRegex(compiled("--mesh", "tensor=2"), idle)
+        self.assertRegex(compiled(), idle)
+
     def test_what_is_lost_is_found(self):
         """Edits of the plan that would read a whole before it is there."""
         model = self.make_model(embed=76, layers=5)[0]
