@@ -51,6 +51,7 @@ public:
            TrafficLine>
       lines;
   std::map<std::pair<plan::MemoryKind, plan::MemoryKind>, MoveLine> moves;
+  HostUpdates host;
 
 private:
   void countCommand(const Command &command, int64_t times, int depth);
@@ -131,6 +132,13 @@ void TrafficCounter::addCopy(const plan::command::Copy &copy, int64_t times) {
   line.copies += times;
   int64_t bytes = times * ((copy.target.bytes + block - 1) / block * block);
   line.bytes += bytes;
+  // Frames beside the device's hold what moves to the host's kernels and back.
+  auto isWindow = [](const plan::Ref &ref) {
+    return ref.space == plan::Space::Frame &&
+           ref.memory != plan::MemoryKind::Device;
+  };
+  host.toHost += isWindow(copy.target) ? bytes : 0;
+  host.toDevice += isWindow(copy.source) ? bytes : 0;
   // Windows of what stays on the device are in no state elsewhere.
   bool leaves = from == plan::MemoryKind::Device;
   const plan::State *state = stateIn(plan, leaves ? copy.target : copy.source);
@@ -149,6 +157,12 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
         addCollective(command, start, times);
       },
       [&](const plan::command::Copy &copy) { addCopy(copy, times); },
+      [&](const plan::command::Launch &launch) {
+        // The first operand of an update is its parameter, in fp32.
+        if (command.stream == plan::Stream::Host)
+          host.elements += times * launch.refs.front().bytes /
+                           plan::byteSize(plan::DType::F32);
+      },
       [&](const plan::command::Send &send) {
         add(command, send.channel.axis, send.name, plan::DType::U8, times,
             send.data.bytes);
@@ -202,4 +216,11 @@ std::vector<MoveLine> heddle::rt::countMoves(const plan::Plan &plan,
   for (const auto &[kinds, line] : counter.moves)
     lines.push_back(line);
   return lines;
+}
+
+HostUpdates heddle::rt::countHostUpdates(const plan::Plan &plan,
+                                         const plan::Program &program) {
+  TrafficCounter counter(plan, /*rank=*/0);
+  counter.count(program.sequence, 1);
+  return counter.host;
 }

@@ -109,8 +109,10 @@ class HostUpdates(h.HeddleTest):
         for ratio in (0, 0.4, 1):
             binary = self.job("part", "--precision", "bf16", "--place", "optimizer=host",
                               "--host-updates", ratio)
-            moves = {(move["from"], move["to"]): move["bytes"]
-                     for move in self.explain(binary)["moves"]}
+            plan = self.explain(binary)
+            moves = {(move["from"], move["to"]): move["bytes"] for move in plan["moves"]}
+            self.assertEqual(plan["host_updates"]["to_device"],
+                             moves.get(("pinned", "device"), 0))
             moved.append((moves.get(("host", "device"), 0), moves.get(("pinned", "device"), 0)))
             if 0 < ratio < 1:
                 self.assert_alike(self.run_job(binary), expected)
@@ -160,6 +162,9 @@ class HostUpdates(h.HeddleTest):
             numbers = moves["device", "pinned"]["bytes"] - crossing
             self.assertGreater(numbers, 0)
             self.assertLess(numbers, 64)
+            self.assertEqual(plan["host_updates"], {
+                "elements": elements, "to_host": crossing + numbers,
+                "to_device": width * elements})
 
     def test_checkpoints_cross(self):
         flags = ["--precision", "bf16"]

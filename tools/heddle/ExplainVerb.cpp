@@ -60,6 +60,18 @@ static std::vector<rt::MoveLine> movesOf(const plan::Plan &plan) {
   return program ? rt::countMoves(plan, *program) : std::vector<rt::MoveLine>();
 }
 
+static rt::HostUpdates hostUpdatesOf(const plan::Plan &plan) {
+  const plan::Program *program = mainProgram(plan);
+  return program ? rt::countHostUpdates(plan, *program) : rt::HostUpdates();
+}
+
+static json hostUpdatesJson(const plan::Plan &plan) {
+  rt::HostUpdates host = hostUpdatesOf(plan);
+  return {{"elements", host.elements},
+          {"to_host", host.toHost},
+          {"to_device", host.toDevice}};
+}
+
 static json movesJson(const plan::Plan &plan) {
   json moves = json::array();
   for (const rt::MoveLine &line : movesOf(plan)) {
@@ -148,6 +160,7 @@ static json explainJson(const plan::Plan &plan, int64_t rank,
                 {"kinds", plan::kindsOf(plan.memory)},
                 {"owners", owners}}},
               {"moves", movesJson(plan)},
+              {"host_updates", hostUpdatesJson(plan)},
               {"communication", communicationJson(plan, rank, cost)},
               {"flops_per_step", flopsPerStep(plan)}};
   schedule.addTo(all);
@@ -282,6 +295,17 @@ static void printMoves(const plan::Plan &plan) {
     return;
   std::cout << "\nmoved between kinds of memory per step\n";
   printTable(rows);
+  rt::HostUpdates host = hostUpdatesOf(plan);
+  if (host.elements == 0)
+    return;
+  auto each = [&](int64_t bytes) {
+    char text[32];
+    snprintf(text, sizeof text, "%.2f", double(bytes) / double(host.elements));
+    return std::string(text);
+  };
+  std::cout << "updates on the host: " << host.elements << " elements, "
+            << each(host.toHost) << " bytes there and " << each(host.toDevice)
+            << " back for each\n";
 }
 
 /// More than one of its kind.

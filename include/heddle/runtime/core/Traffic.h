@@ -64,6 +64,15 @@ const plan::State *stateAt(const plan::Plan &plan, plan::MemoryKind memory,
 std::vector<MoveLine> countMoves(const plan::Plan &plan,
                                  const plan::Program &program);
 
+/// What the cores beside a GPU update in one run of a program.
+struct HostUpdates {
+  int64_t elements = 0; ///< Of parameters.
+  int64_t toHost = 0;   ///< Bytes that the device gives for that.
+  int64_t toDevice = 0; ///< Bytes that it gets of it.
+};
+HostUpdates countHostUpdates(const plan::Plan &plan,
+                             const plan::Program &program);
+
 } // namespace heddle::rt
 
 #endif // HEDDLE_RUNTIME_CORE_TRAFFIC_H
