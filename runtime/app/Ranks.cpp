@@ -146,12 +146,12 @@ std::vector<std::string> Ranks::exchange(const std::string &text) {
 }
 
 std::vector<std::string> Ranks::gather(const std::string &text) {
-  Waiting here(*this, "texts of all ranks");
+  Waiting here(*this, "a gather to rank 0");
   return gatherTexts(world->transport(), text);
 }
 
 std::string Ranks::tell(const std::string &text) {
-  Waiting here(*this, "what rank 0 decides");
+  Waiting here(*this, "a message of rank 0");
   return tellText(world->transport(), text);
 }
 

@@ -182,7 +182,9 @@ void driver::chooseMesh(CompileJob &job, const config::Cluster &cluster,
       best = &each;
   if (!best)
     fail("H0138",
-         "--mesh auto: no mesh of " + std::to_string(cluster.ranksPerNode) +
+         "--mesh auto: no mesh of " +
+             std::to_string(goal == Goal::Latency ? cluster.ranksPerNode
+                                                  : cluster.ranks()) +
              " ranks or fewer is possible; with one rank: " +
              candidates.front().why,
          "give more memory, or a smaller --max-batch or --max-context");
