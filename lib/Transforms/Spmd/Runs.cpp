@@ -73,6 +73,7 @@ SmallVector<Value> heddle::spmd::unpack(OpBuilder &builder, Location loc,
                                         const Run &run, const Places &places,
                                         Value whole, int64_t first) {
   auto flat = cast<RankedTensorType>(whole.getType());
+  int64_t end = first + flat.getNumElements();
   SmallVector<Type> types;
   SmallVector<unsigned> numbers;
   for (nn::GetOp get : run.members) {
@@ -85,6 +86,8 @@ SmallVector<Value> heddle::spmd::unpack(OpBuilder &builder, Location loc,
   }
   if (types == SmallVector<Type>{flat})
     return {whole};
+  if (first < end)
+    types.push_back(flat.clone({end - first}));
   auto parts = builder.create<nn::UnpackOp>(loc, types, whole, nullptr);
   return llvm::map_to_vector(numbers, [&](unsigned number) -> Value {
     return parts.getResult(number);

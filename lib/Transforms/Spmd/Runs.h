@@ -41,8 +41,8 @@ std::vector<Run> runsOf(const llvm::StringMap<nn::GetOp> &gets,
                         const Places &places, int64_t mostBetween);
 
 /// The members of a run that is in the device's memory, `whole` being what
-/// stands there from element `first` of its bucket on. What is before and
-/// between them is a part too, which nothing reads.
+/// stands there from element `first` of its bucket on. What is before, between
+/// and behind them is a part too, which nothing reads.
 llvm::SmallVector<mlir::Value> unpack(mlir::OpBuilder &builder,
                                       mlir::Location loc, const Run &run,
                                       const Places &places, mlir::Value whole,

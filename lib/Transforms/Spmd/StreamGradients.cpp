@@ -15,6 +15,7 @@
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 #include <map>
+#include <set>
 
 using namespace mlir;
 using namespace heddle;
@@ -35,14 +36,19 @@ struct Piece {
   int64_t lead = 0;
 };
 
+/// Pages that a step has written parts of, by bucket and number.
+using Pages = std::set<std::pair<StringRef, int64_t>>;
+constexpr int64_t everyPage = -1;
+
 /// The gradients that one block reads and writes.
 class Streamer {
 public:
-  /// Windows that are filled have `window` elements.
+  /// Windows that are filled have `window` elements. `written` are pages of
+  /// which blocks before this one have written parts.
   Streamer(Block &block, const SymbolTable &symbols, const Places &places,
-           int64_t window)
+           int64_t window, Pages &written)
       : block(block), symbols(symbols), places(places), window(window),
-        isStep(isa<nn::StepOp>(block.getParentOp())),
+        written(written), isStep(isa<nn::StepOp>(block.getParentOp())),
         builder(block.getParent()) {}
 
   void run() {
@@ -117,8 +123,11 @@ private:
       previous = layer;
     Location loc = reader.getLoc();
     for (Run &run : runsOf(gets, places, /*mostBetween=*/0)) {
-      int64_t first = llvm::alignDown(run.first, pageOf(run.bucket));
-      auto type = typeOf(run.bucket).clone({run.end - first});
+      int64_t page = pageOf(run.bucket);
+      int64_t first = llvm::alignDown(run.first, page);
+      int64_t end =
+          std::min<int64_t>(llvm::alignTo(run.end, page), endOf(run.bucket));
+      auto type = typeOf(run.bucket).clone({end - first});
       builder.setInsertionPoint(previous);
       auto fetch = builder.create<dist::FetchOp>(
           loc, type, run.bucket.getSymName(), first, /*pending=*/true);
@@ -203,6 +212,7 @@ private:
     int64_t elements = typeOf(bucket).getNumElements();
     int64_t size = llvm::alignTo(window, pageOf(bucket));
     size = std::min(size, elements);
+    written.insert({bucket.getSymName(), everyPage});
     Value filled =
         builder.create<nn::FillOp>(fill.getLoc(), typeOf(bucket).clone({size}),
                                    fill.getValueAttr(), nullptr);
@@ -217,6 +227,13 @@ private:
     return member ? member.getDefiningOp<nn::UnpackOp>() : nn::UnpackOp();
   }
 
+  /// Whether a group is all that was fetched with that.
+  bool isWhole(ArrayRef<nn::SetOp> group, nn::UnpackOp parts) const {
+    return group.size() == size_t(llvm::count_if(fetched, [&](auto &entry) {
+             return entry.second.getDefiningOp() == parts;
+           }));
+  }
+
   /// Members that follow each other: in place where they were fetched together;
   /// else packed, so that what begins a page of the file begins one in memory.
   Piece pieceOf(ArrayRef<nn::SetOp> group) {
@@ -229,20 +246,20 @@ private:
       members.push_back(set.getValue());
       piece.end += nn::paddedElements(elementsOf(set.getValue().getType()));
     }
-    nn::UnpackOp parts = fetchedAs(begin);
-    bool isTogether =
-        parts && parts->getNumResults() == group.size() + (piece.lead > 0);
-    auto type = typeOf(bucket);
-    if (piece.lead > 0)
-      members.insert(members.begin(),
-                     isTogether ? parts.getResult(0)
-                                : builder.create<nn::FillOp>(
-                                      loc, type.clone({piece.lead}),
-                                      builder.getF64FloatAttr(0), nullptr));
-    auto flat = type.clone({piece.lead + piece.end - piece.first});
-    piece.flat = members[0].getType() == flat
+    auto type = typeOf(bucket).clone({piece.lead + piece.end - piece.first});
+    if (nn::UnpackOp parts = fetchedAs(begin); parts && isWhole(group, parts)) {
+      members = llvm::to_vector<4>(ValueRange(parts.getMembers()));
+      type = cast<RankedTensorType>(parts.getFlat().getType());
+      for (nn::SetOp set : group)
+        *llvm::find(members, fetched.lookup(set.getState())) = set.getValue();
+    } else if (piece.lead > 0) {
+      members.insert(members.begin(), builder.create<nn::FillOp>(
+                                          loc, type.clone({piece.lead}),
+                                          builder.getF64FloatAttr(0), nullptr));
+    }
+    piece.flat = members[0].getType() == type
                      ? members[0]
-                     : builder.create<nn::PackOp>(loc, flat, members);
+                     : builder.create<nn::PackOp>(loc, type, members);
     return piece;
   }
 
@@ -267,30 +284,34 @@ private:
   }
 
   /// Parts of a page of which nothing else was made here: the rest stays as it
-  /// is.
+  /// is, or is nothing yet.
   void storeAmong(int64_t number, ArrayRef<Piece> pieces) {
     nn::BucketOp bucket = pieces.front().bucket;
     Location loc = pieces.front().flat.getLoc();
-    int64_t page = pageOf(bucket), next = number * page;
-    int64_t begin = next, end = std::min(begin + page, endOf(bucket));
-    SmallVector<Value> parts;
-    auto keepUntil = [&](int64_t first) {
-      if (next == first)
-        return;
-      parts.push_back(builder.create<dist::FetchOp>(
-          loc, typeOf(bucket).clone({first - next}), bucket.getSymName(), next,
-          /*pending=*/false));
-      ++numFetched;
-    };
+    int64_t page = pageOf(bucket), begin = number * page, next = begin;
+    auto type = typeOf(bucket).clone({std::min(page, endOf(bucket) - begin)});
+    SmallVector<int64_t> sizes;
     for (const Piece &piece : pieces) {
-      keepUntil(piece.first);
-      parts.push_back(piece.flat);
+      sizes.append({piece.first - next, piece.end - piece.first});
       next = piece.end;
     }
-    keepUntil(end);
-    write(bucket, begin,
-          builder.create<nn::PackOp>(loc, typeOf(bucket).clone({end - begin}),
-                                     parts));
+    sizes.push_back(begin + type.getNumElements() - next);
+    StringRef name = bucket.getSymName();
+    bool isThere = !written.insert({name, number}).second ||
+                   written.count({name, everyPage}) > 0 || isStep;
+    Value rest;
+    if (isThere)
+      rest = builder.create<dist::FetchOp>(loc, type, name, begin,
+                                           /*pending=*/false);
+    else
+      rest = builder.create<nn::FillOp>(loc, type, builder.getF64FloatAttr(0),
+                                        nullptr);
+    SmallVector<Value> parts = cut(rest, sizes);
+    for (auto [place, piece] : llvm::enumerate(pieces))
+      parts[2 * place + 1] = piece.flat;
+    llvm::erase_if(parts, [](Value part) { return !part; });
+    write(bucket, begin, builder.create<nn::PackOp>(loc, type, parts));
+    numFetched += isThere;
   }
 
   /// A part of a page, as soon as all of the page is there. It is copied: the
@@ -351,6 +372,7 @@ private:
   const SymbolTable &symbols;
   const Places &places;
   int64_t window;
+  Pages &written;
   bool isStep; ///< The block is outside of loops.
   OpBuilder builder;
   llvm::StringMap<Value> fetched; ///< By state, what it was fetched as.
@@ -391,8 +413,9 @@ private:
       if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
         for (Region &region : op.getRegions())
           blocks.push_back(&region.front());
+    Pages written;
     for (Block *block : blocks) {
-      Streamer streamer(*block, symbols, places, window);
+      Streamer streamer(*block, symbols, places, window, written);
       streamer.run();
       numStored += streamer.numStored;
       numFetched += streamer.numFetched;

@@ -22,7 +22,7 @@
 // CHECK: %[[W1:.*]] = dist.wait %[[F1]]
 // CHECK: %[[G1:.*]]:3 = nn.unpack %[[W1]] : (tensor<2304xf32>) -> (tensor<128xf32>, tensor<32x66xf32>, tensor<32xf32>)
 // Those of layer 0 while that of layer 1 does.
-// CHECK: %[[F0:.*]] = dist.fetch @gradients.all[0] {pending} : tensor<2176xf32>
+// CHECK: %[[F0:.*]] = dist.fetch @gradients.all[0] {pending} : tensor<3072xf32>
 // CHECK: %[[N1:.*]]:2 = nn.call @bwd(%[[G1]]#1, %[[G1]]#2) path "h.1"
 // In place, and without the part of a page that layer 0 has not added to.
 // CHECK: %[[P1:.*]] = nn.pack %[[G1]]#0, %[[N1]]#0, %[[N1]]#1
@@ -30,11 +30,11 @@
 // CHECK: %[[E1:.*]] = nn.pack %[[S1]]#1 : (tensor<896xf32>) -> tensor<896xf32>
 // CHECK: dist.store @gradients.all[3072], %[[S1]]#2 : tensor<1280xf32>
 // CHECK: %[[W0:.*]] = dist.wait %[[F0]]
-// CHECK: %[[G0:.*]]:2 = nn.unpack %[[W0]] : (tensor<2176xf32>) -> (tensor<32x66xf32>, tensor<32xf32>)
+// CHECK: %[[G0:.*]]:3 = nn.unpack %[[W0]] : (tensor<3072xf32>) -> (tensor<32x66xf32>, tensor<32xf32>, tensor<896xf32>)
 // CHECK: %[[N0:.*]]:2 = nn.call @bwd(%[[G0]]#0, %[[G0]]#1) path "h.0"
 // CHECK: dist.flush 0
-// CHECK: %[[P0:.*]] = nn.pack %[[N0]]#0, %[[N0]]#1
-// CHECK: %[[S0:.*]]:2 = nn.unpack %[[P0]] : (tensor<2176xf32>) -> (tensor<2048xf32>, tensor<128xf32>)
+// CHECK: %[[P0:.*]] = nn.pack %[[N0]]#0, %[[N0]]#1, %[[G0]]#2
+// CHECK: %[[S0:.*]]:2 = nn.unpack %[[P0]] : (tensor<3072xf32>) -> (tensor<2048xf32>, tensor<128xf32>)
 // CHECK: dist.store @gradients.all[0], %[[S0]]#0 : tensor<2048xf32>
 // The page is whole now.
 // CHECK: %[[E0:.*]] = nn.pack %[[S0]]#1 : (tensor<128xf32>) -> tensor<128xf32>
