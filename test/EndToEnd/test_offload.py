@@ -44,6 +44,8 @@ def draw(seed):
              "--precision", pick.choice(["fp32", "bf16"]),
              "--recompute", pick.choice(["none", "full"]),
              "--optimizer", pick.choice(["AdamW", "Adam", "Lion", "Lamb"])]
+    if "pipe" in mesh:
+        flags += ["--schedule", pick.choice(["1f1b", "gpipe", "zb-h1"])]
     config = {"gradient_clipping": pick.choice([0, 0.5])}
     place = ["--place", pick.choice(PLACES), "--sub-group-size",
              pick.choice([1, 1024, 3000, 10 ** 6])]
@@ -96,6 +98,9 @@ class Offload(h.HeddleTest):
                 ("bert", 2, ["--mesh", "tensor=2"], 0),
                 ("gpt2", 2, ["--mesh", "data=2", "--zero", 2, "--precision", "bf16"], 0),
                 ("llama", 2, ["--mesh", "data=2", "--zero", 3], 0),
+                ("llama", 2, ["--mesh", "pipe=2", "--accumulate", 2], 0),
+                ("gpt2", 2, ["--mesh", "pipe=2", "--accumulate", 2, "--precision",
+                             "bf16"], 0),
                 ("gpt2", 1, ["--precision", "bf16"], 0.5))):
             trace = self.path(f"trace-{case}.json")
             with self.subTest(family=family, flags=flags, clipping=clipping):
@@ -104,7 +109,9 @@ class Offload(h.HeddleTest):
                              {"gradient_clipping": clipping}, place, "--trace", trace)
                 with open(trace) as file:
                     events = json.load(file)["traceEvents"]
-                events = [event for event in events if event["args"]["step"] == 1]
+                # Of a pipeline, the first stage's.
+                events = [event for event in events
+                          if event["args"]["step"] == 1 and event["pid"] == 0]
                 ends = [number for number, event in enumerate(events)
                         if "embedding_grad" in event["args"].get("ops", "")]
                 stores = [number for number, event in enumerate(events)
@@ -134,7 +141,10 @@ class Offload(h.HeddleTest):
                 ("llama", 2, [*twice, "--mesh", "data=2", "--zero", 2], 0.5,
                  "gradients=file"),
                 ("bert", 2, [*twice, "--mesh", "tensor=2"], 0.5, "gradients=file"),
-                ("gpt2", 2, [*twice, "--mesh", "pipe=2"], 0.5, "gradients=file"))):
+                ("gpt2", 2, [*twice, "--mesh", "pipe=2"], 0.5, "gradients=file"),
+                # Fragments share pages.
+                ("gpt2", 2, ["--micro-batch", 1, "--accumulate", 1, "--mesh", "pipe=2",
+                             "--schedule", "zb-h1"], 0.5, "gradients=file"))):
             with self.subTest(family=family, flags=flags, place=place):
                 self.compare(f"wait-{case}", family, ranks, ["--seq", 7, *flags],
                              {"gradient_clipping": clipping},

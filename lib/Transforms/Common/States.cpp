@@ -9,6 +9,8 @@
 #include "heddle/Transforms/Common/States.h"
 #include "Updates.h"
 #include "dialects/Dist/ByteSize.h"
+#include "dialects/Pipe/PipeDialect.h"
+#include "dialects/Pipe/Schedule.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/runtime/io/SwapFile.h"
 #include "llvm/ADT/StringSet.h"
@@ -462,14 +464,28 @@ private:
            << "reads @" << name << ", and writes another state";
   }
 
+  /// How often a step runs the body of a loop, or of a kind of fragment.
+  static int64_t timesOf(Region &body) {
+    if (auto loop = dyn_cast<nn::MicroBatchesOp>(body.getParentOp()))
+      return loop.getCount();
+    auto fragments = dyn_cast<pipe::FragmentsOp>(body.getParentOp());
+    if (!fragments)
+      return 1;
+    Attribute kind = fragments.getKinds()[body.getRegionNumber()];
+    return llvm::count_if(*pipe::parseStage(fragments.getLine()),
+                          [&](const pipe::Action &action) {
+                            return action.name() ==
+                                   cast<StringAttr>(kind).getValue();
+                          });
+  }
+
   /// What an update reads and writes belongs to the same parameters.
   LogicalResult verifyUpdate(const Update &update) {
     if (!updates.insert(update.op).second)
       return success();
-    if (auto loop = dyn_cast<nn::MicroBatchesOp>(update.op->getParentOp());
-        loop && loop.getCount() > 1)
-      return update.op->emitError(code) << "updates once in each of "
-                                        << loop.getCount() << " micro-batches";
+    if (int64_t times = timesOf(*update.op->getParentRegion()); times > 1)
+      return update.op->emitError(code)
+             << "updates once in each of " << times << " micro-batches";
     if (isNumber(stateRead(update.parameter)))
       return verifyNumber(update, stateRead(update.parameter));
     StringRef parameter = nn::stringifyStateRole(nn::StateRole::Parameter);

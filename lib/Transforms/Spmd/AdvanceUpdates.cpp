@@ -8,6 +8,8 @@
 
 #include "UpdateRuns.h"
 #include "Windows.h"
+#include "dialects/Pipe/PipeDialect.h"
+#include "dialects/Pipe/Schedule.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -26,14 +28,28 @@ namespace heddle {
 
 namespace {
 
+/// What the last micro-batch's backward pass runs in a loop or a stage's line.
+Block *lastBodyOf(Operation *loop) {
+  auto fragments = dyn_cast<pipe::FragmentsOp>(loop);
+  if (!fragments)
+    return &loop->getRegion(0).front();
+  std::string last = pipe::parseStage(fragments.getLine())->back().name();
+  for (auto [kind, body] :
+       llvm::zip(fragments.getKinds().getAsValueRange<StringAttr>(),
+                 fragments.getBodies()))
+    if (kind == last)
+      return &body.front();
+  llvm_unreachable("verified: each fragment of the line has a body");
+}
+
 /// The updates behind the loop over micro-batches of a step, which has one
-/// loop.
+/// loop, or one line of fragments.
 class Advancer {
 public:
-  Advancer(nn::ModelOp model, nn::StepOp step, nn::MicroBatchesOp loop)
-      : step(step), loop(loop), body(&loop.getBody().front()), symbols(model),
+  Advancer(nn::ModelOp model, nn::StepOp step, Operation *loop)
+      : step(step), loop(loop), body(lastBodyOf(loop)), symbols(model),
         cutter(step, symbols) {
-    body->walk([&](nn::SetOp set) { note(set, written); });
+    loop->walk([&](nn::SetOp set) { note(set, written); });
   }
 
   /// Runs of members have `size` elements, about. Returns how many updates were
@@ -42,14 +58,19 @@ public:
     SmallVector<nn::UpdateOp> updates;
     for (auto update :
          llvm::make_early_inc_range(step.getBody().getOps<nn::UpdateOp>()))
-      if (mayMove(update))
-        llvm::append_range(updates, cutter.cut(update, size));
+      if (mayMove(update, /*inPart=*/true))
+        for (nn::UpdateOp part :
+             cutter.cut(update, size, writtenBehind(update)))
+          if (mayMove(part))
+            updates.push_back(part);
     if (!updates.empty())
       splitLast();
     SmallVector<std::pair<Operation *, nn::UpdateOp>> places;
+    // What other fragments have made is there at once.
+    Operation *begin = &body->front();
     for (nn::UpdateOp update : updates)
-      if (Operation *place = lastUse(update))
-        places.push_back({place, update});
+      if (Operation *last = lastUse(update); last || begin->getNextNode())
+        places.push_back({last ? last : begin, update});
     llvm::stable_sort(places, [](const auto &a, const auto &b) {
       return a.first != b.first && a.first->isBeforeInBlock(b.first);
     });
@@ -133,18 +154,27 @@ private:
     return true;
   }
 
-  /// Whether something behind the loop, and before `op`, writes a state that
-  /// it reads.
-  bool isRewritten(nn::GetOp get, Operation *op) {
+  /// The states that something behind the loop, and before `op`, writes.
+  llvm::StringSet<> writtenBehind(Operation *op) {
     llvm::StringSet<> since;
     for (Operation *other = loop; other != op; other = other->getNextNode())
       if (auto set = dyn_cast<nn::SetOp>(other))
         note(set, since);
-    return llvm::any_of(statesOf(symbols, get.getState()),
-                        [&](StringRef s) { return since.contains(s); });
+    return since;
   }
 
-  bool mayMove(nn::UpdateOp update) {
+  /// Whether one of the states that are read is written behind the loop, and
+  /// before `op`; all of them, with `all`.
+  bool isRewritten(nn::GetOp get, Operation *op, bool all = false) {
+    llvm::StringSet<> since = writtenBehind(op);
+    auto isAmong = [&](StringRef state) { return since.contains(state); };
+    SmallVector<StringRef> states = statesOf(symbols, get.getState());
+    return all ? llvm::all_of(states, isAmong) : llvm::any_of(states, isAmong);
+  }
+
+  /// Whether all that an update reads is there, in part with `inPart`: what
+  /// stages add up behind their lines is not.
+  bool mayMove(nn::UpdateOp update, bool inPart = false) {
     std::optional<SmallVector<Operation *>> writes = spmd::writesOf(update);
     if (!writes || !isAlone(update, *writes) ||
         isElsewhere(update.getGradient()) ||
@@ -156,7 +186,8 @@ private:
         return canPrecede(operand);
       SmallVector<Operation *> read = readOf(operand);
       return !read.empty() &&
-             !isRewritten(cast<nn::GetOp>(read.front()), update);
+             !isRewritten(cast<nn::GetOp>(read.front()), update,
+                          inPart && operand == update.getGradient());
     });
   }
 
@@ -167,18 +198,61 @@ private:
   /// The last micro-batch gets a loop of its own, which is `loop` from here on:
   /// what all of them add up to is there in it.
   void splitLast() {
-    int64_t others = loop.getCount() - 1;
+    if (auto fragments = dyn_cast<pipe::FragmentsOp>(loop))
+      return splitLine(fragments);
+    auto batches = cast<nn::MicroBatchesOp>(loop);
+    int64_t others = batches.getCount() - 1;
     if (others == 0)
       return;
     OpBuilder builder(loop);
     cast<nn::MicroBatchesOp>(builder.clone(*loop)).setCount(others);
-    loop.setCount(1);
-    Location loc = loop.getLoc();
+    batches.setCount(1);
+    Location loc = loop->getLoc();
     Value index = body->getArgument(0);
     builder.setInsertionPointToStart(body);
     Value first = builder.create<arith::ConstantIndexOp>(loc, others);
     Value number = builder.create<arith::AddIOp>(loc, index, first);
     index.replaceAllUsesExcept(number, number.getDefiningOp());
+  }
+
+  /// The last fragment of a stage has a line of its own: most gradients are
+  /// there in it.
+  void splitLine(pipe::FragmentsOp fragments) {
+    pipe::Line before = *pipe::parseStage(fragments.getLine());
+    pipe::Line last = {before.back()};
+    before.pop_back();
+    OpBuilder builder(fragments);
+    if (!before.empty())
+      cutTo(cast<pipe::FragmentsOp>(builder.clone(*fragments)), before);
+    loop = cutTo(fragments, last);
+  }
+
+  /// Fragments of a part of the line, with the bodies of those kinds.
+  static pipe::FragmentsOp cutTo(pipe::FragmentsOp fragments,
+                                 const pipe::Line &line) {
+    SmallVector<Attribute> kinds;
+    SmallVector<int64_t> slots;
+    SmallVector<Region *> bodies;
+    for (auto [kind, count, body] :
+         llvm::zip(fragments.getKinds().getAsRange<StringAttr>(),
+                   fragments.getSlots(), fragments.getBodies())) {
+      StringRef name = kind.getValue();
+      if (llvm::none_of(line, [&](const pipe::Action &action) {
+            return action.name() == name;
+          }))
+        continue;
+      kinds.push_back(kind);
+      slots.push_back(count);
+      bodies.push_back(&body);
+    }
+    OpBuilder builder(fragments);
+    auto part = builder.create<pipe::FragmentsOp>(
+        fragments.getLoc(), builder.getStringAttr(pipe::printStage(line)),
+        builder.getArrayAttr(kinds), slots, kinds.size());
+    for (auto [to, from] : llvm::zip(part.getBodies(), bodies))
+      to.takeBody(*from);
+    fragments.erase();
+    return part;
   }
 
   /// The later of two operations in the loop's body; null is before all.
@@ -267,8 +341,8 @@ private:
   }
 
   nn::StepOp step;
-  nn::MicroBatchesOp loop;
-  Block *body;
+  Operation *loop;
+  Block *body; ///< Of the last micro-batch.
   SymbolTable symbols;
   spmd::UpdateCutter cutter;
   llvm::StringSet<> written; ///< States, in the loop.
@@ -283,11 +357,15 @@ struct AdvanceUpdates : heddle::impl::SpmdAdvanceUpdatesBase<AdvanceUpdates> {
 
 private:
   void advance(nn::ModelOp model, nn::StepOp step) {
-    SmallVector<nn::MicroBatchesOp> loops(
-        step.getBody().getOps<nn::MicroBatchesOp>());
+    SmallVector<Operation *> loops;
+    bool keeps = false;
+    for (Operation &op : step.getBody().getOps())
+      if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op)) {
+        loops.push_back(&op);
+        op.walk([&](nn::KeepOp) { keeps = true; });
+      }
     // What is kept has a place for each micro-batch of one loop.
-    if (loops.size() != 1 ||
-        !loops.front().getBody().getOps<nn::KeepOp>().empty())
+    if (loops.size() != 1 || keeps)
       return;
     int64_t total = 0;
     for (auto update : step.getBody().getOps<nn::UpdateOp>())

@@ -41,19 +41,28 @@ nn::BucketOp UpdateCutter::bucketOf(Value flat) {
   return bucket && !bucket.getElements() ? bucket : nn::BucketOp();
 }
 
-/// How many members each run has: as many as `size` elements have room for.
-SmallVector<size_t> UpdateCutter::runsOf(nn::BucketOp bucket, int64_t size) {
+/// How many members each run has: as many as `size` elements have room for, all
+/// of which have late gradients, or none.
+SmallVector<size_t> UpdateCutter::runsOf(nn::UpdateOp update, int64_t size,
+                                         const llvm::StringSet<> &late) {
+  auto namesOf = [&](Value flat) {
+    return statesOf(symbols, bucketOf(flat).getSymName());
+  };
   SmallVector<size_t> runs;
   int64_t elements = 0;
-  for (StringRef name : statesOf(symbols, bucket.getSymName())) {
+  bool wasLate = false;
+  for (auto [name, gradient] : llvm::zip(namesOf(update.getParameter()),
+                                         namesOf(update.getGradient()))) {
     auto state = symbols.lookup<nn::StateOp>(name);
     int64_t more = nn::paddedElements(state.getTensorType().getNumElements());
-    if (runs.empty() || elements + more > size) {
+    bool isLate = late.contains(gradient);
+    if (runs.empty() || elements + more > size || isLate != wasLate) {
       runs.push_back(0);
       elements = 0;
     }
     ++runs.back();
     elements += more;
+    wasLate = isLate;
   }
   return runs;
 }
@@ -83,7 +92,8 @@ nn::BucketOp UpdateCutter::runOf(nn::BucketOp whole, size_t first, size_t count,
   return run;
 }
 
-SmallVector<nn::UpdateOp> UpdateCutter::cut(nn::UpdateOp update, int64_t size) {
+SmallVector<nn::UpdateOp> UpdateCutter::cut(nn::UpdateOp update, int64_t size,
+                                            const llvm::StringSet<> &late) {
   SmallVector<OpOperand *> flat;
   for (OpOperand &operand : update->getOpOperands())
     if (cast<RankedTensorType>(operand.get().getType()).getRank() > 0)
@@ -98,7 +108,7 @@ SmallVector<nn::UpdateOp> UpdateCutter::cut(nn::UpdateOp update, int64_t size) {
       llvm::all_of(flat, [&](OpOperand *o) { return bucketOf(o->get()); });
   SmallVector<size_t> runs;
   if (isPlain)
-    runs = runsOf(bucketOf(update.getParameter()), size);
+    runs = runsOf(update, size, late);
   if (runs.size() < 2)
     return {update};
   SmallVector<nn::UpdateOp> parts;

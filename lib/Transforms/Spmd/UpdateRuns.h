@@ -11,6 +11,7 @@
 
 #include "dialects/NN/NNDialect.h"
 #include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/StringSet.h"
 #include <optional>
 
 namespace heddle::spmd {
@@ -30,12 +31,15 @@ public:
   /// One update for each run of members, in the place of an update of all; a
   /// run has as many members as `size` elements have room for, and one at
   /// least. The update itself, where its operands are more than reads of
-  /// buckets. `writesOf` gives something for it.
-  llvm::SmallVector<nn::UpdateOp> cut(nn::UpdateOp update, int64_t size);
+  /// buckets. `writesOf` gives something for it. A run has no gradients that
+  /// are in `late` beside others.
+  llvm::SmallVector<nn::UpdateOp> cut(nn::UpdateOp update, int64_t size,
+                                      const llvm::StringSet<> &late = {});
 
 private:
   nn::BucketOp bucketOf(mlir::Value flat);
-  llvm::SmallVector<size_t> runsOf(nn::BucketOp bucket, int64_t size);
+  llvm::SmallVector<size_t> runsOf(nn::UpdateOp update, int64_t size,
+                                   const llvm::StringSet<> &late);
   nn::BucketOp runOf(nn::BucketOp whole, size_t first, size_t count,
                      size_t number);
   nn::UpdateOp writeRun(nn::UpdateOp update,

@@ -5,7 +5,7 @@
 // RUN: sed 's/micro_batches 1/micro_batches 3/' %s | heddle-opt --spmd-advance-updates | FileCheck %s --check-prefix=LAST
 // RUN: sed 's/%%last = /nn.keep %%w as "w" : tensor<32x32xf32> %%last = /' %s | heddle-opt --spmd-advance-updates | FileCheck %s --check-prefix=STAYS
 // RUN: sed 's/with(%%lr, /with(%%norm, /' %s | heddle-opt --spmd-advance-updates | FileCheck %s --check-prefix=STAYS
-// RUN: sed 's/%%unused = /nn.set @u.grad, %%d : tensor<16x32xf32> %%unused = /' %s | heddle-opt --spmd-advance-updates | FileCheck %s --check-prefix=STAYS
+// RUN: sed 's/%%unused = /nn.set @u.grad, %%d : tensor<16x32xf32> %%unused = /' %s | heddle-opt --spmd-advance-updates | FileCheck %s --check-prefix=PART
 // RUN: sed 's/%%p = nn.get/%%other = nn.get @w : tensor<32x32xf32> %%p = nn.get/' %s | heddle-opt --spmd-advance-updates | FileCheck %s --check-prefix=STAYS
 
 // The gradient of v is there first, and nothing reads v behind it; w is read
@@ -70,6 +70,17 @@
 // LAST: nn.update
 // LAST: nn.return
 // LAST-NOT: nn.update
+
+// A gradient that is written behind the loop keeps the update of its parameter
+// there, and no other.
+// PART: nn.bucket @parameters.all.2 [@u] : tensor<512xf32>
+// PART: nn.micro_batches
+// PART: nn.update {{.*}} tensor<512xf32>
+// PART: nn.update {{.*}} tensor<1024xf32>
+// PART: nn.return
+// PART: nn.set @u.grad
+// PART: nn.get @gradients.all.2
+// PART: nn.update {{.*}} tensor<512xf32>
 
 // STAYS: nn.micro_batches
 // STAYS-NOT: nn.update

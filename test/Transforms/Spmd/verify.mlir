@@ -507,3 +507,27 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     nn.return
   }
 }
+
+// -----
+
+// The last fragment alone has all gradients.
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<64xf32> {trainable}
+  nn.step @train(%x: tensor<64xf32>, %lr: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<lr>], outputs = []} {
+    pipe.fragments "B0 B1" kinds ["B"] slots [1] {
+    ^bb0(%i: index, %s: index):
+      %p = nn.get @w : tensor<64xf32>
+      // expected-error @+1 {{H0906: updates once in each of 2 micro-batches}}
+      %0 = nn.update "sgd" %p, %x with(%lr) : (tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> tensor<64xf32> {
+      ^bb0(%a: f64, %b: f64, %c: f64):
+        %1 = arith.mulf %b, %c : f64
+        %2 = arith.subf %a, %1 : f64
+        nn.return %2 : f64
+      }
+      nn.set @w, %0 : tensor<64xf32>
+      nn.return
+    }
+    nn.return
+  }
+}

@@ -169,10 +169,12 @@ def SpmdAdvanceUpdates : Pass<"spmd-advance-updates", "::mlir::ModuleOp"> {
     many parameters becomes one for each run of them, of `sub_group_size` elements or,
     where that is left out, about a 64th of all.
 
-    Of several micro-batches the last one gets a loop of its own for that. What depends
+    Of several micro-batches the last one gets a loop of its own for that; of a pipeline
+    stage the last fragment of its line gets a line of its own. What depends
     on all gradients stays behind the loop: updates with clipping, LAMB's, and those of
-    gradients that replicas sum there (ZeRO 0 and 1). So do updates of a step with
-    pipeline stages, or in which values are kept for `--dump`.
+    gradients that replicas or stages sum there (ZeRO 0 and 1; tied embeddings), or
+    that are not in the device's memory. So do updates of a step in which values are
+    kept for `--dump`.
 
     ```mlir
     nn.micro_batches 1 {
