@@ -258,9 +258,10 @@ inline constexpr int64_t cachePageTokens = 16;
 
 /// The cache that a binary's texts go through; all 0 where they have none.
 struct Serving {
-  int64_t maxBatch = 0;   ///< Texts that are continued together.
+  int64_t maxBatch = 0;   ///< Texts that a group of ranks continues together.
   int64_t maxContext = 0; ///< Tokens of a text, with its prompt.
-  int64_t pages = 0;      ///< Of the cache, each of cachePageTokens positions.
+  /// Of a group's cache, each of cachePageTokens positions.
+  int64_t pages = 0;
   /// Positions that a token sees in every layer, its own counted; 0: all.
   int64_t window = 0;
 };
