@@ -323,11 +323,12 @@ void config::readSwitchOfOffload(const SettingField &field,
 /// DeepSpeed's CPU updates all of what is in its memory, unless a ratio says
 /// less.
 void config::mergeHostUpdates(const io::JsonValue &root, Merger &merger) {
-  const io::JsonValue *zero = root.findNonNull("zero_optimization");
-  const io::JsonValue *offload =
-      zero ? zero->findNonNull("offload_optimizer") : nullptr;
-  const io::JsonValue *ratio =
-      offload ? offload->findNonNull("ratio") : nullptr;
+  // Sections may be switches in old files, or wrong, which others report.
+  const io::JsonValue *ratio = &root;
+  for (const char *key : {"zero_optimization", "offload_optimizer", "ratio"})
+    ratio = ratio && ratio->isObject() ? ratio->findNonNull(key) : nullptr;
+  if (ratio && !ratio->isNumber())
+    return;
   const Origin *place = merger.originOf("place_optimizer");
   bool isOnHost = merger.result.values.placeOptimizer == MemoryKind::Host &&
                   place && place->kind == Origin::Kind::File;

@@ -214,5 +214,24 @@ class HostUpdates(h.HeddleTest):
             self.assertEqual(log, logs[0])
 
 
+    def test_ranks_on_cpus(self):
+        meshes = [("pipe=2", 0, 2, "optimizer=host"), ("data=2", 1, 1, "optimizer=pinned"),
+                  ("data=2", 0, 1, "optimizer=host"), ("data=2", 2, 2, "optimizer=host"),
+                  ("data=2", 3, 1, "optimizer=host,parameters=host"),
+                  ("tensor=2", 0, 1, "optimizer=host,parameters=pinned")]
+        for mesh, zero, accumulate, place in \
+                meshes if os.environ.get("HEDDLE_TEST_LONG") == "1" else meshes[:2]:
+            with self.subTest(mesh=mesh, zero=zero):
+                logs = []
+                for more in ([], ["--place", place, "--host-updates", 1]):
+                    binary = self.compile(
+                        self.model, "--micro-batch", 1, "--accumulate", accumulate, "--seq", 7,
+                        "--sub-group-size", 5000, "--mesh", mesh, "--zero", zero, *more,
+                        config=h.ds_config(gradient_clipping=0))
+                    logs.append([(step["loss"], step["grad_norm"]) for step in
+                                 self.train(binary, self.data, STEPS, ranks=2)])
+                self.assertEqual(*logs)
+
+
 if __name__ == "__main__":
     unittest.main()
