@@ -305,6 +305,13 @@ def batches_of(data):
     return ["--inputs" if str(data).endswith(".safetensors") else "--data", data]
 
 
+def run_with_packages(file, name):
+    """Runs a test that needs one of these packages, and would be skipped without."""
+    said = run([oracle_python(), os.path.abspath(file), name]).stderr
+    if "skipped" in said:
+        raise Failed(f"{name} was skipped\n{said[-2000:]}")
+
+
 class HeddleTest(unittest.TestCase):
     """Tests of one folder, in which each has one of its own, so that none finds what
     another left. All go in the end."""

@@ -307,6 +307,10 @@ class Encode(h.HeddleTest):
             self.assertEqual(error["code"], "H0480")
             self.assertIn("/v1/completions", error["message"])
 
+    @h.long_only
+    def test_openai_client_is_there(self):
+        h.run_with_packages(__file__, "Encode.test_openai_client")
+
     @unittest.skipUnless(importlib.util.find_spec("openai"), "needs the package openai")
     def test_openai_client(self):
         import openai

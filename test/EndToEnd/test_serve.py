@@ -176,6 +176,10 @@ class ServeTest(unittest.TestCase):
         made = self.server.complete(path=path, messages=fields["messages"])
         self.assertEqual(made["usage"]["total_tokens"], 256)
 
+    @h.long_only
+    def test_openai_client_is_there(self):
+        h.run_with_packages(__file__, "ServeTest.test_openai_client")
+
     @unittest.skipUnless(importlib.util.find_spec("openai"), "needs the package openai")
     def test_openai_client(self):
         """The client that most programs have: what it makes of the answers."""
