@@ -112,9 +112,9 @@ CONFIGS = {
 }
 
 # Models that serve: longer texts, over windows that do not end with a page.
-POSITIONS = 269
-PROMPTS, CONTINUED = (1, 17, 203), 64
-SCORED = (0, 15, 16, 39, 101, 266)
+PROMPTS, CONTINUED = (1, 17, 203, 999), 64
+SCORED = (0, 15, 16, 39, 101, 266, 523, 1062)
+POSITIONS = max(PROMPTS) + CONTINUED
 SERVED = {
     "gpt2": dict(GPT2, n_positions=POSITIONS),
     "llama": dict(LLAMA, max_position_embeddings=POSITIONS),
@@ -157,6 +157,11 @@ def tokens(vocab):
     common = (drawn ** 3 * vocab).astype(np.int64)
     follows = (np.roll(common, 1) * 3 + 1) % vocab
     return np.where(uniform("follows", len(common)) < 0, common, follows)
+
+
+def text(vocab):
+    """The text of models that serve."""
+    return np.resize(tokens(vocab), POSITIONS)
 
 
 def masked_rows(config):

@@ -209,6 +209,8 @@ void check(const Paged &p) {
 
 TEST(PagedAttention, OneToken) {
   check({{1}, 1, 1, 1, 32});
+  check({{15, 16, 17}, 1, 1, 1, 32});
+  check({{4000}, 1, 1, 1, 64, "bf16", "bf16"});
   check({{256, 257, 5, 700}, 1, 12, 3, 64, "bf16", "bf16"});
   check({{5000}, 1, 3, 1, 33, "i8"});
   check({{511, 513}, 1, 2, 2, 256, "bf16"});
@@ -217,6 +219,7 @@ TEST(PagedAttention, OneToken) {
 
 TEST(PagedAttention, Windows) {
   check({{900, 40, 513}, 1, 3, 3, 32, "f32", "f32", 300});
+  check({{4000, 17}, 1, 1, 1, 32, "i8", "f32", 1025});
   check({{1000}, 1, 6, 2, 64, "bf16", "bf16", 7, ", softcap = 3.0"});
   check({{600, 300}, 9, 2, 1, 48, "i8", "f32", 256});
 }
