@@ -30,10 +30,42 @@ namespace heddle {
 
 namespace {
 
-/// Whether a split of the operand's features passes through the operation.
-bool keepsFeatures(OpOperand &use) {
+/// A dimension of a value.
+using Dim = std::pair<Value, int64_t>;
+
+/// The dimension of the first result that a split of the operand's dimension
+/// becomes, and what is overwritten with it; none where the operation needs all
+/// of the dimension. A cache whose heads so many ranks cannot share out stays
+/// whole on each.
+SmallVector<Dim> dimsBehind(OpOperand &use, int64_t dim, int64_t ranks) {
   auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(use.getOwner());
-  return ruled && ruled.getShardingRule().keepsFeatures(use.getOperandNumber());
+  if (!ruled)
+    return {};
+  dist::ShardingRule rule = ruled.getShardingRule();
+  unsigned number = use.getOperandNumber();
+  if (number >= rule.operands.size() || rule.results.empty() ||
+      dim >= int64_t(rule.operands[number].size()))
+    return {};
+  int64_t factor = rule.operands[number][dim];
+  if (rule.factors[factor].kind != dist::FactorKind::Parallel)
+    return {};
+  SmallVector<Dim> found;
+  auto add = [&](Value value, ArrayRef<int64_t> dims) {
+    if (const auto *at = llvm::find(dims, factor); at != dims.end())
+      found.push_back({value, at - dims.begin()});
+  };
+  add(use.getOwner()->getResult(0), rule.results[0]);
+  if (found.empty())
+    return {};
+  auto named = dyn_cast<nn::PropertiesOpInterface>(use.getOwner());
+  for (const nn::Tie &tie : named ? named.getTies() : SmallVector<nn::Tie>())
+    if (tie.worth == nn::Tie::Worth::Always)
+      for (OpOperand &operand : use.getOwner()->getOpOperands())
+        if (operand.get() == tie.operand)
+          add(tie.operand, rule.operands[operand.getOperandNumber()]);
+  if (found.size() > 1 && !dist::canSplit(rule.factors[factor], ranks))
+    return {};
+  return found;
 }
 
 struct SplitParameters
@@ -126,8 +158,17 @@ private:
               << " stands behind a product and needs all its features";
   }
 
-  /// Whether all that is made of the value ends in products over its features.
-  bool endsInProducts(Value value, SmallVectorImpl<nn::LinearOp> &products) {
+  /// The products in which all that is made of a value ends, and what of the
+  /// layer's arguments, as a cache, is overwritten on the way there.
+  struct Behind {
+    llvm::SetVector<nn::LinearOp> products;
+    SmallVector<Dim> overwritten;
+  };
+
+  /// Whether all that is made of the value ends in products over the dimension.
+  bool endsInProducts(Dim from, Behind &behind) {
+    auto [value, dim] = from;
+    bool isLast = dim + 1 == cast<RankedTensorType>(value.getType()).getRank();
     bool any = false;
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
@@ -135,15 +176,21 @@ private:
         continue;
       any = true;
       if (auto next = dyn_cast<nn::LinearOp>(user)) {
-        if (use.getOperandNumber() != 0)
+        if (use.getOperandNumber() != 0 || !isLast)
           return false;
-        products.push_back(next);
-      } else if (!keepsFeatures(use)) {
+        behind.products.insert(next);
+        continue;
+      }
+      SmallVector<Dim> next = dimsBehind(use, dim, tensorRanks);
+      if (next.empty()) {
         blocker = blocker ? blocker : user;
         return false;
-      } else if (!endsInProducts(user->getResult(0), products)) {
-        return false;
       }
+      if (!endsInProducts(next.front(), behind))
+        return false;
+      for (const Dim &other : llvm::drop_begin(next))
+        if (isa<BlockArgument>(other.first))
+          behind.overwritten.push_back(other);
     }
     return any;
   }
@@ -154,10 +201,12 @@ private:
     auto weight = dyn_cast<BlockArgument>(linear.getWeight());
     if (!weight || choices.contains(weight))
       return;
-    SmallVector<nn::LinearOp> products;
-    if (!endsInProducts(linear.getOutput(), products))
+    Behind behind;
+    int64_t features =
+        cast<RankedTensorType>(linear.getOutput().getType()).getRank() - 1;
+    if (!endsInProducts({linear.getOutput(), features}, behind))
       return;
-    for (nn::LinearOp next : products) {
+    for (nn::LinearOp next : behind.products) {
       auto choice = choices.find(next.getWeight());
       bool fits = choice == choices.end() ||
                   choice->second == dimOf(next, /*columns=*/false);
@@ -165,12 +214,14 @@ private:
         return;
     }
     std::string pair = "the pair " + shortName(linear).str();
-    for (nn::LinearOp next : products)
+    for (nn::LinearOp next : behind.products)
       pair += "|" + shortName(next).str();
     choose(weight, dimOf(linear, /*columns=*/true), "columns of " + pair);
     if (auto bias = dyn_cast_or_null<BlockArgument>(linear.getBias()))
       choose(bias, 0, "columns of " + pair);
-    for (nn::LinearOp next : products)
+    for (auto [argument, dim] : behind.overwritten)
+      choose(argument, dim, "what " + pair + " writes");
+    for (nn::LinearOp next : behind.products)
       choose(next.getWeight(), dimOf(next, /*columns=*/false),
              "rows of " + pair);
   }
