@@ -215,14 +215,15 @@ const char *config::whyNothingTrains(const Settings &values) {
 
 const char *config::whyNothingIsPlaced(const Settings &values) {
   return values.placeOptimizer == MemoryKind::Device &&
-                 values.placeParameters == MemoryKind::Device
+                 values.placeParameters == MemoryKind::Device &&
+                 values.placeGradients == MemoryKind::Device
              ? "all states are in the device's memory"
              : "";
 }
 
 const char *config::whyNothingOnFile(const Settings &values) {
-  for (MemoryKind kind :
-       {values.placeOptimizer, values.placeParameters, values.placeActivations})
+  for (MemoryKind kind : {values.placeOptimizer, values.placeParameters,
+                          values.placeGradients, values.placeActivations})
     if (kind == MemoryKind::File)
       return "";
   return "nothing is on file";

@@ -46,8 +46,14 @@ std::string heddle::rt::tellText(Transport &transport,
                                  const std::string &text) {
   if (transport.rank() != 0)
     return receiveText(transport, 0);
-  for (int peer = 1; peer < transport.size(); ++peer)
-    sendText(transport, peer, text);
+  const int64_t size = static_cast<int64_t>(text.size());
+  std::vector<Request> sends; // To all at the same time.
+  for (int peer = 1; peer < transport.size(); ++peer) {
+    sends.push_back(transport.isend(peer, controlTag, &size, sizeof size));
+    sends.push_back(transport.isend(peer, controlTag + 1, text.data(), size));
+  }
+  for (Request &send : sends)
+    transport.wait(send);
   return text;
 }
 

@@ -129,6 +129,9 @@ void Scheduler::expire(Clock::time_point now) {
 
 bool Scheduler::tryToBegin(Text &text) {
   Group *best = nullptr;
+  size_t fewest = limits.maxRows;
+  for (const Group &group : groups)
+    fewest = std::min(fewest, group.running.size());
   std::pair<int64_t, int64_t> most; // Pages that it shares, and has left.
   for (Group &group : groups) {
     const auto running = int64_t(group.running.size());
@@ -141,7 +144,9 @@ bool Scheduler::tryToBegin(Text &text) {
     // Those that run may each need a page soon.
     if (left < running)
       continue;
-    std::pair comes(found.pages, left - running);
+    // A prefix that all texts have is no reason to leave other groups idle.
+    bool mayShare = group.running.size() <= fewest + 1;
+    std::pair comes(mayShare ? found.pages : 0, left - running);
     if (!best || comes > most) {
       best = &group;
       most = comes;

@@ -140,9 +140,9 @@ def kind_of(values):
     """What the reference says that a setting takes."""
     if found := re.fullmatch(r"a whole number from (\d+) to (\d+)", values):
         return Integer(*map(int, found.groups()))
-    if found := re.fullmatch(r"a number from (\d+)(?: to below (\d+))?", values):
-        most = found.group(2)
-        return Number(int(found.group(1)), most and int(most), most is not None)
+    if found := re.fullmatch(r"a number from (\d+)(?: to (below )?(\d+))?", values):
+        least, below, most = found.groups()
+        return Number(int(least), most and int(most), bool(below))
     if values.startswith("one of "):
         return Choice(*values.removeprefix("one of ").split(", "))
     assert values == "text", values

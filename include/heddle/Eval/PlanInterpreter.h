@@ -93,7 +93,8 @@ private:
 
   /// Does the work, or notes it for `finishBeside`.
   mlir::LogicalResult runOn(planir::Stream stream, std::function<void()> work);
-  /// Does what is left of the first `count` works of the stream `copy`.
+  /// Does what is left of the first `count` works of the streams `copy` and
+  /// `host`.
   mlir::LogicalResult finishBeside(int64_t count);
 
   /// Which buffers begin and end to live at a command.

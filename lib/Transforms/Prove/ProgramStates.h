@@ -30,9 +30,6 @@ std::vector<State> statesOf(planir::ProgramOp program);
 /// What in them is of elements of parameters, by the first byte.
 std::vector<Member> membersOf(planir::ProgramOp program);
 
-/// What in them is of elements of parameters, by the first byte.
-std::vector<Member> membersOf(planir::ProgramOp program);
-
 } // namespace heddle::prove
 
 #endif // HEDDLE_LIB_TRANSFORMS_PROVE_PROGRAMSTATES_H
