@@ -200,11 +200,12 @@ class Offload(h.HeddleTest):
             logs = []
             for place in ("optimizer=device", "optimizer=host", "optimizer=file",
                           "optimizer=host,parameters=file", "parameters=pinned",
-                          "optimizer=host,gradients=host", "gradients=file"):
+                          "optimizer=host,gradients=host", "gradients=file",
+                          "optimizer=host,gradients=host --host-updates 1"):
                 binary = self.compile(
-                    model, "--micro-batch", 1, "--accumulate", 2, "--seq", 8, "--precision", precision,
-                    "--target", "sm_90", "--place", place,
-                    "--sub-group-size", 7000, output="gpu")
+                    model, "--micro-batch", 1, "--accumulate", 2, "--seq", 8,
+                    "--precision", precision, "--target", "sm_90",
+                    "--place", *place.split(), "--sub-group-size", 7000, output="gpu")
                 log, counts = self.path(f"gpu-{precision}-{place}.jsonl"), self.path("counts")
                 h.run([h.HEDDLE, "emulate", "--", binary, "train", "--data", data,
                        "--steps", 2, "--log", log, "--progress", "none"],
