@@ -53,7 +53,7 @@ public:
                      [](const State &state) { return state.isElsewhere; }))
       return std::nullopt;
     for (const Run &run : trace.runs) {
-      call = -1;
+      layer.clear();
       for (const Event &event : trace.bodies[run.body])
         if (event.kind != Event::Kind::Fresh && !execute(event))
           return fault;
@@ -203,13 +203,27 @@ private:
     return true;
   }
 
+  /// The bytes of the names between dots that both begin with. A path may have
+  /// more behind its layer: the number of a piece of it.
+  static size_t sharedPrefix(const std::string &name, const std::string &path) {
+    size_t shared = 0;
+    for (size_t dot = name.find('.'); dot != std::string::npos;
+         dot = name.find('.', dot + 1)) {
+      bool isShared = path.compare(0, dot, name, 0, dot) == 0 &&
+                      (path.size() == dot || path[dot] == '.');
+      if (!isShared)
+        break;
+      shared = dot + 1;
+    }
+    return shared;
+  }
+
   /// The parameters of a layer, by their names within it.
   std::string placeIn(const std::string &path, const Pieces &pieces) const {
     std::string text;
     for (const Piece &piece : pieces) {
       std::string name = trace.members[piece.member].parameter;
-      if (name.compare(0, path.size() + 1, path + ".") == 0)
-        name.erase(0, path.size() + 1);
+      name.erase(0, sharedPrefix(name, path));
       text += (text.empty() ? "" : ", ") + name;
       if (piece.first != 0)
         text += " from element " + std::to_string(piece.first) + " on";
@@ -220,15 +234,15 @@ private:
   /// What layers share code for, each reads of its own parameters.
   bool read(const Event &event, const Access &access) {
     Pieces pieces = piecesOf(access);
-    if (event.path != call) {
+    const std::string &path = trace.paths[event.path];
+    if (path != layer) {
       turns.clear();
-      call = event.path;
+      layer = path;
     }
-    // A loop in a layer reads another tile in each turn.
+    // Tiles of a weight are read one after the other.
     int64_t turn = turns[{event.origin, access.operand}]++;
     if (pieces.empty())
       return true;
-    const std::string &path = trace.paths[event.path];
     std::string place = placeIn(path, pieces);
     const auto &[first, isNew] = reads.try_emplace(
         std::tuple(event.origin, access.operand, turn), path, place);
@@ -251,8 +265,8 @@ private:
   const Trace &trace;
   std::vector<int32_t> parameters; ///< For each member the first one alike.
   std::list<Window> windows;
-  int32_t call = -1; ///< Of the layer that runs: its number in Trace::paths.
-  /// By command and operand: how often it was read in this call.
+  std::string layer; ///< The path of what runs.
+  /// By command and operand: how often it was read for this path, so far.
   std::map<std::pair<int32_t, int16_t>, int64_t> turns;
   /// By these and the turn: for which layer it was read first, and what.
   std::map<std::tuple<int32_t, int16_t, int64_t>,
