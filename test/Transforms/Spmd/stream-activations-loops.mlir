@@ -44,7 +44,8 @@ nn.model @m family "gpt2" phase "spmd" attributes {
       %1 = nn.call @block(%0, %w) path "h.0" : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
       %2 = nn.call @block(%1, %w) path "h.1" : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
       %3 = nn.call @block(%2, %w) path "h.2" : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
-      %4 = nn.call @back(%3, %0) path "h.0" : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+      %top = nn.call @block(%3, %w) path "h.3" : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+      %4 = nn.call @back(%top, %0) path "h.0" : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
       nn.set @loss, %4 : tensor<32x32xf32>
       nn.return
     }
@@ -60,7 +61,8 @@ nn.model @m family "gpt2" phase "spmd" attributes {
       %1 = nn.call @block(%0, %w) path "h.0" : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
       %2 = nn.call @block(%1, %w) path "h.1" : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
       %3 = nn.call @block(%2, %w) path "h.2" : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
-      %4 = nn.call @back(%3, %0) path "h.0" : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+      %top = nn.call @block(%3, %w) path "h.3" : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+      %4 = nn.call @back(%top, %0) path "h.0" : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
       %5 = nn.call @back_wide(%4, %wide) path "h.0" : (tensor<32x32xf32>, tensor<35x33xf32>) -> tensor<32x32xf32>
       nn.set @loss, %5 : tensor<32x32xf32>
       nn.return
