@@ -9,11 +9,10 @@
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/runtime/core/Arena.h"
-#include "heddle/runtime/devices/cpu/CpuDevice.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "runtime/devices/cuda/FileCopies.h"
 #include "runtime/devices/cuda/Gpu.h"
-#include "runtime/devices/cuda/Kernels.h"
+#include "runtime/devices/cuda/Launcher.h"
 #include "runtime/devices/cuda/NcclLink.h"
 #include "runtime/devices/cuda/ProfilerRange.h"
 
@@ -87,12 +86,6 @@ private:
     Arena pages; ///< Of what is Host.
   };
 
-  void submitOnHost(Stream stream, const LoadedKernel &kernel,
-                    const KernelLaunch &launch);
-  void submitProduct(Stream stream, const LoadedKernel &kernel,
-                     const KernelLaunch &launch, const Scratch &scratch);
-  void checkLaunch(Result result, Stream stream, const LoadedKernel &kernel,
-                   const KernelLaunch &launch);
   void open(const CudaOptions &options);
   void close();
   StreamHandle of(Stream stream) const { return streams[size_t(stream)]; }
@@ -119,7 +112,6 @@ private:
 
   const Driver &driver;
   bool sync, graphs;
-  std::string gemm;
   DeviceNumber number = 0;
   GpuModel gpu;
   Context context = nullptr;
@@ -134,13 +126,8 @@ private:
   std::vector<GraphExec> execs;
   HostTasks tasks;
   FileCopies files;
-  int64_t hostThreads; ///< Of `cores`.
-  /// What runs the kernels of the host; null where there are none.
-  std::unique_ptr<ThreadPool> pool;
-  std::unique_ptr<CpuDevice> cores;
-  HostTasks updates; ///< Those kernels, beside copies from and to files.
+  Launcher launcher;
   std::map<uintptr_t, Block> blocks; ///< By the address handed out.
-  std::vector<void *> arguments;     ///< Of the launch that is submitted.
 };
 
 char *pointer(Address address) {
@@ -159,9 +146,8 @@ std::unique_ptr<Device> heddle::rt::makeCudaDevice(const CudaOptions &options) {
 
 CudaDevice::CudaDevice(const CudaOptions &options)
     : driver(Driver::get()), sync(options.sync),
-      graphs(options.graphs && !options.sync), gemm(options.gemm),
-      tasks(driver), files(driver, tasks, options.swap),
-      hostThreads(options.threads), updates(driver) {
+      graphs(options.graphs && !options.sync), tasks(driver),
+      files(driver, tasks, options.swap), launcher(driver, options) {
   try {
     open(options);
   } catch (...) {
@@ -336,94 +322,12 @@ char *CudaDevice::map(Address address) {
 std::unique_ptr<KernelSet>
 CudaDevice::load(const void *image, size_t bytes,
                  const std::vector<plan::Kernel> &kernels) {
-  std::string_view text(static_cast<const char *>(image), bytes);
-  bool anyOnHost =
-      std::any_of(kernels.begin(), kernels.end(),
-                  [](const plan::Kernel &kernel) { return kernel.onHost; });
-  if (!cores && anyOnHost) {
-    pool = std::make_unique<ThreadPool>(hostThreads);
-    cores = std::make_unique<CpuDevice>(*pool);
-  }
-  return std::make_unique<LoadedKernels>(driver, gpu, text, kernels, gemm,
-                                         cores.get());
-}
-
-/// As "'linear_7f24' for h.0.mlp".
-static std::string describe(const LoadedKernel &kernel,
-                            const KernelLaunch &launch) {
-  bool hasPath = launch.path && !launch.path->empty();
-  return "'" + kernel.name + "'" + (hasPath ? " for " + *launch.path : "");
+  return launcher.load(gpu, {static_cast<const char *>(image), bytes}, kernels);
 }
 
 void CudaDevice::submit(Stream stream, const KernelLaunch &launch,
                         const Scratch &scratch) {
-  const auto &kernel = *reinterpret_cast<const LoadedKernel *>(
-      reinterpret_cast<uintptr_t>(launch.kernel));
-  // What is captured now runs at other times.
-  const std::string &name =
-      launch.path && !launch.path->empty() ? *launch.path : kernel.name;
-  ProfilerRange range(isCapturing ? nullptr : name.c_str());
-  if (kernel.onHost)
-    return submitOnHost(stream, kernel, launch);
-  if (kernel.product)
-    return submitProduct(stream, kernel, launch, scratch);
-  // The driver reads the arguments now.
-  arguments.clear();
-  auto take = [&](const void *value) {
-    arguments.push_back(const_cast<void *>(value));
-  };
-  for (int64_t i = 0; i < launch.numRefs; ++i)
-    take(&launch.refs[i]);
-  if (kernel.hasScratch)
-    take(&scratch.base);
-  for (int64_t i = 0; i < launch.numScalars; ++i)
-    take(&launch.scalars[i]);
-  for (const LoadedKernel::Launch &one : kernel.launches) {
-    LaunchConfig config = one.config;
-    config.stream = of(stream);
-    std::optional<LaunchAttribute> cluster = one.cluster;
-    config.attributes = cluster ? &*cluster : nullptr;
-    config.numAttributes = cluster ? 1 : 0;
-    Result result =
-        driver.launch(&config, one.function, arguments.data(), nullptr);
-    checkLaunch(result, stream, kernel, launch);
-  }
-}
-
-/// The stream waits for threads that do it; who submits does not.
-void CudaDevice::submitOnHost(Stream stream, const LoadedKernel &kernel,
-                              const KernelLaunch &launch) {
-  KernelLaunch work = launch;
-  work.kernel = kernel.onHost;
-  updates.add(
-      of(stream),
-      [this, work] { cores->submit(Stream::Host, work, Scratch()); },
-      isCapturing);
-  checkLaunch(Success, stream, kernel, launch);
-}
-
-/// With --sync, waits for it as well.
-void CudaDevice::checkLaunch(Result result, Stream stream,
-                             const LoadedKernel &kernel,
-                             const KernelLaunch &launch) {
-  if (result == Success && sync)
-    result = driver.finishStream(of(stream));
-  if (result != Success)
-    check(result, "the launch of " + describe(kernel, launch));
-}
-
-void CudaDevice::submitProduct(Stream stream, const LoadedKernel &kernel,
-                               const KernelLaunch &launch,
-                               const Scratch &scratch) {
-  cublaslt::Status status =
-      kernel.product->submit(of(stream), launch.refs, scratch.base);
-  if (status != cublaslt::Success)
-    fail("H0451",
-         "cuBLASLt refused the product " + describe(kernel, launch) +
-             ": cublasLtMatmul returns " + std::to_string(status),
-         "run with --gemm generated, which takes Heddle's products, and report "
-         "this as a bug");
-  checkLaunch(Success, stream, kernel, launch);
+  launcher.submit(of(stream), launch, scratch, isCapturing);
 }
 
 //===----------------------------------------------------------------------===//
@@ -538,7 +442,7 @@ void CudaDevice::wait(Stream stream, Event event) {
 void CudaDevice::await(Event event) {
   check(driver.finishEvent(events[event.number]), "the end of an event");
   tasks.check();
-  updates.check();
+  launcher.check();
   if (ranks)
     ranks->check();
 }
@@ -559,7 +463,7 @@ void CudaDevice::synchronize(Stream stream) {
   check(driver.finishStream(of(stream)),
         std::string("the end of the stream ") + plan::nameOf(stream));
   tasks.check();
-  updates.check();
+  launcher.check();
   if (stream == Stream::Copy)
     files.finish();
   if (ranks)
