@@ -231,6 +231,14 @@ private:
     return text;
   }
 
+  /// What a path has behind the layer of the parameter: a piece of the layer
+  /// reads its own tile. Empty for what is of no layer.
+  std::string pieceOf(const std::string &path, const Pieces &pieces) const {
+    size_t shared =
+        sharedPrefix(trace.members[pieces.front().member].parameter, path);
+    return shared == 0 || shared > path.size() ? "" : path.substr(shared);
+  }
+
   /// What layers share code for, each reads of its own parameters.
   bool read(const Event &event, const Access &access) {
     Pieces pieces = piecesOf(access);
@@ -245,7 +253,8 @@ private:
       return true;
     std::string place = placeIn(path, pieces);
     const auto &[first, isNew] = reads.try_emplace(
-        std::tuple(event.origin, access.operand, turn), path, place);
+        std::tuple(event.origin, access.operand, pieceOf(path, pieces), turn),
+        path, place);
     const auto &[otherPath, otherPlace] = first->second;
     return otherPlace == place ||
            refuse(event, "reads " + place + " for " + path + " (operand " +
@@ -268,8 +277,9 @@ private:
   std::string layer; ///< The path of what runs.
   /// By command and operand: how often it was read for this path, so far.
   std::map<std::pair<int32_t, int16_t>, int64_t> turns;
-  /// By these and the turn: for which layer it was read first, and what.
-  std::map<std::tuple<int32_t, int16_t, int64_t>,
+  /// By these, the piece of the layer and the turn: for which layer it was read
+  /// first, and what.
+  std::map<std::tuple<int32_t, int16_t, std::string, int64_t>,
            std::pair<std::string, std::string>>
       reads;
   /// By the code of updates and operand: the kind of what it is of.
