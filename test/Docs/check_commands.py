@@ -43,7 +43,7 @@ def mask(line):
 
 def missing(expected, printed):
     """The first line of the first block, between `...`, that was not printed."""
-    printed = [mask(line) for line in printed]
+    printed = [mask(line) for line in printed if line.strip()]
     start, skips, block = 0, False, []
     for line in expected + ["..."]:
         if line.strip() != "...":

@@ -45,17 +45,21 @@ class Perplexity(ServingTest):
                    self.path("out"))
         type(self).trained = h.latest_of(self.path("out"))
 
+    def data(self, name):
+        """The path of a file that the training of all tests wrote."""
+        return os.path.join(type(self).folder, name)
+
     def perplexity(self, binary):
-        found = h.run([binary, "eval", "--data", self.path("val.bin"), "--json"])
+        found = h.run([binary, "eval", "--data", self.data("val.bin"), "--json"])
         return json.loads(found.stdout)["perplexity"]
 
     def test_int8(self):
         """Logits within 2 %, the perplexity within half a percent."""
         plain = self.serve(self.trained, "--precision", "fp32")
-        tokens = np.fromfile(self.path("val.bin"), np.uint16)[:60]
+        tokens = np.fromfile(self.data("val.bin"), np.uint16)[:60]
         logits, perplexity = self.logits(plain, tokens), self.perplexity(plain)
         # It has learned more than how often each byte is.
-        counts = np.bincount(np.fromfile(self.path("val.bin"), np.uint16))
+        counts = np.bincount(np.fromfile(self.data("val.bin"), np.uint16))
         shares = counts[counts > 0] / counts.sum()
         self.assertLess(perplexity, 0.8 * np.exp(-(shares * np.log(shares)).sum()))
         for flags in ([], ["--group", 64]):
@@ -73,8 +77,8 @@ class Perplexity(ServingTest):
         for method in ("rtn", "gptq"):
             made, report = self.path(method), self.path(method + ".json")
             h.run([h.HEDDLE, "quantize", self.trained, "--method", method, "--group", 64,
-                   "--calibration", self.path("train.bin"), "--eval-data",
-                   self.path("val.bin"), "--calibration-rows", 512, "--seq", 64, "--report",
+                   "--calibration", self.data("train.bin"), "--eval-data",
+                   self.data("val.bin"), "--calibration-rows", 512, "--seq", 64, "--report",
                    report, "-o", made])
             with open(report) as file:
                 report = json.load(file)
