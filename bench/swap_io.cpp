@@ -97,7 +97,7 @@ static void measure(const std::string &directory, int64_t bytes, bool isPlain) {
 
 int main(int argc, char **argv) {
   bool isPlain = argc == 4 && strcmp(argv[2], "--plain") == 0;
-  if (argc < 2 || (argc > 3 && !isPlain)) {
+  if (argc < 2 || argv[1][0] == '-' || (argc > 3 && !isPlain)) {
     fprintf(stderr, "usage: heddle-bench-swap DIRECTORY [MEBIBYTES]\n"
                     "       heddle-bench-swap DIRECTORY --plain BYTES\n");
     return 2;
