@@ -321,7 +321,7 @@ void config::readSwitchOfOffload(const SettingField &field,
 }
 
 /// DeepSpeed's CPU updates all of what is in its memory, unless a ratio says
-/// less.
+/// less. A ratio also counts for states that a flag has put there.
 void config::mergeHostUpdates(const io::JsonValue &root, Merger &merger) {
   // Sections may be switches in old files, or wrong, which others report.
   const io::JsonValue *ratio = &root;
@@ -329,18 +329,18 @@ void config::mergeHostUpdates(const io::JsonValue &root, Merger &merger) {
     ratio = ratio && ratio->isObject() ? ratio->findNonNull(key) : nullptr;
   if (ratio && !ratio->isNumber())
     return;
+  MemoryKind kind = merger.result.values.placeOptimizer;
+  bool isOnHost = kind == MemoryKind::Host || kind == MemoryKind::Pinned;
   const Origin *place = merger.originOf("place_optimizer");
-  bool isOnHost = merger.result.values.placeOptimizer == MemoryKind::Host &&
-                  place && place->kind == Origin::Kind::File;
-  if (isOnHost)
-    merger.give("host_updates", ratio ? ratio->asNumber() : 1.0,
-                ratio ? fileOrigin(*ratio)
-                      : Origin{Origin::Kind::Derived,
-                               "zero_optimization.offload_optimizer",
-                               {}});
-  else if (ratio)
+  if (ratio && !isOnHost)
     merger.mark(ratio->path(), "no meaning here",
                 "no state of the optimizer is in the host's memory");
+  else if (ratio)
+    merger.give("host_updates", ratio->asNumber(), fileOrigin(*ratio));
+  else if (isOnHost && place && place->kind == Origin::Kind::File)
+    merger.give(
+        "host_updates", 1.0,
+        {Origin::Kind::Derived, "zero_optimization.offload_optimizer", {}});
 }
 
 static void giveType(const io::JsonValue &value, Merger &merger) {

@@ -124,21 +124,39 @@ class HostUpdates(h.HeddleTest):
         self.assertLess(part / copies, 0.4)
         self.assertGreater(part / copies, 0.2)
 
+    def explain_config(self, section, *flags):
+        """What --explain-config says of an offload_optimizer."""
+        config = h.ds_config(zero_optimization={"stage": 0, "offload_optimizer": section})
+        with open(self.path("ds.json"), "w") as file:
+            json.dump(config, file)
+        return h.run([h.HEDDLE, "compile", self.model, "-o", self.path("job"), "--config",
+                      self.path("ds.json"), "--batch", 2, "--seq", 7, "--explain-config",
+                      "--all", *flags], env=dict(os.environ, COLUMNS="250")).stdout
+
     def test_ds_config(self):
         """DeepSpeed's CPU updates what is in its memory: all, or `ratio` of it."""
         for ratio, expected in ((None, 1), (0.25, 0.25)):
             section = {"device": "cpu", **({} if ratio is None else {"ratio": ratio})}
-            config = h.ds_config(zero_optimization={"stage": 0, "offload_optimizer": section})
-            strategy = self.path("strategy.json")
-            with open(self.path("ds.json"), "w") as file:
-                json.dump(config, file)
-            command = [h.HEDDLE, "compile", self.model, "-o", self.path("job"), "--config",
-                       self.path("ds.json"), "--batch", 2, "--seq", 7]
-            said = h.run([*command, "--target", "sm_90", "--explain-config", "--all"]).stdout
+            said = self.explain_config(section, "--target", "sm_90")
             self.assertRegex(said, rf"host_updates +{expected}\b")
             # On a CPU it is the kernels' own memory.
-            said = h.run([*command, "--explain-config", "--all"]).stdout
-            self.assertRegex(said, r"host_updates +0\b")
+            self.assertRegex(self.explain_config(section), r"host_updates +0\b")
+
+    def test_ratio_of_states_that_a_flag_places(self):
+        gpu = ["--target", "sm_90"]
+        for kind in ("host", "pinned"):
+            said = self.explain_config({"ratio": 0.25}, *gpu, "--place", f"optimizer={kind}")
+            self.assertRegex(said, r"host_updates +0\.25\b")
+        said = self.explain_config({"ratio": 0.25}, *gpu, "--place", "optimizer=host",
+                                   "--host-updates", 0.5)
+        self.assertRegex(said, r"host_updates +0\.5\b")
+        # Without a ratio a flag's states are the device's to update.
+        said = self.explain_config({}, *gpu, "--place", "optimizer=host")
+        self.assertRegex(said, r"host_updates +0\b")
+        said = self.explain_config({"ratio": 0.25}, *gpu, "--place", "optimizer=file")
+        self.assertRegex(said, r"host_updates +0\b")
+        self.assertIn("no meaning here: no state of the optimizer is in the host's memory",
+                      said)
 
     def test_what_has_no_effect_is_said(self):
         said = h.run([h.HEDDLE, "compile", self.model, "-o", self.path("no"), "--batch", 2,
