@@ -262,14 +262,16 @@ static void checkOutputs(const CompileFlags &flags) {
     io::requireWritable(flags.dumpPhases);
 }
 
-/// What to change so that the plan of the job fits its budgets; each proposal
-/// has a plan that does.
-static std::string helpForMemory(const CompileFlags &flags,
-                                 const SettingsFiles &files,
-                                 const CompileJob &job) {
-  if (!job.model)
-    return "give the strategy in the dump a larger memory_budget, or compile "
-           "the model again: it is said then what fits";
+/// Says what to change so that the plan of the job fits its budgets; each
+/// proposal has a plan that does.
+static void helpForMemory(const CompileFlags &flags, const SettingsFiles &files,
+                          const CompileJob &job) {
+  if (!job.model) {
+    std::cerr << "  help: give the strategy in the dump a larger "
+                 "memory_budget, or compile the model again: it is said then "
+                 "what fits\n";
+    return;
+  }
   auto fits = [&](const Change &change) {
     CompileJob other = job;
     other.dumpPhases = "";
@@ -284,9 +286,19 @@ static std::string helpForMemory(const CompileFlags &flags,
     }
     return planJob(other).succeeded;
   };
-  std::string change = job.draft ? "" : findSmaller(job.settings.values, fits);
-  return change.empty() ? "use more ranks (--mesh), or fewer tokens at a time"
-                        : "compile with " + change;
+  Smaller smaller = {"", true};
+  if (!job.draft) {
+    std::cerr << "  note: looking for flags with which it fits, for about "
+              << searchTime.count() << " seconds at most\n";
+    smaller = findSmaller(job.settings.values, fits);
+  }
+  if (!smaller.isCheapest)
+    std::cerr << "  note: the time is over, cheaper changes may fit too\n";
+  std::cerr << "  help: "
+            << (smaller.flags.empty()
+                    ? "use more ranks (--mesh), or fewer tokens at a time"
+                    : "compile with " + smaller.flags)
+            << "\n";
 }
 
 static int compileModel(CompileFlags flags) {
@@ -334,7 +346,7 @@ static int compileModel(CompileFlags flags) {
   job.shardingReasons = flags.shardingReasons;
   JobEnd end = runCompileJob(job);
   if (end.code == "H0201")
-    std::cerr << "  help: " << helpForMemory(flags, files, job) << "\n";
+    helpForMemory(flags, files, job);
   return end.exitCode;
 }
 

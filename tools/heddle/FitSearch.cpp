@@ -141,12 +141,13 @@ void FitSearch::keepNearest(const config::Flags &flags) {
 
 /// What the user says stays.
 void FitSearch::findChange() {
-  change = findSmaller(nearest->settings, [&](const Change &change) {
+  auto fits = [&](const Change &change) {
     bool isOpen = std::none_of(
         change.flags.begin(), change.flags.end(),
         [&](const auto &flag) { return hasFlag(flag.first.c_str()); });
     return isOpen && plan(change.on(nearestFlags), /*hasLimits=*/true);
-  });
+  };
+  change = findSmaller(nearest->settings, fits).flags;
 }
 
 //===----------------------------------------------------------------------===//

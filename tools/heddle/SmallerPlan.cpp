@@ -147,18 +147,25 @@ static std::vector<Change> smallerServings(const Settings &settings) {
   return all;
 }
 
-std::string
-driver::findSmaller(const Settings &settings,
-                    const std::function<bool(const Change &)> &fits) {
+Smaller driver::findSmaller(const Settings &settings,
+                            const std::function<bool(const Change &)> &fits,
+                            std::chrono::nanoseconds time) {
   std::vector<Change> all;
   if (settings.mode == config::Mode::Train)
     for (const Settings &next : smallerTrainings(settings))
       all.push_back(changeTo(settings, next));
   else
     all = smallerServings(settings);
+  auto end = std::chrono::steady_clock::now() + time;
+  bool isLate = false;
   std::set<std::string> tried = {""};
-  for (const Change &change : all)
+  for (const Change &change : all) {
+    bool isLast = &change == &all.back();
+    isLate |= !isLast && std::chrono::steady_clock::now() >= end;
+    if (isLate && !isLast)
+      continue;
     if (tried.insert(change.text()).second && fits(change))
-      return change.text();
-  return "";
+      return {change.text(), !isLate};
+  }
+  return {"", !isLate};
 }
