@@ -30,7 +30,8 @@ struct SwapTransfer {
   int64_t bytes = 0;
 };
 
-/// How transfers are cut into requests.
+/// How transfers are cut into requests. What is not given is of the table in
+/// docs/swap.md, which heddle-bench-swap measures.
 struct SwapShape {
   int64_t requestBytes = int64_t(1) << 20; ///< At most, of one request.
   int64_t depth = 16;                      ///< Requests under way at a time.
