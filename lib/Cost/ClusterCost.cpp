@@ -31,7 +31,7 @@ struct ClusterCost::Clock {
   double start(plan::Stream stream, double seconds) {
     double &end = streams[size_t(stream)];
     end = std::max(end, now) + seconds;
-    (stream == plan::Stream::Copy ? time.copies : time.collectives) += seconds;
+    spans(stream).first += seconds;
     return end;
   }
   /// A stream waits for a point of another.
@@ -42,9 +42,17 @@ struct ClusterCost::Clock {
       return;
     }
     double seconds = std::max(0.0, point - now);
-    (other == plan::Stream::Copy ? time.exposedCopies : time.exposed) +=
-        seconds;
+    spans(other).second += seconds;
     now += seconds;
+  }
+  /// The sums of a stream beside `compute`: all of its time, and what is waited
+  /// for.
+  std::pair<double &, double &> spans(plan::Stream stream) {
+    if (stream == plan::Stream::Copy)
+      return {time.copies, time.exposedCopies};
+    if (stream == plan::Stream::Host)
+      return {time.onHost, time.exposedOnHost};
+    return {time.collectives, time.exposed};
   }
   double endOf(plan::Stream stream) const {
     return stream == plan::Stream::Compute ? now : streams[size_t(stream)];
@@ -106,6 +114,29 @@ double ClusterCost::secondsOf(const plan::command::Copy &copy) const {
              : 0;
 }
 
+double ClusterCost::secondsOnHost(const plan::Kernel &kernel) const {
+  if (cluster.hostMemoryPerSecond == 0)
+    return 0;
+  return kernel.bytes * double(cluster.ranksPerNode) /
+         cluster.hostMemoryPerSecond;
+}
+
+/// Whether a sequence of the stage has a kernel on the host's cores.
+static bool usesHost(const plan::Stage &stage) {
+  for (const plan::Sequence &sequence : stage.sequences)
+    for (const Command &command : sequence.commands)
+      if (command.stream == plan::Stream::Host &&
+          command.as<plan::command::Launch>())
+        return true;
+  return false;
+}
+
+bool ClusterCost::isHostUnrated() const {
+  return cluster.hostMemoryPerSecond == 0 &&
+         (usesHost(plan) ||
+          std::any_of(plan.stages.begin(), plan.stages.end(), usesHost));
+}
+
 void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
                       Clock &clock) const {
   const std::vector<Command> &commands = stage.sequences.at(sequence).commands;
@@ -121,9 +152,11 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
     };
     commands[i].visit(
         [&](const plan::command::Launch &launch) {
-          if (stream == plan::Stream::Host)
-            return; // Of the host's memory no rate is known.
           const plan::Kernel &kernel = plan.kernels.at(launch.kernel);
+          if (stream == plan::Stream::Host) {
+            ends[i] = clock.start(stream, secondsOnHost(kernel));
+            return;
+          }
           double bytes = cluster.memoryPerSecond > 0
                              ? kernel.bytes / cluster.memoryPerSecond
                              : 0;

@@ -142,7 +142,7 @@ void ClusterReader::read(const io::JsonValue &root) {
     root.failType("an object");
   requireKeys(root, {"name", "nodes", "ranks_per_node", "intra_node",
                      "inter_node", "flops", "memory_bandwidth", "device_memory",
-                     "host_memory", "pcie", "nvme"});
+                     "host_memory", "host_memory_bandwidth", "pcie", "nvme"});
   problems.attempt([&] { cluster.name = root.stringOr("name", cluster.file); });
   problems.attempt(
       [&] { cluster.nodes = readCount(root, "nodes", cluster.nodesLocation); });
@@ -174,6 +174,10 @@ void ClusterReader::read(const io::JsonValue &root) {
   problems.attempt([&] {
     if (root.findNonNull("memory_bandwidth"))
       cluster.memoryPerSecond = readRate(root, "memory_bandwidth");
+  });
+  problems.attempt([&] {
+    if (root.findNonNull("host_memory_bandwidth"))
+      cluster.hostMemoryPerSecond = readRate(root, "host_memory_bandwidth");
   });
   cluster.json = root.toJson().dump();
 }

@@ -152,6 +152,22 @@ class Fit(h.HeddleTest):
         self.assertGreater(one["bytes"]["host"], 13e9 * 16 * 0.95)
         self.fit(MODELS["13B"], machine, *flags, "--place", "optimizer=host", status=4)
 
+    def test_updates_on_the_host_take_time(self):
+        machine = {**GPU, "host_memory": "16GiB"}
+        flags = ["--seq", "48", "--batch", "2", "--target", "sm_80", "--place",
+                 "optimizer=host", "--host-updates", "1", "--micro-batch", "2",
+                 "--recompute", "none"]
+        unrated, warning = self.fit(TINY, machine, *flags)
+        self.assertIn("warning: updates on the host's cores count as no time", warning)
+        rated, warning = self.fit(TINY, {**machine, "host_memory_bandwidth": "1MiB"},
+                                  *flags)
+        self.assertEqual(warning, "")
+        seconds = [said["fitting"][0]["step_seconds"] for said in (unrated, rated)]
+        # An update reads four values of each parameter and writes three.
+        elements = rated["fitting"][0]["bytes"]["host"] // 8
+        self.assertGreater(seconds[1] - seconds[0], 28 * elements / MIB * 0.9)
+        self.assertLess(seconds[1] - seconds[0], 28 * elements / MIB * 1.2)
+
     def test_models_and_machines(self):
         """The fastest mixture, and the one that needs most, compile within their
         figures; where nothing fits, the compiler refuses the smallest plan."""

@@ -34,6 +34,11 @@ std::optional<cost::Cluster> driver::clusterOf(const plan::Plan &plan,
   return cluster;
 }
 
+std::string driver::warnOfHostUpdates(const cost::Cluster &cluster) {
+  return "updates on the host's cores count as no time: " + cluster.name +
+         " does not say host_memory_bandwidth";
+}
+
 std::vector<std::string> driver::axesOf(const rt::TrafficLine &line) {
   std::vector<std::string> axes;
   std::istringstream text(line.axes);

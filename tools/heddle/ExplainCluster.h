@@ -25,6 +25,9 @@ nlohmann::json clusterJson(const plan::Plan &plan,
                            const cost::Cluster &cluster);
 void printCluster(const plan::Plan &plan, const cost::Cluster &cluster);
 
+/// Why updates on the host have no time (see ClusterCost::isHostUnrated).
+std::string warnOfHostUpdates(const cost::Cluster &cluster);
+
 /// The axes that a line of traffic names, `data,seq`.
 std::vector<std::string> axesOf(const rt::TrafficLine &line);
 

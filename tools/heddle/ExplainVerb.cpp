@@ -452,6 +452,8 @@ static int explain(const ExplainFlags &flags) {
   if (cluster)
     cost.emplace(plan, *cluster);
   const cost::ClusterCost *known = cost ? &*cost : nullptr;
+  if (known && known->hasTimes() && known->isHostUnrated())
+    std::cerr << "warning: " << warnOfHostUpdates(*cluster) << "\n";
   StepSchedule schedule(plan, flags.trace, known);
   if (flags.json) {
     json all = explainJson(plan, rank, schedule, known);

@@ -112,6 +112,7 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
     for (const plan::Stage &stage : plan.stages)
       addMemory(stage.memory, mixture);
     cost::ClusterCost cost(plan, cluster);
+    isHostUnrated |= cost.hasTimes() && cost.isHostUnrated();
     if (cost.hasTimes())
       mixture.stepSeconds =
           std::max(mixture.stepSeconds,

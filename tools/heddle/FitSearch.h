@@ -64,6 +64,7 @@ public:
   /// Flags with which `nearest` fits; or "".
   std::string change;
   int64_t compiled = 0;
+  bool isHostUnrated = false; ///< See ClusterCost, of any mixture.
   /// Why mixtures are not possible, and how many.
   std::map<std::string, int64_t> impossible;
 

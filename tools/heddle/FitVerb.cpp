@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CompileFlags.h"
+#include "ExplainCluster.h"
 #include "ExplainText.h"
 #include "FitSearch.h"
 #include "Verbs.h"
@@ -175,6 +176,8 @@ static int fit(const FitFlags &flags) {
   if (flags.verbose)
     for (const auto &[why, count] : search.impossible)
       std::cerr << "not possible, " << count << " times: " << why << "\n";
+  if (search.isHostUnrated)
+    std::cerr << "warning: " << warnOfHostUpdates(cluster) << "\n";
   if (flags.json)
     std::cout << toJson(search).dump(2) << "\n";
   if (search.fitting.empty())

@@ -36,7 +36,9 @@ struct Cluster {
   double memoryPerSecond = 0; ///< Bytes that a rank's memory moves; or 0.
   int64_t deviceMemory = 0;   ///< Of a rank, in bytes; or 0.
   int64_t hostMemory = 0;     ///< Of a node, in bytes; or 0.
-  std::optional<Link> pcie;   ///< Between a rank's device and the host.
+  /// Bytes that a node's memory moves for the cores of the host; or 0.
+  double hostMemoryPerSecond = 0;
+  std::optional<Link> pcie; ///< Between a rank's device and the host.
   std::optional<Files> files;
   int64_t ranks() const { return nodes * ranksPerNode; }
   /// Whether every rank of the group along `axes` has the others on its node,
@@ -52,13 +54,17 @@ struct SequenceTime {
   double exposed = 0;       ///< The part of them that nothing is computed in.
   double copies = 0;        ///< Between kinds of memory, one after the other.
   double exposedCopies = 0; ///< The part of them that nothing is computed in.
+  double onHost = 0;        ///< Kernels on the host's cores, one by one.
+  double exposedOnHost = 0; ///< The part of them that the rank waits for.
 };
 
 /// The time of a plan's communication and computation: latency and bandwidth of
 /// the slowest link for each round of an exchange (runtime/comm/Collectives.cpp
 /// has n - 1 of them among n ranks, an all-reduce twice as many), and the
 /// cluster's figures for kernels, of which each takes as long as its operations
-/// or, if the cluster says how fast memory is, its bytes.
+/// or, if the cluster says how fast memory is, its bytes. A kernel on the
+/// host's cores takes as long as its bytes, of the node's memory that the ranks
+/// share; no time where the cluster does not say how fast that is.
 class ClusterCost {
 public:
   /// Both must outlive this.
@@ -76,9 +82,12 @@ public:
     return cluster.flops > 0 &&
            (plan.mesh.ranks() == 1 || (cluster.intraNode && cluster.interNode));
   }
+  /// Whether the plan has kernels on the host's cores of which the cluster says
+  /// too little for a time.
+  bool isHostUnrated() const;
   /// One run of a sequence, without waits for other pipeline stages.
   /// Collectives run one after the other, beside what is computed, and so do
-  /// copies between kinds of memory.
+  /// copies between kinds of memory, and kernels on the host's cores.
   SequenceTime timeOf(const plan::Stage &stage, int64_t sequence) const;
   /// The longest that a message takes which the sequence itself sends.
   double transferSeconds(const plan::Sequence &sequence) const;
@@ -88,6 +97,7 @@ private:
   void run(const plan::Stage &stage, int64_t sequence, Clock &clock) const;
   double secondsOf(const plan::command::Collective &start) const;
   double secondsOf(const plan::command::Copy &copy) const;
+  double secondsOnHost(const plan::Kernel &kernel) const;
 
   const plan::Plan &plan;
   const Cluster &cluster;

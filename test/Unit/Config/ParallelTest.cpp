@@ -150,6 +150,9 @@ TEST_F(ParallelTest, BadClusterFiles) {
            {R"({"nodes": 1, "ranks_per_node": 1, "device_memory": "0B"})",
             "H0110"},
            {R"({"nodes": 1, "ranks_per_node": 1, "host_memory": 64})", "H0105"},
+           {R"({"nodes": 1, "ranks_per_node": 1,
+                "host_memory_bandwidth": "0B"})",
+            "H0110"},
            {R"({"nodes": 1, "ranks_per_node": 1, "nvme": {"read": "1GiB"}})",
             "H0106"},
            {R"({"nodes": 1, "ranks_per_node": 1,
@@ -161,11 +164,13 @@ TEST_F(ParallelTest, BadClusterFiles) {
 TEST_F(ParallelTest, MemoryOfACluster) {
   Cluster cluster = parseCluster(R"({"nodes": 2, "ranks_per_node": 4,
       "device_memory": "80GiB", "host_memory": "1TiB",
+      "host_memory_bandwidth": "200GiB",
       "pcie": {"bandwidth": "32GiB", "latency_us": 10},
       "nvme": {"bytes": "2TiB", "read": "4GiB", "write": "3GiB"}})",
                                  "cluster.json");
   EXPECT_EQ(cluster.deviceMemory, int64_t(80) << 30);
   EXPECT_EQ(cluster.hostMemory, int64_t(1) << 40);
+  EXPECT_EQ(cluster.hostMemoryPerSecond, double(int64_t(200) << 30));
   EXPECT_EQ(cluster.pcie->bytesPerSecond, double(int64_t(32) << 30));
   EXPECT_EQ(cluster.files->bytes, int64_t(2) << 40);
   EXPECT_EQ(cluster.files->readPerSecond, double(int64_t(4) << 30));

@@ -153,6 +153,32 @@ TEST(ClusterCost, WhatIsComputedHidesCopies) {
   EXPECT_EQ(cost.timeOf(plan, 3).seconds, 0);
 }
 
+// A kernel on the host's cores, of 60 bytes; the four ranks of a node share its
+// memory: a rank moves 5 bytes a second.
+TEST(ClusterCost, HostUpdatesRunBesideTheDevice) {
+  constexpr plan::Stream stream = plan::Stream::Host;
+  Cluster nodes = cluster();
+  Command update = on(stream, work());
+  plan::Plan plan = planOf(meshOf(1, 1, 1, 4),
+                           {{update, on(stream, record()), work(), waitFor(1)},
+                            {update, update, on(stream, record()), waitFor(2)},
+                            {work()}});
+  plan.kernels[0].bytes = 60;
+  ClusterCost cost(plan, nodes);
+  EXPECT_TRUE(cost.isHostUnrated());
+  EXPECT_EQ(cost.timeOf(plan, 0).onHost, 0);
+  nodes.hostMemoryPerSecond = 20;
+  EXPECT_FALSE(cost.isHostUnrated());
+  SequenceTime beside = cost.timeOf(plan, 0);
+  EXPECT_DOUBLE_EQ(beside.onHost, 12);
+  EXPECT_DOUBLE_EQ(beside.exposedOnHost, 2);
+  EXPECT_DOUBLE_EQ(beside.seconds, 12);
+  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 1).exposedOnHost, 24);
+  plan::Plan device = planOf(meshOf(1, 1, 1, 4), {{work()}});
+  nodes.hostMemoryPerSecond = 0;
+  EXPECT_FALSE(ClusterCost(device, nodes).isHostUnrated());
+}
+
 // A kernel of 20 operations and 60 bytes, on 2 operations a second.
 TEST(ClusterCost, KernelsTakeAsLongAsTheirBytes) {
   Cluster nodes = cluster();
