@@ -20,6 +20,9 @@ using namespace heddle::io;
 /// Transfers that wait for the thread, and those that it looks at together.
 static constexpr int64_t mostWaiting = 1024, mostActive = 32;
 
+/// Results in a row that may be no whole page, as where a file was cut.
+static constexpr int64_t mostStalled = 16;
+
 SwapStream::Detour::Detour(int64_t bytes) {
   void *memory = nullptr;
   if (posix_memalign(&memory, SwapFile::pageBytes, bytes) != 0)
@@ -229,6 +232,7 @@ void SwapStream::issuePart(Active &next, int64_t slot) {
   if (next.issued == 0)
     times[next.number % remembered].begin = now();
   slots[slot].number = next.number;
+  slots[slot].stalled = 0;
   next.issued += request.bytes;
   ++underWay;
   queue->submit(request);
@@ -264,6 +268,11 @@ void SwapStream::finishPart(const BlockResult &result) {
   if (moved < request.bytes) {
     // Only whole pages can be asked for.
     int64_t pages = moved / SwapFile::pageBytes * SwapFile::pageBytes;
+    slot.stalled = pages > 0 || again ? 0 : slot.stalled + 1;
+    if (slot.stalled > mostStalled) {
+      slot.number = 0;
+      file.failRequest(request.isWrite, request.offset, request.bytes, EIO);
+    }
     of.moved += pages;
     request.offset += pages;
     request.memory += pages;

@@ -37,10 +37,10 @@ class Swap(h.HeddleTest):
         for directory in (self.swap, self.saved):
             shutil.rmtree(directory, ignore_errors=True)
 
-    def compile_for(self, *flags, output="swapping"):
+    def compile_for(self, *flags, place="optimizer=file", output="swapping"):
         return self.compile(self.model, "--batch", BATCH, "--seq", SEQ, "--threads", 2,
-                            "--place", "optimizer=file", *flags,
-                            config=h.ds_config(), output=output)
+                            "--place", place, *flags, config=h.ds_config(),
+                            output=output)
 
     def words(self, binary, *flags, steps=STEPS, every=2):
         return [binary, "train", "--data", self.data, "--steps", steps, "--save",
@@ -202,6 +202,25 @@ class Swap(h.HeddleTest):
         for step in h.read_log(log):
             self.assertEqual((step["loss"], step["grad_norm"]), expected[step["step"]])
 
+    def start(self, binary, *flags, way):
+        """A run without an end that has saved its first checkpoint."""
+        shutil.rmtree(self.saved, ignore_errors=True)
+        job = subprocess.Popen(
+            list(map(str, self.words(binary, *flags, steps=10 ** 6))),
+            env=self.environment(way=way), stderr=subprocess.PIPE, text=True)
+        while not os.path.exists(os.path.join(self.saved, "latest")):
+            self.assertIsNone(job.poll())
+            time.sleep(0.01)
+        return job
+
+    def check_last(self, binary, expected):
+        """The last checkpoint is whole; if it is an early one, it goes on."""
+        h.run([h.HEDDLE, "checkpoint", "verify", self.saved])
+        with open(os.path.join(self.saved, "latest")) as file:
+            at = int(file.read().strip().split("-")[1])
+        if at < STEPS:
+            self.check_resumable(binary, expected)
+
     def test_the_disk_fails(self):
         binary = self.compile_for()
         expected = self.losses(binary)
@@ -223,6 +242,23 @@ class Swap(h.HeddleTest):
                     self.assertEqual(os.listdir(self.swap), [])
                     if os.path.exists(os.path.join(self.saved, "latest")):
                         self.check_resumable(binary, expected)
+
+    def test_the_file_is_cut_behind_the_job(self):
+        """What comes back is not what was written, or nothing, also by io_uring."""
+        binary = self.compile_for()
+        expected = self.losses(binary)
+        for way in WAYS:
+            with self.subTest(way=way):
+                job = self.start(binary, "--swap-check", way=way)
+                opened = f"/proc/{job.pid}/fd"
+                (file,) = [one for one in os.listdir(opened) if os.readlink(
+                    os.path.join(opened, one)).startswith(self.swap)]
+                # Within a page, so that a read of it moves less than it.
+                os.truncate(os.path.join(opened, file), 6000)
+                said = job.communicate(timeout=60)[1]
+                self.assertEqual(job.returncode, 5, said)
+                self.assertRegex(said, r"error\[H046[12]\]: ")
+                self.check_last(binary, expected)
 
     def test_the_disk_of_one_rank_fails(self):
         """Both ranks end, in a step and in a save, and say why."""
@@ -377,26 +413,21 @@ class Swap(h.HeddleTest):
                               for step in h.read_log(log)}, expected)
 
     def test_killed_at_any_moment(self):
-        binary = self.compile_for()
-        expected = self.losses(binary)
+        binaries = [
+            self.compile_for(place=place, output=f"swapping{number}")
+            for number, place in enumerate((
+                "optimizer=file", "optimizer=file,parameters=file,activations=file",
+                "optimizer=file,gradients=file"))]
+        expected = self.losses(binaries[0])
         generator = random.Random(5)
         for number in range(200 if h.LONG else 5):
-            shutil.rmtree(self.saved, ignore_errors=True)
-            job = subprocess.Popen(list(map(str, self.words(binary, steps=10 ** 6))),
-                                   env=self.environment(way=WAYS[number % 2]))
-            while not os.path.exists(os.path.join(self.saved, "latest")):
-                self.assertIsNone(job.poll())
-                time.sleep(0.01)
+            job = self.start(binaries[number % 3], way=WAYS[number % 2])
             time.sleep(generator.random() * 0.3)
             job.send_signal(signal.SIGKILL)
-            job.wait(10)
+            job.communicate(timeout=10)
             # The kernel has the disk's space back at once.
             self.assertEqual(os.listdir(self.swap), [])
-            h.run([h.HEDDLE, "checkpoint", "verify", self.saved])
-            with open(os.path.join(self.saved, "latest")) as file:
-                at = int(file.read().strip().split("-")[1])
-            if at < STEPS:
-                self.check_resumable(binary, expected)
+            self.check_last(binaries[number % 3], expected)
 
 
 if __name__ == "__main__":

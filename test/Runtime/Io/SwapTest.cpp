@@ -313,6 +313,9 @@ TEST_F(SwapFaultTest, ARequestFails) {
   EXPECT_NE(full.message.find("No space left"), std::string::npos);
   Diagnostic ended = writeAll(std::make_unique<FaultyQueue>(5, 0));
   EXPECT_NE(ended.message.find("the file ends"), std::string::npos);
+  // No request may be made for ever.
+  Diagnostic stuck = writeAll(std::make_unique<FaultyQueue>(5, 512));
+  EXPECT_NE(stuck.message.find("Input/output error"), std::string::npos);
   EXPECT_EQ(writeAll(std::make_unique<DeadQueue>()).message, "gone");
   EXPECT_EQ(writeAll(openBlockThreads(4)).code, "");
 }

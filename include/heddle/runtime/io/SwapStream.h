@@ -84,7 +84,8 @@ private:
   };
   struct Slot {
     BlockRequest request;
-    int64_t number = 0; ///< Of the transfer; 0: the slot is free.
+    int64_t number = 0;  ///< Of the transfer; 0: the slot is free.
+    int64_t stalled = 0; ///< Results in a row that were no whole page.
   };
   /// A page-aligned buffer for the detour.
   struct Detour {
