@@ -132,7 +132,9 @@ parseTargets(const std::string &text) {
 
 io::ValueRange config::targetsRange() {
   return io::ValueRange::matching(
-      Range::wordsOf<Target>().describe() + " or auto, or several with commas",
+      Range::wordsOf<Target>().describe() +
+          " or auto, or several of them, each once, with commas (a GPU also "
+          "runs code for older ones: sm_86 that of sm_80)",
       [](const std::string &text) { return parseTargets(text).has_value(); });
 }
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Devices.h"
+#include "heddle/runtime/app/Warnings.h"
 #include "heddle/runtime/devices/cpu/CpuDevice.h"
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include "heddle/runtime/devices/separate/SeparateDevice.h"
@@ -78,6 +79,28 @@ size_t heddle::rt::chooseTarget(const std::vector<Binary> &targets,
          std::string("leave out --device, or compile with --target ") +
              (options.kind == cpu ? "x86-64" : "sm_90"));
   return chosen;
+}
+
+void heddle::rt::warnOfIdleGpu(const std::vector<Binary> &targets,
+                               size_t chosen, const DeviceOptions &options,
+                               int64_t localRank) {
+  if (targets.size() == 1 || !options.kind.empty() ||
+      targets[chosen].plan.device != plan::DeviceKind::Cpu)
+    return;
+  Diagnostic reason;
+  try {
+    GpuHere gpu = requireGpu(localRank);
+    reason = {"H0283", "this GPU (" + gpu.name + ") is sm_" +
+                           std::to_string(gpu.capability) +
+                           ", older than the kernels for GPUs"};
+  } catch (const UserError &error) {
+    reason = error.diagnostic;
+  }
+  if (reason.code == "H0280")
+    return;
+  reason.message = "the CPU takes the place of a GPU: " + reason.message;
+  reason.help = "see that the GPU can be used, or give --device cpu";
+  warn(reason);
 }
 
 /// What computes products: as the user says, or as the plan does.

@@ -31,6 +31,8 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
   ranks.together([&] {
     std::vector<Binary> targets = readTargets(options.binary);
     target = chooseTarget(targets, options.device, local);
+    if (local == 0)
+      warnOfIdleGpu(targets, target, options.device, local);
     binary = std::move(targets[target]);
   });
   int64_t threads = chooseThreads(plan(), options.threads);

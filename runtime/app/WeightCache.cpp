@@ -9,6 +9,7 @@
 #include "heddle/runtime/app/WeightCache.h"
 #include "heddle/PlanFormat/Serving.h"
 #include "heddle/runtime/app/ServedMemory.h"
+#include "heddle/runtime/app/Warnings.h"
 #include "heddle/runtime/io/CacheDirectory.h"
 
 #include <algorithm>
@@ -104,11 +105,6 @@ static std::string keyOf(Job &job, const io::WeightSet *weights) {
       text += describe(file) + "\n";
   }
   return plan::hashBytes(text.data(), text.size());
-}
-
-static void warn(const Diagnostic &diagnostic) {
-  fprintf(stderr, "warning[%s]: %s\n  help: %s\n", diagnostic.code.c_str(),
-          diagnostic.message.c_str(), diagnostic.help.c_str());
 }
 
 WeightCache::WeightCache(Job &job, const std::string &asked,

@@ -46,10 +46,13 @@ void World::checkPlan(const std::string &hash, const plan::Mesh &mesh) {
   if (mesh.ranks() != size())
     heddle::fail("H0220",
                  "the plan is for " + std::to_string(mesh.ranks()) +
-                     " ranks (" + formatMesh(mesh) + "), the job has " +
+                     (mesh.ranks() == 1 ? " rank (" : " ranks (") +
+                     formatMesh(mesh) + "), the job has " +
                      std::to_string(size()),
                  "start it with heddle run, or with mpirun -n " +
-                     std::to_string(mesh.ranks()));
+                     std::to_string(mesh.ranks()) +
+                     "; or compile it for these ranks, as with --mesh data=" +
+                     std::to_string(size()));
 }
 
 /// Ends the process although other threads may hang inside an MPI, once its

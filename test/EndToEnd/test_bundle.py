@@ -124,7 +124,7 @@ class Bundle(h.HeddleTest):
         plain ones compute the first and the last elements."""
         script = self.unpack("full", [])
         found = self.emulate(script, "real", ["--stage", "info", "--stage", "check", "--limit",
-                                              REAL_LONGEST, "--sample", 50_000_000],
+                                              REAL_LONGEST, "--sample", 10_000_000],
                              longest=2 * REAL_LONGEST, HEDDLE_EMULATE_CHECK="light")
         self.assertEqual([row["verdict"] for row in found["results"]], ["ok"] * 10, found)
 

@@ -56,8 +56,7 @@ static Driver loadDriver() {
   if (!library) {
     const char *reason = dlerror();
     fail("H0280",
-         std::string("this binary computes on an NVIDIA GPU, and there is no "
-                     "driver: ") +
+         std::string("there is no driver for NVIDIA's GPUs: ") +
              (reason ? reason : "libcuda.so.1 is not there"),
          std::string("install NVIDIA's driver, ") + emulateHelp);
   }

@@ -336,7 +336,9 @@ TEST_P(Plans, MeshOfAnotherSize) {
                                 "(data=2,tensor=2,pipe=2), the job has 3"),
             3u)
       << job.output;
-  EXPECT_EQ(countOf(job.output, "heddle run, or with mpirun -n 8"), 3u)
+  EXPECT_EQ(countOf(job.output, "heddle run, or with mpirun -n 8; or compile "
+                                "it for these ranks, as with --mesh data=3"),
+            3u)
       << job.output;
 }
 

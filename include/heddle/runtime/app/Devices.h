@@ -37,6 +37,12 @@ struct DeviceOptions {
 size_t chooseTarget(const std::vector<Binary> &targets,
                     const DeviceOptions &options, int64_t localRank);
 
+/// Warns of a GPU that the binary holds code for and that cannot run it, with
+/// the error of `--device cuda`, when the CPU was chosen in its place. Without
+/// a driver there is none, and nothing is said.
+void warnOfIdleGpu(const std::vector<Binary> &targets, size_t chosen,
+                   const DeviceOptions &options, int64_t localRank);
+
 /// Opens the device that the plan's kernels are for. Throws H0190 when the
 /// variable HEDDLE_DEVICE (for tests) names no device or HEDDLE_SWAP_IO no way
 /// to move bytes, H0177 when cuBLASLt is asked for and the plan has no products
