@@ -12,6 +12,7 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace heddle::dist;
@@ -263,6 +264,29 @@ LogicalResult MoveOp::verify() {
 LogicalResult FetchOp::verifySymbolUses(SymbolTableCollection &tables) {
   return verifyRunOf(*this, getStateAttr(), getElement(), getOutput().getType(),
                      getSlot(), tables);
+}
+
+LogicalResult FetchRowsOp::verify() {
+  auto output = llvm::cast<RankedTensorType>(getOutput().getType());
+  auto ids = llvm::cast<RankedTensorType>(getIds().getType());
+  if (output.getRank() == 0 || output.getShape().drop_back() != ids.getShape())
+    return emitOpError("makes ") << output << " of the rows at " << ids;
+  auto first = static_cast<int64_t>(getElement());
+  auto rows = static_cast<int64_t>(getRows());
+  int64_t elements = 0;
+  if (first < 0 || rows < 1 ||
+      llvm::MulOverflow(rows, output.getShape().back(), elements))
+    return emitOpError("fetches of ")
+           << rows << " rows from element " << first << " on";
+  return getPending() ? verifyPending(*this) : success();
+}
+
+LogicalResult FetchRowsOp::verifySymbolUses(SymbolTableCollection &tables) {
+  auto output = llvm::cast<RankedTensorType>(getOutput().getType());
+  int64_t elements = getRows() * output.getShape().back();
+  auto table = output.clone(ArrayRef<int64_t>(elements));
+  return verifyRunOf(*this, getStateAttr(), getElement(), table, Value(),
+                     tables);
 }
 
 LogicalResult StoreOp::verify() {

@@ -179,6 +179,30 @@ def Dist_FetchOp : Dist_Op<"fetch", [
   let hasVerifier = 1;
 }
 
+def Dist_FetchRowsOp : Dist_Op<"fetch_rows", [
+    MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Reads the rows of a table that ids name, of a flat state that is not in the device's memory.";
+  let description = [{
+    The table begins at `element`, and has `rows` rows, as wide as the last
+    dimension of the result; the others are those of the ids. An id that is no
+    row gives NaN, as nn.embedding does. With `pending` the rows are not there
+    yet: only dist.wait may use them.
+
+    ```mlir
+    %0 = dist.fetch_rows @copies.decay[0] of 4099 at %ids {pending} : tensor<2x16xi32> -> tensor<2x16x96xbf16>
+    %1 = dist.wait %0 : tensor<2x16x96xbf16>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$state, I64Attr:$element,
+                       I64Attr:$rows, StaticShapeTensorOf<[I32]>:$ids,
+                       UnitAttr:$pending);
+  let results = (outs AnyStaticShapeTensor:$output);
+  let assemblyFormat = [{
+    $state `[` $element `]` `of` $rows `at` $ids attr-dict `:` type($ids) `->` type($output)
+  }];
+  let hasVerifier = 1;
+}
+
 def Dist_StoreOp : Dist_Op<"store", [
     MemoryEffects<[MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Starts to write a run of a flat state that is not in the device's memory.";

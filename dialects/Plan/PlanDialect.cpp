@@ -482,6 +482,20 @@ LogicalResult CopyOp::verify() {
   return emitOpError("copies ") << source << " to " << target;
 }
 
+LogicalResult CopyRowsOp::verify() {
+  if (failed(verifyMoving(*this, getStream())))
+    return failure();
+  auto target = cast<MemRefType>(getTarget().getType());
+  auto source = cast<MemRefType>(getSource().getType());
+  auto ids = cast<MemRefType>(getIds().getType());
+  if (source.getRank() == 2 && ids.getElementType().isInteger(32) &&
+      target.getElementType() == source.getElementType() &&
+      target.getNumElements() == ids.getNumElements() * source.getDimSize(1))
+    return success();
+  return emitOpError("copies rows of ")
+         << source << " at " << ids << " to " << target;
+}
+
 LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &tables) {
   auto sequence =
       tables.lookupNearestSymbolFrom<SequenceOp>(*this, getSequenceAttr());
@@ -523,6 +537,13 @@ SmallVector<Access> CopyOp::getAccesses(const SymbolTable &) {
           accessOf(*this, 0, /*writes=*/true)};
 }
 Stream CopyOp::getOwnStream() { return getStream(); }
+
+SmallVector<Access> CopyRowsOp::getAccesses(const SymbolTable &) {
+  return {accessOf(*this, 2, /*writes=*/false),
+          accessOf(*this, 1, /*writes=*/false),
+          accessOf(*this, 0, /*writes=*/true)};
+}
+Stream CopyRowsOp::getOwnStream() { return getStream(); }
 
 SmallVector<Access> FillOp::getAccesses(const SymbolTable &) {
   return {accessOf(*this, 0, /*writes=*/true)};

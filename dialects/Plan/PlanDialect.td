@@ -490,7 +490,7 @@ def Plan_CopyOp : Plan_Op<"copy", [
     DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses", "getOwnStream"]>]> {
   let summary = "Copies the bytes of `source` to `target`.";
   let description = [{
-    The only command, with plan.fill, that reaches memory of every kind. On the
+    The commands that reach memory of every kind are this, plan.copy_rows and plan.fill. On the
     stream `copy` it runs beside kernels:
 
     ```mlir
@@ -506,6 +506,31 @@ def Plan_CopyOp : Plan_Op<"copy", [
                        Plan_OnStream:$stream);
   let assemblyFormat = [{
     $target `,` $source (`on` $stream^)? attr-dict `:` type($target) `,` type($source)
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_CopyRowsOp : Plan_Op<"copy_rows", [
+    DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses", "getOwnStream"]>]> {
+  let summary = "Copies the rows of `source` that `ids` name to `target`.";
+  let description = [{
+    Row t of the target is row `ids[t]` of the source; an id that is no row of it
+    gives bytes of ones, NaN in every floating type. As plan.copy it reaches
+    memory of every kind; the target and the ids are in the device's.
+
+    ```mlir
+    %ready = plan.record compute
+    plan.wait %ready on copy
+    plan.copy_rows %rows, %table at %ids on copy : memref<2x16x96xbf16>, memref<4099x96xbf16>, memref<2x16xi32>
+    %copied = plan.record copy
+    plan.wait %copied
+    ```
+  }];
+  let arguments = (ins Plan_Memory:$target, Plan_Memory:$source,
+                       Plan_Memory:$ids, Plan_OnStream:$stream);
+  let assemblyFormat = [{
+    $target `,` $source `at` $ids (`on` $stream^)? attr-dict `:` type($target)
+    `,` type($source) `,` type($ids)
   }];
   let hasVerifier = 1;
 }

@@ -96,9 +96,8 @@ double ClusterCost::secondsOf(const plan::command::Collective &start) const {
                    plan::bytesSent(shape, 0));
 }
 
-double ClusterCost::secondsOf(const plan::command::Copy &copy) const {
-  plan::MemoryKind from = copy.source.memory, to = copy.target.memory;
-  double bytes = double(copy.target.bytes);
+double ClusterCost::secondsOf(plan::MemoryKind from, plan::MemoryKind to,
+                              double bytes) const {
   if (from == plan::MemoryKind::File || to == plan::MemoryKind::File) {
     if (!cluster.files)
       return 0;
@@ -150,6 +149,11 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
           if (fragment.kind == plan::parseFragment(word).first)
             run(stage, fragment.sequence, clock);
     };
+    auto move = [&](const plan::Ref &from, const plan::Ref &to, int64_t bytes) {
+      if (stream != plan::Stream::Compute)
+        ends[i] = clock.start(stream,
+                              secondsOf(from.memory, to.memory, double(bytes)));
+    };
     commands[i].visit(
         [&](const plan::command::Launch &launch) {
           const plan::Kernel &kernel = plan.kernels.at(launch.kernel);
@@ -174,8 +178,10 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
               clock.start(plan::Stream::Communication, secondsOf(collective));
         },
         [&](const plan::command::Copy &copy) {
-          if (stream != plan::Stream::Compute)
-            ends[i] = clock.start(stream, secondsOf(copy));
+          move(copy.source, copy.target, copy.target.bytes);
+        },
+        [&](const plan::command::CopyRows &copy) {
+          move(copy.source, copy.target, rt::bytesMoved(copy));
         },
         [&](const plan::command::Record &) { ends[i] = clock.endOf(stream); },
         [&](const plan::command::Wait &wait) {

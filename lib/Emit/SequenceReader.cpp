@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SequenceReader.h"
+#include "dialects/Dist/ByteSize.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -56,6 +57,12 @@ plan::Command SequenceReader::read(Operation &op,
       .Case([&](planir::CopyOp op) {
         return plan::Command{
             command::Copy{refOf(op.getTarget()), refOf(op.getSource())}};
+      })
+      .Case([&](planir::CopyRowsOp op) {
+        auto source = cast<MemRefType>(op.getSource().getType());
+        return plan::Command{command::CopyRows{
+            refOf(op.getTarget()), refOf(op.getSource()), refOf(op.getIds()),
+            dist::byteSize(source) / source.getDimSize(0)}};
       })
       .Case([&](planir::FillOp op) {
         return plan::Command{command::Fill{refOf(op.getTarget())}};

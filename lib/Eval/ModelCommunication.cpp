@@ -150,6 +150,23 @@ LogicalResult ModelInterpreter::runSlice(dist::SliceOp slice,
   return success();
 }
 
+/// What dist.fetch_rows reads of a flat state; NaN for ids that are no rows.
+static Tensor rowsOf(dist::FetchRowsOp fetch, const Tensor &flat,
+                     const Tensor &ids) {
+  Tensor chosen(fetch.getOutput().getType());
+  int64_t columns = chosen.columns(), position = 0;
+  for (int64_t id : ids.ints()) {
+    if (id >= 0 && id < static_cast<int64_t>(fetch.getRows()))
+      chosen.copyFrom(flat, fetch.getElement() + id * columns, position,
+                      columns);
+    else
+      std::fill_n(chosen.mutableFloats().begin() + position, columns,
+                  std::nan(""));
+    position += columns;
+  }
+  return chosen;
+}
+
 LogicalResult ModelInterpreter::runCommunication(Operation *op,
                                                  ArrayRef<Tensor> args,
                                                  Tensors &results) {
@@ -174,6 +191,15 @@ LogicalResult ModelInterpreter::runCommunication(Operation *op,
           run = unknown(fetch.getOutput().getType());
         }
         results.push_back(run);
+        return success();
+      })
+      .Case([&](dist::FetchRowsOp fetch) {
+        Tensor rows =
+            rowsOf(fetch, readState(fetch.getState(), nullptr), args[0]);
+        if (fetch.getPending())
+          fetched[fetch.getOutput()] = rows;
+        results.push_back(
+            fetch.getPending() ? unknown(fetch.getOutput().getType()) : rows);
         return success();
       })
       .Case([&](dist::MoveOp move) {

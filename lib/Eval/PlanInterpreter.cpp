@@ -11,6 +11,7 @@
 #include "dialects/NN/Ports.h"
 #include "heddle/Eval/Files.h"
 #include "heddle/Eval/PortBatch.h"
+#include "heddle/runtime/io/RowChoice.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <cstring>
 
@@ -326,6 +327,18 @@ LogicalResult PlanInterpreter::runPlace(Operation *op, char *frame,
         return runOn(copy.getStream(), [=, target = addressOf(copy.getTarget()),
                                         source = addressOf(copy.getSource())] {
           std::memmove(target, source, bytes);
+        });
+      })
+      .Case([&](planir::CopyRowsOp copy) {
+        int64_t rows =
+            cast<MemRefType>(copy.getSource().getType()).getDimSize(0);
+        io::RowChoice choice = {
+            dist::byteSize(copy.getSource().getType()) / rows, rows,
+            reinterpret_cast<int32_t *>(addressOf(copy.getIds())),
+            cast<MemRefType>(copy.getIds().getType()).getNumElements()};
+        return runOn(copy.getStream(), [=, target = addressOf(copy.getTarget()),
+                                        source = addressOf(copy.getSource())] {
+          choice.gather(target, source);
         });
       })
       .Case([&](planir::FillOp fill) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Trace.h"
+#include "heddle/runtime/core/Traffic.h"
 #include "heddle/runtime/io/File.h"
 
 #include <nlohmann/json.hpp>
@@ -65,6 +66,8 @@ static nlohmann::json argumentsOf(const plan::Plan &plan,
   }
   if (const auto *copy = info.command->as<plan::command::Copy>())
     arguments["bytes"] = copy->target.bytes;
+  if (const auto *copy = info.command->as<plan::command::CopyRows>())
+    arguments["bytes"] = bytesMoved(*copy);
   if (!info.fragment.empty()) {
     auto [kind, microBatch] = plan::parseFragment(std::string(info.fragment));
     size_t slash = kind.find('/');
@@ -81,9 +84,10 @@ static nlohmann::json argumentsOf(const plan::Plan &plan,
 /// and those to a file those from it.
 static int64_t lineOf(const plan::Command &command) {
   const auto *copy = command.as<plan::command::Copy>();
-  if (!copy || command.stream != plan::Stream::Copy)
+  bool copiesRows = command.as<plan::command::CopyRows>();
+  if (!(copy || copiesRows) || command.stream != plan::Stream::Copy)
     return 0;
-  return copy->target.memory == plan::MemoryKind::File ? 2 : 1;
+  return copy && copy->target.memory == plan::MemoryKind::File ? 2 : 1;
 }
 
 Trace::Trace(const std::string &name, const LoadedProgram &program,

@@ -128,6 +128,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Loop, sequence, count, frameOffset, refs,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fragments, fragments, line, frameOffset,
                                    refs, scalars)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Copy, target, source)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CopyRows, target, source, ids, rowBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fill, target)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Collective, collective, target, source,
                                    staging)

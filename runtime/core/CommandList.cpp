@@ -93,6 +93,7 @@ private:
   void add(const plan::command::Loop &loop, const Here &here);
   void add(const plan::command::Fragments &fragments, const Here &here);
   void add(const plan::command::Copy &copy, const Here &here);
+  void add(const plan::command::CopyRows &copy, const Here &here);
   void add(const plan::command::Fill &fill, const Here &here);
   void add(const plan::command::Collective &collective, const Here &here);
   void add(const plan::command::Record &record, const Here &here);
@@ -304,6 +305,24 @@ void Resolver::add(const plan::command::Copy &copy, const Here &here) {
                                          copy.target.bytes});
 }
 
+void Resolver::add(const plan::command::CopyRows &copy, const Here &here) {
+  constexpr int64_t idBytes = sizeof(int32_t);
+  if (!device.copiesRows())
+    malformed("it copies rows of tables, which this device does not");
+  if (copy.rowBytes < 1 || copy.source.bytes % copy.rowBytes != 0 ||
+      copy.ids.bytes % idBytes != 0 || copy.target.bytes % copy.rowBytes != 0 ||
+      copy.target.bytes / copy.rowBytes != copy.ids.bytes / idBytes)
+    malformed("a copy of rows has the wrong operands");
+  RowCopy rows;
+  rows.target = address(copy.target, here.context);
+  rows.source = address(copy.source, here.context);
+  rows.ids = address(copy.ids, here.context);
+  rows.rowBytes = copy.rowBytes;
+  rows.tableRows = copy.source.bytes / copy.rowBytes;
+  rows.count = copy.ids.bytes / idBytes;
+  append(here.command, CommandList::CopyRows{here.command.stream, rows});
+}
+
 void Resolver::add(const plan::command::Fill &fill, const Here &here) {
   append(here.command, CommandList::Fill{here.command.stream,
                                          address(fill.target, here.context),
@@ -383,6 +402,9 @@ void CommandList::act(Device &device, const Action &action) const {
           [&](const Copy &copy) {
             device.copy(copy.stream, copy.target, copy.source, copy.bytes);
           },
+          [&](const CopyRows &copy) {
+            device.copyRows(copy.stream, copy.rows);
+          },
           [&](const Fill &fill) {
             device.fill(fill.stream, fill.target, 0, fill.bytes);
           },
@@ -454,19 +476,27 @@ void CommandList::capture(Device &device) {
       communication->flush(channel, 0);
 }
 
+/// Between a file and memory a copy goes on beside what follows.
+static bool isOfFile(const Command &command) {
+  auto is = [](const Ref &ref) { return ref.memory == plan::MemoryKind::File; };
+  return command.visit(
+      [&](const plan::command::Copy &copy) {
+        return is(copy.source) || is(copy.target);
+      },
+      [&](const plan::command::CopyRows &copy) { return is(copy.source); },
+      [](const auto &) { return false; });
+}
+
 std::optional<Stream> CommandList::streamOf(size_t entry,
                                             const Action *action) const {
   if (launches[entry].kernel)
     return infos[entry].command->stream;
-  if (const auto *copy = std::get_if<Copy>(action)) {
-    // Between a file and memory it goes on beside what follows.
-    const auto &places = *infos[entry].command->as<plan::command::Copy>();
-    bool isOfFile = places.source.memory == plan::MemoryKind::File ||
-                    places.target.memory == plan::MemoryKind::File;
-    return isOfFile ? std::nullopt : std::optional(copy->stream);
-  }
-  if (const auto *fill = std::get_if<Fill>(action))
-    return fill->stream;
+  if (isOfFile(*infos[entry].command))
+    return std::nullopt;
+  if (std::holds_alternative<Copy>(*action) ||
+      std::holds_alternative<CopyRows>(*action) ||
+      std::holds_alternative<Fill>(*action))
+    return infos[entry].command->stream;
   if (!isOfDevice(*action))
     return std::nullopt;
   if (std::holds_alternative<Start>(*action))

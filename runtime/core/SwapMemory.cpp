@@ -70,6 +70,12 @@ void SwapMemory::write(Address target, const void *source, int64_t bytes) {
   stream->write(*place.file, place.offset, source, bytes);
 }
 
+void SwapMemory::readRows(char *target, Address source,
+                          const io::RowChoice &choice) {
+  Place place = placeOf(source);
+  stream->readRows(*place.file, place.offset, target, choice);
+}
+
 void SwapMemory::fill(Address target, unsigned char value, int64_t bytes) {
   Place place = placeOf(target);
   stream->fill(*place.file, place.offset, value, bytes);

@@ -58,6 +58,8 @@ private:
   void addCollective(const Command &command,
                      const plan::command::Collective &start, int64_t times);
   void addCopy(const plan::command::Copy &copy, int64_t times);
+  void addMove(const plan::Ref &target, const plan::Ref &source, int64_t bytes,
+               int64_t times);
   void add(const Command &command, const std::string &axes,
            const std::string &kind, plan::DType wire, int64_t times,
            int64_t bytes);
@@ -120,30 +122,45 @@ static const plan::State *stateIn(const plan::Plan &plan,
              : nullptr;
 }
 
+int64_t heddle::rt::bytesMoved(const plan::command::CopyRows &copy) {
+  int64_t rows = copy.target.bytes / copy.rowBytes;
+  bool isFile = memoryOf(copy.source) == plan::MemoryKind::File;
+  return rows *
+         (isFile ? io::SwapFile::bytesForRow(copy.source.offset, copy.rowBytes)
+                 : copy.rowBytes);
+}
+
 void TrafficCounter::addCopy(const plan::command::Copy &copy, int64_t times) {
   plan::MemoryKind from = memoryOf(copy.source), to = memoryOf(copy.target);
-  if (from == to)
-    return;
   bool isFile = from == plan::MemoryKind::File || to == plan::MemoryKind::File;
   int64_t block = isFile ? fileBlock : 1;
+  addMove(copy.target, copy.source,
+          (copy.target.bytes + block - 1) / block * block, times);
+}
+
+void TrafficCounter::addMove(const plan::Ref &target, const plan::Ref &source,
+                             int64_t bytes, int64_t times) {
+  plan::MemoryKind from = memoryOf(source), to = memoryOf(target);
+  if (from == to)
+    return;
   MoveLine &line = moves[{from, to}];
   line.from = from;
   line.to = to;
   line.copies += times;
-  int64_t bytes = times * ((copy.target.bytes + block - 1) / block * block);
+  bytes *= times;
   line.bytes += bytes;
   // Frames beside the device's hold what moves to the host's kernels and back.
   auto isWindow = [](const plan::Ref &ref) {
     return ref.space == plan::Space::Frame &&
            ref.memory != plan::MemoryKind::Device;
   };
-  host.toHost += isWindow(copy.target) ? bytes : 0;
-  host.toDevice += isWindow(copy.source) ? bytes : 0;
+  host.toHost += isWindow(target) ? bytes : 0;
+  host.toDevice += isWindow(source) ? bytes : 0;
   // Windows of what stays on the device are in no state elsewhere.
   bool leaves = from == plan::MemoryKind::Device;
-  const plan::State *state = stateIn(plan, leaves ? copy.target : copy.source);
+  const plan::State *state = stateIn(plan, leaves ? target : source);
   if (!state)
-    state = stateIn(plan, leaves ? copy.source : copy.target);
+    state = stateIn(plan, leaves ? source : target);
   if (state)
     line.bytesOf[state->role] += bytes;
 }
@@ -157,6 +174,9 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
         addCollective(command, start, times);
       },
       [&](const plan::command::Copy &copy) { addCopy(copy, times); },
+      [&](const plan::command::CopyRows &copy) {
+        addMove(copy.target, copy.source, bytesMoved(copy), times);
+      },
       [&](const plan::command::Launch &launch) {
         // The first operand of an update is its parameter, in fp32.
         if (command.stream == plan::Stream::Host)

@@ -120,6 +120,42 @@ void SwapStream::write(SwapFile &file, int64_t offset, const void *source,
   });
 }
 
+void SwapStream::readRows(SwapFile &file, int64_t offset, char *target,
+                          const RowChoice &choice) {
+  int64_t span =
+      std::min(SwapFile::bytesForRow(offset, choice.rowBytes), file.size());
+  int64_t atOnce = std::max<int64_t>(1, detourBytes() / span);
+  for (int64_t first = 0; first < choice.count; first += atOnce)
+    readSomeRows(file, offset, target + first * choice.rowBytes, span,
+                 {choice.rowBytes, choice.rows, choice.ids + first,
+                  std::min(atOnce, choice.count - first)});
+}
+
+/// All of the pages are under way at a time, if the detour has room for them.
+void SwapStream::readSomeRows(SwapFile &file, int64_t offset, char *target,
+                              int64_t span, const RowChoice &choice) {
+  auto rowOf = [&](int64_t number) {
+    return offset + choice.ids[number] * choice.rowBytes;
+  };
+  auto pageOf = [&](int64_t number) {
+    int64_t row = rowOf(number);
+    return std::min(row - row % SwapFile::pageBytes, file.size() - span);
+  };
+  bool fits = span <= detourBytes();
+  char *pages = detour();
+  for (int64_t t = 0; fits && t < choice.count; ++t)
+    if (choice.has(choice.ids[t]))
+      start({false, &file, pageOf(t), pages + t * span, span});
+  await(started());
+  for (int64_t t = 0; t < choice.count; ++t, target += choice.rowBytes)
+    if (!choice.has(choice.ids[t]))
+      memset(target, RowChoice::noRow, choice.rowBytes);
+    else if (fits)
+      memcpy(target, pages + t * span + rowOf(t) - pageOf(t), choice.rowBytes);
+    else
+      read(file, rowOf(t), target, choice.rowBytes);
+}
+
 void SwapStream::fill(SwapFile &file, int64_t offset, unsigned char value,
                       int64_t bytes) {
   std::vector<unsigned char> values(std::min(bytes, detourBytes()), value);

@@ -65,11 +65,12 @@ class Offload(h.HeddleTest):
         family, ranks, flags, config, place = draw(seed)
         self.compare(seed, family, ranks, flags, config, place)
 
-    def compare(self, name, family, ranks, flags, config, place, *more):
+    def compare(self, name, family, ranks, flags, config, place, *more, model=None,
+                vocab=97):
         """Trains with the optimizer's states here and there: `more` goes to the job
-        of the latter."""
-        data, _ = self.make_tokens(2000, 97)
-        model = self.model_of(family, ranks)
+        of the latter, whose path is given back."""
+        data, _ = self.make_tokens(2000, vocab)
+        model = model or self.model_of(family, ranks)
         if family != "gpt2":
             flags = [*flags, "--init", "random"]
         masks = ["--mask-probability", 0.3, "--mask-token", 3] if family == "bert" else []
@@ -87,6 +88,7 @@ class Offload(h.HeddleTest):
             self.assertTrue(
                 filecmp.cmp(*(os.path.join(folder, file) for folder in folders),
                             shallow=False), file)
+        return binary
 
     def test_updates_beside_the_backward_pass(self):
         """Without clipping a layer is updated while the layers before it are not done.
@@ -336,6 +338,91 @@ class Offload(h.HeddleTest):
                          there["kinds"]["file"]["persistent"])
         self.assertLess(moves["file", "device"], 2 * placed + 12 * 4096)
         self.assertGreater(moves["file", "device"], placed)
+
+    def test_embeddings_fetch_rows(self):
+        """The rows of a micro-batch's tokens, not the table: of a prime vocabulary and
+        rows that begin anywhere in a page; with a table of its own and as the head."""
+        vocab, tokens = 4099, 2 * 5
+        llama = self.path("wide.json")
+        with open(llama, "w") as file:
+            json.dump(families.config(vocab_size=vocab, hidden_size=40), file)
+        gpt2 = self.make_model("wide", vocab=vocab, embed=36)[0]
+        for name, family, ranks, flags, place in (
+                ("own", "llama", 1, ["--accumulate", 2], "parameters=file"),
+                ("tied", "gpt2", 1, ["--precision", "bf16"],
+                 "parameters=file,activations=file,optimizer=file"),
+                ("host", "llama", 1, ["--recompute", "full"], "parameters=host"),
+                ("zero", "llama", 2, ["--mesh", "data=2", "--zero", 2], "parameters=file"),
+                ("pipe", "llama", 2, ["--mesh", "pipe=2", "--accumulate", 2],
+                 "parameters=file")):
+            with self.subTest(name):
+                flags = [*flags, "--micro-batch", 2, "--seq", 5]
+                binary = self.compare(
+                    f"rows-{name}", family, ranks, flags, {"gradient_clipping": 0.5},
+                    ["--place", place], model=llama if family == "llama" else gpt2,
+                    vocab=vocab)
+                said = h.run([h.HEDDLE, "explain", binary]).stdout
+                self.assertRegex(said, "[0-9]+ copies? of rows")
+        # What is moved is what the plan says, and less than the table.
+        binary = self.path("job-there-rows-own")
+        plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+        read = sum(move["bytes"] for move in plan["moves"] if move["from"] == "file")
+        found = json.loads(h.run([binary, "bench", "--steps", 2, "--json"]).stdout)
+        self.assertEqual(found["file_bytes_read"], read)
+        table = vocab * 40 * 4
+        # Two micro-batches fetch the head; the update reads all once.
+        whole = plan["parameters"] * 4
+        self.assertLess(read, 3 * whole - 2 * table + 2 * tokens * 8192 + 64 * 4096)
+        # Other programs, and tokens that are no rows.
+        verbs = (["eval", "--data", self.path("tokens.bin")],
+                 ["generate", "--prompt-ids", "4098,0,7", "--max-new-tokens", 9])
+        here, there = ([json.loads(h.run([self.path(f"job-{where}-rows-own"), *verb,
+                                          "--json"]).stdout) for verb in verbs]
+                       for where in ("here", "there"))
+        self.assertEqual(here[0]["loss"], there[0]["loss"])
+        self.assertEqual(here[1]["ids"], there[1]["ids"])
+
+    def test_wrong_rows_are_refused(self):
+        with open(self.path("wide.json"), "w") as file:
+            json.dump(families.config(vocab_size=4099, hidden_size=40), file)
+        dumps = self.path("rows-dumps")
+        self.compile(self.path("wide.json"), "--init", "random", "--batch", 2, "--seq", 5,
+                     "--place", "parameters=file", "--dump-phases", dumps)
+        with open(os.path.join(dumps, "memory.mlir")) as file:
+            lines = file.read().splitlines()
+        begin = next(i for i, line in enumerate(lines) if "plan.sequence @train(" in line)
+        rows = next(i for i in range(begin, len(lines)) if "plan.copy_rows" in lines[i])
+        target, table, ids = re.search(r"copy_rows (%\w+), (%\w+) at (%\w+)",
+                                       lines[rows]).groups()
+        view = next(i for i in range(begin, rows)
+                    if lines[i].strip().startswith(table + " = plan.view"))
+        there = rows + 1
+        token = re.search(r"(%\w+) = plan.record +copy", lines[there])[1]
+        wait = next(i for i in range(there, len(lines))
+                    if re.search(rf"plan.wait {token}\b", lines[i]))
+        call = next(i for i in range(wait, len(lines)) if "plan.call @block.fwd" in lines[i])
+        other = next(m[1] for m in re.finditer(
+            r"(%\w+) = plan.buffer .*memref<2x5x40xf32>", "\n".join(lines[begin:rows]))
+            if m[1] != target)
+
+        def replaced(line, old, new):
+            changed = lines[line].replace(old, new)
+            self.assertNotEqual(changed, lines[line])
+            return lines[:line] + [changed] + lines[line + 1:]
+
+        late = lines[:wait] + lines[wait + 1:call + 1] + [lines[wait]] + lines[call + 1:]
+        for name, mutant, text in (
+                ("another window", replaced(rows, target + ",", other + ","), "error"),
+                ("elements that are no table", replaced(view, "[0]", "[40]"),
+                 "for a table"),
+                ("rows that are waited for late", late, "error")):
+            with self.subTest(name):
+                with open(self.path("mutant.mlir"), "w") as file:
+                    file.write("\n".join(mutant))
+                said = h.run([h.HEDDLE, "compile", self.path("mutant.mlir"), "--start-from",
+                              "memory", "-o", self.path("no")], 3).stderr
+                self.assertIn("error[H0354]", said)
+                self.assertIn(text, said)
 
     def test_a_wrong_order_is_refused(self):
         model = self.make_model()[0]

@@ -155,6 +155,31 @@ TEST(CommandList, StreamsAndKindsOfMemory) {
   EXPECT_EQ(failureOf(none), "H0385");
 }
 
+TEST(CommandList, CopiesRowsOfTables) {
+  // Two threads write 5 and 6 into the table, and 1 and 2, as four ids.
+  Ref table = at(Space::Persistent, 0, 24),
+      target = at(Space::Persistent, 32, 32);
+  Ref ids = at(Space::Frame, 64, 16);
+  auto planFor = [&](int64_t rowBytes) {
+    return smallPlan(
+        {{"main",
+          0,
+          0,
+          0,
+          {launch(0, {table}, {number(5)}), launch(0, {ids}, {number(1)}),
+           copyRows(target, table, ids, rowBytes)}}});
+  };
+  for (int seed : {0, 1, 2})
+    EXPECT_EQ(runAs(planFor(8), 0, nullptr, seed),
+              (std::vector<int64_t>{5, 6, 0, 0, 6, 5, 0, 5}));
+  // No emulated GPU copies rows.
+  EXPECT_EQ(failureOf(planFor(8), nullptr, cudaLate), "H0385");
+  for (int64_t rowBytes : {0, -8, 7, 16})
+    EXPECT_EQ(failureOf(planFor(rowBytes)), "H0385") << rowBytes;
+  table.bytes = 1 << 20;
+  EXPECT_EQ(failureOf(planFor(8)), "H0385");
+}
+
 TEST(CommandList, TermsAddUp) {
   // digits[data * 2 + tensor] <- seq + 10 * pipe.
   Ref digit = at(Space::Persistent, 0, 8);

@@ -44,6 +44,11 @@ inline plan::Command copy(const plan::Ref &target, const plan::Ref &source) {
   return {plan::command::Copy{target, source}};
 }
 
+inline plan::Command copyRows(const plan::Ref &target, const plan::Ref &source,
+                              const plan::Ref &ids, int64_t rowBytes) {
+  return {plan::command::CopyRows{target, source, ids, rowBytes}};
+}
+
 inline plan::Command fill(const plan::Ref &target) {
   return {plan::command::Fill{target}};
 }

@@ -203,6 +203,38 @@ TEST_P(DeviceTest, CopiesLargeRunsOfFiles) {
       std::equal(found.begin() + half, found.end(), values.begin() + 3 * page));
 }
 
+/// Ids that a kernel or a copy has put there count when the stream comes to it.
+TEST_P(DeviceTest, CopiesRowsOfTables) {
+  if (!device->copiesRows())
+    GTEST_SKIP() << "copies no rows";
+  constexpr int64_t rowBytes = 100, rows = 60;
+  std::vector<char> table = counted(rows * rowBytes);
+  std::vector<int32_t> ids = {59, 0, 7, 60, 7, -1};
+  std::vector<char> expected;
+  for (int32_t id : ids)
+    for (int64_t i = 0; i < rowBytes; ++i)
+      expected.push_back(id < 0 || id >= rows ? char(0xff)
+                                              : table[id * rowBytes + i]);
+  int64_t idBytes = ids.size() * sizeof(int32_t);
+  for (MemoryKind kind : plan::memoryKinds) {
+    DeviceMemory source(*device, {kind, 2 * page, "test"});
+    DeviceMemory memory(*device, {MemoryKind::Device, page, "test"});
+    Address chosen = memory.address() + (page - 64);
+    device->copyIn(Stream::Copy, source.address() + 64, table.data(),
+                   table.size());
+    device->synchronize(Stream::Copy);
+    device->copyIn(Stream::Compute, chosen, ids.data(), idBytes);
+    Event there = device->makeEvent();
+    device->record(Stream::Compute, there);
+    device->wait(Stream::Copy, there);
+    device->copyRows(Stream::Copy,
+                     {memory.address() + 8, source.address() + 64, chosen,
+                      rowBytes, rows, int64_t(ids.size())});
+    EXPECT_EQ(bytesOf(*device, memory.address() + 8, expected.size()), expected)
+        << nameOf(kind);
+  }
+}
+
 TEST_P(DeviceTest, CopiesNothing) {
   DeviceMemory file(*device, {MemoryKind::File, page, "test"});
   DeviceMemory memory(*device, {MemoryKind::Device, page, "test"});

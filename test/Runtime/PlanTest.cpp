@@ -78,6 +78,7 @@ static std::vector<Command> eachCommand() {
       test::loop(18, 19, {two}, {}, 20),
       test::fragments("F0 B0", {{"F", 21, 22}, {"B", 23, 24}}, {three}),
       test::copy(one, three),
+      test::copyRows(one, three, two, 29),
       test::fill(three),
       {command::Collective{gather, one, two, three}},
       test::record(),
@@ -109,14 +110,16 @@ TEST(Plan, KeepsEveryCommand) {
   EXPECT_EQ(all[2].as<command::Loop>()->count, 19);
   EXPECT_EQ(all[2].as<command::Loop>()->frameOffset, 20);
   EXPECT_EQ(all[3].as<command::Fragments>()->fragments[1].slots, 24);
-  EXPECT_EQ(all[6].as<command::Collective>()->staging.memory,
+  EXPECT_EQ(all[7].as<command::Collective>()->staging.memory,
             MemoryKind::Pinned);
-  EXPECT_EQ(all[9].as<command::Send>()->channel.delta, -12);
-  EXPECT_EQ(all[11].as<command::Flush>()->left, 26);
-  EXPECT_EQ(json(plan)["stages"][0]["sequences"][0]["commands"][11],
+  EXPECT_EQ(all[10].as<command::Send>()->channel.delta, -12);
+  EXPECT_EQ(all[5].as<command::CopyRows>()->rowBytes, 29);
+  EXPECT_EQ(all[5].as<command::CopyRows>()->ids.space, Space::Arg);
+  EXPECT_EQ(all[5].as<command::CopyRows>()->source.memory, MemoryKind::Pinned);
+  EXPECT_EQ(all[12].as<command::Flush>()->left, 26);
+  EXPECT_EQ(json(plan)["stages"][0]["sequences"][0]["commands"][12],
             (json{{"kind", "flush"},
-                  {"path", "h.11"},
-                  {"stream", "copy"},
+                  {"path", "h.12"},
                   {"channel", "B"},
                   {"left", 26}}));
 }

@@ -117,6 +117,30 @@ TEST(Traffic, CountsMovesBetweenKindsOfMemory) {
             (std::map<StateRole, int64_t>{{StateRole::Saved, 3 * 4096}}));
 }
 
+TEST(Traffic, CountsRowsOfTables) {
+  Ref ids = bytes(7 * 4), target = bytes(7 * 100), table = bytes(50 * 100);
+  table.space = Space::Persistent;
+  auto movedFrom = [&](MemoryKind memory, int64_t offset) {
+    Plan plan;
+    plan.mesh = meshOf(1, 1);
+    table.memory = memory;
+    table.offset = offset;
+    plan.sequences = {{"main", 0, 0, 0, {copyRows(target, table, ids, 100)}}};
+    std::vector<MoveLine> lines = countMoves(plan, Program());
+    return lines.size() == 1 ? lines[0].bytes : -1;
+  };
+  EXPECT_EQ(movedFrom(MemoryKind::Host, 4096), 7 * 100);
+  // A row of 100 bytes may lie on two pages.
+  EXPECT_EQ(movedFrom(MemoryKind::File, 4096), 7 * 2 * 4096);
+  EXPECT_EQ(movedFrom(MemoryKind::Device, 4096), -1);
+  // Rows of 128 bytes lie on one, unless the table begins between them.
+  EXPECT_EQ(io::SwapFile::bytesForRow(128 * 3, 128), 4096);
+  EXPECT_EQ(io::SwapFile::bytesForRow(64, 128), 2 * 4096);
+  EXPECT_EQ(io::SwapFile::bytesForRow(0, 4096), 4096);
+  EXPECT_EQ(io::SwapFile::bytesForRow(4, 4096), 2 * 4096);
+  EXPECT_EQ(io::SwapFile::bytesForRow(0, 6400), 3 * 4096);
+}
+
 TEST(Traffic, ReadsTheWordsOfSchedules) {
   EXPECT_EQ(parseFragment("F12"),
             std::make_pair(std::string("F"), int64_t(12)));

@@ -315,6 +315,7 @@ static const char *pluralOf(const plan::Command &command) {
                        [](const Call &) { return "calls"; },
                        [](const Loop &) { return "loops"; },
                        [](const Copy &) { return "copies"; },
+                       [](const CopyRows &) { return "copies of rows"; },
                        [](const Fill &) { return "fills"; },
                        [](const Fragments &) { return "schedules"; },
                        [](const Collective &) { return "collectives"; },

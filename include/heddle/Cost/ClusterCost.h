@@ -96,7 +96,9 @@ private:
   struct Clock;
   void run(const plan::Stage &stage, int64_t sequence, Clock &clock) const;
   double secondsOf(const plan::command::Collective &start) const;
-  double secondsOf(const plan::command::Copy &copy) const;
+  /// Of a copy.
+  double secondsOf(plan::MemoryKind from, plan::MemoryKind to,
+                   double bytes) const;
   double secondsOnHost(const plan::Kernel &kernel) const;
 
   const plan::Plan &plan;

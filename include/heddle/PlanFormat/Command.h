@@ -173,6 +173,14 @@ struct Copy {
   Ref target, source;
 };
 
+/// Row t of `target` <- row ids[t] of `source`; ids (I32) that are no row of
+/// it: bytes of ones.
+struct CopyRows {
+  static constexpr const char *name = "copy_rows";
+  Ref target, source, ids;
+  int64_t rowBytes = 0; ///< At least 1.
+};
+
 /// `target` <- zero.
 struct Fill {
   static constexpr const char *name = "fill";
@@ -233,7 +241,8 @@ Overloads(Functions...) -> Overloads<Functions...>;
 /// `visit` a function for each kind, or one for all others.
 struct Command {
   using What = std::variant<command::Launch, command::Call, command::Loop,
-                            command::Fragments, command::Copy, command::Fill,
+                            command::Fragments, command::Copy,
+                            command::CopyRows, command::Fill,
                             command::Collective, command::Record, command::Wait,
                             command::Send, command::Receive, command::Flush>;
   What what;

@@ -131,6 +131,10 @@ private:
           failed(fetch.getSlot() ? verifySavedFetch(fetch)
                                  : verifyFetch(fetch, fetch.getOutput())))
         return failure();
+      if (auto rows = dyn_cast<dist::FetchRowsOp>(op);
+          rows && !isComputedWith(rows.getState()))
+        return rows.emitError(code) << "reads rows of @" << rows.getState()
+                                    << ", which no layer computes with";
       if (auto store = dyn_cast<dist::StoreOp>(op);
           store && failed(verifyStore(store)))
         return failure();

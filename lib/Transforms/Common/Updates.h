@@ -17,8 +17,8 @@ namespace heddle::states {
 /// another one.
 inline bool isExchange(mlir::Operation *op) {
   return llvm::isa<dist::DistDialect>(op->getDialect()) &&
-         !llvm::isa<dist::FetchOp>(op) && op->getNumOperands() == 1 &&
-         op->getNumResults() == 1;
+         !llvm::isa<dist::FetchOp, dist::FetchRowsOp>(op) &&
+         op->getNumOperands() == 1 && op->getNumResults() == 1;
 }
 
 /// The operation that a value, or what it is a part of, comes from, but for

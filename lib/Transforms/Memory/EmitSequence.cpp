@@ -373,13 +373,19 @@ Value SequenceEmitter::runOf(Location loc, StringRef state, int64_t element,
       loc, dist::memoryOf(cast<RankedTensorType>(type)), bytes, element);
 }
 
-/// A copy beside kernels, behind all that was launched. Returns its token.
-Value SequenceEmitter::copyBeside(Location loc, Value target, Value source) {
+/// A copy beside kernels, behind all that was launched; of the rows at `ids`
+/// where there are some. Returns its token.
+Value SequenceEmitter::copyBeside(Location loc, Value target, Value source,
+                                  Value ids) {
   auto token = planir::TokenType::get(builder.getContext());
   auto ready =
       builder.create<planir::RecordOp>(loc, token, planir::Stream::Compute);
   builder.create<planir::WaitOp>(loc, ready, planir::Stream::Copy);
-  builder.create<planir::CopyOp>(loc, target, source, planir::Stream::Copy);
+  if (ids)
+    builder.create<planir::CopyRowsOp>(loc, target, source, ids,
+                                       planir::Stream::Copy);
+  else
+    builder.create<planir::CopyOp>(loc, target, source, planir::Stream::Copy);
   return builder.create<planir::RecordOp>(loc, token, planir::Stream::Copy);
 }
 
@@ -387,12 +393,27 @@ void SequenceEmitter::emitFetch(dist::FetchOp fetch) {
   Location loc = fetch.getLoc();
   Value source = runOf(loc, fetch.getState(), fetch.getElement(),
                        fetch.getSlot(), fetch.getOutput().getType());
-  Value done = copyBeside(loc, valueFor(fetch.getOutput()), source);
+  begin(fetch, copyBeside(loc, valueFor(fetch.getOutput()), source));
+}
+
+void SequenceEmitter::emitFetchRows(dist::FetchRowsOp fetch) {
+  Location loc = fetch.getLoc();
+  auto output = cast<RankedTensorType>(fetch.getOutput().getType());
+  int64_t rows = fetch.getRows();
+  Value table = runOf(loc, fetch.getState(), fetch.getElement(), Value(),
+                      output.clone({rows, output.getShape().back()}));
+  begin(fetch, copyBeside(loc, valueFor(fetch.getOutput()), table,
+                          valueFor(fetch.getIds())));
+}
+
+/// What a fetch brings is there behind `done`, for which it waits itself unless
+/// it is pending.
+void SequenceEmitter::begin(Operation *fetch, Value done) {
   started[fetch] = done.getDefiningOp()->getPrevNode();
-  if (fetch.getPending())
-    tokens[fetch.getOutput()] = done;
+  if (fetch->hasAttr("pending"))
+    tokens[fetch->getResult(0)] = done;
   else
-    builder.create<planir::WaitOp>(loc, done);
+    builder.create<planir::WaitOp>(fetch->getLoc(), done);
 }
 
 void SequenceEmitter::emitStore(dist::StoreOp store) {
@@ -482,6 +503,8 @@ bool SequenceEmitter::emitCommunication(Operation &op) {
     emitPack(pack);
   else if (auto fetch = dyn_cast<dist::FetchOp>(op))
     emitFetch(fetch);
+  else if (auto rows = dyn_cast<dist::FetchRowsOp>(op))
+    emitFetchRows(rows);
   else if (auto store = dyn_cast<dist::StoreOp>(op))
     emitStore(store);
   else if (auto flush = dyn_cast<dist::FlushOp>(op))

@@ -42,8 +42,10 @@ private:
   mlir::Value runOf(mlir::Location loc, llvm::StringRef state, int64_t element,
                     mlir::Value slot, mlir::Type type);
   mlir::Value copyBeside(mlir::Location loc, mlir::Value target,
-                         mlir::Value source);
+                         mlir::Value source, mlir::Value ids = {});
+  void begin(mlir::Operation *fetch, mlir::Value done);
   void emitFetch(dist::FetchOp fetch);
+  void emitFetchRows(dist::FetchRowsOp fetch);
   void emitStore(dist::StoreOp store);
   void emitFlush(dist::FlushOp flush);
   void emitMove(dist::MoveOp move);

@@ -126,7 +126,8 @@ private:
     int64_t peak = frame.peak().command;
     SmallVector<std::pair<Operation *, Operation *>> ahead;
     for (auto [op, command] : emitter.started) {
-      if (!isa<dist::AllGatherOp, dist::FetchOp>(op) || !op->hasAttr("pending"))
+      if (!isa<dist::AllGatherOp, dist::FetchOp, dist::FetchRowsOp>(op) ||
+          !op->hasAttr("pending"))
         continue;
       Operation *wait = *op->getUsers().begin();
       const planir::Span &span = frame.spanOf(command);

@@ -209,6 +209,8 @@ void Storage::assign(Block &block) {
       assignPack(pack);
     if (auto fetch = dyn_cast<dist::FetchOp>(op))
       addRoot(Root::Kind::Frame, fetch.getOutput());
+    if (auto rows = dyn_cast<dist::FetchRowsOp>(op))
+      addRoot(Root::Kind::Frame, rows.getOutput());
     if (auto move = dyn_cast<dist::MoveOp>(op))
       roots[addRoot(Root::Kind::Frame, move.getOutput())].memory =
           move.getToHost() ? nn::MemoryKind::Pinned : nn::MemoryKind::Device;

@@ -119,8 +119,10 @@ static LogicalResult verifyReach(const SymbolTable &symbols, Operation *op) {
     return success();
   auto launch = dyn_cast<planir::LaunchOp>(op);
   bool onHost = launch && launch.getStream() == planir::Stream::Host;
+  auto copiesRows = dyn_cast<planir::CopyRowsOp>(op);
   for (Value operand : op->getOperands()) {
-    if (!isa<MemRefType>(operand.getType()))
+    bool isTable = copiesRows && operand == copiesRows.getSource();
+    if (!isa<MemRefType>(operand.getType()) || isTable)
       continue;
     MemoryKind kind = memoryOf(symbols, operand);
     bool reaches = onHost

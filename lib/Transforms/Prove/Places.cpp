@@ -130,6 +130,8 @@ private:
       return update(event);
     if (event.kind == Event::Kind::Copy)
       return copy(event);
+    if (event.kind == Event::Kind::CopyRows && !copyRows(event))
+      return false;
     if (event.kind == Event::Kind::Launch && event.path >= 0)
       for (const Access &access : event.accesses)
         if (!access.writes && access.space == Space::Arena &&
@@ -200,6 +202,20 @@ private:
     if (source->space == Space::Persistent && isKnown(*source) &&
         isKnown(*target))
       windows.push_back({rangeOf(*target), rangeOf(*source), {}});
+    return true;
+  }
+
+  /// A table is one whole parameter.
+  bool copyRows(const Event &event) {
+    for (const Access &access : event.accesses) {
+      if (access.writes || access.space != Space::Persistent)
+        continue;
+      Pieces pieces = piecesOf(access);
+      bool isWhole = pieces.size() == 1 &&
+                     trace.members[pieces[0].member].range == rangeOf(access);
+      if (!pieces.empty() && !isWhole)
+        return refuse(event, "takes " + nameOf(pieces) + " for a table");
+    }
     return true;
   }
 

@@ -288,6 +288,8 @@ private:
       return start(started, scope);
     if (isa<planir::CopyOp>(op))
       append(Event::Kind::Copy, op, scope);
+    if (isa<planir::CopyRowsOp>(op))
+      append(Event::Kind::CopyRows, op, scope);
     if (isa<planir::FillOp>(op))
       append(Event::Kind::Fill, op, scope);
     if (auto record = dyn_cast<planir::RecordOp>(op))

@@ -131,6 +131,10 @@ private:
       if (const State *state = stateAt(target->space, to, lasts))
         return receive(event, *state, to, from);
     }
+    // The last operand that it reads is the table.
+    if (event.kind == Event::Kind::CopyRows &&
+        !isStored(event, Trace::rangeOf(*source, run)))
+      return false;
     for (const Access &access : event.accesses) {
       if (!access.writes)
         continue;
@@ -197,12 +201,16 @@ private:
                                     " other bytes than were stored there");
   }
 
-  bool fetch(const Event &event, Range to, Range from) {
+  bool isStored(const Event &event, Range from) {
     for (const Window &window : windows)
       if (window.updated && window.state.overlaps(from))
         return refuse(event.origin, "reads bytes of " + nameOf(from) +
                                         " that were updated and not stored");
-    if (!overwrite(event, to))
+    return true;
+  }
+
+  bool fetch(const Event &event, Range to, Range from) {
+    if (!isStored(event, from) || !overwrite(event, to))
       return false;
     windows.push_back({to, from});
     return true;

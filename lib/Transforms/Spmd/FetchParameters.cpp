@@ -44,9 +44,12 @@ public:
         isUpdate(isa<nn::StepOp>(block.getParentOp()) &&
                  !block.getOps<nn::UpdateOp>().empty()) {}
 
-  /// Returns how many runs are fetched.
+  /// Returns how many fetches there are.
   size_t run() {
     for (Operation &op : llvm::make_early_inc_range(block)) {
+      if (auto embedding = dyn_cast<nn::EmbeddingOp>(op);
+          embedding && fetchRows(embedding))
+        continue;
       SmallVector<OpOperand *> reads = readsOf(op);
       if (isa<nn::CallOp>(op))
         forgetBut(reads);
@@ -57,7 +60,7 @@ public:
           !isa_and_nonnull<nn::UpdateOp>(set.getValue().getDefiningOp()))
         store(set);
     }
-    return runs.size();
+    return runs.size() + numEmbeddings;
   }
 
 private:
@@ -74,6 +77,36 @@ private:
         if (isElsewhere(get.getState()))
           reads.push_back(&operand);
     return reads;
+  }
+
+  /// Whether it fetched the rows that an embedding reads of a table.
+  bool fetchRows(nn::EmbeddingOp embedding) {
+    auto get = embedding.getTable().getDefiningOp<nn::GetOp>();
+    if (!get || !isElsewhere(get.getState()))
+      return false;
+    Place place = places.lookup(get.getState());
+    if (!fetchesRows(embedding, place.first, strategy))
+      return false;
+    auto output = cast<RankedTensorType>(embedding.getType());
+    Location loc = embedding.getLoc();
+    Value ids = embedding.getIds();
+    Operation *made = ids.getDefiningOp();
+    builder.setInsertionPoint(beginning(*embedding));
+    if (made && made->getBlock() == &block &&
+        !made->isBeforeInBlock(&*builder.getInsertionPoint()))
+      builder.setInsertionPointAfter(made);
+    auto fetch = builder.create<dist::FetchRowsOp>(
+        loc, output, place.bucket.getSymName(), place.first,
+        embedding.getTable().getType().getDimSize(0), ids, /*pending=*/true);
+    builder.setInsertionPoint(embedding);
+    embedding.replaceAllUsesWith(
+        builder.create<dist::WaitOp>(loc, output, fetch.getOutput())
+            .getOutput());
+    if (first == embedding)
+      first = fetch;
+    embedding.erase();
+    ++numEmbeddings;
+    return true;
   }
 
   /// Between two layers what neither of them reads is not kept.
@@ -172,6 +205,7 @@ private:
   const Places &places;
   const dist::Strategy &strategy;
   OpBuilder builder;
+  size_t numEmbeddings = 0;
   bool isUpdate; ///< The block is what updates behind all passes.
   std::list<Fetched> runs;
   llvm::StringMap<std::pair<Value, Fetched *>> here; ///< By state.

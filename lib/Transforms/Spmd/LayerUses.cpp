@@ -43,6 +43,9 @@ SmallVector<Value> LayerUses::activations() const {
     // A part of what is computed is, a part of weights is not.
     bool passesOn =
         isa<dist::DistDialect>(op.getDialect()) || isa<nn::PackOp>(op);
+    // What an embedding makes.
+    if (isa<dist::FetchRowsOp>(op))
+      found.insert(op.getResult(0));
     bool counts = passesOn ? llvm::any_of(op.getOperands(),
                                           [&](Value operand) {
                                             return found.contains(operand);

@@ -9,6 +9,7 @@
 #ifndef HEDDLE_LIB_TRANSFORMS_SPMD_RUNS_H
 #define HEDDLE_LIB_TRANSFORMS_SPMD_RUNS_H
 
+#include "dialects/Dist/Strategy.h"
 #include "dialects/NN/NNDialect.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/StringMap.h"
@@ -39,6 +40,13 @@ struct Run {
 /// no more than `mostBetween` bytes apart make one run.
 std::vector<Run> runsOf(const llvm::StringMap<nn::GetOp> &gets,
                         const Places &places, int64_t mostBetween);
+
+/// Whether an embedding fetches the rows of its tokens, and not its table,
+/// which begins at an element of a flat state that is not in the device's
+/// memory: if they are fewer bytes, and the target is x86-64. No other device
+/// copies rows.
+bool fetchesRows(nn::EmbeddingOp embedding, int64_t element,
+                 const dist::Strategy &strategy);
 
 /// The members of a run that is in the device's memory, `whole` being what
 /// stands there from element `first` of its bucket on. What is before, between

@@ -176,6 +176,19 @@ void CpuDevice::copy(Stream stream, Address target, Address source,
   pool.run(runCopy, &work);
 }
 
+/// Which rows are copied is known when it is submitted: kernels that make ids
+/// have run. Few bytes are copied, and the host waits for them.
+void CpuDevice::copyRows(Stream stream, const RowCopy &rows) {
+  synchronize(stream);
+  io::RowChoice choice = {rows.rowBytes, rows.tableRows,
+                          reinterpret_cast<const int32_t *>(map(rows.ids)),
+                          rows.count};
+  if (swap.holds(rows.source))
+    swap.readRows(map(rows.target), rows.source, choice);
+  else
+    choice.gather(map(rows.target), map(rows.source));
+}
+
 void CpuDevice::copyIn(Stream stream, Address target, const void *source,
                        int64_t bytes) {
   if (swap.holds(target))

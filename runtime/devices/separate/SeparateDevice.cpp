@@ -118,6 +118,18 @@ void SeparateDevice::copy(Stream stream, Address target, Address source,
   addCopy(stream, bytesAt(target, bytes), bytesAt(source, bytes), bytes);
 }
 
+void SeparateDevice::copyRows(Stream stream, const RowCopy &rows) {
+  Work work;
+  work.kind = Work::Kind::CopyRows;
+  work.target = bytesAt(rows.target, rows.count * rows.rowBytes);
+  work.source = bytesAt(rows.source, rows.tableRows * rows.rowBytes);
+  work.choice = {rows.rowBytes, rows.tableRows,
+                 reinterpret_cast<const int32_t *>(
+                     bytesAt(rows.ids, rows.count * sizeof(int32_t))),
+                 rows.count};
+  add(stream, work);
+}
+
 void SeparateDevice::copyIn(Stream stream, Address target, const void *source,
                             int64_t bytes) {
   addCopy(stream, bytesAt(target, bytes), static_cast<const char *>(source),
@@ -202,6 +214,8 @@ void SeparateDevice::perform(const Work &work) {
   case Work::Kind::Copy:
     memmove(work.target, work.source, work.bytes);
     return;
+  case Work::Kind::CopyRows:
+    return work.choice.gather(work.target, work.source);
   case Work::Kind::Fill:
     memset(work.target, work.value, work.bytes);
     return;

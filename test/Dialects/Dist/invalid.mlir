@@ -234,3 +234,52 @@ nn.func @f(%x: tensor<64xf32>) -> tensor<64xf32> {
   %1 = nn.map relu(%0) : tensor<64xf32>
   nn.return %1 : tensor<64xf32>
 }
+
+// -----
+
+nn.func @f(%ids: tensor<4xi32>) -> tensor<5x8xf32> {
+  // expected-error @+1 {{'dist.fetch_rows' op makes 'tensor<5x8xf32>' of the rows at 'tensor<4xi32>'}}
+  %0 = dist.fetch_rows @w[0] of 3 at %ids : tensor<4xi32> -> tensor<5x8xf32>
+  nn.return %0 : tensor<5x8xf32>
+}
+
+// -----
+
+nn.func @f(%ids: tensor<4xi32>) -> tensor<4x8xf32> {
+  // expected-error @+1 {{'dist.fetch_rows' op fetches of 4611686018427387904 rows from element 0 on}}
+  %0 = dist.fetch_rows @w[0] of 4611686018427387904 at %ids : tensor<4xi32> -> tensor<4x8xf32>
+  nn.return %0 : tensor<4x8xf32>
+}
+
+// -----
+
+nn.func @f(%ids: tensor<4xi32>) -> tensor<4x8xf32> {
+  // expected-error @+1 {{'dist.fetch_rows' op fetches of 3 rows from element -8 on}}
+  %0 = dist.fetch_rows @w[-8] of 3 at %ids : tensor<4xi32> -> tensor<4x8xf32>
+  nn.return %0 : tensor<4x8xf32>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<64xf32>
+  nn.func @f(%ids: tensor<4xi32>) -> tensor<4x8xf32> {
+    // expected-error @+1 {{'dist.fetch_rows' op moves 'tensor<64xf32>' from element 1 of @w, which is 'tensor<64xf32>'}}
+    %0 = dist.fetch_rows @w[1] of 8 at %ids : tensor<4xi32> -> tensor<4x8xf32>
+    nn.return %0 : tensor<4x8xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<64xf32>
+  nn.func @f(%ids: tensor<4xi32>) -> tensor<4x8xf32> {
+    // expected-error @+1 {{'dist.fetch_rows' op is pending, but used by nn.map}}
+    %0 = dist.fetch_rows @w[0] of 8 at %ids {pending} : tensor<4xi32> -> tensor<4x8xf32>
+    %1 = nn.map relu(%0) : tensor<4x8xf32>
+    nn.return %1 : tensor<4x8xf32>
+  }
+}

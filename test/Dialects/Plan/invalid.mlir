@@ -755,3 +755,42 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %x : tensor<8xf32>
   }
 }
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<3x8xf32>, %y: memref<9x8xf32>, %ids: memref<2xi32>) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.copy_rows' op copies rows of 'memref<9x8xf32>' at 'memref<2xi32>' to 'memref<3x8xf32>'}}
+    plan.copy_rows %x, %y at %ids : memref<3x8xf32>, memref<9x8xf32>, memref<2xi32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<2x8xf32>, %y: memref<9x8xf32>, %ids: memref<2xf32>) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.copy_rows' op copies rows of 'memref<9x8xf32>' at 'memref<2xf32>' to 'memref<2x8xf32>'}}
+    plan.copy_rows %x, %y at %ids : memref<2x8xf32>, memref<9x8xf32>, memref<2xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<2x8xf32>, %y: memref<9x8xf32>, %ids: memref<2xi32>) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.copy_rows' op is on the stream host, which runs kernels alone; use compute or copy}}
+    plan.copy_rows %x, %y at %ids on host : memref<2x8xf32>, memref<9x8xf32>, memref<2xi32>
+    plan.end
+  }
+}

@@ -117,6 +117,9 @@ plan.program @streams family "gpt2" phase "memory" attributes {
     %x = plan.buffer at 0 in device live [0, 5] owner "activations" : memref<8xf32>
     // CHECK: plan.buffer at 64 in pinned live[1, 5] owner "activations" : memref<8xf32>
     %p = plan.buffer at 64 in pinned live [1, 5] owner "activations" : memref<8xf32>
+    %table = plan.buffer at 128 live [0, 5] owner "activations" : memref<9x4xf32>
+    %rows = plan.buffer at 320 live [0, 5] owner "activations" : memref<2x4xf32>
+    %ids = plan.buffer at 384 live [0, 5] owner "activations" : memref<2xi32>
     // CHECK: plan.fill %{{.*}} : memref<8xf32>
     plan.fill %x : memref<8xf32>
     // CHECK: %[[READY:.*]] = plan.record compute
@@ -125,6 +128,8 @@ plan.program @streams family "gpt2" phase "memory" attributes {
     plan.wait %ready on copy
     // CHECK: plan.copy %{{.*}}, %{{.*}} on copy : memref<8xf32>, memref<8xf32>
     plan.copy %p, %x on copy : memref<8xf32>, memref<8xf32>
+    // CHECK: plan.copy_rows %{{.*}}, %{{.*}} at %{{.*}} on copy : memref<2x4xf32>, memref<9x4xf32>, memref<2xi32>
+    plan.copy_rows %rows, %table at %ids on copy : memref<2x4xf32>, memref<9x4xf32>, memref<2xi32>
     // CHECK: %[[COPIED:.*]] = plan.record copy
     %copied = plan.record copy
     // CHECK: plan.wait %[[COPIED]]{{$}}

@@ -202,6 +202,51 @@ TEST_P(SwapStreamTest, MovesWhatFillsNoPages) {
 }
 
 /// Two files of one stream: the same offsets are not the same bytes.
+/// Rows that lie anywhere, twice, at the file's end, and nowhere; more than the
+/// detour has room for, and rows that are larger than it.
+TEST_P(SwapStreamTest, ReadsRowsOfTables) {
+  constexpr int64_t filePages = 9;
+  SwapFile file({directory.path()}, filePages * page, "states");
+  std::mt19937 random(3);
+  std::string bytes(filePages * page, 0);
+  for (char &byte : bytes)
+    byte = char(random());
+  for (SwapShape shape : {SwapShape{page, 1}, SwapShape{2 * page, 3}}) {
+    SwapStream stream(queue(shape.depth), shape);
+    stream.write(file, 0, bytes.data(), bytes.size());
+    for (auto [offset, rowBytes] : {std::pair<int64_t, int64_t>(0, 4),
+                                    {4, 100},
+                                    {6, 97 * 4},
+                                    {0, page},
+                                    {128, 6400},
+                                    {page - 2, 2 * page + 2},
+                                    {0, filePages * page}}) {
+      int64_t rows = (filePages * page - offset) / rowBytes;
+      std::vector<int32_t> ids = {int32_t(rows - 1), 0, int32_t(rows), 0, -1,
+                                  int32_t(rows / 2)};
+      for (int i = 0; i < 20; ++i)
+        ids.push_back(int32_t(random() % rows));
+      RowChoice choice = {rowBytes, rows, ids.data(), int64_t(ids.size())};
+      std::string found(ids.size() * rowBytes, 0), expected = found;
+      choice.gather(expected.data(), bytes.data() + offset);
+      EXPECT_EQ(expected.substr(2 * rowBytes, rowBytes),
+                std::string(rowBytes, '\xff'));
+      EXPECT_EQ(expected.substr(0, rowBytes),
+                bytes.substr(offset + (rows - 1) * rowBytes, rowBytes));
+      int64_t before = stream.traffic().readBytes;
+      stream.readRows(file, offset, found.data(), choice);
+      EXPECT_EQ(found, expected) << offset << " " << rowBytes;
+      int64_t span = SwapFile::bytesForRow(offset, rowBytes);
+      // What ends within a page is read again.
+      bool isWhole = GetParam().find("scrambled") == std::string::npos;
+      if (isWhole && span <= shape.requestBytes * shape.depth)
+        EXPECT_EQ(stream.traffic().readBytes - before,
+                  int64_t(ids.size() - 2) * span)
+            << offset << " " << rowBytes;
+    }
+  }
+}
+
 TEST_P(SwapStreamTest, KeepsFilesApart) {
   SwapFile first({directory.path()}, 4 * page, "states");
   SwapFile second({directory.path()}, 4 * page, "activations");

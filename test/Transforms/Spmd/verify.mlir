@@ -531,3 +531,16 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     nn.return
   }
 }
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<128xf32> {trainable}
+  nn.state @w.exp_avg role optimizer : tensor<128xf32> {parameter = "w", memory = #nn<memory file>}
+  nn.step @eval(%ids: tensor<4xi32>) attributes {kind = #nn.program<eval>, inputs = [#nn.port<ids>], outputs = []} {
+    // expected-error @+1 {{H0906: reads rows of @w.exp_avg, which no layer computes with}}
+    %0 = dist.fetch_rows @w.exp_avg[0] of 16 at %ids : tensor<4xi32> -> tensor<4x8xf32>
+    nn.return
+  }
+}

@@ -62,6 +62,12 @@ const std::vector<CommandCase> &cases() {
        Stream::Compute,
        {1},
        {0}},
+      {"plan.copy_rows",
+       "plan.copy_rows %x, %table at %ids on copy : memref<4xf32>, "
+       "memref<5x2xf32>, memref<2xi32>\n",
+       Stream::Copy,
+       {1, 2},
+       {0}},
       {"plan.fill", "plan.fill %x : memref<4xf32>\n", Stream::Compute, {}, {0}},
       {"plan.fill",
        "plan.fill %x on copy : memref<4xf32>\n",
@@ -143,6 +149,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %n = arith.constant 0 : index
     %x = plan.buffer at 0 live [0, 9] owner "activations" : memref<4xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<4xf32>
+    %table = plan.buffer at 64 live [0, 9] owner "activations" : memref<5x2xf32>
+    %ids = plan.buffer at 64 live [0, 9] owner "activations" : memref<2xi32>
     %s = plan.buffer at 128 live [0, 9] owner "communication" : memref<16xi8>
 )" + commands +
          "plan.end\n}\n}\n";
@@ -176,7 +184,7 @@ TEST(Commands, AllHaveTheInterfaceAndACase) {
     EXPECT_EQ(covered.contains(name.getStringRef()), isCommand);
     found += isCommand;
   }
-  EXPECT_EQ(found, 12);
+  EXPECT_EQ(found, 13);
 }
 
 TEST_P(Command, SaysWhatItDoes) {

@@ -398,6 +398,7 @@ static bool mayPass(const Event &event, const Event &over, bool later,
   switch (event.kind) {
   case Event::Kind::Launch:
   case Event::Kind::Copy:
+  case Event::Kind::CopyRows:
   case Event::Kind::Fill:
     return computes && !conflict(usesOf(event), usesOf(over));
   case Event::Kind::Start:

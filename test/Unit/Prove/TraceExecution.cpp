@@ -208,6 +208,7 @@ private:
     case Event::Kind::Fill:
     case Event::Kind::Fresh:
     case Event::Kind::Copy:
+    case Event::Kind::CopyRows:
       compute(who, event);
       return true;
     case Event::Kind::Start:

@@ -33,6 +33,9 @@ struct Range {
   bool overlaps(const Range &other) const {
     return begin < other.end && other.begin < end;
   }
+  bool operator==(const Range &other) const {
+    return begin == other.begin && end == other.end;
+  }
 };
 
 /// A set of axes, a bit for each.
@@ -123,6 +126,7 @@ struct Event {
   enum class Kind : uint8_t {
     Launch,
     Copy,
+    CopyRows, ///< Reads ids, and the table that they name rows of.
     Fill,
     Fresh,  ///< A buffer holds nothing yet, or (writes) an input.
     Record, ///< Of the point that `stream` has come to.

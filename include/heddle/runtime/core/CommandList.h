@@ -97,6 +97,10 @@ private:
     Address target, source;
     int64_t bytes;
   };
+  struct CopyRows {
+    Stream stream;
+    RowCopy rows;
+  };
   struct Fill {
     Stream stream;
     Address target;
@@ -131,7 +135,7 @@ private:
     int64_t left;
   };
   /// An entry that is no launch.
-  using Action = std::variant<Copy, Fill, Record, WaitForEvent, Start,
+  using Action = std::variant<Copy, CopyRows, Fill, Record, WaitForEvent, Start,
                               WaitForCollective, Send, Receive, Flush>;
   void act(Device &device, const Action &action) const;
   /// Entries that are submitted in one go.

@@ -93,6 +93,14 @@ struct StatedPeak {
   std::string unit; ///< That does it, as "sm_90 tensor cores, bf16".
 };
 
+/// Rows that are copied; see Device::copyRows.
+struct RowCopy {
+  Address target, source, ids;
+  int64_t rowBytes = 0;
+  int64_t tableRows = 0; ///< Of the source.
+  int64_t count = 0;     ///< Of ids.
+};
+
 /// What a device has captured; see Device::capture.
 struct CapturedWork {
   int64_t number = -1;
@@ -158,6 +166,10 @@ public:
   /// page is nobody's, on both sides.
   virtual void copy(Stream stream, Address target, Address source,
                     int64_t bytes) = 0;
+  /// Whether it can copy the rows of a table that ids (I32) in its memory name,
+  /// one behind the other; bytes of ones for an id that is no row.
+  virtual bool copiesRows() const { return false; }
+  virtual void copyRows(Stream stream, const RowCopy &rows) {}
   /// Copies from and to memory of the host, which must stay until it is done.
   virtual void copyIn(Stream stream, Address target, const void *source,
                       int64_t bytes) = 0;

@@ -43,6 +43,8 @@ public:
   /// Have copied when they return, no byte more.
   void read(void *target, Address source, int64_t bytes);
   void write(Address target, const void *source, int64_t bytes);
+  /// See SwapStream::readRows.
+  void readRows(char *target, Address source, const io::RowChoice &choice);
   void fill(Address target, unsigned char value, int64_t bytes);
   void copy(Address target, Address source, int64_t bytes);
 

@@ -54,6 +54,9 @@ struct MoveLine {
 /// What is read from and written to files without a cache is a multiple of.
 inline constexpr int64_t fileBlock = io::SwapFile::pageBytes;
 
+/// The bytes that copying rows of a table moves: of a file, whole blocks.
+int64_t bytesMoved(const plan::command::CopyRows &copy);
+
 /// The state that begins last, of those in a kind of memory that begin at a
 /// byte or before it; null where none does.
 const plan::State *stateAt(const plan::Plan &plan, plan::MemoryKind memory,

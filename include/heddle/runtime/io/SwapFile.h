@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,13 @@ public:
   /// Whole pages are read and written, from offsets and in memory that are
   /// multiples of this.
   static constexpr int64_t pageBytes = 4096;
+  /// Bytes of the pages that are read for a row of `rowBytes`, of a table that
+  /// begins at `offset`: for each row as many as for one that lies worst.
+  static int64_t bytesForRow(int64_t offset, int64_t rowBytes) {
+    int64_t step = std::gcd(std::gcd(offset, rowBytes), pageBytes);
+    int64_t end = pageBytes - step + rowBytes;
+    return (end + pageBytes - 1) / pageBytes * pageBytes;
+  }
 
   /// `bytes` are whole pages, and `owner` names them in errors. Removes what
   /// killed processes may have left in the directory. Throws H0295 when there

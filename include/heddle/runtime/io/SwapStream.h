@@ -11,6 +11,7 @@
 
 #include "heddle/runtime/io/BlockQueue.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/RowChoice.h"
 #include "heddle/runtime/io/SwapFile.h"
 #include <algorithm>
 #include <atomic>
@@ -64,6 +65,11 @@ public:
   /// return when they are there. What does not fill pages takes a detour.
   void read(SwapFile &file, int64_t offset, void *target, int64_t bytes);
   void write(SwapFile &file, int64_t offset, const void *source, int64_t bytes);
+  /// Reads the rows of the table at `offset` that the ids name, one behind the
+  /// other; for each SwapFile::bytesForRow. An id that is no row gives bytes of
+  /// ones.
+  void readRows(SwapFile &file, int64_t offset, char *target,
+                const RowChoice &choice);
   /// Writes `value` into every byte.
   void fill(SwapFile &file, int64_t offset, unsigned char value, int64_t bytes);
 
@@ -103,6 +109,8 @@ private:
   void finishPart(const BlockResult &result);
   void announce();
   Active &activeOf(int64_t number);
+  void readSomeRows(SwapFile &file, int64_t offset, char *target, int64_t span,
+                    const RowChoice &choice);
   void moveNow(const SwapTransfer &transfer);
   /// Calls `visit(page-aligned offset, first byte there, bytes)` for pieces of
   /// a range that fit into the detour.

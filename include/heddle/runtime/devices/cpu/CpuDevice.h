@@ -36,8 +36,8 @@ public:
     return swap.holds(address) ? nullptr
                                : reinterpret_cast<char *>(address.value());
   }
-  bool mapFile(Address address, int64_t bytes, int descriptor,
-               int64_t offset, const std::string &path) override;
+  bool mapFile(Address address, int64_t bytes, int descriptor, int64_t offset,
+               const std::string &path) override;
   void unmapFile(Address address, int64_t bytes) override;
 
   void submit(Stream stream, const KernelLaunch &launch,
@@ -46,6 +46,8 @@ public:
             int64_t bytes) override;
   void copy(Stream stream, Address target, Address source,
             int64_t bytes) override;
+  bool copiesRows() const override { return true; }
+  void copyRows(Stream stream, const RowCopy &rows) override;
   void copyIn(Stream stream, Address target, const void *source,
               int64_t bytes) override;
   void copyOut(Stream stream, void *target, Address source,

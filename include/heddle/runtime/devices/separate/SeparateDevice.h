@@ -46,6 +46,8 @@ public:
             int64_t bytes) override;
   void copy(Stream stream, Address target, Address source,
             int64_t bytes) override;
+  bool copiesRows() const override { return true; }
+  void copyRows(Stream stream, const RowCopy &rows) override;
   void copyIn(Stream stream, Address target, const void *source,
               int64_t bytes) override;
   void copyOut(Stream stream, void *target, Address source,
@@ -66,13 +68,21 @@ private:
                           ///< that of the bytes.
   };
   struct Work {
-    enum class Kind { Launch, Copy, Fill, Record, Wait } kind = Kind::Launch;
+    enum class Kind {
+      Launch,
+      Copy,
+      CopyRows,
+      Fill,
+      Record,
+      Wait
+    } kind = Kind::Launch;
     KernelLaunch launch;
     Scratch scratch;
     char *target = nullptr;
     const char *source = nullptr;
     unsigned char value = 0;
     int64_t bytes = 0;
+    io::RowChoice choice; ///< CopyRows.
     Event event;
     int64_t time = 0; ///< Record, Wait: of the event.
   };
