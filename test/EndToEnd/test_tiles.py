@@ -176,7 +176,8 @@ class Tiles(h.HeddleTest):
         model = self.model_of("llama", 0, 72)
         data, _ = self.make_tokens(200, 97)
         losses = []
-        for tile in ([], ["--tile", "layers.*.mlp.*=3"]):
+        for tile in ([], ["--tile", "layers.*.mlp.*=3"],
+                     ["--tile", "embed_tokens.weight=3"]):
             binary = self.compile(model, "--init", "random", "--batch", 2, "--seq", 17,
                                   "--target", "sm_90", "--place", "parameters=host", *tile,
                                   output="gpu")
@@ -184,8 +185,31 @@ class Tiles(h.HeddleTest):
             h.run([h.HEDDLE, "emulate", "--", binary, "train", "--data", data, "--steps",
                    2, "--log", log, "--progress", "none"])
             losses.append([step["loss"] for step in h.read_log(log)])
-        for whole, tiled in zip(*losses):
+        for whole, tiled in zip(*losses[:2]):
             self.assertClose(tiled, whole, 2e-6)
+        self.assertEqual(losses[0], losses[2])
+
+    def test_embeddings(self):
+        """Tiles of a table give its rows, bit for bit: what is gathered, and what is
+        fetched whole, since all its rows are wanted."""
+        data, _ = self.make_tokens(3000, 97)
+        for precision, flags, ranks, vocab, tiles in (
+                ("fp32", ["--mesh", "data=2", "--zero", 3], 2, 112, 4),
+                ("bf16", ["--mesh", "data=2", "--zero", 3, "--place", "parameters=file"], 2,
+                 128, 2),
+                ("fp32", ["--place", "parameters=file"], 1, 97, 3)):
+            model = self.model_of("llama", vocab, 128, vocab_size=vocab,
+                                  intermediate_size=256)
+            runs, kernels = [], []
+            for tile in ([], ["--tile", f"embed_tokens.weight={tiles}"]):
+                binary = self.compile(model, *flags, *tile, "--init", "random",
+                                      "--precision", precision, "--batch", 4, "--seq", 18,
+                                      config=h.ds_config(), output="embedded")
+                runs.append([(step["loss"], step["grad_norm"]) for step in self.train(
+                    binary, data, STEPS, ranks=ranks)])
+                kernels.append(len(self.explain(binary)["kernels"]))
+            self.assertEqual(*runs)
+            self.assertGreater(kernels[1], kernels[0])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ static RankedTensorType tensorOf(Value value) {
 
 TilePlanner::TilePlanner(nn::ModelOp model, const TiledWeights &tiled,
                          const SymbolTable &symbols)
-    : tiled(tiled), symbols(symbols) {
+    : tiled(tiled), strategy(model.getStrategy().getValue()), symbols(symbols) {
   for (auto bucket : model.getOps<nn::BucketOp>()) {
     int64_t first = 0;
     for (StringRef member : statesOf(symbols, bucket.getSymName())) {
@@ -199,10 +199,23 @@ FailureOr<TilePlan> TilePlanner::planOf(nn::CallOp call) {
   return plan;
 }
 
+/// A rank's own part of a table is not cut again, and of what fetches rows
+/// there is no whole table.
+bool TilePlanner::hasNoTiles(nn::EmbeddingOp embedding) {
+  std::optional<Weight> weight = weightOf(embedding.getTable());
+  return embedding.getFirst() ||
+         (weight && !weight->gather && weight->isElsewhere &&
+          fetchesRows(embedding, weight->first, strategy));
+}
+
 FailureOr<TilePlan> TilePlanner::planOf(Operation *product) {
   TilePlan plan;
   if (auto linear = dyn_cast<nn::LinearOp>(product);
       linear && failed(addWeight(linear.getWeight(), product, product, plan)))
+    return failure();
+  auto embedding = dyn_cast<nn::EmbeddingOp>(product);
+  if (embedding && !hasNoTiles(embedding) &&
+      failed(addWeight(embedding.getTable(), product, product, plan)))
     return failure();
   if (auto gradient = dyn_cast<nn::LinearGradWeightOp>(product);
       gradient &&

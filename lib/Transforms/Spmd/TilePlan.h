@@ -9,6 +9,7 @@
 #ifndef HEDDLE_LIB_TRANSFORMS_SPMD_TILEPLAN_H
 #define HEDDLE_LIB_TRANSFORMS_SPMD_TILEPLAN_H
 
+#include "Runs.h"
 #include "heddle/Transforms/Common/TiledWeights.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
@@ -75,6 +76,7 @@ public:
 private:
   llvm::StringRef parameterOf(llvm::StringRef name) const;
   std::optional<Weight> weightOf(mlir::Value value);
+  bool hasNoTiles(nn::EmbeddingOp embedding);
   std::optional<Gradient> gradientOf(mlir::OpResult result,
                                      std::string &parameter);
   mlir::LogicalResult cut(Tiling &tiling, llvm::StringRef parameter,
@@ -87,6 +89,7 @@ private:
                                   mlir::Operation *place, TilePlan &plan);
 
   const TiledWeights &tiled;
+  const dist::Strategy &strategy;
   const mlir::SymbolTable &symbols;
   /// The flat state that a state is in, and its first element there.
   llvm::StringMap<std::pair<nn::BucketOp, int64_t>> places;

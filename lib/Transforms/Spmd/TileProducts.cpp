@@ -56,7 +56,8 @@ public:
     SmallVector<Operation *> ops;
     for (auto step : model.getOps<nn::StepOp>())
       step.walk([&](Operation *op) {
-        if (isa<nn::CallOp, nn::LinearOp, nn::LinearGradWeightOp>(op))
+        if (isa<nn::CallOp, nn::LinearOp, nn::LinearGradWeightOp,
+                nn::EmbeddingOp>(op))
           ops.push_back(op);
       });
     for (Operation *op : ops) {
@@ -281,6 +282,43 @@ private:
     return castTo(output, element);
   }
 
+  /// Each part of a tile gives the rows that it has, and zeros for others. So
+  /// the sum is exact in every type.
+  Value compute(nn::EmbeddingOp embedding, const Weight &weight,
+                Operation *use) {
+    Location loc = embedding.getLoc();
+    Type type = embedding.getType();
+    Value sum;
+    for (const Tile &tile : weight.tiles) {
+      SmallVector<Value> operands = {embedding.getIds(),
+                                     tileOf(weight, tile, use)};
+      if (sum)
+        operands.push_back(sum);
+      size_t firsts = operands.size();
+      builder.setInsertionPoint(use);
+      for (int64_t part = 0; part < weight.ranks; ++part)
+        operands.push_back(
+            indexOf(loc, part * weight.rowsOfPart() + tile.first));
+      sum = call(use, embedding, tile, operands, [&](ValueRange in) {
+        Value rows = firsts > 2 ? in[2] : Value();
+        for (int64_t part = 0; part < weight.ranks; ++part) {
+          Value table = in[1];
+          if (weight.ranks > 1)
+            table = sliceOf(builder, table, 0, indexOf(loc, part * tile.rows),
+                            tile.rows);
+          Value found = builder.create<nn::EmbeddingOp>(
+              loc, type, table, in[0], in[firsts + part], IntegerAttr(),
+              ArrayAttr());
+          rows = rows ? builder.create<nn::AddOp>(loc, type, rows, found,
+                                                  ArrayAttr())
+                      : found;
+        }
+        return rows;
+      });
+    }
+    return sum;
+  }
+
   /// The rows of a gradient, each tile's summed over the ranks while the next
   /// one's are computed.
   Sums compute(nn::LinearGradWeightOp product, const Gradient &gradient,
@@ -365,6 +403,12 @@ private:
       outside = pathOutside(product, weight.parameter);
       linear.getOutput().replaceAllUsesWith(
           compute(linear, weight, values, product));
+      return;
+    }
+    if (auto embedding = dyn_cast<nn::EmbeddingOp>(product)) {
+      const Weight &weight = plan.weights.front().second;
+      outside = pathOutside(product, weight.parameter);
+      embedding.replaceAllUsesWith(compute(embedding, weight, product));
       return;
     }
     const Gradient &gradient = plan.gradients.front().second;

@@ -103,3 +103,60 @@ nn.model @gathered family "gpt2" phase "spmd" attributes {
     nn.return
   }
 }
+
+// -----
+
+// An embedding adds up the rows that each tile has. A GPU fetches no rows of its
+// table. 50 rows of 64 elements: tiles of 25 rows.
+
+// CHECK-LABEL: nn.model @embedded
+// CHECK: nn.func @embed.tile(%[[IDS:.*]]: tensor<3x5xi32>, %[[T:.*]]: tensor<25x64xbf16>, %[[F:.*]]: index) -> tensor<3x5x64xbf16>
+// CHECK-NEXT: nn.embedding %[[T]][%[[IDS]]] first %[[F]]
+// CHECK: nn.func @{{.*}}(%{{.*}}: tensor<3x5xi32>, %{{.*}}: tensor<25x64xbf16>, %[[SUM:.*]]: tensor<3x5x64xbf16>, %{{.*}}: index)
+// CHECK: %[[FOUND:.*]] = nn.embedding
+// CHECK-NEXT: nn.add %[[SUM]], %[[FOUND]]
+// CHECK: nn.step @embed
+// CHECK: dist.fetch @table[0] {pending} : tensor<1600xbf16>
+// CHECK: %[[A:.*]] = nn.call @embed.tile(%{{.*}}, %{{.*}}, %c0)
+// CHECK: nn.call @{{.*}}(%{{.*}}, %{{.*}}, %[[A]], %c25)
+// CHECK-NOT: nn.get @t
+
+nn.model @embedded family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{target = sm_90, tile = ["t=2"]}>, config = "{}", weights = {}} {
+  nn.state @t role parameter : tensor<50x64xbf16> {memory = #nn<memory file>}
+  nn.bucket @table [@t] : tensor<3200xbf16>
+  nn.step @embed(%ids: tensor<3x5xi32>) -> tensor<3x5x64xbf16> attributes {kind = #nn.program<eval>, inputs = [#nn.port<ids>], outputs = [#nn.port<value, "y">]} {
+    %t = nn.get @t : tensor<50x64xbf16>
+    %y = nn.embedding %t[%ids] : (tensor<50x64xbf16>, tensor<3x5xi32>) -> tensor<3x5x64xbf16>
+    nn.return %y : tensor<3x5x64xbf16>
+  }
+}
+
+// -----
+
+// Of a tile that ranks gather, each rank's rows are another part of the table.
+
+// CHECK-LABEL: nn.model @embedded_parts
+// CHECK: nn.func @embed.tile(%[[IDS:.*]]: tensor<3x5xi32>, %[[T:.*]]: tensor<16x64xf32>, %[[F0:.*]]: index, %[[F1:.*]]: index)
+// CHECK: %[[P0:.*]] = nn.slice %[[T]] dim 0 first %c0
+// CHECK: %[[E0:.*]] = nn.embedding %[[P0]][%[[IDS]]] first %[[F0]]
+// CHECK: %[[P1:.*]] = nn.slice %[[T]] dim 0 first %c8
+// CHECK: %[[E1:.*]] = nn.embedding %[[P1]][%[[IDS]]] first %[[F1]]
+// CHECK: nn.add %[[E0]], %[[E1]]
+// CHECK: nn.step @embed
+// CHECK: nn.call @embed.tile(%{{.*}}, %{{.*}}, %c0{{.*}}, %c16{{.*}})
+// CHECK: nn.call @{{.*}}(%{{.*}}, %{{.*}}, %{{.*}}, %c8{{.*}}, %c24{{.*}})
+
+nn.model @embedded_parts family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}, tile = ["t=2"]}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
+  nn.state @t role parameter : tensor<32x64xf32> {trainable}
+  nn.bucket @unit [@t] : tensor<1024xf32> {storage = #dist.sharding<[["data"]], unreduced []>, elements = 2048 : i64}
+  nn.step @embed(%ids: tensor<3x5xi32>) -> tensor<3x5x64xf32> attributes {kind = #nn.program<eval>, inputs = [#nn.port<ids>], outputs = [#nn.port<value, "y">]} {
+    %p = nn.get @unit : tensor<1024xf32>
+    %f = dist.all_gather %p axes ["data"] dim 0 for "t" : tensor<1024xf32> -> tensor<2048xf32>
+    %t = nn.unpack %f : (tensor<2048xf32>) -> tensor<32x64xf32>
+    %y = nn.embedding %t[%ids] : (tensor<32x64xf32>, tensor<3x5xi32>) -> tensor<3x5x64xf32>
+    nn.return %y : tensor<3x5x64xf32>
+  }
+}

@@ -110,7 +110,8 @@ def SpmdTileProducts : Pass<"spmd-tile-products", "::mlir::ModuleOp"> {
     side by side; those of rows that are features of the input are added up in f32.
     The gradient of a weight that ranks share out is computed, and scattered, by the
     same tiles. What stands between such products in the layer becomes functions of
-    their own, which all instances of the layer share.
+    their own, which all instances of the layer share. An embedding adds up the rows
+    that each tile has, unless it fetches rows alone (`spmd-fetch-parameters`).
 
     ```mlir
     %w = nn.get @h.0.w : tensor<64x32xf32>
