@@ -10,8 +10,8 @@
 #include "heddle/runtime/devices/cpu/PeakRate.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
-#include <algorithm>
 #include <fstream>
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <iterator>
 #include <sstream>
@@ -71,8 +71,8 @@ TEST(CpuFeatures, RefusesWhatItCannotCheck) {
 TEST(PeakRate, IsMeasured) {
   ThreadPool pool(1);
   PeakWindows peak = measurePeak(pool, "fp32");
-  double best =
-      *std::max_element(peak.flopsPerSecond.begin(), peak.flopsPerSecond.end());
+  double best = *std::max_element(peak.flopsPerSecond.begin(),
+                                  peak.flopsPerSecond.end());
   EXPECT_GT(best, 1e8);
   EXPECT_LT(best, 1e12);
   EXPECT_FALSE(peak.unit.empty());
