@@ -8,6 +8,7 @@
 
 #include "SequenceReader.h"
 #include "dialects/NN/Ports.h"
+#include "heddle/Settings/Groups.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -148,7 +149,7 @@ private:
     plan.mesh = dist::meshOf(strategy);
     plan.collectives = wordOf(strategy.collectives);
     if (strategy.mode != config::Mode::Train || strategy.maxContext > 1)
-      plan.serving = {strategy.maxBatch / strategy.data, strategy.maxContext,
+      plan.serving = {config::textsOfGroup(strategy), strategy.maxContext,
                       /*pages=*/0, windowOfCache()};
     plan.gemm = wordOf(strategy.gemm);
     nlohmann::json mesh;

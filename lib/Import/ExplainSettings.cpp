@@ -195,12 +195,8 @@ const char *config::whyNotServing(const Settings &values) {
 }
 
 const char *config::whyNoContext(const Settings &values) {
-  if (values.mode != Mode::Train)
-    return "";
-  if (isGpu(values.target))
-    return "the mode is train, on a GPU: texts have no cache";
-  return replicasOf(values) * values.tensor * values.pipe > 1
-             ? "the mode is train, on several ranks: texts have no cache"
+  return values.mode == Mode::Train && isGpu(values.target)
+             ? "the mode is train, on a GPU: texts have no cache"
              : "";
 }
 

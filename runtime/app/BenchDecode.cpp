@@ -401,7 +401,9 @@ static DecodeFigures figuresOf(Job &job, CompiledEngine &engine,
   figures.program =
       engine.decodeProgram(texts.ofGroup(0, groups)).program().name;
   figures.bytes = sumOfRanks(ranks, bench.bytesOfRun());
-  figures.readRate = sumOfRanks(ranks, medianOf(bench.readRates));
+  // Of the ranks that read something.
+  figures.readRate =
+      sumOfRanks(ranks, bench.bytesOfRun() > 0 ? medianOf(bench.readRates) : 0);
   figures.processor = sumOfRanks(ranks, medianOf(bench.processorSeconds));
   figures.first = slowestOfRanks(ranks, medianOf(bench.promptSeconds));
   figures.median = slowestOfRanks(ranks, medianOf(bench.tokenSeconds));

@@ -82,6 +82,30 @@ CompiledEngine::CompiledEngine(Job &job) : job(job) {
           plan::mostGuesses(plan),
           plan::groupsOf(plan)};
   ownGroup = plan.mesh.coordinate(job.ranks().rank(), plan::groupAxes(plan));
+  findSpeakers();
+}
+
+/// The pipeline stage whose programs give logits.
+static int64_t stageOfLogits(const plan::Plan &plan) {
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+    for (const plan::Program &program : plan.stages[stage].programs)
+      for (const plan::Port &port : program.outputs)
+        if (program.kind == plan::ProgramKind::Decode &&
+            port.role == PortRole::Logits)
+          return int64_t(stage);
+  fail("H0385", "no program that continues texts gives logits",
+       "compile the binary again");
+}
+
+void CompiledEngine::findSpeakers() {
+  const plan::Plan &plan = job.plan();
+  const plan::AxisNames axes = plan::groupAxes(plan);
+  const int64_t stage = stageOfLogits(plan);
+  hasLogits = plan.mesh.stageOf(job.ranks().rank()) == stage;
+  speakers.assign(most.groups, -1);
+  for (int64_t rank = plan.mesh.ranks(); rank-- > 0;)
+    if (plan.mesh.stageOf(rank) == stage)
+      speakers[plan.mesh.coordinate(rank, axes)] = rank;
 }
 
 const LoadedProgram &
@@ -137,6 +161,8 @@ void CompiledEngine::runOn(const LoadedProgram &program,
 
 void CompiledEngine::takeLogits(const LoadedProgram &program, int64_t row,
                                 float *logits) {
+  if (!hasLogits)
+    return;
   const Value *port = program.output(PortRole::Logits);
   if (!port)
     fail("H0385", "the program " + program.program().name + " gives no logits",
@@ -274,44 +300,23 @@ static std::vector<Feed> unpack(const std::string &text) {
   return feeds;
 }
 
-int64_t CompiledEngine::firstRank(int64_t group) const {
-  return job.plan().mesh.member(0, plan::groupAxes(job.plan()), group);
-}
-
-void CompiledEngine::collect(const std::vector<Feed> &feeds, float *logits) {
-  bool isBringing = ownGroup != 0 && job.ranks().rank() == firstRank(ownGroup);
-  std::string own;
-  bool areElsewhere = false;
-  const float *from = logits;
+void CompiledEngine::bring(const std::vector<Feed> &feeds, float *logits) {
+  std::vector<BroughtPart> parts;
   for (const Feed &feed : feeds) {
     int64_t count = feed.numLogits * most.vocab;
-    areElsewhere |= feed.group != 0 && count > 0;
-    if (isBringing && feed.group == ownGroup)
-      own.append(reinterpret_cast<const char *>(from), count * sizeof(float));
-    from += count;
+    if (count > 0)
+      parts.push_back(
+          {int(speaker(feed.group)), logits, count * int64_t(sizeof(float))});
+    logits += count;
   }
-  if (!areElsewhere)
-    return;
-  std::vector<std::string> brought = job.ranks().gather(own);
-  if (!job.isFirst())
-    return;
-  std::vector<size_t> taken(brought.size());
-  for (const Feed &feed : feeds) {
-    int64_t rank = firstRank(feed.group);
-    size_t bytes = feed.numLogits * most.vocab * sizeof(float);
-    if (feed.group != 0) {
-      std::memcpy(logits, brought[rank].data() + taken[rank], bytes);
-      taken[rank] += bytes;
-    }
-    logits += feed.numLogits * most.vocab;
-  }
+  job.ranks().bring(parts);
 }
 
 void CompiledEngine::run(const std::vector<Feed> &feeds, float *logits) {
   if (job.ranks().size() > 1)
     job.ranks().tell(pack(isDraft ? forDraft : forModel, feeds));
   compute(feeds, logits);
-  collect(feeds, logits);
+  bring(feeds, logits);
 }
 
 void CompiledEngine::follow() {
@@ -324,7 +329,7 @@ void CompiledEngine::follow() {
     logits.resize(countLogits(feeds) * most.vocab);
     CompiledEngine &whose = told.front() == forDraft ? *draft : *this;
     whose.compute(feeds, logits.data());
-    whose.collect(feeds, logits.data());
+    whose.bring(feeds, logits.data());
   }
 }
 

@@ -60,15 +60,14 @@ static std::string describeSwap(const plan::Plan &plan) {
 static std::string describeTexts(const plan::Plan &plan) {
   const plan::Serving &serving = plan.serving;
   if (serving.pages > 0)
-    return "up to " + std::to_string(serving.maxBatch) +
+    return "up to " + std::to_string(plan::groupsOf(plan) * serving.maxBatch) +
            " together, through a cache of " +
-           std::to_string(serving.pages * plan::cachePageTokens) + " tokens";
+           std::to_string(serving.pages * plan::cachePageTokens) + " tokens" +
+           plan::inEachGroup(plan);
   if (!plan.findProgram(plan::ProgramKind::Generate))
     return "";
   const char *why = plan.device == plan::DeviceKind::Cuda
                         ? "training on GPUs has no cache"
-                    : plan.mesh.ranks() > 1
-                        ? "training on several ranks has no cache"
                         : "compiled for GPUs too, or with --max-context 1";
   return "each token computes " + std::to_string(plan.seq) + " tokens: " + why;
 }

@@ -40,10 +40,12 @@ int heddle::rt::runLogits(const LogitsOptions &options, Ranks &ranks) {
     feed.tokens.assign(tokens.begin() + first, tokens.begin() + first + count);
     feed.position = int64_t(first);
     float *rows = logits.data() + first * engine->limits().vocab;
-    if (options.decode)
+    if (options.decode) {
       engine->compute({feed}, rows);
-    else
+      engine->bring({feed}, rows);
+    } else {
       engine->score(feed, rows);
+    }
   }
   ranks.together([&] {
     if (job.isFirst())

@@ -145,9 +145,9 @@ std::vector<std::string> Ranks::exchange(const std::string &text) {
   return exchangeTexts(world->transport(), text);
 }
 
-std::vector<std::string> Ranks::gather(const std::string &text) {
-  Waiting here(*this, "a gather to rank 0");
-  return gatherTexts(world->transport(), text);
+void Ranks::bring(const std::vector<BroughtPart> &parts) {
+  Waiting here(*this, "results for rank 0");
+  bringParts(world->transport(), parts);
 }
 
 std::string Ranks::tell(const std::string &text) {

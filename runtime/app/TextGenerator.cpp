@@ -39,7 +39,7 @@ public:
         firstSeen(int64_t(tokens.size()), engine.limits().maxContext);
     compute({tokens.begin() + first, tokens.end()});
     return int32_t(job.ranks().maximum(
-        engine.group() == 0
+        job.ranks().rank() == engine.speaker(/*group=*/0)
             ? sampler.next(logits.data(), engine.limits().vocab, tokens)
             : -1));
   }

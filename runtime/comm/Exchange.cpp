@@ -29,8 +29,9 @@ static std::string receiveText(Transport &transport, int peer) {
   return text;
 }
 
-std::vector<std::string> heddle::rt::gatherTexts(Transport &transport,
-                                                 const std::string &text) {
+/// Every rank's text on rank 0; the others have sent theirs, and get none.
+static std::vector<std::string> gatherTexts(Transport &transport,
+                                            const std::string &text) {
   if (transport.rank() != 0) {
     sendText(transport, 0, text);
     return {};
@@ -71,4 +72,21 @@ std::vector<std::string> heddle::rt::exchangeTexts(Transport &transport,
     for (const std::string &each : texts)
       sendText(transport, peer, each);
   return texts;
+}
+
+void heddle::rt::bringParts(Transport &transport,
+                            const std::vector<BroughtPart> &parts) {
+  const int rank = transport.rank();
+  std::vector<Request> requests;
+  for (const BroughtPart &part : parts) {
+    if (part.from == 0)
+      continue;
+    if (rank == 0)
+      requests.push_back(
+          transport.irecv(part.from, controlTag, part.data, part.bytes));
+    else if (rank == part.from)
+      requests.push_back(transport.isend(0, controlTag, part.data, part.bytes));
+  }
+  for (Request &request : requests)
+    transport.wait(request);
 }

@@ -13,7 +13,9 @@
 #include "heddle/PlanFormat/Serving.h"
 #include "runtime/core/GridLaunchJson.h"
 
+#include <algorithm>
 #include <array>
+#include <set>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -187,28 +189,63 @@ int64_t mostGuesses(const Plan &plan) {
          1;
 }
 
-int64_t groupsOf(const Plan &plan) { return plan.mesh.size(AxisRole::Data); }
+/// Whether ranks along `data` have parts of the weights that programs compute
+/// with: a copy is computed with where a parameter has one.
+static bool splitsWeights(const Plan &plan) {
+  auto isData = [&](const std::string &axis) {
+    return plan.mesh.roleOf(axis) == AxisRole::Data;
+  };
+  auto isSplit = [&](const Placement &placement) {
+    return std::any_of(placement.flatAxes.begin(), placement.flatAxes.end(),
+                       isData) ||
+           std::any_of(placement.split.begin(), placement.split.end(),
+                       [&](const AxisNames &axes) {
+                         return std::any_of(axes.begin(), axes.end(), isData);
+                       });
+  };
+  std::set<std::string> copied;
+  for (const Stage &stage : plan.stages)
+    for (const State &state : stage.states)
+      if (state.role == StateRole::ComputeCopy)
+        copied.insert(state.parameter);
+  for (const Stage &stage : plan.stages)
+    for (const State &state : stage.states)
+      if ((state.role == StateRole::ComputeCopy ||
+           (state.role == StateRole::Parameter && !copied.count(state.name))) &&
+          isSplit(state.placement))
+        return true;
+  return false;
+}
+
+int64_t groupsOf(const Plan &plan) {
+  return plan.mesh.groupSize(groupAxes(plan));
+}
 
 AxisNames groupAxes(const Plan &plan) {
   AxisNames names;
+  if (splitsWeights(plan))
+    return names;
   for (const Mesh::Axis &axis : plan.mesh.axes)
     if (axis.role == AxisRole::Data && axis.factorOf.empty())
       names.push_back(axis.name);
   return names;
 }
 
+std::string inEachGroup(const Plan &plan) {
+  const int64_t groups = groupsOf(plan);
+  return groups > 1
+             ? " in each of " + std::to_string(groups) + " groups of ranks"
+             : "";
+}
+
 std::string describeServing(const Plan &plan) {
   const Serving &serving = plan.serving;
-  const int64_t groups = groupsOf(plan);
   if (serving.pages == 0)
     return "";
-  return std::to_string(groups * serving.maxBatch) + " texts of at most " +
-         std::to_string(serving.maxContext) + " tokens, with " +
-         std::to_string(serving.pages) + " pages of " +
-         std::to_string(cachePageTokens) + " positions" +
-         (groups > 1
-              ? " in each of " + std::to_string(groups) + " groups of ranks"
-              : "");
+  return std::to_string(groupsOf(plan) * serving.maxBatch) +
+         " texts of at most " + std::to_string(serving.maxContext) +
+         " tokens, with " + std::to_string(serving.pages) + " pages of " +
+         std::to_string(cachePageTokens) + " positions" + inEachGroup(plan);
 }
 
 std::string hashBytes(const void *data, size_t size) {

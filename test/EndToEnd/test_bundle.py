@@ -105,7 +105,7 @@ class Bundle(h.HeddleTest):
             with open(os.path.join(folder, "small", name), "w") as file:
                 file.write("#!/bin/sh\nexec sleep 1000000\n")
         ended = self.emulate(os.path.join(folder, "run_gpu.sh"), "ended",
-                             ["--small", "--limit", 1], longest=len(STAGES) * 60)
+                             ["--small", "--limit", 1])
         self.assertEqual((ended["ok"], ended["wrong"]), (0, 0), ended)
         self.assertEqual({row["stage"] for row in ended["results"]}, set(STAGES))
 

@@ -71,18 +71,42 @@ class Generate(h.HeddleTest):
                              self.text(self.job(model, 12), [3, 1, 4], 9))
 
     def test_on_ranks(self):
-        """They compute windows, and say so; their text is the same."""
-        model, config, _ = self.make_model(heads=4)
-        expected = self.text(self.job(model, 9), [5, 17, 2], 25)
-        for mesh in ("data=2", "tensor=2", "pipe=2"):
-            with self.subTest(mesh=mesh):
-                binary = self.compile(
-                    model, "--batch", 2, "--seq", 9, "--threads", 1, "--mesh", mesh,
-                    *(["--micro-batch", 1] if mesh == "pipe=2" else []), output="ranks")
-                self.assertIn("generate", self.names(binary))
-                self.assertEqual(self.info(binary)["texts"], "each token computes 9 "
-                                 "tokens: training on several ranks has no cache")
-                self.assertEqual(self.text(binary, [5, 17, 2], 25, ranks=2), expected)
+        """Over the end of a context, the text is that of one rank which computes windows.
+        Weights that ZeRO 3 splits are gathered by all ranks, so these are one group."""
+        model, config, _ = self.make_model(heads=4, layers=4)
+        prompt = h.random_tokens(7, config["vocab_size"], 3).tolist()
+        expected = self.text(self.job(model, 9, "--max-context", 1), prompt, 25)
+        for ranks, mesh, flags, groups in (
+                (2, "tensor=2", (), 1), (2, "seq=2", ("--zero", 3), 1),
+                (2, "data=2", (), 2), (2, "data=2", ("--zero", 1), 2),
+                (2, "data=2", ("--zero", 3), 1),
+                (2, "pipe=2", ("--micro-batch", 1), 1),
+                (2, "pipe=2", ("--micro-batch", 1, "--schedule", "interleaved",
+                               "--virtual-stages", 2), 1),
+                (4, "data=2,tensor=2", ("--zero", 2), 2),
+                (4, "pipe=2,data=2", ("--zero", 3), 1)):
+            with self.subTest(mesh=mesh, flags=flags):
+                seq = 10 if "seq" in mesh else 9
+                binary = self.compile(model, "--batch", 2, "--seq", seq, "--max-context", 9,
+                                      "--threads", 1, "--mesh", mesh, *flags, output="ranks")
+                self.assertIn("decode/1", self.names(binary))
+                self.assertEqual(self.info(binary)["texts"], (
+                    "up to 2 together, through a cache of 16 tokens in each of 2 groups of "
+                    "ranks" if groups == 2 else
+                    "up to 1 together, through a cache of 16 tokens"))
+                self.assertEqual(self.text(binary, prompt, 25, ranks=ranks), expected)
+
+    def test_logits_of_the_last_stage(self):
+        """Rank 0 writes what another rank computes."""
+        model, config, _ = self.make_model(heads=4, layers=2)
+        found = []
+        for ranks, flags in ((1, ()), (2, ("--mesh", "pipe=2"))):
+            binary = self.job(model, 9, *flags)
+            h.run_ranks(ranks, [binary, "logits", "--prompt-ids", "5,17,2", "--decode",
+                                "--threads", 1, "-o", self.path("l.safetensors")])
+            found.append(h.read_safetensors(self.path("l.safetensors"))["logits"])
+        np.testing.assert_allclose(*found, atol=1e-5)
+        self.assertGreater(abs(found[1]).min(), 0)
 
     def test_bytes_of_the_cache(self):
         model, config, _ = self.make_model(embed=24, heads=3, layers=3)

@@ -54,6 +54,13 @@ class Groups(DraftTest):
             thread.join()
         return found
 
+    def ask_together(self, server):
+        """Texts of one request, which begin at the same time; their tokens."""
+        status, text = server.ask("/v1/completions", dict(
+            prompt=PROMPTS, max_tokens=9, temperature=0, return_token_ids=True))
+        self.assertEqual(status, 200, text)
+        return [choice["token_ids"] for choice in json.loads(text)["choices"]]
+
     def pages(self, server, state):
         """Of each group."""
         text = server.ask("/metrics")[1]
@@ -63,6 +70,7 @@ class Groups(DraftTest):
     def expected(self, *counts):
         with Served([self.one]) as server:
             found = [self.ask_all(server, count) for count in counts]
+            found.append(self.ask_together(server))
             server.end()
         return found
 
@@ -73,8 +81,8 @@ class Groups(DraftTest):
         drafted = self.drafted(self.target, self.near, "--max-batch", 4, "--mesh", "data=2")
         for binary in (self.two, drafted):
             with Served(mpirun(binary), "--threads", 1) as server:
-                self.assertEqual([self.ask_all(server, count) for count in counts],
-                                 expected)
+                self.assertEqual([*(self.ask_all(server, count) for count in counts),
+                                  self.ask_together(server)], expected)
                 # Both have computed, and nothing is lost.
                 self.assertEqual(self.pages(server, "used"), [0, 0])
                 self.assertGreater(min(self.pages(server, "kept")), 0)
@@ -91,7 +99,7 @@ class Groups(DraftTest):
         self.assertEqual(*found)
 
     def test_cancels(self):
-        (expected,) = self.expected(3)
+        expected, _ = self.expected(3)
         with Served(mpirun(self.two), "--threads", 1) as server:
             for i in range(6):
                 gone = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)

@@ -13,11 +13,10 @@ import re
 import signal
 import subprocess
 import threading
-import time
 import unittest
 
 import heddle_test as h
-from running_jobs import wait_until
+from running_jobs import descendants, wait_until
 
 
 def mpirun(binary, ranks=2):
@@ -171,10 +170,12 @@ class ServeModelTest(h.HeddleTest):
     @h.needs_mpi
     def test_ranks(self):
         """Rank 0 decides; the others, also those that have the logits, follow."""
-        for mesh in "tensor=2", "pipe=2":
-            with self.subTest(mesh):
-                one = self.build(layers=2, output="one")
-                binary = self.build("--mesh", mesh, layers=2)
+        one = self.build(layers=2, output="one")
+        for flags in (["tensor=2"], ["tensor=2", "--max-context", 1], ["pipe=2"],
+                      ["pipe=2", "--max-context", 1], ["data=2"],
+                      ["data=2", "--zero", 3]):
+            with self.subTest(flags):
+                binary = self.build("--mesh", *flags, layers=2)
                 with Served(mpirun(binary), "--threads", 1) as server:
                     self.check_texts(one, server)
                     server.process.send_signal(signal.SIGTERM)
@@ -204,10 +205,14 @@ class ServeModelTest(h.HeddleTest):
 
             thread = threading.Thread(target=ask)
             thread.start()
-            time.sleep(0.5)
-            ranks = subprocess.run(["pgrep", "-P", str(server.process.pid)],
-                                   capture_output=True, text=True).stdout.split()
-            subprocess.run(["kill", "-9", ranks[-1]])
+
+            def ranks():
+                return [pid for pid in descendants(server.process.pid)
+                        if os.readlink(f"/proc/{pid}/exe") == os.path.realpath(binary)]
+
+            self.assertTrue(wait_until(lambda: answers, 60))
+            self.assertEqual(len(ranks()), 2)
+            os.kill(max(ranks()), signal.SIGKILL)
             self.assertTrue(wait_until(lambda: not thread.is_alive() and
                                        server.process.poll() is not None, 10))
 

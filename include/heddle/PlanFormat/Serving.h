@@ -15,8 +15,12 @@ namespace heddle::plan {
 
 /// Ranks that share one copy of the weights are a group; how many there are.
 int64_t groupsOf(const Plan &plan);
-/// The axes along which ranks are in different groups.
+/// The axes along which ranks are in different groups: `data`, or none where
+/// the weights are split along it.
 AxisNames groupAxes(const Plan &plan);
+
+/// What stands behind the size of a cache; empty where there is one group.
+std::string inEachGroup(const Plan &plan);
 
 /// How many texts of which length all groups continue together, and the pages
 /// that each group has for them; empty where the plan has no cache.

@@ -14,6 +14,7 @@
 #include "heddle/PlanFormat/CachePages.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/PlanFormat/Plan.h"
+#include "heddle/Settings/Groups.h"
 #include "heddle/Transforms/Import/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <map>
@@ -152,7 +153,7 @@ LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
       pageBytes += type.getNumElements() * type.getElementTypeBitWidth() / 8;
   int64_t ofText = pagesOfText(programs);
   pages = given > 0                  ? given
-          : strategy.cacheBytes == 0 ? ofText * textsOfGroup(strategy)
+          : strategy.cacheBytes == 0 ? ofText * config::textsOfGroup(strategy)
                                      : strategy.cacheBytes / pageBytes;
   if (pages >= ofText)
     return success();

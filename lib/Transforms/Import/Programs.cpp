@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Programs.h"
+#include "heddle/Settings/Groups.h"
 
 using namespace heddle;
 using namespace heddle;
@@ -21,7 +22,7 @@ static DerivedProgram cached(Kind kind, int64_t rows, int64_t tokens) {
 /// A row computes one token: with guesses a text has a row for each of them.
 static void addDecoding(const dist::Strategy &strategy, int64_t guesses,
                         std::vector<DerivedProgram> &programs) {
-  int64_t most = textsOfGroup(strategy) * (1 + guesses);
+  int64_t most = config::textsOfGroup(strategy) * (1 + guesses);
   for (int64_t rows = 1; rows < most; rows *= 2)
     programs.push_back(cached(Kind::Decode, rows, 1));
   programs.push_back(cached(Kind::Decode, most, 1));

@@ -38,12 +38,6 @@ struct DerivedProgram {
   }
 };
 
-/// Texts that are computed together by the ranks that share one copy of the
-/// weights: those along `data` share the texts out.
-inline int64_t textsOfGroup(const dist::Strategy &strategy) {
-  return strategy.maxBatch / strategy.data;
-}
-
 /// The programs of a strategy's mode. Those that continue or encode texts are
 /// of several sizes: the smallest that has room is run. `drops`: the forward
 /// function has a dropout; `generates`: it can continue texts. Of a text decode

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ProgramTraces.h"
+#include "heddle/Settings/Groups.h"
 #include "heddle/Transforms/Prove/Passes.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -33,7 +34,9 @@ planir::SequenceOp stepOf(planir::ProgramOp program, Step step) {
 
 /// Whether ranks along `data` are groups that run this each with texts of its
 /// own, at times of its own or not at all.
-bool isOfOneGroup(planir::SequenceOp step) {
+bool isOfOneGroup(planir::ProgramOp program, planir::SequenceOp step) {
+  if (config::groupsOf(program.getStrategy().getValue()) == 1)
+    return false;
   return step.getKind() == nn::ProgramKind::Prefill ||
          step.getKind() == nn::ProgramKind::Decode ||
          step.getKind() == nn::ProgramKind::Score;
@@ -106,7 +109,7 @@ private:
       if (!step)
         return program.emitError("H0917: has no step program ")
                << which.first << ", which another stage has";
-      isApart = isOfOneGroup(step);
+      isApart = isOfOneGroup(program, step);
       FailureOr<ProgramTrace> unrolled =
           traceOf(program, step, everyRank ? std::optional(who) : std::nullopt);
       if (failed(unrolled))

@@ -39,7 +39,8 @@ def ProveCommunication : Pass<"prove-communication", "::mlir::ModuleOp"> {
     communications that nobody waits for; parameters, losses and norms that could
     differ between ranks which hold the same ones; and, in programs that serve,
     collectives along `data`: the groups of ranks there run them each for its own
-    texts. The dataflow is checked again, rank by rank, with `every-rank`.
+    texts, unless ZeRO 3 splits the weights along it. The dataflow is checked again,
+    rank by rank, with `every-rank`.
   }];
   let options = [
     Option<"everyRank", "every-rank", "bool", "false",

@@ -33,7 +33,7 @@ public:
   void finish() override;
 
   /// `run` where every rank has the feeds. Writes the logits of each on the
-  /// ranks of its group.
+  /// ranks of its group, of these on the last pipeline stage.
   void compute(const std::vector<Feed> &feeds, float *logits);
   /// The program that continues so many texts together.
   const LoadedProgram &decodeProgram(int64_t texts) const {
@@ -45,10 +45,14 @@ public:
   }
   /// That of this rank.
   int64_t group() const { return ownGroup; }
-  /// The rank that speaks for a group.
-  int64_t firstRank(int64_t group) const;
-  /// Writes the logits of all tokens of a feed, [tokens][vocab], on the ranks
-  /// of its group, all of which call it; of at most `scoreTokens()` tokens.
+  /// The first of the ranks that have the logits of a group.
+  int64_t speaker(int64_t group) const { return speakers[group]; }
+  /// Brings rank 0 the logits that `compute` has written on other ranks. Every
+  /// rank calls it.
+  void bring(const std::vector<Feed> &feeds, float *logits);
+  /// Writes the logits of all tokens of a feed, [tokens][vocab], where
+  /// `compute` does; of at most `scoreTokens()` tokens. All ranks of the feed's
+  /// group call it.
   void score(const Feed &feed, float *logits);
   /// Throws H0191 when the plan has no program `score`.
   int64_t scoreTokens() const;
@@ -62,9 +66,8 @@ private:
             const std::vector<const Feed *> &feeds);
   void runOn(const LoadedProgram &program,
              const std::vector<const Feed *> &feeds);
-  /// Brings rank 0 the logits of other groups' feeds. Every rank calls it.
-  void collect(const std::vector<Feed> &feeds, float *logits);
-  /// Copies a row of a program's logits.
+  void findSpeakers();
+  /// Copies a row of a program's logits, where this rank has them.
   void takeLogits(const LoadedProgram &program, int64_t row, float *logits);
 
   Job &job;
@@ -72,6 +75,8 @@ private:
   bool isDraft = false;
   EngineLimits most;
   int64_t ownGroup = 0;
+  std::vector<int64_t> speakers; ///< By group.
+  bool hasLogits = false;        ///< Of the feeds of its group.
   /// By their sizes.
   std::vector<const LoadedProgram *> prefills, decodes;
   const LoadedProgram *scoring = nullptr;

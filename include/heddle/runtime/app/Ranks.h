@@ -9,6 +9,7 @@
 #ifndef HEDDLE_RUNTIME_APP_RANKS_H
 #define HEDDLE_RUNTIME_APP_RANKS_H
 
+#include "heddle/runtime/comm/Transport.h"
 #include "heddle/runtime/core/Communication.h"
 #include "heddle/runtime/io/Peers.h"
 
@@ -35,9 +36,8 @@ public:
   int64_t size() const override;
   std::vector<std::string> exchange(const std::string &text) override;
   int64_t maximum(int64_t value) override;
-  /// Every rank's text on rank 0, in the order of the ranks; the others give
-  /// theirs, and get none. Every rank calls it.
-  std::vector<std::string> gather(const std::string &text);
+  /// See bringParts. Ranks that have no part need not call it.
+  void bring(const std::vector<BroughtPart> &parts);
   /// What rank 0 says, on every rank; what the others give is not heard. Every
   /// rank calls it, and rank 0 waits for none.
   std::string tell(const std::string &text = "");

@@ -87,11 +87,19 @@ std::vector<std::unique_ptr<Transport>> makeLocalThreads(int ranks);
 /// Every rank's text, in the order of the ranks; all ranks call it.
 std::vector<std::string> exchangeTexts(Transport &transport,
                                        const std::string &text);
-/// The same on rank 0; the others have sent theirs, and get none.
-std::vector<std::string> gatherTexts(Transport &transport,
-                                     const std::string &text);
 /// Rank 0's text, on every rank; all call it, and rank 0 waits for none.
 std::string tellText(Transport &transport, const std::string &text);
+
+/// Memory of a rank, and on rank 0 where that puts a copy of it.
+struct BroughtPart {
+  int from = 0; ///< The rank; nothing is done where it is rank 0.
+  void *data = nullptr;
+  int64_t bytes = 0;
+};
+/// Brings rank 0 parts of other ranks, all at the same time. Rank 0 has the
+/// list of all parts, each other rank at least its own ones, in the same order;
+/// sizes that differ are an error H0920.
+void bringParts(Transport &transport, const std::vector<BroughtPart> &parts);
 
 } // namespace heddle::rt
 
