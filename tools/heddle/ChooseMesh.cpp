@@ -9,6 +9,7 @@
 #include "ChooseMesh.h"
 #include "ExplainText.h"
 #include "heddle/PlanFormat/Format.h"
+#include "heddle/PlanFormat/Serving.h"
 #include <cassert>
 #include <iostream>
 
@@ -95,15 +96,26 @@ static void setMesh(CompileJob &job, int64_t data, int64_t tensor) {
   }
 }
 
-/// What groups wait for beside their own computation: the decision of rank 0,
-/// and the logits that it gets of all texts of the others.
-static double secondsOfGroups(const cost::ClusterCost &cost,
-                              const plan::Plan &plan, int64_t groups) {
-  if (groups == 1)
+/// What ranks wait for beside their own computation of so many texts: the
+/// decision of rank 0, and the logits that it gets of the other groups' texts.
+/// Its messages are on their way at the same time, but share its link.
+static double secondsApart(const cost::ClusterCost &cost,
+                           const plan::Plan &plan, int64_t texts) {
+  const int64_t ranks = plan.mesh.ranks();
+  const int64_t groups = plan::groupsOf(plan);
+  if (ranks == 1)
     return 0;
-  int64_t logits = (groups - 1) * plan.serving.maxBatch * plan.vocabSize *
-                   int64_t(sizeof(float));
-  return cost.secondsOf({"data"}, "send", /*calls=*/2, logits);
+  // Most of what is said of a text are the numbers of its pages.
+  int64_t pages = plan.serving.maxContext / plan::cachePageTokens;
+  double seconds =
+      cost.secondsOf({"data", "tensor"}, "send", /*calls=*/1,
+                     (ranks - 1) * texts * pages * int64_t(sizeof(int32_t)));
+  int64_t elsewhere = texts - (texts + groups - 1) / groups;
+  if (elsewhere > 0)
+    seconds +=
+        cost.secondsOf({"data"}, "send", /*calls=*/1,
+                       elsewhere * plan.vocabSize * int64_t(sizeof(float)));
+  return seconds;
 }
 
 static Candidate judge(CompileJob job, const config::Cluster &cluster,
@@ -124,10 +136,12 @@ static Candidate judge(CompileJob job, const config::Cluster &cluster,
   int64_t texts = plan.serving.maxBatch;
   cost::SequenceTime one = cost.timeOf(plan, decodeOf(plan, 1).sequence);
   cost::SequenceTime all = cost.timeOf(plan, decodeOf(plan, texts).sequence);
-  double apart = secondsOfGroups(cost, plan, data);
+  double apart = secondsApart(cost, plan, /*texts=*/1);
   candidate.seconds = one.seconds + apart;
   candidate.communication = one.exposed + apart;
-  candidate.tokensPerSecond = double(data * texts) / (all.seconds + apart);
+  candidate.tokensPerSecond =
+      double(data * texts) /
+      (all.seconds + secondsApart(cost, plan, data * texts));
   for (const plan::Plan &each : planned.plans)
     candidate.memory += each.memory.peakBytes();
   return candidate;
