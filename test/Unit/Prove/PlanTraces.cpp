@@ -21,13 +21,15 @@ using namespace heddle::test;
 namespace fs = std::filesystem;
 
 /// The dump after the fuse phase: what follows is done here.
-static OwningOpRef<ModuleOp>
-compileToFuse(MLIRContext &context, const std::string &flags, int layers) {
+static OwningOpRef<ModuleOp> compileToFuse(MLIRContext &context,
+                                           const std::string &flags, int layers,
+                                           int vocabulary) {
   char pattern[] = "/tmp/heddle-prove-XXXXXX";
   fs::path directory = mkdtemp(pattern);
   std::ofstream(directory / "config.json")
       << R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],)"
-      << R"( "vocab_size": 32, "n_positions": 8, "n_embd": 16, "n_head": 2,)"
+      << R"( "n_positions": 8, "n_embd": 16, "n_head": 2, "vocab_size": )"
+      << vocabulary << R"(,)"
       << R"( "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,)"
       << R"( "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,)"
       << R"( "initializer_range": 0.02, "n_layer": )" << layers << "}";
@@ -45,11 +47,13 @@ compileToFuse(MLIRContext &context, const std::string &flags, int layers) {
   return module;
 }
 
-PlanTraces heddle::test::compileTraces(const std::string &flags, int layers) {
+PlanTraces heddle::test::compileTraces(const std::string &flags, int layers,
+                                       int vocabulary) {
   DialectRegistry registry;
   registerAllDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  OwningOpRef<ModuleOp> module = compileToFuse(context, flags, layers);
+  OwningOpRef<ModuleOp> module =
+      compileToFuse(context, flags, layers, vocabulary);
   PlanTraces traces;
   if (!module)
     return traces;

@@ -19,10 +19,11 @@ struct PlanTraces {
   std::vector<prove::Trace> ranks;
 };
 
-/// Compiles a GPT-2 of `layers` layers with these flags (as "--mesh data=2";
-/// without --micro-batch it is 1) up to the memory phase, without code. No
-/// ranks when that fails.
-PlanTraces compileTraces(const std::string &flags, int layers);
+/// Compiles a GPT-2 of `layers` layers, 16 wide, with these flags (as "--mesh
+/// data=2"; without --micro-batch it is 1) up to the memory phase, without
+/// code. No ranks when that fails.
+PlanTraces compileTraces(const std::string &flags, int layers,
+                         int vocabulary = 32);
 
 /// Whether a check of what is stored and fetched finds something in the trace.
 bool isRefused(const prove::Trace &trace);
