@@ -123,6 +123,8 @@ static const plan::State *stateIn(const plan::Plan &plan,
 }
 
 int64_t heddle::rt::bytesMoved(const plan::command::CopyRows &copy) {
+  if (copy.rowBytes < 1) // Such a plan cannot be loaded.
+    return 0;
   int64_t rows = copy.target.bytes / copy.rowBytes;
   bool isFile = memoryOf(copy.source) == plan::MemoryKind::File;
   return rows *

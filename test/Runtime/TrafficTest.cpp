@@ -133,6 +133,7 @@ TEST(Traffic, CountsRowsOfTables) {
   // A row of 100 bytes may lie on two pages.
   EXPECT_EQ(movedFrom(MemoryKind::File, 4096), 7 * 2 * 4096);
   EXPECT_EQ(movedFrom(MemoryKind::Device, 4096), -1);
+  EXPECT_EQ(bytesMoved({target, table, ids, 0}), 0);
   // Rows of 128 bytes lie on one, unless the table begins between them.
   EXPECT_EQ(io::SwapFile::bytesForRow(128 * 3, 128), 4096);
   EXPECT_EQ(io::SwapFile::bytesForRow(64, 128), 2 * 4096);
