@@ -11,6 +11,7 @@
 #include "heddle/runtime/app/ServedMemory.h"
 #include "heddle/runtime/app/Warnings.h"
 #include "heddle/runtime/io/CacheDirectory.h"
+#include "runtime/comm/Socket.h"
 
 #include <algorithm>
 #include <chrono>
@@ -146,6 +147,13 @@ bool WeightCache::load() {
             *found == LoadWay::Map ? "mapped from" : "read from", path.c_str(),
             seconds.count());
   return true;
+}
+
+bool WeightCache::isKeptByAnother() const {
+  const std::string own = image ? hostName() + " " + path : "";
+  std::vector<std::string> all = job.ranks().exchange(own);
+  auto first = std::find(all.begin(), all.end(), own);
+  return image && first - all.begin() < job.ranks().rank();
 }
 
 void WeightCache::store() {

@@ -426,21 +426,34 @@ static std::optional<io::WeightSet> openJobWeights(const Job &job,
 }
 
 void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
+  const plan::Plan &plan = job.plan();
+  UploadRing ring = makeRing(job);
+  std::optional<io::WeightSet> weights;
+  std::optional<WeightCache> cache;
+  bool isThere = false;
   job.ranks().together([&] {
-    const plan::Plan &plan = job.plan();
     if (isForServing(plan) && job.isFirst())
       fprintf(stderr, "%smemory: %s\n", job.prefix(),
               ServedMemory(plan).text().c_str());
-    UploadRing ring = makeRing(job);
-    std::optional<io::WeightSet> weights = openJobWeights(job, options);
-    WeightCache cache(job, options.weightCache, weights ? &*weights : nullptr);
-    if (!cache.load()) {
-      if (weights)
-        readParameters(job, ring, *weights);
-      else
-        makeParameters(job, ring);
-      cache.store();
-    }
+    weights = openJobWeights(job, options);
+    cache.emplace(job, options.weightCache, weights ? &*weights : nullptr);
+    isThere = cache->load();
+  });
+  auto make = [&] {
+    weights ? readParameters(job, ring, *weights) : makeParameters(job, ring);
+    isThere = true;
+  };
+  // What one rank has made and kept, others of its machine need not make.
+  const bool waits = cache->isKeptByAnother();
+  job.ranks().together([&] {
+    if (isThere || waits)
+      return;
+    make();
+    cache->store();
+  });
+  job.ranks().together([&] {
+    if (!isThere && !cache->load())
+      make();
     for (size_t i = 0; i < plan.states.size(); ++i) {
       const State &state = plan.states[i];
       if (!isOfWeights(state) && state.init.kind != Init::Kind::Zeros)

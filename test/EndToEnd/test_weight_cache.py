@@ -16,7 +16,8 @@ import unittest
 import numpy as np
 
 import heddle_test as h
-from test_serve_model import Served
+from running_jobs import descendants
+from test_serve_model import Served, mpirun
 from test_encode import make_model as make_encoder
 
 WAYS = "map", "read"
@@ -103,6 +104,19 @@ class Kept(KeptTest):
     def test_groups(self):
         """Those with the same weights have one file."""
         self.check_ranks("data=2", files=1)
+
+    @h.needs_mpi
+    def test_one_of_a_machine_makes_them(self):
+        """The other group maps at the first start what the first one has kept."""
+        binary = self.serve("--mesh", "data=2")
+        os.environ["XDG_CACHE_HOME"] = self.cache
+        self.addCleanup(os.environ.pop, "XDG_CACHE_HOME")
+        with Served(mpirun(binary), "--threads", 1, "--weight-cache", "map") as server:
+            mapping = [any(path.startswith(self.cache) for path, _ in mappings(rank))
+                       for rank in sorted(descendants(server.process.pid))
+                       if os.readlink(f"/proc/{rank}/exe") == os.path.realpath(binary)]
+            self.assertEqual(sorted(mapping), [False, True])
+            server.end()
 
     def check_ranks(self, mesh, files):
         binary = self.serve("--mesh", mesh)

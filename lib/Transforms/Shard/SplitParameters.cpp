@@ -107,8 +107,14 @@ private:
       function.walk([&](nn::LinearOp linear) { choose(linear); });
     if (choices.empty())
       warn(model, mesh);
+    // Programs that continue texts beside it take tables as the training does.
+    auto trains = [](nn::StepOp step) {
+      return step.getKind() == nn::ProgramKind::Train;
+    };
+    bool anyTrains = llvm::any_of(model.getOps<nn::StepOp>(), trains);
     for (auto step : model.getOps<nn::StepOp>())
-      step.walk([&](Operation *op) { splitVocabulary(model, op); });
+      if (!anyTrains || trains(step))
+        step.walk([&](Operation *op) { splitVocabulary(model, op); });
     for (auto step : model.getOps<nn::StepOp>())
       step.walk([&](nn::CallOp call) { splitArguments(model, call); });
     for (auto step : model.getOps<nn::StepOp>())

@@ -31,6 +31,9 @@ public:
   /// Whether the states have what was kept. Prints a warning where that is
   /// damaged.
   bool load();
+  /// Whether a rank before this one is to keep the same states in the same
+  /// file. Every rank calls it.
+  bool isKeptByAnother() const;
   /// Keeps the states; prints a warning where that cannot be done.
   void store();
 
