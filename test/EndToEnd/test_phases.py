@@ -70,6 +70,12 @@ class Phases(h.HeddleTest):
         self.check_all("--place", "optimizer=file,parameters=file", "--sub-group-size",
                        3000)
 
+    def test_rows_of_a_table_on_file(self):
+        self.check_all("--place", "parameters=file", vocab=4099)
+        for phase, op in (("spmd", "dist.fetch_rows"), ("memory", "plan.copy_rows")):
+            with open(self.path(f"dumps/{phase}.mlir")) as file:
+                self.assertIn(op, file.read())
+
     def test_activations_on_file(self):
         self.check_all("--place", "activations=file", "--accumulate", 2, layers=4)
 
