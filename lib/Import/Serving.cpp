@@ -19,15 +19,12 @@ static void checkServing(const Settings &values) {
   if (isGpu(values.target))
     fail("H0126", mode + " is not supported on GPUs yet",
          "use --target x86-64");
-  const bool isServing = values.mode == Mode::Serve;
-  int64_t others = values.sequence * values.pipe;
-  if (others * (isServing ? 1 : values.data) > 1 || values.zero > 0)
+  if (values.sequence * values.pipe > 1 || values.zero > 0)
     fail("H0129",
-         mode + " splits a model over the axis tensor alone: " +
-             (isServing ? "" : "data, ") +
-             "seq, pipe and --zero are for training",
-         isServing ? "use --mesh data=N,tensor=N" : "use --mesh tensor=N");
-  if (isServing && values.maxBatch % values.data != 0)
+         mode + " splits a model over the axis tensor alone: seq, pipe and "
+                "--zero are for training",
+         "use --mesh data=N,tensor=N");
+  if (values.maxBatch % values.data != 0)
     fail("H0139",
          "the " + std::to_string(values.maxBatch) +
              " texts of --max-batch cannot be shared out alike among data=" +

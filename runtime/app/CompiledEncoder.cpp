@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/CompiledEncoder.h"
+#include "heddle/PlanFormat/Serving.h"
 #include "heddle/runtime/app/FillPort.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Safetensors.h"
@@ -56,8 +57,10 @@ CompiledEncoder::CompiledEncoder(Job &job, const Pooling &pooling)
               return keyOf(a) < keyOf(b);
             });
   const LoadedProgram &largest = *programs.back();
-  most = {job.plan().vocabSize, hiddenOf(largest).shape[2], rowsOf(largest),
-          tokensOf(largest)};
+  const plan::Plan &plan = job.plan();
+  most = {plan.vocabSize, hiddenOf(largest).shape[2],
+          rowsOf(largest) * plan::groupsOf(plan), tokensOf(largest)};
+  ownGroup = plan.mesh.coordinate(job.ranks().rank(), plan::groupAxes(plan));
 }
 
 const LoadedProgram &CompiledEncoder::choose(int64_t rows, int64_t tokens,
@@ -123,6 +126,25 @@ void CompiledEncoder::pool(const LoadedProgram &program, int64_t row,
 
 void CompiledEncoder::compute(const std::vector<const Tokens *> &texts,
                               float *embeddings) {
+  const plan::Plan &plan = job.plan();
+  const int64_t groups = plan::groupsOf(plan);
+  const auto first = texts.begin();
+  std::vector<BroughtPart> parts;
+  for (int64_t group = 0; group < groups; ++group) {
+    int64_t begin = group * int64_t(texts.size()) / groups;
+    int64_t end = (group + 1) * int64_t(texts.size()) / groups;
+    float *made = embeddings + begin * most.width;
+    if (group == ownGroup && begin < end)
+      computeOwn({first + begin, first + end}, made);
+    int64_t speaker = plan.mesh.member(0, plan::groupAxes(plan), group);
+    parts.push_back({int(speaker), made,
+                     (end - begin) * most.width * int64_t(sizeof(float))});
+  }
+  job.ranks().bring(parts);
+}
+
+void CompiledEncoder::computeOwn(const std::vector<const Tokens *> &texts,
+                                 float *embeddings) {
   size_t tokens = 0;
   for (const Tokens *text : texts)
     tokens = std::max(tokens, text->size());
@@ -137,6 +159,8 @@ void CompiledEncoder::compute(const std::vector<const Tokens *> &texts,
 
 void CompiledEncoder::score(const Tokens &text, float *embedding,
                             float *logits) {
+  if (ownGroup != 0)
+    return;
   const LoadedProgram &program = choose(1, int64_t(text.size()),
                                         /*logits=*/true);
   runOn(program, {&text});

@@ -151,6 +151,21 @@ class Encode(h.HeddleTest):
         three = self.embeddings(binary, IDS, ranks=3)
         np.testing.assert_allclose(three, one, rtol=0, atol=1e-5)
 
+    @h.needs_mpi
+    def test_groups(self):
+        """Each group computes some texts of a run, with the bits of one rank."""
+        one = self.embeddings(self.build(), IDS)
+        for ranks, flags in ((2, ("data=2",)), (3, ("data=3", "--max-batch", 3))):
+            binary = self.build("--mesh", *flags, output="groups")
+            for ids, rows in ((IDS, one), (IDS[:1], one[:1])):
+                np.testing.assert_array_equal(self.embeddings(binary, ids, ranks=ranks),
+                                              rows)
+        scored = self.embeddings(binary, IDS, "--logits", ranks=3)
+        np.testing.assert_allclose(scored, one, rtol=0, atol=1e-6)
+        refused = [h.HEDDLE, "compile", self.model, "--mode", "encode", "--max-batch", 3,
+                   "--mesh", "data=2", "-o", self.path("x")]
+        self.refused("H0139", refused, "3 texts", "multiple of 2")
+
     def test_holds_no_training_and_says_what_it_holds(self):
         parameters = sum(int(np.prod(shape)) for shape in RECORD["weights"].values())
         for precision, width in (("fp32", 4), ("bf16", 2)):
@@ -188,7 +203,7 @@ class Encode(h.HeddleTest):
         build = [h.HEDDLE, "compile", self.model, "--mode", "encode", "-o", self.path("x")]
         self.refused("H0126", build + ["--target", "sm_80"], "--target x86-64")
         self.refused("H0128", build + ["--max-context", 151], "150")
-        self.refused("H0129", build + ["--mesh", "data=2"], "--mode encode", "tensor")
+        self.refused("H0129", build + ["--mesh", "seq=2"], "--mode encode", "tensor")
         gpt2, *_ = self.make_model("gpt2")
         self.refused("H0127", [h.HEDDLE, "compile", gpt2, "--mode", "encode", "-o",
                                self.path("x")], "--mode serve")
@@ -298,6 +313,18 @@ class Encode(h.HeddleTest):
         with Served(command) as server:
             rows, _ = self.vectors(server, input=IDS)
             np.testing.assert_array_equal(rows, wanted)
+            server.end()
+
+    @h.needs_mpi
+    def test_serve_on_groups(self):
+        """Nine texts take two runs of two groups with three texts each."""
+        wanted = self.embeddings(self.build(), IDS)
+        binary = self.build("--mesh", "data=2", "--max-batch", 6, output="groups")
+        with Served(mpirun(binary), "--threads", 1) as server:
+            rows, _ = self.vectors(server, input=[IDS[0]] * 9)
+            np.testing.assert_array_equal(rows, wanted[[0] * 9])
+            self.assertIn("\nheddle_runs_total 2\n", server.ask("/metrics")[1])
+            self.check_together(server, wanted)
             server.end()
 
     def test_completions_have_no_embeddings(self):

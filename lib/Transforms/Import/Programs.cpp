@@ -81,8 +81,8 @@ encodingPrograms(const dist::Strategy &strategy) {
     };
     add(1, true);
     add(1, false);
-    if (strategy.maxBatch > 1)
-      add(strategy.maxBatch, false);
+    if (int64_t texts = config::textsOfGroup(strategy); texts > 1)
+      add(texts, false);
   }
   return programs;
 }

@@ -39,7 +39,8 @@ bool isOfOneGroup(planir::ProgramOp program, planir::SequenceOp step) {
     return false;
   return step.getKind() == nn::ProgramKind::Prefill ||
          step.getKind() == nn::ProgramKind::Decode ||
-         step.getKind() == nn::ProgramKind::Score;
+         step.getKind() == nn::ProgramKind::Score ||
+         step.getKind() == nn::ProgramKind::Encode;
 }
 
 /// A program of one group waits for no other.

@@ -16,7 +16,8 @@
 namespace heddle::rt {
 
 /// Computes texts with the programs `encode` of a binary, and makes one vector
-/// of the hidden states of a text's tokens.
+/// of the hidden states of a text's tokens. Ranks along `data` are groups with
+/// whole weights, which share the texts of a run out.
 class CompiledEncoder : public Encoder {
 public:
   /// Throws H0191 when the plan does not encode.
@@ -29,15 +30,18 @@ public:
   void follow() override;
   void finish() override;
 
-  /// `run` where every rank has the texts.
+  /// `run` where every rank has the texts; rank 0 has all embeddings.
   void compute(const std::vector<const Tokens *> &texts, float *embeddings);
-  /// The same of one text, with the logits of its tokens, [tokens][vocab].
+  /// The same of one text, which the first group computes, with the logits of
+  /// its tokens, [tokens][vocab].
   void score(const Tokens &text, float *embedding, float *logits);
 
 private:
   const LoadedProgram &choose(int64_t rows, int64_t tokens, bool logits) const;
   void runOn(const LoadedProgram &program,
              const std::vector<const Tokens *> &texts);
+  /// Writes the embeddings of texts of this rank's group.
+  void computeOwn(const std::vector<const Tokens *> &texts, float *embeddings);
   /// Makes the vector of a row that has so many tokens.
   void pool(const LoadedProgram &program, int64_t row, int64_t tokens,
             float *embedding);
@@ -45,6 +49,7 @@ private:
   Job &job;
   const Pooling pooling;
   EncoderLimits most;
+  int64_t ownGroup = 0;
   std::vector<const LoadedProgram *> programs; ///< By tokens, then rows.
   std::vector<float> hidden;
 };
