@@ -8,7 +8,14 @@
 // beside the speed at which a loop of 8 streams a thread reads memory, measured
 // just before each.
 //
-//   heddle-bench-packed [BITS[,BITS...]] [ROWS] [FILTER] [MARCH] [THREADS]
+//   heddle-bench-packed [FORM[,FORM...]] [ROWS] [FILTER] [MARCH] [THREADS]
+//                       [MIB]
+//
+// A form is BITS[:GROUP[:BLOCK]]: bits of a weight, inputs that share a scale
+// (0: all of them), and inputs of a row whose codes of 8 bits share one (0:
+// rows are bf16). Each launch reads other weights out of MIB mebibytes: 384 are
+// too many for any cache, and 0 are the same weights each time, which tell what
+// the arithmetic takes where they fit into a core's cache.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,6 +43,22 @@ namespace {
 struct Shape {
   const char *name;
   int64_t n, k;
+};
+
+/// How weights and rows are stored.
+struct Form {
+  int64_t bits = 16, group = 64, block = 0;
+  bool hasCodes() const { return bits < 16; }
+  int64_t groupsOf(int64_t inputs) const {
+    return group == 0 ? 1 : inputs / group;
+  }
+  static Form parse(const std::string &name) {
+    Form form;
+    char colon = 0;
+    std::istringstream text(name);
+    text >> form.bits >> colon >> form.group >> colon >> form.block;
+    return form;
+  }
 };
 
 // GPT-2 124M and XL, and a LLaMA of 1B.
@@ -103,20 +126,21 @@ template <typename Part> double measure(int threads, int repeats, Part part) {
 
 class Bench {
 public:
-  Bench(int64_t bits, int64_t rows, int threads, const cpu::CpuTarget &target)
-      : bits(bits), rows(rows), threads(threads), target(target) {
+  Bench(Form form, int64_t rows, int threads, const cpu::CpuTarget &target)
+      : form(form), rows(rows), threads(threads), target(target) {
     mlir::DialectRegistry registry;
     cpu::registerKernelCompiler(registry);
     context = test::createKernelContext(registry);
   }
 
   int64_t weightBytes(const Shape &shape) const {
-    int64_t groups = bits < 16 ? shape.k / group : 0;
-    return panels(shape) * 32 * (shape.k * bits / 8 + groups * 2);
+    int64_t groups = form.hasCodes() ? form.groupsOf(shape.k) : 0;
+    return panels(shape) * 32 * (shape.k * form.bits / 8 + groups * 2);
   }
 
-  /// Seconds. Each round reads another copy of the weights in `memory`.
-  double run(const Shape &shape, const Buffer &memory) {
+  /// Seconds. Each round reads another of the copies of the weights that the
+  /// first `bytesRead` of `memory` hold, or always the first one.
+  double run(const Shape &shape, const Buffer &memory, int64_t bytesRead) {
     auto module =
         mlir::parseSourceString<mlir::ModuleOp>(textOf(shape), context.get());
     auto kernel = *module->getOps<planir::KernelOp>().begin();
@@ -127,13 +151,13 @@ public:
       scratch.push_back(
           std::make_unique<Buffer>(loaded.compiled().scratchBytes));
     int64_t bytes = (weightBytes(shape) + 4095) / 4096 * 4096;
-    int64_t copies = memory.bytes / bytes;
+    int64_t copies = std::max<int64_t>(bytesRead / bytes, 1);
     int repeats = static_cast<int>(std::clamp<int64_t>(copies * 3, 6, 400));
     return measure(threads, repeats, [&](int thread, int round) {
       char *at = memory.data + round % copies * bytes;
-      int64_t words = panels(shape) * 32 * shape.k * bits / 8;
+      int64_t words = panels(shape) * 32 * shape.k * form.bits / 8;
       std::vector<void *> refs = {x.data, at};
-      if (bits < 16)
+      if (form.hasCodes())
         refs.push_back(at + words);
       refs.push_back(y.data);
       loaded.runPart(refs, thread, threads, scratch[thread]->data);
@@ -141,34 +165,38 @@ public:
   }
 
 private:
-  static constexpr int64_t group = 64;
   static int64_t panels(const Shape &shape) { return (shape.n + 31) / 32; }
 
   std::string textOf(const Shape &shape) const {
     std::ostringstream text;
-    const char *type = bits == 32 ? "f32" : "bf16";
+    const char *type = form.bits == 32 ? "f32" : "bf16";
     std::ostringstream x, w, s, y;
     x << "tensor<" << rows << "x" << shape.k << "x" << type << ">";
     y << "tensor<" << rows << "x" << shape.n << "x" << type << ">";
-    int64_t perWord = 32 / bits;
+    int64_t perWord = 32 / form.bits;
     w << "tensor<" << panels(shape) << "x" << shape.k / perWord << "x32x";
-    if (bits < 16)
+    if (form.hasCodes())
       w << "i32>";
     else
       w << perWord << "x" << type << ">";
-    s << "tensor<" << panels(shape) << "x" << shape.k / group << "x32xf16>";
-    bool codes = bits < 16;
+    s << "tensor<" << panels(shape) << "x" << form.groupsOf(shape.k)
+      << "x32xf16>";
+    bool codes = form.hasCodes();
+    std::string how = " scales %s bits " + std::to_string(form.bits);
+    if (form.block > 0)
+      how += " input_block " + std::to_string(form.block);
     text << "plan.kernel @k(%x: " << x.str() << ", %w: " << w.str()
          << (codes ? ", %s: " + s.str() : "") << ") -> " << y.str()
          << " attributes {generator = #plan.generator<gemm>, ties = "
             "array<i64: -1>} {\n%y = nn.packed_linear %x, %w"
-         << (codes ? " scales %s bits " + std::to_string(bits) : "") << " : ("
-         << x.str() << ", " << w.str() << (codes ? ", " + s.str() : "")
-         << ") -> " << y.str() << "\nplan.yield %y : " << y.str() << "\n}";
+         << (codes ? how : "") << " : (" << x.str() << ", " << w.str()
+         << (codes ? ", " + s.str() : "") << ") -> " << y.str()
+         << "\nplan.yield %y : " << y.str() << "\n}";
     return text.str();
   }
 
-  int64_t bits, rows;
+  Form form;
+  int64_t rows;
   int threads;
   cpu::CpuTarget target;
   std::unique_ptr<mlir::MLIRContext> context;
@@ -182,27 +210,30 @@ int main(int argc, char **argv) {
   const char *filter = argc > 3 ? argv[3] : "";
   auto target = cpu::CpuTarget::parse(argc > 4 ? argv[4] : "native");
   int threads = argc > 5 ? std::atoi(argv[5]) : 2;
+  int64_t mebibytes = argc > 6 ? std::atoll(argv[6]) : 384;
   if (!target) {
     std::fprintf(stderr, "unknown target\n");
     return 2;
   }
-  Buffer memory(int64_t(384) << 20);
+  int64_t bytesRead = mebibytes << 20;
+  constexpr int64_t largest = int64_t(160) << 20; // Of these shapes, in f32.
+  Buffer memory(std::max(bytesRead, largest));
   rt::ThreadPool pool(threads);
   rt::ReadRate reading(pool);
-  std::printf("%-12s %5s %5s %6s %6s %9s %8s %8s %6s\n", "product", "bits",
+  std::printf("%-12s %8s %5s %6s %6s %9s %8s %8s %6s\n", "product", "form",
               "rows", "N", "K", "us", "GB/s", "streams", "");
-  for (std::string bits; std::getline(list, bits, ',');) {
-    Bench bench(std::atoll(bits.c_str()), rows, threads, *target);
+  for (std::string name; std::getline(list, name, ',');) {
+    Bench bench(Form::parse(name), rows, threads, *target);
     for (const Shape &shape : shapes) {
       if (!std::strstr(shape.name, filter))
         continue;
       double limit = 0; // Other processes can only lower it.
       for (int round = 0; round < 6; ++round)
         limit = std::max(limit, reading.measure() / 1e9);
-      double time = bench.run(shape, memory);
+      double time = bench.run(shape, memory, bytesRead);
       double speed = static_cast<double>(bench.weightBytes(shape)) / time / 1e9;
-      std::printf("%-12s %5s %5lld %6lld %6lld %9.1f %8.1f %8.1f %5.0f%%\n",
-                  shape.name, bits.c_str(), static_cast<long long>(rows),
+      std::printf("%-12s %8s %5lld %6lld %6lld %9.1f %8.1f %8.1f %5.0f%%\n",
+                  shape.name, name.c_str(), static_cast<long long>(rows),
                   static_cast<long long>(shape.n),
                   static_cast<long long>(shape.k), time * 1e6, speed, limit,
                   100 * speed / limit);

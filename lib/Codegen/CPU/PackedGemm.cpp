@@ -22,9 +22,11 @@ constexpr int64_t panelWidth = plan::Packed::panelWidth;
 constexpr int64_t wordBytes = 4, panelRowBytes = panelWidth * wordBytes;
 /// Rows that are made ready at once.
 constexpr int64_t blockRows = 64;
+/// Of memory. A core that follows more reads each of them more slowly.
+constexpr int64_t mostStreams = 4;
 /// How many bytes ahead of what is read lines are fetched, of all streams
 /// together: what memory gives while one line is on its way.
-constexpr int64_t fetchAhead = 16384;
+constexpr int64_t fetchAhead = 8192;
 
 /// The rows of A as the kernel reads them, and the sums of their groups.
 struct Scratch {
@@ -49,10 +51,10 @@ public:
              const CpuTarget &target, PackedRowFn rowOf, Value scratchMemory,
              ArrayRef<PackedPart> parts)
       : b(b), spec(spec), rowOf(std::move(rowOf)), scratchMemory(scratchMemory),
-        parts(parts), words(b, spec, target),
+        parts(parts), panelVectors(panelWidth / target.lanes()),
+        lanes(target.lanes()), sumVectors(target.hasAvx512 ? 24 : 12),
+        words(b, spec, target, /*inDigits=*/hasFewSums()),
         numbers(b, spec, words, target.lanes()), scratch(spec),
-        panelVectors(panelWidth / target.lanes()), lanes(target.lanes()),
-        sumVectors(target.hasAvx512 ? 24 : 12),
         f32s(VectorType::get(lanes, b.builder.getF32Type())) {}
 
   void emit(Value thread, Value threads);
@@ -69,8 +71,16 @@ private:
   int64_t numWeights() const {
     return static_cast<int64_t>(part->weights.size());
   }
+  /// Whether two sums of each element of all rows leave most registers free.
+  bool hasFewSums() const {
+    size_t weights = 1;
+    for (const PackedPart &each : parts)
+      weights = std::max(weights, each.weights.size());
+    int64_t elements = panelVectors * static_cast<int64_t>(weights) * spec.m;
+    return 2 * elements <= sumVectors / 3;
+  }
   /// Of a row of a panel, in a tile.
-  int64_t sumsOfRow() const { return vectors * numWeights(); }
+  int64_t sumsOfRow() const { return vectors * numWeights() * words.digits; }
   static int64_t panelsOf(const PackedPart &part) {
     return llvm::divideCeil(part.n, panelWidth);
   }
@@ -119,12 +129,12 @@ private:
   Value scratchMemory;
   ArrayRef<PackedPart> parts;
   const PackedPart *part = nullptr; ///< The one that is being emitted.
-  PackedWords words;
-  PackedNumbers numbers; ///< Only where `words.numbers` or rows are codes.
-  Scratch scratch;
   int64_t panelVectors; ///< In the words of a panel at one place of K.
   int64_t firstVector = 0, vectors = 0; ///< Those of them that a tile has.
   int64_t lanes, sumVectors;
+  PackedWords words;
+  PackedNumbers numbers; ///< Only where `words.numbers` or rows are codes.
+  Scratch scratch;
   VectorType f32s;
 };
 
@@ -223,24 +233,26 @@ void PackedGemm::emitPanels(Value first, int64_t count, Value begin,
   // Where several products would leave registers for few rows, a tile has not
   // all columns of a panel.
   vectors = panelVectors;
-  if (vectors * numWeights() * count > sumVectors)
+  if (sumsOfRow() * count > sumVectors)
     vectors = std::max<int64_t>(vectors / numWeights(), 1);
-  // Few rows leave registers for several streams, whose fetches run side by
-  // side. Each has panels that follow each other, so that fetching ahead is
-  // never in vain.
+  // Few rows leave registers for several streams, whose sums do not wait for
+  // each other. Each has panels that follow each other, so that fetching ahead
+  // is never in vain.
   int64_t streams = 1, perStream = sumsOfRow() * chunkOf(count);
-  while (streams < 8 && streams * 2 * perStream <= sumVectors * 2 / 3)
+  while (streams * numWeights() < mostStreams &&
+         streams * 2 * perStream <= sumVectors * 2 / 3)
     streams *= 2;
-  Value each = b.div(b.sub(end, begin), streams);
-  b.forLoop(b.constant(0), each, 1, [&](Value index) {
-    SmallVector<Value> panels;
-    for (int64_t stream = 0; stream < streams; ++stream)
-      panels.push_back(b.add(b.add(begin, b.mul(each, stream)), index));
-    emitRows(first, count, panels);
-  });
-  if (streams > 1)
-    b.forLoop(b.add(begin, b.mul(each, streams)), end, 1,
-              [&](Value panel) { emitRows(first, count, {panel}); });
+  // What is left over when panels are shared out has fewer streams.
+  for (; streams > 0; streams /= 2) {
+    Value each = b.div(b.sub(end, begin), streams);
+    b.forLoop(b.constant(0), each, 1, [&](Value index) {
+      SmallVector<Value> panels;
+      for (int64_t stream = 0; stream < streams; ++stream)
+        panels.push_back(b.add(b.add(begin, b.mul(each, stream)), index));
+      emitRows(first, count, panels);
+    });
+    begin = b.add(begin, b.mul(each, streams));
+  }
 }
 
 /// Rows `first` to `first` + `count` of the thread's units, `begin` to `end`:
@@ -305,21 +317,26 @@ PackedGemm::Values PackedGemm::multiplyWord(ArrayRef<Value> sources, Value row,
     for (int64_t v = firstVector; v < end; ++v)
       factors.push_back(words.unpack(b.load(type, b.advance(at, type, v), 4)));
   }
-  bool isPair = words.dot || words.numbers;
+  bool isWord = words.dot || words.numbers;
   Type one =
-      isPair ? Type(b.builder.getI32Type()) : Type(b.builder.getF32Type());
-  for (int64_t step = 0; step < words.steps(); ++step)
-    for (int64_t i = 0; i < rows; ++i) {
-      Value at = bytes(row, i * scratch.rowBytes);
-      Value index = b.add(b.mul(word, words.steps()), step);
-      Value x = b.create<vector::BroadcastOp>(
-          VectorType::get(lanes, one),
-          b.load(one, b.advance(at, one, index), isPair ? 2 : 4));
-      for (size_t f = 0; f < factors.size(); ++f) {
-        Value &sum = next[static_cast<int64_t>(f) * rows + i];
-        sum = words.multiplyAdd(x, factors[f][step], sum);
-      }
+      isWord ? Type(b.builder.getI32Type()) : Type(b.builder.getF32Type());
+  auto multiplyRow = [&](int64_t step, int64_t i, int64_t digit) {
+    Value at =
+        bytes(row, i * scratch.rowBytes + digit * numbers.layout.digitsAt);
+    Value index = b.add(b.mul(word, words.steps()), step);
+    Value x = b.create<vector::BroadcastOp>(
+        VectorType::get(lanes, one),
+        b.load(one, b.advance(at, one, index), isWord ? 2 : 4));
+    auto numFactors = static_cast<int64_t>(factors.size());
+    for (int64_t f = 0; f < numFactors; ++f) {
+      Value &sum = next[(digit * numFactors + f) * rows + i];
+      sum = words.multiplyAdd(x, factors[f][step], sum);
     }
+  };
+  for (int64_t step = 0; step < words.steps(); ++step)
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t digit = 0; digit < words.digits; ++digit)
+        multiplyRow(step, i, digit);
   return next;
 }
 
@@ -347,10 +364,17 @@ PackedGemm::Values PackedGemm::sumBlock(ArrayRef<Value> sources, Value row,
     whole.push_back(numbers.beginOfSums(ownRow(i), block));
   while (whole.size() < sums.size())
     whole.push_back(whole[whole.size() - rows]);
+  // Of the other digits.
+  whole.resize(sums.size() * words.digits,
+               b.zeros(VectorType::get(lanes, b.builder.getI32Type())));
   whole = sumWords(sources, row, begin, llvm::divideCeil(length, words.perWord),
                    rows, whole);
-  for (size_t at = 0; at < sums.size(); ++at)
-    next.push_back(numbers.addBlock(ownRow(at), block, whole[at], sums[at]));
+  for (size_t at = 0; at < sums.size(); ++at) {
+    Values digits;
+    for (size_t digit = at; digit < whole.size(); digit += sums.size())
+      digits.push_back(whole[digit]);
+    next.push_back(numbers.addBlock(ownRow(at), block, digits, sums[at]));
+  }
   return next;
 }
 

@@ -36,8 +36,8 @@ PackedNumbers::Layout::Layout(const PackedGemmSpec &spec)
     : groups(std::max<int64_t>(spec.groups, 1)), groupLength(spec.k / groups),
       blockLength(blockLengthOf(spec, groupLength)) {
   int64_t numbers = llvm::alignTo(spec.k, plan::Packed::wordBits / spec.bits);
-  int64_t numberBytes = spec.inputBlock > 0 ? 1 : 2;
-  scalesAt = llvm::alignTo(numbers * numberBytes, 64);
+  digitsAt = llvm::alignTo(numbers, 64);
+  scalesAt = digitsAt * (spec.inputBlock > 0 ? 1 : 2);
   beginsAt = llvm::alignTo(
       scalesAt + groups * blocksOfGroup() * int64_t(sizeof(float)), 64);
 }
@@ -88,7 +88,7 @@ Value PackedNumbers::loadRow(Value from, Value at, int64_t count) {
 Type PackedNumbers::kind() const {
   if (!words.numbers)
     return b.builder.getF32Type();
-  return words.codes ? b.builder.getI8Type() : b.builder.getI16Type();
+  return b.builder.getIntegerType(words.unit);
 }
 
 /// Stores numbers in the order in which factors have the codes of a word, or
@@ -108,9 +108,19 @@ void PackedNumbers::storeNumbers(Value numbers, Value scale, Value to,
   for (int64_t word = 0; word < lanes; word += words.perWord)
     for (int64_t index : words.orderOfInputs())
       order.push_back(word + index);
-  Value ordered = b.create<arith::TruncIOp>(VectorType::get(lanes, kind()),
-                                            b.shuffle(numbers, numbers, order));
-  b.store(ordered, to, alignment, mask);
+  numbers = b.shuffle(numbers, numbers, order);
+  auto storeLowest = [&](int64_t bytes) {
+    b.store(b.create<arith::TruncIOp>(VectorType::get(lanes, kind()), numbers),
+            b.advance(to, b.builder.getI8Type(), bytes), alignment, mask);
+  };
+  storeLowest(0);
+  if (words.digits == 1)
+    return;
+  // A digit has a sign, so what is above the lowest one is rounded.
+  Value half = splat(integer(1 << (words.unit - 1)), i32s);
+  numbers = b.create<arith::ShRSIOp>(b.create<arith::AddIOp>(numbers, half),
+                                     splat(integer(words.unit), i32s));
+  storeLowest(layout.digitsAt);
 }
 
 /// The bits of the largest magnitude of a block: without their signs, bits of
@@ -180,12 +190,12 @@ Value PackedNumbers::prepareBlock(Value from, Value to, Value first,
   Value zeros = splat(integer(0), i32s);
   Value sum = b.create<vector::ReductionOp>(vector::CombiningKind::ADD,
                                             eachVector(length, zeros, body)[0]);
-  if (words.numbers)
+  if (words.numbers) {
     b.store(scale, at(to, layout.scalesAt, block), sizeof(float));
-  if (words.codes)
     b.store(b.create<arith::MulIOp>(
                 sum, integer(-static_cast<int32_t>(words.codeOffset()))),
             at(to, layout.beginsAt, block), sizeof(int32_t));
+  }
   return b.create<arith::MulFOp>(b.create<arith::SIToFPOp>(f32, sum), scale);
 }
 
@@ -219,18 +229,21 @@ void PackedNumbers::prepareRow(Value from, Value to, Value groupSums) {
 }
 
 Value PackedNumbers::beginOfSums(Value row, Value block) {
-  Value begin = integer(0);
-  if (words.codes)
-    begin = b.load(b.builder.getI32Type(), at(row, layout.beginsAt, block),
-                   sizeof(int32_t));
-  return splat(begin, i32s);
+  return splat(b.load(b.builder.getI32Type(), at(row, layout.beginsAt, block),
+                      sizeof(int32_t)),
+               i32s);
 }
 
-Value PackedNumbers::addBlock(Value row, Value block, Value numbers,
+Value PackedNumbers::addBlock(Value row, Value block, ValueRange numbers,
                               Value sum) {
+  Value whole = numbers.back();
+  for (Value lower : llvm::reverse(numbers.drop_back()))
+    whole = b.create<arith::AddIOp>(
+        b.create<arith::ShLIOp>(whole, splat(integer(words.unit), i32s)),
+        lower);
   Value scale = b.load(b.builder.getF32Type(), at(row, layout.scalesAt, block),
                        sizeof(float));
-  return b.create<vector::FMAOp>(b.create<arith::SIToFPOp>(f32s, numbers),
+  return b.create<vector::FMAOp>(b.create<arith::SIToFPOp>(f32s, whole),
                                  splat(scale, f32s), sum);
 }
 

@@ -22,14 +22,15 @@ namespace heddle::cpu {
 /// units, codes become f32 again.
 class PackedNumbers {
 public:
-  /// Where a prepared row has its parts: the numbers, each an i16 or a code of
-  /// 8 bits, then the scales of the blocks, then, in i32, where the sums of
-  /// codes begin. A block begins where a group of B does, and has `blockLength`
-  /// elements; the last one of a group may be shorter.
+  /// Where a prepared row has its parts: the numbers, each an i16 or of one or
+  /// two digits of 8 bits, all first digits before the second ones; then the
+  /// scales of the blocks; then, in i32, where their sums begin. A block begins
+  /// where a group of B does, and has `blockLength` elements; the last one of a
+  /// group may be shorter.
   struct Layout {
     explicit Layout(const PackedGemmSpec &spec);
     int64_t groups, groupLength, blockLength;
-    int64_t scalesAt, beginsAt; ///< In bytes.
+    int64_t digitsAt, scalesAt, beginsAt; ///< In bytes; of the second digits.
     int64_t blocksOfGroup() const {
       return (groupLength + blockLength - 1) / blockLength;
     }
@@ -50,9 +51,10 @@ public:
   void prepareRow(mlir::Value from, mlir::Value to, mlir::Value groupSums);
   /// What the sums of a block's products begin with, in i32.
   mlir::Value beginOfSums(mlir::Value row, mlir::Value block);
-  /// `sum` + what the sums of a block stand for, in f32.
-  mlir::Value addBlock(mlir::Value row, mlir::Value block, mlir::Value numbers,
-                       mlir::Value sum);
+  /// `sum` + what the sums of a block stand for, in f32; `numbers` has one for
+  /// each digit.
+  mlir::Value addBlock(mlir::Value row, mlir::Value block,
+                       mlir::ValueRange numbers, mlir::Value sum);
 
 private:
   /// What the elements of a block are multiplied by, and then its numbers.

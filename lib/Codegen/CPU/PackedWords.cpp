@@ -17,17 +17,18 @@ namespace heddle::cpu {
 static constexpr int64_t wordBits = plan::Packed::wordBits;
 
 PackedWords::PackedWords(LoopBuilder &builder, const PackedGemmSpec &spec,
-                         const CpuTarget &target)
-    : codes(target.hasVnni && spec.inputBlock > 0),
-      numbers(codes || (target.hasVnni && spec.aType.isBF16() &&
-                        spec.bits == 8 && spec.inputBlock == 0)),
+                         const CpuTarget &target, bool inDigits)
+    : numbers(target.hasVnni &&
+              (spec.inputBlock > 0 || (spec.aType.isBF16() && spec.bits == 8))),
+      digits(numbers && inDigits && spec.inputBlock == 0 ? 2 : 1),
+      unit(inDigits || spec.inputBlock > 0 ? 8 : 16),
       dot(target.hasBf16Dot && spec.aType.isBF16() && spec.bits < wordBits &&
           spec.inputBlock == 0 && !numbers),
       perWord(wordBits / spec.bits), b(builder), spec(spec),
       hasAvx512(target.hasAvx512),
       words(VectorType::get(target.lanes(), builder.builder.getI32Type())),
       f32s(VectorType::get(target.lanes(), builder.builder.getF32Type())) {
-  if (spec.bits != 4 || !hasAvx512 || codes)
+  if (spec.bits != 4 || !hasAvx512 || numbers)
     return;
   // A code is the index; bits above it are of other codes, and do not count.
   auto valueOf = [](int64_t index) {
@@ -88,30 +89,19 @@ Value PackedWords::pairOfCodes(Value word, int64_t step) {
   return b.create<arith::OrIOp>(low, bits(2 * step + 1));
 }
 
-/// Codes `step` and `step` + 2, in halves of a word.
-Value PackedWords::pairOfNumbers(Value word, int64_t step) {
-  auto halves =
-      VectorType::get(2 * words.getNumElements(), b.builder.getI16Type());
-  Value by = b.create<arith::ConstantOp>(
-      DenseElementsAttr::get(halves, b.builder.getI16IntegerAttr(8)));
-  Value pair = b.create<LLVM::BitcastOp>(halves, word);
-  if (step == 0)
-    pair = b.create<arith::ShLIOp>(pair, by);
-  return b.create<LLVM::BitcastOp>(words, b.create<arith::ShRSIOp>(pair, by));
-}
-
-/// The codes at bits `bits` * `step` of the bytes of a word, as bytes without
-/// sign: each is larger by `codeOffset()`.
-Value PackedWords::bytesOfCodes(Value word, int64_t step) {
-  auto everyByte = [&](int64_t byte) -> Value {
+/// The codes at bits `bits` * `step` of the units of a word, each larger by
+/// `codeOffset()`.
+Value PackedWords::codesWithoutSign(Value word, int64_t step) {
+  auto everyUnit = [&](int64_t bits) -> Value {
+    int64_t units = unit == 8 ? 0x01010101 : 0x00010001;
     return b.create<arith::ConstantOp>(DenseElementsAttr::get(
         words,
-        b.builder.getI32IntegerAttr(static_cast<int32_t>(byte * 0x01010101))));
+        b.builder.getI32IntegerAttr(static_cast<int32_t>(bits * units))));
   };
   Value low = shift(word, spec.bits * step, /*left=*/false, /*isSigned=*/false);
-  if (spec.bits < 8)
-    low = b.create<arith::AndIOp>(low, everyByte((1 << spec.bits) - 1));
-  return b.create<arith::XOrIOp>(low, everyByte(codeOffset()));
+  if (spec.bits < unit)
+    low = b.create<arith::AndIOp>(low, everyUnit((1 << spec.bits) - 1));
+  return b.create<arith::XOrIOp>(low, everyUnit(codeOffset()));
 }
 
 Value PackedWords::lookUp(Value word, int64_t index) {
@@ -145,8 +135,7 @@ SmallVector<Value> PackedWords::unpack(Value word) {
     return factors;
   }
   for (int64_t step = 0; step < steps(); ++step)
-    factors.push_back(codes          ? bytesOfCodes(word, step)
-                      : numbers      ? pairOfNumbers(word, step)
+    factors.push_back(numbers        ? codesWithoutSign(word, step)
                       : dot && table ? lookUpPair(word, step)
                       : dot          ? pairOfCodes(word, step)
                       : table        ? lookUp(word, step)
@@ -156,21 +145,16 @@ SmallVector<Value> PackedWords::unpack(Value word) {
 
 SmallVector<int64_t> PackedWords::orderOfInputs() const {
   SmallVector<int64_t> order;
-  for (int64_t step = 0; step < steps(); ++step) {
-    if (!codes) {
-      order.append({step, step + 2});
-      continue;
-    }
-    for (int64_t bit = spec.bits * step; bit < wordBits; bit += 8)
+  for (int64_t step = 0; step < steps(); ++step)
+    for (int64_t bit = spec.bits * step; bit < wordBits; bit += unit)
       for (int64_t index = 0; index < perWord; ++index)
         if (plan::Packed::bitOf(spec.bits, index) == bit)
           order.push_back(index);
-  }
   return order;
 }
 
 Value PackedWords::multiplyAdd(Value x, Value factor, Value sum) {
-  if (codes)
+  if (numbers && unit == 8) // The first of the two has no signs.
     return intrinsic("llvm.x86.avx512.vpdpbusd.512", words, {sum, factor, x});
   if (numbers)
     return intrinsic("llvm.x86.avx512.vpdpwssd.512", words, {sum, x, factor});

@@ -14,44 +14,45 @@
 
 namespace heddle::cpu {
 
-/// How words of 32 bits become factors of a product: vectors of f32, or of
-/// pairs of bf16 where the target multiplies these.
+/// How words of 32 bits become factors of a product: vectors of f32, of pairs
+/// of bf16 where the target multiplies these, or of whole numbers.
 class PackedWords {
 public:
+  /// With `inDigits`, whole numbers of 16 bits become two of 8, which take two
+  /// sums, but half as many factors.
   PackedWords(LoopBuilder &builder, const PackedGemmSpec &spec,
-              const CpuTarget &target);
+              const CpuTarget &target, bool inDigits);
 
   /// Words of an output, over all of K.
   int64_t count() const { return (spec.k + perWord - 1) / perWord; }
   /// Factors that a word gives, which follow each other along K.
   int64_t steps() const {
-    return codes ? perWord / 4 : dot || numbers ? perWord / 2 : perWord;
+    return numbers ? unit / spec.bits : dot ? perWord / 2 : perWord;
   }
   /// With whole numbers, the inputs of a word in the order in which its factors
   /// have them.
   llvm::SmallVector<int64_t> orderOfInputs() const;
-  /// What is added to each code of a factor that has no signs.
-  int64_t codeOffset() const { return codes ? 1 << (spec.bits - 1) : 0; }
+  /// What is added to each code of a factor, so that it needs no sign.
+  int64_t codeOffset() const { return numbers ? 1 << (spec.bits - 1) : 0; }
 
   /// The factors of a vector of words: `steps()` vectors. Codes are whole
   /// numbers.
   llvm::SmallVector<mlir::Value> unpack(mlir::Value word);
   /// x * factor + sum in f32; x is a vector of f32 or of pairs of bf16 as i32.
-  /// With whole numbers the sum is in i32, and x has pairs of i16, or four i8
-  /// with codes.
+  /// With whole numbers the sum is in i32, and x has as many of them as a
+  /// factor has codes.
   mlir::Value multiplyAdd(mlir::Value x, mlir::Value factor, mlir::Value sum);
 
-  bool codes;   ///< Rows are codes too: a factor is of four codes of a word.
-  bool numbers; ///< Rows are whole numbers; those that are no codes meet
-                ///< factors of two i16: codes 0 and 2 of a word, or 1 and 3.
-  bool dot;     ///< A factor is of two bf16.
+  bool numbers;   ///< Rows are whole numbers.
+  int64_t digits; ///< Of each, the lowest first; else 1.
+  int64_t unit;   ///< Bits of a digit, and of a code in a factor.
+  bool dot;       ///< A factor is of two bf16.
   int64_t perWord;
 
 private:
   mlir::Value code(mlir::Value word, int64_t index);
   mlir::Value pairOfCodes(mlir::Value word, int64_t step);
-  mlir::Value pairOfNumbers(mlir::Value word, int64_t step);
-  mlir::Value bytesOfCodes(mlir::Value word, int64_t step);
+  mlir::Value codesWithoutSign(mlir::Value word, int64_t step);
   mlir::Value lookUp(mlir::Value word, int64_t index);
   mlir::Value lookUpPair(mlir::Value word, int64_t step);
   mlir::Value shift(mlir::Value word, int64_t bits, bool left, bool isSigned);
