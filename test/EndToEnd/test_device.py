@@ -125,6 +125,14 @@ class Device(h.HeddleTest):
         self.prepare("--accumulate", 2, "--keep", "logits")
         self.check("separate", "separate:7")
 
+    def test_rows_of_a_table(self):
+        """Ids are read when the stream comes to the copy, in any order of streams."""
+        self.prepare("--accumulate", 2, "--place", "parameters=file,activations=file",
+                     vocab=4099)
+        said = h.run([h.HEDDLE, "explain", self.binary]).stdout
+        self.assertRegex(said, "[0-9]+ cop(y|ies) of rows")
+        self.check("separate:1", "separate:4", "separate:6")
+
     def test_copies_of_another_stream(self):
         dumps = self.path("dumps")
         self.prepare("--keep", "logits", "--dump-phases", dumps)
