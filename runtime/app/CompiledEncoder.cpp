@@ -126,6 +126,7 @@ void CompiledEncoder::pool(const LoadedProgram &program, int64_t row,
 
 void CompiledEncoder::compute(const std::vector<const Tokens *> &texts,
                               float *embeddings) {
+  job.ranks().beginStep(++numRuns);
   const plan::Plan &plan = job.plan();
   const int64_t groups = plan::groupsOf(plan);
   const auto first = texts.begin();

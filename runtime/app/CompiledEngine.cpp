@@ -189,6 +189,7 @@ static Feed rowOf(const Feed &feed, size_t token) {
 }
 
 void CompiledEngine::compute(const std::vector<Feed> &feeds, float *logits) {
+  job.ranks().beginStep(++numRuns);
   std::vector<Feed> rows;
   std::vector<float *> places; // Of the rows; null where nobody wants them.
   for (const Feed &feed : feeds) {

@@ -32,6 +32,7 @@ WindowEngine::WindowEngine(Job &job)
 
 const std::vector<float> &
 WindowEngine::compute(const std::vector<int32_t> &tokens) {
+  job.ranks().beginStep(++numRuns);
   inputs.fill([&](int64_t index, DataFeed::What) {
     return index < int64_t(tokens.size()) ? tokens[index] : 0;
   });

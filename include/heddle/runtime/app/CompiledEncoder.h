@@ -50,6 +50,7 @@ private:
   const Pooling pooling;
   EncoderLimits most;
   int64_t ownGroup = 0;
+  int64_t numRuns = 0; ///< The steps of which ranks tell when one is missed.
   std::vector<const LoadedProgram *> programs; ///< By tokens, then rows.
   std::vector<float> hidden;
 };

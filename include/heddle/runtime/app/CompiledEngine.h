@@ -73,6 +73,7 @@ private:
   Job &job;
   CompiledEngine *draft = nullptr; ///< Which is followed, too.
   bool isDraft = false;
+  int64_t numRuns = 0; ///< The steps of which ranks tell when one is missed.
   EngineLimits most;
   int64_t ownGroup = 0;
   std::vector<int64_t> speakers; ///< By group.

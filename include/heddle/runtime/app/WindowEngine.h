@@ -37,6 +37,7 @@ private:
   BatchInputs inputs;
   const Value *output; ///< Null on the stages that do not have it.
   EngineLimits most;
+  int64_t numRuns = 0; ///< The steps of which ranks tell when one is missed.
   std::vector<int32_t> cache; ///< [pages][pageTokens].
   std::vector<float> values;
 };
