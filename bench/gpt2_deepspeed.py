@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""usage: gpt2_deepspeed.py STAGE SEQ STEPS CONFIG
-
-Trains GPT-2 with DeepSpeed on two CPU ranks, one thread each, and prints seconds
-of each step but the first, and the largest resident set of a rank, as JSON. What
-bench/parallel_cpu.py runs beside Heddle.
+"""Trains GPT-2 with DeepSpeed on CPU ranks, and prints seconds of each step but the
+first, and the largest resident set of a rank, as JSON. What bench/parallel_cpu.py and
+bench/offload.py run beside Heddle.
 """
 
+import argparse
 import json
 import os
 import resource
@@ -13,26 +12,35 @@ import subprocess
 import sys
 import time
 
-MICRO_BATCH = 2
+
+def zero_of(options):
+    """The section zero_optimization: with `cpu` or `nvme` the optimizer is there, and
+    DeepSpeed's own CPUAdam updates it."""
+    zero = {"stage": options.stage}
+    if options.offload:
+        zero["offload_optimizer"] = {"device": options.offload,
+                                     "nvme_path": options.swap_dir}
+    return zero
 
 
-def train(stage, seq, steps, config):
+def train(options):
     import deepspeed
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    torch.set_num_threads(1)
+    config = json.loads(options.config)
+    torch.set_num_threads(options.threads)
     deepspeed.init_distributed("gloo")
     model = GPT2LMHeadModel(GPT2Config(**config))
     engine, *_ = deepspeed.initialize(
         model=model, model_parameters=model.parameters(),
-        config={"train_micro_batch_size_per_gpu": MICRO_BATCH,
+        config={"train_micro_batch_size_per_gpu": options.micro_batch,
                 "bf16": {"enabled": True}, "gradient_clipping": 1.0,
                 "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
-                "zero_optimization": {"stage": stage}})
-    ids = torch.randint(config["vocab_size"], (MICRO_BATCH, seq))
+                "zero_optimization": zero_of(options)})
+    ids = torch.randint(config["vocab_size"], (options.micro_batch, options.seq))
     times = []
-    for _ in range(steps + 1):
+    for _ in range(options.steps + 1):
         begin = time.monotonic()
         engine.backward(engine(ids, labels=ids).loss)
         engine.step()
@@ -42,21 +50,34 @@ def train(stage, seq, steps, config):
         print(json.dumps({"times": times[1:], "peak_rss": peak}))
 
 
-def launch(arguments):
-    """Starts both ranks; what rank 0 prints is printed here."""
+def launch(options):
+    """Starts the ranks; what rank 0 prints is printed here."""
     ranks = []
-    for rank in range(2):
+    for rank in range(options.ranks):
         environment = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank),
-                           WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                           WORLD_SIZE=str(options.ranks), MASTER_ADDR="127.0.0.1",
                            MASTER_PORT="29511", DS_ACCELERATOR="cpu",
-                           OMP_NUM_THREADS="1")
-        ranks.append(subprocess.Popen([sys.executable, __file__, *arguments],
-                                      env=environment))
+                           OMP_NUM_THREADS=str(options.threads))
+        ranks.append(subprocess.Popen([sys.executable, *sys.argv], env=environment))
     return max(rank.wait() for rank in ranks)
 
 
-if __name__ == "__main__":
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("stage", type=int)
+    parser.add_argument("seq", type=int)
+    parser.add_argument("steps", type=int)
+    parser.add_argument("config", help="a config.json, as text")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1, help="of each rank")
+    parser.add_argument("--micro-batch", type=int, default=2)
+    parser.add_argument("--offload", choices=["cpu", "nvme"])
+    parser.add_argument("--swap-dir", help="where nvme is")
+    options = parser.parse_args()
     if "RANK" not in os.environ:
-        sys.exit(launch(sys.argv[1:]))
-    train(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]),
-          json.loads(sys.argv[4]))
+        return launch(options)
+    return train(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,11 +3,17 @@
 with all in memory, and beside a plain loop that moves as many bytes.
 
 usage: offload.py HEDDLE [--swap-dir DIR] [--precision bf16] [--batch 4] [--seq 64]
+                  [--python PYTHON_WITH_DEEPSPEED]
 
 With clipping, without, and with updates a step later. All run by turns. Prints the
 bytes that a step moves, whether as many were counted at the system calls, the median
 seconds of each, how many times the larger of computation and disk the step takes, and
 how many times both together.
+
+Then the kernel that updates the parameters, by itself: beside loops that only move
+memory (heddle-bench-stream), and beside DeepSpeed's CPUAdam over as many parameters,
+where --python names a Python that has it. In bf16 also steps of DeepSpeed with clipping
+run by turns with the others then: ZeRO 3, the optimizer in the host's memory and on file.
 """
 
 import argparse
@@ -21,6 +27,7 @@ import tempfile
 from train_cpu import GPT2
 
 TURNS, STEPS = 3, 4
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def output_of(command):
@@ -39,6 +46,11 @@ def compile_model(options, folder, name, *flags):
          options.precision, "--threads", str(options.threads), "-o", binary, *flags],
         check=True, stderr=subprocess.DEVNULL)
     return binary
+
+
+def program(options, name):
+    """Another program of the compiler's build."""
+    return os.path.join(os.path.dirname(options.heddle), name)
 
 
 def bench(binary, *flags):
@@ -78,8 +90,8 @@ class Way:
         found = bench(self.file, "--swap-dir", folder)
         self.counted = {key: found[key] for key in self.planned}
         self.seconds["file"].append(found["median_s"])
-        loop = os.path.join(os.path.dirname(self.options.heddle), "heddle-bench-swap")
-        rounds = output_of([loop, folder, "--plain", self.planned["file_bytes_read"]])
+        rounds = output_of([program(self.options, "heddle-bench-swap"), folder,
+                            "--plain", self.planned["file_bytes_read"]])
         self.seconds["loop"].append(statistics.median(map(float, rounds.split())))
 
     def report(self):
@@ -94,6 +106,105 @@ class Way:
         return self.counted == self.planned
 
 
+class DeepSpeed:
+    """Steps of one rank whose optimizer is in the host's memory, or on file."""
+
+    def __init__(self, options, place):
+        self.place, self.seconds = place, []
+        self.words = [options.python, os.path.join(HERE, "gpt2_deepspeed.py"), 3,
+                      options.seq, STEPS, json.dumps(GPT2), "--ranks", 1, "--threads",
+                      options.threads, "--micro-batch", options.batch, "--offload",
+                      place, "--swap-dir", options.swap_dir]
+
+    def turn(self):
+        said = json.loads(output_of(self.words).splitlines()[-1])
+        self.seconds.append(statistics.median(said["times"]))
+
+    def report(self, way):
+        ours, theirs = (statistics.median(seconds)
+                        for seconds in (way.seconds["file"], self.seconds))
+        print(f"| DeepSpeed, {self.place} | {theirs:.2f} | {theirs / ours:.2f} |")
+
+
+class CpuAdam:
+    """A process in which DeepSpeed updates as many parameters, by turns."""
+
+    def __init__(self, options, parameters):
+        self.process = subprocess.Popen(
+            [options.python, os.path.join(HERE, "adam_deepspeed.py"),
+             options.precision, str(parameters), str(options.threads)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=dict(os.environ, DS_ACCELERATOR="cpu",
+                     OMP_NUM_THREADS=str(options.threads)))
+        self.turn()  # Builds the extension, and maps the moments.
+
+    def turn(self):
+        print(STEPS, file=self.process.stdin, flush=True)
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit("DeepSpeed's CPUAdam ended")
+        return statistics.median(json.loads(line))
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Update:
+    """The kernel that updates the parameters of a way's binaries."""
+
+    def __init__(self, way):
+        self.way, self.parameters = way, way.info["parameters"]
+        # A gradient is read; a parameter and two moments are read and written. In
+        # bf16 what is computed with is written too.
+        self.bytes = self.parameters * (28 + 2 * (way.options.precision == "bf16"))
+        self.rates = {}
+
+    def seconds(self, binary, *flags):
+        explained = json.loads(output_of([self.way.options.heddle, "explain", binary,
+                                          "--json"]))
+        updates = {kernel["name"] for kernel in explained["kernels"]
+                   if "adamw" in kernel["ops"]}
+        return sum(kernel["seconds"]
+                   for kernel in bench(binary, "--kernels", *flags)["kernels"]
+                   if kernel["name"] in updates)
+
+    def add(self, name, rate):
+        self.rates.setdefault(name, []).append(rate)
+
+    def turn(self, peer):
+        way, options = self.way, self.way.options
+        self.add("Heddle", self.bytes / self.seconds(way.memory))
+        self.add("Heddle, by windows on file", self.bytes / self.seconds(
+            way.file, "--swap-dir", options.swap_dir))
+        if peer:
+            self.add("DeepSpeed's CPUAdam", self.bytes / peer.turn())
+        rounds = output_of([program(options, "heddle-bench-stream"), self.parameters,
+                            options.threads]).splitlines()
+        for name, column in (("loop over the same arrays", 0), ("STREAM's triad", 1)):
+            self.add(name, 1e9 * statistics.median(
+                float(line.split()[column]) for line in rounds))
+
+    def report(self):
+        medians = {name: statistics.median(rates) for name, rates in self.rates.items()}
+        print("\n| update | ms | GB/s | of the loop | of Heddle |\n|---|---|---|---|---|")
+        for name, rate in medians.items():
+            print(f"| {name} | {1e3 * self.bytes / rate:.1f} | {rate / 1e9:.1f} | "
+                  f"{rate / medians['loop over the same arrays']:.2f} | "
+                  f"{rate / medians['Heddle']:.2f} |")
+
+
+def measure_update(way):
+    """By turns too, when the ways are done, so that no memory is missing."""
+    update, python = Update(way), way.options.python
+    peer = CpuAdam(way.options, update.parameters) if python else None
+    for _ in range(TURNS):
+        update.turn(peer)
+    if peer:
+        peer.close()
+    update.report()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("heddle")
@@ -102,18 +213,28 @@ def main():
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--seq", type=int, default=64)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--python", help="a Python that has DeepSpeed")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         ways = [Way(name, options, folder) for name in options.ways]
+        peers = [DeepSpeed(options, place)
+                 for place in ("cpu", "nvme")
+                 if options.python and options.precision == "bf16"]
         for _ in range(TURNS):
-            for way in ways:
-                way.turn()
-    print("| | bytes a parameter, read + written | counted as planned | "
-          "step in memory, s | plain loop, s | step on file, s | "
-          "of the larger | of both |")
-    print("|---|---|---|---|---|---|---|---|")
-    return not all([way.report() for way in ways])
+            for runner in ways + peers:
+                runner.turn()
+        print("| | bytes a parameter, read + written | counted as planned | "
+              "step in memory, s | plain loop, s | step on file, s | "
+              "of the larger | of both |")
+        print("|---|---|---|---|---|---|---|---|")
+        are_counted = all([way.report() for way in ways])
+        if peers:
+            print("\n| step | s | of Heddle's on file |\n|---|---|---|")
+        for peer in peers:
+            peer.report(ways[0])
+        measure_update(ways[0])
+    return not are_counted
 
 
 if __name__ == "__main__":
