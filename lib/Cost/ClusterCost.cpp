@@ -51,7 +51,7 @@ struct ClusterCost::Clock {
     if (stream == plan::Stream::Copy)
       return {time.copies, time.exposedCopies};
     if (stream == plan::Stream::Host)
-      return {time.onHost, time.exposedOnHost};
+      return {time.onHost, time.exposedCopies};
     return {time.collectives, time.exposed};
   }
   double endOf(plan::Stream stream) const {

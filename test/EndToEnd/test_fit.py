@@ -167,6 +167,21 @@ class Fit(h.HeddleTest):
         elements = rated["fitting"][0]["bytes"]["host"] // 8
         self.assertGreater(seconds[1] - seconds[0], 28 * elements / MIB * 0.9)
         self.assertLess(seconds[1] - seconds[0], 28 * elements / MIB * 1.2)
+        # The cluster's file is that of the last search.
+        self.peak(rated["fitting"][0]["strategy"], "--seq", "48", "--target", "sm_80",
+                  "--host-updates", "1")
+        explain = [h.HEDDLE, "explain", self.path("binary"), "--json", "--cluster",
+                   self.path("cluster.json")]
+        rated = h.run(explain)
+        self.assertEqual(rated.stderr, "")
+        self.write("cluster.json", machine)
+        unrated = h.run(explain)
+        self.assertIn("warning: updates on the host's cores count as no time",
+                      unrated.stderr)
+        # The host is waited for where what it has updated is copied back.
+        waits = [json.loads(said.stdout)["exposed"][0]["copies"]
+                 for said in (unrated, rated)]
+        self.assertGreater(waits[1] - waits[0], 28 * elements / MIB * 0.9)
 
     def test_models_and_machines(self):
         """The fastest mixture, and the one that needs most, compile within their

@@ -105,8 +105,8 @@ void StepSchedule::usePlan(const plan::Plan &plan,
       double exchange =
           cost->transferSeconds(stage->sequences.at(program->sequence));
       cost::SequenceTime time = cost->timeOf(*stage, program->sequence);
-      exposed.push_back({time.exposed, transfers + exchange, time.exposedCopies,
-                         time.exposedOnHost});
+      exposed.push_back(
+          {time.exposed, transfers + exchange, time.exposedCopies});
       // Beside the fragments, which the timetable has.
       double rest = time.seconds + exchange;
       if (auto line = lineOf(plan, *stage, cost))
@@ -133,10 +133,8 @@ void StepSchedule::addTo(json &json) const {
   for (const Exposed &stage : exposed) {
     nlohmann::json one = {{"collectives", stage.collectives},
                           {"transfers", stage.transfers}};
-    if (from == "cluster") { // Traces have no spans of these waits.
+    if (from == "cluster") // Traces have no spans of the waits for copies.
       one["copies"] = stage.copies;
-      one["host_updates"] = stage.hostUpdates;
-    }
     json["exposed"].push_back(std::move(one));
   }
 }
@@ -157,7 +155,7 @@ void StepSchedule::printTimes() const {
   if (!exposed.empty())
     rows[0].insert(rows[0].end(), {"exposed collectives", "exposed transfers"});
   if (from == "cluster")
-    rows[0].insert(rows[0].end(), {"exposed copies", "exposed host updates"});
+    rows[0].push_back("exposed copies");
   for (size_t i = 0; i < std::max(stages.size(), exposed.size()); ++i) {
     TableRow &row = rows.emplace_back();
     row.push_back("stage " + std::to_string(i));
@@ -169,10 +167,8 @@ void StepSchedule::printTimes() const {
     if (!exposed.empty()) {
       row.push_back(formatTime(exposed[i].collectives));
       row.push_back(formatTime(exposed[i].transfers));
-      if (from == "cluster") {
+      if (from == "cluster")
         row.push_back(formatTime(exposed[i].copies));
-        row.push_back(formatTime(exposed[i].hostUpdates));
-      }
     }
   }
   printTable(rows);

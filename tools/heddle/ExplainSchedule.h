@@ -34,7 +34,7 @@ private:
   /// Seconds of a step in which a stage waits for one of these and does nothing
   /// else.
   struct Exposed {
-    double collectives = 0, transfers = 0, copies = 0, hostUpdates = 0;
+    double collectives = 0, transfers = 0, copies = 0;
   };
 
   void usePlan(const plan::Plan &plan, const cost::ClusterCost *cost);

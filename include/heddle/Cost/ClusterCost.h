@@ -49,13 +49,14 @@ struct Cluster {
 
 /// One run of a sequence by the ranks of a pipeline stage.
 struct SequenceTime {
-  double seconds = 0;       ///< Computing, and waiting for what is under way.
-  double collectives = 0;   ///< All of them, one after the other.
-  double exposed = 0;       ///< The part of them that nothing is computed in.
-  double copies = 0;        ///< Between kinds of memory, one after the other.
-  double exposedCopies = 0; ///< The part of them that nothing is computed in.
-  double onHost = 0;        ///< Kernels on the host's cores, one by one.
-  double exposedOnHost = 0; ///< The part of them that the rank waits for.
+  double seconds = 0;     ///< Computing, and waiting for what is under way.
+  double collectives = 0; ///< All of them, one after the other.
+  double exposed = 0;     ///< The part of them that nothing is computed in.
+  double copies = 0;      ///< Between kinds of memory, one after the other.
+  double onHost = 0;      ///< Kernels on the host's cores, one by one.
+  /// The part of copies, and of the kernels on the host that they come behind,
+  /// that nothing is computed in.
+  double exposedCopies = 0;
 };
 
 /// The time of a plan's communication and computation: latency and bandwidth of

@@ -171,9 +171,9 @@ TEST(ClusterCost, HostUpdatesRunBesideTheDevice) {
   EXPECT_FALSE(cost.isHostUnrated());
   SequenceTime beside = cost.timeOf(plan, 0);
   EXPECT_DOUBLE_EQ(beside.onHost, 12);
-  EXPECT_DOUBLE_EQ(beside.exposedOnHost, 2);
+  EXPECT_DOUBLE_EQ(beside.exposedCopies, 2);
   EXPECT_DOUBLE_EQ(beside.seconds, 12);
-  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 1).exposedOnHost, 24);
+  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 1).exposedCopies, 24);
   plan::Plan device = planOf(meshOf(1, 1, 1, 4), {{work()}});
   nodes.hostMemoryPerSecond = 0;
   EXPECT_FALSE(ClusterCost(device, nodes).isHostUnrated());
