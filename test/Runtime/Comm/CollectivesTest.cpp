@@ -96,6 +96,21 @@ TEST_P(Threads, TextsOfAllAndOfTheFirst) {
 
 INSTANTIATE_TEST_SUITE_P(Comm, Threads, testing::Range(1, 6));
 
+// A rank that disagrees on what it brings is an error, not memory out of place.
+TEST(Exchange, PartsOfAnotherSize) {
+  std::vector<std::string> codes =
+      onThreads(2, [](Transport &transport) -> std::string {
+        char bytes[8] = {};
+        try {
+          bringParts(transport, {{1, bytes, transport.rank() == 0 ? 8 : 5}});
+        } catch (const UserError &error) {
+          return error.diagnostic.code;
+        }
+        return "";
+      });
+  EXPECT_EQ(codes, (std::vector<std::string>{"H0920", ""}));
+}
+
 TEST(Groups, OfEachRank) {
   plan::Mesh mesh = meshOf(2, 2, 1, 3);
   for (bool threaded : {false, true})
