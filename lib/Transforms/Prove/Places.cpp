@@ -198,10 +198,14 @@ private:
              refuse(event, "stores " + nameOf(from) + " where " + nameOf(to) +
                                " are kept");
     }
+    Pieces pieces = piecesOf(*source);
     forget(*target);
-    if (source->space == Space::Persistent && isKnown(*source) &&
-        isKnown(*target))
+    if (!isKnown(*source) || !isKnown(*target))
+      return true;
+    if (source->space == Space::Persistent)
       windows.push_back({rangeOf(*target), rangeOf(*source), {}});
+    else if (!pieces.empty())
+      windows.push_back({rangeOf(*target), {}, pieces});
     return true;
   }
 
@@ -219,18 +223,21 @@ private:
     return true;
   }
 
-  /// The bytes of the names between dots that both begin with. A path may have
-  /// more behind its layer: the number of a piece of it.
+  /// Whether the first bytes of a name are that path, or one that it goes on
+  /// from: a path may have more behind its layer, the number of a piece of it.
+  static bool leadsTo(const std::string &name, size_t bytes,
+                      const std::string &path) {
+    return path.compare(0, bytes, name, 0, bytes) == 0 &&
+           (path.size() == bytes || path[bytes] == '.');
+  }
+
+  /// The bytes of the names between dots that both begin with.
   static size_t sharedPrefix(const std::string &name, const std::string &path) {
     size_t shared = 0;
-    for (size_t dot = name.find('.'); dot != std::string::npos;
-         dot = name.find('.', dot + 1)) {
-      bool isShared = path.compare(0, dot, name, 0, dot) == 0 &&
-                      (path.size() == dot || path[dot] == '.');
-      if (!isShared)
-        break;
+    for (size_t dot = name.find('.');
+         dot != std::string::npos && leadsTo(name, dot, path);
+         dot = name.find('.', dot + 1))
       shared = dot + 1;
-    }
     return shared;
   }
 
@@ -247,30 +254,21 @@ private:
     return text;
   }
 
-  /// What a path has behind the layer of the parameter: a piece of the layer
-  /// reads its own tile. Empty for what is of no layer.
-  std::string pieceOf(const std::string &path, const Pieces &pieces) const {
-    size_t shared =
-        sharedPrefix(trace.members[pieces.front().member].parameter, path);
-    return shared == 0 || shared > path.size() ? "" : path.substr(shared);
-  }
-
   /// What layers share code for, each reads of its own parameters.
   bool read(const Event &event, const Access &access) {
     Pieces pieces = piecesOf(access);
     const std::string &path = trace.paths[event.path];
-    if (path != layer) {
+    if (layer.empty() || !leadsTo(layer, layer.size(), path)) {
       turns.clear();
       layer = path;
     }
-    // Tiles of a weight are read one after the other.
+    // Tiles of a weight are read one after the other, each by its own piece.
     int64_t turn = turns[{event.origin, access.operand}]++;
     if (pieces.empty())
       return true;
     std::string place = placeIn(path, pieces);
     const auto &[first, isNew] = reads.try_emplace(
-        std::tuple(event.origin, access.operand, pieceOf(path, pieces), turn),
-        path, place);
+        std::tuple(event.origin, access.operand, turn), path, place);
     const auto &[otherPath, otherPlace] = first->second;
     return otherPlace == place ||
            refuse(event, "reads " + place + " for " + path + " (operand " +
@@ -290,12 +288,11 @@ private:
   const Trace &trace;
   std::vector<int32_t> parameters; ///< For each member the first one alike.
   std::list<Window> windows;
-  std::string layer; ///< The path of what runs.
-  /// By command and operand: how often it was read for this path, so far.
+  std::string layer; ///< The path of what runs, or of its first piece.
+  /// By command and operand: how often it was read for this layer, so far.
   std::map<std::pair<int32_t, int16_t>, int64_t> turns;
-  /// By these, the piece of the layer and the turn: for which layer it was read
-  /// first, and what.
-  std::map<std::tuple<int32_t, int16_t, std::string, int64_t>,
+  /// By these and the turn: for which layer it was read first, and what.
+  std::map<std::tuple<int32_t, int16_t, int64_t>,
            std::pair<std::string, std::string>>
       reads;
   /// By the code of updates and operand: the kind of what it is of.
