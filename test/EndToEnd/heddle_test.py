@@ -368,6 +368,10 @@ class HeddleTest(unittest.TestCase):
                           log, "--progress", "none", *flags])
         return read_log(log)
 
+    def explain(self, binary, *flags):
+        """What `heddle explain` says of a binary, as data."""
+        return json.loads(run([HEDDLE, "explain", binary, "--json", *flags]).stdout)
+
     def assert_costs(self, most, known, other):
         """Processor seconds of `other` are at most `most` times those of `known`: the
         least of each, in three tries. Both are functions that run programs."""

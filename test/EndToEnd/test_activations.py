@@ -61,9 +61,6 @@ class ActivationsTest(h.HeddleTest):
             json.dump(config, file)
         return self.path(f"{family}-{seed}.json")
 
-    def explain(self, binary):
-        return json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
-
     def check(self, seed, draw):
         family, ranks, flags, place = draw(seed)
         data, _ = self.make_tokens(3000, 97)

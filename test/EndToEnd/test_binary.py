@@ -77,7 +77,7 @@ class Binaries(h.HeddleTest):
         for name in ("one", "two"):
             binary = self.compile(model, "--batch", 2, "--seq", 8, output=name,
                                   cache="off")
-            plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+            plan = self.explain(binary)
             contents.append(plan["plan"])
         self.assertEqual(contents[0], contents[1])
 

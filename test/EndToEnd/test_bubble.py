@@ -165,9 +165,6 @@ def rewrite(path, times):
 
 
 class Bubble(HeddleTest):
-    def explain(self, binary, *flags):
-        return json.loads(run([HEDDLE, "explain", binary, "--json", *flags]).stdout)
-
     def assert_idle(self, actual, expected, tolerance, what):
         self.assertEqual(len(actual), len(expected), what)
         for stage, (one, other) in enumerate(zip(actual, expected)):

@@ -154,10 +154,6 @@ class Check(h.HeddleTest):
         both = self.compile_for("x86-64,sm_90", model, output="both")
         self.assertIn("error[H0280]", h.run([both, "check"], 4).stderr)
 
-    def explain(self, binary):
-        return json.loads(h.run([h.HEDDLE, "explain", binary, "--kernels",
-                                 "--json"]).stdout)
-
     def counted_by_driver(self, binary):
         """What each kernel did in `check`, in all of its blocks. There it gets
         the numbers that explain gives it."""
@@ -176,7 +172,7 @@ class Check(h.HeddleTest):
                               "--gemm", "generated", config=h.ds_config())
         counted = self.counted_by_driver(binary)
         estimates = 0
-        for kernel in self.explain(binary)["kernels"]:
+        for kernel in self.explain(binary, "--kernels")["kernels"]:
             for launch in kernel["launches"]:
                 some, all_blocks = launch["counted"], counted[launch["symbol"]]
                 share = 0 if some["exact"] else 0.1
@@ -191,7 +187,7 @@ class Check(h.HeddleTest):
         its operands."""
         model, _, _ = self.make_model(vocab=VOCAB, layers=1)
         binary = self.compile_for("sm_90", model, "--precision", "bf16")
-        found = self.explain(binary)
+        found = self.explain(binary, "--kernels")
         self.assertEqual(found["target"], "sm_90")
         kernels = {kernel["ops"]: kernel for kernel in found["kernels"]}
         for kernel in found["kernels"]:

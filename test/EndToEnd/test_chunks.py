@@ -34,9 +34,6 @@ if h.LONG:
 
 
 class Chunks(h.HeddleTest):
-    def explain(self, binary):
-        return json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
-
     def assert_alike(self, steps, expected, tolerance=1e-6):
         self.assertEqual(len(steps), len(expected))
         for key in ("loss", "grad_norm"):

@@ -170,7 +170,7 @@ class Encode(h.HeddleTest):
         parameters = sum(int(np.prod(shape)) for shape in RECORD["weights"].values())
         for precision, width in (("fp32", 4), ("bf16", 2)):
             binary = self.build("--precision", precision, "--max-batch", 5)
-            plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+            plan = self.explain(binary)
             owners = plan["memory"]["owners"]
             for name in ("gradients", "optimizer", "cache"):
                 self.assertNotIn(name, owners)

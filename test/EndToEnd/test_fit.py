@@ -8,13 +8,11 @@ not fit; what fits nowhere is refused by the compiler too."""
 
 import itertools
 import json
-import os
 import subprocess
 import unittest
 
 import heddle_test as h
 
-LONG = os.environ.get("HEDDLE_TEST_LONG") == "1"
 PAGE = 4096
 MIB, GIB = 2**20, 2**30
 
@@ -71,8 +69,7 @@ class Fit(h.HeddleTest):
                       "-o", self.path("binary")], status=status)
         if status:
             return done.stderr
-        plans = json.loads(h.run([h.HEDDLE, "explain", self.path("binary"),
-                                  "--json"]).stdout)
+        plans = self.explain(self.path("binary"))
         ranks = [plans]
         for rank in range(1, plans["ranks"]):
             ranks.append(json.loads(h.run(
@@ -90,7 +87,7 @@ class Fit(h.HeddleTest):
         self.assertGreater(len(said["fitting"]), 10)
         kinds = {tuple(one["bytes"]) for one in said["fitting"]}
         self.assertEqual(kinds, {("device",), ("device", "file")})
-        for one in said["fitting"][::1 if LONG else 9]:
+        for one in said["fitting"][::1 if h.LONG else 9]:
             with self.subTest(flags=one["flags"]):
                 self.assertEqual(self.peak(one["strategy"], "--seq", "48"),
                                  one["bytes"])
@@ -188,7 +185,7 @@ class Fit(h.HeddleTest):
         figures; where nothing fits, the compiler refuses the smallest plan."""
         pairs = [("124M", "laptop"), ("1.5B", "laptop"), ("1.5B", "laptop with files"),
                  ("2.7B", "GPU of 32 GiB"), ("1T", "GPU of 32 GiB")]
-        if LONG:
+        if h.LONG:
             pairs = itertools.product(MODELS, MACHINES)
         fitting = 0
         for model, machine in pairs:
@@ -224,8 +221,7 @@ class Fit(h.HeddleTest):
             h.run([h.HEDDLE, "compile", config, "--init", "random", *flags, "--strategy",
                    self.write("strategy.json", one["strategy"]), "-o",
                    self.path("binary")])
-            explained = json.loads(h.run([h.HEDDLE, "explain", self.path("binary"),
-                                          "--json"]).stdout)
+            explained = self.explain(self.path("binary"))
             for kind, found in explained["memory"]["kinds"].items():
                 bytes_ = one["bytes"].get(kind, 0)
                 self.assertLessEqual(sum(found.values()), bytes_)

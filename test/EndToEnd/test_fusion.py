@@ -6,7 +6,6 @@
 same bits token by token and at once; each has fewer launches than the one before;
 and what is not fused is remarked upon."""
 
-import json
 import unittest
 
 import numpy as np
@@ -38,8 +37,7 @@ class Fusion(serving.ServingTest):
                 for policy in POLICIES}
 
     def launches(self, binary, program):
-        found = json.loads(h.run([h.HEDDLE, "explain", binary, "--json", "--program",
-                                  program]).stdout)
+        found = self.explain(binary, "--program", program)
         self.assertEqual(found["launches"],
                          sum(kernel["calls"] for kernel in found["kernels"]))
         return found["launches"], found["launch_bytes"]

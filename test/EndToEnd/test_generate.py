@@ -132,8 +132,7 @@ class Generate(h.HeddleTest):
         for mode, batch in (("train", 1), ("serve", rows)):
             binary = self.compile(model, "--mode", mode, "--seq", 20, "--max-context", 20,
                                   "--max-batch", batch, output=mode)
-            found = json.loads(h.run([h.HEDDLE, "explain", binary, "--json", "--program",
-                                      f"decode/{batch}"]).stdout)
+            found = self.explain(binary, "--program", f"decode/{batch}")
             self.assertEqual((found["rows"], found["tokens"]), (batch, batch))
             self.assertEqual(found["cache_bytes_per_position"], 2 * layers * embed * 4)
             self.assertGreaterEqual(found["state_bytes"], least)

@@ -37,8 +37,7 @@ class GpuDevice(h.HeddleTest):
 
     def test_asks_for_no_more_than_the_plan(self):
         self.prepare()
-        explained = json.loads(h.run([h.HEDDLE, "explain", self.binary,
-                                      "--json"]).stdout)
+        explained = self.explain(self.binary)
         memory = explained["memory"]
         few, many = self.counts(2), self.counts(5)
         self.assertEqual(few["device_bytes"], memory["arena"] + memory["persistent"])

@@ -46,9 +46,6 @@ class HostUpdates(h.HeddleTest):
               env=dict(os.environ, HEDDLE_EMULATE=order))
         return [(step["loss"], step["grad_norm"]) for step in h.read_log(log)]
 
-    def explain(self, binary):
-        return json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
-
     def setUp(self):
         super().setUp()
         self.model = self.make_model(embed=36)[0]
@@ -61,7 +58,7 @@ class HostUpdates(h.HeddleTest):
                 self.assert_close(a, b, 1e-6, f"step {step + 1}")
 
     def test_losses_are_those_of_the_device(self):
-        cases = range(len(CASES)) if os.environ.get("HEDDLE_TEST_LONG") == "1" else SHORT
+        cases = range(len(CASES)) if h.LONG else SHORT
         for case in cases:
             flags, place, clipping = CASES[case]
             with self.subTest(flags=flags, place=place, clipping=clipping):
@@ -84,7 +81,7 @@ class HostUpdates(h.HeddleTest):
         """With ZeRO, of 2 ranks each has the gradients of its part; they gather what
         came back."""
         meshes = [("data=2", 0), ("data=2", 1), ("data=2", 2), ("data=2", 3), ("tensor=2", 0)]
-        if os.environ.get("HEDDLE_TEST_LONG") != "1":
+        if not h.LONG:
             meshes = [("data=2", 2)]
         for mesh, zero in meshes:
             with self.subTest(mesh=mesh, zero=zero):
@@ -231,14 +228,12 @@ class HostUpdates(h.HeddleTest):
         for log in logs[1:]:
             self.assertEqual(log, logs[0])
 
-
     def test_ranks_on_cpus(self):
         meshes = [("pipe=2", 0, 2, "optimizer=host"), ("data=2", 1, 1, "optimizer=pinned"),
                   ("data=2", 0, 1, "optimizer=host"), ("data=2", 2, 2, "optimizer=host"),
                   ("data=2", 3, 1, "optimizer=host,parameters=host"),
                   ("tensor=2", 0, 1, "optimizer=host,parameters=pinned")]
-        for mesh, zero, accumulate, place in \
-                meshes if os.environ.get("HEDDLE_TEST_LONG") == "1" else meshes[:2]:
+        for mesh, zero, accumulate, place in meshes if h.LONG else meshes[:2]:
             with self.subTest(mesh=mesh, zero=zero):
                 logs = []
                 for more in ([], ["--place", place, "--host-updates", 1]):

@@ -5,7 +5,6 @@
 """What --keep asks for: on every mesh the whole values, as one rank has them.
 Keeping them sends nothing: each rank writes its part."""
 
-import json
 import os
 import unittest
 
@@ -93,8 +92,7 @@ class Keep(HeddleTest):
         for keep in ("grads", "grads,logits,h.0,h.0.attn.c_attn"):
             binary = self.compile(model, "--batch", ROWS, "--threads", 1, "--mesh",
                                   "data=2,tensor=2", "--keep", keep)
-            explained = json.loads(
-                run([HEDDLE, "explain", binary, "--json"]).stdout)
+            explained = self.explain(binary)
             sent.append(explained["communication"])
         self.assertEqual(sent[0], sent[1])
 

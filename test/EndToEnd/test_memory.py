@@ -6,7 +6,6 @@
 """Plans are executed with dead bytes made NaN, and edited so that they are wrong:
 the independent checker, the interpreter, or both must see it."""
 
-import json
 import os
 import re
 import unittest
@@ -102,8 +101,7 @@ class Memory(h.HeddleTest):
 
     def test_planned_bytes_are_mapped(self):
         binary, _ = self.prepare()
-        explained = json.loads(
-            h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)["memory"]
+        explained = self.explain(binary)["memory"]
         self.train(binary, self.data, STEPS)
         (end,) = h.read_log(self.path("run.jsonl"), "end")
         self.assertEqual(end["peak_bytes"]["mapped"], explained["peak"])

@@ -52,7 +52,7 @@ ONCE = [239, 356, 809]
 def count_of_mutants():
     if "HEDDLE_TEST_COUNT" in os.environ:
         return int(os.environ["HEDDLE_TEST_COUNT"])
-    return 10000 if os.environ.get("HEDDLE_TEST_LONG") == "1" else 300
+    return 10000 if h.LONG else 300
 
 
 def phase_of(seed):

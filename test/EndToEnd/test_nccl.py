@@ -173,8 +173,7 @@ class Nccl(test_gpu.GpuTest):
                 runs.append([self.read_counts(path, rank) for rank in range(ranks)])
             for rank, (few, many) in enumerate(zip(*runs)):
                 with self.subTest(flags=flags, rank=rank):
-                    memory = json.loads(h.run([h.HEDDLE, "explain", gpu, "--rank", rank,
-                                               "--json"]).stdout)["memory"]
+                    memory = self.explain(gpu, "--rank", rank)["memory"]
                     self.assertEqual(few["device_bytes"],
                                      memory["kinds"]["device"]["arena"] +
                                      memory["kinds"]["device"]["persistent"])

@@ -122,7 +122,7 @@ class Offload(h.HeddleTest):
                 self.assertEqual(stores[0] < ends[-1], clipping == 0)
 
     def test_trains_to_the_same_bits(self):
-        count = LONG if os.environ.get("HEDDLE_TEST_LONG") == "1" else SHORT
+        count = LONG if h.LONG else SHORT
         seeds = range(count)
         if "HEDDLE_TEST_SEED" in os.environ:
             seeds = [int(os.environ["HEDDLE_TEST_SEED"])]
@@ -160,7 +160,7 @@ class Offload(h.HeddleTest):
         def explain(*flags):
             binary = self.compile(model, "--micro-batch", 1, "--seq", 8, "--sub-group-size",
                                   20000, *flags, output="job")
-            return json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+            return self.explain(binary)
 
         for sums in (1, 3):
             flags = ["--accumulate", sums]
@@ -212,7 +212,7 @@ class Offload(h.HeddleTest):
                 h.run([h.HEDDLE, "emulate", "--", binary, "train", "--data", data,
                        "--steps", 2, "--log", log, "--progress", "none"],
                       env=dict(os.environ, HEDDLE_EMULATE_COUNTS=counts))
-                plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+                plan = self.explain(binary)
                 with open(counts) as file:
                     self.assertEqual(json.load(file)["device_bytes"],
                                      sum(plan["memory"]["kinds"]["device"].values()))
@@ -228,7 +228,7 @@ class Offload(h.HeddleTest):
 
         def memory(*more, output):
             binary = self.compile(model, *flags, *more, output=output)
-            plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+            plan = self.explain(binary)
             moves[output] = plan["moves"]
             return plan["memory"]
 
@@ -280,7 +280,7 @@ class Offload(h.HeddleTest):
         model = self.make_model(embed=60)[0]
         flags = ["--mesh", "data=2", "--batch", 8, "--seq", 8]
         binary = self.compile(model, *flags, output="whole")
-        peak = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)["memory"]["peak"]
+        peak = self.explain(binary)["memory"]["peak"]
         names = set()
         for percent in (90, 60, 45, 1):
             with self.subTest(percent=percent):
@@ -294,7 +294,7 @@ class Offload(h.HeddleTest):
         # A binary that serves has other means.
         serving = ["--mode", "serve"]
         binary = self.compile(model, *serving, output="whole")
-        peak = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)["memory"]["peak"]
+        peak = self.explain(binary)["memory"]["peak"]
         budget = ["--memory-budget", peak * 9 // 10]
         found = self.proposed(model, *serving, *budget)
         self.compile(model, *serving, *budget, *found, output="smaller")
@@ -309,7 +309,7 @@ class Offload(h.HeddleTest):
                 model, "--micro-batch", 2, "--accumulate", 3, "--seq", 17, "--place",
                 "optimizer=file,activations=file",
                 config={"gradient_clipping": clipping}, output="loops")
-            plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+            plan = self.explain(binary)
             bytes_.append(plan["memory"]["owners"][
                 "activations of micro-batches under way on file"])
         self.assertEqual(*bytes_)
@@ -321,7 +321,7 @@ class Offload(h.HeddleTest):
         for place in ("optimizer=device", "parameters=file"):
             binary = self.compile(model, "--batch", 4, "--seq", 8, "--precision", "bf16",
                                   "--place", place, output="job")
-            plans.append(json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout))
+            plans.append(self.explain(binary))
             verbs = (["eval", "--data", data],
                      ["generate", "--prompt-ids", "5,7", "--max-new-tokens", 20])
             results = [json.loads(h.run([binary, *verb, "--json"]).stdout) for verb in verbs]
@@ -485,7 +485,7 @@ class Offload(h.HeddleTest):
         model = self.make_model()[0]
         flags = ["--mesh", "data=2", "--batch", 4, "--seq", 8]
         binary = self.compile(model, *flags, output="whole")
-        memory = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)["memory"]
+        memory = self.explain(binary)["memory"]
         budget = ["--memory-budget", memory["peak"] - memory["owners"]["optimizer"] // 3]
         self.assertEqual(self.proposed(model, *flags, *budget), ["--zero", "1"])
         self.compile(model, *flags, *budget, "--zero", 1, output="parted")
@@ -511,7 +511,7 @@ class Offload(h.HeddleTest):
             "stage": 3, "sub_group_size": 3000, "offload_optimizer": place,
             "offload_param": place})
         binary = self.compile(model, "--batch", 2, "--seq", 8, config=config)
-        plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+        plan = self.explain(binary)
         self.assertLessEqual({"optimizer on file", "parameters on file"},
                              set(plan["memory"]["owners"]))
         # The host's memory is the CPU's own.
@@ -520,7 +520,7 @@ class Offload(h.HeddleTest):
         said = h.run([*command, self.write(config), "--explain-config", "--all"]).stdout
         self.assertRegex(said, r'"cpu" +ds.json:1 +no meaning here: kernels')
         self.compile(model, "--batch", 2, "--seq", 8, config=config, output="host")
-        plan = json.loads(h.run([h.HEDDLE, "explain", self.path("host"), "--json"]).stdout)
+        plan = self.explain(self.path("host"))
         self.assertEqual(set(plan["memory"]["kinds"]), {"device"})
         place["device"] = "tape"
         said = h.run([*command, self.write(config)], 2).stderr

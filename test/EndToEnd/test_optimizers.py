@@ -13,7 +13,6 @@ import numpy as np
 
 import heddle_test as h
 
-LONG = os.environ.get("HEDDLE_TEST_LONG") == "1"
 ROWS, SEQ, VOCAB, STEPS, CLIP, DECAY = 8, 16, 97, 50, 0.8, 0.1
 MODEL = dict(vocab=VOCAB, positions=SEQ, embed=32, layers=2, heads=4)
 
@@ -125,7 +124,7 @@ class Optimizers(Base):
         expected, weights, states = reference(name, self.config, self.weights,
                                               self.tokens)
         self.assertLess(expected[-1], expected[0])
-        for mesh, ranks, flags in MESHES + (LONG_MESHES if LONG else []):
+        for mesh, ranks, flags in MESHES + (LONG_MESHES if h.LONG else []):
             if ranks > 1 and not h.MPIRUN:
                 continue
             with self.subTest(mesh):
@@ -250,7 +249,7 @@ class Groups(Base):
                                          self.group)
         for mesh, ranks, flags in MESHES:
             if (ranks > 1 and not h.MPIRUN) or (
-                    mesh not in ("one", "zero3", "pipe") and not LONG):
+                    mesh not in ("one", "zero3", "pipe") and not h.LONG):
                 continue
             with self.subTest(mesh):
                 folder = self.path("s-" + mesh)

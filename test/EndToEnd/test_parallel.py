@@ -8,7 +8,6 @@ recomputation: losses, gradient norms and final weights are one rank's.
 HEDDLE_TEST_LONG=1 takes all combinations and draws many more at random;
 HEDDLE_TEST_SEED=N draws one."""
 
-import json
 import os
 import random
 import shutil
@@ -18,7 +17,6 @@ import numpy as np
 
 import heddle_test as h
 
-LONG = os.environ.get("HEDDLE_TEST_LONG") == "1"
 STEPS, BATCH, SEQ = 20, 8, 16
 MODEL = dict(vocab=97, positions=SEQ, embed=32, layers=4, heads=4)
 
@@ -150,9 +148,6 @@ def draw(seed):
 
 @h.needs_mpi
 class Parallel(h.HeddleTest):
-    def explain(self, binary):
-        return json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
-
     def reference(self, **options):
         """One rank's model, data, steps and weights."""
         model, config, _ = self.make_model(**MODEL, **options)
@@ -188,7 +183,7 @@ class Parallel(h.HeddleTest):
     def test_every_mesh_gives_the_numbers_of_one_rank(self):
         every = combinations()
         reference = self.reference()
-        for index in range(len(every)) if LONG else SHORT:
+        for index in range(len(every)) if h.LONG else SHORT:
             with self.subTest(index=index, **every[index]):
                 self.check(reference, every[index])
 
@@ -200,14 +195,14 @@ class Parallel(h.HeddleTest):
                  dict(mesh={"data": 2, "tensor": 2, "pipe": 2}, accumulate=2),
                  dict(mesh={"seq": 2, "tensor": 2}, context="ring")]
         reference = self.reference(dropout=0.1, name="dropping")
-        for combination in every if LONG else every[1:4] + every[5:]:
+        for combination in every if h.LONG else every[1:4] + every[5:]:
             with self.subTest(**combination):
                 self.check(reference, combination)
 
     def test_gradients_travel_in_their_type(self):
         model, data, settings, expected, _ = self.reference()
         sums = ["all_reduce", "reduce_scatter"]
-        for zero in range(4) if LONG else (1, 2):
+        for zero in range(4) if h.LONG else (1, 2):
             bytes_sent = {}
             for wire in ("fp32", "bf16", "fp16"):
                 binary = self.compile(model, *flags_of({"data": 2}, zero, accumulate=2),
@@ -253,7 +248,7 @@ class Parallel(h.HeddleTest):
                                        [step["grad_norm"] for step in one], rtol=1e-5)
 
     def test_drawn_at_random(self):
-        seeds = range(160 if LONG else 1)
+        seeds = range(160 if h.LONG else 1)
         if "HEDDLE_TEST_SEED" in os.environ:
             seeds = [int(os.environ["HEDDLE_TEST_SEED"])]
         reference = self.reference(tie_word_embeddings=False, name="untied")

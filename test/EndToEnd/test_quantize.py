@@ -134,8 +134,7 @@ class Quantize(h.HeddleTest):
                 actual = self.logits(binary, ranks=ranks)
                 expected = self.logits(self.serving(values, output="of-values"))
                 self.assertLess(numpy.abs(actual - expected).max(), 1e-5)
-                owners = json.loads(h.run([h.HEDDLE, "explain", binary,
-                                           "--json"]).stdout)["memory"]["owners"]
+                owners = self.explain(binary)["memory"]["owners"]
                 self.assertIn("packed weights", owners)
         # 24 inputs of down_proj on each of two ranks: values are computed with.
         coded, values = self.coded(config, weights, "gptq", 4, 16)

@@ -66,7 +66,7 @@ class RandomModels(h.HeddleTest):
                                    rtol=1e-4 if exact else 5e-2)
 
     def test_agree_with_pytorch(self):
-        count = LONG if os.environ.get("HEDDLE_TEST_LONG") == "1" else SHORT
+        count = LONG if h.LONG else SHORT
         seeds = KEPT + list(range(count))
         if "HEDDLE_TEST_SEED" in os.environ:
             seeds = [int(os.environ["HEDDLE_TEST_SEED"])]

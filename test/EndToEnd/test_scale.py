@@ -52,8 +52,7 @@ class Scale(h.HeddleTest):
                 self.assertLessEqual(min(run[0] for run in runs), 5)
                 self.assertLess(max(run[1] for run in runs), 2**30)
                 binary = runs[-1][2]
-                plan = json.loads(
-                    h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+                plan = self.explain(binary)
                 self.assertEqual(plan["ranks"], data * 8 * 64)
                 self.assertGreater(plan["parameters"], 1e12)
                 self.assertGreater(plan["memory"]["peak"], 0)

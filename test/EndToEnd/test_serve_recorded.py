@@ -189,7 +189,7 @@ class ServeRecorded(serving.ServingTest):
         config = dict(record["config"], max_position_embeddings=2000)
         folder = self.make("long", dict(record, config=config))
         binary = self.serve(folder, "--max-context", 2000, "--max-batch", 1)
-        plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+        plan = self.explain(binary)
         layers, heads = config["num_hidden_layers"], config["num_key_value_heads"]
         pages = 3 + 512 // 16 + 1  # Instead of 125.
         self.assertEqual(plan["memory"]["owners"]["cache"],

@@ -116,8 +116,7 @@ class Serving(serving.ServingTest):
             self.assertEqual(owners["cache"], 2 * 2 * pages * 16 * 48 * width)
 
     def owners(self, binary):
-        return json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)[
-            "memory"]["owners"]
+        return self.explain(binary)["memory"]["owners"]
 
     def bench(self, binary, *flags, ranks=1):
         text = h.run_ranks(ranks, [binary, "bench", "--decode", "--json", *flags])

@@ -104,7 +104,7 @@ class Swap(h.HeddleTest):
 
     def test_moves_what_the_plan_says(self):
         binary = self.compile_for()
-        plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+        plan = self.explain(binary)
         planned = {"read": 0, "written": 0}
         for move in plan["moves"]:
             planned["read"] += move["bytes"] if move["from"] == "file" else 0
@@ -356,7 +356,7 @@ class Swap(h.HeddleTest):
         binary = self.compile(self.model, "--batch", BATCH, "--seq", SEQ, *flags,
                               "--place", "optimizer=file,activations=file",
                               config=h.ds_config(), output="gpu")
-        plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+        plan = self.explain(binary)
         moved = {(move["from"], move["to"]): move["bytes"] for move in plan["moves"]}
         emulate = [h.HEDDLE, "emulate", "--"]
         steps, expected = 2, None

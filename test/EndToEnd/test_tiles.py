@@ -85,9 +85,6 @@ class Tiles(h.HeddleTest):
             json.dump(config, file)
         return self.path(f"{family}-{seed}.json")
 
-    def explain(self, binary):
-        return json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
-
     def check(self, seed):
         family, width, ranks, flags, tile = draw(seed)
         data, _ = self.make_tokens(3000, 97)
@@ -102,15 +99,12 @@ class Tiles(h.HeddleTest):
                                   output=f"{name}-{seed}")
             runs.append(self.train(binary, data, STEPS, *masks, ranks=ranks))
         for whole, tiled in zip(*runs):
-            self.assertClose(tiled["loss"], whole["loss"], 2e-6)
-            self.assertClose(tiled["grad_norm"], whole["grad_norm"], 5e-6)
+            self.assert_close(tiled["loss"], whole["loss"], 2e-6, "loss")
+            self.assert_close(tiled["grad_norm"], whole["grad_norm"], 5e-6, "norm")
         # Weights that are stored [out, in] give the forward pass its bits; of bert
         # a bias is added by a kernel of its own, to the same sum.
         if family != "gpt2":
             self.assertEqual(runs[0][0]["loss"], runs[1][0]["loss"])
-
-    def assertClose(self, given, wanted, most):
-        self.assertLess(abs(given - wanted), most * abs(wanted))
 
     def test_trains_alike(self):
         seeds = range(LONG if h.LONG else SHORT)
@@ -220,7 +214,7 @@ class Tiles(h.HeddleTest):
                    2, "--log", log, "--progress", "none"])
             losses.append([step["loss"] for step in h.read_log(log)])
         for whole, tiled in zip(*losses[:2]):
-            self.assertClose(tiled, whole, 2e-6)
+            self.assert_close(tiled, whole, 2e-6, "loss")
         self.assertEqual(losses[0], losses[2])
 
     def test_embeddings(self):

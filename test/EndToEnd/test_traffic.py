@@ -28,7 +28,6 @@ Where parts do not divide, what is padded is counted apart. The memory of every
 rank is the plan's, and the bytes of states fall as ZeRO says.
 HEDDLE_TEST_LONG=1 takes all cases."""
 
-import json
 import math
 import os
 import shutil
@@ -350,10 +349,6 @@ def cases():
 @h.needs_mpi
 @unittest.skipUnless(os.path.exists(INTERPOSER), "the interposer is not built")
 class Traffic(h.HeddleTest):
-    def explain(self, binary, rank):
-        command = [h.HEDDLE, "explain", binary, "--json", "--rank", rank]
-        return json.loads(h.run(command).stdout)
-
     def count(self, ranks, binary, data, steps):
         """Trains; gives what each rank sent, by (axes, kind), its control bytes,
         and the end of the log."""
@@ -408,7 +403,7 @@ class Traffic(h.HeddleTest):
         three, control, end = self.count(ranks, binary, data, 3)
         padding = 0
         for rank in range(ranks):
-            explained = self.explain(binary, rank)
+            explained = self.explain(binary, "--rank", rank)
             by_kind, by_reason = self.planned(explained, case)
             predicted = Prediction(config, rank=rank, **case)
             self.assertEqual(by_reason, +predicted.sent)

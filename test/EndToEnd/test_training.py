@@ -36,9 +36,6 @@ class Training(h.HeddleTest):
         return np.array([step["loss"] for step in
                          self.train(binary, data, steps, *flags, name=name)])
 
-    def explain(self, binary):
-        return json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
-
     @h.needs_torch
     def test_follows_pytorch(self):
         import oracle
