@@ -10,7 +10,6 @@
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 
 using namespace heddle;
@@ -392,10 +391,6 @@ CommandList::CommandList(const plan::Plan &plan, const plan::Program &program,
   capture(machine.device);
 }
 
-static int64_t now() {
-  return std::chrono::steady_clock::now().time_since_epoch().count();
-}
-
 void CommandList::act(Device &device, const Action &action) const {
   std::visit(
       plan::Overloads{
@@ -509,19 +504,23 @@ std::optional<Stream> CommandList::streamOf(size_t entry,
 LaunchTime CommandList::measure(Device &device, std::optional<Stream> stream,
                                 const std::function<void()> &submit) {
   LaunchTime time;
-  time.begin = now();
-  int64_t copies = device.fileCopies();
+  time.begin = io::steadyNow();
+  const io::SwapTimes *copies = device.fileTimes();
+  int64_t before = copies ? copies->count() : 0;
   std::optional<int64_t> taken;
   if (stream)
     taken = device.measure(*stream, submit);
   if (!taken)
     submit();
   for (Stream each : plan::streams)
-    if (each != Stream::Copy || device.fileCopies() == 0)
+    if (each != Stream::Copy || !copies)
       device.synchronize(each);
-  time.end = taken                           ? time.begin + *taken
-             : device.fileCopies() == copies ? now()
-                                             : -device.fileCopies();
+  if (taken)
+    time.end = time.begin + *taken;
+  else if (copies && copies->count() > before)
+    time.end = -copies->count();
+  else
+    time.end = io::steadyNow();
   return time;
 }
 
@@ -530,10 +529,7 @@ void CommandList::timeFileCopies(Device &device, LaunchTime *times,
   device.synchronize(Stream::Copy);
   for (LaunchTime *time = times; time != times + entries; ++time)
     if (time->end < 0) {
-      // It was begun at least.
-      io::SwapTime copied =
-          device.timeOfFileCopy(-time->end)
-              .value_or(io::SwapTime{time->begin, time->begin});
+      const io::SwapTime &copied = device.fileTimes()->of(-time->end);
       *time = {copied.begin, copied.end};
     }
 }
@@ -557,6 +553,9 @@ void CommandList::submit(Device &device, const Part &part,
 }
 
 void CommandList::run(Device &device, LaunchTime *times) const {
+  io::SwapTimes *copies = device.fileTimes();
+  if (times && copies)
+    copies->note(true);
   for (const Part &part : parts)
     if (part.work && !times) {
       device.repeat(*part.work);
@@ -567,8 +566,10 @@ void CommandList::run(Device &device, LaunchTime *times) const {
     }
   for (int64_t channel : sending)
     communication->flush(channel, 0);
-  if (times)
-    timeFileCopies(device, times, launches.size());
+  if (!times || !copies)
+    return;
+  timeFileCopies(device, times, launches.size());
+  copies->note(false);
 }
 
 Address heddle::rt::resolvePort(const plan::Port &port,

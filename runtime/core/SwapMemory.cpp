@@ -41,23 +41,34 @@ SwapMemory::Place SwapMemory::placeOf(Address address) {
 }
 
 bool SwapMemory::start(bool isWrite, const Place &place, char *memory,
-                       int64_t bytes) {
+                       int64_t bytes, io::SwapTime *time) {
   if (place.offset % page != 0 || uintptr_t(memory) % page != 0)
     return false;
   int64_t whole = (bytes + page - 1) / page * page;
   if (whole > 0)
-    stream->start({isWrite, place.file, place.offset, memory, whole});
+    stream->start({isWrite, place.file, place.offset, memory, whole, time});
   return true;
 }
 
-void SwapMemory::startRead(char *target, Address source, int64_t bytes) {
-  if (!start(false, placeOf(source), target, bytes))
-    read(target, source, bytes);
+/// Does what takes its time here.
+template <typename F> static void timed(io::SwapTime *time, F move) {
+  io::SwapTime here = {io::steadyNow(), 0};
+  move();
+  here.end = io::steadyNow();
+  if (time)
+    *time = here;
 }
 
-void SwapMemory::startWrite(Address target, char *source, int64_t bytes) {
-  if (!start(true, placeOf(target), source, bytes))
-    write(target, source, bytes);
+void SwapMemory::startRead(char *target, Address source, int64_t bytes,
+                           io::SwapTime *time) {
+  if (!start(false, placeOf(source), target, bytes, time))
+    timed(time, [&] { read(target, source, bytes); });
+}
+
+void SwapMemory::startWrite(Address target, char *source, int64_t bytes,
+                            io::SwapTime *time) {
+  if (!start(true, placeOf(target), source, bytes, time))
+    timed(time, [&] { write(target, source, bytes); });
 }
 
 void SwapMemory::read(void *target, Address source, int64_t bytes) {

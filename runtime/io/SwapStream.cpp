@@ -9,7 +9,6 @@
 #include "heddle/runtime/io/SwapStream.h"
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -35,7 +34,7 @@ SwapStream::Detour::~Detour() { free(data); }
 SwapStream::SwapStream(std::unique_ptr<BlockQueue> given,
                        const SwapShape &shape)
     : queue(std::move(given)), shape(shape), waiting(mostWaiting),
-      slots(shape.depth), times(remembered) {
+      slots(shape.depth) {
   active.reserve(mostActive);
   thread = std::thread([this] { work(); });
 }
@@ -164,12 +163,6 @@ void SwapStream::fill(SwapFile &file, int64_t offset, unsigned char value,
           std::min<int64_t>(values.size(), bytes - at));
 }
 
-std::optional<SwapTime> SwapStream::timeOf(int64_t number) const {
-  if (number <= startedCount - remembered)
-    return std::nullopt;
-  return times[number % remembered];
-}
-
 SwapTraffic SwapStream::traffic() const {
   return {readBytes, writtenBytes, requests};
 }
@@ -248,12 +241,6 @@ void SwapStream::issue() {
   }
 }
 
-static int64_t now() {
-  return std::chrono::nanoseconds(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 void SwapStream::issuePart(Active &next, int64_t slot) {
   const SwapTransfer &transfer = next.transfer;
   BlockRequest &request = slots[slot].request;
@@ -265,8 +252,8 @@ void SwapStream::issuePart(Active &next, int64_t slot) {
   request.tag = slot;
   if (request.isWrite)
     transfer.file->note(request.offset, request.memory, request.bytes);
-  if (next.issued == 0)
-    times[next.number % remembered].begin = now();
+  if (transfer.time && transfer.time->begin == 0)
+    transfer.time->begin = steadyNow();
   slots[slot].number = next.number;
   slots[slot].stalled = 0;
   next.issued += request.bytes;
@@ -322,7 +309,8 @@ void SwapStream::finishPart(const BlockResult &result) {
     return;
   if (!of.transfer.isWrite)
     file.verify(of.transfer.offset, of.transfer.memory, of.transfer.bytes);
-  times[of.number % remembered].end = now();
+  if (of.transfer.time)
+    of.transfer.time->end = steadyNow();
   active.erase(active.begin() + (&of - active.data()));
 }
 

@@ -158,13 +158,15 @@ void CpuDevice::fill(Stream stream, Address target, unsigned char value,
 
 void CpuDevice::copy(Stream stream, Address target, Address source,
                      int64_t bytes) {
+  if (bytes == 0)
+    return;
   bool toFile = swap.holds(target), fromFile = swap.holds(source);
   if (toFile && fromFile)
     return swap.copy(target, source, bytes);
   if (toFile)
-    swap.startWrite(target, map(source), bytes);
+    swap.startWrite(target, map(source), bytes, times.next());
   if (fromFile)
-    swap.startRead(map(target), source, bytes);
+    swap.startRead(map(target), source, bytes, times.next());
   // Work of a stream is done in order, and of other streams at once.
   if (toFile || fromFile) {
     if (stream != Stream::Copy)

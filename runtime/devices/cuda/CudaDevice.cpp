@@ -73,10 +73,7 @@ public:
   void repeat(CapturedWork work) override;
   std::shared_ptr<DeviceLink> link() override;
   io::SwapTraffic swapTraffic() const override { return files.traffic(); }
-  int64_t fileCopies() const override { return files.submitted(); }
-  std::optional<io::SwapTime> timeOfFileCopy(int64_t number) const override {
-    return files.timeOf(number);
-  }
+  io::SwapTimes *fileTimes() override { return files.copyTimes(); }
 
 private:
   /// What was allocated at one address.

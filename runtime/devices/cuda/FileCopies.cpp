@@ -10,7 +10,6 @@
 #include "heddle/runtime/core/Arena.h"
 
 #include <algorithm>
-#include <chrono>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -25,7 +24,6 @@ Address FileCopies::allocate(const MemoryRequest &request) {
       Arena::refuse(pieceBytes * numSlots, request.owner);
     check(result, "an allocation of pinned memory");
     ring = static_cast<char *>(place);
-    times.resize(remembered);
   }
   return swap.allocate(request);
 }
@@ -52,43 +50,21 @@ void FileCopies::startRead(Address source, int64_t bytes, int64_t piece) {
   transferOf(piece) = swap.started();
 }
 
-void FileCopies::startWrite(Address target, int64_t bytes, int64_t piece) {
+void FileCopies::startWrite(Address target, int64_t bytes, int64_t piece,
+                            io::SwapTime *time) {
   swap.startWrite(target + piece * pieceBytes, slotOf(piece),
-                  sizeOf(piece, pieceBytes, bytes));
+                  sizeOf(piece, pieceBytes, bytes), time);
   transferOf(piece) = swap.started();
-}
-
-static int64_t now() {
-  return std::chrono::nanoseconds(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-FileCopies::Times *FileCopies::noteNext(bool repeats) {
-  if (repeats)
-    return nullptr;
-  return &(times[++copies % remembered] = {});
-}
-
-std::optional<io::SwapTime> FileCopies::timeOf(int64_t number) const {
-  if (number <= copies - remembered)
-    return std::nullopt;
-  const Times &of = times[number % remembered];
-  io::SwapTime time = {of.begin, of.end};
-  if (of.lastTransfer > 0)
-    if (std::optional<io::SwapTime> last = swap.timeOf(of.lastTransfer))
-      time.end = last->end;
-  return time;
 }
 
 void FileCopies::read(StreamHandle stream, DevicePointer target, Address source,
                       int64_t bytes, bool repeats) {
   int64_t pieces = (bytes + pieceBytes - 1) / pieceBytes;
-  Times *of = noteNext(repeats);
+  io::SwapTime *of = repeats ? nullptr : times.next();
   for (int64_t piece = 0; piece < pieces; ++piece) {
     auto prepare = [=] {
       if (of && piece == 0)
-        of->begin = now();
+        of->begin = io::steadyNow();
       // The slots of the pieces before this one are free again.
       int64_t begin = piece == 0 ? 0 : piece - 1 + numSlots;
       for (int64_t next = begin; next < std::min(pieces, piece + numSlots);
@@ -103,17 +79,17 @@ void FileCopies::read(StreamHandle stream, DevicePointer target, Address source,
   }
   if (of)
     tasks.add(
-        stream, [=] { of->end = now(); }, repeats);
+        stream, [=] { of->end = io::steadyNow(); }, repeats);
 }
 
 void FileCopies::write(StreamHandle stream, Address target,
                        DevicePointer source, int64_t bytes, bool repeats) {
   int64_t pieces = (bytes + pieceBytes - 1) / pieceBytes;
-  Times *of = noteNext(repeats);
+  io::SwapTime *of = repeats ? nullptr : times.next();
   for (int64_t piece = 0; piece < pieces; ++piece) {
     auto makeRoom = [=] {
       if (of && piece == 0)
-        of->begin = of->end = now();
+        of->begin = io::steadyNow();
       if (piece > 0)
         startWrite(target, bytes, piece - 1);
       swap.await(transferOf(piece));
@@ -123,10 +99,6 @@ void FileCopies::write(StreamHandle stream, Address target,
                          sizeOf(piece, pieceBytes, bytes), stream),
           "a copy");
   }
-  auto end = [=] {
-    startWrite(target, bytes, pieces - 1);
-    if (of)
-      of->lastTransfer = swap.started();
-  };
+  auto end = [=] { startWrite(target, bytes, pieces - 1, of); };
   tasks.add(stream, end, repeats);
 }

@@ -13,8 +13,6 @@
 #include "runtime/devices/cuda/HostTasks.h"
 
 #include <array>
-#include <optional>
-#include <vector>
 
 namespace heddle::rt::cuda {
 
@@ -50,18 +48,10 @@ public:
   /// Returns when what has left the GPU is in the files. The stream is idle.
   void finish() { memory().await(swap.started()); }
   io::SwapTraffic traffic() const { return swap.traffic(); }
-  /// How many copies were submitted that no graph repeats.
-  int64_t submitted() const { return copies; }
-  /// When one of them, which is done, was under way: by its number, from 1 on.
-  /// None of all but the last `remembered`.
-  std::optional<io::SwapTime> timeOf(int64_t number) const;
+  /// Of copies that no graph repeats; null where nothing is on file.
+  io::SwapTimes *copyTimes() { return ring ? &times : nullptr; }
 
 private:
-  static constexpr int64_t remembered = 4096;
-  /// When a copy began, and when it was over; or the transfer it ends with.
-  struct Times {
-    int64_t begin = 0, end = 0, lastTransfer = 0;
-  };
   static constexpr int64_t pieceBytes = int64_t(2) << 20;
   static constexpr int64_t numSlots = 8;
 
@@ -71,18 +61,15 @@ private:
   /// The number of the last transfer from or to the slot of a piece.
   int64_t &transferOf(int64_t piece) { return transfers[piece % numSlots]; }
   void startRead(Address source, int64_t bytes, int64_t piece);
-  void startWrite(Address target, int64_t bytes, int64_t piece);
-  /// The place for the times of the copy that is submitted next; null of one
-  /// that a graph repeats.
-  Times *noteNext(bool repeats);
+  void startWrite(Address target, int64_t bytes, int64_t piece,
+                  io::SwapTime *time = nullptr);
 
   const Driver &driver;
   HostTasks &tasks;
+  io::SwapTimes times; ///< Is there as long as the thread of what swaps.
   SwapMemory swap;
   char *ring = nullptr;
   std::array<int64_t, numSlots> transfers = {};
-  int64_t copies = 0;
-  std::vector<Times> times; ///< A ring.
 };
 
 } // namespace heddle::rt::cuda

@@ -11,6 +11,7 @@
 
 #include "heddle/PlanFormat/Plan.h"
 #include "heddle/runtime/io/SwapFile.h"
+#include "heddle/runtime/io/SwapTimes.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -200,13 +201,9 @@ public:
   /// What system calls have moved between files and memory that is not File;
   /// nothing where the system itself decides what is in a file.
   virtual io::SwapTraffic swapTraffic() const { return {}; }
-  /// How many copies from and to files were begun that are done beside the host
-  /// and the other streams.
-  virtual int64_t fileCopies() const { return 0; }
-  /// When one of them, which is done, was under way: by its number, from 1 on.
-  virtual std::optional<io::SwapTime> timeOfFileCopy(int64_t number) const {
-    return std::nullopt;
-  }
+  /// The times of copies from and to files that are done beside the host and
+  /// the other streams, and repeated by no graph; null where there are none.
+  virtual io::SwapTimes *fileTimes() { return nullptr; }
   /// Captures what `submit` submits, instead of doing it, where that makes
   /// doing it faster; elsewhere calls nothing and returns none. The tables of
   /// launches must then stay as they are.

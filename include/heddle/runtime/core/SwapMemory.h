@@ -38,8 +38,11 @@ public:
 
   /// Begin to copy whole pages, as Device::copy says; what does not begin at
   /// pages has been copied when they return. `target` and `source` of the host.
-  void startRead(char *target, Address source, int64_t bytes);
-  void startWrite(Address target, char *source, int64_t bytes);
+  /// `time` as of SwapTransfer.
+  void startRead(char *target, Address source, int64_t bytes,
+                 io::SwapTime *time = nullptr);
+  void startWrite(Address target, char *source, int64_t bytes,
+                  io::SwapTime *time = nullptr);
   /// Have copied when they return, no byte more.
   void read(void *target, Address source, int64_t bytes);
   void write(Address target, const void *source, int64_t bytes);
@@ -48,16 +51,14 @@ public:
   void fill(Address target, unsigned char value, int64_t bytes);
   void copy(Address target, Address source, int64_t bytes);
 
+  /// Whether something was allocated.
+  bool isUsed() const { return stream != nullptr; }
   /// How many copies were begun.
   int64_t started() const { return stream ? stream->started() : 0; }
   /// Returns when the first `count` of them are done. Throws what failed.
   void await(int64_t count) const {
     if (stream)
       stream->await(count);
-  }
-  /// See SwapStream::timeOf.
-  std::optional<io::SwapTime> timeOf(int64_t number) const {
-    return stream->timeOf(number);
   }
   io::SwapTraffic traffic() const {
     return stream ? stream->traffic() : io::SwapTraffic();
@@ -70,7 +71,8 @@ private:
   };
   Place placeOf(Address address);
   /// Begins a transfer of the pages, if they are.
-  bool start(bool isWrite, const Place &place, char *memory, int64_t bytes);
+  bool start(bool isWrite, const Place &place, char *memory, int64_t bytes,
+             io::SwapTime *time);
 
   /// No pointer of x86-64 is as large without being negative.
   static constexpr uintptr_t firstAddress = uintptr_t(1) << 62;

@@ -33,11 +33,6 @@ struct SwapTraffic {
   int64_t requests = 0;
 };
 
-/// When a transfer was under way, in nanoseconds of the steady clock.
-struct SwapTime {
-  int64_t begin = 0, end = 0;
-};
-
 /// A file of a fixed size, zeros at first, that no other process sees: it loses
 /// its name as soon as it is open, so nothing of it is left when the process
 /// ends, however it ends. All of it is allocated at once: a full disk is found

@@ -13,6 +13,7 @@
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/RowChoice.h"
 #include "heddle/runtime/io/SwapFile.h"
+#include "heddle/runtime/io/SwapTimes.h"
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -29,6 +30,7 @@ struct SwapTransfer {
   int64_t offset = 0;
   char *memory = nullptr;
   int64_t bytes = 0;
+  SwapTime *time = nullptr; ///< Noted there; the end alone if it has begun.
 };
 
 /// How transfers are cut into requests. What is not given is of the table in
@@ -74,10 +76,6 @@ public:
   void fill(SwapFile &file, int64_t offset, unsigned char value, int64_t bytes);
 
   SwapTraffic traffic() const;
-  /// When the transfer that was started as number `number`, from 1 on, was
-  /// under way; it is done. None of all but the last `remembered`.
-  std::optional<SwapTime> timeOf(int64_t number) const;
-  static constexpr int64_t remembered = int64_t(1) << 14;
   /// `io_uring` or `threads`.
   const char *method() const { return queue->name(); }
 
@@ -139,8 +137,6 @@ private:
   std::vector<Slot> slots;
   int64_t underWay = 0;
   std::optional<Diagnostic> failing;
-  /// Of transfers, a ring; who awaited one may look at its own.
-  std::vector<SwapTime> times;
 
   std::atomic<int64_t> readBytes{0}, writtenBytes{0}, requests{0};
   std::thread thread;

@@ -60,9 +60,8 @@ public:
   void synchronize(Stream stream) override;
   using Device::synchronize;
   io::SwapTraffic swapTraffic() const override { return swap.traffic(); }
-  int64_t fileCopies() const override { return swap.started(); }
-  std::optional<io::SwapTime> timeOfFileCopy(int64_t number) const override {
-    return swap.timeOf(number);
+  io::SwapTimes *fileTimes() override {
+    return swap.isUsed() ? &times : nullptr;
   }
 
 private:
@@ -71,6 +70,7 @@ private:
 
   ThreadPool &pool;
   std::map<uintptr_t, Arena> blocks; ///< By where they begin.
+  io::SwapTimes times; ///< Is there as long as the thread of what swaps.
   SwapMemory swap;
   std::vector<int64_t> points; ///< Of each event: copies to wait for.
 };
