@@ -15,6 +15,7 @@
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/PlanFormat/Plan.h"
 #include "heddle/Settings/Groups.h"
+#include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Import/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <map>
@@ -306,14 +307,6 @@ void CacheAdder::rewriteBody(
       call.erase();
     }
   }
-}
-
-/// The type that a function has after its body.
-static void settleType(nn::FuncOp function) {
-  Block &body = function.getBody().front();
-  function.setFunctionType(
-      FunctionType::get(function.getContext(), body.getArgumentTypes(),
-                        body.getTerminator()->getOperandTypes()));
 }
 
 /// The type of what attention in the layer gives: [rows, tokens, features].

@@ -14,6 +14,7 @@
 #include "ForwardFunction.h"
 #include "KeptPaths.h"
 #include "Programs.h"
+#include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Import/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -189,14 +190,6 @@ static SmallVector<unsigned> eraseUnused(nn::FuncOp layer, nn::FuncOp copied) {
   }
   body.eraseArguments(unused);
   return left;
-}
-
-/// The type that a function has after its body.
-static void settleType(nn::FuncOp function) {
-  Block &body = function.getBody().front();
-  function.setFunctionType(
-      FunctionType::get(function.getContext(), body.getArgumentTypes(),
-                        body.getTerminator()->getOperandTypes()));
 }
 
 Instance &Deriver::instance(const Variant &variant,

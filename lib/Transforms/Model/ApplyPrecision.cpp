@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Model/Passes.h"
 
 using namespace mlir;
@@ -108,10 +109,7 @@ private:
         if (!staysF32(result))
           result.setType(lowered(result.getType()));
     });
-    auto terminator = cast<nn::ReturnOp>(function.getBody().back().back());
-    function.setFunctionType(
-        FunctionType::get(&getContext(), function.getBody().getArgumentTypes(),
-                          terminator.getOperandTypes()));
+    settleType(function);
   }
 
   Type compute;

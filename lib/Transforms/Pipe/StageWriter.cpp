@@ -9,6 +9,7 @@
 #include "StageWriter.h"
 #include "StageFragments.h"
 #include "Update.h"
+#include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Shard/Shardings.h"
 
 using namespace mlir;
@@ -375,7 +376,5 @@ void StageWriter::dropPorts(nn::StepOp step, ArrayRef<unsigned> results) {
     step.setArgShardingsAttr(pick(*shardings, inputs));
   if (auto shardings = step.getResultShardings())
     step.setResultShardingsAttr(pick(*shardings, results));
-  step.setFunctionType(
-      FunctionType::get(step.getContext(), block.getArgumentTypes(),
-                        block.getTerminator()->getOperandTypes()));
+  settleType(step);
 }

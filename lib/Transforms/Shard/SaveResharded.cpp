@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reasons.h"
+#include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Shard/Passes.h"
 
 using namespace mlir;
@@ -150,9 +151,7 @@ private:
     nn::FuncOp maker = saved.maker;
     size_t number = maker.getResultTypes().size();
     maker.getBody().front().getTerminator()->insertOperands(number, value);
-    maker.setFunctionType(FunctionType::get(
-        maker.getContext(), maker.getArgumentTypes(),
-        maker.getBody().front().getTerminator()->getOperandTypes()));
+    settleType(maker);
     maker.setResultShardingsAttr(
         replaced(*maker.getResultShardings(), number, sharding));
     for (nn::CallOp &call : calls[maker]) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reverse.h"
+#include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Common/TokenRegions.h"
 
 using namespace mlir;
@@ -229,8 +230,7 @@ unsigned PairBuilder::save() {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
     if (clonedOps.contains(&op) && op.use_empty())
       op.erase();
-  forward.setFunctionType(builder.getFunctionType(
-      forward.getArgumentTypes(), terminator.getOperandTypes()));
+  settleType(forward);
   return saved.size();
 }
 
@@ -245,8 +245,7 @@ void PairBuilder::pruneArguments() {
   }
   block->eraseArguments(unused);
   pair.arguments = kept;
-  backward.setFunctionType(builder.getFunctionType(
-      block->getArgumentTypes(), block->getTerminator()->getOperandTypes()));
+  settleType(backward);
 }
 
 } // namespace

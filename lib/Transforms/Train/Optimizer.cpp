@@ -9,6 +9,7 @@
 #include "Optimizers/Optimizers.h"
 #include "ParameterGroups.h"
 #include "dialects/NN/Ports.h"
+#include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Train/Passes.h"
 #include <map>
 #include <utility>
@@ -350,8 +351,7 @@ private:
     terminator.getOperandsMutable().append(norm);
     step.setInputsAttr(builder.getArrayAttr(inputs));
     step.setOutputsAttr(builder.getArrayAttr(outputs));
-    step.setFunctionType(builder.getFunctionType(block.getArgumentTypes(),
-                                                 terminator.getOperandTypes()));
+    settleType(step);
     return lr;
   }
 

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/NNDialect.h"
+#include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Train/Passes.h"
 
 using namespace mlir;
@@ -34,8 +35,7 @@ static void giveResults(nn::FuncOp function, ValueRange results) {
   Block &body = function.getBody().front();
   body.getTerminator()->setOperands(results);
   eraseUnused(body);
-  function.setFunctionType(FunctionType::get(
-      function.getContext(), body.getArgumentTypes(), results.getTypes()));
+  settleType(function);
 }
 
 namespace {
