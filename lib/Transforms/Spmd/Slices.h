@@ -25,6 +25,29 @@ inline mlir::Value sliceOf(mlir::OpBuilder &builder, mlir::Value value,
                                      mlir::ArrayAttr());
 }
 
+/// The parts of a flat value with so many elements, one behind the other: the
+/// value itself where that is all of it, null for no elements.
+inline llvm::SmallVector<mlir::Value> cutFlat(mlir::OpBuilder &builder,
+                                              mlir::Location loc,
+                                              mlir::Value flat,
+                                              llvm::ArrayRef<int64_t> sizes) {
+  auto type = llvm::cast<mlir::RankedTensorType>(flat.getType());
+  llvm::SmallVector<mlir::Type> types;
+  for (int64_t size : sizes)
+    if (size > 0)
+      types.push_back(type.clone({size}));
+  mlir::ValueRange parts = flat;
+  if (types.front() != type)
+    parts =
+        builder.create<nn::UnpackOp>(loc, types, flat, nullptr).getMembers();
+  llvm::SmallVector<mlir::Value> values;
+  for (int64_t size : sizes) {
+    values.push_back(size > 0 ? parts.front() : mlir::Value());
+    parts = parts.drop_front(size > 0);
+  }
+  return values;
+}
+
 /// The parts side by side along a dimension. A kernel reads of a few.
 inline mlir::Value concatOf(mlir::OpBuilder &builder,
                             llvm::SmallVector<mlir::Value> values,

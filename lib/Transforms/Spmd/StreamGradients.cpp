@@ -8,6 +8,7 @@
 
 #include "Layers.h"
 #include "Runs.h"
+#include "Slices.h"
 #include "Windows.h"
 #include "dialects/Dist/ByteSize.h"
 #include "dialects/Pipe/PipeDialect.h"
@@ -218,7 +219,9 @@ private:
                                    fill.getValueAttr(), nullptr);
     for (int64_t first = 0; first < elements; first += size)
       write(bucket, first,
-            cut(filled, {std::min(size, elements - first)}).front());
+            cutFlat(builder, fill.getLoc(), filled,
+                    {std::min(size, elements - first)})
+                .front());
   }
 
   /// What a gradient was fetched with, or null.
@@ -273,8 +276,9 @@ private:
                       ? piece.end
                       : llvm::alignDown(piece.end, page);
     end = std::max(first, end);
-    SmallVector<Value> parts = cut(piece.flat, {piece.lead, first - piece.first,
-                                                end - first, piece.end - end});
+    SmallVector<Value> parts = cutFlat(
+        builder, piece.flat.getLoc(), piece.flat,
+        {piece.lead, first - piece.first, end - first, piece.end - end});
     if (parts[1])
       storeEdge({piece.bucket, piece.first, first, parts[1]});
     if (parts[2])
@@ -306,7 +310,7 @@ private:
     else
       rest = builder.create<nn::FillOp>(loc, type, builder.getF64FloatAttr(0),
                                         nullptr);
-    SmallVector<Value> parts = cut(rest, sizes);
+    SmallVector<Value> parts = cutFlat(builder, loc, rest, sizes);
     for (auto [place, piece] : llvm::enumerate(pieces))
       parts[2 * place + 1] = piece.flat;
     llvm::erase_if(parts, [](Value part) { return !part; });
@@ -337,25 +341,6 @@ private:
           builder.create<nn::PackOp>(loc, typeOf(edge.bucket).clone({elements}),
                                      values));
     edges.erase({edge.bucket.getSymName(), number});
-  }
-
-  /// Parts of a flat value with so many elements; null for none.
-  SmallVector<Value> cut(Value flat, ArrayRef<int64_t> sizes) {
-    auto type = cast<RankedTensorType>(flat.getType());
-    SmallVector<Type> types;
-    for (int64_t size : sizes)
-      if (size > 0)
-        types.push_back(type.clone({size}));
-    ValueRange parts = flat;
-    if (types.front() != type)
-      parts = builder.create<nn::UnpackOp>(flat.getLoc(), types, flat, nullptr)
-                  .getMembers();
-    SmallVector<Value> values;
-    for (int64_t size : sizes) {
-      values.push_back(size > 0 ? parts.front() : Value());
-      parts = parts.drop_front(size > 0);
-    }
-    return values;
   }
 
   void write(nn::BucketOp bucket, int64_t first, Value part) {

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Slices.h"
 #include "Windows.h"
 #include "dialects/Dist/ByteSize.h"
 #include "dialects/Pipe/PipeDialect.h"
@@ -210,20 +211,12 @@ private:
   }
 
   /// The windows of a value that is there.
-  void cut(Streamed &update, unsigned operand) {
-    Value flat = update.op->getOperand(operand);
-    SmallVector<Type> types;
+  SmallVector<Value> windowsOf(Streamed &update, Value flat) {
+    SmallVector<int64_t> sizes;
     for (const Window &window : windows)
       if (window.update == &update)
-        types.push_back(runOf(flat, window.elements));
-    if (types.size() == 1)
-      update.parts[operand] = {flat};
-    else
-      llvm::append_range(
-          update.parts[operand],
-          builder
-              .create<nn::UnpackOp>(update.op->getLoc(), types, flat, nullptr)
-              .getMembers());
+        sizes.push_back(window.elements);
+    return spmd::cutFlat(builder, update.op->getLoc(), flat, sizes);
   }
 
   /// The operand of the update of one window.
@@ -237,7 +230,7 @@ private:
     if (cast<RankedTensorType>(operand.getType()).getRank() == 0)
       return operand;
     if (window.number == 0)
-      cut(update, number);
+      update.parts[number] = windowsOf(update, operand);
     return update.parts[number][window.number];
   }
 
