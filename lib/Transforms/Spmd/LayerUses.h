@@ -18,6 +18,9 @@ namespace heddle::spmd {
 /// whole in the device's memory.
 constexpr int64_t leastGap = 3;
 
+/// The reason of exchanges of what ranks keep parts of (dist.reshard).
+constexpr llvm::StringLiteral activationsReason = "activations";
+
 /// The layers of a micro-batch or fragment, and which of its values wait for
 /// the backward pass while others run.
 class LayerUses {

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LayerUses.h"
 #include "Layers.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
@@ -39,7 +40,7 @@ private:
         scatters.push_back(scatter);
     });
     for (dist::AllGatherOp gather : gathers)
-      if (isActivation(gather))
+      if (gather.getReason() == activationsReason)
         awaitLate(gather);
       else
         prefetch(gather, strategy);
@@ -101,14 +102,6 @@ private:
     get->moveBefore(previous);
     gather->moveBefore(previous);
     ++numPrefetched;
-  }
-
-  /// Whether the gather is of parts that ranks keep for the backward pass: in a
-  /// slot, or packed.
-  static bool isActivation(dist::AllGatherOp gather) {
-    auto get = gather.getInput().getDefiningOp<nn::GetOp>();
-    return get ? bool(get.getSlot())
-               : bool(gather.getInput().getDefiningOp<nn::PackOp>());
   }
 
   /// It begins where it stands, and is waited for where the whole is read.

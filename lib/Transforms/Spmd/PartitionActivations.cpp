@@ -25,8 +25,6 @@ namespace heddle {
 
 namespace {
 
-constexpr StringRef reason = "activations";
-
 /// A value as a flat tensor.
 struct Flat {
   RankedTensorType type, ofValue;
@@ -92,9 +90,10 @@ private:
 
   Value reshard(Location loc, Value value, TensorShardingAttr from,
                 TensorShardingAttr to) {
-    return builder.create<dist::ReshardOp>(loc, value.getType(), value, from,
-                                           to, builder.getStringAttr(reason),
-                                           TypeAttr(), DenseI64ArrayAttr());
+    return builder.create<dist::ReshardOp>(
+        loc, value.getType(), value, from, to,
+        builder.getStringAttr(activationsReason), TypeAttr(),
+        DenseI64ArrayAttr());
   }
 
   /// This rank's part, in memory of its own: the value can be forgotten.
