@@ -189,6 +189,16 @@ def ds_config(lr=1e-3, clip=1.0, decay=0.01, warmup=None, eps=1e-8, **extra):
     return config
 
 
+def draw_zero3_limits(pick):
+    """What bounds what ZeRO 3 gathers, and when."""
+    limits = {"param_persistence_threshold": [0, 100, 3000],
+              "model_persistence_threshold": [1000, 10000, 1e9],
+              "prefetch_bucket_size": [0, 5000, 1e9],
+              "max_live_parameters": [1000, 30000, 1e9],
+              "max_reuse_distance": [0, 10000, 1e9]}
+    return {"stage3_" + name: pick.choice(values) for name, values in limits.items()}
+
+
 def warmup_rates(lr, warmup, steps):
     """The rates of DeepSpeed's optimizer under WarmupLR, linear: its updates see
     the formula one step late."""

@@ -136,13 +136,7 @@ def draw(seed):
     if mesh.get("pipe") == 2 and accumulate > 1 and pick.random() < 0.4:
         drawn.update(schedule="interleaved", virtual_stages=2)
     if drawn["zero"] == 3 and pick.random() < 0.6:
-        limits = {"param_persistence_threshold": [0, 100, 3000],
-                  "model_persistence_threshold": [1000, 10000, 1e9],
-                  "prefetch_bucket_size": [0, 5000, 1e9],
-                  "max_live_parameters": [1000, 30000, 1e9],
-                  "max_reuse_distance": [0, 10000, 1e9]}
-        drawn["tuned"] = {"stage3_" + name: pick.choice(values)
-                          for name, values in limits.items()}
+        drawn["tuned"] = h.draw_zero3_limits(pick)
     return drawn
 
 

@@ -94,13 +94,7 @@ def draw_plan(pick, model):
     micro = pick.choice([1, 1, 2, 3])
     plan["batch"] = micro * plan["accumulate"] * mesh.get("data", 1)
     if plan["zero"] == 3 and pick.random() < 0.5:
-        limits = {"param_persistence_threshold": [0, 100, 3000],
-                  "model_persistence_threshold": [1000, 10000, 1e9],
-                  "prefetch_bucket_size": [0, 5000, 1e9],
-                  "max_live_parameters": [1000, 30000, 1e9],
-                  "max_reuse_distance": [0, 10000, 1e9]}
-        plan["tuned"] = {"stage3_" + name: pick.choice(values)
-                         for name, values in limits.items()}
+        plan["tuned"] = h.draw_zero3_limits(pick)
     return plan
 
 
