@@ -76,14 +76,16 @@ OwningOpRef<ModuleOp> codegen::parseSource(const KernelSource &source,
 int64_t KernelJobs::add(Operation *root, StringRef target,
                         const CompileSource &compile,
                         llvm::function_ref<bool(planir::KernelOp)> wanted) {
-  llvm::StringMap<planir::KernelOp> byHash; // A model launches its own alone.
+  // A model launches its own alone; what runs on the host uses other memory.
+  llvm::StringMap<planir::KernelOp> ofDevice, ofHost;
   llvm::DenseMap<StringAttr, StringAttr> replacements;
   for (auto kernel : llvm::make_early_inc_range(
            root->getRegion(0).getOps<planir::KernelOp>())) {
     if (!wanted(kernel))
       continue;
     KernelSource source = sourceOf(kernel, target);
-    auto [entry, isNew] = byHash.try_emplace(source.hash, kernel);
+    auto [entry, isNew] = (kernel.getOnHost() ? ofHost : ofDevice)
+                              .try_emplace(source.hash, kernel);
     if (!isNew) {
       replacements[kernel.getSymNameAttr()] = entry->second.getSymNameAttr();
       kernel.erase();
