@@ -25,8 +25,10 @@ CASES = [
     (["--precision", "fp32", "--optimizer", "Lamb"], "optimizer=host", 0),
     (["--precision", "bf16", "--recompute", "full"], "optimizer=host,parameters=host", 0),
     (["--precision", "fp32"], "optimizer=host,parameters=host", 0.5),
+    (["--precision", "bf16"], "optimizer=host,parameters=file", 0),
+    (["--precision", "bf16", "--optimizer", "Lamb"], "optimizer=host,parameters=file", 0.5),
 ]
-SHORT = (0, 2, 3)
+SHORT = (0, 2, 3, 9)
 
 
 class HostUpdates(h.HeddleTest):
@@ -76,6 +78,16 @@ class HostUpdates(h.HeddleTest):
                     self.assert_alike(self.run_job(there, order=order), expected)
                 # Launches one by one, without graphs.
                 self.assert_alike(self.run_job(there, "--no-graph"), expected)
+
+    def test_equal_runs_here_and_there(self):
+        """The host's cores and a device that is a CPU have the same code, on memory of
+        two kinds."""
+        losses = []
+        for more in ([], ["--host-updates", 0.5]):
+            binary = self.compile(self.model, "--batch", 2, "--seq", 7, "--place",
+                                  "optimizer=host", "--sub-group-size", 1, *more)
+            losses.append([step["loss"] for step in self.train(binary, self.data, STEPS)])
+        self.assertEqual(*losses)
 
     def test_ranks_update_their_parts(self):
         """With ZeRO, of 2 ranks each has the gradients of its part; they gather what

@@ -16,7 +16,7 @@ using namespace heddle::prove;
 namespace {
 
 /// Bytes of the arena that hold bytes of a state, or that an update, or ranks
-/// together, made to be such.
+/// together, made to be such; or a copy of what these made.
 struct Window {
   Range bytes;
   Range state;          ///< Empty: not known before it is stored.
@@ -130,6 +130,8 @@ private:
       auto lasts = [](const State &state) { return state.lasts; };
       if (const State *state = stateAt(target->space, to, lasts))
         return receive(event, *state, to, from);
+      if (target->space == Space::Arena && source->space == Space::Arena)
+        return carry(event, to, from);
     }
     // The last operand that it reads is the table.
     if (event.kind == Event::Kind::CopyRows &&
@@ -171,6 +173,20 @@ private:
         return true;
     return refuse(event.origin,
                   "writes to @" + state.name + " what no update has made");
+  }
+
+  /// What an update has made is that where it is copied to, too.
+  bool carry(const Event &event, Range to, Range from) {
+    bool isMade =
+        std::any_of(windows.begin(), windows.end(), [&](const Window &window) {
+          return window.state.end == 0 && window.bytes.begin == from.begin &&
+                 window.bytes.end == from.end;
+        });
+    if (!overwrite(event, to))
+      return false;
+    if (isMade)
+      windows.push_back({to, {}});
+    return true;
   }
 
   std::string unread(const Stored &slot) const {

@@ -6,8 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Slices.h"
 #include "UpdateRuns.h"
 #include "Windows.h"
+#include "dialects/Dist/ByteSize.h"
 #include "heddle/Transforms/Common/HostValues.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
@@ -29,6 +31,17 @@ bool isNumber(Value value) {
   return cast<RankedTensorType>(value.getType()).getRank() == 0;
 }
 
+/// The write of a value to a state on file, if nothing else is done with it; or
+/// null.
+nn::SetOp fileTargetOf(Value value, const SymbolTable &symbols) {
+  if (!value.hasOneUse())
+    return {};
+  auto set = dyn_cast<nn::SetOp>(*value.user_begin());
+  bool isFile =
+      set && memoryOf(symbols, set.getState()) == nn::MemoryKind::File;
+  return isFile ? set : nn::SetOp();
+}
+
 /// An update that the host computes, with the windows of its flat operands and
 /// results.
 struct HostUpdate {
@@ -40,7 +53,7 @@ struct HostUpdate {
 /// One window of an update.
 struct Window {
   HostUpdate *update;
-  int64_t number, elements;
+  int64_t number, first, elements;
   SmallVector<Value> moved; ///< By operand: on its way to the host, or null.
   nn::UpdateOp made;
 };
@@ -82,6 +95,8 @@ public:
       giveBack(*before);
     toEnd();
     receive(0);
+    if (stored)
+      builder.create<dist::FlushOp>(block.getParentOp()->getLoc(), 0);
     for (HostUpdate &update : updates)
       replace(update);
     return windows.size();
@@ -97,28 +112,16 @@ private:
 
   void addWindows(HostUpdate &update, int64_t size) {
     int64_t whole = elementsOf(update.op.getParameter().getType());
-    for (int64_t first = 0; first < whole; first += size)
-      windows.push_back(
-          {&update, first / size, std::min(size, whole - first), {}, {}});
+    SmallVector<int64_t> sizes;
+    for (int64_t first = 0; first < whole; first += size) {
+      sizes.push_back(std::min(size, whole - first));
+      windows.push_back({&update, first / size, first, sizes.back(), {}, {}});
+    }
     builder.setInsertionPoint(update.op);
     for (OpOperand &operand : update.op->getOpOperands())
       if (!isNumber(operand.get()))
-        cut(operand.get(), size, update.parts[operand.getOperandNumber()]);
-  }
-
-  void cut(Value flat, int64_t size, SmallVector<Value> &parts) {
-    int64_t whole = elementsOf(flat.getType());
-    auto type = cast<RankedTensorType>(flat.getType());
-    SmallVector<Type> types;
-    for (int64_t first = 0; first < whole; first += size)
-      types.push_back(type.clone({std::min(size, whole - first)}));
-    if (types.size() == 1)
-      parts = {flat};
-    else
-      llvm::append_range(
-          parts,
-          builder.create<nn::UnpackOp>(flat.getLoc(), types, flat, nullptr)
-              .getMembers());
+        update.parts[operand.getOperandNumber()] = spmd::cutFlat(
+            builder, operand.get().getLoc(), operand.get(), sizes);
   }
 
   Value move(Value value, bool toHost) {
@@ -190,17 +193,34 @@ private:
     }
   }
 
-  /// Waits until no more than the last `left` windows are on their way.
+  /// Waits until no more than the last `left` windows are on their way, and
+  /// stores what is kept on file while the next window comes.
   void receive(size_t left) {
-    for (; returns.size() > left; returns.pop_front())
-      for (const Return &one : returns.front())
-        one.window->update->results[one.result][one.window->number] =
-            wait(one.pending);
+    for (; returns.size() > left; returns.pop_front()) {
+      int64_t stores = 0;
+      for (const auto &[window, result, pending] : returns.front()) {
+        Value there = wait(pending);
+        window->update->results[result][window->number] = there;
+        nn::SetOp target =
+            fileTargetOf(window->update->op->getResult(result), symbols);
+        if (!target)
+          continue;
+        builder.create<dist::StoreOp>(target.getLoc(), target.getState(),
+                                      window->first, there);
+        ++stores;
+      }
+      if (stores > 0)
+        builder.create<dist::FlushOp>(block.getParentOp()->getLoc(), stores);
+      stored |= stores > 0;
+    }
   }
 
   /// The windows' results take the place of the update's, whose writes wait for
   /// the last of them.
   void replace(HostUpdate &update) {
+    for (Value result : update.op->getResults())
+      if (nn::SetOp target = fileTargetOf(result, symbols))
+        target.erase();
     llvm::SetVector<Operation *> writes;
     SmallVector<Value> values(update.op->getResults());
     for (size_t i = 0; i < values.size(); ++i)
@@ -234,6 +254,7 @@ private:
   std::deque<Window> windows;
   std::deque<SmallVector<Return>> returns; ///< By window, the oldest first.
   DenseMap<Value, Value> numbers;          ///< Those that are on the host, too.
+  bool stored = false;                     ///< Something, on file.
 };
 
 struct HostUpdates : heddle::impl::SpmdHostUpdatesBase<HostUpdates> {
@@ -276,18 +297,37 @@ private:
     SmallVector<Value> results(update->getResults());
     for (size_t i = 0; i < results.size(); ++i)
       for (Operation *user : results[i].getUsers()) {
+        auto set = dyn_cast<nn::SetOp>(user);
+        bool isOnFile =
+            set && memoryOf(symbols, set.getState()) == nn::MemoryKind::File;
         if (!isa<nn::SetOp, dist::AllGatherOp, dist::WaitOp>(user) ||
-            user->getBlock() != update->getBlock())
+            user->getBlock() != update->getBlock() ||
+            (isOnFile && set != fileTargetOf(results[i], symbols)))
           return false;
         llvm::append_range(results, user->getResults());
       }
     return anyOnHost;
   }
 
+  /// The elements that windows are multiples of: pages of what is stored.
+  static int64_t unitOf(ArrayRef<nn::UpdateOp> updates,
+                        const SymbolTable &symbols) {
+    int64_t unit = spmd::windowUnit;
+    for (nn::UpdateOp update : updates)
+      for (Value result : update->getResults())
+        if (fileTargetOf(result, symbols))
+          unit = std::max(
+              unit, spmd::pageBytes /
+                        dist::byteSize(getElementTypeOrSelf(result.getType())));
+    return unit;
+  }
+
   /// The first of the updates, as many as have `most` elements: the one that
-  /// has more is cut into runs of parameters with `size` elements, about.
+  /// has more is cut into runs of parameters with `size` elements, about, which
+  /// begin at no pages of a file.
   static SmallVector<nn::UpdateOp> choose(SmallVector<nn::UpdateOp> updates,
                                           double most, int64_t size,
+                                          const SymbolTable &symbols,
                                           spmd::UpdateCutter cutter) {
     SmallVector<nn::UpdateOp> chosen;
     int64_t elements = 0;
@@ -302,7 +342,10 @@ private:
     for (nn::UpdateOp update : updates) {
       if (take(update))
         continue;
-      if (spmd::writesOf(update))
+      if (spmd::writesOf(update) &&
+          llvm::none_of(update->getResults(), [&](Value result) {
+            return fileTargetOf(result, symbols);
+          }))
         for (nn::UpdateOp run : cutter.cut(update, size))
           if (!take(run))
             break;
@@ -326,11 +369,13 @@ private:
         total += elementsOf(update.getParameter().getType());
       });
       count += static_cast<int64_t>(possible.size());
-      int64_t size = spmd::windowElements(strategy.subGroupSize, total);
+      int64_t size =
+          llvm::alignTo(spmd::windowElements(strategy.subGroupSize, total),
+                        unitOf(possible, symbols));
       llvm::MapVector<Block *, Converter> blocks;
       for (nn::UpdateOp update :
            choose(possible, static_cast<double>(total) * strategy.hostUpdates,
-                  size, {step, symbols})) {
+                  size, symbols, {step, symbols})) {
         Block *block = update->getBlock();
         blocks.try_emplace(block, *block, symbols, inFlight)
             .first->second.add(update);
