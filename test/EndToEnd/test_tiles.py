@@ -125,7 +125,7 @@ class Tiles(h.HeddleTest):
             losses.append([step["loss"] for step in self.train(binary, data, STEPS)])
         # The loss is summed by a kernel of its own, of logits with the same bits.
         for whole, tiled in zip(*losses):
-            self.assertClose(tiled, whole, 2e-6)
+            self.assert_close(tiled, whole, 2e-6, "loss")
 
     def test_memory_falls(self):
         """Where the weights of an MLP are most of a layer, two layers of them are
