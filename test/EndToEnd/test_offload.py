@@ -144,6 +144,9 @@ class Offload(h.HeddleTest):
                  "gradients=file"),
                 ("bert", 2, [*twice, "--mesh", "tensor=2"], 0.5, "gradients=file"),
                 ("gpt2", 2, [*twice, "--mesh", "pipe=2"], 0.5, "gradients=file"),
+                # Stages add up a table that is a flat state by itself.
+                ("gpt2", 4, [*twice, "--mesh", "data=2,pipe=2", "--zero", 2], 0.5,
+                 "gradients=host"),
                 # Fragments share pages.
                 ("gpt2", 2, ["--micro-batch", 1, "--accumulate", 1, "--mesh", "pipe=2",
                              "--schedule", "zb-h1"], 0.5, "gradients=file"))):

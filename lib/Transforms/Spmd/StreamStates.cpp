@@ -15,6 +15,7 @@
 #include "heddle/Transforms/Spmd/Passes.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSet.h"
 #include <deque>
 #include <numeric>
 
@@ -54,19 +55,25 @@ struct Window {
   SmallVector<dist::FetchOp> fetches; ///< By operand, or null.
 };
 
-/// The updates of one block, one after the other.
+/// The first updates of one block, one after the other: up to one that reads
+/// what another one before it stores, of which nothing may be fetched ahead.
 class Streamer {
 public:
   Streamer(Block &block, const SymbolTable &symbols, size_t ahead)
       : symbols(symbols), ahead(ahead), builder(block.getParent()) {
-    for (Operation &op : block)
-      if ((op.hasTrait<nn::Elementwise>() || isa<nn::SquareSumsOp>(op)) &&
-          !isOfHost(&op) &&
-          (llvm::any_of(op.getOperands(),
-                        [&](Value operand) { return isElsewhere(operand); }) ||
-           llvm::any_of(op.getResults(),
-                        [&](Value result) { return storeOf(result); })))
-        updates.push_back(describe(&op));
+    llvm::StringSet<> stored;
+    for (Operation &op : block) {
+      if (!isStreamed(&op))
+        continue;
+      Streamed update = describe(&op);
+      if (readsOneOf(update, stored))
+        break;
+      for (nn::SetOp target : update.targets)
+        if (target)
+          for (StringRef state : statesOf(symbols, target.getState()))
+            stored.insert(state);
+      updates.push_back(std::move(update));
+    }
   }
 
   /// With windows of `size` elements, rounded up; 0: such that there are not
@@ -100,6 +107,25 @@ public:
   }
 
 private:
+  /// Whether it is done by windows, and was not yet.
+  bool isStreamed(Operation *op) {
+    return (op->hasTrait<nn::Elementwise>() || isa<nn::SquareSumsOp>(op)) &&
+           !isOfHost(op) &&
+           (llvm::any_of(op->getOperands(),
+                         [&](Value operand) { return isElsewhere(operand); }) ||
+            llvm::any_of(op->getResults(),
+                         [&](Value result) { return storeOf(result); }));
+  }
+
+  bool readsOneOf(const Streamed &update, const llvm::StringSet<> &states) {
+    return llvm::any_of(update.sources, [&](FlatSymbolRefAttr source) {
+      return source && llvm::any_of(statesOf(symbols, source.getValue()),
+                                    [&](StringRef state) {
+                                      return states.contains(state);
+                                    });
+    });
+  }
+
   /// Whether the host computes it, with its states where they are.
   bool isOfHost(Operation *op) {
     auto update = dyn_cast<nn::UpdateOp>(op);
@@ -321,7 +347,8 @@ struct StreamStates : heddle::impl::SpmdStreamStatesBase<StreamStates> {
             blocks.insert(op->getBlock());
         });
         for (Block *block : blocks)
-          numWindows += Streamer(*block, symbols, ahead).run(size);
+          while (size_t count = Streamer(*block, symbols, ahead).run(size))
+            numWindows += count;
       }
     }
   }
