@@ -147,6 +147,9 @@ class Offload(h.HeddleTest):
                 # Stages add up a table that is a flat state by itself.
                 ("gpt2", 4, [*twice, "--mesh", "data=2,pipe=2", "--zero", 2], 0.5,
                  "gradients=host"),
+                # All replicas keep all of it, with padding at its end.
+                ("gpt2", 4, ["--micro-batch", 1, "--mesh", "data=2,pipe=2"], 0.5,
+                 "gradients=file"),
                 # Fragments share pages.
                 ("gpt2", 2, ["--micro-batch", 1, "--accumulate", 1, "--mesh", "pipe=2",
                              "--schedule", "zb-h1"], 0.5, "gradients=file"))):

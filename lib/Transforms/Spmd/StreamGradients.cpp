@@ -301,8 +301,9 @@ private:
     }
     sizes.push_back(begin + type.getNumElements() - next);
     StringRef name = bucket.getSymName();
-    bool isThere = !written.insert({name, number}).second ||
-                   written.count({name, everyPage}) > 0 || isStep;
+    // What is behind the loops is written when all of them are.
+    bool isThere = isStep || !written.insert({name, number}).second ||
+                   written.count({name, everyPage}) > 0;
     Value rest;
     if (isThere)
       rest = builder.create<dist::FetchOp>(loc, type, name, begin,

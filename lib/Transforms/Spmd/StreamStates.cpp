@@ -56,13 +56,19 @@ struct Window {
 };
 
 /// The first updates of one block, one after the other: up to one that reads
-/// what another one before it stores, of which nothing may be fetched ahead.
+/// what is stored between them, of which nothing may be fetched ahead.
 class Streamer {
 public:
   Streamer(Block &block, const SymbolTable &symbols, size_t ahead)
       : symbols(symbols), ahead(ahead), builder(block.getParent()) {
     llvm::StringSet<> stored;
+    auto note = [&](StringRef name) {
+      for (StringRef state : statesOf(symbols, name))
+        stored.insert(state);
+    };
     for (Operation &op : block) {
+      if (auto store = dyn_cast<dist::StoreOp>(op); store && !updates.empty())
+        note(store.getState());
       if (!isStreamed(&op))
         continue;
       Streamed update = describe(&op);
@@ -70,8 +76,7 @@ public:
         break;
       for (nn::SetOp target : update.targets)
         if (target)
-          for (StringRef state : statesOf(symbols, target.getState()))
-            stored.insert(state);
+          note(target.getState());
       updates.push_back(std::move(update));
     }
   }
