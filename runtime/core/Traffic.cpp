@@ -8,6 +8,8 @@
 
 #include "heddle/runtime/core/Traffic.h"
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <tuple>
 
@@ -46,7 +48,11 @@ public:
   TrafficCounter(const plan::Plan &plan, int64_t rank)
       : plan(plan), rank(rank) {}
 
-  void count(int64_t number, int64_t times, int depth = 0);
+  /// What one run of the program does.
+  void count(const plan::Program &program) {
+    countSequence(program.sequence, 1, 0);
+    await(begun);
+  }
   std::map<std::tuple<std::string, std::string, std::string, plan::DType>,
            TrafficLine>
       lines;
@@ -54,18 +60,33 @@ public:
   HostUpdates host;
 
 private:
+  void countSequence(int64_t number, int64_t times, int depth);
   void countCommand(const Command &command, int64_t times, int depth);
   void addCollective(const Command &command,
                      const plan::command::Collective &start, int64_t times);
-  void addCopy(const plan::command::Copy &copy, int64_t times);
-  void addMove(const plan::Ref &target, const plan::Ref &source, int64_t bytes,
+  void addCopy(const Command &command, const plan::command::Copy &copy,
                int64_t times);
+  void addMove(const Command &command, const plan::Ref &target,
+               const plan::Ref &source, int64_t bytes, int64_t times);
+  void begin(MoveLine &line, int64_t bytes, int64_t times);
+  void await(int64_t count);
   void add(const Command &command, const std::string &axes,
            const std::string &kind, plan::DType wire, int64_t times,
            int64_t bytes);
 
+  /// A copy beside kernels that nothing has waited for.
+  struct Open {
+    MoveLine *line;
+    int64_t bytes, times; ///< Of one copy, and how often it is made.
+    int64_t launches;     ///< Before it.
+  };
+
   const plan::Plan &plan;
   int64_t rank;
+  int64_t launches = 0; ///< So far.
+  std::deque<Open> open;
+  int64_t begun = 0; ///< Copies beside kernels, so far.
+  std::map<MoveLine *, int64_t> underWay;
 };
 
 } // namespace
@@ -132,16 +153,37 @@ int64_t heddle::rt::bytesMoved(const plan::command::CopyRows &copy) {
                  : copy.rowBytes);
 }
 
-void TrafficCounter::addCopy(const plan::command::Copy &copy, int64_t times) {
+/// Notes that a copy beside kernels begins.
+void TrafficCounter::begin(MoveLine &line, int64_t bytes, int64_t times) {
+  open.push_back({&line, bytes, times, launches});
+  ++begun;
+  int64_t &now = underWay[&line];
+  now += bytes;
+  line.mostUnderWay = std::max(line.mostUnderWay, now);
+}
+
+/// Somebody waits for the first `count` copies that begin beside kernels.
+void TrafficCounter::await(int64_t count) {
+  for (; begun - int64_t(open.size()) < count; open.pop_front()) {
+    const Open &copy = open.front();
+    underWay[copy.line] -= copy.bytes;
+    if (copy.launches < launches)
+      copy.line->besideKernels += copy.bytes * copy.times;
+  }
+}
+
+void TrafficCounter::addCopy(const Command &command,
+                             const plan::command::Copy &copy, int64_t times) {
   plan::MemoryKind from = memoryOf(copy.source), to = memoryOf(copy.target);
   bool isFile = from == plan::MemoryKind::File || to == plan::MemoryKind::File;
   int64_t block = isFile ? fileBlock : 1;
-  addMove(copy.target, copy.source,
+  addMove(command, copy.target, copy.source,
           (copy.target.bytes + block - 1) / block * block, times);
 }
 
-void TrafficCounter::addMove(const plan::Ref &target, const plan::Ref &source,
-                             int64_t bytes, int64_t times) {
+void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
+                             const plan::Ref &source, int64_t bytes,
+                             int64_t times) {
   plan::MemoryKind from = memoryOf(source), to = memoryOf(target);
   if (from == to)
     return;
@@ -149,6 +191,8 @@ void TrafficCounter::addMove(const plan::Ref &target, const plan::Ref &source,
   line.from = from;
   line.to = to;
   line.copies += times;
+  if (command.stream == plan::Stream::Copy)
+    begin(line, bytes, times);
   bytes *= times;
   line.bytes += bytes;
   // Frames beside the device's hold what moves to the host's kernels and back.
@@ -170,16 +214,17 @@ void TrafficCounter::addMove(const plan::Ref &target, const plan::Ref &source,
 void TrafficCounter::countCommand(const Command &command, int64_t times,
                                   int depth) {
   for (plan::SequenceRuns runs : runsOf(command))
-    count(runs.sequence, times * runs.times, depth + 1);
+    countSequence(runs.sequence, times * runs.times, depth + 1);
   command.visit(
       [&](const plan::command::Collective &start) {
         addCollective(command, start, times);
       },
-      [&](const plan::command::Copy &copy) { addCopy(copy, times); },
+      [&](const plan::command::Copy &copy) { addCopy(command, copy, times); },
       [&](const plan::command::CopyRows &copy) {
-        addMove(copy.target, copy.source, bytesMoved(copy), times);
+        addMove(command, copy.target, copy.source, bytesMoved(copy), times);
       },
       [&](const plan::command::Launch &launch) {
+        ++launches;
         // The first operand of an update is its parameter, in fp32.
         if (command.stream == plan::Stream::Host)
           host.elements += times * launch.refs.front().bytes /
@@ -196,18 +241,28 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
       [](const auto &) {});
 }
 
-void TrafficCounter::count(int64_t number, int64_t times, int depth) {
+void TrafficCounter::countSequence(int64_t number, int64_t times, int depth) {
   if (depth > 64) // Such a plan cannot be loaded.
     return;
-  for (const Command &command : plan.sequences.at(number).commands)
+  std::map<int64_t, int64_t> points; // Of records: copies begun before.
+  const std::vector<Command> &commands = plan.sequences.at(number).commands;
+  for (size_t i = 0; i < commands.size(); ++i) {
+    const Command &command = commands[i];
+    if (command.as<plan::command::Record>() &&
+        command.stream == plan::Stream::Copy)
+      points[i] = begun;
+    if (const auto *wait = command.as<plan::command::Wait>();
+        wait && command.stream != plan::Stream::Copy)
+      await(points[wait->command]);
     countCommand(command, times, depth);
+  }
 }
 
 std::vector<TrafficLine> heddle::rt::countTraffic(const plan::Plan &plan,
                                                   const plan::Program &program,
                                                   int64_t rank) {
   TrafficCounter counter(plan, rank);
-  counter.count(program.sequence, 1);
+  counter.count(program);
   std::vector<TrafficLine> lines;
   for (const auto &[key, line] : counter.lines)
     lines.push_back(line);
@@ -233,7 +288,7 @@ heddle::rt::sumByKind(const std::vector<TrafficLine> &lines) {
 std::vector<MoveLine> heddle::rt::countMoves(const plan::Plan &plan,
                                              const plan::Program &program) {
   TrafficCounter counter(plan, /*rank=*/0);
-  counter.count(program.sequence, 1);
+  counter.count(program);
   std::vector<MoveLine> lines;
   for (const auto &[kinds, line] : counter.moves)
     lines.push_back(line);
@@ -243,6 +298,6 @@ std::vector<MoveLine> heddle::rt::countMoves(const plan::Plan &plan,
 HostUpdates heddle::rt::countHostUpdates(const plan::Plan &plan,
                                          const plan::Program &program) {
   TrafficCounter counter(plan, /*rank=*/0);
-  counter.count(program.sequence, 1);
+  counter.count(program);
   return counter.host;
 }

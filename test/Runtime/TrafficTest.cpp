@@ -142,6 +142,38 @@ TEST(Traffic, CountsRowsOfTables) {
   EXPECT_EQ(io::SwapFile::bytesForRow(0, 6400), 3 * 4096);
 }
 
+TEST(Traffic, SaysWhatKernelsRunBeside) {
+  auto on = [](Stream stream, Command command) {
+    command.stream = stream;
+    return command;
+  };
+  auto fetch = [&](int64_t count) {
+    Ref file = bytes(count);
+    file.memory = MemoryKind::File;
+    return on(Stream::Copy, copy(bytes(count), file));
+  };
+  Plan plan;
+  plan.mesh = meshOf(1, 1);
+  plan.sequences = {{"main",
+                     0,
+                     0,
+                     0,
+                     {fetch(4096), on(Stream::Copy, record()), fetch(8192),
+                      on(Stream::Copy, record()), launch(0, {bytes(4)}),
+                      waitFor(1), fetch(4096), waitFor(3), loop(1, 3)}},
+                    // Who waits for it at once waits for the one before it too.
+                    {"body",
+                     0,
+                     0,
+                     0,
+                     {fetch(16384), on(Stream::Copy, record()), waitFor(1)}}};
+  std::vector<MoveLine> lines = countMoves(plan, Program());
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].bytes, 4096 + 8192 + 4096 + 3 * 16384);
+  EXPECT_EQ(lines[0].besideKernels, 4096 + 8192);
+  EXPECT_EQ(lines[0].mostUnderWay, 4096 + 16384);
+}
+
 TEST(Traffic, ReadsTheWordsOfSchedules) {
   EXPECT_EQ(parseFragment("F12"),
             std::make_pair(std::string("F"), int64_t(12)));

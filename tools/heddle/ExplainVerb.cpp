@@ -82,6 +82,8 @@ static json movesJson(const plan::Plan &plan) {
                      {"to", plan::nameOf(line.to)},
                      {"copies", line.copies},
                      {"bytes", line.bytes},
+                     {"beside_kernels", line.besideKernels},
+                     {"most_under_way", line.mostUnderWay},
                      {"of", of}});
   }
   return moves;
@@ -283,6 +285,18 @@ static std::string rolesOf(const rt::MoveLine &line) {
   return text;
 }
 
+/// What kernels hide of the copies, and how much memory that takes.
+static void printOverlap(const std::vector<rt::MoveLine> &lines) {
+  std::vector<std::vector<std::string>> rows = {
+      {"from", "to", "beside kernels", "under way at once"}};
+  for (const rt::MoveLine &line : lines)
+    rows.push_back({plan::nameOf(line.from), plan::nameOf(line.to),
+                    plan::formatBytes(line.besideKernels),
+                    plan::formatBytes(line.mostUnderWay)});
+  std::cout << "\nof these\n";
+  printTable(rows);
+}
+
 static void printMoves(const plan::Plan &plan) {
   std::vector<std::vector<std::string>> rows = {
       {"from", "to", "copies", "moved", "", "of"}};
@@ -295,6 +309,7 @@ static void printMoves(const plan::Plan &plan) {
     return;
   std::cout << "\nmoved between kinds of memory per step\n";
   printTable(rows);
+  printOverlap(movesOf(plan));
   rt::HostUpdates host = hostUpdatesOf(plan);
   if (host.elements == 0)
     return;

@@ -50,6 +50,9 @@ struct MoveLine {
   int64_t bytes = 0;  ///< Of a file, whole blocks of `fileBlock`.
   /// Of these, by the role of the state that they are copied from or to.
   std::map<plan::StateRole, int64_t> bytesOf;
+  int64_t besideKernels = 0; ///< Of these, while kernels run.
+  /// The most of them that are begun and that nothing has waited for.
+  int64_t mostUnderWay = 0;
 };
 /// What is read from and written to files without a cache is a multiple of.
 inline constexpr int64_t fileBlock = io::SwapFile::pageBytes;
