@@ -3,12 +3,13 @@
 with all in memory, and beside a plain loop that moves as many bytes.
 
 usage: offload.py HEDDLE [--swap-dir DIR] [--precision bf16] [--batch 4] [--seq 64]
-                  [--python PYTHON_WITH_DEEPSPEED]
+                  [--memory-budget 1.5GiB] [--python PYTHON_WITH_DEEPSPEED]
 
-With clipping, without, and with updates a step later. All run by turns. Prints the
-bytes that a step moves, whether as many were counted at the system calls, the median
-seconds of each, how many times the larger of computation and disk the step takes, and
-how many times both together.
+With clipping, without, and with updates a step later; the step on file within the
+budget, which decides how far ahead it reads. All run by turns. Prints the bytes that a
+step moves, whether as many were counted at the system calls, the memory that both
+plans take, the median seconds of each, how many times the larger of computation and
+disk the step takes, and how many times both together.
 
 Then the kernel that updates the parameters, by itself: beside loops that only move
 memory (heddle-bench-stream), and beside DeepSpeed's CPUAdam over as many parameters,
@@ -74,9 +75,15 @@ class Way:
             json.dump(keys, file)
         flags += ["--config", config]
         self.memory = compile_model(options, folder, name, *flags)
+        budget = options.memory_budget
+        budget = ["--memory-budget", f"device={budget}"] if budget else []
         self.file = compile_model(options, folder, name + " on file", "--place",
-                                  "optimizer=file", *flags)
-        self.info = json.loads(output_of([options.heddle, "explain", self.file, "--json"]))
+                                  "optimizer=file", *flags, *budget)
+        self.info, inside = (
+            json.loads(output_of([options.heddle, "explain", binary, "--json"]))
+            for binary in (self.file, self.memory))
+        self.gib = [sum(info["memory"]["kinds"]["device"].values()) / (1 << 30)
+                    for info in (inside, self.info)]
         self.planned = {
             "file_bytes_read": self.moved("from"), "file_bytes_written": self.moved("to")}
         self.seconds = {"memory": [], "file": [], "loop": []}
@@ -101,6 +108,7 @@ class Way:
         each = read / self.info["parameters"], written / self.info["parameters"]
         print(f"| {self.name} | {each[0]:.2f} + {each[1]:.2f} | "
               f"{'yes' if self.counted == self.planned else self.counted} | "
+              f"{self.gib[0]:.2f} | {self.gib[1]:.2f} | "
               f"{memory:.2f} | {loop:.2f} | {file:.2f} | "
               f"{file / max(memory, loop):.2f} | {file / (memory + loop):.2f} |")
         return self.counted == self.planned
@@ -212,6 +220,7 @@ def main():
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--seq", type=int, default=64)
+    parser.add_argument("--memory-budget", help="of the step on file")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--python", help="a Python that has DeepSpeed")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
@@ -225,9 +234,10 @@ def main():
             for runner in ways + peers:
                 runner.turn()
         print("| | bytes a parameter, read + written | counted as planned | "
+              "memory of the plan in memory, GiB | on file, GiB | "
               "step in memory, s | plain loop, s | step on file, s | "
               "of the larger | of both |")
-        print("|---|---|---|---|---|---|---|---|")
+        print("|---|---|---|---|---|---|---|---|---|---|")
         are_counted = all([way.report() for way in ways])
         if peers:
             print("\n| step | s | of Heddle's on file |\n|---|---|---|")

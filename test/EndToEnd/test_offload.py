@@ -49,6 +49,8 @@ def draw(seed):
     config = {"gradient_clipping": pick.choice([0, 0.5])}
     place = ["--place", pick.choice(PLACES), "--sub-group-size",
              pick.choice([1, 1024, 3000, 10 ** 6])]
+    if pick.random() < 0.5:  # All windows on file are read when the step begins.
+        place += ["--memory-budget", "1GiB"]
     return family, ranks, flags, config, place
 
 
@@ -120,6 +122,49 @@ class Offload(h.HeddleTest):
                           if event["tid"] == 2]
                 self.assertGreater(len(stores), 2)
                 self.assertEqual(stores[0] < ends[-1], clipping == 0)
+
+    def explained(self, binary):
+        return json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+
+    def test_reads_as_far_ahead_as_a_budget_has_room_for(self):
+        """The more room, the more windows are on their way when the step begins."""
+        once, several = ["--batch", 2], ["--micro-batch", 1, "--accumulate", 3]
+        for case, (family, ranks, flags, clipping, place) in enumerate((
+                ("gpt2", 1, [*once, "--precision", "bf16"], 0, "optimizer=file"),
+                ("gpt2", 1, [*several, "--delayed-update"], 0.5, "optimizer=file"),
+                ("llama", 1, [*several, "--optimizer", "Lamb"], 0.5, "optimizer=file"),
+                ("bert", 2, [*once, "--mesh", "tensor=2"], 0, "optimizer=file"),
+                ("llama", 2, [*several, "--mesh", "data=2", "--zero", 3], 0,
+                 "optimizer=file,gradients=file"),
+                ("gpt2", 2, [*several, "--mesh", "pipe=2"], 0, "optimizer=file"))):
+            with self.subTest(family=family, flags=flags, clipping=clipping):
+                flags = ["--seq", 7, *flags]
+                config = {"gradient_clipping": clipping}
+                place = ["--place", place, "--sub-group-size", 1024]
+                model = self.model_of(family, ranks)
+                init = [] if family == "gpt2" else ["--init", "random"]
+                plan = self.explained(self.compile(model, *flags, *init, *place,
+                                                   config=config, output="least"))
+                peak = sum(plan["memory"]["kinds"]["device"].values())
+                filed = plan["memory"]["kinds"]["file"]["persistent"]
+                under_way = []
+                for part in (0, 0.1, 1):
+                    budget = peak + int(part * filed)
+                    name = f"ahead-{case}-{part}"
+                    self.compare(name, family, ranks, flags, config,
+                                 [*place, "--memory-budget", budget])
+                    there = self.explained(self.path(f"job-there-{name}"))
+                    kinds = there["memory"]["kinds"]
+                    self.assertLessEqual(sum(kinds["device"].values()), budget)
+                    (read,), (read_before,) = (
+                        [move for move in p["moves"] if move["from"] == "file"]
+                        for p in (there, plan))
+                    self.assertEqual(read["bytes"], read_before["bytes"])
+                    under_way.append(read["most_under_way"])
+                self.assertEqual(under_way, sorted(under_way))
+                # Gradients are fetched for the norm, just before.
+                if "gradients" not in place[1]:
+                    self.assertLess(under_way[0], under_way[2])
 
     def test_trains_to_the_same_bits(self):
         count = LONG if h.LONG else SHORT

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "EmitSequence.h"
+#include "FetchAhead.h"
 #include "Frame.h"
 #include "Layout.h"
 #include "heddle/PlanFormat/Format.h"
@@ -23,6 +24,22 @@ namespace heddle {
 } // namespace heddle
 
 namespace {
+
+/// A function with places for its values and buffers.
+struct Attempt {
+  Attempt(FunctionOpInterface function, const SymbolTable &symbols,
+          planir::ProgramOp program, bool library,
+          function_ref<int64_t(StringRef)> frameOf)
+      : storage(function, symbols),
+        emitter(function, symbols, storage, program, library),
+        sequence(emitter.emit()), planned(frame.plan(sequence, frameOf)) {}
+
+  Storage storage;
+  SequenceEmitter emitter;
+  planir::SequenceOp sequence;
+  Frame frame;
+  LogicalResult planned; ///< Whether the frame could be.
+};
 
 struct Plan : heddle::impl::MemoryPlanBase<Plan> {
   using Base::Base;
@@ -78,9 +95,7 @@ private:
     auto frameOf = [&](StringRef name) { return frames.lookup(name); };
     plan::PerMemory<int64_t> arena;
     int64_t scratch = scratchOf(model, alignmentFor(strategy));
-    int64_t room =
-        strategy.memoryBudget -
-        alignTo(map.persistentBytes[plan::MemoryKind::Device], pageBytes);
+    int64_t room = roomOf(map, strategy);
     auto fits = [&](int64_t frame) {
       return strategy.memoryBudget == 0 ||
              arenaBytesOf(frame, scratch, strategy) <= room;
@@ -89,27 +104,32 @@ private:
     bool library = strategy.collectives == config::Collectives::Library &&
                    !config::isGpu(strategy.target);
     for (FunctionOpInterface function : inOrder(model, symbols)) {
-      bool isStep = isa<nn::StepOp>(function.getOperation());
+      auto step = dyn_cast<nn::StepOp>(function.getOperation());
+      auto attempt = [&] {
+        return std::make_unique<Attempt>(function, symbols, program, library,
+                                         frameOf);
+      };
+      if (step)
+        fetchEarly(step, symbols, strategy.memoryBudget > 0, attempt, fits);
       while (true) {
-        Storage storage(function, symbols);
-        SequenceEmitter emitter(function, symbols, storage, program, library);
-        planir::SequenceOp sequence = emitter.emit();
-        Frame frame;
-        if (failed(frame.plan(sequence, frameOf)))
+        std::unique_ptr<Attempt> last = attempt();
+        if (failed(last->planned))
           return failure();
-        if (isStep && !fits(frame.numBytes()) && delayAhead(emitter, frame)) {
-          sequence.erase();
+        const Frame &frame = last->frame;
+        if (step && !fits(frame.numBytes()) &&
+            delayAhead(last->emitter, frame)) {
+          last->sequence.erase();
           continue;
         }
         if (auto layer = dyn_cast<nn::FuncOp>(function.getOperation()))
-          layer.setTies(storage.ties);
+          layer.setTies(last->storage.ties);
         frames[function.getName()] = frame.numBytes();
-        numCopies += emitter.numCopies;
-        if (isStep && frame.numBytes() >= arena[plan::MemoryKind::Device])
+        numCopies += last->emitter.numCopies;
+        if (step && frame.numBytes() >= arena[plan::MemoryKind::Device])
           map.arenaOwners = frame.peak().owners;
         for (nn::MemoryKind kind : planir::memoryKinds) {
           int64_t &most = arena[planir::memoryOf(kind)];
-          most = std::max(most, isStep ? frame.numBytes(kind) : 0);
+          most = std::max(most, step ? frame.numBytes(kind) : 0);
         }
         break;
       }
@@ -118,6 +138,39 @@ private:
     finish(program, map, arena, scratch, strategy);
     model.erase();
     return checkBudget(program, strategy);
+  }
+
+  /// On a CPU the host's memory is the device's, unless it has a budget.
+  static bool hostCounts(const dist::Strategy &strategy) {
+    return !config::isGpu(strategy.target) && strategy.hostBudget == 0;
+  }
+
+  /// What the budget of the device's memory leaves for frames and scratch.
+  static int64_t roomOf(const MemoryMap &map, const dist::Strategy &strategy) {
+    auto pages = [&](plan::MemoryKind kind) {
+      return alignTo(map.persistentBytes[kind], pageBytes);
+    };
+    int64_t room = strategy.memoryBudget - pages(plan::MemoryKind::Device);
+    if (hostCounts(strategy))
+      room -= pages(plan::MemoryKind::Host) + pages(plan::MemoryKind::Pinned);
+    return room;
+  }
+
+  /// Windows on file are fetched as early as the budget has room for; without
+  /// a budget, as early as takes no more memory.
+  void fetchEarly(nn::StepOp step, const SymbolTable &symbols, bool hasBudget,
+                  function_ref<std::unique_ptr<Attempt>()> attempt,
+                  function_ref<bool(int64_t)> fits) {
+    std::optional<int64_t> first;
+    numEarly += fetchAhead(step, symbols, [&] {
+      std::unique_ptr<Attempt> now = attempt();
+      now->sequence.erase();
+      if (failed(now->planned))
+        return false;
+      int64_t bytes = now->frame.numBytes();
+      first = first.value_or(bytes);
+      return hasBudget ? fits(bytes) : bytes <= *first;
+    });
   }
 
   /// Where more is live than the budget has room for, what is gathered or
@@ -211,7 +264,6 @@ private:
     int64_t bytes = 0, budget = 0;
   };
 
-  /// On a CPU the host's memory is the device's, unless it has a budget.
   static SmallVector<Bound> boundsOf(planir::ProgramOp program,
                                      const dist::Strategy &strategy) {
     using planir::MemoryKind;
@@ -223,7 +275,7 @@ private:
     Bound host = {" in the host's memory",
                   peak(MemoryKind::Host) + peak(MemoryKind::Pinned),
                   strategy.hostBudget};
-    if (!config::isGpu(strategy.target) && strategy.hostBudget == 0) {
+    if (hostCounts(strategy)) {
       device.bytes += host.bytes;
       host.bytes = 0;
     }

@@ -18,11 +18,13 @@ def MemoryPlan : Pass<"memory-plan", "::mlir::ModuleOp"> {
     region, members of a bucket side by side; functions become sequences with a
     frame, whose bytes are shared by values that are not live together; the frame
     of a callee stands in its caller's while it runs. A value that is written to a
-    state, or returned, is made there: no copy, unless two places want it. Where
-    the budget has no room for parameters that are gathered ahead of their use,
-    or for windows of states that are fetched ahead, they are gathered and fetched
-    when they are used. States outside of the device's memory, and windows of
-    them, begin at pages.
+    state, or returned, is made there: no copy, unless two places want it.
+    Windows of states on file are fetched as far ahead of their updates, from the
+    begin of a loop over micro-batches on, as the budget has room for, or without
+    a budget as takes no more memory. Where the budget has no room for parameters
+    that are gathered ahead of their use, or for windows that are fetched ahead,
+    they are gathered and fetched when they are used. States outside of the
+    device's memory, and windows of them, begin at pages.
 
     ```mlir
     %y = plan.launch @k(%x, %w) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
@@ -40,6 +42,8 @@ def MemoryPlan : Pass<"memory-plan", "::mlir::ModuleOp"> {
                            "::mlir::memref::MemRefDialect"];
   let statistics = [
     Statistic<"numCopies", "copies", "Values that had to be copied">,
+    Statistic<"numEarly", "early",
+              "Windows of states that are fetched earlier than they were">,
     Statistic<"numDelayed", "delayed",
               "Gathers and fetches that were to run ahead, and had no room">
   ];

@@ -1,0 +1,194 @@
+//===- FetchAhead.cpp - Windows are fetched while there is room -----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FetchAhead.h"
+#include "dialects/Pipe/PipeDialect.h"
+#include "dialects/Plan/PlanDialect.h"
+#include "heddle/Transforms/Common/States.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::memory;
+
+namespace {
+
+/// What one update reads of files at once.
+struct Window {
+  SmallVector<dist::FetchOp> fetches;
+  /// The operation before which they stood, and the one that they must stay
+  /// behind, or null; neither is moved.
+  Operation *home = nullptr, *behind = nullptr;
+};
+
+/// The windows of the updates of one block.
+class Windows {
+public:
+  Windows(Block &block, const SymbolTable &symbols)
+      : block(block), symbols(symbols) {
+    llvm::MapVector<Operation *, Window> found;
+    for (auto fetch : block.getOps<dist::FetchOp>())
+      if (Operation *reader = readerOf(fetch))
+        found[reader].fetches.push_back(fetch);
+    for (auto &[reader, window] : found)
+      if (llvm::any_of(window.fetches, [&](auto f) { return isOptimizers(f); }))
+        windows.push_back(std::move(window));
+    for (Window &window : windows)
+      moved.insert(window.fetches.begin(), window.fetches.end());
+    for (Window &window : windows) {
+      window.home = stayingAt(window.fetches.front());
+      window.behind = lastConflict(window);
+    }
+    if (!windows.empty())
+      begin = beginOf(windows.front().home);
+  }
+
+  /// See fetchAhead.
+  size_t run(function_ref<bool()> fits) {
+    if (windows.empty() || !fits())
+      return 0;
+    size_t first = 0;
+    while (first < windows.size() && windows[first].home == windows[0].home)
+      ++first;
+    atBegin = most(begin == windows[0].home ? 0 : first, [&](size_t count) {
+      place(count, 0);
+      return fits();
+    });
+    shift = most(windows.size() - 1, [&](size_t by) {
+      place(atBegin, by);
+      return fits();
+    });
+    place(atBegin, shift);
+    return shift > 0 ? windows.size() : atBegin;
+  }
+
+private:
+  /// The launch that reads what is fetched from a file ahead; null where
+  /// something else does.
+  Operation *readerOf(dist::FetchOp fetch) {
+    if (!fetch.getPending() || fetch.getSlot() ||
+        memoryOf(symbols, fetch.getState()) != nn::MemoryKind::File)
+      return nullptr;
+    for (Operation *wait : fetch->getUsers())
+      for (Operation *user : wait->getUsers())
+        if (isa<planir::LaunchOp>(user) && user->getBlock() == &block)
+          return user;
+    return nullptr;
+  }
+
+  bool isOptimizers(dist::FetchOp fetch) {
+    StringRef state = statesOf(symbols, fetch.getState()).front();
+    return symbols.lookup<nn::StateOp>(state).getRole() ==
+           nn::StateRole::Optimizer;
+  }
+
+  /// The next operation, from this one on, that is not moved.
+  Operation *stayingAt(Operation *op) const {
+    while (moved.contains(op))
+      op = op->getNextNode();
+    return op;
+  }
+
+  /// Whether a store writes bytes that a fetch reads. Different names may stand
+  /// for the same states.
+  bool conflicts(dist::StoreOp store, dist::FetchOp fetch) const {
+    auto endOf = [](int64_t first, Type type) {
+      return first + elementsOf(type);
+    };
+    if (store.getState() == fetch.getState())
+      return store.getElement() <
+                 endOf(fetch.getElement(), fetch.getOutput().getType()) &&
+             fetch.getElement() <
+                 endOf(store.getElement(), store.getValue().getType());
+    SmallVector<StringRef> written = statesOf(symbols, store.getState());
+    return llvm::any_of(
+        statesOf(symbols, fetch.getState()),
+        [&](StringRef state) { return llvm::is_contained(written, state); });
+  }
+
+  /// The last operation before a window that stores bytes of it, or null.
+  Operation *lastConflict(const Window &window) const {
+    for (Operation *op = window.home; (op = op->getPrevNode());) {
+      auto found = op->walk([&](dist::StoreOp store) {
+        return llvm::any_of(
+                   window.fetches,
+                   [&](dist::FetchOp fetch) { return conflicts(store, fetch); })
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      });
+      if (found.wasInterrupted())
+        return op;
+    }
+    return nullptr;
+  }
+
+  /// Where the first windows may be fetched: what else is fetched and stored is
+  /// not held up, and no loop is entered.
+  Operation *beginOf(Operation *home) const {
+    Operation *begin = home;
+    for (Operation *op = home; (op = op->getPrevNode());) {
+      auto movesOthers = op->walk([&](Operation *inner) {
+        return isa<dist::FetchOp, dist::StoreOp>(inner) &&
+                       !moved.contains(inner)
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      });
+      if (movesOthers.wasInterrupted())
+        break;
+      if (!moved.contains(op))
+        begin = op;
+      if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
+        break;
+    }
+    return begin;
+  }
+
+  /// The first `count` windows stand at the begin, each other one where the one
+  /// `by` windows before it stood.
+  void place(size_t count, size_t by) {
+    for (auto [number, window] : llvm::enumerate(windows)) {
+      Operation *at = number < count + by ? begin : windows[number - by].home;
+      if (window.behind && at->isBeforeInBlock(window.behind->getNextNode()))
+        at = stayingAt(window.behind->getNextNode());
+      for (dist::FetchOp fetch : window.fetches)
+        fetch->moveBefore(at);
+    }
+  }
+
+  /// The largest number up to `limit` that fits; 0 does.
+  static size_t most(size_t limit, function_ref<bool(size_t)> fits) {
+    if (limit == 0 || fits(limit))
+      return limit;
+    size_t least = 0;
+    while (least + 1 < limit) {
+      size_t middle = (least + limit) / 2;
+      (fits(middle) ? least : limit) = middle;
+    }
+    return least;
+  }
+
+  Block &block;
+  const SymbolTable &symbols;
+  SmallVector<Window> windows;
+  llvm::SmallPtrSet<Operation *, 16> moved; ///< Their fetches.
+  Operation *begin = nullptr;
+  size_t atBegin = 0, shift = 0;
+};
+
+} // namespace
+
+size_t heddle::memory::fetchAhead(nn::StepOp step, const SymbolTable &symbols,
+                                  function_ref<bool()> fits) {
+  SmallVector<Block *> blocks;
+  step->walk([&](Block *block) { blocks.push_back(block); });
+  size_t count = 0;
+  for (Block *block : blocks)
+    count += Windows(*block, symbols).run(fits);
+  return count;
+}
