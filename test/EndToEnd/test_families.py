@@ -15,7 +15,7 @@ import numpy as np
 
 import families
 import heddle_test as h
-from test_parallel import BATCH, LONG, SEQ, flags_of, ranks_of
+from test_parallel import BATCH, SEQ, flags_of, ranks_of
 
 STEPS = 20
 ODD = dict(hidden_size=30, num_attention_heads=3, num_key_value_heads=1, head_dim=10,
@@ -93,7 +93,7 @@ class Families(h.HeddleTest):
     @h.needs_torch
     def test_the_numbers_of_pytorch(self):
         import oracle
-        for name, config in {**CASES, **(MORE if LONG else {})}.items():
+        for name, config in {**CASES, **(MORE if h.LONG else {})}.items():
             with self.subTest(name):
                 directory, weights = self.make(name, config)
                 self.check_gradients(directory, config, weights)
@@ -118,7 +118,7 @@ class Families(h.HeddleTest):
             directory, _ = self.make(name, config)
             expected, weights = self.train_plan(directory, mesh={})
             self.assertLess(expected[-1]["loss"], expected[0]["loss"])
-            for plan in plans + (MORE_MESHES if LONG else []):
+            for plan in plans + (MORE_MESHES if h.LONG else []):
                 with self.subTest(name, **plan):
                     steps, saved = self.train_plan(directory, **plan)
                     for key in ("loss", "grad_norm"):

@@ -20,7 +20,6 @@ import unittest
 
 import heddle_test as h
 import running_jobs as jobs
-from test_parallel import LONG
 
 BATCH, SEQ = 8, 32
 MODEL = dict(vocab=97, positions=SEQ, embed=64, layers=3, heads=4)
@@ -140,7 +139,7 @@ class Faults(h.HeddleTest):
         every = [("ranks", 1, "reduction", signal.SIGKILL),
                  ("run", 1, "save", signal.SIGKILL),
                  ("run", 0, "backward", signal.SIGSTOP)]
-        if LONG:
+        if h.LONG:
             every = [(starter, random.choice([0, 1]), phase, number)
                      for starter in ("ranks", "run", *MPI) for phase in PHASES
                      for number in (signal.SIGKILL, signal.SIGSTOP)
@@ -156,7 +155,7 @@ class Faults(h.HeddleTest):
         binary = self.compile_for("--mesh", "data=2")
         job = self.job("ranks", 2, self.train_words(binary, 1000000))
         self.wait_for_checkpoint(job)
-        for stopped in range(4 if LONG else 1):
+        for stopped in range(4 if h.LONG else 1):
             pid = job.pids()[stopped % 2]
             os.kill(pid, signal.SIGSTOP)
             time.sleep(4)  # The limit is 6.
@@ -225,7 +224,7 @@ class Faults(h.HeddleTest):
         job = self.job("ranks", 2, self.train_words(binary, 2),
                        before={1: self.limited("RLIMIT_AS", 400 << 20)})
         self.check_refused(job, 4, "H0292")
-        if not LONG:
+        if not h.LONG:
             return
         # Wherever it runs out: at the start, or in the midst of anything.
         binary = self.compile_for("--mesh", "data=2")

@@ -15,7 +15,7 @@ import numpy as np
 
 import heddle_test as h
 import llama
-from test_parallel import BATCH, LONG, SEQ, flags_of, ranks_of
+from test_parallel import BATCH, SEQ, flags_of, ranks_of
 
 STEPS = 20
 SHORT = [dict(mesh={"tensor": 2}), dict(mesh={"tensor": 2}, sequence_parallel=True),
@@ -83,7 +83,7 @@ class Llama(h.HeddleTest):
     def test_meshes_have_the_numbers_of_one_rank(self):
         expected, weights = self.train_text(mesh={})
         self.assertLess(expected[-1]["loss"], expected[0]["loss"])
-        for plan in SHORT + MORE if LONG else SHORT:
+        for plan in SHORT + MORE if h.LONG else SHORT:
             with self.subTest(**plan):
                 steps, saved = self.train_text(**plan)
                 for key in ("loss", "grad_norm"):

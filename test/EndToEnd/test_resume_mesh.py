@@ -17,7 +17,7 @@ import numpy as np
 
 import heddle_test as h
 import test_parallel
-from test_parallel import BATCH, LONG, SEQ, flags_of, ranks_of
+from test_parallel import BATCH, SEQ, flags_of, ranks_of
 
 SAVED, STEPS = 3, 6
 MODEL = dict(test_parallel.MODEL, dropout=0.1)
@@ -79,7 +79,7 @@ class ResumeOnAnotherMesh(h.HeddleTest):
     def test_the_losses_are_those_of_the_run_that_saved(self):
         routes = [[name] + [other for other in PLANS if other != name]
                   for name in PLANS]
-        for first, *others in routes if LONG else SHORT:
+        for first, *others in routes if h.LONG else SHORT:
             saved, again = self.path("saved"), self.path("again")
             shutil.rmtree(saved, ignore_errors=True)
             expected = self.train(first, "--save", saved, "--save-every", SAVED)
@@ -162,7 +162,7 @@ class ResumeOnAnotherMesh(h.HeddleTest):
                     self.damage(os.path.join(broken, "step-000001", part), how)
                     said = self.checkpoint("verify", broken, status=3)
                     self.assertIn("damaged  " + part, said.stdout)
-                    if not LONG and (part, how) not in DAMAGES:
+                    if not h.LONG and (part, how) not in DAMAGES:
                         continue
                     said = self.train(name, "--resume", broken, status=3)
                     self.assertEqual(said.count("error[" + code), 1, said)

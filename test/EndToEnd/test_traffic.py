@@ -35,7 +35,7 @@ import unittest
 from collections import Counter
 
 import heddle_test as h
-from test_parallel import BATCH, LONG, SEQ, flags_of, ranks_of
+from test_parallel import BATCH, SEQ, flags_of, ranks_of
 
 INTERPOSER = os.path.join(h.BUILD, "test", "Runtime", "Comm", "Interposer.so")
 MODEL = dict(vocab=96, positions=SEQ, embed=128, layers=4, heads=4)
@@ -343,7 +343,7 @@ def cases():
               dict(mesh={"data": 2, "pipe": 2}, zero=3, accumulate=4,
                    schedule="interleaved", virtual_stages=2),
               dict(mesh={"data": 2, "seq": 2, "tensor": 2}, zero=2, accumulate=2)]
-    return found if LONG else found[:short]
+    return found if h.LONG else found[:short]
 
 
 @h.needs_mpi
@@ -450,7 +450,7 @@ class Traffic(h.HeddleTest):
         model, config, _ = self.make_model(vocab=101, positions=SEQ, embed=36,
                                            layers=2, heads=2)
         data, _ = self.make_tokens(BATCH * SEQ * 3 + 1, config["vocab_size"])
-        for zero in range(4) if LONG else [2]:
+        for zero in range(4) if h.LONG else [2]:
             case = dict(mesh={"data": 2, "tensor": 2}, zero=zero, accumulate=2)
             with self.subTest(**case):
                 self.assertGreater(self.check(model, config, data, case), 0)
