@@ -231,7 +231,7 @@ class Shapes(h.HeddleTest):
             return drawn, refused, None
 
     def test_give_the_numbers_of_one_rank(self):
-        seeds = [*KEPT, *range(LONG if test_parallel.LONG else SHORT)]
+        seeds = [*KEPT, *range(LONG if h.LONG else SHORT)]
         if "HEDDLE_TEST_SEED" in os.environ:
             first, _, last = os.environ["HEDDLE_TEST_SEED"].partition("-")
             seeds = range(int(first), int(last or first) + 1)
