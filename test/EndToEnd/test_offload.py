@@ -123,9 +123,6 @@ class Offload(h.HeddleTest):
                 self.assertGreater(len(stores), 2)
                 self.assertEqual(stores[0] < ends[-1], clipping == 0)
 
-    def explained(self, binary):
-        return json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
-
     def test_reads_as_far_ahead_as_a_budget_has_room_for(self):
         """The more room, the more windows are on their way when the step begins."""
         once, several = ["--batch", 2], ["--micro-batch", 1, "--accumulate", 3]
@@ -143,7 +140,7 @@ class Offload(h.HeddleTest):
                 place = ["--place", place, "--sub-group-size", 1024]
                 model = self.model_of(family, ranks)
                 init = [] if family == "gpt2" else ["--init", "random"]
-                plan = self.explained(self.compile(model, *flags, *init, *place,
+                plan = self.explain(self.compile(model, *flags, *init, *place,
                                                    config=config, output="least"))
                 peak = sum(plan["memory"]["kinds"]["device"].values())
                 filed = plan["memory"]["kinds"]["file"]["persistent"]
@@ -153,7 +150,7 @@ class Offload(h.HeddleTest):
                     name = f"ahead-{case}-{part}"
                     self.compare(name, family, ranks, flags, config,
                                  [*place, "--memory-budget", budget])
-                    there = self.explained(self.path(f"job-there-{name}"))
+                    there = self.explain(self.path(f"job-there-{name}"))
                     kinds = there["memory"]["kinds"]
                     self.assertLessEqual(sum(kinds["device"].values()), budget)
                     (read,), (read_before,) = (

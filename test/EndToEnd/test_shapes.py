@@ -19,7 +19,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import heddle_test as h
-import test_parallel
 from test_parallel import flags_of, ranks_of
 
 STEPS = 4
