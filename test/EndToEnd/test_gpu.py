@@ -374,6 +374,21 @@ class Gpu(GpuTest):
                               f"loss of step {number + 1}")
         self.assertLess(used, 2 * 30 * steps)
 
+    def assert_same_bits(self, name, gpu, orders, gemm, ranks=1):
+        """Two steps in each order, with graphs and without: the weights at the end."""
+        saved = []
+        for number, order in enumerate(orders):
+            folder = self.path(f"saved-{name}-{gemm}-{number}")
+            flags = ["--no-graph"] if number % 2 else []
+            self.train_on(emulated(gpu), 2, "--save", folder, "--gemm", gemm, *flags,
+                          name=f"{name}-{number}", ranks=ranks, HEDDLE_EMULATE=order)
+            with open(os.path.join(folder, "latest")) as file:
+                saved.append(os.path.join(folder, file.read().strip(),
+                                          "model.safetensors"))
+        for order, other in zip(orders[1:], saved[1:]):
+            self.assertTrue(filecmp.cmp(saved[0], other, shallow=False),
+                            f"{name}, {gemm}, {order}")
+
     def test_orders_change_no_bit(self):
         """A seed draws the order of streams, of blocks and of warps."""
         self.data_of(2)
@@ -385,18 +400,20 @@ class Gpu(GpuTest):
             gpu = self.compile(model, "--batch", ROWS, "--seq", SEQ, *flags,
                                "--target", "sm_90", output=name + "-gpu",
                                config=h.ds_config())
-            saved = []
-            for number, order in enumerate(orders):
-                folder = self.path(f"saved-{name}-{number}")
-                flags = ["--no-graph"] if number % 2 else []
-                self.train_on(emulated(gpu), 2, "--save", folder, "--gemm", "library", *flags,
-                              name=f"{name}-{number}", HEDDLE_EMULATE=order)
-                with open(os.path.join(folder, "latest")) as file:
-                    saved.append(os.path.join(folder, file.read().strip(),
-                                              "model.safetensors"))
-            for order, other in zip(orders[1:], saved[1:]):
-                self.assertTrue(filecmp.cmp(saved[0], other, shallow=False),
-                                f"{name}, {order}")
+            for gemm in ("generated", "library"):
+                self.assert_same_bits(name, gpu, orders, gemm)
+
+    @h.needs_mpi
+    def test_orders_of_ranks_change_no_bit(self):
+        """Nor where streams wait for what other ranks send."""
+        self.data_of(2)
+        model = self.make_model(vocab=VOCAB, dropout=0.1)[0]
+        orders = ["late", *(f"seed:{number}" for number in range(11 if h.LONG else 3))]
+        for mesh, zero in ("data=2", 3), ("tensor=2", 0):
+            gpu = self.compile(model, "--batch", ROWS, "--seq", SEQ, "--mesh", mesh,
+                               "--zero", zero, "--target", "sm_90",
+                               output=mesh + "-gpu", config=h.ds_config())
+            self.assert_same_bits(mesh, gpu, orders, "generated", ranks=2)
 
     def test_rows_with_gaps(self):
         """Rows of 97 logits begin 104 f32 or 112 bf16 apart, in every phase that has
