@@ -75,6 +75,26 @@ class Gpu(GpuTest):
         self.assert_alike(*self.pair(model), 20, 1e-5)
         self.assert_alike(*self.pair(model, "--accumulate", 2), 2, 1e-5)
 
+    def test_recompute(self):
+        """What the backward pass computes again, dropout too, so that less is kept."""
+        self.data_of(3)
+
+        def kept(binary):
+            said = h.run([binary, "info", "--json"]).stdout
+            return json.loads(said)["memory"]["owners"]["activations"]
+
+        for model, policies in ((self.make_model(vocab=VOCAB, dropout=0.1)[0],
+                                 ["none", "selective", "full"]),
+                                (self.llama(), ["none", "full"])):
+            most = []
+            for policy in policies:
+                with self.subTest(os.path.basename(model), policy=policy):
+                    cpu, gpu = self.pair(model, "--recompute", policy)
+                    most.append(kept(gpu))
+                    if policy != "none":
+                        self.assert_alike(cpu, gpu, 3, 1e-5, products=("generated",))
+            self.assertEqual(most, sorted(set(most), reverse=True))
+
     def test_llama_in_fp32(self):
         self.data_of(20)
         self.assert_alike(*self.pair(self.llama()), 20, 1e-5)
