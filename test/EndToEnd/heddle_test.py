@@ -10,6 +10,7 @@ together (`run.py`). They need a build (HEDDLE_BUILD, by default build/release)
 and numpy; those that compare with PyTorch are skipped without it.
 """
 
+import filecmp
 import json
 import os
 import resource
@@ -301,12 +302,13 @@ def oracle_python():
     makes an environment for it beside the build."""
     folder = os.path.join(BUILD, "oracles")
     python = os.path.join(folder, "bin", "python")
-    if not os.path.exists(os.path.join(folder, "complete")):
-        here = os.path.dirname(os.path.abspath(__file__))
-        packages = os.path.join(here, "..", "Oracles", "requirements.txt")
+    here = os.path.dirname(os.path.abspath(__file__))
+    packages = os.path.join(here, "..", "Oracles", "requirements.txt")
+    complete = os.path.join(folder, "complete")  # With what was installed.
+    if not (os.path.exists(complete) and filecmp.cmp(packages, complete, shallow=False)):
         run([sys.executable, "-m", "venv", "--clear", folder])
         run([python, "-m", "pip", "install", "--quiet", "-r", packages])
-        open(os.path.join(folder, "complete"), "w").close()
+        shutil.copy(packages, complete)
     return python
 
 

@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Texts of compilers that are proven on GPUs judge the machine: if it computes
 what numpy computes, and finds no fault, then instructions mean in it what they
-mean on a GPU. Kernels of Triton's need HEDDLE_TEST_LONG=1, which installs it;
-CUDA's need nvcc. What they computed is recorded (HEDDLE_TEST_RECORD=1 does it
+mean on a GPU. HEDDLE_TEST_LONG=1 installs Triton and nvcc; else Triton's kernels
+are left out, and CUDA's need an nvcc that is here. What they computed is recorded (HEDDLE_TEST_RECORD=1 does it
 again): Heddle's own kernels of the same functions have to compute it too."""
 
 import ctypes
@@ -50,6 +50,14 @@ class Map:
 
     def __init__(self, array, box, type=9, swizzle=3):
         self.array, self.box, self.type, self.swizzle = array, box, type, swizzle
+
+
+def find_nvcc():
+    """With HEDDLE_TEST_LONG=1 that of the pinned packages."""
+    if not h.LONG:
+        return NVCC
+    packages = h.run([h.oracle_python(), "-c", "import nvidia; print(*nvidia.__path__)"])
+    return os.path.join(packages.stdout.strip(), "cu13", "bin", "nvcc")
 
 
 class PtxTest(h.HeddleTest):
@@ -386,13 +394,13 @@ class TritonTest(PtxTest):
         self.near(total, expected.sum(), 1e-5)
 
 
-@unittest.skipUnless(NVCC, "nvcc is not installed")
+@unittest.skipUnless(NVCC or h.LONG, "nvcc is not installed")
 class CudaTest(PtxTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.text = os.path.join(cls.folder, "kernels.ptx")
-        h.run([NVCC, "-arch=sm_80", "-ptx", os.path.join(HERE, "ptx_kernels.cu"), "-o", cls.text])
+        h.run([find_nvcc(), "-arch=sm_80", "-ptx", os.path.join(HERE, "ptx_kernels.cu"), "-o", cls.text])
         cls.random = np.random.default_rng(2)
 
     def cuda(self, kernel, blocks, arguments):
@@ -474,7 +482,7 @@ class CudaTest(PtxTest):
         self.assertEqual([int(v) for v in y], [model(int(v)) for v in x])
 
 
-@unittest.skipUnless(NVCC, "nvcc is not installed")
+@unittest.skipUnless(NVCC or h.LONG, "nvcc is not installed")
 class ClusterTest(PtxTest):
     """Blocks that reach each other's shared memory, and copies that barriers tell of."""
 
@@ -482,8 +490,9 @@ class ClusterTest(PtxTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.text = os.path.join(cls.folder, "clusters.ptx")
-        includes = os.path.join(os.path.dirname(NVCC), "..", "include", "cccl")
-        h.run([NVCC, "-arch=sm_90", "-ptx", "-I", includes, os.path.join(HERE, "ptx_clusters.cu"),
+        nvcc = find_nvcc()
+        includes = os.path.join(os.path.dirname(nvcc), "..", "include", "cccl")
+        h.run([nvcc, "-arch=sm_90", "-ptx", "-I", includes, os.path.join(HERE, "ptx_clusters.cu"),
                "-o", cls.text])
         cls.random = np.random.default_rng(3)
 
