@@ -298,7 +298,8 @@ class Gpu(GpuTest):
         kept()
         self.assert_costs(0.2, few, kept)
 
-    def launches_of_a_layer(self, chip, dropout, micro_batches, *flags):
+    def launches_of_a_layer(self, chip, dropout, micro_batches, *flags,
+                            precision="bf16"):
         """Of GPT-2 124M with 4 x 1024 tokens in each micro-batch, forward and
         backward: where cuBLASLt computes what it may, and where nothing."""
         config, dumps = self.path("config.json"), self.path("dumps")
@@ -306,7 +307,7 @@ class Gpu(GpuTest):
             json.dump(h.gpt2_config(50257, 1024, 768, 12, 1, dropout), file)
         h.run([h.HEDDLE, "compile", config, "--init", "random", "--batch",
                4 * micro_batches, "--accumulate", micro_batches, "--seq", 1024,
-               "--precision", "bf16", "--target", chip, "--dump-phases", dumps,
+               "--precision", precision, "--target", chip, "--dump-phases", dumps,
                "--stop-after", "kernels", *flags])
         with open(os.path.join(dumps, "kernels.mlir")) as file:
             text = file.read()
@@ -339,6 +340,15 @@ class Gpu(GpuTest):
                 counts = self.launches_of_a_layer(chip, dropout, micro_batches, *flags)
                 self.assertGreater(min(counts), 15)
                 self.assertLessEqual(max(counts), 24, counts)
+
+    @h.long_only
+    def test_launches_of_a_layer_in_fp32(self):
+        """By cuBLASLt as many as in bf16: sums of biases' gradients take none."""
+        for micro_batches in (1, 2):
+            narrow, wide = (self.launches_of_a_layer("sm_90", 0, micro_batches,
+                                                     precision=precision)[0]
+                            for precision in ("bf16", "fp32"))
+            self.assertEqual((narrow, wide), (20 + micro_batches, 20 + micro_batches))
 
     def test_gpt2_124m_compiles_fast(self):
         """Without ptxas in 3 s, from the cache in 0.3 s, on two cores: the best of
