@@ -254,6 +254,157 @@ function {{ tool.function.name }}({{ parameters(tool.function.parameters.propert
 
 g
 """,
+    "named turns": """{%- set names = {'user': 'USER', 'assistant': 'ASSISTANT'} -%}
+{%- if messages and messages[0].role == 'system' -%}
+    {%- set intro, rest = messages[0].content.strip(), messages[1:] -%}
+{%- else -%}
+    {%- set intro, rest = 'A talk.', messages -%}
+{%- endif -%}
+{{ bos_token ~ intro }}
+{%- for message in rest -%}
+    {{ '\\n' if loop.first else ' ' }}{{ names.get(message.role, message.role | upper) }}: {{ message.content }}
+    {%- if message.role == 'assistant' %}{{ eos_token }}{% endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt %} ASSISTANT:{% endif %}""",
+    "headings": """{% for message in messages %}
+{% if message['role'] == 'system' %}
+{{ message['content'] }}
+
+{% elif message['role'] == 'user' %}
+### Instruction:
+{{ message['content'] | trim }}
+
+{% elif message['role'] in ('assistant', 'model') -%}
+### Response:
+{{ message['content'] | trim }}{{ eos_token }}
+
+{% else %}
+{{ raise_exception('Unknown role: ' ~ message['role']) }}
+{% endif %}
+{% endfor %}
+{% if add_generation_prompt and messages[-1]['role'] != 'assistant' %}
+### Response:
+{% endif %}""",
+    "ends": """{% for m in messages %}{% if m['role'] not in ['system', 'user', 'assistant'] %}{% continue %}{% endif %}{{ '<|' ~ m['role'] ~ '|>\\n' ~ (m['content'] or '') ~ '<|end|>\\n' }}{% endfor %}{{ '<|assistant|>\\n' if add_generation_prompt else eos_token }}""",
+    "thoughts": """{%- set ns = namespace(is_first=false, is_tool=false, system='') -%}
+{%- for message in messages if message['role'] == 'system' -%}
+    {%- set ns.system = ns.system + ('\\n\\n' if ns.system else '') + message['content'] -%}
+{%- endfor -%}
+{{- bos_token }}{{ ns.system }}
+{%- for message in messages %}
+    {%- if message['role'] == 'user' %}
+        {%- set ns.is_tool = false -%}
+        {{- '<|User|>' + message['content'] }}
+    {%- elif message['role'] == 'assistant' and message['tool_calls'] is defined %}
+        {%- for tool in message['tool_calls'] %}
+            {%- if not ns.is_first %}
+                {{- '<|Assistant|>' if message['content'] is none else '<|Assistant|>' + message['content'] }}
+                {{- '<|calls|><|call|>' + tool['type'] + '<|sep|>' + tool['function']['name'] + '\\n```json\\n' + tool['function']['arguments'] | tojson + '\\n```' }}
+                {%- set ns.is_first = true -%}
+            {%- else %}
+                {{- '\\n<|call|>' + tool['function']['name'] }}
+            {%- endif %}
+        {%- endfor %}
+        {{- '<|calls end|>' }}
+    {%- elif message['role'] == 'assistant' %}
+        {%- set content = message['content'] %}
+        {%- if '</think>' in content %}{% set content = content.split('</think>')[-1] %}{% endif %}
+        {{- ('<|outputs end|>' if ns.is_tool else '<|Assistant|>') + content + eos_token }}
+        {%- set ns.is_tool = false -%}
+    {%- elif message['role'] == 'tool' %}
+        {{- ('\\n' if ns.is_tool else '<|outputs|>') + '<|output|>' + message['content'] }}
+        {%- set ns.is_tool = true -%}
+    {%- endif %}
+{%- endfor -%}
+{%- if ns.is_tool %}{{ '<|outputs end|>' }}{% endif %}
+{%- if add_generation_prompt and not ns.is_tool %}{{ '<|Assistant|><think>\\n' }}{% endif %}""",
+    "types": """{%- macro type_of(spec) %}
+    {%- set names = {'string': 'str', 'number': 'float', 'integer': 'int', 'boolean': 'bool'} %}
+    {%- if names[spec.type] is defined %}
+        {{- names[spec.type] }}
+    {%- elif spec.type == 'array' %}
+        {{- 'list[' + type_of(spec['items']) + ']' }}
+    {%- elif spec.type == 'object' %}
+        {{- 'dict' if spec.additionalProperties is not defined else 'dict[str, ' + type_of(spec.additionalProperties) + ']' }}
+    {%- elif spec.type is iterable and spec.type is not string %}
+        {{- 'Union[' }}
+        {%- for one in spec.type %}
+            {{- type_of({'type': one}) }}{{ ', ' if not loop.last }}
+        {%- endfor %}
+        {{- ']' }}
+    {%- else %}
+        {{- 'Any' }}
+    {%- endif %}
+{%- endmacro %}
+{{- bos_token }}
+{%- for tool in tools or [] %}
+    {%- if tool.function is defined %}{% set tool = tool.function %}{% endif %}
+    {{- 'def ' + tool.name + '(' }}
+    {%- for name, spec in tool.parameters.properties | items %}
+        {{- name + ': ' + type_of(spec) }}
+        {%- if 'default' in spec %}{{ ' = ' ~ spec.default }}{% endif %}
+        {{- '' if loop.last else ', ' }}
+    {%- endfor %}
+    {{- ') -> ' + type_of(tool.return | default({'type': ['string', 'null']})) + ': ' + tool.description | tojson + '\\n' }}
+{%- endfor %}
+{{- type_of({'type': 'array', 'items': {'type': 'object', 'additionalProperties': {'type': 'integer'}}}) }}
+{%- for message in messages %}
+{{ message.role }}={{ message.content | default('-', true) }}
+{%- endfor %}""",
+    "channels": """{%- macro schema(spec, depth=0) -%}
+    {%- if spec.type == 'object' -%}
+        {{ '{\\n' }}
+        {%- for name, inner in spec.properties.items() -%}
+            {{ '  ' * (depth + 1) }}{{ name }}{{ '' if name in (spec.required or []) else '?' }}: {{ schema(inner, depth + 1) }}{{ ',\\n' }}
+        {%- endfor -%}
+        {{ '  ' * depth ~ '}' }}
+    {%- elif spec.enum -%}
+        {{ spec.enum | map('tojson') | join(' | ') }}
+    {%- else -%}
+        {{ spec.type if spec.type != 'integer' else 'number' }}
+        {%- if spec.default is defined %} // default: {{ spec.default }}{% endif -%}
+    {%- endif -%}
+{%- endmacro -%}
+{%- set last = namespace(call='') -%}
+{%- for message in messages -%}
+    {%- if message.role == 'system' -%}
+        {{ '<|start|>developer<|message|># Rules\\n' ~ message.content }}
+        {%- if tools %}{% for tool in tools %}{{ '\\ntype ' ~ tool.function.name ~ ' = ' ~ schema(tool.function.parameters) }}{% endfor %}{% endif %}
+        {{- '<|end|>' }}
+    {%- elif message.role == 'assistant' and message.tool_calls -%}
+        {%- set call = message.tool_calls[0].function -%}
+        {%- set last.call = call.name -%}
+        {{ '<|start|>assistant to=functions.' ~ call.name ~ '<|channel|>commentary json<|message|>' ~ call.arguments | tojson ~ '<|call|>' }}
+    {%- elif message.role == 'assistant' -%}
+        {{ '<|start|>assistant<|channel|>final<|message|>' ~ message.content ~ ('<|return|>' if loop.last and not add_generation_prompt else '<|end|>') }}
+    {%- elif message.role == 'tool' -%}
+        {%- if not last.call %}{{ raise_exception('No call came before') }}{% endif -%}
+        {{ '<|start|>functions.' ~ last.call ~ ' to=assistant<|message|>' ~ message.content | tojson ~ '<|end|>' }}
+    {%- else -%}
+        {{ '<|start|>' ~ message.role ~ '<|message|>' ~ message.content ~ '<|end|>' }}
+    {%- endif -%}
+{%- endfor -%}
+{{ '<|start|>assistant' if add_generation_prompt }}""",
+    "modes": """{%- set system = messages[0].content if messages and messages[0].role == 'system' else '' -%}
+{%- set mode = '/no_think' if '/no_think' in system else ('/think' if enable_thinking | default(true) else '/no_think') -%}
+{%- set told = system.replace('/no_think', '').replace('/think', '').rstrip() -%}
+<|im_start|>system
+## Mode: {{ mode }}
+
+{{ told if told else 'You are of use.' }}
+{%- if tools %}
+
+### Tools
+{% for tool in tools -%}
+- {{ tool | tojson | replace('"', "'") }}
+{% endfor %}
+{%- endif %}<|im_end|>
+{% for message in (messages[1:] if system else messages) -%}
+{%- set content = message.content if message.content is string else (message.content | selectattr('type', 'equalto', 'text') | map(attribute='text') | join('') if message.content else '') -%}
+<|im_start|>{{ 'user' if message.role == 'tool' else message.role }}
+{% if message.role == 'assistant' and mode == '/no_think' %}{{ '<think>\\n\\n</think>\\n' + content.lstrip('\\n') }}{% else %}{{ content | trim }}{% endif %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{{ '<think>\\n\\n</think>\\n' if mode == '/no_think' }}{% endif %}""",
 }
 
 EXPRESSIONS = """1 + 2 * 3 - 4 // 3 ** 2 % 5; -7 // 2; -7 % 3; 7 / 2; 2 ** 10; 1.0; 1e3 is defined; 3.50; -(2); not true;
