@@ -16,7 +16,7 @@ import threading
 import unittest
 
 import heddle_test as h
-from running_jobs import descendants, wait_until
+from running_jobs import descendants, free_port, wait_until
 
 
 def mpirun(binary, ranks=2):
@@ -28,12 +28,12 @@ def mpirun(binary, ranks=2):
 class Served:
     """`BINARY serve` on a free port."""
 
-    def __init__(self, command, *flags):
+    def __init__(self, command, *flags, **variables):
         self.process = subprocess.Popen(
             [*map(str, command), "serve", "--port", "0", *map(str, flags)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1",
-                     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"))
+                     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **variables))
         self.said = ""
         while not (found := re.search(r"serving at http://[\d.]+:(\d+)/v1", self.said)):
             line = self.process.stderr.readline()
@@ -62,6 +62,11 @@ class Served:
         status, text = self.ask("/v1/completions", dict(fields, prompt=prompt))
         assert status == 200, text
         return json.loads(text)["choices"][0]
+
+    def running(self):
+        """Texts that are computed, by all groups."""
+        return sum(map(int, re.findall(r"^heddle_texts_running\S* (\d+)$",
+                                       self.ask("/metrics")[1], re.M)))
 
     def end(self):
         """Ends it in order; its exit status."""
@@ -180,45 +185,73 @@ class ServeModelTest(h.HeddleTest):
                     server.process.send_signal(signal.SIGTERM)
                     server.process.wait(60)
 
-    @h.needs_mpi
-    def test_lost_rank(self):
-        self.check_lost_rank(self.build("--mesh", "tensor=2", layers=2))
+    def long_texts(self, *flags):
+        """Of a model whose texts take long enough to lose a rank meanwhile."""
+        model, *_ = self.make_model(layers=2, positions=4096)
+        return self.compile(model, "--mode", "serve", "--threads", 1, *flags,
+                            output="long")
 
-    @h.needs_mpi
+    LONG = dict(prompt=[1], max_tokens=4000, ignore_eos=True)
+
+    def test_lost_rank(self):
+        self.check_lost_rank(self.long_texts("--mesh", "tensor=2"))
+
     def test_lost_rank_of_another_group(self):
-        self.check_lost_rank(self.serving("--mesh", "data=2"))
+        self.check_lost_rank(self.long_texts("--mesh", "data=2", "--max-batch", 8))
 
     def check_lost_rank(self, binary):
-        """Clients hear of it, and the job ends within ten seconds."""
-        with Served(mpirun(binary), "--threads", 1) as server:
-            answers = []
+        """All clients hear of it, and rank 0 ends within ten seconds. Nobody ends it
+        before: its launcher lets it live."""
+        common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                  "MASTER_PORT": str(free_port())}
+        other = subprocess.Popen([binary, "serve", "--port", "0"],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                 env={**os.environ, **common, "RANK": "1"})
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+        with Served([binary], **common, RANK="0") as server:
+            answers = {}
 
+            def ask(streams):
+                answers[streams] = server.ask("/v1/completions",
+                                              dict(self.LONG, stream=streams))
+
+            threads = [threading.Thread(target=ask, args=(streams,))
+                       for streams in (False, True)]
+            for thread in threads:
+                thread.start()
+            self.assertTrue(wait_until(lambda: server.running() == 2, 60))
+            other.kill()
+            self.assertTrue(wait_until(lambda: server.process.poll() is not None, 10))
+            for thread in threads:
+                thread.join()
+            # A stream had begun well.
+            self.assertEqual([answers[streams][0] for streams in (False, True)],
+                             [500, 200])
+            for _, text in answers.values():
+                self.assertRegex(text, r'"code":"H042\d"')
+                self.assertRegex(text, r"rank 1 \(.*\) .* in step \d+")
+            self.assertEqual(server.process.returncode, 5)
+            self.assertRegex(server.process.stderr.read(), r"error\[H042\d\]")
+
+    @h.needs_mpi
+    def test_a_job_of_mpirun_ends_with_its_rank(self):
+        """Within ten seconds; mpirun may end rank 0 before it has answered."""
+        binary = self.long_texts("--mesh", "tensor=2")
+        with Served(mpirun(binary)) as server:
             def ask():
-                try:
-                    while True:
-                        answers.append(server.ask("/v1/completions", {"prompt": [1]}))
-                        if answers[-1][0] != 200:
-                            return
-                except (OSError, http.client.HTTPException) as error:
-                    answers.append(error)
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    server.ask("/v1/completions", self.LONG)
 
             thread = threading.Thread(target=ask)
             thread.start()
-
-            def ranks():
-                return [pid for pid in descendants(server.process.pid)
-                        if os.readlink(f"/proc/{pid}/exe") == os.path.realpath(binary)]
-
-            self.assertTrue(wait_until(lambda: answers, 60))
-            self.assertEqual(len(ranks()), 2)
-            os.kill(max(ranks()), signal.SIGKILL)
+            self.assertTrue(wait_until(lambda: server.running() == 1, 60))
+            ranks = [pid for pid in descendants(server.process.pid)
+                     if os.readlink(f"/proc/{pid}/exe") == os.path.realpath(binary)]
+            self.assertEqual(len(ranks), 2)
+            os.kill(max(ranks), signal.SIGKILL)
             self.assertTrue(wait_until(lambda: not thread.is_alive() and
                                        server.process.poll() is not None, 10))
-            # The launcher may end rank 0 before it has answered.
-            if isinstance(answers[-1], tuple):
-                self.assertEqual(answers[-1][0], 500)
-                self.assertRegex(answers[-1][1], r"H042\d")
-                self.assertRegex(answers[-1][1], r"rank 1 \(.*\) .* in step \d+")
 
 
 if __name__ == "__main__":
