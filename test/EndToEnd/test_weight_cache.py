@@ -221,6 +221,25 @@ class Kept(KeptTest):
         self.assertIn("warning[H0402]", said)
         self.assertEqual(self.kept(), [])
 
+    def test_disk_with_too_little_room(self):
+        """Weights may take a quarter of what is free; the disk is a small one in
+        memory."""
+        small = self.path("small")
+        os.mkdir(small)
+        inside = ["unshare", "-rm", "sh", "-c",
+                  'mount -t tmpfs -o size=64k tmpfs "$0" && exec "$@"', small]
+        if subprocess.run([*inside, "true"], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("no file systems can be mounted here")
+        binary = self.serve()
+        expected, _ = self.start(binary, "--weight-cache", "none")
+        said = h.run([*inside, binary, "generate", "--prompt-ids", "5,17,2",
+                      "--max-new-tokens", 12, "--weight-cache", "map"],
+                     env=dict(os.environ, XDG_CACHE_HOME=small))
+        self.assertEqual(said.stdout, expected)
+        self.assertIn("warning[H0483]", said.stderr)
+        self.assertIn("may have 163", said.stderr)
+        self.assertIn("--weight-cache none", said.stderr)
+
     def test_starts_at_once(self):
         binary = self.serve()
         expected, _ = self.start(binary, "--weight-cache", "none")
