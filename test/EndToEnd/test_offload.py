@@ -9,6 +9,7 @@ HEDDLE_TEST_LONG=1 draws many placements; HEDDLE_TEST_SEED=N draws one."""
 
 import filecmp
 import json
+import math
 import os
 import random
 import re
@@ -19,32 +20,43 @@ import heddle_test as h
 import test_bert
 
 STEPS = 3
-SHORT, LONG = 5, 40
+SHORT, LONG = 40, 80
 PLACES = ["optimizer=file", "optimizer=host", "parameters=file",
           "optimizer=file,parameters=file", "optimizer=host,parameters=file",
           "optimizer=file,parameters=host", "parameters=file,activations=file",
           "optimizer=file,parameters=file,activations=file", "gradients=file",
           "gradients=host", "optimizer=file,gradients=file",
           "optimizer=host,parameters=file,gradients=host",
+          "optimizer=pinned", "optimizer=file,parameters=pinned,activations=pinned",
           "optimizer=file,parameters=file,gradients=file,activations=file"]
+MESHES = ["data=1", "data=2", "tensor=2", "pipe=2", "seq=2", "data=2,tensor=2",
+          "data=2,pipe=2", "data=2,seq=2"]
+LARGE_MESHES = ["data=4", "data=8", "data=2,pipe=4", "data=2,seq=2,tensor=2",
+                "data=2,pipe=2,tensor=2", "seq=2,pipe=2,data=2"]
 FILES = ["model.safetensors", "heddle/optimizer.safetensors"]
 
 
 def draw(seed):
     """A model, flags of both binaries, and those of the one that places."""
     pick = random.Random(seed)
-    mesh, ranks = pick.choice([("data=1", 1), ("data=2", 2), ("tensor=2", 2),
-                               ("pipe=2", 2), ("data=2,tensor=2", 4),
-                               ("data=2,pipe=2", 4)])
-    family = pick.choice(["gpt2", "llama", "bert"])
-    flags = ["--mesh", mesh, "--zero", pick.choice([0, 1, 2, 3]) if "data=2" in mesh else 0,
+    mesh = pick.choice(MESHES + (LARGE_MESHES if h.LONG else []))
+    ranks = math.prod(int(axis.split("=")[1]) for axis in mesh.split(","))
+    # The others have no heads for as many ranks.
+    family = pick.choice(["gpt2", "llama", "bert"] if "seq=2,tensor=2" not in mesh
+                         else ["gpt2"])
+    replicated = "seq" in mesh or re.search("data=[248]", mesh)
+    pipe = "pipe" in mesh
+    interleaved = "pipe=2" in mesh and pick.random() < 0.3
+    flags = ["--mesh", mesh, "--zero", pick.choice([0, 1, 2, 3]) if replicated else 0,
              "--micro-batch", pick.choice([1, 2]), "--accumulate",
-             pick.choice([2, 3]) if "pipe" in mesh else pick.choice([1, 2]),
-             "--seq", pick.choice([3, 8, 17]),
+             4 if interleaved else pick.choice([2, 3]) if pipe else pick.choice([1, 2]),
+             "--seq", 8 if "seq" in mesh else pick.choice([3, 8, 17]),
              "--precision", pick.choice(["fp32", "bf16"]),
-             "--recompute", pick.choice(["none", "full"]),
+             "--recompute", pick.choice(["none", "selective", "full"]),
              "--optimizer", pick.choice(["AdamW", "Adam", "Lion", "Lamb"])]
-    if "pipe" in mesh:
+    if interleaved:
+        flags += ["--schedule", "interleaved", "--virtual-stages", 2]
+    elif pipe:
         flags += ["--schedule", pick.choice(["1f1b", "gpipe", "zb-h1"])]
     config = {"gradient_clipping": pick.choice([0, 0.5])}
     place = ["--place", pick.choice(PLACES), "--sub-group-size",
@@ -55,17 +67,22 @@ def draw(seed):
 
 
 class Offload(h.HeddleTest):
-    def model_of(self, family, seed):
+    def model_of(self, family, seed, layers=2):
         if family == "gpt2":
-            return self.make_model(f"gpt2-{seed}", seed=seed + 1, embed=36)[0]
-        config = families.config() if family == "llama" else test_bert.CONFIG
+            return self.make_model(f"gpt2-{seed}", seed=seed + 1, embed=36,
+                                   layers=layers)[0]
+        config = dict(families.config() if family == "llama" else test_bert.CONFIG,
+                      num_hidden_layers=layers)
         with open(self.path(f"{family}-{seed}.json"), "w") as file:
             json.dump(config, file)
         return self.path(f"{family}-{seed}.json")
 
     def check(self, seed):
         family, ranks, flags, config, place = draw(seed)
-        self.compare(seed, family, ranks, flags, config, place)
+        # One for each stage.
+        deep = "--virtual-stages" in flags or "pipe=4" in flags[1]
+        model = self.model_of(family, seed, layers=4 if deep else 2)
+        self.compare(seed, family, ranks, flags, config, place, model=model)
 
     def compare(self, name, family, ranks, flags, config, place, *more, model=None,
                 vocab=97):
@@ -229,19 +246,60 @@ class Offload(h.HeddleTest):
             self.assertLess(abs(moves["file", "device"] - read), 16 * 4096 * (sums + 1))
 
     def test_resumes_from_one_placement_in_another(self):
+        """On the mesh that saved and on another one, whose plan without placements goes
+        on in the same way."""
         model = self.make_model()[0]
         data, _ = self.make_tokens(2000, 97)
-        flags = ["--batch", 4, "--seq", 8]
-        place = ["--place", "optimizer=file", "--sub-group-size", 2000]
-        binaries = [self.compile(model, *flags, output="here"),
-                    self.compile(model, *flags, *place, output="there")]
-        whole = self.train(binaries[0], data, 4)
-        for first, second in (binaries, reversed(binaries)):
-            folder = self.path("saved-" + os.path.basename(first))
-            self.train(first, data, 2, "--save", folder)
-            rest = self.train(second, data, 4, "--resume", folder)
-            self.assertEqual([step["loss"] for step in rest],
-                             [step["loss"] for step in whole[2:]])
+        flags = ["--batch", 4, "--seq", 8, "--precision", "bf16"]
+        places = {"here": [],
+                  "optimizer": ["--place", "optimizer=file"],
+                  "parameters": ["--place", "parameters=file,activations=file"],
+                  "gradients": ["--place", "optimizer=host,gradients=file"]}
+        meshes = {"one": (1, ["--mesh", "data=1", "--accumulate", 2]),
+                  "two": (2, ["--mesh", "data=2", "--zero", 3])}
+        jobs = {(mesh, place): self.compile(
+            model, *flags, *shape, *more, "--sub-group-size", 2000,
+            output=f"{mesh}-{place}")
+            for place, more in places.items() for mesh, (_, shape) in meshes.items()}
+
+        def go_on(mesh, place, folder):
+            steps = self.train(jobs[mesh, place], data, 4, "--resume", folder,
+                               ranks=meshes[mesh][0])
+            return [(step["step"], step["loss"], step["grad_norm"]) for step in steps]
+
+        kept = {}
+        for first in places:
+            folder = self.path("saved-" + first)
+            self.train(jobs["one", first], data, 2, "--save", folder)
+            for mesh in meshes:
+                for second in {"here": places, "optimizer": ["gradients"],
+                               "parameters": ["here"],
+                               "gradients": ["parameters"]}[first]:
+                    with self.subTest(first=first, mesh=mesh, second=second):
+                        found = go_on(mesh, second, folder)
+                        self.assertEqual([step[0] for step in found], [3, 4])
+                        self.assertEqual(kept.setdefault(mesh, found), found)
+
+    def test_the_host_s_memory_counts_on_a_cpu(self):
+        """There the budget of the device bounds both, unless the host's has its own."""
+        model = self.make_model()[0]
+        place = ["--batch", 4, "--seq", 8, "--place", "optimizer=host,parameters=pinned"]
+        kinds = self.explain(self.compile(model, *place))["memory"]["kinds"]
+        device, host, pinned = (sum(kinds[kind].values())
+                                for kind in ("device", "host", "pinned"))
+        self.assertGreater(min(host, pinned), 4096)
+        both = device + host + pinned
+        self.compile(model, *place, "--memory-budget", f"device={both}", output="fits")
+        said = h.run([h.HEDDLE, "compile", model, "-o", self.path("no"), *place,
+                      "--memory-budget", f"device={both - 1}"], 4).stderr
+        self.assertIn("error[H0201]", said)
+        self.assertIn(f"({both} bytes)", said)
+        budget = f"device={device},host={host + pinned}"
+        self.compile(model, *place, "--memory-budget", budget, output="fits")
+        said = h.run([h.HEDDLE, "compile", model, "-o", self.path("no"), *place,
+                      "--memory-budget", f"device={device},host={host + pinned - 1}"],
+                     4).stderr
+        self.assertIn("in the host's memory", said)
 
     def test_emulated_gpus(self):
         model = self.make_model()[0]
