@@ -39,13 +39,13 @@ class HostUpdates(h.HeddleTest):
                             "--target", target, *flags, output=name,
                             config=h.ds_config(gradient_clipping=clipping))
 
-    def run_job(self, binary, *flags, order="late", steps=STEPS):
+    def run_job(self, binary, *flags, order="late", steps=STEPS, **variables):
         log = self.path("run.jsonl")
         if os.path.exists(log):
             os.remove(log)
         h.run([h.HEDDLE, "emulate", "--", binary, "train", "--data", self.data, "--steps",
                steps, "--log", log, "--progress", "none", *flags],
-              env=dict(os.environ, HEDDLE_EMULATE=order))
+              env=dict(os.environ, HEDDLE_EMULATE=order, **variables))
         return [(step["loss"], step["grad_norm"]) for step in h.read_log(log)]
 
     def setUp(self):
@@ -71,13 +71,11 @@ class HostUpdates(h.HeddleTest):
                     self.explain(there)["memory"]["kinds"]["pinned"]["arena"], 0)
                 expected = self.run_job(here)
                 self.assert_alike(self.run_job(there), expected)
-                if clipping:
-                    continue
-                # Beside the backward pass the orders of streams differ.
                 for order in ("early", "seed:3"):
                     self.assert_alike(self.run_job(there, order=order), expected)
-                # Launches one by one, without graphs.
-                self.assert_alike(self.run_job(there, "--no-graph"), expected)
+                if not clipping:
+                    # Launches one by one, without graphs.
+                    self.assert_alike(self.run_job(there, "--no-graph"), expected)
 
     def test_equal_runs_here_and_there(self):
         """The host's cores and a device that is a CPU have the same code, on memory of
@@ -193,6 +191,20 @@ class HostUpdates(h.HeddleTest):
                 "elements": elements, "to_host": crossing + numbers,
                 "to_device": width * elements})
 
+    def test_replicas_send_what_they_sum_in(self):
+        """With ZeRO gradients are summed in bf16 over the replicas: 2 bytes of each go to
+        the host, and 2 come back."""
+        for zero in (1, 2):
+            with self.subTest(zero=zero):
+                plan = self.explain(self.job(
+                    "job", "--precision", "bf16", "--mesh", "data=2", "--zero", zero,
+                    "--place", "optimizer=host", "--host-updates", 1))
+                updates = plan["host_updates"]
+                self.assertEqual(updates["to_device"], 2 * updates["elements"])
+                numbers = updates["to_host"] - 2 * updates["elements"]
+                self.assertGreater(numbers, 0)
+                self.assertLess(numbers, 64)
+
     def test_checkpoints_cross(self):
         flags = ["--precision", "bf16"]
         binaries = [self.job("here", *flags),
@@ -209,6 +221,23 @@ class HostUpdates(h.HeddleTest):
         folder = self.path("saved-here")
         self.run_job(binaries[0], "--save", folder, steps=2)
         self.assert_alike(self.run_job(binaries[1], "--resume", folder, steps=3), whole[2:])
+
+    def test_launches_are_not_held_up(self):
+        """A step is one graph with the host's updates in it, and who launches it waits
+        for the step before, as where the device updates."""
+        binary = self.job("job", "--precision", "bf16", "--place", "optimizer=host",
+                          "--host-updates", 1)
+        found = []
+        for steps in (2, 5):
+            counts = self.path("counts.json")
+            self.run_job(binary, steps=steps, HEDDLE_EMULATE_COUNTS=counts)
+            with open(counts) as file:
+                found.append(json.load(file))
+            self.assertEqual(found[-1]["calls"]["cuGraphLaunch"], steps)
+        few, many = found
+        for name in ("cuStreamSynchronize", "cuLaunchHostFunc", "cuLaunchKernelEx"):
+            self.assertEqual(few["calls"].get(name), many["calls"].get(name), name)
+        self.assertEqual(few["last_waits"], many["last_waits"])
 
     def test_memory_is_planned_by_kind(self):
         """What is on its way is bounded by windows, and all is allocated as planned."""
