@@ -4,8 +4,8 @@
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Of a GPU's plan each wait, fill and copy is left out once, and each size of a
-launch, each symbol, and each place of a buffer and of a view changed. The plan
-is refused with a code, or the binary trains to the same bits in emulation: none
+launch, each symbol, and each place of a buffer and of a view changed, and each
+buffer put where another one like it is. The plan is refused with a code, or the binary trains to the same bits in emulation: none
 is silently wrong. A part of them by default, all with HEDDLE_TEST_LONG=1.
 `MutantsTest.cpp` does the same to the PTX of kernels."""
 
@@ -21,6 +21,9 @@ import heddle_test as h
 
 ROWS, SEQ, STEPS, VOCAB = 4, 8, 2, 61
 DEFAULT = 6  # Of each kind, if there are so many.
+# What is on its way between kinds of memory: it comes late, or leaves early, or
+# another value has its bytes.
+OF_COPIES = ["without wait", "without copy", "slot"]
 NUMBER = re.compile(r"\d+")
 LAUNCH = re.compile(r"#plan\.grid_launch<[^>]*>")
 SIZES = re.compile(r"(?:grid|block|cluster|shared) = (?:\[[\d, ]*\]|\d+)")
@@ -50,6 +53,7 @@ def mutants_of(text):
     """What is done to which line, and the line that takes its place."""
     lines = text.split("\n")
     symbols = SYMBOL.findall(text)
+    buffers = {}  # By their types: the place of the last one.
 
     def changed(kind, at, pattern, steps):
         line = lines[at]
@@ -70,19 +74,29 @@ def mutants_of(text):
             yield from changed("launch", at, SIZES, [1])
             yield from changed("scratch", at, SCRATCH, [256])
         yield from changed("buffer", at, OFFSET, STEPS_OF_BUFFERS)
+        if OFFSET.search(line):
+            place, like = OFFSET.search(line).group(), line.split("#loc")[0].split(":")[-1]
+            if buffers.get(like, place) != place:
+                yield "slot", at, line.replace(place, buffers[like], 1)
+            buffers[like] = place
         yield from changed("view", at, VIEW, STEPS_OF_VIEWS)
 
 
 class GpuMutants(h.HeddleTest):
-    # The ranks, the flags, and how many mutants there are by default, at least.
+    # The ranks, the flags, how many mutants there are by default, at least, and of which
+    # kinds, if not of all.
     CONFIGURATIONS = {
-        "one": (1, ["--accumulate", 2, "--micro-batch", 2], 24),
+        "one": (1, ["--accumulate", 2, "--micro-batch", 2], 24, None),
         "mesh": (2, ["--mesh", "data=2", "--zero", 3, "--accumulate", 2,
-                     "--micro-batch", 1], 40),
+                     "--micro-batch", 1], 40, None),
+        "placed": (1, ["--place", "optimizer=host,parameters=file", "--precision", "bf16",
+                       "--sub-group-size", 2048], 54, OF_COPIES),
+        "host": (1, ["--place", "optimizer=host", "--host-updates", 1, "--precision",
+                     "bf16", "--sub-group-size", 2048], 54, OF_COPIES),
     }
 
     def prepare(self, name):
-        ranks, flags, least = self.CONFIGURATIONS[name]
+        ranks, flags, least, only = self.CONFIGURATIONS[name]
         model, _, _ = self.make_model(vocab=VOCAB, layers=1, dropout=0.1)
         dumps = self.path(name)
         binary = self.compile(model, "--batch", ROWS, "--seq", SEQ, "--target",
@@ -90,7 +104,7 @@ class GpuMutants(h.HeddleTest):
                               config=h.ds_config(), output=name + "-job")
         with open(os.path.join(dumps, "memory.mlir")) as file:
             text = file.read()
-        return ranks, text, self.trained(binary, ranks), least
+        return ranks, text, self.trained(binary, ranks), least, only
 
     def trained(self, binary, ranks):
         """Losses and norms in emulation, or the error's first line."""
@@ -130,18 +144,20 @@ class GpuMutants(h.HeddleTest):
 
     def check(self, name):
         self.data, _ = self.make_tokens(ROWS * SEQ * STEPS + 1, VOCAB)
-        ranks, text, expected, least = self.prepare(name)
+        ranks, text, expected, least, only = self.prepare(name)
         self.assertEqual(len(expected), STEPS)
         unchanged = "unchanged", 0, text.split("\n")[0]
         self.assertEqual(self.judge("first", text, unchanged, ranks, expected),
                          ("unchanged", "same"))
-        mutants = list(mutants_of(text))
+        mutants = [mutant for mutant in mutants_of(text)
+                   if not only or mutant[0] in only]
         if not h.LONG:
             random.Random(3).shuffle(mutants)
             kinds = collections.defaultdict(list)
             for mutant in mutants:
                 kinds[mutant[0]].append(mutant)
-            mutants = [m for kind in kinds.values() for m in kind[:DEFAULT]]
+            most = 3 * DEFAULT if only else DEFAULT  # Most of these run nothing.
+            mutants = [m for kind in kinds.values() for m in kind[:most]]
         self.assertGreaterEqual(len(mutants), least)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             found = list(pool.map(
@@ -155,9 +171,17 @@ class GpuMutants(h.HeddleTest):
         self.assertEqual([kind for kind, what in kinds if what == NO_CODE], [])
         for kind in ("launch", "symbol", "scratch"):
             self.assertEqual(kinds[kind, "same"], 0, kind)
+        for kind in only or []:
+            self.assertGreater(kinds[kind, "H0354"], 0, kind)
 
     def test_one_rank(self):
         self.check("one")
+
+    def test_placed(self):
+        self.check("placed")
+
+    def test_host_updates(self):
+        self.check("host")
 
     @h.needs_mpi
     def test_ranks(self):
