@@ -77,7 +77,10 @@ class Fusion(serving.ServingTest):
                     if policy in counts:
                         inside, beside = counts[policy]
                         self.assertEqual(launches, layers * inside + beside)
-                self.assertEqual(found, sorted(found, reverse=True))
+                # Each has fewer launches than the one before it, and moves fewer bytes.
+                for before, after in zip(found, found[1:]):
+                    self.assertGreater(before[0], after[0], (name, program, found))
+                    self.assertGreater(before[1], after[1], (name, program, found))
 
     def test_remarks(self):
         model = self.make_model()[0]
