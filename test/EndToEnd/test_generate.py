@@ -7,6 +7,7 @@
 computes a whole window for each token: both must give the same text."""
 
 import json
+import os
 import unittest
 
 import numpy as np
@@ -152,6 +153,26 @@ class Generate(h.HeddleTest):
         self.assertIn("program decode/2: 2 tokens in 2 rows", text)
         refused = h.run([h.HEDDLE, "explain", binary, "--program", "decode/3"], status=2)
         self.assertIn("the plan has prefill/16, prefill/20", refused.stderr)
+
+    def test_how_fast_the_quickstart_writes(self):
+        """More than 2,000 tokens in a second of one thread, whatever else the machine
+        does; compiled and asked as in scripts/quickstart.sh."""
+        with open("/proc/cpuinfo") as file:
+            flags = file.read()
+        narrow = "avx512_bf16" in flags or "amx_bf16" in flags
+        binary = self.compile(
+            os.path.join(h.ROOT, "examples", "gpt2-bytes", "config.json"), "--init",
+            "random", "--seed", 7, "--seq", 128, "--batch", 16, "--precision",
+            "bf16" if narrow else "fp32")
+
+        def seconds(tokens):
+            before = h.processor_seconds()
+            h.run([binary, "generate", "--prompt", "And God said", "--temperature", 0.8,
+                   "--seed", 1, "--threads", 1, "--max-new-tokens", tokens, "--json"])
+            return h.processor_seconds() - before
+
+        one, many = (min(seconds(tokens) for _ in range(3)) for tokens in (1, 401))
+        self.assertLess(many - one, 400 / 2000)
 
     def test_what_it_does_not_hold(self):
         model, config, _ = self.make_model()
