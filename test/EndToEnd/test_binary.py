@@ -23,15 +23,25 @@ NEWEST_GLIBC = (2, 34)
 
 
 class Binaries(h.HeddleTest):
-    def instructions(self, *flags):
-        """The names of all instructions in the objects of a small training."""
+    def kernels(self, *flags):
+        """The text of a small model behind the phase `kernels`, and its objects by
+        the names of their kernels."""
         model, _, _ = self.make_model(embed=64, heads=2)
         folder = self.path("dumps")
-        h.run([h.HEDDLE, "compile", model, "--batch", 4, "--seq", 32, "--dump-phases",
-               folder, "--stop-after", "kernels", "--cache", "off", *flags])
+        h.run([h.HEDDLE, "compile", model, "--dump-phases", folder, "--stop-after",
+               "kernels", "--cache", "off", *flags])
         with open(os.path.join(folder, "kernels.mlir")) as file:
-            objects = re.findall(r'plan\.object @\S+ "([A-Za-z0-9+/=]+)"', file.read())
+            text = file.read()
+        objects = dict(re.findall(r'plan\.object @(\S+)\.o "([A-Za-z0-9+/=]+)"', text))
         self.assertTrue(objects)
+        return text, objects
+
+    def instructions(self, *flags):
+        """The names of all instructions in the objects of a small training."""
+        _, objects = self.kernels("--batch", 4, "--seq", 32, *flags)
+        return self.disassembled(objects.values())
+
+    def disassembled(self, objects):
         found = set()
         for index, data in enumerate(objects):
             name = self.path(f"{index}.o")
@@ -44,6 +54,23 @@ class Binaries(h.HeddleTest):
     def test_bf16_on_tiles(self):
         found = self.instructions("--precision", "bf16", "--march", "amx")
         self.assertIn("tdpbf16ps", found)
+
+    def test_served_products_on_tiles(self):
+        # Pairs of bf16 are summed in the order of tiles in every program. Whole
+        # numbers have one sum in any order, so a few rows of them stay on vectors.
+        for flags, instruction in (([], "tdpbf16ps"),
+                                   (["--quantize", "int8"], "tdpbssd"),
+                                   (["--quantize", "int4"], "tdpbsud")):
+            text, objects = self.kernels(
+                "--mode", "serve", "--max-batch", 8, "--max-context", 32, "--march",
+                "amx", "--precision", "bf16", *flags)
+            for program, on_tiles in (("prefill.16", True), ("prefill.32", True),
+                                      ("decode.8", True), ("decode.1", not flags)):
+                layer = re.search(rf"nn\.func @block\.{program}\(.*?nn\.return", text,
+                                  re.DOTALL).group()
+                found = self.disassembled(
+                    objects[name] for name in re.findall(r"plan\.launch @(\w+)", layer))
+                self.assertEqual(instruction in found, on_tiles, (flags, program))
 
     def test_fp32_is_vectorized(self):
         for march in ("x86-64-v3", "x86-64-v4"):

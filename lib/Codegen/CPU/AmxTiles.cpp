@@ -13,7 +13,7 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-void AmxTiles::configure(Value config) {
+void AmxTiles::configure(Value config, ArrayRef<Shape> shapes) {
   Type i8 = b.builder.getI8Type(), i16 = b.builder.getI16Type();
   auto put = [&](int64_t at, Type type, int64_t value) {
     Value constant =
@@ -23,9 +23,10 @@ void AmxTiles::configure(Value config) {
   for (int64_t at = 0; at < configBytes; at += 8)
     put(at, b.builder.getI64Type(), 0);
   put(0, i8, 1); // The palette with eight tiles of up to 1 KiB.
-  for (int64_t tile = 0; tile < 8; ++tile) {
-    put(16 + 2 * tile, i16, rowBytes);
-    put(48 + tile, i8, rows);
+  for (int64_t tile = 0; tile < count; ++tile) {
+    Shape shape = shapes.empty() ? Shape() : shapes[tile];
+    put(16 + 2 * tile, i16, shape.rowBytes);
+    put(48 + tile, i8, shape.rows);
   }
   emit("ldtilecfg", config);
 }
@@ -42,8 +43,11 @@ void AmxTiles::store(int tile, Value pointer, int64_t strideBytes) {
   emit("tilestored64", {number(tile), pointer, b.constant(strideBytes)});
 }
 
-void AmxTiles::multiplyAdd(int sum, int left, int right) {
-  emit("tdpbf16ps", {number(sum), number(left), number(right)});
+void AmxTiles::multiplyAdd(int sum, int left, int right, Kind kind) {
+  StringRef name = kind == Kind::Pairs    ? "tdpbf16ps"
+                   : kind == Kind::Signed ? "tdpbssd"
+                                          : "tdpbsud";
+  emit(name, {number(sum), number(left), number(right)});
 }
 
 Value AmxTiles::number(int tile) {

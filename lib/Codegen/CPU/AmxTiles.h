@@ -22,19 +22,27 @@ public:
   AmxTiles(LoopBuilder &builder, bool emulated)
       : b(builder), emulated(emulated) {}
 
+  static constexpr int64_t count = 8;
   static constexpr int64_t rows = 16;
   static constexpr int64_t rowBytes = 64;
   static constexpr int64_t configBytes = 64;
 
-  /// Sets up all tiles; `config` is memory for the configuration.
-  void configure(mlir::Value config);
+  struct Shape {
+    int64_t rows = AmxTiles::rows, rowBytes = AmxTiles::rowBytes;
+  };
+  /// What two tiles hold that are multiplied.
+  enum class Kind { Pairs, Signed, SignedByUnsigned };
+
+  /// Sets up all tiles, with these shapes; without, each as large as can be.
+  /// `config` is memory for the configuration.
+  void configure(mlir::Value config, llvm::ArrayRef<Shape> shapes = {});
   void release();
   void zero(int tile);
   /// `strideBytes` from one row to the next.
   void load(int tile, mlir::Value pointer, int64_t strideBytes);
   void store(int tile, mlir::Value pointer, int64_t strideBytes);
-  /// sum += left * right, on pairs of bf16.
-  void multiplyAdd(int sum, int left, int right);
+  /// sum += left * right, on pairs of bf16, or on four bytes at a time.
+  void multiplyAdd(int sum, int left, int right, Kind kind = Kind::Pairs);
 
 private:
   void emit(llvm::StringRef instruction, mlir::ValueRange operands);

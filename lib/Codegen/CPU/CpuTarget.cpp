@@ -23,7 +23,7 @@ constexpr StringLiteral marchNames[] = {"native", "x86-64-v3", "x86-64-v4",
 constexpr StringLiteral baseFeatures[] = {"avx2", "fma", "f16c", "bmi2"};
 constexpr StringLiteral avx512Features[] = {"avx512f", "avx512bw", "avx512dq",
                                             "avx512vl"};
-constexpr StringLiteral amxFeatures[] = {"amx-tile", "amx-bf16"};
+constexpr StringLiteral amxFeatures[] = {"amx-tile", "amx-bf16", "amx-int8"};
 
 void require(CpuTarget &target, ArrayRef<StringLiteral> features) {
   for (StringRef feature : features)
@@ -37,7 +37,7 @@ void setLevels(CpuTarget &target, bool avx512, bool vnni, bool bf16, bool amx) {
   target.hasAvx512 = avx512;
   target.hasVnni = avx512 && vnni;
   target.hasBf16Dot = avx512 && bf16;
-  target.hasAmx = target.hasBf16Dot && amx;
+  target.hasAmx = target.hasVnni && target.hasBf16Dot && amx;
   target.vectorBits = avx512 ? 512 : 256;
   target.cpu = avx512 ? "x86-64-v4" : "x86-64-v3";
   require(target, baseFeatures);

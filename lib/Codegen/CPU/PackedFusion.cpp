@@ -454,7 +454,8 @@ LogicalResult PackedFusion::emit() {
   spec.inputBlock = first.inputBlock;
   if (first.scales)
     spec.scaleType = elementType(first.scales);
-  k.scratchBytes = packedGemmScratchBytes(spec);
+  spec.products = static_cast<int64_t>(products.size());
+  k.scratchBytes = packedGemmScratchBytes(spec, k.target);
   if (failed(findKept()))
     return failure();
   FailureOr<PackedRowFn> rows = rowsOf();

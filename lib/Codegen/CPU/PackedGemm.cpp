@@ -8,6 +8,7 @@
 
 #include "PackedGemm.h"
 #include "PackedNumbers.h"
+#include "PackedTiles.h"
 #include "dialects/Dist/ByteSize.h"
 #include "heddle/PlanFormat/Packed.h"
 #include "llvm/Support/MathExtras.h"
@@ -20,30 +21,11 @@ namespace {
 
 constexpr int64_t panelWidth = plan::Packed::panelWidth;
 constexpr int64_t wordBytes = 4, panelRowBytes = panelWidth * wordBytes;
-/// Rows that are made ready at once.
-constexpr int64_t blockRows = 64;
 /// Of memory. A core that follows more reads each of them more slowly.
 constexpr int64_t mostStreams = 4;
 /// How many bytes ahead of what is read lines are fetched, of all streams
 /// together: what memory gives while one line is on its way.
 constexpr int64_t fetchAhead = 8192;
-
-/// The rows of A as the kernel reads them, and the sums of their groups.
-struct Scratch {
-  explicit Scratch(const PackedGemmSpec &spec) {
-    int64_t perWord = plan::Packed::wordBits / spec.bits;
-    // Of the widest form: f32, in whole words of B, or numbers.
-    rowBytes = llvm::alignTo(
-        llvm::alignTo(spec.k, std::max<int64_t>(perWord, 2)) * 4, 64);
-    if (spec.groups > 0)
-      rowBytes = std::max(rowBytes, PackedNumbers::Layout(spec).bytes());
-    rowBytes |= 64; // Odd lines: rows do not meet in one set of a cache.
-    sumsAt = rowBytes * std::min(spec.m, blockRows);
-    sumBytes = llvm::alignTo(std::max<int64_t>(spec.groups, 1) * 4, 64);
-    bytes = sumsAt + sumBytes * std::min(spec.m, blockRows);
-  }
-  int64_t rowBytes, sumsAt, sumBytes, bytes;
-};
 
 class PackedGemm {
 public:
@@ -53,8 +35,11 @@ public:
       : b(b), spec(spec), rowOf(std::move(rowOf)), scratchMemory(scratchMemory),
         parts(parts), panelVectors(panelWidth / target.lanes()),
         lanes(target.lanes()), sumVectors(target.hasAvx512 ? 24 : 12),
-        words(b, spec, target, /*inDigits=*/hasFewSums()),
-        numbers(b, spec, words, target.lanes()), scratch(spec),
+        onTiles(PackedTiles::make(spec, target)),
+        words(b, spec, target, /*inDigits=*/onTiles || hasFewSums()),
+        numbers(b, spec, words, target.lanes()), scratch(spec, target),
+        sums(b, spec, scratch, scratchMemory, target.lanes()),
+        tiles(b, spec, target, words, numbers, sums, scratch, scratchMemory),
         f32s(VectorType::get(lanes, b.builder.getF32Type())) {}
 
   void emit(Value thread, Value threads);
@@ -113,7 +98,6 @@ private:
                       int64_t rows, ValueRange sums);
   Values scaleGroup(ValueRange sums, ValueRange totals, ArrayRef<Value> panels,
                     Value firstRow, Value group, int64_t rows);
-  Value groupVector(Value pointer, Value panel, Value group, int64_t vector);
   void storeTile(ValueRange sums, Value firstRow, ArrayRef<Value> panels,
                  int64_t rows);
   Value bytes(Value pointer, Value count) {
@@ -132,9 +116,12 @@ private:
   int64_t panelVectors; ///< In the words of a panel at one place of K.
   int64_t firstVector = 0, vectors = 0; ///< Those of them that a tile has.
   int64_t lanes, sumVectors;
+  bool onTiles;
   PackedWords words;
   PackedNumbers numbers; ///< Only where `words.numbers` or rows are codes.
-  Scratch scratch;
+  PackedScratch scratch;
+  PackedSums sums;
+  PackedTiles tiles; ///< Only where `onTiles`.
   VectorType f32s;
 };
 
@@ -195,15 +182,14 @@ void PackedGemm::sumGroups(Value row, Value sums) {
 void PackedGemm::prepare(Value firstRow, Value count) {
   b.forLoop(b.constant(0), count, 1, [&](Value row) {
     Value from = rowOf(b.add(firstRow, row));
-    Value to = bytes(scratchMemory, b.mul(row, scratch.rowBytes)), sums;
+    Value to = sums.row(row), groupSums;
     if (hasZeros())
-      sums = bytes(bytes(scratchMemory, scratch.sumsAt),
-                   b.mul(row, scratch.sumBytes));
+      groupSums = sums.groupSum(row, b.constant(0));
     if (words.numbers || spec.inputBlock > 0)
-      return numbers.prepareRow(from, to, sums);
+      return numbers.prepareRow(from, to, groupSums);
     prepareRow(from, to);
-    if (sums)
-      sumGroups(to, sums);
+    if (groupSums)
+      sumGroups(to, groupSums);
   });
 }
 
@@ -273,7 +259,10 @@ void PackedGemm::emitBlock(Value first, int64_t count, Value begin, Value end) {
                                      : unit;
     };
     Value firstPanel = panelAt(begin), lastPanel = panelAt(end);
-    emitPanels(first, count, firstPanel, lastPanel);
+    if (onTiles)
+      tiles.emit(each, first, count, firstPanel, lastPanel);
+    else
+      emitPanels(first, count, firstPanel, lastPanel);
     if (each.finish)
       each.finish(first, b.constant(count), b.mul(firstPanel, panelWidth),
                   b.min(b.mul(lastPanel, panelWidth), b.constant(each.n)));
@@ -287,12 +276,17 @@ void PackedGemm::emit(Value thread, Value threads) {
     units += unitsOf(each);
   auto bound = [&](Value part) { return b.div(b.mul(part, units), threads); };
   Value begin = bound(thread), end = bound(b.add(thread, 1));
+  int64_t blockRows = scratch.blockRows;
   int64_t whole = spec.m / blockRows * blockRows;
+  if (onTiles)
+    tiles.configure();
   if (whole > 0)
     b.forLoop(b.constant(0), b.constant(whole), blockRows,
               [&](Value first) { emitBlock(first, blockRows, begin, end); });
   if (whole < spec.m)
     emitBlock(b.constant(whole), spec.m - whole, begin, end);
+  if (onTiles)
+    tiles.release();
 }
 
 //===----------------------------------------------------------------------===//
@@ -402,44 +396,20 @@ PackedGemm::Values PackedGemm::sumGroup(ArrayRef<Value> sources, Value row,
   return add(b.constant(others), layout.lastLength(), sums);
 }
 
-/// Of the scales or zeros of a panel's group, those of a vector, in f32.
-Value PackedGemm::groupVector(Value pointer, Value panel, Value group,
-                              int64_t vector) {
-  Value row = b.add(b.mul(panel, spec.groups), group);
-  Value at = b.add(b.mul(row, panelWidth), vector * lanes);
-  auto type = VectorType::get(lanes, spec.scaleType);
-  return b.widen(b.load(type, b.advance(pointer, spec.scaleType, at),
-                        dist::byteSize(spec.scaleType)));
-}
-
 /// totals + scale * (sums - zero * (sum of the group's x)).
 PackedGemm::Values PackedGemm::scaleGroup(ValueRange sums, ValueRange totals,
                                           ArrayRef<Value> panels,
                                           Value firstRow, Value group,
                                           int64_t rows) {
   Values next;
-  auto scaleRows = [&](Value scale, Value zero) {
-    for (int64_t i = 0; i < rows; ++i) {
-      Value sum = sums[next.size()];
-      if (zero) {
-        Value at = bytes(bytes(scratchMemory, scratch.sumsAt),
-                         b.mul(b.add(firstRow, i), scratch.sumBytes));
-        Type f32 = b.builder.getF32Type();
-        Value x = b.create<vector::BroadcastOp>(
-            f32s, b.load(f32, b.advance(at, f32, group), 4));
-        sum = b.create<vector::FMAOp>(zero, x, sum);
-      }
-      next.push_back(b.create<vector::FMAOp>(sum, scale, totals[next.size()]));
-    }
-  };
   for (Value panel : panels)
     for (const PackedWeight &weight : part->weights)
       for (int64_t v = firstVector; v < firstVector + vectors; ++v) {
-        Value scale = groupVector(weight.scales, panel, group, v), zero;
-        if (weight.zeros)
-          zero = b.create<arith::NegFOp>(
-              groupVector(weight.zeros, panel, group, v));
-        scaleRows(scale, zero);
+        PackedSums::Scale scale = this->sums.scaleOf(weight, panel, group, v);
+        for (int64_t i = 0; i < rows; ++i)
+          next.push_back(this->sums.scaled(scale, sums[next.size()],
+                                           b.add(firstRow, i), group,
+                                           totals[next.size()]));
       }
   return next;
 }
@@ -454,8 +424,8 @@ void PackedGemm::emitTile(Value firstRow, ArrayRef<Value> panels,
       sources.push_back(
           bytes(weight.words, b.mul(panel, words.count() * panelRowBytes)));
   // Where the row stands among those that were made ready.
-  Value local = b.rem(firstRow, blockRows);
-  Value row = bytes(scratchMemory, b.mul(local, scratch.rowBytes));
+  Value local = b.rem(firstRow, scratch.blockRows);
+  Value row = sums.row(local);
   Values totals(sources.size() * vectors * rows, b.zeros(f32s));
   if (spec.groups == 0) {
     storeTile(
@@ -473,33 +443,24 @@ void PackedGemm::emitTile(Value firstRow, ArrayRef<Value> panels,
 
 void PackedGemm::storeTile(ValueRange sums, Value firstRow,
                            ArrayRef<Value> panels, int64_t rows) {
-  bool overhangs = part->n % panelWidth != 0;
-  Type type = part->cType;
-  auto store = [&](int64_t panel, int64_t v, int64_t i, Value column,
-                   Value mask) {
+  auto store = [&](int64_t panel, int64_t v, int64_t i, Value column) {
     Values ofRow;
     for (int64_t w = 0; w < numWeights(); ++w)
       ofRow.push_back(
           sums[((panel * numWeights() + w) * vectors + v) * rows + i]);
-    Value sum = ofRow.front(), row = b.add(firstRow, i);
-    if (part->epilogue)
-      sum = part->epilogue(ofRow, b.toIndex(row), b.toIndex(column), mask);
-    Value to = b.advance(part->c, type, b.add(b.mul(row, part->n), column));
-    b.store(b.narrow(sum, type), to, dist::byteSize(type), mask);
+    this->sums.store(*part, ofRow, b.add(firstRow, i), column);
   };
   for (auto [index, panel] : llvm::enumerate(panels))
     for (int64_t v = 0; v < vectors; ++v) {
       Value column = b.add(b.mul(panel, panelWidth), (firstVector + v) * lanes);
-      Value mask;
-      if (overhangs)
-        mask = b.mask(b.sub(b.constant(part->n), column), lanes);
       for (int64_t i = 0; i < rows; ++i)
-        store(static_cast<int64_t>(index), v, i, column, mask);
+        store(static_cast<int64_t>(index), v, i, column);
     }
 }
 
-int64_t packedGemmScratchBytes(const PackedGemmSpec &spec) {
-  return Scratch(spec).bytes;
+int64_t packedGemmScratchBytes(const PackedGemmSpec &spec,
+                               const CpuTarget &target) {
+  return PackedScratch(spec, target).bytes;
 }
 
 void emitPackedGemm(LoopBuilder &builder, const PackedGemmSpec &spec,

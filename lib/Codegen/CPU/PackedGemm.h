@@ -34,6 +34,7 @@ struct PackedGemmSpec {
   /// Of a row of A, in each group, the elements that are rounded to codes of 8
   /// bits with one scale; 0: rows are what they are.
   int64_t inputBlock = 0;
+  int64_t products = 1; ///< At most so many make a part.
 };
 
 /// Where a B stands. Each is an !llvm.ptr; `scales` and `zeros` may be null.
@@ -68,7 +69,8 @@ struct PackedPart {
 };
 
 /// Bytes of scratch that each thread needs.
-int64_t packedGemmScratchBytes(const PackedGemmSpec &spec);
+int64_t packedGemmScratchBytes(const PackedGemmSpec &spec,
+                               const CpuTarget &target);
 
 /// Emits what one thread does of all parts, as emitGemm does. `scratch` is of
 /// type !llvm.ptr.

@@ -16,10 +16,16 @@ namespace heddle::cpu {
 
 static constexpr int64_t wordBits = plan::Packed::wordBits;
 
+bool PackedWords::areNumbers(const PackedGemmSpec &spec,
+                             const CpuTarget &target) {
+  bool isCode = spec.bits == 8 || (spec.bits == 4 && target.hasAmx);
+  return target.hasVnni &&
+         (spec.inputBlock > 0 || (spec.aType.isBF16() && isCode));
+}
+
 PackedWords::PackedWords(LoopBuilder &builder, const PackedGemmSpec &spec,
                          const CpuTarget &target, bool inDigits)
-    : numbers(target.hasVnni &&
-              (spec.inputBlock > 0 || (spec.aType.isBF16() && spec.bits == 8))),
+    : numbers(areNumbers(spec, target)),
       digits(numbers && inDigits && spec.inputBlock == 0 ? 2 : 1),
       unit(inDigits || spec.inputBlock > 0 ? 8 : 16),
       dot(target.hasBf16Dot && spec.aType.isBF16() && spec.bits < wordBits &&

@@ -18,6 +18,9 @@ namespace heddle::cpu {
 /// of bf16 where the target multiplies these, or of whole numbers.
 class PackedWords {
 public:
+  /// Whether rows are whole numbers. AMX multiplies codes of 4 bits as bytes.
+  static bool areNumbers(const PackedGemmSpec &spec, const CpuTarget &target);
+
   /// With `inDigits`, whole numbers of 16 bits become two of 8, which take two
   /// sums, but half as many factors.
   PackedWords(LoopBuilder &builder, const PackedGemmSpec &spec,

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Support/AmxEmulation.h"
 #include "../Support/GemmRunner.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -117,12 +118,10 @@ protected:
     std::optional<CpuTarget> host = CpuTarget::parse("native");
     bool emulatesAmx = StringRef(GetParam()) == "amx";
     std::optional<CpuTarget> wanted =
-        emulatesAmx ? host : CpuTarget::parse(GetParam());
-    if (!host || (wanted->hasAvx512 && !host->hasAvx512) ||
-        (emulatesAmx && !host->hasBf16Dot))
+        emulatesAmx ? emulatedAmxTarget() : CpuTarget::parse(GetParam());
+    if (!host || !wanted || (wanted->hasAvx512 && !host->hasAvx512))
       GTEST_SKIP() << "this machine cannot run " << GetParam();
     target = *wanted;
-    target.hasAmx = target.emulatesAmx = emulatesAmx;
   }
 
   Type type(Kind kind) {

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Support/AmxEmulation.h"
 #include "KernelHarness.h"
 #include "KernelReference.h"
 #include "mlir/Parser/Parser.h"
@@ -17,8 +18,8 @@ namespace heddle::test {
 
 using eval::Tensor;
 
-/// For AVX-512 and for AVX2, each with one thread and with more, some with
-/// nothing to do. The number of threads changes no bit.
+/// For AVX-512, AVX2 and what else is asked for, each with one thread and with
+/// more, some with nothing to do. The number of threads changes no bit.
 void KernelCheck::run() const {
   DialectRegistry registry;
   cpu::registerKernelCompiler(registry);
@@ -28,8 +29,12 @@ void KernelCheck::run() const {
   auto kernel = *module->getOps<planir::KernelOp>().begin();
   std::vector<Tensor> arguments = randomArguments(kernel, *this);
   std::vector<Tensor> expected = evaluate(kernel, arguments);
-  for (std::string march : {"native", "x86-64-v3"}) {
-    LoadedKernel loaded(kernel, *cpu::CpuTarget::parse(march));
+  for (const std::string &march : marches) {
+    std::optional<cpu::CpuTarget> target =
+        march == "amx" ? emulatedAmxTarget() : cpu::CpuTarget::parse(march);
+    if (!target)
+      continue;
+    LoadedKernel loaded(kernel, *target);
     auto runOn = [&](int64_t threads) {
       return execute(kernel, arguments, [&](const std::vector<void *> &refs) {
         if (threads == 2)

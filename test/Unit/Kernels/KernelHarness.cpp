@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelHarness.h"
+#include "../Support/AmxEmulation.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/TargetSelect.h"
 #include <chrono>
@@ -35,6 +36,13 @@ LoadedKernel::LoadedKernel(planir::KernelOp op, const cpu::CpuTarget &target)
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   loaded->jit = exitOnError(llvm::orc::LLJITBuilder().create());
+  llvm::orc::SymbolMap symbols;
+  for (auto [name, address] : amxEmulation())
+    symbols[loaded->jit->mangleAndIntern(name)] = {
+        llvm::orc::ExecutorAddr::fromPtr(address),
+        llvm::JITSymbolFlags::Exported};
+  exitOnError(loaded->jit->getMainJITDylib().define(
+      llvm::orc::absoluteSymbols(std::move(symbols))));
   exitOnError(loaded->jit->addObjectFile(
       llvm::MemoryBuffer::getMemBufferCopy(kernel.object, kernel.symbol)));
   entry = exitOnError(loaded->jit->lookup(kernel.symbol)).toPtr<Entry>();

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Support/AmxEmulation.h"
 #include "KernelHarness.h"
 #include "mlir/Parser/Parser.h"
 #include <gtest/gtest.h>
@@ -90,6 +91,7 @@ void check(const Packed &p, bool ends = false) {
     KernelCheck check{textOf(p, type, ends), 5e-6};
     check.least = -(int64_t(1) << 31);
     check.limit = int64_t(1) << 31;
+    check.marches.push_back("amx");
     check.run();
   }
 }
@@ -190,6 +192,7 @@ void checkSeveral(const Packed &p, const std::vector<int64_t> &outs,
     KernelCheck check{textOfSeveral(p, outs, type, joint), 5e-6};
     check.least = -(int64_t(1) << 31);
     check.limit = int64_t(1) << 31;
+    check.marches.push_back("amx");
     check.run();
   }
 }
@@ -214,6 +217,41 @@ TEST(PackedProducts, ElementsOfTwoInOneTile) {
   checkSeveral({67, 96, 0, 4, 3, "f16", /*hasZeros=*/true}, {31, 31},
                /*joint=*/true);
   checkSeveral({8, 96, 0, 4, 3, "f16", false, 32}, {97, 97}, /*joint=*/true);
+}
+
+/// All numbers of rows, in tiles and beyond; the widths of a tile and others;
+/// lengths that whole tiles have, that shorter ones have, and that none have.
+TEST(PackedProducts, OnTiles) {
+  auto onTiles = [](const std::string &text) {
+    KernelCheck check{text, 5e-6};
+    check.least = -(int64_t(1) << 31);
+    check.limit = int64_t(1) << 31;
+    check.marches = {"amx"};
+    check.run();
+  };
+  auto alone = [&](const Packed &p, bool ends = false) {
+    onTiles(textOf(p, "bf16", ends));
+  };
+  auto several = [&](const Packed &p, const std::vector<int64_t> &outs,
+                     bool joint) {
+    onTiles(textOfSeveral(p, outs, "bf16", joint));
+  };
+  for (int64_t bits : {16, 8, 4}) {
+    int64_t groups = bits < 16 ? 1 : 0;
+    for (int64_t rows : {1, 5, 15, 16, 17, 33, 130})
+      alone({rows, 128, 33, bits, groups, "f16"});
+    for (int64_t out : {1, 16, 31, 97})
+      alone({18, 64, out, bits, groups, "f16"});
+    for (int64_t in : {16, 40, 104, 288, 544, 1120})
+      alone({6, in, 70, bits, groups, "f16", /*hasZeros=*/groups > 0});
+    alone({20, 256, 129, bits, 4 * groups, "bf16"}, /*ends=*/true);
+    alone({7, 192, 65, bits, 3 * groups, "f16", false, 64 * groups});
+    alone({37, 1152, 65, bits, groups, "f16", /*hasZeros=*/groups > 0,
+           128 * groups});
+    several({21, 96, 0, bits, groups, "f16"}, {70, 33, 7}, /*joint=*/false);
+    several({9, 64, 0, bits, groups, "f16"}, {97, 97}, /*joint=*/true);
+    several({49, 128, 0, bits, 2 * groups, "f16"}, {65, 65}, /*joint=*/true);
+  }
 }
 
 /// Norms that make the rows of two products of 70 and 33 columns.
@@ -249,6 +287,7 @@ void checkPrologue(const Packed &p, const std::string &norm) {
         2e-5};
     check.least = -(int64_t(1) << 31);
     check.limit = int64_t(1) << 31;
+    check.marches.push_back("amx");
     check.run();
   }
 }
@@ -272,9 +311,10 @@ TEST(PackedProducts, RowsThatANormMakes) {
 
 /// Heads of `columns` columns, of which `dims` are turned: those of two
 /// products, of which one is a result before they are turned too.
-void checkHeads(int64_t rows, int64_t columns, int64_t dims, int64_t heads) {
-  Packed p{rows, 24, columns * heads, 32};
-  Packed second{rows, 24, columns, 32};
+void checkHeads(int64_t rows, int64_t columns, int64_t dims, int64_t heads,
+                int64_t bits = 32) {
+  Packed p{rows, 24, columns * heads, bits};
+  Packed second{rows, 24, columns, bits};
   for (const char *type : {"f32", "bf16"}) {
     std::string text = R"(
     plan.kernel @k(%x: $X, %w0: $W, %b: $B, %w1: $V, %at: $P) -> ($Y, $Z, $Z)
@@ -296,6 +336,7 @@ void checkHeads(int64_t rows, int64_t columns, int64_t dims, int64_t heads) {
                                          {"H", std::to_string(heads)}}),
                       2e-5};
     check.limit = 30;
+    check.marches.push_back("amx");
     check.run();
   }
 }
@@ -391,15 +432,14 @@ TEST(PackedProducts, HeadsThatAreTurned) {
   checkHeads(2, 80, 32, 3);
   checkHeads(16, 128, 128, 2);
   checkHeads(70, 10, 10, 4);
+  checkHeads(3, 20, 20, 5, /*bits=*/16);
+  checkHeads(35, 64, 64, 3, /*bits=*/16);
 }
 
-/// The rows of a batch, one by one, have the bits that they have in the batch,
-/// with any number of threads.
-TEST(PackedProducts, RowsDoNotDependOnOthers) {
+void checkRowsAlone(const cpu::CpuTarget &target) {
   DialectRegistry registry;
   cpu::registerKernelCompiler(registry);
   auto context = createKernelContext(registry);
-  cpu::CpuTarget target = *cpu::CpuTarget::parse("native");
   auto load = [&](const Packed &p) {
     auto module =
         parseSourceString<ModuleOp>(textOf(p, "bf16", false), context.get());
@@ -443,6 +483,20 @@ TEST(PackedProducts, RowsDoNotDependOnOthers) {
       EXPECT_EQ(together, alone) << p.bits << " bits, " << rows << " rows";
     }
   }
+}
+
+/// The rows of a batch, one by one, have the bits that they have in the batch,
+/// with any number of threads.
+TEST(PackedProducts, RowsDoNotDependOnOthers) {
+  checkRowsAlone(*cpu::CpuTarget::parse("native"));
+}
+
+/// On tiles too, where one row of numbers is on vectors.
+TEST(PackedProducts, RowsOnTilesDoNotDependOnOthers) {
+  std::optional<cpu::CpuTarget> target = emulatedAmxTarget();
+  if (!target)
+    GTEST_SKIP() << "this machine cannot run kernels for AMX";
+  checkRowsAlone(*target);
 }
 
 } // namespace

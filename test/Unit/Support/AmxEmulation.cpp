@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AmxEmulation.h"
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -16,26 +17,32 @@ namespace {
 
 constexpr int maxRows = 16, rowBytes = 64;
 
-/// The eight tile registers, and whether they are configured.
+/// The eight tile registers, their shapes, and whether they are configured.
 struct Tiles {
   char bytes[8][maxRows][rowBytes];
+  int rows[8], columns[8]; ///< Columns are bytes.
   bool ready = false;
 };
 thread_local Tiles tiles;
 
-void checkReady() {
-  if (tiles.ready)
+void check(bool good, const char *what) {
+  if (good)
     return;
-  std::fputs("tile instruction without a configuration\n", stderr);
+  std::fprintf(stderr, "tile instruction %s\n", what);
   std::abort();
 }
+
+void checkReady() { check(tiles.ready, "without a configuration"); }
 
 void loadConfig(const uint8_t *config) {
   bool good = config[0] == 1 && config[1] == 0;
   for (int tile = 0; tile < 8; ++tile) {
     uint16_t bytes;
     std::memcpy(&bytes, config + 16 + 2 * tile, 2);
-    good = good && bytes == rowBytes && config[48 + tile] == maxRows;
+    tiles.columns[tile] = bytes;
+    tiles.rows[tile] = config[48 + tile];
+    good = good && bytes > 0 && bytes <= rowBytes && bytes % 4 == 0 &&
+           tiles.rows[tile] > 0 && tiles.rows[tile] <= maxRows;
   }
   tiles.ready = good;
   checkReady();
@@ -48,16 +55,23 @@ void zero(int8_t tile) {
   std::memset(tiles.bytes[tile], 0, sizeof tiles.bytes[tile]);
 }
 
+/// What lies outside a tile's shape becomes zero.
 void load(int8_t tile, const char *from, int64_t stride) {
-  checkReady();
-  for (int row = 0; row < maxRows; ++row)
-    std::memcpy(tiles.bytes[tile][row], from + row * stride, rowBytes);
+  zero(tile);
+  for (int row = 0; row < tiles.rows[tile]; ++row)
+    std::memcpy(tiles.bytes[tile][row], from + row * stride,
+                tiles.columns[tile]);
 }
 
 void store(int8_t tile, char *to, int64_t stride) {
   checkReady();
-  for (int row = 0; row < maxRows; ++row)
-    std::memcpy(to + row * stride, tiles.bytes[tile][row], rowBytes);
+  for (int row = 0; row < tiles.rows[tile]; ++row)
+    std::memcpy(to + row * stride, tiles.bytes[tile][row], tiles.columns[tile]);
+}
+
+/// Results smaller than the least normal number are zero, and so are operands.
+float flushed(float value) {
+  return std::fpclassify(value) == FP_SUBNORMAL ? 0 : value;
 }
 
 float bf16At(int tile, int row, int index) {
@@ -66,22 +80,49 @@ float bf16At(int tile, int row, int index) {
   uint32_t wide = static_cast<uint32_t>(bits) << 16;
   float value;
   std::memcpy(&value, &wide, 4);
-  return value;
+  return flushed(value);
 }
 
-void multiplyAdd(int8_t sum, int8_t left, int8_t right) {
+/// Calls `add` for the places of a sum, with its bytes.
+template <typename Add> void forSums(int sum, int left, int right, Add add) {
   checkReady();
-  for (int row = 0; row < maxRows; ++row)
-    for (int column = 0; column < rowBytes / 4; ++column) {
-      char *at = tiles.bytes[sum][row] + 4 * column;
-      float value;
-      std::memcpy(&value, at, 4);
-      for (int pair = 0; pair < rowBytes / 4; ++pair)
-        for (int i = 0; i < 2; ++i)
-          value += bf16At(left, row, 2 * pair + i) *
-                   bf16At(right, pair, 2 * column + i);
-      std::memcpy(at, &value, 4);
-    }
+  check(tiles.columns[left] == 4 * tiles.rows[right] &&
+            tiles.rows[sum] == tiles.rows[left] &&
+            tiles.columns[sum] == tiles.columns[right],
+        "on tiles that do not fit");
+  for (int row = 0; row < tiles.rows[sum]; ++row)
+    for (int column = 0; column < tiles.columns[sum] / 4; ++column)
+      add(row, column, tiles.bytes[sum][row] + 4 * column);
+}
+
+/// As Intel's manual says: the first and the second elements of pairs have sums
+/// of their own, which begin with zero.
+void multiplyAdd(int8_t sum, int8_t left, int8_t right) {
+  forSums(sum, left, right, [&](int row, int column, char *at) {
+    float value, sums[2] = {0, 0};
+    for (int pair = 0; pair < tiles.rows[right]; ++pair)
+      for (int i = 0; i < 2; ++i)
+        sums[i] =
+            flushed(std::fma(bf16At(left, row, 2 * pair + i),
+                             bf16At(right, pair, 2 * column + i), sums[i]));
+    std::memcpy(&value, at, 4);
+    value = flushed(flushed(value) + flushed(sums[0] + sums[1]));
+    std::memcpy(at, &value, 4);
+  });
+}
+
+/// Of signed bytes, by bytes of type `Right`.
+template <typename Right>
+void multiplyAddBytes(int8_t sum, int8_t left, int8_t right) {
+  forSums(sum, left, right, [&](int row, int column, char *at) {
+    int32_t value;
+    std::memcpy(&value, at, 4);
+    for (int quad = 0; quad < tiles.rows[right]; ++quad)
+      for (int i = 0; i < 4; ++i)
+        value += static_cast<int8_t>(tiles.bytes[left][row][4 * quad + i]) *
+                 static_cast<Right>(tiles.bytes[right][quad][4 * column + i]);
+    std::memcpy(at, &value, 4);
+  });
 }
 
 template <typename Function>
@@ -97,5 +138,15 @@ std::vector<std::pair<const char *, void *>> heddle::test::amxEmulation() {
           entry("heddle_amx_tilezero", zero),
           entry("heddle_amx_tileloadd64", load),
           entry("heddle_amx_tilestored64", store),
-          entry("heddle_amx_tdpbf16ps", multiplyAdd)};
+          entry("heddle_amx_tdpbf16ps", multiplyAdd),
+          entry("heddle_amx_tdpbssd", multiplyAddBytes<int8_t>),
+          entry("heddle_amx_tdpbsud", multiplyAddBytes<uint8_t>)};
+}
+
+std::optional<heddle::cpu::CpuTarget> heddle::test::emulatedAmxTarget() {
+  std::optional<cpu::CpuTarget> target = cpu::CpuTarget::parse("native");
+  if (!target || !target->hasBf16Dot || !target->hasVnni)
+    return std::nullopt;
+  target->hasAmx = target->emulatesAmx = true;
+  return target;
 }

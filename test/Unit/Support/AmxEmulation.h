@@ -9,6 +9,8 @@
 #ifndef HEDDLE_TEST_UNIT_SUPPORT_AMXEMULATION_H
 #define HEDDLE_TEST_UNIT_SUPPORT_AMXEMULATION_H
 
+#include "heddle/Codegen/CPU/CpuTarget.h"
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,10 @@ namespace heddle::test {
 
 /// The functions that kernels for `CpuTarget::emulatesAmx` call, by name.
 std::vector<std::pair<const char *, void *>> amxEmulation();
+
+/// This machine with such tiles; nothing if it lacks what a machine with AMX
+/// has otherwise.
+std::optional<cpu::CpuTarget> emulatedAmxTarget();
 
 } // namespace heddle::test
 

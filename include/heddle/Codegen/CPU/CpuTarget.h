@@ -32,7 +32,7 @@ struct CpuTarget {
   bool hasAvx512 = false;
   bool hasVnni = false;    ///< vpdpwssd on 512 bits.
   bool hasBf16Dot = false; ///< vdpbf16ps and vcvtneps2bf16 on 512 bits.
-  bool hasAmx = false;     ///< tdpbf16ps.
+  bool hasAmx = false;     ///< tdpbf16ps and tdpbssd.
   /// Tile instructions become calls to `heddle_amx_...`: a test can then run
   /// the kernels on a CPU that has none.
   bool emulatesAmx = false;

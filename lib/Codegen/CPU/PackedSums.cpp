@@ -1,0 +1,98 @@
+//===- PackedSums.cpp - Sums of packed products ---------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PackedSums.h"
+#include "PackedNumbers.h"
+#include "PackedTiles.h"
+#include "dialects/Dist/ByteSize.h"
+#include "heddle/PlanFormat/Packed.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+static constexpr int64_t panelWidth = plan::Packed::panelWidth;
+
+PackedScratch::PackedScratch(const PackedGemmSpec &spec,
+                             const CpuTarget &target) {
+  bool onTiles = PackedTiles::make(spec, target);
+  bool isPairs = onTiles && spec.groups == 0;
+  // Half as wide on tiles, where a weight is read again for each block.
+  blockRows = isPairs ? 128 : 64;
+  int64_t perWord = plan::Packed::wordBits / spec.bits;
+  // Of the widest form: f32, in whole words of B, or numbers.
+  int64_t elements = llvm::alignTo(spec.k, std::max<int64_t>(perWord, 2));
+  rowBytes = llvm::alignTo(elements * (isPairs ? 2 : 4), 64);
+  if (spec.groups > 0)
+    rowBytes = std::max(rowBytes, PackedNumbers::Layout(spec).bytes());
+  rowBytes |= 64; // Odd lines: rows do not meet in one set of a cache.
+  int64_t rows = std::min(spec.m, blockRows);
+  if (onTiles)
+    rows = PackedTiles::Layout(spec, rows).rows;
+  sumsAt = rowBytes * rows;
+  sumBytes = llvm::alignTo(std::max<int64_t>(spec.groups, 1) * 4, 64);
+  tilesAt = sumsAt + sumBytes * rows;
+  bytes = tilesAt + (onTiles ? PackedTiles::Layout(spec, rows).bytes : 0);
+}
+
+Value PackedSums::row(Value local) {
+  return b.advance(memory, b.builder.getI8Type(),
+                   b.mul(local, scratch.rowBytes));
+}
+
+Value PackedSums::groupSum(Value local, Value group) {
+  Type i8 = b.builder.getI8Type();
+  Value at = b.advance(b.advance(memory, i8, scratch.sumsAt), i8,
+                       b.mul(local, scratch.sumBytes));
+  return b.advance(at, b.builder.getF32Type(), group);
+}
+
+/// Of the scales or zeros of a panel's group, those of a vector, in f32.
+Value PackedSums::groupVector(Value pointer, Value panel, Value group,
+                              int64_t vector) {
+  Value row = b.add(b.mul(panel, spec.groups), group);
+  Value at = b.add(b.mul(row, panelWidth), vector * lanes);
+  auto type = VectorType::get(lanes, spec.scaleType);
+  return b.widen(b.load(type, b.advance(pointer, spec.scaleType, at),
+                        dist::byteSize(spec.scaleType)));
+}
+
+PackedSums::Scale PackedSums::scaleOf(const PackedWeight &weight, Value panel,
+                                      Value group, int64_t vector) {
+  Scale scale{groupVector(weight.scales, panel, group, vector), {}};
+  if (weight.zeros)
+    scale.minusZero = b.create<arith::NegFOp>(
+        groupVector(weight.zeros, panel, group, vector));
+  return scale;
+}
+
+Value PackedSums::scaled(Scale scale, Value sum, Value local, Value group,
+                         Value total) {
+  if (scale.minusZero) {
+    Value x = b.create<vector::BroadcastOp>(
+        sum.getType(),
+        b.load(b.builder.getF32Type(), groupSum(local, group), 4));
+    sum = b.create<vector::FMAOp>(scale.minusZero, x, sum);
+  }
+  return b.create<vector::FMAOp>(sum, scale.scale, total);
+}
+
+void PackedSums::store(const PackedPart &part, ValueRange sums, Value row,
+                       Value column) {
+  Type type = part.cType;
+  Value mask, sum = sums.front();
+  if (part.n % panelWidth != 0)
+    mask = b.mask(b.sub(b.constant(part.n), column), lanes);
+  if (part.epilogue)
+    sum = part.epilogue(sums, b.toIndex(row), b.toIndex(column), mask);
+  Value to = b.advance(part.c, type, b.add(b.mul(row, part.n), column));
+  b.store(b.narrow(sum, type), to, dist::byteSize(type), mask);
+}
+
+} // namespace heddle::cpu
