@@ -42,7 +42,7 @@ public:
   /// Runs the next step; leaves as many pending as `pending` says.
   void run(LaunchTime *times) {
     begins.push_back(now());
-    steps.submit(next++, times);
+    steps.submit(next++, /*hasLabels=*/true, times);
     // What is timed launch by launch has been waited for.
     finish(times ? 0 : steps.maxPending());
   }
@@ -87,7 +87,7 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   std::unique_ptr<TrainSteps> steps;
   ranks.together([&] {
     steps = std::make_unique<TrainSteps>(
-        job, TrainSteps::Options{plan.weights.seed, 0, false});
+        job, TrainSteps::Options{plan.weights.seed});
   });
   loadWeights(job, options.job);
   const CommandList &commands = steps->program().commands();

@@ -114,6 +114,7 @@ void InputFile::add(const io::WeightSet &file, const plan::Plan &plan,
   bool isFloat = port.role == PortRole::LabelWeights;
   bool isRow = port.role == PortRole::Lengths;
   Tensor tensor;
+  tensor.role = port.role;
   tensor.width = isRow ? 1 : plan.seq;
   int64_t count = info.shape.empty() ? 0 : info.shape[0];
   std::vector<int64_t> shape = {count};
@@ -157,4 +158,25 @@ void InputFile::add(const io::WeightSet &file, const plan::Plan &plan,
     }
   }
   tensors.emplace(port.name, std::move(tensor));
+}
+
+const InputFile::Tensor *InputFile::find(PortRole role) const {
+  for (const auto &[name, tensor] : tensors)
+    if (tensor.role == role)
+      return &tensor;
+  return nullptr;
+}
+
+bool InputFile::hasLabels(int64_t first, int64_t rows) const {
+  const Tensor *labels = find(PortRole::Labels);
+  const Tensor *weights = find(PortRole::LabelWeights);
+  if (!labels)
+    return true;
+  for (int64_t row = first; row < first + std::min(rows, numRows); ++row)
+    for (int64_t i = 0; i < labels->width; ++i) {
+      int64_t at = row % numRows * labels->width + i;
+      if (labels->ints[at] != noLabel && (!weights || weights->floats[at] > 0))
+        return true;
+    }
+  return false;
 }

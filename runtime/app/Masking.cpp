@@ -65,11 +65,19 @@ static bool isBelow(uint32_t word, double share) {
   return double(word) < share * 4294967296.0;
 }
 
+static PhiloxWords wordsAt(const MaskPlace &place) {
+  return philox(place.seed, place.index, place.step, place.site);
+}
+
+bool Masking::chooses(const MaskPlace &place, int32_t token) const {
+  return !isSpecial[token] && isBelow(wordsAt(place)[0], probability);
+}
+
 int32_t Masking::at(const MaskPlace &place, int32_t token,
                     DataFeed::What what) const {
   constexpr int32_t noLabel = -100;
-  PhiloxWords words = philox(place.seed, place.index, place.step, place.site);
-  bool chosen = !isSpecial[token] && isBelow(words[0], probability);
+  PhiloxWords words = wordsAt(place);
+  bool chosen = chooses(place, token);
   if (what == DataFeed::What::Labels)
     return chosen ? token : noLabel;
   if (!chosen || !isBelow(words[1], 0.9))

@@ -146,8 +146,7 @@ void BatchInputs::store() const {
 /// The outputs that tell how a step went.
 static std::vector<const Value *> resultsOf(const LoadedProgram &program) {
   std::vector<const Value *> results;
-  for (plan::PortRole role : {plan::PortRole::Loss, plan::PortRole::GradNorm,
-                              plan::PortRole::LossWeight})
+  for (plan::PortRole role : {plan::PortRole::Loss, plan::PortRole::GradNorm})
     if (const Value *value = program.output(role))
       results.push_back(value);
   return results;
@@ -159,13 +158,11 @@ TrainSteps::TrainSteps(Job &job, const Options &options)
       schedule(job.plan().scheduler, job.plan().optimizer.lr),
       seed(options.seed), lossPort(requireOutput(source, plan::PortRole::Loss)),
       normPort(source.output(plan::PortRole::GradNorm)),
-      weightPort(source.output(plan::PortRole::LossWeight)),
       staging(job.session(), source, resultsOf(source)),
       inputs(job.session(), source, &staging), skipped(options.skipped),
-      ahead(job.device().runsAhead() &&
-            !(weightPort && options.mayLackLabels)) {}
+      ahead(job.device().runsAhead()) {}
 
-void TrainSteps::submit(int64_t index, LaunchTime *times) {
+void TrainSteps::submit(int64_t index, bool hasLabels, LaunchTime *times) {
   if (const Value *rng = source.input(plan::PortRole::Rng)) {
     auto *words = staging.at<uint32_t>(*rng);
     words[0] = uint32_t(seed);
@@ -180,18 +177,18 @@ void TrainSteps::submit(int64_t index, LaunchTime *times) {
     staging.store(*port);
   }
   job.ranks().beginStep(index + 1);
-  submitted.push_back({staging.run(times), index, rate});
+  bool isSkipped = !hasLabels && source.output(plan::PortRole::LossWeight);
+  skipped += isSkipped ? 1 : 0;
+  submitted.push_back({staging.run(times), index, rate, isSkipped});
 }
 
 StepResult TrainSteps::finish() {
-  auto [run, index, rate] = submitted.front();
+  auto [run, index, rate, isSkipped] = submitted.front();
   submitted.pop_front();
   auto read = [&, run = run](const Value *port) -> double {
     return port ? *staging.result<float>(*port, run) : 0;
   };
-  StepResult result = {index, read(&lossPort), read(normPort), rate};
-  result.isSkipped = weightPort && read(weightPort) == 0;
-  skipped += result.isSkipped ? 1 : 0;
+  StepResult result = {index, read(&lossPort), read(normPort), rate, isSkipped};
   // The loss is of all ranks: they all come here, or none does.
   if (!std::isfinite(result.loss))
     job.ranks().together([&, index = index] {

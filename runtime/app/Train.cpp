@@ -127,8 +127,7 @@ void Training::requireOwnFiles() {
 
 void Training::openFiles() {
   steps = std::make_unique<TrainSteps>(
-      job,
-      TrainSteps::Options{state.seed, state.skipped, data.mayLackLabels()});
+      job, TrainSteps::Options{state.seed, state.skipped});
   if (!options.save.empty())
     io::requireWritable(options.save);
   if (!options.save.empty() && job.isFirst() && !saves)
@@ -233,12 +232,13 @@ void Training::throwFailure() {
 
 void Training::submit(int64_t index) {
   Clock::time_point start = Clock::now();
+  bool hasLabels = true;
   ranks.together([&] {
     throwFailure();
-    data.read(steps->tokens(), index);
+    hasLabels = data.read(steps->tokens(), index);
   });
   isSound = false; // Until all of the step is done.
-  steps->submit(index, trace->beginStep());
+  steps->submit(index, hasLabels, trace->beginStep());
   isSound = true;
   trace->endStep(index + 1);
   starts.push_back(start);

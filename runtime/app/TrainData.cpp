@@ -29,13 +29,34 @@ TrainData::TrainData(Job &job, const TrainOptions &options)
   });
 }
 
-void TrainData::read(const BatchInputs &inputs, int64_t step) {
-  if (given)
+bool TrainData::read(const BatchInputs &inputs, int64_t step) {
+  if (given) {
     inputs.read(*given, step * batch.rows);
-  else
-    inputs.read(*source, (step - first) * batch.rows,
-                masking ? &*masking : nullptr,
-                {seed, 0, uint32_t(step), Masking::training});
+    return given->hasLabels(step * batch.rows, batch.rows);
+  }
+  inputs.read(*source, (step - first) * batch.rows,
+              masking ? &*masking : nullptr,
+              {seed, 0, uint32_t(step), Masking::training});
+  return !masking || masksAny(step);
+}
+
+/// Whether a token of the step's batch is masked. One of the first few is,
+/// unless hardly any are.
+bool TrainData::masksAny(int64_t step) {
+  std::array<int32_t, 64> tokens;
+  int64_t total = batch.rows * batch.seq, size = tokens.size();
+  MaskPlace place = {seed, 0, uint32_t(step), Masking::training};
+  for (int64_t begin = 0; begin < total; begin += size) {
+    int64_t count = std::min(size, total - begin);
+    source->read((step - first) * batch.rows, {{begin, 0, count}},
+                 DataFeed::What::Inputs, tokens.data());
+    for (int64_t i = 0; i < count; ++i) {
+      place.index = uint64_t(begin + i);
+      if (masking->chooses(place, tokens[i]))
+        return true;
+    }
+  }
+  return false;
 }
 
 io::DataState TrainData::stateAfter(int64_t steps) {

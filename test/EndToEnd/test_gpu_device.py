@@ -110,8 +110,8 @@ class GpuDevice(h.HeddleTest):
         self.assertEqual(said[:2], said[2:])
 
     def test_batches_without_labels(self):
-        """The rate of a step depends on whether the one before updated anything:
-        the host waits for it."""
+        """The rate of a step depends on whether the one before updated anything: the
+        host knows without waiting for it."""
         self.prepare()
         inputs = {name: np.arange(4 * ROWS * SEQ, dtype=np.int32)
                   .reshape(4 * ROWS, SEQ) % VOCAB for name in ("ids", "labels")}
@@ -121,7 +121,7 @@ class GpuDevice(h.HeddleTest):
                            config=h.ds_config(warmup=3))
         gpu = self.compile(self.model, "--batch", ROWS, "--seq", SEQ, "--target",
                            "sm_90", output="gpu", config=h.ds_config(warmup=3))
-        found = []
+        found, waits = [], []
         for name, command in (("cpu", [cpu]),
                               ("gpu", [h.HEDDLE, "emulate", "--", gpu])):
             log = self.path(name + ".jsonl")
@@ -131,6 +131,14 @@ class GpuDevice(h.HeddleTest):
                           for line in h.read_log(log)])
         self.assertEqual(found[0], found[1])
         self.assertEqual([step[2] for step in found[0]], [False, True, False, False])
+        for steps in (3, 4):
+            counts = self.path("counts.json")
+            h.run([h.HEDDLE, "emulate", "--", gpu, "train", "--inputs",
+                   self.path("inputs.safetensors"), "--steps", steps],
+                  env=dict(os.environ, HEDDLE_EMULATE_COUNTS=counts))
+            with open(counts) as file:
+                waits.append(json.load(file)["last_waits"])
+        self.assertEqual(waits[0], waits[1])
 
     def test_ranks_of_one_gpu(self):
         self.data, _ = self.make_tokens(ROWS * SEQ * 8 + 1, VOCAB)

@@ -127,6 +127,48 @@ class Masked(h.HeddleTest):
                          saved)
         self.assertEqual(first + [step["loss"] for step in log], expected)
 
+    def test_batches_of_which_no_token_is_masked(self):
+        """Each rank knows them before it runs them, and the loss is 0 there. They do
+        not count for the learning rate; a GPU is waited for at the end alone."""
+        share, flags = 0.02, ["--seed", SEED, "--mask-probability", 0.02]
+        labels = [mask(h.batch(self.tokens, step, ROWS, SEQ)[0],
+                       **in_training(step, share=share))[1] for step in range(STEPS)]
+        skipped = [bool((of_step < 0).all()) for of_step in labels]
+        self.assertEqual(len(set(skipped[:-1])), 2, skipped)
+        rates = None
+        for plan in PLANS[:2] + [["--target", "sm_90"]]:
+            ranks = self.ranks_of(plan)
+            if ranks > 1 and not h.MPIRUN:
+                continue
+            with self.subTest(plan=plan):
+                binary = self.compile(self.model, "--init", "random", "--batch", ROWS,
+                                      "--seq", SEQ, *plan,
+                                      config=h.ds_config(warmup=2 * STEPS))
+                emulate = [h.HEDDLE, "emulate", "--"] if "sm_90" in plan else []
+                log, counts = self.path("log.jsonl"), []
+                for steps in (STEPS - 1, STEPS):
+                    environment = dict(os.environ, HEDDLE_EMULATE_COUNTS=self.path("n"))
+                    command = [*emulate, binary, "train", "--data", self.data, "--steps",
+                               steps, *flags, "--log", log]
+                    if ranks > 1:
+                        h.run_ranks(ranks, command)
+                    else:
+                        h.run(command, env=environment)
+                    if emulate:
+                        with open(self.path("n")) as file:
+                            counts.append(json.load(file)["last_waits"])
+                found = h.read_log(log)
+                self.assertEqual([step.get("skipped", False) for step in found], skipped)
+                self.assertEqual([step["loss"] == 0 for step in found], skipped)
+                rates = rates or [step["lr"] for step in found]
+                self.assertEqual([step["lr"] for step in found], rates)
+                # Of the warm-up's rates the first two are 0.
+                missed = np.cumsum([0] + skipped[:-1])
+                expected = [max(step - before - 1, 0) * 1e-3 / (2 * STEPS)
+                            for step, before in enumerate(missed)]
+                np.testing.assert_allclose(rates, expected, rtol=1e-6)
+                self.assertEqual(len(set(counts)), int(bool(emulate)))
+
     def test_config_names_tokens_where_no_tokenizer_does(self):
         bare, seed = self.path("bare.json"), SEED + 2 ** 40
         with open(bare, "w") as file:

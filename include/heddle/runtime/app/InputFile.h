@@ -26,6 +26,8 @@ public:
             plan::ProgramKind kind);
 
   int64_t rows() const { return numRows; }
+  /// Whether some label of so many rows from the row `first` on counts.
+  bool hasLabels(int64_t first, int64_t rows) const;
   /// Copies those runs of the input of that name from the row `first` on, which
   /// counts modulo the rows of the file.
   template <typename Element>
@@ -42,6 +44,7 @@ public:
 
 private:
   struct Tensor {
+    plan::PortRole role = plan::PortRole::Ids;
     int64_t width = 1; ///< Elements of a row.
     std::vector<int32_t> ints;
     std::vector<float> floats;
@@ -52,6 +55,7 @@ private:
   static float valueAt(const Tensor &tensor, int64_t at, float) {
     return tensor.floats[at];
   }
+  const Tensor *find(plan::PortRole role) const;
   void add(const io::WeightSet &file, const plan::Plan &plan,
            const plan::Port &port);
 

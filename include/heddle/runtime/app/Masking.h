@@ -43,6 +43,8 @@ public:
   static std::optional<Masking> of(const plan::Plan &plan,
                                    const MaskOptions &options);
 
+  /// Whether `token` is a label at its place.
+  bool chooses(const MaskPlace &place, int32_t token) const;
   /// What the model is given in place of `token`, or its label.
   int32_t at(const MaskPlace &place, int32_t token, DataFeed::What what) const;
 

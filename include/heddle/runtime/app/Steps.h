@@ -98,9 +98,6 @@ public:
   struct Options {
     uint64_t seed = 0;
     int64_t skipped = 0; ///< The steps before the first that updated nothing.
-    /// Some step may have no label that counts. Then the learning rate of a
-    /// step depends on the result of the one before.
-    bool mayLackLabels = true;
   };
   TrainSteps(Job &job, const Options &options);
 
@@ -109,8 +106,9 @@ public:
   /// Where the tokens of the next step go.
   const BatchInputs &tokens() const { return inputs; }
 
-  /// Submits step `index`, counted from 0, on the tokens in place.
-  void submit(int64_t index, LaunchTime *times = nullptr);
+  /// Submits step `index`, counted from 0, on the tokens in place. A step of
+  /// whose labels none counts updates nothing.
+  void submit(int64_t index, bool hasLabels, LaunchTime *times = nullptr);
   /// Steps that were submitted and not finished.
   int64_t pending() const { return int64_t(submitted.size()); }
   /// Steps that may be pending while the host goes on: with one, it takes the
@@ -119,7 +117,7 @@ public:
   /// Waits for the oldest pending step, and says what came of it. Throws H0410
   /// on every rank when the loss is not finite.
   StepResult finish();
-  /// The finished steps that updated nothing. Counters and the schedule pass
+  /// The submitted steps that update nothing. Counters and the schedule pass
   /// them over.
   int64_t skippedSteps() const { return skipped; }
 
@@ -128,6 +126,7 @@ private:
     int64_t run; ///< Of `staging`.
     int64_t index;
     double rate;
+    bool isSkipped;
   };
 
   Job &job;
@@ -137,7 +136,6 @@ private:
   uint64_t seed;
   const Value &lossPort;
   const Value *normPort;
-  const Value *weightPort;
   Staging staging;
   BatchInputs inputs;
   int64_t skipped;

@@ -30,10 +30,10 @@ public:
   /// said, or the data is another than it read.
   void resume(const io::CheckpointState &state, uint64_t seed);
 
-  /// Whether a step may have no label that counts.
-  bool mayLackLabels() const { return given || masking; }
-  /// Fills the inputs of step `step`, counted from 0.
-  void read(const BatchInputs &inputs, int64_t step);
+  /// Fills the inputs of step `step`, counted from 0, with this rank's part, and
+  /// says whether any label of all ranks counts: the host need not ask the
+  /// device.
+  bool read(const BatchInputs &inputs, int64_t step);
   /// Where the run stands that has done `steps` steps, those before a resume
   /// included.
   io::DataState stateAfter(int64_t steps);
@@ -41,6 +41,7 @@ public:
   const std::vector<std::string> &remarks() const { return lines; }
 
 private:
+  bool masksAny(int64_t step);
   void requireSame(const io::DataState &saved) const;
   void resumeOld(const io::CheckpointState &state);
 
