@@ -10,8 +10,8 @@
 #include "heddle/runtime/devices/cpu/PeakRate.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
-#include <fstream>
 #include <algorithm>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
 #include <sstream>
@@ -34,6 +34,7 @@ TEST(CpuFeatures, AgreeWithTheSystem) {
       {"avx512bw", "avx512bw"}, {"avx512bf16", "avx512_bf16"},
       {"amx-tile", "amx_tile"}, {"amx-bf16", "amx_bf16"},
       {"avxvnni", "avx_vnni"},  {"avx512fp16", "avx512_fp16"},
+      {"amx-int8", "amx_int8"}, {"avx512vnni", "avx512_vnni"},
   };
   for (auto [llvm, linux] : names)
     EXPECT_EQ(hasCpuFeature(llvm),
@@ -71,8 +72,8 @@ TEST(CpuFeatures, RefusesWhatItCannotCheck) {
 TEST(PeakRate, IsMeasured) {
   ThreadPool pool(1);
   PeakWindows peak = measurePeak(pool, "fp32");
-  double best = *std::max_element(peak.flopsPerSecond.begin(),
-                                  peak.flopsPerSecond.end());
+  double best =
+      *std::max_element(peak.flopsPerSecond.begin(), peak.flopsPerSecond.end());
   EXPECT_GT(best, 1e8);
   EXPECT_LT(best, 1e12);
   EXPECT_FALSE(peak.unit.empty());

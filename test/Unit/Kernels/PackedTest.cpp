@@ -447,14 +447,16 @@ void checkRowsAlone(const cpu::CpuTarget &target) {
     return std::pair(std::make_unique<LoadedKernel>(kernel, target),
                      std::move(module));
   };
-  for (Packed p : {Packed{1, 96, 417, 16}, Packed{1, 96, 417, 8, 1},
-                   Packed{1, 96, 417, 8, 3, "f16", true},
-                   Packed{1, 96, 417, 4, 3, "f16", true},
-                   Packed{1, 96, 417, 8, 1, "f16", false, 64},
-                   Packed{1, 96, 417, 4, 3, "f16", true, 32}}) {
+  for (Packed p :
+       {Packed{1, 96, 417, 16}, Packed{1, 96, 417, 8, 1},
+        Packed{1, 96, 417, 8, 3, "f16", true},
+        Packed{1, 96, 417, 4, 3, "f16", true},
+        Packed{1, 96, 417, 8, 1, "f16", false, 64},
+        Packed{1, 96, 417, 4, 3, "f16", true, 32}, Packed{1, 1120, 70, 16},
+        Packed{1, 1120, 70, 8, 1}, Packed{1, 1120, 70, 4, 5, "f16", true}}) {
     auto [single, module] = load(p);
     std::string text = textOf(p, "bf16", false);
-    for (int64_t rows : {2, 3, 8, 16, 70}) {
+    for (int64_t rows : {2, 3, 8, 16, 70, 130}) {
       Packed many = p;
       many.rows = rows;
       auto [batch, batchModule] = load(many);
