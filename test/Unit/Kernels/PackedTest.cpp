@@ -440,28 +440,21 @@ void checkRowsAlone(const cpu::CpuTarget &target) {
   DialectRegistry registry;
   cpu::registerKernelCompiler(registry);
   auto context = createKernelContext(registry);
-  auto load = [&](const Packed &p) {
-    auto module =
-        parseSourceString<ModuleOp>(textOf(p, "bf16", false), context.get());
+  auto load = [&](const std::string &text) {
+    auto module = parseSourceString<ModuleOp>(text, context.get());
     auto kernel = *module->getOps<planir::KernelOp>().begin();
     return std::pair(std::make_unique<LoadedKernel>(kernel, target),
                      std::move(module));
   };
-  for (Packed p :
-       {Packed{1, 96, 417, 16}, Packed{1, 96, 417, 8, 1},
-        Packed{1, 96, 417, 8, 3, "f16", true},
-        Packed{1, 96, 417, 4, 3, "f16", true},
-        Packed{1, 96, 417, 8, 1, "f16", false, 64},
-        Packed{1, 96, 417, 4, 3, "f16", true, 32}, Packed{1, 1120, 70, 16},
-        Packed{1, 1120, 70, 8, 1}, Packed{1, 1120, 70, 4, 5, "f16", true}}) {
-    auto [single, module] = load(p);
-    std::string text = textOf(p, "bf16", false);
+  auto checkForm = [&](const Packed &p,
+                       llvm::function_ref<std::string(const Packed &)> text) {
+    auto [single, module] = load(text(p));
     for (int64_t rows : {2, 3, 8, 16, 70, 130}) {
       Packed many = p;
       many.rows = rows;
-      auto [batch, batchModule] = load(many);
+      auto [batch, batchModule] = load(text(many));
       auto kernel = *batchModule->getOps<planir::KernelOp>().begin();
-      KernelCheck check{text};
+      KernelCheck check{text(p)};
       check.least = -(int64_t(1) << 31);
       check.limit = int64_t(1) << 31;
       std::vector<eval::Tensor> arguments = randomArguments(kernel, check);
@@ -482,9 +475,22 @@ void checkRowsAlone(const cpu::CpuTarget &target) {
       batch->run(refs(0, together), {}, 3);
       for (int64_t row = 0; row < rows; ++row)
         single->run(refs(row, alone), {}, row % 4 + 1);
-      EXPECT_EQ(together, alone) << p.bits << " bits, " << rows << " rows";
+      EXPECT_EQ(together, alone) << rows << " rows of\n" << text(p);
     }
-  }
+  };
+  for (Packed p :
+       {Packed{1, 96, 417, 16}, Packed{1, 96, 417, 8, 1},
+        Packed{1, 96, 417, 8, 3, "f16", true},
+        Packed{1, 96, 417, 4, 3, "f16", true},
+        Packed{1, 96, 417, 8, 1, "f16", false, 64},
+        Packed{1, 96, 417, 4, 3, "f16", true, 32}, Packed{1, 576, 40, 16},
+        Packed{1, 576, 40, 8, 1}, Packed{1, 576, 40, 4, 4, "f16", true}})
+    checkForm(p, [](const Packed &p) { return textOf(p, "bf16", false); });
+  for (Packed p : {Packed{1, 96, 97, 16}, Packed{1, 96, 97, 8, 1},
+                   Packed{1, 96, 97, 4, 3}})
+    checkForm(p, [](const Packed &p) {
+      return textOfSeveral(p, {p.out, p.out}, "bf16", /*joint=*/true);
+    });
 }
 
 /// The rows of a batch, one by one, have the bits that they have in the batch,
