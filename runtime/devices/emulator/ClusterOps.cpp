@@ -120,15 +120,16 @@ void arriveAtCluster(Warp &warp, const Op &op) {
               warp.mask);
   uint32_t phase = ++warp.clusterArrivals;
   ++cluster.events;
-  Times &known = cluster.known[phase & 1];
+  Times &known = cluster.known[phase & 1], &inits = cluster.inits[phase & 1];
   if (phase > cluster.phase)
-    known = Times();
+    known = inits = Times();
   cluster.phase = std::max(cluster.phase, phase);
   if (!(op.flags & IsRelaxed))
     return cluster.shared.release(warp.inCluster, known);
   // What was before a fence is in order all the same.
   cluster.shared.releaseStart(warp.inCluster, known);
   known.add(warp.fenced);
+  inits.add(warp.fencedInits);
 }
 
 void waitForCluster(Warp &warp, const Op &) {
@@ -148,6 +149,7 @@ void waitForCluster(Warp &warp, const Op &) {
       }
   warp.clusterWaits = phase;
   cluster.shared.acquire(warp.inCluster, cluster.known[phase & 1]);
+  warp.knownInits.add(cluster.inits[phase & 1]);
 }
 } // namespace
 

@@ -182,13 +182,25 @@ void decodeProxyFence(Decode &d) {
                           : fenceProxy<true, false>;
 }
 
+/// fence.mbarrier_init.release.cluster. Of the other blocks only a relaxed
+/// arrival leans on it: all other barriers tell of what began, too.
+void decodeInitFence(Decode &d) {
+  d.requireTarget({"sm_90", "sm_90a"});
+  if (!d.take("release") || !d.take("cluster"))
+    d.failUnknown();
+  d.expectOperands(0);
+  d.op.run = [](Warp &warp, const Op &) {
+    warp.fencedInits = warp.cluster->shared.knownBy(warp.inCluster);
+  };
+}
+
 /// Memory is always in order here. But a relaxed arrival at the cluster's
 /// barrier tells no more than what was before a fence.
 void decodeFence(Decode &d) {
   if (d.take("proxy"))
     return decodeProxyFence(d);
   if (d.take("mbarrier_init"))
-    d.take("release");
+    return decodeInitFence(d);
   d.takeOneOf({"sc", "acq_rel"});
   int scope = d.takeOneOf({"cta", "gl", "sys", "gpu", "cluster"});
   if (scope < 0)

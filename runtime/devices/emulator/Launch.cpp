@@ -208,6 +208,7 @@ void LaunchRunner::startCluster(Worker &worker, int64_t index) {
   cluster.copies.clear();
   cluster.arrivals.clear();
   cluster.known[0] = cluster.known[1] = {};
+  cluster.inits[0] = cluster.inits[1] = {};
   cluster.phase = 0;
   cluster.clock = 0;
   if (options.order)
@@ -251,7 +252,7 @@ void LaunchRunner::startWarp(Warp &warp) {
   warp.stores = {};
   warp.awaited = -1;
   warp.clusterArrivals = warp.clusterWaits = 0;
-  warp.fenced = {};
+  warp.fenced = warp.fencedInits = warp.knownInits = {};
   // Of registers a thread gets whole groups of 8.
   warp.maxRegisters = (setup.entryRegisters + 7) / 8 * 8;
   warp.registerChanges = warp.registerTime = 0;

@@ -274,7 +274,10 @@ void decodeMbarrier(Decode &d) {
 
 Mbarrier &useMbarrier(Warp &warp, int64_t offset, int lane) {
   Mbarrier &barrier = find(warp, offset, lane);
-  check(warp, warp.cluster->shared.useBarrier(offset, warp.member(lane)), lane);
+  check(warp,
+        warp.cluster->shared.useBarrier(offset, warp.member(lane),
+                                        warp.knownInits),
+        lane);
   return barrier;
 }
 

@@ -317,11 +317,15 @@ std::string SharedMemory::beginBarrier(int64_t offset, int thread) {
   });
 }
 
-std::string SharedMemory::useBarrier(int64_t offset, int thread) {
+std::string SharedMemory::useBarrier(int64_t offset, int thread,
+                                     const Times &knownInits) {
   if (!isShadowed)
     return {};
   return each(offset, barrierBytes, [&](Shadow &shadow, int64_t at, int64_t) {
-    if (!isBefore(shadow.writer, shadow.writeTime, thread))
+    size_t writer = shadow.writer / 32;
+    bool isKnown = writer < knownInits.clocks.size() &&
+                   shadow.writeTime <= knownInits.clocks[writer];
+    if (!isKnown && !isBefore(shadow.writer, shadow.writeTime, thread))
       return race("use of an mbarrier", thread, "its initialization",
                   shadow.writer, at);
     shadow.atomicThread = static_cast<uint16_t>(thread);

@@ -68,7 +68,7 @@ public:
   void landReduction(int64_t offset, int64_t size);
   /// An mbarrier begins, is used, ends.
   std::string beginBarrier(int64_t offset, int thread);
-  std::string useBarrier(int64_t offset, int thread);
+  std::string useBarrier(int64_t offset, int thread, const Times &knownInits);
   std::string endBarrier(int64_t offset, int thread);
 
   /// Adds what a warp knows to what an mbarrier hands on.

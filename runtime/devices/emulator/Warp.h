@@ -79,6 +79,9 @@ struct Warp {
   /// How often it arrived at the cluster's barrier, and waited there.
   uint32_t clusterArrivals = 0, clusterWaits = 0;
   Times fenced; ///< What it knew at its last fence for the cluster.
+  /// The same of fence.mbarrier_init, which is for mbarriers' beginnings alone,
+  /// and of those of others that it knows of from the cluster's barrier.
+  Times fencedInits, knownInits;
   /// Of a thread, as setmaxnreg left it; 0: nobody knows. How often that has
   /// changed, and when it last did.
   int64_t maxRegisters = 0;
@@ -180,6 +183,7 @@ struct Cluster {
   /// What warps knew when they came to the barrier of all blocks, for the
   /// phase that is under way and for the one before.
   Times known[2];
+  Times inits[2];      ///< Of beginnings of mbarriers alone.
   uint32_t phase = 0;  ///< The last at which somebody has arrived.
   uint64_t events = 0; ///< How often something happened that warps wait for.
   uint64_t clock = 0;  ///< What a kernel takes for the time.

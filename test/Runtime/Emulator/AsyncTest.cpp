@@ -281,6 +281,17 @@ TEST(PtxHopper, MutantsAreFound) {
          "outside of shared memory");
 }
 
+/// In a block its barrier tells of what began: a fence of mbarriers' beginnings
+/// is for other blocks of a cluster. Triton has none here, and is right on
+/// GPUs.
+TEST(PtxHopper, ABlockNeedsNoFenceOfInits) {
+  ProductRun run;
+  ASSERT_EQ(
+      run(changed(productText(), "fence.mbarrier_init.release.cluster;", "")),
+      "");
+  EXPECT_EQ(run.error(), 0);
+}
+
 /// A mutant that only sums show: accumulators are NaN until the wait.
 TEST(PtxHopper, AccumulatorsComeWithTheWait) {
   ProductRun run;

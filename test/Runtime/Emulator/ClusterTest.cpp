@@ -370,6 +370,43 @@ TEST(PtxCluster, ArrivalsReachTheOtherBlock) {
           "unknown form"));
 }
 
+/// A fence of mbarriers' beginnings has a relaxed arrival tell of them, and of
+/// nothing else. Other arrivals need none.
+TEST(PtxCluster, RelaxedArrivalsNeedAFenceOfInits) {
+  std::vector<uint32_t> out(64);
+  auto wrong = [&](const std::string &body, uint64_t order) {
+    PtxRun run = clusterRun(body, 2);
+    run.options.order = order;
+    return run.run(out);
+  };
+  std::string fence = "fence.mbarrier_init.release.cluster;";
+  std::string relaxed = changed(tell, "barrier.cluster.arrive;",
+                                "barrier.cluster.arrive.relaxed;");
+  std::string fenced = changed(relaxed, "barrier.cluster.arrive.relaxed;",
+                               fence + "barrier.cluster.arrive.relaxed;");
+  std::string late = changed(relaxed, "barrier.cluster.wait;",
+                             "barrier.cluster.wait;" + fence);
+  std::string stored =
+      changed(fenced, fence, "st.shared.u32 [%r3], %r0;" + fence);
+  for (uint64_t order = 0; order < 4; ++order) {
+    ASSERT_EQ(wrong(fenced, order), "");
+    for (uint32_t i = 0; i < 64; ++i)
+      EXPECT_EQ(out[i], 7 * (i % 32));
+    for (const std::string &text : {relaxed, late}) {
+      std::string found = wrong(text, order);
+      EXPECT_TRUE(has(found, "use of an mbarrier by thread") &&
+                  has(found, "races with its initialization"))
+          << found;
+    }
+    std::string found = wrong(stored, order);
+    EXPECT_TRUE(has(found, "write by thread") &&
+                has(found, "races with a write by thread"))
+        << found;
+  }
+  std::string old = changed(fenced, fence, "fence.mbarrier_init.release.cta;");
+  EXPECT_TRUE(has(wrong(old, 0), "unknown form"));
+}
+
 //===----------------------------------------------------------------------===//
 // Bulk copies
 //===----------------------------------------------------------------------===//
