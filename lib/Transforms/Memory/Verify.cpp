@@ -196,6 +196,8 @@ private:
            dist::byteSize(buffer.getBuffer().getType()),
            static_cast<int64_t>(buffer.getFirst()),
            static_cast<int64_t>(buffer.getLast())});
+    if (failed(verifyViews(sequence)))
+      return failure();
     planir::Lifetimes lifetimes;
     if (failed(lifetimes.find(sequence)))
       return failure();
@@ -222,6 +224,23 @@ private:
         return failure();
     }
     return success();
+  }
+
+  /// Parts that kernels read or write are aligned as whole buffers are: kernels
+  /// count on it.
+  LogicalResult verifyViews(planir::SequenceOp sequence) {
+    auto result = sequence.walk([](planir::ViewOp view) {
+      int64_t width = dist::byteSize(getElementTypeOrSelf(view.getBuffer()));
+      int64_t begin = static_cast<int64_t>(view.getElement()) * width;
+      if (begin % 64 == 0 ||
+          llvm::none_of(view->getUsers(),
+                        llvm::IsaPred<planir::LaunchOp, planir::CallOp>))
+        return WalkResult::advance();
+      view.emitError("H0913: begins at byte ")
+          << begin << " of its buffer, which is not a multiple of 64";
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
   }
 
   /// What a command uses is live as long as it may run.

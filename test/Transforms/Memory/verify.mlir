@@ -138,6 +138,30 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // -----
 
+// Kernels read and write parts; a message, or what fills a gap, may begin anywhere.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+    %0 = nn.map relu(%x) : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %flat = plan.buffer at 0 live [0, 1] owner "activations" {output = #nn.port<value, "x">} : memref<36xf32>
+    %gap = plan.view %flat[33] : memref<36xf32> -> memref<3xf32>
+    %x = plan.view %flat[0] : memref<36xf32> -> memref<16xf32>
+    // expected-error @+1 {{H0913: begins at byte 68 of its buffer, which is not a multiple of 64}}
+    %y = plan.view %flat[17] : memref<36xf32> -> memref<16xf32>
+    plan.fill %gap : memref<3xf32>
+    plan.launch @relu(%x, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
