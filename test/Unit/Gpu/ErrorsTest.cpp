@@ -161,6 +161,24 @@ TEST_P(GpuErrors, Attention) {
           {72, 4, 2, 64, GetParam(), /*causal=*/p == 0, p}, isGradient, 0));
 }
 
+/// With lengths of sequences, windows and soft caps; where tests may take long
+/// each alone, and all together.
+TEST_P(GpuErrors, AttentionForms) {
+  std::vector<int> forms = {1, 6};
+  if (isLong())
+    forms = {1, 2, 4, 7};
+  for (int kinds : forms)
+    for (bool isGradient : {false, true}) {
+      AttentionForm form = {37, 2, 1, 40, GetParam(), /*causal=*/kinds != 1};
+      form.hasLengths = kinds & 1;
+      form.window = kinds & 2 ? 17 : 0;
+      form.softcap = kinds & 4 ? 3 : 0;
+      form.packed = kinds == 7;
+      SCOPED_TRACE(kinds);
+      compareErrors(attentionCheck(form, isGradient, 0));
+    }
+}
+
 /// Of few tokens, whose results have few roundings: either side may be lucky in
 /// one, so that there have to be none to spare. A half of all combinations has
 /// any three sizes together.

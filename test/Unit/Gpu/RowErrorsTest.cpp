@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Errors.h"
+#include "OptimizerTexts.h"
 #include "dialects/NN/Scalars.h"
 #include "llvm/ADT/StringExtras.h"
 #include "gtest/gtest.h"
@@ -225,6 +226,103 @@ TEST_P(GpuRowErrors, Adam) {
         %next = arith.subf %a, %move : f64
         nn.return %next, %avg, %sq : f64, f64, f64
       })");
+}
+
+TEST_P(GpuRowErrors, LionAndLamb) {
+  for (auto textOf : {lionText, lambText}) {
+    UpdateText text = textOf(5003, GetParam(), " {test.positive}");
+    compare("rows", text.arguments, text.results, text.body);
+  }
+}
+
+/// What LAMB moves parameters by, and by how much more in each segment.
+TEST_P(GpuRowErrors, LambSegments) {
+  const char *run = "tensor<66048xf32>", *parts = "tensor<3xf32>";
+  std::string segments = "{segments = array<i64: 128, 65792, 128>} : ";
+  compare("rows",
+          std::string("%m: ") + run + ", %v: " + run +
+              " {test.positive}, %p: " + run,
+          {run},
+          std::string("%0 = nn.map (%a = %m, %b = %v, %c = %p) : (") + run +
+              ", " + run + ", " + run + ") -> " + run + R"( {
+                %root = math.sqrt %b : f64
+                %eps = arith.constant 1.0e-6 : f64
+                %sum = arith.addf %root, %eps : f64
+                %u = arith.divf %a, %sum : f64
+                %decay = arith.constant 0.01 : f64
+                %decayed = arith.mulf %decay, %c : f64
+                %d = arith.addf %u, %decayed : f64
+                nn.return %d : f64 })");
+  compare("segments", std::string("%x: ") + run, {parts},
+          "%0 = nn.segment_sums %x " + segments + "(" + run + ") -> " + parts);
+  compare("segments", std::string("%x: ") + run + ", %f: " + parts, {run},
+          "%0 = nn.scale_segments %x by %f " + segments + "(" + run + ", " +
+              parts + ") -> " + run);
+}
+
+TEST_P(GpuRowErrors, PartsOfLosses) {
+  for (const char *attributes : {"", ", smoothing = 0.3 : f64"})
+    compare("rows", "%x: $X, %l: $I, %first: index", {"$S", "$S"},
+            std::string("%0, %1 = nn.cross_entropy_part %x, %l first %first "
+                        "{vocab = 1040") +
+                attributes + "} : ($X, $I, index) -> ($S, $S)",
+            "523", 525);
+  compare("rows", "%x: tensor<4x37xf32>, %y: $S, %l: $I", {"$S", "$S"},
+          R"(%0, %1 = nn.cross_entropy_join %x, %y, %l
+                 : (tensor<4x37xf32>, $S, $I) -> ($S, $S))");
+  compare("rows",
+          "%l: tensor<37xi32>, %s: tensor<f32> {test.positive}, "
+          "%w: tensor<37xf32>",
+          {"tensor<37xf32>"},
+          R"(%0 = nn.token_weights %l scale %s weights %w
+                 : (tensor<37xi32>, tensor<f32>, tensor<37xf32>)
+                 -> tensor<37xf32>)");
+  compare("rows", "%c: tensor<f32> {test.positive}",
+          {"tensor<f32>", "tensor<f32>"},
+          R"(%0 = nn.loss_scale %c : (tensor<f32>) -> tensor<f32>
+             %1 = nn.clip_coefficient %c {max_norm = 0.01}
+                 : (tensor<f32>) -> tensor<f32>)");
+}
+
+/// What ranks of a ring have of an attention, put together.
+TEST_P(GpuRowErrors, AttentionJoin) {
+  compare("rows",
+          "%x: tensor<2x37x36x$T>, %s: tensor<2x4x37xf32>, "
+          "%y: tensor<2x37x36x$T>, %t: tensor<2x4x37xf32>",
+          {"tensor<2x37x36x$T>"},
+          R"(%0 = nn.attention_join %x, %s, %y, %t
+                 : (tensor<2x37x36x$T>, tensor<2x4x37xf32>, tensor<2x37x36x$T>,
+                    tensor<2x4x37xf32>) -> tensor<2x37x36x$T>)");
+  compare("rows", "%s: tensor<2x4x37xf32>, %t: tensor<2x4x37xf32>",
+          {"tensor<2x4x37xf32>"},
+          R"(%0 = nn.log_add_exp %s, %t : (tensor<2x4x37xf32>,
+                 tensor<2x4x37xf32>) -> tensor<2x4x37xf32>)");
+}
+
+/// Nothing is computed, or little: sums with a row, and what is only moved.
+TEST_P(GpuRowErrors, Copies) {
+  compare("rows", "%x: $X, %b: $W", {"$X"},
+          "%0 = nn.add_bias %x, %b : ($X, $W) -> $X");
+  compare("rows", "%x: tensor<1x37x$Cxf32>, %y: tensor<1x37x$Cxbf16>",
+          {"tensor<1x37x$Cxbf16>", "tensor<1x37x$Cxf32>"},
+          R"(%0 = nn.cast %x
+                 : (tensor<1x37x$Cxf32>) -> tensor<1x37x$Cxbf16>
+             %1 = nn.cast %y
+                 : (tensor<1x37x$Cxbf16>) -> tensor<1x37x$Cxf32>)");
+  compare("rows",
+          "%x: tensor<2x3x1x$T>, %y: tensor<2x3x20x$T>, %z: "
+          "tensor<2x3x$Cx$T>",
+          {"tensor<2x3x544x$T>"},
+          R"(%0 = nn.concat %x, %y, %z dim 2
+                 : (tensor<2x3x1x$T>, tensor<2x3x20x$T>, tensor<2x3x$Cx$T>)
+                 -> tensor<2x3x544x$T>)");
+  compare("rows", "%x: tensor<2x9x$Cx$T>", {"tensor<2x4x$Cx$T>"},
+          R"(%0 = nn.slice %x dim 1 {offset = 2}
+                 : (tensor<2x9x$Cx$T>) -> tensor<2x4x$Cx$T>)");
+  compare("rows", "%x: tensor<2x6x$Cx$T>, %at: tensor<i32>",
+          {"tensor<2x1x$Cx$T>"},
+          R"(%0 = nn.take_row %x[%at]
+                 : (tensor<2x6x$Cx$T>, tensor<i32>) -> tensor<2x1x$Cx$T>)");
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GpuRowErrors, testing::Values("f32", "bf16"));

@@ -59,7 +59,7 @@ protected:
 };
 
 TEST_P(GpuSpills, Attention) {
-  std::vector<int64_t> sizes = {3, 96};
+  std::vector<int64_t> sizes = {3, 64, 96, 128};
   if (isLong())
     sizes = {1,  2,  3,  4,  7,  9,  13,  15,  16,  19,
              20, 40, 64, 72, 80, 96, 104, 112, 120, 128};

@@ -10,8 +10,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "GpuKernel.h"
+#include "OptimizerTexts.h"
+#include "llvm/ADT/StringExtras.h"
 #include "gtest/gtest.h"
 #include <cstring>
+#include <numeric>
 #include <set>
 
 using namespace heddle::test;
@@ -66,6 +69,22 @@ TEST(GpuTraffic, Update) {
          {size, false},
          {size, true}},
         size * (5 * 4 + 2));
+}
+
+TEST(GpuTraffic, LionAndLamb) {
+  for (auto textOf : {lionText, lambText}) {
+    UpdateText text = textOf(10007, "f32", "");
+    std::vector<Buffer> buffers;
+    for (int64_t bytes : text.bytes)
+      buffers.emplace_back(bytes == 4 ? 1 : 10007, bytes == 2 * 10007);
+    std::vector<std::string> yielded;
+    for (size_t i = 0; i < text.results.size(); ++i)
+      yielded.push_back("%" + std::to_string(i));
+    check("update",
+          kernelText("rows", text.arguments, llvm::join(text.results, ", "),
+                     text.body, llvm::join(yielded, ", ")),
+          buffers, std::accumulate(text.bytes.begin(), text.bytes.end(), 0));
+  }
 }
 
 /// Threads draw from the four words of a step, which are one access.

@@ -12,6 +12,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "GpuKernel.h"
+#include "OptimizerTexts.h"
+#include "llvm/ADT/StringExtras.h"
 #include "gtest/gtest.h"
 
 using namespace heddle::test;
@@ -170,6 +172,22 @@ TEST(GpuWidth, AdamW) {
       {parameters * 4, parameters * 4, parameters * 4, parameters * 4, 4, 4,
        parameters * 4, parameters * 4, parameters * 4, parameters * 2},
       7 * accesses, accesses + 2 * warpsPerBlock);
+}
+
+/// The same of Lion, which has one state, and of LAMB, which reads what its
+/// ratios scaled.
+TEST(GpuWidth, LionAndLamb) {
+  constexpr int64_t parameters = 124439808;
+  constexpr double accesses = 29.5 * warpsPerBlock;
+  for (auto [textOf, wide] :
+       {std::pair(&lionText, 5), std::pair(&lambText, 8)}) {
+    UpdateText text = textOf(parameters, "f32", "");
+    checkWidth(wide == 5 ? "Lion" : "LAMB",
+               kernelText("rows", text.arguments,
+                          llvm::join(text.results, ", "), text.body,
+                          wide == 5 ? "%0, %1, %2" : "%0, %1, %2, %3"),
+               text.bytes, wide * accesses, accesses + 4 * warpsPerBlock);
+  }
 }
 
 } // namespace
