@@ -9,6 +9,7 @@
 #include "heddle/Codegen/Common/ElementEvaluator.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 
@@ -150,6 +151,7 @@ void ElementEvaluator::bindInputs(linalg::GenericOp op, const Point &iteration,
 SmallVector<Element> ElementEvaluator::run(linalg::GenericOp op,
                                            const Point &iteration,
                                            ArrayRef<Element> outputs) {
+  llvm::SaveAndRestore<Location> place(loc, op.getLoc());
   Locals locals;
   bindInputs(op, iteration, locals);
   for (auto [arg, output] : llvm::zip(op.getRegionOutputArgs(), outputs))
@@ -187,6 +189,7 @@ Value ElementEvaluator::accumulate(linalg::GenericOp reduction,
 
 Element ElementEvaluator::term(linalg::GenericOp reduction,
                                const Point &iteration) {
+  llvm::SaveAndRestore<Location> place(loc, reduction.getLoc());
   Locals locals;
   bindInputs(reduction, iteration, locals);
   Operation *combiner =

@@ -52,6 +52,7 @@ ElementEmitter::Scope::~Scope() {
 /// Reads lane after lane where lanes stand at different places.
 ElementEmitter::Element ElementEmitter::readLanes(const Reader &reader,
                                                   const Point &at) {
+  Location loc = evaluator.location();
   SmallVector<Value> values;
   int64_t lanes = codegen::hasLanes(at) ? evaluator.laneCount() : 1;
   for (int64_t lane = 0; lane < lanes; ++lane) {
@@ -102,6 +103,7 @@ bool ElementEmitter::isAligned(Value buffer, Indices start) const {
 }
 
 ElementEmitter::Element ElementEmitter::load(Value buffer, const Point &at) {
+  Location loc = evaluator.location();
   // A flat kernel has an index even where there is no dimension.
   if (cast<MemRefType>(buffer.getType()).getRank() == 0)
     return {builder.create<memref::LoadOp>(loc, buffer, ValueRange())};
@@ -121,6 +123,7 @@ ElementEmitter::Element ElementEmitter::load(Value buffer, const Point &at) {
 }
 
 Value ElementEmitter::loadChunk(Value buffer, Indices start) {
+  Location loc = evaluator.location();
   std::vector<void *> key = {buffer.getAsOpaquePointer()};
   for (Value index : start)
     key.push_back(index.getAsOpaquePointer());
@@ -134,6 +137,7 @@ Value ElementEmitter::loadChunk(Value buffer, Indices start) {
 /// An element of a tensor that is one access, as the words that random numbers
 /// are drawn from: that is loaded as a whole. Null for others.
 Value ElementEmitter::loadFromAccess(Value buffer, Indices indices) {
+  Location loc = evaluator.location();
   auto type = cast<MemRefType>(buffer.getType());
   APInt index;
   if (type.getRank() != 1 || dist::byteSize(type) != accessBytes ||
@@ -146,6 +150,7 @@ Value ElementEmitter::loadFromAccess(Value buffer, Indices indices) {
 }
 
 Value ElementEmitter::loadElement(Value buffer, Indices indices) {
+  Location loc = evaluator.location();
   if (Value element = loadFromAccess(buffer, indices))
     return element;
   const auto *column = indices.empty()

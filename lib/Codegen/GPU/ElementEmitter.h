@@ -43,7 +43,7 @@ public:
   using Reader = std::function<mlir::Value(Indices)>;
 
   ElementEmitter(mlir::OpBuilder &builder, mlir::Location loc)
-      : builder(builder), loc(loc),
+      : builder(builder),
         evaluator(builder, loc, builder.getIndexType(), /*lanes=*/1) {}
 
   /// Elements of `tensor` come from `reader`.
@@ -128,7 +128,6 @@ private:
   mlir::FailureOr<mlir::Value> checked(mlir::Value value) const;
 
   mlir::OpBuilder &builder;
-  mlir::Location loc;
   codegen::ElementEvaluator evaluator;
   Chunk chunk;
   /// (buffer, start) and the vector that was loaded there.

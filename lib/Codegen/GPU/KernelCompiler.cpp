@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "SourceLines.h"
 #include "heddle/Codegen/Common/Target.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -88,7 +89,8 @@ FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
   result.plain = std::move(*plain);
   if (ptxas.empty())
     return result;
-  llvm::Expected<Assembly> assembly = assemblePtx(ptxas, result.ptx, chip.name);
+  llvm::Expected<Assembly> assembly =
+      assemblePtx(ptxas, withoutSourceLines(result.ptx), chip.name);
   if (!assembly)
     return kernel.emitError("ptxas refuses a kernel: ")
            << llvm::toString(assembly.takeError());

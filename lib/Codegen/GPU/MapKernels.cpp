@@ -8,6 +8,7 @@
 
 #include "KernelFrame.h"
 #include "LanePatterns.h"
+#include "SourceLines.h"
 #include "heddle/Codegen/Common/LinalgLowerings.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/Codegen/GPU/Passes.h"
@@ -75,6 +76,7 @@ FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
                                   mlir::gpu::GPUModuleOp module,
                                   const Chip &chip) {
   OwningOpRef<planir::KernelOp> copy(kernel.clone());
+  numberOperations(*copy);
   if (failed(codegen::lowerBodyToLinalg(copy->getBody().front())))
     return failure();
   FailureOr<MappedKernel> mapped = mapBody(*copy, module, chip);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Ptxas.h"
+#include "SourceLines.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/IRBuilder.h"
@@ -116,6 +117,7 @@ Expected<std::string> emitPtx(mlir::gpu::GPUModuleOp module, StringRef chip) {
   Expected<std::unique_ptr<TargetMachine>> machine = createTargetMachine(chip);
   if (!machine)
     return machine.takeError();
+  addSourceLines(module);
   LLVMContext context;
   std::unique_ptr<Module> llvmModule =
       mlir::translateModuleToLLVMIR(module, context, module.getName());

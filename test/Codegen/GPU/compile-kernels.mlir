@@ -12,12 +12,12 @@
 // RUN: heddle-opt %s "-gpu-compile-kernels=chip=sm_90 cache=%t" -o %t.damaged 2>&1 | diff %t.said -
 // RUN: diff %t.mlir %t.damaged
 
-// FILES-COUNT-3: {{^[0-9a-f]+-.*}}.o
+// FILES-COUNT-4: {{^[0-9a-f]+-.*}}.o
 // FILES-NOT:     .o
 
 // REMARK: remark: PTX for [[CHIP]]: @relu
 // REMARK: remark: no GPU generator for a result in place of an argument of which other elements are read yet: @turned
-// REMARK: warning: code for [[CHIP]] was made for 2 of 3 kernels; no GPU generator yet for turned
+// REMARK: warning: code for [[CHIP]] was made for 3 of 4 kernels; no GPU generator yet for turned
 
 // CHECK:      plan.object @relu_ptx
 // CHECK-SAME:   .target [[CHIP]]
@@ -54,4 +54,18 @@ plan.kernel @turned(%x: tensor<2x3x4xf32>, %ids: tensor<2x3xi32>) -> tensor<2x3x
   %y = nn.rotary %x at %ids {heads = 2 : i64, dims = 2 : i64, theta = 100.0 : f64}
       : (tensor<2x3x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
   plan.yield %y : tensor<2x3x4xf32>
+}
+
+// An instruction leads to an operation of the body: its name is the file, and its
+// number the line.
+// CHECK:      plan.object @relu_columns_ptx
+// CHECK-SAME:   .loc\091 2 0\0A
+// CHECK-SAME:   .loc\092 1 0\0A\09ld.global
+// CHECK-SAME:   .file\091 \22sum_rows\22
+// CHECK-SAME:   .file\092 \22relu\22
+plan.kernel @relu_columns(%x: tensor<4096x64xbf16>) -> tensor<64xf32>
+    attributes {generator = #plan.generator<columns>, ties = array<i64: -1>} {
+  %y = nn.map relu(%x) : tensor<4096x64xbf16>
+  %s = nn.sum_rows %y : (tensor<4096x64xbf16>) -> tensor<64xf32>
+  plan.yield %s : tensor<64xf32>
 }

@@ -87,6 +87,8 @@ public:
   /// in a scope any more.
   void setLanes(int64_t count) { lanes = count; }
   int64_t laneCount() const { return lanes; }
+  /// Of the operation whose code is made, or the one that was given.
+  mlir::Location location() const { return loc; }
   mlir::VectorType vectorType(mlir::Type scalar) const {
     return mlir::VectorType::get({lanes}, scalar);
   }
