@@ -136,10 +136,23 @@ SwapOptions heddle::rt::chooseSwap(const plan::Plan &plan,
   return swap;
 }
 
-void heddle::rt::requireOwnGpu(const Device &device, io::Peers &ranks) {
+/// The GPU of this rank among those of all machines, or "".
+static std::string gpuOn(const std::string &machine, const Device &device) {
   std::string serial = device.serial();
+  return serial.empty() ? "" : machine + " " + serial;
+}
+
+bool heddle::rt::mayUseNccl(const Device &device, io::Peers &ranks) {
+  const char *given = std::getenv("NCCL_HOSTID");
   std::vector<std::string> all =
-      ranks.exchange(serial.empty() ? "" : io::hostIdentity() + " " + serial);
+      ranks.exchange(gpuOn(given ? given : io::hostIdentity(), device));
+  std::sort(all.begin(), all.end());
+  return std::adjacent_find(all.begin(), all.end()) == all.end();
+}
+
+void heddle::rt::requireOwnGpu(const Device &device, io::Peers &ranks) {
+  std::vector<std::string> all =
+      ranks.exchange(gpuOn(io::hostIdentity(), device));
   ranks.together([&] {
     const std::string &mine = all[ranks.rank()];
     auto first = std::find(all.begin(), all.end(), mine);

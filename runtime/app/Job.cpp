@@ -50,9 +50,9 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
   });
   if (!options.device.shared)
     requireOwnGpu(*own, ranks);
-  // NCCL refuses two ranks on one GPU.
   if (plan().device == plan::DeviceKind::Cuda && ranks.size() > 1 &&
-      plan().collectives == "library" && !options.device.shared)
+      plan().collectives == "library" &&
+      (!options.device.shared || mayUseNccl(*own, ranks)))
     ranks.useLink(*own);
   ranks.together([&] { load(); });
 }

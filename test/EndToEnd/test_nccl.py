@@ -17,6 +17,7 @@ import time
 import unittest
 
 import heddle_test as h
+import numpy as np
 import running_jobs as jobs
 import test_gpu
 
@@ -63,15 +64,17 @@ def seq_of(flags):
 
 
 class Nccl(test_gpu.GpuTest):
-    def torchrun(self, ranks, command, faults=None, **variables):
+    def torchrun(self, ranks, command, faults=None, machines=None, **variables):
         """A job with torchrun's variables, whose ranks are processes of ours;
-        `faults`: what befalls some of them."""
+        `faults`: what befalls some of them; `machines`: what NCCL takes for theirs."""
         before = {}
         for rank in range(ranks):
             own = dict(variables, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=ranks,
                        TORCHELASTIC_RUN_ID="test")
             if faults and rank in faults:
                 own["HEDDLE_EMULATE_FAULT"] = faults[rank]
+            if machines:
+                own["NCCL_HOSTID"] = machines[rank]
             before[rank] = ["env", *(f"{name}={value}" for name, value in own.items())]
         job = jobs.Job(self.path("said"), "ranks", ranks, command, before=before)
         self.addCleanup(job.end)
@@ -355,6 +358,25 @@ class Nccl(test_gpu.GpuTest):
                 self.assertEqual(said.strip(), result, errors)
                 if result != "0":
                     self.assertIn("Duplicate GPU detected: rank 0 and rank 1", errors)
+
+    def test_ranks_that_share_a_gpu(self):
+        """They talk through NCCL if it takes them to be on two machines."""
+        self.data_of(2)
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB, layers=1)
+        _, gpu = self.pair(model, "--mesh", "data=2")
+        train = [*test_gpu.emulated(gpu, "--devices", 1), "train", "--data", self.data,
+                 "--steps", 2, "--share-gpu", "--log", self.path("run.jsonl")]
+        losses = []
+        for machines, uses_nccl in (("ab", True), ("aa", False), (None, False)):
+            with self.subTest(machines=machines):
+                job = self.torchrun(2, train, machines=machines,
+                                    HEDDLE_EMULATE_COUNTS=self.path("counts"))
+                self.assertEqual(job.wait(60), [0, 0], job.said())
+                calls = self.read_counts(self.path("counts"))["calls"]
+                self.assertEqual("ncclCommInitRank" in calls, uses_nccl)
+                losses.append([step["loss"] for step in h.read_log(self.path("run.jsonl"))])
+        np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+        self.assertEqual(losses[1], losses[2])
 
     def refused(self, gpu, folder, **variables):
         """What ranks say that take their libraries from `folder`."""

@@ -54,6 +54,11 @@ std::unique_ptr<Device> openDevice(const plan::Plan &plan,
 /// Throws H0285 when two ranks have the same GPU, on all; every rank calls it.
 void requireOwnGpu(const Device &device, io::Peers &ranks);
 
+/// Whether NCCL would take these ranks: it refuses two that are on one machine
+/// and have the same GPU. What a machine is to it, the variable NCCL_HOSTID may
+/// say. Every rank calls this, and hears the same.
+bool mayUseNccl(const Device &device, io::Peers &ranks);
+
 /// The device of a CPU that `name` (null: unsaid) means, as tests choose it:
 /// `cpu`, or `separate` with a seed behind a colon. Throws H0190 for anything
 /// else.
