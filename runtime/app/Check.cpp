@@ -12,6 +12,7 @@
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
+#include <chrono>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -50,6 +51,8 @@ static ordered_json describe(const CheckedKernel &kernel,
 int heddle::rt::runCheck(const CheckOptions &options, Ranks &ranks) {
   if (ranks.rank() != 0)
     return 0;
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start = Clock::now();
   Binary binary = readForGpu(options);
   const std::vector<plan::Kernel> &kernels = binary.plan.kernels;
   ThreadPool pool(1);
@@ -79,10 +82,12 @@ int heddle::rt::runCheck(const CheckOptions &options, Ranks &ranks) {
       continue;
     wrong += (numWrong++ ? ", " : "") + kernel.name;
   }
+  std::chrono::duration<double> time = Clock::now() - start;
   if (options.json) {
     ordered_json all = {{"gpu", device->model()},
                         {"target", binary.plan.target},
                         {"agree", numWrong == 0},
+                        {"seconds", time.count()},
                         {"kernels", list}};
     printf("%s\n", all.dump().c_str());
   }
@@ -94,7 +99,8 @@ int heddle::rt::runCheck(const CheckOptions &options, Ranks &ranks) {
          "do not train with this binary here; report it with this output, the "
          "driver's version and the command that compiled the binary");
   if (!options.json)
-    printf("all %zu kernels agree%s\n", numChecked,
-           options.sampleTerms ? " in the elements that were compared" : "");
+    printf("all %zu kernels agree%s, found in %.1f s\n", numChecked,
+           options.sampleTerms ? " in the elements that were compared" : "",
+           time.count());
   return 0;
 }
