@@ -207,6 +207,27 @@ private:
     return true;
   }
 
+  /// A run gives each cache the keys of its tokens, once, before attention reads
+  /// them: else a layer has another one's cache.
+  bool checkCache(const Event &event, const Access &access, Range range) {
+    for (auto state = stateAt(range.begin);
+         state != trace.states.end() && state->range.begin < range.end;
+         ++state) {
+      if (!state->isCache)
+        continue;
+      if (access.writes ? !cachesWritten.insert(state->name).second
+                        : !event.writesCache &&
+                              !cachesWritten.count(state->name))
+        return refuse(Fault::Kind::Flow, event, access,
+                      access.writes
+                          ? " is written, which holds @" + state->name +
+                                ": this run has written it already"
+                          : " is read, which holds @" + state->name +
+                                ": this run has not written it");
+    }
+    return true;
+  }
+
   /// What does not last is written before it is read. A body does the same in
   /// each of its runs, and the first one finds the least written.
   bool checkStates(const Run &run) {
@@ -217,7 +238,8 @@ private:
             continue;
           bool chosen = access.varies() || access.rankTerm != 0;
           Range range = chosen ? access.choices : Trace::rangeOf(access, run);
-          if (!checkWriter(event, access, range))
+          if (!checkWriter(event, access, range) ||
+              !checkCache(event, access, range))
             return false;
           if (writes)
             unwritten.write(range, 0);
@@ -289,6 +311,7 @@ private:
   std::vector<bool> checked;
   Owners unwritten; ///< Persistent bytes: 1 when the step has to write them.
   Owners slots;     ///< Persistent bytes: 1 + the micro-batch that wrote them.
+  std::set<std::string> cachesWritten;
   std::set<int32_t> writtenInParts; ///< Buffers: by each iteration one of them.
   std::map<Owners, int64_t> numbers;
   std::vector<const Owners *> states;
