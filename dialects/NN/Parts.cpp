@@ -150,9 +150,14 @@ static Value firstOf(Operation *op, const Split &split, Value table,
   return numbers.times(numbers.rank(axes), tensorOf(table).getDimSize(dim));
 }
 
+/// The whole table may begin elsewhere than at row 0.
 void EmbeddingOp::localize(const Split &split) {
-  if (Value first = firstOf(*this, split, getTable(), 0))
-    getFirstMutable().assign(first);
+  Value first = firstOf(*this, split, getTable(), 0);
+  if (!first)
+    return;
+  if (Value whole = getFirst())
+    first = Numbers(*this).plus(first, whole);
+  getFirstMutable().assign(first);
 }
 
 void EmbeddingGradOp::localize(const Split &split) {

@@ -103,6 +103,28 @@ class ServeRecorded(serving.ServingTest):
                 self.assert_recorded(
                     self.logits(binary, TOKENS[:LONGEST], ranks=2), record)
 
+    @h.needs_mpi
+    def test_four_tensor_ranks_have_the_logits_of_one(self):
+        """Of models with as many heads, whose weights are drawn at the start."""
+        heads = dict(n_head=4, num_heads=4, num_attention_heads=4, num_key_value_heads=4,
+                     head_dim=8, n_embd=32, hidden_size=32, intermediate_size=44,
+                     ffn_dim=44, initializer_range=0.3, init_std=0.3)
+        for name, record in records():
+            if not h.LONG and name != "opt":
+                continue
+            config = {key: heads.get(key, value) if value is not None else None
+                      for key, value in record["config"].items()}
+            with open(self.path(name + ".json"), "w") as file:
+                json.dump(config, file)
+            with self.subTest(name):
+                one, four = (
+                    self.logits(self.serve(
+                        self.path(name + ".json"), "--init", "random", "--seed", 3,
+                        "--max-context", LONGEST, *mesh), TOKENS[:LONGEST], ranks=ranks)
+                    for ranks, mesh in ((1, ()), (4, ("--mesh", "tensor=4"))))
+                self.assertGreater(one.std(), 0.1)
+                np.testing.assert_allclose(four, one, rtol=0, atol=1e-4 * abs(one).max())
+
     def test_requests_together(self):
         """More of them than the cache has room for, whose pages are checked."""
         os.environ["HEDDLE_CHECK_PAGES"] = "1"

@@ -46,6 +46,13 @@ nn.model @parts family "gpt2" phase "pipe" attributes {
     // CHECK: %[[FIRST:.*]] = arith.muli %[[T]], %{{.*}} : index
     // CHECK: nn.embedding %{{.*}}[%{{.*}}] first %[[FIRST]] : (tensor<4x6xf32>, tensor<2x3xi32>, index) -> tensor<2x3x6xf32>
     %x = nn.embedding %w[%ids] {shardings = [#dist.sharding<[["data"], [], []], unreduced ["tensor"]>]} : (tensor<7x6xf32>, tensor<4x3xi32>) -> tensor<4x3x6xf32>
+    // A table that begins elsewhere than at row 0 does so still.
+    // CHECK: %[[C:.*]] = arith.constant -2 : index
+    // CHECK: %[[PART:.*]] = arith.muli %{{.*}}, %{{.*}} : index
+    // CHECK: %[[BEGIN:.*]] = arith.addi %[[PART]], %[[C]] : index
+    // CHECK: nn.embedding %{{.*}}[%{{.*}}] first %[[BEGIN]] : (tensor<4x6xf32>, tensor<2x3xi32>, index) -> tensor<2x3x6xf32>
+    %begin = arith.constant -2 : index
+    %at = nn.embedding %w[%ids] first %begin {shardings = [#dist.sharding<[["data"], [], []], unreduced ["tensor"]>]} : (tensor<7x6xf32>, tensor<4x3xi32>, index) -> tensor<4x3x6xf32>
     %y = dist.reshard %x from <[["data"], [], []], unreduced ["tensor"]> to <[["data"], [], []], unreduced []> for "nn.dropout" : tensor<4x3x6xf32>
     %i = arith.constant 0 : index
     // CHECK: %[[D:.*]] = dist.rank ["data"] : index
