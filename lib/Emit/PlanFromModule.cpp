@@ -324,13 +324,16 @@ private:
         kernel.launches.push_back(launchFrom(launch));
     if (auto call = op.getLibrary())
       kernel.library.push_back(productFrom(*call));
-    for (Operation &inner : op.getBody().front())
+    for (Operation &inner : op.getBody().front()) {
+      if (auto attention = dyn_cast<nn::PagedAttentionOp>(inner))
+        kernel.window = attention.getMask().getWindow();
       if (auto cost = dyn_cast<nn::CostOpInterface>(inner)) {
         kernel.ops +=
             (kernel.ops.empty() ? "" : " + ") + nn::labelOf(&inner).str();
         kernel.flops += cost.getFlops();
         kernel.modelFlops += cost.getModelFlops();
       }
+    }
     kernel.bytes = bytesOf(op);
     return kernel;
   }

@@ -79,7 +79,6 @@ private:
   /// Computes the token at `position` of every text.
   void token(int64_t position);
   void printKernels(const LoadedProgram &program);
-  double positionsRead() const;
 
   Job &job;
   CompiledEngine &engine;
@@ -183,20 +182,15 @@ void DecodeBench::runTokens() {
   }
 }
 
-/// Positions of the cache that a run reads or writes: the mean of the runs.
-double DecodeBench::positionsRead() const {
-  double seen = double(texts.context) + double(texts.tokens - 1) / 2 + 1;
-  if (int64_t window = engine.limits().window)
-    seen = std::min(seen, double(window));
-  return double(own()) * seen;
-}
-
 double DecodeBench::bytesOfRun() const {
   if (own() == 0)
     return 0;
   ProgramNeeds needs =
       needsOf(job.plan(), engine.decodeProgram(own()).program());
-  return needs.stateBytes + needs.cacheBytes * positionsRead();
+  double cache = 0; // Of all runs.
+  for (int64_t i = 0; i < texts.tokens; ++i)
+    cache += needs.cacheBytesAt(texts.context + i + 1);
+  return needs.stateBytes + double(own()) * cache / double(texts.tokens);
 }
 
 void DecodeBench::printKernels(const LoadedProgram &program) {

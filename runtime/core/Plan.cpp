@@ -82,8 +82,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LibraryProduct, m, n, k, transA, transB,
                                    sumB, pitchA, pitchB, pitchC, pitchD,
                                    pitchAux, end, tf32, workspaceBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, name, ops, hash, flops, modelFlops,
-                                   bytes, scratchBytes, launches, text, library,
-                                   onHost)
+                                   bytes, window, scratchBytes, launches, text,
+                                   library, onHost)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Init, kind, value, stddev, zeroRow)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Placement, whole, split, segments, flatAxes,
                                    flatFirst, flatElements)

@@ -46,7 +46,11 @@ private:
 
   const plan::Plan &plan;
   ProgramNeeds needs;
-  std::map<int64_t, double> used; ///< By offset: bytes from there on.
+  struct Use {
+    double bytes = 0; ///< From its offset on.
+    int64_t window = 0;
+  };
+  std::map<int64_t, Use> used; ///< By offset.
 };
 
 } // namespace
@@ -64,11 +68,14 @@ NeedsCounter::stateOffset(const Ref &ref, const Arguments &arguments) const {
 void NeedsCounter::countLaunch(const plan::command::Launch &launch,
                                int64_t times, const Arguments &arguments) {
   needs.launches.at(launch.kernel) += times;
-  double most = plan.kernels[launch.kernel].bytes;
+  const plan::Kernel &kernel = plan.kernels[launch.kernel];
   for (const Ref &ref : launch.refs)
     if (std::optional<int64_t> offset = stateOffset(ref, arguments)) {
-      double &bytes = used[*offset];
-      bytes = std::max(bytes, std::min(most, double(ref.bytes)));
+      Use &use = used[*offset];
+      use.bytes =
+          std::max(use.bytes, std::min(kernel.bytes, double(ref.bytes)));
+      // What writes the cache has none.
+      use.window = std::max(use.window, kernel.window);
     }
 }
 
@@ -105,20 +112,23 @@ void NeedsCounter::count(int64_t number, int64_t times,
 
 ProgramNeeds NeedsCounter::finish() {
   double end = 0; // Of what is counted: a bucket has the bytes of its members.
-  for (auto [offset, bytes] : used) {
+  std::map<int64_t, double> caches; // By window.
+  for (auto [offset, use] : used) {
     auto begins = [offset = offset](const plan::State &state) {
       return state.role == plan::StateRole::Cache &&
              state.memory == plan::MemoryKind::Device && state.offset == offset;
     };
     auto cache = std::find_if(plan.states.begin(), plan.states.end(), begins);
-    double last = double(offset) + bytes;
+    double last = double(offset) + use.bytes;
     if (cache != plan.states.end())
-      needs.cacheBytes += double(cache->numBytes()) /
-                          double(plan.serving.pages * plan::cachePageTokens);
+      caches[use.window] += double(cache->numBytes()) /
+                            double(plan.serving.pages * plan::cachePageTokens);
     else
       needs.stateBytes += std::max(0.0, last - std::max(end, double(offset)));
     end = std::max(end, last);
   }
+  for (auto [window, bytes] : caches)
+    needs.caches.push_back({window, bytes});
   return needs;
 }
 

@@ -135,11 +135,12 @@ class Generate(h.HeddleTest):
                                   "--max-batch", batch, output=mode)
             found = self.explain(binary, "--program", f"decode/{batch}")
             self.assertEqual((found["rows"], found["tokens"]), (batch, batch))
-            self.assertEqual(found["cache_bytes_per_position"], 2 * layers * embed * 4)
+            self.assertEqual(found["cache"], [{"bytes_per_position": 2 * layers * embed * 4,
+                                               "positions": 20}])
             self.assertGreaterEqual(found["state_bytes"], least)
             self.assertLess(found["state_bytes"], 1.02 * least)
             self.assertEqual(found["bytes"], found["state_bytes"] + batch * 20 *
-                             found["cache_bytes_per_position"])
+                             2 * layers * embed * 4)
             calls = [(op, kernel["calls"]) for kernel in found["kernels"]
                      for op in kernel["ops"].split(" + ")]
             self.assertIn(("paged_attention", layers), calls)

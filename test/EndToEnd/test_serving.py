@@ -160,6 +160,43 @@ class Serving(serving.ServingTest):
         self.assertIn("k_paged_attention", text)
         self.assertIn("prefill/90:", text)
 
+    def test_bytes_of_layers_with_windows_and_without(self):
+        """Each layer counts with the positions that its tokens see."""
+        tokens, width = 6, 2 * 2 * 8 * 4  # Keys and values of two heads.
+        for family, windowed, changes in (
+                ("qwen2", 2, dict(use_sliding_window=True, max_window_layers=1)),
+                ("mistral", 3, {})):
+            config = families.config(family, vocab_size=103, num_hidden_layers=3,
+                                     sliding_window=8, max_position_embeddings=60,
+                                     **changes)
+            h.write_model(self.path(family), config, families.random_weights(config), "")
+            binary = self.serve(self.path(family), "--max-batch", 2)
+            whole = 3 - windowed
+            caches = [{"bytes_per_position": layers * width, "positions": positions}
+                      for layers, positions in ((whole, 60), (windowed, 8)) if layers]
+
+            def cache_at(positions):
+                return width * (whole * positions + windowed * min(positions, 8))
+
+            for batch in (1, 2):
+                with self.subTest(family, batch=batch):
+                    found = self.explain(binary, "--program", f"decode/{batch}")
+                    self.assertEqual(found["cache"], caches)
+                    self.assertEqual(found["bytes"],
+                                     found["state_bytes"] + batch * cache_at(60))
+                    # Over the end of the window, and behind it.
+                    for context in (5, 40):
+                        line = self.bench(binary, "--batch", batch, "--context", context,
+                                          "--tokens", tokens)
+                        cache = sum(cache_at(context + 1 + i)
+                                    for i in range(tokens)) / tokens
+                        self.assertAlmostEqual(line["bytes_per_token"],
+                                               found["state_bytes"] / batch + cache,
+                                               delta=0.01)
+            text = h.run([h.HEDDLE, "explain", binary, "--program", "decode/2"]).stdout
+            self.assertEqual("in other layers" in text, whole > 0)
+            self.assertIn("for each position that a row sees, here 8", text)
+
     def test_products_of_the_same_rows_are_one_kernel(self):
         for name, model, config, _ in self.models():
             if name == "gpt2":

@@ -97,9 +97,13 @@ json driver::describeProgram(const plan::Plan &plan, const std::string &name) {
     seconds += one["seconds"].get<double>();
   }
   auto [rows, tokens] = sizeOf(program);
-  int64_t context = needs.cacheBytes > 0 ? plan.serving.maxContext : 0;
-  if (plan.serving.window > 0)
-    context = std::min(context, plan.serving.window);
+  int64_t context = needs.caches.empty() ? 0 : plan.serving.maxContext;
+  json caches = json::array();
+  for (const rt::CacheNeeds &cache : needs.caches)
+    caches.push_back({{"bytes_per_position", cache.bytes},
+                      {"positions", cache.window
+                                        ? std::min(cache.window, context)
+                                        : context}});
   json all = {
       {"program", program.name},
       {"rows", rows},
@@ -109,9 +113,10 @@ json driver::describeProgram(const plan::Plan &plan, const std::string &name) {
       {"launches", launches},
       {"launch_bytes", moved},
       {"state_bytes", needs.stateBytes},
-      {"cache_bytes_per_position", needs.cacheBytes},
+      {"cache", caches},
       {"context", context},
-      {"bytes", needs.stateBytes + needs.cacheBytes * double(rows * context)}};
+      {"bytes",
+       needs.stateBytes + needs.cacheBytesAt(context) * double(rows)}};
   if (rates.threads > 0) {
     all["threads"] = rates.threads;
     all["stream_gb_s"] = rates.bytes / 1e9;
@@ -126,15 +131,18 @@ void driver::printProgram(const plan::Plan &plan, const std::string &name) {
   auto bytes = [](const json &value) {
     return plan::formatBytes(int64_t(value.get<double>()));
   };
-  int64_t tokens = all["tokens"], context = all["context"];
+  int64_t tokens = all["tokens"];
   std::cout << "program " << name << ": " << tokens << " tokens in "
             << all["rows"] << " rows, " << formatFlops(all["flops"]) << "\n"
             << "must move " << bytes(all["bytes"]) << ": "
             << bytes(all["state_bytes"]) << " of states, each byte once";
-  if (context > 0)
-    std::cout << ", and of the cache\n"
-              << bytes(all["cache_bytes_per_position"])
-              << " for each position that a row sees, here " << context;
+  const char *next = ", and of the cache\n";
+  for (const json &cache : all["cache"]) {
+    std::cout << next << bytes(cache["bytes_per_position"])
+              << " for each position that a row sees, here "
+              << cache["positions"];
+    next = "\nand in other layers ";
+  }
   std::cout << "\n"
             << all["launches"] << " launches of " << all["kernels"].size()
             << " kernels read and write " << bytes(all["launch_bytes"]) << "\n";

@@ -36,7 +36,7 @@ std::string kernelSectionName(size_t target = 0);
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 10;
+inline constexpr int64_t formatVersion = 11;
 
 /// A launch of a GPU's function over a grid of blocks of threads.
 struct GridLaunch {
@@ -89,6 +89,8 @@ struct Kernel {
   double flops = 0;      ///< Per launch.
   double modelFlops = 0; ///< Those of products and attention.
   double bytes = 0;      ///< Read and written per launch.
+  /// Of attention that reads a cache: positions that a token sees; 0: all.
+  int64_t window = 0;
   int64_t scratchBytes = 0;
   std::vector<GridLaunch> launches;
   int64_t text = 0; ///< Which one of a PtxImage holds the functions.

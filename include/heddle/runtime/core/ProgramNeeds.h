@@ -11,7 +11,20 @@
 
 #include "heddle/PlanFormat/Plan.h"
 
+#include <algorithm>
+
 namespace heddle::rt {
+
+/// Layers whose tokens see as many positions of the cache.
+struct CacheNeeds {
+  int64_t window = 0; ///< Positions that a token sees at most; 0: all.
+  double bytes = 0;   ///< For one position of one text.
+
+  /// For a token that has so many positions up to its own.
+  double bytesAt(int64_t positions) const {
+    return bytes * double(window ? std::min(window, positions) : positions);
+  }
+};
 
 /// What one run of a program launches, and what of the states it uses.
 struct ProgramNeeds {
@@ -19,8 +32,16 @@ struct ProgramNeeds {
   /// Bytes of states but the cache that kernels use: each byte once, and of a
   /// state no more than its kernel moves.
   double stateBytes = 0;
-  /// Bytes of the cache for one position of one text: 0 where none is used.
-  double cacheBytes = 0;
+  /// By windows; none where no cache is used.
+  std::vector<CacheNeeds> caches;
+
+  /// Bytes of the cache for a token that has so many positions up to its own.
+  double cacheBytesAt(int64_t positions) const {
+    double bytes = 0;
+    for (const CacheNeeds &cache : caches)
+      bytes += cache.bytesAt(positions);
+    return bytes;
+  }
 };
 
 /// Those of a program of the plan's selected stage.
