@@ -34,13 +34,10 @@ static void checkServing(const Settings &values) {
 
 static void settleCacheType(ResolvedSettings &settings) {
   Settings &values = settings.values;
-  bool isNarrow = values.precision == Precision::BF16;
-  if (values.cacheType == CacheType::FP32 && isNarrow)
-    fail("H0131", "--kv-type fp32: with --precision bf16 keys are bf16 already",
-         "leave out --kv-type, or use --precision fp32");
   if (values.cacheType != CacheType::OfModel)
     return;
-  values.cacheType = isNarrow ? CacheType::BF16 : CacheType::FP32;
+  values.cacheType = values.precision == Precision::BF16 ? CacheType::BF16
+                                                         : CacheType::FP32;
   settings.setOrigin("kv_type", {Origin::Kind::Model, "", {}});
 }
 

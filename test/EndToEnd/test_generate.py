@@ -184,9 +184,6 @@ class Generate(h.HeddleTest):
         refused = h.run([h.HEDDLE, "compile", model, "--seq", 12, "--max-context", 33,
                          "-o", self.path("job")], status=2).stderr
         self.assertIn("error[H0128]", refused)
-        refused = h.run([h.HEDDLE, "compile", model, "--precision", "bf16", "--kv-type",
-                         "fp32", "-o", self.path("job")], status=2).stderr
-        self.assertIn("error[H0131]", refused)
 
 
 if __name__ == "__main__":

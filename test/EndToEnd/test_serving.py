@@ -63,7 +63,8 @@ class Serving(serving.ServingTest):
                                  vocab_size=103)
         h.write_model(self.path("long"), config, families.random_weights(config), "")
         tokens = h.random_tokens(601, 103, 3)
-        for flags in ([], ["--precision", "bf16"], ["--kv-type", "int8"]):
+        for flags in ([], ["--precision", "bf16"], ["--kv-type", "int8"],
+                      ["--precision", "bf16", "--kv-type", "fp32"]):
             with self.subTest(flags=flags):
                 binary = self.serve(self.path("long"), *flags)
                 once = self.logits(binary, tokens)
@@ -287,7 +288,6 @@ class Serving(serving.ServingTest):
         self.refused("H0139", build + ["--mesh", "data=2", "--max-batch", 3],
                      "a multiple of 2")
         self.refused("H0139", build + ["--mesh", "data=2", "--max-batch", 1], "data=2")
-        self.refused("H0131", build + ["--precision", "bf16", "--kv-type", "fp32"])
         self.refused("H0204", build + ["--kv-cache", "1KiB"], "--kv-cache 73728",
                      status=4)
         bert = {"model_type": "bert", "vocab_size": 97, "hidden_size": 32,
