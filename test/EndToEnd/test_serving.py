@@ -290,6 +290,8 @@ class Serving(serving.ServingTest):
         self.refused("H0139", build + ["--mesh", "data=2", "--max-batch", 1], "data=2")
         self.refused("H0204", build + ["--kv-cache", "1KiB"], "--kv-cache 73728",
                      status=4)
+        self.refused("H0145", build + ["--quantize", "int8", "--keep-16bit", "h.[0"],
+                     '"h.[0" of --keep-16bit is no pattern', "[[]")
         bert = {"model_type": "bert", "vocab_size": 97, "hidden_size": 32,
                 "num_hidden_layers": 1, "num_attention_heads": 2,
                 "intermediate_size": 64, "max_position_embeddings": 32}

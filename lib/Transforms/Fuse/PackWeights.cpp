@@ -342,10 +342,15 @@ private:
     for (const std::string &text : keep) {
       llvm::Expected<llvm::GlobPattern> pattern =
           llvm::GlobPattern::create(text);
-      if (!pattern)
-        return model.emitError("H0145: \"")
-               << text << "\" of --keep-16bit is no pattern: "
-               << llvm::toString(pattern.takeError());
+      if (!pattern) {
+        InFlightDiagnostic error =
+            model.emitError("H0145: \"")
+            << text << "\" of --keep-16bit is no pattern: "
+            << llvm::toString(pattern.takeError());
+        error.attachNote() << "help: end what a bracket begins, as in "
+                              "h.[0-3].*; [[] is a bracket itself";
+        return error;
+      }
       patterns.push_back(std::move(*pattern));
     }
     Packer packer(model, bits, group, even, roundInputs, patterns);
