@@ -255,7 +255,7 @@ static void renderTemplate(const std::string &path) {
   static const auto chat = nlohmann::ordered_json::parse(
       R"({"messages": [{"role": "system", "content": " s "}, {"role": "user",
  "content": "a\u00e9"}], "bos": "<s>", "add_generation_prompt": true})");
-  ChatTemplate(source, path).render(chat);
+  ChatTemplate(source, {path}).render(chat);
 }
 
 static const char *const completionExample =

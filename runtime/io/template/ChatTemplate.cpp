@@ -18,24 +18,37 @@ using namespace heddle::io::jinja;
 
 struct ChatTemplate::Program {
   Statement body;
-  std::string file;
+  SourceLocation source;
   nlohmann::ordered_json specialTokens = nlohmann::ordered_json::object();
 };
 
-[[noreturn]] static void refuse(const std::string &file,
+/// The error at its place. A template inside of another file begins there, and
+/// its own line and column are told in words.
+[[noreturn]] static void refuse(SourceLocation source,
                                 const TemplateError &error) {
-  fail("H0359", "the chat template of " + file + ": " + error.message,
-       "change the conversation or the template; templates may use what "
-       "transformers gives them");
+  std::string where;
+  auto [line, column] = error.place;
+  if (source.line == 0) {
+    source.line = line;
+    source.column = column;
+  } else if (line > 0) {
+    where = ", line " + std::to_string(line) + ", column " +
+            std::to_string(column);
+  }
+  fail("H0359", "the chat template" + where + ": " + error.message,
+       error.help.empty() ? "change the conversation or the template; "
+                            "templates may use what transformers gives them"
+                          : error.help,
+       std::move(source));
 }
 
-ChatTemplate::ChatTemplate(const std::string &source, std::string file) {
+ChatTemplate::ChatTemplate(const std::string &source, SourceLocation begin) {
   auto made = std::make_shared<Program>();
-  made->file = std::move(file);
+  made->source = std::move(begin);
   try {
     made->body = parse(source);
   } catch (const TemplateError &error) {
-    refuse(made->file, error);
+    refuse(made->source, error);
   }
   program = std::move(made);
 }
@@ -103,7 +116,7 @@ ChatTemplate::render(const nlohmann::ordered_json &variables) const {
   try {
     program->body(scope, text);
   } catch (const TemplateError &error) {
-    refuse(program->file, error);
+    refuse(program->source, error);
   }
   return text;
 }
@@ -135,9 +148,9 @@ std::optional<ChatTemplate> ChatTemplate::find(const std::string &directory) {
     std::shared_ptr<const MappedFile> text = MappedFile::open(own, "H0301");
     found.emplace(
         std::string(reinterpret_cast<const char *>(text->data()), text->size()),
-        own);
+        SourceLocation{own});
   } else if (const JsonValue *inside = config ? templateIn(*config) : nullptr) {
-    found.emplace(inside->asString(), file);
+    found.emplace(inside->asString(), inside->location());
   }
   if (!found || !config)
     return found;

@@ -31,7 +31,7 @@ void Scope::count() const {
 //===----------------------------------------------------------------------===//
 
 void ExpressionParser::refuse(const std::string &what) const {
-  throw TemplateError{"line " + std::to_string(peek().line) + ": " + what};
+  throw TemplateError{what, peek().place};
 }
 
 bool ExpressionParser::isNext(const std::string &text) const {
@@ -63,16 +63,20 @@ std::string ExpressionParser::name() {
   return take().text;
 }
 
-Expression ExpressionParser::located(Expression inner, int line) const {
-  return [inner = std::move(inner), line](const ScopePtr &scope) {
-    try {
-      return inner(scope);
-    } catch (const TemplateError &error) {
-      if (error.message.compare(0, 5, "line ") == 0)
-        throw;
-      throw TemplateError{"line " + std::to_string(line) + ": " +
-                          error.message};
-    }
+/// Calls `action`, and says the place of what goes wrong, if nothing inside has.
+template <typename Action> static auto at(Place place, const Action &action) {
+  try {
+    return action();
+  } catch (TemplateError &error) {
+    if (error.place.line == 0)
+      error.place = place;
+    throw;
+  }
+}
+
+Expression ExpressionParser::located(Expression inner, Place place) const {
+  return [inner = std::move(inner), place](const ScopePtr &scope) {
+    return at(place, [&] { return inner(scope); });
   };
 }
 
@@ -194,7 +198,7 @@ Expression ExpressionParser::binary(int level) {
         sign = one;
     if (sign.empty())
       return left;
-    int line = take().line;
+    Place place = take().place;
     Expression right = operand();
     if (sign == "or" || sign == "and")
       left = [=, isOr = sign == "or"](const ScopePtr &scope) {
@@ -207,7 +211,7 @@ Expression ExpressionParser::binary(int level) {
             Value a = left(scope);
             return compute(sign, a, right(scope));
           },
-          line);
+          place);
   }
 }
 
@@ -226,7 +230,7 @@ Expression ExpressionParser::comparison() {
   constexpr int sums = 3;
   Expression first = binary(sums);
   std::vector<std::pair<std::string, Expression>> rest;
-  int line = peek().line;
+  Place place = peek().place;
   for (;;) {
     std::string sign;
     for (const char *one : {"==", "!=", "<", ">", "<=", ">=", "in"})
@@ -254,7 +258,7 @@ Expression ExpressionParser::comparison() {
         }
         return Value(true);
       },
-      line);
+      place);
 }
 
 Expression ExpressionParser::unary(bool withFilters) {
@@ -383,7 +387,7 @@ Expression ExpressionParser::subscript(Expression value) {
   Expression parts[3];
   int count = 0;
   bool isSlice = false;
-  int line = peek().line;
+  Place place = peek().place;
   while (!accept("]")) {
     if (accept(":")) {
       isSlice = true;
@@ -401,7 +405,7 @@ Expression ExpressionParser::subscript(Expression value) {
           Value from = value(scope);
           return from.at(key(scope));
         },
-        line);
+        place);
   return located(
       [value, begin = parts[0], end = parts[1],
        step = parts[2]](const ScopePtr &scope) {
@@ -411,7 +415,7 @@ Expression ExpressionParser::subscript(Expression value) {
         int64_t by = step ? step(scope).integer() : 1;
         if (by == 0)
           throw TemplateError{"a slice's step is 0"};
-        auto place = [&](const Expression &part, int64_t fallback) {
+        auto bound = [&](const Expression &part, int64_t fallback) {
           Value given = part ? part(scope) : Value();
           if (given.isUndefined() || given.isNone())
             return fallback;
@@ -419,8 +423,8 @@ Expression ExpressionParser::subscript(Expression value) {
           return std::clamp<int64_t>(index, by > 0 ? 0 : -1,
                                      by > 0 ? size : size - 1);
         };
-        int64_t first = place(begin, by > 0 ? 0 : size - 1);
-        int64_t last = place(end, by > 0 ? size : -1);
+        int64_t first = bound(begin, by > 0 ? 0 : size - 1);
+        int64_t last = bound(end, by > 0 ? size : -1);
         for (int64_t i = first; by > 0 ? i < last : i > last; i += by)
           chosen.push_back(all[i]);
         if (!from.isString())
@@ -430,12 +434,12 @@ Expression ExpressionParser::subscript(Expression value) {
           text += character.string();
         return Value(text);
       },
-      line);
+      place);
 }
 
 Expression ExpressionParser::postfix(Expression value) {
   for (;;) {
-    int line = peek().line;
+    Place place = peek().place;
     if (accept(".")) {
       if (peek().kind == Kind::Integer) {
         int64_t index = std::stoll(take().text);
@@ -443,14 +447,14 @@ Expression ExpressionParser::postfix(Expression value) {
             [value, index](const ScopePtr &scope) {
               return value(scope).at(index);
             },
-            line);
+            place);
         continue;
       }
       value = located(
           [value, key = name()](const ScopePtr &scope) {
             return memberOf(value(scope), key);
           },
-          line);
+          place);
     } else if (accept("[")) {
       value = subscript(value);
     } else if (accept("(")) {
@@ -459,7 +463,7 @@ Expression ExpressionParser::postfix(Expression value) {
             scope->count();
             return value(scope).call(call.evaluate(scope));
           },
-          line);
+          place);
     } else {
       return value;
     }
@@ -469,11 +473,9 @@ Expression ExpressionParser::postfix(Expression value) {
 /// Behind `is`.
 Expression ExpressionParser::test(Expression input) {
   bool isNegated = accept("not");
-  int line = peek().line;
+  Place place = peek().place;
   std::string which = name();
-  jinja::Test test = findTest(which);
-  if (!test)
-    refuse("there is no test '" + which + "'");
+  jinja::Test test = at(place, [&] { return findTest(which); });
   Call call;
   bool isValue = peek().kind == Kind::String || peek().kind == Kind::Integer ||
                  peek().kind == Kind::Float || isNext("[") || isNext("{") ||
@@ -488,7 +490,7 @@ Expression ExpressionParser::test(Expression input) {
       [=](const ScopePtr &scope) {
         return test(input(scope), call.evaluate(scope)) != isNegated;
       },
-      line);
+      place);
 }
 
 Expression ExpressionParser::filters(Expression input, bool withTests) {
@@ -496,11 +498,9 @@ Expression ExpressionParser::filters(Expression input, bool withTests) {
     if (withTests && accept("is")) {
       input = test(input);
     } else if (accept("|")) {
-      int line = peek().line;
+      Place place = peek().place;
       std::string which = name();
-      Filter filter = findFilter(which);
-      if (!filter)
-        refuse("there is no filter '" + which + "'");
+      Filter filter = at(place, [&] { return findFilter(which); });
       Call call;
       if (accept("("))
         call = arguments();
@@ -509,7 +509,7 @@ Expression ExpressionParser::filters(Expression input, bool withTests) {
             Value value = input(scope);
             return filter(value, call.evaluate(scope));
           },
-          line);
+          place);
     } else if (accept("(")) {
       input = [input, call = arguments()](const ScopePtr &scope) {
         return input(scope).call(call.evaluate(scope));

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Value.h"
+#include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
 #include <cmath>
 
@@ -160,8 +161,6 @@ static Value map(const Value &input, const Arguments &arguments) {
     }
     std::string name = arguments.get(0, "filter").string();
     Filter filter = findFilter(name);
-    if (!filter)
-      throw TemplateError{"there is no filter '" + name + "'"};
     all.push_back(filter(element, behind(arguments, 1)));
   }
   return all;
@@ -174,8 +173,6 @@ static Value select(const Value &input, const Arguments &arguments) {
   size_t at = ofAttribute ? 1 : 0;
   Value name = arguments.get(at, "test");
   Test test = name.isUndefined() ? nullptr : findTest(name.string());
-  if (!test && !name.isUndefined())
-    throw TemplateError{"there is no test '" + name.string() + "'"};
   for (const Value &element : input.elements()) {
     Value tested =
         ofAttribute ? element.at(arguments.get(0, "attribute")) : element;
@@ -231,6 +228,26 @@ static Value escape(const Value &input, const Arguments &) {
   return text;
 }
 
+/// What has a name; throws for one that is not there.
+template <typename Entry>
+static Entry named(const std::map<std::string, Entry> &all, const char *kind,
+                   const std::string &name) {
+  auto it = all.find(name);
+  if (it != all.end())
+    return it->second;
+  std::vector<std::string> names;
+  std::string list;
+  for (const auto &[known, entry] : all) {
+    names.push_back(known);
+    list += (list.empty() ? "" : ", ") + known;
+  }
+  std::string near = heddle::closestMatch(name, names);
+  throw TemplateError{std::string("there is no ") + kind + " '" + name + "'",
+                      {},
+                      (near.empty() ? "" : "did you mean '" + near + "'? ") +
+                          "the " + kind + "s are " + list};
+}
+
 Filter jinja::findFilter(const std::string &name) {
   static const std::map<std::string, Filter> filters = {
       {"trim", method<stripName>},
@@ -267,8 +284,7 @@ Filter jinja::findFilter(const std::string &name) {
       {"safe", same},
       {"escape", escape},
       {"e", escape}};
-  auto it = filters.find(name);
-  return it == filters.end() ? nullptr : it->second;
+  return named(filters, "filter", name);
 }
 
 Test jinja::findTest(const std::string &name) {
@@ -312,6 +328,5 @@ Test jinja::findTest(const std::string &name) {
       {"gt", [](const V &v, const A &a) { return a.get(0, "other") < v; }},
       {"in",
        [](const V &v, const A &a) { return a.get(0, "seq").contains(v); }}};
-  auto it = tests.find(name);
-  return it == tests.end() ? nullptr : it->second;
+  return named(tests, "test", name);
 }

@@ -30,17 +30,21 @@ public:
 private:
   using Kind = Token::Kind;
   [[noreturn]] void refuse(const std::string &what) const {
-    throw TemplateError{"line " + std::to_string(line) + ": " + what};
+    throw TemplateError{what, place()};
   }
+  Place place() const { return {line, int(at - lineBegin) + 1}; }
   bool has(const std::string &part) const {
     return text.compare(at, part.size(), part) == 0;
   }
   void add(Kind kind, const std::string &part) {
-    tokens.push_back({kind, part, line});
+    tokens.push_back({kind, part, place()});
   }
   void skip(size_t count) {
     for (; count > 0; --count)
-      line += text[at++] == '\n';
+      if (text[at++] == '\n') {
+        ++line;
+        lineBegin = at;
+      }
   }
   void data();
   void tag(const std::string &close, Kind begin, Kind end);
@@ -51,6 +55,7 @@ private:
 
   std::string text;
   size_t at = 0;
+  size_t lineBegin = 0;
   int line = 1;
   bool isLineStart = true;
   std::vector<Token> tokens;

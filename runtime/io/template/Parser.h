@@ -54,8 +54,8 @@ protected:
   void expect(Kind kind);
   std::string name();
   [[noreturn]] void refuse(const std::string &what) const;
-  /// Says the line of what goes wrong in `inner` when it runs.
-  Expression located(Expression inner, int line) const;
+  /// Says the place of what goes wrong in `inner` when it runs.
+  Expression located(Expression inner, Place place) const;
   struct Call {
     std::vector<Expression> positional;
     std::map<std::string, Expression> named;

@@ -184,7 +184,7 @@ Statement StatementParser::loop() {
   std::vector<std::string> names = targets();
   expect("in");
   Expression over = expression(/*withCondition=*/false), when;
-  int line = peek().line;
+  Place place = peek().place;
   if (accept("if"))
     when = expression();
   endTag();
@@ -197,7 +197,7 @@ Statement StatementParser::loop() {
   endTag();
   Expression elements = located(
       [over](const ScopePtr &scope) { return Value(over(scope).elements()); },
-      line);
+      place);
   return [=](const ScopePtr &scope, std::string &out) {
     List all;
     const Value whole = elements(scope);
@@ -222,7 +222,7 @@ Statement StatementParser::loop() {
 /// `set x = value`, `set a, b = pair`, `set space.x = value`, or a name for all
 /// that stands up to `endset`.
 Statement StatementParser::assignment() {
-  int line = peek().line;
+  Place place = peek().place;
   std::vector<std::string> names = targets();
   if (accept(".")) {
     std::string member = name();
@@ -234,7 +234,7 @@ Statement StatementParser::assignment() {
           scope->find(space).set(member, value(scope));
           return Value();
         },
-        line);
+        place);
     return [store](const ScopePtr &scope, std::string &) {
       store(scope);
       return Flow::Next;

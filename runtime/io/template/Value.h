@@ -108,17 +108,24 @@ private:
   bool isTuple = false;
 };
 
-/// What goes wrong while a template is read or rendered; the template says
-/// where.
+/// A line and a column of a template, from 1 on; 0: not known.
+struct Place {
+  int line = 0, column = 0;
+};
+
+/// What goes wrong while a template is read or rendered; who knows where says
+/// so.
 struct TemplateError {
   std::string message;
+  Place place = {};
+  std::string help = ""; ///< Empty: what helps in general.
 };
 
 /// The method of a value, or its member by that name.
 Value memberOf(const Value &value, const std::string &name);
 
 using Filter = Value (*)(const Value &input, const Arguments &arguments);
-/// Null for a name that is not known.
+/// Throws for a name that is not known.
 Filter findFilter(const std::string &name);
 using Test = bool (*)(const Value &input, const Arguments &arguments);
 Test findTest(const std::string &name);

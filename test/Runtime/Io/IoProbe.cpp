@@ -63,7 +63,7 @@ static void renderAll() {
     auto given = nlohmann::ordered_json::parse(line);
     nlohmann::json answer;
     try {
-      ChatTemplate chat(given[0].get<std::string>(), "probe");
+      ChatTemplate chat(given[0].get<std::string>(), {"probe"});
       answer["text"] = chat.render(given[1]);
     } catch (const UserError &error) {
       answer["error"] = error.diagnostic.message;

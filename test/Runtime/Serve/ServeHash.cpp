@@ -37,7 +37,7 @@ static int serve(int argc, char **argv) {
   io::ChatTemplate chat("{% for m in messages %}{% if m.role == 'tool' %}"
                         "{{ raise_exception('no tools here') }}{% endif %}"
                         "{{ m.role }}: {{ m.content }}\n{% endfor %}",
-                        "chat_template.jinja");
+                        {"chat_template.jinja"});
   ServiceOptions options;
   options.http.port = 0;
   options.http.maxBody = 1 << 20;

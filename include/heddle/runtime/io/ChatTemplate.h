@@ -12,6 +12,8 @@
 #ifndef HEDDLE_RUNTIME_IO_CHATTEMPLATE_H
 #define HEDDLE_RUNTIME_IO_CHATTEMPLATE_H
 
+#include "heddle/runtime/io/Diagnostic.h"
+
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -23,8 +25,9 @@ namespace heddle::io {
 /// How a model is told of a conversation.
 class ChatTemplate {
 public:
-  /// Throws H0359, which names `file`, for a template that cannot be read.
-  ChatTemplate(const std::string &source, std::string file);
+  /// Throws H0359 for a template that cannot be read. `begin` is the file that
+  /// it is, or where it begins in a file of something else.
+  ChatTemplate(const std::string &source, SourceLocation begin);
   /// The template of the model in a directory: chat_template.jinja, or what
   /// tokenizer_config.json has, with the special tokens named there. Nothing
   /// where there is none.
