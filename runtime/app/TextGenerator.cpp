@@ -9,9 +9,11 @@
 #include "heddle/runtime/app/TextGenerator.h"
 #include "heddle/runtime/app/CompiledEngine.h"
 #include "heddle/runtime/app/Steps.h"
+#include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -23,6 +25,30 @@ static int64_t firstSeen(int64_t tokens, int64_t window) {
     return 0;
   int64_t step = std::max<int64_t>(window / 2, 1);
   return (tokens - window + step - 1) / step * step;
+}
+
+/// What a rank says of the next token if it has no logits, or bad ones.
+static constexpr int64_t noChoice = -1,
+                         notFinite = std::numeric_limits<int64_t>::max();
+
+static int64_t choose(Sampler &sampler, std::vector<float> &logits,
+                      const std::vector<int32_t> &tokens) {
+  auto vocab = int64_t(logits.size());
+  if (!areFinite(logits.data(), vocab))
+    return notFinite;
+  return sampler.next(logits.data(), vocab, tokens);
+}
+
+/// The token that a rank has chosen, on all of them.
+static int32_t agree(Ranks &ranks, int64_t chosen) {
+  int64_t token = ranks.maximum(chosen);
+  if (token == notFinite)
+    ranks.together([] {
+      fail("H0481", "the model gives values that are not finite",
+           "take weights that are finite; where they are, compile with "
+           "--precision fp32");
+    });
+  return int32_t(token);
 }
 
 namespace {
@@ -38,10 +64,9 @@ public:
     int64_t first =
         firstSeen(int64_t(tokens.size()), engine.limits().maxContext);
     compute({tokens.begin() + first, tokens.end()});
-    return int32_t(job.ranks().maximum(
-        job.ranks().rank() == engine.speaker(/*group=*/0)
-            ? sampler.next(logits.data(), engine.limits().vocab, tokens)
-            : -1));
+    bool speaks = job.ranks().rank() == engine.speaker(/*group=*/0);
+    return agree(job.ranks(),
+                 speaks ? choose(sampler, logits, tokens) : noChoice);
   }
   /// One that trains goes on in the next window.
   std::optional<int64_t> maxTokens() const override {
@@ -98,7 +123,7 @@ public:
   int32_t next(const std::vector<int32_t> &tokens) override {
     if (tokens != told)
       begin(tokens);
-    int64_t token = -1;
+    int64_t token = noChoice;
     if (job.isFirst()) {
       while (waiting.empty())
         scheduler.step(Scheduler::Clock::now());
@@ -108,7 +133,7 @@ public:
     } else {
       engines.first->follow();
     }
-    told.push_back(int32_t(job.ranks().maximum(token)));
+    told.push_back(agree(job.ranks(), token));
     return told.back();
   }
   std::optional<int64_t> maxTokens() const override {
@@ -135,7 +160,10 @@ private:
     waiting.push_back(token);
     return false;
   }
-  void onEnd(uint64_t, TextEnd) override {}
+  void onEnd(uint64_t, TextEnd end) override {
+    if (end == TextEnd::NotFinite)
+      waiting.push_back(notFinite);
+  }
 
   Job &job;
   std::pair<std::unique_ptr<CompiledEngine>, std::unique_ptr<CompiledEngine>>
@@ -144,7 +172,7 @@ private:
   Scheduler scheduler;
   uint64_t text = 0;           ///< The last one's id.
   std::vector<int32_t> told;   ///< The text as far as it was asked for.
-  std::deque<int32_t> waiting; ///< What follows it.
+  std::deque<int64_t> waiting; ///< What follows it.
 };
 
 /// Computes a whole window for each token.
@@ -168,16 +196,16 @@ public:
       job.session().store(*position);
     }
     job.session().run(program);
-    return int32_t(job.ranks().maximum(logits ? sample(tokens) : -1));
+    return agree(job.ranks(), logits ? sample(tokens) : noChoice);
   }
 
 private:
-  int32_t sample(const std::vector<int32_t> &tokens) {
+  int64_t sample(const std::vector<int32_t> &tokens) {
     int64_t vocab = std::min(job.plan().vocabSize, logits->numElements());
     values.resize(vocab);
     io::convertElements(job.session().load(*logits), plan::nameOf(logits->type),
                         values.data(), "F32", vocab);
-    return sampler.next(values.data(), vocab, tokens);
+    return choose(sampler, values, tokens);
   }
 
   Job &job;

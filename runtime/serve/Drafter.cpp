@@ -40,7 +40,10 @@ void Drafter::guess(std::vector<DraftedText> texts) {
       *text.computed = int64_t(text.tokens->size());
       if (text.wanted == 0)
         continue;
-      text.tokens->push_back(text.sampler->next(next, vocab, *text.tokens));
+      // Any token is a guess.
+      text.tokens->push_back(
+          areFinite(next, vocab) ? text.sampler->next(next, vocab, *text.tokens)
+                                 : 0);
       next += vocab;
       --text.wanted;
     }

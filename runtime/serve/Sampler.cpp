@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 using namespace heddle::rt;
@@ -124,6 +125,18 @@ void Sampler::keepTopP() {
     reached += candidates[kept++].weight;
   }
   candidates.resize(kept);
+}
+
+bool heddle::rt::areFinite(const float *logits, int64_t count) {
+  // Of bits, which a loop of vectors compares.
+  constexpr uint32_t exponent = 0x7F800000;
+  uint32_t found = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, logits + i, sizeof bits);
+    found |= uint32_t((bits & exponent) == exponent);
+  }
+  return found == 0;
 }
 
 std::vector<TokenLogprob> heddle::rt::logprobsOf(const float *logits,

@@ -286,6 +286,8 @@ void Scheduler::giveBackPages(Text &text) {
 
 std::optional<TextEnd> Scheduler::addToken(Text &text, float *logits) {
   const TextRequest &request = text.request;
+  if (!areFinite(logits, limits.vocab))
+    return TextEnd::NotFinite;
   // Logprobs are the model's own, so they come before the penalty.
   std::vector<float> own;
   if (request.logprobs >= 0)

@@ -247,6 +247,9 @@ void TextService::take(const TextEvent &event) {
   auto [owner, index] = found->second;
   if (event.end == TextEnd::Expired)
     return fail(owner, {504, "H0475", "the time for this request is over"});
+  if (event.end == TextEnd::NotFinite)
+    return fail(owner,
+                {500, "H0481", "the model gives values that are not finite"});
   TextPart part;
   part.index = index;
   part.text = event.part;

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -89,12 +90,15 @@ public:
         if (mix(hash, -1) % 100 < strays)
           hash = mix(hash, -2);
         logitsAfter(hash, known.vocab, logits);
+        if (held(feed, at) == poison)
+          logits[known.vocab / 2] = std::numeric_limits<float>::quiet_NaN();
         logits += known.vocab;
       }
     }
   }
 
   int64_t runs = 0;
+  int32_t poison = -1; ///< The logits after this token are not finite.
   std::function<void(const std::vector<Feed> &)> onRun;
 
 private:

@@ -34,6 +34,18 @@ TEST(Sampler, GreedyTakesTheLikeliest) {
   EXPECT_EQ(sampler.next(logits.data(), 1, {}), 0);
 }
 
+TEST(Sampler, SeesWhatIsNotFinite) {
+  std::vector<float> values(67, -3.0e38f);
+  EXPECT_TRUE(areFinite(values.data(), 67));
+  for (float bad : {INFINITY, -INFINITY, NAN})
+    for (int at : {0, 31, 66}) {
+      std::vector<float> some = values;
+      some[at] = bad;
+      EXPECT_FALSE(areFinite(some.data(), 67));
+      EXPECT_TRUE(areFinite(some.data(), at));
+    }
+}
+
 TEST(Sampler, DrawsByProbability) {
   std::vector<double> drawn = shares({/*temperature=*/1, 0, 1, 3});
   double sum = 0;

@@ -135,6 +135,37 @@ TEST_F(SchedulerTest, ContinuesOneText) {
   EXPECT_EQ(engine->runs, 20);
 }
 
+TEST_F(SchedulerTest, EndsTextsWhoseLogitsAreNotFinite) {
+  for (int64_t guesses : {0, 4}) {
+    if (guesses == 0)
+      begin(roomy);
+    else
+      begin(roomy, guesses, /*strays=*/10);
+    TextRequest good = request({3, 1, 4}, 20), bad = request({3, 1, 28}, 20);
+    // No token of the good text, so that it is not ended.
+    Tokens text = alone(good);
+    ASSERT_EQ(std::count(text.begin(), text.end(), 28), 0);
+    engine->poison = 28;
+    bad.logprobs = 2;
+    scheduler->submit(bad);
+    scheduler->submit(good);
+    finish();
+    EXPECT_EQ(heard.ends[bad.id], TextEnd::NotFinite);
+    EXPECT_TRUE(heard.texts[bad.id].empty());
+    EXPECT_EQ(heard.ends[good.id], TextEnd::Length);
+    EXPECT_EQ(heard.texts[good.id], text);
+  }
+}
+
+TEST_F(SchedulerTest, ADraftMayHaveLogitsThatAreNotFinite) {
+  begin(roomy, 4, /*strays=*/0);
+  draft->poison = 4;
+  TextRequest one = request({3, 1, 4}, 20);
+  scheduler->submit(one);
+  finish();
+  EXPECT_EQ(heard.texts[one.id], alone(one));
+}
+
 TEST_F(SchedulerTest, ComputesLongPromptsInChunksBesideTexts) {
   begin(roomy);
   TextRequest writer = request({5}, 30), reader = request(count(50), 3);

@@ -5,11 +5,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //
-// usage: HeddleServeHash MILLISECONDS [KEY [FAILS_AT]]
+// usage: HeddleServeHash MILLISECONDS [KEY [FAILS_AT [POISON]]]
 //
 // Serves a HashEngine whose tokens are bytes, and which takes MILLISECONDS for
 // a run, on a free port. For test/EndToEnd/test_serve.py. The engine fails in
-// its run number FAILS_AT.
+// its run number FAILS_AT. Its logits after the token POISON are not finite.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,6 +28,7 @@ static int serve(int argc, char **argv) {
   int milliseconds = std::stoi(argv[1]);
   int64_t failsAt = argc > 3 ? std::stoll(argv[3]) : 0;
   HashEngine engine({256, 8, 32, 8, 96, 256});
+  engine.poison = argc > 4 ? std::stoi(argv[4]) : -1;
   engine.onRun = [&](const std::vector<Feed> &) {
     if (engine.runs == failsAt)
       fail("H0421", "rank 1 died");

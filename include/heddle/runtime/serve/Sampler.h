@@ -35,7 +35,8 @@ struct SamplingOptions {
 class Sampler {
 public:
   explicit Sampler(const SamplingOptions &options) : options(options) {}
-  /// The token behind `seen`. Penalized logits are changed in place.
+  /// The token behind `seen`. The logits are finite; penalized ones are changed
+  /// in place.
   int32_t next(float *logits, int64_t vocab, const std::vector<int32_t> &seen);
 
   struct Candidate {
@@ -60,6 +61,9 @@ private:
   std::vector<Candidate> candidates;
   std::vector<bool> isPenalized;
 };
+
+/// Whether all of `count` logits are finite; of others no token can be chosen.
+bool areFinite(const float *logits, int64_t count);
 
 /// The logarithm of a token's probability.
 struct TokenLogprob {

@@ -42,9 +42,10 @@ struct TextRequest {
 };
 
 enum class TextEnd {
-  Stop,    ///< At a token of `ends`, or where the listener said so.
-  Length,  ///< `maxTokens`, or the most that a sequence can have.
-  Expired, ///< The deadline has passed.
+  Stop,      ///< At a token of `ends`, or where the listener said so.
+  Length,    ///< `maxTokens`, or the most that a sequence can have.
+  Expired,   ///< The deadline has passed.
+  NotFinite, ///< The model's logits are not.
 };
 
 /// Hears of the texts, during Scheduler::step; must not call the scheduler.
