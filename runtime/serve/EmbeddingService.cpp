@@ -44,7 +44,7 @@ public:
 
 private:
   std::vector<std::string> paths() const override { return {"/v1/embeddings"}; }
-  void post(const HttpRequest &http, const Reply &reply) override;
+  Answer read(const HttpRequest &http) override;
   int64_t longest() const override { return limits.maxTokens; }
   bool isDraining() const override { return loop.isDraining(); }
   int work(const std::function<int()> &stopSignal) override {
@@ -53,6 +53,9 @@ private:
   void failAll(const ApiError &error) override;
 
   std::vector<Tokens> textsOf(const EmbeddingRequest &request) const;
+  /// The rest of what is done for a request, on the server's thread.
+  void begin(const std::shared_ptr<Active> &made,
+             const std::vector<Tokens> &texts, const Reply &reply);
   void take(const EmbeddingEvent &event);
   void fail(const std::shared_ptr<Active> &active, const ApiError &error);
   void forget(const Active &active);
@@ -87,28 +90,35 @@ EmbeddingService::textsOf(const EmbeddingRequest &request) const {
   return texts;
 }
 
-void EmbeddingService::post(const HttpRequest &http, const Reply &reply) {
+ServiceFront::Answer EmbeddingService::read(const HttpRequest &http) {
   auto made = std::make_shared<Active>();
   made->request = EmbeddingRequest::read(http.body);
-  admit(made->request.model, int64_t(active.size()),
-        int64_t(made->request.inputs.size()));
-  std::vector<Tokens> texts = textsOf(made->request);
-  made->http = reply;
   made->path = http.path;
+  auto texts =
+      std::make_shared<const std::vector<Tokens>>(textsOf(made->request));
+  return [this, made, texts](const Reply &reply) {
+    begin(made, *texts, reply);
+  };
+}
+
+void EmbeddingService::begin(const std::shared_ptr<Active> &made,
+                             const std::vector<Tokens> &texts,
+                             const Reply &reply) {
+  admit(made->request.model, int64_t(active.size()), int64_t(texts.size()));
+  made->http = reply;
   made->left = texts.size();
   made->embeddings.resize(texts.size() * limits.width);
   std::vector<EmbeddingLoop::Asked> asked;
   Clock::time_point deadline = deadlineOf(made->request.timeout);
-  for (Tokens &text : texts) {
+  for (const Tokens &text : texts) {
     made->tokens += int64_t(text.size());
     active[++lastId] = {made, made->ids.size()};
     made->ids.push_back(lastId);
-    asked.push_back({lastId, std::move(text), deadline});
+    asked.push_back({lastId, text, deadline});
   }
   reply->onClose = [this, waiting = std::weak_ptr<Active>(made)] {
     if (std::shared_ptr<Active> gone = waiting.lock()) {
-      // 499: the client went away.
-      metrics.countRequest(gone->path, 499);
+      metrics.countRequest(gone->path, clientGone);
       forget(*gone);
     }
   };

@@ -24,6 +24,7 @@
 
 #include <deque>
 #include <optional>
+#include <poll.h>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -59,7 +60,7 @@ struct HttpServer::State {
 class HttpServer::Session : public std::enable_shared_from_this<Session> {
 public:
   Session(State &server, tcp::socket socket)
-      : server(server), stream(std::move(socket)) {
+      : server(server), stream(std::move(socket)), early(server.context) {
     server.sessions.insert(this);
     error_code error;
     tcp::endpoint peer = stream.socket().remote_endpoint(error);
@@ -90,6 +91,8 @@ private:
   void onReadError(error_code error);
   /// Finds out when the client goes away while it waits for its answer.
   void watch();
+  /// The same, when it has sent its next request already.
+  void watchBehind();
   void put(std::string bytes);
   void writeNext();
   /// The whole answer was given.
@@ -101,6 +104,7 @@ private:
 
   State &server;
   beast::tcp_stream stream;
+  asio::steady_timer early;
   beast::flat_buffer buffer;
   std::optional<http::request_parser<http::string_body>> parser;
   std::string address;
@@ -143,6 +147,7 @@ public:
       session->put("0\r\n\r\n");
     finish();
   }
+  bool isGone() const override { return !session; }
   /// The connection is gone.
   void drop() {
     session.reset();
@@ -243,10 +248,29 @@ void HttpServer::Session::watch() {
         if (!error)
           me->stream.socket().receive(asio::buffer(&byte, 1),
                                       tcp::socket::message_peek, error);
-        // Else it has sent its next request already.
         if (error && error != asio::error::would_block)
           me->close();
+        else if (!error)
+          me->watchBehind();
       });
+}
+
+/// Bytes that wait would tell of themselves again and again.
+void HttpServer::Session::watchBehind() {
+  early.expires_after(std::chrono::milliseconds(500));
+  early.async_wait([seen = weak_from_this(),
+                    request = numRequests](error_code error) {
+    std::shared_ptr<Session> me = seen.lock();
+    if (error || !me || request != me->numRequests || me->isAnswered ||
+        !me->reply.lock())
+      return;
+    pollfd state = {me->stream.socket().native_handle(), POLLRDHUP, 0};
+    poll(&state, 1, /*timeout=*/0);
+    if (state.revents != 0)
+      me->close();
+    else
+      me->watchBehind();
+  });
 }
 
 std::string HttpServer::Session::head(int status, const std::string &type,

@@ -31,8 +31,8 @@ ServiceFront::ServiceFront(const ServiceOptions &options)
                   .count()),
       server(
           options.http,
-          [this](const HttpRequest &http, const Reply &reply) {
-            answer(http, reply);
+          [this](HttpRequest http, const Reply &reply) {
+            answer(std::move(http), reply);
           },
           [](int status, const char *message) {
             return ApiError(status, "H0380", message).body();
@@ -62,12 +62,13 @@ void ServiceFront::send(const Reply &reply, const std::string &path, int status,
   reply->send(status, type, body);
 }
 
-void ServiceFront::answer(const HttpRequest &http, const Reply &reply) {
+void ServiceFront::orRefuse(const Reply &reply, const std::string &path,
+                            const std::function<void()> &action) {
   auto refuse = [&](const ApiError &error) {
-    send(reply, http.path, error.status, jsonType, error.body());
+    send(reply, path, error.status, jsonType, error.body());
   };
   try {
-    route(http, reply);
+    action();
   } catch (const ApiError &error) {
     refuse(error);
   } catch (const UserError &error) {
@@ -78,7 +79,34 @@ void ServiceFront::answer(const HttpRequest &http, const Reply &reply) {
   }
 }
 
-void ServiceFront::route(const HttpRequest &http, const Reply &reply) {
+void ServiceFront::answer(HttpRequest http, const Reply &reply) {
+  const std::string path = http.path;
+  orRefuse(reply, path, [&] { route(http, reply); });
+}
+
+void ServiceFront::readThenAnswer(HttpRequest http, const Reply &reply) {
+  auto work = [this, http = std::move(http), reply]() mutable {
+    Answer answer;
+    try {
+      answer = read(http);
+    } catch (...) {
+      answer = [error = std::current_exception()](const Reply &) {
+        std::rethrow_exception(error);
+      };
+    }
+    // The reply goes back to the thread that it is for.
+    server.post([this, reply = std::move(reply), path = http.path,
+                 answer = std::move(answer)] {
+      if (reply->isGone())
+        metrics.countRequest(path, clientGone);
+      else
+        orRefuse(reply, path, [&] { answer(reply); });
+    });
+  };
+  reading.add(std::move(work));
+}
+
+void ServiceFront::route(HttpRequest &http, const Reply &reply) {
   const std::string &path = http.path;
   std::vector<std::string> own = paths();
   auto isOneOf = [&](const auto &list) {
@@ -108,7 +136,7 @@ void ServiceFront::route(const HttpRequest &http, const Reply &reply) {
                 "{\"object\":\"list\",\"data\":[" + modelJson() + "]}");
   if (isGet)
     return send(reply, path, 200, jsonType, modelJson());
-  post(http, reply);
+  readThenAnswer(std::move(http), reply);
 }
 
 std::string ServiceFront::modelJson() const {
@@ -142,8 +170,15 @@ void ServiceFront::admit(const std::string &model, int64_t now,
     throw ApiError(404, "H0479",
                    "there is no model " + model + ", only " + options.model,
                    "model");
+  if (ended)
+    throw *ended;
   if (isDraining())
     throw ApiError(503, "H0477", "the server ends");
+  if (more > options.maxTexts)
+    throw ApiError(400, "H0380",
+                   "the request has " + std::to_string(more) +
+                       " texts, and the server makes at most " +
+                       std::to_string(options.maxTexts) + " at a time");
   if (now + more > options.maxTexts)
     throw ApiError(503, "H0476",
                    std::to_string(now) + " texts are being made, of at most " +
@@ -195,7 +230,10 @@ ServiceFront::deadlineOf(const std::optional<double> &timeout) const {
 //===----------------------------------------------------------------------===//
 
 void ServiceFront::postError(const ApiError &error) {
-  server.post([this, error] { failAll(error); });
+  server.post([this, error] {
+    ended = error;
+    failAll(error);
+  });
 }
 
 int ServiceFront::run(const std::function<int()> &stopSignal) {

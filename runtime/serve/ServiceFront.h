@@ -9,6 +9,7 @@
 #ifndef HEDDLE_LIB_RUNTIME_SERVE_SERVICEFRONT_H
 #define HEDDLE_LIB_RUNTIME_SERVE_SERVICEFRONT_H
 
+#include "WorkThread.h"
 #include "heddle/runtime/serve/CompletionRequest.h"
 #include "heddle/runtime/serve/Metrics.h"
 #include "heddle/runtime/serve/Service.h"
@@ -16,6 +17,8 @@
 namespace heddle::rt {
 
 inline const char *const jsonType = "application/json";
+/// The status of a request whose client went away.
+inline constexpr int clientGone = 499;
 
 /// std::random_device would ask for a function that came with glibc 2.36.
 uint64_t randomSeed();
@@ -34,12 +37,19 @@ protected:
 
   explicit ServiceFront(const ServiceOptions &options);
   /// Must be called first when a service is destroyed.
-  void stop() { server.finish(0); }
+  void stop() {
+    reading.finish();
+    server.finish(0);
+  }
 
-  /// The paths that take requests for the model, and the answer to one; throws
-  /// an ApiError for what is refused.
+  /// What the server's thread does for a request that has been read.
+  using Answer = std::function<void(const Reply &)>;
+  /// The paths that take requests for the model, and what is done for one;
+  /// reading it, and what is done, throw an ApiError for what is refused. A
+  /// thread of its own calls `read`, which takes its time for a long text and
+  /// changes nothing.
   virtual std::vector<std::string> paths() const = 0;
-  virtual void post(const HttpRequest &http, const Reply &reply) = 0;
+  virtual Answer read(const HttpRequest &http) = 0;
   /// Tokens that a text can have.
   virtual int64_t longest() const = 0;
   virtual bool isDraining() const = 0;
@@ -68,11 +78,20 @@ protected:
   HttpServer server;
 
 private:
-  void answer(const HttpRequest &http, const Reply &reply);
-  void route(const HttpRequest &http, const Reply &reply);
+  void answer(HttpRequest http, const Reply &reply);
+  /// Answers with what `action` throws.
+  void orRefuse(const Reply &reply, const std::string &path,
+                const std::function<void()> &action);
+  void readThenAnswer(HttpRequest http, const Reply &reply);
+  void route(HttpRequest &http, const Reply &reply);
   void checkKey(const HttpRequest &http) const;
   void postError(const ApiError &error);
   std::string modelJson() const;
+
+  /// The error with which the service has ended, for what comes later; known to
+  /// the server's thread.
+  std::optional<ApiError> ended;
+  WorkThread reading;
 };
 
 /// Throws unless all tokens are in the vocabulary, and there is one.

@@ -48,7 +48,7 @@ private:
   std::vector<std::string> paths() const override {
     return {"/v1/completions", "/v1/chat/completions"};
   }
-  void post(const HttpRequest &http, const Reply &reply) override;
+  Answer read(const HttpRequest &http) override;
   int64_t longest() const override { return loop.longest(); }
   bool isDraining() const override { return loop.isDraining(); }
   int work(const std::function<int()> &stopSignal) override {
@@ -56,6 +56,10 @@ private:
   }
   void failAll(const ApiError &error) override;
 
+  /// The rest of what is done for a request, on the server's thread.
+  void begin(const std::shared_ptr<Active> &made,
+             const std::vector<std::vector<int32_t>> &prompts,
+             const std::string &client, const Reply &reply);
   std::vector<std::vector<int32_t>>
   promptsOf(const CompletionRequest &request) const;
   void checkLength(const std::vector<int32_t> &prompt, const char *field) const;
@@ -155,25 +159,33 @@ TextService::textsOf(Active &made,
   return asked;
 }
 
-void TextService::post(const HttpRequest &http, const Reply &reply) {
-  bool isChat = http.path == "/v1/chat/completions";
+ServiceFront::Answer TextService::read(const HttpRequest &http) {
   auto made = std::make_shared<Active>();
+  bool isChat = http.path == "/v1/chat/completions";
   made->request = CompletionRequest::read(http.body, isChat);
-  const CompletionRequest &request = made->request;
-  admit(request.model, int64_t(active.size()),
-        request.count * std::max<int64_t>(1, request.prompts.size()));
-  std::vector<std::vector<int32_t>> prompts = promptsOf(made->request);
+  made->path = http.path;
   std::string client =
       made->request.user.empty() ? http.peer : "user " + made->request.user;
-  std::vector<TextLoop::Asked> asked = textsOf(*made, prompts, client);
+  auto prompts = std::make_shared<const std::vector<std::vector<int32_t>>>(
+      promptsOf(made->request));
+  return [this, made, prompts, client](const Reply &reply) {
+    begin(made, *prompts, client, reply);
+  };
+}
 
+void TextService::begin(const std::shared_ptr<Active> &made,
+                        const std::vector<std::vector<int32_t>> &prompts,
+                        const std::string &client, const Reply &reply) {
+  const CompletionRequest &request = made->request;
+  admit(request.model, int64_t(active.size()),
+        request.count * int64_t(prompts.size()));
+  std::vector<TextLoop::Asked> asked = textsOf(*made, prompts, client);
   made->http = reply;
-  made->path = http.path;
   made->left = made->ids.size();
   made->texts.resize(made->left);
   made->hasBegun.resize(made->left);
   made->writer.emplace(made->request,
-                       (isChat ? "chatcmpl-" : "cmpl-") +
+                       (request.isChat ? "chatcmpl-" : "cmpl-") +
                            std::to_string(random()),
                        options.model, created, text.tokenizer);
   for (size_t i = 0; i < made->ids.size(); ++i) {
@@ -182,12 +194,11 @@ void TextService::post(const HttpRequest &http, const Reply &reply) {
   }
   reply->onClose = [this, waiting = std::weak_ptr<Active>(made)] {
     if (std::shared_ptr<Active> gone = waiting.lock()) {
-      // 499: the client went away.
-      metrics.countRequest(gone->path, 499);
+      metrics.countRequest(gone->path, clientGone);
       forget(*gone);
     }
   };
-  if (made->request.streams)
+  if (request.streams)
     reply->begin("text/event-stream");
   loop.submit(std::move(asked));
 }

@@ -367,6 +367,70 @@ class SlowServeTest(unittest.TestCase):
             self.assertEqual(found['heddle_pages{state="used"}'], 0)
             self.assertLess(found["heddle_new_tokens_total"], 150)
 
+    def test_going_away_after_the_next_request(self):
+        """A client that has sent more behind its request ends a text, too."""
+        with Server(20) as server:
+            body = json.dumps({"prompt": "a" * 100, "max_tokens": 150}).encode()
+            request = (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+                       b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+            raw = socket.create_connection(("127.0.0.1", server.port))
+            self.addCleanup(raw.close)
+            raw.sendall(request + b"GET /health HTTP/1.1\r\n")
+            while server.metrics()["heddle_texts_running"] == 0:
+                time.sleep(0.01)
+            raw.close()
+            found = server.wait_until_idle()
+            self.assertLess(found["heddle_new_tokens_total"], 120)
+            # One that stays has its answers, in order.
+            with socket.create_connection(("127.0.0.1", server.port)) as raw:
+                raw.sendall(request + b"GET /health HTTP/1.1\r\nHost: x\r\n"
+                            b"Connection: close\r\n\r\n")
+                answer = b""
+                while part := raw.recv(10000):
+                    answer += part
+            self.assertRegex(answer, rb"(?s)^HTTP/1.1 200.*text_completion.*"
+                                     rb"HTTP/1.1 200.*ok\"}$")
+
+    def test_logits_that_are_not_finite(self):
+        """An error for who asked, streaming or not; others have their texts."""
+        with Server(0, "", 0, ord("!")) as server:
+            before = server.complete("Once", max_tokens=9, seed=1)["choices"]
+            for temperature in 0, 1:
+                status, text = server.ask("/v1/completions",
+                                          {"prompt": ["ab", "ab!"], "max_tokens": 5,
+                                           "temperature": temperature})
+                self.assertEqual((status, json.loads(text)["error"]["code"]),
+                                 (500, "H0481"), text)
+            events = server.stream(prompt="ab!", logprobs=3)
+            self.assertEqual([json.loads(e)["error"]["code"] for e in events], ["H0481"])
+            self.assertEqual(server.complete("Once", max_tokens=9, seed=1)["choices"],
+                             before)
+            self.assertEqual(server.wait_until_idle()['heddle_pages{state="used"}'], 0)
+
+    def test_slow_prompts_stop_nobody_else(self):
+        """While one is read, others are answered."""
+        slow = {"messages": [{"role": "slow", "content": "x"}], "max_tokens": 2}
+        with Server(0) as server:
+            answers = []
+            thread = threading.Thread(target=lambda: answers.append(
+                server.ask("/v1/chat/completions", slow)))
+            thread.start()
+            time.sleep(0.1)
+            for _ in range(5):
+                self.assertEqual(server.ask("/health")[0], 200)
+            self.assertEqual(answers, [])
+            # Those who go away meanwhile are not answered.
+            connection = server.connect()
+            connection.request("POST", "/v1/chat/completions", json.dumps(slow))
+            connection.close()
+            thread.join()
+            self.assertEqual(answers[0][0], 200)
+            server.complete("after", max_tokens=1)
+            found = server.wait_until_idle()
+            self.assertEqual(found["heddle_new_tokens_total"], 3)
+            self.assertEqual(found['heddle_requests_total{path="/v1/chat/completions",'
+                                   'status="499"}'], 1)
+
     def test_metrics(self):
         with Server(1) as server:
             server.complete("abcdefgh", max_tokens=5)
@@ -385,8 +449,19 @@ class SlowServeTest(unittest.TestCase):
     def test_limits(self):
         """Too many texts, and clients that dawdle."""
         with Server(50) as server:
+            # It could never be answered: there is no use in asking again.
             status, text = server.ask("/v1/completions", {"prompt": ["a"] * 41})
+            self.assertEqual((status, json.loads(text)["error"]["code"]), (400, "H0380"))
+            self.assertIn("at most 40", text)
+            waiting = server.connect()
+            self.addCleanup(waiting.close)
+            waiting.request("POST", "/v1/completions",
+                            json.dumps({"prompt": ["a"] * 40, "max_tokens": 90}))
+            while server.metrics()["heddle_texts_running"] == 0:
+                time.sleep(0.01)
+            status, text = server.ask("/v1/completions", {"prompt": "a"})
             self.assertEqual((status, json.loads(text)["error"]["code"]), (503, "H0476"))
+            waiting.close()
             slow = socket.create_connection(("127.0.0.1", server.port))
             self.addCleanup(slow.close)
             slow.sendall(b"POST /v1/completions HTTP/1.1\r\n")

@@ -47,6 +47,8 @@ public:
   virtual void begin(const std::string &type) = 0;
   virtual void write(const std::string &part) = 0;
   virtual void end() = 0;
+  /// Whether the connection is gone, or the answer has ended.
+  virtual bool isGone() const = 0;
   /// Is called when the client goes away before the answer has ended.
   std::function<void()> onClose;
 };

@@ -1,0 +1,67 @@
+//===- WorkThread.h - Work beside a thread that must not wait ---*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_RUNTIME_SERVE_WORKTHREAD_H
+#define HEDDLE_LIB_RUNTIME_SERVE_WORKTHREAD_H
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace heddle::rt {
+
+/// A thread that does what it is given, one after the other.
+class WorkThread {
+public:
+  WorkThread() : thread([this] { run(); }) {}
+  ~WorkThread() { finish(); }
+
+  void add(std::function<void()> work) {
+    std::lock_guard lock(mutex);
+    waiting.push_back(std::move(work));
+    hasCome.notify_one();
+  }
+  /// Ends the thread after what it does now; what waits is kept, undone.
+  void finish() {
+    {
+      std::lock_guard lock(mutex);
+      isEnding = true;
+      hasCome.notify_one();
+    }
+    if (thread.joinable())
+      thread.join();
+  }
+
+private:
+  void run() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      hasCome.wait(lock, [this] { return isEnding || !waiting.empty(); });
+      if (isEnding)
+        return;
+      std::function<void()> work = std::move(waiting.front());
+      waiting.pop_front();
+      lock.unlock();
+      work();
+      work = nullptr;
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable hasCome;
+  std::deque<std::function<void()>> waiting; ///< Under the mutex.
+  bool isEnding = false;                     ///< The same.
+  std::thread thread; ///< The last one: it uses the others.
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_LIB_RUNTIME_SERVE_WORKTHREAD_H
