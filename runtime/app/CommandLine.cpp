@@ -271,8 +271,7 @@ void CommandLine::addSampling(CLI::App &verb) {
           "Sample from those with this share of the likeliest's probability");
   addFlag(verb, "--repetition-penalty", generate.repetitionPenalty,
           ValueRange::numbers(0.001, 100),
-          "Make tokens that are there already less likely: 1.1, for example")
-      ->capture_default_str();
+          "Make tokens that are there already less likely: 1.1, for example");
   addFlag(verb, "--seed", generate.seed, io::range::seed(),
           "Seed of the samples")
       ->capture_default_str();

@@ -27,16 +27,26 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-static SamplingOptions samplingOf(const GenerateOptions &options) {
-  SamplingOptions sampling;
+/// What the flags say, over `sampling`.
+static SamplingOptions samplingOf(const GenerateOptions &options,
+                                  SamplingOptions sampling) {
   sampling.seed = options.seed;
-  if (options.temperature || options.topK || options.topP || options.minP)
-    sampling.temperature = options.temperature.value_or(1.0);
-  sampling.topK = options.topK.value_or(0);
-  sampling.topP = options.topP.value_or(1.0);
-  sampling.minP = options.minP.value_or(0.0);
-  sampling.repetitionPenalty = options.repetitionPenalty;
+  bool draws = sampling.temperature > 0 || options.topK || options.topP ||
+               options.minP;
+  if (sampling.temperature == 0 && draws)
+    sampling.temperature = 1;
+  sampling.temperature = options.temperature.value_or(sampling.temperature);
+  sampling.topK = options.topK.value_or(sampling.topK);
+  sampling.topP = options.topP.value_or(sampling.topP);
+  sampling.minP = options.minP.value_or(sampling.minP);
+  sampling.repetitionPenalty =
+      options.repetitionPenalty.value_or(sampling.repetitionPenalty);
   return sampling;
+}
+
+/// 0 where nothing was made, in whatever time.
+static double perSecond(int64_t made, double seconds) {
+  return made == 0 ? 0 : double(made) / seconds;
 }
 
 /// One object of what was made, and how long it took: until the first token,
@@ -52,7 +62,7 @@ static void printJson(const std::string *text, const std::vector<int32_t> &ids,
   json["new_tokens"] = ids.size() - prompt;
   json["prefill_s"] = first;
   json["decode_s"] = rest;
-  json["tokens_per_s"] = (ids.size() - prompt) / (first + rest);
+  json["tokens_per_s"] = perSecond(ids.size() - prompt, first + rest);
   if (drafted)
     json["draft"] = {{"runs", drafted->runs},
                      {"guesses", drafted->guesses},
@@ -68,20 +78,27 @@ namespace {
 /// A model that continues texts, and what ends them.
 class TextModel {
 public:
-  TextModel(const GenerateOptions &options, Ranks &ranks)
-      : job(options.job, ranks), options(options), ranks(ranks) {}
+  /// With `asksMakers`, tokens are chosen as the model's files say where no
+  /// flag does.
+  TextModel(const GenerateOptions &options, Ranks &ranks, bool asksMakers)
+      : job(options.job, ranks), options(options), ranks(ranks),
+        asksMakers(asksMakers) {}
 
   /// Loads the weights, when `prepare` has been done on all ranks.
   void load(const std::function<void()> &prepare) {
     draft = job.openDraft(options.job);
     ranks.together([&] {
-      generator = makeGenerator(job, draft.get(), samplingOf(options));
+      TextDefaults defaults = textDefaults(job.plan(), options.job);
+      ends = std::move(defaults.ends);
+      generator = makeGenerator(
+          job, draft.get(),
+          samplingOf(options,
+                     asksMakers ? defaults.sampling : SamplingOptions()));
       prepare();
     });
     loadWeights(job, options.job);
     if (draft)
       loadWeights(*draft, options.job.ofDraft());
-    ends = endTokens(job.plan(), options.job);
     catchStopSignals();
   }
 
@@ -90,7 +107,7 @@ public:
     double first = 0, rest = 0; ///< Seconds to the first token, and from it.
     int64_t signal = 0;         ///< That ended it, or 0.
   };
-  /// Throws H0132 where a prompt is longer than a text may be.
+  /// Throws H0132 where a prompt leaves no room for a token.
   void checkLength(const std::vector<int32_t> &prompt) const;
   /// Adds tokens until the text ends.
   Outcome extend(std::vector<int32_t> &tokens, TextOutput &output);
@@ -102,6 +119,7 @@ public:
 private:
   const GenerateOptions &options;
   Ranks &ranks;
+  const bool asksMakers;
   std::unique_ptr<Job> draft;
   std::unique_ptr<TextGenerator> generator;
   std::vector<int64_t> ends;
@@ -111,7 +129,7 @@ private:
 
 void TextModel::checkLength(const std::vector<int32_t> &prompt) const {
   if (std::optional<int64_t> most = generator->maxTokens())
-    checkPromptLength(prompt, *most);
+    checkRoom(prompt, *most);
 }
 
 TextModel::Outcome TextModel::extend(std::vector<int32_t> &tokens,
@@ -142,7 +160,7 @@ TextModel::Outcome TextModel::extend(std::vector<int32_t> &tokens,
 }
 
 int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
-  TextModel model(options, ranks);
+  TextModel model(options, ranks, /*asksMakers=*/false);
   const plan::Plan &plan = model.job.plan();
   std::unique_ptr<io::Tokenizer> tokenizer;
   std::vector<int32_t> tokens;
@@ -168,7 +186,8 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
       printJson(sinks.asIds ? nullptr : &output.text(), tokens, prompt,
                 outcome.first, outcome.rest, model.drafted());
     fprintf(stderr, "%lld tokens in %.2f s, %.1f tokens/s\n",
-            static_cast<long long>(outcome.made), time, outcome.made / time);
+            static_cast<long long>(outcome.made), time,
+            perSecond(outcome.made, time));
     if (const SchedulerCounts *drafted = model.drafted())
       fprintf(stderr, "%lld of %lld guesses of the draft were right\n",
               static_cast<long long>(drafted->rightGuesses),
@@ -194,7 +213,7 @@ static std::optional<std::string> readLine(Ranks &ranks) {
 }
 
 int heddle::rt::runChat(const GenerateOptions &options, Ranks &ranks) {
-  TextModel model(options, ranks);
+  TextModel model(options, ranks, /*asksMakers=*/true);
   const plan::Plan &plan = model.job.plan();
   std::unique_ptr<io::Tokenizer> tokenizer;
   std::optional<io::ChatTemplate> chat;

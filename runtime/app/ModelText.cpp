@@ -24,12 +24,61 @@ std::string heddle::rt::modelDirectory(const plan::Plan &plan,
                                                   : options.weights);
 }
 
+/// A token of a tokenizer.json whose id is not below `vocab`.
+static const io::JsonValue *unknownToken(const io::JsonValue &root,
+                                         int64_t vocab, std::string &name,
+                                         int64_t &id) {
+  if (const io::JsonValue *added = root.findNonNull("added_tokens"))
+    for (const io::JsonValue &token : added->elements())
+      if ((id = token.at("id").asInteger()) >= vocab) {
+        name = token.at("content").asString();
+        return &token.at("id");
+      }
+  const io::JsonValue &words = root.at("model").at("vocab");
+  if (words.isArray()) {
+    id = vocab;
+    const io::JsonValue &word = words.elements().at(vocab);
+    name = word.elements().at(0).asString();
+    return &word;
+  }
+  for (const io::JsonMember &word : words.members())
+    if ((id = word.value.asInteger()) >= vocab) {
+      name = word.key;
+      return &word.value;
+    }
+  return nullptr;
+}
+
+/// A vocabulary that is padded is larger than its tokenizer's. A tokenizer that
+/// is larger is one of other weights.
+static void requireKnownTokens(const io::Tokenizer &tokenizer,
+                               const std::string &directory, int64_t vocab) {
+  if (tokenizer.vocabSize() <= vocab)
+    return;
+  io::JsonValue root =
+      io::parseJsonFile(directory + "/tokenizer.json", io::modelJsonCodes);
+  std::string name;
+  int64_t id = 0;
+  const io::JsonValue *place = unknownToken(root, vocab, name, id);
+  fail("H0370",
+       "token " + std::to_string(id) + ", \"" + name +
+           "\", is not in the model's vocabulary of " + std::to_string(vocab) +
+           ": the tokenizer and the weights are not of one model",
+       "put the tokenizer.json of these weights beside them, or take weights "
+       "with a vocabulary of at least " +
+           std::to_string(tokenizer.vocabSize()),
+       place ? place->location() : root.location());
+}
+
 std::unique_ptr<io::Tokenizer>
 heddle::rt::findTokenizer(const plan::Plan &plan, const JobOptions &options) {
   std::string directory = modelDirectory(plan, options);
   if (!directory.empty() &&
-      std::filesystem::exists(directory + "/tokenizer.json"))
-    return io::openTokenizer(directory);
+      std::filesystem::exists(directory + "/tokenizer.json")) {
+    std::unique_ptr<io::Tokenizer> found = io::openTokenizer(directory);
+    requireKnownTokens(*found, directory, plan.vocabSize);
+    return found;
+  }
   if (plan.vocabSize >= 256 && plan.vocabSize <= 512)
     return io::openTokenizer("bytes");
   return nullptr;
@@ -46,21 +95,88 @@ heddle::rt::requireTokenizer(const plan::Plan &plan,
        "give the prompt as tokens: --prompt-ids 1,2,3");
 }
 
-std::vector<int64_t> heddle::rt::endTokens(const plan::Plan &plan,
-                                           const JobOptions &options) {
-  std::vector<int64_t> ends;
-  auto read = [&](const nlohmann::json &config) {
-    auto found = config.find("eos_token_id");
-    if (found == config.end())
-      return;
-    for (const nlohmann::json &id :
-         found->is_array() ? *found : nlohmann::json::array({*found}))
-      if (id.is_number_integer())
-        ends.push_back(id.get<int64_t>());
-  };
-  read(plan.modelConfig);
+/// Adds what `eos_token_id` says: a token, or several.
+static void addEnds(const nlohmann::json &config, std::vector<int64_t> &ends) {
+  auto found = config.find("eos_token_id");
+  if (found == config.end())
+    return;
+  for (const nlohmann::json &id :
+       found->is_array() ? *found : nlohmann::json::array({*found}))
+    if (id.is_number_integer())
+      ends.push_back(id.get<int64_t>());
+}
+
+namespace {
+
+/// What generation_config.json says.
+class GenerationConfig {
+public:
+  explicit GenerationConfig(const std::string &file)
+      : root(io::parseJsonFile(file, io::modelJsonCodes)) {}
+  void read(TextDefaults &defaults, int64_t vocab) const;
+
+private:
+  void requireKnown(const char *key, int64_t vocab) const;
+  double number(const char *key, double least, double most,
+                double fallback) const;
+  io::JsonValue root;
+};
+
+} // namespace
+
+void GenerationConfig::requireKnown(const char *key, int64_t vocab) const {
+  const io::JsonValue *named = root.findNonNull(key);
+  if (!named)
+    return;
+  std::vector<io::JsonValue> one = {*named};
+  for (const io::JsonValue &id : named->isArray() ? named->elements() : one)
+    if (id.asInteger() >= vocab)
+      id.fail("H0370",
+              std::string(key) + ": token " + std::to_string(id.asInteger()) +
+                  " is not in the model's vocabulary of " +
+                  std::to_string(vocab),
+              "name a token of this model, or leave " + std::string(key) +
+                  " out");
+}
+
+double GenerationConfig::number(const char *key, double least, double most,
+                                double fallback) const {
+  const io::JsonValue *value = root.findNonNull(key);
+  if (!value)
+    return fallback;
+  double number = value->asNumber();
+  if (!(number >= least && number <= most))
+    value->fail("H0373",
+                std::string(key) + " must be from " +
+                    nlohmann::json(least).dump() + " to " +
+                    nlohmann::json(most).dump() + ", not " +
+                    value->describe(),
+                "write " + nlohmann::json(fallback).dump() +
+                    ", or leave it out");
+  return number;
+}
+
+void GenerationConfig::read(TextDefaults &defaults, int64_t vocab) const {
+  for (const char *key : {"eos_token_id", "bos_token_id", "pad_token_id"})
+    requireKnown(key, vocab);
+  addEnds(root.toJson(), defaults.ends);
+  SamplingOptions &sampling = defaults.sampling;
+  sampling.repetitionPenalty = number("repetition_penalty", 0.001, 100, 1);
+  defaults.samples = root.boolOr("do_sample", false);
+  if (!defaults.samples)
+    return;
+  sampling.temperature = number("temperature", 0, 100, 1);
+  sampling.topK = int64_t(number("top_k", 0, 1e15, 0));
+  sampling.topP = number("top_p", 0, 1, 1);
+  sampling.minP = number("min_p", 0, 1, 0);
+}
+
+TextDefaults heddle::rt::textDefaults(const plan::Plan &plan,
+                                      const JobOptions &options) {
+  TextDefaults defaults;
+  addEnds(plan.modelConfig, defaults.ends);
   std::string file = modelDirectory(plan, options) + "/generation_config.json";
   if (io::pathExists(file))
-    read(io::parseJsonFile(file, io::modelJsonCodes).toJson());
-  return ends;
+    GenerationConfig(file).read(defaults, plan.vocabSize);
+  return defaults;
 }

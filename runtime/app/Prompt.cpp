@@ -44,13 +44,30 @@ void heddle::rt::checkPrompt(const std::vector<int32_t> &tokens,
            "use tokens from 0 to " + std::to_string(vocab - 1));
 }
 
+/// Throws H0132, with a context for which the prompt is short enough.
+[[noreturn]] static void refuseLength(const std::string &message,
+                                      const std::string &shorter,
+                                      size_t context) {
+  fail("H0132", message,
+       shorter + ", or compile with --max-context " + std::to_string(context) +
+           " or more");
+}
+
+void heddle::rt::checkRoom(const std::vector<int32_t> &prompt,
+                           int64_t maxContext) {
+  if (int64_t(prompt.size()) >= maxContext)
+    refuseLength("the prompt has " + std::to_string(prompt.size()) +
+                     " tokens; it and the text can have " +
+                     std::to_string(maxContext) + " together",
+                 "give a shorter prompt", prompt.size() + 1);
+}
+
 void heddle::rt::checkPromptLength(const std::vector<int32_t> &tokens,
                                    int64_t maxContext,
                                    const std::string &shorter) {
   if (int64_t(tokens.size()) > maxContext)
-    fail("H0132",
-         "the prompt has " + std::to_string(tokens.size()) +
-             " tokens, and a text may have " + std::to_string(maxContext),
-         shorter + ", or compile with --max-context " +
-             std::to_string(tokens.size()) + " or more");
+    refuseLength("the prompt has " + std::to_string(tokens.size()) +
+                     " tokens, and a text may have " +
+                     std::to_string(maxContext),
+                 shorter, tokens.size());
 }

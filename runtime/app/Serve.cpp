@@ -126,8 +126,12 @@ std::unique_ptr<Service> ServedModel::listen(Job &job,
   ServiceOptions service = serviceOf(options, job.plan());
   if (encoder)
     return serveEmbeddings(*encoder, tokenizer.get(), service);
-  ServedText text{tokenizer.get(), chat ? &*chat : nullptr,
-                  endTokens(job.plan(), options.job)};
+  TextDefaults defaults = textDefaults(job.plan(), options.job);
+  // OpenAI's interface draws tokens where nothing is said.
+  if (!defaults.samples)
+    defaults.sampling.temperature = 1;
+  ServedText text{tokenizer.get(), chat ? &*chat : nullptr, defaults.ends,
+                  defaults.sampling};
   return serveTexts(*engine, draft.get(), text, service);
 }
 

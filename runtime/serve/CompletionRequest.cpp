@@ -132,20 +132,24 @@ static void refuseUnsupported(const RequestFields &fields) {
 static void readSampling(const RequestFields &fields,
                          CompletionRequest &request) {
   SamplingOptions &sampling = request.sampling;
-  sampling.temperature = fields.number("temperature", 0, 100).value_or(1);
-  sampling.topP = fields.number("top_p", 0, 1).value_or(1);
-  sampling.minP = fields.number("min_p", 0, 1).value_or(0);
+  auto read = [&](const char *name, double least, double most, double &value) {
+    value = fields.number(name, least, most).value_or(value);
+  };
+  read("temperature", 0, 100, sampling.temperature);
+  read("top_p", 0, 1, sampling.topP);
+  read("min_p", 0, 1, sampling.minP);
+  read("repetition_penalty", 0.001, 100, sampling.repetitionPenalty);
   constexpr int64_t most = std::numeric_limits<int64_t>::max();
-  sampling.topK =
-      std::max<int64_t>(0, fields.integer("top_k", -1, most).value_or(0));
-  sampling.repetitionPenalty =
-      fields.number("repetition_penalty", 0.001, 100).value_or(1);
+  if (auto topK = fields.integer("top_k", -1, most))
+    sampling.topK = std::max<int64_t>(0, *topK);
   if (auto seed = fields.integer("seed", -most - 1, most))
     request.seed = uint64_t(*seed);
 }
 
-static CompletionRequest readFields(const RequestFields &fields, bool isChat) {
+static CompletionRequest readFields(const RequestFields &fields, bool isChat,
+                                    const SamplingOptions &sampling) {
   CompletionRequest request;
+  request.sampling = sampling;
   request.isChat = isChat;
   request.model = fields.text("model");
   if (isChat)
@@ -178,11 +182,11 @@ static CompletionRequest readFields(const RequestFields &fields, bool isChat) {
   return request;
 }
 
-CompletionRequest CompletionRequest::read(const std::string &body,
-                                          bool isChat) {
+CompletionRequest CompletionRequest::read(const std::string &body, bool isChat,
+                                          const SamplingOptions &sampling) {
   CompletionRequest request;
   readBody(body, [&](const RequestFields &fields) {
-    request = readFields(fields, isChat);
+    request = readFields(fields, isChat, sampling);
   });
   return request;
 }

@@ -162,7 +162,7 @@ TextService::textsOf(Active &made,
 ServiceFront::Answer TextService::read(const HttpRequest &http) {
   auto made = std::make_shared<Active>();
   bool isChat = http.path == "/v1/chat/completions";
-  made->request = CompletionRequest::read(http.body, isChat);
+  made->request = CompletionRequest::read(http.body, isChat, text.sampling);
   made->path = http.path;
   std::string client =
       made->request.user.empty() ? http.peer : "user " + made->request.user;

@@ -302,7 +302,7 @@ class Serving(serving.ServingTest):
         binary = self.serve(model, "--max-context", 20)
         ids = ",".join(["1"] * 21)
         self.refused("H0132", [binary, "generate", "--prompt-ids", ids], "21 tokens",
-                     "20", "--max-context 21")
+                     "20", "--max-context 22")
         self.refused("H0132", [binary, "logits", "--prompt-ids", ids, "-o",
                                self.path("o")])
         bench = [binary, "bench", "--decode"]

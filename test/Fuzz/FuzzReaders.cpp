@@ -289,7 +289,7 @@ static void readRequest(const std::string &path) {
   };
   read([&] { rt::EmbeddingRequest::read(body); }, false);
   for (bool isChat : {false, true})
-    read([&] { rt::CompletionRequest::read(body, isChat); }, isChat);
+    read([&] { rt::CompletionRequest::read(body, isChat, {}); }, isChat);
 }
 
 static std::vector<Target> makeTargets() {

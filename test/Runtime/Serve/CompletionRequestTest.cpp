@@ -15,7 +15,9 @@ using namespace heddle::rt;
 using Json = nlohmann::ordered_json;
 
 static CompletionRequest read(const std::string &body, bool isChat = false) {
-  return CompletionRequest::read(body, isChat);
+  SamplingOptions sampling;
+  sampling.temperature = 1;
+  return CompletionRequest::read(body, isChat, sampling);
 }
 
 /// What the refusal of a body says, after the field that it names.
@@ -44,6 +46,31 @@ TEST(CompletionRequest, HasOpenAisDefaults) {
   EXPECT_EQ(request.logprobs, -1);
   EXPECT_FALSE(request.streams);
   EXPECT_FALSE(request.seed);
+}
+
+TEST(CompletionRequest, SamplesAsTheModelsMakersDoWhereItDoesNotSay) {
+  SamplingOptions sampling;
+  sampling.temperature = 0.5;
+  sampling.topK = 7;
+  sampling.topP = 0.75;
+  sampling.minP = 0.125;
+  sampling.repetitionPenalty = 1.5;
+  CompletionRequest none =
+      CompletionRequest::read(R"({"prompt": "a"})", false, sampling);
+  EXPECT_EQ(none.sampling.temperature, 0.5);
+  EXPECT_EQ(none.sampling.topK, 7);
+  EXPECT_EQ(none.sampling.topP, 0.75);
+  EXPECT_EQ(none.sampling.minP, 0.125);
+  EXPECT_EQ(none.sampling.repetitionPenalty, 1.5);
+  CompletionRequest all = CompletionRequest::read(
+      R"({"prompt": "a", "temperature": 0, "top_k": -1, "top_p": 1,
+          "min_p": 0, "repetition_penalty": 1})",
+      false, sampling);
+  EXPECT_EQ(all.sampling.temperature, 0);
+  EXPECT_EQ(all.sampling.topK, 0);
+  EXPECT_EQ(all.sampling.topP, 1);
+  EXPECT_EQ(all.sampling.minP, 0);
+  EXPECT_EQ(all.sampling.repetitionPenalty, 1);
 }
 
 TEST(CompletionRequest, ReadsEveryField) {

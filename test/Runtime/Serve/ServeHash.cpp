@@ -51,9 +51,11 @@ static int serve(int argc, char **argv) {
   options.apiKey = argc > 2 ? argv[2] : "";
   options.maxTexts = 40;
   options.checksPages = true;
+  SamplingOptions sampling;
+  sampling.temperature = 1;
   catchStopSignals();
   std::unique_ptr<Service> service = serveTexts(
-      engine, /*draft=*/nullptr, {tokenizer.get(), &chat, {}}, options);
+      engine, /*draft=*/nullptr, {tokenizer.get(), &chat, {}, sampling}, options);
   printf("%d\n", int(service->port()));
   fflush(stdout);
   return service->run(stopSignal);

@@ -12,6 +12,7 @@
 #include "heddle/runtime/app/Options.h"
 #include "heddle/runtime/core/Loader.h"
 #include "heddle/runtime/io/Tokenizer.h"
+#include "heddle/runtime/serve/Sampler.h"
 
 #include <memory>
 
@@ -21,17 +22,28 @@ namespace heddle::rt {
 std::string modelDirectory(const plan::Plan &plan, const JobOptions &options);
 
 /// The tokenizer beside the weights; without one, bytes are tokens where the
-/// vocabulary is about that of bytes. Null where there is none.
+/// vocabulary is about that of bytes. Null where there is none; throws H0370
+/// for one with tokens that the model does not know.
 std::unique_ptr<io::Tokenizer> findTokenizer(const plan::Plan &plan,
                                              const JobOptions &options);
 /// The same; throws H0195 where there is none.
 std::unique_ptr<io::Tokenizer> requireTokenizer(const plan::Plan &plan,
                                                 const JobOptions &options);
 
-/// The tokens that end a text, by the model's config.json and, where the
-/// weights have one beside them, generation_config.json.
-std::vector<int64_t> endTokens(const plan::Plan &plan,
-                               const JobOptions &options);
+/// How a model's makers continue texts.
+struct TextDefaults {
+  std::vector<int64_t> ends; ///< The tokens that end a text.
+  /// Greedy, with a penalty where the files have one; or, with `samples`, what
+  /// they say of drawing tokens.
+  SamplingOptions sampling;
+  bool samples = false;
+};
+
+/// By the model's config.json, which names ends alone, and, where the weights
+/// have one beside them, generation_config.json. Throws H0370 for a token in
+/// that file which the model does not know, and H0373 for a value that nothing
+/// can be drawn with.
+TextDefaults textDefaults(const plan::Plan &plan, const JobOptions &options);
 
 } // namespace heddle::rt
 

@@ -88,7 +88,7 @@ struct GenerateOptions {
   std::optional<int64_t> topK;
   std::optional<double> topP;
   std::optional<double> minP;
-  double repetitionPenalty = 1;
+  std::optional<double> repetitionPenalty;
   std::string system;             ///< `chat`: what the model is told first.
   std::vector<std::string> stops; ///< Texts that end the output.
   bool ids = false;               ///< Print numbers.

@@ -22,8 +22,12 @@ std::vector<int32_t> parseIds(const std::string &text,
 /// Throws H0195 when a prompt is empty, or has a token that is none.
 void checkPrompt(const std::vector<int32_t> &tokens, int64_t vocab);
 
-/// Throws H0132 when a prompt is longer than a text may be; `shorter` says what
-/// to do about the prompt.
+/// Throws H0132 unless a token can follow a prompt: with what follows it has
+/// `maxContext` tokens at most.
+void checkRoom(const std::vector<int32_t> &prompt, int64_t maxContext);
+
+/// Throws H0132 when a text that is read alone is longer than it may be;
+/// `shorter` says what to do about it.
 void checkPromptLength(const std::vector<int32_t> &tokens, int64_t maxContext,
                        const std::string &shorter = "give a shorter prompt");
 

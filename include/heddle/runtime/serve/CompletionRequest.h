@@ -62,8 +62,10 @@ struct CompletionRequest {
   std::optional<double> timeout; ///< Seconds.
 
   /// Reads a body; throws ApiError. Unknown fields are not looked at, those
-  /// that would change the answer and are not supported are refused.
-  static CompletionRequest read(const std::string &body, bool isChat);
+  /// that would change the answer and are not supported are refused. `sampling`
+  /// is what holds where the body does not say it.
+  static CompletionRequest read(const std::string &body, bool isChat,
+                                const SamplingOptions &sampling);
 };
 
 } // namespace heddle::rt

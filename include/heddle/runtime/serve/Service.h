@@ -15,6 +15,7 @@
 #include "heddle/runtime/serve/Encoder.h"
 #include "heddle/runtime/serve/Engine.h"
 #include "heddle/runtime/serve/HttpServer.h"
+#include "heddle/runtime/serve/Sampler.h"
 
 #include <functional>
 #include <memory>
@@ -28,6 +29,7 @@ struct ServedText {
   const io::Tokenizer *tokenizer = nullptr; ///< Null: tokens only.
   const io::ChatTemplate *chat = nullptr;   ///< Null: no chats.
   std::vector<int64_t> ends;                ///< Tokens that end a text.
+  SamplingOptions sampling; ///< Where a request does not say it.
 };
 
 struct ServiceOptions {
