@@ -98,6 +98,9 @@ public:
   Unroller(planir::ProgramOp program, std::optional<int64_t> rank)
       : program(program), symbols(program), mesh(meshOf(program)), rank(rank) {
     trace().stage = program.getStage().value_or(0);
+    const dist::Strategy &strategy = program.getStrategy().getValue();
+    trace().sendsInOrder = config::isGpu(strategy.target) &&
+                           strategy.collectives == config::Collectives::Library;
     for (auto sequence : program.getOps<planir::SequenceOp>())
       numberCommands(sequence);
     trace().states = statesOf(program);

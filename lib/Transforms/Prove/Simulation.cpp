@@ -67,19 +67,20 @@ private:
     std::vector<std::vector<const Event *>> bodies; ///< What communicates.
     size_t run = 0, next = 0; ///< The event to be executed next.
     std::deque<Queued> queue; ///< Collectives that are not done.
+    std::deque<Queued> out;   ///< Sends; the group is the channel.
     int64_t started = 0, finished = 0;
     std::vector<int64_t> tokens; ///< How many were started, with this one.
     std::map<std::string, int64_t> sending; ///< The channel of each name.
     bool isReady = false;
   };
 
-  /// Who waits: at a command, or, for what was started before, at the head of
-  /// its queue.
+  /// Who waits: at a command, or, for what was started or sent before, at the
+  /// head of its queue.
   struct Waiting {
     size_t who;
-    bool inQueue;
+    enum { AtCommand, ToRun, ToSend } where;
     bool operator==(const Waiting &other) const {
-      return who == other.who && inQueue == other.inQueue;
+      return who == other.who && where == other.where;
     }
   };
 
@@ -151,12 +152,13 @@ private:
       int64_t channel = party.channelOf[who][event.number];
       rank.sending[party.channels[channel].name] = channel;
       ++sent[channel];
+      rank.out.push_back({channel, &event, rank.run});
       wake(party.channels[channel].to);
       return true;
     }
     case Event::Kind::Receive: {
       int64_t channel = party.channelOf[who][event.number];
-      if (sent[channel] == taken[channel])
+      if (sent[channel] == taken[channel] || !take(channel))
         return false;
       ++taken[channel];
       wake(party.channels[channel].from);
@@ -169,6 +171,21 @@ private:
     default:
       return true;
     }
+  }
+
+  /// Whether the channel's next send is done when its receive is come to.
+  bool take(int64_t channel) {
+    size_t from = party.channels[channel].from;
+    std::deque<Queued> &out = ranks[from].out;
+    auto next = std::find_if(out.begin(), out.end(), [&](const Queued &send) {
+      return send.group == channel;
+    });
+    if (next != out.begin() && party.traces[from].sendsInOrder)
+      return false;
+    out.erase(next);
+    if (!out.empty())
+      wake(party.channels[out.front().group].to);
+    return true;
   }
 
   /// The channel that a flush is for; -1 before the first send.
@@ -211,22 +228,34 @@ private:
   Waiting blocker(const Waiting &waiting) {
     Rank &rank = ranks[waiting.who];
     const Event *event = skipToEvent(rank);
-    if (!waiting.inQueue && event->kind == Event::Kind::Receive)
-      return {party.channels[party.channelOf[waiting.who][event->number]].from,
-              false};
-    if (!waiting.inQueue && event->kind == Event::Kind::Flush)
-      return {party.channels[flushed(waiting.who, *event)].to, false};
+    if (waiting.where == Waiting::ToSend)
+      return {party.channels[rank.out.front().group].to, Waiting::AtCommand};
+    bool isAt = waiting.where == Waiting::AtCommand;
+    if (isAt && event->kind == Event::Kind::Receive) {
+      int64_t channel = party.channelOf[waiting.who][event->number];
+      return {party.channels[channel].from, sent[channel] == taken[channel]
+                                                ? Waiting::AtCommand
+                                                : Waiting::ToSend};
+    }
+    if (isAt && event->kind == Event::Kind::Flush) {
+      int64_t channel = flushed(waiting.who, *event);
+      if (party.traces[waiting.who].sendsInOrder &&
+          rank.out.front().group != channel)
+        return {waiting.who, Waiting::ToSend};
+      return {party.channels[channel].to, Waiting::AtCommand};
+    }
     int64_t group = rank.queue.front().group;
     for (int64_t member : party.groups[group]) {
       const auto &queue = ranks[member].queue;
       if (queue.empty() || queue.front().group != group)
-        return {static_cast<size_t>(member), !queue.empty()};
+        return {static_cast<size_t>(member),
+                queue.empty() ? Waiting::AtCommand : Waiting::ToRun};
     }
     return waiting;
   }
 
   Fault circle(size_t who) {
-    std::vector<Waiting> path = {{who, false}};
+    std::vector<Waiting> path = {{who, Waiting::AtCommand}};
     auto repeated = path.end();
     while (true) {
       Waiting next = blocker(path.back());
@@ -241,14 +270,19 @@ private:
     for (const Waiting &waiting : path) {
       Rank &rank = ranks[waiting.who];
       const Trace &trace = party.traces[waiting.who];
-      bool inQueue = waiting.inQueue;
-      const Event *event =
-          inQueue ? rank.queue.front().event : skipToEvent(rank);
-      const Run &run = trace.runs[inQueue ? rank.queue.front().run : rank.run];
+      bool isAt = waiting.where == Waiting::AtCommand;
+      bool runs = waiting.where == Waiting::ToRun;
+      const Queued *queued = isAt   ? nullptr
+                             : runs ? &rank.queue.front()
+                                    : &rank.out.front();
+      const Event *event = isAt ? skipToEvent(rank) : queued->event;
+      const Run &run = trace.runs[isAt ? rank.run : queued->run];
       fault.text += "; " + party.name(waiting.who) +
-                    (inQueue ? ", which has to run " : ", at ") +
+                    (isAt   ? ", at "
+                     : runs ? ", which has to run "
+                            : ", which has to do ") +
                     trace.describe(*event, run) +
-                    (inQueue ? " first, waits for " : ", waits for ") +
+                    (isAt ? ", waits for " : " first, waits for ") +
                     party.name(blocker(waiting).who);
       fault.places.push_back({waiting.who, event->origin});
     }

@@ -176,6 +176,9 @@ struct Trace {
   std::vector<Run> runs;
   int32_t tokens = 0; ///< Each is started once in a run of its body.
   int64_t stage = 0;
+  /// What the rank sends is done one by one, as NCCL does: a send that its
+  /// receive has not come to keeps those behind it waiting.
+  bool sendsInOrder = false;
   std::vector<std::string> names, paths;
   std::vector<Kernel> kernels;
 
@@ -269,7 +272,8 @@ std::optional<Fault> checkRaces(const Trace &trace);
 /// micro-batch. Then the step is executed: starts and sends do not block, a
 /// rank runs its collectives one after the other in the order of their starts,
 /// together with all members; a receive waits for the send, a flush for the
-/// receives. What blocks then blocks in every execution, because none of this
+/// receives, and a send for those before it where sends are done in order. What
+/// blocks then blocks in every execution, because none of this
 /// depends on time.
 std::optional<Fault> checkAgreement(const plan::Mesh &mesh,
                                     const std::vector<Trace> &traces);
