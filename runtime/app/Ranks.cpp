@@ -322,7 +322,7 @@ int64_t Ranks::addChannel(const plan::Channel &channel) {
   line.text = channel.name + " over " + channel.axis;
   line.sent.reserve(256);
   if (joined->devices)
-    line.onDevices = joined->devices->addLine(channel.name, line.peer);
+    line.onDevices = joined->devices->addLine(line.peer);
   return int64_t(joined->lines.size()) - 1;
 }
 

@@ -10,6 +10,7 @@
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <sstream>
 
@@ -21,7 +22,9 @@ namespace {
 /// What a plan's ranks need groups for, alike on every rank.
 struct Needs {
   std::set<std::vector<int>> groups;
-  std::set<std::tuple<std::string, int64_t, int64_t>> edges;
+  /// Those of them in which messages go.
+  std::set<std::vector<int>> exchanges;
+  std::set<std::pair<int64_t, int64_t>> edges; ///< Of messages.
 };
 
 } // namespace
@@ -42,17 +45,29 @@ static Needs needsOf(const plan::Plan &plan) {
       for (const plan::Command &command : sequence.commands)
         command.visit(
             [&](const plan::command::Collective &start) {
-              needs.groups.insert(
+              std::vector<int> ranks =
                   makeCommunicator(plan.mesh, start.collective.axes, int(rank))
-                      .ranks);
+                      .ranks;
+              if (start.collective.kind == plan::CollectiveKind::AllToAll ||
+                  start.collective.kind == plan::CollectiveKind::Rotate)
+                needs.exchanges.insert(ranks);
+              needs.groups.insert(std::move(ranks));
             },
             [&](const plan::command::Send &send) {
-              needs.edges.emplace(send.channel.name, rank,
+              needs.edges.emplace(rank,
                                   neighbour(plan.mesh, rank, send.channel));
             },
             [](const auto &) {});
   }
   return needs;
+}
+
+/// The numbers below `size` but for one.
+static std::vector<int> others(int position, size_t size) {
+  std::vector<int> all(size);
+  std::iota(all.begin(), all.end(), 0);
+  all.erase(all.begin() + position);
+  return all;
 }
 
 DeviceExchange::DeviceExchange(const plan::Plan &plan, Device &device,
@@ -65,8 +80,17 @@ DeviceExchange::DeviceExchange(const plan::Plan &plan, Device &device,
     if (group.size() > 1)
       all.push_back(group);
   size_t numGroups = all.size();
-  for (const auto &[channel, from, to] : needs.edges)
+  for (const auto &[from, to] : needs.edges)
     all.push_back({int(from), int(to)});
+  bool sends = false, receives = false;
+  for (const auto &[from, to] : needs.edges) {
+    sends |= from == self;
+    receives |= to == self;
+  }
+  if (sends)
+    out = link.addStream();
+  if (receives)
+    in = link.addStream();
   std::string made;
   ranks.together([&] {
     for (const std::vector<int> &group : all)
@@ -84,12 +108,20 @@ DeviceExchange::DeviceExchange(const plan::Plan &plan, Device &device,
       bool isMessage = i >= numGroups;
       auto here = std::find(group.begin(), group.end(), self);
       if (here != group.end()) {
-        int number =
-            link.join(name, int(group.size()), int(here - group.begin()));
+        int position = int(here - group.begin());
+        int number = link.join(name, int(group.size()), position);
         if (isMessage)
-          ways[*edge] = {number, link.addStream()};
+          ways[*edge] = number;
         else
           groups[group] = number;
+        // Those who come to a group have come to all before it.
+        if (isMessage && position == 0)
+          link.connect(number, {1}, {});
+        else if (isMessage)
+          link.connect(number, {}, {0});
+        else if (needs.exchanges.count(group))
+          link.connect(number, others(position, group.size()),
+                       others(position, group.size()));
       }
       if (isMessage)
         ++edge;
@@ -150,16 +182,15 @@ void DeviceExchange::wait(int64_t number) {
 // Messages
 //===----------------------------------------------------------------------===//
 
-DeviceExchange::Way DeviceExchange::wayOf(const std::string &channel,
-                                          int64_t from, int64_t to) const {
-  auto found = ways.find({channel, from, to});
-  return found == ways.end() ? Way() : found->second;
+int DeviceExchange::wayOf(int64_t from, int64_t to) const {
+  auto found = ways.find({from, to});
+  return found == ways.end() ? -1 : found->second;
 }
 
-int64_t DeviceExchange::addLine(const std::string &channel, int64_t peer) {
+int64_t DeviceExchange::addLine(int64_t peer) {
   Line &line = lines.emplace_back();
-  line.out = wayOf(channel, self, peer);
-  line.in = wayOf(channel, peer, self);
+  line.out = wayOf(self, peer);
+  line.in = wayOf(peer, self);
   line.ready = device.makeEvent();
   line.done = device.makeEvent();
   return int64_t(lines.size()) - 1;
@@ -168,20 +199,20 @@ int64_t DeviceExchange::addLine(const std::string &channel, int64_t peer) {
 void DeviceExchange::send(int64_t number, Address data, int64_t bytes) {
   Line &line = lines[number];
   device.record(Stream::Compute, line.ready);
-  device.wait(line.out.stream, line.ready);
-  link.send(line.out.stream, line.out.group, 1, data, bytes);
+  device.wait(out, line.ready);
+  link.send(out, line.out, 1, data, bytes);
   if (line.sends == int64_t(line.sent.size()))
     line.sent.push_back(device.makeEvent());
-  device.record(line.out.stream, line.sent[line.sends++]);
+  device.record(out, line.sent[line.sends++]);
   bytesSent += bytes;
 }
 
 void DeviceExchange::receive(int64_t number, Address data, int64_t bytes) {
   Line &line = lines[number];
   device.record(Stream::Compute, line.ready);
-  device.wait(line.in.stream, line.ready);
-  link.receive(line.in.stream, line.in.group, 0, data, bytes);
-  device.record(line.in.stream, line.done);
+  device.wait(in, line.ready);
+  link.receive(in, line.in, 0, data, bytes);
+  device.record(in, line.done);
   device.wait(Stream::Compute, line.done);
 }
 

@@ -21,11 +21,11 @@ import numpy as np
 import running_jobs as jobs
 import test_gpu
 
-DEFAULT = [["--mesh", "data=2", "--zero", "2"],
+DEFAULT = [*(["--mesh", "data=2", "--zero", zero] for zero in ("0", "2")),
            ["--mesh", "tensor=2", "--sequence-parallel"]]
 SEQUENCES = [["--mesh", "seq=2"],
              ["--mesh", "seq=2,data=2", "--context", "ring"]]
-MORE = [*(["--mesh", "data=2", "--zero", str(zero)] for zero in (0, 1, 3)),
+MORE = [*(["--mesh", "data=2", "--zero", zero] for zero in ("1", "3")),
         ["--mesh", "data=4", "--zero", "3"],
         ["--mesh", "data=2,tensor=2", "--zero", "1"],
         ["--mesh", "pipe=2,data=2", "--accumulate", "2"],
@@ -50,6 +50,53 @@ print(nccl.ncclCommInitRank(ctypes.byref(comm), 2, Id(sys.argv[3].encode()), ran
 """
 
 
+# Two ranks that send each other messages; what each step returns is printed.
+MESSAGES = """
+import ctypes, sys, time
+rank, name, seconds = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+cuda, nccl = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnccl.so.2")
+context, comm = ctypes.c_void_p(), ctypes.c_void_p()
+stream, memory, graph = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_void_p()
+class Id(ctypes.Structure):
+    _fields_ = [("text", ctypes.c_char * 128)]
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), rank) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(memory), 512) == 0
+assert nccl.ncclCommInitRank(ctypes.byref(comm), 2, Id(name.encode()), rank) == 0
+def move(call, offset):
+    return call(ctypes.c_void_p(memory.value + offset), ctypes.c_size_t(4), 1,
+                1 - rank, comm, stream)
+def both():
+    assert nccl.ncclGroupStart() == 0
+    move(nccl.ncclSend, 0), move(nccl.ncclRecv, 256)
+    return nccl.ncclGroupEnd()
+def finish():
+    begin = time.monotonic()
+    assert cuda.cuStreamSynchronize(stream) == 0
+    return time.monotonic() - begin
+assert cuda.cuStreamBeginCapture_v2(stream, 2) == 0
+print("captured first", both())
+assert cuda.cuStreamEndCapture(stream, ctypes.byref(graph)) == 0
+print("first", both())
+finish()
+if rank == 0:
+    move(nccl.ncclSend, 0)
+    print("a send takes as long as its receive", finish() > seconds / 2)
+else:
+    time.sleep(seconds)
+    move(nccl.ncclRecv, 256)
+    finish()
+both()
+finish()
+print("together", flush=True)
+move(nccl.ncclSend, 0), move(nccl.ncclRecv, 256)
+finish()
+print("one after the other", flush=True)
+"""
+
+
 def ranks_of(flags):
     ranks = 1
     for size in re.findall(r"=(\d+)", flags[1]):
@@ -57,10 +104,24 @@ def ranks_of(flags):
     return ranks
 
 
+def sent_of(counts):
+    """Bytes that a rank sent, but for the one that makes each connection."""
+    return counts["sent_bytes"] - counts["calls"].get("connect", 0)
+
+
 def seq_of(flags):
     """What ranks can split, where they do."""
     splits = "seq" in flags[1] or "--sequence-parallel" in flags
     return 20 if splits else test_gpu.SEQ
+
+
+SCHEDULES = [["--mesh", "pipe=2", "--accumulate", "4", "--schedule", "interleaved",
+              "--virtual-stages", "2"]]
+MORE_SCHEDULES = [["--mesh", "pipe=4", "--accumulate", "4", "--schedule", "interleaved",
+                   "--virtual-stages", "2"],
+                  *(["--mesh", f"pipe={ranks}", "--accumulate", "4", "--schedule",
+                     schedule] for ranks in (2, 4)
+                    for schedule in ("gpipe", "1f1b", "zb-h1"))]
 
 
 class Nccl(test_gpu.GpuTest):
@@ -79,6 +140,10 @@ class Nccl(test_gpu.GpuTest):
         job = jobs.Job(self.path("said"), "ranks", ranks, command, before=before)
         self.addCleanup(job.end)
         return job
+
+    def for_gpu(self, model, *flags):
+        return self.compile(model, "--batch", test_gpu.ROWS, "--seq", test_gpu.SEQ,
+                            "--target", "sm_90", *flags, config=h.ds_config())
 
     def counts(self, gpu, ranks, **variables):
         """What two steps of `bench` say, and each rank's counts."""
@@ -108,6 +173,24 @@ class Nccl(test_gpu.GpuTest):
                                   ranks=ranks_of(flags))
 
     @h.needs_mpi
+    def test_schedules(self):
+        """Of pipelines: losses, and bytes beside the plan's. An environment that asks
+        for one queue to the GPU does not have its streams wait for each other."""
+        self.data_of(2)
+        for flags in SCHEDULES + (MORE_SCHEDULES if h.LONG else []):
+            with self.subTest(flags=flags):
+                ranks = ranks_of(flags)
+                layers = ranks * (2 if "--virtual-stages" in flags else 1)
+                model, _, _ = self.make_model(vocab=test_gpu.VOCAB, layers=layers)
+                cpu, gpu = self.pair(model, *flags)
+                self.assert_alike(cpu, gpu, 2, 1e-5, ranks, products=["generated"])
+                said, counts = self.counts(gpu, ranks, CUDA_DEVICE_MAX_CONNECTIONS="1")
+                for each in counts:
+                    self.assertEqual(each["queues"], 32)
+                    self.assertGreater(each["calls"].get("ncclSend", 0), 0)
+                self.assertEqual(sent_of(counts[0]), 2 * said["bytes_sent"])
+
+    @h.needs_mpi
     def test_parts_of_sequences(self):
         """Of two ranks and of four: losses, and bytes beside the plan's."""
         self.data_of(2)
@@ -118,7 +201,7 @@ class Nccl(test_gpu.GpuTest):
                 cpu, gpu = self.pair(model, *flags, seq=seq_of(flags))
                 self.assert_alike(cpu, gpu, 2, 1e-5, ranks, products=["generated"])
                 said, counts = self.counts(gpu, ranks)
-                self.assertEqual(counts[0]["sent_bytes"], 2 * said["bytes_sent"])
+                self.assertEqual(sent_of(counts[0]), 2 * said["bytes_sent"])
                 for each in counts:
                     self.assertGreater(each["calls"].get("ncclSend", 0), 0)
 
@@ -150,8 +233,7 @@ class Nccl(test_gpu.GpuTest):
                 _, gpu = self.pair(model, *flags, seq=seq_of(flags))
                 said, counts = self.counts(gpu, ranks_of(flags))
                 self.assertGreater(said["bytes_sent"], 0)
-                self.assertEqual(counts[0]["sent_bytes"],
-                                 2 * said["bytes_sent"])
+                self.assertEqual(sent_of(counts[0]), 2 * said["bytes_sent"])
                 for each in counts:
                     self.assertGreater(each["calls"].get(call, 0), 0)
                     self.assertEqual(each["calls"]["cuGraphLaunch"], 2)
@@ -162,13 +244,13 @@ class Nccl(test_gpu.GpuTest):
         self.data_of(5)
         model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
         path = self.path("counts")
-        every = [["--mesh", "data=2", "--zero", "2"]]
+        every = [["--mesh", "data=2", "--zero", "2"], ["--mesh", "tensor=2"],
+                 ["--mesh", "pipe=2", "--accumulate", "2"]]
         if h.LONG:
-            every += [["--mesh", "tensor=2"],
-                      ["--mesh", "pipe=2,data=2", "--accumulate", "2"]]
+            every += [["--mesh", "pipe=2,data=2", "--accumulate", "2"]]
         for flags in every:
             ranks, runs = ranks_of(flags), []
-            _, gpu = self.pair(model, *flags)
+            gpu = self.for_gpu(model, *flags)
             for steps in (2, 5):
                 job = self.torchrun(ranks, self.train_words(gpu, steps),
                                     HEDDLE_EMULATE_COUNTS=path)
@@ -211,7 +293,7 @@ class Nccl(test_gpu.GpuTest):
                 cpu, gpu = self.pair(model, *flags)
                 self.assert_alike(cpu, gpu, 3, bound, ranks, products=["generated"])
                 said, counts = self.counts(gpu, ranks)
-                self.assertEqual(counts[0]["sent_bytes"], 2 * said["bytes_sent"])
+                self.assertEqual(sent_of(counts[0]), 2 * said["bytes_sent"])
                 self.assertGreater(counts[0]["calls"].get(call, 0), 0)
                 self.assertEqual(counts[0]["calls"]["cuGraphLaunch"], 2)
 
@@ -377,6 +459,36 @@ class Nccl(test_gpu.GpuTest):
                 losses.append([step["loss"] for step in h.read_log(self.path("run.jsonl"))])
         np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
         self.assertEqual(losses[1], losses[2])
+
+    def test_messages_meet(self):
+        """Of the emulated NCCL, as of the real one: the first between two ranks must
+        not be captured, a send waits for its receive, and two ranks that both send
+        first wait for ever, unless a group has both calls."""
+        seconds, started = 1, []
+        for rank in (0, 1):
+            said = open(self.path(f"said{rank}"), "w+")
+            self.addCleanup(said.close)
+            started.append((said, subprocess.Popen(
+                [h.HEDDLE, "emulate", "--devices", "2", "--", sys.executable, "-u",
+                 "-c", MESSAGES, str(rank), f"heddle-meet-{os.getpid()}",
+                 str(seconds)], stdout=said, stderr=subprocess.DEVNULL)))
+        texts = ["", ""]
+        deadline = time.monotonic() + 60
+        while not all("together" in text for text in texts):
+            self.assertLess(time.monotonic(), deadline, texts)
+            self.assertTrue(all(process.poll() is None for _, process in started),
+                            texts)
+            time.sleep(0.05)
+            texts = [open(said.name).read() for said, _ in started]
+        time.sleep(seconds)
+        for rank, (said, process) in enumerate(started):
+            self.assertIsNone(process.poll())
+            process.kill()
+            process.wait()
+            lines = open(said.name).read().splitlines()
+            self.assertEqual(lines, ["captured first 5", "first 0"] +
+                             ["a send takes as long as its receive True"] *
+                             (rank == 0) + ["together"])
 
     def refused(self, gpu, folder, **variables):
         """What ranks say that take their libraries from `folder`."""

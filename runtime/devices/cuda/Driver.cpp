@@ -10,6 +10,7 @@
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
+#include <cstdlib>
 #include <dlfcn.h>
 
 using namespace heddle;
@@ -52,6 +53,10 @@ std::string Driver::path() const {
 }
 
 static Driver loadDriver() {
+  // Streams that share a queue to the GPU keep each other waiting, those with
+  // messages for other ranks too. Let each have its own: 32 are the most, 8
+  // what there are unless somebody asks, and some environments ask for one.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/1);
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char *reason = dlerror();

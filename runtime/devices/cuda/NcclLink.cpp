@@ -12,6 +12,7 @@
 #include "runtime/devices/cuda/Driver.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 
@@ -47,6 +48,9 @@ static std::string versionText(int version) {
 }
 
 static Library loadLibrary() {
+  // From 2.22 on NCCL connects ranks at their first collective, which here is
+  // captured. Unless the user wants that, connect them with the communicator.
+  setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
   void *handle = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char *reason = dlerror();
@@ -178,6 +182,37 @@ int Link::join(const std::string &name, int ranks, int position) {
   std::lock_guard<std::mutex> lock(mutex);
   groups.push_back(group);
   return int(groups.size()) - 1;
+}
+
+/// NCCL connects two ranks when the first message goes between them, and the
+/// host waits there until both have come. In the capture of a step, which each
+/// rank does in an order of its own, they might wait for ever. So a byte goes
+/// each way before.
+void Link::connect(int number, const std::vector<int> &to,
+                   const std::vector<int> &from) {
+  if (to.empty() && from.empty())
+    return;
+  const cuda::Driver &driver = cuda::Driver::get();
+  const Group &group = groups[number];
+  StreamHandle stream = streams.find(Stream::Communication);
+  cuda::DevicePointer bytes = 0;
+  cuda::check(driver.allocate(&bytes, to.size() + from.size()),
+              "memory for the first messages");
+  Address next(bytes);
+  cuda::check(driver.fill(bytes, 0, to.size() + from.size(), stream), "a fill");
+  together([&] {
+    for (int peer : to) {
+      moveOut(group, stream, peer, next, 1);
+      next = next + 1;
+    }
+    for (int peer : from) {
+      moveIn(group, stream, peer, next, 1);
+      next = next + 1;
+    }
+  });
+  cuda::check(driver.finishStream(stream), "the first messages");
+  cuda::check(driver.release(bytes), "memory for the first messages");
+  check();
 }
 
 //===----------------------------------------------------------------------===//

@@ -59,6 +59,8 @@ public:
 
   std::string nameGroup() override;
   int join(const std::string &name, int ranks, int position) override;
+  void connect(int group, const std::vector<int> &to,
+               const std::vector<int> &from) override;
   Stream addStream() override { return streams.add(); }
   bool takes(const plan::CollectiveShape &shape, int64_t stagingBytes) override;
   void run(Stream stream, int group, const plan::CollectiveShape &shape,

@@ -22,9 +22,11 @@ namespace heddle::rt {
 /// Collectives and messages of a plan that the devices of its ranks do by
 /// themselves. Collectives are done by the stream for communication; begin
 /// when the stream for computation has come to them; and are waited for by that
-/// stream, not by the host. Each message's channel has a stream of its own and
-/// a group of the two ranks, so that no message waits for one of another
-/// channel: what a plan that waits for messages can do, streams can.
+/// stream, not by the host. All that a rank sends is work of one stream, all
+/// that it receives of another one, each in the plan's order; a send may wait
+/// there for its receive. The prove phase refuses plans of which that makes a
+/// circle. From one rank to another there is a group of the two: NCCL does
+/// what one communicator has to do in one order, on whatever streams.
 class DeviceExchange {
 public:
   /// Makes the groups of `plan`: every rank does so at the same time.
@@ -40,9 +42,8 @@ public:
   void start(int64_t collective);
   void wait(int64_t collective);
 
-  /// The number of a line: messages between this rank and `peer`.
-
-  int64_t addLine(const std::string &channel, int64_t peer);
+  /// The number of a line: messages of a channel between this rank and `peer`.
+  int64_t addLine(int64_t peer);
   void send(int64_t line, Address data, int64_t bytes);
   void receive(int64_t line, Address data, int64_t bytes);
   /// What is computed from now on comes after all sends but the last `count`.
@@ -59,26 +60,22 @@ private:
     int64_t sentBytes = 0;
     Event ready, done;
   };
-  /// A way that messages go, in one direction.
-  struct Way {
-    int group = -1; ///< None: no message goes it.
-    Stream stream = Stream::Communication;
-  };
   struct Line {
-    Way out, in;
+    int out = -1, in = -1; ///< The groups; -1: no message goes that way.
     Event ready, done;
     std::vector<Event> sent; ///< Of the sends since the last full flush.
     int64_t sends = 0, flushed = 0;
   };
-  /// Of which channel, from and to which rank.
-  using Edge = std::tuple<std::string, int64_t, int64_t>;
-  Way wayOf(const std::string &channel, int64_t from, int64_t to) const;
+  int wayOf(int64_t from, int64_t to) const;
 
   Device &device;
   DeviceLink &link;
   int64_t self;
   std::map<std::vector<int>, int> groups; ///< By the ranks.
-  std::map<Edge, Way> ways;
+  /// By from and to which rank messages go.
+  std::map<std::pair<int64_t, int64_t>, int> ways;
+  /// Of messages; unless there are some, streams that nothing is given to.
+  Stream out = Stream::Communication, in = Stream::Communication;
   std::vector<Collective> collectives;
   std::vector<Line> lines;
 };

@@ -26,6 +26,11 @@ public:
   /// Joins the group of that name as rank `position` of so many, and returns
   /// when all of them have come. The result is its number here.
   virtual int join(const std::string &name, int ranks, int position) = 0;
+  /// Makes the connections of messages to and from ranks of the group, each of
+  /// which makes its end at the same time. The host waits for that; messages
+  /// that go such a way later make it wait no more.
+  virtual void connect(int group, const std::vector<int> &to,
+                       const std::vector<int> &from) = 0;
   /// Another stream of the device.
   virtual Stream addStream() = 0;
 

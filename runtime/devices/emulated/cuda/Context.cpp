@@ -96,6 +96,7 @@ void ContextData::writeCounts() const {
   file << "{\"device_bytes\": " << gpuBytes
        << ", \"pinned_bytes\": " << pinnedBytes
        << ", \"sent_bytes\": " << sentBytes << ", \"kernels\": " << launches
+       << ", \"queues\": " << settings.queues
        << ", \"last_waits\": " << lastWaits << ", \"calls\": {";
   const char *between = "";
   for (const auto &[name, count] : calls) {

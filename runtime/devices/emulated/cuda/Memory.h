@@ -40,6 +40,8 @@ public:
 
   size_t total() const;
   size_t free() const;
+  /// Of the GPU's.
+  size_t usedBytes() const { return used; }
   /// As the machine that runs kernels sees it.
   const emulator::GlobalMemory &global() const { return known; }
 

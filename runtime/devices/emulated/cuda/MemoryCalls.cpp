@@ -9,6 +9,7 @@
 #include "runtime/devices/emulated/cuda/Calls.h"
 #include "runtime/devices/emulated/cuda/Context.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace heddle::rt;
@@ -22,7 +23,11 @@ static Result allocate(DevicePointer *address, size_t bytes, bool onHost,
     *address = context.memory.allocate(bytes, onHost);
     if (!*address)
       return OutOfMemory;
-    (onHost ? context.pinnedBytes : context.gpuBytes) += int64_t(bytes);
+    if (onHost)
+      context.pinnedBytes += int64_t(bytes);
+    else
+      context.gpuBytes =
+          std::max(context.gpuBytes, int64_t(context.memory.usedBytes()));
     return Success;
   };
   return inContext(work, call);

@@ -131,6 +131,9 @@ Settings Settings::fromEnvironment() {
     throw "HEDDLE_EMULATE_CHIP is sm_80 or sm_90, not '" + std::string(target) +
         "'";
   settings.devices = devicesForRanks();
+  int64_t queues = numberIn(variable("CUDA_DEVICE_MAX_CONNECTIONS", ""));
+  if (queues >= 1 && queues <= 32)
+    settings.queues = int(queues);
   std::string_view devices = variable("HEDDLE_EMULATE_DEVICES", "");
   if (!devices.empty()) {
     int64_t number = numberIn(devices);

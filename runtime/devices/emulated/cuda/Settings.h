@@ -47,6 +47,7 @@ struct Settings {
   Order order = Order::Late;
   uint64_t seed = 0;
   emulator::Options machine;
+  int queues = 8;     ///< From the host to the GPU, for its streams.
   std::string counts; ///< The file that gets what was counted; empty: none.
 
   /// What is wrong with the machine, for tests.

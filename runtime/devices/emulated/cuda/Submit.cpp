@@ -112,6 +112,15 @@ int cuda::heddleEmulateDevice() {
   return device;
 }
 
+int cuda::heddleEmulateIsCapturing(StreamHandle handle) {
+  bool isCapturing = false;
+  inStream(handle, [&](ContextData &context, StreamData &stream) {
+    isCapturing = context.captures(stream);
+    return Success;
+  });
+  return isCapturing;
+}
+
 void cuda::heddleEmulateCount(const char *call) {
   inContext([](ContextData &) { return Success; }, call);
 }

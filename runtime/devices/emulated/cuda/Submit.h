@@ -48,6 +48,9 @@ __attribute__((visibility("default"))) Result
 heddleEmulateSubmit(StreamHandle stream, const EmulatedWork *work);
 /// The number of the GPU that the current context is of; -1 without one.
 __attribute__((visibility("default"))) int heddleEmulateDevice();
+/// Whether what the stream is given is captured.
+__attribute__((visibility("default"))) int
+heddleEmulateIsCapturing(StreamHandle stream);
 /// Counts a call, as those of the driver are.
 __attribute__((visibility("default"))) void
 heddleEmulateCount(const char *call);

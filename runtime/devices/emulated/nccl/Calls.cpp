@@ -57,8 +57,7 @@ struct Group {
 
 static thread_local Group group;
 
-/// Counted as the driver's calls are.
-static void count(const char *call) {
+void nccl::count(const char *call) {
   static auto tell = reinterpret_cast<decltype(&cuda::heddleEmulateCount)>(
       dlsym(dlopen("libcuda.so.1", RTLD_NOW), "heddleEmulateCount"));
   if (tell)
@@ -181,6 +180,14 @@ Result nccl::ncclGroupEnd() {
   std::vector<std::unique_ptr<Batch>> batches = std::move(group.batches);
   group.batches.clear();
   Result first = Success;
+  for (const std::unique_ptr<Batch> &batch : batches)
+    if (Result result = batch->beginConnecting(); first == Success)
+      first = result;
+  for (const std::unique_ptr<Batch> &batch : batches)
+    if (first == Success)
+      first = batch->finishConnecting();
+  if (first != Success)
+    return first;
   for (std::unique_ptr<Batch> &batch : batches) {
     Result result = Batch::submit(std::move(batch));
     if (first == Success)

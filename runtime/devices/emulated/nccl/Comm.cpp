@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <poll.h>
 #include <sys/socket.h>
@@ -74,6 +75,8 @@ static bool sendWhole(int socket, const void *data, size_t bytes,
 Exchange::Exchange(const std::string &name, int ranks, int rank,
                    const std::string &gpu)
     : self(rank), peers(ranks) {
+  const char *isLate = std::getenv("NCCL_RUNTIME_CONNECT");
+  ringIsMade = isLate && std::strcmp(isLate, "0") == 0;
   peers[self].gpu = gpu;
   meet(name);
   refuseSharedGpus();
@@ -205,25 +208,78 @@ void Exchange::takeIn(Peer &peer) {
     std::memcpy(&header, peer.coming.data() + at, sizeof header);
     if (peer.coming.size() - at - sizeof header < header.bytes)
       break;
-    const char *first = peer.coming.data() + at + sizeof header;
-    peer.messages.push_back(
-        {uint32_t(header.kind), {first, first + header.bytes}});
+    takeMessage(peer, uint32_t(header.kind),
+                peer.coming.data() + at + sizeof header, header.bytes);
     at += sizeof header + header.bytes;
   }
   peer.coming.erase(0, at);
 }
 
+void Exchange::takeMessage(Peer &peer, uint32_t kind, const char *first,
+                           size_t bytes) {
+  if (kind == Posted)
+    ++peer.posted;
+  else if (kind == MadeIn || kind == MadeOut)
+    // What receives there is the other end of what sends here.
+    peer.isMadeThere[kind == MadeIn] = true;
+  else
+    peer.messages.push_back({kind, {first, first + bytes}});
+}
+
 void Exchange::send(int peer, uint32_t kind, const char *bytes, size_t count) {
   if (peer == self) {
     std::lock_guard<std::mutex> lock(mutex);
-    peers[peer].messages.push_back({kind, {bytes, bytes + count}});
-    return;
+    return takeMessage(peers[peer], kind, bytes, count);
   }
   Header header = {kind, count};
   int socket = peers[peer].socket;
+  // The host may make connections while a stream sends.
+  std::lock_guard<std::mutex> lock(sending);
   if (!sendWhole(socket, &header, sizeof header, aborted) ||
       !sendWhole(socket, bytes, count, aborted))
     fail(RemoteError);
+}
+
+void Exchange::post(int peer) { send(peer, Posted, nullptr, 0); }
+
+size_t Exchange::posted(int peer) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (peers[peer].isClosed && peers[peer].posted == 0 && wrong == Success)
+    wrong = RemoteError;
+  return peers[peer].posted;
+}
+
+void Exchange::meetPosted(int peer, size_t count) {
+  std::lock_guard<std::mutex> lock(mutex);
+  peers[peer].posted -= count;
+}
+
+bool Exchange::isConnected(const Way &way) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return way.peer == self || peers[way.peer].isMade[way.isOut];
+}
+
+void Exchange::beginConnecting(const Way &way) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    peers[way.peer].isMade[way.isOut] = true;
+  }
+  send(way.peer, way.isOut ? MadeOut : MadeIn, nullptr, 0);
+}
+
+bool Exchange::finishConnecting(const Way &way) {
+  constexpr std::chrono::microseconds pause(200);
+  while (!aborted && error() == Success) {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (peers[way.peer].isMadeThere[way.isOut])
+        return true;
+      if (peers[way.peer].isClosed)
+        return false;
+    }
+    std::this_thread::sleep_for(pause);
+  }
+  return false;
 }
 
 size_t Exchange::arrived(int peer) {

@@ -5,7 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A rank sends to each of the others what that one needs, as soon as a stream
-// comes to the call, and has the result when it has heard from all of them.
+// comes to the call, and has the result when it has heard from all of them. A
+// message is done, also for the rank that sends it, when the other one has come
+// to its receive: NCCL need not keep what is sent.
 //
 //===----------------------------------------------------------------------===//
 
@@ -122,6 +124,41 @@ Result Batch::submit(std::unique_ptr<Batch> batch) {
                                         : UnhandledCudaError;
 }
 
+Result Batch::beginConnecting() {
+  bool isFirst = false;
+  for (const Call &call : calls) {
+    bool isOut = call.kind == CallKind::Send;
+    Exchange::Way way = {call.peer, isOut};
+    bool isMessage = isOut || call.kind == CallKind::Receive;
+    if (isMessage && !comm->isConnected(way))
+      connecting.insert(way);
+    isFirst |= isMessage ? !connecting.empty() : !comm->ringIsMade;
+    comm->ringIsMade = comm->ringIsMade || !isMessage;
+  }
+  static auto isCapturing =
+      reinterpret_cast<decltype(&cuda::heddleEmulateIsCapturing)>(
+          dlsym(dlopen("libcuda.so.1", RTLD_NOW), "heddleEmulateIsCapturing"));
+  if (isFirst && isCapturing && isCapturing(stream)) {
+    complain(name() + " of rank " + std::to_string(comm->rank()) +
+             " of a communicator, the first one, is captured: the connections "
+             "that it makes may block the host for ever");
+    return InvalidUsage;
+  }
+  for (const Exchange::Way &way : connecting) {
+    comm->beginConnecting(way);
+    if (way.isOut)
+      count("connect");
+  }
+  return Success;
+}
+
+Result Batch::finishConnecting() {
+  for (const Exchange::Way &way : connecting)
+    if (!comm->finishConnecting(way))
+      return comm->error() == Success ? RemoteError : comm->error();
+  return Success;
+}
+
 /// What a rank sends where nobody sends anything twice; of an AllReduce, the
 /// pieces of others before the sum and its own after it.
 int64_t Batch::sentBytes() const {
@@ -155,11 +192,19 @@ std::vector<size_t> Batch::expected() const {
   return counts;
 }
 
+std::vector<size_t> Batch::sends() const {
+  std::vector<size_t> counts(comm->size());
+  for (const Call &call : calls)
+    if (call.kind == CallKind::Send)
+      ++counts[call.peer];
+  return counts;
+}
+
 void Batch::send(const Call &call, const char *from) {
   size_t bytes = bytesOf(call);
   auto kind = uint32_t(call.kind);
   if (call.kind == CallKind::Receive)
-    return;
+    return comm->post(call.peer);
   if (call.kind == CallKind::Send)
     return comm->send(call.peer, kind, from, bytes);
   bool hasParts = call.kind == CallKind::ReduceScatter;
@@ -201,9 +246,10 @@ bool Batch::isReady() {
     return true;
   if (isBroken || comm->error() != Success)
     return false;
-  std::vector<size_t> counts = expected();
+  std::vector<size_t> counts = expected(), sent = sends();
   for (int peer = 0; peer < comm->size(); ++peer)
-    if (counts[peer] > 0 && comm->arrived(peer) < counts[peer])
+    if ((counts[peer] > 0 && comm->arrived(peer) < counts[peer]) ||
+        (sent[peer] > 0 && comm->posted(peer) < sent[peer]))
       return false;
   return true;
 }
@@ -279,6 +325,9 @@ void Batch::gather(const Call &call, const char *own, char *to) {
 void Batch::finish() {
   if (comm->isAborted())
     return;
+  std::vector<size_t> sent = sends();
+  for (int peer = 0; peer < comm->size(); ++peer)
+    comm->meetPosted(peer, sent[peer]);
   for (size_t i = 0; i < calls.size(); ++i) {
     const Call &call = calls[i];
     size_t bytes = bytesOf(call);

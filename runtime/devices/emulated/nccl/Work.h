@@ -13,6 +13,7 @@
 #include "runtime/devices/emulated/nccl/Comm.h"
 
 #include <memory>
+#include <set>
 
 namespace heddle::rt::nccl {
 
@@ -34,6 +35,9 @@ struct Call {
   void *target = nullptr;
 };
 
+/// Counts a call, as the driver's are.
+void count(const char *call);
+
 /// Bytes of an element; 0 for types that it does not know.
 size_t byteSize(DataType type);
 
@@ -48,6 +52,12 @@ public:
     return comm == other && stream == on;
   }
   void add(const Call &call) { calls.push_back(call); }
+  /// The first messages between two ranks make connections: that blocks the
+  /// host until the other one does so, too. All that a group of calls has to
+  /// make is begun before any of it is waited for. A capture makes none: ranks
+  /// that capture in their own orders might wait for each other.
+  Result beginConnecting();
+  Result finishConnecting();
   /// Gives it to the driver, which owns it from then on.
   static Result submit(std::unique_ptr<Batch> batch);
 
@@ -59,6 +69,8 @@ private:
   std::string name() const;
   /// The messages that it takes from each rank.
   std::vector<size_t> expected() const;
+  /// The messages that it sends to each rank.
+  std::vector<size_t> sends() const;
   const char *sourceOf(size_t call) const { return accesses[2 * call].place; }
   char *targetOf(size_t call) const { return accesses[2 * call + 1].place; }
   void send(const Call &call, const char *from);
@@ -69,6 +81,7 @@ private:
   std::shared_ptr<Exchange> comm;
   StreamHandle stream;
   std::vector<Call> calls;
+  std::set<Exchange::Way> connecting;
   /// Of each call, what it reads, and then what it writes.
   std::vector<cuda::EmulatedAccess> accesses;
   bool isBroken = false; ///< As the user asked for it.
