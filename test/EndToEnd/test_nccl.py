@@ -220,6 +220,31 @@ class Nccl(test_gpu.GpuTest):
             for key in ("loss", "grad_norm"):
                 self.assert_close(actual[key], expected[key], 1e-5, key)
 
+    def test_other_launchers(self):
+        """By srun's variables and by heddle run there is a GPU for each rank, too."""
+        self.data_of(2)
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB, layers=1)
+        gpu = self.for_gpu(model, "--mesh", "data=2")
+        command, log = self.train_words(gpu, 2), self.path("run.jsonl")
+        unset = ["-u", "RANK", "-u", "WORLD_SIZE", "-u", "MASTER_ADDR"]
+        srun = jobs.Job(self.path("srun"), "ranks", 2, command, before={
+            rank: ["env", *unset, f"SLURM_JOB_ID={os.getpid()}", "SLURM_STEP_ID=0",
+                   f"SLURM_PROCID={rank}", "SLURM_STEP_NUM_TASKS=2",
+                   f"SLURM_LOCALID={rank}", "SLURM_STEP_NODELIST=localhost",
+                   "SLURM_NODEID=0", "SLURM_STEP_TASKS_PER_NODE=2,1"]
+            for rank in (0, 1)})
+        self.addCleanup(srun.end)
+        self.assertEqual(srun.wait(120), [0, 0], srun.said())
+        steps = [h.read_log(log)]
+        os.remove(log)
+        with open(self.path("hosts"), "w") as file:
+            file.write("localhost slots=2\n")
+        h.run([h.HEDDLE, "run", "--hostfile", self.path("hosts"), command[0], "--",
+               *command[1:]])
+        steps.append(h.read_log(log))
+        self.assertEqual(*([step["loss"] for step in each] for each in steps))
+        self.assertEqual(len(steps[0]), 2)
+
     @h.needs_mpi
     def test_bytes_are_those_of_the_plan(self):
         """And a step is one launch of a graph, which the host launches at once."""

@@ -9,6 +9,7 @@
 #include "runtime/devices/emulated/cuda/Settings.h"
 #include "heddle/runtime/devices/emulator/Environment.h"
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
@@ -22,6 +23,8 @@ static const Chip chips[] = {
      int64_t(40) << 30, 1410000, 1215000, 5120},
     {"sm_90", "Emulated H100 (sm_90)", 9, 0, 132, 233472, 232448, 52428800,
      int64_t(80) << 30, 1980000, 2619000, 5120}};
+
+static constexpr int64_t mostDevices = 1024;
 
 /// The number that `text` is, or -1.
 static int64_t numberIn(std::string_view text) {
@@ -107,6 +110,25 @@ static int versionIn(std::string_view text) {
   return isIn ? int(1000 * major + 10 * minor) : -1;
 }
 
+/// The ranks of a node in a list of SLURM's, as "2(x3),1" for four nodes; -1 if
+/// it does not say.
+static int64_t ranksOfNode(std::string_view list, int64_t node) {
+  while (node >= 0 && !list.empty()) {
+    std::string_view entry = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(list.size(), entry.size() + 1));
+    size_t repeat = entry.find("(x");
+    int64_t nodes = 1;
+    if (repeat != entry.npos && entry.back() == ')')
+      nodes = numberIn(entry.substr(repeat + 2, entry.size() - repeat - 3));
+    if (nodes < 1)
+      return -1;
+    if (node < nodes)
+      return numberIn(entry.substr(0, repeat));
+    node -= nodes;
+  }
+  return -1;
+}
+
 /// One for each rank that a launcher has started on this machine.
 static int devicesForRanks() {
   for (const char *name :
@@ -114,6 +136,11 @@ static int devicesForRanks() {
     if (const char *size = std::getenv(name))
       if (int64_t ranks = numberIn(size); ranks > 0)
         return int(ranks);
+  const char *list = std::getenv("SLURM_STEP_TASKS_PER_NODE");
+  const char *node = std::getenv("SLURM_NODEID");
+  if (list)
+    if (int64_t ranks = ranksOfNode(list, node ? numberIn(node) : 0); ranks > 0)
+      return int(std::min<int64_t>(ranks, mostDevices));
   return 1;
 }
 
@@ -137,7 +164,7 @@ Settings Settings::fromEnvironment() {
   std::string_view devices = variable("HEDDLE_EMULATE_DEVICES", "");
   if (!devices.empty()) {
     int64_t number = numberIn(devices);
-    if (number < 1 || number > 1024)
+    if (number < 1 || number > mostDevices)
       throw "HEDDLE_EMULATE_DEVICES is a number from 1 to 1024, not '" +
           std::string(devices) + "'";
     settings.devices = int(number);
