@@ -74,13 +74,26 @@ float flushed(float value) {
   return std::fpclassify(value) == FP_SUBNORMAL ? 0 : value;
 }
 
-float bf16At(int tile, int row, int index) {
-  uint16_t bits;
-  std::memcpy(&bits, tiles.bytes[tile][row] + 2 * index, 2);
-  uint32_t wide = static_cast<uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, 4);
-  return flushed(value);
+/// The pairs of a tile.
+struct Pairs {
+  explicit Pairs(int tile) {
+    for (int row = 0; row < tiles.rows[tile]; ++row)
+      for (int index = 0; index < tiles.columns[tile] / 2; ++index) {
+        uint16_t bits;
+        std::memcpy(&bits, tiles.bytes[tile][row] + 2 * index, 2);
+        uint32_t wide = static_cast<uint32_t>(bits) << 16;
+        std::memcpy(&at[row][index], &wide, 4);
+        at[row][index] = flushed(at[row][index]);
+      }
+  }
+  float at[maxRows][rowBytes / 2];
+};
+
+/// Rounded once: f32 has all bits of a product of two bf16, unless it is small
+/// or large.
+float multiplied(float a, float b, float sum) {
+  float product = a * b;
+  return flushed(std::isnormal(product) ? product + sum : std::fma(a, b, sum));
 }
 
 /// Calls `add` for the places of a sum, with its bytes.
@@ -98,13 +111,13 @@ template <typename Add> void forSums(int sum, int left, int right, Add add) {
 /// As Intel's manual says: the first and the second elements of pairs have sums
 /// of their own, which begin with zero.
 void multiplyAdd(int8_t sum, int8_t left, int8_t right) {
+  Pairs a(left), b(right);
   forSums(sum, left, right, [&](int row, int column, char *at) {
     float value, sums[2] = {0, 0};
     for (int pair = 0; pair < tiles.rows[right]; ++pair)
       for (int i = 0; i < 2; ++i)
-        sums[i] =
-            flushed(std::fma(bf16At(left, row, 2 * pair + i),
-                             bf16At(right, pair, 2 * column + i), sums[i]));
+        sums[i] = multiplied(a.at[row][2 * pair + i],
+                             b.at[pair][2 * column + i], sums[i]);
     std::memcpy(&value, at, 4);
     value = flushed(flushed(value) + flushed(sums[0] + sums[1]));
     std::memcpy(at, &value, 4);
