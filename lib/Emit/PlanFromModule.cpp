@@ -136,6 +136,8 @@ private:
     plan.march = wordOf(strategy.march);
     plan.recompute = wordOf(strategy.recompute);
     plan.swapDir = strategy.swapDir;
+    plan.swapBlockBytes = strategy.swapBlockSize;
+    plan.swapQueueDepth = strategy.swapQueueDepth;
     plan.optimizer = {wordOf(strategy.optimizer),
                       strategy.lr,
                       strategy.beta1,

@@ -320,13 +320,53 @@ void config::readSwitchOfOffload(const SettingField &field,
     giveHost(field, value, merger);
 }
 
+/// The value behind keys of sections, or null. Sections may be switches in old
+/// files, or wrong, which others report.
+static const io::JsonValue *valueAt(const io::JsonValue &root,
+                                    std::initializer_list<const char *> keys) {
+  const io::JsonValue *value = &root;
+  for (const char *key : keys)
+    value = value && value->isObject() ? value->findNonNull(key) : nullptr;
+  return value;
+}
+
+/// What a file puts in the host's memory is pinned if `wish` is true.
+static void pin(const char *key, MemoryKind Settings::*kind,
+                const io::JsonValue *wish, Merger &merger) {
+  if (!wish || !wish->isBool())
+    return;
+  const Origin *place = merger.originOf(key);
+  MemoryKind &chosen = merger.result.values.*kind;
+  bool isFiles = place && place->kind == Origin::Kind::File;
+  if (isFiles && chosen == MemoryKind::Host && wish->asBool())
+    chosen = MemoryKind::Pinned;
+  else if (!isFiles || chosen == MemoryKind::Device)
+    merger.mark(wish->path(), "no meaning here",
+                "this file puts nothing in the memory beside a GPU");
+  else if (chosen == MemoryKind::File)
+    merger.mark(wish->path(), "no meaning here",
+                "what is on file comes and goes through a ring that is "
+                "pinned on every GPU");
+}
+
+void config::mergePinnedOptimizer(const io::JsonValue &root, Merger &merger) {
+  for (const io::JsonValue *wish :
+       {valueAt(root, {"zero_optimization", "offload_optimizer", "pin_memory"}),
+        valueAt(root, {"zero_optimization", "cpu_offload_use_pin_memory"})})
+    pin("place_optimizer", &Settings::placeOptimizer, wish, merger);
+}
+
+void config::mergePinnedParameters(const io::JsonValue &root, Merger &merger) {
+  pin("place_parameters", &Settings::placeParameters,
+      valueAt(root, {"zero_optimization", "offload_param", "pin_memory"}),
+      merger);
+}
+
 /// DeepSpeed's CPU updates all of what is in its memory, unless a ratio says
 /// less. A ratio also counts for states that a flag has put there.
 void config::mergeHostUpdates(const io::JsonValue &root, Merger &merger) {
-  // Sections may be switches in old files, or wrong, which others report.
-  const io::JsonValue *ratio = &root;
-  for (const char *key : {"zero_optimization", "offload_optimizer", "ratio"})
-    ratio = ratio && ratio->isObject() ? ratio->findNonNull(key) : nullptr;
+  const io::JsonValue *ratio =
+      valueAt(root, {"zero_optimization", "offload_optimizer", "ratio"});
   if (ratio && !ratio->isNumber())
     return;
   MemoryKind kind = merger.result.values.placeOptimizer;

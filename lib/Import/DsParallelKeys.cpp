@@ -24,17 +24,12 @@ constexpr const char *sameInit =
 constexpr const char *planned =
     "all memory is planned at compile time: nothing to tune";
 constexpr const char *checkpoints = "checkpoints hold logical tensors";
-constexpr const char *windows =
-    "windows of states, and how far ahead they are read, are planned";
-constexpr const char *requests = "the runtime chooses its requests";
 } // namespace
 
 static void addZero(std::vector<DsKey> &keys) {
   keys.insert(
       keys.end(),
-      {{"zero_optimization.cpu_offload_use_pin_memory", DsBool | DsNull,
-        R::Ignored, windows},
-       {"zero_optimization.ignore_unused_parameters", DsBool, R::Ignored,
+      {{"zero_optimization.ignore_unused_parameters", DsBool, R::Ignored,
         "a parameter without gradient is seen at compile time"},
        {"zero_optimization.memory_efficient_linear", DsBool, R::Ignored,
         planned},
@@ -90,24 +85,58 @@ static void addZero(std::vector<DsKey> &keys) {
 }
 
 static void addOffload(std::vector<DsKey> &keys) {
+  struct Answer {
+    const char *name;
+    unsigned types;
+    const char *why;
+  };
+  static const Answer offload[] = {
+      {"buffer_count", Num | DsNull,
+       "windows are as many as the order of a step needs, and more where "
+       "--memory-budget has room"},
+      {"buffer_size", Num | DsNull,
+       "a window of the optimizer has sub_group_size elements, one of "
+       "parameters those of a layer: no tensor has to fit a buffer"},
+      {"max_in_cpu", Num | DsNull,
+       "each state is in one memory: --place parameters=host keeps all in the "
+       "host's"},
+      {"cpuadam_cores_perc", Num | DsNull,
+       "updates on the host have all cores that the process may use, or "
+       "--threads of them"},
+      {"pipeline_read", Bool, "windows are always read ahead of the update"},
+      {"pipeline_write", Bool, "windows are always written behind the update"},
+      {"pipeline", Bool, "windows are always read ahead and written behind"},
+      {"fast_init", Bool,
+       "first values always go from file to file, a few MiB at a time"},
+      {"super_offload", Bool,
+       "updates on the host begin as soon as their gradients are there; with "
+       "clipping they wait for the norm, and nothing is undone"}};
   for (const char *section : {"offload_param", "offload_optimizer"}) {
     std::string path = std::string("zero_optimization.") + section;
     keys.push_back({path, DsObject | DsNull, R::Section});
-    for (const char *name :
-         {"buffer_count", "buffer_size", "max_in_cpu", "cpuadam_cores_perc"})
-      keys.push_back({path + "." + name, Num | DsNull, R::Ignored, windows});
-    for (const char *name : {"pin_memory", "pipeline_read", "pipeline_write",
-                             "pipeline", "fast_init", "super_offload"})
-      keys.push_back({path + "." + name, Bool, R::Ignored, windows});
+    for (const Answer &answer : offload)
+      keys.push_back(
+          {path + "." + answer.name, answer.types, R::Ignored, answer.why});
   }
   keys.push_back({"zero_optimization.offload_param.ratio", Num | DsNull,
                   R::Neutral, "all of the parameters are in one memory",
                   "[null, 1, 1.0]"});
-  for (const char *name :
-       {"block_size", "queue_depth", "thread_count", "intra_op_parallelism"})
-    keys.push_back({std::string("aio.") + name, Int, R::Ignored, requests});
-  for (const char *name : {"single_submit", "overlap_events", "use_gds"})
-    keys.push_back({std::string("aio.") + name, DsBool, R::Ignored, requests});
+  static const Answer requests[] = {
+      {"thread_count", Int,
+       "one thread hands all requests to io_uring; without it each of "
+       "queue_depth requests has a thread"},
+      {"intra_op_parallelism", Int,
+       "a copy is cut into block_size requests, of which queue_depth are "
+       "under way: no threads share it"},
+      {"single_submit", DsBool,
+       "one call hands over all requests that are ready, and waits for one"},
+      {"overlap_events", DsBool,
+       "requests are handed over while others are under way, always"},
+      {"use_gds", DsBool,
+       "files and a GPU's memory are copied through pinned memory"}};
+  for (const Answer &answer : requests)
+    keys.push_back({std::string("aio.") + answer.name, answer.types, R::Ignored,
+                    answer.why});
   keys.push_back({"aio", DsObject, R::Section});
 }
 

@@ -216,6 +216,15 @@ void config::mergeBudgets(const SettingFlag &flag, const std::string &text,
     merger.give(key, bytes, flagOrigin(flag));
 }
 
+io::ValueRange config::swapBlockRange() {
+  return io::ValueRange::matching(
+      "a size from 4KiB to 1GiB, as 1MiB or 262144",
+      [](const std::string &text) {
+        std::optional<int64_t> bytes = parseByteSize(text);
+        return bytes && settingOf("swap_block_size").range.holds(*bytes);
+      });
+}
+
 /// What `--place` may name, and the setting of what it places.
 static const std::map<std::string, std::string> &placedRoles() {
   static const std::map<std::string, std::string> roles = {

@@ -42,6 +42,8 @@ void mergeBudgets(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
 /// Sizes as `mergeBudgets` reads them.
 io::ValueRange budgetsRange();
+/// Sizes of requests to swap files.
+io::ValueRange swapBlockRange();
 /// `optimizer=file,gradients=host`.
 void mergePlace(const SettingFlag &flag, const std::string &text,
                 Merger &merger);
@@ -86,6 +88,9 @@ void readBetas(const SettingField &field, const io::JsonValue &value,
 void readNothing(const SettingField &field, const io::JsonValue &value,
                  Merger &merger);
 
+/// Pinned memory in place of the host's, where a file asks for both.
+void mergePinnedOptimizer(const io::JsonValue &root, Merger &merger);
+void mergePinnedParameters(const io::JsonValue &root, Merger &merger);
 /// The part of the optimizer's states that the host updates.
 void mergeHostUpdates(const io::JsonValue &root, Merger &merger);
 /// The types in which gradients travel, with and without sequence parallelism.

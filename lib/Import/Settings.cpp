@@ -128,6 +128,20 @@ static bool runsOnGpusAlone(const ResolvedSettings &settings) {
                          : std::all_of(targets.begin(), targets.end(), isGpu);
 }
 
+MemoryKind config::memoryOfGradients(const Settings &values) {
+  MemoryKind kind = values.placeOptimizer;
+  bool isBeside = isGpu(values.target) &&
+                  (kind == MemoryKind::Host || kind == MemoryKind::Pinned);
+  // Where nothing waits for the norm, updates run beside the backward pass, as
+  // soon as a gradient is on the device. Replicas that sum all gradients at the
+  // end of a step need all of them there.
+  bool waits = values.gradientClipping > 0 && !values.delayedUpdate;
+  bool sumsAll = values.zero < 2 && values.data * values.sequence > 1;
+  return isBeside && waits && !sumsAll && values.mode == Mode::Train
+             ? kind
+             : MemoryKind::Device;
+}
+
 ResolvedSettings config::mergeSettings(const Flags &flags,
                                        const SettingsFile &dsConfig,
                                        const SettingsFile &strategy) {
@@ -150,6 +164,10 @@ ResolvedSettings config::mergeSettings(const Flags &flags,
   if (runsOnGpusAlone(result) && !merger.isGiven("collectives"))
     merger.give("collectives", std::string(wordOf(Collectives::Library)),
                 {Origin::Kind::Derived, "the default on GPUs", {}});
+  if (MemoryKind kind = memoryOfGradients(result.values);
+      kind != MemoryKind::Device && !merger.isGiven("place_gradients"))
+    merger.give("place_gradients", toSettingValue(kind),
+                {Origin::Kind::Derived, "the optimizer's memory", {}});
   merger.finishRows();
   checkSettings(merger);
   sortProblems(result.problems);

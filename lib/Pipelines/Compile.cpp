@@ -202,6 +202,23 @@ static std::string textOf(int64_t bytes) {
   return plan::formatBytes(bytes) + " (" + std::to_string(bytes) + " bytes)";
 }
 
+/// The memory of a rank. What is beside a GPU is not of its memory.
+static std::string memoryOf(const plan::Plan &plan) {
+  auto of = [&](plan::MemoryKind kind) { return plan.memory.peakBytes(kind); };
+  int64_t onFile = of(plan::MemoryKind::File);
+  int64_t host = of(plan::MemoryKind::Host);
+  int64_t pinned = of(plan::MemoryKind::Pinned);
+  std::string text = textOf(plan.memory.peakBytes() - onFile) + " of memory";
+  if (plan.device == plan::DeviceKind::Cuda && host + pinned > 0) {
+    text = textOf(of(plan::MemoryKind::Device)) + " of device memory";
+    if (host > 0)
+      text += ", " + textOf(host) + " of host memory";
+    if (pinned > 0)
+      text += ", " + textOf(pinned) + " of pinned memory";
+  }
+  return text + (onFile > 0 ? ", " + textOf(onFile) + " on file" : "");
+}
+
 static LogicalResult write(ModuleOp module, std::vector<emit::Code> &codes,
                            const CompileOptions &options) {
   if (options.plans) {
@@ -217,16 +234,12 @@ static LogicalResult write(ModuleOp module, std::vector<emit::Code> &codes,
     return success();
   for (const emit::Code &code : codes) {
     const plan::Plan &plan = code.plan;
-    int64_t onFile = plan.memory.peakBytes(plan::MemoryKind::File);
     llvm::errs() << options.output << ": "
                  << (code.model == emit::Model::Draft ? "the draft: " : "")
                  << (options.targets.size() > 1 ? "for " + plan.target + ": "
                                                 : "")
                  << plan.parameters << " parameters, " << plan.kernels.size()
-                 << " kernels, " << textOf(plan.memory.peakBytes() - onFile)
-                 << " of memory"
-                 << (onFile > 0 ? ", " + textOf(onFile) + " on file" : "")
-                 << "\n";
+                 << " kernels, " << memoryOf(plan) << "\n";
   }
   return success();
 }

@@ -131,9 +131,27 @@ SwapOptions heddle::rt::chooseSwap(const plan::Plan &plan,
   swap.place = options.swap;
   if (swap.place.directory.empty())
     swap.place.directory = plan.swapDir;
+  constexpr int64_t page = io::SwapFile::pageBytes;
+  swap.shape = {std::max(plan.swapBlockBytes / page, int64_t(1)) * page,
+                plan.swapQueueDepth};
   if (const char *method = std::getenv("HEDDLE_SWAP_IO"))
     swap.method = method;
   return swap;
+}
+
+void heddle::rt::warnOfCachedSwap(const plan::Plan &plan,
+                                  const DeviceOptions &options) {
+  io::SwapPlace place = chooseSwap(plan, options).place;
+  if (plan.memory.peakBytes(plan::MemoryKind::File) == 0 ||
+      !io::fillsMemory(place))
+    return;
+  Diagnostic cached;
+  cached.code = "H0463";
+  cached.message = "the swap directory " + io::swapDirectory(place) +
+                   " is in memory, or its files go through the system's "
+                   "cache: what is on file takes memory that is not planned";
+  cached.help = "name a directory on a disk with --swap-dir";
+  warn(cached);
 }
 
 /// The GPU of this rank among those of all machines, or "".

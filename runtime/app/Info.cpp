@@ -50,8 +50,10 @@ static std::string findProducts(const Binary &binary) {
 /// Where what the plan has on file would be here, and what would move it.
 static std::string describeSwap(const plan::Plan &plan) {
   SwapOptions swap = chooseSwap(plan, DeviceOptions());
-  return io::swapDirectory(swap.place) + ", by " +
-         io::openBlockQueue(swap.method, swap.shape.depth)->name() +
+  return io::swapDirectory(swap.place) +
+         (io::fillsMemory(swap.place) ? " (in memory, or through its cache)"
+                                      : "") +
+         ", by " + io::openBlockQueue(swap.method, swap.shape.depth)->name() +
          " in requests of " + formatBytes(swap.shape.requestBytes) + ", " +
          std::to_string(swap.shape.depth) + " at a time";
 }
@@ -290,8 +292,7 @@ int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
   print(plan, products);
   if (targets.size() > 1)
     line("targets", held + "; here: " + plan.target);
-  if (plan.device == plan::DeviceKind::Cpu &&
-      plan.memory.peakBytes(plan::MemoryKind::File) > 0)
+  if (plan.memory.peakBytes(plan::MemoryKind::File) > 0)
     line("swap", describeSwap(plan));
   if (draft)
     printDraft(draft->plan, plan);

@@ -45,6 +45,8 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
     requireCpuFeatures(plan().features, plan().march);
     pool = std::make_unique<ThreadPool>(threads);
     own = openDevice(plan(), options.device, local, *pool);
+    if (local == 0)
+      warnOfCachedSwap(plan(), options.device);
     this->threads = pool.get();
     runsOn = own.get();
   });

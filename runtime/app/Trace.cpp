@@ -81,8 +81,10 @@ static nlohmann::json argumentsOf(const plan::Plan &plan,
 }
 
 /// The line that an entry is drawn in: copies may overlap what the host does,
-/// and those to a file those from it.
+/// those to a file those from it, and kernels on the host's cores all of them.
 static int64_t lineOf(const plan::Command &command) {
+  if (command.stream == plan::Stream::Host)
+    return 3;
   const auto *copy = command.as<plan::command::Copy>();
   bool copiesRows = command.as<plan::command::CopyRows>();
   if (!(copy || copiesRows) || command.stream != plan::Stream::Copy)

@@ -136,6 +136,8 @@ static void visitFields(PlanType &plan, Visitor visit) {
   visit("features", plan.features);
   visit("recompute", plan.recompute);
   visit("swap_dir", plan.swapDir);
+  visit("swap_block_bytes", plan.swapBlockBytes);
+  visit("swap_queue_depth", plan.swapQueueDepth);
   visit("weights", plan.weights);
   visit("optimizer", plan.optimizer);
   visit("scheduler", plan.scheduler);

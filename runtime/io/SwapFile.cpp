@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -76,7 +77,25 @@ void SwapFile::allocate(const std::string &owner) {
   failToWrite(path, error);
 }
 
+/// Whether the file is in memory, whatever flags its system takes.
+static bool isInMemory(int handle) {
+  constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;
+  struct statfs system = {};
+  return fstatfs(handle, &system) == 0 &&
+         (long(system.f_type) == tmpfs || long(system.f_type) == ramfs);
+}
+
+bool io::fillsMemory(const SwapPlace &place) {
+  try {
+    return !SwapFile(place, SwapFile::pageBytes, "a page").isDirect();
+  } catch (const UserError &) {
+    return false; // Who makes the file says what is wrong.
+  }
+}
+
 void SwapFile::passByCache() {
+  if (isInMemory(handle))
+    return;
   int flags = fcntl(handle, F_GETFL);
   if (fcntl(handle, F_SETFL, flags | O_DIRECT) != 0)
     return;

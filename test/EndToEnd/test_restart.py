@@ -46,6 +46,7 @@ CHANGES = {
     "place_gradients": (MESH, "file"), "partition_activations": (MESH, True),
     "host_updates": (FILED, 0.5), "tile": (MESH, ["h.*=2"]),
     "delayed_update": (FILED, True), "chunk_tokens": (MESH, 4),
+    "swap_block_size": (FILED, 8192), "swap_queue_depth": (FILED, 4),
     "swap_dir": (FILED, "swap"), "sub_group_size": (FILED, 2048), "collectives": (RANKS, "library"),
     "lr": (MESH, 0.5), "scheduler": (MESH, "WarmupLR"),
     "scheduler_params": ({**MESH, "scheduler": "WarmupLR"},

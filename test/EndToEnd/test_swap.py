@@ -173,6 +173,37 @@ class Swap(h.HeddleTest):
         said = h.run([binary, "info"], env=self.environment()).stdout
         self.assertRegex(said, r"swap +\S+, by threads in requests of 1.00 MiB, 16 at")
 
+    def test_requests_are_as_the_compiler_is_told(self):
+        whole, cut = (self.compile_for(*flags, output=name) for name, flags in
+                      (("whole", []),
+                       ("cut", ["--swap-block-size", "10000", "--swap-queue-depth", 3])))
+        self.assertEqual(self.losses(cut), self.losses(whole))
+        # Of whole pages.
+        self.assertGreater(self.requests(cut), self.requests(whole))
+        for target in ("x86-64", "sm_90"):
+            binary = self.compile_for("--swap-block-size", "10000", "--swap-queue-depth", 3,
+                                      "--target", target, output="told")
+            said = h.run([binary, "info"], env=self.environment()).stdout
+            self.assertRegex(said, r"swap +\S+, by threads in requests of 8.00 KiB, 3 at")
+
+    def test_files_in_memory_are_said(self):
+        """The plan's memory is not all of it then."""
+        memory = "/dev/shm/heddle-test-swap"
+        self.addCleanup(shutil.rmtree, memory, ignore_errors=True)
+        binary = self.compile_for()
+        for self.swap, is_memory in ((self.swap, False), (memory, True)):
+            os.makedirs(self.swap, exist_ok=True)
+            kind = h.run(["stat", "-f", "-c", "%T", self.swap]).stdout.strip()
+            if (kind == "tmpfs") != is_memory:
+                self.skipTest(f"{self.swap} is on {kind}")
+            said = h.run(self.words(binary, steps=1), env=self.environment()).stderr
+            self.assertEqual("warning[H0463]" in said, is_memory, said)
+        said = h.run([binary, "info"], env=dict(os.environ, TMPDIR=memory)).stdout
+        self.assertIn(f"{memory} (in memory, or through its cache), by", said)
+        plain = self.compile_for(place="activations=device", output="plain")
+        said = h.run(self.words(plain, steps=1)).stderr
+        self.assertNotIn("H0463", said)
+
     def test_traces_show_copies_beside_kernels(self):
         binary = self.compile_for("--sub-group-size", 1024)
         trace = self.path("trace.json")

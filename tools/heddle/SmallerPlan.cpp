@@ -29,13 +29,15 @@ config::Flags Change::on(config::Flags given) const {
 
 std::string driver::placesOf(const Settings &settings) {
   std::string text;
-  auto add = [&](const char *role, MemoryKind kind) {
-    if (kind != MemoryKind::Device)
+  auto add = [&](const char *role, MemoryKind kind,
+                 MemoryKind leftOut = MemoryKind::Device) {
+    if (kind != MemoryKind::Device || kind != leftOut)
       text += (text.empty() ? "" : ",") + std::string(role) + "=" +
               config::wordOf(kind);
   };
   add("optimizer", settings.placeOptimizer);
-  add("gradients", settings.placeGradients);
+  add("gradients", settings.placeGradients,
+      config::memoryOfGradients(settings));
   add("parameters", settings.placeParameters);
   add("activations", settings.placeActivations);
   return text;

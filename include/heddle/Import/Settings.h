@@ -94,6 +94,11 @@ ResolvedSettings resolveSettings(const Flags &flags,
                                  const std::string &strategyName = "",
                                  const std::string &strategyText = "");
 
+/// Where gradients wait for their update that nobody has placed: with the
+/// optimizer's states where these are beside a GPU, unless that would cost the
+/// device what it is to save, or updates their place beside the backward pass.
+MemoryKind memoryOfGradients(const Settings &values);
+
 /// The line that names every "auto" which got the default of Hugging Face's
 /// Trainer, or Heddle's where that has none; "" when there is none such.
 std::string warnOfAuto(const ResolvedSettings &settings);

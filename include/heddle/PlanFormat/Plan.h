@@ -354,6 +354,8 @@ struct Plan : Stage {
   std::string recompute;
   std::string swapDir; ///< Of what is in memory of the kind File; empty: none
                        ///< was given.
+  int64_t swapBlockBytes = 1 << 20; ///< Of a request to these files, at most.
+  int64_t swapQueueDepth = 16;      ///< Requests under way at a time.
   Weights weights;
   Optimizer optimizer;
   Scheduler scheduler;

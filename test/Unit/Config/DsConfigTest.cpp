@@ -8,6 +8,7 @@
 
 #include "ConfigFixture.h"
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 using namespace heddle;
@@ -304,6 +305,127 @@ TEST_F(ConfigTest, ZeroStages) {
                         {"stage": 3, "offload_param": {"device": "nvme"}}})")
                 .values.placeParameters,
             MemoryKind::File);
+}
+
+/// Flags of a GPU's plan.
+static Flags onGpu(const char *place = nullptr) {
+  Flags flags;
+  flags["--target"] = "sm_80";
+  if (place)
+    flags["--place"] = place;
+  return flags;
+}
+
+TEST_F(ConfigTest, GradientsWaitWithTheOptimizer) {
+  auto gradients = [&](const Flags &flags, const std::string &more = "") {
+    return resolve("{" + more + "}", flags).values.placeGradients;
+  };
+  EXPECT_EQ(gradients(onGpu()), MemoryKind::Device);
+  EXPECT_EQ(gradients(onGpu("optimizer=host")), MemoryKind::Host);
+  EXPECT_EQ(gradients(onGpu("optimizer=pinned")), MemoryKind::Pinned);
+  EXPECT_EQ(gradients(onGpu("optimizer=file")), MemoryKind::Device);
+  const std::string offload =
+      R"("zero_optimization": {"offload_optimizer": {"device": "cpu"}})";
+  EXPECT_EQ(gradients(onGpu(), offload), MemoryKind::Host);
+  // What is said counts.
+  EXPECT_EQ(gradients(onGpu("optimizer=host,gradients=device")),
+            MemoryKind::Device);
+  EXPECT_EQ(gradients(onGpu("optimizer=host,gradients=file")),
+            MemoryKind::File);
+  // One memory.
+  EXPECT_EQ(gradients({{"--place", "optimizer=host"}}), MemoryKind::Device);
+  // Updates that wait for no norm run beside the backward pass.
+  EXPECT_EQ(gradients(onGpu("optimizer=host"), R"("gradient_clipping": 0)"),
+            MemoryKind::Device);
+  Flags delayed = onGpu("optimizer=host");
+  delayed["--delayed-update"] = "";
+  EXPECT_EQ(gradients(delayed), MemoryKind::Device);
+  // Replicas that sum all gradients at the end.
+  Flags replicas = onGpu("optimizer=host");
+  replicas["--mesh"] = "data=2";
+  EXPECT_EQ(gradients(replicas), MemoryKind::Device);
+  replicas["--zero"] = "2";
+  EXPECT_EQ(gradients(replicas), MemoryKind::Host);
+  ResolvedSettings settings = resolve("{}", onGpu("optimizer=host"));
+  EXPECT_EQ(settings.origins["place_gradients"].describe(),
+            "from the optimizer's memory");
+}
+
+TEST_F(ConfigTest, PinnedMemory) {
+  auto config = [](const char *device, const char *pin) {
+    std::string section = std::string(R"({"device": ")") + device +
+                          R"(", "pin_memory": )" + pin + "}";
+    return R"({"zero_optimization": {"stage": 3, "offload_optimizer": )" +
+           section + R"(, "offload_param": )" + section + "}}";
+  };
+  const std::string keys[] = {"zero_optimization.offload_optimizer.pin_memory",
+                              "zero_optimization.offload_param.pin_memory"};
+  auto expect = [&](const std::string &json, const Flags &flags,
+                    MemoryKind kind, const char *verdict) {
+    ResolvedSettings settings = resolve(json, flags);
+    EXPECT_EQ(settings.values.placeOptimizer, kind) << json;
+    EXPECT_EQ(settings.values.placeParameters, kind) << json;
+    for (const std::string &key : keys)
+      EXPECT_EQ(verdictOn(key, settings), verdict) << json;
+  };
+  expect(config("cpu", "true"), onGpu(), MemoryKind::Pinned, "applied");
+  expect(config("cpu", "false"), onGpu(), MemoryKind::Host, "applied");
+  expect(config("nvme", "true"), onGpu(), MemoryKind::File, "no meaning here");
+  expect(config("none", "true"), onGpu(), MemoryKind::Device,
+         "no meaning here");
+  expect(config("cpu", "true"), {}, MemoryKind::Device, "no meaning here");
+  // All of it is the host's to update, as without the key.
+  EXPECT_EQ(resolve(config("cpu", "true"), onGpu()).values.hostUpdates, 1);
+  EXPECT_EQ(resolve(R"({"zero_optimization": {"cpu_offload": true,
+                        "cpu_offload_use_pin_memory": true}})",
+                    onGpu())
+                .values.placeOptimizer,
+            MemoryKind::Pinned);
+  // A flag's place is not the file's to pin.
+  EXPECT_EQ(resolve(config("cpu", "true"), onGpu("optimizer=host"))
+                .values.placeOptimizer,
+            MemoryKind::Host);
+}
+
+TEST_F(ConfigTest, RequestsToFiles) {
+  ResolvedSettings settings = resolve(
+      R"({"aio": {"block_size": 262144, "queue_depth": 8, "thread_count": 2,
+                  "single_submit": true, "overlap_events": false},
+          "zero_optimization": {"offload_optimizer": {"device": "nvme"}}})");
+  EXPECT_EQ(settings.values.swapBlockSize, 262144);
+  EXPECT_EQ(settings.values.swapQueueDepth, 8);
+  EXPECT_EQ(verdictOn("aio.block_size", settings), "applied");
+  EXPECT_EQ(verdictOn("aio.thread_count", settings), "no meaning here");
+  Flags flags;
+  flags["--swap-block-size"] = "2MiB";
+  flags["--swap-queue-depth"] = "3";
+  EXPECT_EQ(resolve("{}", flags).values.swapBlockSize, 2 << 20);
+  EXPECT_EQ(resolve("{}", flags).values.swapQueueDepth, 3);
+  EXPECT_EQ(errorOf(R"({"aio": {"block_size": 512}})").code, "H0110");
+  EXPECT_EQ(errorOf(R"({"aio": {"queue_depth": 0}})").code, "H0110");
+}
+
+// Each key has a reason of its own.
+TEST_F(ConfigTest, KeysOfOffloadAreAnswered) {
+  ResolvedSettings settings = resolve(
+      R"({"zero_optimization": {"offload_param":
+             {"buffer_count": 5, "buffer_size": 1e8, "max_in_cpu": 1e9},
+          "offload_optimizer":
+             {"pipeline_read": true, "pipeline_write": true, "fast_init": true,
+              "super_offload": true, "cpuadam_cores_perc": 0.8}},
+          "aio": {"thread_count": 1, "intra_op_parallelism": 1,
+                  "single_submit": true, "overlap_events": true,
+                  "use_gds": true}})");
+  std::set<std::string> answers;
+  size_t keys = 0;
+  for (const ExplainRow &row : settings.rows) {
+    EXPECT_EQ(row.verdict, "no meaning here") << row.key;
+    EXPECT_FALSE(row.why.empty()) << row.key;
+    answers.insert(row.why);
+    ++keys;
+  }
+  EXPECT_EQ(keys, 13u);
+  EXPECT_EQ(answers.size(), keys);
 }
 
 TEST_F(ConfigTest, SizesOfTheMesh) {

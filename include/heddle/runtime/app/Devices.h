@@ -43,6 +43,10 @@ size_t chooseTarget(const std::vector<Binary> &targets,
 void warnOfIdleGpu(const std::vector<Binary> &targets, size_t chosen,
                    const DeviceOptions &options, int64_t localRank);
 
+/// Warns (H0463) where what the plan has on file would be in memory all the
+/// same (see io::fillsMemory).
+void warnOfCachedSwap(const plan::Plan &plan, const DeviceOptions &options);
+
 /// Opens the device that the plan's kernels are for. Throws H0190 when the
 /// variable HEDDLE_DEVICE (for tests) names no device or HEDDLE_SWAP_IO no way
 /// to move bytes, H0177 when cuBLASLt is asked for and the plan has no products
@@ -65,7 +69,7 @@ bool mayUseNccl(const Device &device, io::Peers &ranks);
 std::unique_ptr<Device> makeDevice(const char *name, ThreadPool &pool,
                                    const SwapOptions &swap = {});
 
-/// How a CPU swaps: as the user says, else as the plan does, and by what
+/// How a device swaps: as the user says, else as the plan does, and by what
 /// HEDDLE_SWAP_IO names.
 SwapOptions chooseSwap(const plan::Plan &plan, const DeviceOptions &options);
 

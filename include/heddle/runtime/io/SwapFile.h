@@ -27,6 +27,11 @@ struct SwapPlace {
 /// The directory that a place means.
 std::string swapDirectory(const SwapPlace &place);
 
+/// Whether files there would take the system's memory: those of a file system
+/// that is in memory, or that does not let its cache be passed by. Makes the
+/// directory when it is absent; false where no file can be made in it.
+bool fillsMemory(const SwapPlace &place);
+
 /// What system calls have moved.
 struct SwapTraffic {
   int64_t readBytes = 0, writtenBytes = 0;
