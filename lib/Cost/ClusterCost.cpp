@@ -45,6 +45,11 @@ struct ClusterCost::Clock {
     spans(other).second += seconds;
     now += seconds;
   }
+  /// A kernel of the device.
+  void compute(double seconds) {
+    now += seconds;
+    time.computing += seconds;
+  }
   /// The sums of a stream beside `compute`: all of its time, and what is waited
   /// for.
   std::pair<double &, double &> spans(plan::Stream stream) {
@@ -98,19 +103,32 @@ double ClusterCost::secondsOf(const plan::command::Collective &start) const {
 
 double ClusterCost::secondsOf(plan::MemoryKind from, plan::MemoryKind to,
                               double bytes) const {
-  if (from == plan::MemoryKind::File || to == plan::MemoryKind::File) {
+  using plan::MemoryKind;
+  bool crosses = (from == MemoryKind::Device) != (to == MemoryKind::Device);
+  double onLink =
+      !isCpu() && crosses && cluster.pcie
+          ? cluster.pcie->latency + bytes / cluster.pcie->bytesPerSecond
+          : 0;
+  if (from == MemoryKind::File || to == MemoryKind::File) {
     if (!cluster.files)
-      return 0;
-    double ofNode = from == plan::MemoryKind::File
-                        ? cluster.files->readPerSecond
-                        : cluster.files->writePerSecond;
-    return bytes * double(cluster.ranksPerNode) / ofNode;
+      return onLink;
+    double ofNode = from == MemoryKind::File ? cluster.files->readPerSecond
+                                             : cluster.files->writePerSecond;
+    // Pieces cross the link while the next ones are read or written.
+    return std::max(bytes * double(cluster.ranksPerNode) / ofNode, onLink);
   }
-  bool crosses =
-      (from == plan::MemoryKind::Device) != (to == plan::MemoryKind::Device);
-  return crosses && cluster.pcie
-             ? cluster.pcie->latency + bytes / cluster.pcie->bytesPerSecond
-             : 0;
+  // A CPU's cores read and write them.
+  if (isCpu() && from != to && cluster.memoryPerSecond > 0)
+    return 2 * bytes / cluster.memoryPerSecond;
+  return onLink;
+}
+
+bool ClusterCost::knows(plan::MemoryKind from, plan::MemoryKind to) const {
+  using plan::MemoryKind;
+  bool crosses = (from == MemoryKind::Device) != (to == MemoryKind::Device);
+  if (from == MemoryKind::File || to == MemoryKind::File)
+    return cluster.files && (isCpu() || !crosses || cluster.pcie);
+  return isCpu() ? cluster.memoryPerSecond > 0 : cluster.pcie.has_value();
 }
 
 double ClusterCost::secondsOnHost(const plan::Kernel &kernel) const {
@@ -131,7 +149,7 @@ static bool usesHost(const plan::Stage &stage) {
 }
 
 bool ClusterCost::isHostUnrated() const {
-  return cluster.hostMemoryPerSecond == 0 &&
+  return !isCpu() && cluster.hostMemoryPerSecond == 0 &&
          (usesHost(plan) ||
           std::any_of(plan.stages.begin(), plan.stages.end(), usesHost));
 }
@@ -149,22 +167,31 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
           if (fragment.kind == plan::parseFragment(word).first)
             run(stage, fragment.sequence, clock);
     };
-    auto move = [&](const plan::Ref &from, const plan::Ref &to, int64_t bytes) {
-      if (stream != plan::Stream::Compute)
-        ends[i] = clock.start(stream,
-                              secondsOf(from.memory, to.memory, double(bytes)));
+    auto move = [&](const plan::Ref &from, const plan::Ref &to, int64_t bytes,
+                    bool isRows) {
+      if (stream == plan::Stream::Compute)
+        return;
+      double seconds = secondsOf(from.memory, to.memory, double(bytes));
+      if (from.memory != to.memory)
+        clock.time.links[{from.memory, to.memory}] += seconds;
+      ends[i] = clock.start(stream, seconds);
+      bool isFile = from.memory == plan::MemoryKind::File ||
+                    to.memory == plan::MemoryKind::File;
+      // A CPU makes other copies where they are submitted.
+      if (isCpu() && (isRows || !isFile))
+        clock.wait(plan::Stream::Compute, stream, ends[i]);
     };
     commands[i].visit(
         [&](const plan::command::Launch &launch) {
           const plan::Kernel &kernel = plan.kernels.at(launch.kernel);
-          if (stream == plan::Stream::Host) {
+          if (stream == plan::Stream::Host && !isCpu()) {
             ends[i] = clock.start(stream, secondsOnHost(kernel));
             return;
           }
           double bytes = cluster.memoryPerSecond > 0
                              ? kernel.bytes / cluster.memoryPerSecond
                              : 0;
-          clock.now += std::max(kernel.flops / cluster.flops, bytes);
+          clock.compute(std::max(kernel.flops / cluster.flops, bytes));
         },
         [&](const plan::command::Call &call) {
           run(stage, call.sequence, clock);
@@ -178,15 +205,17 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
               clock.start(plan::Stream::Communication, secondsOf(collective));
         },
         [&](const plan::command::Copy &copy) {
-          move(copy.source, copy.target, copy.target.bytes);
+          move(copy.source, copy.target, copy.target.bytes, false);
         },
         [&](const plan::command::CopyRows &copy) {
-          move(copy.source, copy.target, rt::bytesMoved(copy));
+          move(copy.source, copy.target, rt::bytesMoved(copy), true);
         },
         [&](const plan::command::Record &) { ends[i] = clock.endOf(stream); },
         [&](const plan::command::Wait &wait) {
-          clock.wait(stream, commands.at(wait.command).stream,
-                     ends.at(wait.command));
+          // A CPU submits what others than copies wait for when it is there.
+          bool holdsUp = isCpu() && stream != plan::Stream::Copy;
+          clock.wait(holdsUp ? plan::Stream::Compute : stream,
+                     commands.at(wait.command).stream, ends.at(wait.command));
         },
         runFragments, [](const auto &) {});
   }

@@ -9,6 +9,7 @@
 #include "heddle/runtime/core/Traffic.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <tuple>
@@ -69,10 +70,21 @@ private:
   void addMove(const Command &command, const plan::Ref &target,
                const plan::Ref &source, int64_t bytes, int64_t times);
   void begin(MoveLine &line, int64_t bytes, int64_t times);
-  void await(int64_t count);
   void add(const Command &command, const std::string &axes,
            const std::string &kind, plan::DType wire, int64_t times,
            int64_t bytes);
+
+  /// How much of what runs beside kernels is done, in the order of its begin.
+  struct Point {
+    int64_t copies = 0, updates = 0;
+    void extend(const Point &other) {
+      copies = std::max(copies, other.copies);
+      updates = std::max(updates, other.updates);
+    }
+  };
+  using Points = std::map<int64_t, Point>; ///< Of records, by their commands.
+  void order(const Command &command, int64_t number, Points &points);
+  void await(const Point &point);
 
   /// A copy beside kernels that nothing has waited for.
   struct Open {
@@ -80,12 +92,22 @@ private:
     int64_t bytes, times; ///< Of one copy, and how often it is made.
     int64_t launches;     ///< Before it.
   };
+  /// An update on the host's cores of which nothing has waited for the end.
+  struct Update {
+    int64_t elements, launches;
+  };
 
   const plan::Plan &plan;
   int64_t rank;
-  int64_t launches = 0; ///< So far.
+  /// On a CPU all but copies from and to files is done where it is submitted.
+  bool isCpu() const { return plan.device == plan::DeviceKind::Cpu; }
+
+  int64_t launches = 0; ///< So far, beside which copies can be.
   std::deque<Open> open;
-  int64_t begun = 0; ///< Copies beside kernels, so far.
+  std::deque<Update> updates;
+  Point begun; ///< So far.
+  /// What each stream has waited for.
+  std::array<Point, std::size(plan::streams)> known;
   std::map<MoveLine *, int64_t> underWay;
 };
 
@@ -156,20 +178,24 @@ int64_t heddle::rt::bytesMoved(const plan::command::CopyRows &copy) {
 /// Notes that a copy beside kernels begins.
 void TrafficCounter::begin(MoveLine &line, int64_t bytes, int64_t times) {
   open.push_back({&line, bytes, times, launches});
-  ++begun;
+  ++begun.copies;
   int64_t &now = underWay[&line];
   now += bytes;
   line.mostUnderWay = std::max(line.mostUnderWay, now);
 }
 
-/// Somebody waits for the first `count` copies that begin beside kernels.
-void TrafficCounter::await(int64_t count) {
-  for (; begun - int64_t(open.size()) < count; open.pop_front()) {
+/// Kernels wait until so much of what runs beside them is done.
+void TrafficCounter::await(const Point &point) {
+  for (; begun.copies - int64_t(open.size()) < point.copies; open.pop_front()) {
     const Open &copy = open.front();
     underWay[copy.line] -= copy.bytes;
     if (copy.launches < launches)
       copy.line->besideKernels += copy.bytes * copy.times;
   }
+  for (; begun.updates - int64_t(updates.size()) < point.updates;
+       updates.pop_front())
+    if (updates.front().launches < launches)
+      host.besideKernels += updates.front().elements;
 }
 
 void TrafficCounter::addCopy(const Command &command,
@@ -191,8 +217,13 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   line.from = from;
   line.to = to;
   line.copies += times;
-  if (command.stream == plan::Stream::Copy)
-    begin(line, bytes, times);
+  bool isFile = from == plan::MemoryKind::File || to == plan::MemoryKind::File;
+  if (command.stream == plan::Stream::Copy) {
+    if (!isCpu() || (isFile && command.as<plan::command::Copy>()))
+      begin(line, bytes, times);
+    else
+      await(begun);
+  }
   bytes *= times;
   line.bytes += bytes;
   // Frames beside the device's hold what moves to the host's kernels and back.
@@ -209,6 +240,11 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
     state = stateIn(plan, leaves ? source : target);
   if (state)
     line.bytesOf[state->role] += bytes;
+  else if (isWindow(source))
+    // Ranks gather what their hosts have updated before they keep it.
+    line.bytesOf[plan.precision == "fp32" ? plan::StateRole::Parameter
+                                          : plan::StateRole::ComputeCopy] +=
+        bytes;
 }
 
 void TrafficCounter::countCommand(const Command &command, int64_t times,
@@ -224,11 +260,19 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
         addMove(command, copy.target, copy.source, bytesMoved(copy), times);
       },
       [&](const plan::command::Launch &launch) {
-        ++launches;
+        bool isOnHost = command.stream == plan::Stream::Host;
+        launches += !isOnHost || isCpu();
+        if (!isOnHost)
+          return;
         // The first operand of an update is its parameter, in fp32.
-        if (command.stream == plan::Stream::Host)
-          host.elements += times * launch.refs.front().bytes /
+        int64_t elements = times * launch.refs.front().bytes /
                            plan::byteSize(plan::DType::F32);
+        host.elements += elements;
+        host.bytes += double(times) * plan.kernels.at(launch.kernel).bytes;
+        if (isCpu())
+          return;
+        updates.push_back({elements, launches});
+        ++begun.updates;
       },
       [&](const plan::command::Send &send) {
         add(command, send.channel.axis, send.name, plan::DType::U8, times,
@@ -241,20 +285,35 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
       [](const auto &) {});
 }
 
+/// Notes what a record or a wait says of what runs beside kernels.
+void TrafficCounter::order(const Command &command, int64_t number,
+                           Points &points) {
+  Point &waitedFor = known[size_t(command.stream)];
+  if (command.as<plan::command::Record>()) {
+    Point &point = points[number] = waitedFor;
+    if (command.stream == plan::Stream::Copy)
+      point.copies = begun.copies;
+    if (command.stream == plan::Stream::Host)
+      point.updates = begun.updates;
+  }
+  const auto *wait = command.as<plan::command::Wait>();
+  if (!wait)
+    return;
+  waitedFor.extend(points[wait->command]);
+  // Kernels run on while another stream than theirs waits.
+  if (command.stream == plan::Stream::Compute ||
+      (isCpu() && command.stream != plan::Stream::Copy))
+    await(waitedFor);
+}
+
 void TrafficCounter::countSequence(int64_t number, int64_t times, int depth) {
   if (depth > 64) // Such a plan cannot be loaded.
     return;
-  std::map<int64_t, int64_t> points; // Of records: copies begun before.
+  Points points;
   const std::vector<Command> &commands = plan.sequences.at(number).commands;
   for (size_t i = 0; i < commands.size(); ++i) {
-    const Command &command = commands[i];
-    if (command.as<plan::command::Record>() &&
-        command.stream == plan::Stream::Copy)
-      points[i] = begun;
-    if (const auto *wait = command.as<plan::command::Wait>();
-        wait && command.stream != plan::Stream::Copy)
-      await(points[wait->command]);
-    countCommand(command, times, depth);
+    order(commands[i], i, points);
+    countCommand(commands[i], times, depth);
   }
 }
 

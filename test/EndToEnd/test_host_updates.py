@@ -114,8 +114,8 @@ class HostUpdates(h.HeddleTest):
         expected = self.run_job(binary)
         moved = []
         for ratio in (0, 0.4, 1):
-            binary = self.job("part", "--precision", "bf16", "--place", "optimizer=host",
-                              "--host-updates", ratio)
+            binary = self.job("part", "--precision", "bf16", "--place",
+                              "optimizer=host,gradients=device", "--host-updates", ratio)
             plan = self.explain(binary)
             moves = {(move["from"], move["to"]): move["bytes"] for move in plan["moves"]}
             self.assertEqual(plan["host_updates"]["to_device"],
@@ -175,7 +175,8 @@ class HostUpdates(h.HeddleTest):
         is computed with; numbers beside. What the host updates never leaves it."""
         for precision, back in (("bf16", "compute_copy"), ("fp32", "parameter")):
             plan = self.explain(self.job("job", "--precision", precision, "--place",
-                                         "optimizer=host", "--host-updates", 1))
+                                         "optimizer=host,gradients=device",
+                                         "--host-updates", 1))
             moves = {(move["from"], move["to"]): move for move in plan["moves"]}
             self.assertEqual(set(moves), {("device", "pinned"), ("pinned", "device")})
             elements = plan["memory"]["owners"]["gradients"] // 4
@@ -187,9 +188,53 @@ class HostUpdates(h.HeddleTest):
             numbers = moves["device", "pinned"]["bytes"] - crossing
             self.assertGreater(numbers, 0)
             self.assertLess(numbers, 64)
+            beside = plan["host_updates"].pop("beside_kernels")
             self.assertEqual(plan["host_updates"], {
                 "elements": elements, "to_host": crossing + numbers,
                 "to_device": width * elements})
+            self.assertLess(beside, elements)
+
+    def test_what_runs_beside_the_backward_pass_is_said(self):
+        """Without clipping gradients leave beside the GPU's kernels, and so do most
+        updates; with it the norm is there behind the last of them."""
+        beside = []
+        for clipping in (0, 0.5):
+            plan = self.explain(self.job("job", "--precision", "bf16", "--place",
+                                         "optimizer=host,gradients=device",
+                                         "--host-updates", 1, clipping=clipping))
+            leave = next(move for move in plan["moves"] if move["from"] == "device")
+            host = plan["host_updates"]
+            beside.append((leave["beside_kernels"] / leave["bytes"],
+                           host["beside_kernels"] / host["elements"]))
+        self.assertGreater(beside[0][0], 0.5)
+        self.assertGreater(beside[0][1], 0.5)
+        text = h.run([h.HEDDLE, "explain", self.path("job")]).stdout
+        self.assertRegex(text, r"updates on the host: .* back for each; \d+ of them beside")
+
+    def test_gradients_wait_with_the_optimizer(self):
+        """By default, where updates wait for the norm: the device has no room for them."""
+        flags = ["--precision", "bf16", "--place"]
+        here, there = (self.explain(self.job("job", *flags, place)) for place in
+                       ("optimizer=host,gradients=device", "optimizer=host"))
+        kinds = [plan["memory"]["kinds"] for plan in (here, there)]
+        gradients = here["memory"]["owners"]["gradients"]
+        freed = kinds[0]["device"]["persistent"] - kinds[1]["device"]["persistent"]
+        self.assertAlmostEqual(freed, gradients, delta=2 * 4096)  # Whole pages.
+        taken = kinds[1]["host"]["persistent"] - kinds[0]["host"]["persistent"]
+        self.assertAlmostEqual(taken, gradients, delta=2 * 4096)
+        said = self.explain(self.job("job", *flags, "optimizer=host,gradients=host"))
+        self.assertEqual(said["plan"], there["plan"])
+        # A CPU has one memory.
+        plans = [self.explain(self.job("job", *flags, place, target="x86-64"))["plan"]
+                 for place in ("optimizer=host,gradients=device", "optimizer=host")]
+        self.assertEqual(*plans)
+
+    def test_what_comes_back_has_a_name_on_replicas(self):
+        plan = self.explain(self.job("job", "--precision", "bf16", "--mesh", "data=2",
+                                     "--zero", 1, "--place", "optimizer=host",
+                                     "--host-updates", 1))
+        back = [move for move in plan["moves"] if move["from"] == "pinned"]
+        self.assertEqual([set(move["of"]) for move in back], [{"compute_copy"}])
 
     def test_replicas_send_what_they_sum_in(self):
         """With ZeRO gradients are summed in bf16 over the replicas: 2 bytes of each go to
@@ -241,7 +286,8 @@ class HostUpdates(h.HeddleTest):
 
     def test_memory_is_planned_by_kind(self):
         """What is on its way is bounded by windows, and all is allocated as planned."""
-        flags = ["--precision", "bf16", "--place", "optimizer=host", "--host-updates", 1]
+        flags = ["--precision", "bf16", "--place", "optimizer=host,gradients=device",
+                 "--host-updates", 1]
         memory = [self.explain(self.compile(
             self.model, "--batch", 2, "--seq", 7, "--sub-group-size", size, "--target",
             "sm_90", *flags, output="job"))["memory"] for size in (1024, 1 << 20)]
@@ -268,6 +314,18 @@ class HostUpdates(h.HeddleTest):
                              for step in h.read_log(log)])
         for log in logs[1:]:
             self.assertEqual(log, logs[0])
+
+    def test_traces_have_a_line_for_the_host(self):
+        binary = self.job("traced", "--place", "optimizer=host", "--host-updates", 1,
+                          target="x86-64", clipping=0)
+        trace = self.path("trace.json")
+        h.run([binary, "train", "--data", self.data, "--steps", 1, "--trace", trace,
+               "--progress", "none"])
+        with open(trace) as file:
+            lines = {(event["args"]["command"], event["tid"])
+                     for event in json.load(file)["traceEvents"]}
+        self.assertEqual({line for command, line in lines if command == "launch"}, {0, 3})
+        self.assertEqual({line for command, line in lines if command == "copy"}, {1})
 
     def test_ranks_on_cpus(self):
         meshes = [("pipe=2", 0, 2, "optimizer=host"), ("data=2", 1, 1, "optimizer=pinned"),

@@ -174,6 +174,48 @@ TEST(Traffic, SaysWhatKernelsRunBeside) {
   EXPECT_EQ(lines[0].mostUnderWay, 4096 + 16384);
 }
 
+// What the host's cores wait for, and compute, holds up no kernel of a GPU. On
+// a CPU it is done where it is submitted, as copies in memory are.
+TEST(Traffic, SaysWhatTheHostRunsBeside) {
+  auto on = [](Stream stream, Command command) {
+    command.stream = stream;
+    return command;
+  };
+  Ref there = bytes(64), file = bytes(4096);
+  there.memory = MemoryKind::Pinned;
+  file.memory = MemoryKind::File;
+  Plan plan;
+  plan.mesh = meshOf(1, 1);
+  plan.kernels.resize(1);
+  // A gradient leaves, a kernel runs on the GPU, the gradient is used, another
+  // kernel runs; what comes back is waited for at once. A last update is not.
+  plan.sequences = {
+      {"main",
+       0,
+       0,
+       0,
+       {on(Stream::Copy, copy(there, bytes(64))), on(Stream::Copy, record()),
+        on(Stream::Host, waitFor(1)), launch(0, {bytes(4)}),
+        on(Stream::Host, launch(0, {there})), on(Stream::Host, record()),
+        launch(0, {bytes(4)}), on(Stream::Copy, waitFor(5)),
+        on(Stream::Copy, copy(bytes(64), there)), on(Stream::Copy, record()),
+        waitFor(9), on(Stream::Copy, copy(bytes(4096), file)),
+        on(Stream::Host, launch(0, {there}))}}};
+  auto besides = [&](DeviceKind device) {
+    plan.device = device;
+    std::vector<int64_t> bytes;
+    for (const MoveLine &line : countMoves(plan, Program()))
+      bytes.push_back(line.besideKernels);
+    return bytes;
+  };
+  // From device to pinned memory, back, and from the file.
+  EXPECT_EQ(besides(DeviceKind::Cuda), (std::vector<int64_t>{64, 0, 0}));
+  HostUpdates host = countHostUpdates(plan, Program());
+  EXPECT_EQ(host.elements, 2 * 64 / 4);
+  EXPECT_EQ(host.besideKernels, 64 / 4);
+  EXPECT_EQ(besides(DeviceKind::Cpu), (std::vector<int64_t>{0, 0, 4096}));
+}
+
 TEST(Traffic, ReadsTheWordsOfSchedules) {
   EXPECT_EQ(parseFragment("F12"),
             std::make_pair(std::string("F"), int64_t(12)));

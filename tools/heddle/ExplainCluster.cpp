@@ -47,6 +47,11 @@ std::vector<std::string> driver::axesOf(const rt::TrafficLine &line) {
   return axes;
 }
 
+double driver::secondsOf(const rt::TrafficLine &line,
+                         const cost::ClusterCost &cost) {
+  return cost.secondsOf(axesOf(line), line.kind, line.calls, line.bytesSent);
+}
+
 /// The nodes that the plan uses.
 static int64_t nodesOf(const plan::Plan &plan, const cost::Cluster &cluster) {
   return (plan.mesh.ranks() + cluster.ranksPerNode - 1) / cluster.ranksPerNode;

@@ -30,6 +30,8 @@ std::string warnOfHostUpdates(const cost::Cluster &cluster);
 
 /// The axes that a line of traffic names, `data,seq`.
 std::vector<std::string> axesOf(const rt::TrafficLine &line);
+/// What the exchanges of the line take; 0 when the link is not known.
+double secondsOf(const rt::TrafficLine &line, const cost::ClusterCost &cost);
 
 } // namespace heddle::driver
 

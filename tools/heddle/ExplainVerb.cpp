@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExplainBound.h"
 #include "ExplainCluster.h"
 #include "ExplainKernels.h"
 #include "ExplainProgram.h"
@@ -69,7 +70,8 @@ static json hostUpdatesJson(const plan::Plan &plan) {
   rt::HostUpdates host = hostUpdatesOf(plan);
   return {{"elements", host.elements},
           {"to_host", host.toHost},
-          {"to_device", host.toDevice}};
+          {"to_device", host.toDevice},
+          {"beside_kernels", host.besideKernels}};
 }
 
 static json movesJson(const plan::Plan &plan) {
@@ -100,11 +102,6 @@ static double flopsPerStep(const plan::Plan &plan) {
   return flops;
 }
 
-static double secondsOf(const cost::ClusterCost &cost,
-                        const rt::TrafficLine &line) {
-  return cost.secondsOf(axesOf(line), line.kind, line.calls, line.bytesSent);
-}
-
 /// A line for each kind and axes, and in it one for each reason.
 static json communicationJson(const plan::Plan &plan, int64_t rank,
                               const cost::ClusterCost *cost) {
@@ -127,13 +124,13 @@ static json communicationJson(const plan::Plan &plan, int64_t rank,
                              {"bytes_sent", sum.bytesSent},
                              {"reasons", reasons}});
     if (cost && cost->linkOf(axesOf(sum)))
-      communication.back()["seconds"] = secondsOf(*cost, sum);
+      communication.back()["seconds"] = secondsOf(sum, *cost);
   }
   return communication;
 }
 
 static json explainJson(const plan::Plan &plan, int64_t rank,
-                        const StepSchedule &schedule,
+                        const StepSchedule &schedule, const StepBound &bound,
                         const cost::ClusterCost *cost) {
   json phases = json::array(), kernels = json::array();
   for (const plan::PhaseTime &phase : plan.phases)
@@ -166,6 +163,7 @@ static json explainJson(const plan::Plan &plan, int64_t rank,
               {"communication", communicationJson(plan, rank, cost)},
               {"flops_per_step", flopsPerStep(plan)}};
   schedule.addTo(all);
+  all["bound"] = bound.toJson();
   return all;
 }
 
@@ -320,7 +318,17 @@ static void printMoves(const plan::Plan &plan) {
   };
   std::cout << "updates on the host: " << host.elements << " elements, "
             << each(host.toHost) << " bytes there and " << each(host.toDevice)
-            << " back for each\n";
+            << " back for each";
+  // What is there before an update does not cross for it.
+  if (std::any_of(plan.states.begin(), plan.states.end(),
+                  [](const plan::State &state) {
+                    return state.role == plan::StateRole::Gradient &&
+                           state.memory != plan::MemoryKind::Device;
+                  }))
+    std::cout << ", beside gradients that wait there";
+  if (plan.device == plan::DeviceKind::Cuda)
+    std::cout << "; " << host.besideKernels << " of them beside kernels";
+  std::cout << "\n";
 }
 
 /// More than one of its kind.
@@ -368,7 +376,7 @@ static void printCommunication(const plan::Plan &plan, int64_t rank,
   int64_t sum = 0;
   double seconds = 0;
   for (const rt::TrafficLine &line : rt::sumByKind(trafficOf(plan, rank))) {
-    double time = cost ? secondsOf(*cost, line) : 0;
+    double time = cost ? secondsOf(line, *cost) : 0;
     rows.push_back({line.axes, std::to_string(line.calls),
                     plan::formatBytes(line.bytesSent),
                     time > 0 ? formatSeconds(time) : "", line.kind});
@@ -471,8 +479,12 @@ static int explain(const ExplainFlags &flags) {
   if (known && known->hasTimes() && known->isHostUnrated())
     std::cerr << "warning: " << warnOfHostUpdates(*cluster) << "\n";
   StepSchedule schedule(plan, flags.trace, known);
+  const plan::Program *program = mainProgram(plan);
+  StepBound bound;
+  if (program)
+    bound = StepBound(plan, *program, rank, known);
   if (flags.json) {
-    json all = explainJson(plan, rank, schedule, known);
+    json all = explainJson(plan, rank, schedule, bound, known);
     if (cluster)
       all["cluster"] = clusterJson(plan, *cluster);
     std::cout << all.dump(2) << "\n";
@@ -487,6 +499,7 @@ static int explain(const ExplainFlags &flags) {
     printCluster(plan, *cluster);
   printCommunication(plan, rank, known);
   schedule.print();
+  bound.print();
   printPrograms(plan);
   return 0;
 }

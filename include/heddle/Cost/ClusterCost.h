@@ -50,6 +50,7 @@ struct Cluster {
 /// One run of a sequence by the ranks of a pipeline stage.
 struct SequenceTime {
   double seconds = 0;     ///< Computing, and waiting for what is under way.
+  double computing = 0;   ///< Kernels of the device, one by one.
   double collectives = 0; ///< All of them, one after the other.
   double exposed = 0;     ///< The part of them that nothing is computed in.
   double copies = 0;      ///< Between kinds of memory, one after the other.
@@ -57,6 +58,8 @@ struct SequenceTime {
   /// The part of copies, and of the kernels on the host that they come behind,
   /// that nothing is computed in.
   double exposedCopies = 0;
+  /// Copies from one kind of memory to another, one after the other.
+  std::map<std::pair<plan::MemoryKind, plan::MemoryKind>, double> links;
 };
 
 /// The time of a plan's communication and computation: latency and bandwidth of
@@ -65,7 +68,8 @@ struct SequenceTime {
 /// cluster's figures for kernels, of which each takes as long as its operations
 /// or, if the cluster says how fast memory is, its bytes. A kernel on the
 /// host's cores takes as long as its bytes, of the node's memory that the ranks
-/// share; no time where the cluster does not say how fast that is.
+/// share; no time where the cluster does not say how fast that is. A copy
+/// between a file and a GPU takes as long as the slower of disk and link.
 class ClusterCost {
 public:
   /// Both must outlive this.
@@ -86,6 +90,10 @@ public:
   /// Whether the plan has kernels on the host's cores of which the cluster says
   /// too little for a time.
   bool isHostUnrated() const;
+  /// Whether it says enough for copies from one kind of memory to another.
+  bool knows(plan::MemoryKind from, plan::MemoryKind to) const;
+  /// Whether it says enough for kernels on the host's cores.
+  bool knowsHost() const { return cluster.hostMemoryPerSecond > 0; }
   /// One run of a sequence, without waits for other pipeline stages.
   /// Collectives run one after the other, beside what is computed, and so do
   /// copies between kinds of memory, and kernels on the host's cores.
@@ -94,6 +102,8 @@ public:
   double transferSeconds(const plan::Sequence &sequence) const;
 
 private:
+  /// Its copies in memory, and what is on the stream Host, hold up its kernels.
+  bool isCpu() const { return plan.device == plan::DeviceKind::Cpu; }
   struct Clock;
   void run(const plan::Stage &stage, int64_t sequence, Clock &clock) const;
   double secondsOf(const plan::command::Collective &start) const;

@@ -35,11 +35,12 @@ static Command allReduce(int64_t count) {
                     bytes(count));
 }
 
-/// A plan with one kernel of 20 operations: 10 s.
+/// A plan of a GPU with one kernel of 20 operations: 10 s.
 static plan::Plan planOf(const plan::Mesh &mesh,
                          const std::vector<std::vector<Command>> &sequences) {
   plan::Plan plan;
   plan.mesh = mesh;
+  plan.device = plan::DeviceKind::Cuda;
   plan.kernels.resize(1);
   plan.kernels[0].flops = 20;
   for (const std::vector<Command> &commands : sequences)
@@ -124,7 +125,7 @@ TEST(ClusterCost, WhatIsComputedHidesCopies) {
   constexpr plan::Stream stream = plan::Stream::Copy;
   Cluster nodes = cluster();
   nodes.files = Files{0, 400, 200};
-  nodes.pcie = Link{10, 1};
+  nodes.pcie = Link{1000, 0};
   auto copyOf = [&](MemoryKind to, MemoryKind from, int64_t count) {
     return on(stream, copy(inMemory(to, count), inMemory(from, count)));
   };
@@ -149,8 +150,41 @@ TEST(ClusterCost, WhatIsComputedHidesCopies) {
   EXPECT_DOUBLE_EQ(written.copies, 40);
   EXPECT_DOUBLE_EQ(written.exposedCopies, 30);
   EXPECT_DOUBLE_EQ(written.seconds, 10 + 40);
+  nodes.pcie = Link{10, 1};
   EXPECT_DOUBLE_EQ(cost.timeOf(plan, 2).seconds, 1 + 4);
   EXPECT_EQ(cost.timeOf(plan, 3).seconds, 0);
+  EXPECT_EQ(read.computing, 20);
+  EXPECT_EQ(read.links.size(), 1u);
+  EXPECT_DOUBLE_EQ((written.links.at({MemoryKind::Device, MemoryKind::File})),
+                   40);
+  // The slower of both: 1200 bytes at 10 a second.
+  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 0).copies, 1 + 120);
+  nodes.pcie.reset();
+  EXPECT_FALSE(cost.knows(MemoryKind::Device, MemoryKind::File));
+  plan.device = plan::DeviceKind::Cpu;
+  EXPECT_TRUE(cost.knows(MemoryKind::Device, MemoryKind::File));
+}
+
+// A CPU copies in memory where it is told to, at 8 bytes read or written a
+// second; and it computes what is for the host's cores.
+TEST(ClusterCost, CopiesInMemoryHoldUpACpu) {
+  using plan::MemoryKind;
+  constexpr plan::Stream stream = plan::Stream::Copy;
+  Cluster nodes = cluster();
+  nodes.memoryPerSecond = 8;
+  Command move = on(stream, copy(inMemory(MemoryKind::Host, 40),
+                                 inMemory(MemoryKind::Device, 40)));
+  plan::Plan plan =
+      planOf(meshOf(1, 1, 1, 1),
+             {{move, on(stream, record()), work(), waitFor(1)},
+              {on(plan::Stream::Host, work()), on(plan::Stream::Host, record()),
+               work(), waitFor(1)}});
+  plan.device = plan::DeviceKind::Cpu;
+  ClusterCost cost(plan, nodes);
+  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 0).seconds, 10 + 10);
+  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 0).exposedCopies, 10);
+  EXPECT_FALSE(cost.isHostUnrated());
+  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 1).seconds, 20);
 }
 
 // A kernel on the host's cores, of 60 bytes; the four ranks of a node share its

@@ -50,7 +50,9 @@ struct MoveLine {
   int64_t bytes = 0;  ///< Of a file, whole blocks of `fileBlock`.
   /// Of these, by the role of the state that they are copied from or to.
   std::map<plan::StateRole, int64_t> bytesOf;
-  int64_t besideKernels = 0; ///< Of these, while kernels run.
+  /// Of these, while kernels of the device run. On a CPU those are copies from
+  /// and to files, but for rows of tables; its threads make the others.
+  int64_t besideKernels = 0;
   /// The most of them that are begun and that nothing has waited for.
   int64_t mostUnderWay = 0;
 };
@@ -72,9 +74,11 @@ std::vector<MoveLine> countMoves(const plan::Plan &plan,
 
 /// What the cores beside a GPU update in one run of a program.
 struct HostUpdates {
-  int64_t elements = 0; ///< Of parameters.
-  int64_t toHost = 0;   ///< Bytes that the device gives for that.
-  int64_t toDevice = 0; ///< Bytes that it gets of it.
+  int64_t elements = 0;      ///< Of parameters.
+  int64_t toHost = 0;        ///< Bytes that the device gives for that.
+  int64_t toDevice = 0;      ///< Bytes that it gets of it.
+  int64_t besideKernels = 0; ///< Of the elements, while kernels of a GPU run.
+  double bytes = 0;          ///< That the kernels read and write.
 };
 HostUpdates countHostUpdates(const plan::Plan &plan,
                              const plan::Program &program);
