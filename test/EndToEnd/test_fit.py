@@ -48,6 +48,23 @@ MACHINES = {
 }
 
 
+# Models of which all fit but the last.
+EDGES = {"laptop": ["124M", "355M", "774M", "1.5B"],
+         "laptop with files": ["774M", "30B", "66B"],
+         "server with files": ["1.5B", "66B", "175B"],
+         "GPU of 32 GiB": ["355M", "13B", "66B", "175B"],
+         "GPU of 32 GiB with files": ["2.7B", "175B", "530B"],
+         "64 ranks of 80 GiB": ["6.7B", "175B", "530B"]}
+
+
+# Flags with which a search is short.
+LEAST = {"64 ranks of 80 GiB": ["--mesh", "data=64", "--zero", "3"],
+         "laptop with files": ["--place", "optimizer=file,gradients=file,parameters=file"],
+         "server with files": ["--place", "optimizer=file,gradients=file,parameters=file",
+                               "--mesh", "data=2", "--zero", "3"],
+         "GPU of 32 GiB": ["--place", "optimizer=host,gradients=host,parameters=host"]}
+
+
 class Fit(h.HeddleTest):
     def write(self, name, value):
         path = self.path(name)
@@ -142,17 +159,108 @@ class Fit(h.HeddleTest):
         machine = MACHINES["GPU of 32 GiB"]
         said, _ = self.fit(MODELS["13B"], machine, *flags, "--place",
                            "optimizer=host,gradients=host")
-        (one,) = said["fitting"]
-        self.assertEqual(self.peak(one["strategy"], *flags), one["bytes"])
-        self.assertLessEqual(one["bytes"]["device"], 32 * GIB)
-        # The fp32 parameters, two moments and the gradients.
-        self.assertGreater(one["bytes"]["host"], 13e9 * 16 * 0.95)
-        self.fit(MODELS["13B"], machine, *flags, "--place", "optimizer=host", status=4)
+        self.assertEqual({one["strategy"]["host_updates"] for one in said["fitting"]},
+                         {0, 1})
+        for one in said["fitting"]:
+            self.assertEqual(self.peak(one["strategy"]), one["bytes"])
+            self.assertLessEqual(one["bytes"]["device"], 32 * GIB)
+            # The fp32 parameters, two moments and the gradients.
+            self.assertGreater(one["bytes"]["host"], 13e9 * 16 * 0.95)
+        # Gradients go with the optimizer unless they are told to stay.
+        one = said["fitting"][0]
+        alone, _ = self.fit(MODELS["13B"], machine, *flags, "--place", "optimizer=host",
+                            "--host-updates", str(one["strategy"]["host_updates"]))
+        self.assertEqual(alone["fitting"][0]["bytes"], one["bytes"])
+        self.fit(MODELS["13B"], machine, *flags, "--place",
+                 "optimizer=host,gradients=device", status=4)
+
+    def test_files_take_models_beyond_the_memory_of_the_host(self):
+        """16 bytes a parameter are more than the host has; of parameters the GPU has to
+        hold those of a layer, and of states some windows."""
+        flags = ["--seq", "1024", "--precision", "bf16", "--target", "sm_80",
+                 "--micro-batch", "1", "--recompute", "full", "--host-updates", "0",
+                 "--sub-group-size", "200000000"]
+        for model, memory in [("30B", "256GiB"), *[("175B", "1536GiB")] * h.LONG]:
+            machine = {**GPU, "host_memory": memory}
+            # A whole search takes long.
+            host, file = ([], []) if h.LONG else (
+                ["--place", "optimizer=host,gradients=host,parameters=host"],
+                ["--place", "optimizer=file,gradients=file,parameters=host"])
+            with self.subTest(model=model):
+                if h.LONG:
+                    _, error = self.fit(MODELS[model], machine, *flags, status=4)
+                    self.assertIn("error[H0228]: nothing fits", error)
+                else:
+                    said, _ = self.fit(MODELS[model], {**machine, "host_memory": "1TiB"},
+                                       *flags, *host)
+                    self.assertGreater(said["fitting"][0]["bytes"]["host"], 256 * GIB)
+                said, _ = self.fit(MODELS[model], {**machine, **NVME}, *flags, *file)
+                one = said["fitting"][0]
+                self.assertGreater(one["bytes"]["file"], 0)
+                self.assertEqual(self.peak(one["strategy"]), one["bytes"])
+
+    def test_the_host_updates_and_memory_is_pinned(self):
+        """Beside a GPU whose memory has no room for the states, and only there."""
+        machine = {**GPU, "device_memory": "2MiB", "host_memory": "1GiB",
+                   "host_memory_bandwidth": "100GiB"}
+        flags = ["--seq", "48", "--batch", "4", "--target", "sm_80"]
+        said, _ = self.fit(TINY, machine, *flags)
+        chosen = [(one["strategy"]["place_optimizer"], one["strategy"]["host_updates"])
+                  for one in said["fitting"]]
+        self.assertIn(("host", 0), chosen)
+        self.assertIn(("host", 1), chosen)
+        self.assertEqual(sum(kind == "pinned" for kind, _ in chosen), 1)
+        fastest = next(one for one in said["fitting"]
+                       if one["strategy"]["place_optimizer"] == "host")
+        (pinned,) = (one for one in said["fitting"]
+                     if one["strategy"]["place_optimizer"] == "pinned")
+        self.assertEqual(sum(pinned["bytes"].values()), sum(fastest["bytes"].values()))
+        for one in (fastest, pinned):
+            self.assertEqual(self.peak(one["strategy"]), one["bytes"])
+        kept, _ = self.fit(TINY, machine, *flags, "--host-updates", "1")
+        self.assertEqual({one["strategy"]["host_updates"] for one in kept["fitting"]}, {1})
+        cpu, _ = self.fit(TINY, {**machine, **NVME}, *flags[:4])
+        self.assertEqual({one["strategy"]["host_updates"] for one in cpu["fitting"]}, {0})
+
+    def test_a_strategy_says_all(self):
+        """What the flags of the search say, too: the compiler needs none of them."""
+        machine = {**GPU, "device_memory": "1GiB", "host_memory": "1GiB"}
+        flags = ["--seq", "48", "--batch", "2", "--precision", "bf16", "--target", "sm_90",
+                 "--delayed-update", "--chunk-tokens", "16", "--group", "wte:frozen",
+                 "--optimizer", "Lion", "--gemm", "generated"]
+        output = self.path("fits.json")
+        said, _ = self.fit(TINY, machine, *flags, "-o", output)
+        with open(output) as file:
+            strategy = json.load(file)
+        self.assertEqual(strategy, said["fitting"][0]["strategy"])
+        self.assertNotIn("threads", strategy)
+        plans = []
+        for more in (["--strategy", output], [*flags, "--strategy", output]):
+            h.run([h.HEDDLE, "compile", self.path("config.json"), "--init", "random",
+                   "-o", self.path("binary"), *more])
+            plans.append(self.explain(self.path("binary"))["plan"])
+        self.assertEqual(*plans)
+        self.assertEqual(self.peak(strategy), said["fitting"][0]["bytes"])
+
+    def test_mixtures_that_differ_in_nothing_are_one(self):
+        machine = {**GPU, "host_memory": "1GiB", "device_memory": "1GiB"}
+        said, _ = self.fit(TINY, machine, "--seq", "48", "--batch", "8", "--target", "sm_80")
+        alike = [(one["step_seconds"], *one["bytes"].items(),
+                  one["flags"].split(" --micro-batch ")[0],
+                  one["flags"].split(" --recompute ")[1:]) for one in said["fitting"]]
+        self.assertEqual(len(alike), len({str(one) for one in alike}))
+
+    def test_a_budget_has_two_names(self):
+        machine = {"nodes": 1, "ranks_per_node": 1, "flops": 1e11}
+        said = [self.fit(TINY, machine, "--seq", "48", "--micro-batch", "1", flag, "64MiB")[0]
+                for flag in ("--budget", "--memory-budget")]
+        self.assertEqual(*said)
+        self.assertEqual(said[0]["limits"]["device"], 64 * MIB)
 
     def test_updates_on_the_host_take_time(self):
         machine = {**GPU, "host_memory": "16GiB"}
         flags = ["--seq", "48", "--batch", "2", "--target", "sm_80", "--place",
-                 "optimizer=host", "--host-updates", "1", "--micro-batch", "2",
+                 "optimizer=host,gradients=device", "--host-updates", "1", "--micro-batch", "2",
                  "--recompute", "none"]
         unrated, warning = self.fit(TINY, machine, *flags)
         self.assertIn("warning: updates on the host's cores count as no time", warning)
@@ -180,21 +288,77 @@ class Fit(h.HeddleTest):
                  for said in (unrated, rated)]
         self.assertGreater(waits[1] - waits[0], 28 * elements / MIB * 0.9)
 
+    def test_explain_says_what_bounds_a_step(self):
+        config = self.write("config.json", TINY)
+        binary = self.path("binary")
+        h.run([h.HEDDLE, "compile", config, "--init", "random", "--seq", "48", "--batch", "2",
+               "--target", "sm_80", "--precision", "bf16", "--place",
+               "optimizer=host,parameters=file", "--host-updates", "1", "-o", binary])
+        machine = {**GPU, "device_memory": "1GiB", "host_memory": "1GiB",
+                   "host_memory_bandwidth": "100GiB", **NVME}
+
+        def bound(**change):
+            said = json.loads(h.run([h.HEDDLE, "explain", binary, "--json", "--cluster",
+                                     self.write("cluster.json",
+                                                {**machine, **change})]).stdout)
+            return said, {part["part"]: part for part in said["bound"]["parts"]}
+        links = {"bandwidth": "1MiB", "latency_us": 0}
+        slow = {"bytes": "2TiB", "read": "1MiB", "write": "1MiB"}
+        for change, by in (({"flops": 1e6}, "computation"), ({"nvme": slow}, "disk"),
+                           ({"host_memory_bandwidth": "1MiB"}, "updates on the host")):
+            said, parts = bound(**change)
+            self.assertEqual(said["bound"]["by"], by)
+            self.assertEqual(said["bound"]["times_from"], "cluster")
+        self.assertEqual(list(parts)[0], "computation")
+        self.assertAlmostEqual(parts["updates on the host"]["seconds"],
+                               parts["updates on the host"]["bytes"] / MIB)
+        # Copies in memory have the link to themselves, those of files share it.
+        said, parts = bound(pcie=links)
+        device = [move for move in said["moves"] if "device" in (move["from"], move["to"])]
+        for move in device:
+            if "file" not in (move["from"], move["to"]):
+                self.assertAlmostEqual(parts[f"{move['from']} to {move['to']}"]["seconds"],
+                                       move["bytes"] / MIB, 4)
+        on_disk = sum(move["bytes"] for move in device if "file" in (move["from"], move["to"]))
+        self.assertGreater(parts["disk"]["seconds"], 0.9 * on_disk / MIB)
+        # What the cluster does not say has no time.
+        del machine["nvme"]
+        said, parts = bound()
+        self.assertNotIn("seconds", parts["disk"])
+        text = h.run([h.HEDDLE, "explain", binary, "--cluster",
+                      self.path("cluster.json")]).stdout
+        self.assertRegex(text, r"what bounds a step, by the cluster's times\n(.*\n)*"
+                         r"  disk .* the cluster does not say how fast\n")
+        self.assertRegex(text, r"\n  \w.* the bound\n")
+        # Without a cluster there are rates.
+        said = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+        for part in said["bound"]["parts"][1:]:
+            self.assertAlmostEqual(part["bytes_per_flop"],
+                                   part["bytes"] / said["flops_per_step"])
+        self.assertNotIn("by", said["bound"])
+        self.assertIn("is the bound where computation is faster than",
+                      h.run([h.HEDDLE, "explain", binary]).stdout)
+
     def test_models_and_machines(self):
         """The fastest mixture, and the one that needs most, compile within their
         figures; where nothing fits, the compiler refuses the smallest plan."""
-        pairs = [("124M", "laptop"), ("1.5B", "laptop"), ("1.5B", "laptop with files"),
-                 ("2.7B", "GPU of 32 GiB"), ("1T", "GPU of 32 GiB")]
-        if h.LONG:
-            pairs = itertools.product(MODELS, MACHINES)
-        fitting = 0
-        for model, machine in pairs:
+        largest = {machine: "" for machine in MACHINES}
+        for model, machine in itertools.product(MODELS, MACHINES):
+            # Where a whole search is long, the least of it.
+            flags = ["--seq", "1024", "--precision", "bf16"]
+            if machine.startswith("GPU"):
+                flags += ["--target", "sm_80"]
+            if not h.LONG:
+                if model not in EDGES[machine]:
+                    continue
+                flags += ["--micro-batch", "1", "--recompute", "full", "--host-updates", "0"]
+                flags += LEAST.get(machine, [])
             with self.subTest(model=model, machine=machine):
-                flags = ["--seq", "1024", "--precision", "bf16"]
-                if machine.startswith("GPU"):
-                    flags += ["--target", "sm_80"]
-                fitting += self.check(MODELS[model], MACHINES[machine], flags)
-        self.assertGreater(fitting, 0)
+                if self.check(MODELS[model], MACHINES[machine], flags):
+                    largest[machine] = model
+        # Of each machine the model before the first that fits nowhere; 16 bytes a
+        # parameter, and on GPUs the largest layer twice, say the same.
+        self.assertEqual(largest, {machine: models[-2] for machine, models in EDGES.items()})
 
     def check(self, model, machine, flags):
         """Whether anything fits, and that the compiler says so too."""

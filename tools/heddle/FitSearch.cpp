@@ -10,6 +10,7 @@
 #include "ExplainSchedule.h"
 #include "SmallerPlan.h"
 #include <algorithm>
+#include <cstring>
 
 using namespace heddle;
 using namespace heddle::driver;
@@ -108,6 +109,10 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
   }
   Mixture mixture;
   mixture.settings = job.settings.values;
+  mixture.flags = flags;
+  // Those of this machine, where what fits need not run.
+  if (!isGiven("threads"))
+    mixture.settings.threads = config::Settings().threads;
   for (const plan::Plan &plan : planned.plans) {
     for (const plan::Stage &stage : plan.stages)
       addMemory(stage.memory, mixture);
@@ -214,17 +219,21 @@ std::vector<std::string> FitSearch::otherMemories() const {
   return isPlaced() ? std::vector<std::string>() : kinds;
 }
 
-/// Where states are, the nearest first.
-std::vector<std::string> FitSearch::placements() const {
-  std::vector<std::string> all = {""}, kinds = otherMemories();
+/// Where states are, the nearest first; and of each, what may update them.
+std::vector<FitSearch::Placement> FitSearch::placements() const {
+  std::vector<std::string> kinds = otherMemories();
+  std::vector<Placement> all = {{"", {""}}};
   for (size_t i = 0; i < kinds.size(); ++i) {
+    std::vector<std::string> updates = {""};
+    if (kinds[i] == wordOf(config::MemoryKind::Host))
+      updates = choices("host_updates", {"0", "1"});
     std::string optimizer = "optimizer=" + kinds[i];
-    all.push_back(optimizer);
+    all.push_back({optimizer + ",gradients=device", updates});
     // What each micro-batch reads or adds to is in the faster memory first.
     for (size_t j = 0; j <= i; ++j) {
       std::string gradients = optimizer + ",gradients=" + kinds[j];
-      all.push_back(gradients);
-      all.push_back(gradients + ",parameters=" + kinds[j]);
+      all.push_back({gradients, updates});
+      all.push_back({gradients + ",parameters=" + kinds[j], updates});
     }
   }
   return all;
@@ -249,11 +258,34 @@ static config::Flags with(config::Flags flags, const char *name,
   return flags;
 }
 
+/// Whether two mixtures differ in nothing but the rows at a time.
+static bool areAlike(const Mixture &a, const Mixture &b) {
+  config::Settings of = b.settings;
+  of.microBatch = a.settings.microBatch;
+  of.accumulate = a.settings.accumulate;
+  auto isMore = [](double x, double y) { return x > y * (1 + 1e-9); };
+  for (plan::MemoryKind kind : plan::memoryKinds)
+    if (a.bytes[kind] != b.bytes[kind])
+      return false;
+  return flagsOf(of) == flagsOf(a.settings) &&
+         !isMore(a.stepSeconds, b.stepSeconds) &&
+         !isMore(b.stepSeconds, a.stepSeconds);
+}
+
 bool FitSearch::add(const config::Flags &flags) {
   std::optional<Mixture> mixture = plan(flags, /*hasLimits=*/true);
-  if (mixture)
+  if (!mixture)
+    return false;
+  // More rows at a time are fewer launches, which no figure counts.
+  auto like =
+      std::find_if(fitting.begin(), fitting.end(), [&](const Mixture &other) {
+        return areAlike(*mixture, other);
+      });
+  if (like != fitting.end())
+    *like = std::move(*mixture);
+  else
     fitting.push_back(std::move(*mixture));
-  return mixture.has_value();
+  return true;
 }
 
 /// With activations in that memory too.
@@ -309,6 +341,37 @@ bool FitSearch::searchRows(const Mesh &mesh) {
   return isAmple;
 }
 
+/// Places that are farther are tried until one has room for everything else.
+void FitSearch::searchPlaces(const Mesh &mesh) {
+  for (const Placement &place : placements()) {
+    bool isAmple = false;
+    for (const std::string &updates : place.updates)
+      isAmple |= searchRows({with(with(mesh.flags, "--place", place.places),
+                                  "--host-updates", updates),
+                             mesh.data});
+    if (isAmple)
+      return;
+  }
+}
+
+/// The fastest mixture that has states in the host's memory, with all of them
+/// in pinned memory: as many bytes, of which the system can page out none.
+void FitSearch::addPinned() {
+  using config::MemoryKind;
+  const char *host = wordOf(MemoryKind::Host);
+  auto isOnHost = [](const Mixture &mixture) {
+    return mixture.settings.placeOptimizer == MemoryKind::Host;
+  };
+  auto fastest = std::find_if(fitting.begin(), fitting.end(), isOnHost);
+  if (isPlaced() || fastest == fitting.end())
+    return;
+  config::Flags flags = fastest->flags;
+  std::string &places = *flags["--place"];
+  for (size_t at = 0; (at = places.find(host, at)) != std::string::npos;)
+    places.replace(at, strlen(host), wordOf(MemoryKind::Pinned));
+  add(flags);
+}
+
 void FitSearch::run() {
   if (limits.device == 0)
     fail(
@@ -318,13 +381,15 @@ void FitSearch::run() {
   given["--batch"] = std::to_string(batch);
   for (const Mesh &mesh : meshes())
     for (const std::string &stage : stages(mesh))
-      for (const std::string &place : placements())
-        if (searchRows(
-                {with(with(mesh.flags, "--zero", stage), "--place", place),
-                 mesh.data}))
-          break;
+      searchPlaces({with(mesh.flags, "--zero", stage), mesh.data});
   if (nearest && fitting.empty())
     findChange();
+  sort();
+  addPinned();
+  sort();
+}
+
+void FitSearch::sort() {
   std::stable_sort(fitting.begin(), fitting.end(),
                    [](const Mixture &a, const Mixture &b) {
                      return std::pair(a.stepSeconds, a.bytes.total()) <
@@ -349,6 +414,12 @@ std::string driver::flagsOf(const config::Settings &settings) {
   text += "--micro-batch " + std::to_string(settings.microBatch);
   if (settings.recompute != config::Recompute::None)
     text += std::string(" --recompute ") + wordOf(settings.recompute);
-  std::string places = placesOf(settings);
-  return text + (places.empty() ? "" : " --place " + places);
+  if (std::string places = placesOf(settings); !places.empty())
+    text += " --place " + places;
+  if (settings.hostUpdates > 0) {
+    char part[32];
+    snprintf(part, sizeof part, " --host-updates %g", settings.hostUpdates);
+    text += part;
+  }
+  return text;
 }

@@ -20,6 +20,7 @@ namespace heddle::driver {
 /// its plan needs.
 struct Mixture {
   config::Settings settings;
+  config::Flags flags; ///< That ask for it.
   /// Of the rank that needs most of each kind, in bytes.
   plan::PerMemory<int64_t> bytes;
   std::vector<plan::Owner> owners; ///< Of the rank that needs most.
@@ -42,6 +43,8 @@ struct MemoryLimits {
 ///   parameters, in the device's memory, the host's or on file, where the
 ///   cluster has such and what is tried before needs recomputation or fewer
 ///   rows at a time;
+/// - for states in the memory beside a GPU, whether its cores update them; and
+///   of what fits so, the fastest with these states in pinned memory;
 /// - the micro-batch, from one row, doubled as long as it fits;
 /// - recomputation: the least that fits, since more takes longer;
 /// - where some is needed, less of it with activations in other memory.
@@ -75,6 +78,12 @@ private:
     int64_t data;
   };
 
+  /// Flags that say where states are, and which part of them the host updates.
+  struct Placement {
+    std::string places;
+    std::vector<std::string> updates;
+  };
+
   bool isGiven(const char *key) const;
   /// Whether the user gives a flag of which a search makes its own.
   bool hasFlag(const char *name) const;
@@ -82,13 +91,14 @@ private:
   std::vector<std::string> choices(const char *key,
                                    std::vector<std::string> all) const;
   std::vector<std::string> stages(const Mesh &mesh) const;
-  std::vector<std::string> placements() const;
+  std::vector<Placement> placements() const;
   std::vector<std::string> microBatches(const Mesh &mesh) const;
   bool isPlaced() const;
   std::vector<std::string> otherMemories() const;
   /// What there is for activations: enough to keep all of them, only if some
   /// are computed again or are elsewhere, or too little.
   enum class Room { None, Scarce, Ample };
+  void searchPlaces(const Mesh &mesh);
   bool searchRows(const Mesh &mesh);
   Room searchActivations(const config::Flags &flags);
   std::optional<Mixture> plan(const config::Flags &flags, bool hasLimits);
@@ -100,6 +110,8 @@ private:
   /// The bytes that are more than the limits, of all kinds of memory together.
   int64_t excess(const Mixture &mixture) const;
   void findChange();
+  void addPinned();
+  void sort();
   void setLimits();
 
   MakeJob makeJob;

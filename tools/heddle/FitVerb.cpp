@@ -31,30 +31,30 @@ struct FitFlags {
 
 } // namespace
 
-/// The settings that a search chooses, and the batch that it is for.
-static constexpr const char *chosenKeys[] = {"data",
-                                             "tensor",
-                                             "pipe",
-                                             "sequence",
-                                             "zero",
-                                             "recompute",
-                                             "batch",
-                                             "micro_batch",
-                                             "accumulate",
-                                             "place_optimizer",
-                                             "place_parameters",
-                                             "place_gradients",
-                                             "place_activations",
-                                             "memory_budget",
-                                             "host_budget",
-                                             "file_budget"};
+/// Whether a search chooses a value for the setting, or has one of its own for
+/// the batch and the limits: a strategy then says it in any case.
+static bool isSearched(const config::SettingField &field) {
+  for (const char *section : {"mesh", "batch"})
+    if (field.section() == section)
+      return true;
+  for (const char *key :
+       {"zero", "recompute", "place_optimizer", "place_parameters",
+        "place_gradients", "place_activations", "host_updates"})
+    if (field.key == key)
+      return true;
+  return false;
+}
 
-/// A strategy file of a mixture.
+/// A strategy file of a mixture: what it chooses, and all that is not as it is
+/// when left out.
 static ordered_json strategyOf(const Mixture &mixture) {
+  const config::Settings defaults;
   ordered_json strategy = ordered_json::object();
-  for (const char *key : chosenKeys)
-    std::visit([&](const auto &value) { strategy[key] = value; },
-               config::settingOf(key).get(mixture.settings));
+  for (const config::SettingField &field : config::settingFields()) {
+    config::SettingValue value = field.get(mixture.settings);
+    if (isSearched(field) || value != field.get(defaults))
+      std::visit([&](const auto &held) { strategy[field.key] = held; }, value);
+  }
   return strategy;
 }
 
