@@ -35,11 +35,12 @@ def ProveCommunication : Pass<"prove-communication", "::mlir::ModuleOp"> {
     members of a group do not all run, in one order and shape; messages that are
     sent and not received, or received in another size, type or micro-batch;
     circles of ranks that wait for each other, when a send is done no earlier than
-    its receive, and on GPUs no earlier than the rank's sends before it; commands that touch what a communication under way uses; and
-    communications that nobody waits for; parameters, losses and norms that could
-    differ between ranks which hold the same ones; and, in programs that serve,
-    collectives along `data`: the groups of ranks there run them each for its own
-    texts, unless ZeRO 3 splits the weights along it. The dataflow is checked again,
+    its receive, and on GPUs no earlier than the rank's sends before it; commands
+    that touch what a communication under way uses; and communications that nobody
+    waits for; parameters, losses and norms that could differ between ranks which
+    hold the same ones; and, in programs that serve, collectives along `data`: the
+    groups of ranks there run them each for its own texts, unless ZeRO 3 splits the
+    weights along it. The dataflow is checked again,
     rank by rank, with `every-rank`.
   }];
   let options = [
