@@ -515,8 +515,8 @@ def Plan_CopyRowsOp : Plan_Op<"copy_rows", [
   let summary = "Copies the rows of `source` that `ids` name to `target`.";
   let description = [{
     Row t of the target is row `ids[t]` of the source; an id that is no row of it
-    gives bytes of ones, NaN in every floating type. As plan.copy it reaches
-    memory of every kind; the target and the ids are in the device's.
+    gives bytes of ones, NaN in every floating type. The source is in memory of
+    another kind than the device's, where the target and the ids are.
 
     ```mlir
     %ready = plan.record compute

@@ -8,6 +8,7 @@
 
 #include "heddle/runtime/core/CommandList.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/RowChoice.h"
 
 #include <algorithm>
 #include <map>
@@ -306,9 +307,9 @@ void Resolver::add(const plan::command::Copy &copy, const Here &here) {
 
 void Resolver::add(const plan::command::CopyRows &copy, const Here &here) {
   constexpr int64_t idBytes = sizeof(int32_t);
-  if (!device.copiesRows())
-    malformed("it copies rows of tables, which this device does not");
-  if (copy.rowBytes < 1 || copy.source.bytes % copy.rowBytes != 0 ||
+  if (copy.rowBytes < 1 || copy.rowBytes > io::RowChoice::mostRowBytes ||
+      copy.source.memory == plan::MemoryKind::Device ||
+      copy.source.bytes % copy.rowBytes != 0 ||
       copy.ids.bytes % idBytes != 0 || copy.target.bytes % copy.rowBytes != 0 ||
       copy.target.bytes / copy.rowBytes != copy.ids.bytes / idBytes)
     malformed("a copy of rows has the wrong operands");

@@ -157,25 +157,31 @@ TEST(CommandList, StreamsAndKindsOfMemory) {
 
 TEST(CommandList, CopiesRowsOfTables) {
   // Two threads write 5 and 6 into the table, and 1 and 2, as four ids.
-  Ref table = at(Space::Persistent, 0, 24),
+  Ref values = at(Space::Persistent, 0, 24),
       target = at(Space::Persistent, 32, 32);
-  Ref ids = at(Space::Frame, 64, 16);
+  Ref ids = at(Space::Frame, 64, 16), table = at(Space::Frame, 64, 24);
+  table.memory = plan::MemoryKind::Pinned;
   auto planFor = [&](int64_t rowBytes) {
-    return smallPlan(
+    Plan plan = smallPlan(
         {{"main",
           0,
           0,
           0,
-          {launch(0, {table}, {number(5)}), launch(0, {ids}, {number(1)}),
-           copyRows(target, table, ids, rowBytes)}}});
+          {launch(0, {values}, {number(5)}), launch(0, {ids}, {number(1)}),
+           copy(table, values), copyRows(target, table, ids, rowBytes)}}});
+    plan.memory.arenaBytes[plan::MemoryKind::Pinned] = 4096;
+    return plan;
   };
-  for (int seed : {0, 1, 2})
+  for (int seed : {0, 1, 2, int(cudaLate), int(cudaEarly), int(cudaSeed)})
     EXPECT_EQ(runAs(planFor(8), 0, nullptr, seed),
-              (std::vector<int64_t>{5, 6, 0, 0, 6, 5, 0, 5}));
-  // No emulated GPU copies rows.
-  EXPECT_EQ(failureOf(planFor(8), nullptr, cudaLate), "H0385");
+              (std::vector<int64_t>{5, 6, 0, 0, 6, 5, 0, 5}))
+        << seed;
   for (int64_t rowBytes : {0, -8, 7, 16})
     EXPECT_EQ(failureOf(planFor(rowBytes)), "H0385") << rowBytes;
+  // A table that kernels reach, and one that is not all there.
+  table = values;
+  EXPECT_EQ(failureOf(planFor(8)), "H0385");
+  table.memory = plan::MemoryKind::Pinned;
   table.bytes = 1 << 20;
   EXPECT_EQ(failureOf(planFor(8)), "H0385");
 }

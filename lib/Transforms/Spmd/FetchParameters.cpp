@@ -85,7 +85,7 @@ private:
     if (!get || !isElsewhere(get.getState()))
       return false;
     Place place = places.lookup(get.getState());
-    if (!fetchesRows(embedding, place.first, strategy))
+    if (!fetchesRows(embedding, place.first))
       return false;
     auto output = cast<RankedTensorType>(embedding.getType());
     Location loc = embedding.getLoc();

@@ -9,6 +9,7 @@
 #include "Runs.h"
 #include "dialects/Dist/ByteSize.h"
 #include "heddle/Transforms/Common/States.h"
+#include "heddle/runtime/io/RowChoice.h"
 #include "heddle/runtime/io/SwapFile.h"
 
 using namespace mlir;
@@ -70,18 +71,18 @@ std::vector<Run> heddle::spmd::runsOf(const llvm::StringMap<nn::GetOp> &gets,
   return found;
 }
 
-bool heddle::spmd::fetchesRows(nn::EmbeddingOp embedding, int64_t element,
-                               const dist::Strategy &strategy) {
+bool heddle::spmd::fetchesRows(nn::EmbeddingOp embedding, int64_t element) {
   auto table = cast<RankedTensorType>(embedding.getTable().getType());
   auto output = cast<RankedTensorType>(embedding.getType());
-  if (embedding.getFirst() || config::isGpu(strategy.target) ||
+  if (embedding.getFirst() ||
       table.getElementType() != output.getElementType())
     return false;
   int64_t width = dist::byteSize(table.getElementType());
-  int64_t columns = table.getDimSize(1);
+  int64_t columns = table.getDimSize(1), rowBytes = columns * width;
   int64_t rows = output.getNumElements() / columns;
-  return rows * io::SwapFile::bytesForRow(element * width, columns * width) <
-         dist::byteSize(table);
+  return rowBytes <= io::RowChoice::mostRowBytes &&
+         rows * io::SwapFile::bytesForRow(element * width, rowBytes) <
+             dist::byteSize(table);
 }
 
 SmallVector<Value> heddle::spmd::unpack(OpBuilder &builder, Location loc,

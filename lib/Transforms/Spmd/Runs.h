@@ -43,10 +43,8 @@ std::vector<Run> runsOf(const llvm::StringMap<nn::GetOp> &gets,
 
 /// Whether an embedding fetches the rows of its tokens, and not its table,
 /// which begins at an element of a flat state that is not in the device's
-/// memory: if they are fewer bytes, and the target is x86-64. No other device
-/// copies rows.
-bool fetchesRows(nn::EmbeddingOp embedding, int64_t element,
-                 const dist::Strategy &strategy);
+/// memory: if they are fewer bytes, and no row is larger than what is copied.
+bool fetchesRows(nn::EmbeddingOp embedding, int64_t element);
 
 /// The members of a run that is in the device's memory, `whole` being what
 /// stands there from element `first` of its bucket on. What is before, between

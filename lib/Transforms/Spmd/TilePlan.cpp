@@ -20,7 +20,7 @@ static RankedTensorType tensorOf(Value value) {
 
 TilePlanner::TilePlanner(nn::ModelOp model, const TiledWeights &tiled,
                          const SymbolTable &symbols)
-    : tiled(tiled), strategy(model.getStrategy().getValue()), symbols(symbols) {
+    : tiled(tiled), symbols(symbols) {
   for (auto bucket : model.getOps<nn::BucketOp>()) {
     int64_t first = 0;
     for (StringRef member : statesOf(symbols, bucket.getSymName())) {
@@ -205,7 +205,7 @@ bool TilePlanner::hasNoTiles(nn::EmbeddingOp embedding) {
   std::optional<Weight> weight = weightOf(embedding.getTable());
   return embedding.getFirst() ||
          (weight && !weight->gather && weight->isElsewhere &&
-          fetchesRows(embedding, weight->first, strategy));
+          fetchesRows(embedding, weight->first));
 }
 
 FailureOr<TilePlan> TilePlanner::planOf(Operation *product) {

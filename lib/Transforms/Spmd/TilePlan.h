@@ -89,7 +89,6 @@ private:
                                   mlir::Operation *place, TilePlan &plan);
 
   const TiledWeights &tiled;
-  const dist::Strategy &strategy;
   const mlir::SymbolTable &symbols;
   /// The flat state that a state is in, and its first element there.
   llvm::StringMap<std::pair<nn::BucketOp, int64_t>> places;

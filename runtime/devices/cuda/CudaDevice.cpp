@@ -15,6 +15,7 @@
 #include "runtime/devices/cuda/Launcher.h"
 #include "runtime/devices/cuda/NcclLink.h"
 #include "runtime/devices/cuda/ProfilerRange.h"
+#include "runtime/devices/cuda/RowCopies.h"
 
 #include <algorithm>
 #include <cstring>
@@ -53,6 +54,7 @@ public:
             int64_t bytes) override;
   void copy(Stream stream, Address target, Address source,
             int64_t bytes) override;
+  void copyRows(Stream stream, const RowCopy &rows) override;
   void copyIn(Stream stream, Address target, const void *source,
               int64_t bytes) override;
   void copyOut(Stream stream, void *target, Address source,
@@ -123,6 +125,7 @@ private:
   std::vector<GraphExec> execs;
   HostTasks tasks;
   FileCopies files;
+  RowCopies rowCopies;
   Launcher launcher;
   std::map<uintptr_t, Block> blocks; ///< By the address handed out.
 };
@@ -144,7 +147,8 @@ std::unique_ptr<Device> heddle::rt::makeCudaDevice(const CudaOptions &options) {
 CudaDevice::CudaDevice(const CudaOptions &options)
     : driver(Driver::get()), sync(options.sync),
       graphs(options.graphs && !options.sync), tasks(driver),
-      files(driver, tasks, options.swap), launcher(driver, options) {
+      files(driver, tasks, options.swap), rowCopies(driver, tasks, files),
+      launcher(driver, options) {
   try {
     open(options);
   } catch (...) {
@@ -206,6 +210,7 @@ void CudaDevice::close() {
     else if (block.kind == MemoryKind::Pinned)
       driver.releaseHost(pointer(Address(address)));
   }
+  rowCopies.close();
   files.close();
   if (context)
     driver.releaseContext(number);
@@ -376,6 +381,16 @@ void CudaDevice::copyFile(Stream stream, Address target, Address source,
     files.read(of(ring), target.value(), source, bytes, isCapturing);
   if (stream != ring)
     follow(stream, ring);
+}
+
+/// There is one buffer, for one stream.
+void CudaDevice::copyRows(Stream stream, const RowCopy &rows) {
+  constexpr Stream buffer = Stream::Copy;
+  if (stream != buffer)
+    follow(buffer, stream);
+  rowCopies.copy(of(buffer), rows, isCapturing);
+  if (stream != buffer)
+    follow(stream, buffer);
 }
 
 void CudaDevice::copyIn(Stream stream, Address target, const void *source,

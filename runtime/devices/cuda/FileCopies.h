@@ -45,6 +45,11 @@ public:
     tasks.check();
     return swap;
   }
+  /// For a function of the host, in the order of the stream: what has left the
+  /// GPU before is found.
+  void readRows(char *target, Address source, const io::RowChoice &choice) {
+    swap.readRows(target, source, choice);
+  }
   /// Returns when what has left the GPU is in the files. The stream is idle.
   void finish() { memory().await(swap.started()); }
   io::SwapTraffic traffic() const { return swap.traffic(); }

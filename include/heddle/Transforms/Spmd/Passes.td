@@ -216,9 +216,9 @@ def SpmdFetchParameters : Pass<"spmd-fetch-parameters", "::mlir::ModuleOp"> {
     They are there while the layer before is computed, within the strategy's
     `prefetch_bucket_size` and `max_live_parameters`, and are forgotten behind
     it, unless it is read again before the next layer: the last layer's
-    parameters are fetched once for both passes. On x86-64 an embedding fetches
-    the rows of its tokens (`dist.fetch_rows`), if they are fewer bytes than the
-    table. What ranks gather is fetched a layer before that. A flat state that
+    parameters are fetched once for both passes. An embedding fetches the rows of
+    its tokens (`dist.fetch_rows`), if they are fewer bytes than the table. What
+    ranks gather is fetched a layer before that. A flat state that
     ranks gather after its update is stored. Updates by windows are left to
     `spmd-stream-states`.
 

@@ -167,10 +167,9 @@ public:
   /// page is nobody's, on both sides.
   virtual void copy(Stream stream, Address target, Address source,
                     int64_t bytes) = 0;
-  /// Whether it can copy the rows of a table that ids (I32) in its memory name,
-  /// one behind the other; bytes of ones for an id that is no row.
-  virtual bool copiesRows() const { return false; }
-  virtual void copyRows(Stream stream, const RowCopy &rows) {}
+  /// Copies the rows of a table elsewhere that ids (I32) in the device's memory
+  /// name, one behind the other; bytes of ones for an id that is no row.
+  virtual void copyRows(Stream stream, const RowCopy &rows) = 0;
   /// Copies from and to memory of the host, which must stay until it is done.
   virtual void copyIn(Stream stream, Address target, const void *source,
                       int64_t bytes) = 0;

@@ -21,6 +21,8 @@ struct RowChoice {
   int64_t count = 0; ///< Of ids.
   /// Each byte for an id that is no row: NaN in every floating type.
   static constexpr int noRow = 0xff;
+  /// A larger row is nobody's: buffers have room for one.
+  static constexpr int64_t mostRowBytes = int64_t(1) << 20;
 
   bool has(int32_t id) const { return id >= 0 && id < rows; }
   /// Copies them out of a table in memory.

@@ -46,7 +46,6 @@ public:
             int64_t bytes) override;
   void copy(Stream stream, Address target, Address source,
             int64_t bytes) override;
-  bool copiesRows() const override { return true; }
   void copyRows(Stream stream, const RowCopy &rows) override;
   void copyIn(Stream stream, Address target, const void *source,
               int64_t bytes) override;

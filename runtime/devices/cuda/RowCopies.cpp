@@ -1,0 +1,66 @@
+//===- RowCopies.cpp - Rows of tables that are not on a GPU ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/devices/cuda/RowCopies.h"
+#include "heddle/runtime/core/Arena.h"
+
+#include <algorithm>
+
+using namespace heddle;
+using namespace heddle::rt;
+using namespace heddle::rt::cuda;
+
+/// Which rows they are is known when the stream comes to it: a graph that was
+/// captured once copies others each time.
+void RowCopies::copy(StreamHandle stream, const RowCopy &rows, bool repeats) {
+  constexpr int64_t idBytes = sizeof(int32_t);
+  if (!buffer) {
+    void *place = nullptr;
+    int64_t bytes = bufferBytes + mostIds * idBytes;
+    Result result = driver.allocateHost(&place, bytes, hostAllocPortable);
+    if (result == OutOfMemory)
+      Arena::refuse(bytes, "rows of tables");
+    check(result, "an allocation of pinned memory");
+    buffer = static_cast<char *>(place);
+  }
+  bool isFile = files.holds(rows.source);
+  io::SwapTime *of =
+      isFile && !repeats ? files.copyTimes()->next() : nullptr;
+  char *ids = buffer + bufferBytes;
+  int64_t atOnce = std::min(mostIds, bufferBytes / rows.rowBytes);
+  for (int64_t first = 0; first < rows.count; first += atOnce) {
+    io::RowChoice choice = {rows.rowBytes, rows.tableRows,
+                            reinterpret_cast<const int32_t *>(ids),
+                            std::min(atOnce, rows.count - first)};
+    auto gather = [=] {
+      if (of && first == 0)
+        of->begin = io::steadyNow();
+      if (isFile)
+        files.readRows(buffer, rows.source, choice);
+      else
+        choice.gather(buffer,
+                      reinterpret_cast<const char *>(rows.source.value()));
+    };
+    check(driver.copyOut(ids, (rows.ids + first * idBytes).value(),
+                         choice.count * idBytes, stream),
+          "a copy of ids");
+    tasks.add(stream, gather, repeats);
+    check(driver.copyIn((rows.target + first * rows.rowBytes).value(), buffer,
+                        choice.count * rows.rowBytes, stream),
+          "a copy");
+  }
+  if (of)
+    tasks.add(
+        stream, [=] { of->end = io::steadyNow(); }, repeats);
+}
+
+void RowCopies::close() {
+  if (buffer)
+    driver.releaseHost(buffer);
+  buffer = nullptr;
+}
