@@ -10,6 +10,7 @@
 
 #include "heddle/Eval/Files.h"
 #include "heddle/Eval/Interpreter.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cmath>
@@ -187,13 +188,31 @@ static int64_t firstWithoutLoss(const TensorMap &history, int64_t steps) {
   return 0;
 }
 
+/// The programs of the steps; the last one is that of all that follow.
+static bool readPrograms(StringRef list, std::vector<ProgramName> &programs,
+                         Diagnostic &error) {
+  for (StringRef word : llvm::split(list, ',')) {
+    std::optional<ProgramName> program = ProgramName::parse(word);
+    if (!program) {
+      error.code = "H0196";
+      error.message = "unknown program '" + word.str() + "'";
+      error.help = "name what 'heddle explain' lists for a binary, as train or "
+                   "prefill/16,decode/1";
+      return false;
+    }
+    programs.push_back(*program);
+  }
+  return true;
+}
+
 /// Runs the steps. What they gave is written in any case.
 static int runSteps(ModuleOp module, const EvalOptions &options,
                     Interpreter &interpreter) {
   Diagnostic error;
   TensorMap given, outputs, history;
-  nn::ProgramKind program = *nn::symbolizeProgramKind(options.program);
-  if (!readInputs(options.inputs, given, error) ||
+  std::vector<ProgramName> programs;
+  if (!readPrograms(options.program, programs, error) ||
+      !readInputs(options.inputs, given, error) ||
       !checkIds(module, given, error) ||
       !interpreter.initialize(options.weights, options.seed, error))
     return report(error);
@@ -204,7 +223,8 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
                        updates + 1, inputs, error))
       return report(error);
     addGivenInputs(given, step, inputs);
-    if (failed(interpreter.run(program, inputs, outputs)))
+    size_t number = std::min<size_t>(step, programs.size()) - 1;
+    if (failed(interpreter.run(programs[number], inputs, outputs)))
       return cannotBeExecuted;
     // Where no label counted nothing was updated.
     auto weight = outputs.find(keyOf(nn::PortRole::LossWeight));

@@ -134,21 +134,21 @@ bool Interpreter::addRank(std::unique_ptr<RankInterpreter> rank) {
 // Programs
 //===----------------------------------------------------------------------===//
 
-LogicalResult Interpreter::run(nn::ProgramKind kind, const TensorMap &inputs,
+LogicalResult Interpreter::run(const ProgramName &name, const TensorMap &inputs,
                                TensorMap &outputs) {
   int64_t parts = 1;
   for (auto &rank : ranks)
-    parts = std::max(parts, rank->batchParts(kind, inputs));
+    parts = std::max(parts, rank->batchParts(name, inputs));
   std::vector<TensorMap> given(ranks.size());
   LogicalResult result = world.run([&](int64_t rank) {
     for (int64_t part = 0; part < parts; ++part)
-      if (failed(ranks[rank]->run(kind, inputs, {part, parts}, given[rank])))
+      if (failed(ranks[rank]->run(name, inputs, {part, parts}, given[rank])))
         return failure();
     return success();
   });
   outputs.clear();
   if (succeeded(result))
-    return join(kind, given, outputs);
+    return join(name, given, outputs);
   if (int64_t rank = world.failedRank(); rank >= 0 && ranks.size() > 1)
     ranks[rank]->source()->emitError("fails on rank ") << rank;
   return failure();
@@ -159,14 +159,15 @@ static bool isSame(const Tensor &a, const Tensor &b) {
   return x == y || (x != x && y != y);
 }
 
-LogicalResult Interpreter::join(nn::ProgramKind kind, ArrayRef<TensorMap> given,
+LogicalResult Interpreter::join(const ProgramName &program,
+                                ArrayRef<TensorMap> given,
                                 TensorMap &outputs) {
   std::map<std::string, size_t> first;
   for (auto [rank, map] : llvm::enumerate(given))
     for (const auto &[name, value] : map) {
       FailureOr<bool> isPart =
           addPart(ranks[rank]->source(), name, value,
-                  ranks[rank]->portsOf(kind), world.mesh(), rank, outputs);
+                  ranks[rank]->portsOf(program), world.mesh(), rank, outputs);
       if (failed(isPart))
         return failure();
       if (*isPart)

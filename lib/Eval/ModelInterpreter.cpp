@@ -332,21 +332,21 @@ LogicalResult ModelInterpreter::runCompiled(planir::KernelOp kernel,
 //===----------------------------------------------------------------------===//
 
 std::optional<ModelInterpreter::Program>
-ModelInterpreter::findProgram(nn::ProgramKind kind) {
+ModelInterpreter::findProgram(const ProgramName &name) {
   for (auto step : model.getOps<nn::StepOp>())
-    if (step.getKind() == kind)
+    if (name.isOf(step.getKind(), step.getSymName()))
       return Program{step, step.getInputs(), step.getOutputs(),
                      step.getPortsAttr()};
   for (auto function : model.getOps<nn::FuncOp>())
-    if (function.getProgram() == kind)
+    if (name.isOf(function.getProgram(), function.getSymName()))
       return Program{function, *function.getInputs(), *function.getOutputs(),
                      nullptr};
   return std::nullopt;
 }
 
-int64_t ModelInterpreter::batchParts(nn::ProgramKind kind,
+int64_t ModelInterpreter::batchParts(const ProgramName &name,
                                      const TensorMap &inputs) {
-  std::optional<Program> program = findProgram(kind);
+  std::optional<Program> program = findProgram(name);
   if (!program)
     return 1;
   for (auto [port, type] : llvm::zip(program->inputs.getAsRange<nn::PortAttr>(),
@@ -357,8 +357,8 @@ int64_t ModelInterpreter::batchParts(nn::ProgramKind kind,
   return 1;
 }
 
-DictionaryAttr ModelInterpreter::portsOf(nn::ProgramKind kind) {
-  std::optional<Program> program = findProgram(kind);
+DictionaryAttr ModelInterpreter::portsOf(const ProgramName &name) {
+  std::optional<Program> program = findProgram(name);
   return program ? program->ports : DictionaryAttr();
 }
 
@@ -404,14 +404,13 @@ static void addLoss(ArrayAttr inputs, ArrayRef<Tensor> args,
   given.push_back({port(nn::PortRole::LossWeight), number(total)});
 }
 
-LogicalResult ModelInterpreter::run(nn::ProgramKind kind,
+LogicalResult ModelInterpreter::run(const ProgramName &name,
                                     const TensorMap &inputs,
                                     const BatchPart &batch,
                                     TensorMap &outputs) {
-  std::optional<Program> program = findProgram(kind);
+  std::optional<Program> program = findProgram(name);
   if (!program)
-    return model.emitError("has no program of kind ")
-           << stringifyProgramKind(kind);
+    return model.emitError("has no program ") << name.str();
   Tensors args, results;
   for (auto [port, type] : llvm::zip(program->inputs.getAsRange<nn::PortAttr>(),
                                      program->function.getArgumentTypes())) {

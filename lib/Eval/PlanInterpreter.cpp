@@ -424,16 +424,16 @@ LogicalResult PlanInterpreter::runSequence(planir::SequenceOp sequence,
 // Programs
 //===----------------------------------------------------------------------===//
 
-planir::SequenceOp PlanInterpreter::findProgram(nn::ProgramKind kind) {
+planir::SequenceOp PlanInterpreter::findProgram(const ProgramName &name) {
   for (auto sequence : program.getOps<planir::SequenceOp>())
-    if (sequence.getKind() == kind)
+    if (name.isOf(sequence.getKind(), sequence.getSymName()))
       return sequence;
   return nullptr;
 }
 
-int64_t PlanInterpreter::batchParts(nn::ProgramKind kind,
+int64_t PlanInterpreter::batchParts(const ProgramName &name,
                                     const TensorMap &inputs) {
-  planir::SequenceOp sequence = findProgram(kind);
+  planir::SequenceOp sequence = findProgram(name);
   if (!sequence)
     return 1;
   for (auto buffer : sequence.getBody().getOps<planir::BufferOp>())
@@ -444,18 +444,17 @@ int64_t PlanInterpreter::batchParts(nn::ProgramKind kind,
   return 1;
 }
 
-DictionaryAttr PlanInterpreter::portsOf(nn::ProgramKind kind) {
-  planir::SequenceOp sequence = findProgram(kind);
+DictionaryAttr PlanInterpreter::portsOf(const ProgramName &name) {
+  planir::SequenceOp sequence = findProgram(name);
   return sequence ? sequence.getPortsAttr() : DictionaryAttr();
 }
 
-LogicalResult PlanInterpreter::run(nn::ProgramKind kind,
+LogicalResult PlanInterpreter::run(const ProgramName &name,
                                    const TensorMap &inputs,
                                    const BatchPart &batch, TensorMap &outputs) {
-  planir::SequenceOp sequence = findProgram(kind);
+  planir::SequenceOp sequence = findProgram(name);
   if (!sequence)
-    return program.emitError("has no program of kind ")
-           << stringifyProgramKind(kind);
+    return program.emitError("has no program ") << name.str();
   if (options.poison)
     for (planir::MemoryKind kind : planir::memoryKinds)
       if (int64_t bytes = program.getArenaBytes().of(kind))

@@ -12,10 +12,30 @@
 #include "dialects/Plan/PlanDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <algorithm>
 
 using namespace mlir;
 
 namespace heddle::eval {
+
+std::optional<ProgramName> ProgramName::parse(StringRef text) {
+  std::optional<nn::ProgramKind> kind =
+      nn::symbolizeProgramKind(text.split('/').first);
+  if (!kind)
+    return std::nullopt;
+  ProgramName name(*kind);
+  name.text = text.str();
+  return name;
+}
+
+bool ProgramName::isOf(std::optional<nn::ProgramKind> kind,
+                       StringRef symbol) const {
+  if (!StringRef(text).contains('/'))
+    return kind && stringifyProgramKind(*kind) == text;
+  std::string known = symbol.str();
+  std::replace(known.begin(), known.end(), '.', '/');
+  return kind && known == text;
+}
 
 std::optional<int64_t>
 RankInterpreter::number(Operation *op,

@@ -78,7 +78,7 @@ DRIVER = {
     "fit": {},
     "explain": {"--rank": Integer(0, 2 ** 20 - 1), "--cluster": Text, "--trace": Text,
                 "--program": Text},
-    "eval": {"--inputs": Text, "--program": Choice("train", "eval", "generate"),
+    "eval": {"--inputs": Text, "--program": Text,
              "--steps": SOME, "--weights": Text, "--seed": SEED, "--precision": Text,
              "--threads": THREADS, "--output": Text},
     "data prepare": {"--tokenizer": Text, "--output": Text,

@@ -128,6 +128,59 @@ class Phases(h.HeddleTest):
                 self.assertLessEqual(h.relative(loss, found["train"][0]), 1e-5)
                 self.assertLessEqual(h.relative(logits, found["train"][1]), 1e-5)
 
+    def check_serving(self, *flags):
+        """Two prompts, and then tokens of both texts through the cache, on pages that
+        are not in order: the logits are those of one text at once."""
+        model, config, _ = self.make_model(embed=24, heads=2)
+        dumps, random = self.path("dumps"), np.random.default_rng(3)
+        self.compile(model, "--mode", "serve", "--max-batch", 2, "--max-context", 32,
+                     "--dump-phases", dumps, *flags)
+        texts = random.integers(config["vocab_size"], size=(2, 17)).astype(np.int32)
+        pages = np.array([[3, 1], [0, 2]], np.int32)
+        inputs = {}
+
+        def add(step, ids, positions, lengths, pages):
+            for name, value in (("ids", ids), ("positions", positions),
+                                ("lengths", lengths), ("pages", pages)):
+                inputs[f"{name}@{step}"] = np.array(value, np.int32)
+
+        prompts, places = (15, 5), np.arange(16)[None]
+        for row, (text, length) in enumerate(zip(texts, prompts)):
+            prompt = np.where(places < length, text[:16], 0)
+            add(1 + row, prompt, places, [length], pages[row:row + 1])
+            inputs[f"position@{1 + row}"] = np.array(length - 1, np.int32)
+        for more in (0, 1):
+            positions = [[length + more] for length in prompts]
+            ids = [[text[place]] for text, [place] in zip(texts, positions)]
+            add(3 + more, ids, positions, [1, 1], pages)
+        whole = np.concatenate([texts[0], np.zeros(15, np.int32)])[None]
+        add(5, whole, np.arange(32)[None], [17], pages[:1])
+        programs = "prefill/16,prefill/16,decode/2,decode/2,score/32"
+        h.write_safetensors(self.path("inputs.safetensors"), inputs)
+        exact = None
+        for phase in PHASES:
+            file = os.path.join(dumps, phase + ".mlir")
+            is_plan = PHASES.index(phase) >= PHASES.index("memory")
+            how = ["--program", programs, *(["--poison"] if is_plan else [])]
+            with self.subTest(phase=phase):
+                # Parts of an odd vocabulary are as large as each other.
+                logits, scores = (
+                    self.evaluate(file, "--ranks", *how,
+                                  steps=steps)["logits"][..., :config["vocab_size"]]
+                    for steps in (4, 5))
+                self.assertEqual(logits.shape[:2], (2, 1))
+                self.assertLessEqual(h.relative(logits[0, 0], scores[0, 16]), 1e-5)
+                if exact is None:
+                    exact = self.evaluate(file, *how, "--precision", "f64",
+                                          steps=4)["logits"]
+                self.assertLessEqual(h.relative(logits, exact), 1e-5)
+
+    def test_programs_that_serve(self):
+        self.check_serving()
+
+    def test_programs_that_serve_on_ranks(self):
+        self.check_serving("--mesh", "tensor=2")
+
     def check_mesh(self, mesh, *flags, **options):
         """Every phase of a plan for a mesh gives what one rank's model gives."""
         data = mesh.get("data", 1)

@@ -3,15 +3,17 @@
 // RUN: %status 3 %heddle eval %s --program generate 2>&1 | FileCheck %s --check-prefix=PROGRAM
 // RUN: %status 3 %heddle eval %t.none 2>&1 | FileCheck %s --check-prefix=FILE
 // RUN: %status 2 %heddle eval %s --precision f8 2>&1 | FileCheck %s --check-prefix=PRECISION
+// RUN: %status 2 %heddle eval %s --program eval,gen/8 2>&1 | FileCheck %s --check-prefix=KIND
 
 // MISSING: error[H0371]: input 'ids' is missing
-// MISSING-NEXT: --> {{.*}}errors.mlir:[[@LINE+11]]:3
+// MISSING-NEXT: --> {{.*}}errors.mlir:[[@LINE+12]]:3
 // MISSING: help: name a file with the program's inputs with --inputs
 // UNKNOWN: error[H0371]: the interpreter does not know 'arith.subi'
-// UNKNOWN-NEXT: --> {{.*}}errors.mlir:[[@LINE+16]]:12
-// PROGRAM: error[H0371]: has no program of kind generate
+// UNKNOWN-NEXT: --> {{.*}}errors.mlir:[[@LINE+17]]:12
+// PROGRAM: error[H0371]: has no program generate
 // FILE: error[H0396]
 // PRECISION: error[H0196]: unknown precision 'f8'
+// KIND: error[H0196]: unknown program 'gen/8'
 
 nn.model @m family "test" phase "model"
     attributes {strategy = #dist.strategy<{}>, config = "{}",

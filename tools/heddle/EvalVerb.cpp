@@ -25,8 +25,8 @@ void driver::addEvalVerb(CLI::App &app, Action &action) {
               "A safetensors file: tensors by the names of the inputs")
       ->default_str("none");
   io::addFlag(*verb, "--program", options->program,
-              io::ValueRange::choices({"train", "eval", "generate"}),
-              "train, eval or generate");
+              io::range::text(),
+              "A program, as train or decode/8; with commas, one of each step");
   io::addFlag(*verb, "--steps", options->steps, io::range::count(1),
               "Steps to execute");
   io::addFlag(*verb, "--weights", options->weights, io::range::path(),

@@ -19,7 +19,8 @@ namespace heddle::eval {
 struct EvalOptions {
   std::string file;              ///< A module of any phase.
   std::string inputs;            ///< A safetensors file, by the ports' names.
-  std::string program = "train"; ///< train, eval or generate.
+  /// One, or some with commas in between, a step of each; then the last one's.
+  std::string program = "train";
   int64_t steps = 1;
   std::string weights;           ///< As a binary's --weights.
   std::optional<uint64_t> seed;  ///< Random weights, and dropout.

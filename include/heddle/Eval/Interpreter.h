@@ -30,13 +30,13 @@ public:
   static std::unique_ptr<Interpreter> create(mlir::ModuleOp module,
                                              const InterpreterOptions &options);
 
-  /// Runs the program of that kind (train, eval, generate) once. Inputs and
+  /// Runs that program once. Inputs and
   /// outputs go by the keys of ports. An input may have another shape with as
   /// many elements as its port. Where the program's inputs are for one part of
   /// the batch, it runs once for each; the loss is then their mean. Ranks must
   /// agree about every output that is a number; others are the first rank's
   /// where they are not split over ranks.
-  mlir::LogicalResult run(nn::ProgramKind kind, const TensorMap &inputs,
+  mlir::LogicalResult run(const ProgramName &name, const TensorMap &inputs,
                           TensorMap &outputs);
 
   /// The states of all ranks, each once.
@@ -58,7 +58,7 @@ private:
   bool loadParameters(const std::string &directory, Diagnostic &error);
   /// Gives a state the whole weight that it is, or is made of.
   void setWeight(const StateInfo &info, const Tensor &value);
-  mlir::LogicalResult join(nn::ProgramKind kind,
+  mlir::LogicalResult join(const ProgramName &program,
                            llvm::ArrayRef<TensorMap> given, TensorMap &outputs);
   const StateInfo &infoOf(const std::string &name) const;
 

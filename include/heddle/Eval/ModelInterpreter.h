@@ -28,10 +28,11 @@ public:
                    std::shared_ptr<KernelRunner> kernels);
 
   mlir::Operation *source() override { return model; }
-  int64_t batchParts(nn::ProgramKind kind, const TensorMap &inputs) override;
-  mlir::LogicalResult run(nn::ProgramKind kind, const TensorMap &inputs,
+  int64_t batchParts(const ProgramName &name,
+                     const TensorMap &inputs) override;
+  mlir::LogicalResult run(const ProgramName &name, const TensorMap &inputs,
                           const BatchPart &batch, TensorMap &outputs) override;
-  mlir::DictionaryAttr portsOf(nn::ProgramKind kind) override;
+  mlir::DictionaryAttr portsOf(const ProgramName &name) override;
   Tensor stored(const std::string &name) const override;
   void store(const std::string &name, const Tensor &value) override;
 
@@ -45,7 +46,7 @@ private:
     mlir::ArrayAttr inputs, outputs;
     mlir::DictionaryAttr ports; ///< Of a step whose ports are split.
   };
-  std::optional<Program> findProgram(nn::ProgramKind kind);
+  std::optional<Program> findProgram(const ProgramName &name);
 
   mlir::LogicalResult runBlock(mlir::Block &block, llvm::ArrayRef<Tensor> args,
                                Environment &values, Tensors &results);

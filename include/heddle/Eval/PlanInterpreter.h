@@ -29,10 +29,11 @@ public:
          std::shared_ptr<KernelRunner> kernels);
 
   mlir::Operation *source() override { return program; }
-  int64_t batchParts(nn::ProgramKind kind, const TensorMap &inputs) override;
-  mlir::LogicalResult run(nn::ProgramKind kind, const TensorMap &inputs,
+  int64_t batchParts(const ProgramName &name,
+                     const TensorMap &inputs) override;
+  mlir::LogicalResult run(const ProgramName &name, const TensorMap &inputs,
                           const BatchPart &batch, TensorMap &outputs) override;
-  mlir::DictionaryAttr portsOf(nn::ProgramKind kind) override;
+  mlir::DictionaryAttr portsOf(const ProgramName &name) override;
   Tensor stored(const std::string &name) const override;
   void store(const std::string &name, const Tensor &value) override;
 
@@ -53,7 +54,7 @@ private:
   /// Where a state is stored, and as what: its own place, or the part of a flat
   /// tensor that it lies in.
   std::pair<mlir::Type, char *> placeOf(llvm::StringRef name) const;
-  planir::SequenceOp findProgram(nn::ProgramKind kind);
+  planir::SequenceOp findProgram(const ProgramName &name);
 
   mlir::LogicalResult runSequence(planir::SequenceOp sequence,
                                   llvm::ArrayRef<Operand> args, char *frame);

@@ -56,6 +56,22 @@ struct StateInfo {
   }
 };
 
+/// A program of a module: the first one of a kind, or the one that a plan calls
+/// so, as `decode/8`.
+class ProgramName {
+public:
+  ProgramName(nn::ProgramKind kind) : text(stringifyProgramKind(kind)) {}
+  /// None where the word before a slash names no kind.
+  static std::optional<ProgramName> parse(llvm::StringRef text);
+
+  const std::string &str() const { return text; }
+  /// Whether it is that program, with the symbol that it has in a module.
+  bool isOf(std::optional<nn::ProgramKind> kind, llvm::StringRef symbol) const;
+
+private:
+  std::string text;
+};
+
 /// A run of a program on part `part` of `parts` of the inputs.
 struct BatchPart {
   int64_t part = 0, parts = 1;
@@ -71,17 +87,19 @@ public:
 
   /// The model or plan.
   virtual mlir::Operation *source() = 0;
-  /// Into how many runs the inputs' batch is split for that kind of program
-  /// (train, eval, generate): 1 where it takes none of the batch.
-  virtual int64_t batchParts(nn::ProgramKind kind, const TensorMap &inputs) = 0;
-  /// Runs that kind of program once, on one part of the batch, and adds what it
+  /// Into how many runs the inputs' batch is split for that program: 1 where it
+  /// takes none of the batch.
+  virtual int64_t batchParts(const ProgramName &name,
+                             const TensorMap &inputs) = 0;
+  /// Runs that program once, on one part of the batch, and adds what it
   /// gives to `outputs`. Must be called within World::run.
-  virtual mlir::LogicalResult run(nn::ProgramKind kind, const TensorMap &inputs,
+  virtual mlir::LogicalResult run(const ProgramName &name,
+                                  const TensorMap &inputs,
                                   const BatchPart &batch,
                                   TensorMap &outputs) = 0;
 
-  /// What that kind of program says of its ports that are split over ranks.
-  virtual mlir::DictionaryAttr portsOf(nn::ProgramKind kind) = 0;
+  /// What that program says of its ports that are split over ranks.
+  virtual mlir::DictionaryAttr portsOf(const ProgramName &name) = 0;
 
   const std::vector<StateInfo> &states() const { return stateInfos; }
   /// What this rank stores for a state: its part, or with flat axes its run of

@@ -165,5 +165,5 @@ TEST(Interpreter, SaysWhatItCannotDo) {
   EXPECT_EQ(message, "input 'x' does not fit 'tensor<1xf32>'");
   EXPECT_TRUE(
       failed(subject.interpreter->run(nn::ProgramKind::Generate, {}, outputs)));
-  EXPECT_EQ(message, "has no program of kind generate");
+  EXPECT_EQ(message, "has no program generate");
 }
