@@ -63,7 +63,7 @@ std::string ExpressionParser::name() {
   return take().text;
 }
 
-/// Calls `action`, and says the place of what goes wrong, if nothing inside has.
+/// Calls `action`, and says the place of what goes wrong, unless that is said.
 template <typename Action> static auto at(Place place, const Action &action) {
   try {
     return action();
