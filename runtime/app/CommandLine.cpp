@@ -376,11 +376,9 @@ void CommandLine::addEncode(CLI::App &app) {
   CLI::App &verb = *app.add_subcommand(
       "encode", "Make a vector of each text, with a model that encodes");
   CLI::Option *text = addFlag(verb, "--text", encode.texts, io::range::text(),
-                              "A text; may be given again")
-                          ->allow_extra_args(false);
+                              "Texts; may be given again");
   addFlag(verb, "--ids", encode.ids, io::range::text(),
-          "A text as its tokens, as 1,2,3; may be given again")
-      ->allow_extra_args(false)
+          "Texts as their tokens, as 1,2,3; may be given again")
       ->excludes(text);
   addPooling(verb, encode.pooling, "");
   verb.add_flag("--truncate", encode.truncates,

@@ -73,6 +73,13 @@ class Encode(h.HeddleTest):
                 atol=1e-5)
         texts = self.embeddings(binary, RECORD["texts"])
         np.testing.assert_array_equal(texts, found[:len(texts)])
+        # Several behind one flag.
+        out = self.path("together.safetensors")
+        for flag, words in (("--text", RECORD["texts"][:3]),
+                            ("--ids", [",".join(map(str, ids)) for ids in IDS[:3]])):
+            h.run([binary, "encode", flag, *words, "-o", out])
+            np.testing.assert_array_equal(h.read_safetensors(out)["embeddings"],
+                                          found[:3])
         made = self.encode(binary, IDS, "--logits")
         np.testing.assert_array_equal(made["lengths"], [len(ids) for ids in IDS])
         for each, logits, length in zip(ENCODED, made["logits"], made["lengths"]):
