@@ -286,8 +286,9 @@ class Encode(h.HeddleTest):
             self.assertEqual(error["code"], "H0479")
             error = self.ask(server, {"input": "a", "timeout": 0}, 504)["error"]
             self.assertEqual(error["code"], "H0475")
-            error = self.ask(server, {"input": ["a"] * 300}, 503)["error"]
-            self.assertEqual(error["code"], "H0476")
+            error = self.ask(server, {"input": ["a"] * 300}, 400)["error"]
+            self.assertEqual(error["code"], "H0380")
+            self.assertIn("at most 256", error["message"])
             for path in ("/v1/completions", "/v1/chat/completions"):
                 error = self.ask(server, {"prompt": "a"}, 404, path)["error"]
                 self.assertEqual(error["code"], "H0480")
