@@ -4,19 +4,21 @@
 # build DIR (default build/release) compiles here, a file of tokens, and
 # run_gpu.sh, which runs them there and judges what comes out. That machine needs
 # no compiler, no Python and no network. With --small there are tiny models alone,
-# for a test without a GPU.
+# with code for sm_90 alone, for a test without a GPU. Every binary has the same runtime: it is packed once,
+# and run_gpu.sh puts the binaries together again.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build/release
 output="heddle-gpu.tar.gz"
 sets="small full"
+targets=sm_80,sm_90
 most=$((60 << 20)) # Bytes of the archive.
 
 while [ $# -gt 0 ]; do
   case $1 in
   --build) build=$2; shift ;;
-  --small) sets=small ;;
+  --small) sets=small targets=sm_90 ;;
   -o) output=$2; shift ;;
   *) sed -n '2p' "$0" | cut -c3-; exit 2 ;;
   esac
@@ -24,6 +26,8 @@ while [ $# -gt 0 ]; do
 done
 
 heddle=$build/bin/heddle
+runtime=$build/bin/heddle-rt
+header=64 # Bytes of an ELF header, which alone differs in a binary's runtime.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bundle=$work/heddle-gpu
@@ -42,52 +46,94 @@ config() {
     "hidden_act": "gelu", "initializer_range": 0.02, "layer_norm_eps": 1e-12,
     "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
     "type_vocab_size": 2, "pad_token_id": 0, '"$2"'}' ;;
+  gemma2) echo '{"model_type": "gemma2", "hidden_activation": "gelu_pytorch_tanh",
+    "initializer_range": 0.02, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+    "tie_word_embeddings": true, "attention_bias": false, '"$2"'}' ;;
   esac
 }
 
-# compile SET NAME FAMILY SIZES FLAGS...
+# compile SET NAME FAMILY SIZES FLAGS...: the binary without the runtime.
 compile() {
-  local folder=$bundle/$1 name=$2
-  config "$3" "$4" >"$work/$name.json"
-  "$heddle" compile "$work/$name.json" --init random --seed 7 \
-    --config "$work/ds.json" "${@:5}" -o "$folder/$name" >/dev/null
+  local part=$bundle/$1/$2.part binary=$work/$2
+  config "$3" "$4" >"$binary.json"
+  "$heddle" compile "$binary.json" --init random --seed 7 --config "$work/ds.json" \
+    --target "$targets" "${@:5}" -o "$binary" >/dev/null
+  cmp -s <(tail -c +$((header + 1)) "$runtime") \
+    <(head -c "$(stat -c %s "$runtime")" "$binary" | tail -c +$((header + 1))) ||
+    { echo "$2 does not begin with $runtime" >&2; exit 1; }
+  { head -c "$header" "$binary"; tail -c +$(($(stat -c %s "$runtime") + 1)) "$binary"; } >"$part"
+  rm "$binary"
 }
 
-# Both sets have the same names. `check` runs every one of them; the others are
-# for training: gpt2-short has what a CPU computes in a second, to compare with.
+# Both sets have the same names. `check` runs all that have no code for a CPU; the
+# others have what a CPU computes in seconds, to compare with.
 compile_set() {
   local set=$1 gpt2=$2 llama=$3 bert=$4 batch=$5 seq=$6
   local common=(--batch "$batch" --seq "$seq")
+  local short=(--batch "$7" --seq "$8" --march x86-64-v3)
   mkdir "$bundle/$set"
-  compile "$set" gpt2 gpt2 "$gpt2" "${common[@]}" --precision bf16 \
-    --target sm_80,sm_90
-  compile "$set" gpt2-short gpt2 "$gpt2" --batch "$7" --seq "$8" \
-    --precision bf16 --target x86-64,sm_80,sm_90 --march x86-64-v3
-  compile "$set" gpt2-fp32 gpt2 "$gpt2" "${common[@]}" --precision fp32 \
-    --target sm_80
-  compile "$set" llama llama "$llama" "${common[@]}" --precision bf16 \
-    --target sm_80
-  compile "$set" bert bert "$bert" "${common[@]}" --precision bf16 \
-    --target sm_80
+  compile "$set" gpt2 gpt2 "$gpt2" "${common[@]}" --precision bf16
+  compile "$set" gpt2-fp32 gpt2 "$gpt2" "${common[@]}" --precision fp32
+  targets=x86-64,$targets compile "$set" gpt2-short gpt2 "$gpt2" "${short[@]}" --precision bf16
+  targets=x86-64,$targets compile "$set" gpt2-short-fp32 gpt2 "$gpt2" "${short[@]}" --precision fp32
+  compile "$set" llama llama "$llama" "${common[@]}" --precision bf16
+  compile "$set" bert bert "$bert" "${common[@]}" --precision bf16
   compile "$set" gpt2-data2 gpt2 "$gpt2" "${common[@]}" --precision bf16 \
-    --target sm_80 --mesh data=2 --zero 2
+    --mesh data=2 --zero 2
   compile "$set" gpt2-tensor2 gpt2 "$gpt2" "${common[@]}" --precision bf16 \
-    --target sm_80 --mesh tensor=2
+    --mesh tensor=2
+  compile "$set" gpt2-pipe2 gpt2 "$gpt2" "${common[@]}" --precision fp32 \
+    --mesh pipe=2 --accumulate 2
+  compile "$set" gpt2-ranks4 gpt2 "$gpt2" "${common[@]}" --precision fp32 \
+    --mesh data=2,tensor=2 --zero 3
+  compile "$set" gpt2-ranks8 gpt2 "$gpt2" "${common[@]}" --precision fp32 \
+    --mesh data=2,tensor=2,pipe=2 --accumulate 2 --zero 1
+}
+
+# Small models for `check` alone, with the kernels that the others do not have:
+# windows and soft caps, other optimizers, parts of a sequence, chunks of tokens.
+compile_kernels() {
+  local gpt2='"vocab_size": 307, "n_positions": 32, "n_embd": 48, "n_layer": 2, "n_head": 4'
+  local llama='"vocab_size": 307, "max_position_embeddings": 32, "hidden_size": 48,
+    "intermediate_size": 44, "num_hidden_layers": 2, "head_dim": 16,
+    "num_attention_heads": 4, "num_key_value_heads": 2'
+  local gemma2="$llama"', "sliding_window": 8, "query_pre_attn_scalar": 16,
+    "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0'
+  local common=(--batch 4 --seq 19) even=(--batch 4 --seq 20)
+  mkdir "$bundle/kernels"
+  compile kernels gemma2 gemma2 "$gemma2" "${common[@]}" --precision bf16
+  compile kernels gemma2-fp32 gemma2 "$gemma2" "${common[@]}" --precision fp32
+  compile kernels llama-fp32 llama "$llama" "${common[@]}" --precision fp32
+  compile kernels gpt2-lamb gpt2 "$gpt2" "${common[@]}" --precision bf16 \
+    --optimizer Lamb --mesh data=2 --zero 3
+  compile kernels gpt2-lion gpt2 "$gpt2" "${common[@]}" --precision bf16 \
+    --optimizer Lion --accumulate 2
+  compile kernels gpt2-ring gpt2 "$gpt2" "${even[@]}" --precision bf16 \
+    --mesh seq=2 --context ring
+  compile kernels gpt2-ulysses gpt2 "$gpt2" "${even[@]}" --precision bf16 \
+    --mesh seq=2 --context ulysses
+  compile kernels gpt2-sequence gpt2 "$gpt2" "${even[@]}" --precision bf16 \
+    --mesh tensor=2 --sequence-parallel --recompute full
+  compile kernels gpt2-chunks gpt2 "$gpt2" "${common[@]}" --precision bf16 \
+    --chunk-tokens 20
+  compile kernels gpt2-tf32 gpt2 "$gpt2" "${common[@]}" --precision fp32 \
+    --matmul tf32
 }
 
 echo '{"optimizer": {"type": "AdamW", "params": {"lr": 3e-4, "weight_decay": 0.01}},
   "gradient_clipping": 1.0}' >"$work/ds.json"
+compile_kernels
 for set in $sets; do
   case $set in
   small)
     compile_set small \
-      '"vocab_size": 307, "n_positions": 32, "n_embd": 48, "n_layer": 1, "n_head": 4' \
+      '"vocab_size": 307, "n_positions": 32, "n_embd": 48, "n_layer": 2, "n_head": 4' \
       '"vocab_size": 307, "max_position_embeddings": 32, "hidden_size": 32,
        "intermediate_size": 44, "num_hidden_layers": 1,
        "num_attention_heads": 4, "num_key_value_heads": 2' \
       '"vocab_size": 307, "max_position_embeddings": 32, "hidden_size": 32,
        "intermediate_size": 44, "num_hidden_layers": 1, "num_attention_heads": 4' \
-      2 19 2 19
+      4 19 2 19
     ;;
   full)
     compile_set full \
@@ -104,6 +150,7 @@ done
 
 "$heddle" data prepare "$root"/README.md "$root"/docs/*.md --tokenizer bytes \
   -o "$bundle/tokens.bin" >/dev/null 2>&1
+cp "$runtime" "$bundle/runtime"
 cp "$root/scripts/run_gpu.sh" "$bundle/"
 cp "$root/LICENSE" "$bundle/"
 

@@ -1,36 +1,48 @@
 #!/usr/bin/env bash
-# usage: run_gpu.sh [--small] [--gpus N] [--stage NAME]... [--limit SECONDS] [--sample TERMS] [--out DIR]
+# usage: run_gpu.sh [--small] [--gpus N] [--stage NAME]... [--limit SECONDS] [--sample TERMS] [--out DIR] [--unpack]
 # Runs what gpu_bundle.sh packed on this machine's NVIDIA GPUs, in stages of at
 # most nine minutes (--limit: another time), and judges the numbers:
 #   info     GPU, driver and libraries
 #   check    every kernel of every model against a plain one
 #   train    GPT-2: generated and library products, with and without graphs
-#   cpu      GPT-2 with small batches: losses beside the CPU's
-#   ranks    two ranks: losses beside those of one
+#   cpu      GPT-2 with small batches: losses beside the CPU's, in fp32 and bf16
+#   ranks    two, four and eight ranks: losses beside those of one
 #   kill     a rank is killed: the other one ends within ten seconds
 #   kernels  times per kernel
 # Needs bash, awk and the driver. Writes results.json and results.txt to DIR
 # (default: results), and exits with 1 when a number is wrong. What could not be
 # measured is listed as such. --small: tiny models and three steps. --sample is
 # that of `check`, for emulations of GPUs. Two ranks share a GPU where there is
-# only one.
+# only one. --unpack puts the binaries together, and ends.
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 models=$here/full
-steps=200 few=20 limit=540 sample=0 gpus='' out=results stages=''
+steps=200 few=20 fewest=10 limit=540 sample=0 gpus='' out=results stages='' unpack=
 while [ $# -gt 0 ]; do
   case $1 in
-  --small) models=$here/small steps=3 few=3 ;;
+  --small) models=$here/small steps=3 few=3 fewest=3 ;;
   --gpus) gpus=$2; shift ;;
   --stage) stages="$stages $2"; shift ;;
   --limit) limit=$2; shift ;;
   --sample) sample=$2; shift ;;
   --out) out=$2; shift ;;
+  --unpack) unpack=1 ;;
   *) sed -n '2p' "$0" | cut -c3-; exit 2 ;;
   esac
   shift
 done
+
+# What the binaries have in common is packed once: all but the ELF header of
+# their first bytes.
+for part in "$models"/*.part "$here"/kernels/*.part; do
+  binary=${part%.part}
+  [ ! -e "$binary" ] || continue
+  { head -c 64 "$part" && tail -c +65 "$here/runtime" && tail -c +65 "$part"; } >"$binary.new" &&
+    chmod +x "$binary.new" && mv "$binary.new" "$binary" || exit 2
+done
+[ -z "$unpack" ] || exit 0
+
 stages=${stages:-info check train cpu ranks kill kernels}
 tokens=$here/tokens.bin
 mkdir -p "$out"
@@ -42,6 +54,7 @@ if [ -z "$gpus" ]; then
   [ "$gpus" -gt 0 ] || gpus=1
 fi
 begin=0
+way=
 kernel_times=
 
 # row STAGE WHAT VERDICT DETAIL: one line of the table. The verdict is ok, wrong
@@ -77,35 +90,42 @@ failed() {
   fi
 }
 
-# losses LOG: a step and its loss a line.
+# losses LOG: a step, its loss and its gradient's norm a line.
 losses() {
-  sed -n 's/^{"event":"step","step":\([0-9]*\),"loss":\([^,}]*\).*/\1 \2/p' "$1"
+  sed -n 's/^{"event":"step","step":\([0-9]*\),"loss":\([^,}]*\),"grad_norm":\([^,}]*\).*/\1 \2 \3/p' "$1"
 }
 
-# compare LOG LOG: the largest difference of losses, relative, and of how many
-# steps; nothing when they have no step in common or a loss is no number.
+# compare LOG LOG LAST: the largest difference of losses, or with LAST 3 of norms
+# too, relative, and of how many steps; nothing when they have no step in common or
+# one is no number.
 compare() {
-  { losses "$1"; echo; losses "$2"; } | awk '
+  { losses "$1"; echo; losses "$2"; } | awk -v last="$3" '
     NF == 0 { second = 1; next }
-    $2 !~ /^-?[0-9.]+(e[-+]?[0-9]+)?$/ { bad = 1 }
-    !second { first[$1] = $2; next }
-    $1 in first {
-      n++; d = $2 - first[$1]; if (d < 0) d = -d
-      size = first[$1] < 0 ? -first[$1] : first[$1]
-      if (size > 0) d /= size
-      if (d > worst) worst = d
+    { for (i = 2; i <= last; i++) if ($i !~ /^-?[0-9.]+(e[-+]?[0-9]+)?$/) bad = 1 }
+    !second { for (i = 2; i <= last; i++) first[$1, i] = $i; next }
+    ($1, 2) in first {
+      n++
+      for (i = 2; i <= last; i++) {
+        size = first[$1, i]; d = $i - size
+        if (d < 0) d = -d
+        if (size < 0) size = -size
+        if (size > 0) d /= size
+        if (d > worst) worst = d
+      }
     }
     END { if (n && !bad) printf "%.3g %d", worst, n }'
 }
 
-# judge STAGE WHAT LOG LOG BOUND: whether losses are as far apart as they may be.
+# judge STAGE WHAT LOG LOG BOUND: whether losses are as far apart as they may be. In
+# bf16 norms may be farther apart; where the bound is one of fp32, they count.
 judge() {
-  local worst count
-  read -r worst count <<<"$(compare "$3" "$4")"
+  local worst count last=2 what=losses
+  [ "$5" != 1e-5 ] || { last=3; what="losses and norms"; }
+  read -r worst count <<<"$(compare "$3" "$4" $last)"
   if [ -n "$worst" ] && awk "BEGIN { exit !($worst <= $5) }"; then
-    row "$1" "$2" ok "losses of $count steps differ by $worst at most, may by $5"
+    row "$1" "$2" ok "$what of $count steps differ by $worst at most, may by $5"
   else
-    row "$1" "$2" wrong "losses differ by ${worst:-something that is no number}, may by $5"
+    row "$1" "$2" wrong "$what differ by ${worst:-something that is no number}, may by $5"
   fi
 }
 
@@ -142,39 +162,54 @@ stage_info() {
   done
 }
 
+# check MODEL: its kernels. On a GPU that is no emulation a minute must do.
+check() {
+  local model=${1##*/} status said seconds
+  run "check-$model" "$1" check --sample "$sample"
+  status=$?
+  if [ $status != 0 ]; then
+    failed check "$model" $status "check-$model"
+    return
+  fi
+  said=$(tail -n1 "$out/check-$model.out")
+  seconds=$(sed -n 's/.*found in \([0-9.]*\) s$/\1/p' <<<"$said")
+  if grep -q '^Emulated' "$out/check-$model.out" ||
+    awk "BEGIN { exit !(${seconds:-61} <= 60) }"; then
+    row check "$model" ok "$said"
+  else
+    row check "$model" wrong "$said, may take 60 s"
+  fi
+}
+
 stage_check() {
-  local model status
-  for model in gpt2 gpt2-fp32 llama bert gpt2-data2 gpt2-tensor2; do
-    run "check-$model" "$models/$model" check --sample "$sample"
-    status=$?
-    if [ $status = 0 ]; then
-      row check "$model" ok "$(tail -n1 "$out/check-$model.out")"
-    else
-      failed check "$model" $status "check-$model"
-    fi
+  local model
+  for model in gpt2 gpt2-fp32 llama bert gpt2-data2 gpt2-tensor2 gpt2-pipe2 \
+    gpt2-ranks4 gpt2-ranks8; do
+    check "$models/$model"
   done
+  for model in "$here"/kernels/*.part; do check "${model%.part}"; done
 }
 
 stage_train() {
   local status
-  train gpu gpt2 "$steps" --device cuda
+  train gpt2 gpt2 "$steps" --device cuda
   status=$?
   if [ $status != 0 ]; then
-    failed train "gpt2, $steps steps" $status gpu
+    failed train "gpt2, $steps steps" $status gpt2
     return
   fi
-  row train "gpt2, $steps steps" ok "last loss $(losses "$out/gpu.jsonl" | tail -n1 | cut -d' ' -f2)"
+  row train "gpt2, $steps steps" ok "last loss $(losses "$out/gpt2.jsonl" | tail -n1 | cut -d' ' -f2)"
   train no-graph gpt2 "$steps" --device cuda --no-graph
   status=$?
   if [ $status = 0 ]; then
-    judge train "without graphs" "$out/gpu.jsonl" "$out/no-graph.jsonl" 0
+    judge train "without graphs" "$out/gpt2.jsonl" "$out/no-graph.jsonl" 0
   else
     failed train "without graphs" $status no-graph
   fi
   train generated gpt2 "$steps" --device cuda --gemm generated
   status=$?
   if [ $status = 0 ]; then
-    judge train "generated products" "$out/gpu.jsonl" "$out/generated.jsonl" 0.02
+    judge train "generated products" "$out/gpt2.jsonl" "$out/generated.jsonl" 0.02
   else
     failed train "generated products" $status generated
   fi
@@ -189,36 +224,53 @@ stage_train() {
   fi
 }
 
-# A CPU needs long for a step: it goes as far as the stage's time lets it.
-stage_cpu() {
-  local status
-  train short gpt2-short "$steps" --device cuda
+# beside_cpu BINARY STEPS BOUND FLAGS...: losses on the GPU and on the CPU.
+beside_cpu() {
+  local binary=$1 count=$2 bound=$3 status
+  shift 3
+  local name=$binary${2:+-$2}
+  train "$name" "$binary" "$count" --device cuda "$@"
   status=$?
   if [ $status != 0 ]; then
-    failed cpu "gpt2-short, $steps steps" $status short
+    failed cpu "$name" $status "$name"
     return
   fi
-  train cpu gpt2-short "$steps" --device cpu
-  status=$?
-  if losses "$out/cpu.jsonl" 2>/dev/null | grep -q .; then
-    judge cpu "beside the CPU" "$out/short.jsonl" "$out/cpu.jsonl" 0.02
+  if ! losses "$out/$binary-cpu.jsonl" 2>/dev/null | grep -q .; then
+    train "$binary-cpu" "$binary" "$count" --device cpu
+    status=$?
+  fi
+  if losses "$out/$binary-cpu.jsonl" 2>/dev/null | grep -q .; then
+    judge cpu "$name" "$out/$name.jsonl" "$out/$binary-cpu.jsonl" "$bound"
   else
-    failed cpu "beside the CPU" $status cpu
+    failed cpu "$name" $status "$binary-cpu"
   fi
 }
 
-# launch NAME BINARY FLAGS...: two ranks over TCP. Their processes are in `pids`.
+# In fp32 a CPU and a GPU differ by the order of sums alone. A CPU needs long for a
+# step: in bf16 it goes as far as the stage's time lets it.
+stage_cpu() {
+  rm -f "$out"/*-cpu.jsonl
+  beside_cpu gpt2-short-fp32 "$fewest" 1e-5
+  beside_cpu gpt2-short-fp32 "$fewest" 1e-5 --gemm generated
+  beside_cpu gpt2-short "$steps" 0.02
+}
+
+# launch NAME BINARY RANKS WAY FLAGS...: ranks over TCP. Their processes are in
+# `pids`. WAY: how they exchange. `own`: by NCCL, each with a GPU of its own. With
+# one GPU, `nccl`: by NCCL, which takes it for one on each of several machines;
+# `host`: through the host.
 launch() {
-  local name=$1 binary=$2 rank port=$((20000 + RANDOM % 20000))
-  local share=
-  shift 2
-  [ "$gpus" -ge 2 ] || share=--share-gpu
+  local name=$1 binary=$2 world=$3 way=$4 rank port=$((20000 + RANDOM % 20000))
+  local share=(--share-gpu) machine=()
+  shift 4
+  [ "$way" != own ] || share=()
   rm -f "$out/$name.jsonl"
   pids=()
-  for rank in 0 1; do
-    RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 \
-      MASTER_PORT=$port "$models/$binary" train --data "$tokens" \
-      --log "$out/$name.jsonl" --progress none $share "$@" \
+  for ((rank = 0; rank < world; ++rank)); do
+    [ "$way" != nccl ] || machine=("NCCL_HOSTID=heddle-$rank")
+    env "${machine[@]}" RANK=$rank WORLD_SIZE="$world" LOCAL_RANK=$rank \
+      MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "$models/$binary" train \
+      --data "$tokens" --log "$out/$name.jsonl" --progress none "${share[@]}" "$@" \
       >"$out/$name.$rank.out" 2>"$out/$name.$rank.err" &
     pids+=($!)
   done
@@ -229,39 +281,76 @@ has_ended() {
   ! kill -0 "$1" 2>/dev/null || grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null
 }
 
-# finish: waits for the ranks until the stage's time is over.
+# finish [SECONDS]: waits for the ranks until the stage's time, or so long, is over.
 finish() {
-  local pid status=0 late=
+  local pid status=0 late= until=$((SECONDS + ${1:-limit}))
   for pid in "${pids[@]}"; do
-    while ! has_ended "$pid" && ! is_over; do sleep 0.2; done
-    # The other rank then ends by itself, with an error that says nothing.
+    while ! has_ended "$pid" && ! is_over && [ $SECONDS -lt $until ]; do sleep 0.2; done
+    # The others then end by themselves, with an error that says nothing.
     has_ended "$pid" || { late=137; kill -9 "$pid"; }
     wait "$pid" || status=$?
   done
   return ${late:-$status}
 }
 
-stage_ranks() {
-  local model status reference=$out/gpu.jsonl
-  if ! losses "$reference" 2>/dev/null | grep -q .; then
-    train gpu gpt2 "$few" --device cuda
+# find_way: how two ranks exchange here, as `launch` calls it, is in `way`. Whether
+# NCCL takes one GPU for two is tried with a step.
+find_way() {
+  [ -z "$way" ] || return
+  way=own
+  [ "$gpus" -lt 2 ] || return
+  way=nccl
+  launch shared gpt2-data2 2 nccl --steps 1
+  finish 90 || way=host
+}
+
+# tell_way STAGE: what is not measured where ranks share a GPU.
+tell_way() {
+  case $way in
+  nccl) row "$1" "NCCL between GPUs" "not measured" "there is one GPU: NCCL took it for one on each of two machines" ;;
+  host) row "$1" NCCL "not measured" "there is one GPU, which the ranks shared: they exchanged through the host ($(why shared.0))" ;;
+  esac
+}
+
+# ranks MODEL RANKS REFERENCE BOUND: its losses beside those of one rank, which
+# trained before, or do so now.
+ranks() {
+  local model=$1 world=$2 reference=$3 status
+  if [ "$gpus" -lt "$world" ] && [ "$world" -gt 2 ]; then
+    row ranks "$model" "not measured" "it needs $world GPUs, there are $gpus"
+    return
   fi
-  for model in gpt2-data2 gpt2-tensor2; do
-    launch "$model" "$model" --steps "$few"
-    finish
-    status=$?
-    if [ $status = 0 ]; then
-      judge ranks "$model" "$reference" "$out/$model.jsonl" 0.02
-    else
-      failed ranks "$model" $status "$model.0"
-    fi
-  done
-  [ "$gpus" -ge 2 ] || row ranks NCCL "not measured" "there is one GPU, which the ranks shared: they exchanged through the host"
+  if is_over; then
+    row ranks "$model" "not measured" "ran out of time"
+    return
+  fi
+  losses "$out/$reference.jsonl" 2>/dev/null | grep -q . ||
+    train "$reference" "$reference" "$few" --device cuda
+  launch "$model" "$model" "$world" "$way" --steps "$few"
+  finish
+  status=$?
+  if [ $status = 0 ]; then
+    judge ranks "$model" "$out/$reference.jsonl" "$out/$model.jsonl" "$4"
+  else
+    failed ranks "$model" $status "$model.0"
+  fi
+}
+
+# Those in bf16 differ by its roundings, those in fp32 by the order of sums.
+stage_ranks() {
+  find_way
+  ranks gpt2-data2 2 gpt2 0.02
+  ranks gpt2-tensor2 2 gpt2 0.02
+  ranks gpt2-pipe2 2 gpt2-fp32 1e-5
+  ranks gpt2-ranks4 4 gpt2-fp32 1e-5
+  ranks gpt2-ranks8 8 gpt2-fp32 1e-5
+  tell_way ranks
 }
 
 stage_kill() {
   local killed status waited=0
-  launch killed gpt2-data2 --steps 1000000
+  find_way
+  launch killed gpt2-data2 2 "$way" --steps 1000000
   while ! losses "$out/killed.jsonl" 2>/dev/null | grep -q . &&
     ! has_ended "${pids[0]}" && ! is_over; do sleep 0.2; done
   if ! losses "$out/killed.jsonl" 2>/dev/null | grep -q . && is_over; then
@@ -273,7 +362,7 @@ stage_kill() {
   kill -9 "${pids[1]}" 2>/dev/null
   while ! has_ended "${pids[0]}" && [ $((SECONDS - killed)) -lt 30 ]; do sleep 0.1; done
   waited=$((SECONDS - killed))
-  has_ended "${pids[0]}" || kill -9 "${pids[0]}"
+  has_ended "${pids[0]}" || kill -9 "${pids[0]}" 2>/dev/null
   wait "${pids[0]}"
   status=$?
   { wait "${pids[1]}"; } 2>/dev/null
@@ -282,6 +371,7 @@ stage_kill() {
   else
     row kill "rank 1 of 2" wrong "the other one ended after $waited s with $status: $(why killed.0)"
   fi
+  tell_way kill
 }
 
 stage_kernels() {
