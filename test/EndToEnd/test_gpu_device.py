@@ -361,6 +361,27 @@ class GpuDevice(h.HeddleTest):
                 said = json.loads(h.run([binary, "info", "--json"], env=env).stdout)
                 self.assertEqual(said["targets"], targets)
 
+    def test_a_fault_names_its_operation(self):
+        """Beside the line of the text: the kernel's operation, by name and number."""
+        self.prepare()
+        dumps, damaged = self.path("dumps"), self.path("damaged.mlir")
+        self.compile(self.model, "--batch", ROWS, "--seq", SEQ, "--target", "sm_90",
+                     "--dump-phases", dumps, config=h.ds_config())
+        with open(os.path.join(dumps, "kernels.mlir")) as file:
+            text = file.read()
+        begin = text.index("plan.object @linear_gelu_tanh_ptx ")
+        end = text.index("plan.object", begin + 1)
+        moved = re.sub(r"(st\.global\S+ \\09\[%rd\d+)(?:\+(\d+))?\]",
+                       lambda store: f"{store[1]}+{int(store[2] or 0) + 2}]",
+                       text[begin:end])
+        with open(damaged, "w") as file:
+            file.write(text[:begin] + moved + text[end:])
+        h.run([h.HEDDLE, "compile", damaged, "--start-from", "kernels", "-o", self.binary])
+        said = self.train(1, "--gemm", "generated", status=5).stderr
+        self.assertRegex(said, r"kernel k_linear_gelu_tanh_\w+, line \d+ \(linear:1\), "
+                               r"st\.global\S*: access of \d+ bytes at 0x\w+, which is not "
+                               r"aligned to \d+; block \(0, 0, 0\), thread")
+
     def test_a_gpu_is_lost(self):
         self.prepare("sm_80")
         kernels = self.counts(1)["kernels"]

@@ -30,7 +30,7 @@ public:
   /// said, or the data is another than it read.
   void resume(const io::CheckpointState &state, uint64_t seed);
 
-  /// Fills the inputs of step `step`, counted from 0, with this rank's part, and
+  /// Fills this rank's part of the inputs of step `step`, counted from 0, and
   /// says whether any label of all ranks counts: the host need not ask the
   /// device.
   bool read(const BatchInputs &inputs, int64_t step);
