@@ -221,12 +221,17 @@ std::vector<std::string> FitSearch::otherMemories() const {
 
 /// Where states are, the nearest first; and of each, what may update them.
 std::vector<FitSearch::Placement> FitSearch::placements() const {
-  std::vector<std::string> kinds = otherMemories();
-  std::vector<Placement> all = {{"", {""}}};
+  using config::MemoryKind;
+  const std::vector<std::string> byHost = choices("host_updates", {"0", "1"});
+  const config::Settings &values = base.values;
+  bool isBeside = config::isGpu(values.target) &&
+                  (values.placeOptimizer == MemoryKind::Host ||
+                   values.placeOptimizer == MemoryKind::Pinned);
+  std::vector<std::string> kinds = otherMemories(), none = {""};
+  std::vector<Placement> all = {{"", isBeside ? byHost : none}};
   for (size_t i = 0; i < kinds.size(); ++i) {
-    std::vector<std::string> updates = {""};
-    if (kinds[i] == wordOf(config::MemoryKind::Host))
-      updates = choices("host_updates", {"0", "1"});
+    bool isHost = kinds[i] == wordOf(MemoryKind::Host);
+    std::vector<std::string> updates = isHost ? byHost : none;
     std::string optimizer = "optimizer=" + kinds[i];
     all.push_back({optimizer + ",gradients=device", updates});
     // What each micro-batch reads or adds to is in the faster memory first.
