@@ -17,17 +17,20 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-int64_t heddle::rt::chooseThreads(const plan::Plan &plan, int64_t requested) {
+int64_t heddle::rt::chooseThreads(const plan::Plan &plan, int64_t requested,
+                                  int64_t ranks) {
   if (requested > 0)
     return requested;
-  // Of a GPU's binary the host's threads only read and write files.
-  return plan.device == plan::DeviceKind::Cpu
-             ? std::min(plan.threads, availableThreads())
-             : availableThreads();
+  if (plan.device == plan::DeviceKind::Cpu)
+    return std::min(plan.threads, availableThreads());
+  // Beside a GPU they update what is in the host's memory, and read and write
+  // files. A core is left to the thread that submits steps.
+  return std::max<int64_t>(threadsOfRank(ranks) - 1, 1);
 }
 
 Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
-  int64_t local = detectLaunch().localRank;
+  Launch launch = detectLaunch();
+  int64_t local = launch.localRank;
   ranks.together([&] {
     std::vector<Binary> targets = readTargets(options.binary);
     target = chooseTarget(targets, options.device, local);
@@ -35,7 +38,7 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
       warnOfIdleGpu(targets, target, options.device, local);
     binary = std::move(targets[target]);
   });
-  int64_t threads = chooseThreads(plan(), options.threads);
+  int64_t threads = chooseThreads(plan(), options.threads, launch.localSize);
   ranks.join(plan(), availableThreads() > threads);
   ranks.together([&] {
     binary.plan.selectStage(plan().mesh.stageOf(ranks.rank()));

@@ -57,18 +57,22 @@ private:
 
 static constexpr int mostRanks = 1 << 20;
 
-/// Ranks and size from three variables; the local rank's may be missing.
+/// Ranks and sizes from four variables; those of this machine may be missing.
 static void readRank(const Environment &environment, Launch &launch,
-                     const char *rank, const char *size,
-                     const char *localRank) {
+                     const char *rank, const char *size, const char *localRank,
+                     const char *localSize) {
   launch.size = environment.number(size, 1, mostRanks);
   launch.rank = environment.number(rank, 0, launch.size - 1);
   launch.localRank = environment.number(localRank, 0, launch.size - 1, 0);
+  // A step of srun may be smaller than its job.
+  launch.localSize = std::min(environment.number(localSize, 1, mostRanks, 1),
+                              launch.size);
 }
 
 static void readMaster(const Environment &environment, Launch &launch) {
   launch.kind = Launch::Kind::Tcp;
-  readRank(environment, launch, "RANK", "WORLD_SIZE", "LOCAL_RANK");
+  readRank(environment, launch, "RANK", "WORLD_SIZE", "LOCAL_RANK",
+           "LOCAL_WORLD_SIZE");
   launch.address = environment.text("MASTER_ADDR");
   launch.port = environment.number("MASTER_PORT", 1, 65535, 29500);
   launch.job = environment.text("TORCHELASTIC_RUN_ID");
@@ -91,7 +95,8 @@ static void readSlurm(const Environment &environment, Launch &launch) {
   const char *size = environment.has("SLURM_STEP_NUM_TASKS")
                          ? "SLURM_STEP_NUM_TASKS"
                          : "SLURM_NTASKS";
-  readRank(environment, launch, "SLURM_PROCID", size, "SLURM_LOCALID");
+  readRank(environment, launch, "SLURM_PROCID", size, "SLURM_LOCALID",
+           "SLURM_NTASKS_PER_NODE");
   launch.kind = environment.has("PMIX_RANK")  ? Launch::Kind::OpenMpi
                 : environment.has("PMI_RANK") ? Launch::Kind::Mpich
                                               : Launch::Kind::Tcp;
@@ -118,12 +123,14 @@ rt::detectLaunch(const std::function<const char *(const char *)> &variable) {
     launch.kind = Launch::Kind::OpenMpi;
     launch.launcher = "mpirun of Open MPI";
     readRank(environment, launch, "OMPI_COMM_WORLD_RANK",
-             "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK");
+             "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+             "OMPI_COMM_WORLD_LOCAL_SIZE");
   } else if (environment.has("PMI_RANK") && environment.has("PMI_SIZE") &&
              !environment.has("SLURM_STEP_ID")) {
     launch.kind = Launch::Kind::Mpich;
     launch.launcher = "mpirun of MPICH";
-    readRank(environment, launch, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID");
+    readRank(environment, launch, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
+             "MPI_LOCALNRANKS");
   } else if (hasMaster) {
     launch.launcher = "RANK and WORLD_SIZE";
     readMaster(environment, launch);

@@ -11,6 +11,8 @@
 #include <chrono>
 #include <ctime>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
 
 using namespace heddle::rt;
 
@@ -34,6 +36,24 @@ double cpuSeconds() {
   return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 } // namespace
+
+TEST(ThreadPool, RanksOfAMachineShareItsCores) {
+  int64_t cores = sysconf(_SC_NPROCESSORS_ONLN), here = availableThreads();
+  EXPECT_EQ(threadsOfRank(1), std::min(here, cores));
+  EXPECT_EQ(threadsOfRank(2), std::min(here, std::max<int64_t>(cores / 2, 1)));
+  EXPECT_EQ(threadsOfRank(1000 * cores), 1);
+  // A launcher has bound this rank to a core, and the others to others.
+  cpu_set_t all, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  CPU_ZERO(&one);
+  for (int core = 0; CPU_COUNT(&one) == 0; ++core)
+    if (CPU_ISSET(core, &all))
+      CPU_SET(core, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  EXPECT_EQ(threadsOfRank(2), 1);
+  EXPECT_EQ(threadsOfRank(1), 1);
+  sched_setaffinity(0, sizeof(all), &all);
+}
 
 TEST(ThreadPool, CallsEveryThreadOnce) {
   for (int64_t threads : {1, 2, 5}) {

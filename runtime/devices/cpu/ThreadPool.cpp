@@ -33,6 +33,12 @@ int64_t heddle::rt::availableThreads() {
   return std::max(1, CPU_COUNT(&set));
 }
 
+int64_t heddle::rt::threadsOfRank(int64_t ranks) {
+  // Of a rank that its launcher has bound to cores the others have others.
+  int64_t cores = std::max<int64_t>(sysconf(_SC_NPROCESSORS_ONLN), 1);
+  return std::min(availableThreads(), std::max<int64_t>(cores / ranks, 1));
+}
+
 static void futexWait(std::atomic<uint32_t> &word, uint32_t expected) {
   syscall(SYS_futex, reinterpret_cast<uint32_t *>(&word), FUTEX_WAIT_PRIVATE,
           expected, nullptr, nullptr, 0);

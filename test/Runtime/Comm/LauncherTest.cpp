@@ -55,6 +55,30 @@ TEST(Launcher, Mpirun) {
   EXPECT_EQ(mpich.size, 3);
 }
 
+TEST(Launcher, SaysHowManyRanksAreOnThisMachine) {
+  EXPECT_EQ(detectIn({{"OMPI_COMM_WORLD_RANK", "5"},
+                      {"OMPI_COMM_WORLD_SIZE", "8"},
+                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}})
+                .localSize,
+            2);
+  EXPECT_EQ(
+      detectIn({{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"MPI_LOCALNRANKS", "4"}})
+          .localSize,
+      4);
+  EXPECT_EQ(detectIn({{"RANK", "5"},
+                      {"WORLD_SIZE", "8"},
+                      {"MASTER_ADDR", "h"},
+                      {"LOCAL_WORLD_SIZE", "8"}})
+                .localSize,
+            8);
+  Variables slurm = {{"SLURM_STEP_ID", "0"},
+                     {"SLURM_PROCID", "1"},
+                     {"SLURM_NTASKS", "2"},
+                     {"SLURM_NTASKS_PER_NODE", "4"}};
+  EXPECT_EQ(detectIn(slurm).localSize, 2);
+  EXPECT_EQ(detectIn({{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}}).localSize, 1);
+}
+
 TEST(Launcher, SaysTheRankOnThisMachine) {
   EXPECT_EQ(detectIn({{"OMPI_COMM_WORLD_RANK", "5"},
                       {"OMPI_COMM_WORLD_SIZE", "8"},

@@ -63,8 +63,9 @@ private:
 /// Throws H0191: the plan holds no program of that kind.
 [[noreturn]] void failNoProgram(const plan::Plan &plan, plan::ProgramKind kind);
 
-/// The threads that a plan runs on when `requested` (0: unsaid) were asked for.
-int64_t chooseThreads(const plan::Plan &plan, int64_t requested);
+/// The threads that a plan runs on when `requested` (0: unsaid) were asked for,
+/// in one of `ranks` ranks on this machine.
+int64_t chooseThreads(const plan::Plan &plan, int64_t requested, int64_t ranks);
 
 } // namespace heddle::rt
 

@@ -27,6 +27,7 @@ struct Launch {
   int rank = 0;
   int size = 1;
   int localRank = 0; ///< Among the ranks on this machine.
+  int localSize = 1; ///< So many are there; 1 where nothing says it.
   std::string address;
   int port = 0;
   std::string job;      ///< Tells jobs apart that meet at the same place.

@@ -19,6 +19,10 @@ namespace heddle::rt {
 /// How many threads this process may use at once: its CPU affinity.
 int64_t availableThreads();
 
+/// Those of one of `ranks` ranks on a machine: an equal part of its cores, as
+/// far as this process may use them.
+int64_t threadsOfRank(int64_t ranks);
+
 /// A fixed number of threads, the caller's among them. Between two launches
 /// they spin for a short time and then sleep, so that a step keeps them awake
 /// and an idle process costs nothing. Threads are not pinned.
