@@ -95,6 +95,8 @@ void ContextData::writeCounts() const {
   std::ofstream file(path);
   file << "{\"device_bytes\": " << gpuBytes
        << ", \"pinned_bytes\": " << pinnedBytes
+       << ", \"copied_in_bytes\": " << copiedIn
+       << ", \"copied_out_bytes\": " << copiedOut
        << ", \"sent_bytes\": " << sentBytes << ", \"kernels\": " << launches
        << ", \"queues\": " << settings.queues
        << ", \"last_waits\": " << lastWaits << ", \"calls\": {";

@@ -56,6 +56,7 @@ struct ContextData {
   std::unique_ptr<Capture> capture;
   int64_t submitted = 0, launches = 0;   ///< Kernels, and those that ran.
   int64_t gpuBytes = 0, pinnedBytes = 0; ///< That were allocated.
+  int64_t copiedIn = 0, copiedOut = 0;   ///< Bytes, to the GPU and from it.
   int64_t sentBytes = 0;                 ///< To other processes.
   int64_t exchanges = 0; ///< That were begun with other processes.
   int64_t graphLaunches = 0;

@@ -121,7 +121,13 @@ static Result copyBetween(DevicePointer target, Side targetSide,
     command.name = "a copy of " + std::to_string(bytes) + " bytes";
     command.memory.reads = {{source, source + bytes}};
     command.memory.writes = {{target, target + bytes}};
-    command.run = [=](emulator::Touched &) { std::memmove(to, from, bytes); };
+    bool toGpu = context.memory.isOnGpu(target);
+    bool fromGpu = context.memory.isOnGpu(source);
+    command.run = [=, &context](emulator::Touched &) {
+      std::memmove(to, from, bytes);
+      context.copiedIn += toGpu && !fromGpu ? int64_t(bytes) : 0;
+      context.copiedOut += fromGpu && !toGpu ? int64_t(bytes) : 0;
+    };
     context.submit(stream, std::move(command));
     return Success;
   };
