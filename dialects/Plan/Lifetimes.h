@@ -36,13 +36,13 @@ mlir::Value rootOf(mlir::Value buffer);
 
 /// Follows the streams of a sequence by what its commands say of themselves.
 /// What `compute` does has the span of its own number. A collective lasts until
-/// it is waited for, a send until a flush says that it is gone. What `copy` or
-/// `host` does begins at the last point of `compute` that it waits for, also
-/// through the other one, and lasts until `compute` waits for it.
+/// it is waited for, a send until a flush says that it is gone. What `copy`,
+/// `store` or `host` does begins at the last point of `compute` that it waits
+/// for, also through the others, and lasts until `compute` waits for it.
 class Lifetimes {
 public:
-  /// Fails, with an error (H0924), when work of the streams `copy` and `host`
-  /// begins or ends without an order in its block.
+  /// Fails, with an error (H0924), when work of the streams `copy`, `store`
+  /// and `host` begins or ends without an order in its block.
   mlir::LogicalResult find(SequenceOp sequence);
 
   /// Every command with its span, in the order of the text.
@@ -57,8 +57,8 @@ public:
 
 private:
   /// The streams beside `compute` that have no communication.
-  static constexpr planir::Stream besides[] = {planir::Stream::Copy,
-                                               planir::Stream::Host};
+  static constexpr planir::Stream besides[] = {
+      planir::Stream::Copy, planir::Stream::Store, planir::Stream::Host};
   static constexpr size_t numBesides = std::size(besides);
 
   /// What is known to be done at a point of a stream.

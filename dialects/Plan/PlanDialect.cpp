@@ -448,14 +448,15 @@ static LogicalResult verifyStream(Operation *op, Stream stream) {
   if (stream != Stream::Communication)
     return success();
   return op->emitOpError("is on the stream communication, which runs "
-                         "collectives and messages alone; use compute or copy");
+                         "collectives and messages alone; use compute, copy or "
+                         "store");
 }
 
 /// Copies and fills are not for the stream of the host's kernels either.
 static LogicalResult verifyMoving(Operation *op, Stream stream) {
   if (stream == Stream::Host)
     return op->emitOpError("is on the stream host, which runs kernels alone; "
-                           "use compute or copy");
+                           "use compute, copy or store");
   return verifyStream(op, stream);
 }
 

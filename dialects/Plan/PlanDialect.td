@@ -70,8 +70,9 @@ def Plan_StreamAttr : EnumAttr<Plan_Dialect, Plan_Stream, "stream"> {
   let description = [{
     A stream does its commands in the order of the text. `compute` runs kernels.
     `communication` runs collectives and messages: each begins when `compute` has
-    come to it. `copy` copies and fills beside both, and `host` runs kernels on
-    the cores beside a GPU; they wait for nothing but tokens.
+    come to it. `copy` and `store` copy and fill beside both: `store` what
+    leaves the device's memory, `copy` the rest. `host` runs kernels on the cores
+    beside a GPU. These three wait for nothing but tokens.
   }];
 }
 
@@ -491,7 +492,7 @@ def Plan_CopyOp : Plan_Op<"copy", [
   let summary = "Copies the bytes of `source` to `target`.";
   let description = [{
     The commands that reach memory of every kind are this, plan.copy_rows and plan.fill. On the
-    stream `copy` it runs beside kernels:
+    streams `copy` and `store` it runs beside kernels:
 
     ```mlir
     %ready = plan.record compute

@@ -28,7 +28,8 @@ def Plan_Stream : Plan_Enum<"Stream", "what runs beside other streams", [
     I32EnumAttrCase<"Compute", 0, "compute">,
     I32EnumAttrCase<"Communication", 1, "communication">,
     I32EnumAttrCase<"Copy", 2, "copy">,
-    I32EnumAttrCase<"Host", 3, "host">]>;
+    I32EnumAttrCase<"Store", 3, "store">,
+    I32EnumAttrCase<"Host", 4, "host">]>;
 
 def Plan_ProductEnd : Plan_Enum<"ProductEnd", "what becomes of a product's sums", [
     I32EnumAttrCase<"Plain", 0, "plain">,

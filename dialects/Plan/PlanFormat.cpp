@@ -81,6 +81,8 @@ plan::Stream heddle::planir::streamOf(Stream stream) {
     return plan::Stream::Communication;
   case Stream::Copy:
     return plan::Stream::Copy;
+  case Stream::Store:
+    return plan::Stream::Store;
   case Stream::Host:
     return plan::Stream::Host;
   }

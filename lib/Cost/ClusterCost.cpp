@@ -53,7 +53,7 @@ struct ClusterCost::Clock {
   /// The sums of a stream beside `compute`: all of its time, and what is waited
   /// for.
   std::pair<double &, double &> spans(plan::Stream stream) {
-    if (stream == plan::Stream::Copy)
+    if (plan::copiesBeside(stream))
       return {time.copies, time.exposedCopies};
     if (stream == plan::Stream::Host)
       return {time.onHost, time.exposedCopies};

@@ -87,7 +87,7 @@ static int64_t lineOf(const plan::Command &command) {
     return 3;
   const auto *copy = command.as<plan::command::Copy>();
   bool copiesRows = command.as<plan::command::CopyRows>();
-  if (!(copy || copiesRows) || command.stream != plan::Stream::Copy)
+  if (!(copy || copiesRows) || !plan::copiesBeside(command.stream))
     return 0;
   return copy && copy->target.memory == plan::MemoryKind::File ? 2 : 1;
 }

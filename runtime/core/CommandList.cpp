@@ -514,7 +514,7 @@ LaunchTime CommandList::measure(Device &device, std::optional<Stream> stream,
   if (!taken)
     submit();
   for (Stream each : plan::streams)
-    if (each != Stream::Copy || !copies)
+    if (!plan::copiesBeside(each) || !copies)
       device.synchronize(each);
   if (taken)
     time.end = time.begin + *taken;
@@ -528,6 +528,7 @@ LaunchTime CommandList::measure(Device &device, std::optional<Stream> stream,
 void CommandList::timeFileCopies(Device &device, LaunchTime *times,
                                  size_t entries) {
   device.synchronize(Stream::Copy);
+  device.synchronize(Stream::Store);
   for (LaunchTime *time = times; time != times + entries; ++time)
     if (time->end < 0) {
       const io::SwapTime &copied = device.fileTimes()->of(-time->end);

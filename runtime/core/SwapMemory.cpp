@@ -40,14 +40,15 @@ SwapMemory::Place SwapMemory::placeOf(Address address) {
   return {&file, int64_t(address.value() - begin)};
 }
 
-bool SwapMemory::start(bool isWrite, const Place &place, char *memory,
-                       int64_t bytes, io::SwapTime *time) {
+std::optional<io::SwapPoint> SwapMemory::start(bool isWrite, const Place &place,
+                                               char *memory, int64_t bytes,
+                                               io::SwapTime *time) {
   if (place.offset % page != 0 || uintptr_t(memory) % page != 0)
-    return false;
+    return std::nullopt;
   int64_t whole = (bytes + page - 1) / page * page;
-  if (whole > 0)
-    stream->start({isWrite, place.file, place.offset, memory, whole, time});
-  return true;
+  if (whole == 0)
+    return io::SwapPoint();
+  return stream->start({isWrite, place.file, place.offset, memory, whole, time});
 }
 
 /// Does what takes its time here.
@@ -59,16 +60,20 @@ template <typename F> static void timed(io::SwapTime *time, F move) {
     *time = here;
 }
 
-void SwapMemory::startRead(char *target, Address source, int64_t bytes,
-                           io::SwapTime *time) {
-  if (!start(false, placeOf(source), target, bytes, time))
-    timed(time, [&] { read(target, source, bytes); });
+io::SwapPoint SwapMemory::startRead(char *target, Address source, int64_t bytes,
+                                    io::SwapTime *time) {
+  if (auto begun = start(false, placeOf(source), target, bytes, time))
+    return *begun;
+  timed(time, [&] { read(target, source, bytes); });
+  return {};
 }
 
-void SwapMemory::startWrite(Address target, char *source, int64_t bytes,
-                            io::SwapTime *time) {
-  if (!start(true, placeOf(target), source, bytes, time))
-    timed(time, [&] { write(target, source, bytes); });
+io::SwapPoint SwapMemory::startWrite(Address target, char *source,
+                                     int64_t bytes, io::SwapTime *time) {
+  if (auto begun = start(true, placeOf(target), source, bytes, time))
+    return *begun;
+  timed(time, [&] { write(target, source, bytes); });
+  return {};
 }
 
 void SwapMemory::read(void *target, Address source, int64_t bytes) {

@@ -69,33 +69,32 @@ private:
                int64_t times);
   void addMove(const Command &command, const plan::Ref &target,
                const plan::Ref &source, int64_t bytes, int64_t times);
-  void begin(MoveLine &line, int64_t bytes, int64_t times);
   void add(const Command &command, const std::string &axes,
            const std::string &kind, plan::DType wire, int64_t times,
            int64_t bytes);
 
-  /// How much of what runs beside kernels is done, in the order of its begin.
+  /// How much of what each stream does beside kernels is done, in its order.
   struct Point {
-    int64_t copies = 0, updates = 0;
+    std::array<int64_t, std::size(plan::streams)> done = {};
+    int64_t &of(plan::Stream stream) { return done[size_t(stream)]; }
     void extend(const Point &other) {
-      copies = std::max(copies, other.copies);
-      updates = std::max(updates, other.updates);
+      for (size_t stream = 0; stream < done.size(); ++stream)
+        done[stream] = std::max(done[stream], other.done[stream]);
     }
   };
   using Points = std::map<int64_t, Point>; ///< Of records, by their commands.
   void order(const Command &command, int64_t number, Points &points);
   void await(const Point &point);
 
-  /// A copy beside kernels that nothing has waited for.
-  struct Open {
-    MoveLine *line;
-    int64_t bytes, times; ///< Of one copy, and how often it is made.
-    int64_t launches;     ///< Before it.
+  /// What runs beside kernels, while nothing has waited for its end.
+  struct Work {
+    MoveLine *line; ///< Of a copy; null for an update on the host's cores.
+    int64_t amount; ///< Bytes of a copy, elements of an update.
+    int64_t times;
+    int64_t launches; ///< Before it.
   };
-  /// An update on the host's cores of which nothing has waited for the end.
-  struct Update {
-    int64_t elements, launches;
-  };
+  void begin(plan::Stream stream, MoveLine *line, int64_t amount,
+             int64_t times);
 
   const plan::Plan &plan;
   int64_t rank;
@@ -103,8 +102,7 @@ private:
   bool isCpu() const { return plan.device == plan::DeviceKind::Cpu; }
 
   int64_t launches = 0; ///< So far, beside which copies can be.
-  std::deque<Open> open;
-  std::deque<Update> updates;
+  std::array<std::deque<Work>, std::size(plan::streams)> open;
   Point begun; ///< So far.
   /// What each stream has waited for.
   std::array<Point, std::size(plan::streams)> known;
@@ -175,27 +173,31 @@ int64_t heddle::rt::bytesMoved(const plan::command::CopyRows &copy) {
                  : copy.rowBytes);
 }
 
-/// Notes that a copy beside kernels begins.
-void TrafficCounter::begin(MoveLine &line, int64_t bytes, int64_t times) {
-  open.push_back({&line, bytes, times, launches});
-  ++begun.copies;
-  int64_t &now = underWay[&line];
-  now += bytes;
-  line.mostUnderWay = std::max(line.mostUnderWay, now);
+/// Notes that something begins that runs beside kernels.
+void TrafficCounter::begin(plan::Stream stream, MoveLine *line, int64_t amount,
+                           int64_t times) {
+  open[size_t(stream)].push_back({line, amount, times, launches});
+  ++begun.of(stream);
+  if (!line)
+    return;
+  int64_t &now = underWay[line];
+  now += amount;
+  line->mostUnderWay = std::max(line->mostUnderWay, now);
 }
 
 /// Kernels wait until so much of what runs beside them is done.
 void TrafficCounter::await(const Point &point) {
-  for (; begun.copies - int64_t(open.size()) < point.copies; open.pop_front()) {
-    const Open &copy = open.front();
-    underWay[copy.line] -= copy.bytes;
-    if (copy.launches < launches)
-      copy.line->besideKernels += copy.bytes * copy.times;
-  }
-  for (; begun.updates - int64_t(updates.size()) < point.updates;
-       updates.pop_front())
-    if (updates.front().launches < launches)
-      host.besideKernels += updates.front().elements;
+  for (size_t stream = 0; stream < open.size(); ++stream)
+    for (std::deque<Work> &all = open[stream];
+         begun.done[stream] - int64_t(all.size()) < point.done[stream];
+         all.pop_front()) {
+      const Work &work = all.front();
+      if (work.line)
+        underWay[work.line] -= work.amount;
+      if (work.launches < launches)
+        (work.line ? work.line->besideKernels : host.besideKernels) +=
+            work.amount * work.times;
+    }
 }
 
 void TrafficCounter::addCopy(const Command &command,
@@ -218,9 +220,9 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   line.to = to;
   line.copies += times;
   bool isFile = from == plan::MemoryKind::File || to == plan::MemoryKind::File;
-  if (command.stream == plan::Stream::Copy) {
+  if (plan::copiesBeside(command.stream)) {
     if (!isCpu() || (isFile && command.as<plan::command::Copy>()))
-      begin(line, bytes, times);
+      begin(command.stream, &line, bytes, times);
     else
       await(begun);
   }
@@ -269,10 +271,8 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
                            plan::byteSize(plan::DType::F32);
         host.elements += elements;
         host.bytes += double(times) * plan.kernels.at(launch.kernel).bytes;
-        if (isCpu())
-          return;
-        updates.push_back({elements, launches});
-        ++begun.updates;
+        if (!isCpu())
+          begin(command.stream, nullptr, elements, 1);
       },
       [&](const plan::command::Send &send) {
         add(command, send.channel.axis, send.name, plan::DType::U8, times,
@@ -291,10 +291,7 @@ void TrafficCounter::order(const Command &command, int64_t number,
   Point &waitedFor = known[size_t(command.stream)];
   if (command.as<plan::command::Record>()) {
     Point &point = points[number] = waitedFor;
-    if (command.stream == plan::Stream::Copy)
-      point.copies = begun.copies;
-    if (command.stream == plan::Stream::Host)
-      point.updates = begun.updates;
+    point.of(command.stream) = begun.of(command.stream);
   }
   const auto *wait = command.as<plan::command::Wait>();
   if (!wait)
@@ -302,7 +299,7 @@ void TrafficCounter::order(const Command &command, int64_t number,
   waitedFor.extend(points[wait->command]);
   // Kernels run on while another stream than theirs waits.
   if (command.stream == plan::Stream::Compute ||
-      (isCpu() && command.stream != plan::Stream::Copy))
+      (isCpu() && !plan::copiesBeside(command.stream)))
     await(waitedFor);
 }
 

@@ -52,26 +52,36 @@ SwapStream::~SwapStream() {
 // The caller
 //===----------------------------------------------------------------------===//
 
-void SwapStream::start(const SwapTransfer &transfer) {
+SwapPoint SwapStream::start(const SwapTransfer &transfer) {
+  return start(transfer, transfer.isWrite ? SwapLane::Write : SwapLane::Read);
+}
+
+SwapPoint SwapStream::start(const SwapTransfer &transfer, SwapLane lane) {
+  SwapPoint point;
   {
     std::unique_lock<std::mutex> lock(mutex);
     finishedSome.wait(lock, [&] { return offered - taken < mostWaiting; });
-    waiting[offered++ % mostWaiting] = transfer;
+    point[lane] = ++offeredOf[lane];
+    waiting[offered++ % mostWaiting] = {transfer, {lane, point[lane]}};
   }
-  ++startedCount;
   startedOne.notify_one();
+  return point;
 }
 
-void SwapStream::await(int64_t count) {
+SwapPoint SwapStream::started() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  return offeredOf;
+}
+
+void SwapStream::await(const SwapPoint &point) {
   std::unique_lock<std::mutex> lock(mutex);
-  finishedSome.wait(lock, [&] { return done >= count || failure; });
+  finishedSome.wait(lock, [&] { return point.isDone(done) || failure; });
   if (failure)
     throw UserError(*failure);
 }
 
 void SwapStream::moveNow(const SwapTransfer &transfer) {
-  start(transfer);
-  await(started());
+  await(start(transfer, SwapLane::Now));
 }
 
 char *SwapStream::detour() {
@@ -97,6 +107,7 @@ static int64_t roundUp(int64_t bytes) {
 
 void SwapStream::read(SwapFile &file, int64_t offset, void *target,
                       int64_t bytes) {
+  std::lock_guard<std::mutex> lock(detouring);
   char *to = static_cast<char *>(target), *pages = detour();
   forEachPiece(offset, bytes, [&](int64_t page, int64_t first, int64_t count) {
     moveNow({false, &file, page, pages, roundUp(first + count)});
@@ -107,6 +118,7 @@ void SwapStream::read(SwapFile &file, int64_t offset, void *target,
 
 void SwapStream::write(SwapFile &file, int64_t offset, const void *source,
                        int64_t bytes) {
+  std::lock_guard<std::mutex> lock(detouring);
   const char *from = static_cast<const char *>(source);
   char *pages = detour();
   forEachPiece(offset, bytes, [&](int64_t page, int64_t first, int64_t count) {
@@ -141,11 +153,16 @@ void SwapStream::readSomeRows(SwapFile &file, int64_t offset, char *target,
     return std::min(row - row % SwapFile::pageBytes, file.size() - span);
   };
   bool fits = span <= detourBytes();
+  std::unique_lock<std::mutex> lock(detouring);
   char *pages = detour();
+  SwapPoint there;
   for (int64_t t = 0; fits && t < choice.count; ++t)
     if (choice.has(choice.ids[t]))
-      start({false, &file, pageOf(t), pages + t * span, span});
-  await(started());
+      there = start({false, &file, pageOf(t), pages + t * span, span},
+                    SwapLane::Now);
+  await(there);
+  if (!fits)
+    lock.unlock();
   for (int64_t t = 0; t < choice.count; ++t, target += choice.rowBytes)
     if (!choice.has(choice.ids[t]))
       memset(target, RowChoice::noRow, choice.rowBytes);
@@ -204,8 +221,11 @@ bool SwapStream::take() {
     taken = offered;
   while (taken < offered && int64_t(active.size()) < mostActive) {
     Active next;
-    next.transfer = waiting[taken++ % mostWaiting];
+    const Waiting &one = waiting[taken++ % mostWaiting];
+    next.transfer = one.transfer;
+    next.place = one.place;
     next.number = taken;
+    takenOf[one.place.lane] = one.place.number;
     active.push_back(next);
   }
   return underWay > 0 || !active.empty() || !stopping;
@@ -321,7 +341,10 @@ void SwapStream::announce() {
   if (failing)
     active.clear();
   std::lock_guard<std::mutex> lock(mutex);
-  done = active.empty() ? taken : active.front().number - 1;
+  done = takenOf;
+  for (const Active &one : active) // By their numbers.
+    done[one.place.lane] =
+        std::min(done[one.place.lane], one.place.number - 1);
   if (failing && !failure)
     failure = failing;
   finishedSome.notify_all();

@@ -267,6 +267,20 @@ class HostUpdates(h.HeddleTest):
         self.run_job(binaries[0], "--save", folder, steps=2)
         self.assert_alike(self.run_job(binaries[1], "--resume", folder, steps=3), whole[2:])
 
+    def test_gradients_on_their_way_are_bounded(self):
+        """Also where parameters stay on the host, and nothing comes back to wait for."""
+        flags = ["--target", "sm_90", "--batch", 2, "--seq", 7, "--place",
+                 "optimizer=host,parameters=host", "--host-updates", 1, "--sub-group-size",
+                 1024]
+        model = self.make_model("deep", embed=36, layers=6)[0]
+        for clipping in (0, 0.5):
+            plan = self.explain(self.compile(
+                model, *flags, config=h.ds_config(gradient_clipping=clipping), output="job"))
+            gradients = 4 * plan["host_updates"]["elements"]
+            pinned = plan["memory"]["kinds"]["pinned"]["arena"]
+            self.assertGreater(gradients, 20 * 4096)
+            self.assertLessEqual(pinned, 12 * 4096)
+
     def test_launches_are_not_held_up(self):
         """A step is one graph with the host's updates in it, and who launches it waits
         for the step before, as where the device updates."""

@@ -302,26 +302,44 @@ class Offload(h.HeddleTest):
         self.assertIn("in the host's memory", said)
 
     def test_emulated_gpus(self):
+        """Whatever the order of streams; each byte that the plan moves is copied once."""
         model = self.make_model()[0]
         data, _ = self.make_tokens(200, 97)
         for precision in ("fp32", "bf16"):
-            logs = []
-            for place in ("optimizer=device", "optimizer=host", "optimizer=file",
+            logs, copied = [], []
+            for number, place in enumerate((
+                          "optimizer=device", "optimizer=host", "optimizer=file",
                           "optimizer=host,parameters=file", "parameters=pinned",
                           "optimizer=host,gradients=host", "gradients=file",
-                          "optimizer=host,gradients=host --host-updates 1"):
+                          "optimizer=host,gradients=host --host-updates 1")):
+                order = ("late", "early", "seed:1", "seed:2")[number % 4]
                 binary = self.compile(
                     model, "--micro-batch", 1, "--accumulate", 2, "--seq", 8,
                     "--precision", precision, "--target", "sm_90",
                     "--place", *place.split(), "--sub-group-size", 7000, output="gpu")
-                log, counts = self.path(f"gpu-{precision}-{place}.jsonl"), self.path("counts")
-                h.run([h.HEDDLE, "emulate", "--", binary, "train", "--data", data,
-                       "--steps", 2, "--log", log, "--progress", "none"],
-                      env=dict(os.environ, HEDDLE_EMULATE_COUNTS=counts))
+                counts = self.path("counts")
+                found = []
+                for steps in (1, 2):
+                    log = self.path(f"gpu-{precision}-{place}-{steps}.jsonl")
+                    h.run([h.HEDDLE, "emulate", "--", binary, "train", "--data", data,
+                           "--steps", steps, "--log", log, "--progress", "none"],
+                          env=dict(os.environ, HEDDLE_EMULATE=order,
+                                   HEDDLE_EMULATE_COUNTS=counts))
+                    with open(counts) as file:
+                        found.append(json.load(file))
                 plan = self.explain(binary)
-                with open(counts) as file:
-                    self.assertEqual(json.load(file)["device_bytes"],
-                                     sum(plan["memory"]["kinds"]["device"].values()))
+                self.assertEqual(found[0]["device_bytes"],
+                                 sum(plan["memory"]["kinds"]["device"].values()))
+                # What a step copies more than one that has all on the device: its
+                # inputs, and what it gives.
+                copied.append({end: found[1][f"copied_{end}_bytes"]
+                               - found[0][f"copied_{end}_bytes"] for end in ("in", "out")})
+                if "file" not in place:
+                    self.assertEqual(
+                        {end: bytes_ - copied[0][end] for end, bytes_ in copied[-1].items()},
+                        {end: sum(move["bytes"] for move in plan["moves"]
+                                  if move[here] == "device")
+                         for end, here in (("in", "to"), ("out", "from"))})
                 logs.append([(step["loss"], step["grad_norm"])
                              for step in h.read_log(log)])
             for log in logs[1:]:

@@ -27,13 +27,19 @@ inline constexpr std::array enumNames<MemoryKind> = {"device", "host", "pinned",
                                                      "file"};
 
 /// Work of one stream is done in the order of its submission. Between streams
-/// only events make an order. Host runs kernels on the cores beside a GPU.
-enum class Stream { Compute, Communication, Copy, Host };
+/// only events make an order. Store copies what leaves the device's memory, and
+/// Copy the rest; Host runs kernels on the cores beside a GPU.
+enum class Stream { Compute, Communication, Copy, Store, Host };
 inline constexpr Stream streams[] = {Stream::Compute, Stream::Communication,
-                                     Stream::Copy, Stream::Host};
+                                     Stream::Copy, Stream::Store, Stream::Host};
 template <>
 inline constexpr std::array enumNames<Stream> = {"compute", "communication",
-                                                 "copy", "host"};
+                                                 "copy", "store", "host"};
+
+/// Whether the stream copies beside those that compute and communicate.
+constexpr bool copiesBeside(Stream stream) {
+  return stream == Stream::Copy || stream == Stream::Store;
+}
 
 /// Something for each kind of memory.
 template <typename T> struct PerMemory {

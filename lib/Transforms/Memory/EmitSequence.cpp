@@ -173,6 +173,7 @@ void SequenceEmitter::emitBlock(Block &block) {
   auto done = builder.create<planir::RecordOp>(
       loc, planir::TokenType::get(builder.getContext()), planir::Stream::Host);
   builder.create<planir::WaitOp>(loc, done);
+  onHost.clear();
 }
 
 void SequenceEmitter::emitCommands(Block &block) {
@@ -245,6 +246,24 @@ void SequenceEmitter::emitState(Operation &op) {
          valueFor(set.getValue()));
 }
 
+/// Where nothing of a launch on the host comes back to be waited for, `compute`
+/// waits for one before it: memory that moves there holds so many windows.
+void SequenceEmitter::boundHost(planir::LaunchOp launch) {
+  constexpr size_t mostUnderWay = 8; // As spmd-host-updates has coming back.
+  bool comesBack = llvm::any_of(launch->getUsers(), [](Operation *user) {
+    return isa<dist::MoveOp>(user);
+  });
+  if (comesBack)
+    return;
+  Location loc = launch.getLoc();
+  if (onHost.size() == mostUnderWay) {
+    builder.create<planir::WaitOp>(loc, onHost.front());
+    onHost.pop_front();
+  }
+  onHost.push_back(builder.create<planir::RecordOp>(
+      loc, planir::TokenType::get(builder.getContext()), planir::Stream::Host));
+}
+
 void SequenceEmitter::emitLaunch(planir::LaunchOp launch) {
   auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
   SmallVector<Value> operands = llvm::map_to_vector(
@@ -256,6 +275,8 @@ void SequenceEmitter::emitLaunch(planir::LaunchOp launch) {
       launch.getLoc(), TypeRange(), launch.getKernel(), operands,
       launch.getPathAttr(),
       kernel.getOnHost() ? planir::Stream::Host : planir::Stream::Compute);
+  if (kernel.getOnHost())
+    boundHost(launch);
 }
 
 void SequenceEmitter::emitCall(nn::CallOp call) {
@@ -375,72 +396,97 @@ Value SequenceEmitter::runOf(Location loc, StringRef state, int64_t element,
 
 /// A copy beside kernels, behind all that was launched; of the rows at `ids`
 /// where there are some. Returns its token.
-Value SequenceEmitter::copyBeside(Location loc, Value target, Value source,
-                                  Value ids) {
+Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
+                                  Value target, Value source, Value ids) {
   auto token = planir::TokenType::get(builder.getContext());
   auto ready =
       builder.create<planir::RecordOp>(loc, token, planir::Stream::Compute);
-  builder.create<planir::WaitOp>(loc, ready, planir::Stream::Copy);
+  builder.create<planir::WaitOp>(loc, ready, stream);
   if (ids)
-    builder.create<planir::CopyRowsOp>(loc, target, source, ids,
-                                       planir::Stream::Copy);
+    builder.create<planir::CopyRowsOp>(loc, target, source, ids, stream);
   else
-    builder.create<planir::CopyOp>(loc, target, source, planir::Stream::Copy);
-  return builder.create<planir::RecordOp>(loc, token, planir::Stream::Copy);
+    builder.create<planir::CopyOp>(loc, target, source, stream);
+  return builder.create<planir::RecordOp>(loc, token, stream);
+}
+
+/// Copies of the other direction that may have the same bytes of a state come
+/// first. A stream has its own in order, and the last one is behind all.
+void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
+                                    const StateRun &run) {
+  for (UnderWay &other :
+       llvm::reverse(stream == planir::Stream::Copy ? stores : fetches))
+    if (other.token.getParentBlock() == builder.getInsertionBlock() &&
+        overlap(symbols, other.run, run)) {
+      builder.create<planir::WaitOp>(loc, other.token, stream);
+      return;
+    }
 }
 
 void SequenceEmitter::emitFetch(dist::FetchOp fetch) {
   Location loc = fetch.getLoc();
+  StateRun run = memory::runOf(fetch);
   Value source = runOf(loc, fetch.getState(), fetch.getElement(),
                        fetch.getSlot(), fetch.getOutput().getType());
-  begin(fetch, copyBeside(loc, valueFor(fetch.getOutput()), source));
+  waitForOthers(loc, planir::Stream::Copy, run);
+  begin(fetch, run,
+        copyBeside(loc, planir::Stream::Copy, valueFor(fetch.getOutput()),
+                   source));
 }
 
 void SequenceEmitter::emitFetchRows(dist::FetchRowsOp fetch) {
   Location loc = fetch.getLoc();
   auto output = cast<RankedTensorType>(fetch.getOutput().getType());
+  StateRun run = memory::runOf(fetch);
   int64_t rows = fetch.getRows();
   Value table = runOf(loc, fetch.getState(), fetch.getElement(), Value(),
                       output.clone({rows, output.getShape().back()}));
-  begin(fetch, copyBeside(loc, valueFor(fetch.getOutput()), table,
-                          valueFor(fetch.getIds())));
+  waitForOthers(loc, planir::Stream::Copy, run);
+  begin(fetch, run,
+        copyBeside(loc, planir::Stream::Copy, valueFor(fetch.getOutput()),
+                   table, valueFor(fetch.getIds())));
 }
 
 /// What a fetch brings is there behind `done`, for which it waits itself unless
 /// it is pending.
-void SequenceEmitter::begin(Operation *fetch, Value done) {
+void SequenceEmitter::begin(Operation *fetch, const StateRun &run, Value done) {
   started[fetch] = done.getDefiningOp()->getPrevNode();
-  if (fetch->hasAttr("pending"))
+  if (fetch->hasAttr("pending")) {
     tokens[fetch->getResult(0)] = done;
-  else
+    fetches.push_back({run, done});
+  } else
     builder.create<planir::WaitOp>(fetch->getLoc(), done);
 }
 
 void SequenceEmitter::emitStore(dist::StoreOp store) {
-  Value target = runOf(store.getLoc(), store.getState(), store.getElement(),
+  Location loc = store.getLoc();
+  StateRun run = memory::runOf(store);
+  Value target = runOf(loc, store.getState(), store.getElement(),
                        store.getSlot(), store.getValue().getType());
-  stores.push_back(
-      copyBeside(store.getLoc(), target, valueFor(store.getValue())));
+  waitForOthers(loc, planir::Stream::Store, run);
+  stores.push_back({run, copyBeside(loc, planir::Stream::Store, target,
+                                    valueFor(store.getValue()))});
 }
 
 void SequenceEmitter::emitFlush(dist::FlushOp flush) {
   for (; stores.size() > flush.getLeft(); stores.pop_front())
-    builder.create<planir::WaitOp>(flush.getLoc(), stores.front());
+    builder.create<planir::WaitOp>(flush.getLoc(), stores.front().token);
 }
 
 /// What comes from the host is there when the host has made it.
 void SequenceEmitter::emitMove(dist::MoveOp move) {
   Location loc = move.getLoc();
   planir::Stream reader = planir::Stream::Host;
+  planir::Stream stream = planir::Stream::Store;
   if (!move.getToHost()) {
     reader = planir::Stream::Compute;
+    stream = planir::Stream::Copy;
     auto made = builder.create<planir::RecordOp>(
         loc, planir::TokenType::get(builder.getContext()),
         planir::Stream::Host);
-    builder.create<planir::WaitOp>(loc, made, planir::Stream::Copy);
+    builder.create<planir::WaitOp>(loc, made, stream);
   }
-  Value done =
-      copyBeside(loc, valueFor(move.getOutput()), valueFor(move.getInput()));
+  Value done = copyBeside(loc, stream, valueFor(move.getOutput()),
+                          valueFor(move.getInput()));
   if (move.getPending())
     tokens[move.getOutput()] = done;
   else
@@ -449,8 +495,11 @@ void SequenceEmitter::emitMove(dist::MoveOp move) {
 
 /// The host waits for what is moved there, nobody else.
 void SequenceEmitter::emitWait(dist::WaitOp wait) {
+  Value token = tokens.lookup(wait.getInput());
+  llvm::erase_if(fetches,
+                 [&](const UnderWay &fetch) { return fetch.token == token; });
   auto move = wait.getInput().getDefiningOp<dist::MoveOp>();
-  builder.create<planir::WaitOp>(wait.getLoc(), tokens.lookup(wait.getInput()),
+  builder.create<planir::WaitOp>(wait.getLoc(), token,
                                  move && move.getToHost()
                                      ? planir::Stream::Host
                                      : planir::Stream::Compute);

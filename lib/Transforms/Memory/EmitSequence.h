@@ -9,6 +9,7 @@
 #ifndef HEDDLE_LIB_TRANSFORMS_MEMORY_EMITSEQUENCE_H
 #define HEDDLE_LIB_TRANSFORMS_MEMORY_EMITSEQUENCE_H
 
+#include "Layout.h"
 #include "Storage.h"
 #include "mlir/IR/IRMapping.h"
 #include <deque>
@@ -32,6 +33,7 @@ public:
 private:
   void emitBlock(mlir::Block &block);
   void emitLaunch(planir::LaunchOp launch);
+  void boundHost(planir::LaunchOp launch);
   void emitCall(nn::CallOp call);
   void emitLoop(nn::MicroBatchesOp loop);
   void emitFragments(pipe::FragmentsOp fragments);
@@ -41,9 +43,12 @@ private:
   void emitCollective(mlir::Operation *op);
   mlir::Value runOf(mlir::Location loc, llvm::StringRef state, int64_t element,
                     mlir::Value slot, mlir::Type type);
-  mlir::Value copyBeside(mlir::Location loc, mlir::Value target,
-                         mlir::Value source, mlir::Value ids = {});
-  void begin(mlir::Operation *fetch, mlir::Value done);
+  mlir::Value copyBeside(mlir::Location loc, planir::Stream stream,
+                         mlir::Value target, mlir::Value source,
+                         mlir::Value ids = {});
+  void waitForOthers(mlir::Location loc, planir::Stream stream,
+                     const StateRun &run);
+  void begin(mlir::Operation *fetch, const StateRun &run, mlir::Value done);
   void emitFetch(dist::FetchOp fetch);
   void emitFetchRows(dist::FetchRowsOp fetch);
   void emitStore(dist::StoreOp store);
@@ -75,7 +80,14 @@ private:
   llvm::DenseMap<Root *, mlir::Value> insertedAtTop; ///< Of `buffers`.
   llvm::StringMap<mlir::Value> states;
   llvm::DenseMap<mlir::Value, mlir::Value> tokens; ///< Of pending values.
-  std::deque<mlir::Value> stores; ///< Tokens of those that are under way.
+  /// A copy between a state and the frame that `compute` may not have waited
+  /// for.
+  struct UnderWay {
+    StateRun run;
+    mlir::Value token;
+  };
+  std::deque<UnderWay> fetches, stores;
+  std::deque<mlir::Value> onHost; ///< Launches that `compute` may not wait for.
   mlir::IRMapping scalars;
   mlir::Value loopIndex;
 };

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FetchAhead.h"
+#include "Layout.h"
 #include "dialects/Pipe/PipeDialect.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/Transforms/Common/States.h"
@@ -19,7 +20,7 @@ using namespace heddle::memory;
 
 namespace {
 
-/// What one update reads of files at once.
+/// What one update reads at once of what is not in the device's memory.
 struct Window {
   SmallVector<dist::FetchOp> fetches;
   /// The operation before which they stood, and the one that they must stay
@@ -69,11 +70,11 @@ public:
   }
 
 private:
-  /// The launch that reads what is fetched from a file ahead; null where
-  /// something else does.
+  /// The launch that reads what is fetched ahead; null where something else
+  /// does.
   Operation *readerOf(dist::FetchOp fetch) {
     if (!fetch.getPending() || fetch.getSlot() ||
-        memoryOf(symbols, fetch.getState()) != nn::MemoryKind::File)
+        memoryOf(symbols, fetch.getState()) == nn::MemoryKind::Device)
       return nullptr;
     for (Operation *wait : fetch->getUsers())
       for (Operation *user : wait->getUsers())
@@ -95,30 +96,15 @@ private:
     return op;
   }
 
-  /// Whether a store writes bytes that a fetch reads. Different names may stand
-  /// for the same states.
-  bool conflicts(dist::StoreOp store, dist::FetchOp fetch) const {
-    auto endOf = [](int64_t first, Type type) {
-      return first + elementsOf(type);
-    };
-    if (store.getState() == fetch.getState())
-      return store.getElement() <
-                 endOf(fetch.getElement(), fetch.getOutput().getType()) &&
-             fetch.getElement() <
-                 endOf(store.getElement(), store.getValue().getType());
-    SmallVector<StringRef> written = statesOf(symbols, store.getState());
-    return llvm::any_of(
-        statesOf(symbols, fetch.getState()),
-        [&](StringRef state) { return llvm::is_contained(written, state); });
-  }
-
   /// The last operation before a window that stores bytes of it, or null.
   Operation *lastConflict(const Window &window) const {
     for (Operation *op = window.home; (op = op->getPrevNode());) {
       auto found = op->walk([&](dist::StoreOp store) {
         return llvm::any_of(
                    window.fetches,
-                   [&](dist::FetchOp fetch) { return conflicts(store, fetch); })
+                   [&](dist::FetchOp fetch) {
+                     return overlap(symbols, runOf(store), runOf(fetch));
+                   })
                    ? WalkResult::interrupt()
                    : WalkResult::advance();
       });

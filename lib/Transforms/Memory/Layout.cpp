@@ -10,6 +10,7 @@
 #include "EmitSequence.h"
 #include "Packing.h"
 #include "dialects/Plan/PlanFormat.h"
+#include "heddle/Transforms/Common/States.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -159,6 +160,32 @@ private:
 MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
                                        planir::ProgramOp program) {
   return StateLayout(model, program).run();
+}
+
+StateRun heddle::memory::runOf(dist::FetchOp fetch) {
+  return {fetch.getState(), int64_t(fetch.getElement()),
+          elementsOf(fetch.getOutput().getType())};
+}
+
+StateRun heddle::memory::runOf(dist::FetchRowsOp fetch) {
+  auto output = cast<RankedTensorType>(fetch.getOutput().getType());
+  return {fetch.getState(), int64_t(fetch.getElement()),
+          int64_t(fetch.getRows()) * output.getShape().back()};
+}
+
+StateRun heddle::memory::runOf(dist::StoreOp store) {
+  return {store.getState(), int64_t(store.getElement()),
+          elementsOf(store.getValue().getType())};
+}
+
+bool heddle::memory::overlap(const SymbolTable &symbols, const StateRun &a,
+                             const StateRun &b) {
+  if (a.name == b.name)
+    return a.element < b.element + b.count && b.element < a.element + a.count;
+  SmallVector<StringRef> states = statesOf(symbols, a.name);
+  return llvm::any_of(statesOf(symbols, b.name), [&](StringRef state) {
+    return llvm::is_contained(states, state);
+  });
 }
 
 StringRef heddle::memory::ownerOf(const Root &root) {

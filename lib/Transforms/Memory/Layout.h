@@ -28,6 +28,19 @@ struct MemoryMap {
 /// memory begins at a page, bucket by bucket.
 MemoryMap layOutStates(nn::ModelOp model, planir::ProgramOp program);
 
+/// Elements of a state or of a bucket, one behind the other.
+struct StateRun {
+  llvm::StringRef name;
+  int64_t element = 0, count = 0;
+};
+StateRun runOf(dist::FetchOp fetch);
+StateRun runOf(dist::FetchRowsOp fetch);
+StateRun runOf(dist::StoreOp store);
+/// Whether they may be the same bytes, in any slot. Different names may stand
+/// for the same states.
+bool overlap(const mlir::SymbolTable &symbols, const StateRun &a,
+             const StateRun &b);
+
 /// What a buffer holds, for the memory map.
 llvm::StringRef ownerOf(const Root &root);
 

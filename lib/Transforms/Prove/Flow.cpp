@@ -194,7 +194,7 @@ private:
       // What is copied there is for `checkWindows` to say.
       bool isStored =
           event.kind == Event::Kind::Copy &&
-          (state->isElsewhere || event.stream == plan::Stream::Copy);
+          (state->isElsewhere || plan::copiesBeside(event.stream));
       bool mayWrite =
           state->isCache ? event.writesCache : mayUpdate || isStored;
       if (access.writes && state->lasts && !mayWrite)

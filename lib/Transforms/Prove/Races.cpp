@@ -231,12 +231,14 @@ private:
 
   /// The streams that commands without communication are of, and how many of
   /// the commands of each are done, as a stream knows.
-  static constexpr int compute = 0, copy = 1, host = 2, numStreams = 3;
+  static constexpr int compute = 0, copy = 1, store = 2, host = 3,
+                       numStreams = 4;
   using Clock = std::array<int64_t, numStreams>;
   static int streamOf(const Event &event) {
-    return event.stream == plan::Stream::Copy   ? copy
-           : event.stream == plan::Stream::Host ? host
-                                                : compute;
+    return event.stream == plan::Stream::Copy    ? copy
+           : event.stream == plan::Stream::Store ? store
+           : event.stream == plan::Stream::Host  ? host
+                                                 : compute;
   }
   /// Whether something is on another stream than `compute`.
   bool hasOthers() const { return streams.size() > 1; }

@@ -67,7 +67,7 @@ private:
   static bool copiesBeside(const Body &body) {
     return std::any_of(body.begin(), body.end(), [](const Event &event) {
       return event.kind == Event::Kind::Copy &&
-             event.stream == plan::Stream::Copy;
+             plan::copiesBeside(event.stream);
     });
   }
 

@@ -163,14 +163,16 @@ void CpuDevice::copy(Stream stream, Address target, Address source,
   bool toFile = swap.holds(target), fromFile = swap.holds(source);
   if (toFile && fromFile)
     return swap.copy(target, source, bytes);
-  if (toFile)
-    swap.startWrite(target, map(source), bytes, times.next());
-  if (fromFile)
-    swap.startRead(map(target), source, bytes, times.next());
   // Work of a stream is done in order, and of other streams at once.
   if (toFile || fromFile) {
-    if (stream != Stream::Copy)
-      swap.await(swap.started());
+    io::SwapPoint done =
+        toFile ? swap.startWrite(target, map(source), bytes, times.next())
+               : swap.startRead(map(target), source, bytes, times.next());
+    if (!plan::copiesBeside(stream))
+      return await(done);
+    known[size_t(stream)].include(done);
+    if (fromFile)
+      fetches.push_back({map(target), bytes, done});
     return;
   }
   synchronize(stream);
@@ -179,16 +181,26 @@ void CpuDevice::copy(Stream stream, Address target, Address source,
 }
 
 /// Which rows are copied is known when it is submitted: kernels that make ids
-/// have run. Few bytes are copied, and the host waits for them.
-void CpuDevice::copyRows(Stream stream, const RowCopy &rows) {
-  synchronize(stream);
+/// have run. Few bytes are copied, and the host waits for them, but for nothing
+/// else that is under way.
+void CpuDevice::copyRows(Stream, const RowCopy &rows) {
   io::RowChoice choice = {rows.rowBytes, rows.tableRows,
                           reinterpret_cast<const int32_t *>(map(rows.ids)),
                           rows.count};
+  settle(map(rows.ids), rows.count * int64_t(sizeof(int32_t)));
+  settle(map(rows.target), rows.count * rows.rowBytes);
   if (swap.holds(rows.source))
-    swap.readRows(map(rows.target), rows.source, choice);
-  else
-    choice.gather(map(rows.target), map(rows.source));
+    return swap.readRows(map(rows.target), rows.source, choice);
+  settle(map(rows.source), rows.tableRows * rows.rowBytes);
+  choice.gather(map(rows.target), map(rows.source));
+}
+
+void CpuDevice::settle(const char *memory, int64_t bytes) {
+  io::SwapPoint point;
+  for (const Fetch &fetch : fetches)
+    if (fetch.memory < memory + bytes && memory < fetch.memory + fetch.bytes)
+      point.include(fetch.point);
+  await(point);
 }
 
 void CpuDevice::copyIn(Stream stream, Address target, const void *source,
@@ -212,23 +224,32 @@ void CpuDevice::copyOut(Stream stream, void *target, Address source,
 //===----------------------------------------------------------------------===//
 
 Event CpuDevice::makeEvent() {
-  points.push_back(0);
+  points.emplace_back();
   return {int64_t(points.size()) - 1};
+}
+
+void CpuDevice::await(const io::SwapPoint &point) {
+  swap.await(point);
+  auto isDone = [&](const Fetch &fetch) { return fetch.point.isDone(point); };
+  fetches.erase(std::remove_if(fetches.begin(), fetches.end(), isDone),
+                fetches.end());
 }
 
 /// What other streams were given is done.
 void CpuDevice::record(Stream stream, Event event) {
-  points[event.number] = stream == Stream::Copy ? swap.started() : 0;
+  points[event.number] = known[size_t(stream)];
 }
 
-/// The host waits for the others, which run as it submits. What the stream Copy
-/// waits for is done, or is its own.
+/// The host waits for the others, which run as it submits. What one that copies
+/// waits for is done, or is begun before, and transfers of the same bytes keep
+/// their order.
 void CpuDevice::wait(Stream stream, Event event) {
-  if (stream != Stream::Copy)
-    swap.await(points[event.number]);
+  if (plan::copiesBeside(stream))
+    known[size_t(stream)].include(points[event.number]);
+  else
+    await(points[event.number]);
 }
 
 void CpuDevice::synchronize(Stream stream) {
-  if (stream == Stream::Copy)
-    swap.await(swap.started());
+  await(known[size_t(stream)]);
 }

@@ -147,7 +147,7 @@ std::unique_ptr<Device> heddle::rt::makeCudaDevice(const CudaOptions &options) {
 CudaDevice::CudaDevice(const CudaOptions &options)
     : driver(Driver::get()), sync(options.sync),
       graphs(options.graphs && !options.sync), tasks(driver),
-      files(driver, tasks, options.swap), rowCopies(driver, tasks, files),
+      files(driver, options.swap), rowCopies(driver, tasks, files),
       launcher(driver, options) {
   try {
     open(options);
@@ -372,7 +372,7 @@ void CudaDevice::copyFile(Stream stream, Address target, Address source,
   if (toFile ? !isOnGpu(source, bytes) : !isOnGpu(target, bytes))
     return toFile ? copyIn(stream, target, pointer(source), bytes)
                   : copyOut(stream, pointer(target), source, bytes);
-  constexpr Stream ring = Stream::Copy;
+  Stream ring = toFile ? Stream::Store : Stream::Copy;
   if (stream != ring)
     follow(ring, stream);
   if (toFile)
@@ -454,6 +454,7 @@ void CudaDevice::wait(Stream stream, Event event) {
 void CudaDevice::await(Event event) {
   check(driver.finishEvent(events[event.number]), "the end of an event");
   tasks.check();
+  files.checkTasks();
   launcher.check();
   if (ranks)
     ranks->check();
@@ -475,8 +476,9 @@ void CudaDevice::synchronize(Stream stream) {
   check(driver.finishStream(of(stream)),
         std::string("the end of the stream ") + plan::nameOf(stream));
   tasks.check();
+  files.checkTasks();
   launcher.check();
-  if (stream == Stream::Copy)
+  if (plan::copiesBeside(stream))
     files.finish();
   if (ranks)
     ranks->check();

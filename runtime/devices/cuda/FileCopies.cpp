@@ -10,33 +10,39 @@
 #include "heddle/runtime/core/Arena.h"
 
 #include <algorithm>
+#include <utility>
 
 using namespace heddle;
 using namespace heddle::rt;
 using namespace heddle::rt::cuda;
 
+void FileCopies::open(Ring &ring, const MemoryRequest &request) {
+  if (ring.memory)
+    return;
+  void *place = nullptr;
+  Result result =
+      driver.allocateHost(&place, pieceBytes * numSlots, hostAllocPortable);
+  if (result == OutOfMemory)
+    Arena::refuse(pieceBytes * numSlots, request.owner);
+  check(result, "an allocation of pinned memory");
+  ring.memory = static_cast<char *>(place);
+}
+
 Address FileCopies::allocate(const MemoryRequest &request) {
-  if (!ring) {
-    void *place = nullptr;
-    Result result =
-        driver.allocateHost(&place, pieceBytes * numSlots, hostAllocPortable);
-    if (result == OutOfMemory)
-      Arena::refuse(pieceBytes * numSlots, request.owner);
-    check(result, "an allocation of pinned memory");
-    ring = static_cast<char *>(place);
-  }
+  open(readers, request);
+  open(writers, request);
   return swap.allocate(request);
 }
 
 void FileCopies::close() {
-  if (!ring)
-    return;
-  try { // The last writes may be on their way.
-    swap.await(swap.started());
-  } catch (const UserError &) {
-  }
-  driver.releaseHost(ring);
-  ring = nullptr;
+  if (readers.memory || writers.memory)
+    try { // The last writes may be on their way.
+      swap.await(swap.started());
+    } catch (const UserError &) {
+    }
+  for (Ring *ring : {&readers, &writers})
+    if (char *memory = std::exchange(ring->memory, nullptr))
+      driver.releaseHost(memory);
 }
 
 /// The bytes of a piece of a copy.
@@ -45,16 +51,16 @@ static int64_t sizeOf(int64_t piece, int64_t pieceBytes, int64_t bytes) {
 }
 
 void FileCopies::startRead(Address source, int64_t bytes, int64_t piece) {
-  swap.startRead(slotOf(piece), source + piece * pieceBytes,
-                 sizeOf(piece, pieceBytes, bytes));
-  transferOf(piece) = swap.started();
+  readers.transferOf(piece) =
+      swap.startRead(readers.slotOf(piece), source + piece * pieceBytes,
+                     sizeOf(piece, pieceBytes, bytes));
 }
 
 void FileCopies::startWrite(Address target, int64_t bytes, int64_t piece,
                             io::SwapTime *time) {
-  swap.startWrite(target + piece * pieceBytes, slotOf(piece),
-                  sizeOf(piece, pieceBytes, bytes), time);
-  transferOf(piece) = swap.started();
+  writers.transferOf(piece) =
+      swap.startWrite(target + piece * pieceBytes, writers.slotOf(piece),
+                      sizeOf(piece, pieceBytes, bytes), time);
 }
 
 void FileCopies::read(StreamHandle stream, DevicePointer target, Address source,
@@ -70,15 +76,15 @@ void FileCopies::read(StreamHandle stream, DevicePointer target, Address source,
       for (int64_t next = begin; next < std::min(pieces, piece + numSlots);
            ++next)
         startRead(source, bytes, next);
-      swap.await(transferOf(piece));
+      swap.await(readers.transferOf(piece));
     };
-    tasks.add(stream, prepare, repeats);
-    check(driver.copyIn(target + piece * pieceBytes, slotOf(piece),
+    readers.tasks.add(stream, prepare, repeats);
+    check(driver.copyIn(target + piece * pieceBytes, readers.slotOf(piece),
                         sizeOf(piece, pieceBytes, bytes), stream),
           "a copy");
   }
   if (of)
-    tasks.add(
+    readers.tasks.add(
         stream, [=] { of->end = io::steadyNow(); }, repeats);
 }
 
@@ -92,13 +98,13 @@ void FileCopies::write(StreamHandle stream, Address target,
         of->begin = io::steadyNow();
       if (piece > 0)
         startWrite(target, bytes, piece - 1);
-      swap.await(transferOf(piece));
+      swap.await(writers.transferOf(piece));
     };
-    tasks.add(stream, makeRoom, repeats);
-    check(driver.copyOut(slotOf(piece), source + piece * pieceBytes,
+    writers.tasks.add(stream, makeRoom, repeats);
+    check(driver.copyOut(writers.slotOf(piece), source + piece * pieceBytes,
                          sizeOf(piece, pieceBytes, bytes), stream),
           "a copy");
   }
   auto end = [=] { startWrite(target, bytes, pieces - 1, of); };
-  tasks.add(stream, end, repeats);
+  writers.tasks.add(stream, end, repeats);
 }

@@ -17,19 +17,20 @@
 namespace heddle::rt::cuda {
 
 /// Memory of the kind File, and copies between it and a GPU, in pieces through
-/// a ring of pinned memory: some pieces are on their way between file and ring
-/// while another one is between ring and GPU. Of one stream.
+/// a ring of pinned memory for each direction: some pieces are on their way
+/// between file and ring while another one is between ring and GPU. One stream
+/// reads, and one writes.
 class FileCopies {
 public:
-  FileCopies(const Driver &driver, HostTasks &tasks, const SwapOptions &options)
-      : driver(driver), tasks(tasks), swap(options) {}
+  FileCopies(const Driver &driver, const SwapOptions &options)
+      : driver(driver), readers(driver), writers(driver), swap(options) {}
   ~FileCopies() { close(); }
 
-  /// The ring is there from the first call on.
+  /// The rings are there from the first call on.
   Address allocate(const MemoryRequest &request);
   bool holds(Address address) const { return swap.holds(address); }
   void release(Address address) { swap.release(address); }
-  /// Releases the ring. Nothing is under way.
+  /// Releases the rings. Nothing is under way.
   void close();
 
   /// Submit a copy to the stream. The stream has come to its end when the bytes
@@ -40,9 +41,14 @@ public:
   void write(StreamHandle stream, Address target, DevicePointer source,
              int64_t bytes, bool repeats);
 
-  /// For the host, while the stream is idle. Throws what failed before.
+  /// Throws what failed so far.
+  void checkTasks() {
+    readers.tasks.check();
+    writers.tasks.check();
+  }
+  /// For the host, while both streams are idle. Throws what failed before.
   SwapMemory &memory() {
-    tasks.check();
+    checkTasks();
     return swap;
   }
   /// For a function of the host, in the order of the stream: what has left the
@@ -50,31 +56,43 @@ public:
   void readRows(char *target, Address source, const io::RowChoice &choice) {
     swap.readRows(target, source, choice);
   }
-  /// Returns when what has left the GPU is in the files. The stream is idle.
-  void finish() { memory().await(swap.started()); }
+  /// Returns when what has left the GPU is in the files.
+  void finish() {
+    checkTasks();
+    swap.await(swap.started());
+  }
   io::SwapTraffic traffic() const { return swap.traffic(); }
   /// Of copies that no graph repeats; null where nothing is on file.
-  io::SwapTimes *copyTimes() { return ring ? &times : nullptr; }
+  io::SwapTimes *copyTimes() { return readers.memory ? &times : nullptr; }
 
 private:
   static constexpr int64_t pieceBytes = int64_t(2) << 20;
-  static constexpr int64_t numSlots = 8;
+  static constexpr int64_t numSlots = 4; ///< Of a ring.
 
-  char *slotOf(int64_t piece) const {
-    return ring + piece % numSlots * pieceBytes;
-  }
-  /// The number of the last transfer from or to the slot of a piece.
-  int64_t &transferOf(int64_t piece) { return transfers[piece % numSlots]; }
+  struct Ring {
+    explicit Ring(const Driver &driver) : tasks(driver) {}
+    char *slotOf(int64_t piece) const {
+      return memory + piece % numSlots * pieceBytes;
+    }
+    /// The last transfer from or to the slot of a piece.
+    io::SwapPoint &transferOf(int64_t piece) {
+      return transfers[piece % numSlots];
+    }
+
+    HostTasks tasks; ///< A direction waits for its own transfers alone.
+    char *memory = nullptr;
+    std::array<io::SwapPoint, numSlots> transfers = {};
+  };
+
+  void open(Ring &ring, const MemoryRequest &request);
   void startRead(Address source, int64_t bytes, int64_t piece);
   void startWrite(Address target, int64_t bytes, int64_t piece,
                   io::SwapTime *time = nullptr);
 
   const Driver &driver;
-  HostTasks &tasks;
+  Ring readers, writers;
   io::SwapTimes times; ///< Is there as long as the thread of what swaps.
   SwapMemory swap;
-  char *ring = nullptr;
-  std::array<int64_t, numSlots> transfers = {};
 };
 
 } // namespace heddle::rt::cuda

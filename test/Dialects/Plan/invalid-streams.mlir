@@ -34,7 +34,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<8xf32>) attributes {frame_bytes = 0 : i64} {
-    // expected-error @+1 {{'plan.fill' op is on the stream communication, which runs collectives and messages alone; use compute or copy}}
+    // expected-error @+1 {{'plan.fill' op is on the stream communication, which runs collectives and messages alone; use compute, copy or store}}
     plan.fill %x on communication : memref<8xf32>
     plan.end
   }
@@ -74,7 +74,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<8xf32>) attributes {frame_bytes = 0 : i64} {
-    // expected-error @+1 {{'plan.fill' op is on the stream host, which runs kernels alone; use compute or copy}}
+    // expected-error @+1 {{'plan.fill' op is on the stream host, which runs kernels alone; use compute, copy or store}}
     plan.fill %x on host : memref<8xf32>
     plan.end
   }

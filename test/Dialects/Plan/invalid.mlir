@@ -789,7 +789,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %y: memref<9x8xf32>, %ids: memref<2xi32>) attributes {frame_bytes = 256 : i64} {
-    // expected-error @+1 {{'plan.copy_rows' op is on the stream host, which runs kernels alone; use compute or copy}}
+    // expected-error @+1 {{'plan.copy_rows' op is on the stream host, which runs kernels alone; use compute, copy or store}}
     plan.copy_rows %x, %y at %ids on host : memref<2x8xf32>, memref<9x8xf32>, memref<2xi32>
     plan.end
   }

@@ -9,6 +9,7 @@
 #include "IoTestSupport.h"
 #include "heddle/runtime/io/SwapStream.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -260,8 +261,8 @@ TEST_P(SwapStreamTest, KeepsFilesApart) {
   }
 }
 
-/// Which transfer is done is told one by one: with those before it, and maybe
-/// without those behind it.
+/// Which transfer is done is told one by one: with those of its direction that
+/// were before it, and maybe without those behind it.
 TEST_P(SwapStreamTest, AwaitsOneOfMany) {
   constexpr int64_t count = 1500; // More than may wait.
   SwapFile file({directory.path()}, 8 * page, "states");
@@ -270,11 +271,63 @@ TEST_P(SwapStreamTest, AwaitsOneOfMany) {
   for (int64_t i = 0; i < count; ++i)
     stream.start(
         {false, &file, i % 8 * page, memory.data() + i % 8 * page, page});
-  EXPECT_EQ(stream.started(), count);
-  for (int64_t i = 1; i <= count; i += 100)
-    stream.await(i);
-  stream.await(count);
+  EXPECT_EQ(stream.started()[SwapLane::Read], count);
+  EXPECT_EQ(stream.started()[SwapLane::Write], 0);
+  for (int64_t i = 1; i <= count; i += 100) {
+    SwapPoint point;
+    point[SwapLane::Read] = i;
+    stream.await(point);
+  }
+  stream.await(stream.started());
   EXPECT_GE(stream.traffic().readBytes, count * page);
+}
+
+namespace {
+/// Writes do not end before they may.
+class HeldWrites : public BlockQueue {
+public:
+  explicit HeldWrites(std::atomic<bool> &mayEnd) : mayEnd(mayEnd) {}
+  const char *name() const override { return "held"; }
+  void submit(const BlockRequest &request) override {
+    (request.isWrite ? writes : reads).push_back(request);
+  }
+  BlockResult wait() override {
+    std::vector<BlockRequest> &list = reads.empty() ? writes : reads;
+    BlockRequest one = list.back();
+    list.pop_back();
+    if (!one.isWrite)
+      return {one.tag,
+              pread(one.descriptor, one.memory, one.bytes, one.offset)};
+    return {one.tag, mayEnd ? one.bytes : -EAGAIN};
+  }
+
+private:
+  std::atomic<bool> &mayEnd;
+  std::vector<BlockRequest> reads, writes;
+};
+} // namespace
+
+/// Who waits for what is read waits for no write of other bytes, and who needs
+/// rows for nothing that is under way.
+TEST(SwapStreamOrder, ReadsDoNotWaitForWrites) {
+  TestDirectory directory;
+  SwapFile file({directory.path()}, 16 * page, "states");
+  Pages memory(16);
+  std::atomic<bool> mayEnd{false};
+  SwapStream stream(std::make_unique<HeldWrites>(mayEnd), {page, 4});
+  SwapPoint written =
+      stream.start({true, &file, 0, memory.data(), 2 * page});
+  SwapPoint read =
+      stream.start({false, &file, 4 * page, memory.data() + 4 * page, page});
+  stream.await(read);
+  EXPECT_EQ(written[SwapLane::Write], 1);
+  EXPECT_EQ(written[SwapLane::Read], 0);
+  std::vector<int32_t> ids = {3, 0};
+  std::string rows(2 * 100, 'x');
+  stream.readRows(file, 8 * page, rows.data(), {100, 40, ids.data(), 2});
+  EXPECT_EQ(rows, std::string(2 * 100, '\0'));
+  mayEnd = true;
+  stream.await(written);
 }
 
 /// One after the other, as all are read to the same page.
@@ -409,6 +462,42 @@ TEST(SwapFile, RefusesWhatItCannotHave) {
   std::string file = directory.write("file", "");
   EXPECT_EQ(codeOf([&] { SwapFile({file}, page, "states"); }), "H0402");
   EXPECT_EQ(codeOf([&] { SwapFile({file + "/in"}, page, "states"); }), "H0402");
+}
+
+/// Errors and short reads, of the system's own files that give them.
+TEST(BlockQueue, SaysWhatTheKernelSays) {
+  TestDirectory directory;
+  Pages memory(2);
+  std::string file = directory.write("file", std::string(page + 100, 'x'));
+  struct Case {
+    std::string path;
+    bool isWrite;
+    int64_t offset, result;
+  };
+  const Case cases[] = {{"/dev/full", true, 0, -ENOSPC},
+                        {"/proc/self/mem", false, 0, -EIO},
+                        {file, false, 0, page + 100},
+                        {file, false, page, 100},
+                        {file, false, 4 * page, 0}};
+  for (const char *method : {"threads", "auto"}) {
+    std::unique_ptr<BlockQueue> queue = openBlockQueue(method, 4);
+    for (const Case &one : cases) {
+      int descriptor = ::open(one.path.c_str(), O_RDWR | O_CLOEXEC);
+      ASSERT_GE(descriptor, 0) << one.path;
+      BlockRequest request;
+      request.isWrite = one.isWrite;
+      request.descriptor = descriptor;
+      request.offset = one.offset;
+      request.memory = memory.data();
+      request.bytes = 2 * page;
+      request.tag = 3;
+      queue->submit(request);
+      BlockResult result = queue->wait();
+      EXPECT_EQ(result.tag, 3);
+      EXPECT_EQ(result.moved, one.result) << queue->name() << " " << one.path;
+      ::close(descriptor);
+    }
+  }
 }
 
 TEST(BlockQueue, IsOneOfThoseThatThereAre) {

@@ -4,6 +4,7 @@
 // RUN: heddle-opt %t.fused --memory-plan --memory-verify --prove-dataflow --prove-communication | FileCheck %s --check-prefix=FREE
 // RUN: sed 's/memory_budget = 1048576/memory_budget = 145000/' %t.all | heddle-opt --memory-plan --memory-verify --prove-dataflow --prove-communication | FileCheck %s --check-prefix=ROOM
 // RUN: heddle-opt %t.all --memory-plan --memory-verify --prove-dataflow --prove-communication | FileCheck %s --check-prefix=ALL
+// RUN: sed 's/memory = #nn<memory file>/memory = #nn<memory host>/' %t.all | heddle-opt --memory-plan --memory-verify --prove-dataflow --prove-communication | FileCheck %s --check-prefix=ALL
 // RUN: sed 's/\( *dist.store @exp_avg.all\)\[0\]\(.*\)/&\n\1[8192]\2/' %t.all | heddle-opt --memory-plan --memory-verify | FileCheck %s --check-prefix=AGAIN
 // RUN: sed 's/nn.set @w.grad, .*/&\n%%z = nn.fill 0.0 : () -> tensor<1024xf32>\ndist.store @exp_avg.all[8192], %%z : tensor<1024xf32>\ndist.flush 0/; s/place = {/memory_budget = 1048576, &/' %t.mlir | heddle-opt --spmd-stream-states --fuse-form-kernels --memory-plan --memory-verify | FileCheck %s --check-prefix=OTHERS
 
@@ -16,7 +17,7 @@
 // FREE-NOT: plan.copy {{.*}} on copy
 // FREE: plan.loop
 // FREE: plan.launch @momentum
-// FREE: plan.copy {{.*}} on copy
+// FREE: plan.copy {{.*}} on store
 // FREE: plan.copy {{.*}} on copy
 // FREE: plan.launch @momentum
 
@@ -27,7 +28,7 @@
 // ROOM-NOT: plan.copy {{.*}} on copy
 // ROOM: plan.loop
 // ROOM: plan.launch @momentum
-// ROOM: plan.copy {{.*}} on copy
+// ROOM: plan.copy {{.*}} on store
 // ROOM: plan.copy {{.*}} on copy
 // ROOM: plan.launch @momentum
 
@@ -35,8 +36,8 @@
 // ALL-COUNT-10: plan.copy {{.*}} on copy
 // ALL: plan.loop
 // ALL: plan.launch @momentum
-// ALL: plan.copy {{.*}} on copy
-// ALL-NEXT: plan.record copy
+// ALL: plan.copy {{.*}} on store
+// ALL-NEXT: plan.record store
 // ALL-NOT: plan.copy
 // ALL: plan.launch @momentum
 
@@ -46,12 +47,16 @@
 // AGAIN-NOT: plan.copy {{.*}} on copy
 // AGAIN: plan.loop
 // AGAIN: plan.launch @momentum
-// AGAIN-COUNT-3: plan.copy {{.*}} on copy
+// AGAIN-COUNT-2: plan.copy {{.*}} on store
+// AGAIN-NEXT: %[[STORED:.*]] = plan.record store
+// AGAIN: plan.wait %[[STORED]] on copy
+// AGAIN: plan.copy {{.*}} on copy
 // AGAIN: plan.launch @momentum
 
 // What the loop stores is not held up by windows.
 // OTHERS: plan.sequence @train
 // OTHERS-NOT: plan.copy {{.*}} on copy
 // OTHERS: plan.loop
-// OTHERS-COUNT-11: plan.copy {{.*}} on copy
+// OTHERS: plan.copy {{.*}} on store
+// OTHERS-COUNT-10: plan.copy {{.*}} on copy
 // OTHERS: plan.launch @momentum

@@ -27,8 +27,8 @@
 // CHECK: plan.wait %[[THERE]]{{ *$}}
 // CHECK: plan.launch @momentum(%[[P0]], %{{.*}}, %[[S]], %{{.*}})
 // CHECK: %[[DONE:.*]] = plan.record compute
-// CHECK: plan.wait %[[DONE]] on copy
-// CHECK: plan.copy %{{.*}}, %[[S]] on copy
+// CHECK: plan.wait %[[DONE]] on store
+// CHECK: plan.copy %{{.*}}, %[[S]] on store
 // CHECK: plan.launch @momentum{{.*}}(%[[P1]],
 // CHECK-NOT: plan.copy %[[P]]
 

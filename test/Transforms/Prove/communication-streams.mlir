@@ -314,3 +314,69 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.end
   }
 }
+
+// -----
+
+// What is stored comes back on another stream, which does not wait for it.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>,
+    arena_bytes = #plan.bytes<device 4096, pinned 4096>,
+    scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+    %0 = nn.map relu(%x) : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
+    %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
+    %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
+    %p = plan.buffer at 0 in pinned live [0, 99] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
+    %ready = plan.record compute
+    plan.wait %ready on store
+    // expected-note @+1 {{the other one}}
+    plan.copy %p, %a on store : memref<16xf32>, memref<16xf32>
+    %stored = plan.record store
+    plan.wait %ready on copy
+    // expected-error @+1 {{H0919: reads bytes}}
+    plan.copy %b, %p on copy : memref<16xf32>, memref<16xf32>
+    %fetched = plan.record copy
+    plan.wait %fetched
+    plan.wait %stored
+    plan.end
+  }
+}
+
+// -----
+
+// With the wait before it, it may; whoever waits for the fetch waits for both.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>,
+    arena_bytes = #plan.bytes<device 4096, pinned 4096>,
+    scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+    %0 = nn.map relu(%x) : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
+    %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
+    %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
+    %p = plan.buffer at 0 in pinned live [0, 99] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
+    %ready = plan.record compute
+    plan.wait %ready on store
+    plan.copy %p, %a on store : memref<16xf32>, memref<16xf32>
+    %stored = plan.record store
+    plan.wait %stored on copy
+    plan.copy %b, %p on copy : memref<16xf32>, memref<16xf32>
+    %fetched = plan.record copy
+    plan.wait %fetched
+    plan.launch @relu(%b, %a) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}

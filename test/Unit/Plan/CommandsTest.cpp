@@ -62,6 +62,11 @@ const std::vector<CommandCase> &cases() {
        Stream::Compute,
        {1},
        {0}},
+      {"plan.copy",
+       "plan.copy %x, %y on store : memref<4xf32>, memref<4xf32>\n",
+       Stream::Store,
+       {1},
+       {0}},
       {"plan.copy_rows",
        "plan.copy_rows %x, %table at %ids on copy : memref<4xf32>, "
        "memref<5x2xf32>, memref<2xi32>\n",

@@ -35,7 +35,7 @@ protected:
     trace = prove::unroll(plan.ranks.front());
     for (size_t i = 0; i < body().size(); ++i) {
       if (body()[i].kind != Event::Kind::Copy ||
-          body()[i].stream != Stream::Copy)
+          !plan::copiesBeside(body()[i].stream))
         continue;
       bool isStore = accessOf(body()[i], true).space == Space::Persistent;
       (isStore ? stores : fetches).push_back(i);

@@ -81,15 +81,15 @@ private:
 };
 
 /// A trace of commands, points and joins that a seed chooses; every other one
-/// has three streams.
+/// has four streams.
 prove::Trace drawTrace(unsigned seed) {
   std::mt19937 random(seed);
   TraceWriter writer;
   std::vector<int32_t> buffers;
   for (int64_t i = 0; i < 6; ++i)
     buffers.push_back(writer.buffer(64 * i));
-  auto anyStream = [&, count = 2 + seed % 2] {
-    return std::array{Stream::Compute, Stream::Copy,
+  auto anyStream = [&, count = seed % 2 ? 4 : 2] {
+    return std::array{Stream::Compute, Stream::Copy, Stream::Store,
                       Stream::Host}[random() % count];
   };
   for (int i = 0; i < 12; ++i) {

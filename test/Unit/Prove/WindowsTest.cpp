@@ -28,8 +28,8 @@ bool isFetch(const Event &event) {
   return event.kind == Event::Kind::Copy && event.stream == Stream::Copy &&
          sourceOf(event).space == Space::Persistent;
 }
-bool isStore(const Event &event) {
-  return event.kind == Event::Kind::Copy && event.stream == Stream::Copy &&
+bool isStore(const Event &event, Stream stream = Stream::Store) {
+  return event.kind == Event::Kind::Copy && event.stream == stream &&
          targetOf(event).space == Space::Persistent;
 }
 
@@ -146,7 +146,7 @@ protected:
       if (body()[i].stream == Stream::Host &&
           body()[i].kind == Event::Kind::Launch)
         updates.push_back(i);
-      if (isStore(body()[i]))
+      if (isStore(body()[i], Stream::Copy))
         returns.push_back(i);
     }
     ASSERT_GE(updates.size(), 3u);
@@ -243,7 +243,7 @@ TEST_F(Windows, AStoreThatComesEarly) {
 TEST_F(Windows, AStoreThatDoesNotWaitForTheUpdate) {
   for (size_t store : stores)
     EXPECT_TRUE(isRefused(
-        withoutJoins(trace, Stream::Copy,
+        withoutJoins(trace, Stream::Store,
                      updateOf(sourceOf(body()[store]), store, -1), store)))
         << store;
 }

@@ -38,10 +38,10 @@ public:
 
   /// Begin to copy whole pages, as Device::copy says; what does not begin at
   /// pages has been copied when they return. `target` and `source` of the host.
-  /// `time` as of SwapTransfer.
-  void startRead(char *target, Address source, int64_t bytes,
-                 io::SwapTime *time = nullptr);
-  void startWrite(Address target, char *source, int64_t bytes,
+  /// `time` as of SwapTransfer. Give the point at which they have copied.
+  io::SwapPoint startRead(char *target, Address source, int64_t bytes,
+                          io::SwapTime *time = nullptr);
+  io::SwapPoint startWrite(Address target, char *source, int64_t bytes,
                   io::SwapTime *time = nullptr);
   /// Have copied when they return, no byte more.
   void read(void *target, Address source, int64_t bytes);
@@ -53,12 +53,14 @@ public:
 
   /// Whether something was allocated.
   bool isUsed() const { return stream != nullptr; }
-  /// How many copies were begun.
-  int64_t started() const { return stream ? stream->started() : 0; }
-  /// Returns when the first `count` of them are done. Throws what failed.
-  void await(int64_t count) const {
+  /// The copies that were begun.
+  io::SwapPoint started() const {
+    return stream ? stream->started() : io::SwapPoint();
+  }
+  /// Returns when these are done. Throws what failed.
+  void await(const io::SwapPoint &point) const {
     if (stream)
-      stream->await(count);
+      stream->await(point);
   }
   io::SwapTraffic traffic() const {
     return stream ? stream->traffic() : io::SwapTraffic();
@@ -71,7 +73,7 @@ private:
   };
   Place placeOf(Address address);
   /// Begins a transfer of the pages, if they are.
-  bool start(bool isWrite, const Place &place, char *memory, int64_t bytes,
+  std::optional<io::SwapPoint> start(bool isWrite, const Place &place, char *memory, int64_t bytes,
              io::SwapTime *time);
 
   /// No pointer of x86-64 is as large without being negative.

@@ -15,6 +15,7 @@
 #include "heddle/runtime/io/SwapFile.h"
 #include "heddle/runtime/io/SwapTimes.h"
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -33,6 +34,29 @@ struct SwapTransfer {
   SwapTime *time = nullptr; ///< Noted there; the end alone if it has begun.
 };
 
+/// Transfers are counted apart: those that read, those that write, and those
+/// that their caller waits for at once.
+enum class SwapLane { Read, Write, Now };
+
+/// So many of each lane.
+struct SwapPoint {
+  std::array<int64_t, 3> counts = {};
+
+  int64_t &operator[](SwapLane lane) { return counts[size_t(lane)]; }
+  int64_t operator[](SwapLane lane) const { return counts[size_t(lane)]; }
+  /// Of this point and the other one the later.
+  void include(const SwapPoint &other) {
+    for (size_t lane = 0; lane < counts.size(); ++lane)
+      counts[lane] = std::max(counts[lane], other.counts[lane]);
+  }
+  bool isDone(const SwapPoint &done) const {
+    for (size_t lane = 0; lane < counts.size(); ++lane)
+      if (counts[lane] > done.counts[lane])
+        return false;
+    return true;
+  }
+};
+
 /// How transfers are cut into requests. What is not given is of the table in
 /// docs/swap.md, which heddle-bench-swap measures.
 struct SwapShape {
@@ -42,8 +66,8 @@ struct SwapShape {
 
 /// Does transfers beside the caller, on a thread of its own. They appear to be
 /// done in the order of their starts; those of which no bytes overlap, in the
-/// file or in memory, are done at the same time. One thread uses it; running
-/// allocates nothing.
+/// file or in memory, are done at the same time. Several threads may use it;
+/// running allocates nothing.
 class SwapStream {
 public:
   SwapStream(std::unique_ptr<BlockQueue> queue, const SwapShape &shape);
@@ -55,16 +79,17 @@ public:
   /// Begins a transfer, and returns at once unless very many are under way.
   /// Offset, memory and bytes, of which there are some, are multiples of
   /// SwapFile::pageBytes; the bytes in memory stay as they are, or alone, until
-  /// it is done.
-  void start(const SwapTransfer &transfer);
-  /// How many were started.
-  int64_t started() const { return startedCount; }
-  /// Returns when the first `count` that were started are done. Throws what
-  /// failed of all so far (see SwapFile): nothing is moved after that.
-  void await(int64_t count);
+  /// it is done. Gives the point at which it is.
+  SwapPoint start(const SwapTransfer &transfer);
+  /// All that were started.
+  SwapPoint started() const;
+  /// Returns when the first so many of each lane are done. Throws what failed
+  /// of all so far (see SwapFile): nothing is moved after that.
+  void await(const SwapPoint &point);
 
-  /// Read and write bytes wherever they stand, after all that was started, and
-  /// return when they are there. What does not fill pages takes a detour.
+  /// Read and write bytes wherever they stand, after what was started with bytes
+  /// of them, and return when they are there; what else is under way goes on.
+  /// What does not fill pages takes a detour.
   void read(SwapFile &file, int64_t offset, void *target, int64_t bytes);
   void write(SwapFile &file, int64_t offset, const void *source, int64_t bytes);
   /// Reads the rows of the table at `offset` that the ids name, one behind the
@@ -80,9 +105,19 @@ public:
   const char *method() const { return queue->name(); }
 
 private:
+  /// In its lane, counted from 1.
+  struct Place {
+    SwapLane lane = SwapLane::Read;
+    int64_t number = 0;
+  };
+  struct Waiting {
+    SwapTransfer transfer;
+    Place place;
+  };
   struct Active {
     SwapTransfer transfer;
-    int64_t number = 0; ///< Counted from 1.
+    Place place;
+    int64_t number = 0; ///< Among all, counted from 1.
     int64_t issued = 0; ///< Bytes of which requests were made.
     int64_t moved = 0;
   };
@@ -109,6 +144,7 @@ private:
   Active &activeOf(int64_t number);
   void readSomeRows(SwapFile &file, int64_t offset, char *target, int64_t span,
                     const RowChoice &choice);
+  SwapPoint start(const SwapTransfer &transfer, SwapLane lane);
   void moveNow(const SwapTransfer &transfer);
   /// Calls `visit(page-aligned offset, first byte there, bytes)` for pieces of
   /// a range that fit into the detour.
@@ -122,13 +158,14 @@ private:
 
   std::unique_ptr<BlockQueue> queue;
   SwapShape shape;
+  std::mutex detouring; ///< Who has the detour holds it.
   std::optional<Detour> around;
-  int64_t startedCount = 0; ///< The caller's.
 
-  std::mutex mutex;
+  mutable std::mutex mutex;
   std::condition_variable startedOne, finishedSome;
-  std::vector<SwapTransfer> waiting; ///< A ring.
-  int64_t offered = 0, taken = 0, done = 0;
+  std::vector<Waiting> waiting; ///< A ring.
+  int64_t offered = 0, taken = 0;
+  SwapPoint offeredOf, takenOf, done;
   bool stopping = false;
   std::optional<Diagnostic> failure; ///< Set once nothing is under way.
 

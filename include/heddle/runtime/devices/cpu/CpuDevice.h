@@ -20,7 +20,7 @@ namespace heddle::rt {
 
 /// The host itself: its memory of every kind but File is the host's, and work
 /// is done, on all threads of a pool, when its submission returns. Copies from
-/// and to files on the stream Copy alone are done beside it.
+/// and to files on the streams Copy and Store alone are done beside it.
 class CpuDevice : public Device {
 public:
   explicit CpuDevice(ThreadPool &pool, const SwapOptions &swap = {})
@@ -55,7 +55,7 @@ public:
   Event makeEvent() override;
   void record(Stream stream, Event event) override;
   void wait(Stream stream, Event event) override;
-  void await(Event event) override { swap.await(points[event.number]); }
+  void await(Event event) override { await(points[event.number]); }
   void synchronize(Stream stream) override;
   using Device::synchronize;
   io::SwapTraffic swapTraffic() const override { return swap.traffic(); }
@@ -66,12 +66,26 @@ public:
 private:
   /// The block that holds an address, with what it begins at.
   std::pair<const uintptr_t, Arena> &blockOf(Address address);
+  void await(const io::SwapPoint &point);
+  /// Returns when nothing is on its way from a file to these bytes.
+  void settle(const char *memory, int64_t bytes);
+
+  /// What is on its way to memory, as far as is known.
+  struct Fetch {
+    const char *memory;
+    int64_t bytes;
+    io::SwapPoint point;
+  };
 
   ThreadPool &pool;
   std::map<uintptr_t, Arena> blocks; ///< By where they begin.
   io::SwapTimes times; ///< Is there as long as the thread of what swaps.
   SwapMemory swap;
-  std::vector<int64_t> points; ///< Of each event: copies to wait for.
+  std::vector<io::SwapPoint> points; ///< Of each event: what to wait for.
+  /// What the streams Copy and Store have begun and wait for, which the host
+  /// does not.
+  std::array<io::SwapPoint, numStreams> known;
+  std::vector<Fetch> fetches;
 };
 
 } // namespace heddle::rt
