@@ -506,37 +506,6 @@ class Offload(h.HeddleTest):
         self.assertEqual(here[0]["loss"], there[0]["loss"])
         self.assertEqual(here[1]["ids"], there[1]["ids"])
 
-    def test_rows_on_emulated_gpus(self):
-        """Copied by the host in the order of the stream, also in a captured graph."""
-        model = self.make_model("wide", vocab=1031, embed=36)[0]
-        data, _ = self.make_tokens(200, 1031)
-        emulate = [h.HEDDLE, "emulate", "--"]
-        flags = ["--micro-batch", 1, "--accumulate", 2, "--seq", 5, "--target", "sm_90",
-                 "--precision", "bf16"]
-        expected = None
-        for place in ("device", "file", "host"):
-            binary = self.compile(model, *flags, "--place", f"parameters={place}",
-                                  output=f"gpu-{place}")
-            log, counts = self.path(f"rows-{place}.jsonl"), self.path("counts")
-            h.run([*emulate, binary, "train", "--data", data, "--steps", 3, "--log", log,
-                   "--progress", "none"],
-                  env=dict(os.environ, HEDDLE_EMULATE_COUNTS=counts))
-            losses = [(step["loss"], step["grad_norm"]) for step in h.read_log(log)]
-            expected = expected or losses
-            self.assertEqual(losses, expected)
-            plan = self.explain(binary)
-            with open(counts) as file:
-                self.assertEqual(json.load(file)["device_bytes"],
-                                 sum(plan["memory"]["kinds"]["device"].values()))
-            said = h.run([h.HEDDLE, "explain", binary]).stdout
-            self.assertEqual("copies of rows" in said, place != "device")
-            if place == "file":
-                read = sum(move["bytes"] for move in plan["moves"]
-                           if move["from"] == "file")
-                found = json.loads(h.run([*emulate, binary, "bench", "--steps", 2,
-                                          "--json"]).stdout)
-                self.assertEqual(found["file_bytes_read"], read)
-
     def test_wrong_rows_are_refused(self):
         with open(self.path("wide.json"), "w") as file:
             json.dump(families.config(vocab_size=4099, hidden_size=40), file)
