@@ -23,6 +23,7 @@
 #include <boost/beast/http/write.hpp>
 
 #include <deque>
+#include <mutex>
 #include <optional>
 #include <poll.h>
 #include <set>
@@ -52,6 +53,7 @@ struct HttpServer::State {
   tcp::acceptor acceptor;
   asio::steady_timer deadline; ///< Of the end, once there is one.
   bool isEnding = false;
+  std::mutex finishing; ///< Of the one that ends the thread.
   std::thread thread;
 };
 
@@ -77,9 +79,9 @@ public:
   void read();
   /// Answers with an error, and closes.
   void refuse(int status, const char *message);
-  /// Closes unless an answer is on its way.
+  /// Closes unless an answer is on its way, or a part of one is being sent.
   void closeIfIdle() {
-    if (!reply.lock())
+    if (!reply.lock() && !isWriting)
       close();
   }
   void close();
@@ -435,6 +437,7 @@ void HttpServer::post(std::function<void()> action) {
 }
 
 void HttpServer::finish(int64_t seconds) {
+  std::lock_guard lock(state->finishing);
   if (!state->thread.joinable())
     return;
   post([this, seconds] {

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <chrono>
 #include <sys/random.h>
-#include <thread>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -258,6 +257,5 @@ int ServiceFront::run(const std::function<int()> &stopSignal) {
 
 void ServiceFront::giveUp(const Diagnostic &diagnostic) {
   postError({500, diagnostic.code, diagnostic.message});
-  // The answers are short: they only have to leave this process.
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  server.finish(2);
 }

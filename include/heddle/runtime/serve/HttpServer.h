@@ -72,7 +72,8 @@ public:
   /// Has the server's thread call `action` soon. Any thread may call this.
   void post(std::function<void()> action);
   /// Takes no more connections and requests, waits until the answers that were
-  /// begun have been sent, at most `seconds`, and ends the thread.
+  /// begun have been sent, at most `seconds`, and ends the thread. Any other
+  /// thread may call this.
   void finish(int64_t seconds);
 
 private:
