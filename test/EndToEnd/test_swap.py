@@ -278,12 +278,12 @@ class Swap(h.HeddleTest):
         for step in h.read_log(log):
             self.assertEqual((step["loss"], step["grad_norm"]), expected[step["step"]])
 
-    def start(self, binary, *flags, way):
+    def start(self, binary, *flags, way, fault=None):
         """A run without an end that has saved its first checkpoint."""
         shutil.rmtree(self.saved, ignore_errors=True)
         job = subprocess.Popen(
             list(map(str, self.words(binary, *flags, steps=10 ** 6))),
-            env=self.environment(way=way), stderr=subprocess.PIPE, text=True)
+            env=self.environment(fault, way), stderr=subprocess.PIPE, text=True)
         while not os.path.exists(os.path.join(self.saved, "latest")):
             self.assertIsNone(job.poll())
             time.sleep(0.01)
@@ -344,6 +344,23 @@ class Swap(h.HeddleTest):
                 self.assertEqual(job.returncode, 5, said)
                 self.assertRegex(said, r"error\[H046[12]\]: ")
                 self.check_last(binary, expected)
+
+    def test_the_kernel_fails_requests(self):
+        """A file that fails takes the place of the swap file while the job runs, so
+        that io_uring gives back what the kernel says."""
+        binary = self.compile_for()
+        expected = self.losses(binary)
+        for way in WAYS:
+            for error, said in (("EIO", "cannot (read|write) .*: Input/output error"),
+                                ("ENOSPC", "cannot write .*: No space left on device")):
+                with self.subTest(way=way, error=error):
+                    job = self.start(binary, way=way, fault=f"replace {error} 0")
+                    job.send_signal(signal.SIGUSR1)
+                    found = job.communicate(timeout=60)[1]
+                    self.assertEqual(job.returncode, 5, found)
+                    self.assertRegex(found, r"error\[H0461\]: " + said)
+                    self.assertEqual(os.listdir(self.swap), [])
+                    self.check_last(binary, expected)
 
     def test_the_disk_of_one_rank_fails(self):
         """Both ranks end, in a step and in a save, and say why."""

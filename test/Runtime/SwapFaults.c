@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Preloaded into a binary that swaps with HEDDLE_SWAP_IO=threads. Of files that
+// Preloaded into a binary that swaps. With HEDDLE_SWAP_IO=threads, of files that
 // have lost their names, which swap files are, HEDDLE_TEST_FAULT says what
 // becomes of reads and writes:
 //   read EIO 7      the seventh reading fails, and all that follow
@@ -13,6 +13,9 @@
 //   slow 0          each takes 5 ms more
 //   full 0          no file can be allocated
 //   count 0         how many there were of both goes to HEDDLE_TEST_COUNT
+// The kernel itself fails the requests of io_uring, which call no function:
+//   replace EIO 0   a signal SIGUSR1 puts a file that gives EIO in the place of
+//                   the swap file; of ENOSPC, /dev/full
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,6 +23,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +41,21 @@ __attribute__((constructor)) static void readFault(void) {
   if (!fault || sscanf(fault, "%15s %ld", kind, &number) == 2)
     return;
   sscanf(fault, "%15s %15s %ld", kind, error, &number);
+}
+
+static int swapFile = -1, failingFile = -1;
+
+static void replaceFile(int signal) {
+  (void)signal;
+  dup2(failingFile, swapFile);
+}
+
+// No address as low as an offset of a swap file is mapped.
+static void prepareToReplace(int descriptor) {
+  int fills = strcmp(error, "ENOSPC") == 0;
+  failingFile = open(fills ? "/dev/full" : "/proc/self/mem", O_RDWR);
+  swapFile = descriptor;
+  signal(SIGUSR1, replaceFile);
 }
 
 __attribute__((destructor)) static void writeCount(void) {
@@ -103,6 +122,8 @@ int fallocate64(int descriptor, int mode, off64_t offset, off64_t bytes) {
     errno = ENOSPC;
     return -1;
   }
+  if (strcmp(kind, "replace") == 0)
+    prepareToReplace(descriptor);
   return real(descriptor, mode, offset, bytes);
 }
 
