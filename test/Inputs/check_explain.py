@@ -12,7 +12,7 @@ plan = json.load(sys.stdin)
 keys = {"plan", "parameters", "mesh", "ranks", "phases", "kernels", "memory",
         "communication", "schedule", "bubble", "flops_per_step", "rank",
         "stage", "schedule_lines", "idle", "fragment_times", "times_from", "moves",
-        "host_updates"}
+        "host_updates", "bound"}
 assert set(plan) == keys, set(plan) ^ keys
 assert plan["ranks"] == 1 and plan["communication"] == [] and not plan["moves"]
 assert set(plan["host_updates"].values()) == {0}, plan

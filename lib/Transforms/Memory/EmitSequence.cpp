@@ -412,14 +412,21 @@ Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
 /// Copies of the other direction that may have the same bytes of a state come
 /// first. A stream has its own in order, and the last one is behind all.
 void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
-                                    const StateRun &run) {
+                                    const StateRun &run, bool isAtOnce) {
   for (UnderWay &other :
        llvm::reverse(stream == planir::Stream::Copy ? stores : fetches))
     if (other.token.getParentBlock() == builder.getInsertionBlock() &&
-        overlap(symbols, other.run, run)) {
+        (isAtOnce || overlap(symbols, other.run, run))) {
       builder.create<planir::WaitOp>(loc, other.token, stream);
       return;
     }
+}
+
+/// Whether a fetch is waited for at once: for want of memory, so that what is
+/// stored has to have left it first.
+static bool isAtOnce(dist::FetchOp fetch) {
+  return !fetch.getPending() ||
+         llvm::is_contained(fetch->getUsers(), fetch->getNextNode());
 }
 
 void SequenceEmitter::emitFetch(dist::FetchOp fetch) {
@@ -427,7 +434,7 @@ void SequenceEmitter::emitFetch(dist::FetchOp fetch) {
   StateRun run = memory::runOf(fetch);
   Value source = runOf(loc, fetch.getState(), fetch.getElement(),
                        fetch.getSlot(), fetch.getOutput().getType());
-  waitForOthers(loc, planir::Stream::Copy, run);
+  waitForOthers(loc, planir::Stream::Copy, run, isAtOnce(fetch));
   begin(fetch, run,
         copyBeside(loc, planir::Stream::Copy, valueFor(fetch.getOutput()),
                    source));

@@ -47,7 +47,7 @@ private:
                          mlir::Value target, mlir::Value source,
                          mlir::Value ids = {});
   void waitForOthers(mlir::Location loc, planir::Stream stream,
-                     const StateRun &run);
+                     const StateRun &run, bool isAtOnce = false);
   void begin(mlir::Operation *fetch, const StateRun &run, mlir::Value done);
   void emitFetch(dist::FetchOp fetch);
   void emitFetchRows(dist::FetchRowsOp fetch);

@@ -158,7 +158,7 @@ std::vector<Mutant> mutantsOf(const std::string &ptx, bool leavesCopies) {
 /// Whether a fault has one of the kind's names, and says where it happened.
 bool isRight(const std::string &fault, const LineKind &kind) {
   static const std::regex place(
-      R"(kernel \w+, line \d+, [\w.:]+: .*\bbyte \d+ of shared memory.*; )"
+      R"(kernel \w+, line \d+ \(\w+:\d+\), [\w.:]+: .*\bbyte \d+ of shared memory.*; )"
       R"(block \(\d+, \d+, \d+\), thread \d+.*)");
   return std::regex_match(fault, place) &&
          llvm::any_of(kind.names, [&](const char *name) {
