@@ -128,6 +128,30 @@ class Families(h.HeddleTest):
                     for tensor, value in weights.items():
                         self.assert_close(saved[tensor], value, 1e-5, tensor)
 
+    @h.needs_mpi
+    def test_norms_of_heads_where_ranks_share_tokens_out(self):
+        """Of their gradients a tensor rank has a part, for its heads."""
+        config = families.config("qwen3", head_dim=8)
+        weights = families.random_weights(config, 1)
+        rng = np.random.default_rng(2)
+        for layer in range(config["num_hidden_layers"]):
+            for norm in ("q_norm", "k_norm"):
+                weights[f"model.layers.{layer}.self_attn.{norm}.weight"] = (
+                    1 + 0.1 * rng.standard_normal(8)).astype(np.float32)
+        directory = self.path("model")
+        h.write_model(directory, config, weights, prefix="")
+        expected, saved = self.train_plan(directory, mesh={})
+        for mesh, zero in (({"tensor": 2}, 0), ({"data": 2, "tensor": 2}, 3)):
+            with self.subTest(mesh=mesh):
+                steps, found = self.train_plan(directory, mesh=mesh, zero=zero,
+                                               sequence_parallel=True)
+                for key in ("loss", "grad_norm"):
+                    np.testing.assert_allclose([step[key] for step in steps],
+                                               [step[key] for step in expected],
+                                               rtol=1e-5, err_msg=key)
+                for tensor, value in saved.items():
+                    self.assert_close(found[tensor], value, 1e-5, tensor)
+
     def test_shards_with_an_index_and_a_checkpoint_there_and_back(self):
         config = CASES["llama"]
         directory, weights = self.make("shards", config)

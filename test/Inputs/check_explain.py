@@ -16,6 +16,7 @@ keys = {"plan", "parameters", "mesh", "ranks", "phases", "kernels", "memory",
 assert set(plan) == keys, set(plan) ^ keys
 assert plan["ranks"] == 1 and plan["communication"] == [] and not plan["moves"]
 assert set(plan["host_updates"].values()) == {0}, plan
+assert plan["bound"]["parts"] == [{"part": "computation"}], plan["bound"]
 for phase in plan["phases"]:
     assert set(phase) == {"name", "seconds"}, phase
 for kernel in plan["kernels"]:

@@ -439,6 +439,10 @@ void PlanBuilder::addUpAtBoundary(OpOperand &operand) {
   auto found = activations.find(operand.get());
   if (found == activations.end() || of(operand.get()).getUnreduced().empty())
     return;
+  // What has no tokens, as the gradient of a norm's weight that all heads share,
+  // is added up with the sums over the ranks' own tokens.
+  if (around.sharesTokens && !found->second)
+    return;
   TensorShardingAttr from = of(operand.get());
   SmallVector<Axes> dims;
   for (auto axes : from.getDims().getAsRange<ArrayAttr>())
