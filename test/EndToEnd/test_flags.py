@@ -52,6 +52,11 @@ class Size:
     odd = ["", "0", "-1", "nan", "inf", "text", "1x", "1e30"]
 
 
+class BlockSize:
+    good, words = ["4096", "1GiB"], "a size from 4KiB to 1GiB"
+    odd = [*Size.odd, "4095", "1073741825"]
+
+
 class Betas:
     good, words = ["0,0.5", "0.9,0.999"], "two numbers from 0 to below 1"
     odd = ["", "0.9", "0.9,1", "-1,0.9", "nan,0.9", "0.9,0.9x", "0.9,0.9,0.9", "0.9,"]
@@ -73,6 +78,7 @@ DRIVER = {
         "--kv-type": Choice("fp32", "bf16", "int8"), "--kv-cache": Size,
         # A size is a text.
         "--memory-budget": Size, "--place": Text, "--swap-dir": Text,
+        "--swap-block-size": BlockSize,
         "--dump-phases": Text, "--stop-after": Text,
         "--start-from": Text, "--cache": Text},
     "fit": {},
