@@ -39,17 +39,19 @@ STEPS_OF_VIEWS, STEPS_OF_BUFFERS = [1], [16, 256]
 # cannot be read, says nothing about what was changed.
 SEAL = r"error\[H0397\]: @\w+ is not launched as it was compiled for @\w+: its hash"
 LIVE = r"error\[H0354\]: command \d+ uses a buffer that is live in"
+SHARED = (r"error\[H0354\]: bytes \[\d+, \d+\) "
+          r"(are shared with another buffer|leave the frame)")
+UNWRITTEN = r"error\[H0354\]: .* its bytes \[\d+, \d+\) were not written"
 NAMES = {
-    "launch": SEAL, "symbol": SEAL, "scratch": SEAL,
-    "buffer": r"error\[H0354\]: (offset \d+ is not a multiple of 64|bytes \[\d+, \d+\) "
-              r"(are shared with another buffer|leave the frame))",
-    "slot": r"error\[H0354\]: ",
-    "view": r"error\[H0354\]: begins at byte \d+ of its buffer|"
-            r"error\[H0354\]: .* its bytes \[\d+, \d+\) were not written|"
+    "launch": SEAL, "symbol": SEAL, "scratch": SEAL, "slot": SHARED,
+    "buffer": SHARED + r"|error\[H0354\]: offset \d+ is not a multiple of 64",
+    "view": UNWRITTEN + r"|error\[H0354\]: begins at byte \d+ of its buffer|"
             r"error\[H0396\]: 'plan.view' op gives .* from element \d+ of",
-    "without copy": r"error\[H0354\]: .* its bytes \[\d+, \d+\) were not written",
+    "without copy": f"{UNWRITTEN}|{LIVE}|"
+                    r"error\[H0354\]: updates the parameters that .* these are not stored",
     "without fill": LIVE,
-    "without wait": LIVE + r"|error\[H0354\]: reads bytes .* still uses",
+    "without wait": LIVE + r"|error\[H0354\]: (reads bytes .* still uses|"
+                    r"is on the stream \w+, which waits for nothing of this block)",
     "without record": LIVE}
 NO_CODE = "ended without a code"
 

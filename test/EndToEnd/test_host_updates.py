@@ -243,7 +243,7 @@ class HostUpdates(h.HeddleTest):
             with self.subTest(zero=zero):
                 plan = self.explain(self.job(
                     "job", "--precision", "bf16", "--mesh", "data=2", "--zero", zero,
-                    "--place", "optimizer=host", "--host-updates", 1))
+                    "--place", "optimizer=host,gradients=device", "--host-updates", 1))
                 updates = plan["host_updates"]
                 self.assertEqual(updates["to_device"], 2 * updates["elements"])
                 numbers = updates["to_host"] - 2 * updates["elements"]
