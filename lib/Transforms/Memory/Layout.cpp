@@ -182,10 +182,11 @@ bool heddle::memory::overlap(const SymbolTable &symbols, const StateRun &a,
                              const StateRun &b) {
   if (a.name == b.name)
     return a.element < b.element + b.count && b.element < a.element + a.count;
-  SmallVector<StringRef> states = statesOf(symbols, a.name);
-  return llvm::any_of(statesOf(symbols, b.name), [&](StringRef state) {
-    return llvm::is_contained(states, state);
-  });
+  // Runs of members of one bucket: the later one begins within the other.
+  SmallVector<StringRef> first = statesOf(symbols, a.name);
+  SmallVector<StringRef> second = statesOf(symbols, b.name);
+  return llvm::is_contained(first, second.front()) ||
+         llvm::is_contained(second, first.front());
 }
 
 StringRef heddle::memory::ownerOf(const Root &root) {
