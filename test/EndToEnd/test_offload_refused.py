@@ -16,6 +16,15 @@ import heddle_test as h
 
 
 class OffloadRefused(h.HeddleTest):
+    def refuse(self, mutant, text):
+        """The lines of a dump of memory are refused, in these words."""
+        with open(self.path("mutant.mlir"), "w") as file:
+            file.write("\n".join(mutant))
+        said = h.run([h.HEDDLE, "compile", self.path("mutant.mlir"), "--start-from",
+                      "memory", "-o", self.path("no")], 3).stderr
+        self.assertIn("error[H0354]", said)
+        self.assertIn(text, said)
+
     def test_wrong_rows_are_refused(self):
         with open(self.path("wide.json"), "w") as file:
             json.dump(families.config(vocab_size=4099, hidden_size=40), file)
@@ -51,12 +60,7 @@ class OffloadRefused(h.HeddleTest):
                  "for a table"),
                 ("rows that are waited for late", late, "error")):
             with self.subTest(name):
-                with open(self.path("mutant.mlir"), "w") as file:
-                    file.write("\n".join(mutant))
-                said = h.run([h.HEDDLE, "compile", self.path("mutant.mlir"), "--start-from",
-                              "memory", "-o", self.path("no")], 3).stderr
-                self.assertIn("error[H0354]", said)
-                self.assertIn(text, said)
+                self.refuse(mutant, text)
 
     def test_a_wrong_order_is_refused(self):
         model = self.make_model()[0]
@@ -108,12 +112,7 @@ class OffloadRefused(h.HeddleTest):
                 ("a store before the update", moved(record, launch), "still uses"),
                 ("a window that is stored over another", elsewhere, "these are not stored")):
             with self.subTest(name):
-                with open(self.path("mutant.mlir"), "w") as file:
-                    file.write("\n".join(mutant))
-                said = h.run([h.HEDDLE, "compile", self.path("mutant.mlir"), "--start-from",
-                              "memory", "-o", self.path("no")], 3).stderr
-                self.assertIn("error[H0354]", said)
-                self.assertIn(text, said)
+                self.refuse(mutant, text)
 
 
 if __name__ == "__main__":
