@@ -24,7 +24,7 @@ endfunction()
 write_dialect(nn dialects/NN/NNOps.td)
 write_dialect(dist dialects/Dist/DistOps.td)
 write_dialect(pipe dialects/Pipe/PipeDialect.td)
-write_dialect(plan dialects/Plan/PlanDialect.td)
+write_dialect(plan dialects/Plan/PlanOps.td)
 
 tblgen(nn dialects/NN/NNInterfaces.td -gen-op-interface-docs)
 tblgen(plan dialects/Plan/PlanInterfaces.td -gen-op-interface-docs)
