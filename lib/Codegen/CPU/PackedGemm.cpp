@@ -26,6 +26,8 @@ constexpr int64_t mostStreams = 4;
 /// How many bytes ahead of what is read lines are fetched, of all streams
 /// together: what memory gives while one line is on its way.
 constexpr int64_t fetchAhead = 8192;
+/// Registers of sums that leave enough for a second digit.
+constexpr int64_t fewSums = 8;
 
 class PackedGemm {
 public:
@@ -34,7 +36,7 @@ public:
              ArrayRef<PackedPart> parts)
       : b(b), spec(spec), rowOf(std::move(rowOf)), scratchMemory(scratchMemory),
         parts(parts), panelVectors(panelWidth / target.lanes()),
-        lanes(target.lanes()), sumVectors(target.hasAvx512 ? 24 : 12),
+        lanes(target.lanes()), sumVectors(target.hasAvx512 ? 24 : 10),
         onTiles(PackedTiles::make(spec, target)),
         words(b, spec, target, /*inDigits=*/onTiles || hasFewSums()),
         numbers(b, spec, words, target.lanes()), scratch(spec, target),
@@ -62,7 +64,7 @@ private:
     for (const PackedPart &each : parts)
       weights = std::max(weights, each.weights.size());
     int64_t elements = panelVectors * static_cast<int64_t>(weights) * spec.m;
-    return 2 * elements <= sumVectors / 3;
+    return 2 * elements <= fewSums;
   }
   /// Of a row of a panel, in a tile.
   int64_t sumsOfRow() const { return vectors * numWeights() * words.digits; }
@@ -118,7 +120,7 @@ private:
   int64_t lanes, sumVectors;
   bool onTiles;
   PackedWords words;
-  PackedNumbers numbers; ///< Only where `words.numbers` or rows are codes.
+  PackedNumbers numbers; ///< Only where `words.numbers`.
   PackedScratch scratch;
   PackedSums sums;
   PackedTiles tiles; ///< Only where `onTiles`.
@@ -185,7 +187,7 @@ void PackedGemm::prepare(Value firstRow, Value count) {
     Value to = sums.row(row), groupSums;
     if (hasZeros())
       groupSums = sums.groupSum(row, b.constant(0));
-    if (words.numbers || spec.inputBlock > 0)
+    if (words.numbers)
       return numbers.prepareRow(from, to, groupSums);
     prepareRow(from, to);
     if (groupSums)
@@ -216,11 +218,11 @@ void PackedGemm::emitRows(Value first, int64_t count, ArrayRef<Value> panels) {
 /// Rows `first` to `first` + `count` of panels of the part.
 void PackedGemm::emitPanels(Value first, int64_t count, Value begin,
                             Value end) {
-  // Where several products would leave registers for few rows, a tile has not
-  // all columns of a panel.
+  // Where all columns of a panel would leave registers for few rows, a tile has
+  // fewer: words and factors of two vectors are in registers beside the sums.
   vectors = panelVectors;
   if (sumsOfRow() * count > sumVectors)
-    vectors = std::max<int64_t>(vectors / numWeights(), 1);
+    vectors = std::max<int64_t>(2 / numWeights(), 1);
   // Few rows leave registers for several streams, whose sums do not wait for
   // each other. Each has panels that follow each other, so that fetching ahead
   // is never in vain.
@@ -299,7 +301,7 @@ PackedGemm::Values PackedGemm::multiplyWord(ArrayRef<Value> sources, Value row,
                                             ValueRange sums) {
   Values next(sums);
   auto type = VectorType::get(lanes, b.builder.getI32Type());
-  SmallVector<SmallVector<Value>> factors; // Of a stream's vector, by step.
+  SmallVector<Value> prepared; // Of each stream's vectors.
   int64_t ahead = fetchAhead / static_cast<int64_t>(sources.size());
   int64_t vectorBytes = lanes * wordBytes;
   for (Value source : sources) {
@@ -309,12 +311,14 @@ PackedGemm::Values PackedGemm::multiplyWord(ArrayRef<Value> sources, Value row,
          line += 64)
       b.prefetch(bytes(at, ahead + line));
     for (int64_t v = firstVector; v < end; ++v)
-      factors.push_back(words.unpack(b.load(type, b.advance(at, type, v), 4)));
+      prepared.push_back(
+          words.prepare(b.load(type, b.advance(at, type, v), 4)));
   }
   bool isWord = words.dot || words.numbers;
   Type one =
       isWord ? Type(b.builder.getI32Type()) : Type(b.builder.getF32Type());
-  auto multiplyRow = [&](int64_t step, int64_t i, int64_t digit) {
+  auto multiplyRow = [&](ArrayRef<Value> factors, int64_t step, int64_t i,
+                         int64_t digit) {
     Value at =
         bytes(row, i * scratch.rowBytes + digit * numbers.layout.digitsAt);
     Value index = b.add(b.mul(word, words.steps()), step);
@@ -324,13 +328,17 @@ PackedGemm::Values PackedGemm::multiplyWord(ArrayRef<Value> sources, Value row,
     auto numFactors = static_cast<int64_t>(factors.size());
     for (int64_t f = 0; f < numFactors; ++f) {
       Value &sum = next[(digit * numFactors + f) * rows + i];
-      sum = words.multiplyAdd(x, factors[f][step], sum);
+      sum = words.multiplyAdd(x, factors[f], sum);
     }
   };
-  for (int64_t step = 0; step < words.steps(); ++step)
+  for (int64_t step = 0; step < words.steps(); ++step) {
+    SmallVector<Value> factors;
+    for (Value vector : prepared)
+      factors.push_back(words.factor(vector, step));
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t digit = 0; digit < words.digits; ++digit)
-        multiplyRow(step, i, digit);
+        multiplyRow(factors, step, i, digit);
+  }
   return next;
 }
 

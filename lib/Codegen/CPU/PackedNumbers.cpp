@@ -19,9 +19,6 @@ using Values = LoopBuilder::Values;
 
 /// Longer groups are cut, so that one large element spoils few others.
 static constexpr int64_t longestBlock = 256, cutBlock = 128;
-/// Bits of the largest number of a block: with one of 8 bits, products of 256
-/// fit in 32.
-static constexpr int32_t numberBits = 14;
 static constexpr float largestCode = 127;
 /// Smaller elements than 2 to this do not make the scale of codes smaller.
 static constexpr int32_t leastExponent = -100;
@@ -37,7 +34,7 @@ PackedNumbers::Layout::Layout(const PackedGemmSpec &spec)
       blockLength(blockLengthOf(spec, groupLength)) {
   int64_t numbers = llvm::alignTo(spec.k, plan::Packed::wordBits / spec.bits);
   digitsAt = llvm::alignTo(numbers, 64);
-  scalesAt = digitsAt * (spec.inputBlock > 0 ? 1 : 2);
+  scalesAt = 2 * digitsAt;
   beginsAt = llvm::alignTo(
       scalesAt + groups * blocksOfGroup() * int64_t(sizeof(float)), 64);
 }
@@ -86,41 +83,34 @@ Value PackedNumbers::loadRow(Value from, Value at, int64_t count) {
 }
 
 Type PackedNumbers::kind() const {
-  if (!words.numbers)
-    return b.builder.getF32Type();
   return b.builder.getIntegerType(words.unit);
 }
 
-/// Stores numbers in the order in which factors have the codes of a word, or
-/// what they stand for; those behind the end, to a whole word, are 0.
-void PackedNumbers::storeNumbers(Value numbers, Value scale, Value to,
-                                 int64_t count) {
+/// Stores numbers in the order in which factors have the codes of a word; those
+/// behind the end, to a whole word, are 0.
+void PackedNumbers::storeNumbers(Value numbers, Value to, int64_t count) {
   int64_t all = llvm::alignTo(count, words.perWord);
   Value mask = all < lanes ? b.mask(b.constant(all), lanes) : Value();
   unsigned alignment = kind().getIntOrFloatBitWidth() / 8;
-  if (!words.numbers) {
-    Value real = b.create<arith::SIToFPOp>(f32s, numbers);
-    real = b.create<arith::MulFOp>(real, splat(scale, f32s));
-    b.store(real, to, alignment, mask);
-    return;
-  }
   SmallVector<int64_t> order;
   for (int64_t word = 0; word < lanes; word += words.perWord)
     for (int64_t index : words.orderOfInputs())
       order.push_back(word + index);
   numbers = b.shuffle(numbers, numbers, order);
-  auto storeLowest = [&](int64_t bytes) {
-    b.store(b.create<arith::TruncIOp>(VectorType::get(lanes, kind()), numbers),
+  auto store = [&](Value digits, int64_t bytes) {
+    b.store(b.create<arith::TruncIOp>(VectorType::get(lanes, kind()), digits),
             b.advance(to, b.builder.getI8Type(), bytes), alignment, mask);
   };
-  storeLowest(0);
   if (words.digits == 1)
-    return;
+    return store(numbers, 0);
   // A digit has a sign, so what is above the lowest one is rounded.
-  Value half = splat(integer(1 << (words.unit - 1)), i32s);
-  numbers = b.create<arith::ShRSIOp>(b.create<arith::AddIOp>(numbers, half),
-                                     splat(integer(words.unit), i32s));
-  storeLowest(layout.digitsAt);
+  Value half = splat(integer(1 << (words.digitBits - 1)), i32s);
+  Value bits = splat(integer(words.digitBits), i32s);
+  Value above =
+      b.create<arith::ShRSIOp>(b.create<arith::AddIOp>(numbers, half), bits);
+  store(b.create<arith::SubIOp>(numbers, b.create<arith::ShLIOp>(above, bits)),
+        0);
+  store(above, layout.digitsAt);
 }
 
 /// The bits of the largest magnitude of a block: without their signs, bits of
@@ -140,6 +130,7 @@ Value PackedNumbers::largestBits(Value from, int64_t length) {
 /// Between the biased exponents of what f32 can have as a scale.
 PackedNumbers::Scaling PackedNumbers::powerOfTwo(Value largest) {
   Type f32 = b.builder.getF32Type();
+  auto numberBits = static_cast<int32_t>(words.numberBits);
   Value exponent = b.create<arith::MaxSIOp>(
       b.create<arith::ShRUIOp>(largest, integer(23)), integer(numberBits));
   auto power = [&](Value biased) -> Value {
@@ -184,18 +175,16 @@ Value PackedNumbers::prepareBlock(Value from, Value to, Value first,
         b.create<vector::FMAOp>(loadRow(from, place, count), factors, rounding);
     Value numbers =
         b.create<arith::SubIOp>(b.create<LLVM::BitcastOp>(i32s, x), raised);
-    storeNumbers(numbers, scale, b.advance(numbersTo, kind(), place), count);
+    storeNumbers(numbers, b.advance(numbersTo, kind(), place), count);
     return {b.create<arith::AddIOp>(carried[0], numbers)};
   };
   Value zeros = splat(integer(0), i32s);
   Value sum = b.create<vector::ReductionOp>(vector::CombiningKind::ADD,
                                             eachVector(length, zeros, body)[0]);
-  if (words.numbers) {
-    b.store(scale, at(to, layout.scalesAt, block), sizeof(float));
-    b.store(b.create<arith::MulIOp>(
-                sum, integer(-static_cast<int32_t>(words.codeOffset()))),
-            at(to, layout.beginsAt, block), sizeof(int32_t));
-  }
+  b.store(scale, at(to, layout.scalesAt, block), sizeof(float));
+  b.store(b.create<arith::MulIOp>(
+              sum, integer(-static_cast<int32_t>(words.codeOffset()))),
+          at(to, layout.beginsAt, block), sizeof(int32_t));
   return b.create<arith::MulFOp>(b.create<arith::SIToFPOp>(f32, sum), scale);
 }
 
@@ -239,7 +228,7 @@ Value PackedNumbers::addBlock(Value row, Value block, ValueRange numbers,
   Value whole = numbers.back();
   for (Value lower : llvm::reverse(numbers.drop_back()))
     whole = b.create<arith::AddIOp>(
-        b.create<arith::ShLIOp>(whole, splat(integer(words.unit), i32s)),
+        b.create<arith::ShLIOp>(whole, splat(integer(words.digitBits), i32s)),
         lower);
   Value scale = b.load(b.builder.getF32Type(), at(row, layout.scalesAt, block),
                        sizeof(float));

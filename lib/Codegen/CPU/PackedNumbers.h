@@ -16,10 +16,10 @@ namespace heddle::cpu {
 /// Rows of A as whole numbers, for units that multiply these. A block of a row
 /// has a scale. Where rows are rounded to codes, it is what nn.packed_linear
 /// says. Elsewhere it is a power of two, by which the largest element becomes
-/// one of 14 bits; so a bf16 of 1/64 of that or more is kept as it is. Sums of
+/// one of 14 bits; so a bf16 of 1/64 of that or more is kept as it is (13 bits
+/// and 1/32 for codes of 8 bits without VNNI). Sums of
 /// products of such numbers and codes are exact in 32 bits: neither their order
-/// nor what is computed beside them changes a bit. For a target without such
-/// units, codes become f32 again.
+/// nor what is computed beside them changes a bit.
 class PackedNumbers {
 public:
   /// Where a prepared row has its parts: the numbers, each an i16 or of one or
@@ -73,8 +73,7 @@ private:
                                              mlir::ValueRange carried)>
           body);
   mlir::Value loadRow(mlir::Value from, mlir::Value at, int64_t count);
-  void storeNumbers(mlir::Value numbers, mlir::Value scale, mlir::Value to,
-                    int64_t count);
+  void storeNumbers(mlir::Value numbers, mlir::Value to, int64_t count);
   /// Of a number in a prepared row.
   mlir::Type kind() const;
   mlir::Value integer(int32_t value);

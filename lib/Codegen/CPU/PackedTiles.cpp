@@ -225,13 +225,10 @@ void PackedTiles::unpack(Value word, int64_t count) {
       Value source =
           b.advance(from, b.builder.getI8Type(), b.mul(i, panelRowBytes));
       b.prefetch(ahead(source));
-      for (auto [step, bytes] :
-           llvm::enumerate(words.unpack(load(i32s, source))))
-        b.store(bytes,
-                b.advance(
-                    to, i32s,
-                    b.add(b.mul(i, words.steps()), static_cast<int64_t>(step))),
-                4);
+      Value prepared = words.prepare(load(i32s, source));
+      for (int64_t step = 0; step < words.steps(); ++step)
+        b.store(words.factor(prepared, step),
+                b.advance(to, i32s, b.add(b.mul(i, words.steps()), step)), 4);
     });
   }
 }

@@ -18,20 +18,31 @@ static constexpr int64_t wordBits = plan::Packed::wordBits;
 
 bool PackedWords::areNumbers(const PackedGemmSpec &spec,
                              const CpuTarget &target) {
-  bool isCode = spec.bits == 8 || (spec.bits == 4 && target.hasAmx);
-  return target.hasVnni &&
-         (spec.inputBlock > 0 || (spec.aType.isBF16() && isCode));
+  bool isCode = spec.bits == 8 ||
+                (spec.bits == 4 && (target.hasAmx || !target.hasBf16Dot));
+  return spec.inputBlock > 0 || (spec.aType.isBF16() && isCode);
+}
+
+/// Without VNNI two products of codes of 8 bits and numbers of 8 do not fit in
+/// 16.
+static int64_t unitOf(const PackedGemmSpec &spec, const CpuTarget &target,
+                      bool inDigits) {
+  bool isByte =
+      spec.inputBlock > 0 ? target.hasVnni || spec.bits < 8 : inDigits;
+  return isByte ? 8 : 16;
 }
 
 PackedWords::PackedWords(LoopBuilder &builder, const PackedGemmSpec &spec,
                          const CpuTarget &target, bool inDigits)
     : numbers(areNumbers(spec, target)),
       digits(numbers && inDigits && spec.inputBlock == 0 ? 2 : 1),
-      unit(inDigits || spec.inputBlock > 0 ? 8 : 16),
+      unit(unitOf(spec, target, inDigits)),
+      numberBits(target.hasVnni || spec.bits < 8 ? 14 : 13),
+      digitBits(numberBits - 6),
       dot(target.hasBf16Dot && spec.aType.isBF16() && spec.bits < wordBits &&
           spec.inputBlock == 0 && !numbers),
       perWord(wordBits / spec.bits), b(builder), spec(spec),
-      hasAvx512(target.hasAvx512),
+      hasAvx512(target.hasAvx512), hasVnni(target.hasVnni),
       words(VectorType::get(target.lanes(), builder.builder.getI32Type())),
       f32s(VectorType::get(target.lanes(), builder.builder.getF32Type())) {
   if (spec.bits != 4 || !hasAvx512 || numbers)
@@ -85,29 +96,22 @@ Value PackedWords::code(Value word, int64_t index) {
   return b.create<arith::SIToFPOp>(f32s, number);
 }
 
-/// Codes 2 `step` and 2 `step` + 1: whole numbers that bf16 holds, so their
-/// upper halves are bf16 already.
-Value PackedWords::pairOfCodes(Value word, int64_t step) {
-  auto bits = [&](int64_t index) -> Value {
-    return b.create<LLVM::BitcastOp>(words, code(word, index));
-  };
-  Value low = shift(bits(2 * step), 16, /*left=*/false, /*isSigned=*/false);
-  return b.create<arith::OrIOp>(low, bits(2 * step + 1));
+/// Words with `code` in every `bits` of them.
+Value PackedWords::codesEverywhere(int64_t code, int64_t bits) {
+  int64_t word = 0;
+  for (int64_t at = 0; at < wordBits; at += bits)
+    word |= code << at;
+  return b.create<arith::ConstantOp>(DenseElementsAttr::get(
+      words, b.builder.getI32IntegerAttr(static_cast<int32_t>(word))));
 }
 
-/// The codes at bits `bits` * `step` of the units of a word, each larger by
-/// `codeOffset()`.
+/// The codes at bits `bits` * `step` of the units of a word.
 Value PackedWords::codesWithoutSign(Value word, int64_t step) {
-  auto everyUnit = [&](int64_t bits) -> Value {
-    int64_t units = unit == 8 ? 0x01010101 : 0x00010001;
-    return b.create<arith::ConstantOp>(DenseElementsAttr::get(
-        words,
-        b.builder.getI32IntegerAttr(static_cast<int32_t>(bits * units))));
-  };
   Value low = shift(word, spec.bits * step, /*left=*/false, /*isSigned=*/false);
-  if (spec.bits < unit)
-    low = b.create<arith::AndIOp>(low, everyUnit((1 << spec.bits) - 1));
-  return b.create<arith::XOrIOp>(low, everyUnit(codeOffset()));
+  if (spec.bits == unit)
+    return low;
+  return b.create<arith::AndIOp>(low,
+                                 codesEverywhere((1 << spec.bits) - 1, unit));
 }
 
 Value PackedWords::lookUp(Value word, int64_t index) {
@@ -126,27 +130,29 @@ Value PackedWords::lookUpPair(Value word, int64_t step) {
   return b.create<LLVM::BitcastOp>(words, pair);
 }
 
-SmallVector<Value> PackedWords::unpack(Value word) {
-  SmallVector<Value> factors;
+Value PackedWords::prepare(Value word) {
+  if (!numbers)
+    return word;
+  return b.create<arith::XOrIOp>(word,
+                                 codesEverywhere(codeOffset(), spec.bits));
+}
+
+Value PackedWords::factor(Value prepared, int64_t step) {
   if (spec.bits == wordBits)
-    return {b.create<LLVM::BitcastOp>(f32s, word)};
-  if (spec.bits == 16 && dot)
-    return {word};
+    return b.create<LLVM::BitcastOp>(f32s, prepared);
   if (spec.bits == 16) {
-    Value mask = b.create<arith::ConstantOp>(DenseElementsAttr::get(
-        words, b.builder.getI32IntegerAttr(static_cast<int32_t>(0xffff0000))));
-    for (Value half : {shift(word, 16, /*left=*/true, /*isSigned=*/false),
-                       Value(b.create<arith::AndIOp>(word, mask))})
-      factors.push_back(b.create<LLVM::BitcastOp>(f32s, half));
-    return factors;
+    if (dot)
+      return prepared;
+    Value half = step == 0
+                     ? shift(prepared, 16, /*left=*/true, /*isSigned=*/false)
+                     : Value(b.create<arith::AndIOp>(
+                           prepared, codesEverywhere(0xffff0000, wordBits)));
+    return b.create<LLVM::BitcastOp>(f32s, half);
   }
-  for (int64_t step = 0; step < steps(); ++step)
-    factors.push_back(numbers        ? codesWithoutSign(word, step)
-                      : dot && table ? lookUpPair(word, step)
-                      : dot          ? pairOfCodes(word, step)
-                      : table        ? lookUp(word, step)
-                                     : code(word, step));
-  return factors;
+  return numbers ? codesWithoutSign(prepared, step)
+         : dot   ? lookUpPair(prepared, step)
+         : table ? lookUp(prepared, step)
+                 : code(prepared, step);
 }
 
 SmallVector<int64_t> PackedWords::orderOfInputs() const {
@@ -159,8 +165,33 @@ SmallVector<int64_t> PackedWords::orderOfInputs() const {
   return order;
 }
 
+Value PackedWords::multiplyPairs(Value factor, Value x) {
+  auto elements = [&](int64_t bits) {
+    return VectorType::get(
+        words.getNumElements() * wordBits / bits,
+        b.builder.getIntegerType(static_cast<unsigned>(bits)));
+  };
+  auto as = [&](Value value, int64_t bits) -> Value {
+    return b.create<LLVM::BitcastOp>(elements(bits), value);
+  };
+  Value one = b.create<arith::ConstantOp>(
+      DenseElementsAttr::get(elements(16), b.builder.getI16IntegerAttr(1)));
+  Value left = as(factor, unit), right = as(x, unit);
+  if (unit == 8) {
+    left = intrinsic(hasAvx512 ? "llvm.x86.avx512.pmaddubs.w.512"
+                               : "llvm.x86.avx2.pmadd.ub.sw",
+                     elements(16), {left, right});
+    right = one;
+  }
+  return intrinsic(hasAvx512 ? "llvm.x86.avx512.pmaddw.d.512"
+                             : "llvm.x86.avx2.pmadd.wd",
+                   words, {left, right});
+}
+
 Value PackedWords::multiplyAdd(Value x, Value factor, Value sum) {
-  if (numbers && unit == 8) // The first of the two has no signs.
+  if (numbers && !hasVnni) // The first of the two has no signs.
+    return b.create<arith::AddIOp>(sum, multiplyPairs(factor, x));
+  if (numbers && unit == 8) // Here too.
     return intrinsic("llvm.x86.avx512.vpdpbusd.512", words, {sum, factor, x});
   if (numbers)
     return intrinsic("llvm.x86.avx512.vpdpwssd.512", words, {sum, x, factor});

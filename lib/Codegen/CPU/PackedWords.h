@@ -18,7 +18,8 @@ namespace heddle::cpu {
 /// of bf16 where the target multiplies these, or of whole numbers.
 class PackedWords {
 public:
-  /// Whether rows are whole numbers. AMX multiplies codes of 4 bits as bytes.
+  /// Whether rows are whole numbers. Codes of 4 bits are multiplied as pairs of
+  /// bf16 where the target does that, but for AMX, which multiplies bytes.
   static bool areNumbers(const PackedGemmSpec &spec, const CpuTarget &target);
 
   /// With `inDigits`, whole numbers of 16 bits become two of 8, which take two
@@ -38,9 +39,10 @@ public:
   /// What is added to each code of a factor, so that it needs no sign.
   int64_t codeOffset() const { return numbers ? 1 << (spec.bits - 1) : 0; }
 
-  /// The factors of a vector of words: `steps()` vectors. Codes are whole
-  /// numbers.
-  llvm::SmallVector<mlir::Value> unpack(mlir::Value word);
+  /// What `factor` takes of a vector of words.
+  mlir::Value prepare(mlir::Value word);
+  /// Factor `step` of a vector of words. Codes are whole numbers.
+  mlir::Value factor(mlir::Value prepared, int64_t step);
   /// x * factor + sum in f32; x is a vector of f32 or of pairs of bf16 as i32.
   /// With whole numbers the sum is in i32, and x has as many of them as a
   /// factor has codes.
@@ -48,23 +50,30 @@ public:
 
   bool numbers;   ///< Rows are whole numbers.
   int64_t digits; ///< Of each, the lowest first; else 1.
-  int64_t unit;   ///< Bits of a digit, and of a code in a factor.
-  bool dot;       ///< A factor is of two bf16.
+  int64_t unit;   ///< Bits that a digit has in a row, and a code in a factor.
+  /// Bits of the largest number of a block of a row. With a code of 8 bits,
+  /// products of 256 fit in 32. Without VNNI two products of a digit and a code
+  /// of 8 bits have to fit in 16.
+  int64_t numberBits;
+  int64_t digitBits; ///< A digit is worth 2 to this of the one before.
+  bool dot;          ///< A factor is of two bf16.
   int64_t perWord;
 
 private:
   mlir::Value code(mlir::Value word, int64_t index);
-  mlir::Value pairOfCodes(mlir::Value word, int64_t step);
   mlir::Value codesWithoutSign(mlir::Value word, int64_t step);
+  mlir::Value codesEverywhere(int64_t code, int64_t bits);
   mlir::Value lookUp(mlir::Value word, int64_t index);
   mlir::Value lookUpPair(mlir::Value word, int64_t step);
   mlir::Value shift(mlir::Value word, int64_t bits, bool left, bool isSigned);
   mlir::Value intrinsic(llvm::StringRef name, mlir::Type type,
                         mlir::ValueRange operands);
+  /// factor * x in i32, added up within a word.
+  mlir::Value multiplyPairs(mlir::Value factor, mlir::Value x);
 
   LoopBuilder &b;
   const PackedGemmSpec &spec;
-  bool hasAvx512;
+  bool hasAvx512, hasVnni;
   mlir::VectorType words, f32s;
   mlir::Value table; ///< Of what codes of 4 bits are, where it can be one.
 };

@@ -436,7 +436,9 @@ TEST(PackedProducts, HeadsThatAreTurned) {
   checkHeads(35, 64, 64, 3, /*bits=*/16);
 }
 
-void checkRowsAlone(const cpu::CpuTarget &target) {
+constexpr int64_t largestCodes = 0x7f7f7f7f;
+
+void checkRowsAlone(const cpu::CpuTarget &target, bool isLargest = false) {
   DialectRegistry registry;
   cpu::registerKernelCompiler(registry);
   auto context = createKernelContext(registry);
@@ -455,14 +457,17 @@ void checkRowsAlone(const cpu::CpuTarget &target) {
       auto [batch, batchModule] = load(text(many));
       auto kernel = *batchModule->getOps<planir::KernelOp>().begin();
       KernelCheck check{text(p)};
-      check.least = -(int64_t(1) << 31);
-      check.limit = int64_t(1) << 31;
+      check.least = isLargest ? largestCodes : -(int64_t(1) << 31);
+      check.limit = isLargest ? largestCodes + 1 : int64_t(1) << 31;
       std::vector<eval::Tensor> arguments = randomArguments(kernel, check);
       auto bytes = llvm::map_to_vector(arguments, [](eval::Tensor &tensor) {
         std::vector<char> raw(tensor.numBytes());
         tensor.toBytes(raw.data());
         return raw;
       });
+      if (isLargest) // Of all bits that a bf16 has: 1.9921875.
+        for (size_t at = 0; at < bytes[0].size(); ++at)
+          bytes[0][at] = at % 2 == 0 ? '\xff' : '\x3f';
       std::vector<uint16_t> together(rows * p.out), alone(rows * p.out);
       auto refs = [&](int64_t row, std::vector<uint16_t> &to) {
         std::vector<void *> pointers;
@@ -497,6 +502,12 @@ void checkRowsAlone(const cpu::CpuTarget &target) {
 /// with any number of threads.
 TEST(PackedProducts, RowsDoNotDependOnOthers) {
   checkRowsAlone(*cpu::CpuTarget::parse("native"));
+}
+
+/// Numbers and codes are all the largest ones, where sums of a few of their
+/// products are in less than 32 bits.
+TEST(PackedProducts, TheLargestRowsDoNotDependOnOthers) {
+  checkRowsAlone(*cpu::CpuTarget::parse("native"), /*isLargest=*/true);
 }
 
 /// On tiles too, where one row of numbers is on vectors.
