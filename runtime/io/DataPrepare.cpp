@@ -159,7 +159,7 @@ static void encodeFile(const std::string &path, const Tokenizer &tokenizer,
         break;
       }
     }
-    std::vector<int32_t> ids = tokenizer.encode(
+    std::vector<int32_t> ids = tokenizer.encodeBytes(
         std::string(reinterpret_cast<const char *>(text), size));
     out.append(ids.data(), ids.size());
     position += size;

@@ -250,6 +250,10 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(error["param"], "temperature")
         error = self.refusal(400, "H0380", post, {"prompt": "a" * 256})
         self.assertIn("256 tokens", error["message"])
+        # Half a character, and half a surrogate.
+        for prompt in b"caf\xc3", rb"\ud83d":
+            error = self.refusal(400, "H0380", post, b'{"prompt": "%s"}' % prompt)
+            self.assertIn("column", error["message"])
         self.refusal(400, "H0380", post, {"prompt": ""})
         self.refusal(400, "H0380", post, {"prompt": [999]})
         self.refusal(404, "H0479", post, {"prompt": "a", "model": "gpt-4"})

@@ -51,11 +51,7 @@ static Decoder makeByteLevel(const JsonValue &) {
 
 /// What bytes become: themselves if they are UTF-8, else as many U+FFFD.
 static std::string textOfBytes(const std::string &bytes) {
-  bool isValid = true;
-  unicode::forEach(bytes, [&](unicode::Character character, size_t) {
-    isValid &= character.isValid;
-  });
-  if (isValid)
+  if (unicode::isValid(bytes))
     return bytes;
   std::string text;
   for (size_t i = 0; i < bytes.size(); ++i)

@@ -9,6 +9,7 @@
 #include "heddle/runtime/io/Tokenizer.h"
 #include "AddedTokens.h"
 #include "Stages.h"
+#include "Unicode.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include <algorithm>
 
@@ -57,7 +58,14 @@ public:
   int64_t vocabSize() const override {
     return std::max(model->vocabSize(), added.vocabSize());
   }
-  std::vector<int32_t> encode(const std::string &text) const override;
+  std::vector<int32_t> encode(const std::string &text) const override {
+    return encodeAsIs(unicode::isValid(text) ? text
+                                             : unicode::replaceInvalid(text));
+  }
+  std::vector<int32_t> encodeBytes(const std::string &text) const override {
+    return !unicode::isValid(text) && keepsBytes() ? encodeAsIs(text)
+                                                   : encode(text);
+  }
   std::vector<int32_t> encodePrompt(const std::string &text) const override;
   std::string decode(const std::vector<int32_t> &ids,
                      bool withSpecial) const override;
@@ -65,6 +73,9 @@ public:
   bool splitsBeforeWords() const override;
 
 private:
+  /// The tokens of a text that may have bytes which are no UTF-8.
+  std::vector<int32_t> encodeAsIs(const std::string &text) const;
+  bool keepsBytes() const;
   template <typename Stage>
   static Stage part(const JsonValue &root, const char *key,
                     Stage (*make)(const JsonValue &), Stage none) {
@@ -88,7 +99,7 @@ private:
 
 } // namespace
 
-std::vector<int32_t> Pipeline::encode(const std::string &text) const {
+std::vector<int32_t> Pipeline::encodeAsIs(const std::string &text) const {
   std::vector<int32_t> ids;
   // Words come again and again.
   constexpr size_t longestWord = 64;
@@ -141,6 +152,20 @@ std::optional<int32_t> Pipeline::endOfText() const {
     if (std::optional<int32_t> id = added.find(name))
       return id;
   return std::nullopt;
+}
+
+/// Asks the stages whether each byte that no character begins with comes back.
+bool Pipeline::keepsBytes() const {
+  std::string bytes;
+  for (int byte = 0x80; byte < 0x100; ++byte)
+    (bytes += static_cast<char>(byte)) += ' ';
+  try {
+    // Some put a space before a text.
+    std::string text = decode(encodeAsIs(bytes), /*withSpecial=*/true);
+    return text == bytes || text == " " + bytes;
+  } catch (const UserError &) { // A byte has no token.
+    return false;
+  }
 }
 
 /// Asks the stages: what splits letters from the space before the next ones in

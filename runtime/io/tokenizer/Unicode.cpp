@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Unicode.h"
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <utf8proc.h>
@@ -32,6 +33,52 @@ void unicode::append(std::string &text, uint32_t code) {
   utf8proc_ssize_t length =
       utf8proc_encode_char(static_cast<utf8proc_int32_t>(code), bytes);
   text.append(reinterpret_cast<const char *>(bytes), length);
+}
+
+bool unicode::isValid(const std::string &text) {
+  bool result = true;
+  forEach(text,
+          [&](Character character, size_t) { result &= character.isValid; });
+  return result;
+}
+
+/// How many bytes at `offset`, where no character stands, could begin one; 1 if
+/// none could. The second byte of some characters has a range of its own
+/// (Unicode, table 3-7).
+static size_t lengthOfInvalid(const std::string &text, size_t offset) {
+  auto byteAt = [&](size_t at) { return static_cast<uint8_t>(text[at]); };
+  uint8_t first = byteAt(offset), low = 0x80, high = 0xBF;
+  size_t length = first < 0xC2    ? 1
+                  : first <= 0xDF ? 2
+                  : first <= 0xEF ? 3
+                  : first <= 0xF4 ? 4
+                                  : 1;
+  if (first == 0xE0)
+    low = 0xA0;
+  else if (first == 0xED)
+    high = 0x9F;
+  else if (first == 0xF0)
+    low = 0x90;
+  else if (first == 0xF4)
+    high = 0x8F;
+  size_t end = offset + 1, limit = std::min(offset + length, text.size());
+  while (end < limit && byteAt(end) >= low && byteAt(end) <= high) {
+    low = 0x80;
+    high = 0xBF;
+    ++end;
+  }
+  return end - offset;
+}
+
+std::string unicode::replaceInvalid(const std::string &text) {
+  std::string result;
+  for (size_t offset = 0; offset < text.size();) {
+    Character character = characterAt(text, offset);
+    append(result, character.code);
+    offset +=
+        character.isValid ? character.length : lengthOfInvalid(text, offset);
+  }
+  return result;
 }
 
 static utf8proc_category_t categoryOf(uint32_t code) {

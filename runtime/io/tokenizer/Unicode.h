@@ -37,6 +37,13 @@ void forEach(const std::string &text, Visitor visit) {
   }
 }
 
+/// Whether a text is UTF-8 throughout.
+bool isValid(const std::string &text);
+/// A text in which U+FFFD stands for each part that is no UTF-8: for the bytes
+/// that a character could begin with, or for one byte. Decoders of the WHATWG
+/// and Python's errors="replace" do so.
+std::string replaceInvalid(const std::string &text);
+
 /// White_Space.
 bool isSpace(uint32_t code);
 /// General categories P, and what ASCII has of symbols.

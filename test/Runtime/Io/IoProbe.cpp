@@ -6,7 +6,8 @@
 //
 // usage: HeddleIoProbe open             a path a line -> ok, or an error code
 //        HeddleIoProbe rewrite IN OUT   a safetensors file, written again
-//        HeddleIoProbe encode DIR       a JSON string a line -> a list of ids
+//        HeddleIoProbe encode DIR       a JSON string, or a list of bytes, a
+//                                       line -> a list of ids
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,7 +47,13 @@ static void encodeAll(const std::string &directory) {
   std::unique_ptr<Tokenizer> tokenizer = openTokenizer(directory);
   std::string line;
   while (std::getline(std::cin, line)) {
-    std::string text = nlohmann::json::parse(line).get<std::string>();
+    nlohmann::json given = nlohmann::json::parse(line);
+    std::string text;
+    if (given.is_string())
+      text = given;
+    else
+      for (uint8_t byte : given)
+        text += static_cast<char>(byte);
     std::vector<int32_t> ids = tokenizer->encode(text);
     nlohmann::json answer = {ids, tokenizer->encodePrompt(text),
                              tokenizer->decode(ids, /*withSpecial=*/false)};

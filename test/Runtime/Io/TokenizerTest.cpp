@@ -90,8 +90,42 @@ TEST_F(TokenizerTest, MergesByRank) {
   EXPECT_EQ(tokenizer->encode("th<|endoftext|>e"), (Ids{256, 260, 'e'}));
   EXPECT_EQ(tokenizer->encode("th  the"), (Ids{256, ' ', 258}));
   EXPECT_EQ(tokenizer->encode("\xC3\xA9\n"), (Ids{0xC3, 0xA9, '\n'}));
-  std::string text = "the  \xFFthe\r\n\t'll 12\xE4\xB8\x96<|endoftext|>";
+  std::string text = "the  the\r\n\t'll 12\xE4\xB8\x96<|endoftext|>";
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
+}
+
+TEST_F(TokenizerTest, BytesThatAreNoTextCountAsU_FFFD) {
+  std::unique_ptr<Tokenizer> tokenizer = open(makeTokenizer());
+  // Of a surrogate no byte begins a character, of "\xF0\x9F\x98" all do.
+  std::string text = "\xF0\x9F\x98the\xED\xA0\x80\xC3",
+              read = "\uFFFDthe\uFFFD\uFFFD\uFFFD\uFFFD";
+  EXPECT_EQ(tokenizer->encode(text), tokenizer->encode(read));
+  EXPECT_EQ(tokenizer->encodePrompt(text), tokenizer->encodePrompt(read));
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), read);
+}
+
+TEST_F(TokenizerTest, TextToTrainOnKeepsItsBytesWhereTokensHaveThem) {
+  std::string text = "the \xFFthe\xF0\x9F 12";
+  nlohmann::json json = makeTokenizer();
+  auto prepared = [&] {
+    std::unique_ptr<Tokenizer> tokenizer = open(json);
+    PrepareResult result = prepareTokens({{directory.write("t.txt", text)},
+                                          directory.path(),
+                                          directory / "t.bin",
+                                          0});
+    Ids ids(result.trainTokens);
+    TokenFile::open(result.trainFile)
+        .read(0, ids.size(), tokenizer->vocabSize(), ids.data());
+    ids.pop_back(); // The end of the text.
+    EXPECT_EQ(ids, tokenizer->encodeBytes(text));
+    return tokenizer->decode(ids);
+  };
+  EXPECT_EQ(prepared(), text);
+  json["pre_tokenizer"]["add_prefix_space"] = true;
+  EXPECT_EQ(prepared(), " " + text);
+  // Without a token of the byte 0xFE.
+  json["model"]["vocab"].erase("\u00FE");
+  EXPECT_EQ(prepared(), " the \uFFFDthe\uFFFD 12");
 }
 
 TEST_F(TokenizerTest, HonoursThePrefixSpaceAndStripping) {
@@ -156,7 +190,7 @@ TEST_F(TokenizerTest, StreamsWholeCharacters) {
   std::unique_ptr<Tokenizer> tokenizer = open(makeTokenizer());
   TextStream stream(*tokenizer);
   std::string all = "a\xF0\x9F\x98\x80 the\xFFz", shown;
-  for (int32_t id : tokenizer->encode(all)) {
+  for (int32_t id : tokenizer->encodeBytes(all)) {
     std::string part = stream.add({id});
     // A byte that no character begins with is not waited for.
     EXPECT_TRUE(part.empty() || (part[0] & 0xC0) != 0x80) << part;

@@ -5,7 +5,8 @@ usage: tokenizer_conformance.py PROBE TEXT
        tokenizer_conformance.py --record | --check TEXT
 
 Pieces of the text and random strings have to be encoded and decoded alike by a small
-tokenizer of each kind that families of models have, which the package trained. They
+tokenizer of each kind that families of models have, which the package trained; and so
+have bytes that are no UTF-8, which the package is given as Python decodes them. They
 and checksums of what the package makes of the strings are recorded in test/Oracles:
 --record writes the records anew, --check compares them with what the package does
 now.
@@ -184,11 +185,31 @@ def make_cases(text):
     codes = [code for code in range(0x20, 0x20000) if known_to_all(code)]
     for _ in range(1000):
         cases.append("".join(chr(rng.choice(codes)) for _ in range(20)))
+    return cases + make_invalid_cases(random.Random(2))
+
+
+# Both ends of each range of bytes that may follow in UTF-8, and what is none.
+BYTES = bytes([0x41, 0x20, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF,
+               0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF])
+
+
+def make_invalid_cases(rng):
+    cases = [b"\xff", b"a\xc3", b"\xed\xa0\xbd\xed\xb8\x80", b"\xc0\xaf", b"\xe0\x80\xaf",
+             b"\xf0\x9f\x98", b"\xf0\x9f\x98 \x80", b"\xf4\x90\x80\x80", b"<|endoftext|>\xf0",
+             b"\xe4<|endoftext|>\xb8\x96", b"caf\xe9 au lait\r\n", b"\xef\xbf\xbe\xef\xbb\xbf\xbf"]
+    while len(cases) < 400:
+        cases.append(bytes(rng.choices(BYTES, k=rng.randrange(1, 20))))
+    while len(cases) < 1000:  # Bytes of texts go, are others, or come.
+        case = bytearray("".join(rng.choices(POOL, k=rng.randrange(1, 25))).encode())
+        for _ in range(rng.randrange(1, 4)):
+            at = rng.randrange(len(case) + 1)
+            case[at:at + rng.randrange(3)] = rng.choices(BYTES, k=rng.randrange(2))
+        cases.append(bytes(case))
     return cases
 
 
 def digest(value):
-    return zlib.crc32(json.dumps(value).encode())
+    return zlib.crc32(json.dumps(value, default=list).encode())
 
 
 def digests(answers):
@@ -200,6 +221,8 @@ def ask_package(name, cases):
     tokenizer = Tokenizer.from_file(os.path.join(TOKENIZERS, name + ".json"))
     answers = []
     for case in cases:
+        if isinstance(case, bytes):
+            case = case.decode("utf-8", "replace")
         ids = tokenizer.encode(case, add_special_tokens=False).ids
         answers.append([ids, tokenizer.encode(case).ids,
                         tokenizer.decode(ids, skip_special_tokens=True)])
@@ -207,7 +230,7 @@ def ask_package(name, cases):
 
 
 def ask_probe(probe, name, cases):
-    lines = "".join(json.dumps(case) + "\n" for case in cases)
+    lines = "".join(json.dumps(case, default=list) + "\n" for case in cases)
     run = subprocess.run([probe, "encode", os.path.join(TOKENIZERS, name + ".json")],
                          input=lines, stdout=subprocess.PIPE, text=True, check=True)
     return [json.loads(line) for line in run.stdout.split("\n") if line]

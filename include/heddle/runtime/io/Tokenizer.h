@@ -23,8 +23,14 @@ public:
   virtual ~Tokenizer() = default;
   /// One more than the largest id.
   virtual int64_t vocabSize() const = 0;
-  /// The tokens of a text. Throws H0353 for what has none.
+  /// The tokens of a text. What is no UTF-8 counts as U+FFFD, as in Python's
+  /// errors="replace", unless tokens are bytes. Throws H0353 for what has none.
   virtual std::vector<int32_t> encode(const std::string &text) const = 0;
+  /// As `encode`, but if tokens stand for bytes, such that `decode` gives them
+  /// back, then with the bytes that are no UTF-8.
+  virtual std::vector<int32_t> encodeBytes(const std::string &text) const {
+    return encode(text);
+  }
   /// As `encode`, with the special tokens that the tokenizer puts around a
   /// text.
   virtual std::vector<int32_t> encodePrompt(const std::string &text) const = 0;
