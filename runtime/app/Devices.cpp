@@ -90,9 +90,10 @@ void heddle::rt::warnOfIdleGpu(const std::vector<Binary> &targets,
   Diagnostic reason;
   try {
     GpuHere gpu = requireGpu(localRank);
-    reason = {"H0283", "this GPU (" + gpu.name + ") is sm_" +
-                           std::to_string(gpu.capability) +
-                           ", older than the kernels for GPUs"};
+    reason.code = "H0283";
+    reason.message = "this GPU (" + gpu.name + ") is sm_" +
+                     std::to_string(gpu.capability) +
+                     ", older than the kernels for GPUs";
   } catch (const UserError &error) {
     reason = error.diagnostic;
   }

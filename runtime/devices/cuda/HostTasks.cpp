@@ -38,7 +38,8 @@ void HostTasks::perform(const Task &task) {
     failure = error.diagnostic;
     hasFailed = true;
   } catch (const std::exception &error) { // The driver's thread knows none.
-    failure = {"H0900", std::string("work of the host: ") + error.what()};
+    failure.code = "H0900";
+    failure.message = std::string("work of the host: ") + error.what();
     hasFailed = true;
   }
 }
