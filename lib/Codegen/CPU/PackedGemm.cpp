@@ -8,6 +8,7 @@
 
 #include "PackedGemm.h"
 #include "PackedNumbers.h"
+#include "PackedPanels.h"
 #include "PackedTiles.h"
 #include "dialects/Dist/ByteSize.h"
 #include "heddle/PlanFormat/Packed.h"
@@ -224,23 +225,13 @@ void PackedGemm::emitPanels(Value first, int64_t count, Value begin,
   if (sumsOfRow() * count > sumVectors)
     vectors = std::max<int64_t>(2 / numWeights(), 1);
   // Few rows leave registers for several streams, whose sums do not wait for
-  // each other. Each has panels that follow each other, so that fetching ahead
-  // is never in vain.
+  // each other.
   int64_t streams = 1, perStream = sumsOfRow() * chunkOf(count);
   while (streams * numWeights() < mostStreams &&
          streams * 2 * perStream <= sumVectors * 2 / 3)
     streams *= 2;
-  // What is left over when panels are shared out has fewer streams.
-  for (; streams > 0; streams /= 2) {
-    Value each = b.div(b.sub(end, begin), streams);
-    b.forLoop(b.constant(0), each, 1, [&](Value index) {
-      SmallVector<Value> panels;
-      for (int64_t stream = 0; stream < streams; ++stream)
-        panels.push_back(b.add(b.add(begin, b.mul(each, stream)), index));
-      emitRows(first, count, panels);
-    });
-    begin = b.add(begin, b.mul(each, streams));
-  }
+  forPanels(b, begin, end, streams,
+            [&](ArrayRef<Value> panels) { emitRows(first, count, panels); });
 }
 
 /// Rows `first` to `first` + `count` of the thread's units, `begin` to `end`:

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PackedTiles.h"
+#include "PackedPanels.h"
 #include "heddle/PlanFormat/Packed.h"
 #include "llvm/Support/MathExtras.h"
 #include <numeric>
@@ -137,20 +138,11 @@ void PackedTiles::emit(const PackedPart &made, Value first, int64_t count,
   part = &made;
   firstRow = first;
   rows = count;
-  // One tile of A leaves registers for the sums of four tiles of B. What is
-  // left over when panels are shared out has two.
+  // One tile of A leaves registers for the sums of four tiles of B.
   bool isNarrow = count <= AmxTiles::rows && digits() == 1;
   int64_t streams = isNarrow && made.weights.size() == 1 ? 2 : 1;
-  for (; streams > 0; streams /= 2) {
-    Value each = b.div(b.sub(end, begin), streams);
-    b.forLoop(b.constant(0), each, 1, [&](Value index) {
-      SmallVector<Value> panels;
-      for (int64_t stream = 0; stream < streams; ++stream)
-        panels.push_back(b.add(b.add(begin, b.mul(each, stream)), index));
-      emitPanels(panels);
-    });
-    begin = b.add(begin, b.mul(each, streams));
-  }
+  forPanels(b, begin, end, streams,
+            [&](ArrayRef<Value> panels) { emitPanels(panels); });
 }
 
 void PackedTiles::emitPanels(ArrayRef<Value> panels) {
