@@ -87,6 +87,11 @@ void addWeightCache(CLI::App &verb, JobOptions &job) {
           "into memory of this one; auto: mapped if that is as fast to compute "
           "with; none: no such file")
       ->capture_default_str();
+  addFlag(verb, "--weight-cache-dir", job.weightCacheDirectory,
+          io::range::path(),
+          "Where that file is (default: .heddle/weights beside the weights, or "
+          "~/.cache/heddle/weights if nothing can be written there)")
+      ->type_name("DIR");
 }
 
 void CommandLine::addJob(CLI::App &verb, JobOptions &job) {

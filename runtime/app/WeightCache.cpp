@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <sys/stat.h>
 
+namespace fs = std::filesystem;
 using namespace heddle;
 using namespace heddle::rt;
 using plan::State;
@@ -108,30 +109,48 @@ static std::string keyOf(Job &job, const io::WeightSet *weights) {
   return plan::hashBytes(text.data(), text.size());
 }
 
-WeightCache::WeightCache(Job &job, const std::string &asked,
+/// Where weights may be kept, the best place first: beside the model, where
+/// everybody who reads it finds them.
+static std::vector<std::string> placesFor(const std::string &asked,
+                                          const io::WeightSet *weights) {
+  if (!asked.empty())
+    return {asked};
+  std::vector<std::string> places;
+  if (weights)
+    places.push_back(fs::path(weights->files().front()).parent_path() /
+                     ".heddle" / "weights");
+  if (std::string cache = io::cacheDirectory(); !cache.empty())
+    places.push_back(fs::path(cache) / "weights");
+  return places;
+}
+
+WeightCache::WeightCache(Job &job, const JobOptions &options,
                          const io::WeightSet *weights)
-    : job(job) {
-  std::string cache = io::cacheDirectory();
+    : job(job), places(placesFor(options.weightCacheDirectory, weights)) {
+  const std::string &asked = options.weightCache;
   std::vector<ImagePart> parts = partsOf(job);
   int64_t bytes = 0;
   for (const ImagePart &part : parts)
     bytes += part.bytes;
-  if (asked == "none" || cache.empty() || parts.empty() ||
+  if (asked == "none" || places.empty() || parts.empty() ||
       (asked == "auto" && bytes < leastBytes))
     return;
   way = asked == "map"    ? LoadWay::Map
         : asked == "read" ? LoadWay::Read
                           : LoadWay::Auto;
-  std::string key = keyOf(job, weights);
-  directory = cache + "/weights";
-  path = directory + "/" + key;
+  key = keyOf(job, weights);
   image.emplace(job.device(), job.threadPool(), parts, key);
 }
 
 bool WeightCache::load() {
-  if (!image)
-    return false;
+  return image &&
+         std::any_of(places.begin(), places.end(),
+                     [&](const std::string &place) { return loadFrom(place); });
+}
+
+bool WeightCache::loadFrom(const std::string &directory) {
   auto begin = std::chrono::steady_clock::now();
+  std::string path = fs::path(directory) / key;
   std::optional<LoadWay> found;
   try {
     found = image->load(path, way);
@@ -150,7 +169,8 @@ bool WeightCache::load() {
 }
 
 bool WeightCache::isKeptByAnother() const {
-  const std::string own = image ? hostName() + " " + path : "";
+  const std::string own =
+      image ? hostName() + " " + key + " " + places.front() : "";
   std::vector<std::string> all = job.ranks().exchange(own);
   auto first = std::find(all.begin(), all.end(), own);
   return image && first - all.begin() < job.ranks().rank();
@@ -159,22 +179,32 @@ bool WeightCache::isKeptByAnother() const {
 void WeightCache::store() {
   if (!image)
     return;
-  try {
-    io::makeDirectories(directory);
-    int64_t limit = io::shareOfDisk(directory, mostBytes);
-    if (image->bytes() > limit)
-      fail("H0483",
-           "the weights are not kept for the next start: they have " +
-               std::to_string(image->bytes()) + " bytes, and " + directory +
-               " may have " + std::to_string(limit),
-           "free some space, name another directory in XDG_CACHE_HOME, or pass "
-           "--weight-cache none");
-    io::makeRoom(directory, image->bytes(), limit);
-    image->write(path);
-    if (job.isFirst())
-      fprintf(stderr, "%sweights: kept in %s for the next start\n",
-              job.prefix(), path.c_str());
-  } catch (const UserError &error) {
-    warn(error.diagnostic);
+  std::optional<Diagnostic> failure;
+  for (const std::string &place : places) {
+    try {
+      storeIn(place);
+      return;
+    } catch (const UserError &error) {
+      failure = error.diagnostic;
+    }
   }
+  warn(*failure);
+}
+
+void WeightCache::storeIn(const std::string &directory) {
+  io::makeDirectories(directory);
+  int64_t limit = io::shareOfDisk(directory, mostBytes);
+  if (image->bytes() > limit)
+    fail("H0483",
+         "the weights are not kept for the next start: they have " +
+             std::to_string(image->bytes()) + " bytes, and " + directory +
+             " may have " + std::to_string(limit),
+         "free some space, name another directory with --weight-cache-dir, or "
+         "pass --weight-cache none");
+  io::makeRoom(directory, image->bytes(), limit);
+  std::string path = fs::path(directory) / key;
+  image->write(path);
+  if (job.isFirst())
+    fprintf(stderr, "%sweights: kept in %s for the next start\n", job.prefix(),
+            path.c_str());
 }

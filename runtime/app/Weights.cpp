@@ -436,7 +436,7 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
       fprintf(stderr, "%smemory: %s\n", job.prefix(),
               ServedMemory(plan).text().c_str());
     weights = openJobWeights(job, options);
-    cache.emplace(job, options.weightCache, weights ? &*weights : nullptr);
+    cache.emplace(job, options, weights ? &*weights : nullptr);
     isThere = cache->load();
   });
   auto make = [&] {

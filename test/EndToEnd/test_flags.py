@@ -107,7 +107,8 @@ GEMM = {"--gemm": Choice("auto", "library", "generated")}
 JOB = {**GEMM, "--weights": Text, "--threads": THREADS, "--device": Choice("cpu", "cuda"),
        "--join-timeout": JOIN, "--swap-dir": Text}
 TRAINING_JOB = JOB
-JOB = {**JOB, "--weight-cache": Choice("auto", "map", "read", "none")}
+JOB = {**JOB, "--weight-cache": Choice("auto", "map", "read", "none"),
+       "--weight-cache-dir": Text}
 SAMPLING = {"--max-new-tokens": COUNT, "--temperature": Number(0), "--top-k": SOME,
             "--top-p": Number(0, 1), "--min-p": Number(0, 1),
             "--repetition-penalty": Number(0.001, 100), "--stop": Text, "--seed": SEED}

@@ -28,6 +28,7 @@ class KeptTest(h.HeddleTest):
     def setUp(self):
         self.cache = self.path(f"kept-{self.id().rsplit('.', 1)[-1]}")
         self.environment = dict(os.environ, XDG_CACHE_HOME=self.cache)
+        self.place = self.path("model", ".heddle", "weights")
 
     def serve(self, *flags, output="serving", **options):
         model, _, self.weights = self.make_model(**options)
@@ -48,9 +49,13 @@ class KeptTest(h.HeddleTest):
                      env=self.environment).stderr
         return h.read_safetensors(out)["logits"], said
 
-    def kept(self):
-        folder = os.path.join(self.cache, "heddle", "weights")
-        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    def kept(self, place=None):
+        place = place or self.place
+        return [os.path.join(place, name) for name in sorted(os.listdir(place))]
+
+    def check_nothing_is_kept(self):
+        self.assertFalse(os.path.exists(self.path("model", ".heddle")))
+        self.assertFalse(os.path.exists(self.cache))
 
 
 class Kept(KeptTest):
@@ -59,7 +64,7 @@ class Kept(KeptTest):
         binary = self.serve(*flags, **options)
         made, said = self.logits(binary, "--weight-cache", "none")
         self.assertNotIn("weights: ", said)
-        self.assertFalse(os.path.exists(self.cache))
+        self.check_nothing_is_kept()
         first, said = self.logits(binary, "--weight-cache", "read")
         self.assertIn("kept in", said)
         np.testing.assert_array_equal(first, made)
@@ -109,10 +114,8 @@ class Kept(KeptTest):
     def test_one_of_a_machine_makes_them(self):
         """The other group maps at the first start what the first one has kept."""
         binary = self.serve("--mesh", "data=2")
-        os.environ["XDG_CACHE_HOME"] = self.cache
-        self.addCleanup(os.environ.pop, "XDG_CACHE_HOME")
         with Served(mpirun(binary), "--threads", 1, "--weight-cache", "map") as server:
-            mapping = [any(path.startswith(self.cache) for path, _ in mappings(rank))
+            mapping = [any(path.startswith(self.place) for path, _ in mappings(rank))
                        for rank in sorted(descendants(server.process.pid))
                        if os.readlink(f"/proc/{rank}/exe") == os.path.realpath(binary)]
             self.assertEqual(sorted(mapping), [False, True])
@@ -131,13 +134,13 @@ class Kept(KeptTest):
         binary = self.serve()
         _, said = self.start(binary)
         self.assertNotIn("weights: ", said)
-        self.assertFalse(os.path.exists(self.cache))
+        self.check_nothing_is_kept()
 
     def test_training_keeps_nothing(self):
         model, *_ = self.make_model()
         binary = self.compile(model, "--batch", 2, "--seq", 16)
         self.start(binary, "--weight-cache", "map")
-        self.assertFalse(os.path.exists(self.cache))
+        self.check_nothing_is_kept()
 
     def test_weights_that_change(self):
         """One value, in place, and the time of the file set back."""
@@ -185,8 +188,6 @@ class Kept(KeptTest):
         binary = self.serve(vocab=4099, embed=64)
         self.start(binary, "--weight-cache", "map")
         (path,) = self.kept()
-        os.environ["XDG_CACHE_HOME"] = self.cache
-        self.addCleanup(os.environ.pop, "XDG_CACHE_HOME")
         with Served([binary], "--weight-cache", "map") as server:
             os.truncate(path, 0)
             with self.assertRaises(Exception):
@@ -199,15 +200,44 @@ class Kept(KeptTest):
         _, said = self.start(binary, "--weight-cache", "map")
         self.assertIn("warning[H0482]", said)
 
+    def test_places(self):
+        """Beside the model; else in the user's cache; or where a flag says."""
+        binary = self.serve()
+        expected, _ = self.start(binary, "--weight-cache", "none")
+        beside = self.path("model", ".heddle")
+        cache = os.path.join(self.cache, "heddle", "weights")
+        with open(beside, "w"):  # No folder can be made there.
+            pass
+        for place, flags in ((cache, []),
+                             (self.path("other"), ["--weight-cache-dir", self.path("other")]),
+                             (self.place, [])):
+            with self.subTest(place):
+                for words in "kept in", "mapped from":
+                    text, said = self.start(binary, "--weight-cache", "map", *flags)
+                    self.assertEqual(text, expected)
+                    self.assertIn(f"weights: {words} {place}/", said)
+                    self.assertNotIn("warning", said)
+                self.assertEqual(len(self.kept(place)), 1)
+            if place != cache:
+                continue
+            os.remove(beside)
+            # What is in the second place is found as long as the first has nothing.
+            text, said = self.start(binary, "--weight-cache", "map")
+            self.assertIn("mapped from " + cache, said)
+            self.assertFalse(os.path.exists(beside))
+            os.remove(*self.kept(cache))
+
     def test_no_place(self):
         binary = self.serve()
         expected, _ = self.start(binary, "--weight-cache", "none")
-        with open(self.path("file"), "w"):
-            pass
+        for file in self.path("model", ".heddle"), self.path("file"):
+            with open(file, "w"):
+                pass
         text, said = self.start(binary, "--weight-cache", "map",
                                 env=dict(os.environ, XDG_CACHE_HOME=self.path("file")))
         self.assertEqual(text, expected)
-        self.assertIn("warning[H0402]", said)
+        self.assertIn("warning[H0402]: cannot write " + self.path("file"), said)
+        self.assertEqual(said.count("warning"), 1)
 
     def test_disk_that_is_full(self):
         binary = self.serve()
@@ -232,13 +262,18 @@ class Kept(KeptTest):
             self.skipTest("no file systems can be mounted here")
         binary = self.serve()
         expected, _ = self.start(binary, "--weight-cache", "none")
-        said = h.run([*inside, binary, "generate", "--prompt-ids", "5,17,2",
-                      "--max-new-tokens", 12, "--weight-cache", "map"],
-                     env=dict(os.environ, XDG_CACHE_HOME=small))
+        start = [*inside, binary, "generate", "--prompt-ids", "5,17,2",
+                 "--max-new-tokens", 12, "--weight-cache", "map"]
+        said = h.run([*start, "--weight-cache-dir", small])
         self.assertEqual(said.stdout, expected)
         self.assertIn("warning[H0483]", said.stderr)
         self.assertIn("may have 163", said.stderr)
         self.assertIn("--weight-cache none", said.stderr)
+        # The next place has enough.
+        os.symlink(small, self.path("model", ".heddle"))
+        said = h.run(start, env=self.environment)
+        self.assertIn("kept in " + self.cache, said.stderr)
+        self.assertNotIn("warning", said.stderr)
 
     def test_starts_at_once(self):
         binary = self.serve()
@@ -292,8 +327,6 @@ class Large(KeptTest):
                                  vocab=40009, positions=64)
 
     def served(self, *flags):
-        os.environ["XDG_CACHE_HOME"] = self.cache
-        self.addCleanup(os.environ.pop, "XDG_CACHE_HOME", None)
         server = Served([self.binary], *flags)
         self.addCleanup(server.__exit__)
         return server
@@ -345,7 +378,7 @@ class Large(KeptTest):
             with self.served("--weight-cache", "map") as two:
                 for server in one, two:
                     figures = [f for path, f in mappings(server.process.pid)
-                               if path.startswith(self.cache)]
+                               if path.startswith(self.place)]
                     resident = sum(f["Rss"] for f in figures)
                     self.assertGreater(resident, memory_of(server.said)["weights"] * 0.99)
                     self.assertLess(sum(f["Pss"] for f in figures), resident * 0.51)

@@ -25,8 +25,10 @@ struct JobOptions {
   int64_t threads = 0;                   ///< 0: as many as plan and CPUs give.
   std::string weights;                   ///< Empty: those of the plan.
   std::string draftWeights;              ///< The same of a draft.
-  /// auto, map, read, none: see WeightCache.
+  /// auto, map, read, none: see WeightCache. With auto, few weights are not
+  /// kept.
   std::string weightCache = "auto";
+  std::string weightCacheDirectory; ///< Empty: beside the weights.
   DeviceOptions device;
 
   /// The same of the draft in the binary.

@@ -19,14 +19,15 @@ namespace heddle::rt {
 bool isOfWeights(const plan::State &state);
 
 /// Keeps the states that a rank of a binary which serves makes of weights,
-/// as its memory holds them, in a file below io::cacheDirectory(). The
+/// as its memory holds them, in a file: in .heddle/weights beside the weights,
+/// or below io::cacheDirectory() if nothing can be written there. The
 /// file's name is a hash of all that they depend on: the plan, the rank, the
 /// runtime's code, and the weights' headers, sizes and times.
 class WeightCache {
 public:
   /// `weights`: of which the states are made; null where a seed makes them.
-  /// `way`: auto, map, read or none. With auto, small states are not kept.
-  WeightCache(Job &job, const std::string &way, const io::WeightSet *weights);
+  WeightCache(Job &job, const JobOptions &options,
+              const io::WeightSet *weights);
 
   /// Whether the states have what was kept. Prints a warning where that is
   /// damaged.
@@ -34,14 +35,19 @@ public:
   /// Whether a rank before this one is to keep the same states in the same
   /// file. Every rank calls it.
   bool isKeptByAnother() const;
-  /// Keeps the states; prints a warning where that cannot be done.
+  /// Keeps the states in the first place that can be; prints a warning if none
+  /// can.
   void store();
 
 private:
+  bool loadFrom(const std::string &directory);
+  void storeIn(const std::string &directory);
+
   Job &job;
   std::optional<MemoryImage> image; ///< None where nothing is kept.
   LoadWay way = LoadWay::Auto;
-  std::string directory, path;
+  std::vector<std::string> places; ///< Directories, the best first.
+  std::string key;                 ///< The file's name.
 };
 
 } // namespace heddle::rt
