@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Kernels/OptimizerTexts.h"
 #include "Errors.h"
-#include "OptimizerTexts.h"
 #include "dialects/NN/Scalars.h"
 #include "llvm/ADT/StringExtras.h"
 #include "gtest/gtest.h"
@@ -192,47 +192,12 @@ TEST_P(GpuRowErrors, DropoutAndActivation) {
              %1 = nn.mul %g, %o : $X)");
 }
 
-TEST_P(GpuRowErrors, Adam) {
-  const char *state = "tensor<5003xf32>", *scalar = "tensor<f32>";
-  std::vector<std::string> results(3, state);
-  results.push_back("tensor<5003xbf16>");
-  std::string positive = std::string(": ") + scalar + " {test.positive}";
-  compare("rows",
-          std::string("%p: ") + state + ", %g: tensor<5003x$T>, %m: " + state +
-              ", %v: " + state + " {test.positive}, %lr" + positive + ", %b" +
-              positive + ", %clip" + positive,
-          results, R"(
-      %0, %1, %2, %3 = nn.update "adamw" %p, %g states(%m, %v) with(%lr, %b, %clip)
-          : (tensor<5003xf32>, tensor<5003x$T>, tensor<5003xf32>,
-             tensor<5003xf32>, tensor<f32>, tensor<f32>, tensor<f32>)
-          -> (tensor<5003xf32>, tensor<5003xf32>, tensor<5003xf32>,
-              tensor<5003xbf16>) {
-      ^bb0(%a: f64, %c: f64, %d: f64, %e: f64, %f: f64, %h: f64, %i: f64):
-        %clipped = arith.mulf %c, %i : f64
-        %beta = arith.constant 0.9 : f64
-        %old = arith.mulf %beta, %d : f64
-        %rest = arith.constant 0.1 : f64
-        %add = arith.mulf %rest, %clipped : f64
-        %avg = arith.addf %old, %add : f64
-        %square = arith.mulf %clipped, %clipped : f64
-        %sq = arith.addf %e, %square : f64
-        %root = math.sqrt %sq : f64
-        %corrected = math.sqrt %h : f64
-        %quotient = arith.divf %root, %corrected : f64
-        %eps = arith.constant 1.0e-8 : f64
-        %denominator = arith.addf %quotient, %eps : f64
-        %direction = arith.divf %avg, %denominator : f64
-        %move = arith.mulf %f, %direction : f64
-        %next = arith.subf %a, %move : f64
-        nn.return %next, %avg, %sq : f64, f64, f64
-      })");
-}
-
-TEST_P(GpuRowErrors, LionAndLamb) {
-  for (auto textOf : {lionText, lambText}) {
-    UpdateText text = textOf(5003, GetParam(), " {test.positive}");
+TEST_P(GpuRowErrors, Optimizers) {
+  std::string positive = " {test.positive}";
+  for (const UpdateText &text : {adamText(5003, GetParam(), positive),
+                                 lionText(5003, GetParam(), positive),
+                                 lambText(5003, GetParam(), positive)})
     compare("rows", text.arguments, text.results, text.body);
-  }
 }
 
 /// What LAMB moves parameters by, and by how much more in each segment.

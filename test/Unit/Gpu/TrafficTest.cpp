@@ -9,9 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Kernels/OptimizerTexts.h"
 #include "GpuKernel.h"
-#include "OptimizerTexts.h"
-#include "llvm/ADT/StringExtras.h"
 #include "gtest/gtest.h"
 #include <cstring>
 #include <numeric>
@@ -71,18 +70,15 @@ TEST(GpuTraffic, Update) {
         size * (5 * 4 + 2));
 }
 
-TEST(GpuTraffic, LionAndLamb) {
-  for (auto textOf : {lionText, lambText}) {
-    UpdateText text = textOf(10007, "f32", "");
+TEST(GpuTraffic, Optimizers) {
+  for (const UpdateText &text : {adamText(10007, "f32"), lionText(10007, "f32"),
+                                 lambText(10007, "f32")}) {
     std::vector<Buffer> buffers;
     for (int64_t bytes : text.bytes)
       buffers.emplace_back(bytes == 4 ? 1 : 10007, bytes == 2 * 10007);
-    std::vector<std::string> yielded;
-    for (size_t i = 0; i < text.results.size(); ++i)
-      yielded.push_back("%" + std::to_string(i));
     check("update",
-          kernelText("rows", text.arguments, llvm::join(text.results, ", "),
-                     text.body, llvm::join(yielded, ", ")),
+          kernelText("rows", text.arguments, text.types(), text.body,
+                     text.values()),
           buffers, std::accumulate(text.bytes.begin(), text.bytes.end(), 0));
   }
 }

@@ -11,10 +11,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Kernels/OptimizerTexts.h"
 #include "GpuKernel.h"
-#include "OptimizerTexts.h"
-#include "llvm/ADT/StringExtras.h"
 #include "gtest/gtest.h"
+#include <tuple>
 
 using namespace heddle::test;
 
@@ -129,65 +129,22 @@ TEST(GpuWidth, CrossEntropy) {
 }
 
 /// Of as many parameters as the model has. A lane has four of them at a time,
-/// whose bf16 are 8 bytes; 4096 blocks take turns.
-TEST(GpuWidth, AdamW) {
+/// whose bf16 are 8 bytes; 4096 blocks take turns. Lion has one state, and LAMB
+/// reads what its ratios scaled.
+TEST(GpuWidth, Optimizers) {
   constexpr int64_t parameters = 124439808, perTurn = warpsPerBlock * 32 * 4;
   static_assert((parameters + perTurn - 1) / perTurn == 29 * 4096 + 2740);
   // Two of the four blocks have a thirtieth turn.
   constexpr double accesses = 29.5 * warpsPerBlock;
-  std::string state = "tensor<124439808xf32>";
-  std::string types =
-      state + ", " + state + ", " + state + ", tensor<124439808xbf16>";
-  checkWidth(
-      "AdamW",
-      kernelText("rows",
-                 "%p: " + state + ", %g: " + state + ", %m: " + state +
-                     ", %v: " + state + ", %lr: tensor<f32>, %c: tensor<f32>",
-                 types,
-                 R"(
-      %0, %1, %2, %3 = nn.update "adamw" %p, %g states(%m, %v) with(%lr, %c) : ()" +
-                     state + ", " + state + ", " + state + ", " + state +
-                     ", tensor<f32>, tensor<f32>) -> (" + types + R"() {
-      ^bb0(%a: f64, %b: f64, %d: f64, %e: f64, %f: f64, %i: f64):
-        %clipped = arith.mulf %b, %i : f64
-        %beta = arith.constant 0.9 : f64
-        %rest = arith.constant 0.1 : f64
-        %old = arith.mulf %beta, %d : f64
-        %add = arith.mulf %rest, %clipped : f64
-        %avg = arith.addf %old, %add : f64
-        %kept = arith.mulf %beta, %e : f64
-        %square = arith.mulf %clipped, %add : f64
-        %sq = arith.addf %kept, %square : f64
-        %root = math.sqrt %sq : f64
-        %eps = arith.constant 1.0e-8 : f64
-        %denominator = arith.addf %root, %eps : f64
-        %direction = arith.divf %avg, %denominator : f64
-        %decay = arith.mulf %a, %rest : f64
-        %sum = arith.addf %direction, %decay : f64
-        %move = arith.mulf %f, %sum : f64
-        %next = arith.subf %a, %move : f64
-        nn.return %next, %avg, %sq : f64, f64, f64
-      })",
-                 "%0, %1, %2, %3"),
-      {parameters * 4, parameters * 4, parameters * 4, parameters * 4, 4, 4,
-       parameters * 4, parameters * 4, parameters * 4, parameters * 2},
-      7 * accesses, accesses + 2 * warpsPerBlock);
-}
-
-/// The same of Lion, which has one state, and of LAMB, which reads what its
-/// ratios scaled.
-TEST(GpuWidth, LionAndLamb) {
-  constexpr int64_t parameters = 124439808;
-  constexpr double accesses = 29.5 * warpsPerBlock;
-  for (auto [textOf, wide] :
-       {std::pair(&lionText, 5), std::pair(&lambText, 8)}) {
-    UpdateText text = textOf(parameters, "f32", "");
-    checkWidth(wide == 5 ? "Lion" : "LAMB",
-               kernelText("rows", text.arguments,
-                          llvm::join(text.results, ", "), text.body,
-                          wide == 5 ? "%0, %1, %2" : "%0, %1, %2, %3"),
+  const std::tuple<const char *, UpdateText, int> optimizers[] = {
+      {"AdamW", adamText(parameters, "f32"), 7},
+      {"Lion", lionText(parameters, "f32"), 5},
+      {"LAMB", lambText(parameters, "f32"), 8}};
+  for (const auto &[name, text, wide] : optimizers)
+    checkWidth(name,
+               kernelText("rows", text.arguments, text.types(), text.body,
+                          text.values()),
                text.bytes, wide * accesses, accesses + 4 * warpsPerBlock);
-  }
 }
 
 } // namespace

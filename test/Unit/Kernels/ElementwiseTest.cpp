@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelReference.h"
+#include "OptimizerTexts.h"
 #include "dialects/NN/Scalars.h"
 #include "llvm/ADT/StringRef.h"
 #include <gtest/gtest.h>
@@ -399,50 +400,20 @@ TEST(Elementwise, TakeRow) {
 
 // One pass over flat memory, in place, with what an element of Adam needs.
 TEST(Elementwise, Update) {
-  const char *text = R"(
-    plan.kernel @k(%p: tensor<$Nxf32>, %g: tensor<$Nx$G>, %m: tensor<$Nxf32>,
-                   %v: tensor<$Nxf32> {test.positive}, %lr: tensor<f32> {test.positive},
-                   %b1: tensor<f32> {test.positive}, %b2: tensor<f32> {test.positive},
-                   %clip: tensor<f32> {test.positive})
-        -> (tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxbf16>)
-        attributes {generator = #plan.generator<rows>, ties = array<i64: 0, 2, 3, -1>} {
-      %p1, %m1, %v1, %c = nn.update "adamw" %p, %g states(%m, %v) with(%lr, %b1, %b2, %clip) $IF
-          : (tensor<$Nxf32>, tensor<$Nx$G>, tensor<$Nxf32>, tensor<$Nxf32>,
-             tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32> $T)
-          -> (tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxbf16>) {
-      ^bb0(%a: f64, %b: f64, %c: f64, %d: f64, %e: f64, %f: f64, %h: f64, %i: f64):
-        %clipped = arith.mulf %b, %i : f64
-        %beta = arith.constant 0.9 : f64
-        %old = arith.mulf %beta, %c : f64
-        %rest = arith.constant 0.1 : f64
-        %add = arith.mulf %rest, %clipped : f64
-        %avg = arith.addf %old, %add : f64
-        %square = arith.mulf %clipped, %clipped : f64
-        %sq = arith.addf %d, %square : f64
-        %root = math.sqrt %sq : f64
-        %corrected = math.sqrt %h : f64
-        %quotient = arith.divf %root, %corrected : f64
-        %eps = arith.constant 1.0e-8 : f64
-        %denominator = arith.addf %quotient, %eps : f64
-        %step = arith.divf %e, %f : f64
-        %direction = arith.divf %avg, %denominator : f64
-        %move = arith.mulf %step, %direction : f64
-        %next = arith.subf %a, %move : f64
-        nn.return %next, %avg, %sq : f64, f64, f64
-      }
-      plan.yield %p1, %m1, %v1, %c
-          : tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxbf16>
-    })";
-  for (const char *size : {"1", "64", "1000"})
-    for (bool isConditional : {false, true})
-      for (const char *gradient : {"f32", "bf16"})
-        KernelCheck{
-            instantiate(text, {{"N", size},
-                               {"IF", isConditional ? "if %lr" : ""},
-                               {"T", isConditional ? ", tensor<f32>" : ""},
-                               {"G", gradient}}),
-            1e-5}
+  for (int64_t size : {1, 64, 1000})
+    for (const char *condition : {"", "%lr"})
+      for (const char *gradient : {"f32", "bf16"}) {
+        UpdateText text =
+            adamText(size, gradient, " {test.positive}", condition);
+        KernelCheck{"plan.kernel @k(" + text.arguments + ") -> (" +
+                        text.types() +
+                        R"() attributes {generator = #plan.generator<rows>,
+                                 ties = array<i64: 0, 2, 3, -1>} {)" +
+                        text.body + "\nplan.yield " + text.values() + " : " +
+                        text.types() + "\n}",
+                    1e-5}
             .run();
+      }
 }
 
 TEST(Elementwise, UpdateThatIsSkipped) {

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_TEST_UNIT_GPU_OPTIMIZERTEXTS_H
-#define HEDDLE_TEST_UNIT_GPU_OPTIMIZERTEXTS_H
+#ifndef HEDDLE_TEST_UNIT_KERNELS_OPTIMIZERTEXTS_H
+#define HEDDLE_TEST_UNIT_KERNELS_OPTIMIZERTEXTS_H
 
 #include <cstdint>
 #include <string>
@@ -21,9 +21,17 @@ struct UpdateText {
   std::string arguments, body;
   std::vector<std::string> results;
   std::vector<int64_t> bytes; ///< Of arguments and results.
+
+  /// The types of the results, and the values that the body makes.
+  std::string types() const;
+  std::string values() const;
 };
 
-/// `positive` is put behind the types of arguments that have no sign.
+/// `positive` is put behind the types of arguments that have no sign. With a
+/// `condition`, one of the scalars, the step depends on it.
+UpdateText adamText(int64_t size, const std::string &gradient,
+                    const std::string &positive = "",
+                    const std::string &condition = "");
 UpdateText lionText(int64_t size, const std::string &gradient,
                     const std::string &positive = "");
 UpdateText lambText(int64_t size, const std::string &gradient,
@@ -31,4 +39,4 @@ UpdateText lambText(int64_t size, const std::string &gradient,
 
 } // namespace heddle::test
 
-#endif // HEDDLE_TEST_UNIT_GPU_OPTIMIZERTEXTS_H
+#endif // HEDDLE_TEST_UNIT_KERNELS_OPTIMIZERTEXTS_H

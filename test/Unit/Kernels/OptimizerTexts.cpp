@@ -7,9 +7,19 @@
 //===----------------------------------------------------------------------===//
 
 #include "OptimizerTexts.h"
-#include "../Kernels/KernelReference.h"
+#include "KernelReference.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace heddle::test {
+
+std::string UpdateText::types() const { return llvm::join(results, ", "); }
+
+std::string UpdateText::values() const {
+  std::string all;
+  for (size_t i = 0; i < results.size(); ++i)
+    all += (i ? ", %" : "%") + std::to_string(i);
+  return all;
+}
 
 static UpdateText fill(UpdateText text, int64_t size,
                        const std::string &gradient,
@@ -29,6 +39,47 @@ static UpdateText fill(UpdateText text, int64_t size,
     if (each != 4)
       each = each / 8 * size;
   return text;
+}
+
+UpdateText adamText(int64_t size, const std::string &gradient,
+                    const std::string &positive, const std::string &condition) {
+  UpdateText text;
+  text.arguments = "%p: $S, %g: $G, %m: $S, %v: $S$P, %lr: tensor<f32>$P, "
+                   "%b1: tensor<f32>$P, %b2: tensor<f32>$P, "
+                   "%clip: tensor<f32>$P";
+  text.results = {"$S", "$S", "$S", "$B"};
+  text.body = R"(
+      %0, %1, %2, %3 = nn.update "adamw" %p, %g states(%m, %v)
+          with(%lr, %b1, %b2, %clip) )" +
+              (condition.empty() ? "" : "if " + condition) + R"(
+          : ($S, $G, $S, $S, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
+             )" +
+              (condition.empty() ? "" : ", tensor<f32>") +
+              R"() -> ($S, $S, $S, $B) {
+      ^bb0(%a: f64, %b: f64, %c: f64, %d: f64, %e: f64, %f: f64, %h: f64,
+           %i: f64):
+        %clipped = arith.mulf %b, %i : f64
+        %beta = arith.constant 0.9 : f64
+        %old = arith.mulf %beta, %c : f64
+        %rest = arith.constant 0.1 : f64
+        %add = arith.mulf %rest, %clipped : f64
+        %avg = arith.addf %old, %add : f64
+        %square = arith.mulf %clipped, %clipped : f64
+        %sq = arith.addf %d, %square : f64
+        %root = math.sqrt %sq : f64
+        %corrected = math.sqrt %h : f64
+        %quotient = arith.divf %root, %corrected : f64
+        %eps = arith.constant 1.0e-8 : f64
+        %denominator = arith.addf %quotient, %eps : f64
+        %step = arith.divf %e, %f : f64
+        %direction = arith.divf %avg, %denominator : f64
+        %move = arith.mulf %step, %direction : f64
+        %next = arith.subf %a, %move : f64
+        nn.return %next, %avg, %sq : f64, f64, f64
+      })";
+  int64_t ofGradient = gradient == "f32" ? 32 : 16;
+  text.bytes = {32, ofGradient, 32, 32, 4, 4, 4, 4, 32, 32, 32, 16};
+  return fill(text, size, gradient, positive);
 }
 
 UpdateText lionText(int64_t size, const std::string &gradient,
