@@ -10,37 +10,15 @@
 #define HEDDLE_TEST_RUNTIME_TESTDEVICE_H
 
 #include "BigramPlan.h"
+#include "Variable.h"
 #include "heddle/runtime/devices/cpu/CpuDevice.h"
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include "heddle/runtime/devices/separate/SeparateDevice.h"
 
-#include <cstdlib>
 #include <gtest/gtest.h>
 #include <optional>
 
 namespace heddle::test {
-
-/// A variable of the environment, until this object goes.
-class Variable {
-public:
-  Variable(const char *name, const std::string &value) : name(name) {
-    if (const char *old = getenv(name))
-      before = old;
-    setenv(name, value.c_str(), /*overwrite=*/1);
-  }
-  Variable(const Variable &) = delete;
-  Variable &operator=(const Variable &) = delete;
-  ~Variable() {
-    if (before)
-      setenv(name, before->c_str(), /*overwrite=*/1);
-    else
-      unsetenv(name);
-  }
-
-private:
-  const char *name;
-  std::optional<std::string> before;
-};
 
 /// Of a TestDevice: 0 is the CPU, then come three that are separate.
 enum DeviceSeed { cudaLate = 1000, cudaEarly, cudaSeed };
