@@ -105,25 +105,36 @@ class ServeRecorded(serving.ServingTest):
 
     @h.needs_mpi
     def test_four_tensor_ranks_have_the_logits_of_one(self):
-        """Of models with as many heads, whose weights are drawn at the start."""
-        heads = dict(n_head=4, num_heads=4, num_attention_heads=4, num_key_value_heads=4,
-                     head_dim=8, n_embd=32, hidden_size=32, intermediate_size=44,
-                     ffn_dim=44, initializer_range=0.3, init_std=0.3)
-        for name, record in records():
-            if not h.LONG and name != "opt":
-                continue
-            config = {key: heads.get(key, value) if value is not None else None
-                      for key, value in record["config"].items()}
-            with open(self.path(name + ".json"), "w") as file:
-                json.dump(config, file)
-            with self.subTest(name):
-                one, four = (
-                    self.logits(self.serve(
-                        self.path(name + ".json"), "--init", "random", "--seed", 3,
-                        "--max-context", LONGEST, *mesh), TOKENS[:LONGEST], ranks=ranks)
-                    for ranks, mesh in ((1, ()), (4, ("--mesh", "tensor=4"))))
-                self.assertGreater(one.std(), 0.1)
-                np.testing.assert_allclose(four, one, rtol=0, atol=1e-4 * abs(one).max())
+        """Of models with as many heads, whose weights are drawn at the start. Eight
+        heads that share four of keys are split too; where they share two, each rank
+        has all of attention."""
+        cases = [(name, record["config"], 4, 4) for name, record in records()
+                 if h.LONG or name == "opt"]
+        llama = dict(records())["llama"]["config"]
+        for name, config, heads, shared in (*cases, ("llama", llama, 8, 4),
+                                            ("llama", llama, 8, 2)):
+            sizes = dict(n_head=heads, num_heads=heads, num_attention_heads=heads,
+                         num_key_value_heads=shared, head_dim=8, n_embd=32,
+                         hidden_size=32, intermediate_size=44, ffn_dim=44,
+                         initializer_range=0.3, init_std=0.3)
+            config = {key: sizes.get(key, value) if value is not None else None
+                      for key, value in config.items()}
+            file = self.path(f"{name}-{shared}.json")
+            with open(file, "w") as stream:
+                json.dump(config, stream)
+            with self.subTest(name, heads=heads, shared=shared):
+                one, four = (self.serve(
+                    file, "--init", "random", "--seed", 3, "--max-context", LONGEST,
+                    *mesh, output=f"{name}-{shared}-{len(mesh)}")
+                    for mesh in ((), ("--mesh", "tensor=4")))
+                wanted = self.logits(one, TOKENS[:LONGEST])
+                self.assertGreater(wanted.std(), 0.1)
+                np.testing.assert_allclose(
+                    self.logits(four, TOKENS[:LONGEST], ranks=4), wanted, rtol=0,
+                    atol=1e-4 * abs(wanted).max())
+                caches = [self.explain(binary)["memory"]["owners"]["cache"]
+                          for binary in (one, four)]
+                self.assertEqual(caches[0], caches[1] * (4 if shared == 4 else 1))
 
     def test_requests_together(self):
         """More of them than the cache has room for, whose pages are checked."""
