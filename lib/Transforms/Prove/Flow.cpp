@@ -6,7 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/PlanFormat/Names.h"
 #include "heddle/Transforms/Prove/Traces.h"
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -119,6 +121,13 @@ public:
       state = next->second;
     }
     checkOutputs(*states[state]);
+    if (!fault && !cachesUnread.empty()) {
+      const auto &[name, event] = *cachesUnread.begin();
+      fault =
+          Fault{Fault::Kind::Flow,
+                "writes the cache @" + name + ", which this run does not read",
+                {{0, event->origin}}};
+    }
     return fault;
   }
 
@@ -192,9 +201,8 @@ private:
         return refuse(Fault::Kind::Flow, event, access,
                       " is a slot of @" + state->name + ", which has none");
       // What is copied there is for `checkWindows` to say.
-      bool isStored =
-          event.kind == Event::Kind::Copy &&
-          (state->isElsewhere || plan::copiesBeside(event.stream));
+      bool isStored = event.kind == Event::Kind::Copy &&
+                      (state->isElsewhere || plan::copiesBeside(event.stream));
       bool mayWrite =
           state->isCache ? event.writesCache : mayUpdate || isStored;
       if (access.writes && state->lasts && !mayWrite)
@@ -207,17 +215,42 @@ private:
     return true;
   }
 
-  /// A run gives each cache the keys of its tokens, once, before attention reads
-  /// them: else a layer has another one's cache.
+  /// Where in a cache tokens are is what the run is given, and nothing else.
+  bool checkPlaces(const Event &event, const Access &access, const Run &run) {
+    if (event.kernel < 0)
+      return true;
+    const auto &places = trace.kernels[event.kernel].places;
+    auto wanted = places.find(access.operand);
+    if (wanted == places.end())
+      return true;
+    bool isInput = std::any_of(
+        trace.ports.begin(), trace.ports.end(), [&](const Port &port) {
+          return port.buffer == access.buffer && port.role == wanted->second &&
+                 !port.isOutput;
+        });
+    return (isInput &&
+            Trace::rangeOf(access, run) == trace.buffers[access.buffer]) ||
+           refuse(Fault::Kind::Flow, event, access,
+                  std::string(" says where in a cache tokens are, and is not "
+                              "the input `") +
+                      plan::nameOf(wanted->second) + "`");
+  }
+
+  /// A run gives each cache the keys of its tokens, once, before attention
+  /// reads them: else a layer has another one's cache.
   bool checkCache(const Event &event, const Access &access, Range range) {
     for (auto state = stateAt(range.begin);
          state != trace.states.end() && state->range.begin < range.end;
          ++state) {
       if (!state->isCache)
         continue;
-      if (access.writes ? !cachesWritten.insert(state->name).second
-                        : !event.writesCache &&
-                              !cachesWritten.count(state->name))
+      if (access.writes && !event.readsCache)
+        cachesUnread[state->name] = &event;
+      else if (event.readsCache)
+        cachesUnread.erase(state->name);
+      if (access.writes
+              ? !cachesWritten.insert(state->name).second
+              : !event.writesCache && !cachesWritten.count(state->name))
         return refuse(Fault::Kind::Flow, event, access,
                       access.writes
                           ? " is written, which holds @" + state->name +
@@ -234,6 +267,8 @@ private:
     for (const Event &event : trace.bodies[run.body])
       for (bool writes : {false, true})
         for (const Access &access : event.accesses) {
+          if (access.writes == writes && !checkPlaces(event, access, run))
+            return false;
           if (access.space != Space::Persistent || access.writes != writes)
             continue;
           bool chosen = access.varies() || access.rankTerm != 0;
@@ -312,6 +347,7 @@ private:
   Owners unwritten; ///< Persistent bytes: 1 when the step has to write them.
   Owners slots;     ///< Persistent bytes: 1 + the micro-batch that wrote them.
   std::set<std::string> cachesWritten;
+  std::map<std::string, const Event *> cachesUnread; ///< And who wrote them.
   std::set<int32_t> writtenInParts; ///< Buffers: by each iteration one of them.
   std::map<Owners, int64_t> numbers;
   std::vector<const Owners *> states;

@@ -332,9 +332,26 @@ private:
     return sources;
   }
 
+  /// What an operation on a cache is told of tokens.
+  template <typename CacheOp>
+  static void describePlaces(CacheOp op, Kernel &kernel) {
+    const std::pair<Value, plan::PortRole> places[] = {
+        {op.getPages(), plan::PortRole::Pages},
+        {op.getPositions(), plan::PortRole::Positions},
+        {op.getLengths(), plan::PortRole::Lengths}};
+    for (auto [value, role] : places)
+      for (int16_t source : sourcesOf(value))
+        kernel.places[source] = role;
+  }
+
   static Kernel describe(planir::KernelOp kernel) {
     Kernel result;
     result.code = kernel.getHash().value_or(kernel.getSymName()).str();
+    for (Operation &op : kernel.getBody().front())
+      if (auto write = dyn_cast<nn::CacheWriteOp>(op))
+        describePlaces(write, result);
+      else if (auto attention = dyn_cast<nn::PagedAttentionOp>(op))
+        describePlaces(attention, result);
     // Results that are not tied are operands behind the arguments.
     auto next = static_cast<int16_t>(kernel.getArgumentTypes().size());
     for (auto [value, tie] :
@@ -352,6 +369,7 @@ private:
     for (Operation &op : kernel.getBody().front()) {
       event.updates |= op.hasTrait<nn::Updates>();
       event.writesCache |= isa<nn::CacheWriteOp>(op);
+      event.readsCache |= isa<nn::PagedAttentionOp>(op);
     }
     auto [code, isNew] = kernels.try_emplace(kernel, trace().kernels.size());
     if (isNew)

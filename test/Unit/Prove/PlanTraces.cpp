@@ -33,7 +33,8 @@ static OwningOpRef<ModuleOp> compileToFuse(MLIRContext &context,
       << R"( "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,)"
       << R"( "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,)"
       << R"( "initializer_range": 0.02, "n_layer": )" << layers << "}";
-  bool hasRows = flags.find("--micro-batch") != std::string::npos;
+  bool hasRows = flags.find("--micro-batch") != std::string::npos ||
+                 flags.find("--mode serve") != std::string::npos;
   std::string command =
       std::string(HEDDLE_TEST_COMPILER) + " compile " +
       (directory / "config.json").string() + " --init random --threads 1 " +
@@ -47,21 +48,35 @@ static OwningOpRef<ModuleOp> compileToFuse(MLIRContext &context,
   return module;
 }
 
+namespace {
+/// A model after the memory phase; null when that fails.
+struct MemoryPlan {
+  MemoryPlan(const std::string &flags, int layers, int vocabulary)
+      : context(dialects(), MLIRContext::Threading::DISABLED),
+        module(compileToFuse(context, flags, layers, vocabulary)) {
+    PassManager pm(&context, ModuleOp::getOperationName());
+    buildPhase(Phase::Memory, pm, {});
+    if (module && failed(pm.run(*module)))
+      module = nullptr;
+  }
+  static DialectRegistry dialects() {
+    DialectRegistry registry;
+    registerAllDialects(registry);
+    return registry;
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+};
+} // namespace
+
 PlanTraces heddle::test::compileTraces(const std::string &flags, int layers,
                                        int vocabulary) {
-  DialectRegistry registry;
-  registerAllDialects(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  OwningOpRef<ModuleOp> module =
-      compileToFuse(context, flags, layers, vocabulary);
+  MemoryPlan plan(flags, layers, vocabulary);
   PlanTraces traces;
-  if (!module)
+  if (!plan.module)
     return traces;
-  PassManager pm(&context, ModuleOp::getOperationName());
-  buildPhase(Phase::Memory, pm, {});
-  if (failed(pm.run(*module)))
-    return traces;
-  auto programs = prove::programsOf(*module);
+  auto programs = prove::programsOf(*plan.module);
   traces.mesh = prove::meshOf(programs.front());
   for (int64_t rank = 0; rank < traces.mesh.ranks(); ++rank) {
     planir::ProgramOp program =
@@ -71,6 +86,19 @@ PlanTraces heddle::test::compileTraces(const std::string &flags, int layers,
         traces.ranks.push_back(
             prove::unroll(prove::traceOf(program, sequence, rank)->trace));
   }
+  return traces;
+}
+
+std::vector<prove::Trace> heddle::test::compileServing(const std::string &flags,
+                                                       int layers) {
+  MemoryPlan plan("--mode serve " + flags, layers, /*vocabulary=*/32);
+  std::vector<prove::Trace> traces;
+  if (plan.module)
+    for (planir::ProgramOp program : prove::programsOf(*plan.module))
+      for (auto sequence : program.getOps<planir::SequenceOp>())
+        if (sequence.getKind())
+          traces.push_back(
+              prove::unroll(prove::traceOf(program, sequence, 0)->trace));
   return traces;
 }
 

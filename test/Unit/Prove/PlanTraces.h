@@ -25,6 +25,10 @@ struct PlanTraces {
 PlanTraces compileTraces(const std::string &flags, int layers,
                          int vocabulary = 32);
 
+/// The programs of a binary that serves, of one rank, unrolled; compiled as
+/// `compileTraces` does. Empty when that fails.
+std::vector<prove::Trace> compileServing(const std::string &flags, int layers);
+
 /// Whether a check of what is stored and fetched finds something in the trace.
 bool isRefused(const prove::Trace &trace);
 

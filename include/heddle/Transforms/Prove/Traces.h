@@ -119,6 +119,8 @@ struct Kernel {
   std::string code; ///< Equal for equal code.
   /// Of each operand that a launch writes: those that the value is made of.
   std::map<int16_t, std::vector<int16_t>> sources;
+  /// Operands that say where in a cache tokens are: which inputs these must be.
+  std::map<int16_t, plan::PortRole> places;
 };
 
 /// A command of the runtime, or that the bytes of a buffer begin to be its.
@@ -147,6 +149,7 @@ struct Event {
   int32_t kernel = -1;      ///< Launch: in Trace::kernels.
   bool updates = false;     ///< Launch: of the optimizer.
   bool writesCache = false; ///< May write a cache, and nothing else that lasts.
+  bool readsCache = false;  ///< Launch: of attention over a cache.
   Axes rankAxes = 0;        ///< Launch: those that its numbers depend on.
   /// Of an unrolled trace: the micro-batch; -1: the run's.
   int64_t iteration = -1;
