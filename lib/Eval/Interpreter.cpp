@@ -283,11 +283,16 @@ bool Interpreter::loadParameters(const std::string &directory,
 
 /// The state's first value where no weights are loaded.
 static Tensor firstValue(const StateInfo &info, uint64_t seed) {
-  Tensor value(ElementKind::F64, info.wholeShape());
+  // Packed weights are made of floats, a cache of codes is one of integers.
+  bool isOfIntegers = info.packed.empty() && !isFloat(info.kind);
+  Tensor value(isOfIntegers ? info.kind : ElementKind::F64, info.wholeShape());
   std::vector<float> floats =
       initialValues(info.init, info.weightName(), info.wholeShape(), seed,
                     value.numElements());
-  llvm::copy(floats, value.mutableFloats().begin());
+  if (isOfIntegers)
+    llvm::copy(floats, value.mutableInts().begin());
+  else
+    llvm::copy(floats, value.mutableFloats().begin());
   return value;
 }
 
