@@ -47,7 +47,7 @@ needs_mpi = unittest.skipUnless(MPIRUN, "no MPI is installed")
 # --- safetensors ------------------------------------------------------------
 
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4",
-          "U8": "u1"}
+          "U8": "u1", "I8": "|i1"}
 
 
 def read_safetensors(path):

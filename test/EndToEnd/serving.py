@@ -14,7 +14,7 @@ class ServingTest(h.HeddleTest):
 
     def logits(self, binary, tokens, *flags, ranks=1):
         """Those after each token, [tokens, vocabulary]."""
-        out = self.path("logits.safetensors")
+        out = binary + ".logits.safetensors"
         h.run_ranks(ranks, [binary, "logits", "--prompt-ids",
                             ",".join(map(str, tokens)), "-o", out, *flags])
         return h.read_safetensors(out)["logits"]
