@@ -34,6 +34,14 @@ struct ClusterCost::Clock {
     spans(stream).first += seconds;
     return end;
   }
+  /// A copy from or to a file begins when the disk has moved what it was given
+  /// before, in either direction.
+  double startOnDisk(plan::Stream stream, double seconds, double onDisk) {
+    double &end = streams[size_t(stream)];
+    end = std::max({end, now, disk});
+    disk = end + onDisk;
+    return start(stream, seconds);
+  }
   /// A stream waits for a point of another.
   void wait(plan::Stream waiting, plan::Stream other, double point) {
     if (waiting != plan::Stream::Compute) {
@@ -64,6 +72,7 @@ struct ClusterCost::Clock {
   }
 
   double now = 0;
+  double disk = 0; ///< When it has moved all that it was given.
   std::array<double, std::size(plan::streams)> streams{};
   SequenceTime time;
 };
@@ -101,6 +110,16 @@ double ClusterCost::secondsOf(const plan::command::Collective &start) const {
                    plan::bytesSent(shape, 0));
 }
 
+double ClusterCost::secondsOnDisk(plan::MemoryKind from, plan::MemoryKind to,
+                                  double bytes) const {
+  using plan::MemoryKind;
+  if (!cluster.files || (from != MemoryKind::File && to != MemoryKind::File))
+    return 0;
+  double ofNode = from == MemoryKind::File ? cluster.files->readPerSecond
+                                           : cluster.files->writePerSecond;
+  return bytes * double(cluster.ranksPerNode) / ofNode;
+}
+
 double ClusterCost::secondsOf(plan::MemoryKind from, plan::MemoryKind to,
                               double bytes) const {
   using plan::MemoryKind;
@@ -109,14 +128,9 @@ double ClusterCost::secondsOf(plan::MemoryKind from, plan::MemoryKind to,
       !isCpu() && crosses && cluster.pcie
           ? cluster.pcie->latency + bytes / cluster.pcie->bytesPerSecond
           : 0;
-  if (from == MemoryKind::File || to == MemoryKind::File) {
-    if (!cluster.files)
-      return onLink;
-    double ofNode = from == MemoryKind::File ? cluster.files->readPerSecond
-                                             : cluster.files->writePerSecond;
-    // Pieces cross the link while the next ones are read or written.
-    return std::max(bytes * double(cluster.ranksPerNode) / ofNode, onLink);
-  }
+  // Pieces cross the link while the next ones are read or written.
+  if (from == MemoryKind::File || to == MemoryKind::File)
+    return std::max(secondsOnDisk(from, to, bytes), onLink);
   // A CPU's cores read and write them.
   if (isCpu() && from != to && cluster.memoryPerSecond > 0)
     return 2 * bytes / cluster.memoryPerSecond;
@@ -174,7 +188,9 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
       double seconds = secondsOf(from.memory, to.memory, double(bytes));
       if (from.memory != to.memory)
         clock.time.links[{from.memory, to.memory}] += seconds;
-      ends[i] = clock.start(stream, seconds);
+      double onDisk = secondsOnDisk(from.memory, to.memory, double(bytes));
+      ends[i] = onDisk > 0 ? clock.startOnDisk(stream, seconds, onDisk)
+                           : clock.start(stream, seconds);
       bool isFile = from.memory == plan::MemoryKind::File ||
                     to.memory == plan::MemoryKind::File;
       // A CPU makes other copies where they are submitted.

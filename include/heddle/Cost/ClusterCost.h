@@ -69,7 +69,9 @@ struct SequenceTime {
 /// or, if the cluster says how fast memory is, its bytes. A kernel on the
 /// host's cores takes as long as its bytes, of the node's memory that the ranks
 /// share; no time where the cluster does not say how fast that is. A copy
-/// between a file and a GPU takes as long as the slower of disk and link.
+/// between a file and a GPU takes as long as the slower of disk and link. What
+/// a disk reads and what it writes take its time one after the other: a device
+/// that does both at a time is as fast as either alone at best.
 class ClusterCost {
 public:
   /// Both must outlive this.
@@ -96,7 +98,8 @@ public:
   bool knowsHost() const { return cluster.hostMemoryPerSecond > 0; }
   /// One run of a sequence, without waits for other pipeline stages.
   /// Collectives run one after the other, beside what is computed, and so do
-  /// copies between kinds of memory, and kernels on the host's cores.
+  /// copies between kinds of memory in each direction, of which those of files
+  /// share the disk, and kernels on the host's cores.
   SequenceTime timeOf(const plan::Stage &stage, int64_t sequence) const;
   /// The longest that a message takes which the sequence itself sends.
   double transferSeconds(const plan::Sequence &sequence) const;
@@ -110,6 +113,9 @@ private:
   /// Of a copy.
   double secondsOf(plan::MemoryKind from, plan::MemoryKind to,
                    double bytes) const;
+  /// The part of it in which the disk can do nothing else; 0: it is of none.
+  double secondsOnDisk(plan::MemoryKind from, plan::MemoryKind to,
+                       double bytes) const;
   double secondsOnHost(const plan::Kernel &kernel) const;
 
   const plan::Plan &plan;

@@ -165,6 +165,44 @@ TEST(ClusterCost, WhatIsComputedHidesCopies) {
   EXPECT_TRUE(cost.knows(MemoryKind::Device, MemoryKind::File));
 }
 
+// Both directions share a disk: 1200 bytes are read in 12 s, 1000 written
+// in 20.
+TEST(ClusterCost, ADiskReadsOrWrites) {
+  using plan::MemoryKind;
+  Cluster nodes = cluster();
+  nodes.files = Files{0, 400, 200};
+  nodes.pcie = Link{1000, 0};
+  auto move = [](plan::Stream stream, MemoryKind to, MemoryKind from,
+                 int64_t count) {
+    return on(stream, copy(inMemory(to, count), inMemory(from, count)));
+  };
+  Command fetch =
+      move(plan::Stream::Copy, MemoryKind::Device, MemoryKind::File, 1200);
+  Command store =
+      move(plan::Stream::Store, MemoryKind::File, MemoryKind::Device, 1000);
+  auto endOf = [](plan::Stream stream) { return on(stream, record()); };
+  plan::Plan plan = planOf(
+      meshOf(1, 1, 1, 4),
+      {{fetch, store, endOf(plan::Stream::Copy), endOf(plan::Stream::Store),
+        waitFor(2), waitFor(3)},
+       {store, fetch, work(), endOf(plan::Stream::Copy), waitFor(3)},
+       // What is not of a file goes beside it, the other way.
+       {fetch,
+        move(plan::Stream::Store, MemoryKind::Host, MemoryKind::Device, 1000),
+        endOf(plan::Stream::Store), waitFor(2)}});
+  ClusterCost cost(plan, nodes);
+  SequenceTime both = cost.timeOf(plan, 0);
+  EXPECT_DOUBLE_EQ(both.copies, 12 + 20);
+  EXPECT_DOUBLE_EQ(both.seconds, 12 + 20);
+  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 1).exposedCopies, 20 + 12 - 10);
+  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 2).seconds, 1);
+  // A link that is slower than the disk leaves it time for the other direction.
+  nodes.pcie = Link{50, 0};
+  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 0).seconds, 12 + 20);
+  nodes.pcie = Link{10, 0};
+  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 0).seconds, 120);
+}
+
 // A CPU copies in memory where it is told to, at 8 bytes read or written a
 // second; and it computes what is for the host's cores.
 TEST(ClusterCost, CopiesInMemoryHoldUpACpu) {
