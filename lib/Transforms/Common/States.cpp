@@ -29,9 +29,15 @@ SmallVector<StringRef> heddle::statesOf(const SymbolTable &symbols,
       [](FlatSymbolRefAttr member) { return member.getValue(); });
 }
 
+/// The first of them.
+static StringRef firstStateOf(const SymbolTable &symbols, StringRef name) {
+  auto bucket = symbols.lookup<nn::BucketOp>(name);
+  return bucket ? cast<FlatSymbolRefAttr>(bucket.getMembers()[0]).getValue()
+                : name;
+}
+
 nn::MemoryKind heddle::memoryOf(const SymbolTable &symbols, StringRef name) {
-  return symbols.lookup<nn::StateOp>(statesOf(symbols, name).front())
-      .getMemory();
+  return symbols.lookup<nn::StateOp>(firstStateOf(symbols, name)).getMemory();
 }
 
 bool heddle::writesCache(Operation *op) {
@@ -206,7 +212,7 @@ private:
   /// What the optimizer keeps is read by it alone, and sums take the place of
   /// gradients and of other sums alone.
   LogicalResult verifyUsers(nn::GetOp get, Value value) {
-    nn::StateRole role = roleOf(statesOf(symbols, get.getState()).front());
+    nn::StateRole role = roleOf(firstStateOf(symbols, get.getState()));
     bool isSum =
         role == nn::StateRole::Gradient || role == nn::StateRole::Accumulator;
     for (OpOperand &use : value.getUses()) {
@@ -303,7 +309,7 @@ private:
 
   /// Whether layers read the state, or the bucket.
   bool isComputedWith(StringRef name) {
-    StringRef state = statesOf(symbols, name).front();
+    StringRef state = firstStateOf(symbols, name);
     nn::StateRole role = roleOf(state);
     return role == nn::StateRole::ComputeCopy ||
            (role == nn::StateRole::Parameter && !copied.contains(state));
@@ -327,22 +333,27 @@ private:
   }
 
   bool isGradient(StringRef name) {
-    return roleOf(statesOf(symbols, name).front()) == nn::StateRole::Gradient;
+    return roleOf(firstStateOf(symbols, name)) == nn::StateRole::Gradient;
   }
 
   /// The states of which a run of a flat state has elements; all of them where
   /// they have no places.
   SmallVector<StringRef> statesIn(StringRef name, int64_t first,
                                   int64_t elements) {
-    SmallVector<StringRef> found;
-    int64_t place = 0;
-    for (StringRef state : statesOf(symbols, name)) {
-      int64_t size = nn::paddedElements(elementsOfState(state));
-      bool overlaps = place < first + elements && first < place + size;
-      if (overlaps || inSplitBucket.contains(state))
-        found.push_back(state);
-      place += size;
+    std::vector<Member> &members = layouts[name];
+    if (members.empty()) {
+      int64_t place = 0;
+      for (StringRef state : statesOf(symbols, name)) {
+        int64_t size = nn::paddedElements(elementsOfState(state));
+        members.push_back({state, place, size, inSplitBucket.contains(state)});
+        place += size;
+      }
     }
+    SmallVector<StringRef> found;
+    for (const Member &member : members)
+      if (member.isSplit || (member.place < first + elements &&
+                             first < member.place + member.size))
+        found.push_back(member.state);
     return found;
   }
 
@@ -506,7 +517,7 @@ private:
     for (auto [before, after] : llvm::zip(update.states, update.newStates)) {
       StringRef state = stateRead(before);
       right &= !state.empty() &&
-               isRewritten(before, after, kindOf(statesOf(symbols, state)[0]));
+               isRewritten(before, after, kindOf(firstStateOf(symbols, state)));
     }
     if (!right)
       return update.op->emitError(code)
@@ -552,6 +563,13 @@ private:
 
   nn::ModelOp model;
   std::string code, precision;
+  /// A state in a flat one.
+  struct Member {
+    StringRef state;
+    int64_t place, size;
+    bool isSplit; ///< Has no place.
+  };
+  llvm::StringMap<std::vector<Member>> layouts; ///< Of what was asked for.
   llvm::StringSet<> written, inSplitBucket;
   llvm::StringSet<> copied; ///< Parameters that layers read copies of.
   llvm::StringMap<int> updated;

@@ -72,15 +72,25 @@ std::optional<Update> UpdateReader::updateOf(Operation *op) {
   return update;
 }
 
-SmallVector<StringRef> UpdateReader::parametersOf(StringRef name,
-                                                  StringRef kind) {
-  SmallVector<StringRef> parameters;
+ArrayRef<StringRef> UpdateReader::parametersOf(StringRef name, StringRef kind) {
+  auto [entry, isNew] = parameters.try_emplace({name, kind});
+  if (!isNew)
+    return entry->second;
+  SmallVector<StringRef> found;
   for (StringRef state : statesOf(symbols, name)) {
     if (kindOf(state) != kind)
       return {};
-    parameters.push_back(parameterOf(state));
+    found.push_back(parameterOf(state));
   }
-  return parameters;
+  entry->second = std::move(found);
+  return entry->second;
+}
+
+ArrayRef<int64_t> UpdateReader::placesIn(Operation *op, TypeRange members) {
+  auto [entry, isNew] = places.try_emplace(op);
+  if (isNew)
+    entry->second = placesOf(members);
+  return entry->second;
 }
 
 StringRef UpdateReader::kindOf(StringRef state) {
@@ -102,11 +112,11 @@ Run UpdateReader::runRead(Value value, StringRef kind) {
   for (Operation *op = nullptr; value && (op = value.getDefiningOp());
        value = op->getOperand(0)) {
     if (auto get = dyn_cast<nn::GetOp>(op)) {
-      run.parameters = parametersOf(get.getState(), kind);
+      run.parameters = llvm::to_vector(parametersOf(get.getState(), kind));
       return run;
     }
     if (auto fetch = dyn_cast<dist::FetchOp>(op)) {
-      run.parameters = parametersOf(fetch.getState(), kind);
+      run.parameters = llvm::to_vector(parametersOf(fetch.getState(), kind));
       if (isSliced)
         return run;
       run.first += fetch.getElement();
@@ -115,7 +125,7 @@ Run UpdateReader::runRead(Value value, StringRef kind) {
     }
     if (auto unpack = dyn_cast<nn::UnpackOp>(op)) {
       unsigned number = cast<OpResult>(value).getResultNumber();
-      run.first += placesOf(unpack.getMembers().getTypes())[number];
+      run.first += placesIn(unpack, unpack.getMembers().getTypes())[number];
       run.whole = elementsOf(unpack.getFlat().getType());
     } else if (!isExchange(op)) {
       break;
@@ -138,7 +148,7 @@ Run UpdateReader::runWritten(Value value, StringRef kind, Run run) {
       run.whole = elementsOfState(store.getState());
     } else if (auto pack = dyn_cast<nn::PackOp>(user)) {
       run.first +=
-          placesOf(pack.getMembers().getTypes())[use.getOperandNumber()];
+          placesIn(pack, pack.getMembers().getTypes())[use.getOperandNumber()];
       run.whole = elementsOf(pack.getFlat().getType());
       run = runWritten(pack.getFlat(), kind, run);
     } else if (isa<dist::MoveOp, dist::WaitOp>(user)) {

@@ -10,6 +10,7 @@
 #define HEDDLE_LIB_TRANSFORMS_COMMON_UPDATES_H
 
 #include "heddle/Transforms/Common/States.h"
+#include <map>
 
 namespace heddle::states {
 
@@ -89,8 +90,8 @@ public:
   /// The parameters that the states belong to which a value is read from, or is
   /// written to; nothing when they are not all of this kind: a role, or what
   /// the optimizer calls it.
-  llvm::SmallVector<llvm::StringRef> parametersOf(llvm::StringRef name,
-                                                  llvm::StringRef kind);
+  llvm::ArrayRef<llvm::StringRef> parametersOf(llvm::StringRef name,
+                                               llvm::StringRef kind);
   llvm::StringRef kindOf(llvm::StringRef state);
   int64_t elementsOfState(llvm::StringRef name);
   /// What of the states of this kind a value is.
@@ -102,6 +103,17 @@ protected:
   mlir::SymbolTable symbols;
 
 private:
+  /// Where each member of what an operation packs or unpacks begins.
+  llvm::ArrayRef<int64_t> placesIn(mlir::Operation *op,
+                                   mlir::TypeRange members);
+
+  // What large models ask for again and again: a flat state has the states of
+  // all layers, and is read and written by many windows.
+  std::map<std::pair<llvm::StringRef, llvm::StringRef>,
+           llvm::SmallVector<llvm::StringRef>>
+      parameters;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t>> places;
+
   /// `run` being what is known so far.
   Run runWritten(mlir::Value value, llvm::StringRef kind, Run run);
 };

@@ -23,8 +23,8 @@ SequenceEmitter::SequenceEmitter(FunctionOpInterface function,
                                  const SymbolTable &symbols, Storage &storage,
                                  planir::ProgramOp program, bool library)
     : function(function), symbols(symbols), storage(storage), program(program),
-      library(library), builder(OpBuilder::atBlockEnd(program.getBodyBlock())) {
-}
+      library(library), builder(OpBuilder::atBlockEnd(program.getBodyBlock())),
+      overlap(symbols) {}
 
 planir::SequenceOp SequenceEmitter::emit() {
   auto step = dyn_cast<nn::StepOp>(function.getOperation());
@@ -416,7 +416,7 @@ void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
   for (UnderWay &other :
        llvm::reverse(stream == planir::Stream::Copy ? stores : fetches))
     if (other.token.getParentBlock() == builder.getInsertionBlock() &&
-        (isAtOnce || overlap(symbols, other.run, run))) {
+        (isAtOnce || overlap(other.run, run))) {
       builder.create<planir::WaitOp>(loc, other.token, stream);
       return;
     }

@@ -87,6 +87,7 @@ private:
     mlir::Value token;
   };
   std::deque<UnderWay> fetches, stores;
+  RunOverlaps overlap;
   std::deque<mlir::Value> onHost; ///< Launches that `compute` may not wait for.
   mlir::IRMapping scalars;
   mlir::Value loopIndex;

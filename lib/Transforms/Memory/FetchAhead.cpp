@@ -13,6 +13,8 @@
 #include "heddle/Transforms/Common/States.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/StringMap.h"
+#include <vector>
 
 using namespace mlir;
 using namespace heddle;
@@ -26,6 +28,45 @@ struct Window {
   /// The operation before which they stood, and the one that they must stay
   /// behind, or null; neither is moved.
   Operation *home = nullptr, *behind = nullptr;
+};
+
+/// The stores so far, in order, and which operation of a block each is in.
+class Stores {
+public:
+  explicit Stores(const SymbolTable &symbols) : overlap(symbols) {}
+
+  void note(const StateRun &run, Operation *op) {
+    byName[run.name].push_back({run, op, count++});
+  }
+  /// The last one of bytes of the run, or null.
+  Operation *lastOf(const StateRun &run) {
+    const Entry *last = nullptr;
+    for (auto &entry : byName) {
+      const std::vector<Entry> &stores = entry.second;
+      auto found = stores.rend();
+      if (entry.first() == run.name)
+        found =
+            std::find_if(stores.rbegin(), stores.rend(), [&](const Entry &one) {
+              return overlap(one.run, run);
+            });
+      else if (overlap.share(stores.front().run.name, run.name))
+        found = stores.rbegin();
+      if (found != stores.rend() && (!last || last->number < found->number))
+        last = &*found;
+    }
+    return last ? last->op : nullptr;
+  }
+
+private:
+  struct Entry {
+    StateRun run;
+    Operation *op;
+    int64_t number; ///< Among all.
+  };
+
+  RunOverlaps overlap;
+  llvm::StringMap<std::vector<Entry>> byName;
+  int64_t count = 0;
 };
 
 /// The windows of the updates of one block.
@@ -42,12 +83,17 @@ public:
         windows.push_back(std::move(window));
     for (Window &window : windows)
       moved.insert(window.fetches.begin(), window.fetches.end());
-    for (Window &window : windows) {
+    if (windows.empty())
+      return;
+    for (Operation &op : block)
+      if (!moved.contains(&op)) {
+        numbers[&op] = staying.size();
+        staying.push_back(&op);
+      }
+    for (Window &window : windows)
       window.home = stayingAt(window.fetches.front());
-      window.behind = lastConflict(window);
-    }
-    if (!windows.empty())
-      begin = beginOf(windows.front().home);
+    findConflicts();
+    begin = beginOf(windows.front().home);
   }
 
   /// See fetchAhead.
@@ -96,22 +142,23 @@ private:
     return op;
   }
 
-  /// The last operation before a window that stores bytes of it, or null.
-  Operation *lastConflict(const Window &window) const {
-    for (Operation *op = window.home; (op = op->getPrevNode());) {
-      auto found = op->walk([&](dist::StoreOp store) {
-        return llvm::any_of(
-                   window.fetches,
-                   [&](dist::FetchOp fetch) {
-                     return overlap(symbols, runOf(store), runOf(fetch));
-                   })
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
-      });
-      if (found.wasInterrupted())
-        return op;
+  /// Notes for each window the last operation before it that stores bytes of
+  /// it.
+  void findConflicts() {
+    DenseMap<Operation *, SmallVector<Window *>> at;
+    for (Window &window : windows)
+      at[window.home].push_back(&window);
+    Stores stores(symbols);
+    for (Operation *op : staying) {
+      for (Window *window : at.lookup(op))
+        for (dist::FetchOp fetch : window->fetches) {
+          Operation *last = stores.lastOf(runOf(fetch));
+          if (last && (!window->behind ||
+                       numbers.lookup(window->behind) < numbers.lookup(last)))
+            window->behind = last;
+        }
+      op->walk([&](dist::StoreOp store) { stores.note(runOf(store), op); });
     }
-    return nullptr;
   }
 
   /// Where the first windows may be fetched: what else is fetched and stored is
@@ -140,8 +187,8 @@ private:
   void place(size_t count, size_t by) {
     for (auto [number, window] : llvm::enumerate(windows)) {
       Operation *at = number < count + by ? begin : windows[number - by].home;
-      if (window.behind && at->isBeforeInBlock(window.behind->getNextNode()))
-        at = stayingAt(window.behind->getNextNode());
+      if (window.behind && numbers.lookup(at) <= numbers.lookup(window.behind))
+        at = staying[numbers.lookup(window.behind) + 1];
       for (dist::FetchOp fetch : window.fetches)
         fetch->moveBefore(at);
     }
@@ -163,6 +210,10 @@ private:
   const SymbolTable &symbols;
   SmallVector<Window> windows;
   llvm::SmallPtrSet<Operation *, 16> moved; ///< Their fetches.
+  /// What is not moved, in order. (The block's own order is lost with each
+  /// move.)
+  std::vector<Operation *> staying;
+  DenseMap<Operation *, size_t> numbers;
   Operation *begin = nullptr;
   size_t atBegin = 0, shift = 0;
 };

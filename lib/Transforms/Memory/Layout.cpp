@@ -178,15 +178,22 @@ StateRun heddle::memory::runOf(dist::StoreOp store) {
           elementsOf(store.getValue().getType())};
 }
 
-bool heddle::memory::overlap(const SymbolTable &symbols, const StateRun &a,
-                             const StateRun &b) {
+bool RunOverlaps::operator()(const StateRun &a, const StateRun &b) {
   if (a.name == b.name)
     return a.element < b.element + b.count && b.element < a.element + a.count;
+  return share(a.name, b.name);
+}
+
+bool RunOverlaps::share(StringRef a, StringRef b) {
+  auto [entry, isNew] = shared.try_emplace({a.data(), b.data()}, false);
+  if (!isNew)
+    return entry->second;
   // Runs of members of one bucket: the later one begins within the other.
-  SmallVector<StringRef> first = statesOf(symbols, a.name);
-  SmallVector<StringRef> second = statesOf(symbols, b.name);
-  return llvm::is_contained(first, second.front()) ||
-         llvm::is_contained(second, first.front());
+  SmallVector<StringRef> first = statesOf(symbols, a);
+  SmallVector<StringRef> second = statesOf(symbols, b);
+  entry->second = llvm::is_contained(first, second.front()) ||
+                  llvm::is_contained(second, first.front());
+  return entry->second;
 }
 
 StringRef heddle::memory::ownerOf(const Root &root) {

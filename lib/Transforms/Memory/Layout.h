@@ -36,10 +36,21 @@ struct StateRun {
 StateRun runOf(dist::FetchOp fetch);
 StateRun runOf(dist::FetchRowsOp fetch);
 StateRun runOf(dist::StoreOp store);
-/// Whether they may be the same bytes, in any slot. Different names may stand
+
+/// Whether runs may be the same bytes, in any slot. Different names may stand
 /// for the same states.
-bool overlap(const mlir::SymbolTable &symbols, const StateRun &a,
-             const StateRun &b);
+class RunOverlaps {
+public:
+  explicit RunOverlaps(const mlir::SymbolTable &symbols) : symbols(symbols) {}
+  bool operator()(const StateRun &a, const StateRun &b);
+  /// Whether runs of these names may.
+  bool share(llvm::StringRef a, llvm::StringRef b);
+
+private:
+  const mlir::SymbolTable &symbols;
+  /// What was found, by where the names stand: a symbol's has one place.
+  llvm::DenseMap<std::pair<const char *, const char *>, bool> shared;
+};
 
 /// What a buffer holds, for the memory map.
 llvm::StringRef ownerOf(const Root &root);
