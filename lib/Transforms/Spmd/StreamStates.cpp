@@ -296,6 +296,31 @@ private:
     fetch(number + ahead);
   }
 
+  /// Vectors one behind the other. A GPU's kernel takes some hundred operands,
+  /// so many vectors are put together in several steps.
+  Value concatenate(Location loc, ArrayRef<Value> parts) {
+    constexpr size_t most = 128;
+    SmallVector<Value> all(parts);
+    while (all.size() > 1) {
+      SmallVector<Value> joined;
+      for (size_t first = 0; first < all.size(); first += most) {
+        ArrayRef<Value> some =
+            ArrayRef(all).slice(first, std::min(most, all.size() - first));
+        int64_t elements = 0;
+        for (Value part : some)
+          elements += elementsOf(part.getType());
+        auto type = cast<RankedTensorType>(some.front().getType());
+        joined.push_back(some.size() == 1
+                             ? some.front()
+                             : builder.create<nn::ConcatOp>(
+                                   loc, type.clone({elements}), some,
+                                   /*dim=*/0, ArrayAttr()));
+      }
+      all = std::move(joined);
+    }
+    return all.front();
+  }
+
   /// What the windows made, one behind the other: of sums there is nothing
   /// between.
   Value join(const Streamed &update, Type type, ArrayRef<Value> parts) {
@@ -303,8 +328,7 @@ private:
       return parts.front();
     Location loc = update.op->getLoc();
     if (isa<nn::SquareSumsOp>(update.op))
-      return builder.create<nn::ConcatOp>(loc, type, parts, /*dim=*/0,
-                                          ArrayAttr());
+      return concatenate(loc, parts);
     return builder.create<nn::PackOp>(loc, type, parts);
   }
 

@@ -22,14 +22,22 @@ constexpr int64_t windowUnit = pageBytes / 4;
 constexpr int64_t leastWindow = 256 * windowUnit;
 /// Windows of all updates of a step, about: its commands stay few, and slots
 /// are a small part of what they are windows of.
-constexpr int64_t mostWindows = 64;
+constexpr int64_t fewWindows = 64;
+/// No more is gained by a larger window: in f32 it has four times the bytes
+/// that are on their way to and from a disk at a time.
+constexpr int64_t amplestWindow = int64_t(16) << 20;
+/// Unless there were so many windows that a plan has too many commands.
+constexpr int64_t mostWindows = 1024;
 
 /// The elements of a window of states with `total` elements that are updated:
 /// `wanted` of them (`sub_group_size`), or where that is 0 such that there are
-/// not many windows.
+/// not many windows, and they are not large.
 inline int64_t windowElements(int64_t wanted, int64_t total) {
   int64_t size =
-      wanted > 0 ? wanted : std::max(leastWindow, total / mostWindows);
+      wanted > 0
+          ? wanted
+          : std::max({leastWindow, std::min(total / fewWindows, amplestWindow),
+                      total / mostWindows});
   return llvm::alignTo(std::min(size, total), windowUnit);
 }
 
