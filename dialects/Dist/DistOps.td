@@ -235,6 +235,31 @@ def Dist_FlushOp : Dist_Op<"flush", [MemoryEffects<[MemRead, MemWrite]>]> {
   let assemblyFormat = "$left attr-dict";
 }
 
+def Dist_CarryOp : Dist_Op<"carry", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Leaves the last `stores` stores of this block to the next run of the step.";
+  let description = [{
+    They are under way when the step ends, and nothing of it comes behind them. Their
+    values stay as they are until a dist.settle of the next run.
+
+    ```mlir
+    dist.settle 1
+    ...
+    dist.store @exp_avg.decay[4096], %0 : tensor<1024xf32>
+    dist.store @exp_avg_sq.decay[4096], %1 : tensor<1024xf32>
+    dist.carry 2
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntPositive]>:$stores);
+  let assemblyFormat = "$stores attr-dict";
+}
+
+def Dist_SettleOp : Dist_Op<"settle", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Waits until at most `left` stores that the run before has left are under way.";
+  let description = [{ See dist.carry. }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$left);
+  let assemblyFormat = "$left attr-dict";
+}
+
 def Dist_MoveOp : Dist_Op<"move", [Pure, SameOperandsAndResultType]> {
   let summary = "Copies a value between the device's memory and the host's.";
   let description = [{

@@ -25,6 +25,31 @@ LogicalResult Lifetimes::find(SequenceOp sequence) {
   for (auto &channel : sent)
     for (Operation *send : channel.second)
       endAt(send, send, next - 1);
+  return endCarried();
+}
+
+/// What is left lasts to the end, and its point is waited for in the next run.
+LogicalResult Lifetimes::endCarried() {
+  for (SettleOp settle : settles)
+    if (settle.getNumber() >= carried.size())
+      return settle.emitError("H0924: waits for point ")
+             << settle.getNumber() << ", and a run leaves " << carried.size();
+  for (auto [number, ops] : llvm::enumerate(carried))
+    for (Operation *op : ops) {
+      Span &span = spans[op];
+      if (span.end != op)
+        continue; // Something has waited for it.
+      if (number >= settledAt.size()) {
+        auto diagnostic = op->emitError("H0924: is left to the next run, where "
+                                        "compute does not wait for it");
+        diagnostic.attachNote()
+            << "help: put plan.settle " << number << " before what uses its "
+            << "bytes first";
+        return diagnostic;
+      }
+      span.last = next - 1;
+      span.settled = settledAt[number];
+    }
   return success();
 }
 
@@ -42,12 +67,13 @@ LogicalResult Lifetimes::walk(Block &block) {
       if (failed(walk(command, work)))
         return failure();
   for (auto [stream, beside] : llvm::zip(besides, work)) {
-    if (beside.open.empty())
+    if (beside.open.size() == beside.numCarried)
       continue;
-    auto diagnostic = beside.open.front()->emitError("H0924: is on the stream ")
-                      << stringifyStream(stream)
-                      << ", and compute does not wait for it before its block "
-                         "ends";
+    auto diagnostic =
+        beside.open[beside.numCarried]->emitError("H0924: is on the stream ")
+        << stringifyStream(stream)
+        << ", and compute does not wait for it before its block "
+           "ends";
     diagnostic.attachNote()
         << "help: put %t = plan.record " << stringifyStream(stream)
         << " and plan.wait %t behind it";
@@ -62,16 +88,33 @@ void Lifetimes::endAt(Operation *op, Operation *end, int64_t here) {
 }
 
 Lifetimes::Clock Lifetimes::clockOf(Stream stream, const Work &work,
-                                    int64_t here) {
+                                    int64_t here) const {
   if (std::optional<size_t> place = placeOf(stream)) {
     Clock clock = work[*place].clock;
     clock.done[*place] = work[*place].issued;
+    if (stream == Stream::Copy)
+      clock.settled = settledForCopy.size();
     return clock;
   }
-  Clock clock{here, {}};
+  Clock clock{here, {}, settledAt.size()};
   for (auto [done, beside] : llvm::zip(clock.done, work))
     done = beside.issued - beside.open.size();
   return clock;
+}
+
+/// What comes before in the text comes before in a run, of a program: `op` is
+/// in no fragment. Unless it may run `again`, no loop runs it again.
+static LogicalResult requireOneRun(Operation *op, bool again) {
+  Operation *parent = op->getParentOp();
+  for (; isa<LoopOp>(parent); parent = parent->getParentOp())
+    if (!again && cast<LoopOp>(parent).getCount() > 1)
+      return op->emitError("H0924: leaves to the next run what a loop runs "
+                           "again");
+  auto sequence = dyn_cast<SequenceOp>(parent);
+  if (sequence && sequence.getKind())
+    return success();
+  return op->emitError("H0924: is of the next run of a program or of the one "
+                       "before, and stands in no program's own commands");
 }
 
 LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
@@ -79,8 +122,16 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
   Operation *op = command;
   spans[op] = {op, here, here, here, op};
   Stream stream = command.getOwnStream();
-  if (isa<RecordOp>(op)) {
+  if (auto record = dyn_cast<RecordOp>(op)) {
     points[command.getSignal()] = clockOf(stream, work, here);
+    if (record.getCarried())
+      return carry(record, work);
+  } else if (auto settling = dyn_cast<SettleOp>(op)) {
+    constexpr uint64_t most = 1 << 20; // Points; endCarried knows how many.
+    settles.push_back(settling);
+    settle(stream == Stream::Copy ? settledForCopy : settledAt,
+           std::min(settling.getNumber(), most) + 1, here);
+    return requireOneRun(op, /*again=*/true);
   } else if (auto waiting = dyn_cast<WaitOp>(op)) {
     return wait(waiting, here, work);
   } else if (std::optional<size_t> place = placeOf(stream)) {
@@ -112,6 +163,18 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
   return success();
 }
 
+/// All that the stream was given and that nothing was to wait for.
+LogicalResult Lifetimes::carry(RecordOp op, Work &work) {
+  if (*op.getCarried() != carried.size())
+    return op.emitError("H0924: has the number ")
+           << *op.getCarried() << ", where " << carried.size() << " is next";
+  Beside &beside = work[*placeOf(op.getStream())];
+  carried.emplace_back(beside.open.begin() + beside.numCarried,
+                       beside.open.end());
+  beside.numCarried = beside.open.size();
+  return requireOneRun(op, /*again=*/false);
+}
+
 LogicalResult Lifetimes::wait(WaitOp op, int64_t here, Work &work) {
   Operation *start = op.getToken().getDefiningOp();
   auto found = points.find(op.getToken());
@@ -128,12 +191,16 @@ LogicalResult Lifetimes::wait(WaitOp op, int64_t here, Work &work) {
     clock.begin = std::max(clock.begin, point.begin);
     for (auto [done, known] : llvm::zip(clock.done, point.done))
       done = std::max(done, known);
+    if (op.getStream() == Stream::Copy)
+      settle(settledForCopy, point.settled, here);
     return success();
   }
+  settle(settledAt, point.settled, here);
   for (auto [beside, done] : llvm::zip(work, point.done))
     while (!beside.open.empty() && beside.issued - beside.open.size() < done) {
       endAt(beside.open.front(), op, here);
       beside.open.pop_front();
+      beside.numCarried -= beside.numCarried > 0;
     }
   return success();
 }
@@ -151,9 +218,14 @@ static Block *commonBlock(ArrayRef<Operation *> ops) {
 Span Lifetimes::useIn(Block *block, Operation *user) const {
   Operation *here = block->findAncestorOpInBlock(*user);
   const Span &span = spans.find(here)->second;
-  return here == user
-             ? span
-             : Span{here, span.number, span.first, ends.lookup(here), here};
+  if (here == user)
+    return span;
+  Span around = {here, span.number, span.first, ends.lookup(here), here};
+  if (const Span &own = spans.find(user)->second; own.settled >= 0) {
+    around.last = own.last;
+    around.settled = own.settled;
+  }
+  return around;
 }
 
 llvm::MapVector<Value, SmallVector<Span>> Lifetimes::uses() const {
@@ -169,4 +241,16 @@ llvm::MapVector<Value, SmallVector<Span>> Lifetimes::uses() const {
       uses[buffer].push_back(useIn(block, op));
   }
   return uses;
+}
+
+bool Lifetimes::followsCarried(ArrayRef<Span> uses) const {
+  const Span &write = *llvm::min_element(
+      uses, [](const Span &a, const Span &b) { return a.number < b.number; });
+  auto command = dyn_cast<CommandOpInterface>(write.op);
+  return command && command.getOwnStream() == Stream::Copy &&
+         settledForCopy.size() >= carried.size() && !carried.empty() &&
+         write.number > settledForCopy[carried.size() - 1] &&
+         llvm::all_of(uses, [&](const Span &use) {
+           return use.op == write.op || use.first >= write.last;
+         });
 }

@@ -334,6 +334,8 @@ LogicalResult BufferOp::verify() {
   if (first < 0 || last < first)
     return emitOpError("lives in [")
            << first << ", " << last << "], which is no range of commands";
+  if (getSettled() && failed(verifyCount(*this, *getSettled(), "settled")))
+    return failure();
   if (getInput() && getOutput())
     return emitOpError("is an input and an output");
   return verifyCount(*this, getOffset(), "offset");
@@ -461,7 +463,25 @@ static LogicalResult verifyMoving(Operation *op, Stream stream) {
 }
 
 LogicalResult FillOp::verify() { return verifyMoving(*this, getStream()); }
-LogicalResult RecordOp::verify() { return verifyStream(*this, getStream()); }
+LogicalResult RecordOp::verify() {
+  if (getCarried() && failed(verifyCount(*this, *getCarried(), "carried")))
+    return failure();
+  if (getCarried() && getStream() != Stream::Store)
+    return emitOpError("leaves work of the stream ")
+           << stringifyStream(getStream())
+           << " to the next run; store alone can";
+  return verifyStream(*this, getStream());
+}
+
+LogicalResult SettleOp::verify() {
+  if (failed(verifyCount(*this, getNumber(), "number")))
+    return failure();
+  if (getStream() != Stream::Compute && getStream() != Stream::Copy)
+    return emitOpError("is on the stream ")
+           << stringifyStream(getStream()) << "; compute and copy alone wait "
+           << "for what the run before has left";
+  return success();
+}
 
 LogicalResult WaitOp::verify() {
   if (getStream() != Stream::Compute &&
@@ -553,6 +573,7 @@ Stream FillOp::getOwnStream() { return getStream(); }
 
 Stream RecordOp::getOwnStream() { return getStream(); }
 Value RecordOp::getSignal() { return getToken(); }
+Stream SettleOp::getOwnStream() { return getStream(); }
 
 Stream WaitOp::getOwnStream() { return getStream(); }
 Value WaitOp::getAwaited() { return getToken(); }

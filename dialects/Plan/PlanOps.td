@@ -256,17 +256,20 @@ def Plan_BufferOp : Plan_Op<"buffer"> {
     buffer lives for the whole program. `owner` says what the bytes hold, for
     the memory map. In memory that is not the device's, only a step program has a
     frame: all of that memory's arena. Rows may begin a pitch apart, as kernels
-    ask for it; such a buffer goes to launches alone.
+    ask for it; such a buffer goes to launches alone. With `settled` a run finds
+    it in use by what the run before has left, up to that command.
 
     ```mlir
     %3 = plan.buffer at 4096 live [2, 7] owner "activations" : memref<4x64x768xf32>
     %4 = plan.buffer at 0 in pinned live [3, 5] owner "activations" : memref<64xf32>
     %5 = plan.buffer at 0 live [3, 5] owner "activations" : memref<64x1003xbf16, strided<[1008, 1]>>
+    %6 = plan.buffer at 0 live [9, 12] settled 4 owner "activations" : memref<64xf32>
     ```
   }];
   let arguments = (ins I64Attr:$offset, Plan_InMemory:$memory,
                        I64Attr:$first, I64Attr:$last, StrAttr:$owner, OptionalAttr<NN_PortAttr>:$input,
-                       OptionalAttr<NN_PortAttr>:$output);
+                       OptionalAttr<NN_PortAttr>:$output,
+                       OptionalAttr<I64Attr>:$settled);
   let results = (outs Plan_PitchedMemory:$buffer);
   let extraClassDeclaration = [{
     /// The port that it is, or null.
@@ -275,7 +278,8 @@ def Plan_BufferOp : Plan_Op<"buffer"> {
     }
   }];
   let assemblyFormat = [{
-    `at` $offset (`in` $memory^)? `live` `[` $first `,` $last `]` `owner` $owner attr-dict `:` type($buffer)
+    `at` $offset (`in` $memory^)? `live` `[` $first `,` $last `]` (`settled` $settled^)?
+    `owner` $owner attr-dict `:` type($buffer)
   }];
   let hasVerifier = 1;
 }
@@ -402,9 +406,37 @@ def Plan_FillOp : Plan_Op<"fill", [
 def Plan_RecordOp : Plan_Op<"record", [
     DeclareOpInterfaceMethods<Plan_CommandOp, ["getOwnStream", "getSignal"]>]> {
   let summary = "Gives a token of the point that a stream has come to.";
-  let arguments = (ins Plan_StreamAttr:$stream);
+  let description = [{
+    With `carried` a run of the program may end before the stream has come there:
+    the next run finds that point by its number, see plan.settle.
+  }];
+  let arguments = (ins Plan_StreamAttr:$stream, OptionalAttr<I64Attr>:$carried);
   let results = (outs Plan_TokenType:$token);
-  let assemblyFormat = "$stream attr-dict";
+  let builders = [OpBuilder<(ins "::mlir::Type":$token,
+                                 "::heddle::planir::Stream":$stream), [{
+    build($_builder, $_state, token, stream, ::mlir::IntegerAttr());
+  }]>];
+  let assemblyFormat = "$stream (`carried` $carried^)? attr-dict";
+  let hasVerifier = 1;
+}
+
+def Plan_SettleOp : Plan_Op<"settle", [
+    DeclareOpInterfaceMethods<Plan_CommandOp, ["getOwnStream"]>]> {
+  let summary = "Lets a stream wait for a point that the run before has come to or left.";
+  let description = [{
+    It is that of the record with this `carried` number, in the last run of the
+    program; in the first run there is nothing to wait for. Who runs another
+    program, or ends, waits for all points.
+
+    ```mlir
+    plan.settle 0
+    ...
+    plan.copy %moment, %window on store : memref<64xf32>, memref<64xf32>
+    %stored = plan.record store carried 0
+    ```
+  }];
+  let arguments = (ins I64Attr:$number, Plan_OnStream:$stream);
+  let assemblyFormat = "$number (`on` $stream^)? attr-dict";
   let hasVerifier = 1;
 }
 

@@ -68,7 +68,16 @@ plan::Command SequenceReader::read(Operation &op,
         return plan::Command{command::Fill{refOf(op.getTarget())}};
       })
       .Case([&](planir::CollectiveOp op) { return collective(op); })
-      .Case([&](planir::RecordOp) { return plan::Command{command::Record()}; })
+      .Case([&](planir::RecordOp op) {
+        command::Record record;
+        if (op.getCarried())
+          record.carried = static_cast<int64_t>(*op.getCarried());
+        return plan::Command{record};
+      })
+      .Case([&](planir::SettleOp op) {
+        return plan::Command{
+            command::Settle{static_cast<int64_t>(op.getNumber())}};
+      })
       .Case([&](planir::WaitOp op) {
         return plan::Command{command::Wait{tokens.lookup(op.getToken())}};
       })

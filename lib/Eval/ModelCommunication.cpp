@@ -217,7 +217,8 @@ LogicalResult ModelInterpreter::runCommunication(Operation *op,
         return success();
       })
       // Stores are done at once.
-      .Case([&](dist::FlushOp) { return success(); })
+      .Case<dist::FlushOp, dist::CarryOp, dist::SettleOp>(
+          [&](Operation *) { return success(); })
       .Case([&](dist::WaitOp wait) -> LogicalResult {
         if (auto run = fetched.find(wait.getInput()); run != fetched.end()) {
           results.push_back(run->second);

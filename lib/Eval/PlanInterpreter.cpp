@@ -145,7 +145,8 @@ void PlanInterpreter::findLifetimes(planir::SequenceOp sequence) {
     if (buffer.getPort() || buffer.getLast() >= commands.size())
       continue;
     lifetimes[commands[buffer.getFirst()]].begin.push_back(buffer);
-    lifetimes[commands[buffer.getLast()]].end.push_back(buffer);
+    if (!buffer.getSettled()) // Else a store of the next run's begin reads it.
+      lifetimes[commands[buffer.getLast()]].end.push_back(buffer);
   }
 }
 
@@ -174,6 +175,7 @@ std::pair<Type, char *> PlanInterpreter::placeOf(StringRef name) const {
 }
 
 Tensor PlanInterpreter::stored(const std::string &name) const {
+  (void)finishBeside(); // What copies does not fail.
   auto [type, memory] = placeOf(name);
   return readMemory(type, memory);
 }
@@ -254,7 +256,7 @@ LogicalResult PlanInterpreter::runOn(planir::Stream stream,
   return success(!hasFailed);
 }
 
-LogicalResult PlanInterpreter::finishBeside(int64_t count) {
+LogicalResult PlanInterpreter::finishBeside(int64_t count) const {
   for (; numBeside < count && !beside.empty(); ++numBeside) {
     beside.front()();
     beside.pop_front();
@@ -374,8 +376,16 @@ LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
       })
       .Case([&](planir::LaunchOp launch) { return runLaunch(launch, values); })
       .Case([&](planir::RecordOp record) {
-        values[record.getToken()] =
-            Operand{nullptr, numBeside + int64_t(beside.size())};
+        int64_t point = numBeside + static_cast<int64_t>(beside.size());
+        values[record.getToken()] = Operand{nullptr, point};
+        if (record.getCarried())
+          carried[*record.getCarried()] = point;
+        return success();
+      })
+      .Case([&](planir::SettleOp settle) {
+        // What copies waits too, as its dead bytes are poisoned at once.
+        if (settle.getStream() == planir::Stream::Compute || options.poison)
+          return finishBeside(carried[settle.getNumber()]);
         return success();
       })
       .Case([&](planir::WaitOp wait) {
@@ -455,7 +465,12 @@ LogicalResult PlanInterpreter::run(const ProgramName &name,
   planir::SequenceOp sequence = findProgram(name);
   if (!sequence)
     return program.emitError("has no program ") << name.str();
-  if (options.poison)
+  if (lastRun != sequence) {
+    if (failed(finishBeside()))
+      return failure();
+    carried.clear();
+  }
+  if (options.poison && beside.empty())
     for (planir::MemoryKind kind : planir::memoryKinds)
       if (int64_t bytes = program.getArenaBytes().of(kind))
         std::memset(arena[planir::memoryOf(kind)].get(), poisonByte, bytes);
@@ -480,7 +495,8 @@ LogicalResult PlanInterpreter::run(const ProgramName &name,
   }
   if (failed(runSequence(sequence, {}, deviceArena())))
     return failure();
-  if (failed(finishBeside(numBeside + static_cast<int64_t>(beside.size()))))
+  lastRun = sequence;
+  if (carried.empty() && failed(finishBeside()))
     return failure();
   SmallVector<PortValue> given;
   for (planir::BufferOp result : results)

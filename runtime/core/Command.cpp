@@ -133,12 +133,20 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fill, target)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Collective, collective, target, source,
                                    staging)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Wait, command)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Settle, number)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Send, channel, data)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Receive, channel, data)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Flush, channel, left)
 
-static void to_json(json &target, const Record &) { target = json::object(); }
-static void from_json(const json &, Record &) {}
+// Few records are carried.
+static void to_json(json &target, const Record &record) {
+  target = json::object();
+  if (record.carried >= 0)
+    target["carried"] = record.carried;
+}
+static void from_json(const json &source, Record &record) {
+  record.carried = source.value("carried", int64_t(-1));
+}
 
 } // namespace command
 

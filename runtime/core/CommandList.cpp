@@ -98,12 +98,14 @@ private:
   void add(const plan::command::Collective &collective, const Here &here);
   void add(const plan::command::Record &record, const Here &here);
   void add(const plan::command::Wait &wait, const Here &here);
+  void add(const plan::command::Settle &settle, const Here &here);
   void add(const plan::command::Send &send, const Here &here);
   void add(const plan::command::Receive &receive, const Here &here);
   void add(const plan::command::Flush &flush, const Here &here);
   void append(const Command &command, const CommandList::Action &action,
               const Command *awaited = nullptr);
   void setToken(const Here &here, int64_t number) const;
+  Event carriedEvent(int64_t number);
   Communication &communication(const Command &command) const;
 
   const plan::Plan &plan;
@@ -116,6 +118,7 @@ private:
   /// The channels that something was sent on, by name.
   std::map<std::string, int64_t> sending;
   std::string_view running; ///< The fragment, where it is in one.
+  std::map<int64_t, Event> carried; ///< Of points that runs leave, by number.
 };
 
 void Resolver::resolve(const plan::Program &program) {
@@ -343,10 +346,25 @@ void Resolver::add(const plan::command::Collective &start, const Here &here) {
   setToken(here, number);
 }
 
-void Resolver::add(const plan::command::Record &, const Here &here) {
-  Event event = device.makeEvent();
+void Resolver::add(const plan::command::Record &record, const Here &here) {
+  Event event =
+      record.carried < 0 ? device.makeEvent() : carriedEvent(record.carried);
   append(here.command, CommandList::Record{here.command.stream, event});
   setToken(here, event.number);
+}
+
+/// The event is that of the run before, until this one records it again.
+void Resolver::add(const plan::command::Settle &settle, const Here &here) {
+  append(here.command, CommandList::WaitForEvent{here.command.stream,
+                                                 carriedEvent(settle.number)});
+}
+
+Event Resolver::carriedEvent(int64_t number) {
+  auto [found, isNew] = carried.try_emplace(number);
+  if (isNew)
+    found->second = device.makeEvent();
+  list.carries = true;
+  return found->second;
 }
 
 void Resolver::add(const plan::command::Wait &wait, const Here &here) {

@@ -52,7 +52,14 @@ public:
   /// What one run of the program does.
   void count(const plan::Program &program) {
     countSequence(program.sequence, 1, 0);
-    await(begun);
+    if (left.empty())
+      return await(begun);
+    // Each run but the first finds what the one before has left.
+    for (auto &[kinds, line] : moves)
+      line = MoveLine();
+    lines.clear();
+    host = HostUpdates();
+    countSequence(program.sequence, 1, 0);
   }
   std::map<std::tuple<std::string, std::string, std::string, plan::DType>,
            TrafficLine>
@@ -83,6 +90,7 @@ private:
     }
   };
   using Points = std::map<int64_t, Point>; ///< Of records, by their commands.
+  Points left; ///< For the next run, by their numbers.
   void order(const Command &command, int64_t number, Points &points);
   void await(const Point &point);
 
@@ -289,14 +297,18 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
 void TrafficCounter::order(const Command &command, int64_t number,
                            Points &points) {
   Point &waitedFor = known[size_t(command.stream)];
-  if (command.as<plan::command::Record>()) {
+  if (const auto *record = command.as<plan::command::Record>()) {
     Point &point = points[number] = waitedFor;
     point.of(command.stream) = begun.of(command.stream);
+    if (record->carried >= 0)
+      left[record->carried] = point;
   }
-  const auto *wait = command.as<plan::command::Wait>();
-  if (!wait)
+  if (const auto *wait = command.as<plan::command::Wait>())
+    waitedFor.extend(points[wait->command]);
+  else if (const auto *settle = command.as<plan::command::Settle>())
+    waitedFor.extend(left[settle->number]); // In the first run, of nothing.
+  else
     return;
-  waitedFor.extend(points[wait->command]);
   // Kernels run on while another stream than theirs waits.
   if (command.stream == plan::Stream::Compute ||
       (isCpu() && !plan::copiesBeside(command.stream)))

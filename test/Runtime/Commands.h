@@ -64,7 +64,14 @@ inline plan::Command collective(plan::CollectiveKind kind,
   return {std::move(start)};
 }
 
-inline plan::Command record() { return {plan::command::Record()}; }
+/// With a number its point is left to the next run.
+inline plan::Command record(int64_t carried = -1) {
+  return {plan::command::Record{carried}};
+}
+
+inline plan::Command settle(int64_t number) {
+  return {plan::command::Settle{number}};
+}
 
 inline plan::Command waitFor(int64_t command) {
   return {plan::command::Wait{command}};

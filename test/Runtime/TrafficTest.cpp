@@ -216,6 +216,32 @@ TEST(Traffic, SaysWhatTheHostRunsBeside) {
   EXPECT_EQ(besides(DeviceKind::Cpu), (std::vector<int64_t>{0, 0, 4096}));
 }
 
+/// What a run leaves is beside the kernels of the next one, up to where that
+/// waits for it.
+TEST(Traffic, SaysWhatTheNextRunIsBeside) {
+  Ref file = bytes(4096);
+  file.memory = MemoryKind::File;
+  Command stored = copy(file, bytes(4096)), noted = record(0);
+  stored.stream = noted.stream = Stream::Store;
+  Command kernel = launch(0, {bytes(4)});
+  Plan plan;
+  plan.mesh = meshOf(1, 1);
+  plan.kernels.resize(1);
+  plan.device = DeviceKind::Cpu;
+  for (bool isEarly : {false, true}) {
+    std::vector<Command> commands = {kernel, settle(0), kernel, stored, noted};
+    if (isEarly)
+      std::swap(commands[0], commands[1]);
+    plan.sequences = {{"main", 0, 0, 0, commands}};
+    std::vector<MoveLine> lines = countMoves(plan, Program());
+    ASSERT_EQ(lines.size(), 1u);
+    EXPECT_EQ(lines[0].copies, 1);
+    EXPECT_EQ(lines[0].bytes, 4096);
+    EXPECT_EQ(lines[0].besideKernels, isEarly ? 0 : 4096);
+    EXPECT_EQ(lines[0].mostUnderWay, 4096);
+  }
+}
+
 TEST(Traffic, ReadsTheWordsOfSchedules) {
   EXPECT_EQ(parseFragment("F12"),
             std::make_pair(std::string("F"), int64_t(12)));

@@ -344,6 +344,7 @@ static const char *pluralOf(const plan::Command &command) {
                        [](const Collective &) { return "collectives"; },
                        [](const Record &) { return "records"; },
                        [](const Wait &) { return "waits"; },
+                       [](const Settle &) { return "settles"; },
                        [](const Send &) { return "sends"; },
                        [](const Receive &) { return "receives"; },
                        [](const Flush &) { return "flushes"; });

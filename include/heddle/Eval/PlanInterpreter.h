@@ -14,6 +14,8 @@
 #include "llvm/ADT/DenseMap.h"
 #include <deque>
 #include <functional>
+#include <limits>
+#include <map>
 
 namespace heddle::eval {
 
@@ -96,7 +98,8 @@ private:
   mlir::LogicalResult runOn(planir::Stream stream, std::function<void()> work);
   /// Does what is left of the first `count` works of the streams `copy` and
   /// `host`.
-  mlir::LogicalResult finishBeside(int64_t count);
+  mlir::LogicalResult
+  finishBeside(int64_t count = std::numeric_limits<int64_t>::max()) const;
 
   /// Which buffers begin and end to live at a command.
   struct Lifetimes {
@@ -119,8 +122,12 @@ private:
   /// Of each kind of memory, between pages that fault.
   plan::PerMemory<std::shared_ptr<char>> persistent, arena;
   /// Of the streams `copy` and `host`, to do.
-  std::deque<std::function<void()>> beside;
-  int64_t numBeside = 0;  ///< What was done of it.
+  mutable std::deque<std::function<void()>> beside;
+  mutable int64_t numBeside = 0; ///< What was done of it.
+  /// Points that the last run has left to the next one of its program: how much
+  /// is done there.
+  std::map<int64_t, int64_t> carried;
+  planir::SequenceOp lastRun;
   bool hasFailed = false; ///< Some of it.
   llvm::DenseMap<mlir::Operation *, Lifetimes> lifetimes; ///< By command.
   llvm::DenseMap<int64_t, Pending> pending; ///< By what is waited for.

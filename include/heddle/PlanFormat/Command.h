@@ -197,6 +197,16 @@ struct Collective {
 /// Note the point that the stream has come to.
 struct Record {
   static constexpr const char *name = "record";
+  /// What comes before it may be under way when the program ends, and the next
+  /// run settles the point of that number; -1: it may not.
+  int64_t carried = -1;
+};
+
+/// Let the stream wait for the point of that number which the last run of the
+/// program has noted; in the first run there is none.
+struct Settle {
+  static constexpr const char *name = "settle";
+  int64_t number = 0;
 };
 
 /// Let the stream wait for the collective, or for the point, that is command
@@ -240,11 +250,12 @@ Overloads(Functions...) -> Overloads<Functions...>;
 /// A command. Which kinds there are stands here alone: who reads commands gives
 /// `visit` a function for each kind, or one for all others.
 struct Command {
-  using What = std::variant<command::Launch, command::Call, command::Loop,
-                            command::Fragments, command::Copy,
-                            command::CopyRows, command::Fill,
-                            command::Collective, command::Record, command::Wait,
-                            command::Send, command::Receive, command::Flush>;
+  using What =
+      std::variant<command::Launch, command::Call, command::Loop,
+                   command::Fragments, command::Copy, command::CopyRows,
+                   command::Fill, command::Collective, command::Record,
+                   command::Wait, command::Settle, command::Send,
+                   command::Receive, command::Flush>;
   What what;
   Stream stream = Stream::Compute; ///< That does it.
   std::string path{}; ///< Module path, as `h.3`, for traces and errors.

@@ -69,6 +69,11 @@ planir::SequenceOp SequenceEmitter::emit() {
       bufferOf(root);
   }
   builder.setInsertionPoint(end);
+  // Fetches come behind the stores that the run before has left.
+  function->walk([&](dist::CarryOp carry) { numCarried = carry.getStores(); });
+  if (numCarried > 0)
+    builder.create<planir::SettleOp>(function.getLoc(), numCarried - 1,
+                                     planir::Stream::Copy);
   emitBlock(function.getFunctionBody().front());
   return sequence;
 }
@@ -108,7 +113,8 @@ Value SequenceEmitter::bufferOf(Root &root) {
   insertAtTop();
   auto buffer = builder.create<planir::BufferOp>(
       loc, dist::memoryOf(root.type, root.pitch), /*offset=*/0, root.memory,
-      /*first=*/0, /*last=*/0, ownerOf(root), root.input, root.output);
+      /*first=*/0, /*last=*/0, ownerOf(root), root.input, root.output,
+      /*settled=*/IntegerAttr());
   lastAtTop = buffer;
   return insertedAtTop[&root] = buffers[&root] = buffer;
 }
@@ -346,7 +352,8 @@ void SequenceEmitter::emitCollective(Operation *op) {
     staging = builder.create<planir::BufferOp>(
         op->getLoc(), MemRefType::get({bytes}, builder.getI8Type()),
         /*offset=*/0, planir::MemoryKind::Device, /*first=*/0, /*last=*/0,
-        "communication", nn::PortAttr(), nn::PortAttr());
+        "communication", nn::PortAttr(), nn::PortAttr(),
+        /*settled=*/IntegerAttr());
     lastAtTop = staging.getDefiningOp();
   }
   bool exchange = shape.kind == plan::CollectiveKind::AllToAll;
@@ -479,6 +486,14 @@ void SequenceEmitter::emitFlush(dist::FlushOp flush) {
     builder.create<planir::WaitOp>(flush.getLoc(), stores.front().token);
 }
 
+/// Its points are found by their numbers in the next run.
+void SequenceEmitter::emitCarry(dist::CarryOp carry) {
+  stores.erase(stores.begin(), stores.end() - carry.getStores());
+  for (auto [number, store] : llvm::enumerate(stores))
+    store.token.getDefiningOp<planir::RecordOp>().setCarried(number);
+  stores.clear();
+}
+
 /// What comes from the host is there when the host has made it.
 void SequenceEmitter::emitMove(dist::MoveOp move) {
   Location loc = move.getLoc();
@@ -565,6 +580,12 @@ bool SequenceEmitter::emitCommunication(Operation &op) {
     emitStore(store);
   else if (auto flush = dyn_cast<dist::FlushOp>(op))
     emitFlush(flush);
+  else if (auto carry = dyn_cast<dist::CarryOp>(op))
+    emitCarry(carry);
+  else if (auto settle = dyn_cast<dist::SettleOp>(op))
+    builder.create<planir::SettleOp>(
+        op.getLoc(), numCarried - 1 - static_cast<int64_t>(settle.getLeft()),
+        planir::Stream::Compute);
   else
     return false;
   return true;

@@ -53,6 +53,7 @@ private:
   void emitFetchRows(dist::FetchRowsOp fetch);
   void emitStore(dist::StoreOp store);
   void emitFlush(dist::FlushOp flush);
+  void emitCarry(dist::CarryOp carry);
   void emitMove(dist::MoveOp move);
   void emitCommands(mlir::Block &block);
   void emitWait(dist::WaitOp wait);
@@ -88,6 +89,7 @@ private:
   };
   std::deque<UnderWay> fetches, stores;
   RunOverlaps overlap;
+  int64_t numCarried = 0;         ///< Stores that a run leaves to the next one.
   std::deque<mlir::Value> onHost; ///< Launches that `compute` may not wait for.
   mlir::IRMapping scalars;
   mlir::Value loopIndex;

@@ -8,6 +8,7 @@
 
 #include "FetchAhead.h"
 #include "Layout.h"
+#include "Search.h"
 #include "dialects/Pipe/PipeDialect.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/Transforms/Common/States.h"
@@ -192,18 +193,6 @@ private:
       for (dist::FetchOp fetch : window.fetches)
         fetch->moveBefore(at);
     }
-  }
-
-  /// The largest number up to `limit` that fits; 0 does.
-  static size_t most(size_t limit, function_ref<bool(size_t)> fits) {
-    if (limit == 0 || fits(limit))
-      return limit;
-    size_t least = 0;
-    while (least + 1 < limit) {
-      size_t middle = (least + limit) / 2;
-      (fits(middle) ? least : limit) = middle;
-    }
-    return least;
   }
 
   Block &block;

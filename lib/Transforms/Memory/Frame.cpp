@@ -59,10 +59,13 @@ LogicalResult Frame::plan(planir::SequenceOp sequence,
       interval.alignment = pageBytes;
       interval.bytes = alignTo(interval.bytes, pageBytes);
     }
-    for (const planir::Span &use : uses.lookup(buffer.getBuffer())) {
+    SmallVector<planir::Span> all = uses.lookup(buffer.getBuffer());
+    for (const planir::Span &use : all) {
       interval.first = std::min(interval.first, use.first);
       interval.last = std::max(interval.last, use.last);
+      interval.settled = std::max(interval.settled, use.settled);
     }
+    interval.followsCarried = !all.empty() && lifetimes.followsCarried(all);
     if (buffer.getPort())
       std::tie(interval.first, interval.last) =
           std::make_pair(int64_t(0), lifetimes.numCommands());
@@ -92,6 +95,8 @@ LogicalResult Frame::plan(planir::SequenceOp sequence,
     buffer.setOffset(interval.offset);
     buffer.setFirst(interval.first);
     buffer.setLast(interval.last);
+    if (interval.settled >= 0)
+      buffer.setSettled(interval.settled);
   }
   return success();
 }
@@ -112,6 +117,11 @@ void Frame::packAll() {
   }
 }
 
+static bool isLive(const Interval &interval, int64_t command) {
+  return command <= interval.settled ||
+         (interval.first <= command && command <= interval.last);
+}
+
 Peak Frame::peak() const {
   int64_t most = -1;
   Peak peak;
@@ -120,7 +130,7 @@ Peak Frame::peak() const {
     int64_t total = 0;
     for (auto [part, interval] : llvm::zip(parts, intervals))
       if (part.memory() == nn::MemoryKind::Device &&
-          interval.first <= at.first && at.first <= interval.last) {
+          isLive(interval, at.first)) {
         here[part.owner.str()] += alignTo(interval.bytes, alignment);
         total += alignTo(interval.bytes, alignment);
       }

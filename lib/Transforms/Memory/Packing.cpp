@@ -13,7 +13,10 @@
 using namespace heddle::memory;
 
 static bool liveTogether(const Interval &a, const Interval &b) {
-  return a.first <= b.last && b.first <= a.last;
+  auto finds = [](const Interval &later, const Interval &left) {
+    return later.first <= left.settled && !later.followsCarried;
+  };
+  return (a.first <= b.last && b.first <= a.last) || finds(a, b) || finds(b, a);
 }
 
 int64_t heddle::memory::pack(llvm::MutableArrayRef<Interval> intervals,

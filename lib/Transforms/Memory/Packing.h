@@ -38,6 +38,11 @@ struct Interval {
   int64_t first = 0, last = 0;
   int64_t offset = 0;    ///< The result.
   int64_t alignment = 1; ///< Of the offset, beside that of all.
+  /// They are in use up to here, too, as the run before has left them; -1: they
+  /// are not.
+  int64_t settled = -1;
+  /// Who uses them first has waited for all that is left so.
+  bool followsCarried = false;
 };
 
 /// Gives every interval an offset, a multiple of `alignment` and of its own

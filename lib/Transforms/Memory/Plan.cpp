@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CarryStores.h"
 #include "EmitSequence.h"
 #include "FetchAhead.h"
 #include "Frame.h"
@@ -110,7 +111,7 @@ private:
                                          frameOf);
       };
       if (step)
-        fetchEarly(step, symbols, strategy.memoryBudget > 0, attempt, fits);
+        useRoom(step, symbols, strategy, attempt, fits);
       while (true) {
         std::unique_ptr<Attempt> last = attempt();
         if (failed(last->planned))
@@ -156,21 +157,27 @@ private:
     return room;
   }
 
-  /// Windows on file are fetched as early as the budget has room for; without
-  /// a budget, as early as takes no more memory.
-  void fetchEarly(nn::StepOp step, const SymbolTable &symbols, bool hasBudget,
-                  function_ref<std::unique_ptr<Attempt>()> attempt,
-                  function_ref<bool(int64_t)> fits) {
+  /// Windows on file are fetched as early, and stored as late, as the budget
+  /// has room for; without a budget, as takes no more memory.
+  void useRoom(nn::StepOp step, const SymbolTable &symbols,
+               const dist::Strategy &strategy,
+               function_ref<std::unique_ptr<Attempt>()> attempt,
+               function_ref<bool(int64_t)> fits) {
     std::optional<int64_t> first;
-    numEarly += fetchAhead(step, symbols, [&] {
+    auto mayBe = [&] {
       std::unique_ptr<Attempt> now = attempt();
       now->sequence.erase();
       if (failed(now->planned))
         return false;
       int64_t bytes = now->frame.numBytes();
       first = first.value_or(bytes);
-      return hasBudget ? fits(bytes) : bytes <= *first;
-    });
+      return strategy.memoryBudget > 0 ? fits(bytes) : bytes <= *first;
+    };
+    // On a GPU a step is a graph, which ends when all of it is done. Windows
+    // that are fetched early take the bytes of those that are stored late.
+    if (!config::isGpu(strategy.target))
+      numCarried += carryStores(step, symbols, mayBe);
+    numEarly += fetchAhead(step, symbols, mayBe);
   }
 
   /// Where more is live than the budget has room for, what is gathered or

@@ -28,10 +28,23 @@ namespace heddle {
 
 namespace {
 
-/// Bytes [offset, offset + bytes) that are in use from command first to last.
+/// Bytes [offset, offset + bytes) that are in use from command first to last,
+/// and from the run before up to command settled.
 struct Region {
   Operation *op;
   int64_t offset, bytes, first, last;
+  int64_t settled = -1;
+  bool followsCarried = false; ///< Nothing of a run before is in them then.
+
+  bool meets(const Region &other) const {
+    return (first <= other.last && other.first <= last) || finds(other) ||
+           other.finds(*this);
+  }
+
+private:
+  bool finds(const Region &left) const {
+    return first <= left.settled && !followsCarried;
+  }
 };
 
 /// Where bytes end that may reach beyond every region.
@@ -173,8 +186,7 @@ private:
       for (const Region &b : regions.drop_front(index + 1)) {
         if (b.offset >= a.offset + a.bytes)
           break;
-        if (a.first > b.last || b.first > a.last || a.bytes == 0 ||
-            b.bytes == 0)
+        if (!a.meets(b) || a.bytes == 0 || b.bytes == 0)
           continue;
         auto diagnostic = a.op->emitError("H0913: bytes [")
                           << a.offset << ", " << a.offset + a.bytes
@@ -190,17 +202,21 @@ private:
   LogicalResult verifySequence(const SymbolTable &symbols,
                                planir::SequenceOp sequence) {
     plan::PerMemory<SmallVector<Region>> regions;
-    for (auto buffer : sequence.getBody().getOps<planir::BufferOp>())
-      regions[planir::memoryOf(buffer.getMemory())].push_back(
-          {buffer, static_cast<int64_t>(buffer.getOffset()),
-           dist::byteSize(buffer.getBuffer().getType()),
-           static_cast<int64_t>(buffer.getFirst()),
-           static_cast<int64_t>(buffer.getLast())});
     if (failed(verifyViews(sequence)))
       return failure();
     planir::Lifetimes lifetimes;
     if (failed(lifetimes.find(sequence)))
       return failure();
+    auto uses = lifetimes.uses();
+    for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
+      auto found = uses.find(buffer.getBuffer());
+      regions[planir::memoryOf(buffer.getMemory())].push_back(
+          {buffer, static_cast<int64_t>(buffer.getOffset()),
+           dist::byteSize(buffer.getBuffer().getType()),
+           static_cast<int64_t>(buffer.getFirst()),
+           static_cast<int64_t>(buffer.getLast()), settledOf(buffer),
+           found != uses.end() && lifetimes.followsCarried(found->second)});
+    }
     for (const auto &[op, span] : lifetimes.all())
       if (auto call = dyn_cast<planir::CallOp>(op)) {
         auto callee = symbols.lookup<planir::SequenceOp>(call.getSequence());
@@ -209,8 +225,8 @@ private:
              static_cast<int64_t>(callee.getFrameBytes()), span.number,
              span.number});
       }
-    for (const auto &[buffer, uses] : lifetimes.uses())
-      for (const planir::Span &use : uses)
+    for (const auto &[buffer, all] : uses)
+      for (const planir::Span &use : all)
         if (failed(verifyUse(buffer.getDefiningOp<planir::BufferOp>(), use)))
           return failure();
     // In other memory a step has all of the arena for a frame.
@@ -243,9 +259,19 @@ private:
     return failure(result.wasInterrupted());
   }
 
+  /// Up to which command the run before uses it; -1: it does not.
+  static int64_t settledOf(planir::BufferOp buffer) {
+    return buffer.getSettled() ? static_cast<int64_t>(*buffer.getSettled())
+                               : -1;
+  }
+
   /// What a command uses is live as long as it may run.
   LogicalResult verifyUse(planir::BufferOp buffer, const planir::Span &use) {
     int64_t first = buffer.getFirst(), last = buffer.getLast();
+    if (use.settled > settledOf(buffer))
+      return use.op->emitError(
+                 "H0913: leaves to the next run, up to its command ")
+             << use.settled << ", a buffer that is not live there";
     if (use.first >= first && use.number <= last && use.last <= last)
       return success();
     bool tooEarly = use.first < first || use.number > last;

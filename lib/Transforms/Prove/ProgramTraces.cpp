@@ -295,9 +295,15 @@ private:
       append(Event::Kind::CopyRows, op, scope);
     if (isa<planir::FillOp>(op))
       append(Event::Kind::Fill, op, scope);
-    if (auto record = dyn_cast<planir::RecordOp>(op))
-      append(Event::Kind::Record, op, scope).token =
-          scope.tokens[record.getToken()] = trace().tokens++;
+    if (auto record = dyn_cast<planir::RecordOp>(op)) {
+      Event &event = append(Event::Kind::Record, op, scope);
+      event.carries = bool(record.getCarried());
+      event.token = scope.tokens[record.getToken()] =
+          event.carries ? carriedToken(*record.getCarried()) : trace().tokens++;
+    }
+    if (auto settle = dyn_cast<planir::SettleOp>(op))
+      append(Event::Kind::Settle, op, scope).token =
+          carriedToken(settle.getNumber());
     if (auto wait = dyn_cast<planir::WaitOp>(op)) {
       bool joins = wait.getToken().getDefiningOp<planir::RecordOp>();
       auto token = scope.tokens.find(wait.getToken());
@@ -314,6 +320,13 @@ private:
       event.left = flush.getLeft();
       trace().messages.push_back({{"", 0, flush.getChannel().str()}, 0, {}});
     }
+  }
+
+  /// The token of a point that is left to the next run.
+  int32_t carriedToken(int64_t number) {
+    auto [token, isNew] = carriedTokens.try_emplace(number, trace().tokens);
+    trace().tokens += isNew;
+    return token->second;
   }
 
   /// The arguments of the kernel that a value of its body is made of.
@@ -555,6 +568,7 @@ private:
   DenseMap<Operation *, int32_t> origins, kernels;
   DictionaryAttr ports; ///< How those of the step are split.
   std::map<RankTerm, int32_t> rankTerms;
+  std::map<int64_t, int32_t> carriedTokens;
 };
 
 } // namespace

@@ -192,6 +192,18 @@ public:
   }
 
   std::optional<Fault> run() {
+    if (!runOnce())
+      return fault;
+    // The next run finds what this one has left.
+    if (!left.empty()) {
+      mostLeft = operations.size();
+      runOnce();
+    }
+    return fault;
+  }
+
+private:
+  bool runOnce() {
     std::vector<bool> wasRun(trace.bodies.size());
     for (const Run &run : trace.runs) {
       const Body &body = trace.bodies[run.body];
@@ -202,21 +214,32 @@ public:
           continue;
         for (size_t index = stretch.first; index < stretch.last; ++index)
           if (!check(body[index], run) || !communicate(body[index], run))
-            return fault;
+            return false;
       }
       wasRun[run.body] = true;
     }
     for (int64_t operation : tokens)
       if (operation >= 0)
-        return neverWaited(operation);
+        fault = neverWaited(operation);
     for (int stream : streams)
       for (int64_t operation : ofStream[stream])
-        if (!isBefore(operations[operation], compute))
-          return neverWaited(operation);
-    return std::nullopt;
+        if (!isBefore(operations[operation], compute) && !isLeft(operation))
+          fault = neverWaited(operation);
+    return !fault;
   }
 
-private:
+  /// Whether the next run waits for it. What the one before has left is not
+  /// left again.
+  bool isLeft(int64_t operation) const {
+    const Operation &open = operations[operation];
+    return operation >= mostLeft &&
+           std::any_of(left.begin(), left.end(), [&](int32_t token) {
+             auto point = points.find(token);
+             return point != points.end() &&
+                    open.number < point->second[open.stream];
+           });
+  }
+
   static constexpr int64_t notStarted = -1, done = -2;
 
   /// A communication that was started, or a command that a stream may not know
@@ -273,10 +296,10 @@ private:
   }
 
   bool check(const Event &event, const Run &run) {
-    if (event.kind == Event::Kind::Fresh)
-      return true;
     for (const Access &access : event.accesses) {
-      if (access.bytes == 0)
+      // An input is written before the run.
+      bool isNothing = event.kind == Event::Kind::Fresh && !access.writes;
+      if (access.bytes == 0 || isNothing)
         continue;
       Use use(access, run);
       int64_t found = busy.find(access.space, use, [&](int64_t operation) {
@@ -292,7 +315,7 @@ private:
               std::to_string(use.range.end) + ") of the " +
               (access.space == Space::Arena ? "arena" : "persistent region") +
               ", which " + trace.describe(*other.event, other.run) +
-              " still uses",
+              (found < mostLeft ? " of the run before" : "") + " still uses",
           {{0, event.origin}, {0, other.event->origin}}};
       return false;
     }
@@ -309,8 +332,14 @@ private:
   bool communicate(const Event &event, const Run &run) {
     if (event.kind == Event::Kind::Join)
       return join(event, run);
-    if (event.kind == Event::Kind::Record)
+    // The first run finds nothing.
+    if (event.kind == Event::Kind::Settle)
+      return points.count(event.token) == 0 || join(event, run);
+    if (event.kind == Event::Kind::Record) {
       points[event.token] = clockOf(streamOf(event));
+      if (event.carries)
+        left.insert(event.token);
+    }
     bool endsItself =
         !event.isCommunication() || event.kind == Event::Kind::Receive;
     if (hasOthers() && endsItself && !event.accesses.empty() &&
@@ -422,7 +451,9 @@ private:
     const Operation &other = operations[operation];
     return {Fault::Kind::Waits,
             trace.describe(*other.event, other.run) +
-                " is started and never waited for",
+                (operation < mostLeft
+                     ? " is left to the next run, which does not wait for it"
+                     : " is started and never waited for"),
             {{0, other.event->origin}}};
   }
 
@@ -439,6 +470,8 @@ private:
   /// Operations that hold their uses.
   std::deque<int64_t> ofStream[numStreams];
   std::map<int32_t, Clock> points; ///< By token.
+  std::set<int32_t> left;          ///< Tokens of points for the next run.
+  int64_t mostLeft = 0;            ///< Operations of the run before.
   std::optional<Fault> fault;
 };
 

@@ -94,7 +94,10 @@ Trace heddle::prove::unroll(const Trace &trace) {
         access.begin = Trace::beginOf(access, run);
         access.perIteration = access.perSlot = 0;
       }
-      if (event.kind == Event::Kind::Start || event.kind == Event::Kind::Record)
+      bool isOfTwoRuns = event.carries || event.kind == Event::Kind::Settle;
+      bool gives =
+          event.kind == Event::Kind::Start || event.kind == Event::Kind::Record;
+      if (isOfTwoRuns ? tokens[event.token] < 0 : gives)
         tokens[event.token] = flat.tokens++;
       if (event.token >= 0)
         event.token = tokens[event.token];

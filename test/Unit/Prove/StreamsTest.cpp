@@ -10,6 +10,7 @@
 #include <array>
 #include <gtest/gtest.h>
 #include <random>
+#include <set>
 
 using namespace heddle;
 using namespace heddle::test;
@@ -28,7 +29,8 @@ public:
       if (size_t last = lastOf(to); last < to)
         add(last, to);
       for (size_t from = 0; from < to; ++from)
-        if (body[to].kind == Event::Kind::Join &&
+        if ((body[to].kind == Event::Kind::Join ||
+             body[to].kind == Event::Kind::Settle) &&
             body[from].kind == Event::Kind::Record &&
             body[from].token == body[to].token)
           add(from, to);
@@ -43,12 +45,19 @@ public:
     return false;
   }
 
-  /// Whether `compute` knows at the end that all is done.
-  bool isJoined() const {
+  /// Whether `compute` knows at the end that all is done; of the events from
+  /// `second` on, or that they are left to the next run.
+  bool isJoined(size_t second) const {
     size_t last = lastOf(body.size(), Stream::Compute);
+    auto isLeft = [&](size_t i) {
+      for (size_t to = std::max(i, second); to < body.size(); ++to)
+        if (body[to].carries && before[to][i])
+          return i >= second;
+      return false;
+    };
     for (size_t i = 0; i < body.size(); ++i)
       if (body[i].stream != Stream::Compute && !body[i].accesses.empty() &&
-          (last == body.size() || !before[last][i]))
+          (last == body.size() || !before[last][i]) && !isLeft(i))
         return false;
     return true;
   }
@@ -81,8 +90,8 @@ private:
 };
 
 /// A trace of commands, points and joins that a seed chooses; every other one
-/// has four streams.
-prove::Trace drawTrace(unsigned seed) {
+/// has four streams. With `carries` some points are for the next run.
+prove::Trace drawTrace(unsigned seed, bool carries = false) {
   std::mt19937 random(seed);
   TraceWriter writer;
   std::vector<int32_t> buffers;
@@ -92,18 +101,28 @@ prove::Trace drawTrace(unsigned seed) {
     return std::array{Stream::Compute, Stream::Copy, Stream::Store,
                       Stream::Host}[random() % count];
   };
+  // The first two tokens are of points for the next run.
+  std::set<int32_t> left;
+  int32_t own = writer.trace.tokens = carries ? 2 : 0;
   for (int i = 0; i < 12; ++i) {
     Event::Kind kinds[] = {Event::Kind::Copy, Event::Kind::Record,
-                           Event::Kind::Join};
-    Event::Kind kind = kinds[random() % 3];
-    if (kind == Event::Kind::Join && writer.trace.tokens == 0)
+                           Event::Kind::Join, Event::Kind::Settle};
+    Event::Kind kind = kinds[random() % (carries ? 4 : 3)];
+    if (kind == Event::Kind::Join && writer.trace.tokens == own)
       continue;
     Event &event = writer.append(kind, "an event");
     event.stream = anyStream();
-    if (kind == Event::Kind::Record)
+    if (kind == Event::Kind::Settle)
+      event.token = random() % own;
+    if (kind == Event::Kind::Record && carries && left.size() < 2) {
+      event.carries = true;
+      event.token = left.size();
+      left.insert(event.token);
+    } else if (kind == Event::Kind::Record) {
       event.token = writer.trace.tokens++;
+    }
     if (kind == Event::Kind::Join)
-      event.token = random() % writer.trace.tokens;
+      event.token = own + random() % (writer.trace.tokens - own);
     if (kind != Event::Kind::Copy)
       continue;
     event.accesses.push_back(
@@ -125,7 +144,7 @@ TEST(Streams, RacesAreThoseOfEveryPair) {
       ++races;
       ASSERT_TRUE(fault);
       EXPECT_EQ(fault->kind, Fault::Kind::Race);
-    } else if (!order.isJoined()) {
+    } else if (!order.isJoined(0)) {
       ++open;
       ASSERT_TRUE(fault);
       EXPECT_EQ(fault->kind, Fault::Kind::Waits);
@@ -135,6 +154,40 @@ TEST(Streams, RacesAreThoseOfEveryPair) {
     }
   }
   EXPECT_GT(races, 500);
+  EXPECT_GT(open, 100);
+  EXPECT_GT(fine, 100);
+}
+
+/// What a run leaves is in the way of the next one.
+TEST(Streams, RunsFollowEachOther) {
+  int races = 0, open = 0, fine = 0;
+  for (unsigned seed = 0; seed < 20000; ++seed) {
+    SCOPED_TRACE(seed);
+    prove::Trace trace = drawTrace(seed, /*carries=*/true);
+    prove::Body once = trace.bodies[0], twice = once;
+    twice.insert(twice.end(), once.begin(), once.end());
+    bool carries =
+        std::any_of(once.begin(), once.end(),
+                    [](const Event &event) { return event.carries; });
+    Order first(once), both(carries ? twice : once);
+    bool isFirst = first.hasRace() || !first.isJoined(0);
+    const Order &order = isFirst ? first : both;
+    size_t second = isFirst || !carries ? 0 : once.size();
+    std::optional<Fault> fault = prove::checkRaces(trace);
+    if (order.hasRace()) {
+      races += !isFirst;
+      ASSERT_TRUE(fault);
+      EXPECT_EQ(fault->kind, Fault::Kind::Race);
+    } else if (!order.isJoined(second)) {
+      open += !isFirst;
+      ASSERT_TRUE(fault);
+      EXPECT_EQ(fault->kind, Fault::Kind::Waits);
+    } else {
+      fine += carries;
+      EXPECT_FALSE(fault) << fault->text;
+    }
+  }
+  EXPECT_GT(races, 100);
   EXPECT_GT(open, 100);
   EXPECT_GT(fine, 100);
 }

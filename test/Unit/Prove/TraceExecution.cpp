@@ -235,6 +235,7 @@ private:
              event.left;
     case Event::Kind::Record:
     case Event::Kind::Join:
+    case Event::Kind::Settle:
       break; // One rank's streams are in the order of its commands here.
     }
     return true;

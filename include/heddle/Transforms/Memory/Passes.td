@@ -44,6 +44,7 @@ def MemoryPlan : Pass<"memory-plan", "::mlir::ModuleOp"> {
     Statistic<"numCopies", "copies", "Values that had to be copied">,
     Statistic<"numEarly", "early",
               "Windows of states that are fetched earlier than they were">,
+    Statistic<"numCarried", "carried", "Stores that the next run waits for">,
     Statistic<"numDelayed", "delayed",
               "Gathers and fetches that were to run ahead, and had no room">
   ];

@@ -133,6 +133,7 @@ struct Event {
     Fresh,  ///< A buffer holds nothing yet, or (writes) an input.
     Record, ///< Of the point that `stream` has come to.
     Join,   ///< `stream` waits for the point that was recorded.
+    Settle, ///< The same, of a point that the run before has left.
     Start,  ///< Of collective `number`.
     Wait,
     Send,    ///< Of message `number`.
@@ -142,7 +143,8 @@ struct Event {
   /// That does it. Communication begins, and is waited for, on `Compute`.
   plan::Stream stream = plan::Stream::Compute;
   int32_t number = -1; ///< In Trace::collectives or Trace::messages.
-  int32_t token = -1;  ///< Record, Join, Start, Wait.
+  int32_t token = -1;  ///< Record, Join, Settle, Start, Wait.
+  bool carries = false; ///< Record: what was done is left to the next run.
   int32_t origin = -1; ///< In Trace::names.
   int32_t path = -1;   ///< In Trace::paths.
   int64_t left = 0;
@@ -264,7 +266,9 @@ std::optional<Fault> checkGradients(const Trace &trace);
 /// a message from its send to the flush that leaves fewer. Every collective is
 /// waited for before the step ends, by a wait that comes after its start.
 /// Commands of two streams, too, touch the same bytes, one of them writing,
-/// only where a record and a join let one of them happen before the other.
+/// only where a record and a join let one of them happen before the other. Of a
+/// program that leaves work to its next run two runs are checked: the second
+/// one waits for all that the first one has left.
 std::optional<Fault> checkRaces(const Trace &trace);
 
 /// The ranks talk about the same things, and none waits for ever. `traces` are

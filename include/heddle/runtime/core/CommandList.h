@@ -85,6 +85,10 @@ public:
   /// Throws what the communication throws.
   void run(Device &device, LaunchTime *times = nullptr) const;
 
+  /// Whether a run leaves work to the next one: what does not know of it, as
+  /// another program, has to wait for all that the device does.
+  bool leavesWork() const { return carries; }
+
   size_t size() const { return launches.size(); }
   const LaunchInfo &info(size_t launch) const { return infos[launch]; }
   /// What an entry that is a kernel's launch hands to the device.
@@ -173,6 +177,7 @@ private:
   std::vector<int64_t> scalars;
   Scratch scratch;
   Communication *communication = nullptr;
+  bool carries = false;
 };
 
 /// The address and size of an operand that stands in no sequence's arguments,

@@ -100,6 +100,9 @@ public:
   /// Runs a program once on what its inputs hold. Allocates nothing. The device
   /// may still compute when it returns.
   void run(const LoadedProgram &program, LaunchTime *times = nullptr) {
+    if (unfinished && unfinished != &program)
+      device.synchronize();
+    unfinished = program.commands().leavesWork() ? &program : nullptr;
     program.commands().run(device, times);
   }
 
@@ -128,6 +131,8 @@ private:
   std::vector<Value> states;
   std::vector<Part> parts;
   std::deque<LoadedProgram> programs;
+  /// What ran last, if it leaves work to its next run.
+  const LoadedProgram *unfinished = nullptr;
 };
 
 } // namespace heddle::rt
