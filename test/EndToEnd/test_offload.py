@@ -141,7 +141,8 @@ class Offload(h.HeddleTest):
                 self.assertEqual(stores[0] < ends[-1], clipping == 0)
 
     def test_reads_as_far_ahead_as_a_budget_has_room_for(self):
-        """The more room, the more windows are on their way when the step begins."""
+        """The more room, the more windows are on their way when the step begins, and
+        the more layers ahead of the one that is computed."""
         once, several = ["--batch", 2], ["--micro-batch", 1, "--accumulate", 3]
         for case, (family, ranks, flags, clipping, place) in enumerate((
                 ("gpt2", 1, [*once, "--precision", "bf16"], 0, "optimizer=file"),
@@ -150,12 +151,18 @@ class Offload(h.HeddleTest):
                 ("bert", 2, [*once, "--mesh", "tensor=2"], 0, "optimizer=file"),
                 ("llama", 2, [*several, "--mesh", "data=2", "--zero", 3], 0,
                  "optimizer=file,gradients=file"),
-                ("gpt2", 2, [*several, "--mesh", "pipe=2"], 0, "optimizer=file"))):
-            with self.subTest(family=family, flags=flags, clipping=clipping):
+                ("gpt2", 2, [*several, "--mesh", "pipe=2"], 0, "optimizer=file"),
+                ("gpt2", 1, [*once, "--precision", "bf16"], 0.5, "parameters=file"),
+                ("bert", 2, [*several, "--mesh", "pipe=2", "--recompute", "full"], 0.5,
+                 "parameters=file,activations=file"),
+                ("llama", 2, [*once, "--mesh", "data=2", "--zero", 3], 0.5,
+                 "parameters=file"))):
+            with self.subTest(family=family, flags=flags, place=place):
+                layers = 6 if "parameters" in place else 2
                 flags = ["--seq", 7, *flags]
                 config = {"gradient_clipping": clipping}
                 place = ["--place", place, "--sub-group-size", 1024]
-                model = self.model_of(family, ranks)
+                model = self.model_of(family, 10 * layers + ranks, layers)
                 init = [] if family == "gpt2" else ["--init", "random"]
                 plan = self.explain(self.compile(model, *flags, *init, *place,
                                                    config=config, output="least"))
@@ -166,7 +173,7 @@ class Offload(h.HeddleTest):
                     budget = peak + int(part * filed)
                     name = f"ahead-{case}-{part}"
                     self.compare(name, family, ranks, flags, config,
-                                 [*place, "--memory-budget", budget])
+                                 [*place, "--memory-budget", budget], model=model)
                     there = self.explain(self.path(f"job-there-{name}"))
                     kinds = there["memory"]["kinds"]
                     self.assertLessEqual(sum(kinds["device"].values()), budget)

@@ -1,4 +1,4 @@
-//===- FetchAhead.cpp - Windows are fetched while there is room -----------===//
+//===- FetchAhead.cpp - What is elsewhere comes while there is room -------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,11 +15,25 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringMap.h"
+#include <limits>
+#include <list>
 #include <vector>
 
 using namespace mlir;
 using namespace heddle;
 using namespace heddle::memory;
+
+/// The largest number up to `limit` that fits; 0 does.
+static size_t most(size_t limit, function_ref<bool(size_t)> fits) {
+  if (limit == 0 || fits(limit))
+    return limit;
+  size_t least = 0;
+  while (least + 1 < limit) {
+    size_t middle = (least + limit) / 2;
+    (fits(middle) ? least : limit) = middle;
+  }
+  return least;
+}
 
 namespace {
 
@@ -70,18 +84,48 @@ private:
   int64_t count = 0;
 };
 
+} // namespace
+
+/// The launch of a block that reads what is fetched ahead; null where something
+/// else does.
+static Operation *readerOf(dist::FetchOp fetch, const SymbolTable &symbols) {
+  if (!fetch.getPending() || fetch.getSlot() ||
+      memoryOf(symbols, fetch.getState()) == nn::MemoryKind::Device)
+    return nullptr;
+  for (Operation *wait : fetch->getUsers())
+    for (Operation *user : wait->getUsers())
+      if (isa<planir::LaunchOp>(user) && user->getBlock() == fetch->getBlock())
+        return user;
+  return nullptr;
+}
+
+static nn::StateRole roleOf(dist::FetchOp fetch, const SymbolTable &symbols) {
+  StringRef state = statesOf(symbols, fetch.getState()).front();
+  return symbols.lookup<nn::StateOp>(state).getRole();
+}
+
+/// Those of the updates of one block, in their order.
+static SmallVector<Window> windowsOf(Block &block, const SymbolTable &symbols) {
+  llvm::MapVector<Operation *, Window> found;
+  for (auto fetch : block.getOps<dist::FetchOp>())
+    if (Operation *reader = readerOf(fetch, symbols))
+      found[reader].fetches.push_back(fetch);
+  SmallVector<Window> windows;
+  for (auto &[reader, window] : found)
+    if (llvm::any_of(window.fetches, [&](dist::FetchOp fetch) {
+          return roleOf(fetch, symbols) == nn::StateRole::Optimizer;
+        }))
+      windows.push_back(std::move(window));
+  return windows;
+}
+
+namespace {
+
 /// The windows of the updates of one block.
 class Windows {
 public:
   Windows(Block &block, const SymbolTable &symbols)
-      : block(block), symbols(symbols) {
-    llvm::MapVector<Operation *, Window> found;
-    for (auto fetch : block.getOps<dist::FetchOp>())
-      if (Operation *reader = readerOf(fetch))
-        found[reader].fetches.push_back(fetch);
-    for (auto &[reader, window] : found)
-      if (llvm::any_of(window.fetches, [&](auto f) { return isOptimizers(f); }))
-        windows.push_back(std::move(window));
+      : symbols(symbols), windows(windowsOf(block, symbols)) {
     for (Window &window : windows)
       moved.insert(window.fetches.begin(), window.fetches.end());
     if (windows.empty())
@@ -117,25 +161,6 @@ public:
   }
 
 private:
-  /// The launch that reads what is fetched ahead; null where something else
-  /// does.
-  Operation *readerOf(dist::FetchOp fetch) {
-    if (!fetch.getPending() || fetch.getSlot() ||
-        memoryOf(symbols, fetch.getState()) == nn::MemoryKind::Device)
-      return nullptr;
-    for (Operation *wait : fetch->getUsers())
-      for (Operation *user : wait->getUsers())
-        if (isa<planir::LaunchOp>(user) && user->getBlock() == &block)
-          return user;
-    return nullptr;
-  }
-
-  bool isOptimizers(dist::FetchOp fetch) {
-    StringRef state = statesOf(symbols, fetch.getState()).front();
-    return symbols.lookup<nn::StateOp>(state).getRole() ==
-           nn::StateRole::Optimizer;
-  }
-
   /// The next operation, from this one on, that is not moved.
   Operation *stayingAt(Operation *op) const {
     while (moved.contains(op))
@@ -195,7 +220,6 @@ private:
     }
   }
 
-  Block &block;
   const SymbolTable &symbols;
   SmallVector<Window> windows;
   llvm::SmallPtrSet<Operation *, 16> moved; ///< Their fetches.
@@ -207,14 +231,256 @@ private:
   size_t atBegin = 0, shift = 0;
 };
 
+//===----------------------------------------------------------------------===//
+// What layers read
+//===----------------------------------------------------------------------===//
+
+/// Elements of a flat state, or of what is kept by itself.
+struct Elements {
+  StringRef name;
+  int64_t first = 0, end = 0;
+  bool overlap(const Elements &other) const {
+    return name == other.name && first < other.end && other.first < end;
+  }
+};
+
+/// What is fetched while one layer runs, for those behind it.
+struct Group {
+  /// Each with the operation before which it stood.
+  SmallVector<std::pair<dist::FetchOp, Operation *>> fetches;
+  /// The layer, and the first operation before which they may stand, or null;
+  /// neither is moved.
+  Operation *layer = nullptr, *earliest = nullptr;
+};
+
+/// The fetches of one block that run beside its layers: of parameters, of
+/// activations, and of gradients that are added to.
+class Layers {
+public:
+  Layers(Block &block, const SymbolTable &symbols, nn::ModelOp model)
+      : block(block), symbols(symbols),
+        strategy(model.getStrategy().getValue()) {
+    for (const Window &window : windowsOf(block, symbols))
+      ofUpdates.insert(window.fetches.begin(), window.fetches.end());
+    for (auto fetch : block.getOps<dist::FetchOp>()) {
+      nn::CallOp layer = layerBeside(fetch);
+      if (!layer)
+        continue;
+      if (groups.empty() || groups.back().layer != layer)
+        groups.push_back({{}, layer, nullptr});
+      groups.back().fetches.push_back({fetch, nullptr});
+      moved[fetch] = groups.size() - 1;
+    }
+    for (Group &group : groups)
+      for (auto &[fetch, home] : group.fetches)
+        home = stayingAt(fetch);
+    for (auto bucket : model.getOps<nn::BucketOp>())
+      for (StringRef state : statesOf(symbols, bucket.getSymName()))
+        buckets[state] = bucket.getSymName();
+    findBounds();
+  }
+
+  /// See fetchAhead.
+  size_t run(function_ref<bool()> fits) {
+    if (groups.size() < 2 || !fits())
+      return 0;
+    size_t by = most(groups.size() - 1, [&](size_t by) {
+      place(by);
+      return isWithinLimits() && fits();
+    });
+    place(by);
+    return by > 0 ? groups.size() : 0;
+  }
+
+private:
+  static dist::WaitOp waitOf(dist::FetchOp fetch) {
+    return cast<dist::WaitOp>(*fetch->getUsers().begin());
+  }
+
+  /// The layer that runs until a fetch is waited for, or null.
+  nn::CallOp layerBeside(dist::FetchOp fetch) const {
+    if (!fetch.getPending() || ofUpdates.contains(fetch))
+      return {};
+    auto layer = nn::CallOp();
+    for (Operation *op = fetch; op && !layer; op = op->getNextNode())
+      layer = dyn_cast<nn::CallOp>(op);
+    return layer && layer->isBeforeInBlock(waitOf(fetch)) ? layer
+                                                          : nn::CallOp();
+  }
+
+  /// The next operation, from this one on, that is not moved.
+  Operation *stayingAt(Operation *op) const {
+    while (moved.contains(op))
+      op = op->getNextNode();
+    return op;
+  }
+
+  /// The last operation of the block that reads what was fetched.
+  Operation *lastReaderOf(dist::FetchOp fetch) const {
+    Operation *last = waitOf(fetch);
+    SmallVector<Operation *> readers(last->getUsers());
+    while (!readers.empty()) {
+      Operation *reader = readers.pop_back_val();
+      if (isa<nn::UnpackOp>(reader))
+        llvm::append_range(readers, reader->getUsers());
+      reader = block.findAncestorOpInBlock(*reader);
+      if (last->isBeforeInBlock(reader))
+        last = reader;
+    }
+    return last;
+  }
+
+  /// The bytes of a run, by the flat state that they are in.
+  Elements placeOf(const StateRun &run) const {
+    auto bucket = buckets.find(run.name);
+    if (bucket == buckets.end())
+      return {run.name, run.element, run.element + run.count};
+    // Who names a member may mean any of its bucket.
+    return {bucket->second, 0, std::numeric_limits<int64_t>::max()};
+  }
+
+  /// Of what is fetched, the elements that somebody reads: what else is on the
+  /// same pages is not among them.
+  Elements readOf(dist::FetchOp fetch) const {
+    StateRun run = runOf(fetch);
+    Value there = waitOf(fetch).getOutput();
+    auto unpack = there.use_empty()
+                      ? nn::UnpackOp()
+                      : dyn_cast<nn::UnpackOp>(*there.user_begin());
+    if (!unpack)
+      return placeOf(run);
+    int64_t first = run.element;
+    run.count = 0;
+    for (Value member : unpack.getMembers()) {
+      int64_t end = first + nn::paddedElements(elementsOf(member.getType()));
+      if (!member.use_empty()) {
+        run.element = run.count == 0 ? first : run.element;
+        run.count = end - run.element;
+      }
+      first = end;
+    }
+    return placeOf(run);
+  }
+
+  /// No group may stand before who stores what it fetches; before who reads it
+  /// for the last time, so that it is there once; nor before what is fetched
+  /// for those behind it at once, as copies are done in their order.
+  void findBounds() {
+    SmallVector<std::pair<Elements, Operation *>> stores, reads;
+    Operation *before = nullptr; // Fetched, and not moved.
+    for (Operation &op : block) {
+      op.walk([&](dist::StoreOp store) {
+        stores.push_back({placeOf(runOf(store)), &op});
+      });
+      auto found = moved.find(&op);
+      if (found == moved.end()) {
+        bool isOthers = isa<dist::FetchOp, dist::FetchRowsOp>(op);
+        before = isOthers && !ofUpdates.contains(&op) ? &op : before;
+        continue;
+      }
+      auto fetch = cast<dist::FetchOp>(op);
+      Operation *behind = before;
+      auto stayBehind = [&](Operation *other) {
+        if (other && other->isBeforeInBlock(fetch) &&
+            (!behind || behind->isBeforeInBlock(other)))
+          behind = other;
+      };
+      Elements run = placeOf(runOf(fetch)), read = readOf(fetch);
+      for (const auto &[place, store] : stores)
+        if (place.overlap(run))
+          stayBehind(store);
+      for (const auto &[place, reader] : reads)
+        if (place.overlap(read))
+          stayBehind(reader);
+      if (Operation *slot =
+              fetch.getSlot() ? fetch.getSlot().getDefiningOp() : nullptr)
+        stayBehind(block.findAncestorOpInBlock(*slot));
+      reads.push_back({read, lastReaderOf(fetch)});
+      if (!behind)
+        continue;
+      Operation *&earliest = groups[found->second].earliest;
+      Operation *next = stayingAt(behind->getNextNode());
+      if (!earliest || earliest->isBeforeInBlock(next))
+        earliest = next;
+    }
+  }
+
+  /// Each group stands before the layer of the one that is `by` groups before
+  /// it, none before one that it stood behind; or all where they stood.
+  void place(size_t by) {
+    Operation *last = nullptr;
+    for (auto [number, group] : llvm::enumerate(groups)) {
+      Operation *at = groups[number < by ? 0 : number - by].layer;
+      for (Operation *bound : {group.earliest, last})
+        if (bound && at->isBeforeInBlock(bound))
+          at = bound;
+      last = at;
+      for (auto [fetch, home] : group.fetches)
+        fetch->moveBefore(by > 0 ? at : home);
+    }
+  }
+
+  bool isParameter(dist::FetchOp fetch) const {
+    nn::StateRole role = roleOf(fetch, symbols);
+    return role == nn::StateRole::Parameter ||
+           role == nn::StateRole::ComputeCopy;
+  }
+
+  /// Whether the elements of parameters that are under way at once, and those
+  /// that are there at once, are as few as the strategy says.
+  bool isWithinLimits() const {
+    constexpr int64_t noLimit = dist::Strategy::noLimit;
+    if (strategy.maxLiveParameters == noLimit &&
+        strategy.prefetchBucketSize == noLimit)
+      return true;
+    /// Of fetches that nobody has waited for, or that are read further on.
+    std::list<std::pair<Operation *, int64_t>> underWay, live;
+    auto sumAt = [](std::list<std::pair<Operation *, int64_t>> &fetched,
+                    Operation *now) {
+      int64_t sum = 0;
+      fetched.remove_if(
+          [&](const auto &one) { return one.first->isBeforeInBlock(now); });
+      for (auto [until, elements] : fetched)
+        sum += elements;
+      return sum;
+    };
+    for (auto fetch : block.getOps<dist::FetchOp>()) {
+      if (!fetch.getPending() || !isParameter(fetch))
+        continue;
+      int64_t elements = elementsOf(fetch.getType());
+      underWay.push_back({waitOf(fetch), elements});
+      live.push_back({lastReaderOf(fetch), elements});
+      if (!moved.contains(fetch))
+        continue;
+      bool isTooMuch = sumAt(underWay, fetch) > strategy.prefetchBucketSize ||
+                       (strategy.maxLiveParameters != noLimit &&
+                        sumAt(live, fetch) > strategy.maxLiveParameters);
+      if (isTooMuch)
+        return false;
+    }
+    return true;
+  }
+
+  Block &block;
+  const SymbolTable &symbols;
+  const dist::Strategy &strategy;
+  llvm::SmallPtrSet<Operation *, 16> ofUpdates; ///< Windows: see above.
+  SmallVector<Group> groups;
+  llvm::DenseMap<Operation *, size_t> moved; ///< Their fetches.
+  llvm::StringMap<StringRef> buckets;        ///< By the states in them.
+};
+
 } // namespace
 
 size_t heddle::memory::fetchAhead(nn::StepOp step, const SymbolTable &symbols,
                                   function_ref<bool()> fits) {
   SmallVector<Block *> blocks;
   step->walk([&](Block *block) { blocks.push_back(block); });
+  auto model = step->getParentOfType<nn::ModelOp>();
   size_t count = 0;
   for (Block *block : blocks)
     count += Windows(*block, symbols).run(fits);
+  for (Block *block : blocks)
+    count += Layers(*block, symbols, model).run(fits);
   return count;
 }

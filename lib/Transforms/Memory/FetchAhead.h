@@ -1,4 +1,4 @@
-//===- FetchAhead.h - Windows are fetched while there is room ---*- C++ -*-===//
+//===- FetchAhead.h - What is elsewhere comes while there is room -*- C++ -*-=//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -20,7 +20,10 @@ namespace heddle::memory {
 /// is asked with the fetches in their places, of those that they have at first
 /// too: where these do not fit, nothing is moved. No fetch passes a store of
 /// the same bytes, nor do the first ones pass what else is fetched or stored.
-/// Returns how many windows were moved.
+/// Then those of what layers read, in their order: while one layer runs, that
+/// of so many further on, as `fits` and the strategy's limits of parameters
+/// allow. What is read twice is fetched again when it was read. Returns how
+/// many windows, and layers with fetches, were moved.
 size_t fetchAhead(nn::StepOp step, const mlir::SymbolTable &symbols,
                   llvm::function_ref<bool()> fits);
 

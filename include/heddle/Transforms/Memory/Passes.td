@@ -21,7 +21,9 @@ def MemoryPlan : Pass<"memory-plan", "::mlir::ModuleOp"> {
     state, or returned, is made there: no copy, unless two places want it.
     Windows of states on file are fetched as far ahead of their updates, from the
     begin of a loop over micro-batches on, as the budget has room for, or without
-    a budget as takes no more memory. Where the budget has no room for parameters
+    a budget as takes no more memory; and so is what layers read, as many layers
+    ahead, where `max_live_parameters` and `prefetch_bucket_size` of the strategy
+    bound the parameters that are there and under way. Where the budget has no room for parameters
     that are gathered ahead of their use, or for windows that are fetched ahead,
     they are gathered and fetched when they are used. States outside of the
     device's memory, and windows of them, begin at pages.
@@ -43,7 +45,7 @@ def MemoryPlan : Pass<"memory-plan", "::mlir::ModuleOp"> {
   let statistics = [
     Statistic<"numCopies", "copies", "Values that had to be copied">,
     Statistic<"numEarly", "early",
-              "Windows of states that are fetched earlier than they were">,
+              "Windows, and layers with fetches, that are fetched earlier">,
     Statistic<"numCarried", "carried", "Stores that the next run waits for">,
     Statistic<"numDelayed", "delayed",
               "Gathers and fetches that were to run ahead, and had no room">
