@@ -36,7 +36,7 @@ std::string kernelSectionName(size_t target = 0);
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 11;
+inline constexpr int64_t formatVersion = 12;
 
 /// A launch of a GPU's function over a grid of blocks of threads.
 struct GridLaunch {
