@@ -185,8 +185,9 @@ def Dist_FetchRowsOp : Dist_Op<"fetch_rows", [
   let description = [{
     The table begins at `element`, and has `rows` rows, as wide as the last
     dimension of the result; the others are those of the ids. An id that is no
-    row gives NaN, as nn.embedding does. With `pending` the rows are not there
-    yet: only dist.wait may use them.
+    row gives NaN, as nn.embedding does. With `first` the table is a part of a
+    larger one, from that row on: ids of other parts give zeros. With `pending`
+    the rows are not there yet: only dist.wait may use them.
 
     ```mlir
     %0 = dist.fetch_rows @copies.decay[0] of 4099 at %ids {pending} : tensor<2x16xi32> -> tensor<2x16x96xbf16>
@@ -195,10 +196,11 @@ def Dist_FetchRowsOp : Dist_Op<"fetch_rows", [
   }];
   let arguments = (ins FlatSymbolRefAttr:$state, I64Attr:$element,
                        I64Attr:$rows, StaticShapeTensorOf<[I32]>:$ids,
-                       UnitAttr:$pending);
+                       Optional<Index>:$first, UnitAttr:$pending);
   let results = (outs AnyStaticShapeTensor:$output);
   let assemblyFormat = [{
-    $state `[` $element `]` `of` $rows `at` $ids attr-dict `:` type($ids) `->` type($output)
+    $state `[` $element `]` `of` $rows `at` $ids (`first` $first^)? attr-dict
+    `:` type($ids) `->` type($output)
   }];
   let hasVerifier = 1;
 }

@@ -373,8 +373,10 @@ def Plan_CopyRowsOp : Plan_Op<"copy_rows", [
   let summary = "Copies the rows of `source` that `ids` name to `target`.";
   let description = [{
     Row t of the target is row `ids[t]` of the source; an id that is no row of it
-    gives bytes of ones, NaN in every floating type. The source is in memory of
-    another kind than the device's, where the target and the ids are.
+    gives bytes of ones, NaN in every floating type. With `first` the source is a
+    part of a table, from that row on: an id gives row `ids[t] - first`, and zeros
+    if that is no row of the part. The source is in memory of another kind than the
+    device's, where the target and the ids are.
 
     ```mlir
     %ready = plan.record compute
@@ -385,10 +387,11 @@ def Plan_CopyRowsOp : Plan_Op<"copy_rows", [
     ```
   }];
   let arguments = (ins Plan_Memory:$target, Plan_Memory:$source,
-                       Plan_Memory:$ids, Plan_OnStream:$stream);
+                       Plan_Memory:$ids, Optional<Index>:$first,
+                       Plan_OnStream:$stream);
   let assemblyFormat = [{
-    $target `,` $source `at` $ids (`on` $stream^)? attr-dict `:` type($target)
-    `,` type($source) `,` type($ids)
+    $target `,` $source `at` $ids (`first` $first^)? (`on` $stream^)? attr-dict
+    `:` type($target) `,` type($source) `,` type($ids)
   }];
   let hasVerifier = 1;
 }

@@ -60,9 +60,12 @@ plan::Command SequenceReader::read(Operation &op,
       })
       .Case([&](planir::CopyRowsOp op) {
         auto source = cast<MemRefType>(op.getSource().getType());
-        return plan::Command{command::CopyRows{
-            refOf(op.getTarget()), refOf(op.getSource()), refOf(op.getIds()),
-            dist::byteSize(source) / source.getDimSize(0)}};
+        command::CopyRows copy{refOf(op.getTarget()), refOf(op.getSource()),
+                               refOf(op.getIds()),
+                               dist::byteSize(source) / source.getDimSize(0)};
+        if (op.getFirst())
+          copy.first = scalarOf(op.getFirst());
+        return plan::Command{std::move(copy)};
       })
       .Case([&](planir::FillOp op) {
         return plan::Command{command::Fill{refOf(op.getTarget())}};

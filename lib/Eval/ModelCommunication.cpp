@@ -150,18 +150,20 @@ LogicalResult ModelInterpreter::runSlice(dist::SliceOp slice,
   return success();
 }
 
-/// What dist.fetch_rows reads of a flat state; NaN for ids that are no rows.
+/// What dist.fetch_rows reads of a flat state; NaN for ids that are no rows. Of
+/// a part, which begins with `first`, zeros for them.
 static Tensor rowsOf(dist::FetchRowsOp fetch, const Tensor &flat,
-                     const Tensor &ids) {
+                     const Tensor &ids, const Tensor *first) {
   Tensor chosen(fetch.getOutput().getType());
   int64_t columns = chosen.columns(), position = 0;
   for (int64_t id : ids.ints()) {
-    if (id >= 0 && id < static_cast<int64_t>(fetch.getRows()))
-      chosen.copyFrom(flat, fetch.getElement() + id * columns, position,
+    int64_t row = id - (first ? first->ints().front() : 0);
+    if (row >= 0 && row < static_cast<int64_t>(fetch.getRows()))
+      chosen.copyFrom(flat, fetch.getElement() + row * columns, position,
                       columns);
     else
       std::fill_n(chosen.mutableFloats().begin() + position, columns,
-                  std::nan(""));
+                  first ? 0 : std::nan(""));
     position += columns;
   }
   return chosen;
@@ -194,8 +196,8 @@ LogicalResult ModelInterpreter::runCommunication(Operation *op,
         return success();
       })
       .Case([&](dist::FetchRowsOp fetch) {
-        Tensor rows =
-            rowsOf(fetch, readState(fetch.getState(), nullptr), args[0]);
+        Tensor rows = rowsOf(fetch, readState(fetch.getState(), nullptr),
+                             args[0], fetch.getFirst() ? &args[1] : nullptr);
         if (fetch.getPending())
           fetched[fetch.getOutput()] = rows;
         results.push_back(

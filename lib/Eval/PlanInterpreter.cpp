@@ -337,7 +337,10 @@ LogicalResult PlanInterpreter::runPlace(Operation *op, char *frame,
         io::RowChoice choice = {
             dist::byteSize(copy.getSource().getType()) / rows, rows,
             reinterpret_cast<int32_t *>(addressOf(copy.getIds())),
-            cast<MemRefType>(copy.getIds().getType()).getNumElements()};
+            cast<MemRefType>(copy.getIds().getType()).getNumElements(),
+            /*first=*/{}};
+        if (copy.getFirst())
+          choice.first = values.lookup(copy.getFirst()).scalar;
         return runOn(copy.getStream(), [=, target = addressOf(copy.getTarget()),
                                         source = addressOf(copy.getSource())] {
           choice.gather(target, source);

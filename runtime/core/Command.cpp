@@ -128,7 +128,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Loop, sequence, count, frameOffset, refs,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fragments, fragments, line, frameOffset,
                                    refs, scalars)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Copy, target, source)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CopyRows, target, source, ids, rowBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fill, target)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Collective, collective, target, source,
                                    staging)
@@ -146,6 +145,24 @@ static void to_json(json &target, const Record &record) {
 }
 static void from_json(const json &source, Record &record) {
   record.carried = source.value("carried", int64_t(-1));
+}
+
+static void to_json(json &target, const CopyRows &copy) {
+  target = {{"target", copy.target},
+            {"source", copy.source},
+            {"ids", copy.ids},
+            {"rowBytes", copy.rowBytes}};
+  // Most tables are whole.
+  if (copy.first)
+    target["first"] = *copy.first;
+}
+static void from_json(const json &source, CopyRows &copy) {
+  source.at("target").get_to(copy.target);
+  source.at("source").get_to(copy.source);
+  source.at("ids").get_to(copy.ids);
+  source.at("rowBytes").get_to(copy.rowBytes);
+  if (source.contains("first"))
+    copy.first = source.at("first").get<Scalar>();
 }
 
 } // namespace command

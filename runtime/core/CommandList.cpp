@@ -323,6 +323,8 @@ void Resolver::add(const plan::command::CopyRows &copy, const Here &here) {
   rows.rowBytes = copy.rowBytes;
   rows.tableRows = copy.source.bytes / copy.rowBytes;
   rows.count = copy.ids.bytes / idBytes;
+  if (copy.first)
+    rows.first = sum(copy.first->constant, copy.first->terms, here.context);
   append(here.command, CommandList::CopyRows{here.command.stream, rows});
 }
 

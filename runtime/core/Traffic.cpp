@@ -236,6 +236,8 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   }
   bytes *= times;
   line.bytes += bytes;
+  const auto *rows = command.as<plan::command::CopyRows>();
+  line.bytesOfParts += rows && rows->first ? bytes : 0;
   // Frames beside the device's hold what moves to the host's kernels and back.
   auto isWindow = [](const plan::Ref &ref) {
     return ref.space == plan::Space::Frame &&

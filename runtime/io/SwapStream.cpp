@@ -138,15 +138,14 @@ void SwapStream::readRows(SwapFile &file, int64_t offset, char *target,
   int64_t atOnce = std::max<int64_t>(1, detourBytes() / span);
   for (int64_t first = 0; first < choice.count; first += atOnce)
     readSomeRows(file, offset, target + first * choice.rowBytes, span,
-                 {choice.rowBytes, choice.rows, choice.ids + first,
-                  std::min(atOnce, choice.count - first)});
+                 choice.part(first, atOnce));
 }
 
 /// All of the pages are under way at a time, if the detour has room for them.
 void SwapStream::readSomeRows(SwapFile &file, int64_t offset, char *target,
                               int64_t span, const RowChoice &choice) {
   auto rowOf = [&](int64_t number) {
-    return offset + choice.ids[number] * choice.rowBytes;
+    return offset + choice.rowOf(choice.ids[number]) * choice.rowBytes;
   };
   auto pageOf = [&](int64_t number) {
     int64_t row = rowOf(number);
@@ -165,7 +164,7 @@ void SwapStream::readSomeRows(SwapFile &file, int64_t offset, char *target,
     lock.unlock();
   for (int64_t t = 0; t < choice.count; ++t, target += choice.rowBytes)
     if (!choice.has(choice.ids[t]))
-      memset(target, RowChoice::noRow, choice.rowBytes);
+      choice.fillWithout(target);
     else if (fits)
       memcpy(target, pages + t * span + rowOf(t) - pageOf(t), choice.rowBytes);
     else

@@ -485,6 +485,14 @@ class Offload(h.HeddleTest):
                 ("host", "llama", 1, ["--recompute", "full"], "parameters=host"),
                 ("zero", "llama", 2, ["--mesh", "data=2", "--zero", 2], "parameters=file"),
                 ("pipe", "llama", 2, ["--mesh", "pipe=2", "--accumulate", 2],
+                 "parameters=file"),
+                ("parts", "llama", 2, ["--mesh", "tensor=2", "--accumulate", 2],
+                 "parameters=file"),
+                ("four", "gpt2", 4, ["--mesh", "tensor=4"],
+                 "parameters=file,optimizer=file"),
+                ("bf16", "llama", 2, ["--mesh", "tensor=2", "--precision", "bf16"],
+                 "parameters=host"),
+                ("stages", "gpt2", 4, ["--mesh", "pipe=2,tensor=2", "--accumulate", 2],
                  "parameters=file")):
             with self.subTest(name):
                 flags = [*flags, "--micro-batch", 2, "--seq", 5]
@@ -504,6 +512,17 @@ class Offload(h.HeddleTest):
         # Two micro-batches fetch the head; the update reads all once.
         whole = plan["parameters"] * 4
         self.assertLess(read, 3 * whole - 2 * table + 2 * tokens * 8192 + 64 * 4096)
+        # Of a part of a table a rank reads the rows that it has.
+        binary, steps = self.path("job-there-rows-parts"), 2
+        (said,) = [move for move in self.explain(binary)["moves"]
+                   if move["from"] == "file"]
+        self.assertEqual(said["bytes_of_parts"], 2 * tokens * 8192)
+        found = json.loads(h.run_ranks(2, [binary, "bench", "--steps", steps,
+                                           "--json"]).stdout)
+        missing = steps * (said["bytes"] - found["file_bytes_read"])
+        self.assertEqual(missing % 8192, 0)
+        self.assertGreater(missing, 0)
+        self.assertLess(missing, steps * said["bytes_of_parts"])
         # Other programs, and tokens that are no rows.
         verbs = (["eval", "--data", self.path("tokens.bin")],
                  ["generate", "--prompt-ids", "4098,0,7", "--max-new-tokens", 9])

@@ -62,6 +62,27 @@ class OffloadRefused(h.HeddleTest):
             with self.subTest(name):
                 self.refuse(mutant, text)
 
+    def test_rows_of_wrong_parts_are_refused(self):
+        with open(self.path("wide.json"), "w") as file:
+            json.dump(families.config(vocab_size=4099, hidden_size=40), file)
+        dumps = self.path("parts-dumps")
+        self.compile(self.path("wide.json"), "--init", "random", "--batch", 2, "--seq", 5,
+                     "--mesh", "tensor=2", "--place", "parameters=file", "--dump-phases",
+                     dumps)
+        with open(os.path.join(dumps, "memory.mlir")) as file:
+            lines = file.read().splitlines()
+        begin = next(i for i, line in enumerate(lines) if "plan.sequence @train(" in line)
+        rows = next(i for i in range(begin, len(lines)) if "plan.copy_rows" in lines[i])
+        first = re.search(r" first (%\w+)", lines[rows])[1]
+        product = next(line for line in lines[begin:rows]
+                       if line.strip().startswith(first + " = arith.muli"))
+        rank = re.search(r"muli (%\w+)", product)[1]
+        for name, text in (("a part as the whole", ""), ("another part", " first " + rank)):
+            with self.subTest(name):
+                mutant = list(lines)
+                mutant[rows] = lines[rows].replace(" first " + first, text)
+                self.refuse(mutant, "of which rank n has 2050 from n times as many on")
+
     def test_a_wrong_order_is_refused(self):
         model = self.make_model()[0]
         dumps = self.path("dumps")

@@ -225,6 +225,12 @@ class Phases(h.HeddleTest):
     def test_tensor_ranks(self):
         self.check_mesh({"tensor": 2})
 
+    def test_tensor_ranks_with_rows_on_file(self):
+        self.check_mesh({"tensor": 2}, "--place", "parameters=file", vocab=4099)
+        for phase, op in (("spmd", "dist.fetch_rows"), ("memory", "plan.copy_rows")):
+            with open(self.path("tensor2", f"{phase}.mlir")) as file:
+                self.assertRegex(file.read(), op + ".* first ")
+
     def test_stages(self):
         self.check_mesh({"pipe": 2})
 

@@ -46,5 +46,28 @@ class Rows(h.HeddleTest):
                 self.assertEqual(found["file_bytes_read"], read)
 
 
+    @h.needs_mpi
+    def test_emulated_gpus_with_parts(self):
+        """Each rank copies the rows that are in its part of the table."""
+        model = self.make_model("wide", vocab=2063, embed=36)[0]
+        data, _ = self.make_tokens(200, 2063)
+        expected = None
+        for place in ("device", "file", "host"):
+            binary = self.compile(
+                model, "--micro-batch", 1, "--accumulate", 2, "--seq", 5, "--target",
+                "sm_90", "--mesh", "tensor=2", "--place", f"parameters={place}",
+                output=f"parts-{place}")
+            log = self.path(f"parts-{place}.jsonl")
+            h.run_ranks(2, [h.HEDDLE, "emulate", "--devices", 2, "--", binary, "train",
+                            "--data", data, "--steps", 3, "--log", log, "--progress",
+                            "none"])
+            losses = [(step["loss"], step["grad_norm"]) for step in h.read_log(log)]
+            expected = expected or losses
+            self.assertEqual(losses, expected)
+            said = h.run([h.HEDDLE, "explain", binary]).stdout
+            self.assertEqual("rows of a table of which ranks have a part" in said,
+                             place != "device")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -161,14 +161,15 @@ TEST(CommandList, CopiesRowsOfTables) {
       target = at(Space::Persistent, 32, 32);
   Ref ids = at(Space::Frame, 64, 16), table = at(Space::Frame, 64, 24);
   table.memory = plan::MemoryKind::Pinned;
-  auto planFor = [&](int64_t rowBytes) {
-    Plan plan = smallPlan(
-        {{"main",
-          0,
-          0,
-          0,
-          {launch(0, {values}, {number(5)}), launch(0, {ids}, {number(1)}),
-           copy(table, values), copyRows(target, table, ids, rowBytes)}}});
+  auto planFor = [&](int64_t rowBytes,
+                     const std::optional<plan::Scalar> &first = {}) {
+    Plan plan = smallPlan({{"main",
+                            0,
+                            0,
+                            0,
+                            {launch(0, {values}, {number(5)}),
+                             launch(0, {ids}, {number(1)}), copy(table, values),
+                             copyRows(target, table, ids, rowBytes, first)}}});
     plan.memory.arenaBytes[plan::MemoryKind::Pinned] = 4096;
     return plan;
   };
@@ -176,6 +177,12 @@ TEST(CommandList, CopiesRowsOfTables) {
     EXPECT_EQ(runAs(planFor(8), 0, nullptr, seed),
               (std::vector<int64_t>{5, 6, 0, 0, 6, 5, 0, 5}))
         << seed;
+  // Two ranks have a part each: of rows 0 to 2, and from row 1 on.
+  plan::Scalar first{0, {term(Term::Kind::Coordinate, 1, {"tensor"})}};
+  Plan parts = planFor(8, first);
+  parts.mesh = meshOf(1, 1, 1, 2);
+  EXPECT_EQ(runAs(parts, 0), (std::vector<int64_t>{5, 6, 0, 0, 6, 5, 0, 5}));
+  EXPECT_EQ(runAs(parts, 1), (std::vector<int64_t>{5, 6, 0, 0, 5, 0, 6, 0}));
   for (int64_t rowBytes : {0, -8, 7, 16})
     EXPECT_EQ(failureOf(planFor(rowBytes)), "H0385") << rowBytes;
   // A table that kernels reach, and one that is not all there.

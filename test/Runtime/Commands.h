@@ -45,8 +45,10 @@ inline plan::Command copy(const plan::Ref &target, const plan::Ref &source) {
 }
 
 inline plan::Command copyRows(const plan::Ref &target, const plan::Ref &source,
-                              const plan::Ref &ids, int64_t rowBytes) {
-  return {plan::command::CopyRows{target, source, ids, rowBytes}};
+                              const plan::Ref &ids, int64_t rowBytes,
+                              std::optional<plan::Scalar> first = {}) {
+  return {
+      plan::command::CopyRows{target, source, ids, rowBytes, std::move(first)}};
 }
 
 inline plan::Command fill(const plan::Ref &target) {

@@ -231,11 +231,17 @@ TEST_P(DeviceTest, CopiesRowsOfTables) {
   constexpr int64_t rowBytes = 100, rows = 60;
   std::vector<char> table = counted(rows * rowBytes);
   std::vector<int32_t> ids = {59, 0, 7, 60, 7, -1};
-  std::vector<char> expected;
-  for (int32_t id : ids)
-    for (int64_t i = 0; i < rowBytes; ++i)
-      expected.push_back(id < 0 || id >= rows ? char(0xff)
-                                              : table[id * rowBytes + i]);
+  /// Of the table, or of one of which it is the part from a row on.
+  auto rowsAt = [&](std::optional<int64_t> first) {
+    std::vector<char> expected;
+    for (int32_t id : ids) {
+      int64_t row = id - first.value_or(0);
+      for (int64_t i = 0; i < rowBytes; ++i)
+        expected.push_back(row >= 0 && row < rows ? table[row * rowBytes + i]
+                                                  : char(first ? 0 : 0xff));
+    }
+    return expected;
+  };
   int64_t idBytes = ids.size() * sizeof(int32_t);
   for (MemoryKind kind :
        {MemoryKind::Host, MemoryKind::Pinned, MemoryKind::File}) {
@@ -249,11 +255,15 @@ TEST_P(DeviceTest, CopiesRowsOfTables) {
     Event there = device->makeEvent();
     device->record(Stream::Compute, there);
     device->wait(Stream::Copy, there);
-    device->copyRows(Stream::Copy,
-                     {memory.address() + 8, source.address() + 64, chosen,
-                      rowBytes, rows, int64_t(ids.size())});
-    EXPECT_EQ(bytesOf(*device, memory.address() + 8, expected.size()), expected)
-        << nameOf(kind);
+    for (std::optional<int64_t> first : {std::optional<int64_t>(), {0}, {7}}) {
+      device->copyRows(Stream::Copy,
+                       {memory.address() + 8, source.address() + 64, chosen,
+                        rowBytes, rows, int64_t(ids.size()), first});
+      std::vector<char> expected = rowsAt(first);
+      EXPECT_EQ(bytesOf(*device, memory.address() + 8, expected.size()),
+                expected)
+          << nameOf(kind) << " " << first.value_or(-1);
+    }
   }
 }
 

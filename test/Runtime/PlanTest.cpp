@@ -116,12 +116,25 @@ TEST(Plan, KeepsEveryCommand) {
   EXPECT_EQ(all[5].as<command::CopyRows>()->rowBytes, 29);
   EXPECT_EQ(all[5].as<command::CopyRows>()->ids.space, Space::Arg);
   EXPECT_EQ(all[5].as<command::CopyRows>()->source.memory, MemoryKind::Pinned);
+  EXPECT_FALSE(all[5].as<command::CopyRows>()->first);
   EXPECT_EQ(all[12].as<command::Flush>()->left, 26);
   EXPECT_EQ(json(plan)["stages"][0]["sequences"][0]["commands"][12],
             (json{{"kind", "flush"},
                   {"path", "h.12"},
                   {"channel", "B"},
                   {"left", 26}}));
+}
+
+TEST(Plan, KeepsWherePartsOfTablesBegin) {
+  plan::Scalar first{30, {{plan::Term::Kind::Coordinate, 0, 31, {"tensor"}}}};
+  Plan plan;
+  plan.sequences = {{"main", 0, 0, 0, {test::copyRows({}, {}, {}, 4, first)}}};
+  Plan again = json::parse(json(plan).dump()).get<Plan>();
+  EXPECT_EQ(json(again).dump(), json(plan).dump());
+  const auto *copy = again.sequences[0].commands[0].as<command::CopyRows>();
+  ASSERT_TRUE(copy && copy->first);
+  EXPECT_EQ(copy->first->constant, 30);
+  EXPECT_EQ(copy->first->terms.at(0).factor, 31);
 }
 
 TEST(Plan, CommandsRunSequences) {

@@ -133,7 +133,20 @@ TEST(Traffic, CountsRowsOfTables) {
   // A row of 100 bytes may lie on two pages.
   EXPECT_EQ(movedFrom(MemoryKind::File, 4096), 7 * 2 * 4096);
   EXPECT_EQ(movedFrom(MemoryKind::Device, 4096), -1);
-  EXPECT_EQ(bytesMoved({target, table, ids, 0}), 0);
+  EXPECT_EQ(bytesMoved({target, table, ids, 0, {}}), 0);
+  // Of a part as many, if all tokens are in it.
+  Plan parts;
+  parts.mesh = meshOf(1, 2);
+  table.memory = MemoryKind::Host;
+  parts.sequences = {{"main",
+                      0,
+                      0,
+                      0,
+                      {copyRows(target, table, ids, 100),
+                       copyRows(target, table, ids, 100, plan::Scalar{50})}}};
+  MoveLine both = countMoves(parts, Program()).at(0);
+  EXPECT_EQ(both.bytes, 2 * 7 * 100);
+  EXPECT_EQ(both.bytesOfParts, 7 * 100);
   // Rows of 128 bytes lie on one, unless the table begins between them.
   EXPECT_EQ(io::SwapFile::bytesForRow(128 * 3, 128), 4096);
   EXPECT_EQ(io::SwapFile::bytesForRow(64, 128), 2 * 4096);

@@ -84,6 +84,7 @@ static json movesJson(const plan::Plan &plan) {
                      {"to", plan::nameOf(line.to)},
                      {"copies", line.copies},
                      {"bytes", line.bytes},
+                     {"bytes_of_parts", line.bytesOfParts},
                      {"beside_kernels", line.besideKernels},
                      {"most_under_way", line.mostUnderWay},
                      {"of", of}});
@@ -307,6 +308,12 @@ static void printMoves(const plan::Plan &plan) {
     return;
   std::cout << "\nmoved between kinds of memory per step\n";
   printTable(rows);
+  for (const rt::MoveLine &line : movesOf(plan))
+    if (line.bytesOfParts > 0)
+      std::cout
+          << "  at most " << plan::formatBytes(line.bytesOfParts)
+          << " of these: rows of a table of which ranks have a part each, "
+             "and read their own\n";
   printOverlap(movesOf(plan));
   rt::HostUpdates host = hostUpdatesOf(plan);
   if (host.elements == 0)

@@ -179,6 +179,9 @@ struct CopyRows {
   static constexpr const char *name = "copy_rows";
   Ref target, source, ids;
   int64_t rowBytes = 0; ///< At least 1.
+  /// The source is a part of a table, from this row of it on; ids that are no
+  /// row of the part: zeros.
+  std::optional<Scalar> first{};
 };
 
 /// `target` <- zero.

@@ -401,16 +401,19 @@ Value SequenceEmitter::runOf(Location loc, StringRef state, int64_t element,
       loc, dist::memoryOf(cast<RankedTensorType>(type)), bytes, element);
 }
 
-/// A copy beside kernels, behind all that was launched; of the rows at `ids`
-/// where there are some. Returns its token.
+/// A copy beside kernels, behind all that was launched; of the rows that `rows`
+/// fetches, if it is not null. Returns its token.
 Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
-                                  Value target, Value source, Value ids) {
+                                  Value target, Value source,
+                                  dist::FetchRowsOp rows) {
   auto token = planir::TokenType::get(builder.getContext());
   auto ready =
       builder.create<planir::RecordOp>(loc, token, planir::Stream::Compute);
   builder.create<planir::WaitOp>(loc, ready, stream);
-  if (ids)
-    builder.create<planir::CopyRowsOp>(loc, target, source, ids, stream);
+  if (rows)
+    builder.create<planir::CopyRowsOp>(
+        loc, target, source, valueFor(rows.getIds()),
+        rows.getFirst() ? valueFor(rows.getFirst()) : Value(), stream);
   else
     builder.create<planir::CopyOp>(loc, target, source, stream);
   return builder.create<planir::RecordOp>(loc, token, stream);
@@ -457,7 +460,7 @@ void SequenceEmitter::emitFetchRows(dist::FetchRowsOp fetch) {
   waitForOthers(loc, planir::Stream::Copy, run);
   begin(fetch, run,
         copyBeside(loc, planir::Stream::Copy, valueFor(fetch.getOutput()),
-                   table, valueFor(fetch.getIds())));
+                   table, fetch));
 }
 
 /// What a fetch brings is there behind `done`, for which it waits itself unless

@@ -45,7 +45,7 @@ private:
                     mlir::Value slot, mlir::Type type);
   mlir::Value copyBeside(mlir::Location loc, planir::Stream stream,
                          mlir::Value target, mlir::Value source,
-                         mlir::Value ids = {});
+                         dist::FetchRowsOp rows = {});
   void waitForOthers(mlir::Location loc, planir::Stream stream,
                      const StateRun &run, bool isAtOnce = false);
   void begin(mlir::Operation *fetch, const StateRun &run, mlir::Value done);

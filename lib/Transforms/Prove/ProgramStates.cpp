@@ -45,6 +45,17 @@ int64_t heddle::prove::firstOf(const SymbolTable &symbols, StringRef state) {
   return beginOf(cast<planir::StateOp>(op));
 }
 
+std::vector<std::string> heddle::prove::rowAxesAt(planir::ProgramOp program,
+                                                  int64_t begin) {
+  for (auto state : program.getOps<planir::StateOp>()) {
+    auto storage = state.getLike().getAs<dist::TensorShardingAttr>("storage");
+    if (storage && !storage.getDims().empty() && !state.getFlat() &&
+        beginOf(state) == begin)
+      return planir::namesOf(cast<ArrayAttr>(storage.getDims()[0]));
+  }
+  return {};
+}
+
 /// Whether the parameter of a state is updated.
 static bool isTrained(planir::StateOp state) {
   auto name = state.getLike().getAs<StringAttr>("parameter");

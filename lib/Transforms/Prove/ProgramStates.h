@@ -24,6 +24,10 @@ int64_t firstOf(planir::BytesAttr bytes, planir::MemoryKind memory);
 /// The first byte of a state or flat tensor, in Space::Persistent.
 int64_t firstOf(const mlir::SymbolTable &symbols, llvm::StringRef state);
 
+/// The axes whose ranks have a part each of the rows of the table that begins
+/// at a byte of Space::Persistent.
+std::vector<std::string> rowAxesAt(planir::ProgramOp program, int64_t begin);
+
 /// What the persistent regions hold, by the first byte.
 std::vector<State> statesOf(planir::ProgramOp program);
 

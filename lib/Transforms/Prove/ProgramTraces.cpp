@@ -233,9 +233,32 @@ private:
     }
     if (isa<planir::FragmentsOp>(op))
       return op.emitError("H0905: runs a schedule that is not the step's own");
+    if (auto rows = dyn_cast<planir::CopyRowsOp>(op);
+        rows && failed(checkPart(rows, scope)))
+      return failure();
     if (names.count(&op))
       command(op, scope);
     return success();
+  }
+
+  /// Of a part of a table the rows are copied that this rank has.
+  LogicalResult checkPart(planir::CopyRowsOp copy, const Scope &scope) {
+    auto rows = cast<MemRefType>(copy.getSource().getType()).getDimSize(0);
+    Access table = scope.places.lookup(copy.getSource()).access;
+    std::vector<std::string> axes = rowAxesAt(program, table.begin);
+    Value given = copy.getFirst();
+    Number first = given ? scope.numbers.lookup(given) : Number();
+    Number expected;
+    if (!axes.empty())
+      expected.ofRank[axes] = rows;
+    if (bool(given) == !axes.empty() && first.ofRank == expected.ofRank &&
+        first.constant == 0 && first.perIteration == 0 && first.perSlot == 0)
+      return success();
+    auto error = copy.emitError("H0914: copies rows of a table ");
+    if (axes.empty())
+      return error << "that every rank has, as if they had parts of it";
+    return error << "of which rank n has " << rows << " from n times as many "
+                 << "on, and begins with others";
   }
 
   LogicalResult enter(planir::CallOp call, Scope &scope) {
@@ -291,8 +314,11 @@ private:
       return start(started, scope);
     if (isa<planir::CopyOp>(op))
       append(Event::Kind::Copy, op, scope);
-    if (isa<planir::CopyRowsOp>(op))
-      append(Event::Kind::CopyRows, op, scope);
+    if (auto rows = dyn_cast<planir::CopyRowsOp>(op)) {
+      Event &event = append(Event::Kind::CopyRows, op, scope);
+      if (rows.getFirst())
+        event.rankAxes = axesOf(scope.numbers.lookup(rows.getFirst()).ofRank);
+    }
     if (isa<planir::FillOp>(op))
       append(Event::Kind::Fill, op, scope);
     if (auto record = dyn_cast<planir::RecordOp>(op)) {

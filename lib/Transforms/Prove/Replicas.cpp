@@ -279,6 +279,7 @@ private:
     if (event.kind == Event::Kind::Launch)
       return launch(event, memory);
     Known known = readAll(event, nullptr, memory);
+    known.axes |= event.rankAxes;
     switch (event.kind) {
     case Event::Kind::Start:
       return collective(event, known, memory);

@@ -89,15 +89,14 @@ private:
       return false;
     auto output = cast<RankedTensorType>(embedding.getType());
     Location loc = embedding.getLoc();
-    Value ids = embedding.getIds();
-    Operation *made = ids.getDefiningOp();
+    Value ids = embedding.getIds(), part = embedding.getFirst();
     builder.setInsertionPoint(beginning(*embedding));
-    if (made && made->getBlock() == &block &&
-        !made->isBeforeInBlock(&*builder.getInsertionPoint()))
-      builder.setInsertionPointAfter(made);
+    for (Value read : {ids, part})
+      goBehind(read);
     auto fetch = builder.create<dist::FetchRowsOp>(
         loc, output, place.bucket.getSymName(), place.first,
-        embedding.getTable().getType().getDimSize(0), ids, /*pending=*/true);
+        embedding.getTable().getType().getDimSize(0), ids, part,
+        /*pending=*/true);
     builder.setInsertionPoint(embedding);
     embedding.replaceAllUsesWith(
         builder.create<dist::WaitOp>(loc, output, fetch.getOutput())
@@ -107,6 +106,15 @@ private:
     embedding.erase();
     ++numEmbeddings;
     return true;
+  }
+
+  /// Lets the next operation stand behind what makes a value, if the block
+  /// does.
+  void goBehind(Value value) {
+    Operation *made = value ? value.getDefiningOp() : nullptr;
+    if (made && made->getBlock() == &block &&
+        !made->isBeforeInBlock(&*builder.getInsertionPoint()))
+      builder.setInsertionPointAfter(made);
   }
 
   /// Between two layers what neither of them reads is not kept.

@@ -74,8 +74,7 @@ std::vector<Run> heddle::spmd::runsOf(const llvm::StringMap<nn::GetOp> &gets,
 bool heddle::spmd::fetchesRows(nn::EmbeddingOp embedding, int64_t element) {
   auto table = cast<RankedTensorType>(embedding.getTable().getType());
   auto output = cast<RankedTensorType>(embedding.getType());
-  if (embedding.getFirst() ||
-      table.getElementType() != output.getElementType())
+  if (table.getElementType() != output.getElementType())
     return false;
   int64_t width = dist::byteSize(table.getElementType());
   int64_t columns = table.getDimSize(1), rowBytes = columns * width;

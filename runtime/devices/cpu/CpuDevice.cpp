@@ -186,7 +186,7 @@ void CpuDevice::copy(Stream stream, Address target, Address source,
 void CpuDevice::copyRows(Stream, const RowCopy &rows) {
   io::RowChoice choice = {rows.rowBytes, rows.tableRows,
                           reinterpret_cast<const int32_t *>(map(rows.ids)),
-                          rows.count};
+                          rows.count, rows.first};
   settle(map(rows.ids), rows.count * int64_t(sizeof(int32_t)));
   settle(map(rows.target), rows.count * rows.rowBytes);
   if (swap.holds(rows.source))

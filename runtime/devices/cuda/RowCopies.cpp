@@ -36,7 +36,7 @@ void RowCopies::copy(StreamHandle stream, const RowCopy &rows, bool repeats) {
   for (int64_t first = 0; first < rows.count; first += atOnce) {
     io::RowChoice choice = {rows.rowBytes, rows.tableRows,
                             reinterpret_cast<const int32_t *>(ids),
-                            std::min(atOnce, rows.count - first)};
+                            std::min(atOnce, rows.count - first), rows.first};
     auto gather = [=] {
       if (of && first == 0)
         of->begin = io::steadyNow();

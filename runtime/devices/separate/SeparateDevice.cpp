@@ -126,7 +126,7 @@ void SeparateDevice::copyRows(Stream stream, const RowCopy &rows) {
   work.choice = {rows.rowBytes, rows.tableRows,
                  reinterpret_cast<const int32_t *>(
                      bytesAt(rows.ids, rows.count * sizeof(int32_t))),
-                 rows.count};
+                 rows.count, rows.first};
   add(stream, work);
 }
 

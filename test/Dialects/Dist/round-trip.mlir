@@ -25,7 +25,7 @@ nn.model @far family "gpt2" phase "spmd" attributes {
   nn.state @w.exp_avg role optimizer : tensor<100xf32> {parameter = "w", memory = #nn<memory file>}
   nn.bucket @exp_avg [@w.exp_avg] : tensor<128xf32>
   // CHECK-LABEL: nn.func @window
-  nn.func @window(%x: tensor<64xf32>, %ids: tensor<2x5xi32>) -> tensor<64xf32> {
+  nn.func @window(%x: tensor<64xf32>, %ids: tensor<2x5xi32>, %i: index) -> tensor<64xf32> {
     // CHECK: %[[START:.*]] = dist.fetch @exp_avg[64] {pending} : tensor<64xf32>
     %0 = dist.fetch @exp_avg[64] {pending} : tensor<64xf32>
     // CHECK: dist.wait %[[START]]
@@ -34,6 +34,9 @@ nn.model @far family "gpt2" phase "spmd" attributes {
     %r0 = dist.fetch_rows @exp_avg[64] of 3 at %ids {pending} : tensor<2x5xi32> -> tensor<2x5x17xf32>
     // CHECK: dist.wait %[[ROWS]]
     %r1 = dist.wait %r0 : tensor<2x5x17xf32>
+    // CHECK: dist.fetch_rows @exp_avg[64] of 3 at %{{.*}} first %{{.*}} {pending} : tensor<2x5xi32> -> tensor<2x5x17xf32>
+    %r2 = dist.fetch_rows @exp_avg[64] of 3 at %ids first %i {pending} : tensor<2x5xi32> -> tensor<2x5x17xf32>
+    %r3 = dist.wait %r2 : tensor<2x5x17xf32>
     // CHECK: %[[HOST:.*]] = dist.move %{{.*}} to_host {pending} : tensor<64xf32>
     %2 = dist.move %x to_host {pending} : tensor<64xf32>
     // CHECK: %[[THERE:.*]] = dist.wait %[[HOST]]

@@ -130,6 +130,9 @@ plan.program @streams family "gpt2" phase "memory" attributes {
     plan.copy %p, %x on copy : memref<8xf32>, memref<8xf32>
     // CHECK: plan.copy_rows %{{.*}}, %{{.*}} at %{{.*}} on copy : memref<2x4xf32>, memref<9x4xf32>, memref<2xi32>
     plan.copy_rows %rows, %table at %ids on copy : memref<2x4xf32>, memref<9x4xf32>, memref<2xi32>
+    %i = plan.rank ["tensor"] : index
+    // CHECK: plan.copy_rows %{{.*}}, %{{.*}} at %{{.*}} first %{{.*}} on copy : memref<2x4xf32>, memref<9x4xf32>, memref<2xi32>
+    plan.copy_rows %rows, %table at %ids first %i on copy : memref<2x4xf32>, memref<9x4xf32>, memref<2xi32>
     // CHECK: %[[COPIED:.*]] = plan.record copy
     %copied = plan.record copy
     // CHECK: plan.wait %[[COPIED]]{{$}}

@@ -244,6 +244,17 @@ TEST_P(SwapStreamTest, ReadsRowsOfTables) {
         EXPECT_EQ(stream.traffic().readBytes - before,
                   int64_t(ids.size() - 2) * span)
             << offset << " " << rowBytes;
+      // As a part of a table, with rows before it and behind it.
+      constexpr int64_t first = 5;
+      choice.first = first;
+      std::vector<int32_t> ofWhole;
+      for (int32_t id : ids)
+        ofWhole.push_back(id + first);
+      choice.ids = ofWhole.data();
+      for (int64_t t : {2, 4})
+        expected.replace(t * rowBytes, rowBytes, rowBytes, '\0');
+      stream.readRows(file, offset, found.data(), choice);
+      EXPECT_EQ(found, expected) << offset << " " << rowBytes;
     }
   }
 }

@@ -2,7 +2,7 @@
 // RUN: heddle-opt %s --spmd-fetch-parameters --fuse-form-kernels --memory-plan --memory-verify --prove-dataflow --prove-communication | FileCheck %s --check-prefix=PLAN
 // RUN: sed 's/5003/61/g; s/600384/7360/; s/600448/7424/' %s | heddle-opt --spmd-fetch-parameters | FileCheck %s --check-prefix=WHOLE
 // RUN: sed 's/x120/x600000/g; s/tensor<120/tensor<600000/g; s/600448/3001800064/g' %s | heddle-opt --spmd-fetch-parameters | FileCheck %s --check-prefix=WHOLE
-// RUN: sed 's/%emb\[%ids\]/%emb[%ids] first %i/; s/tensor<5x7xi32>) -> tensor<5x7x120xbf16>/tensor<5x7xi32>, index) -> tensor<5x7x120xbf16>/' %s | heddle-opt --spmd-fetch-parameters | FileCheck %s --check-prefix=WHOLE
+// RUN: sed 's/%emb\[%ids\]/%emb[%ids] first %i/; s/tensor<5x7xi32>) -> tensor<5x7x120xbf16>/tensor<5x7xi32>, index) -> tensor<5x7x120xbf16>/' %s | heddle-opt --spmd-fetch-parameters | FileCheck %s --check-prefix=PART
 // RUN: sed 's/memory = #nn<memory file>, //' %s | heddle-opt --spmd-fetch-parameters | FileCheck %s --check-prefix=HERE
 
 // An embedding fetches the rows of its tokens, as soon as there are ids. The head,
@@ -31,8 +31,11 @@
 // PLAN: plan.wait %[[THERE]]{{ *$}}
 // PLAN: plan.call @layer(%[[ROWS]]
 
-// A table of fewer pages than those rows are on is fetched as a whole, and so are one of rows of more than 1 MiB
-// and one of which a rank has a part.
+// Of a part of a table the rows are fetched that it has.
+// PART: dist.fetch_rows @copies.decay[64] of 5003 at %{{.*}} first %{{.*}} {pending} : tensor<5x7xi32> -> tensor<5x7x120xbf16>
+// PART-NOT: nn.embedding
+
+// A table of fewer pages than those rows are on is fetched as a whole, and so is one of rows of more than 1 MiB.
 // WHOLE: dist.fetch
 // WHOLE: nn.embedding
 // WHOLE-NOT: dist.fetch_rows

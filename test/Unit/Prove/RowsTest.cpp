@@ -19,11 +19,13 @@ using prove::Trace;
 
 namespace {
 
-/// An embedding fetches the rows of 8 tokens, and somebody adds to them.
-class Rows : public ::testing::Test {
+/// An embedding fetches the rows of 8 tokens, of a table or of a rank's part of
+/// one, and somebody adds to them.
+class Rows : public ::testing::TestWithParam<const char *> {
 protected:
   void SetUp() override {
-    plan = compileTraces("--place parameters=file", 2, /*vocabulary=*/1031);
+    plan = compileTraces("--place parameters=file " + std::string(GetParam()),
+                         2, /*vocabulary=*/4099);
     ASSERT_FALSE(plan.ranks.empty());
     trace = prove::unroll(plan.ranks.front());
     ASSERT_FALSE(isRefused(trace));
@@ -62,17 +64,21 @@ protected:
 
 } // namespace
 
-TEST_F(Rows, ComeLate) {
+INSTANTIATE_TEST_SUITE_P(, Rows,
+                         ::testing::Values("", "--mesh tensor=2",
+                                           "--mesh tensor=2,pipe=2"));
+
+TEST_P(Rows, ComeLate) {
   EXPECT_TRUE(isRefused(moved(trace, rows, reader + 1)));
 }
 
-TEST_F(Rows, AreWaitedForByNobody) {
+TEST_P(Rows, AreWaitedForByNobody) {
   EXPECT_TRUE(isRefused(withoutJoins(trace, Stream::Compute, rows, reader)));
 }
 
-TEST_F(Rows, AreLeftOut) { EXPECT_TRUE(isRefused(without(trace, rows))); }
+TEST_P(Rows, AreLeftOut) { EXPECT_TRUE(isRefused(without(trace, rows))); }
 
-TEST_F(Rows, GoToAnotherWindow) {
+TEST_P(Rows, GoToAnotherWindow) {
   for (int64_t bytes : {-64, 64}) {
     Trace other = trace;
     accessOf(other, Space::Arena, true).begin += bytes;
@@ -80,7 +86,7 @@ TEST_F(Rows, GoToAnotherWindow) {
   }
 }
 
-TEST_F(Rows, AreOfNoTable) {
+TEST_P(Rows, AreOfNoTable) {
   for (int64_t bytes : {-64, 4, 64, 4096}) {
     Trace other = trace;
     accessOf(other, Space::Persistent, false).begin += bytes;

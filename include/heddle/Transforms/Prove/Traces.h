@@ -152,7 +152,7 @@ struct Event {
   bool updates = false;     ///< Launch: of the optimizer.
   bool writesCache = false; ///< May write a cache, and nothing else that lasts.
   bool readsCache = false;  ///< Launch: of attention over a cache.
-  Axes rankAxes = 0;        ///< Launch: those that its numbers depend on.
+  Axes rankAxes = 0; ///< Launch, CopyRows: those that its numbers depend on.
   /// Of an unrolled trace: the micro-batch; -1: the run's.
   int64_t iteration = -1;
   std::vector<Access> accesses;

@@ -100,6 +100,7 @@ struct RowCopy {
   int64_t rowBytes = 0;
   int64_t tableRows = 0; ///< Of the source.
   int64_t count = 0;     ///< Of ids.
+  std::optional<int64_t> first{}; ///< As io::RowChoice has it.
 };
 
 /// What a device has captured; see Device::capture.

@@ -50,6 +50,9 @@ struct MoveLine {
   int64_t bytes = 0;  ///< Of a file, whole blocks of `fileBlock`.
   /// Of these, by the role of the state that they are copied from or to.
   std::map<plan::StateRole, int64_t> bytesOf;
+  /// Of these, for rows of tables that ranks have parts of: so many at most, as
+  /// no rank reads what another one has.
+  int64_t bytesOfParts = 0;
   /// Of these, while kernels of the device run. On a CPU those are copies from
   /// and to files, but for rows of tables; its threads make the others.
   int64_t besideKernels = 0;
