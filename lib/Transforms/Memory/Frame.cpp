@@ -123,21 +123,40 @@ static bool isLive(const Interval &interval, int64_t command) {
 }
 
 Peak Frame::peak() const {
+  auto isOfDevice = [](const Part &part) {
+    return part.memory() == nn::MemoryKind::Device;
+  };
+  // The bytes in use from each command on where they become more or less.
+  std::map<int64_t, int64_t> inUse;
+  auto add = [&](int64_t first, int64_t last, int64_t bytes) {
+    if (first > last)
+      return;
+    inUse[first] += alignTo(bytes, alignment);
+    inUse[last + 1] -= alignTo(bytes, alignment);
+  };
+  for (auto [part, interval] : llvm::zip(parts, intervals))
+    if (isOfDevice(part)) {
+      add(0, interval.settled, interval.bytes);
+      add(std::max(interval.first, interval.settled + 1), interval.last,
+          interval.bytes);
+    }
+  int64_t sum = 0;
+  for (auto &entry : inUse)
+    entry.second = sum += entry.second;
   int64_t most = -1;
   Peak peak;
   for (const Interval &at : intervals) {
-    std::map<std::string, int64_t> here;
-    int64_t total = 0;
-    for (auto [part, interval] : llvm::zip(parts, intervals))
-      if (part.memory() == nn::MemoryKind::Device &&
-          isLive(interval, at.first)) {
-        here[part.owner.str()] += alignTo(interval.bytes, alignment);
-        total += alignTo(interval.bytes, alignment);
-      }
+    auto after = inUse.upper_bound(at.first);
+    int64_t total = after == inUse.begin() ? 0 : std::prev(after)->second;
     if (total > most) {
       most = total;
-      peak = {at.first, here};
+      peak.command = at.first;
     }
   }
+  if (most < 0)
+    return peak;
+  for (auto [part, interval] : llvm::zip(parts, intervals))
+    if (isOfDevice(part) && isLive(interval, peak.command))
+      peak.owners[part.owner.str()] += alignTo(interval.bytes, alignment);
   return peak;
 }
