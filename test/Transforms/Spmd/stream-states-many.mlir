@@ -4,7 +4,7 @@
 // RUN: sed 's/8589934592/68719476736/g; s/131072/1048576/g' %s | heddle-opt --spmd-stream-states | FileCheck %s --check-prefix=MOST
 
 // A window is no larger than 16777216 elements, as long as there are no more than
-// 1024 windows. The sums of squares of many windows are put together in steps: a
+// 512 windows. The sums of squares of many windows are put together in steps: a
 // GPU's kernel takes some hundred operands.
 
 // CHECK: dist.fetch @g[0] {pending} : tensor<16777216xf32>
@@ -15,7 +15,7 @@
 // COUNT: nn.concat {{.*}} : (tensor<32768xf32>, tensor<32768xf32>, tensor<32768xf32>, tensor<32768xf32>) -> tensor<131072xf32>
 // COUNT-NOT: nn.concat
 
-// MOST: dist.fetch @g[0] {pending} : tensor<67108864xf32>
+// MOST: dist.fetch @g[0] {pending} : tensor<134217728xf32>
 
 nn.model @m family "gpt2" phase "spmd" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
