@@ -23,18 +23,6 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::memory;
 
-/// The largest number up to `limit` that fits; 0 does.
-static size_t most(size_t limit, function_ref<bool(size_t)> fits) {
-  if (limit == 0 || fits(limit))
-    return limit;
-  size_t least = 0;
-  while (least + 1 < limit) {
-    size_t middle = (least + limit) / 2;
-    (fits(middle) ? least : limit) = middle;
-  }
-  return least;
-}
-
 namespace {
 
 /// What one update reads at once of what is not in the device's memory.
