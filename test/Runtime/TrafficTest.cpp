@@ -143,7 +143,7 @@ TEST(Traffic, CountsRowsOfTables) {
                       0,
                       0,
                       {copyRows(target, table, ids, 100),
-                       copyRows(target, table, ids, 100, plan::Scalar{50})}}};
+                       copyRows(target, table, ids, 100, plan::Scalar{50, {}})}}};
   MoveLine both = countMoves(parts, Program()).at(0);
   EXPECT_EQ(both.bytes, 2 * 7 * 100);
   EXPECT_EQ(both.bytesOfParts, 7 * 100);

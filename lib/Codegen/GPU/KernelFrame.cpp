@@ -134,7 +134,7 @@ void KernelFrame::finish(ArrayRef<int64_t> grid, int64_t threads,
   func.setKnownGridSizeAttr(builder.getDenseI32ArrayAttr(sizes));
   func.setKnownBlockSizeAttr(
       builder.getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
-  mapped = {func, sharedBytes};
+  mapped = {func, sharedBytes, {}};
 }
 
 void KernelFrame::store(ArrayRef<Value> elements, Value buffer,
