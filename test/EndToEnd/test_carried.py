@@ -105,7 +105,7 @@ class Carried(h.HeddleTest):
             plan = self.explain(binary)
             self.assertLessEqual(sum(plan["memory"]["kinds"]["device"].values()),
                                  peak + more)
-            self.assertGreaterEqual(left, least)
+        self.assertGreaterEqual(left, least)
         (written,) = [move for move in plan["moves"] if move["to"] == "file"]
         self.assertEqual(written["beside_kernels"], written["bytes"])
 

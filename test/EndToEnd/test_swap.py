@@ -8,6 +8,7 @@ moves as many bytes as its plan says, and needs no memory for what is on file. W
 the disk fails, it says so and ends, and the last checkpoint goes on.
 HEDDLE_TEST_LONG=1 kills more often."""
 
+import contextlib
 import json
 import os
 import random
@@ -338,8 +339,13 @@ class Swap(h.HeddleTest):
         for way in WAYS:
             with self.subTest(way=way):
                 job = self.start(binary, "--swap-check", way=way)
-                # Within a page, so that a read of it moves less than it.
-                os.truncate(self.opened(job), 6000)
+                # Within a page, so that a read of it moves less than it. Again and
+                # again: between reads and writes nothing of it is needed.
+                file, until = self.opened(job), time.monotonic() + 60
+                while job.poll() is None and time.monotonic() < until:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.truncate(file, 6000)
+                    time.sleep(0.02)
                 said = job.communicate(timeout=60)[1]
                 self.assertEqual(job.returncode, 5, said)
                 self.assertRegex(said, r"error\[H046[12]\]: ")

@@ -55,6 +55,8 @@ private:
     });
     if (!last || isStage)
       return false;
+    if (!isBehindLayers(last))
+      return false;
     auto loop = dyn_cast<nn::MicroBatchesOp>(last->getParentOp());
     if (loop ? loop.getCount() != 1 || loop->getParentOp() != step
              : last->getParentOp() != step)
@@ -72,6 +74,21 @@ private:
     }
     std::reverse(stores.begin(), stores.end());
     return !stores.empty();
+  }
+
+  /// Whether no layer runs behind a store, and nothing is fetched.
+  bool isBehindLayers(Operation *store) {
+    for (Operation *op = store; op != step; op = op->getParentOp())
+      for (Operation *next = op; (next = next->getNextNode());)
+        if (next->walk([](Operation *inner) {
+                  return isa<nn::CallOp, dist::FetchOp, dist::FetchRowsOp>(
+                             inner)
+                             ? WalkResult::interrupt()
+                             : WalkResult::advance();
+                })
+                .wasInterrupted())
+          return false;
+    return true;
   }
 
   /// Whether nothing but the step writes the bytes: neither what comes before
