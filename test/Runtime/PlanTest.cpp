@@ -81,8 +81,9 @@ static std::vector<Command> eachCommand() {
       test::copyRows(one, three, two, 29),
       test::fill(three),
       {command::Collective{gather, one, two, three}},
-      test::record(),
+      test::record(32),
       test::waitFor(25),
+      test::settle(33),
       {command::Send{channel, one}},
       {command::Receive{channel, three}},
       {command::Flush{"B", 26}}};
@@ -112,17 +113,20 @@ TEST(Plan, KeepsEveryCommand) {
   EXPECT_EQ(all[3].as<command::Fragments>()->fragments[1].slots, 24);
   EXPECT_EQ(all[7].as<command::Collective>()->staging.memory,
             MemoryKind::Pinned);
-  EXPECT_EQ(all[10].as<command::Send>()->channel.delta, -12);
+  EXPECT_EQ(all[8].as<command::Record>()->carried, 32);
+  EXPECT_EQ(all[10].as<command::Settle>()->number, 33);
+  EXPECT_EQ(all[11].as<command::Send>()->channel.delta, -12);
   EXPECT_EQ(all[5].as<command::CopyRows>()->rowBytes, 29);
   EXPECT_EQ(all[5].as<command::CopyRows>()->ids.space, Space::Arg);
   EXPECT_EQ(all[5].as<command::CopyRows>()->source.memory, MemoryKind::Pinned);
   EXPECT_FALSE(all[5].as<command::CopyRows>()->first);
-  EXPECT_EQ(all[12].as<command::Flush>()->left, 26);
-  EXPECT_EQ(json(plan)["stages"][0]["sequences"][0]["commands"][12],
+  EXPECT_EQ(all[13].as<command::Flush>()->left, 26);
+  EXPECT_EQ(json(plan)["stages"][0]["sequences"][0]["commands"][13],
             (json{{"kind", "flush"},
-                  {"path", "h.12"},
+                  {"path", "h.13"},
                   {"channel", "B"},
-                  {"left", 26}}));
+                  {"left", 26},
+                  {"stream", "communication"}}));
 }
 
 TEST(Plan, KeepsWherePartsOfTablesBegin) {

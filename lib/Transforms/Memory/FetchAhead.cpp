@@ -25,6 +25,10 @@ using namespace heddle::memory;
 
 namespace {
 
+/// Layers that fetches go ahead at most: a disk that is further behind is the
+/// bound of the step, and each number that is tried lays the frame out again.
+constexpr size_t mostAhead = 8;
+
 /// What one update reads at once of what is not in the device's memory.
 struct Window {
   SmallVector<dist::FetchOp> fetches;
@@ -272,7 +276,7 @@ public:
   size_t run(function_ref<bool()> fits) {
     if (groups.size() < 2 || !fits())
       return 0;
-    size_t by = most(groups.size() - 1, [&](size_t by) {
+    size_t by = most(std::min(groups.size() - 1, mostAhead), [&](size_t by) {
       place(by);
       return isWithinLimits() && fits();
     });

@@ -27,7 +27,7 @@ constexpr int64_t fewWindows = 64;
 /// that are on their way to and from a disk at a time.
 constexpr int64_t amplestWindow = int64_t(16) << 20;
 /// Unless there were so many windows that a plan has too many commands.
-constexpr int64_t mostWindows = 512;
+constexpr int64_t mostWindows = 128;
 
 /// The elements of a window of states with `total` elements that are updated:
 /// `wanted` of them (`sub_group_size`), or where that is 0 such that there are

@@ -1,10 +1,9 @@
-// RUN: heddle-opt %s --spmd-stream-states -o %t
-// RUN: FileCheck %s --input-file %t
-// RUN: FileCheck %s --input-file %t --check-prefix=COUNT
-// RUN: sed 's/8589934592/68719476736/g; s/131072/1048576/g' %s | heddle-opt --spmd-stream-states | FileCheck %s --check-prefix=MOST
+// RUN: sed 's/strategy<{}>/strategy<{place = {sub_group_size = 16777216}}>/' %s | heddle-opt --spmd-stream-states | FileCheck %s --check-prefix=COUNT
+// RUN: sed 's/8589934592/2147483648/g; s/131072/32768/g' %s | heddle-opt --spmd-stream-states | FileCheck %s
+// RUN: heddle-opt %s --spmd-stream-states | FileCheck %s --check-prefix=MOST
 
 // A window is no larger than 16777216 elements, as long as there are no more than
-// 512 windows. The sums of squares of many windows are put together in steps: a
+// 128 windows. The sums of squares of many windows are put together in steps: a
 // GPU's kernel takes some hundred operands.
 
 // CHECK: dist.fetch @g[0] {pending} : tensor<16777216xf32>
@@ -15,7 +14,7 @@
 // COUNT: nn.concat {{.*}} : (tensor<32768xf32>, tensor<32768xf32>, tensor<32768xf32>, tensor<32768xf32>) -> tensor<131072xf32>
 // COUNT-NOT: nn.concat
 
-// MOST: dist.fetch @g[0] {pending} : tensor<134217728xf32>
+// MOST: dist.fetch @g[0] {pending} : tensor<67108864xf32>
 
 nn.model @m family "gpt2" phase "spmd" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {

@@ -100,6 +100,7 @@ const std::vector<CommandCase> &cases() {
        {},
        {},
        true},
+      {"plan.settle", "plan.settle 0 on copy\n", Stream::Copy},
       {"plan.send",
        "plan.send %x to 1 on \"data\" channel \"c\" : memref<4xf32>\n",
        Stream::Communication,
@@ -189,7 +190,7 @@ TEST(Commands, AllHaveTheInterfaceAndACase) {
     EXPECT_EQ(covered.contains(name.getStringRef()), isCommand);
     found += isCommand;
   }
-  EXPECT_EQ(found, 13);
+  EXPECT_EQ(found, 14);
 }
 
 TEST_P(Command, SaysWhatItDoes) {

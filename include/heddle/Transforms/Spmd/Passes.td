@@ -168,7 +168,7 @@ def SpmdAdvanceUpdates : Pass<"spmd-advance-updates", "::mlir::ModuleOp"> {
     behind the last operation that writes its gradients or reads its parameters: so
     states are fetched and stored beside the rest of the backward pass. One update of
     many parameters becomes one for each run of them, of `sub_group_size` elements or,
-    where that is left out, about a 64th of all, up to 2^24 and a 512th.
+    where that is left out, about a 64th of all, up to 2^24 and a 128th.
 
     Of several micro-batches the last one gets a loop of its own for that; of a pipeline
     stage the last fragment of its line gets a line of its own. What depends
