@@ -348,7 +348,7 @@ class Fit(h.HeddleTest):
         config = self.write("config.json", model)
         done = subprocess.run([h.HEDDLE, "fit", config, "--cluster",
                                self.write("cluster.json", machine), "--json", *flags],
-                              capture_output=True, text=True, timeout=h.TIMEOUT)
+                              capture_output=True, text=True, timeout=2 * h.TIMEOUT)
         said = json.loads(done.stdout)
         if not said["fitting"]:
             self.assertEqual(done.returncode, 4, done.stderr)
