@@ -171,8 +171,7 @@ void CpuDevice::copy(Stream stream, Address target, Address source,
     if (!plan::copiesBeside(stream))
       return await(done);
     known[size_t(stream)].include(done);
-    if (fromFile)
-      fetches.push_back({map(target), bytes, done});
+    transfers.push_back({map(fromFile ? target : source), bytes, done});
     return;
   }
   synchronize(stream);
@@ -197,9 +196,10 @@ void CpuDevice::copyRows(Stream, const RowCopy &rows) {
 
 void CpuDevice::settle(const char *memory, int64_t bytes) {
   io::SwapPoint point;
-  for (const Fetch &fetch : fetches)
-    if (fetch.memory < memory + bytes && memory < fetch.memory + fetch.bytes)
-      point.include(fetch.point);
+  for (const Transfer &transfer : transfers)
+    if (transfer.memory < memory + bytes &&
+        memory < transfer.memory + transfer.bytes)
+      point.include(transfer.point);
   await(point);
 }
 
@@ -230,9 +230,11 @@ Event CpuDevice::makeEvent() {
 
 void CpuDevice::await(const io::SwapPoint &point) {
   swap.await(point);
-  auto isDone = [&](const Fetch &fetch) { return fetch.point.isDone(point); };
-  fetches.erase(std::remove_if(fetches.begin(), fetches.end(), isDone),
-                fetches.end());
+  auto isDone = [&](const Transfer &transfer) {
+    return transfer.point.isDone(point);
+  };
+  transfers.erase(std::remove_if(transfers.begin(), transfers.end(), isDone),
+                  transfers.end());
 }
 
 /// What other streams were given is done.

@@ -67,11 +67,11 @@ private:
   /// The block that holds an address, with what it begins at.
   std::pair<const uintptr_t, Arena> &blockOf(Address address);
   void await(const io::SwapPoint &point);
-  /// Returns when nothing is on its way from a file to these bytes.
+  /// Returns when nothing is on its way from or to a file with these bytes.
   void settle(const char *memory, int64_t bytes);
 
-  /// What is on its way to memory, as far as is known.
-  struct Fetch {
+  /// What is on its way to or from memory, as far as is known.
+  struct Transfer {
     const char *memory;
     int64_t bytes;
     io::SwapPoint point;
@@ -85,7 +85,7 @@ private:
   /// What the streams Copy and Store have begun and wait for, which the host
   /// does not.
   std::array<io::SwapPoint, numStreams> known;
-  std::vector<Fetch> fetches;
+  std::vector<Transfer> transfers;
 };
 
 } // namespace heddle::rt
