@@ -61,7 +61,7 @@ BatchShape heddle::rt::batchOf(const plan::Plan &plan, plan::ProgramKind kind) {
 
 BatchInputs::BatchInputs(Session &session, const LoadedProgram &program,
                          const Staging *staging)
-    : session(session), staging(staging),
+    : session(session), program(program), staging(staging),
       seq(batchOf(session.plan(), program.program().kind).seq) {
   const std::vector<plan::Port> &inputs = program.program().inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -111,6 +111,7 @@ void BatchInputs::mask(const Port &port, DataFeed::What what,
 
 void BatchInputs::read(DataFeed &feed, int64_t first, const Masking *masking,
                        const MaskPlace &begin) const {
+  session.settle(program);
   for (const Port &port : ports) {
     std::optional<DataFeed::What> what = tokensOf(port.role);
     if (!what) {
@@ -127,6 +128,7 @@ void BatchInputs::read(DataFeed &feed, int64_t first, const Masking *masking,
 }
 
 void BatchInputs::read(const InputFile &file, int64_t first) const {
+  session.settle(program);
   for (const Port &port : ports)
     if (port.role == plan::PortRole::LabelWeights)
       file.read(port.name, first, port.runs, at<float>(port));
@@ -237,8 +239,6 @@ double Evaluation::meanLoss() {
   const Value &loss = requireOutput(program, plan::PortRole::Loss);
   const Value *weight = program.output(plan::PortRole::LossWeight);
   double sum = 0, weights = 0;
-  // Inputs may have the bytes of what a training step is still storing.
-  job.ranks().together([&] { job.device().synchronize(); });
   for (int64_t run = 0; run < runs; ++run) {
     job.ranks().together([&] {
       if (given)

@@ -80,6 +80,7 @@ private:
   void store() const;
 
   Session &session;
+  const LoadedProgram &program;
   const Staging *staging;
   int64_t seq; ///< Tokens of a row.
   std::vector<Port> ports;

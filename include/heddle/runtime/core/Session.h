@@ -97,11 +97,18 @@ public:
   /// The memory as the host has it.
   HostMirror &host() { return mirror; }
 
+  /// Waits for what another program has left to its next run: inputs of this
+  /// one may have the bytes. Who writes them beforehand calls it first.
+  void settle(const LoadedProgram &program) {
+    if (unfinished && unfinished != &program) {
+      device.synchronize();
+      unfinished = nullptr;
+    }
+  }
   /// Runs a program once on what its inputs hold. Allocates nothing. The device
   /// may still compute when it returns.
   void run(const LoadedProgram &program, LaunchTime *times = nullptr) {
-    if (unfinished && unfinished != &program)
-      device.synchronize();
+    settle(program);
     unfinished = program.commands().leavesWork() ? &program : nullptr;
     program.commands().run(device, times);
   }
