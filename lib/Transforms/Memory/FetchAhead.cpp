@@ -15,7 +15,6 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringMap.h"
-#include <limits>
 #include <list>
 #include <vector>
 
@@ -78,6 +77,14 @@ private:
 
 } // namespace
 
+/// The next operation, from this one on, that is not among those `moved`.
+template <typename Moved>
+static Operation *stayingAt(Operation *op, const Moved &moved) {
+  while (moved.contains(op))
+    op = op->getNextNode();
+  return op;
+}
+
 /// The launch of a block that reads what is fetched ahead; null where something
 /// else does.
 static Operation *readerOf(dist::FetchOp fetch, const SymbolTable &symbols) {
@@ -128,7 +135,7 @@ public:
         staying.push_back(&op);
       }
     for (Window &window : windows)
-      window.home = stayingAt(window.fetches.front());
+      window.home = stayingAt(window.fetches.front(), moved);
     findConflicts();
     begin = beginOf(windows.front().home);
   }
@@ -153,13 +160,6 @@ public:
   }
 
 private:
-  /// The next operation, from this one on, that is not moved.
-  Operation *stayingAt(Operation *op) const {
-    while (moved.contains(op))
-      op = op->getNextNode();
-    return op;
-  }
-
   /// Notes for each window the last operation before it that stores bytes of
   /// it.
   void findConflicts() {
@@ -227,15 +227,6 @@ private:
 // What layers read
 //===----------------------------------------------------------------------===//
 
-/// Elements of a flat state, or of what is kept by itself.
-struct Elements {
-  StringRef name;
-  int64_t first = 0, end = 0;
-  bool overlap(const Elements &other) const {
-    return name == other.name && first < other.end && other.first < end;
-  }
-};
-
 /// What is fetched while one layer runs, for those behind it.
 struct Group {
   /// Each with the operation before which it stood.
@@ -251,7 +242,7 @@ class Layers {
 public:
   Layers(Block &block, const SymbolTable &symbols, nn::ModelOp model)
       : block(block), symbols(symbols),
-        strategy(model.getStrategy().getValue()) {
+        strategy(model.getStrategy().getValue()), overlap(symbols) {
     for (const Window &window : windowsOf(block, symbols))
       ofUpdates.insert(window.fetches.begin(), window.fetches.end());
     for (auto fetch : block.getOps<dist::FetchOp>()) {
@@ -265,10 +256,7 @@ public:
     }
     for (Group &group : groups)
       for (auto &[fetch, home] : group.fetches)
-        home = stayingAt(fetch);
-    for (auto bucket : model.getOps<nn::BucketOp>())
-      for (StringRef state : statesOf(symbols, bucket.getSymName()))
-        buckets[state] = bucket.getSymName();
+        home = stayingAt(fetch, moved);
     findBounds();
   }
 
@@ -300,13 +288,6 @@ private:
                                                           : nn::CallOp();
   }
 
-  /// The next operation, from this one on, that is not moved.
-  Operation *stayingAt(Operation *op) const {
-    while (moved.contains(op))
-      op = op->getNextNode();
-    return op;
-  }
-
   /// The last operation of the block that reads what was fetched.
   Operation *lastReaderOf(dist::FetchOp fetch) const {
     Operation *last = waitOf(fetch);
@@ -322,25 +303,16 @@ private:
     return last;
   }
 
-  /// The bytes of a run, by the flat state that they are in.
-  Elements placeOf(const StateRun &run) const {
-    auto bucket = buckets.find(run.name);
-    if (bucket == buckets.end())
-      return {run.name, run.element, run.element + run.count};
-    // Who names a member may mean any of its bucket.
-    return {bucket->second, 0, std::numeric_limits<int64_t>::max()};
-  }
-
   /// Of what is fetched, the elements that somebody reads: what else is on the
   /// same pages is not among them.
-  Elements readOf(dist::FetchOp fetch) const {
+  StateRun readOf(dist::FetchOp fetch) const {
     StateRun run = runOf(fetch);
     Value there = waitOf(fetch).getOutput();
     auto unpack = there.use_empty()
                       ? nn::UnpackOp()
                       : dyn_cast<nn::UnpackOp>(*there.user_begin());
     if (!unpack)
-      return placeOf(run);
+      return run;
     int64_t first = run.element;
     run.count = 0;
     for (Value member : unpack.getMembers()) {
@@ -351,18 +323,18 @@ private:
       }
       first = end;
     }
-    return placeOf(run);
+    return run;
   }
 
   /// No group may stand before who stores what it fetches; before who reads it
   /// for the last time, so that it is there once; nor before what is fetched
   /// for those behind it at once, as copies are done in their order.
   void findBounds() {
-    SmallVector<std::pair<Elements, Operation *>> stores, reads;
+    SmallVector<std::pair<StateRun, Operation *>> stores, reads;
     Operation *before = nullptr; // Fetched, and not moved.
     for (Operation &op : block) {
       op.walk([&](dist::StoreOp store) {
-        stores.push_back({placeOf(runOf(store)), &op});
+        stores.push_back({runOf(store), &op});
       });
       auto found = moved.find(&op);
       if (found == moved.end()) {
@@ -377,12 +349,12 @@ private:
             (!behind || behind->isBeforeInBlock(other)))
           behind = other;
       };
-      Elements run = placeOf(runOf(fetch)), read = readOf(fetch);
+      StateRun run = runOf(fetch), read = readOf(fetch);
       for (const auto &[place, store] : stores)
-        if (place.overlap(run))
+        if (overlap(place, run))
           stayBehind(store);
       for (const auto &[place, reader] : reads)
-        if (place.overlap(read))
+        if (overlap(place, read))
           stayBehind(reader);
       if (Operation *slot =
               fetch.getSlot() ? fetch.getSlot().getDefiningOp() : nullptr)
@@ -391,7 +363,7 @@ private:
       if (!behind)
         continue;
       Operation *&earliest = groups[found->second].earliest;
-      Operation *next = stayingAt(behind->getNextNode());
+      Operation *next = stayingAt(behind->getNextNode(), moved);
       if (!earliest || earliest->isBeforeInBlock(next))
         earliest = next;
     }
@@ -459,7 +431,7 @@ private:
   llvm::SmallPtrSet<Operation *, 16> ofUpdates; ///< Windows: see above.
   SmallVector<Group> groups;
   llvm::DenseMap<Operation *, size_t> moved; ///< Their fetches.
-  llvm::StringMap<StringRef> buckets;        ///< By the states in them.
+  RunOverlaps overlap;
 };
 
 } // namespace
