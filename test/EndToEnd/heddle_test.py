@@ -273,6 +273,15 @@ def latest_of(folder):
         return os.path.join(folder, file.read().strip())
 
 
+def bytes_saved(folder):
+    """The files of tensors of the last checkpoint that was saved there, as bytes."""
+    found = []
+    for name in ("model.safetensors", "heddle/optimizer.safetensors"):
+        with open(os.path.join(latest_of(folder), name), "rb") as file:
+            found.append(file.read())
+    return found
+
+
 def read_saved(folder):
     """The weights of the last checkpoint that was saved there."""
     return read_safetensors(os.path.join(latest_of(folder), "model.safetensors"))

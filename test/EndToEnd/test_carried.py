@@ -68,15 +68,7 @@ class Carried(h.HeddleTest):
         h.run(self.words(binary, *flags, **options), env=self.environment())
         found = [[(line["step"], line["loss"], line.get("grad_norm"))
                   for line in h.read_log(log, event)] for event in ("step", "eval")]
-        return found, self.checkpoint()
-
-    def checkpoint(self):
-        last = h.latest_of(self.saved)
-        tensors = []
-        for name in ("model.safetensors", "heddle/optimizer.safetensors"):
-            with open(os.path.join(last, name), "rb") as file:
-                tensors.append(file.read())
-        return tensors
+        return found, h.bytes_saved(self.saved)
 
     def test_the_next_step_has_the_same_bits(self):
         """Also where each step is followed by a validation, whose values take the bytes
@@ -124,7 +116,7 @@ class Carried(h.HeddleTest):
         h.run(self.words(binary, "--resume", self.saved), env=self.environment())
         self.assertEqual([(line["step"], line["loss"], line["grad_norm"])
                           for line in h.read_log(log)], steps[3:])
-        self.assertEqual(self.checkpoint(), kept)
+        self.assertEqual(h.bytes_saved(self.saved), kept)
 
     def test_stops_behind_what_was_left(self):
         """By a signal, after which the checkpoint is that of whole steps; and by one
@@ -147,7 +139,7 @@ class Carried(h.HeddleTest):
             self.assertEqual(job.wait(60), -sent if sent == signal.SIGKILL else 128 + sent)
             h.run([h.HEDDLE, "checkpoint", "verify", self.saved])
             step = int(h.latest_of(self.saved).split("-")[-1])
-            found = self.checkpoint()
+            found = h.bytes_saved(self.saved)
             if step not in expected:
                 expected[step] = self.outcome(plain, steps=step)[1]
             self.assertEqual(found, expected[step])

@@ -26,7 +26,7 @@ import heddle_test as h
 import serving
 from test_serve_model import Served, mpirun
 from test_serve_recorded import records
-from test_shapes import Refused
+from test_shapes import Refused, refusals
 
 SHORT, LONG = 6, 300
 PRIMES = [n for n in range(11, 400) if all(n % d for d in range(2, int(n**0.5) + 1))]
@@ -140,16 +140,10 @@ def flags_of(plan, zeros):
 @h.needs_mpi
 class ServeShapes(serving.ServingTest):
     def compile_drawn(self, model, plan, zeros, output):
-        """Compiles; raises Refused where a user is told what to change."""
-        try:
+        with refusals():
             return self.compile(model, "--init", "random", "--seed", 3, "--mode", "serve",
                                 *flags_of(plan, zeros), "--dump-phases", output + "-dump",
                                 output=output)
-        except h.Failed as failure:
-            code = re.search(r"error\[(H0[12]\d\d)\]: .*\d", str(failure))
-            if not code or not re.search(r"exited with [24],", str(failure)):
-                raise
-            raise Refused(code[1]) from failure
 
     def evaluate(self, dump, inputs, *flags):
         """The logits of a program, in double precision."""

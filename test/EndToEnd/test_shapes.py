@@ -9,6 +9,7 @@ compiler refuses, with a code and what to change, is counted and drawn again. Th
 first seeds are small models; HEDDLE_TEST_LONG=1 draws 1,000, HEDDLE_TEST_SEED=N or
 N-M those alone."""
 
+import contextlib
 import math
 import os
 import random
@@ -141,19 +142,20 @@ class Refused(Exception):
     """The compiler says that a plan is not possible, with this code."""
 
 
+@contextlib.contextmanager
+def refusals():
+    """Raises Refused where a user is told what to change."""
+    try:
+        yield
+    except h.Failed as failure:
+        code = re.search(r"error\[(H0[12]\d\d)\]: .*\d", str(failure))
+        if not code or not re.search(r"exited with [24],", str(failure)):
+            raise
+        raise Refused(code[1]) from failure
+
+
 @h.needs_mpi
 class Shapes(h.HeddleTest):
-    def compile_drawn(self, model, plan, *flags, config, output):
-        """Compiles; raises Refused where a user is told what to change."""
-        try:
-            return self.compile(model, *flags_of(**plan), *flags, config=config,
-                                output=output)
-        except h.Failed as failure:
-            code = re.search(r"error\[(H0[12]\d\d)\]: .*\d", str(failure))
-            if not code or not re.search(r"exited with [24],", str(failure)):
-                raise
-            raise Refused(code[1]) from failure
-
     def check(self, seed, options, plan, precision, divided):
         folder = str(seed)
         os.makedirs(self.path(folder), exist_ok=True)
@@ -165,8 +167,9 @@ class Shapes(h.HeddleTest):
         settings = h.ds_config(lr=3e-3, clip=0.5, eps=1e-5)
         settings["zero_optimization"] = plan.get("tuned", {})
         flags = ["--precision", precision]
-        job = self.compile_drawn(model, plan, *flags, config=settings,
-                                 output=folder + "/job")
+        with refusals():
+            job = self.compile(model, *flags_of(**plan), *flags, config=settings,
+                               output=folder + "/job")
         accumulate = plan["accumulate"] * plan["mesh"].get("data", 1) if divided else 1
         alone = flags_of({}, accumulate=accumulate, batch=plan["batch"],
                          seq=plan["seq"])

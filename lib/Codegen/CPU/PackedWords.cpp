@@ -174,14 +174,13 @@ Value PackedWords::multiplyPairs(Value factor, Value x) {
   auto as = [&](Value value, int64_t bits) -> Value {
     return b.create<LLVM::BitcastOp>(elements(bits), value);
   };
-  Value one = b.create<arith::ConstantOp>(
-      DenseElementsAttr::get(elements(16), b.builder.getI16IntegerAttr(1)));
   Value left = as(factor, unit), right = as(x, unit);
   if (unit == 8) {
     left = intrinsic(hasAvx512 ? "llvm.x86.avx512.pmaddubs.w.512"
                                : "llvm.x86.avx2.pmadd.ub.sw",
                      elements(16), {left, right});
-    right = one;
+    right = b.create<arith::ConstantOp>(
+        DenseElementsAttr::get(elements(16), b.builder.getI16IntegerAttr(1)));
   }
   return intrinsic(hasAvx512 ? "llvm.x86.avx512.pmaddw.d.512"
                              : "llvm.x86.avx2.pmadd.wd",

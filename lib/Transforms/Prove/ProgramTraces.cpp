@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ProgramTraces.h"
+#include "KernelTraces.h"
 #include "ProgramStates.h"
 #include "dialects/Dist/Strategy.h"
 #include "dialects/NN/NNDialect.h"
@@ -14,7 +15,6 @@
 #include "heddle/runtime/core/Traffic.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinTypes.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
 
@@ -353,53 +353,6 @@ private:
     auto [token, isNew] = carriedTokens.try_emplace(number, trace().tokens);
     trace().tokens += isNew;
     return token->second;
-  }
-
-  /// The arguments of the kernel that a value of its body is made of.
-  static std::vector<int16_t> sourcesOf(Value value) {
-    std::vector<int16_t> sources;
-    llvm::SetVector<Value> behind;
-    behind.insert(value);
-    for (size_t i = 0; i < behind.size(); ++i) {
-      Operation *made = behind[i].getDefiningOp();
-      if (made)
-        behind.insert(made->operand_begin(), made->operand_end());
-      else
-        sources.push_back(static_cast<int16_t>(
-            cast<BlockArgument>(behind[i]).getArgNumber()));
-    }
-    return sources;
-  }
-
-  /// What an operation on a cache is told of tokens.
-  template <typename CacheOp>
-  static void describePlaces(CacheOp op, Kernel &kernel) {
-    const std::pair<Value, plan::PortRole> places[] = {
-        {op.getPages(), plan::PortRole::Pages},
-        {op.getPositions(), plan::PortRole::Positions},
-        {op.getLengths(), plan::PortRole::Lengths}};
-    for (auto [value, role] : places)
-      for (int16_t source : sourcesOf(value))
-        kernel.places[source] = role;
-  }
-
-  static Kernel describe(planir::KernelOp kernel) {
-    Kernel result;
-    result.code = kernel.getHash().value_or(kernel.getSymName()).str();
-    for (Operation &op : kernel.getBody().front())
-      if (auto write = dyn_cast<nn::CacheWriteOp>(op))
-        describePlaces(write, result);
-      else if (auto attention = dyn_cast<nn::PagedAttentionOp>(op))
-        describePlaces(attention, result);
-    // Results that are not tied are operands behind the arguments.
-    auto next = static_cast<int16_t>(kernel.getArgumentTypes().size());
-    for (auto [value, tie] :
-         llvm::zip(kernel.getBody().front().getTerminator()->getOperands(),
-                   kernel.getTies())) {
-      int16_t operand = tie < 0 ? next++ : static_cast<int16_t>(tie);
-      result.sources[operand] = sourcesOf(value);
-    }
-    return result;
   }
 
   void launched(planir::LaunchOp launch, const Scope &scope) {

@@ -1,0 +1,163 @@
+//===- EmitCopies.cpp - Copies between kinds of memory
+//---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "EmitSequence.h"
+#include "heddle/Transforms/Common/States.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::memory;
+
+/// The bytes of a state, of a slot of it, or of a bucket, from an element on.
+Value SequenceEmitter::runOf(Location loc, StringRef state, int64_t element,
+                             Value slot, Type type) {
+  Root whole;
+  whole.kind = Root::Kind::State;
+  whole.name = state;
+  whole.type = cast<RankedTensorType>(
+      symbols.lookup(state)->getAttrOfType<TypeAttr>("type").getValue());
+  Value bytes = bufferOf(whole);
+  if (slot)
+    bytes = slice(loc, bytes, scalars.lookup(slot),
+                  RankedTensorType::get(whole.type.getShape().drop_front(),
+                                        whole.type.getElementType()));
+  if (whole.type == type)
+    return bytes;
+  return builder.create<planir::ViewOp>(
+      loc, dist::memoryOf(cast<RankedTensorType>(type)), bytes, element);
+}
+
+/// A copy beside kernels, behind all that was launched; of the rows that `rows`
+/// fetches, if it is not null. Returns its token.
+Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
+                                  Value target, Value source,
+                                  dist::FetchRowsOp rows) {
+  auto token = planir::TokenType::get(builder.getContext());
+  auto ready =
+      builder.create<planir::RecordOp>(loc, token, planir::Stream::Compute);
+  builder.create<planir::WaitOp>(loc, ready, stream);
+  if (rows)
+    builder.create<planir::CopyRowsOp>(
+        loc, target, source, valueFor(rows.getIds()),
+        rows.getFirst() ? valueFor(rows.getFirst()) : Value(), stream);
+  else
+    builder.create<planir::CopyOp>(loc, target, source, stream);
+  return builder.create<planir::RecordOp>(loc, token, stream);
+}
+
+/// Copies of the other direction that may have the same bytes of a state come
+/// first. A stream has its own in order, and the last one is behind all.
+void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
+                                    const StateRun &run, bool isAtOnce) {
+  for (UnderWay &other :
+       llvm::reverse(stream == planir::Stream::Copy ? stores : fetches))
+    if (other.token.getParentBlock() == builder.getInsertionBlock() &&
+        (isAtOnce || overlap(other.run, run))) {
+      builder.create<planir::WaitOp>(loc, other.token, stream);
+      return;
+    }
+}
+
+/// Whether a fetch is waited for at once: for want of memory, so that what is
+/// stored has to have left it first.
+static bool isAtOnce(dist::FetchOp fetch) {
+  return !fetch.getPending() ||
+         llvm::is_contained(fetch->getUsers(), fetch->getNextNode());
+}
+
+void SequenceEmitter::emitFetch(dist::FetchOp fetch) {
+  Location loc = fetch.getLoc();
+  StateRun run = memory::runOf(fetch);
+  Value source = runOf(loc, fetch.getState(), fetch.getElement(),
+                       fetch.getSlot(), fetch.getOutput().getType());
+  waitForOthers(loc, planir::Stream::Copy, run, isAtOnce(fetch));
+  begin(fetch, run,
+        copyBeside(loc, planir::Stream::Copy, valueFor(fetch.getOutput()),
+                   source));
+}
+
+void SequenceEmitter::emitFetchRows(dist::FetchRowsOp fetch) {
+  Location loc = fetch.getLoc();
+  auto output = cast<RankedTensorType>(fetch.getOutput().getType());
+  StateRun run = memory::runOf(fetch);
+  int64_t rows = fetch.getRows();
+  Value table = runOf(loc, fetch.getState(), fetch.getElement(), Value(),
+                      output.clone({rows, output.getShape().back()}));
+  waitForOthers(loc, planir::Stream::Copy, run);
+  begin(fetch, run,
+        copyBeside(loc, planir::Stream::Copy, valueFor(fetch.getOutput()),
+                   table, fetch));
+}
+
+/// What a fetch brings is there behind `done`, for which it waits itself unless
+/// it is pending.
+void SequenceEmitter::begin(Operation *fetch, const StateRun &run, Value done) {
+  started[fetch] = done.getDefiningOp()->getPrevNode();
+  if (fetch->hasAttr("pending")) {
+    tokens[fetch->getResult(0)] = done;
+    fetches.push_back({run, done});
+  } else
+    builder.create<planir::WaitOp>(fetch->getLoc(), done);
+}
+
+void SequenceEmitter::emitStore(dist::StoreOp store) {
+  Location loc = store.getLoc();
+  StateRun run = memory::runOf(store);
+  Value target = runOf(loc, store.getState(), store.getElement(),
+                       store.getSlot(), store.getValue().getType());
+  waitForOthers(loc, planir::Stream::Store, run);
+  stores.push_back({run, copyBeside(loc, planir::Stream::Store, target,
+                                    valueFor(store.getValue()))});
+}
+
+void SequenceEmitter::emitFlush(dist::FlushOp flush) {
+  for (; stores.size() > flush.getLeft(); stores.pop_front())
+    builder.create<planir::WaitOp>(flush.getLoc(), stores.front().token);
+}
+
+/// Its points are found by their numbers in the next run.
+void SequenceEmitter::emitCarry(dist::CarryOp carry) {
+  stores.erase(stores.begin(), stores.end() - carry.getStores());
+  for (auto [number, store] : llvm::enumerate(stores))
+    store.token.getDefiningOp<planir::RecordOp>().setCarried(number);
+  stores.clear();
+}
+
+/// What comes from the host is there when the host has made it.
+void SequenceEmitter::emitMove(dist::MoveOp move) {
+  Location loc = move.getLoc();
+  planir::Stream reader = planir::Stream::Host;
+  planir::Stream stream = planir::Stream::Store;
+  if (!move.getToHost()) {
+    reader = planir::Stream::Compute;
+    stream = planir::Stream::Copy;
+    auto made = builder.create<planir::RecordOp>(
+        loc, planir::TokenType::get(builder.getContext()),
+        planir::Stream::Host);
+    builder.create<planir::WaitOp>(loc, made, stream);
+  }
+  Value done = copyBeside(loc, stream, valueFor(move.getOutput()),
+                          valueFor(move.getInput()));
+  if (move.getPending())
+    tokens[move.getOutput()] = done;
+  else
+    builder.create<planir::WaitOp>(loc, done, reader);
+}
+
+/// The host waits for what is moved there, nobody else.
+void SequenceEmitter::emitWait(dist::WaitOp wait) {
+  Value token = tokens.lookup(wait.getInput());
+  llvm::erase_if(fetches,
+                 [&](const UnderWay &fetch) { return fetch.token == token; });
+  auto move = wait.getInput().getDefiningOp<dist::MoveOp>();
+  builder.create<planir::WaitOp>(wait.getLoc(), token,
+                                 move && move.getToHost()
+                                     ? planir::Stream::Host
+                                     : planir::Stream::Compute);
+}

@@ -1,0 +1,23 @@
+//===- KernelTraces.h - What proofs know of a kernel ------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_PROVE_KERNELTRACES_H
+#define HEDDLE_LIB_TRANSFORMS_PROVE_KERNELTRACES_H
+
+#include "dialects/Plan/PlanDialect.h"
+#include "heddle/Transforms/Prove/Traces.h"
+
+namespace heddle::prove {
+
+/// Which operands its results are made of, and what it is told of places in
+/// caches.
+Kernel describe(planir::KernelOp kernel);
+
+} // namespace heddle::prove
+
+#endif // HEDDLE_LIB_TRANSFORMS_PROVE_KERNELTRACES_H
