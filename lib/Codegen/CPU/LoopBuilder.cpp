@@ -66,21 +66,23 @@ Value LoopBuilder::advance(Value pointer, Type type, int64_t index) {
                              ArrayRef<LLVM::GEPArg>(constant));
 }
 
-/// Masked accesses of bf16 go through i16, which every target knows.
-static Type maskedType(OpBuilder &builder, Type type) {
-  auto vector = cast<VectorType>(type);
-  if (!vector.getElementType().isBF16())
+/// bf16 goes through i16, which every target knows: LLVM splits masked accesses
+/// of bf16, and calls functions to keep one of them from block to block.
+static Type accessType(OpBuilder &builder, Type type) {
+  if (!getElementTypeOrSelf(type).isBF16())
     return type;
-  return vector.clone(builder.getI16Type());
+  auto vector = dyn_cast<VectorType>(type);
+  return vector ? Type(vector.clone(builder.getI16Type()))
+                : builder.getI16Type();
 }
 
 Value LoopBuilder::load(Type type, Value pointer, unsigned alignment,
                         Value mask) {
-  if (!mask)
-    return create<LLVM::LoadOp>(type, pointer, alignment);
-  auto access = cast<VectorType>(maskedType(builder, type));
-  Value loaded = create<LLVM::MaskedLoadOp>(access, pointer, mask,
-                                            zeros(access), alignment);
+  Type access = accessType(builder, type);
+  Value loaded = mask ? create<LLVM::MaskedLoadOp>(
+                            access, pointer, mask,
+                            zeros(cast<VectorType>(access)), alignment)
+                      : create<LLVM::LoadOp>(access, pointer, alignment);
   return access == type ? loaded : create<LLVM::BitcastOp>(type, loaded);
 }
 
@@ -90,7 +92,7 @@ void LoopBuilder::store(Value value, Value pointer, unsigned alignment,
     builder.create<LLVM::StoreOp>(loc, value, pointer, alignment);
     return;
   }
-  Type access = maskedType(builder, value.getType());
+  Type access = accessType(builder, value.getType());
   if (access != value.getType())
     value = create<LLVM::BitcastOp>(access, value);
   builder.create<LLVM::MaskedStoreOp>(loc, value, pointer, mask, alignment);
