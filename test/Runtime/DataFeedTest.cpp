@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/DataFeed.h"
+#include "Io/IoTestSupport.h"
 #include "Meshes.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
@@ -14,17 +15,14 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <set>
-#include <unistd.h>
 
 using namespace heddle;
 using namespace heddle::rt;
 
 /// A file in llm.c's format whose token i is `from` + i.
 static std::string countingFile(int64_t tokens, int64_t from = 0) {
-  // Tests run beside each other.
-  std::string path = testing::TempDir() + "/counting-" +
-                     std::to_string(getpid()) + "-" + std::to_string(from) +
-                     ".bin";
+  static const io::TestDirectory directory;
+  std::string path = directory / ("counting-" + std::to_string(from) + ".bin");
   std::vector<int32_t> header(256, 0);
   header[0] = 20240520;
   header[1] = 1;
