@@ -91,6 +91,8 @@ LogicalResult emitAttentionKernel(KernelEmitter &k) {
   Operation *op = &body.front();
   if (op->getNextNode() != body.getTerminator())
     return k.kernel.emitError("holds more than one operation");
+  if (failed(k.verifyYieldedOnce()))
+    return failure();
   if (auto paged = dyn_cast<nn::PagedAttentionOp>(op))
     return emitPagedAttention(k, paged);
   if (auto join = dyn_cast<nn::PagedAttentionJoinOp>(op))

@@ -122,7 +122,7 @@ LogicalResult emitCacheKernel(KernelEmitter &k) {
   if (!write || write->getNextNode() != body.getTerminator())
     return k.kernel.emitError(
         "holds no cache alone; its generator is not \"cache\"");
-  if (failed(verifyInPlace(k, write)))
+  if (failed(verifyInPlace(k, write)) || failed(k.verifyYieldedOnce()))
     return failure();
   WriteEmitter(k, write).emit();
   return k.finish();
@@ -138,11 +138,9 @@ LogicalResult verifyInPlace(KernelEmitter &k, nn::CacheWriteOp write) {
   return success();
 }
 
-void emitCacheColumns(KernelEmitter &k, nn::CacheWriteOp write, Value tensor,
+void emitCacheColumns(KernelEmitter &k, nn::CacheWriteOp write, int64_t tensor,
                       Value first, Value count, Value begin, Value end) {
-  auto found = llvm::find(write.getQkv(), tensor);
-  WriteEmitter(k, write).emitColumns(
-      std::distance(write.getQkv().begin(), found), first, count, begin, end);
+  WriteEmitter(k, write).emitColumns(tensor, first, count, begin, end);
 }
 
 } // namespace heddle::cpu

@@ -41,6 +41,16 @@ Value KernelEmitter::resultPointer(Value value) {
   return {};
 }
 
+LogicalResult KernelEmitter::verifyYieldedOnce() {
+  llvm::DenseSet<Value> seen;
+  for (Value yield : yields())
+    if (!seen.insert(yield).second)
+      return kernel.emitError(
+          "yields a value twice, which its generator "
+          "writes once; yield it once, and use that result");
+  return success();
+}
+
 Value KernelEmitter::reserve(int64_t bytes) {
   constexpr int64_t alignment = 64;
   int64_t offset = llvm::alignTo(scratchBytes, alignment);

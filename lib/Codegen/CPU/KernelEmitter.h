@@ -42,6 +42,9 @@ struct KernelEmitter {
   }
   /// Where a value that the kernel yields is written; null for others.
   mlir::Value resultPointer(mlir::Value value);
+  /// Reports a value that is several results: for generators that write what
+  /// they make to one place.
+  mlir::LogicalResult verifyYieldedOnce();
   /// So many bytes of the thread's scratch, behind what is taken already.
   mlir::Value reserve(int64_t bytes);
   /// `units` pieces of work split evenly: what this thread does.
@@ -92,12 +95,12 @@ mlir::LogicalResult emitGemmKernel(KernelEmitter &k);
 mlir::LogicalResult emitAttentionKernel(KernelEmitter &k);
 /// Writes of a cache of pages, in place.
 mlir::LogicalResult emitCacheKernel(KernelEmitter &k);
-/// What of such a write comes from columns of one of q, k and v: of `count`
-/// tokens from `first` on, those heads whose columns are from `begin` to `end`.
-/// q, k and v are placed.
-void emitCacheColumns(KernelEmitter &k, nn::CacheWriteOp write,
-                      mlir::Value tensor, mlir::Value first, mlir::Value count,
-                      mlir::Value begin, mlir::Value end);
+/// What of such a write comes from columns of operand number `tensor` of q, k
+/// and v: of `count` tokens from `first` on, those heads whose columns are from
+/// `begin` to `end`. q, k and v are placed.
+void emitCacheColumns(KernelEmitter &k, nn::CacheWriteOp write, int64_t tensor,
+                      mlir::Value first, mlir::Value count, mlir::Value begin,
+                      mlir::Value end);
 /// Reports a cache that is not written in place.
 mlir::LogicalResult verifyInPlace(KernelEmitter &k, nn::CacheWriteOp write);
 /// Attention over such a cache.

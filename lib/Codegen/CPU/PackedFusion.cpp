@@ -297,18 +297,18 @@ PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
       own.push_back(stage);
       values.push_back(stage.output);
     }
-  SmallVector<Value> cached;
+  SmallVector<int64_t> cached; // Numbers among q, k and v.
   if (write)
-    llvm::copy_if(write.getQkv(), std::back_inserter(cached), [&](Value value) {
-      return llvm::is_contained(values, value);
-    });
+    for (auto [number, value] : llvm::enumerate(write.getQkv()))
+      if (llvm::is_contained(values, value))
+        cached.push_back(static_cast<int64_t>(number));
   if (own.empty() && cached.empty())
     return {};
   return [=](Value first, Value count, Value begin, Value end) {
     for (const HeadStage &stage : own)
       emitStage(stage, first, count, begin, end);
-    for (Value value : cached)
-      emitCacheColumns(k, write, value, first, count, begin, end);
+    for (int64_t tensor : cached)
+      emitCacheColumns(k, write, tensor, first, count, begin, end);
   };
 }
 
@@ -456,7 +456,7 @@ LogicalResult PackedFusion::emit() {
     spec.scaleType = elementType(first.scales);
   spec.products = static_cast<int64_t>(products.size());
   k.scratchBytes = packedGemmScratchBytes(spec, k.target);
-  if (failed(findKept()))
+  if (failed(k.verifyYieldedOnce()) || failed(findKept()))
     return failure();
   FailureOr<PackedRowFn> rows = rowsOf();
   if (failed(rows) || failed(findHeads()))

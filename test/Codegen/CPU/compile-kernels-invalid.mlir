@@ -36,3 +36,28 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     plan.yield %z : tensor<4x8xf32>
   }
 }
+
+// -----
+
+nn.model @m family "gpt2" phase "fuse" attributes {
+    config = "{}", strategy = #dist.strategy<{march = "native"}>, weights = {}} {
+  // expected-error @below {{yields a value twice}}
+  plan.kernel @k(%qkv: tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x4x8xf32>)
+      attributes {generator = #plan.generator<attention>, ties = array<i64: -1, -1>} {
+    %y, %lse = nn.attention %qkv {heads = #nn.heads<2, kv = 2, scale = 0.5>, mask = #nn.mask<causal>}
+        : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+    plan.yield %y, %y : tensor<1x4x8xf32>, tensor<1x4x8xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "fuse" attributes {
+    config = "{}", strategy = #dist.strategy<{march = "native"}>, weights = {}} {
+  // expected-error @below {{yields a value twice}}
+  plan.kernel @k(%x: tensor<1x1x32xf32>, %w: tensor<1x32x32x1xf32>) -> (tensor<1x1x32xf32>, tensor<1x1x32xf32>)
+      attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>} {
+    %y = nn.packed_linear %x, %w : (tensor<1x1x32xf32>, tensor<1x32x32x1xf32>) -> tensor<1x1x32xf32>
+    plan.yield %y, %y : tensor<1x1x32xf32>, tensor<1x1x32xf32>
+  }
+}
