@@ -250,14 +250,18 @@ MappedKernel mapAttention(planir::KernelOp kernel,
   // Blocks and launches read all arguments after others have written.
   if (llvm::any_of(kernel.getTies(), [](int64_t tie) { return tie >= 0; }))
     return MappedKernel::no("attention in place");
-  auto isYielded = [&](Value result) {
-    return llvm::is_contained(body.getTerminator()->getOperands(), result);
+  auto timesYielded = [&](Value result) {
+    return llvm::count(body.getTerminator()->getOperands(), result);
   };
+  auto isYielded = [&](Value result) { return timesYielded(result) > 0; };
   auto forward = dyn_cast<nn::AttentionOp>(*op);
   // Evaluation has no use for the forward pass's second result.
   if (forward ? !isYielded(forward.getOutput())
               : !llvm::all_of(op->getResults(), isYielded))
     return MappedKernel::no("attention whose results are not all yielded");
+  if (llvm::any_of(op->getResults(),
+                   [&](Value result) { return timesYielded(result) > 1; }))
+    return MappedKernel::no("attention that yields a result twice");
   return forward
              ? mapForward(kernel, module, forward)
              : mapAttentionGrad(kernel, module, cast<nn::AttentionGradOp>(*op));

@@ -37,3 +37,13 @@ plan.kernel @packed(%x: tensor<3x16xf32>, %w: tensor<1x16x32x1xf32>) -> tensor<3
   %y = nn.packed_linear %x, %w : (tensor<3x16xf32>, tensor<1x16x32x1xf32>) -> tensor<3x8xf32>
   plan.yield %y : tensor<3x8xf32>
 }
+
+// -----
+
+// expected-remark @+1 {{no GPU generator for attention that yields a result twice}}
+plan.kernel @twice(%qkv: tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x4x8xf32>)
+    attributes {generator = #plan.generator<attention>, ties = array<i64: -1, -1>} {
+  %y, %lse = nn.attention %qkv {heads = #nn.heads<2, kv = 2, scale = 0.5>, mask = #nn.mask<causal>}
+      : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  plan.yield %y, %y : tensor<1x4x8xf32>, tensor<1x4x8xf32>
+}
