@@ -8,8 +8,10 @@ usage: offload.py HEDDLE [--swap-dir DIR] [--precision bf16] [--batch 4] [--seq 
 With clipping, without, and with updates a step later; the step on file within the
 budget, which decides how far ahead it reads. All run by turns. Prints the bytes that a
 step moves, whether as many were counted at the system calls, the memory that both
-plans take, the median seconds of each, how many times the larger of computation and
-disk the step takes, and how many times both together.
+plans take, the median seconds of each, and of the step in memory while the loop runs
+beside it, which tells what transfers take of the machine; how many times the larger of
+computation and disk the step takes, how many times that with such a computation, and
+how many times both together.
 
 Then the kernel that updates the parameters, by itself: beside loops that only move
 memory (heddle-bench-stream), and beside DeepSpeed's CPUAdam over as many parameters,
@@ -18,8 +20,10 @@ run by turns with the others then: ZeRO 3, the optimizer in the host's memory an
 """
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -59,6 +63,18 @@ def bench(binary, *flags):
                                  STEPS, *flags]))
 
 
+@contextlib.contextmanager
+def repeated(command):
+    """Runs a program again and again meanwhile."""
+    shell = ["sh", "-c", 'while "$@"; do :; done', "sh", *map(str, command)]
+    process = subprocess.Popen(shell, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+
+
 # Keys of ds_config.json, and flags.
 WAYS = {"clipping": ({},), "no clipping": ({"gradient_clipping": 0},),
         "delayed update": ({}, "--delayed-update")}
@@ -86,7 +102,7 @@ class Way:
                     for info in (inside, self.info)]
         self.planned = {
             "file_bytes_read": self.moved("from"), "file_bytes_written": self.moved("to")}
-        self.seconds = {"memory": [], "file": [], "loop": []}
+        self.seconds = {"memory": [], "beside": [], "file": [], "loop": []}
 
     def moved(self, end):
         return sum(move["bytes"] for move in self.info["moves"] if move[end] == "file")
@@ -97,20 +113,23 @@ class Way:
         found = bench(self.file, "--swap-dir", folder)
         self.counted = {key: found[key] for key in self.planned}
         self.seconds["file"].append(found["median_s"])
-        rounds = output_of([program(self.options, "heddle-bench-swap"), folder,
-                            "--plain", self.planned["file_bytes_read"]])
+        loop = [program(self.options, "heddle-bench-swap"), folder, "--plain",
+                self.planned["file_bytes_read"]]
+        rounds = output_of(loop)
         self.seconds["loop"].append(statistics.median(map(float, rounds.split())))
+        with repeated(loop):
+            self.seconds["beside"].append(bench(self.memory)["median_s"])
 
     def report(self):
-        memory, file, loop = (statistics.median(self.seconds[key])
-                              for key in ("memory", "file", "loop"))
+        memory, beside, file, loop = map(statistics.median, self.seconds.values())
         read, written = self.planned.values()
         each = read / self.info["parameters"], written / self.info["parameters"]
         print(f"| {self.name} | {each[0]:.2f} + {each[1]:.2f} | "
               f"{'yes' if self.counted == self.planned else self.counted} | "
               f"{self.gib[0]:.2f} | {self.gib[1]:.2f} | "
-              f"{memory:.2f} | {loop:.2f} | {file:.2f} | "
-              f"{file / max(memory, loop):.2f} | {file / (memory + loop):.2f} |")
+              f"{memory:.2f} | {beside:.2f} | {loop:.2f} | {file:.2f} | "
+              f"{file / max(memory, loop):.2f} | {file / max(beside, loop):.2f} | "
+              f"{file / (memory + loop):.2f} |")
         return self.counted == self.planned
 
 
@@ -235,9 +254,9 @@ def main():
                 runner.turn()
         print("| | bytes a parameter, read + written | counted as planned | "
               "memory of the plan in memory, GiB | on file, GiB | "
-              "step in memory, s | plain loop, s | step on file, s | "
-              "of the larger | of both |")
-        print("|---|---|---|---|---|---|---|---|---|---|")
+              "step in memory, s | beside the loop, s | plain loop, s | step on file, s | "
+              "of the larger | of the larger, beside | of both |")
+        print("|---" * 12 + "|")
         are_counted = all([way.report() for way in ways])
         if peers:
             print("\n| step | s | of Heddle's on file |\n|---|---|---|")
