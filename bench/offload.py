@@ -121,7 +121,9 @@ class Way:
             self.seconds["beside"].append(bench(self.memory)["median_s"])
 
     def report(self):
-        memory, beside, file, loop = map(statistics.median, self.seconds.values())
+        memory, beside, file, loop = (
+            statistics.median(self.seconds[key])
+            for key in ("memory", "beside", "file", "loop"))
         read, written = self.planned.values()
         each = read / self.info["parameters"], written / self.info["parameters"]
         print(f"| {self.name} | {each[0]:.2f} + {each[1]:.2f} | "

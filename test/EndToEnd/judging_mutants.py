@@ -10,8 +10,9 @@ confirms. Nothing ends by a signal, hangs, takes all memory, or exits with 1.
 
 HEDDLE_TEST_LONG=1 takes 10,000 mutants, HEDDLE_TEST_COUNT=N so many,
 HEDDLE_TEST_PHASES=import,spmd those of some phases; HEDDLE_TEST_SEED=N, or
-N-M, takes these alone: a seed is the same mutant in every run. The text of a mutant that fails is kept in
-HEDDLE_TEST_KEEP (a folder below the one for temporary files)."""
+N-M, takes these alone: a seed is the same mutant in every run. The text of a
+mutant that fails is kept in HEDDLE_TEST_KEEP (a folder below the one for
+temporary files)."""
 
 import collections
 import concurrent.futures
@@ -170,8 +171,8 @@ class MutantsTest(h.HeddleTest):
             kept = os.path.join(KEEP, f"{seed}-{name}-{phase}.mlir")
             with open(kept, "w") as stream:
                 stream.write(f"{text}\n// --start-from {phase}: {done}\n")
-            return phase, f"FAILED {bad}", (f"seed {seed}: {done}: " +
-                                                 ", ".join((*bad.args, kept)))
+            return phase, f"FAILED {bad}", (f"seed {seed}: {done}: "
+                                            + ", ".join((*bad.args, kept)))
         finally:
             for left in glob.glob(glob.escape(self.path(f"{seed}.")) + "*"):
                 os.remove(left)
