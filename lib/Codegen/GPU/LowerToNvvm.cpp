@@ -29,6 +29,7 @@
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include <limits>
@@ -260,8 +261,9 @@ struct GpuLowerToNvvm : impl::GpuLowerToNvvmBase<GpuLowerToNvvm> {
 LogicalResult gpu::lowerToNvvm(mlir::gpu::GPUModuleOp module) {
   PassManager pm(module.getContext(),
                  mlir::gpu::GPUModuleOp::getOperationName());
+  pm.enableVerifier(false);
   pm.addPass(createGpuLowerToNvvm());
-  return pm.run(module);
+  return success(succeeded(pm.run(module)) && succeeded(verify(module)));
 }
 
 } // namespace heddle
