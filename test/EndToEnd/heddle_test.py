@@ -338,6 +338,7 @@ class HeddleTest(unittest.TestCase):
     another left. All go in the end."""
 
     runs_alone = False  # Whether run.py runs nothing beside this class.
+    assembles = True  # Whether binaries for GPUs have cubins; emulation takes none.
     folder = None
 
     @classmethod
@@ -353,6 +354,16 @@ class HeddleTest(unittest.TestCase):
 
     def path(self, *parts):
         return os.path.join(self.folder, *parts)
+
+    def without_ptxas(self):
+        """An environment in which ptxas is found, but assembles nothing."""
+        folder = os.path.join(type(self).folder, "without-ptxas")
+        if not os.path.exists(folder):
+            os.mkdir(folder)
+            with open(os.path.join(folder, "ptxas"), "w") as file:
+                file.write("#!/bin/sh\nexit 1\n")
+            os.chmod(file.name, 0o755)
+        return dict(os.environ, PATH=folder + ":" + os.environ["PATH"])
 
     def make_model(self, name="model", seed=1, prefix="transformer.", **options):
         """Writes a model directory; gives its path, configuration and weights."""
@@ -376,7 +387,7 @@ class HeddleTest(unittest.TestCase):
             with open(file, "w") as stream:
                 json.dump(config, stream, indent=2)
             command += ["--config", file]
-        run(command)
+        run(command, env=None if self.assembles else self.without_ptxas())
         return self.path(output)
 
     def train(self, binary, data, steps, *flags, name="run", ranks=1):

@@ -112,6 +112,7 @@ def main():
     for each, tests in tests_by_class(names).items():
         (alone if getattr(each, "runs_alone", False) else beside).append(len(classes))
         classes.append(tests)
+    beside.sort(key=lambda number: -len(classes[number]))  # What takes long comes first.
     with tempfile.TemporaryDirectory(prefix="heddle-e2e-cache-") as cache:
         os.environ["HEDDLE_TEST_CACHE"] = cache  # Kernels that tests have in common.
         counts = [sum(pair) for pair in zip(run_classes(beside, given.j),

@@ -98,6 +98,8 @@ def mutants_of(text):
 
 
 class GpuMutants(h.HeddleTest):
+    assembles = False
+
     # The ranks, the flags, how many mutants there are by default, at least, and of which
     # kinds, if not of all.
     CONFIGURATIONS = {
@@ -142,7 +144,8 @@ class GpuMutants(h.HeddleTest):
         with open(file, "w") as stream:
             stream.write("\n".join(lines))
         compiled = subprocess.run([h.HEDDLE, "compile", file, "--start-from", "memory",
-                                   "-o", binary], capture_output=True, text=True)
+                                   "-o", binary], capture_output=True, text=True,
+                                  env=self.without_ptxas())
         os.remove(file)
         if compiled.returncode:
             said = re.search(r"error\[.*", compiled.stderr)
