@@ -26,7 +26,7 @@ constexpr int64_t threads = 256;
 /// Of a piece that one block sums, in units.
 constexpr int64_t pieceUnits = 1024;
 /// Elements that a block scales, as accesses of a thread.
-constexpr int64_t accessesToScale = 8;
+constexpr int64_t accessesToScale = 16;
 
 class SegmentMapper {
 public:
@@ -65,6 +65,8 @@ private:
   Value search(KernelFrame &f, Value table, int64_t last, Value key);
   /// The unit at which the run begins.
   Value firstUnit(KernelFrame &f);
+  /// The element of the run at which a unit begins, or the nearest there is.
+  Value inRun(KernelFrame &f, Value place);
   Value pieceSums(KernelFrame &f) {
     return f.scratch(0, {pieces.back()}, f.builder.getF64Type());
   }
@@ -131,6 +133,15 @@ Value SegmentMapper::firstUnit(KernelFrame &f) {
   return b.create<arith::TruncIOp>(f.loc, b.getI32Type(), units);
 }
 
+Value SegmentMapper::inRun(KernelFrame &f, Value place) {
+  OpBuilder &b = f.builder;
+  place = b.create<arith::SubIOp>(f.loc, place, firstUnit(f));
+  place = b.create<arith::MaxSIOp>(f.loc, place, integer(f, 0));
+  place = b.create<arith::MinSIOp>(f.loc, place, integer(f, length / unit));
+  return f.mul(b.create<arith::IndexCastOp>(f.loc, b.getIndexType(), place),
+               unit);
+}
+
 /// The sum of squares of one piece, of what the run has of it.
 LogicalResult SegmentMapper::emitPieces(KernelFrame &f) {
   OpBuilder &b = f.builder;
@@ -149,19 +160,12 @@ LogicalResult SegmentMapper::emitPieces(KernelFrame &f) {
   Value end = b.create<arith::MinSIOp>(
       f.loc, b.create<arith::AddIOp>(f.loc, begin, integer(f, pieceUnits)),
       at(f, firstUnits, f.add(segment, 1)));
-  auto inRun = [&](Value place) {
-    place = b.create<arith::SubIOp>(f.loc, place, firstUnit(f));
-    place = b.create<arith::MaxSIOp>(f.loc, place, integer(f, 0));
-    place = b.create<arith::MinSIOp>(f.loc, place, integer(f, length / unit));
-    return f.mul(b.create<arith::IndexCastOp>(f.loc, b.getIndexType(), place),
-                 unit);
-  };
   Value zero = b.create<arith::ConstantOp>(f.loc, b.getF64FloatAttr(0));
-  FailureOr<SmallVector<Value>> sums =
-      forChunks(f, inRun(begin), inRun(end), /*isWhole=*/true, {width, threads},
-                zero, [&](const Chunk &chunk, ValueRange carried) {
-                  return sumSquares(f, input, chunk, carried[0]);
-                });
+  FailureOr<SmallVector<Value>> sums = forChunks(
+      f, inRun(f, begin), inRun(f, end), /*isWhole=*/true, {width, threads},
+      zero, [&](const Chunk &chunk, ValueRange carried) {
+        return sumSquares(f, input, chunk, carried[0]);
+      });
   if (failed(sums))
     return failure();
   Value total =
@@ -202,28 +206,42 @@ LogicalResult SegmentMapper::emitSums(KernelFrame &f) {
   return success();
 }
 
+/// A part of the run, segment by segment. What comes after the last segment
+/// becomes zero.
 LogicalResult SegmentMapper::emitScaled(KernelFrame &f, Value factors) {
   OpBuilder &b = f.builder;
-  Type i32 = b.getI32Type();
   Value firstUnits = table(f, "begins", begins);
-  Value zero = b.create<arith::ConstantOp>(f.loc, b.getF32FloatAttr(0));
   int64_t part = threads * width * accessesToScale;
   Value begin = f.mul(f.blockId(mlir::gpu::Dimension::x), part);
   Value end =
       b.create<arith::MinUIOp>(f.loc, f.add(begin, part), f.constant(length));
+  auto segmentAt = [&](Value element) {
+    Value place = b.create<arith::IndexCastOp>(f.loc, b.getI32Type(),
+                                               f.div(element, unit));
+    return search(f, firstUnits, count(),
+                  b.create<arith::AddIOp>(f.loc, firstUnit(f), place));
+  };
+  Value afterLast = f.add(segmentAt(f.add(end, -1)), 1);
+  auto segments =
+      b.create<scf::ForOp>(f.loc, segmentAt(begin), afterLast, f.constant(1));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(segments.getBody());
+  Value segment = segments.getInductionVar();
+  Value exists = f.compare(arith::CmpIPredicate::ult, segment, count());
+  Value known =
+      b.create<arith::MinUIOp>(f.loc, segment, f.constant(count() - 1));
+  FailureOr<Value> factor = f.emitter.element(factors, {known});
+  if (failed(factor))
+    return failure();
+  Value from = b.create<arith::MaxSIOp>(f.loc, begin,
+                                        inRun(f, at(f, firstUnits, segment)));
+  Value to = b.create<arith::MinSIOp>(
+      f.loc, end, inRun(f, at(f, firstUnits, f.add(known, 1))));
+  to = b.create<arith::SelectOp>(f.loc, exists, to, end);
+  Value zero = b.create<arith::ConstantOp>(f.loc, b.getF32FloatAttr(0));
   return forChunks(
-      f, begin, end, /*isWhole=*/true, {width, threads}, {},
+      f, from, to, /*isWhole=*/true, {width, threads}, {},
       [&](const Chunk &chunk, ValueRange) -> FailureOr<SmallVector<Value>> {
-        Value place = b.create<arith::AddIOp>(
-            f.loc, firstUnit(f),
-            b.create<arith::IndexCastOp>(f.loc, i32, f.div(chunk.base, unit)));
-        Value segment = search(f, firstUnits, count(), place);
-        Value exists = f.compare(arith::CmpIPredicate::ult, segment, count());
-        Value last = f.constant(count() - 1);
-        FailureOr<Value> factor = f.emitter.element(
-            factors, {b.create<arith::MinUIOp>(f.loc, segment, last)});
-        if (failed(factor))
-          return failure();
         SmallVector<Value> scaled;
         for (Value column : chunk.columns) {
           FailureOr<Value> x = f.emitter.element(input, column);

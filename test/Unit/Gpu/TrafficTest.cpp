@@ -83,6 +83,25 @@ TEST(GpuTraffic, Optimizers) {
   }
 }
 
+/// What segments have in common is looked up once for many of their elements.
+TEST(GpuTraffic, Segments) {
+  constexpr int64_t size = 768 * 768 + 768 + 3072 * 64;
+  std::string type = "tensor<" + std::to_string(size) + "xf32>";
+  std::string segments = "{segments = array<i64: 589824, 768, 196608>}";
+  check("scale",
+        kernelText("segments", "%x: " + type + ", %f: tensor<3xf32>", type,
+                   "%y = nn.scale_segments %x by %f " + segments + " : (" +
+                       type + ", tensor<3xf32>) -> " + type,
+                   "%y"),
+        {{size, false}, {3, false}, {size, false}}, (2 * size + 3) * 4);
+  check("sums of squares",
+        kernelText("segments", "%x: " + type, "tensor<3xf32>",
+                   "%y = nn.segment_sums %x " + segments + " : (" + type +
+                       ") -> tensor<3xf32>",
+                   "%y"),
+        {{size, false}, {3, false}}, (size + 3) * 4);
+}
+
 /// Threads draw from the four words of a step, which are one access.
 TEST(GpuTraffic, Dropout) {
   std::string type = "tensor<64x768xbf16>";
