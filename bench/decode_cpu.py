@@ -136,12 +136,15 @@ def main():
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--only", nargs="+", metavar="NAME", default=[""],
+                        help="what to measure: the lines that begin with these names")
     options = parser.parse_args()
     if options.llama_cpp and not options.python:
         parser.error("--llama-cpp needs --python, which writes its file of weights")
     with tempfile.TemporaryDirectory() as folder:
         programs = Programs(options, folder)
-        measures = programs.measures
+        measures = {name: measure for name, measure in programs.measures.items()
+                    if name.startswith(tuple(options.only))}
         print("| | texts | tokens/s | of the streams | first token, s | launches | MiB |")
         print("|---|---|---|---|---|---|---|")
         for batch in options.batch:
