@@ -19,8 +19,6 @@ ROWS, SEQ, VOCAB = 2, 11, 61
 
 
 class Check(h.HeddleTest):
-    assembles = False
-
     def check(self, binary, *flags, status=0, emulate=()):
         return h.run([h.HEDDLE, "emulate", *emulate, "--", binary, "check", *flags],
                      status)

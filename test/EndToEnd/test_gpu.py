@@ -31,8 +31,6 @@ def emulated(binary, *flags):
 
 
 class GpuTest(h.HeddleTest):
-    assembles = False
-
     def pair(self, model, *flags, target="sm_90", seq=SEQ, **ds):
         """The binaries for x86-64 and for a GPU."""
         common = ["--batch", ROWS, "--seq", seq, *flags]

@@ -19,8 +19,6 @@ ROWS, SEQ, VOCAB = 2, 7, 61
 
 
 class GpuDevice(h.HeddleTest):
-    assembles = False
-
     def prepare(self, target="sm_90"):
         self.data, _ = self.make_tokens(ROWS * SEQ * 8 + 1, VOCAB)
         self.model, _, _ = self.make_model(vocab=VOCAB, layers=1)

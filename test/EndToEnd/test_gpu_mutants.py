@@ -98,8 +98,6 @@ def mutants_of(text):
 
 
 class GpuMutants(h.HeddleTest):
-    assembles = False
-
     # The ranks, the flags, how many mutants there are by default, at least, and of which
     # kinds, if not of all.
     CONFIGURATIONS = {

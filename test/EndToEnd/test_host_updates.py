@@ -32,8 +32,6 @@ SHORT = (0, 2, 3, 9)
 
 
 class HostUpdates(h.HeddleTest):
-    assembles = False
-
     def job(self, name, *flags, clipping=0.5, target="sm_90", seq=7):
         """Rows of an odd length, a vocabulary that is prime, windows that the last
         one does not fill."""
