@@ -68,9 +68,9 @@ createTargetMachine(StringRef chip) {
 /// made of loops, stores that die) and without most of its repetitions: as many
 /// instructions and fewer sectors, in three quarters of the time.
 static constexpr const char *pipeline =
-    "function("
-    "nvvm-intr-range,sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,"
-    "reassociate,loop-mssa(licm,loop-rotate,licm),simplifycfg,"
+    "function(nvvm-intr-range,sroa,early-cse,simplifycfg,"
+    "instcombine<no-verify-fixpoint>,reassociate,loop-mssa(licm,loop-rotate,"
+    "licm),simplifycfg,"
     "loop(indvars,loop-deletion,loop-unroll-full),sroa,gvn,sccp,"
     "instcombine<no-verify-fixpoint>,correlated-propagation,loop-mssa(licm),"
     "simplifycfg<hoist-common-insts;sink-common-insts>,infer-alignment,"
