@@ -8,12 +8,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Codegen/CPU/CompileObject.h"
+#include "heddle/Codegen/Common/OptimizeModule.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
@@ -67,21 +67,6 @@ constexpr const char *pipeline =
     "loop-mssa(loop-rotate,licm),early-cse<memssa>,"
     "instcombine<no-verify-fixpoint>,simplifycfg)";
 
-void optimize(Module &module, TargetMachine &machine) {
-  PassBuilder builder(&machine);
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager components;
-  ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  ModulePassManager passes;
-  cantFail(builder.parsePassPipeline(passes, pipeline));
-  passes.run(module, modules);
-}
 } // namespace
 
 Expected<std::unique_ptr<MemoryBuffer>>
@@ -102,7 +87,7 @@ compileToObject(mlir::ModuleOp module, const CpuTarget &target) {
   llvmModule->setTargetTriple(triple);
   llvmModule->setDataLayout((*machine)->createDataLayout());
   setAttributes(*llvmModule, target);
-  optimize(*llvmModule, **machine);
+  codegen::optimizeModule(*llvmModule, **machine, pipeline);
 
   SmallVector<char, 0> object;
   raw_svector_ostream stream(object);

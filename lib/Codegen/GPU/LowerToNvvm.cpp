@@ -261,7 +261,7 @@ struct GpuLowerToNvvm : impl::GpuLowerToNvvmBase<GpuLowerToNvvm> {
 LogicalResult gpu::lowerToNvvm(mlir::gpu::GPUModuleOp module) {
   PassManager pm(module.getContext(),
                  mlir::gpu::GPUModuleOp::getOperationName());
-  pm.enableVerifier(false);
+  pm.enableVerifier(false); // Only the end result is verified.
   pm.addPass(createGpuLowerToNvvm());
   return success(succeeded(pm.run(module)) && succeeded(verify(module)));
 }

@@ -8,6 +8,7 @@
 
 #include "Ptxas.h"
 #include "SourceLines.h"
+#include "heddle/Codegen/Common/OptimizeModule.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/IRBuilder.h"
@@ -15,7 +16,6 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include <mutex>
@@ -33,6 +33,18 @@ namespace heddle::gpu {
 
 namespace {
 constexpr const char *triple = "nvptx64-nvidia-cuda";
+
+/// LLVM's default pipeline without what a kernel has no use for (calls, vectors
+/// made of loops, stores that die) and without most of its repetitions: as many
+/// instructions and fewer sectors, in three quarters of the time.
+constexpr const char *pipeline =
+    "function(nvvm-intr-range,sroa,early-cse,simplifycfg,"
+    "instcombine<no-verify-fixpoint>,reassociate,"
+    "loop-mssa(licm,loop-rotate,licm),simplifycfg,"
+    "loop(indvars,loop-deletion,loop-unroll-full),sroa,gvn,sccp,"
+    "instcombine<no-verify-fixpoint>,correlated-propagation,loop-mssa(licm),"
+    "simplifycfg<hoist-common-insts;sink-common-insts>,infer-alignment,"
+    "loop-unroll<O2>,instcombine<no-verify-fixpoint>,simplifycfg)";
 } // namespace
 
 const Chip *findChip(StringRef name) {
@@ -62,34 +74,6 @@ createTargetMachine(StringRef chip) {
   return std::unique_ptr<TargetMachine>(target->createTargetMachine(
       triple, chip, ("+ptx" + Twine(ptxVersion)).str(), options, std::nullopt,
       std::nullopt, CodeGenOptLevel::Default));
-}
-
-/// LLVM's default pipeline without what a kernel has no use for (calls, vectors
-/// made of loops, stores that die) and without most of its repetitions: as many
-/// instructions and fewer sectors, in three quarters of the time.
-static constexpr const char *pipeline =
-    "function(nvvm-intr-range,sroa,early-cse,simplifycfg,"
-    "instcombine<no-verify-fixpoint>,reassociate,loop-mssa(licm,loop-rotate,"
-    "licm),simplifycfg,"
-    "loop(indvars,loop-deletion,loop-unroll-full),sroa,gvn,sccp,"
-    "instcombine<no-verify-fixpoint>,correlated-propagation,loop-mssa(licm),"
-    "simplifycfg<hoist-common-insts;sink-common-insts>,infer-alignment,"
-    "loop-unroll<O2>,instcombine<no-verify-fixpoint>,simplifycfg)";
-
-static void optimize(Module &module, TargetMachine &machine) {
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager components;
-  ModuleAnalysisManager modules;
-  PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  ModulePassManager passes;
-  cantFail(builder.parsePassPipeline(passes, pipeline));
-  passes.run(module, modules);
 }
 
 /// Four adjacent bf16 are one access: the back end knows it of other elements
@@ -141,7 +125,7 @@ Expected<std::string> emitPtx(mlir::gpu::GPUModuleOp module, StringRef chip) {
   llvmModule->setTargetTriple(triple);
   llvmModule->setDataLayout((*machine)->createDataLayout());
   llvm::for_each(*llvmModule, joinAccesses);
-  optimize(*llvmModule, **machine);
+  codegen::optimizeModule(*llvmModule, **machine, pipeline);
   for (const Function &function : *llvmModule)
     if (function.isDeclaration() && !function.isIntrinsic())
       return createStringError(inconvertibleErrorCode(),
