@@ -34,6 +34,7 @@
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -165,9 +166,7 @@ LogicalResult lowerToLLVM(ModuleOp module, const CpuTarget &target) {
   pm.addPass(createConvertFuncToLLVMPass(func));
   pm.addPass(createUBToLLVMConversionPass());
   pm.addPass(createReconcileUnrealizedCastsPass());
-  if (failed(pm.run(module)))
-    return failure();
-  return module.verify();
+  return success(succeeded(pm.run(module)) && succeeded(verify(module)));
 }
 
 Value memrefFromPointer(OpBuilder &builder, Location loc, Value pointer,
