@@ -60,8 +60,7 @@ plan.kernel @turned(%x: tensor<2x3x4xf32>, %ids: tensor<2x3xi32>) -> tensor<2x3x
 // number the line.
 // CHECK:      plan.object @relu_columns_ptx
 // CHECK-SAME:   .loc\091 2 0\0A
-// CHECK-SAME:   .loc\092 1 0\0A
-// CHECK-SAME:   ld.global
+// CHECK-SAME:   .loc\092 1 0\0A\09mul.wide.s32{{[^;]*;}}\0A\09add.s64{{[^;]*;}}\0A\09ld.global
 // CHECK-SAME:   .file\091 \22sum_rows\22
 // CHECK-SAME:   .file\092 \22relu\22
 plan.kernel @relu_columns(%x: tensor<4096x64xbf16>) -> tensor<64xf32>
