@@ -250,6 +250,13 @@ def run(command, status=0, **options):
     return result
 
 
+def without_ptxas():
+    """An environment in which ptxas is found, but assembles nothing."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    return dict(os.environ, PATH=os.path.join(here, "without_ptxas") + ":" +
+                os.environ["PATH"])
+
+
 def run_ranks(ranks, command, status=0, **variables):
     """Runs a command on so many ranks, with these environment variables too."""
     if ranks > 1:
@@ -354,16 +361,6 @@ class HeddleTest(unittest.TestCase):
     def path(self, *parts):
         return os.path.join(self.folder, *parts)
 
-    def without_ptxas(self):
-        """An environment in which ptxas is found, but assembles nothing."""
-        folder = os.path.join(type(self).folder, "without-ptxas")
-        if not os.path.exists(folder):
-            os.mkdir(folder)
-            with open(os.path.join(folder, "ptxas"), "w") as file:
-                file.write("#!/bin/sh\nexit 1\n")
-            os.chmod(file.name, 0o755)
-        return dict(os.environ, PATH=folder + ":" + os.environ["PATH"])
-
     def make_model(self, name="model", seed=1, prefix="transformer.", **options):
         """Writes a model directory; gives its path, configuration and weights."""
         config = gpt2_config(**options)
@@ -387,7 +384,7 @@ class HeddleTest(unittest.TestCase):
             with open(file, "w") as stream:
                 json.dump(config, stream, indent=2)
             command += ["--config", file]
-        run(command, env=self.without_ptxas())
+        run(command, env=without_ptxas())
         return self.path(output)
 
     def train(self, binary, data, steps, *flags, name="run", ranks=1):

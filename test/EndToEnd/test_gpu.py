@@ -63,7 +63,7 @@ class GpuTest(h.HeddleTest):
                         f"{gemm}: {key} of step {number + 1}")
 
 
-class GpuCompileTime(GpuTest):
+class GpuCompileTime(h.HeddleTest):
     runs_alone = True
 
     def test_gpt2_124m_compiles_fast(self):
@@ -80,7 +80,7 @@ class GpuCompileTime(GpuTest):
             said = h.run([h.HEDDLE, "compile", config, "--init", "random", "--batch", 4,
                           "--seq", 1024, "--precision", "bf16", "--target", "sm_90",
                           "--cache", cache, "-o", self.path("124m")],
-                         env=self.without_ptxas())
+                         env=h.without_ptxas())
             wall, used = time.monotonic() - begin, h.processor_seconds() - before
             self.assertIn("124439808 parameters", said.stderr)
             is_free = min(share, jobs.share_of_a_core()) > 0.95
@@ -346,7 +346,7 @@ class Gpu(GpuTest):
             return lambda: h.run(
                 [h.HEDDLE, "compile", config, "--init", "random", "--batch", ROWS,
                  "--seq", SEQ, "--precision", "bf16", "--target", "sm_90", "--cache",
-                 cache, "-o", self.path("layers")], env=self.without_ptxas())
+                 cache, "-o", self.path("layers")], env=h.without_ptxas())
 
         few, kept = compiling(4, "off"), compiling(4, self.path("cache"))
         self.assert_costs(1.5, few, compiling(64, "off"))
@@ -363,7 +363,7 @@ class Gpu(GpuTest):
         h.run([h.HEDDLE, "compile", config, "--init", "random", "--batch",
                4 * micro_batches, "--accumulate", micro_batches, "--seq", 1024,
                "--precision", precision, "--target", chip, "--dump-phases", dumps,
-               "--stop-after", "kernels", *flags], env=self.without_ptxas())
+               "--stop-after", "kernels", *flags], env=h.without_ptxas())
         with open(os.path.join(dumps, "kernels.mlir")) as file:
             text = file.read()
         kernels = {found[1]: found[0] for found in

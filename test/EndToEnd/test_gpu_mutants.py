@@ -143,7 +143,7 @@ class GpuMutants(h.HeddleTest):
             stream.write("\n".join(lines))
         compiled = subprocess.run([h.HEDDLE, "compile", file, "--start-from", "memory",
                                    "-o", binary], capture_output=True, text=True,
-                                  env=self.without_ptxas())
+                                  env=h.without_ptxas())
         os.remove(file)
         if compiled.returncode:
             said = re.search(r"error\[.*", compiled.stderr)
