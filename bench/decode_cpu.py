@@ -74,8 +74,13 @@ class Programs:
         if options.llama_cpp:
             self.add_llama_cpp()
 
+    def is_wanted(self, name):
+        return name.startswith(tuple(self.options.only))
+
     def add_heddle(self, name, quantize, *flags):
         options, binary = self.options, os.path.join(self.folder, name)
+        if not self.is_wanted("Heddle " + name):
+            return
         make([options.heddle, "compile", self.config, "--init", "random", "--precision",
               "bf16", "--mode", "serve", "--quantize", quantize, *flags,
               "--max-batch", max(options.batch), "--max-context",
@@ -96,18 +101,25 @@ class Programs:
 
     def add_torch(self, name, *how):
         options = self.options
+        if not self.is_wanted(name):
+            return
         self.measures[name] = lambda batch: run(
             [options.python, os.path.join(HERE, "decode_torch.py"), self.config, batch,
              options.context, options.tokens, options.threads, *how])
 
     def add_llama_cpp(self):
-        options, files = self.options, {"F16": os.path.join(self.folder, "f16.gguf")}
-        make([options.python, os.path.join(HERE, "decode_gguf.py"), self.config,
-              files["F16"]])
-        for kind in ("Q8_0", "Q4_0"):
-            files[kind] = os.path.join(self.folder, kind + ".gguf")
-            make([os.path.join(options.llama_cpp, "llama-quantize"), files["F16"],
-                  files[kind], kind, options.threads])
+        options = self.options
+        files = {kind: os.path.join(self.folder, kind + ".gguf")
+                 for kind in ("F16", "Q8_0", "Q4_0")
+                 if self.is_wanted("llama.cpp " + kind)}
+        wide = os.path.join(self.folder, "F16.gguf")
+        if files:
+            make([options.python, os.path.join(HERE, "decode_gguf.py"), self.config,
+                  wide])
+        for kind, file in files.items():
+            if file != wide:
+                make([os.path.join(options.llama_cpp, "llama-quantize"), wide, file,
+                      kind, options.threads])
 
         def measure(file, batch):
             found = run([os.path.join(options.llama_cpp, "llama-batched-bench"), "-m", file,
@@ -143,8 +155,7 @@ def main():
         parser.error("--llama-cpp needs --python, which writes its file of weights")
     with tempfile.TemporaryDirectory() as folder:
         programs = Programs(options, folder)
-        measures = {name: measure for name, measure in programs.measures.items()
-                    if name.startswith(tuple(options.only))}
+        measures = programs.measures
         print("| | texts | tokens/s | of the streams | first token, s | launches | MiB |")
         print("|---|---|---|---|---|---|---|")
         for batch in options.batch:
