@@ -7,16 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/KernelCheck.h"
+#include "heddle/runtime/app/CompareResults.h"
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/core/DrawOperand.h"
 #include "heddle/runtime/io/Diagnostic.h"
-#include "heddle/runtime/io/Safetensors.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <cstring>
-#include <limits>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -28,77 +25,6 @@ using Result = plan::PlainKernel::Result;
 
 /// A NaN in every type of floats.
 constexpr unsigned char poison = 0xff;
-
-/// The numbers of a tensor that the device has computed.
-class Numbers {
-public:
-  Numbers(Device &device, const DeviceMemory &memory, const Result &result)
-      : type(result.type),
-        bytes(result.elements * plan::byteSize(result.type)) {
-    device.copyOut(Stream::Compute, bytes.data(), memory.address(),
-                   int64_t(bytes.size()));
-    device.synchronize(Stream::Compute);
-  }
-
-  /// `count` of them from `begin` on.
-  void read(int64_t begin, int64_t count, double *to) const {
-    const char *from = bytes.data() + begin * plan::byteSize(type);
-    if (type != plan::DType::I32) {
-      io::convertElements(from, plan::nameOf(type), to, "F64", count);
-      return;
-    }
-    for (int64_t i = 0; i < count; ++i) {
-      int32_t value = 0;
-      memcpy(&value, from + i * sizeof value, sizeof value);
-      to[i] = value;
-    }
-  }
-
-private:
-  plan::DType type;
-  std::vector<char> bytes;
-};
-
-/// Of one result.
-struct Comparison {
-  double error = 0;
-  int64_t elements = 0, compared = 0;
-};
-
-/// What lies between rows is left out. With `isPart` an element that is
-/// expected to be NaN depends on what was not computed, and says nothing.
-Comparison compare(const Numbers &actual, const Numbers &expected,
-                   const Result &of, bool isPart) {
-  constexpr int64_t piece = 1 << 16;
-  std::vector<double> mine(piece), theirs(piece);
-  auto forEach = [&](auto work) {
-    for (int64_t begin = 0; begin < of.elements; begin += piece) {
-      int64_t count = std::min(piece, of.elements - begin);
-      actual.read(begin, count, mine.data());
-      expected.read(begin, count, theirs.data());
-      for (int64_t i = 0; i < count; ++i)
-        if (of.pitch == 0 || (begin + i) % of.pitch < of.columns)
-          work(mine[i], theirs[i], !isPart || !std::isnan(theirs[i]));
-    }
-  };
-  Comparison result;
-  double squares = 0;
-  forEach([&](double, double value, bool isKnown) {
-    squares += isKnown ? value * value : 0;
-    ++result.elements;
-    result.compared += isKnown;
-  });
-  double scale = std::sqrt(squares / double(result.compared));
-  forEach([&](double value, double other, bool isKnown) {
-    if (value == other || !isKnown)
-      return;
-    double one = std::abs(value - other) / (std::abs(other) + scale);
-    // NaN is no number that agrees, nor one to compare with.
-    result.error = std::isnan(one) ? std::numeric_limits<double>::infinity()
-                                   : std::max(result.error, one);
-  });
-  return result;
-}
 
 /// The launch for the first and the last elements of its tensor: as many as sum
 /// `most` terms, of which a thread sums `terms`, but some blocks at least.
@@ -135,7 +61,14 @@ public:
   }
   void addScalar(int64_t value) { scalars.push_back(value); }
   size_t count() const { return memory.size(); }
-  const DeviceMemory &operator[](size_t index) const { return *memory[index]; }
+  /// A copy of what a result has.
+  std::vector<char> read(size_t place, const Result &result) {
+    std::vector<char> bytes(result.elements * plan::byteSize(result.type));
+    device.copyOut(Stream::Compute, bytes.data(), memory[place]->address(),
+                   int64_t(bytes.size()));
+    device.synchronize(Stream::Compute);
+    return bytes;
+  }
 
   /// Launches the kernel and waits for it; how long that took.
   double run(KernelHandle kernel, const std::string &name) {
@@ -253,10 +186,11 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
   double worst = -1;
   for (size_t i = 0; i < other.results.size(); ++i) {
     const Result &result = other.results[i];
-    Numbers actual(device, mine[myPlace[i]], result);
+    std::vector<char> actual = mine.read(myPlace[i], result);
     auto compareWithPlain = [&] {
-      return compare(actual, Numbers(device, theirs[theirPlace[i]], result),
-                     result, isPart);
+      return compareResults(actual.data(),
+                            theirs.read(theirPlace[i], result).data(), result,
+                            isPart);
     };
     Comparison found = compareWithPlain();
     if (isPart && found.compared == 0) {

@@ -37,11 +37,10 @@ struct PlainKernel {
   struct Result {
     DType type = DType::F32;
     int64_t elements = 1; ///< Gaps between rows included.
-    /// Those of a row, and from the begin of one to that of the next; 0: there
-    /// are no gaps.
-    int64_t columns = 0, pitch = 0;
+    /// Those of a row, and from the begin of one to that of the next.
+    int64_t columns = 1, pitch = 1;
     int64_t tie = -1; ///< The argument whose place the kernel takes.
-    /// Of a difference, to the number and the root of the mean square of all.
+    /// What an error may be; 0: there may be none.
     double tolerance = 0;
   };
   std::string text; ///< PTX.

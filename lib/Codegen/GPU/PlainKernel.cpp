@@ -246,11 +246,12 @@ static plan::PlainKernel describe(planir::KernelOp kernel,
     auto tensor = cast<RankedTensorType>(type);
     bool isFloat = isa<FloatType>(tensor.getElementType());
     unsigned operand = kernel.getLaunchOperandOf(number);
+    int64_t columns = tensor.getRank() ? tensor.getShape().back() : 1;
     int64_t pitch = kernel.getPitch(operand);
-    result.results.push_back(
-        {planir::dtypeOf(tensor.getElementType()), elementsOf(kernel, operand),
-         pitch ? tensor.getShape().back() : 0, pitch, kernel.getTies()[number],
-         isFloat ? tolerance : 0});
+    result.results.push_back({planir::dtypeOf(tensor.getElementType()),
+                              elementsOf(kernel, operand), columns,
+                              pitch ? pitch : columns, kernel.getTies()[number],
+                              isFloat ? tolerance : 0});
   }
   return result;
 }

@@ -17,8 +17,8 @@ namespace heddle::rt {
 /// What came of one kernel.
 struct CheckedKernel {
   std::string name;
-  /// The largest difference of an element, to that element and the root of the
-  /// mean square of all; of the result that is furthest from what it may be.
+  /// That of `compareResults`, of the result that is furthest from what it may
+  /// be.
   double error = 0;
   double tolerance = 0; ///< What that may be.
   double seconds = 0, plainSeconds = 0;
