@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/devices/cuda/Products.h"
+#include "runtime/devices/cuda/ProductCalls.h"
 #include "runtime/devices/emulated/cublaslt/Library.h"
 #include "runtime/devices/emulated/cuda/Calls.h"
 
@@ -95,9 +95,10 @@ protected:
     return values;
   }
 
-  /// Runs the product; the largest errors of d and aux, or of the sums of a
-  /// factor.
-  std::pair<double, double> errorsOf(plan::LibraryProduct what);
+  /// Runs the product, in parts if it has so many operations; the largest
+  /// errors of d and aux, or of the sums of a factor.
+  std::pair<double, double> errorsOf(plan::LibraryProduct what,
+                                     double leastFlops = 1e30);
 
   Context context = nullptr;
   StreamHandle stream = nullptr;
@@ -133,8 +134,8 @@ struct Rows {
 };
 } // namespace
 
-std::pair<double, double>
-EmulatedCublasLt::errorsOf(plan::LibraryProduct what) {
+std::pair<double, double> EmulatedCublasLt::errorsOf(plan::LibraryProduct what,
+                                                     double leastFlops) {
   int64_t m = what.m, n = what.n, k = what.k;
   Rows ofA{what.transA ? m : k, what.pitchA},
       ofB{what.transB ? k : n, what.pitchB};
@@ -149,7 +150,7 @@ EmulatedCublasLt::errorsOf(plan::LibraryProduct what) {
   void *refs[7];
   for (int i = 0; i < 7; ++i)
     refs[i] = reinterpret_cast<void *>(all[i]->address);
-  auto call = ProductCall::prepare(*library, what, known);
+  auto call = ProductCalls::prepare(*library, partsOf(what, leastFlops), known);
   EXPECT_NE(call, nullptr);
   if (!call)
     return {1e9, 1e9};
@@ -232,6 +233,75 @@ TEST_F(EmulatedCublasLt, LeavesOutWhatLiesBetweenRows) {
     EXPECT_LT(error, 1e-5);
     EXPECT_LT(auxError, 1e-5);
   }
+}
+
+/// Sizes of which none is a multiple of eight, in rows that begin at such: n
+/// and m or k have a rest.
+TEST_F(EmulatedCublasLt, ComputesParts) {
+  for (bool transA : {false, true})
+    for (bool transB : {false, true})
+      for (int extras = 0; extras < 8; ++extras) {
+        plan::LibraryProduct what = product(37, 41, 53);
+        what.type = plan::DType::BF16;
+        what.transA = transA;
+        what.transB = transB;
+        what.pitchA = what.pitchB = 56;
+        what.pitchD = 48;
+        what.pitchC = 64;
+        what.c = extras & 1 ? 3 : -1;
+        what.bias = extras & 2 ? 4 : -1;
+        if (extras & 4)
+          what.end = plan::ProductEnd::GeluTanh;
+        // k is a row of a, or of b, or of none.
+        size_t rests = 1 + transA + (!transA || transB);
+        EXPECT_EQ(partsOf(what, 0).size(), 1 + rests);
+        EXPECT_LT(errorsOf(what, 0).first, 1e-5);
+        what.result = plan::DType::BF16;
+        // What is added would be rounded twice.
+        bool isWhole = what.c >= 0 && (!transA || transB);
+        EXPECT_EQ(partsOf(what, 0).size(), 1 + rests - isWhole);
+        EXPECT_LT(errorsOf(what, 0).first, 0.05);
+      }
+  plan::LibraryProduct what = product(37, 40, 53);
+  what.type = plan::DType::BF16;
+  what.pitchA = 56;
+  what.end = plan::ProductEnd::GeluTanhGrad;
+  what.aux = 5;
+  EXPECT_EQ(partsOf(what, 0).size(), 2u);
+  EXPECT_LT(errorsOf(what, 0).first, 1e-5);
+}
+
+/// Each part has its share of them.
+TEST_F(EmulatedCublasLt, SumsAFactorInParts) {
+  for (bool ofA : {false, true}) {
+    plan::LibraryProduct what = product(37, 41, 40);
+    what.type = plan::DType::BF16;
+    what.transA = true;
+    what.pitchA = what.pitchB = what.pitchD = 48;
+    (ofA ? what.sumA : what.sumB) = 6;
+    EXPECT_EQ(partsOf(what, 0).size(), 2u);
+    auto [error, sumError] = errorsOf(what, 0);
+    EXPECT_LT(error, 1e-5);
+    EXPECT_LT(sumError, 1e-5);
+  }
+}
+
+/// Where a part gains nothing: products that are small, in fp32, or of rows
+/// that begin anywhere.
+TEST_F(EmulatedCublasLt, LeavesProductsWhole) {
+  plan::LibraryProduct what = product(4096, 50257, 768);
+  what.transB = true;
+  what.pitchD = 50272;
+  EXPECT_EQ(partsOf(what).size(), 1u);
+  what.tf32 = true;
+  EXPECT_EQ(partsOf(what).size(), 2u);
+  what.type = what.result = plan::DType::BF16;
+  EXPECT_EQ(partsOf(what).size(), 2u);
+  what.pitchD = 0;
+  EXPECT_EQ(partsOf(what).size(), 1u);
+  what.pitchD = 50272;
+  what.m = 16;
+  EXPECT_EQ(partsOf(what).size(), 1u);
 }
 
 TEST_F(EmulatedCublasLt, ComputesTheEnds) {

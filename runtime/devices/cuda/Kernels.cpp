@@ -134,7 +134,7 @@ void LoadedKernels::add(const plan::Kernel &kernel) {
   loaded.hasScratch = kernel.scratchBytes > 0;
   if (library && !kernel.library.empty())
     loaded.product =
-        ProductCall::prepare(*library, kernel.library.front(), *algorithms);
+        ProductCalls::prepare(*library, kernel.library.front(), *algorithms);
   for (const plan::GridLaunch &launch : kernel.launches) {
     LoadedKernel::Launch made;
     const auto &[grid, block] = std::pair(launch.grid, launch.block);

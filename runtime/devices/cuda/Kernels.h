@@ -11,7 +11,7 @@
 
 #include "heddle/runtime/core/Device.h"
 #include "runtime/devices/cuda/Driver.h"
-#include "runtime/devices/cuda/Products.h"
+#include "runtime/devices/cuda/ProductCalls.h"
 
 #include <map>
 #include <optional>
@@ -28,7 +28,7 @@ struct LoadedKernel {
   };
   std::string name;
   bool hasScratch = false;
-  std::unique_ptr<ProductCall> product; ///< If there, it is what runs.
+  std::unique_ptr<ProductCalls> product; ///< If there, it is what runs.
   std::vector<Launch> launches;
   KernelHandle onHost = nullptr; ///< If there, the host's cores run it.
 };

@@ -1,0 +1,181 @@
+//===- ProductCalls.cpp - The calls that compute a product ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/devices/cuda/ProductCalls.h"
+
+using namespace heddle;
+using namespace heddle::rt::cuda;
+namespace lt = heddle::rt::cublaslt;
+using plan::LibraryProduct;
+
+//===----------------------------------------------------------------------===//
+// Parts
+//===----------------------------------------------------------------------===//
+
+/// With operands numbered by `places`, and all pitches written out: those of a
+/// part are those of the whole.
+static ProductPart wholeOf(const LibraryProduct &what) {
+  ProductPart whole{what, {}};
+  LibraryProduct &part = whole.what;
+  for (int64_t *operand : {&part.a, &part.b, &part.c, &part.bias, &part.d,
+                           &part.aux, &part.sumA, &part.sumB}) {
+    if (*operand < 0)
+      continue;
+    whole.places.push_back({*operand, 0});
+    *operand = int64_t(whole.places.size()) - 1;
+  }
+  auto write = [](int64_t &pitch, int64_t columns) {
+    pitch = pitch > 0 ? pitch : columns;
+  };
+  write(part.pitchA, part.transA ? part.m : part.k);
+  write(part.pitchB, part.transB ? part.k : part.n);
+  for (int64_t *pitch : {&part.pitchC, &part.pitchD, &part.pitchAux})
+    write(*pitch, part.n);
+  return whole;
+}
+
+namespace {
+/// How much of a product's m, n or k the main part has.
+struct Split {
+  int64_t LibraryProduct::*size = nullptr;
+  int64_t main = 0;
+};
+} // namespace
+
+/// Which size to split, if one is worth it. `what` has its pitches.
+static Split splitOf(const LibraryProduct &what) {
+  int64_t ofFactor = plan::byteSize(what.type);
+  int64_t ofResult = plan::byteSize(what.result);
+  constexpr int64_t unit = 16; // Bytes that are moved together.
+  auto isAligned = [](int64_t pitch, int64_t size) {
+    return pitch * size % unit == 0;
+  };
+  bool isAlignedA = isAligned(what.pitchA, ofFactor);
+  bool isAlignedB = isAligned(what.pitchB, ofFactor);
+  bool isAlignedD = isAligned(what.pitchD, ofResult) &&
+                    (what.c < 0 || isAligned(what.pitchC, ofResult)) &&
+                    (what.aux < 0 || isAligned(what.pitchAux, ofResult));
+  auto split = [&](int64_t LibraryProduct::*size) {
+    return Split{size, what.*size * ofFactor / unit * unit / ofFactor};
+  };
+  // Whether splitting gives anything: where rows begin anywhere, it does not.
+  auto isOdd = [&](int64_t LibraryProduct::*size) {
+    return split(size).main > 0 && split(size).main < what.*size;
+  };
+  // A sum of a factor beside the product would be computed with each part.
+  if (isOdd(&LibraryProduct::n) && isAlignedD && (what.transB || isAlignedB) &&
+      what.sumA < 0)
+    return split(&LibraryProduct::n);
+  if (isOdd(&LibraryProduct::m) && what.transA && isAlignedA && what.sumB < 0)
+    return split(&LibraryProduct::m);
+  // The sums of the rest are rounded to the type of the result, and so would be
+  // what is added to them.
+  bool keepsAddend = what.c < 0 || what.result == plan::DType::F32;
+  bool isAlignedK = what.transA ? what.transB && isAlignedB
+                                : isAlignedA && (!what.transB || isAlignedB);
+  if (isOdd(&LibraryProduct::k) && isAlignedK && keepsAddend && what.sumA < 0 &&
+      what.sumB < 0)
+    return split(&LibraryProduct::k);
+  return {};
+}
+
+/// Lets operands begin where the rest of the product has them.
+static void moveToRest(ProductPart &part, const Split &split) {
+  const LibraryProduct &what = part.what;
+  auto move = [&](int64_t operand, int64_t elements, plan::DType type) {
+    if (operand >= 0)
+      part.places[operand].bytes += elements * plan::byteSize(type);
+  };
+  int64_t by = split.main;
+  if (split.size == &LibraryProduct::k) {
+    move(what.a, what.transA ? by * what.pitchA : by, what.type);
+    move(what.b, what.transB ? by : by * what.pitchB, what.type);
+    return;
+  }
+  bool isRows = split.size == &LibraryProduct::m;
+  if (isRows)
+    move(what.a, what.transA ? by : by * what.pitchA, what.type);
+  else
+    move(what.b, what.transB ? by * what.pitchB : by, what.type);
+  move(what.c, isRows ? by * what.pitchC : by, what.result);
+  move(what.d, isRows ? by * what.pitchD : by, what.result);
+  move(what.aux, isRows ? by * what.pitchAux : by, what.result);
+  if (!isRows)
+    move(what.bias, by, what.result);
+  move(isRows ? what.sumA : what.sumB, by, what.result);
+}
+
+/// The sums of the rest alone, without what is made of the whole sum.
+static void leaveSums(LibraryProduct &rest) {
+  rest.bias = rest.aux = -1;
+  rest.end = plan::ProductEnd::Plain;
+}
+
+std::vector<ProductPart> heddle::rt::cuda::partsOf(const LibraryProduct &what,
+                                                   double leastFlops) {
+  ProductPart main = wholeOf(what);
+  bool isOnTensorCores = what.type != plan::DType::F32 || what.tf32;
+  double flops = 2.0 * double(what.m) * double(what.n) * double(what.k);
+  std::vector<ProductPart> parts;
+  while (isOnTensorCores && flops >= leastFlops) {
+    Split split = splitOf(main.what);
+    if (!split.size)
+      break;
+    ProductPart rest = main;
+    rest.what.*split.size -= split.main;
+    moveToRest(rest, split);
+    main.what.*split.size = split.main;
+    if (split.size == &LibraryProduct::k) {
+      leaveSums(rest.what);
+      main.what.c = main.what.d;
+      main.what.pitchC = main.what.pitchD;
+    }
+    parts.push_back(std::move(rest));
+  }
+  parts.push_back(std::move(main));
+  return parts;
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+std::unique_ptr<ProductCalls>
+ProductCalls::prepare(const ProductLibrary &library,
+                      const std::vector<ProductPart> &parts,
+                      Algorithms &known) {
+  auto made = std::make_unique<ProductCalls>();
+  for (const ProductPart &part : parts) {
+    auto call = ProductCall::prepare(library, part.what, known);
+    if (!call)
+      return nullptr;
+    made->calls.push_back({std::move(call), part.places});
+  }
+  return made;
+}
+
+std::unique_ptr<ProductCalls>
+ProductCalls::prepare(const ProductLibrary &library, const LibraryProduct &what,
+                      Algorithms &known) {
+  auto made = prepare(library, partsOf(what), known);
+  return made ? std::move(made) : prepare(library, {wholeOf(what)}, known);
+}
+
+lt::Status ProductCalls::submit(StreamHandle stream, void *const *refs,
+                                void *workspace) const {
+  for (const Call &call : calls) {
+    std::vector<void *> operands;
+    for (const ProductPart::Place &place : call.places)
+      operands.push_back(static_cast<char *>(refs[place.ref]) + place.bytes);
+    if (lt::Status status =
+            call.product->submit(stream, operands.data(), workspace);
+        status != lt::Success)
+      return status;
+  }
+  return lt::Success;
+}
