@@ -68,6 +68,48 @@ private:
     });
   }
 
+  /// Whether a state may get its value behind `last` as well: between there is
+  /// nothing but kernels' operations, and what other states give and get.
+  bool mayWait(nn::SetOp set, Operation *last) {
+    for (Operation *op = set->getNextNode(); op != last;
+         op = op->getNextNode()) {
+      if (generatorOf(op))
+        continue;
+      if (!isa<nn::GetOp, nn::SetOp>(op))
+        return false;
+      auto other = op->getAttrOfType<FlatSymbolRefAttr>("state");
+      if (other == set.getStateAttr() ||
+          !states->lookup<nn::StateOp>(other.getValue()))
+        return false;
+    }
+    return true;
+  }
+
+  /// Whether a sum may move to the end of a group behind it: nothing uses it
+  /// before but states that may wait for it.
+  bool mayMove(Operation *sum, const Group &group) {
+    Operation *last = group.ops.back();
+    return llvm::all_of(sum->getUsers(), [&](Operation *user) {
+      if (user->getBlock() != last->getBlock() || last->isBeforeInBlock(user))
+        return true;
+      auto set = dyn_cast<nn::SetOp>(user);
+      return set && mayWait(set, last);
+    });
+  }
+
+  /// Moves a sum to the end of a group. States that get it wait for it.
+  static void moveSum(Operation *sum, Operation *last) {
+    if (last->isBeforeInBlock(sum))
+      return sum->moveAfter(last);
+    Operation *end = last;
+    for (Operation *user : llvm::to_vector(sum->getUsers()))
+      if (isa<nn::SetOp>(user) && user->isBeforeInBlock(last)) {
+        user->moveAfter(end);
+        end = user;
+      }
+    sum->moveAfter(last);
+  }
+
   /// Why `op` may not join `group`, which may end behind it, or "".
   std::string refusal(Operation *op, const Group &group) {
     std::string why = fuse::refusal(op, group.ops, rules);
@@ -75,7 +117,7 @@ private:
       return why;
     Operation *last = group.ops.back();
     bool isUsed = op->isBeforeInBlock(last)
-                      ? isUsedBefore(op, last, group)
+                      ? !mayMove(op, group)
                       : llvm::any_of(group.ops, [&](Operation *member) {
                           return isUsedBefore(member, op, group);
                         });
@@ -203,7 +245,7 @@ private:
         group = findGroupBefore(sum);
       if (!group)
         continue;
-      sum->moveAfter(group->ops.back());
+      moveSum(sum, group->ops.back());
       alone.ops.clear();
       join(sum, *group);
     }
@@ -223,7 +265,7 @@ private:
         last = &alone;
         continue;
       }
-      sum->moveAfter(last->ops.back());
+      moveSum(sum, last->ops.back());
       alone.ops.clear();
       join(sum, *last);
     }
