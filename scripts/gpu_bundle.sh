@@ -70,7 +70,7 @@ compile() {
 compile_set() {
   local set=$1 gpt2=$2 llama=$3 bert=$4 batch=$5 seq=$6
   local common=(--batch "$batch" --seq "$seq")
-  local short=(--batch "$7" --seq "$8" --march x86-64-v3)
+  local short=(--batch "$7" --seq "$8" --march x86-64-v3 --threads 16)
   mkdir "$bundle/$set"
   compile "$set" gpt2 gpt2 "$gpt2" "${common[@]}" --precision bf16
   compile "$set" gpt2-fp32 gpt2 "$gpt2" "${common[@]}" --precision fp32
