@@ -276,9 +276,11 @@ launch() {
   done
 }
 
-# has_ended PID: it runs no more, or waits to be reaped.
+# has_ended PID: it runs no more, or waits to be reaped. Asked once more, since the
+# shell may reap it after the first question: then it has no status.
 has_ended() {
-  ! kill -0 "$1" 2>/dev/null || grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null
+  ! kill -0 "$1" 2>/dev/null || grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null ||
+    ! kill -0 "$1" 2>/dev/null
 }
 
 # finish [SECONDS]: waits for the ranks until the stage's time, or so long, is over.

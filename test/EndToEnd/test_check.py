@@ -87,7 +87,8 @@ class Check(h.HeddleTest):
         model, _, _ = self.make_model(vocab=VOCAB, layers=1)
         folder = self.path("phases")
         self.compile_for("sm_90", model, "--dump-phases", folder)
-        wrong = {"layer_norm": ("mul.f32", "add.f32"), "layer_norm_grad_weight": ("add.f32", "sub.f32"),
+        wrong = {"layer_norm": ("mul.f32", "add.f32"),
+                 "layer_norm_grad_input_layer_norm_grad_weight": ("add.f32", "sub.f32"),
                  "embedding_add": ("add.f32", "sub.f32")}
         damaged = self.damage(folder, wrong)
         binary = self.path("damaged")
