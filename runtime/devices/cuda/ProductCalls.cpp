@@ -162,16 +162,20 @@ ProductCalls::prepare(const ProductLibrary &library,
 std::unique_ptr<ProductCalls>
 ProductCalls::prepare(const ProductLibrary &library, const LibraryProduct &what,
                       Algorithms &known) {
-  auto made = prepare(library, partsOf(what), known);
-  return made ? std::move(made) : prepare(library, {wholeOf(what)}, known);
+  std::vector<ProductPart> parts = partsOf(what);
+  auto made = prepare(library, parts, known);
+  if (!made && parts.size() > 1)
+    made = prepare(library, {wholeOf(what)}, known);
+  return made;
 }
 
 lt::Status ProductCalls::submit(StreamHandle stream, void *const *refs,
                                 void *workspace) const {
   for (const Call &call : calls) {
-    std::vector<void *> operands;
-    for (const ProductPart::Place &place : call.places)
-      operands.push_back(static_cast<char *>(refs[place.ref]) + place.bytes);
+    std::array<void *, ProductPart::mostPlaces> operands;
+    for (size_t i = 0; i < call.places.size(); ++i)
+      operands[i] =
+          static_cast<char *>(refs[call.places[i].ref]) + call.places[i].bytes;
     if (lt::Status status =
             call.product->submit(stream, operands.data(), workspace);
         status != lt::Success)

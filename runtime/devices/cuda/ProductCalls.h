@@ -11,6 +11,7 @@
 
 #include "runtime/devices/cuda/Products.h"
 
+#include <array>
 #include <vector>
 
 namespace heddle::rt::cuda {
@@ -22,6 +23,7 @@ struct ProductPart {
     int64_t ref;   ///< Which of the kernel's `refs` it is a part of.
     int64_t bytes; ///< From its beginning.
   };
+  static constexpr size_t mostPlaces = 8; ///< As many as operands have names.
   plan::LibraryProduct what; ///< Its operands are numbers of `places`.
   std::vector<Place> places;
 };
@@ -29,7 +31,7 @@ struct ProductPart {
 /// The product in parts, one after the other. cuBLASLt multiplies bf16 at a
 /// seventh of its speed where rows of a matrix have another number of elements
 /// than a multiple of 16 bytes, though each begins at one (an H100 and version
-/// 13.1: 4096 x 768 by 768 x 50257 at 98 TFLOP/s, by 768 x 50264 at 703). So
+/// 13.1: 4096 x 768 by 768 x 50257 at 98 TFLOP/s, by 768 x 50256 at 709). So
 /// what is beyond that multiple is a part of its own, which comes first: the
 /// main part adds to its sums where both sum into the same elements. Products
 /// of fewer operations than `leastFlops` stay whole: a launch takes longer than
