@@ -228,6 +228,7 @@ LogicalResult ProgramOp::verify() {
     return emitOpError("has a config that is no JSON");
   if (failed(verifyBytes(*this, getPersistentBytes(), "persistent_bytes")) ||
       failed(verifyBytes(*this, getArenaBytes(), "arena_bytes")) ||
+      failed(verifyCount(*this, getStagingBytes(), "staging_bytes")) ||
       failed(verifyCount(*this, getScratchOffset(), "scratch_offset")))
     return failure();
   return verifyCount(*this, getScratchBytesPerThread(),

@@ -156,13 +156,15 @@ def Plan_ProgramOp : Plan_Op<"program", [
   let description = [{
     Takes the place of `nn.model` at the memory phase and keeps its attributes.
     Sizes are in bytes, rounded up to pages, for each kind of memory. `owners`
-    says who has how many.
+    says who has how many. `staging_bytes` of pinned memory are the runtime's:
+    a GPU's copies from and to files go through them.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$family,
                        StrAttr:$phase, Dist_StrategyAttr:$strategy,
                        StrAttr:$config, DictionaryAttr:$weights,
                        Plan_BytesAttr:$persistent_bytes,
                        Plan_BytesAttr:$arena_bytes,
+                       DefaultValuedAttr<I64Attr, "0">:$staging_bytes,
                        I64Attr:$scratch_offset, I64Attr:$scratch_bytes_per_thread,
                        DictionaryAttr:$owners, OptionalAttr<I64Attr>:$stage);
   let regions = (region SizedRegion<1>:$body);

@@ -42,6 +42,8 @@ json kindsOf(const Memory &memory) {
     if (memory.peakBytes(kind) > 0)
       kinds[nameOf(kind)] = {{"arena", memory.arenaBytes[kind]},
                              {"persistent", memory.persistentBytes[kind]}};
+  if (memory.stagingBytes > 0)
+    kinds[nameOf(MemoryKind::Pinned)]["staging"] = memory.stagingBytes;
   return kinds;
 }
 
@@ -104,7 +106,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Optimizer, type, lr, beta1, beta2, eps,
                                    weightDecay, decoupled, gradientClipping)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Owner, name, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Memory, persistentBytes, arenaBytes,
-                                   scratchOffset, scratchBytesPerThread, owners)
+                                   stagingBytes, scratchOffset,
+                                   scratchBytesPerThread, owners)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, states, sequences, programs, memory,
                                    kernelCalls)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseTime, name, seconds)

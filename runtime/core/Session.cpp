@@ -85,6 +85,7 @@ static std::string nameOfState(const plan::Plan &plan, int64_t offset) {
 /// The device, which has the memory for the plan.
 static Device &withMemoryFor(const plan::Plan &plan, Device &device) {
   device.requireMemory(plan.memory);
+  device.stage(plan.memory.stagingBytes);
   return device;
 }
 

@@ -337,6 +337,12 @@ class Offload(h.HeddleTest):
                 plan = self.explain(binary)
                 self.assertEqual(found[0]["device_bytes"],
                                  sum(plan["memory"]["kinds"]["device"].values()))
+                # What copies go through is of the plan, too.
+                pinned = plan["memory"]["kinds"].get("pinned", {})
+                self.assertEqual(pinned.get("staging", 0), 2 ** 24 if "file" in place else 0)
+                self.assertGreaterEqual(found[0]["pinned_bytes"], sum(pinned.values()))
+                (end,) = h.read_log(log, "end")
+                self.assertEqual(end["peak_bytes"]["planned"], end["peak_bytes"]["mapped"])
                 # What a step copies more than one that has all on the device: its
                 # inputs, and what it gives.
                 copied.append({end: found[1][f"copied_{end}_bytes"]

@@ -36,6 +36,11 @@ class Rows(h.HeddleTest):
             with open(counts) as file:
                 self.assertEqual(json.load(file)["device_bytes"],
                                  sum(plan["memory"]["kinds"]["device"].values()))
+            pinned = plan["memory"]["kinds"].get("pinned", {})
+            self.assertEqual(pinned.get("staging", 0),
+                             {"device": 0, "file": 2 ** 24, "host": 2 ** 23}[place])
+            (end,) = h.read_log(log, "end")
+            self.assertEqual(end["peak_bytes"]["planned"], end["peak_bytes"]["mapped"])
             said = h.run([h.HEDDLE, "explain", binary]).stdout
             self.assertEqual("copies of rows" in said, place != "device")
             if place == "file":

@@ -40,6 +40,7 @@ TEST(Plan, KeepsEverythingThroughJson) {
 TEST(Plan, KeepsMemoryAndStreams) {
   Plan plan = test::makeBigramPlan();
   plan.memory.arenaBytes[MemoryKind::Pinned] = 8192;
+  plan.memory.stagingBytes = 4096;
   plan.states[1].memory = MemoryKind::Host;
   Command &fill = plan.sequences[0].commands[0];
   fill.stream = Stream::Copy;
@@ -49,7 +50,7 @@ TEST(Plan, KeepsMemoryAndStreams) {
   EXPECT_EQ(again.memory.arenaBytes[MemoryKind::Pinned], 8192);
   EXPECT_EQ(again.memory.arenaBytes[MemoryKind::Host], 0);
   EXPECT_EQ(again.memory.peakBytes(), plan.memory.peakBytes());
-  EXPECT_EQ(again.memory.peakBytes(MemoryKind::Pinned), 8192);
+  EXPECT_EQ(again.memory.peakBytes(MemoryKind::Pinned), 8192 + 4096);
   EXPECT_EQ(again.states[1].memory, MemoryKind::Host);
   const Command &filled = again.sequences[0].commands[0];
   EXPECT_EQ(filled.stream, Stream::Copy);

@@ -268,6 +268,8 @@ static void printMemory(const plan::Plan &plan) {
                          : " in " + std::string(plan::nameOf(kind));
     add("= persistent" + of, plan.memory.persistentBytes[kind]);
     add("+ arena" + of, plan.memory.arenaBytes[kind]);
+    if (kind == plan::MemoryKind::Pinned && plan.memory.stagingBytes > 0)
+      add("+ staging" + of, plan.memory.stagingBytes);
     add("= peak" + of, plan.memory.peakBytes(kind));
   }
   printTable(rows);

@@ -26,6 +26,10 @@ template <>
 inline constexpr std::array enumNames<MemoryKind> = {"device", "host", "pinned",
                                                      "file"};
 
+/// Pinned memory of each direction that a GPU's copies from and to files go
+/// through. The rows that ids name come through that of the way to the GPU.
+inline constexpr int64_t stagingRingBytes = int64_t(8) << 20;
+
 /// Work of one stream is done in the order of its submission. Between streams
 /// only events make an order. Store copies what leaves the device's memory, and
 /// Copy the rest; Host runs kernels on the cores beside a GPU.

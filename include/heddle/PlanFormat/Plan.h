@@ -36,7 +36,7 @@ std::string kernelSectionName(size_t target = 0);
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 12;
+inline constexpr int64_t formatVersion = 13;
 
 /// A launch of a GPU's function over a grid of blocks of threads.
 struct GridLaunch {
@@ -294,12 +294,15 @@ struct Owner {
 struct Memory {
   PerMemory<int64_t> persistentBytes; ///< Rounded up to pages, as it is mapped.
   PerMemory<int64_t> arenaBytes;      ///< Rounded up to pages, as it is mapped.
+  /// Pinned memory that is neither: a GPU's copies go through it.
+  int64_t stagingBytes = 0;
   int64_t peakBytes(MemoryKind kind) const {
-    return persistentBytes[kind] + arenaBytes[kind];
+    return persistentBytes[kind] + arenaBytes[kind] +
+           (kind == MemoryKind::Pinned ? stagingBytes : 0);
   }
   /// Of all kinds together.
   int64_t peakBytes() const {
-    return persistentBytes.total() + arenaBytes.total();
+    return persistentBytes.total() + arenaBytes.total() + stagingBytes;
   }
   int64_t scratchOffset = 0;         ///< Of the scratch in the device's arena.
   int64_t scratchBytesPerThread = 0; ///< On a GPU: of a launch.

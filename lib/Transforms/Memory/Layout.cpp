@@ -196,6 +196,18 @@ bool RunOverlaps::share(StringRef a, StringRef b) {
   return entry->second;
 }
 
+int64_t heddle::memory::stagingBytesOf(planir::ProgramOp program) {
+  if (!config::isGpu(program.getStrategy().getValue().target))
+    return 0;
+  if (program.getPersistentBytes().of(planir::MemoryKind::File) > 0 ||
+      program.getArenaBytes().of(planir::MemoryKind::File) > 0)
+    return 2 * plan::stagingRingBytes;
+  bool copiesRows =
+      program.walk([](planir::CopyRowsOp) { return WalkResult::interrupt(); })
+          .wasInterrupted();
+  return copiesRows ? plan::stagingRingBytes : 0;
+}
+
 StringRef heddle::memory::ownerOf(const Root &root) {
   if (root.kind == Root::Kind::Port)
     return "inputs and outputs";

@@ -28,6 +28,10 @@ struct MemoryMap {
 /// memory begins at a page, bucket by bucket.
 MemoryMap layOutStates(nn::ModelOp model, planir::ProgramOp program);
 
+/// Pinned memory that a program's copies between files and its device, and of
+/// rows, go through: none on a CPU. Its regions have their sizes.
+int64_t stagingBytesOf(planir::ProgramOp program);
+
 /// Elements of a state or of a bucket, one behind the other.
 struct StateRun {
   llvm::StringRef name;

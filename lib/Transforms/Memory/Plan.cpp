@@ -81,7 +81,7 @@ private:
     auto program = builder.create<planir::ProgramOp>(
         model.getLoc(), model.getSymNameAttr(), model.getFamilyAttr(),
         model.getPhaseAttr(), model.getStrategy(), model.getConfigAttr(),
-        model.getWeights(), none, none, zero, zero,
+        model.getWeights(), none, none, zero, zero, zero,
         builder.getDictionaryAttr({}), model.getStageAttr());
     program.getBody().emplaceBlock();
     return program;
@@ -247,6 +247,10 @@ private:
     program.setPersistentBytesAttr(
         planir::BytesAttr::get(&getContext(), persistent));
     program.setArenaBytesAttr(planir::BytesAttr::get(&getContext(), arenas));
+    int64_t staging = stagingBytesOf(program);
+    program.setStagingBytes(staging);
+    if (staging > 0)
+      map.owners["copies between files and the device"] = staging;
     program.setScratchOffset(offset);
     program.setScratchBytesPerThread(scratch);
     int64_t owned = scratchBytes;
@@ -280,7 +284,8 @@ private:
     };
     Bound device = {"", peak(MemoryKind::Device), strategy.memoryBudget};
     Bound host = {" in the host's memory",
-                  peak(MemoryKind::Host) + peak(MemoryKind::Pinned),
+                  peak(MemoryKind::Host) + peak(MemoryKind::Pinned) +
+                      static_cast<int64_t>(program.getStagingBytes()),
                   strategy.hostBudget};
     if (hostCounts(strategy)) {
       device.bytes += host.bytes;

@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Layout.h"
 #include "Packing.h"
 #include "VerifyText.h"
 #include "dialects/Plan/Lifetimes.h"
@@ -78,6 +79,11 @@ private:
       if (sequence.getKind())
         frames = std::max<int64_t>(frames, sequence.getFrameBytes());
     }
+    int64_t staging = memory::stagingBytesOf(program);
+    if (static_cast<int64_t>(program.getStagingBytes()) < staging)
+      return program.emitError("H0913: copies go through ")
+             << staging << " bytes of pinned memory, staging_bytes are "
+             << program.getStagingBytes();
     const dist::Strategy &strategy = program.getStrategy().getValue();
     int64_t users = dist::scratchUsers(strategy);
     int64_t alignment = memory::alignmentFor(strategy);

@@ -40,6 +40,8 @@ public:
     return peakOf(driver, number, gpu, precision);
   }
   void requireMemory(const plan::Memory &memory) override;
+  void stage(int64_t bytes) override { files.stage(bytes); }
+  int64_t stagedBytes() const override { return files.stagedBytes(); }
   Address allocate(const MemoryRequest &request) override;
   void release(Address address) override;
   std::unique_ptr<KernelSet>
@@ -210,7 +212,6 @@ void CudaDevice::close() {
     else if (block.kind == MemoryKind::Pinned)
       driver.releaseHost(pointer(Address(address)));
   }
-  rowCopies.close();
   files.close();
   if (context)
     driver.releaseContext(number);

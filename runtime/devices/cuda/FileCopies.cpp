@@ -16,26 +16,38 @@ using namespace heddle;
 using namespace heddle::rt;
 using namespace heddle::rt::cuda;
 
-void FileCopies::open(Ring &ring, const MemoryRequest &request) {
+void FileCopies::open(Ring &ring) {
   if (ring.memory)
     return;
   void *place = nullptr;
   Result result =
-      driver.allocateHost(&place, pieceBytes * numSlots, hostAllocPortable);
+      driver.allocateHost(&place, plan::stagingRingBytes, hostAllocPortable);
   if (result == OutOfMemory)
-    Arena::refuse(pieceBytes * numSlots, request.owner);
+    Arena::refuse(plan::stagingRingBytes,
+                  "copies between files and the device");
   check(result, "an allocation of pinned memory");
   ring.memory = static_cast<char *>(place);
 }
 
+void FileCopies::stage(int64_t bytes) {
+  for (Ring *ring : {&readers, &writers})
+    if ((bytes -= plan::stagingRingBytes) >= 0)
+      open(*ring);
+}
+
+int64_t FileCopies::stagedBytes() const {
+  return plan::stagingRingBytes *
+         ((readers.memory ? 1 : 0) + (writers.memory ? 1 : 0));
+}
+
 Address FileCopies::allocate(const MemoryRequest &request) {
-  open(readers, request);
-  open(writers, request);
+  open(readers);
+  open(writers);
   return swap.allocate(request);
 }
 
 void FileCopies::close() {
-  if (readers.memory || writers.memory)
+  if (writers.memory)
     try { // The last writes may be on their way.
       swap.await(swap.started());
     } catch (const UserError &) {

@@ -19,13 +19,21 @@ namespace heddle::rt::cuda {
 /// Memory of the kind File, and copies between it and a GPU, in pieces through
 /// a ring of pinned memory for each direction: some pieces are on their way
 /// between file and ring while another one is between ring and GPU. One stream
-/// reads, and one writes.
+/// reads, and one writes. Each copy has the ring to itself.
 class FileCopies {
 public:
   FileCopies(const Driver &driver, const SwapOptions &options)
       : driver(driver), readers(driver), writers(driver), swap(options) {}
   ~FileCopies() { close(); }
 
+  /// Gets the rings that have room in so many bytes, the readers' first.
+  void stage(int64_t bytes);
+  int64_t stagedBytes() const;
+  /// The readers' ring, for other copies of their stream.
+  char *buffer() {
+    open(readers);
+    return readers.memory;
+  }
   /// The rings are there from the first call on.
   Address allocate(const MemoryRequest &request);
   bool holds(Address address) const { return swap.holds(address); }
@@ -63,11 +71,11 @@ public:
   }
   io::SwapTraffic traffic() const { return swap.traffic(); }
   /// Of copies that no graph repeats; null where nothing is on file.
-  io::SwapTimes *copyTimes() { return readers.memory ? &times : nullptr; }
+  io::SwapTimes *copyTimes() { return writers.memory ? &times : nullptr; }
 
 private:
-  static constexpr int64_t pieceBytes = int64_t(2) << 20;
   static constexpr int64_t numSlots = 4; ///< Of a ring.
+  static constexpr int64_t pieceBytes = plan::stagingRingBytes / numSlots;
 
   struct Ring {
     explicit Ring(const Driver &driver) : tasks(driver) {}
@@ -84,7 +92,7 @@ private:
     std::array<io::SwapPoint, numSlots> transfers = {};
   };
 
-  void open(Ring &ring, const MemoryRequest &request);
+  void open(Ring &ring);
   void startRead(Address source, int64_t bytes, int64_t piece);
   void startWrite(Address target, int64_t bytes, int64_t piece,
                   io::SwapTime *time = nullptr);

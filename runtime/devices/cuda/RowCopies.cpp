@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/cuda/RowCopies.h"
-#include "heddle/runtime/core/Arena.h"
 
 #include <algorithm>
 
@@ -19,18 +18,9 @@ using namespace heddle::rt::cuda;
 /// captured once copies others each time.
 void RowCopies::copy(StreamHandle stream, const RowCopy &rows, bool repeats) {
   constexpr int64_t idBytes = sizeof(int32_t);
-  if (!buffer) {
-    void *place = nullptr;
-    int64_t bytes = bufferBytes + mostIds * idBytes;
-    Result result = driver.allocateHost(&place, bytes, hostAllocPortable);
-    if (result == OutOfMemory)
-      Arena::refuse(bytes, "rows of tables");
-    check(result, "an allocation of pinned memory");
-    buffer = static_cast<char *>(place);
-  }
+  char *buffer = files.buffer();
   bool isFile = files.holds(rows.source);
-  io::SwapTime *of =
-      isFile && !repeats ? files.copyTimes()->next() : nullptr;
+  io::SwapTime *of = isFile && !repeats ? files.copyTimes()->next() : nullptr;
   char *ids = buffer + bufferBytes;
   int64_t atOnce = std::min(mostIds, bufferBytes / rows.rowBytes);
   for (int64_t first = 0; first < rows.count; first += atOnce) {
@@ -57,10 +47,4 @@ void RowCopies::copy(StreamHandle stream, const RowCopy &rows, bool repeats) {
   if (of)
     tasks.add(
         stream, [=] { of->end = io::steadyNow(); }, repeats);
-}
-
-void RowCopies::close() {
-  if (buffer)
-    driver.releaseHost(buffer);
-  buffer = nullptr;
 }

@@ -14,29 +14,25 @@
 namespace heddle::rt::cuda {
 
 /// Copies to a GPU the rows that ids there name of tables elsewhere: the ids go
-/// to pinned memory, the host gathers the rows there, and they go to the GPU. Of
-/// one stream.
+/// to pinned memory, the host gathers the rows there, and they go to the GPU.
+/// Of the stream that reads files, whose ring is that memory.
 class RowCopies {
 public:
   RowCopies(const Driver &driver, HostTasks &tasks, FileCopies &files)
       : driver(driver), tasks(tasks), files(files) {}
-  ~RowCopies() { close(); }
 
-  /// Submits a copy to the stream; with `repeats` a graph is captured. The
-  /// pinned memory is there from the first call on.
+  /// Submits a copy to the stream; with `repeats` a graph is captured.
   void copy(StreamHandle stream, const RowCopy &rows, bool repeats);
-  /// Releases the pinned memory. Nothing is under way.
-  void close();
 
 private:
-  static constexpr int64_t bufferBytes = int64_t(4) << 20;
-  static constexpr int64_t mostIds = 4096; ///< Behind the buffer.
+  static constexpr int64_t mostIds = 4096; ///< Behind the rows.
+  static constexpr int64_t bufferBytes =
+      plan::stagingRingBytes - mostIds * int64_t(sizeof(int32_t));
   static_assert(io::RowChoice::mostRowBytes <= bufferBytes);
 
   const Driver &driver;
   HostTasks &tasks;
   FileCopies &files;
-  char *buffer = nullptr;
 };
 
 } // namespace heddle::rt::cuda

@@ -544,3 +544,13 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.end
   }
 }
+
+// -----
+
+// expected-error @+1 {{H0913: copies go through 16777216 bytes of pinned memory, staging_bytes are 8388608}}
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{target = sm_90}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096, file 4096>, arena_bytes = #plan.bytes<device 4096>,
+    staging_bytes = 8388608 : i64, scratch_offset = 0 : i64,
+    scratch_bytes_per_thread = 0 : i64, owners = {}} {
+}

@@ -98,8 +98,8 @@ struct StatedPeak {
 struct RowCopy {
   Address target, source, ids;
   int64_t rowBytes = 0;
-  int64_t tableRows = 0; ///< Of the source.
-  int64_t count = 0;     ///< Of ids.
+  int64_t tableRows = 0;          ///< Of the source.
+  int64_t count = 0;              ///< Of ids.
   std::optional<int64_t> first{}; ///< As io::RowChoice has it.
 };
 
@@ -132,6 +132,10 @@ public:
   /// Throws when a plan cannot have that memory, before any of it is allocated.
   /// Devices that can only try do nothing.
   virtual void requireMemory(const plan::Memory &memory) {}
+  /// Gets the plan::Memory::stagingBytes of a plan, if they are not there.
+  virtual void stage(int64_t bytes) {}
+  /// Pinned memory of the device's own, which copies go through.
+  virtual int64_t stagedBytes() const { return 0; }
   /// Zeroed memory, from a page on (on a GPU from a multiple of 256 on). Throws
   /// H0292 when it cannot be had.
   virtual Address allocate(const MemoryRequest &request) = 0;

@@ -119,7 +119,9 @@ public:
   int64_t stage() const { return source.mesh.stageOf(rank()); }
   Device &runsOn() const { return device; }
   /// Bytes allocated for states and for everything else.
-  int64_t mappedBytes() const { return persistent.bytes() + arena.bytes(); }
+  int64_t mappedBytes() const {
+    return persistent.bytes() + arena.bytes() + device.stagedBytes();
+  }
   /// Fills the arena with `value`; inputs must be written again after it.
   void poisonArena(unsigned char value) {
     device.synchronize();
