@@ -166,6 +166,8 @@ static void buildSpmd(OpPassManager &pm) {
   // Behind what waits for sums of gradients. Before windows are cut, which
   // follow each other.
   pm.addPass(createSpmdAdvanceUpdates());
+  // Before gradients are fetched.
+  pm.addPass(createSpmdStartGradients());
   // What is gathered ahead, and updated early, has its place.
   pm.addPass(createSpmdFetchParameters());
   // Behind what sums gradients, and before windows are cut of what is left.

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "MicroBatches.h"
 #include "UpdateRuns.h"
 #include "Windows.h"
 #include "dialects/Pipe/PipeDialect.h"
@@ -201,18 +202,8 @@ private:
     if (auto fragments = dyn_cast<pipe::FragmentsOp>(loop))
       return splitLine(fragments);
     auto batches = cast<nn::MicroBatchesOp>(loop);
-    int64_t others = batches.getCount() - 1;
-    if (others == 0)
-      return;
-    OpBuilder builder(loop);
-    cast<nn::MicroBatchesOp>(builder.clone(*loop)).setCount(others);
-    batches.setCount(1);
-    Location loc = loop->getLoc();
-    Value index = body->getArgument(0);
-    builder.setInsertionPointToStart(body);
-    Value first = builder.create<arith::ConstantIndexOp>(loc, others);
-    Value number = builder.create<arith::AddIOp>(loc, index, first);
-    index.replaceAllUsesExcept(number, number.getDefiningOp());
+    if (int64_t others = batches.getCount() - 1)
+      spmd::splitFirst(batches, others);
   }
 
   /// The last fragment of a stage has a line of its own: most gradients are
@@ -358,14 +349,10 @@ struct AdvanceUpdates : heddle::impl::SpmdAdvanceUpdatesBase<AdvanceUpdates> {
 private:
   void advance(nn::ModelOp model, nn::StepOp step) {
     SmallVector<Operation *> loops;
-    bool keeps = false;
     for (Operation &op : step.getBody().getOps())
-      if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op)) {
+      if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
         loops.push_back(&op);
-        op.walk([&](nn::KeepOp) { keeps = true; });
-      }
-    // What is kept has a place for each micro-batch of one loop.
-    if (loops.size() != 1 || keeps)
+    if (loops.size() != 1 || spmd::keepsValues(step))
       return;
     int64_t total = 0;
     for (auto update : step.getBody().getOps<nn::UpdateOp>())

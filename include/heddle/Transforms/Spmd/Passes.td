@@ -281,6 +281,38 @@ def SpmdHostUpdates : Pass<"spmd-host-updates", "::mlir::ModuleOp"> {
   ];
 }
 
+def SpmdStartGradients : Pass<"spmd-start-gradients", "::mlir::ModuleOp"> {
+  let summary = "Adds the first gradients of a step to zeros in the device's memory.";
+  let description = [{
+    Gradients that are not in the device's memory, and that a step sets to zero
+    before its micro-batches add to them, are not zeroed there: the first
+    micro-batch gets a loop of its own, in which each layer adds to zeros that
+    are made for it. So those of N micro-batches are stored N times and not
+    N + 1, and fetched once less. The sums have the same bits. Pipeline stages,
+    and steps in which values are kept for `--dump`, stay as they are.
+
+    ```mlir
+    nn.set @gradients.decay, %zeros : tensor<8192xf32>
+    nn.micro_batches 3 {
+    ^bb0(%i: index):
+      %g = nn.get @h.0.w.grad : tensor<64x64xf32>
+      %1 = nn.call @block.bwd(%0, %g) path "h.0" : ...
+    // becomes
+    nn.micro_batches 1 {
+    ^bb0(%i: index):
+      %g = nn.fill 0.000000e+00 : () -> tensor<64x64xf32>
+      %1 = nn.call @block.bwd(%0, %g) path "h.0" : ...
+    }
+    nn.micro_batches 2 {
+    ```
+  }];
+  let dependentDialects = ["::heddle::nn::NNDialect",
+                           "::mlir::arith::ArithDialect"];
+  let statistics = [
+    Statistic<"numStarted", "started", "Gradients that need no zeros elsewhere">
+  ];
+}
+
 def SpmdStreamGradients : Pass<"spmd-stream-gradients", "::mlir::ModuleOp"> {
   let summary = "Keeps gradients outside of the device's memory until they are needed.";
   let description = [{

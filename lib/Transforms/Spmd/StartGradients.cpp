@@ -1,0 +1,140 @@
+//===- StartGradients.cpp - The first micro-batch adds to no file ---------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "MicroBatches.h"
+#include "Runs.h"
+#include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Spmd/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::spmd;
+
+namespace heddle {
+#define GEN_PASS_DEF_SPMDSTARTGRADIENTS
+#include "include/heddle/Transforms/Spmd/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+/// Which states of a body are read before it writes them.
+class FirstReads {
+public:
+  FirstReads(Block &body, const SymbolTable &symbols) : symbols(symbols) {
+    for (Operation &op : body) {
+      if (auto get = dyn_cast<nn::GetOp>(op))
+        reads.push_back({get, numWritten(get.getState())});
+      if (auto set = dyn_cast<nn::SetOp>(op))
+        for (StringRef state : statesOf(symbols, set.getState()))
+          written.insert(state);
+    }
+  }
+
+  /// Whether the body writes all states of that name, and reads none that it
+  /// has written together with one that it has not.
+  bool canStart(StringRef name) const {
+    return numWritten(name) == statesOf(symbols, name).size() &&
+           llvm::all_of(reads, [&](const Read &read) {
+             return !isOf(read.get, name) || read.written == 0 ||
+                    read.written ==
+                        statesOf(symbols, read.get.getState()).size();
+           });
+  }
+
+  /// The reads of states of that name before anything is written.
+  SmallVector<nn::GetOp> of(StringRef name) const {
+    SmallVector<nn::GetOp> gets;
+    for (const Read &read : reads)
+      if (read.written == 0 && isOf(read.get, name))
+        gets.push_back(read.get);
+    return gets;
+  }
+
+private:
+  struct Read {
+    mutable nn::GetOp get;
+    size_t written; ///< Of its states, before it.
+  };
+
+  size_t numWritten(StringRef name) const {
+    return llvm::count_if(statesOf(symbols, name), [&](StringRef state) {
+      return written.contains(state);
+    });
+  }
+  bool isOf(nn::GetOp get, StringRef name) const {
+    return llvm::is_contained(statesOf(symbols, name),
+                              statesOf(symbols, get.getState()).front());
+  }
+
+  const SymbolTable &symbols;
+  llvm::StringSet<> written;
+  std::vector<Read> reads;
+};
+
+struct StartGradients : heddle::impl::SpmdStartGradientsBase<StartGradients> {
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      SymbolTable symbols(model);
+      Places places = placesOf(model, symbols, /*gradients=*/true);
+      if (!places.empty())
+        for (auto step : model.getOps<nn::StepOp>())
+          start(step, symbols, places);
+    }
+  }
+
+private:
+  void start(nn::StepOp step, const SymbolTable &symbols,
+             const Places &places) {
+    auto loops = step.getBody().getOps<nn::MicroBatchesOp>();
+    if (loops.empty() || keepsValues(step))
+      return;
+    nn::MicroBatchesOp loop = *loops.begin();
+    FirstReads reads(loop->getRegion(0).front(), symbols);
+    SmallVector<nn::SetOp> zeros;
+    for (auto set : step.getBody().getOps<nn::SetOp>())
+      if (set->isBeforeInBlock(loop) && places.count(set.getState()) &&
+          isZero(set.getValue()) && reads.canStart(set.getState()))
+        zeros.push_back(set);
+    if (zeros.empty())
+      return;
+    if (loop.getCount() > 1)
+      loop = splitFirst(loop, 1);
+    FirstReads first(loop->getRegion(0).front(), symbols);
+    SmallVector<nn::GetOp> gets;
+    for (nn::SetOp set : zeros)
+      llvm::append_range(gets, first.of(set.getState()));
+    llvm::for_each(gets, addToZeros);
+    numStarted += zeros.size();
+    for (nn::SetOp set : zeros) {
+      Operation *fill = set.getValue().getDefiningOp();
+      set.erase();
+      if (fill->use_empty())
+        fill->erase();
+    }
+  }
+
+  static bool isZero(Value value) {
+    auto fill = value.getDefiningOp<nn::FillOp>();
+    return fill && fill.getValue().isZero() && !fill.getValue().isNegative();
+  }
+
+  /// Whoever reads those gradients gets zeros, which are made for it alone.
+  static void addToZeros(nn::GetOp get) {
+    for (OpOperand &use :
+         llvm::make_early_inc_range(get.getValue().getUses())) {
+      OpBuilder builder(use.getOwner());
+      use.set(builder.create<nn::FillOp>(get.getLoc(), get.getValue().getType(),
+                                         builder.getF64FloatAttr(0), nullptr));
+    }
+    get.erase();
+  }
+};
+
+} // namespace
