@@ -167,20 +167,21 @@ CodeShape Quantizer::shapeOf(const io::TensorInfo &info, bool outIn) const {
 void Quantizer::checkTensor(const io::TensorInfo &info, bool outIn) const {
   CodeShape shape = shapeOf(info, outIn);
   int64_t perWord = 32 / request.bits;
-  std::string wrong;
-  if (shape.inputs % perWord != 0 || shape.outputs % perWord != 0)
+  std::string wrong, help = "exempt it: --keep-16bit '" + info.name + "'";
+  if (shape.inputs % perWord != 0 || shape.outputs % perWord != 0) {
     wrong =
         ", which words of " + std::to_string(perWord) + " codes do not divide";
-  else if (shape.inputs % shape.length != 0)
+  } else if (shape.inputs % shape.length != 0) {
     wrong = ", which groups of " + std::to_string(shape.length) +
             " inputs do not divide";
+    help = "choose another --group, or " + help;
+  }
   if (wrong.empty())
     return;
   fail("H0152",
        "\"" + info.name + "\" has " + std::to_string(shape.inputs) +
            " inputs and " + std::to_string(shape.outputs) + " outputs" + wrong,
-       "choose another --group, or exempt it: --keep-16bit '" + info.name + "'",
-       {info.file, 0, 0});
+       help, {info.file, 0, 0});
 }
 
 void Quantizer::check() const {

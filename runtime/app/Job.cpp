@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Job.h"
+#include "heddle/runtime/app/ServedMemory.h"
 #include "heddle/runtime/comm/Launcher.h"
 #include "heddle/runtime/devices/cpu/CpuFeatures.h"
 #include "heddle/runtime/io/Diagnostic.h"
@@ -112,6 +113,9 @@ void heddle::rt::failNoProgram(const plan::Plan &plan, plan::ProgramKind kind) {
                 kind == plan::ProgramKind::Score;
   if (kind == plan::ProgramKind::Encode)
     unable = "; compile an encoder with --mode encode for others";
+  if (kind == plan::ProgramKind::Train && isForServing(plan))
+    unable = "; bench --decode measures a binary that serves; compile without "
+             "--mode to train";
   if (serves)
     unable = "; compile with --mode serve for the others";
   fail("H0191",

@@ -50,7 +50,7 @@ void heddle::rt::checkPrompt(const std::vector<int32_t> &tokens,
                                       size_t context) {
   fail("H0132", message,
        shorter + ", or compile with --max-context " + std::to_string(context) +
-           " or more");
+           " or more, if the model has as many positions");
 }
 
 void heddle::rt::checkRoom(const std::vector<int32_t> &prompt,

@@ -25,6 +25,32 @@ std::string CompletionReply::nameOf(int32_t token) const {
   return tokenizer ? tokenizer->decode({token}) : std::to_string(token);
 }
 
+static bool isUtf8(const std::string &text) {
+  try {
+    nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::type_error &) {
+    return false;
+  }
+}
+
+/// A token by itself: parts of characters are written as OpenAI does, so that
+/// each token has a name of its own, as bytes:\xf0.
+std::string CompletionReply::wholeNameOf(int32_t token) const {
+  std::string name = nameOf(token);
+  if (isUtf8(name))
+    return name;
+  std::string escaped = "bytes:";
+  for (unsigned char byte : name) {
+    constexpr const char *digits = "0123456789abcdef";
+    if (byte < 0x80)
+      escaped += static_cast<char>(byte);
+    else
+      escaped += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+  }
+  return escaped;
+}
+
 CompletionReply::Json CompletionReply::frame(bool isChunk) const {
   const char *object = !request.isChat ? "text_completion"
                        : isChunk       ? "chat.completion.chunk"
@@ -57,11 +83,11 @@ CompletionReply::Json CompletionReply::logprobsOf(const TextPart &part) const {
   }
   Json tokens = Json::array(), own = Json::array(), top = Json::array();
   for (const std::vector<TokenLogprob> &told : part.logprobs) {
-    tokens.push_back(nameOf(told.front().token));
+    tokens.push_back(wholeNameOf(told.front().token));
     own.push_back(told.front().logprob);
     Json likeliest = Json::object();
     for (size_t i = 1; i < told.size(); ++i)
-      likeliest[nameOf(told[i].token)] = told[i].logprob;
+      likeliest[wholeNameOf(told[i].token)] = told[i].logprob;
     top.push_back(likeliest);
   }
   return {{"tokens", tokens}, {"token_logprobs", own}, {"top_logprobs", top}};

@@ -34,6 +34,9 @@ std::string ApiError::body() const {
 /// The text of a message, which may come in parts.
 static nlohmann::ordered_json readContent(const JsonValue *content,
                                           const JsonValue &message) {
+  // Calls may be all that there is.
+  if (!content && message.find("tool_calls"))
+    return nullptr;
   if (!content)
     refuse("messages", message.path() + " has no content");
   if (content->isNull())

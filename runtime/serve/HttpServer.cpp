@@ -22,6 +22,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -115,6 +116,8 @@ private:
   std::deque<std::string> unsent;
   int64_t unsentBytes = 0;
   unsigned version = 11;
+  bool isHead = false;    ///< The answer has no body.
+  std::string allowed;    ///< HttpReply's.
   bool isReading = false; ///< A request; its time must not be changed.
   bool keepsAlive = false, isWriting = false, isAnswered = false,
        isRefused = false, isClosed = false;
@@ -127,8 +130,11 @@ public:
 
   void send(int status, const std::string &type,
             const std::string &body) override {
-    if (session)
-      session->put(session->head(status, type, body.size()) + body);
+    if (session) {
+      session->allowed = allowed;
+      session->put(session->head(status, type, body.size()) +
+                   (session->isHead ? std::string() : body));
+    }
     finish();
   }
   void begin(const std::string &type) override {
@@ -217,16 +223,28 @@ void HttpServer::Session::refuse(int status, const char *message) {
   endReply();
 }
 
+/// Of a target in the absolute form, too, as a proxy is sent (RFC 9112, 3.2.2).
+static std::string pathOf(std::string target) {
+  for (const char *scheme : {"http://", "https://"})
+    if (target.rfind(scheme, 0) == 0) {
+      size_t path = target.find('/', strlen(scheme));
+      return path == std::string::npos ? "/" : target.substr(path);
+    }
+  return target;
+}
+
 void HttpServer::Session::onRequest() {
   isReading = false;
   stream.expires_never();
   http::request<http::string_body> request = parser->release();
   keepsAlive = request.keep_alive() && !server.isEnding;
   isAnswered = false;
+  isHead = request.method() == http::verb::head;
+  allowed.clear();
   ++numRequests;
   HttpRequest made;
   made.method = std::string(request.method_string());
-  made.path = std::string(request.target());
+  made.path = pathOf(std::string(request.target()));
   made.path.resize(std::min(made.path.find('?'), made.path.size()));
   made.authorization = std::string(request[http::field::authorization]);
   made.body = std::move(request.body());
@@ -260,19 +278,19 @@ void HttpServer::Session::watch() {
 /// Bytes that wait would tell of themselves again and again.
 void HttpServer::Session::watchBehind() {
   early.expires_after(std::chrono::milliseconds(500));
-  early.async_wait([seen = weak_from_this(),
-                    request = numRequests](error_code error) {
-    std::shared_ptr<Session> me = seen.lock();
-    if (error || !me || request != me->numRequests || me->isAnswered ||
-        !me->reply.lock())
-      return;
-    pollfd state = {me->stream.socket().native_handle(), POLLRDHUP, 0};
-    poll(&state, 1, /*timeout=*/0);
-    if (state.revents != 0)
-      me->close();
-    else
-      me->watchBehind();
-  });
+  early.async_wait(
+      [seen = weak_from_this(), request = numRequests](error_code error) {
+        std::shared_ptr<Session> me = seen.lock();
+        if (error || !me || request != me->numRequests || me->isAnswered ||
+            !me->reply.lock())
+          return;
+        pollfd state = {me->stream.socket().native_handle(), POLLRDHUP, 0};
+        poll(&state, 1, /*timeout=*/0);
+        if (state.revents != 0)
+          me->close();
+        else
+          me->watchBehind();
+      });
 }
 
 std::string HttpServer::Session::head(int status, const std::string &type,
@@ -287,6 +305,8 @@ std::string HttpServer::Session::head(int status, const std::string &type,
     response.chunked(true);
   else
     keepsAlive = false;
+  if (!allowed.empty())
+    response.set(http::field::allow, allowed);
   if (status == 401)
     response.set(http::field::www_authenticate, "Bearer");
   if (status == 429 || status == 503)

@@ -121,8 +121,11 @@ void ServiceFront::route(HttpRequest &http, const Reply &reply) {
   if (!isPost && !isGet)
     throw ApiError(404, "H0479", "there is nothing at " + path);
   const char *method = isPost ? "POST" : "GET";
-  if (http.method != method)
+  bool isHead = !isPost && http.method == "HEAD";
+  if (http.method != method && !isHead) {
+    reply->allowed = isPost ? "POST" : "GET, HEAD";
     throw ApiError(405, "H0479", path + " is for " + method + " alone");
+  }
   if (path == "/health")
     return send(reply, path, isDraining() ? 503 : 200, jsonType,
                 isDraining() ? R"({"status":"draining"})"

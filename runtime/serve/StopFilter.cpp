@@ -16,13 +16,15 @@ std::string StopFilter::add(const std::string &part) {
   if (stopped)
     return "";
   held += part;
-  size_t keep = 0;
+  // The first of all, whichever of them it is of.
+  size_t end = std::string::npos, keep = 0;
+  for (const std::string &stop : stops)
+    end = std::min(end, held.find(stop));
+  if (end != std::string::npos) {
+    stopped = true;
+    held.resize(end);
+  }
   for (const std::string &stop : stops) {
-    size_t found = held.find(stop);
-    if (found != std::string::npos) {
-      stopped = true;
-      held.resize(found);
-    }
     for (size_t length = std::min(stop.size() - 1, held.size()); length > keep;
          --length)
       if (held.compare(held.size() - length, length, stop, 0, length) == 0)

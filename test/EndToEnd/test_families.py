@@ -133,7 +133,7 @@ class Families(h.HeddleTest):
                                      (expected, weights))
 
     @h.needs_mpi
-    def test_norms_of_heads_where_ranks_share_tokens_out(self):
+    def test_norms_of_heads_over_ranks(self):
         """Of their gradients a tensor rank has a part, for its heads."""
         config = families.config("qwen3", head_dim=8)
         weights = families.random_weights(config, 1)
@@ -145,10 +145,13 @@ class Families(h.HeddleTest):
         directory = self.path("model")
         h.write_model(directory, config, weights, prefix="")
         expected = self.train_plan(directory, mesh={})
-        for mesh, zero in (({"tensor": 2}, 0), ({"data": 2, "tensor": 2}, 3)):
-            with self.subTest(mesh=mesh):
+        for mesh, zero, shared in (({"tensor": 2}, 0, True),
+                                   ({"data": 2, "tensor": 2}, 3, True),
+                                   ({"data": 2, "tensor": 2}, 0, False),
+                                   ({"data": 2, "tensor": 2}, 1, False)):
+            with self.subTest(mesh=mesh, zero=zero, sequence_parallel=shared):
                 self.assert_like(self.train_plan(directory, mesh=mesh, zero=zero,
-                                                 sequence_parallel=True), expected)
+                                                 sequence_parallel=shared), expected)
 
     def test_shards_with_an_index_and_a_checkpoint_there_and_back(self):
         config = CASES["llama"]

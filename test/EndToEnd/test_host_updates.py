@@ -340,6 +340,23 @@ class HostUpdates(h.HeddleTest):
                      for event in json.load(file)["traceEvents"]}
         self.assertEqual({line for command, line in lines if command == "launch"}, {0, 3})
 
+    @h.needs_mpi
+    def test_delayed_updates_in_few_windows(self):
+        """The numbers of a step are written when the host has those of the one before.
+        The gradient that two stages add up is read where the host keeps it."""
+        for ranks, mesh, place in ((1, "data=1", "optimizer=host,gradients=host"),
+                                   (2, "pipe=2", "optimizer=host"),
+                                   (2, "pipe=2", "optimizer=host,gradients=host")):
+            for delayed in ([], ["--delayed-update"]):
+                flags = ["--micro-batch", 1, "--seq", 7, "--sub-group-size", 1 << 20,
+                         "--mesh", mesh, *delayed]
+                there = [*flags, "--place", place, "--host-updates", 1]
+                logs = [[(step["loss"], step["grad_norm"]) for step in
+                         self.train(self.compile(self.model, *how), self.data, STEPS,
+                                    ranks=ranks)] for how in (flags, there)]
+                self.assertEqual(*logs)
+                self.compile(self.model, *there, "--target", "sm_90")
+
     def test_ranks_on_cpus(self):
         meshes = [("pipe=2", 0, 2, "optimizer=host"), ("data=2", 1, 1, "optimizer=pinned"),
                   ("data=2", 0, 1, "optimizer=host"), ("data=2", 2, 2, "optimizer=host"),

@@ -242,6 +242,21 @@ class Groups(Base):
     def flags(self):
         return [word for text in self.GROUPS for word in ("--group", text)]
 
+    def test_halves_of_norms_are_frozen(self):
+        """What the other half's gradient is made with makes none of it."""
+        self.prepare()
+        for frozen in ("ln_f.bias", "ln_f.weight", "bias"):
+            for precision in ("fp32", "bf16"):
+                binary = self.build("AdamW", "--precision", precision, "--group",
+                                    frozen + ":frozen", output="half")
+                folder = self.path("half-" + precision + frozen)
+                self.losses(binary, "--save", folder, steps=2)
+                saved = h.read_saved(folder)
+                for name, value in self.weights.items():
+                    moves = not name.endswith(frozen)
+                    same = np.array_equal(saved["transformer." + name], value)
+                    self.assertNotEqual(same, moves, (frozen, precision, name))
+
     @h.needs_torch
     def test_groups_follow_the_reference(self):
         self.prepare()

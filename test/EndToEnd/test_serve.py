@@ -233,6 +233,10 @@ class ServeTest(unittest.TestCase):
         for own, top in zip(told["token_logprobs"], told["top_logprobs"]):
             self.assertLessEqual(own, max(top.values()))
             self.assertLess(own, 0)
+        # Tokens that are parts of characters have names, too.
+        many = self.server.complete("Once", max_tokens=4, seed=2, logprobs=20)
+        for top in many["choices"][0]["logprobs"]["top_logprobs"]:
+            self.assertEqual(len(top), 20, top)
         chat = self.server.complete(path="/v1/chat/completions", max_tokens=3, logprobs=True,
                                     top_logprobs=2, temperature=0,
                                     messages=[{"role": "user", "content": "Hi"}])
@@ -283,6 +287,30 @@ class ServeTest(unittest.TestCase):
             while part := raw.recv(10000):
                 answer += part
         self.assertTrue(answer.endswith(b"data: [DONE]\n\n"), answer)
+
+    def test_methods_and_targets(self):
+        """A balancer asks with HEAD, and a proxy with the whole address; no answer is
+        taken for the next one's."""
+        asked = b"".join(b"%s HTTP/1.1\r\nHost: x\r\n\r\n" % line for line in (
+            b"HEAD /health", b"PUT /health", b"HEAD /v1/completions",
+            b"GET http://x:1/health"))
+        with socket.create_connection(("127.0.0.1", self.server.port)) as raw:
+            raw.sendall(asked + b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n")
+            answer = b""
+            while part := raw.recv(10000):
+                answer += part
+        told = []
+        for number in range(5):
+            head, answer = answer.split(b"\r\n\r\n", 1)
+            lines = head.split(b"\r\n")
+            fields = dict(line.lower().split(b": ") for line in lines[1:])
+            length = 0 if number in (0, 2) else int(fields[b"content-length"])
+            told.append((int(lines[0].split()[1]), fields.get(b"allow")))
+            body, answer = answer[:length], answer[length:]
+            self.assertEqual(bool(body), number not in (0, 2))
+        self.assertEqual(answer, b"")
+        self.assertEqual(told, [(200, None), (405, b"get, head"), (405, b"post"), (200, None),
+                                (200, None)])
 
     def test_connections_are_kept(self):
         connection = self.server.connect()

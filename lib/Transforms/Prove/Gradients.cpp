@@ -145,10 +145,15 @@ private:
           accessOf(event, false)->space == Space::Arena)
         return copy(to, from);
     }
-    for (const Access &access : event.accesses)
+    for (const Access &access : event.accesses) {
+      Range range = Trace::rangeOf(access, run);
       if (access.writes && access.space == Space::Arena &&
-          !write(event, run, Trace::rangeOf(access, run)))
+          !write(event, run, range))
         return false;
+      // A kernel on the host reads them where they are.
+      if (!access.writes && access.space == Space::Persistent)
+        unread = without(unread, range);
+    }
     return true;
   }
 

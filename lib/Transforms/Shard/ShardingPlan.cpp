@@ -437,10 +437,17 @@ LogicalResult PlanBuilder::visitStep(nn::StepOp step) {
 
 void PlanBuilder::addUpAtBoundary(OpOperand &operand) {
   auto found = activations.find(operand.get());
-  if (found == activations.end() || of(operand.get()).getUnreduced().empty())
+  if (found == activations.end())
     return;
-  // What has no tokens, as the gradient of a norm's weight that all heads share,
-  // is added up with the sums over the ranks' own tokens.
+  // Sums over replicas are those of gradients, which have their own place.
+  auto isOfTensor = [](Attribute axis) {
+    return dist::roleOf(axis) == AxisRole::Tensor;
+  };
+  Axes unreduced(of(operand.get()).getUnreduced().getValue());
+  if (llvm::none_of(unreduced, isOfTensor))
+    return;
+  // What has no tokens, as the gradient of a norm's weight that all heads
+  // share, is added up with the sums over the ranks' own tokens.
   if (around.sharesTokens && !found->second)
     return;
   TensorShardingAttr from = of(operand.get());
@@ -448,10 +455,10 @@ void PlanBuilder::addUpAtBoundary(OpOperand &operand) {
   for (auto axes : from.getDims().getAsRange<ArrayAttr>())
     dims.emplace_back(axes.getValue());
   if (around.sharesTokens && found->second)
-    for (Attribute axis : from.getUnreduced())
-      if (dist::roleOf(axis) == AxisRole::Tensor)
-        dims[*found->second].push_back(axis);
-  need(operand, make(dims, {}));
+    llvm::copy_if(unreduced, std::back_inserter(dims[*found->second]),
+                  isOfTensor);
+  llvm::erase_if(unreduced, isOfTensor);
+  need(operand, make(dims, unreduced));
 }
 
 void PlanBuilder::takeSplit(BlockArgument argument) {

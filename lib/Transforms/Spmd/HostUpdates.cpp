@@ -103,7 +103,27 @@ public:
   }
 
 private:
+  /// Whether numbers that are on their way to the host are read from what the
+  /// operation writes, by itself or in place.
+  bool writesNumber(Operation &op) const {
+    auto set = dyn_cast<nn::SetOp>(op);
+    if (!set)
+      return llvm::any_of(op.getUsers(), [&](Operation *user) {
+        return isa<nn::SetOp>(user) && writesNumber(*user);
+      });
+    return llvm::any_of(numbers, [&](const auto &entry) {
+      auto get = entry.first.template getDefiningOp<nn::GetOp>();
+      return get && get.getState() == set.getState();
+    });
+  }
+
+  /// Where all is waited for: at the end of the block, or before it writes what
+  /// the host may still read.
   void toEnd() {
+    for (Operation *op = updates.back().op->getNextNode(); op;
+         op = op->getNextNode())
+      if (writesNumber(*op))
+        return builder.setInsertionPoint(op);
     if (block.mightHaveTerminator())
       builder.setInsertionPoint(block.getTerminator());
     else

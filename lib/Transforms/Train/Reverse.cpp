@@ -149,6 +149,8 @@ void Reverse::setAccumulated(Value operand, Value sum) {
     totals[key] = sum;
     return;
   }
+  if (!isActive(operand)) // Of a frozen one, beside a sum that is wanted.
+    return;
   // A weight that is itself computed: its gradient goes on, in its own type.
   add(operand, castTo(builder, sum, operand.getType()));
 }

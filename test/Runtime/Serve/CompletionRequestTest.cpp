@@ -184,6 +184,12 @@ TEST(StopFilter, HoldsBackWhatMayBecomeAStop) {
   EXPECT_EQ(filter.add("more") + filter.finish(), "");
   StopFilter other({"abc"});
   EXPECT_EQ(other.add("xab") + "|" + other.finish(), "x|ab");
+  // One part completes both: the text ends before the first of them.
+  for (const std::vector<std::string> &stops :
+       {std::vector<std::string>{"e", "the"}, {"the", "e"}}) {
+    StopFilter both(stops);
+    EXPECT_EQ(both.add("T") + both.add("the"), "T");
+  }
   StopFilter none({});
   EXPECT_EQ(none.add("x"), "x");
 }

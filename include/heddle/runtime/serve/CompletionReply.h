@@ -52,6 +52,7 @@ private:
   Json logprobsOf(const TextPart &part) const;
   Json chatLogprob(const TokenLogprob &each) const;
   std::string nameOf(int32_t token) const;
+  std::string wholeNameOf(int32_t token) const;
 
   const CompletionRequest &request;
   std::string id, model;

@@ -51,6 +51,8 @@ public:
   virtual bool isGone() const = 0;
   /// Is called when the client goes away before the answer has ended.
   std::function<void()> onClose;
+  /// What an answer with 405 says: the methods that there are, as "GET, HEAD".
+  std::string allowed;
 };
 
 /// Answers HTTP/1.1 on a thread of its own.
