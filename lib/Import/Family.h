@@ -139,7 +139,8 @@ class FamilyModel {
 public:
   virtual ~FamilyModel() = default;
   virtual std::vector<Weight> weights() const = 0;
-  /// Builds the pass from the ids to the logits, and returns these.
+  /// Builds the pass from the ids to the logits, and returns these; to the
+  /// hidden states where `m` has no head.
   virtual Tensor forward(Modules &m) const = 0;
 
   Dim vocab, positions, embed, layers;
@@ -165,10 +166,14 @@ struct Family {
   /// Ends of names, and what they are in old files.
   std::vector<std::pair<const char *, const char *>> renamed = {};
 
+  /// Whether the parameter stands beside the base model.
+  bool isOfHead(const std::string &parameter) const {
+    std::string beside(head, std::string_view(head).find('.') + 1);
+    return parameter.rfind(beside, 0) == 0;
+  }
   /// The parameter's name in the files.
   std::string sourceName(const std::string &parameter) const {
-    std::string beside(head, std::string_view(head).find('.') + 1);
-    return parameter.rfind(beside, 0) == 0 ? parameter : prefix + parameter;
+    return isOfHead(parameter) ? parameter : prefix + parameter;
   }
 };
 

@@ -58,6 +58,7 @@ public:
                          const std::string &path) override;
   config::Tensor add(config::Tensor x, config::Tensor y,
                      const std::string &path) override;
+  bool hasHead() const override { return !spec.isHeadless; }
   config::Tensor head(config::Tensor x, const std::string &weight,
                       const std::string &path) override;
   config::Tensor output(config::Tensor x, const std::string &path) override;

@@ -199,6 +199,29 @@ static const io::TensorInfo &asStored(ParameterSpec &parameter,
   return parameter.outIn ? info : weights.at(info.coded->words.name);
 }
 
+/// Leaves the head out where an encoder's files have nothing of it.
+static void dropMissingHead(const Family &family, const io::WeightSet &weights,
+                            ModelSpec &spec) {
+  auto isOfHead = [&](const ParameterSpec &parameter) {
+    return family.isOfHead(parameter.name);
+  };
+  auto isThere = [&](const ParameterSpec &parameter) {
+    std::vector<std::string> names = namesOf(parameter.name, family);
+    return isOfHead(parameter) &&
+           std::any_of(names.begin(), names.end(),
+                       [&](const std::string &name) {
+                         return weights.find(name) != nullptr;
+                       });
+  };
+  auto &all = spec.parameters;
+  if (family.objective != plan::Objective::MaskedToken ||
+      std::any_of(all.begin(), all.end(), isThere))
+    return;
+  auto kept = std::remove_if(all.begin(), all.end(), isOfHead);
+  spec.isHeadless = kept != all.end();
+  all.erase(kept, all.end());
+}
+
 static void coverWeights(const Family &family, const io::WeightSet &weights,
                          ModelSpec &spec) {
   std::set<std::string> used;
@@ -326,6 +349,7 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
   spec.codes = io::readCodeFormat(config);
   io::WeightSet weights = io::openModelWeights(path);
   spec.headerHash = weights.headerHash();
+  dropMissingHead(family, weights, spec);
   coverWeights(family, weights, spec);
   return spec;
 }

@@ -96,6 +96,8 @@ public:
   /// function(gate_proj(x)) * up_proj(x), and down_proj of that.
   Tensor gatedMlp(Tensor x, const std::string &function,
                   const std::string &path);
+  /// Whether there are weights of the head, if the family is of encoders.
+  virtual bool hasHead() const = 0;
   /// The logits: a linear with the weight of `weight` and, where the table has
   /// one, the bias of `path`.
   virtual Tensor head(Tensor x, const std::string &weight,

@@ -69,6 +69,12 @@ const LoadedProgram &CompiledEncoder::choose(int64_t rows, int64_t tokens,
     if (rowsOf(*program) >= rows && tokensOf(*program) >= tokens &&
         givesLogits(*program) == logits)
       return *program;
+  if (logits && std::none_of(programs.begin(), programs.end(),
+                             [](const LoadedProgram *program) {
+                               return givesLogits(*program);
+                             }))
+    fail("H0191", "this binary gives no logits: the model has no head",
+         "leave out --logits");
   fail("H0385",
        "no program encodes " + std::to_string(rows) + " texts of " +
            std::to_string(tokens) + " tokens",

@@ -31,9 +31,10 @@ CONFIG, ENCODED = RECORD["config"], RECORD["encoded"]
 IDS = [each["ids"] for each in ENCODED]
 
 
-def make_model(folder):
+def make_model(folder, head=True):
     weights = {name: models.weight(name, shape)
-               for name, shape in RECORD["weights"].items()}
+               for name, shape in RECORD["weights"].items()
+               if head or not name.startswith("cls.")}
     h.write_model(folder, CONFIG, weights, prefix="")
     shutil.copy(os.path.join(ORACLES, "tokenizers", "bert.json"),
                 os.path.join(folder, "tokenizer.json"))
@@ -192,6 +193,28 @@ class Encode(h.HeddleTest):
         rows = self.embeddings(binary, [[5, 7, 9], [3]])
         np.testing.assert_allclose(line["norms"], np.linalg.norm(rows, axis=1), rtol=1e-5)
         np.testing.assert_allclose(line["first"], rows[:, :4], rtol=1e-6)
+
+    def test_weights_without_a_head(self):
+        """As sentence encoders are saved; what is there is computed with."""
+        whole = self.build()
+        bare = make_model(self.path("bare"), head=False)
+        for names, folder in (("prefixed", bare), ("plain", self.path("plain"))):
+            if names == "plain":
+                shutil.copytree(bare, folder)
+                weights = os.path.join(folder, "model.safetensors")
+                h.write_safetensors(weights, {
+                    name.removeprefix("bert."): value
+                    for name, value in h.read_safetensors(weights).items()})
+            binary = self.compile(folder, "--mode", "encode", "--threads", 2,
+                                  output="job-" + names)
+            self.assertLess(self.explain(binary)["parameters"],
+                            self.explain(whole)["parameters"])
+            np.testing.assert_array_equal(self.embeddings(binary, IDS[:3]),
+                                          self.embeddings(whole, IDS[:3]))
+        self.refused("H0191", [binary, "encode", "--ids", "1", "--logits", "-o",
+                               self.path("l")], "no head")
+        self.refused("H0127", [h.HEDDLE, "compile", bare, "-o", self.path("x")],
+                     "--mode encode")
 
     def test_long_texts(self):
         binary = self.build("--max-context", 21)

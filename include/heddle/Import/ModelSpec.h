@@ -75,6 +75,9 @@ struct ModelSpec {
   std::optional<io::CodeFormat> codes; ///< Of the weight files.
 
   std::vector<ParameterSpec> parameters;
+  /// The weight files have no head, as those of sentence encoders: the forward
+  /// function ends with the hidden states.
+  bool isHeadless = false;
   std::vector<IgnoredTensor> ignored;
 };
 

@@ -126,7 +126,10 @@ Tensor Bert::forward(Modules &m) const {
   Tensor lengths = m.lengths();
   x = m.layers("encoder.layer", layers, m.output(x, embeddings),
                [&](Tensor y) { return block(m, y, lengths); });
-  x = m.linear(m.hidden(x), cls + ".transform.dense");
+  x = m.hidden(x);
+  if (!m.hasHead())
+    return x;
+  x = m.linear(x, cls + ".transform.dense");
   x = m.activation(x, act, cls + ".transform.transform_act_fn");
   x = m.layerNorm(x, eps, cls + ".transform.LayerNorm");
   return m.head(x, tied ? words : cls + ".decoder", cls);

@@ -87,6 +87,7 @@ private:
   OpBuilder builder;
   KeptPaths kept;
   Head head;
+  bool isHeadless = false; ///< The forward function ends with hidden states.
   llvm::StringMap<nn::FuncOp> layers;
   std::list<Instance> instances;
   llvm::StringSet<> names;
@@ -446,6 +447,14 @@ LogicalResult Deriver::run() {
                                          "\"hidden\"");
     return error;
   }
+  isHeadless = logitsOf(forward) == hiddenOf(forward);
+  if (strategy.mode != config::Mode::Encode && isHeadless) {
+    InFlightDiagnostic error = model.emitError(
+        "H0127: the weights have no head, and only encoders need none");
+    error.attachNote() << "help: add --mode encode; to train, save the model "
+                          "with its head, as BertForMaskedLM does";
+    return error;
+  }
   if (strategy.objective == config::Objective::Causal && seesWhatFollows(model))
     model.emitWarning("--objective causal: attention sees what follows a "
                       "token, its label too, so the loss says little");
@@ -462,7 +471,8 @@ LogicalResult Deriver::run() {
   }
   for (const DerivedProgram &program :
        programsOf(strategy, drops, canGenerate, guesses))
-    build(program);
+    if (!isHeadless || !program.logits)
+      build(program);
   if (strategy.mode != config::Mode::Train)
     for (auto state : model.getOps<nn::StateOp>())
       state.setTrainable(false);
