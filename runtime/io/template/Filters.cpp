@@ -20,8 +20,7 @@ static Value method(const Value &input, const Arguments &arguments) {
   return memberOf(input.str(), name).call(arguments);
 }
 static constexpr char stripName[] = "strip", upperName[] = "upper",
-                      lowerName[] = "lower", titleName[] = "title",
-                      capitalizeName[] = "capitalize",
+                      lowerName[] = "lower", capitalizeName[] = "capitalize",
                       replaceName[] = "replace";
 
 static Value length(const Value &input, const Arguments &) {
@@ -136,7 +135,26 @@ static Value unique(const Value &input, const Arguments &) {
 static Value reverse(const Value &input, const Arguments &) {
   List all = input.elements();
   std::reverse(all.begin(), all.end());
-  return all;
+  if (!input.isString())
+    return all;
+  std::string text;
+  for (const Value &character : all)
+    text += character.string();
+  return text;
+}
+
+/// As Jinja's do_title, and not the method of texts: a word begins behind
+/// white space, a hyphen or an opening bracket, so not behind an apostrophe.
+static Value title(const Value &input, const Arguments &) {
+  std::string text;
+  bool begins = true;
+  for (const Value &element : Value(input.str()).elements()) {
+    const std::string &character = element.string();
+    text += memberOf(element, begins ? "upper" : "lower").call({}).string();
+    begins = memberOf(element, "strip").call({}).string().empty() ||
+             std::string_view("-({[<").find(character) != std::string::npos;
+  }
+  return text;
 }
 
 /// The arguments behind the first `count`.
@@ -253,7 +271,7 @@ Filter jinja::findFilter(const std::string &name) {
       {"trim", method<stripName>},
       {"upper", method<upperName>},
       {"lower", method<lowerName>},
-      {"title", method<titleName>},
+      {"title", title},
       {"capitalize", method<capitalizeName>},
       {"replace", method<replaceName>},
       {"length", length},
