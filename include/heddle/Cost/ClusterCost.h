@@ -84,10 +84,14 @@ public:
   /// `bytes` in all; 0 when the link is not known.
   double secondsOf(const std::vector<std::string> &axes,
                    const std::string &kind, int64_t calls, int64_t bytes) const;
-  /// Whether the cluster says enough for `timeOf`.
+  /// Whether the cluster says enough for `timeOf`: of links, those that the
+  /// plan's ranks have.
   bool hasTimes() const {
-    return cluster.flops > 0 &&
-           (plan.mesh.ranks() == 1 || (cluster.intraNode && cluster.interNode));
+    int64_t ranks = plan.mesh.ranks();
+    bool knowsInside =
+        cluster.intraNode || ranks == 1 || cluster.ranksPerNode == 1;
+    bool knowsBetween = cluster.interNode || ranks <= cluster.ranksPerNode;
+    return cluster.flops > 0 && knowsInside && knowsBetween;
   }
   /// Whether the plan has kernels on the host's cores of which the cluster says
   /// too little for a time.

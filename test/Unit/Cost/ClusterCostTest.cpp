@@ -78,6 +78,14 @@ TEST(ClusterCost, Exchanges) {
   EXPECT_EQ(cost.linkOf({"data"}), nullptr);
   EXPECT_EQ(cost.secondsOf({"data"}, "all_gather", 1, 50), 0);
   EXPECT_FALSE(cost.hasTimes());
+  // Ranks of one node need no link to another one, nor of a node's only rank.
+  plan::Plan inside = planOf(meshOf(2, 1, 1, 2), {});
+  EXPECT_TRUE(ClusterCost(inside, nodes).hasTimes());
+  nodes.intraNode.reset();
+  EXPECT_FALSE(ClusterCost(inside, nodes).hasTimes());
+  nodes.interNode = Link{10, 5};
+  nodes.ranksPerNode = 1;
+  EXPECT_TRUE(ClusterCost(plan, nodes).hasTimes());
 }
 
 // An all-reduce of 400 bytes among 4 ranks of a node: each sends 600, 6 rounds.
