@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/serve/CompletionReply.h"
+#include "runtime/io/tokenizer/Unicode.h"
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -25,20 +26,11 @@ std::string CompletionReply::nameOf(int32_t token) const {
   return tokenizer ? tokenizer->decode({token}) : std::to_string(token);
 }
 
-static bool isUtf8(const std::string &text) {
-  try {
-    nlohmann::json(text).dump();
-    return true;
-  } catch (const nlohmann::json::type_error &) {
-    return false;
-  }
-}
-
 /// A token by itself: parts of characters are written as OpenAI does, so that
 /// each token has a name of its own, as bytes:\xf0.
 std::string CompletionReply::wholeNameOf(int32_t token) const {
   std::string name = nameOf(token);
-  if (isUtf8(name))
+  if (io::unicode::isValid(name))
     return name;
   std::string escaped = "bytes:";
   for (unsigned char byte : name) {

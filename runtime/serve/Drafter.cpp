@@ -41,8 +41,8 @@ void Drafter::guess(std::vector<DraftedText> texts) {
       if (text.wanted == 0)
         continue;
       // Any token is a guess.
-      text.tokens->push_back(areFinite(next, vocab)
-                                 ? text.sampler->next(next, vocab, *text.tokens)
+      text.tokens->push_back(
+          areFinite(next, vocab) ? text.sampler->next(next, vocab, *text.tokens)
                                  : 0);
       next += vocab;
       --text.wanted;

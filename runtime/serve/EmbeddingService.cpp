@@ -96,8 +96,9 @@ ServiceFront::Answer EmbeddingService::read(const HttpRequest &http) {
   made->path = http.path;
   auto texts =
       std::make_shared<const std::vector<Tokens>>(textsOf(made->request));
-  return
-      [this, made, texts](const Reply &reply) { begin(made, *texts, reply); };
+  return [this, made, texts](const Reply &reply) {
+    begin(made, *texts, reply);
+  };
 }
 
 void EmbeddingService::begin(const std::shared_ptr<Active> &made,

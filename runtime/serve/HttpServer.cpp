@@ -103,7 +103,8 @@ private:
   /// Closes when the client has stopped to send, lest it lose the answer.
   void linger();
   std::string head(int status, const std::string &type,
-                   std::optional<int64_t> length);
+                   std::optional<int64_t> length,
+                   const std::string &allowed = "");
 
   State &server;
   beast::tcp_stream stream;
@@ -117,7 +118,6 @@ private:
   int64_t unsentBytes = 0;
   unsigned version = 11;
   bool isHead = false;    ///< The answer has no body.
-  std::string allowed;    ///< HttpReply's.
   bool isReading = false; ///< A request; its time must not be changed.
   bool keepsAlive = false, isWriting = false, isAnswered = false,
        isRefused = false, isClosed = false;
@@ -131,8 +131,7 @@ public:
   void send(int status, const std::string &type,
             const std::string &body) override {
     if (session) {
-      session->allowed = allowed;
-      session->put(session->head(status, type, body.size()) +
+      session->put(session->head(status, type, body.size(), allowed) +
                    (session->isHead ? std::string() : body));
     }
     finish();
@@ -240,7 +239,6 @@ void HttpServer::Session::onRequest() {
   keepsAlive = request.keep_alive() && !server.isEnding;
   isAnswered = false;
   isHead = request.method() == http::verb::head;
-  allowed.clear();
   ++numRequests;
   HttpRequest made;
   made.method = std::string(request.method_string());
@@ -278,23 +276,24 @@ void HttpServer::Session::watch() {
 /// Bytes that wait would tell of themselves again and again.
 void HttpServer::Session::watchBehind() {
   early.expires_after(std::chrono::milliseconds(500));
-  early.async_wait(
-      [seen = weak_from_this(), request = numRequests](error_code error) {
-        std::shared_ptr<Session> me = seen.lock();
-        if (error || !me || request != me->numRequests || me->isAnswered ||
-            !me->reply.lock())
-          return;
-        pollfd state = {me->stream.socket().native_handle(), POLLRDHUP, 0};
-        poll(&state, 1, /*timeout=*/0);
-        if (state.revents != 0)
-          me->close();
-        else
-          me->watchBehind();
-      });
+  early.async_wait([seen = weak_from_this(),
+                    request = numRequests](error_code error) {
+    std::shared_ptr<Session> me = seen.lock();
+    if (error || !me || request != me->numRequests || me->isAnswered ||
+        !me->reply.lock())
+      return;
+    pollfd state = {me->stream.socket().native_handle(), POLLRDHUP, 0};
+    poll(&state, 1, /*timeout=*/0);
+    if (state.revents != 0)
+      me->close();
+    else
+      me->watchBehind();
+  });
 }
 
 std::string HttpServer::Session::head(int status, const std::string &type,
-                                      std::optional<int64_t> length) {
+                                      std::optional<int64_t> length,
+                                      const std::string &allowed) {
   http::response<http::empty_body> response{http::status(status),
                                             version < 11 ? 10u : 11u};
   response.set(http::field::server, "heddle");

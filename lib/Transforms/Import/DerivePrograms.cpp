@@ -87,7 +87,6 @@ private:
   OpBuilder builder;
   KeptPaths kept;
   Head head;
-  bool isHeadless = false; ///< The forward function ends with hidden states.
   llvm::StringMap<nn::FuncOp> layers;
   std::list<Instance> instances;
   llvm::StringSet<> names;
@@ -447,7 +446,7 @@ LogicalResult Deriver::run() {
                                          "\"hidden\"");
     return error;
   }
-  isHeadless = logitsOf(forward) == hiddenOf(forward);
+  bool isHeadless = logitsOf(forward) == hiddenOf(forward);
   if (strategy.mode != config::Mode::Encode && isHeadless) {
     InFlightDiagnostic error = model.emitError(
         "H0127: the weights have no head, and only encoders need none");

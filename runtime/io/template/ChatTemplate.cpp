@@ -32,8 +32,8 @@ struct ChatTemplate::Program {
     source.line = line;
     source.column = column;
   } else if (line > 0) {
-    where =
-        ", line " + std::to_string(line) + ", column " + std::to_string(column);
+    where = ", line " + std::to_string(line) + ", column " +
+            std::to_string(column);
   }
   fail("H0359", "the chat template" + where + ": " + error.message,
        error.help.empty() ? "change the conversation or the template; "

@@ -98,8 +98,8 @@ struct StatedPeak {
 struct RowCopy {
   Address target, source, ids;
   int64_t rowBytes = 0;
-  int64_t tableRows = 0;          ///< Of the source.
-  int64_t count = 0;              ///< Of ids.
+  int64_t tableRows = 0; ///< Of the source.
+  int64_t count = 0;     ///< Of ids.
   std::optional<int64_t> first{}; ///< As io::RowChoice has it.
 };
 
