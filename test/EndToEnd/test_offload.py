@@ -357,6 +357,27 @@ class Offload(h.HeddleTest):
             for log in logs[1:]:
                 self.assertEqual(logs[0], log)
 
+    def test_families_on_emulated_gpus(self):
+        """Sums of rows are parts of the same kernels wherever states are."""
+        data, _ = self.make_tokens(400, 97)
+        for family, rows in (("bert", ["--mask-probability", 0.3, "--mask-token", 3]),
+                             ("llama", [])):
+            model, kept = self.model_of(family, 1), []
+            for place in ("optimizer=device", "optimizer=file", "parameters=host",
+                          "gradients=host,activations=host"):
+                binary = self.compile(model, "--init", "random", "--batch", 2, "--seq", 8,
+                                      "--recompute", "full", "--target", "sm_90",
+                                      "--place", place, output="gpu")
+                folder = self.path(f"{family}-{place}")
+                h.run([h.HEDDLE, "emulate", "--", binary, "train", "--data", data, *rows,
+                       "--steps", STEPS, "--save", folder, "--progress", "none"])
+                kept.append(h.latest_of(folder))
+                for file in FILES:
+                    self.assertTrue(
+                        filecmp.cmp(*(os.path.join(folder, file)
+                                      for folder in (kept[0], kept[-1])), shallow=False),
+                        (family, place, file))
+
     def test_memory_is_planned_by_kind(self):
         model = self.make_model()[0]
         flags = ["--batch", 4, "--seq", 8, "--sub-group-size", 2000]

@@ -68,46 +68,40 @@ private:
     });
   }
 
-  /// Whether a state may get its value behind `last` as well: between there is
-  /// nothing but kernels' operations, and what other states give and get.
-  bool mayWait(nn::SetOp set, Operation *last) {
-    for (Operation *op = set->getNextNode(); op != last;
-         op = op->getNextNode()) {
-      if (generatorOf(op))
-        continue;
-      if (!isa<nn::GetOp, nn::SetOp>(op))
-        return false;
-      auto other = op->getAttrOfType<FlatSymbolRefAttr>("state");
-      if (other == set.getStateAttr() ||
-          !states->lookup<nn::StateOp>(other.getValue()))
-        return false;
-    }
-    return true;
+  /// Whether a state may get its value behind `op` as well: that is an
+  /// operation of a kernel, the end of what has begun before, or what another
+  /// state gives or gets.
+  bool mayPass(nn::SetOp set, Operation *op) {
+    if (op->hasTrait<OpTrait::IsTerminator>())
+      return false;
+    if (generatorOf(op) || isPure(op))
+      return true;
+    if (!isa<nn::GetOp, nn::SetOp>(op))
+      return false;
+    auto other = op->getAttrOfType<FlatSymbolRefAttr>("state");
+    return other != set.getStateAttr() &&
+           states->lookup<nn::StateOp>(other.getValue());
   }
 
-  /// Whether a sum may move to the end of a group behind it: nothing uses it
-  /// before but states that may wait for it.
-  bool mayMove(Operation *sum, const Group &group) {
+  /// States get their values as late as they may. Else they would keep apart
+  /// what plans that store these values elsewhere put into one kernel, and the
+  /// sums of the two would differ in their last bits.
+  void sinkSets(Block &block) {
+    for (nn::SetOp set : llvm::to_vector(block.getOps<nn::SetOp>())) {
+      Operation *next = set->getNextNode();
+      while (mayPass(set, next))
+        next = next->getNextNode();
+      set->moveBefore(next);
+    }
+  }
+
+  /// Whether a sum may move to the end of a group behind it.
+  static bool mayMove(Operation *sum, const Group &group) {
     Operation *last = group.ops.back();
     return llvm::all_of(sum->getUsers(), [&](Operation *user) {
-      if (user->getBlock() != last->getBlock() || last->isBeforeInBlock(user))
-        return true;
-      auto set = dyn_cast<nn::SetOp>(user);
-      return set && mayWait(set, last);
+      return user->getBlock() != last->getBlock() ||
+             last->isBeforeInBlock(user);
     });
-  }
-
-  /// Moves a sum to the end of a group. States that get it wait for it.
-  static void moveSum(Operation *sum, Operation *last) {
-    if (last->isBeforeInBlock(sum))
-      return sum->moveAfter(last);
-    Operation *end = last;
-    for (Operation *user : llvm::to_vector(sum->getUsers()))
-      if (isa<nn::SetOp>(user) && user->isBeforeInBlock(last)) {
-        user->moveAfter(end);
-        end = user;
-      }
-    sum->moveAfter(last);
   }
 
   /// Why `op` may not join `group`, which may end behind it, or "".
@@ -245,7 +239,7 @@ private:
         group = findGroupBefore(sum);
       if (!group)
         continue;
-      moveSum(sum, group->ops.back());
+      sum->moveAfter(group->ops.back());
       alone.ops.clear();
       join(sum, *group);
     }
@@ -265,7 +259,7 @@ private:
         last = &alone;
         continue;
       }
-      moveSum(sum, last->ops.back());
+      sum->moveAfter(last->ops.back());
       alone.ops.clear();
       join(sum, *last);
     }
@@ -305,6 +299,7 @@ private:
     owner.clear();
     if (rules.joinsPackedProducts)
       gatherProducts(block);
+    sinkSets(block);
     for (Operation &op : block) {
       if (!generatorOf(&op))
         continue;
