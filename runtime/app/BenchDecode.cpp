@@ -105,7 +105,8 @@ Texts::Texts(const BenchOptions &options, const EngineLimits &limits)
          std::to_string(context) + " tokens and " + std::to_string(tokens) +
              " more: a text may have " + std::to_string(limits.maxContext),
          "lower --context and --tokens, or compile with --max-context " +
-             std::to_string(context + tokens));
+             std::to_string(context + tokens) +
+             " if the model has so many positions");
   int64_t pages = ofGroup(0, limits.groups) *
                   limits.cachePages().mostOf(context + tokens, limits.maxChunk);
   if (pages > limits.numPages)
@@ -317,7 +318,7 @@ namespace {
 struct DecodeFigures {
   Texts texts;
   int64_t ranks, groups, threads;
-  std::string program;
+  std::string program = {};
   double bytes, readRate, processor, first, median, shortest, longest;
   /// Where there is a draft.
   std::optional<std::pair<ChosenTokens, ChosenTokens>> withAndWithout;

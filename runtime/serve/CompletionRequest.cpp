@@ -9,6 +9,7 @@
 #include "heddle/runtime/serve/CompletionRequest.h"
 #include "RequestFields.h"
 
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -110,15 +111,16 @@ static int64_t readLogprobs(const RequestFields &fields, bool isChat) {
 
 /// Fields that change what a server answers, and cannot be followed.
 static void refuseUnsupported(const RequestFields &fields) {
-  for (const char *name : {"frequency_penalty", "presence_penalty"})
-    if (fields.number(name, -2, 2).value_or(0) != 0)
-      refuse(name, name + std::string(" other than 0 is not supported: use "
-                                      "repetition_penalty"));
-  for (const char *name : {"tools", "functions", "logit_bias"})
+  for (const char *name : {"tools", "functions"})
     if (const JsonValue *value = fields.find(name))
-      if (!(value->isArray() && value->elements().empty()) &&
-          !(value->isObject() && value->members().empty()))
+      if (!(value->isArray() && value->elements().empty()))
         refuse(name, name + std::string(" is not supported"));
+  for (const char *name : {"tool_choice", "function_call"})
+    if (const JsonValue *value = fields.find(name))
+      if (!value->isString() ||
+          (value->asString() != "none" && value->asString() != "auto"))
+        refuse(name, name + std::string(" may be \"none\" or \"auto\": tools "
+                                        "are not supported"));
   if (const JsonValue *suffix = fields.find("suffix"))
     if (textOf(*suffix) != "")
       refuse("suffix", "suffix is not supported");
@@ -132,6 +134,33 @@ static void refuseUnsupported(const RequestFields &fields) {
   }
 }
 
+/// An object whose keys are tokens.
+static std::vector<std::pair<int32_t, double>>
+readBias(const RequestFields &fields) {
+  std::vector<std::pair<int32_t, double>> bias;
+  const JsonValue *value = fields.find("logit_bias");
+  if (!value)
+    return bias;
+  if (!value->isObject())
+    refuseType(*value, "an object of tokens and numbers");
+  for (const io::JsonMember &member : value->members()) {
+    const std::string &key = member.key;
+    const JsonValue &added = member.value;
+    int32_t token = 0;
+    const char *end = key.data() + key.size();
+    auto [read, error] = std::from_chars(key.data(), end, token);
+    if (error != std::errc() || read != end || token < 0)
+      refuse("logit_bias", "logit_bias: \"" + key + "\" is no token");
+    if (!added.isNumber())
+      refuseType(added, "a number");
+    if (!(std::abs(added.asNumber()) <= 100))
+      refuse("logit_bias",
+             added.path() + " must be a number from -100 to 100");
+    bias.emplace_back(token, added.asNumber());
+  }
+  return bias;
+}
+
 static void readSampling(const RequestFields &fields,
                          CompletionRequest &request) {
   SamplingOptions &sampling = request.sampling;
@@ -142,6 +171,9 @@ static void readSampling(const RequestFields &fields,
   read("top_p", 0, 1, sampling.topP);
   read("min_p", 0, 1, sampling.minP);
   read("repetition_penalty", 0.001, 100, sampling.repetitionPenalty);
+  read("presence_penalty", -2, 2, sampling.presencePenalty);
+  read("frequency_penalty", -2, 2, sampling.frequencyPenalty);
+  sampling.bias = readBias(fields);
   constexpr int64_t most = std::numeric_limits<int64_t>::max();
   if (auto topK = fields.integer("top_k", -1, most))
     sampling.topK = std::max<int64_t>(0, *topK);

@@ -245,6 +245,7 @@ void HttpServer::Session::onRequest() {
   made.path = pathOf(std::string(request.target()));
   made.path.resize(std::min(made.path.find('?'), made.path.size()));
   made.authorization = std::string(request[http::field::authorization]);
+  made.encoding = std::string(request[http::field::content_encoding]);
   made.body = std::move(request.body());
   made.peer = address;
   auto created = std::make_shared<Reply>(shared_from_this());

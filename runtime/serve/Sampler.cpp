@@ -21,15 +21,34 @@ static bool isHeavier(const Sampler::Candidate &a,
   return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
 }
 
+void Sampler::adjust(float *logits, int64_t vocab,
+                     const std::vector<int32_t> &seen) {
+  for (auto [token, bias] : options.bias)
+    logits[token] += float(bias);
+  if (options.repetitionPenalty != 1)
+    penalize(logits, vocab, seen);
+  if (options.presencePenalty == 0 && options.frequencyPenalty == 0)
+    return;
+  isSeen.assign(vocab, false);
+  for (size_t i = prompt; i < seen.size(); ++i) {
+    int32_t token = seen[i];
+    if (token >= vocab)
+      continue;
+    double penalty = options.frequencyPenalty +
+                     (isSeen[token] ? 0 : options.presencePenalty);
+    isSeen[token] = true;
+    logits[token] -= float(penalty);
+  }
+}
+
+/// Logits of all that is there already become less likely.
 void Sampler::penalize(float *logits, int64_t vocab,
                        const std::vector<int32_t> &seen) {
-  if (options.repetitionPenalty == 1)
-    return;
-  isPenalized.assign(vocab, false);
+  isSeen.assign(vocab, false);
   for (int32_t token : seen) {
-    if (token >= vocab || isPenalized[token])
+    if (token >= vocab || isSeen[token])
       continue;
-    isPenalized[token] = true;
+    isSeen[token] = true;
     auto penalty = static_cast<float>(options.repetitionPenalty);
     logits[token] =
         logits[token] < 0 ? logits[token] * penalty : logits[token] / penalty;
@@ -39,7 +58,7 @@ void Sampler::penalize(float *logits, int64_t vocab,
 int32_t Sampler::next(float *logits, int64_t vocab,
                       const std::vector<int32_t> &seen) {
   if (options.temperature <= 0) {
-    penalize(logits, vocab, seen);
+    adjust(logits, vocab, seen);
     return int32_t(std::max_element(logits, logits + vocab) - logits);
   }
   filter(logits, vocab, seen);
@@ -73,7 +92,7 @@ int32_t Sampler::first(uint64_t position) const {
 const std::vector<Sampler::Candidate> &
 Sampler::filter(float *logits, int64_t vocab,
                 const std::vector<int32_t> &seen) {
-  penalize(logits, vocab, seen);
+  adjust(logits, vocab, seen);
   double largest = *std::max_element(logits, logits + vocab);
   candidates.resize(vocab);
   for (int64_t token = 0; token < vocab; ++token)

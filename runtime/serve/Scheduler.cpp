@@ -288,7 +288,7 @@ std::optional<TextEnd> Scheduler::addToken(Text &text, float *logits) {
   const TextRequest &request = text.request;
   if (!areFinite(logits, limits.vocab))
     return TextEnd::NotFinite;
-  // Logprobs are the model's own, so they come before the penalty.
+  // Logprobs are the model's own, so they come before bias and penalties.
   std::vector<float> own;
   if (request.logprobs >= 0)
     own.assign(logits, logits + limits.vocab);

@@ -138,6 +138,10 @@ void ServiceFront::route(HttpRequest &http, const Reply &reply) {
                 "{\"object\":\"list\",\"data\":[" + modelJson() + "]}");
   if (isGet)
     return send(reply, path, 200, jsonType, modelJson());
+  if (!http.encoding.empty() && http.encoding != "identity")
+    throw ApiError(415, "H0380",
+                   "the body's Content-Encoding is " + http.encoding +
+                       ": send it as it is");
   readThenAnswer(std::move(http), reply);
 }
 

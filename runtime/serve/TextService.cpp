@@ -104,6 +104,13 @@ TextService::promptsOf(const CompletionRequest &request) const {
   if (!text.tokenizer && !request.stops.empty())
     throw ApiError(400, "H0380", "stop needs a tokenizer: there is none",
                    "stop");
+  for (auto [token, added] : request.sampling.bias)
+    if (token >= limits.vocab)
+      throw ApiError(400, "H0380",
+                     "logit_bias: token " + std::to_string(token) +
+                         " is not in the vocabulary of " +
+                         std::to_string(limits.vocab),
+                     "logit_bias");
   std::vector<std::vector<int32_t>> prompts;
   if (request.isChat) {
     if (!text.chat || !text.tokenizer)

@@ -225,6 +225,19 @@ class ServeTest(unittest.TestCase):
         parts = [json.loads(e)["choices"][0]["text"] for e in events[:-1]]
         self.assertEqual("".join(parts), text[:text.index(stop)])
 
+    def test_bias_and_penalties(self):
+        def ids(**fields):
+            return self.server.complete("Once", max_tokens=40, temperature=0,
+                                        return_token_ids=True,
+                                        **fields)["choices"][0]["token_ids"]
+
+        self.assertEqual(ids(logit_bias={"120": 100}), [120] * 40)
+        self.assertFalse(set(ids(logit_bias={str(i): -100 for i in range(128)}))
+                         & set(range(128)))
+        # What has come once pays more than any two logits differ here by.
+        self.assertEqual(len(set(ids(presence_penalty=2, frequency_penalty=2))), 40)
+        self.assertEqual(len(set(ids(presence_penalty=-2, frequency_penalty=-2))), 1)
+
     def test_logprobs(self):
         made = self.server.complete("Once", max_tokens=4, seed=2, logprobs=2,
                                     return_token_ids=True)
@@ -260,6 +273,8 @@ class ServeTest(unittest.TestCase):
             self.assertIn("column", error["message"])
         self.refusal(400, "H0380", post, {"prompt": ""})
         self.refusal(400, "H0380", post, {"prompt": [999]})
+        self.refusal(400, "H0380", post, {"prompt": "a", "logit_bias": {"999": 1}})
+        self.refusal(415, "H0380", post, b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
         self.refusal(404, "H0479", post, {"prompt": "a", "model": "gpt-4"})
         self.refusal(404, "H0479", "/v1/nothing")
         self.refusal(405, "H0479", post)

@@ -80,7 +80,8 @@ TEST(CompletionRequest, ReadsEveryField) {
     "repetition_penalty": 2, "logprobs": 3, "stop": ["x", "yz"],
     "stream": true, "stream_options": {"include_usage": true}, "user": "u",
     "return_token_ids": true, "ignore_eos": true, "timeout": 1.5, "echo": false,
-    "presence_penalty": 0, "logit_bias": {}, "suffix": null})");
+    "presence_penalty": 0.5, "frequency_penalty": -2, "suffix": null,
+    "logit_bias": {"7": -100, "12": 0.5}, "tools": [], "tool_choice": "auto"})");
   EXPECT_EQ(request.model, "m");
   ASSERT_EQ(request.prompts.size(), 2u);
   EXPECT_EQ(std::get<std::vector<int32_t>>(request.prompts[1]),
@@ -92,6 +93,10 @@ TEST(CompletionRequest, ReadsEveryField) {
   EXPECT_EQ(request.sampling.topK, 0);
   EXPECT_EQ(request.sampling.minP, 0.125);
   EXPECT_EQ(request.sampling.repetitionPenalty, 2);
+  EXPECT_EQ(request.sampling.presencePenalty, 0.5);
+  EXPECT_EQ(request.sampling.frequencyPenalty, -2);
+  EXPECT_EQ(request.sampling.bias,
+            (std::vector<std::pair<int32_t, double>>{{7, -100}, {12, 0.5}}));
   EXPECT_EQ(request.seed, uint64_t(-1));
   EXPECT_EQ(request.logprobs, 3);
   EXPECT_EQ(request.stops, (std::vector<std::string>{"x", "yz"}));
@@ -130,6 +135,13 @@ TEST(CompletionRequest, NamesTheFieldThatIsWrong) {
             "\"hot\"");
   EXPECT_EQ(refusal(R"({"prompt": "a", "top_p": 1.5})"),
             "top_p: top_p must be a number from 0 to 1");
+  EXPECT_EQ(refusal(R"({"prompt": "a", "logit_bias": {"the": 1}})"),
+            "logit_bias: logit_bias: \"the\" is no token");
+  EXPECT_EQ(refusal(R"({"prompt": "a", "logit_bias": {"3": 101}})"),
+            "logit_bias: logit_bias.3 must be a number from -100 to 100");
+  EXPECT_EQ(refusal(R"({"prompt": "a", "tool_choice": "required"})"),
+            "tool_choice: tool_choice may be \"none\" or \"auto\": tools are "
+            "not supported");
   EXPECT_EQ(refusal(R"({"prompt": "a", "n": 1.5})"),
             "n: n must be a whole number from 1 to 64");
   EXPECT_EQ(refusal(R"({"prompt": "a", "max_tokens": 0})"),

@@ -85,6 +85,17 @@ TEST(Sampler, PenalizesWhatIsThere) {
   EXPECT_EQ(some, (std::vector<float>{1.0f, 0.5f, 0.75f, -4.0f}));
 }
 
+TEST(Sampler, PenalizesWhatWasDrawnAndNotThePrompt) {
+  SamplingOptions options;
+  options.presencePenalty = 0.5;
+  options.frequencyPenalty = 0.25;
+  options.bias = {{0, -3}, {3, 1}};
+  Sampler sampler(options, /*prompt=*/2);
+  std::vector<float> some = {4.0f, 2.0f, 1.5f, -1.0f};
+  EXPECT_EQ(sampler.next(some.data(), 4, {0, 2, 1, 1, 3}), 2);
+  EXPECT_EQ(some, (std::vector<float>{1.0f, 1.0f, 1.5f, -0.75f}));
+}
+
 TEST(Sampler, KeepsWhatIsAsLikelyAsTheLastOfTheTopK) {
   std::vector<float> some = {1.0f, 3.0f, 1.0f, 0.0f, 2.0f, 1.0f};
   SamplingOptions options;

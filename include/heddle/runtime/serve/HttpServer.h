@@ -33,6 +33,7 @@ struct HttpOptions {
 struct HttpRequest {
   std::string method, path, body;
   std::string authorization; ///< The header, or empty.
+  std::string encoding;      ///< Of the body: `Content-Encoding`, or empty.
   std::string peer;          ///< The client's address, without its port.
 };
 

@@ -122,7 +122,8 @@ private:
   };
   struct Text {
     Text(TextRequest asked)
-        : request(std::move(asked)), sampler(request.sampling),
+        : request(std::move(asked)),
+          sampler(request.sampling, request.prompt.size()),
           tokens(request.prompt) {}
     TextRequest request;
     Sampler sampler;
