@@ -11,6 +11,7 @@
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -48,13 +49,11 @@ public:
            });
   }
 
-  /// The reads of states of that name before anything is written.
-  SmallVector<nn::GetOp> of(StringRef name) const {
-    SmallVector<nn::GetOp> gets;
+  /// Adds the reads of states of that name before anything is written.
+  void appendTo(llvm::SetVector<Operation *> &gets, StringRef name) const {
     for (const Read &read : reads)
       if (read.written == 0 && isOf(read.get, name))
-        gets.push_back(read.get);
-    return gets;
+        gets.insert(read.get);
   }
 
 private:
@@ -107,10 +106,12 @@ private:
     if (loop.getCount() > 1)
       loop = splitFirst(loop, 1);
     FirstReads first(loop->getRegion(0).front(), symbols);
-    SmallVector<nn::GetOp> gets;
+    // A name of several states and one of them may have the same read.
+    llvm::SetVector<Operation *> gets;
     for (nn::SetOp set : zeros)
-      llvm::append_range(gets, first.of(set.getState()));
-    llvm::for_each(gets, addToZeros);
+      first.appendTo(gets, set.getState());
+    for (Operation *get : gets)
+      addToZeros(cast<nn::GetOp>(get));
     numStarted += zeros.size();
     for (nn::SetOp set : zeros) {
       Operation *fill = set.getValue().getDefiningOp();
