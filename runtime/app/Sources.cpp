@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Sources.h"
+#include "heddle/runtime/io/CodedWeights.h"
 
 #include <algorithm>
 #include <cstring>
@@ -106,13 +107,50 @@ int64_t SourceReader::read(int64_t first, int64_t count,
   return bad;
 }
 
-const io::CodedMatrix *SourceReader::codes() const {
-  const plan::Piece &first = pieces.front();
-  int64_t count = tensors.front().info->numElements();
-  bool isWhole = pieces.size() == 1 && first.state == 0 && first.first == 0 &&
-                 first.loops.size() == 1 && first.loops[0].extent == count &&
-                 first.loops[0].state == 1 && first.loops[0].tensor == 1;
-  return isWhole ? tensors.front().info->coded.get() : nullptr;
+std::vector<SourceReader::CodedOutput> SourceReader::codedOutputs() const {
+  const io::TensorInfo &first = *tensors.front().info;
+  for (const Tensor &tensor : tensors)
+    if (!tensor.info->coded || tensor.info->isTurned != first.isTurned ||
+        tensor.info->coded->inputs != first.coded->inputs)
+      return {};
+  int64_t numElements = 0;
+  for (const plan::Piece &piece : pieces) {
+    int64_t count = 1;
+    for (const plan::Piece::Loop &loop : piece.loops)
+      count *= loop.extent;
+    numElements += count;
+  }
+  const int64_t inputs = first.coded->inputs, outputs = numElements / inputs;
+  // The lines of the state and of a tensor are outputs if that is turned.
+  const int64_t line = first.isTurned ? inputs : outputs;
+  std::vector<CodedOutput> found(outputs);
+  bool fits = true;
+  auto add = [&](int64_t output, const CodedOutput &from) {
+    if (!found[output].matrix)
+      found[output] = from;
+    fits &= found[output] == from;
+  };
+  forEachRun(pieces, 0, numElements, [&](const PieceRun &run) {
+    const io::CodedMatrix *matrix = tensorOf(run).info->coded.get();
+    const int64_t theirs = first.isTurned ? inputs : matrix->outputs;
+    for (int64_t done = 0; done < run.count && fits;) {
+      int64_t to = run.state + done, from = run.tensor + done * run.stride;
+      int64_t count = std::min(run.count - done, line - to % line);
+      int64_t last = from + (count - 1) * run.stride;
+      if (first.isTurned) {
+        fits = to % line == from % line &&
+               to % line + count - 1 == last % line &&
+               from / line == last / line;
+        add(to / line, {matrix, from / line});
+      } else {
+        fits = to / line == from / theirs && to / line == last / theirs;
+        for (int64_t i = 0; i < count && fits; ++i)
+          add(to % line + i, {matrix, from % theirs + i * run.stride});
+      }
+      done += count;
+    }
+  });
+  return fits ? found : std::vector<CodedOutput>();
 }
 
 void SourceReader::failNonFinite(const std::string &type,

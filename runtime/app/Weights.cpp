@@ -19,6 +19,7 @@
 #include <array>
 #include <atomic>
 #include <limits>
+#include <map>
 #include <optional>
 
 using namespace heddle;
@@ -254,18 +255,24 @@ private:
 /// The codes of the files, where they are codes as the plan has them, of the
 /// whole weight: then nothing is rounded once more.
 static GroupCodes codesOf(const plan::Packed &packed,
-                          const io::CodedMatrix &matrix,
+                          const std::vector<SourceReader::CodedOutput> &outputs,
                           const io::WeightSet &weights) {
-  if (matrix.format.bits != packed.bits || !matrix.format.inOrder ||
-      matrix.groupLength() != packed.groupLength())
-    return {};
-  io::CodeReader reader(matrix, weights);
+  std::map<const io::CodedMatrix *, io::CodeReader> readers;
+  for (const SourceReader::CodedOutput &output : outputs) {
+    const io::CodedMatrix &matrix = *output.matrix;
+    if (matrix.format.bits != packed.bits || !matrix.format.inOrder ||
+        matrix.groupLength() != packed.groupLength())
+      return {};
+    readers.try_emplace(&matrix, matrix, weights);
+  }
   int32_t middle = 1 << (packed.bits - 1);
   GroupCodes codes;
-  for (int64_t group = 0; group < matrix.groups(); ++group)
-    for (int64_t output = 0; output < matrix.outputs; ++output)
-      codes.push_back(
-          {reader.scale(group, output), reader.zero(group, output) - middle});
+  for (int64_t group = 0; group < packed.groups(); ++group)
+    for (const SourceReader::CodedOutput &output : outputs) {
+      const io::CodeReader &reader = readers.at(output.matrix);
+      codes.push_back({reader.scale(group, output.output),
+                       reader.zero(group, output.output) - middle});
+    }
   auto hasZero = [](const GroupCode &code) { return code.zero != 0; };
   if (packed.even && std::any_of(codes.begin(), codes.end(), hasZero))
     return {};
@@ -342,8 +349,10 @@ void Deriving::bring(size_t index) {
   const SourceReader *from = reader ? &*reader : nullptr;
   fill(state, from, runs, weight);
   plan::Packed whole = wholeOf(packed, job.session().part(index).wholeShape());
-  const io::CodedMatrix *coded = from ? from->codes() : nullptr;
-  given = coded ? codesOf(whole, *coded, *weights) : GroupCodes();
+  std::vector<SourceReader::CodedOutput> coded;
+  if (from)
+    coded = from->codedOutputs();
+  given = coded.empty() ? GroupCodes() : codesOf(whole, coded, *weights);
   if (given.empty() && splitsGroups(packed, whole))
     given = wholeCodes(state, from, whole);
   if (!given.empty())

@@ -212,6 +212,19 @@ class Gptq(h.HeddleTest):
                 said = report["perplexity"]
                 self.assertEqual(said["data"], "the rows of the calibration")
                 self.assert_close(said["after"], said["before"], 2e-3, name)
+                # Its codes are served as they are, also where a tensor has those of
+                # several weights.
+                logits = [self.logits_of(self.path(name), *flags)
+                          for flags in ([], ["--quantize", "none"])]
+                self.assertLess(np.abs(logits[0] - logits[1]).max(),
+                                1e-5 * np.abs(logits[0]).max())
+
+    def logits_of(self, model, *flags):
+        binary, out = self.path("served"), self.path("logits.safetensors")
+        h.run([h.HEDDLE, "compile", model, "--mode", "serve", "--precision", "fp32",
+               "--max-context", 16, *flags, "-o", binary])
+        h.run([binary, "logits", "--prompt-ids", "5,9,2,7,3", "-o", out])
+        return h.read_safetensors(out)["logits"]
 
     def test_bad_input(self):
         config, weights, ids = self.model()

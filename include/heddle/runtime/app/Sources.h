@@ -42,8 +42,17 @@ public:
   /// Throws H0307 for an element of the state.
   [[noreturn]] void failNonFinite(const std::string &type,
                                   int64_t element) const;
-  /// The codes of a state that is one matrix of codes as it is; else null.
-  const io::CodedMatrix *codes() const;
+  /// An output of a matrix of codes.
+  struct CodedOutput {
+    const io::CodedMatrix *matrix = nullptr;
+    int64_t output = 0;
+    bool operator==(const CodedOutput &other) const {
+      return matrix == other.matrix && output == other.output;
+    }
+  };
+  /// Which each output of the state is, all inputs of it in order, where the
+  /// state is made of such outputs; else none.
+  std::vector<CodedOutput> codedOutputs() const;
 
 private:
   struct Tensor {
