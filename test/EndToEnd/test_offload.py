@@ -18,6 +18,7 @@ import unittest
 import families
 import heddle_test as h
 import test_bert
+from test_serve_recorded import records
 
 STEPS = 3
 SHORT, LONG = 40, 80
@@ -108,6 +109,19 @@ class Offload(h.HeddleTest):
                 filecmp.cmp(*(os.path.join(folder, file) for folder in folders),
                             shallow=False), file)
         return binary
+
+    def test_every_family(self):
+        for number, (name, record) in enumerate(records()):
+            with self.subTest(name):
+                model = self.path(f"{name}.json")
+                with open(model, "w") as file:
+                    json.dump(record["config"], file)
+                self.compare(name, "of the file", 1,
+                             ["--batch", 2, "--seq", 7, "--recompute", "full",
+                              "--precision", ("fp32", "bf16")[number % 2]],
+                             {"gradient_clipping": 0.5},
+                             ["--place", "optimizer=file,parameters=file"], model=model,
+                             vocab=record["config"]["vocab_size"])
 
     def test_updates_beside_the_backward_pass(self):
         """Without clipping a layer is updated while the layers before it are not done.

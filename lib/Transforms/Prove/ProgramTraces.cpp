@@ -241,7 +241,8 @@ private:
     return success();
   }
 
-  /// Of a part of a table the rows are copied that this rank has.
+  /// Of a part of a table the rows are copied that this rank has; of a table
+  /// that every rank has those that begin anywhere, as OPT's positions do.
   LogicalResult checkPart(planir::CopyRowsOp copy, const Scope &scope) {
     auto rows = cast<MemRefType>(copy.getSource().getType()).getDimSize(0);
     Access table = scope.places.lookup(copy.getSource()).access;
@@ -249,10 +250,13 @@ private:
     Value given = copy.getFirst();
     Number first = given ? scope.numbers.lookup(given) : Number();
     Number expected;
-    if (!axes.empty())
+    if (axes.empty())
+      expected.constant = first.constant;
+    else
       expected.ofRank[axes] = rows;
-    if (bool(given) == !axes.empty() && first.ofRank == expected.ofRank &&
-        first.constant == 0 && first.perIteration == 0 && first.perSlot == 0)
+    if (first.ofRank == expected.ofRank && first.constant == expected.constant &&
+        first.perIteration == 0 && first.perSlot == 0 &&
+        (given || axes.empty()))
       return success();
     auto error = copy.emitError("H0914: copies rows of a table ");
     if (axes.empty())
