@@ -342,15 +342,24 @@ LogicalResult BufferOp::verify() {
   return verifyCount(*this, getOffset(), "offset");
 }
 
+/// Whether a buffer holds such parts one after the other: along its first
+/// dimension, or along the one behind dimensions of size 1.
+static bool holdsParts(ArrayRef<int64_t> whole, ArrayRef<int64_t> part) {
+  if (whole.empty() || whole.size() != part.size())
+    return false;
+  while (whole.size() > 1 && whole.front() == 1 && part.front() == 1) {
+    whole = whole.drop_front();
+    part = part.drop_front();
+  }
+  return whole.drop_front() == part.drop_front() && part.front() > 0 &&
+         whole.front() % part.front() == 0;
+}
+
 LogicalResult SliceOp::verify() {
   auto whole = cast<MemRefType>(getSource().getType());
   auto part = cast<MemRefType>(getBuffer().getType());
-  bool run = whole.getRank() > 0 && whole.getRank() == part.getRank() &&
-             whole.getShape().drop_front() == part.getShape().drop_front() &&
-             part.getDimSize(0) > 0 &&
-             whole.getDimSize(0) % part.getDimSize(0) == 0 &&
-             whole.getElementType() == part.getElementType();
-  if (run)
+  if (holdsParts(whole.getShape(), part.getShape()) &&
+      whole.getElementType() == part.getElementType())
     return success();
   if (whole.getRank() == 0 ||
       whole.getShape().drop_front() != part.getShape() ||

@@ -298,8 +298,8 @@ def Plan_SliceOp : Plan_Op<"slice", [Pure]> {
   let summary = "The part of a buffer that a number chooses.";
   let description = [{
     The number is that of an iteration, a slot, or of this rank. Either the source
-    has the part's dimensions behind its first, or its first dimension is several
-    times as long as the part's, and holds parts one after the other.
+    has the part's dimensions behind its first, or its first dimension that is not
+    1 is several times as long as the part's: it holds parts one after the other.
   }];
   let arguments = (ins Plan_Memory:$source, Index:$index);
   let results = (outs Plan_Memory:$buffer);

@@ -153,6 +153,22 @@ class Families(h.HeddleTest):
                 self.assert_like(self.train_plan(directory, mesh=mesh, zero=zero,
                                                  sequence_parallel=shared), expected)
 
+    @h.needs_mpi
+    def test_one_row_whose_loss_is_split_by_tokens(self):
+        config = dict(families.config("gemma2", head_dim=8, hidden_act=None),
+                      hidden_activation="gelu_pytorch_tanh", final_logit_softcapping=30.0)
+        model, logs = self.path("model.json"), []
+        with open(model, "w") as file:
+            json.dump(config, file)
+        for mesh in {}, {"tensor": 2}:
+            binary = self.compile(model, "--init", "random", "--batch", 1, "--seq", SEQ,
+                                  *(["--mesh", "tensor=2", "--sequence-parallel"]
+                                    if mesh else []), config=self.settings)
+            logs.append(self.train(binary, self.data, STEPS, ranks=ranks_of(mesh)))
+        for key in ("loss", "grad_norm"):
+            np.testing.assert_allclose(*([step[key] for step in log] for log in logs),
+                                       rtol=1e-5, err_msg=key)
+
     def test_shards_with_an_index_and_a_checkpoint_there_and_back(self):
         config = CASES["llama"]
         directory, weights = self.make("shards", config)

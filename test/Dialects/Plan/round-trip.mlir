@@ -73,6 +73,8 @@ plan.program @bytes family "gpt2" phase "memory" attributes {
       // Or a run of its first dimension's elements.
       // CHECK: plan.slice %[[IDS]][%[[I]]] : memref<2x8xf32> -> memref<1x8xf32>
       %z = plan.slice %ids[%i] : memref<2x8xf32> -> memref<1x8xf32>
+      // CHECK: plan.slice %{{.*}}[%[[I]]] : memref<1x8xf32> -> memref<1x4xf32>
+      %h = plan.slice %z[%i] : memref<1x8xf32> -> memref<1x4xf32>
       // CHECK: plan.call @layer(%{{.*}}, %{{.*}}, %{{.*}}) frame 192 path "h.0" : memref<8xf32>, index, memref<8xf32>
       plan.call @layer(%x, %i, %y) frame 192 path "h.0" : memref<8xf32>, index, memref<8xf32>
       // CHECK: plan.copy %{{.*}}, %{{.*}} : memref<8xf32>, memref<8xf32>
