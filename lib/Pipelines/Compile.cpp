@@ -208,7 +208,7 @@ static std::string memoryOf(const plan::Plan &plan) {
   int64_t onFile = of(plan::MemoryKind::File);
   int64_t host = of(plan::MemoryKind::Host);
   int64_t pinned = of(plan::MemoryKind::Pinned);
-  std::string text = textOf(plan.memory.peakBytes() - onFile) + " of memory";
+  std::string text = textOf(plan.memory.peakBytes()) + " of memory";
   if (plan.device == plan::DeviceKind::Cuda && host + pinned > 0) {
     text = textOf(of(plan::MemoryKind::Device)) + " of device memory";
     if (host > 0)

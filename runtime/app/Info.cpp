@@ -132,8 +132,8 @@ static ordered_json describe(const plan::Plan &plan,
         {"here", products}}},
       {"programs", programs},
       {"memory",
-       {{"arena", plan.memory.arenaBytes.total()},
-        {"persistent", plan.memory.persistentBytes.total()},
+       {{"arena", plan.memory.arenaBytes.inMemory()},
+        {"persistent", plan.memory.persistentBytes.inMemory()},
         {"peak", plan.memory.peakBytes()},
         {"kinds", plan::kindsOf(plan.memory)},
         {"owners", owners}}}};
@@ -228,9 +228,9 @@ static void print(const plan::Plan &plan, const std::string &products) {
   line("memory", isForServing(plan)
                      ? ServedMemory(plan).text()
                      : formatBytes(plan.memory.peakBytes()) + " (" +
-                           formatBytes(plan.memory.persistentBytes.total()) +
+                           formatBytes(plan.memory.persistentBytes.inMemory()) +
                            " states, " +
-                           formatBytes(plan.memory.arenaBytes.total()) +
+                           formatBytes(plan.memory.arenaBytes.inMemory()) +
                            " arena)");
   for (plan::MemoryKind kind : plan::memoryKinds)
     if (kind != plan::MemoryKind::Device && plan.memory.peakBytes(kind) > 0)

@@ -19,11 +19,11 @@ bool heddle::rt::isForServing(const plan::Plan &plan) {
 }
 
 ServedMemory::ServedMemory(const plan::Plan &plan)
-    : arena(plan.memory.arenaBytes.total()) {
+    : arena(plan.memory.arenaBytes.inMemory()) {
   for (const plan::State &state : plan.states)
     if (state.role == plan::StateRole::Cache)
       cache += state.numBytes();
-  weights = plan.memory.persistentBytes.total() - cache;
+  weights = plan.memory.persistentBytes.inMemory() - cache;
 }
 
 std::string heddle::rt::textOfRegions(

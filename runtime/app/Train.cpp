@@ -407,7 +407,7 @@ std::string Training::peakBytes() {
     all += (all.empty() ? "" : ",") + text;
   std::string file =
       onFile > 0 ? ",\"file\":" + std::to_string(onFile) : std::string();
-  return "{\"planned\":" + std::to_string(memory.peakBytes() - onFile) +
+  return "{\"planned\":" + std::to_string(memory.peakBytes()) +
          ",\"mapped\":" + std::to_string(mapped) + file + ",\"ranks\":[" + all +
          "]}";
 }

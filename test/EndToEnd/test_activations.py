@@ -111,7 +111,7 @@ class Activations(ActivationsTest):
                 self.explain(self.compile(model, *flags, *more, output=recompute + name))
                 for name, more in (("h", []), ("t", ["--place", "activations=file"])))
             filed = there["memory"]["kinds"]["file"]["persistent"]
-            saved = here["memory"]["peak"] - (there["memory"]["peak"] - filed)
+            saved = here["memory"]["peak"] - there["memory"]["peak"]
             moves = {(move["from"], move["to"]): move["bytes"] for move in there["moves"]}
             # What is stored is fetched, once, in whole pages.
             self.assertEqual(moves, {("device", "file"): filed, ("file", "device"): filed})

@@ -294,11 +294,15 @@ static void helpForMemory(const CompileFlags &flags, const SettingsFiles &files,
   }
   if (!smaller.isCheapest)
     std::cerr << "  note: the time is over, cheaper changes may fit too\n";
-  std::cerr << "  help: "
-            << (smaller.flags.empty()
-                    ? "use more ranks (--mesh), or fewer tokens at a time"
-                    : "compile with " + smaller.flags)
-            << "\n";
+  const auto &asked = job.settings.values;
+  std::string help = "compile with " + smaller.flags;
+  if (smaller.flags.empty())
+    help =
+        asked.hostBudget > 0 || asked.fileBudget > 0
+            ? "raise that limit of --memory-budget, use more ranks (--mesh), "
+              "or place less there (--place)"
+            : "use more ranks (--mesh), or fewer tokens at a time";
+  std::cerr << "  help: " << help << "\n";
 }
 
 static int compileModel(CompileFlags flags) {

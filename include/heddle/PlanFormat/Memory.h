@@ -58,6 +58,8 @@ template <typename T> struct PerMemory {
       sum += value;
     return sum;
   }
+  /// Of all kinds but file.
+  T inMemory() const { return total() - (*this)[MemoryKind::File]; }
 };
 
 } // namespace heddle::plan

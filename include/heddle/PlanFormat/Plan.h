@@ -300,13 +300,13 @@ struct Memory {
     return persistentBytes[kind] + arenaBytes[kind] +
            (kind == MemoryKind::Pinned ? stagingBytes : 0);
   }
-  /// Of all kinds together.
+  /// Of all kinds but file.
   int64_t peakBytes() const {
-    return persistentBytes.total() + arenaBytes.total() + stagingBytes;
+    return persistentBytes.inMemory() + arenaBytes.inMemory() + stagingBytes;
   }
   int64_t scratchOffset = 0;         ///< Of the scratch in the device's arena.
   int64_t scratchBytesPerThread = 0; ///< On a GPU: of a launch.
-  std::vector<Owner> owners;         ///< Sums to peakBytes().
+  std::vector<Owner> owners;         ///< Of all kinds.
 };
 
 /// As `{"device": {"arena": 8192, "persistent": 4096}}`, for tools.

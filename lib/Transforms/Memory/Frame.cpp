@@ -117,9 +117,35 @@ void Frame::packAll() {
   }
 }
 
-static bool isLive(const Interval &interval, int64_t command) {
-  return command <= interval.settled ||
-         (interval.first <= command && command <= interval.last);
+/// Who has how many bytes at a command. What the run before has left counts up
+/// to where it is overwritten.
+static std::map<std::string, int64_t>
+ownersAt(int64_t command,
+         ArrayRef<std::pair<StringRef, const Interval *>> intervals,
+         int64_t alignment) {
+  std::map<std::string, int64_t> owners;
+  std::map<int64_t, int64_t> taken; // From where to where, apart.
+  auto take = [&](StringRef owner, int64_t begin, int64_t end) {
+    while (begin < end) {
+      auto next = taken.upper_bound(begin);
+      if (next != taken.begin() && std::prev(next)->second > begin) {
+        begin = std::prev(next)->second;
+        continue;
+      }
+      int64_t stop = next == taken.end() ? end : std::min(end, next->first);
+      owners[owner.str()] += stop - begin;
+      taken[begin] = stop;
+      begin = stop;
+    }
+  };
+  for (bool isLeft : {false, true})
+    for (auto [owner, interval] : intervals) {
+      bool isLive = interval->first <= command && command <= interval->last;
+      if (isLeft ? !isLive && command <= interval->settled : isLive)
+        take(owner, interval->offset,
+             interval->offset + int64_t(alignTo(interval->bytes, alignment)));
+    }
+  return owners;
 }
 
 Peak Frame::peak() const {
@@ -155,8 +181,10 @@ Peak Frame::peak() const {
   }
   if (most < 0)
     return peak;
+  SmallVector<std::pair<StringRef, const Interval *>> ofDevice;
   for (auto [part, interval] : llvm::zip(parts, intervals))
-    if (isOfDevice(part) && isLive(interval, peak.command))
-      peak.owners[part.owner.str()] += alignTo(interval.bytes, alignment);
+    if (isOfDevice(part))
+      ofDevice.push_back({part.owner, &interval});
+  peak.owners = ownersAt(peak.command, ofDevice, alignment);
   return peak;
 }
