@@ -23,7 +23,7 @@ std::string heddle::rt::serverSentEvent(const std::string &data) {
 }
 
 std::string CompletionReply::nameOf(int32_t token) const {
-  return tokenizer ? tokenizer->decode({token}) : std::to_string(token);
+  return tokenizer ? tokenizer->pieceOf(token) : std::to_string(token);
 }
 
 /// A token by itself: parts of characters are written as OpenAI does, so that
@@ -78,8 +78,14 @@ CompletionReply::Json CompletionReply::logprobsOf(const TextPart &part) const {
     tokens.push_back(wholeNameOf(told.front().token));
     own.push_back(told.front().logprob);
     Json likeliest = Json::object();
-    for (size_t i = 1; i < told.size(); ++i)
-      likeliest[wholeNameOf(told[i].token)] = told[i].logprob;
+    for (size_t i = 1; i < told.size(); ++i) {
+      auto [token, logprob] = told[i];
+      std::string name = wholeNameOf(token);
+      // Two tokens may be written alike, as a byte and the character.
+      if (likeliest.contains(name))
+        name = "token_id:" + std::to_string(token);
+      likeliest[name] = logprob;
+    }
     top.push_back(likeliest);
   }
   return {{"tokens", tokens}, {"token_logprobs", own}, {"top_logprobs", top}};

@@ -51,7 +51,7 @@ void TextLoop::takeRequests() {
   auto [came, gone] = inbox.take(/*waits=*/scheduler.isIdle());
   for (Asked &each : came) {
     uint64_t id = each.request.id;
-    Text text(options.tokenizer, std::move(each.stops));
+    Text text(options.tokenizer, each);
     text.last = Clock::now();
     texts.emplace(id, std::move(text));
     scheduler.submit(std::move(each.request));

@@ -160,7 +160,7 @@ TextService::textsOf(Active &made,
       one.deadline = deadline;
       one.after = text == 0 ? 0 : one.id - text;
       made.ids.push_back(one.id);
-      asked.push_back({std::move(one), request.stops});
+      asked.push_back({std::move(one), request.stops, !request.isChat});
     }
   }
   return asked;

@@ -109,13 +109,16 @@ void AddedTokens::splitBy(const Table &table, const Part &part,
     const Token &token = **found;
     size_t begin = offset, end = offset + token.pattern.size();
     offset = end;
-    if (begin < done ||
-        (token.isWord && (isWordBefore(text, begin) || isWordAt(text, end))))
+    if (token.isWord && (isWordBefore(text, begin) || isWordAt(text, end)))
       continue;
+    // White space that the token before has taken may be one, too; not one
+    // that takes what is left of it.
     if (token.stripsLeft)
-      begin = beginOfSpace(text, done, begin);
+      begin = std::max(beginOfSpace(text, 0, begin), done);
     if (token.stripsRight)
       end = endOfSpace(text, end);
+    if (begin >= end)
+      continue;
     addBetween(begin);
     parts.push_back({text.substr(begin, end - begin), token.id, false});
     done = end;

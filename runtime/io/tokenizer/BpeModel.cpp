@@ -187,11 +187,9 @@ void BpeModel::encode(const std::string &piece,
     if (id < 0 && fallsBack &&
         appendBytes(piece.substr(begin, character.length), symbols))
       return;
+    // As the package `tokenizers`, which leaves it out.
     if (id < 0 && !unknown)
-      fail("H0353",
-           "\"" + piece.substr(begin, character.length) +
-               "\" has no token in this tokenizer",
-           "use a byte-level tokenizer with all 256 bytes");
+      return;
     if (isWaiting && (id >= 0 || !fusesUnknown))
       symbols.push_back(*unknown);
     isWaiting = id < 0;

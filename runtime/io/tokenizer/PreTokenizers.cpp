@@ -106,7 +106,7 @@ static Finder charactersThat(bool (*isWanted)(uint32_t)) {
 Regex io::patternOf(const JsonValue &value) {
   const JsonValue &pattern = value.at("pattern");
   if (const JsonValue *text = pattern.find("String"))
-    return Regex("\\Q" + text->asString() + "\\E", *text);
+    return Regex::literal(text->asString());
   return Regex(pattern.at("Regex").asString(), pattern.at("Regex"));
 }
 
@@ -164,7 +164,7 @@ static PreTokenizer makeMetaspace(const JsonValue &value) {
       "prepend_scheme",
       value.boolOr("add_prefix_space", true) ? "always" : "never");
   bool splits = value.boolOr("split", true);
-  Finder find = matchesOf(Regex("\\Q" + mark + "\\E", value));
+  Finder find = matchesOf(Regex::literal(mark));
   return [=](std::vector<Piece> &pieces) {
     for (Piece &piece : pieces) {
       std::string marked;
@@ -215,8 +215,7 @@ static PreTokenizer makeDigits(const JsonValue &value) {
 static PreTokenizer makeDelimiter(const JsonValue &value) {
   return makeSplitter(
       Behavior::Removed,
-      matchesOf(
-          Regex("\\Q" + value.at("delimiter").asString() + "\\E", value)));
+      matchesOf(Regex::literal(value.at("delimiter").asString())));
 }
 
 static PreTokenizer makeSequence(const JsonValue &value) {

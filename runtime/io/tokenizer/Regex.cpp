@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Regex.h"
+#include "RubyPattern.h"
 #include "Unicode.h"
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -37,27 +38,56 @@ struct Matcher {
 };
 } // namespace
 
-Regex::Regex(const std::string &pattern, const JsonValue &at) {
+static constexpr uint32_t utf = PCRE2_UTF | PCRE2_NO_UTF_CHECK;
+
+/// Null, with PCRE2's message, where the pattern is none.
+static pcre2_code *compile(const std::string &pattern, uint32_t options,
+                           std::string &message) {
   int error = 0;
   size_t offset = 0;
+  pcre2_code *compiled =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()),
+                    pattern.size(), utf | options, &error, &offset, nullptr);
+  if (compiled)
+    return compiled;
+  PCRE2_UCHAR text[256] = "";
+  pcre2_get_error_message(error, text, sizeof text);
+  message = reinterpret_cast<const char *>(text);
+  return nullptr;
+}
+
+static bool isScript(const std::string &name) {
+  std::string ignored;
+  pcre2_code *compiled = compile("\\p{sc:" + name + "}", 0, ignored);
+  pcre2_code_free(compiled);
+  return compiled;
+}
+
+Regex::Regex(const std::string &pattern, const JsonValue &at) {
   auto made = std::make_shared<Code>();
-  made->compiled = pcre2_compile(
-      reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-      PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C,
-      &error, &offset, nullptr);
-  if (!made->compiled) {
-    char message[256] = "";
-    pcre2_get_error_message(error, reinterpret_cast<PCRE2_UCHAR *>(message),
-                            sizeof message);
-    at.fail("H0351",
-            "the pattern cannot be read: " + std::string(message) +
-                " at its byte " + std::to_string(offset),
+  std::string message;
+  try {
+    made->compiled =
+        compile(fromRuby(pattern, isScript),
+                PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, message);
+  } catch (const std::runtime_error &error) {
+    message = error.what();
+  }
+  if (!made->compiled)
+    at.fail("H0351", "the pattern cannot be read: " + message,
             "use `bytes`, or a tokenizer whose pattern is a regular "
             "expression of PCRE2");
-  }
   // Where the machine allows no new code, the pattern is interpreted.
   pcre2_jit_compile(made->compiled, PCRE2_JIT_COMPLETE);
   code = std::move(made);
+}
+
+Regex Regex::literal(const std::string &text) {
+  auto made = std::make_shared<Code>();
+  std::string ignored;
+  made->compiled = compile(text, PCRE2_LITERAL, ignored);
+  pcre2_jit_compile(made->compiled, PCRE2_JIT_COMPLETE);
+  return Regex(std::move(made));
 }
 
 /// The text with a symbol in place of each byte that is no UTF-8.
@@ -92,11 +122,15 @@ std::vector<Span> Regex::spans(const std::string &text) const {
                std::to_string(text.size()) + " bytes",
            "give shorter texts");
     const size_t *match = pcre2_get_ovector_pointer(matcher.data);
+    bool isEmpty = match[0] == match[1];
+    // An empty match right behind another is none, as for Oniguruma.
+    bool isNone = isEmpty && !found.empty() && done == match[0];
     if (done < match[0])
       found.push_back({done, match[0], false});
-    found.push_back({match[0], match[1], true});
+    if (!isNone)
+      found.push_back({match[0], match[1], true});
     done = from = match[1];
-    if (match[0] == match[1])
+    if (isEmpty)
       from += done < subject.size() ? unicode::characterAt(subject, done).length
                                     : 1;
   }

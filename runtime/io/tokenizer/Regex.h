@@ -19,11 +19,13 @@ struct Span {
   bool isMatch; ///< Of a pattern; else it lies between two matches.
 };
 
-/// A regular expression (PCRE2 with Unicode's classes).
+/// A regular expression in the syntax of Ruby, which PCRE2 matches.
 class Regex {
 public:
   /// `at` is where the pattern stands: H0351 when it cannot be compiled.
   Regex(const std::string &pattern, const JsonValue &at);
+  /// Matches the text itself.
+  static Regex literal(const std::string &text);
   /// The matches in `text` and what lies between; together they are the whole
   /// text. A byte that is no UTF-8 is matched as a symbol.
   std::vector<Span> spans(const std::string &text) const;
@@ -33,6 +35,7 @@ public:
 
 private:
   struct Code;
+  explicit Regex(std::shared_ptr<const Code> code) : code(std::move(code)) {}
   std::shared_ptr<const Code> code;
 };
 

@@ -10,6 +10,7 @@
 #include "AddedTokens.h"
 #include "Stages.h"
 #include "Unicode.h"
+#include "Vocabulary.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include <algorithm>
 
@@ -38,6 +39,9 @@ public:
       if (id >= 0 && id < 256)
         text += static_cast<char>(id);
     return text;
+  }
+  std::string pieceOf(int32_t id) const override {
+    return decode({id}, /*withSpecial=*/true);
   }
 };
 
@@ -69,6 +73,7 @@ public:
   std::vector<int32_t> encodePrompt(const std::string &text) const override;
   std::string decode(const std::vector<int32_t> &ids,
                      bool withSpecial) const override;
+  std::string pieceOf(int32_t id) const override;
   std::optional<int32_t> endOfText() const override;
   bool splitsBeforeWords() const override;
 
@@ -147,6 +152,24 @@ std::string Pipeline::decode(const std::vector<int32_t> &ids,
   return all;
 }
 
+std::string Pipeline::pieceOf(int32_t id) const {
+  const std::string *known = added.tokenOf(id);
+  const std::string &text = known ? *known : model->tokenOf(id);
+  auto decoded = [&](std::vector<std::string> texts) {
+    std::string all;
+    for (const std::string &part : decoder(std::move(texts)))
+      all += part;
+    return all;
+  };
+  std::string alone = decoded({text});
+  // A decoder that knows bytes has a symbol for one that is no character.
+  int byte = byteOfToken(text);
+  if (byte >= 0 && alone != text)
+    return std::string(1, static_cast<char>(byte));
+  std::string twice = decoded({text, text});
+  return twice.substr(std::min(alone.size(), twice.size()));
+}
+
 std::optional<int32_t> Pipeline::endOfText() const {
   for (const char *name : {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"})
     if (std::optional<int32_t> id = added.find(name))
@@ -202,12 +225,24 @@ static bool endsInside(const std::string &text) {
   return begin + length > text.size();
 }
 
+TextStream::TextStream(const Tokenizer &tokenizer,
+                       const std::vector<int32_t> &before)
+    : tokenizer(tokenizer) {
+  // Of a long text the last tokens say how the next is written.
+  constexpr size_t most = 64;
+  shown = std::min(most, before.size());
+  ids.assign(before.end() - int64_t(shown), before.end());
+}
+
 std::string TextStream::rest(const std::string &text) {
   std::vector<int32_t> before(ids.begin(), ids.begin() + shown);
   size_t known = tokenizer.decode(before, /*withSpecial=*/false).size();
-  ids.erase(ids.begin(), ids.begin() + shown);
+  std::string part = text.substr(std::min(known, text.size()));
+  // What shows nothing, as a special token, says not what comes before.
+  if (!part.empty())
+    ids.erase(ids.begin(), ids.begin() + shown);
   shown = ids.size();
-  return text.substr(std::min(known, text.size()));
+  return part;
 }
 
 std::string TextStream::add(const std::vector<int32_t> &more) {

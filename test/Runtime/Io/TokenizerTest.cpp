@@ -178,9 +178,6 @@ TEST_F(TokenizerTest, RefusesWhatItDoesNotKnow) {
     EXPECT_EQ(codeOf([&] { open(json); }), test.code) << test.pointer;
   }
   nlohmann::json json = makeTokenizer();
-  json["model"]["vocab"].erase("q");
-  std::unique_ptr<Tokenizer> tokenizer = open(json);
-  EXPECT_EQ(codeOf([&] { tokenizer->encode("q"); }), "H0353");
   json["model"].erase("vocab");
   EXPECT_EQ(codeOf([&] { open(json); }), "H0306");
   EXPECT_EQ(codeOf([&] { openTokenizer(directory / "absent"); }), "H0350");
@@ -218,6 +215,88 @@ TEST_F(TokenizerTest, StreamsSpacesBetweenWords) {
   EXPECT_EQ(stream.add({1}), "one");
   EXPECT_EQ(stream.add({2}), " two");
   EXPECT_EQ(stream.add({2, 1}), " two one");
+  EXPECT_EQ(TextStream(*tokenizer, {2}).add({1}), " one");
+  // A special token shows nothing, and no text begins behind it.
+  json["added_tokens"] = {
+      {{"id", 3}, {"content", "<tool>"}, {"special", true}}};
+  tokenizer = open(json);
+  TextStream behind(*tokenizer);
+  EXPECT_EQ(behind.add({3}), "");
+  EXPECT_EQ(behind.add({1}), "one");
+  EXPECT_EQ(behind.add({3}), "");
+  EXPECT_EQ(behind.add({2}), " two");
+}
+
+TEST_F(TokenizerTest, PiecesAreBytes) {
+  nlohmann::json json = {
+      {"added_tokens", {{{"id", 3}, {"content", "</s>"}, {"special", true}}}},
+      {"decoder",
+       {{"type", "Sequence"},
+        {"decoders",
+         {{{"type", "Replace"},
+           {"pattern", {{"String", "\u2581"}}},
+           {"content", " "}},
+          {{"type", "ByteFallback"}},
+          {{"type", "Fuse"}},
+          {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}}},
+      {"model",
+       {{"type", "BPE"},
+        {"byte_fallback", true},
+        {"merges", nlohmann::json::array()},
+        {"vocab", {{"b", 0}, {"\u2581b", 1}, {"<0xF0>", 2}, {"</s>", 3}}}}}};
+  std::unique_ptr<Tokenizer> tokenizer = open(json);
+  EXPECT_EQ(tokenizer->pieceOf(0), "b");
+  EXPECT_EQ(tokenizer->pieceOf(1), " b");
+  EXPECT_EQ(tokenizer->pieceOf(2), "\xF0");
+  EXPECT_EQ(tokenizer->pieceOf(3), "</s>");
+  EXPECT_EQ(open(makeTokenizer())->pieceOf(258), " the");
+}
+
+/// What the package `tokenizers` makes of them.
+TEST_F(TokenizerTest, PatternsAreRubys) {
+  struct Case {
+    std::string pattern, text;
+    std::vector<std::string> pieces;
+  };
+  const std::vector<Case> cases = {
+      {"\\w+|[^\\w\\s]+", "cafe\u0301 x", {"cafe\u0301", " ", "x"}},
+      {"\\w+|[^\\w\\s]+",
+       "\u0939\u093F\u0928\u094D\u0926 \u092E",
+       {"\u0939\u093F\u0928\u094D\u0926", " ", "\u092E"}},
+      {"^.", "ab\ncd", {"a", "b\n", "c", "d"}},
+      {"\\s+$", "a \nb", {"a", " ", "\nb"}},
+      {"a{,2}", "aaab", {"aa", "a", "b"}},
+      {"a{2}+", "aaaab", {"aaaa", "b"}},
+      {"\\h+", "af gz", {"af", " gz"}},
+      {"(?m)a.b", "a\nb", {"a\nb"}},
+      {"\\v", "a\u2028b\v", {"a\u2028b", "\v"}},
+      {"\\u0062", "abc", {"a", "b", "c"}},
+      {" ?[^(\\s|[.,!?])]+", " a,b (c)", {" a", ",", "b", " (", "c", ")"}},
+      {"[[:alpha:]]+", "a\u00E9\u00B2\u0031", {"a\u00E9", "\u00B2\u0031"}},
+      {"\\p{Katakana}+", "\u30A2\u30FC", {"\u30A2", "\u30FC"}},
+      {"\\bx", "ax x\u0301x", {"ax ", "x", "\u0301x"}},
+      {"\\p{^Alpha}+", "a1-b", {"a", "1-", "b"}},
+      {"x\\Qy", "xQy", {"xQy"}}};
+  for (const Case &each : cases) {
+    nlohmann::json vocab = {{"?", 0}};
+    Ids expected;
+    for (const std::string &piece : each.pieces)
+      expected.push_back(
+          vocab.emplace(piece, int32_t(vocab.size())).first.value());
+    nlohmann::json json = {
+        {"added_tokens", nlohmann::json::array()},
+        {"pre_tokenizer",
+         {{"type", "Split"},
+          {"pattern", {{"Regex", each.pattern}}},
+          {"behavior", "Isolated"}}},
+        {"model",
+         {{"type", "WordLevel"}, {"unk_token", "?"}, {"vocab", vocab}}}};
+    EXPECT_EQ(open(json)->encode(each.text), expected) << each.pattern;
+    for (const char *wrong : {"[a&&b]", "[a[^b]]", "[\\W]", "(?~a)", "\\y"}) {
+      json["pre_tokenizer"]["pattern"]["Regex"] = wrong;
+      EXPECT_EQ(codeOf([&] { open(json); }), "H0351") << wrong;
+    }
+  }
 }
 
 TEST_F(TokenizerTest, LongTextsAreCutWhereItDoesNotMatter) {

@@ -40,6 +40,9 @@ public:
   /// of a byte-level tokenizer are bytes, not always valid UTF-8.
   virtual std::string decode(const std::vector<int32_t> &ids,
                              bool withSpecial = true) const = 0;
+  /// How a token is written behind others, special or not: bytes, which need
+  /// not be whole characters.
+  virtual std::string pieceOf(int32_t id) const = 0;
   /// Whether a text may be cut before a space between two letters, and the
   /// parts encoded one by one.
   virtual bool splitsBeforeWords() const = 0;
@@ -50,7 +53,10 @@ public:
 /// character does.
 class TextStream {
 public:
-  explicit TextStream(const Tokenizer &tokenizer) : tokenizer(tokenizer) {}
+  /// `before`: tokens that the text goes on from, and of which nothing is given
+  /// back.
+  explicit TextStream(const Tokenizer &tokenizer,
+                      const std::vector<int32_t> &before = {});
   std::string add(const std::vector<int32_t> &more);
   /// What was held back because a character was not complete.
   std::string finish();

@@ -43,6 +43,8 @@ public:
   struct Asked {
     TextRequest request;
     std::vector<std::string> stops;
+    /// Whether the text goes on from the prompt's; else it stands for itself.
+    bool goesOn = false;
   };
   /// Any thread may call these.
   void submit(std::vector<Asked> asked) { inbox.submit(std::move(asked)); }
@@ -59,10 +61,11 @@ public:
 
 private:
   struct Text {
-    Text(const io::Tokenizer *tokenizer, std::vector<std::string> stops)
-        : filter(std::move(stops)) {
+    Text(const io::Tokenizer *tokenizer, const Asked &asked)
+        : filter(asked.stops) {
       if (tokenizer)
-        stream.emplace(*tokenizer);
+        stream.emplace(*tokenizer, asked.goesOn ? asked.request.prompt
+                                                : std::vector<int32_t>());
     }
     std::optional<io::TextStream> stream;
     StopFilter filter;
