@@ -181,9 +181,17 @@ bool isOneOf(const io::JsonValue &value, const std::string &list) {
   return false;
 }
 
+/// Whether it is a section that says so of itself.
+bool isOff(const io::JsonValue &value) {
+  const io::JsonValue *enabled =
+      value.isObject() ? value.find("enabled") : nullptr;
+  return enabled && enabled->isBool() && !enabled->asBool();
+}
+
 /// Why a value that is not refused changes nothing.
 std::string whyNeutral(const io::JsonMember &member, const DsKey &rule) {
-  if (isOneOf(member.value, "[false, null, 0, \"none\", {}]"))
+  if (isOneOf(member.value, "[false, null, 0, \"none\", {}]") ||
+      isOff(member.value))
     return member.key + " is off: nothing to do";
   return rule.why;
 }
@@ -212,7 +220,7 @@ void Judge::judgeMember(const io::JsonMember &member,
     return addRow(member, value.isBool() ? "applied" : "no meaning here",
                   value.isObject() || value.isNull() ? "empty" : "");
   case DsRule::Neutral:
-    if (!isOneOf(value, rule->neutral))
+    if (!isOneOf(value, rule->neutral) && !isOff(value))
       value.fail("H0108",
                  "\"" + value.path() + "\" is " + value.describe() + ": " +
                      rule->why,

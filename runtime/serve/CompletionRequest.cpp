@@ -121,6 +121,17 @@ static void refuseUnsupported(const RequestFields &fields) {
           (value->asString() != "none" && value->asString() != "auto"))
         refuse(name, name + std::string(" may be \"none\" or \"auto\": tools "
                                         "are not supported"));
+  // Of other servers; false is their default.
+  for (const char *name :
+       {"stop_token_ids", "bad_words", "min_tokens", "truncate_prompt_tokens",
+        "use_beam_search", "guided_json", "guided_regex", "guided_choice",
+        "guided_grammar", "chat_template", "chat_template_kwargs",
+        "continue_final_message"})
+    if (const JsonValue *value = fields.find(name))
+      if (!(value->isBool() && !value->asBool()))
+        refuse(name, name + std::string(" is not supported"));
+  if (!fields.flag("add_generation_prompt", true))
+    refuse("add_generation_prompt", "add_generation_prompt must be true");
   if (const JsonValue *suffix = fields.find("suffix"))
     if (textOf(*suffix) != "")
       refuse("suffix", "suffix is not supported");

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <strings.h>
 #include <sys/random.h>
 
 using namespace heddle;
@@ -162,9 +164,18 @@ static bool isSame(const std::string &a, const std::string &b) {
   return different == 0;
 }
 
+/// What a header says behind the scheme, which has no case (RFC 9110, 11.1).
+static std::string keyOf(const std::string &authorization) {
+  constexpr const char *scheme = "Bearer ";
+  size_t length = std::strlen(scheme);
+  return strncasecmp(authorization.c_str(), scheme, length) == 0
+             ? authorization.substr(length)
+             : "";
+}
+
 void ServiceFront::checkKey(const HttpRequest &http) const {
   if (!options.apiKey.empty() &&
-      !isSame(http.authorization, "Bearer " + options.apiKey))
+      !isSame(keyOf(http.authorization), options.apiKey))
     throw ApiError(401, "H0478",
                    "the header Authorization: Bearer KEY is missing, or the "
                    "key is another one");

@@ -274,6 +274,7 @@ class ServeTest(unittest.TestCase):
         self.refusal(400, "H0380", post, {"prompt": ""})
         self.refusal(400, "H0380", post, {"prompt": [999]})
         self.refusal(400, "H0380", post, {"prompt": "a", "logit_bias": {"999": 1}})
+        self.refusal(400, "H0380", post, {"prompt": "a", "stop_token_ids": [1]})
         self.refusal(415, "H0380", post, b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
         self.refusal(404, "H0479", post, {"prompt": "a", "model": "gpt-4"})
         self.refusal(404, "H0479", "/v1/nothing")
@@ -536,8 +537,9 @@ class SlowServeTest(unittest.TestCase):
             for header in {}, {"Authorization": "Bearer secre"}, {"Authorization": "secret"}:
                 status, text = server.ask("/v1/completions", body, headers=header)
                 self.assertEqual((status, json.loads(text)["error"]["code"]), (401, "H0478"))
-            key = {"Authorization": "Bearer secret"}
-            self.assertEqual(server.ask("/v1/completions", body, headers=key)[0], 200)
+            for scheme in "Bearer", "bearer":
+                key = {"Authorization": scheme + " secret"}
+                self.assertEqual(server.ask("/v1/completions", body, headers=key)[0], 200)
             self.assertEqual(server.ask("/health")[0], 200)
 
     def test_drains(self):

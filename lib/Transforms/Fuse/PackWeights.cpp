@@ -112,11 +112,11 @@ FailureOr<Form> Packer::formOf(nn::StateOp state, nn::LinearOp user) {
   auto error = user.emitError("H0144: the weight \"")
                << state.getSymName() << "\" has " << inputs
                << " inputs here, which groups of " << group << " do not divide";
-  error.attachNote() << "help: choose another --group"
-                     << (state.getWhole()
-                             ? ", fewer tensor ranks, --quantize none"
-                             : "")
-                     << ", or exempt it: --keep-16bit " << state.getSymName();
+  error.attachNote() << "help: compile with --quantize none; where the files "
+                        "have no codes, another --group"
+                     << (state.getWhole() ? ", fewer tensor ranks" : "")
+                     << " or --keep-16bit " << state.getSymName()
+                     << " may do, too";
   return failure();
 }
 

@@ -105,6 +105,10 @@ TEST_F(ConfigTest, RefusedKeysAreRefusedUnlessNeutral) {
       EXPECT_GT(error.location.line, 0) << key.path;
       EXPECT_FALSE(error.help.empty()) << key.path;
     }
+    if (key.types & DsObject) {
+      std::string off = documentWith(key.path + ".enabled", false);
+      EXPECT_EQ(errorOf(off).code, "") << key.path;
+    }
     for (const json &value : neutral) {
       bool hasType = (value.is_boolean() && key.types & DsBool) ||
                      (value.is_null() && key.types & DsNull) ||
