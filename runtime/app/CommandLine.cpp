@@ -175,11 +175,14 @@ void CommandLine::addTrain(CLI::App &app) {
   addCount(verb, "--steps", train.steps,
            "Steps in total, counted from the beginning also with --resume")
       ->required();
-  addPath(verb, "--val", train.val, "Token file to validate on");
+  CLI::Option *val =
+      addPath(verb, "--val", train.val, "Token file to validate on");
   addCount(verb, "--val-every", train.valEvery,
-           "Validate after every N steps, 0: only at the end");
+           "Validate after every N steps, 0: only at the end")
+      ->needs(val);
   addCount(verb, "--val-steps", train.valSteps,
-           "Batches of a validation, 0: the whole file");
+           "Batches of a validation, 0: the whole file")
+      ->needs(val);
   addCount(verb, "--stop-when-no-better", train.stopWhenNoBetter,
            "End after N validations without a better loss, 0: never");
   addFlag(verb, "--data-check", train.dataCheck,
@@ -193,12 +196,14 @@ void CommandLine::addTrain(CLI::App &app) {
           "files and order are the same; keep: at the same position of other "
           "files; start: at the first token")
       ->capture_default_str();
-  addPath(verb, "--save", train.save, "Write checkpoints to this directory",
-          "DIR");
+  CLI::Option *save = addPath(verb, "--save", train.save,
+                              "Write checkpoints to this directory", "DIR");
   addCount(verb, "--save-every", train.saveEvery,
-           "Save after every N steps, 0: only at the end");
+           "Save after every N steps, 0: only at the end")
+      ->needs(save);
   addCount(verb, "--keep-last", train.keepLast,
-           "Keep the newest N checkpoints, 0: all");
+           "Keep the newest N checkpoints, 0: all")
+      ->needs(save);
   CLI::Option *resume = addPath(
       verb, "--resume", train.resume,
       "Go on from this checkpoint, or the latest of a --save directory", "DIR");
