@@ -319,9 +319,10 @@ struct DecodeFigures {
   Texts texts;
   int64_t ranks, groups, threads;
   std::string program = {};
-  double bytes, readRate, processor, first, median, shortest, longest;
+  double bytes = 0, readRate = 0, processor = 0;
+  double first = 0, median = 0, shortest = 0, longest = 0;
   /// Where there is a draft.
-  std::optional<std::pair<ChosenTokens, ChosenTokens>> withAndWithout;
+  std::optional<std::pair<ChosenTokens, ChosenTokens>> withAndWithout = {};
 
   double perSecond() const { return double(texts.count) / median; }
   /// Groups compute one prompt each at a time.

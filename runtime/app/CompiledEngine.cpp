@@ -80,7 +80,8 @@ CompiledEngine::CompiledEngine(Job &job) : job(job) {
           plan.serving.maxContext,
           plan.serving.window,
           plan::mostGuesses(plan),
-          plan::groupsOf(plan)};
+          plan::groupsOf(plan),
+          scoring ? tokensOf(*scoring) : 0};
   ownGroup = plan.mesh.coordinate(job.ranks().rank(), plan::groupAxes(plan));
   findSpeakers();
 }
@@ -205,6 +206,10 @@ void CompiledEngine::compute(const std::vector<Feed> &feeds, float *logits) {
         places.push_back(isWanted ? place : nullptr);
         place += isWanted ? most.vocab : 0;
       }
+      continue;
+    }
+    if (feed.numLogits > 1) {
+      score(feed, place);
       continue;
     }
     const LoadedProgram &program = prefillProgram(count);

@@ -9,6 +9,8 @@
 #include "heddle/runtime/serve/CompletionReply.h"
 #include "runtime/io/tokenizer/Unicode.h"
 
+#include <cmath>
+
 using namespace heddle;
 using namespace heddle::rt;
 
@@ -86,7 +88,9 @@ CompletionReply::Json CompletionReply::logprobsOf(const TextPart &part) const {
         name = "token_id:" + std::to_string(token);
       likeliest[name] = logprob;
     }
-    top.push_back(likeliest);
+    // A prompt's first token has no probability: JSON writes null.
+    bool isFirst = std::isnan(told.front().logprob);
+    top.push_back(isFirst ? Json(nullptr) : likeliest);
   }
   return {{"tokens", tokens}, {"token_logprobs", own}, {"top_logprobs", top}};
 }
@@ -102,7 +106,7 @@ CompletionReply::Json CompletionReply::choice(const TextPart &part,
     json["delta"] = Json::object();
   else
     json["delta"] = {{"content", part.text}};
-  bool isEmpty = isChunk && part.tokens.empty();
+  bool isEmpty = isChunk && part.tokens.empty() && part.logprobs.empty();
   json["logprobs"] = isEmpty ? Json(nullptr) : logprobsOf(part);
   json["finish_reason"] = nullptr;
   if (!part.finish.empty())

@@ -135,8 +135,6 @@ static void refuseUnsupported(const RequestFields &fields) {
   if (const JsonValue *suffix = fields.find("suffix"))
     if (textOf(*suffix) != "")
       refuse("suffix", "suffix is not supported");
-  if (fields.flag("echo", false))
-    refuse("echo", "echo is not supported");
   if (const JsonValue *format = fields.find("response_format")) {
     const JsonValue *type = format->isObject() ? format->find("type") : nullptr;
     if (!type || textOf(*type) != "text")
@@ -206,9 +204,12 @@ static CompletionRequest readFields(const RequestFields &fields, bool isChat,
   if (auto best = fields.integer("best_of", 1, 64))
     if (*best != request.count)
       refuse("best_of", "best_of other than n is not supported");
+  request.echoes = fields.flag("echo", false);
+  if (request.echoes && isChat)
+    refuse("echo", "echo is for completions alone");
   constexpr int64_t most = std::numeric_limits<int64_t>::max();
   for (const char *name : {"max_tokens", "max_completion_tokens"})
-    if (auto tokens = fields.integer(name, 1, most))
+    if (auto tokens = fields.integer(name, request.echoes ? 0 : 1, most))
       request.maxTokens = tokens;
   readSampling(fields, request);
   request.logprobs = readLogprobs(fields, isChat);

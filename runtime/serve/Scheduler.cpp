@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 
 using namespace heddle::rt;
 
@@ -73,7 +74,9 @@ int64_t Scheduler::pagesFor(const Text &text, int64_t computed) const {
 
 void Scheduler::submit(TextRequest request) {
   assert(request.id != 0 && !request.prompt.empty() &&
-         int64_t(request.prompt.size()) < mostTokens && request.maxTokens > 0);
+         int64_t(request.prompt.size()) < mostTokens &&
+         (request.maxTokens > 0 || request.scoresPrompt) &&
+         (!request.scoresPrompt || limits.maxScored > 0));
   queue.push(request.client, request.id);
   ++textsOfClient[request.client];
   uint64_t id = request.id;
@@ -245,17 +248,22 @@ void Scheduler::collectFeeds(Group &group) {
   for (Text *text : group.running) {
     int64_t left = text->tokens.size() - text->computed;
     bool isPrompt = left > 1 + text->guessed;
-    int64_t count = isPrompt ? std::min(left, chunkLeft) : left;
+    int64_t most =
+        isScored(*text) ? std::min(chunkLeft, limits.maxScored) : chunkLeft;
+    int64_t count = isPrompt ? std::min(left, most) : left;
     if (count == 0)
       continue;
     if (isPrompt)
       chunkLeft -= count;
     auto first = text->tokens.begin() + text->computed;
+    int64_t numLogits = count == left ? 1 + text->guessed : 0;
+    if (isScored(*text))
+      numLogits = count;
     feeds.push_back({text->request.id,
                      {first, first + count},
                      text->computed,
                      text->pages,
-                     /*numLogits=*/count == left ? 1 + text->guessed : 0,
+                     numLogits,
                      group.number});
     if (group.checker)
       group.checker->check(feeds.back(), text->tokens);
@@ -310,6 +318,29 @@ std::optional<TextEnd> Scheduler::addToken(Text &text, float *logits) {
   return std::nullopt;
 }
 
+std::optional<TextEnd> Scheduler::tellPrompt(Text &text, int64_t position,
+                                             int64_t count, float *logits) {
+  const TextRequest &request = text.request;
+  if (text.told == 0) {
+    constexpr double none = std::numeric_limits<double>::quiet_NaN();
+    listener.onPrompt(request.id, {{request.prompt[0], none}});
+    text.told = 1;
+  }
+  for (size_t at = size_t(position) + 1; at <= size_t(position + count);
+       ++at, logits += limits.vocab) {
+    if (!areFinite(logits, limits.vocab))
+      return TextEnd::NotFinite;
+    // A text that had to begin again has told some already.
+    if (at < text.told || at >= request.prompt.size())
+      continue;
+    listener.onPrompt(request.id,
+                      logprobsOf(logits, limits.vocab, request.prompt[at],
+                                 std::max<int64_t>(request.logprobs, 0)));
+    ++text.told;
+  }
+  return std::nullopt;
+}
+
 std::optional<TextEnd>
 Scheduler::addTokens(Text &text, std::vector<int32_t> guesses, float *logits) {
   std::optional<TextEnd> end = addToken(text, logits);
@@ -343,9 +374,15 @@ void Scheduler::takeResult(Text &text, const Feed &feed, float *logits) {
     counted.promptTokens += count;
   int64_t before = text.made;
   std::optional<TextEnd> end;
-  if (feed.numLogits > 0) {
+  if (isScored(text)) {
+    end = tellPrompt(text, feed.position, count, logits);
+    logits += (count - 1) * limits.vocab; // Those of guesses come behind.
+  }
+  if (!end && text.computed == int64_t(text.tokens.size())) {
     text.hasBegun = true;
-    end = addTokens(text, std::move(guesses), logits);
+    end = text.request.maxTokens == 0
+              ? TextEnd::Length
+              : addTokens(text, std::move(guesses), logits);
   }
   queue.charge(text.request.client,
                isPrompt ? double(count)

@@ -37,6 +37,11 @@ bool TextLoop::onToken(uint64_t id, int32_t token,
   return text.filter.hasStopped();
 }
 
+void TextLoop::onPrompt(uint64_t id,
+                        const std::vector<TokenLogprob> &logprobs) {
+  events.push_back({id, "", std::nullopt, logprobs, std::nullopt});
+}
+
 void TextLoop::onEnd(uint64_t id, TextEnd end) {
   Text &text = texts.at(id);
   std::string part;

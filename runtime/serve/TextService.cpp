@@ -70,6 +70,8 @@ private:
   /// What the loop tells, on the server's thread.
   void take(const TextEvent &event);
   void takeStreamed(Active &active, const TextPart &part);
+  /// Begins texts with their prompts.
+  void echo(Active &active, const std::vector<std::vector<int32_t>> &prompts);
   void finish(Active &active);
   void fail(const std::shared_ptr<Active> &active, const ApiError &error);
   void forget(const Active &active);
@@ -99,6 +101,11 @@ void TextService::checkLength(const std::vector<int32_t> &prompt,
                    field);
 }
 
+/// Whether more of a prompt is wanted than its text.
+static bool scoresPrompt(const CompletionRequest &request) {
+  return request.echoes && (request.logprobs >= 0 || request.maxTokens == 0);
+}
+
 std::vector<std::vector<int32_t>>
 TextService::promptsOf(const CompletionRequest &request) const {
   if (!text.tokenizer && !request.stops.empty())
@@ -111,6 +118,11 @@ TextService::promptsOf(const CompletionRequest &request) const {
                          " is not in the vocabulary of " +
                          std::to_string(limits.vocab),
                      "logit_bias");
+  if (scoresPrompt(request) && limits.maxScored == 0)
+    throw ApiError(400, "H0380",
+                   "echo with logprobs needs a binary that was compiled with "
+                   "--mode serve",
+                   "echo");
   std::vector<std::vector<int32_t>> prompts;
   if (request.isChat) {
     if (!text.chat || !text.tokenizer)
@@ -157,6 +169,7 @@ TextService::textsOf(Active &made,
       one.sampling.seed = seed;
       one.sampling.stream = uint32_t(text);
       one.logprobs = request.logprobs;
+      one.scoresPrompt = scoresPrompt(request);
       one.deadline = deadline;
       one.after = text == 0 ? 0 : one.id - text;
       made.ids.push_back(one.id);
@@ -207,7 +220,31 @@ void TextService::begin(const std::shared_ptr<Active> &made,
   };
   if (request.streams)
     reply->begin("text/event-stream");
+  if (request.echoes)
+    echo(*made, prompts);
   loop.submit(std::move(asked));
+}
+
+void TextService::echo(Active &made,
+                       const std::vector<std::vector<int32_t>> &prompts) {
+  const CompletionRequest &request = made.request;
+  for (TextPart &text : made.texts) {
+    size_t number = size_t(text.index / request.count);
+    const CompletionRequest::Prompt &given = request.prompts[number];
+    TextPart part;
+    part.index = text.index;
+    if (const auto *written = std::get_if<std::string>(&given))
+      part.text = *written;
+    else if (this->text.tokenizer)
+      part.text = this->text.tokenizer->decode(prompts[number]);
+    else
+      for (int32_t token : prompts[number])
+        part.text += std::to_string(token) + " ";
+    if (request.streams)
+      takeStreamed(made, part);
+    else
+      text.text = part.text;
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -274,9 +311,9 @@ void TextService::take(const TextEvent &event) {
   if (event.token) {
     ++owner->usage.newTokens;
     part.tokens.push_back(*event.token);
-    if (!event.logprobs.empty())
-      part.logprobs.push_back(event.logprobs);
   }
+  if (!event.logprobs.empty() && owner->request.logprobs >= 0)
+    part.logprobs.push_back(event.logprobs);
   if (event.end)
     part.finish = event.end == TextEnd::Stop ? "stop" : "length";
   if (owner->request.streams) {

@@ -15,6 +15,8 @@ import subprocess
 import threading
 import unittest
 
+import numpy as np
+
 import heddle_test as h
 from running_jobs import descendants, free_port, wait_until
 
@@ -105,6 +107,53 @@ class ServeModelTest(h.HeddleTest):
             thread.join()
         self.assertEqual([found[i]["token_ids"] for i in range(6)], greedy + drawn)
         return found
+
+    @h.needs_mpi
+    def test_echoes(self):
+        """Log-probabilities of a prompt, of several runs, are those of `logits`."""
+        with open(self.path("model.json"), "w") as file:
+            json.dump(dict(model_type="gpt2", vocab_size=97, n_embd=36, n_layer=2, n_head=4,
+                           n_positions=128), file)
+        prompt = [(i * i + 3) % 97 for i in range(101)]
+        for ranks in 1, 2:
+            binary = self.compile(self.path("model.json"), "--init", "random", "--mode",
+                                  "serve", "--mesh", f"tensor={ranks}", output="serving")
+            command = mpirun(binary, ranks) if ranks > 1 else [binary]
+            h.run_ranks(ranks, [binary, "logits", "--prompt-ids",
+                                ",".join(map(str, prompt)), "-o", self.path("logits")])
+            logits = h.read_safetensors(self.path("logits"))["logits"].astype(np.float64)
+            expected = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+            with Served(command) as server:
+                for count in 0, 3:
+                    asked = dict(echo=True, logprobs=2, max_tokens=count, temperature=0)
+                    answer = server.complete(prompt, **asked)
+                    told = answer["logprobs"]
+                    self.assertEqual([len(told[key]) for key in sorted(told)],
+                                     3 * [len(prompt) + count])
+                    self.assertEqual(told["tokens"][:101], list(map(str, prompt)))
+                    self.assertEqual((told["token_logprobs"][0], told["top_logprobs"][0]),
+                                     (None, None))
+                    for at in range(1, len(prompt)):
+                        self.assertAlmostEqual(told["token_logprobs"][at],
+                                               expected[at - 1, prompt[at]], 4)
+                        self.assertAlmostEqual(max(told["top_logprobs"][at].values()),
+                                               expected[at - 1].max(), 4)
+                    self.assertTrue(answer["text"].startswith("3 4 7 "))
+                    self.assertEqual(len(answer["text"].split()), len(prompt) + count)
+                    status, text = server.ask("/v1/completions",
+                                              dict(asked, prompt=prompt, stream=True))
+                    parts = [json.loads(line[6:])["choices"][0]
+                             for line in text.split("\n\n")[:-2]]
+                    self.assertEqual("".join(part["text"] for part in parts),
+                                     answer["text"])
+                    self.assertEqual(sum((part["logprobs"]["token_logprobs"]
+                                          for part in parts if part["logprobs"]), []),
+                                     told["token_logprobs"])
+                # The texts alone.
+                answer = server.complete(prompt[:3], echo=True, max_tokens=1)
+                self.assertEqual((answer["text"][:6], answer["logprobs"]),
+                                 ("3 4 7 ", None))
+                server.end()
 
     def test_texts_are_those_of_generate(self):
         binary = self.build(layers=2)

@@ -41,6 +41,16 @@ public:
     hash = (hash ^ uint32_t(token)) * 0x9E3779B97F4A7C15;
     return hash ^ (hash >> 29);
   }
+  /// The logits [vocab] after the last of `tokens`.
+  static void logitsAfter(const std::vector<int32_t> &tokens, int64_t window,
+                          int64_t vocab, float *logits) {
+    size_t seen =
+        window ? std::min(tokens.size(), size_t(window)) : tokens.size();
+    uint64_t hash = 0;
+    for (size_t at = tokens.size() - seen; at < tokens.size(); ++at)
+      hash = mix(hash, tokens[at]);
+    logitsAfter(hash, vocab, logits);
+  }
   /// The text of a request by itself, from the definition.
   static std::vector<int32_t> continued(const std::vector<int32_t> &prompt,
                                         int64_t count, int64_t vocab,
@@ -49,12 +59,7 @@ public:
     std::vector<int32_t> tokens = prompt;
     std::vector<float> logits(vocab);
     while (int64_t(tokens.size()) < int64_t(prompt.size()) + count) {
-      uint64_t hash = 0;
-      size_t seen =
-          window ? std::min(tokens.size(), size_t(window)) : tokens.size();
-      for (size_t at = tokens.size() - seen; at < tokens.size(); ++at)
-        hash = mix(hash, tokens[at]);
-      logitsAfter(hash, vocab, logits.data());
+      logitsAfter(tokens, window, vocab, logits.data());
       tokens.push_back(Sampler(sampling).next(logits.data(), vocab, tokens));
     }
     return {tokens.begin() + prompt.size(), tokens.end()};
@@ -74,7 +79,8 @@ public:
       bool isRow = count <= 1 + known.maxGuesses;
       chunks[feed.group] += isRow ? 0 : count;
       require(chunks[feed.group] <= known.maxChunk);
-      require(feed.numLogits <= (isRow ? count : 1));
+      require(feed.numLogits <= (isRow ? count : 1) ||
+              (feed.numLogits == count && count <= known.maxScored));
       int64_t end = feed.position + int64_t(feed.tokens.size());
       require(end <= known.maxContext);
       require(

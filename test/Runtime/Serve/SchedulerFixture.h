@@ -24,6 +24,7 @@ struct Heard : TextListener {
   std::map<uint64_t, TextEnd> ends;
   std::vector<uint64_t> order; ///< In which they ended.
   std::map<uint64_t, std::vector<std::vector<TokenLogprob>>> logprobs;
+  std::map<uint64_t, std::vector<std::vector<TokenLogprob>>> prompts;
   std::function<bool(uint64_t, int32_t)> stop;
 
   bool onToken(uint64_t id, int32_t token,
@@ -33,11 +34,39 @@ struct Heard : TextListener {
     logprobs[id].push_back(told);
     return stop && stop(id, token);
   }
+  void onPrompt(uint64_t id, const std::vector<TokenLogprob> &told) override {
+    EXPECT_EQ(texts.count(id), 0u);
+    prompts[id].push_back(told);
+  }
   void onEnd(uint64_t id, TextEnd end) override {
     EXPECT_TRUE(ends.emplace(id, end).second);
     order.push_back(id);
   }
 };
+
+/// Whether these are the tokens of a prompt, with the logprobs that the engine
+/// gives them.
+inline void expectPrompt(const std::vector<std::vector<TokenLogprob>> &told,
+                         const TextRequest &request, int64_t vocab,
+                         int64_t window = 0) {
+  ASSERT_EQ(told.size(), request.prompt.size());
+  EXPECT_EQ(told[0][0].token, request.prompt[0]);
+  EXPECT_TRUE(std::isnan(told[0][0].logprob));
+  std::vector<float> logits(vocab);
+  for (size_t at = 1; at < told.size(); ++at) {
+    HashEngine::logitsAfter(
+        Tokens(request.prompt.begin(), request.prompt.begin() + at), window,
+        vocab, logits.data());
+    std::vector<TokenLogprob> own =
+        logprobsOf(logits.data(), vocab, request.prompt[at],
+                   std::max<int64_t>(request.logprobs, 0));
+    ASSERT_EQ(told[at].size(), own.size());
+    for (size_t i = 0; i < own.size(); ++i) {
+      EXPECT_EQ(told[at][i].token, own[i].token);
+      EXPECT_EQ(told[at][i].logprob, own[i].logprob);
+    }
+  }
+}
 
 inline EngineLimits ofDraft(EngineLimits limits) {
   limits.maxGuesses = 1;

@@ -17,6 +17,7 @@ using namespace heddle::rt;
 static SchedulerCounts runAtRandom(uint64_t seed, EngineLimits limits,
                                    int count,
                                    std::optional<uint64_t> strays = {}) {
+  limits.maxScored = 3;
   std::mt19937_64 random(seed);
   auto below = [&](int64_t n) { return int64_t(random() % n); };
   Heard heard;
@@ -39,6 +40,7 @@ static SchedulerCounts runAtRandom(uint64_t seed, EngineLimits limits,
       text.sampling.seed = random();
       text.sampling.topK = below(5);
       text.sampling.repetitionPenalty = below(2) ? 1 : 1.5;
+      text.scoresPrompt = below(8) == 0;
       sent[text.id] = text;
       scheduler.submit(text);
     }
@@ -63,8 +65,11 @@ static SchedulerCounts runAtRandom(uint64_t seed, EngineLimits limits,
     EXPECT_LE(made.size(), alone.size());
     alone.resize(made.size());
     EXPECT_EQ(made, alone) << id;
-    if (!cancelled.count(id))
-      EXPECT_EQ(int64_t(made.size()), most) << id;
+    if (cancelled.count(id))
+      continue;
+    EXPECT_EQ(int64_t(made.size()), most) << id;
+    if (text.scoresPrompt)
+      expectPrompt(heard.prompts[id], text, limits.vocab, limits.window);
   }
   EXPECT_GT(cancelled.size(), size_t(count) / 100);
   return scheduler.counts();

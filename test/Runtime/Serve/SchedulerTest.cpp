@@ -117,6 +117,30 @@ TEST_F(SchedulerTest, EndsWhereItIsTold) {
   EXPECT_EQ(heard.ends[3], TextEnd::Length);
 }
 
+TEST_F(SchedulerTest, TellsThePromptsLogprobs) {
+  EngineLimits limits = roomy;
+  limits.maxScored = 5;
+  begin(limits);
+  TextRequest before = request(count(13), 1), one = request(count(13), 3);
+  one.logprobs = 2;
+  one.scoresPrompt = true;
+  TextRequest none = request(count(9, 4), 0), single = request({7}, 0);
+  none.scoresPrompt = single.scoresPrompt = true;
+  scheduler->submit(before);
+  finish();
+  // Others have pages of the same tokens.
+  for (const TextRequest &each : {one, none, single})
+    scheduler->submit(each);
+  finish();
+  EXPECT_EQ(heard.texts[2], alone(one));
+  for (const TextRequest &each : {one, none, single})
+    expectPrompt(heard.prompts[each.id], each, limits.vocab);
+  EXPECT_EQ(heard.prompts.size(), 3u);
+  EXPECT_EQ(heard.texts.count(3) + heard.texts.count(4), 0u);
+  EXPECT_EQ(heard.ends[3], TextEnd::Length);
+  EXPECT_EQ(heard.ends[4], TextEnd::Length);
+}
+
 TEST_F(SchedulerTest, TellsLogprobsOfTheModel) {
   begin(roomy);
   TextRequest one = request({1, 2}, 3);

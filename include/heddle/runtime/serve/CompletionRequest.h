@@ -54,6 +54,7 @@ struct CompletionRequest {
   std::optional<uint64_t> seed;
   int64_t logprobs = -1; ///< Likeliest tokens told with each; -1: none.
   std::vector<std::string> stops;
+  bool echoes = false; ///< Of completions: texts begin with their prompts.
   bool streams = false;
   bool includesUsage = false; ///< Of a stream: says the counts at its end.
   bool returnsTokenIds = false;

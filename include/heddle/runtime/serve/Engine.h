@@ -35,6 +35,8 @@ struct EngineLimits {
   /// Of ranks that compute texts of their own, each with a cache of its own.
   /// All that is above is of one group.
   int64_t groups = 1;
+  /// Tokens of a feed of a prompt whose logits may all be wanted; 0: none.
+  int64_t maxScored = 0;
 
   plan::CachePages cachePages() const { return {pageTokens, window}; }
   /// Pages for text `number` of some that have so many tokens each, and the
@@ -64,7 +66,9 @@ struct Feed {
   /// seen from there, which it has written earlier: for this sequence, or for
   /// another one that began with the same tokens. Others may be `noPage`.
   std::vector<int32_t> pages;
-  int64_t numLogits = 0; ///< Of so many tokens, the last ones, they are wanted.
+  /// Of so many tokens, the last ones, they are wanted. Where there are more
+  /// tokens than guesses: of the last, or of all of at most `maxScored`.
+  int64_t numLogits = 0;
   int64_t group = 0;     ///< Of ranks, which has the pages and computes it.
 };
 

@@ -31,11 +31,14 @@ struct TextRequest {
   uint64_t id = 0;    ///< Not 0, and different for each that lives.
   std::string client; ///< Clients have their turns alike.
   std::vector<int32_t> prompt;
-  int64_t maxTokens = 0;     ///< To add, at least one.
+  int64_t maxTokens = 0;     ///< To add; none only with `scoresPrompt`.
   std::vector<int64_t> ends; ///< Tokens that end the text.
   SamplingOptions sampling;
   /// How many of the likeliest tokens are told with each; -1: no logprobs.
   int64_t logprobs = -1;
+  /// The prompt's tokens are told, too, with logprobs where those are; needs
+  /// the engine's `maxScored`.
+  bool scoresPrompt = false;
   Clock::time_point deadline = Clock::time_point::max();
   /// A request with the same prompt, whose pages this one waits for; 0: none.
   uint64_t after = 0;
@@ -56,6 +59,10 @@ public:
   /// text.
   virtual bool onToken(uint64_t id, int32_t token,
                        const std::vector<TokenLogprob> &logprobs) = 0;
+  /// A token of the prompt of a text that scores it; the first has no
+  /// probability, NaN.
+  virtual void onPrompt(uint64_t /*id*/,
+                        const std::vector<TokenLogprob> & /*logprobs*/) {}
   /// The last that is heard of a text.
   virtual void onEnd(uint64_t id, TextEnd end) = 0;
 };
@@ -139,6 +146,7 @@ private:
     int64_t givenBack = 0; ///< Pages from the first on that nobody sees now.
     PagePool::Chain chain = 0;
     bool hasBegun = false;  ///< Its prompt has been computed once.
+    size_t told = 0;        ///< Tokens of a prompt that is scored.
     Group *group = nullptr; ///< That computes it; null: it waits.
   };
   using Texts = std::unordered_map<uint64_t, Text>;
@@ -165,6 +173,14 @@ private:
   int64_t cached(const Text &text) const {
     return drafter ? std::min(text.computed, text.drafted) : text.computed;
   }
+  /// Whether logits of the prompt's tokens are wanted yet.
+  static bool isScored(const Text &text) {
+    return text.request.scoresPrompt && !text.hasBegun;
+  }
+  /// Tells the prompt's first token, and those behind `count` from `position`
+  /// on, of which these are the logits; how the text ended.
+  std::optional<TextEnd> tellPrompt(Text &text, int64_t position, int64_t count,
+                                    float *logits);
   /// Chooses tokens as long as guesses were right; how the text ended.
   std::optional<TextEnd> addTokens(Text &text, std::vector<int32_t> guesses,
                                    float *logits);
@@ -178,8 +194,11 @@ private:
   /// Pages that a text has when `computed` of its tokens are in the cache, and
   /// the next ones are computed.
   int64_t pagesFor(const Text &text, int64_t computed) const;
-  /// Pages that a text can begin with, at most: of its tokens but the last.
+  /// Pages that a text can begin with, at most: of its tokens but the last, and
+  /// none while the prompt's own are wanted.
   int64_t mostShared(const Text &text) const {
+    if (isScored(text))
+      return 0;
     return (int64_t(text.tokens.size()) - 1) / limits.pageTokens;
   }
 

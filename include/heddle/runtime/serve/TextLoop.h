@@ -22,7 +22,7 @@ struct TextEvent {
   uint64_t id = 0;
   std::string part; ///< That follows what was told before.
   std::optional<int32_t> token;
-  std::vector<TokenLogprob> logprobs; ///< Of the token, where asked for.
+  std::vector<TokenLogprob> logprobs; ///< Of it, or of one of the prompt.
   std::optional<TextEnd> end;
 };
 
@@ -75,6 +75,8 @@ private:
 
   bool onToken(uint64_t id, int32_t token,
                const std::vector<TokenLogprob> &logprobs) override;
+  void onPrompt(uint64_t id,
+                const std::vector<TokenLogprob> &logprobs) override;
   void onEnd(uint64_t id, TextEnd end) override;
   /// Waits for requests if there is nothing else to do, and takes them.
   void takeRequests();
