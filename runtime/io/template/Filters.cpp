@@ -10,6 +10,7 @@
 #include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 using namespace heddle::io;
 using namespace heddle::io::jinja;
@@ -75,24 +76,52 @@ static Value string(const Value &input, const Arguments &) {
   return input.str();
 }
 
+static std::string trimmed(const std::string &text) {
+  constexpr const char *space = " \t\n\v\f\r";
+  size_t begin = text.find_first_not_of(space);
+  return begin == std::string::npos
+             ? ""
+             : text.substr(begin, text.find_last_not_of(space) + 1 - begin);
+}
+
+/// A number that is all of the text.
+static std::optional<double> numberOf(const std::string &text) {
+  try {
+    size_t read = 0;
+    double number = std::stod(text, &read);
+    if (read == text.size())
+      return number;
+  } catch (const std::exception &) { // No number.
+  }
+  return std::nullopt;
+}
+
 static Value toInteger(const Value &input, const Arguments &arguments) {
   if (input.isNumber())
     return static_cast<int64_t>(input.number());
+  std::string text = trimmed(input.str());
+  Value base = arguments.get(1, "base");
   try {
-    return static_cast<int64_t>(std::stoll(input.str()));
-  } catch (const std::exception &) {
-    Value fallback = arguments.get(0, "default");
-    return fallback.isUndefined() ? Value(int64_t(0)) : fallback;
+    size_t read = 0;
+    int64_t whole = std::stoll(
+        text, &read, base.isUndefined() ? 10 : static_cast<int>(base.number()));
+    if (read == text.size())
+      return whole;
+  } catch (const std::exception &) { // A fraction, or no number.
   }
+  std::optional<double> number = numberOf(text);
+  if (number && std::abs(*number) < 0x1p63)
+    return static_cast<int64_t>(*number);
+  Value fallback = arguments.get(0, "default");
+  return fallback.isUndefined() ? Value(int64_t(0)) : fallback;
 }
-static Value toFloat(const Value &input, const Arguments &) {
+static Value toFloat(const Value &input, const Arguments &arguments) {
   if (input.isNumber())
     return input.number();
-  try {
-    return std::stod(input.str());
-  } catch (const std::exception &) {
-    return 0.0;
-  }
+  if (std::optional<double> number = numberOf(trimmed(input.str())))
+    return *number;
+  Value fallback = arguments.get(0, "default");
+  return fallback.isUndefined() ? Value(0.0) : fallback;
 }
 
 static Value list(const Value &input, const Arguments &) {
@@ -124,11 +153,18 @@ static Value sort(const Value &input, const Arguments &arguments) {
   return all;
 }
 
-static Value unique(const Value &input, const Arguments &) {
-  List all;
-  for (const Value &element : input.elements())
-    if (!Value(all).contains(element))
-      all.push_back(element);
+static Value unique(const Value &input, const Arguments &arguments) {
+  bool hasCase = arguments.get(0, "case_sensitive").truth();
+  List all, known;
+  for (const Value &element : input.elements()) {
+    Value key = element.isString() && !hasCase
+                    ? memberOf(element, "lower").call({})
+                    : element;
+    if (Value(known).contains(key))
+      continue;
+    known.push_back(key);
+    all.push_back(element);
+  }
   return all;
 }
 
@@ -228,8 +264,15 @@ static Value absolute(const Value &input, const Arguments &) {
 
 static Value rounded(const Value &input, const Arguments &arguments) {
   Value digits = arguments.get(0, "precision");
+  Value method = arguments.get(1, "method");
+  std::string how = method.isUndefined() ? "common" : method.str();
   double scale = std::pow(10.0, digits.isUndefined() ? 0 : digits.number());
-  return std::nearbyint(input.number() * scale) / scale;
+  double scaled = input.number() * scale;
+  if (how == "floor")
+    return std::floor(scaled) / scale;
+  if (how == "ceil")
+    return std::ceil(scaled) / scale;
+  return std::nearbyint(scaled) / scale;
 }
 
 static Value same(const Value &input, const Arguments &) { return input; }

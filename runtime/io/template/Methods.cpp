@@ -9,6 +9,7 @@
 #include "../tokenizer/Unicode.h"
 #include "Value.h"
 #include <algorithm>
+#include <cstring>
 
 using namespace heddle::io;
 using namespace heddle::io::jinja;
@@ -189,16 +190,26 @@ static Value count(const Value &self, const Arguments &arguments) {
 }
 
 static Value splitLines(const Value &self, const Arguments &) {
+  // What Python ends lines with.
+  static constexpr const char *ends[] = {"\r\n",     "\n",     "\r",    "\v",
+                                         "\f",       "\x1C",   "\x1D",  "\x1E",
+                                         "\xC2\x85", "\u2028", "\u2029"};
+  const std::string &text = self.string();
   List lines;
-  std::string line;
-  for (char c : self.string())
-    if (c == '\n') {
-      lines.push_back(std::exchange(line, ""));
-    } else {
-      line += c;
+  size_t begin = 0;
+  for (size_t at = 0; at < text.size();) {
+    auto end = std::find_if(std::begin(ends), std::end(ends), [&](auto *end) {
+      return text.compare(at, std::strlen(end), end) == 0;
+    });
+    if (end == std::end(ends)) {
+      ++at;
+      continue;
     }
-  if (!line.empty())
-    lines.push_back(line);
+    lines.push_back(text.substr(begin, at - begin));
+    begin = at += std::strlen(*end);
+  }
+  if (begin < text.size())
+    lines.push_back(text.substr(begin));
   return lines;
 }
 

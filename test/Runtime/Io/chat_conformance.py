@@ -414,6 +414,8 @@ x is defined; x | default("y"); "" | default("y", true); none is none; 3 is odd;
 1 is integer; true is boolean; true is integer; 1.5 is float; "a" is eq "a"; 5 is gt(3); 2 in {"2": 1}; "k" in {"k": 1};
 " a b ".strip() ~ "|"; "xxaxx".strip("x"); "a,b,,c".split(","); " a  b ".split(); "a,b,c".split(",", 1); "a-b".replace("-", "+"); "abab".replace("a", "c", 1);
 "Hello wOrld".title(); "they're bill's (a-bC) {x <y [zÉ  q"|title; "they're"|title == "they're".title(); "abé"|reverse; "hello World"|capitalize; "ß é"|upper; "ÀB"|lower; "abc".startswith("ab"); "abc".endswith(("x", "c")); "abc".find("c"); "aXbX".count("X"); "a\\nb".splitlines();
+"a\\r\\nc\\rd\\x0be\\n".splitlines(); "1.5x"|int; "1.5"|int; " 7 "|int; "0x1f"|int(base=16); "1e3"|int; "x"|int(5); "2.5x"|float; "y"|float(1.5);
+2.567|round(1, "floor"); 2.543|round(1, "ceil"); -2.5|round(0, "floor"); 3.5|round; ["a", "A", "b"]|unique|list; ["a", "A"]|unique(true)|list;
 {"b": 1, "a": 2}|dictsort; {"b": 1, "a": 2}.items()|list; {"b": 1}.get("c"); {"b": 1}.get("c", 3); {"b": 1}.keys()|list; {"b": 1}.values()|list;
 [3, 1, 2]|sort; [3, 1, 2]|sort(reverse=true); [1, 1, 2]|unique|list; [1, 2]|reverse|list; [1, 2]|first; [1, 2]|last; []|first is undefined; [1, 2]|join(", "); ["a", "b"]|join;
 [{"n": "x"}, {"n": "y"}]|map(attribute="n")|join("-"); ["a", "b"]|map("upper")|list; [1, 2, 3]|select("odd")|list; [1, 2, 3]|reject("odd")|list; [{"n": 1}, {"n": 0}]|selectattr("n")|list|length;
