@@ -82,6 +82,13 @@ static void checkCodes(const ResolvedSettings &settings) {
                std::string(flag));
 }
 
+/// Whether the file has codes of a matrix in groups of `group` that divide its
+/// inputs; 0: in one.
+static bool hasWholeGroups(const ParameterSpec &matrix, int64_t group) {
+  int64_t inputs = matrix.shape[matrix.outIn ? 1 : 0];
+  return matrix.isCoded && (group == 0 || inputs % group == 0);
+}
+
 /// Codes of the files stay what they are, and the others are not made codes.
 /// Where they cannot stay, their values are computed with.
 static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
@@ -97,7 +104,8 @@ static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
   values.quantizeGroup = spec.codes->group;
   values.quantizeZeros = !spec.codes->even;
   for (const ParameterSpec &parameter : spec.parameters)
-    if (!parameter.isCoded && parameter.shape.size() == 2)
+    if (parameter.shape.size() == 2 &&
+        !hasWholeGroups(parameter, spec.codes->group))
       values.keep16bit.push_back(parameter.name);
   for (const char *key :
        {"quantize", "quantize_group", "quantize_zeros", "keep16bit"})

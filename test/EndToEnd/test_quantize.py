@@ -39,7 +39,9 @@ def code(weight, bits, group, zeros, seed):
     """Codes [in, out], zeros [groups, out] and scales of a weight [in, out]: not
     those that Heddle would choose."""
     random = numpy.random.default_rng(seed)
-    groups = weight.reshape(-1, group or len(weight), weight.shape[1])
+    count = len(weight)
+    weight = numpy.pad(weight, ((0, -count % (group or count)), (0, 0)))
+    groups = weight.reshape(-1, group or count, weight.shape[1])
     scales = (numpy.abs(groups).max(axis=1) / 2 ** (bits - 1) *
               random.uniform(1.0, 1.3, groups.shape[::2])).astype(numpy.float16)
     middle = 2 ** (bits - 1)
@@ -49,12 +51,12 @@ def code(weight, bits, group, zeros, seed):
     codes = numpy.clip(codes, 0, 2 ** bits - 1).astype(numpy.int64)
     values = scales[:, None].astype(numpy.float32) * (codes - zero[:, None])
     values = values.reshape(weight.shape).astype(numpy.float32)
-    return codes.reshape(weight.shape), zero, scales, values
+    return codes.reshape(weight.shape)[:count], zero, scales, values[:count]
 
 
 class Quantize(h.HeddleTest):
     def model(self, **keys):
-        config = families.config(intermediate_size=48, **keys)
+        config = families.config(**{"intermediate_size": 48, **keys})
         weights = families.random_weights(config)
         h.write_model(self.path("plain"), config, weights, "")
         return config, weights
@@ -145,6 +147,20 @@ class Quantize(h.HeddleTest):
         binary = self.serving(coded, "--mesh", "tensor=2", "--quantize", "none")
         expected = self.logits(self.serving(values, output="of-values"))
         self.assertLess(numpy.abs(self.logits(binary, ranks=2) - expected).max(), 1e-5)
+
+    def test_a_last_group_that_is_short(self):
+        """Values are computed with where groups do not divide the inputs."""
+        config, weights = self.model(intermediate_size=40)
+        for method, zeros in (("gptq", False), ("awq", True)):
+            coded, values = self.coded(config, weights, method, 4, 16, zeros)
+            binary = self.serving(coded)
+            actual = self.logits(binary)
+            plain = self.serving(values, output="of-values")
+            self.assertLess(numpy.abs(actual - self.logits(plain)).max(), 1e-5)
+            # The others stay codes.
+            sizes = [json.loads(h.run([each, "info", "--json"]).stdout)["memory"]
+                     ["persistent"] for each in (binary, plain)]
+            self.assertLess(sizes[0], 0.8 * sizes[1])
 
     def test_inputs_in_another_order(self):
         """desc_act: values are computed with."""
