@@ -9,6 +9,7 @@
 #include "SettingReaders.h"
 #include "heddle/Import/Parallel.h"
 #include <algorithm>
+#include <fnmatch.h>
 
 using namespace heddle;
 using namespace heddle::config;
@@ -80,6 +81,34 @@ static void checkCodes(const ResolvedSettings &settings) {
                "for codes",
            "add --quantize int8 or --quantize int4, or leave out " +
                std::string(flag));
+}
+
+void config::checkKept(const ResolvedSettings &settings,
+                       const ModelSpec &spec) {
+  std::vector<std::string> names;
+  std::string example;
+  for (const ParameterSpec &parameter : spec.parameters) {
+    names.push_back(parameter.name);
+    if (parameter.isOfLayer && parameter.shape.size() == 2)
+      example = parameter.name;
+    weights::Source source = parameter.source;
+    weights::forEachTensor(source, [&](const weights::Source &tensor) {
+      names.push_back(tensor.name);
+    });
+  }
+  for (const std::string &pattern : settings.values.keep16bit) {
+    auto matches = [&](const std::string &name) {
+      return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+    };
+    // What is no pattern is said where weights are packed.
+    size_t open = pattern.find('[');
+    bool isWhole = open == std::string::npos ||
+                   pattern.find(']', open) != std::string::npos;
+    if (isWhole && std::none_of(names.begin(), names.end(), matches))
+      fail("H0145",
+           "\"" + pattern + "\" of --keep-16bit is the name of no parameter",
+           "as in --keep-16bit '" + example + "', with * for any part of it");
+  }
 }
 
 /// Whether the file has codes of a matrix in groups of `group` that divide its

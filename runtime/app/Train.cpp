@@ -313,8 +313,9 @@ void Training::save() {
   now.skipped = steps->skippedSteps();
   io::CheckpointContents contents = describeCheckpoint(job.session(), now);
   for (const char *name :
-       {"tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt",
-        "merges.txt", "special_tokens_map.json", "generation_config.json"})
+       {"tokenizer.json", "tokenizer_config.json", "tokenizer.model",
+        "vocab.json", "vocab.txt", "merges.txt", "special_tokens_map.json",
+        "added_tokens.json", "chat_template.jinja", "generation_config.json"})
     if (!modelDirectory.empty())
       contents.copies.push_back(modelDirectory + "/" + name);
   std::string path =

@@ -102,7 +102,8 @@ static void writeShards(const std::string &output,
 /// Copies what stands beside the weights: configuration and tokenizer.
 static void copyCompanions(const std::string &from, const std::string &to) {
   for (const std::string &name : listDirectory(from, "H0330")) {
-    bool wanted = name == "merges.txt" || name == "tokenizer.model" ||
+    bool wanted = name == "merges.txt" || name == "vocab.txt" ||
+                  name == "tokenizer.model" || name == "chat_template.jinja" ||
                   (fs::path(name).extension() == ".json" &&
                    name.find(".index.json") == std::string::npos);
     if (!wanted)

@@ -227,7 +227,7 @@ class Architecture(h.HeddleTest):
     def test_its_place_on_the_command_line(self):
         text = h.run([h.HEDDLE, "compile", TEXT, "--stop-after", "import"],
                      status=2).stderr
-        self.assertIn("add --weights DIR", text)
+        self.assertIn("with --weights DIR", text)
         text = h.run([h.HEDDLE, "compile", self.weights_path, "--weights",
                       self.weights_path, "--stop-after", "import"], status=2).stderr
         self.assertIn("error[H0113]", text)

@@ -148,6 +148,15 @@ class Quantize(h.HeddleTest):
         expected = self.logits(self.serving(values, output="of-values"))
         self.assertLess(numpy.abs(self.logits(binary, ranks=2) - expected).max(), 1e-5)
 
+    def test_names_of_what_is_kept(self):
+        """Those of the files, and Heddle's without the prefix."""
+        self.model()
+        logits = [self.logits(self.serving(self.path("plain"), "--quantize", "int8", *kept))
+                  for kept in ([], ["--keep-16bit", "layers.*.down_proj.weight"],
+                               ["--keep-16bit", "model.layers.*.mlp.down_proj.weight"])]
+        self.assertTrue((logits[1] == logits[2]).all())
+        self.assertFalse((logits[0] == logits[1]).all())
+
     def test_a_last_group_that_is_short(self):
         """Values are computed with where groups do not divide the inputs."""
         config, weights = self.model(intermediate_size=40)

@@ -292,6 +292,8 @@ class Serving(serving.ServingTest):
                      status=4)
         self.refused("H0145", build + ["--quantize", "int8", "--keep-16bit", "h.[0"],
                      '"h.[0" of --keep-16bit is no pattern', "[[]")
+        self.refused("H0145", build + ["--quantize", "int8", "--keep-16bit", "*.mlp"],
+                     '"*.mlp" of --keep-16bit is the name of no parameter')
         bert = {"model_type": "bert", "vocab_size": 97, "hidden_size": 32,
                 "num_hidden_layers": 1, "num_attention_heads": 2,
                 "intermediate_size": 64, "max_position_embeddings": 32}

@@ -154,6 +154,8 @@ class Verbs(h.HeddleTest):
             "decoder": {"type": "ByteLevel"}}
         with open(self.path("model", "tokenizer.json"), "w") as file:
             json.dump(tokenizer, file)
+        with open(self.path("model", "chat_template.jinja"), "w") as file:
+            file.write("{{ messages[0].content }}")
         data, _ = self.make_tokens(ROWS * SEQ * 8 + 1, self.config["vocab_size"])
         out, step = self.path("saved"), self.path("saved", "step-000002")
         self.train(binary, data, 2, "--save", out)
@@ -171,8 +173,11 @@ class Verbs(h.HeddleTest):
                out, "-o", self.path("text.bin")])
         # What a run saves that begins with these weights has the tokenizer too.
         self.train(binary, data, 1, "--weights", out, "--save", self.path("next"))
-        self.assertTrue(os.path.exists(
-            self.path("next", "step-000001", "tokenizer.json")))
+        h.run([h.HEDDLE, "checkpoint", "convert", self.path("next"), "--dtype", "BF16",
+               "-o", self.path("narrow")])
+        for folder in self.path("next", "step-000001"), self.path("narrow"):
+            self.assertLessEqual({"tokenizer.json", "chat_template.jinja"},
+                                 set(os.listdir(folder)))
         again = self.compile(out, "--batch", ROWS, "--seq", SEQ, output="again")
         self.assertEqual(h.run([again, *generate[1:]]).stdout, texts[0])
 

@@ -168,6 +168,7 @@ static void settle(config::ResolvedSettings &settings,
 
 void driver::settleSettings(CompileJob &job) {
   settle(job.settings, *job.model);
+  config::checkKept(job.settings, *job.model);
 }
 
 static void readDraft(config::ModelRequest request, const CompileFlags &flags,

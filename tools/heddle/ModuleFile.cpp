@@ -130,7 +130,8 @@ UserModule driver::readUserModule(mlir::MLIRContext &context,
   if (name == "forward") {
     mlir::InFlightDiagnostic error =
         root->emitError("H0113: this is a forward function, without weights");
-    error.attachNote() << "help: add --weights DIR";
+    error.attachNote() << "help: heddle compile takes it, with --weights DIR; "
+                          "heddle eval takes what --dump-phases writes then";
     return read;
   }
   if (!done) {

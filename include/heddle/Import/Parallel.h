@@ -21,6 +21,10 @@ namespace heddle::config {
 /// schedule.
 void settleParallel(ResolvedSettings &settings, const ModelSpec &spec);
 
+/// Throws H0145 where `--keep-16bit` has a pattern that no parameter of the
+/// model has the name of, its own or that of the files.
+void checkKept(const ResolvedSettings &settings, const ModelSpec &spec);
+
 /// Gives what the mode leaves to the model: the tokens of a row and of a text,
 /// and the type of the cache. Throws H0126, H0128, H0129 and H0131 where the
 /// settings are none of a binary of that mode.

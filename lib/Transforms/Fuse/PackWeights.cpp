@@ -97,11 +97,21 @@ bool Packer::isWeight(Value value) {
          });
 }
 
+/// By its own name, or by that of the files.
+static bool isNamed(const llvm::GlobPattern &pattern, nn::StateOp state) {
+  nn::SourceAttr source = state.getSourceAttr();
+  return pattern.match(state.getSymName()) ||
+         (source && llvm::all_of(source.getLayout().pieces,
+                                 [&](const plan::Piece &piece) {
+                                   return pattern.match(piece.tensor);
+                                 }));
+}
+
 FailureOr<Form> Packer::formOf(nn::StateOp state, nn::LinearOp user) {
   Form form;
   form.bits = state.getTensorType().getElementType().isF32() ? 32 : 16;
   bool isKept = llvm::any_of(kept, [&](const llvm::GlobPattern &pattern) {
-    return pattern.match(state.getSymName());
+    return isNamed(pattern, state);
   });
   if (bits == 0 || isKept)
     return form;
