@@ -258,21 +258,21 @@ static GroupCodes codesOf(const plan::Packed &packed,
                           const std::vector<SourceReader::CodedOutput> &outputs,
                           const io::WeightSet &weights) {
   std::map<const io::CodedMatrix *, io::CodeReader> readers;
+  std::vector<const io::CodeReader *> readerOf; // Of each output.
   for (const SourceReader::CodedOutput &output : outputs) {
     const io::CodedMatrix &matrix = *output.matrix;
     if (matrix.format.bits != packed.bits || !matrix.format.inOrder ||
         matrix.groupLength() != packed.groupLength())
       return {};
-    readers.try_emplace(&matrix, matrix, weights);
+    readerOf.push_back(
+        &readers.try_emplace(&matrix, matrix, weights).first->second);
   }
   int32_t middle = 1 << (packed.bits - 1);
   GroupCodes codes;
   for (int64_t group = 0; group < packed.groups(); ++group)
-    for (const SourceReader::CodedOutput &output : outputs) {
-      const io::CodeReader &reader = readers.at(output.matrix);
-      codes.push_back({reader.scale(group, output.output),
-                       reader.zero(group, output.output) - middle});
-    }
+    for (size_t i = 0; i < outputs.size(); ++i)
+      codes.push_back({readerOf[i]->scale(group, outputs[i].output),
+                       readerOf[i]->zero(group, outputs[i].output) - middle});
   auto hasZero = [](const GroupCode &code) { return code.zero != 0; };
   if (packed.even && std::any_of(codes.begin(), codes.end(), hasZero))
     return {};
