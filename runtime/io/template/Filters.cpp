@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <sstream>
 
 using namespace heddle::io;
 using namespace heddle::io::jinja;
@@ -28,17 +29,53 @@ static Value length(const Value &input, const Arguments &) {
   return input.length();
 }
 
+/// As transformers has it, and with Jinja's own argument at its place.
 static Value toJson(const Value &input, const Arguments &arguments) {
-  Value indent = arguments.get(0, "indent");
-  if (arguments.positional.empty() || !indent.is<int64_t>())
-    indent = arguments.get(1, "indent");
-  return input.json(indent.is<int64_t>() ? static_cast<int>(indent.integer())
-                                         : -1);
+  JsonStyle style;
+  Value ascii = arguments.get(0, "ensure_ascii");
+  Value indent = ascii.is<int64_t>() ? ascii : arguments.get(1, "indent");
+  style.isAscii = ascii.is<bool>() && ascii.truth();
+  if (indent.is<int64_t>()) {
+    style.indent = static_cast<int>(indent.integer());
+    style.comma = ",";
+  }
+  Value separators = arguments.get(2, "separators");
+  if (separators.isList() && separators.list().size() == 2) {
+    style.comma = separators.list()[0].str();
+    style.colon = separators.list()[1].str();
+  }
+  style.sortsKeys = arguments.get(3, "sort_keys").truth();
+  return input.json(style);
 }
 
-/// The member that a filter's `attribute` names.
+/// The member that a filter's `attribute` names, as `a.b`, or itself.
 static Value attributeOf(const Value &value, const Value &attribute) {
-  return attribute.isUndefined() ? value : value.at(attribute);
+  if (attribute.isUndefined())
+    return value;
+  if (!attribute.isString())
+    return value.at(attribute);
+  Value found = value;
+  std::istringstream path(attribute.string());
+  for (std::string part; std::getline(path, part, '.');) {
+    bool isIndex = !part.empty() &&
+                   part.find_first_not_of("0123456789") == std::string::npos;
+    found = found.at(isIndex ? Value(int64_t(std::stoll(part))) : Value(part));
+  }
+  return found;
+}
+
+/// What texts are compared by unless their case counts.
+static Value caseless(const Value &value, bool hasCase) {
+  return value.isString() && !hasCase ? memberOf(value, "lower").call({})
+                                      : value;
+}
+
+/// Sorts by what `key` makes of elements; those that are equal stay in order.
+template <typename Key>
+static void sortBy(List &all, bool isReversed, const Key &key) {
+  std::stable_sort(all.begin(), all.end(), [&](const Value &a, const Value &b) {
+    return isReversed ? key(b) < key(a) : key(a) < key(b);
+  });
 }
 
 static Value join(const Value &input, const Arguments &arguments) {
@@ -132,24 +169,24 @@ static Value items(const Value &input, const Arguments &arguments) {
                              : memberOf(input, "items").call(arguments);
 }
 
-static Value dictSort(const Value &input, const Arguments &) {
+static Value dictSort(const Value &input, const Arguments &arguments) {
   List pairs = memberOf(input, "items").call({}).list();
-  std::stable_sort(pairs.begin(), pairs.end(),
-                   [](const Value &a, const Value &b) {
-                     return memberOf(a.list()[0], "lower").call({}) <
-                            memberOf(b.list()[0], "lower").call({});
-                   });
+  bool hasCase = arguments.get(0, "case_sensitive").truth();
+  Value by = arguments.get(1, "by");
+  size_t part = by.isString() && by.string() == "value" ? 1 : 0;
+  sortBy(pairs, arguments.get(2, "reverse").truth(), [&](const Value &pair) {
+    return caseless(pair.list()[part], hasCase);
+  });
   return pairs;
 }
 
 static Value sort(const Value &input, const Arguments &arguments) {
   List all = input.elements();
+  bool hasCase = arguments.get(1, "case_sensitive").truth();
   Value attribute = arguments.get(2, "attribute");
-  std::stable_sort(all.begin(), all.end(), [&](const Value &a, const Value &b) {
-    return attributeOf(a, attribute) < attributeOf(b, attribute);
+  sortBy(all, arguments.get(0, "reverse").truth(), [&](const Value &element) {
+    return caseless(attributeOf(element, attribute), hasCase);
   });
-  if (arguments.get(0, "reverse").truth())
-    std::reverse(all.begin(), all.end());
   return all;
 }
 
@@ -157,9 +194,7 @@ static Value unique(const Value &input, const Arguments &arguments) {
   bool hasCase = arguments.get(0, "case_sensitive").truth();
   List all, known;
   for (const Value &element : input.elements()) {
-    Value key = element.isString() && !hasCase
-                    ? memberOf(element, "lower").call({})
-                    : element;
+    Value key = caseless(element, hasCase);
     if (Value(known).contains(key))
       continue;
     known.push_back(key);
@@ -207,7 +242,7 @@ static Value map(const Value &input, const Arguments &arguments) {
   auto attribute = arguments.named.find("attribute");
   for (const Value &element : input.elements()) {
     if (attribute != arguments.named.end()) {
-      Value found = element.at(attribute->second);
+      Value found = attributeOf(element, attribute->second);
       auto fallback = arguments.named.find("default");
       bool misses = found.isUndefined() && fallback != arguments.named.end();
       all.push_back(misses ? fallback->second : found);
@@ -228,8 +263,9 @@ static Value select(const Value &input, const Arguments &arguments) {
   Value name = arguments.get(at, "test");
   Test test = name.isUndefined() ? nullptr : findTest(name.string());
   for (const Value &element : input.elements()) {
-    Value tested =
-        ofAttribute ? element.at(arguments.get(0, "attribute")) : element;
+    Value tested = ofAttribute
+                       ? attributeOf(element, arguments.get(0, "attribute"))
+                       : element;
     bool holds =
         test ? test(tested, behind(arguments, at + 1)) : tested.truth();
     if (holds == keeps)

@@ -249,16 +249,22 @@ std::string Value::repr() const {
   return text + quote;
 }
 
-void Value::writeJson(std::string &out, int indent, int depth) const {
+static Dict sorted(Dict dict) {
+  std::sort(dict.begin(), dict.end(),
+            [](const auto &a, const auto &b) { return a.first < b.first; });
+  return dict;
+}
+
+void Value::writeJson(std::string &out, const JsonStyle &style,
+                      int depth) const {
   auto line = [&](int at) {
-    if (indent >= 0)
-      out += "\n" + std::string(static_cast<size_t>(indent) * at, ' ');
+    if (style.indent >= 0)
+      out += "\n" + std::string(static_cast<size_t>(style.indent) * at, ' ');
   };
-  const char *comma = indent >= 0 ? "," : ", ";
   if (isList() || isDict()) {
     bool isFirst = true;
     auto begin = [&] {
-      out += isFirst ? "" : comma;
+      out += isFirst ? "" : style.comma;
       isFirst = false;
       line(depth + 1);
     };
@@ -266,14 +272,15 @@ void Value::writeJson(std::string &out, int indent, int depth) const {
     if (isList())
       for (const Value &element : list()) {
         begin();
-        element.writeJson(out, indent, depth + 1);
+        element.writeJson(out, style, depth + 1);
       }
     else
-      for (const auto &[key, value] : dict()) {
+      for (const auto &[key, value] :
+           style.sortsKeys ? sorted(dict()) : dict()) {
         begin();
-        Value(key).writeJson(out, indent, depth + 1);
-        out += ": ";
-        value.writeJson(out, indent, depth + 1);
+        Value(key).writeJson(out, style, depth + 1);
+        out += style.colon;
+        value.writeJson(out, style, depth + 1);
       }
     if (!isFirst)
       line(depth);
@@ -284,7 +291,7 @@ void Value::writeJson(std::string &out, int indent, int depth) const {
     throw TemplateError{kind() + " cannot be written as JSON"};
   if (isString())
     out += nlohmann::json(string()).dump(
-        -1, ' ', false, nlohmann::json::error_handler_t::replace);
+        -1, ' ', style.isAscii, nlohmann::json::error_handler_t::replace);
   else if (isNone())
     out += "null";
   else if (is<bool>())
@@ -293,8 +300,8 @@ void Value::writeJson(std::string &out, int indent, int depth) const {
     out += repr();
 }
 
-std::string Value::json(int indent) const {
+std::string Value::json(const JsonStyle &style) const {
   std::string out;
-  writeJson(out, indent, 0);
+  writeJson(out, style, 0);
   return out;
 }

@@ -30,6 +30,13 @@ struct Arguments {
 };
 using Function = std::function<Value(const Arguments &)>;
 
+/// How JSON is written, as Python's json.dumps takes it.
+struct JsonStyle {
+  int indent = -1; ///< Not negative: elements are on lines of their own.
+  std::string comma = ", ", colon = ": ";
+  bool isAscii = false, sortsKeys = false;
+};
+
 /// A value as Python has it; lists and dictionaries are shared. A value that is
 /// not defined is false, empty, and written as nothing.
 class Value {
@@ -92,14 +99,13 @@ public:
   /// As Python's str() and repr().
   std::string str() const;
   std::string repr() const;
-  /// As Python's json.dumps; on lines of their own when `indent` is not
-  /// negative.
-  std::string json(int indent = -1) const;
+  /// As Python's json.dumps.
+  std::string json(const JsonStyle &style) const;
   /// As `a list`.
   std::string kind() const;
 
 private:
-  void writeJson(std::string &out, int indent, int depth) const;
+  void writeJson(std::string &out, const JsonStyle &style, int depth) const;
 
   std::variant<Undefined, None, bool, int64_t, double, std::string,
                std::shared_ptr<List>, std::shared_ptr<Dict>,
