@@ -190,6 +190,18 @@ static Value sort(const Value &input, const Arguments &arguments) {
   return all;
 }
 
+/// The least element, or the largest: the first of several.
+template <bool isLargest>
+static Value extreme(const Value &input, const Arguments &arguments) {
+  List all = input.elements();
+  bool hasCase = arguments.get(0, "case_sensitive").truth();
+  Value attribute = arguments.get(1, "attribute");
+  sortBy(all, isLargest, [&](const Value &element) {
+    return caseless(attributeOf(element, attribute), hasCase);
+  });
+  return all.empty() ? Value() : all.front();
+}
+
 static Value unique(const Value &input, const Arguments &arguments) {
   bool hasCase = arguments.get(0, "case_sensitive").truth();
   List all, known;
@@ -369,6 +381,8 @@ Filter jinja::findFilter(const std::string &name) {
       {"dictsort", dictSort},
       {"sort", sort},
       {"unique", unique},
+      {"min", extreme<false>},
+      {"max", extreme<true>},
       {"reverse", reverse},
       {"map", map},
       {"select", select<true, false>},

@@ -418,7 +418,7 @@ x is defined; x | default("y"); "" | default("y", true); none is none; 3 is odd;
 2.567|round(1, "floor"); 2.543|round(1, "ceil"); -2.5|round(0, "floor"); 3.5|round; ["a", "A", "b"]|unique|list; ["a", "A"]|unique(true)|list;
 {"b": 1, "a": [1, 2]}|tojson(separators=(",", ":")); {"b": 1, "a": {"d": 1, "c": 2}}|tojson(sort_keys=true); {"b": "é"}|tojson(ensure_ascii=true); [1]|tojson(indent=2, separators=(", ", ":"));
 ["b", "A", "a", "B"]|sort; ["b", "A", "a", "B"]|sort(case_sensitive=true); [{"n": 1, "k": "x"}, {"n": 2, "k": "y"}, {"n": 1, "k": "z"}]|sort(attribute="n", reverse=true)|map(attribute="k")|join; {"a": 2, "B": 1}|dictsort(by="value"); {"a": 2, "B": 1}|dictsort(reverse=true); {"a": 2, "B": 1}|dictsort(true);
-[{"a": {"b": [5, 7]}}]|map(attribute="a.b.1")|list; [{"a": {"b": 0}}, {"a": {"b": 1}}]|selectattr("a.b")|list|length;
+[3, 1, 2]|min; ["b", "A", "a"]|min; ["b", "B", "a"]|max; [{"n": 2}, {"n": 5}]|max(attribute="n"); []|max is undefined; [{"a": {"b": [5, 7]}}]|map(attribute="a.b.1")|list; [{"a": {"b": 0}}, {"a": {"b": 1}}]|selectattr("a.b")|list|length;
 {"b": 1, "a": 2}|dictsort; {"b": 1, "a": 2}.items()|list; {"b": 1}.get("c"); {"b": 1}.get("c", 3); {"b": 1}.keys()|list; {"b": 1}.values()|list;
 [3, 1, 2]|sort; [3, 1, 2]|sort(reverse=true); [1, 1, 2]|unique|list; [1, 2]|reverse|list; [1, 2]|first; [1, 2]|last; []|first is undefined; [1, 2]|join(", "); ["a", "b"]|join;
 [{"n": "x"}, {"n": "y"}]|map(attribute="n")|join("-"); ["a", "b"]|map("upper")|list; [1, 2, 3]|select("odd")|list; [1, 2, 3]|reject("odd")|list; [{"n": 1}, {"n": 0}]|selectattr("n")|list|length;
