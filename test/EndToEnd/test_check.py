@@ -215,6 +215,16 @@ class Check(h.HeddleTest):
         cpu = self.compile_for("x86-64", model, output="cpu")
         self.assertIn("error[H0189]",
                       h.run([h.HEDDLE, "explain", cpu, "--kernels"], 2).stderr)
+        both = self.compile_for("x86-64,sm_80,sm_90", model, output="both")
+        for flags, target in (([], "x86-64"), (["--target", "sm_90"], "sm_90"),
+                              (["--kernels"], "sm_80"),
+                              (["--kernels", "--target", "sm_90"], "sm_90")):
+            said = h.run([h.HEDDLE, "explain", both, "--json", *flags]).stdout
+            self.assertEqual(json.loads(said)["target"], target)
+        for flags in (["--target", "sm_70"], ["--kernels", "--target", "x86-64"],
+                      ["--program", "train", "--trace", "t.json"]):
+            self.assertIn("error[H0189]",
+                          h.run([h.HEDDLE, "explain", both, *flags], 2).stderr)
 
 
 if __name__ == "__main__":

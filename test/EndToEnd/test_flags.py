@@ -83,7 +83,7 @@ DRIVER = {
         "--start-from": Text, "--cache": Text},
     "fit": {},
     "explain": {"--rank": Integer(0, 2 ** 20 - 1), "--cluster": Text, "--trace": Text,
-                "--program": Text},
+                "--program": Text, "--target": Text},
     "eval": {"--inputs": Text, "--program": Text,
              "--steps": SOME, "--weights": Text, "--seed": SEED, "--precision": Text,
              "--threads": THREADS, "--output": Text},

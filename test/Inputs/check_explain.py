@@ -9,7 +9,7 @@ import json
 import sys
 
 plan = json.load(sys.stdin)
-keys = {"plan", "parameters", "mesh", "ranks", "phases", "kernels", "memory",
+keys = {"plan", "parameters", "target", "mesh", "ranks", "phases", "kernels", "memory",
         "communication", "schedule", "bubble", "flops_per_step", "rank",
         "stage", "schedule_lines", "idle", "fragment_times", "times_from", "moves",
         "host_updates", "bound"}

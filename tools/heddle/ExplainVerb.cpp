@@ -146,6 +146,7 @@ static json explainJson(const plan::Plan &plan, int64_t rank,
   for (const plan::Owner &owner : plan.memory.owners)
     owners[owner.name] = owner.bytes;
   json all = {{"plan", plan.hash},
+              {"target", plan.target},
               {"parameters", plan.parameters},
               {"mesh", meshOf(plan.mesh)},
               {"ranks", plan.mesh.ranks()},
@@ -423,38 +424,50 @@ namespace {
 
 /// The command line of `heddle explain`.
 struct ExplainFlags {
-  std::string path, trace, cluster, program;
+  std::string path, trace, cluster, program, target;
   bool json = false, kernels = false, draft = false;
   int64_t rank = 0;
 };
 
 } // namespace
 
-/// `--kernels`, of the first target that is a GPU.
-static int explainKernels(const ExplainFlags &flags) {
+/// The target that is asked for, or else the first, of a GPU if need be.
+static rt::Binary readTarget(const ExplainFlags &flags) {
   std::vector<rt::Binary> targets = rt::readTargets(flags.path);
-  for (const rt::Binary &target : targets) {
-    if (target.plan.device != plan::DeviceKind::Cuda)
-      continue;
-    if (flags.json)
-      std::cout << json{{"target", target.plan.target},
-                        {"kernels", describeLaunches(target)}}
-                       .dump(2)
-                << "\n";
-    else
-      printLaunches(target);
-    return 0;
+  std::string names;
+  for (rt::Binary &target : targets) {
+    const plan::Plan &plan = target.plan;
+    bool isAsked = flags.target.empty() || plan.target == flags.target;
+    if (isAsked && (!flags.kernels || plan.device == plan::DeviceKind::Cuda))
+      return std::move(target);
+    names += (names.empty() ? "" : ", ") + plan.target;
   }
+  if (flags.kernels)
+    fail("H0189",
+         "--kernels is about kernels of GPUs, and " + flags.path + " holds " +
+             (flags.target.empty() ? names : flags.target),
+         "leave it out, or compile with --target sm_90");
   fail("H0189",
-       "--kernels is about kernels of GPUs, and " + flags.path + " holds " +
-           targets.front().plan.target,
-       "leave it out, or compile with --target sm_90");
+       "--target " + flags.target + ": " + flags.path + " holds " + names,
+       "name one that it holds");
+}
+
+static int explainKernels(const ExplainFlags &flags) {
+  rt::Binary target = readTarget(flags);
+  if (flags.json)
+    std::cout << json{{"target", target.plan.target},
+                      {"kernels", describeLaunches(target)}}
+                     .dump(2)
+              << "\n";
+  else
+    printLaunches(target);
+  return 0;
 }
 
 /// The plan of the model, or with --draft of its draft.
 static plan::Plan readPlan(const ExplainFlags &flags) {
   if (!flags.draft)
-    return rt::readBinary(flags.path).plan;
+    return readTarget(flags).plan;
   std::optional<rt::Binary> draft = rt::readDraft(flags.path);
   if (!draft)
     fail("H0189", "--draft: " + flags.path + " holds no draft",
@@ -475,6 +488,9 @@ static int explain(const ExplainFlags &flags) {
                     : "use --rank 0 to --rank " + std::to_string(ranks - 1));
   plan.selectStage(plan.mesh.stageOf(rank));
   if (!flags.program.empty()) {
+    if (!flags.trace.empty() || !flags.cluster.empty())
+      fail("H0189", "--program shows one program on this machine",
+           "leave out --trace and --cluster");
     if (flags.json)
       std::cout << describeProgram(plan, flags.program).dump(2) << "\n";
     else
@@ -532,6 +548,9 @@ void driver::addExplainVerb(CLI::App &app, Action &action) {
               "One program, as decode/8: its kernels, the bytes that it must "
               "move, its time at least")
       ->default_str("all");
+  io::addFlag(*verb, "--target", flags->target, io::range::text(),
+              "Which of the targets that the binary was compiled for")
+      ->default_str("the first");
   io::addFlag(*verb, "--rank", flags->rank,
               io::ValueRange::integers(0, (1 << 20) - 1),
               "The rank to explain");
