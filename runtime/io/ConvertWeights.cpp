@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 
 using namespace heddle;
 using namespace heddle::io;
@@ -127,6 +128,28 @@ void io::writeModel(const std::string &from, const std::string &output,
   directory.commit();
 }
 
+/// Writes the type that tensors have now where config.json says one:
+/// transformers loads them in that.
+static void updateConfig(const std::string &file, const std::string &dtype) {
+  static const std::map<std::string, const char *> names = {
+      {"F16", "float16"},
+      {"BF16", "bfloat16"},
+      {"F32", "float32"},
+      {"F64", "float64"}};
+  if (dtype.empty() || !pathExists(file))
+    return;
+  auto config = nlohmann::ordered_json::parse(readText(file, "H0301"), nullptr,
+                                              /*allow_exceptions=*/false);
+  bool isChanged = false;
+  for (const char *key : {"dtype", "torch_dtype"})
+    if (config.is_object() && config.contains(key)) {
+      config[key] = names.at(dtype);
+      isChanged = true;
+    }
+  if (isChanged)
+    writeText(file, config.dump(2) + "\n");
+}
+
 void io::convertWeights(const ConvertOptions &options) {
   if (!options.dtype.empty() && !isFloat(options.dtype))
     fail("H0182", "\"" + options.dtype + "\" is not a type to convert to",
@@ -138,6 +161,7 @@ void io::convertWeights(const ConvertOptions &options) {
   NewDirectory output(options.output);
   copyCompanions(fs::path(weights.files()[0]).parent_path().string(),
                  output.temporaryPath());
+  updateConfig(output.temporaryPath() + "/config.json", options.dtype);
   writeShards(output.temporaryPath(),
               divide(std::move(tensors), options.maxShardBytes));
   output.commit();

@@ -178,6 +178,11 @@ class Verbs(h.HeddleTest):
         for folder in self.path("next", "step-000001"), self.path("narrow"):
             self.assertLessEqual({"tokenizer.json", "chat_template.jinja"},
                                  set(os.listdir(folder)))
+        said = []
+        for folder in self.path("next", "step-000001"), self.path("narrow"):
+            with open(os.path.join(folder, "config.json")) as file:
+                said.append(json.load(file))
+        self.assertEqual(said[1], dict(said[0], torch_dtype="bfloat16"))
         again = self.compile(out, "--batch", ROWS, "--seq", SEQ, output="again")
         self.assertEqual(h.run([again, *generate[1:]]).stdout, texts[0])
 
