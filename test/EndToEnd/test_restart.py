@@ -56,7 +56,7 @@ CHANGES = {
     "fusion": (MESH, "generic"), "quantize": (MESH, "int8"), "quantize_group": (CODES, 32),
     "quantize_zeros": (CODES, True),
     "quantize_activations": (CODES, "int8"),
-    "keep16bit": (CODES, ["wte"]),
+    "keep16bit": (CODES, ["wte*"]),
     "group": (MESH, ["wte:frozen"]), "objective": (MESH, "mlm"),
     "mode": (MESH, "serve"), "max_batch": (MESH, 2), "max_context": (MESH, 4),
     "kv_cache": (MESH, 1 << 20), "kv_type": (MESH, "bf16"),
