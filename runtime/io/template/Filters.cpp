@@ -113,12 +113,8 @@ static Value string(const Value &input, const Arguments &) {
   return input.str();
 }
 
-static std::string trimmed(const std::string &text) {
-  constexpr const char *space = " \t\n\v\f\r";
-  size_t begin = text.find_first_not_of(space);
-  return begin == std::string::npos
-             ? ""
-             : text.substr(begin, text.find_last_not_of(space) + 1 - begin);
+static std::string trimmed(const Value &input) {
+  return memberOf(input.str(), "strip").call({}).string();
 }
 
 /// A number that is all of the text.
@@ -136,7 +132,7 @@ static std::optional<double> numberOf(const std::string &text) {
 static Value toInteger(const Value &input, const Arguments &arguments) {
   if (input.isNumber())
     return static_cast<int64_t>(input.number());
-  std::string text = trimmed(input.str());
+  std::string text = trimmed(input);
   Value base = arguments.get(1, "base");
   try {
     size_t read = 0;
@@ -155,7 +151,7 @@ static Value toInteger(const Value &input, const Arguments &arguments) {
 static Value toFloat(const Value &input, const Arguments &arguments) {
   if (input.isNumber())
     return input.number();
-  if (std::optional<double> number = numberOf(trimmed(input.str())))
+  if (std::optional<double> number = numberOf(trimmed(input)))
     return *number;
   Value fallback = arguments.get(0, "default");
   return fallback.isUndefined() ? Value(0.0) : fallback;

@@ -81,6 +81,8 @@ private:
   /// The tokens of a text that may have bytes which are no UTF-8.
   std::vector<int32_t> encodeAsIs(const std::string &text) const;
   bool keepsBytes() const;
+  /// What the decoder makes of the texts of tokens.
+  std::string textOf(std::vector<std::string> tokens) const;
   template <typename Stage>
   static Stage part(const JsonValue &root, const char *key,
                     Stage (*make)(const JsonValue &), Stage none) {
@@ -146,8 +148,12 @@ std::string Pipeline::decode(const std::vector<int32_t> &ids,
     if (!text.empty() && (withSpecial || !added.isSpecial(id)))
       texts.push_back(text);
   }
+  return textOf(std::move(texts));
+}
+
+std::string Pipeline::textOf(std::vector<std::string> tokens) const {
   std::string all;
-  for (const std::string &text : decoder(std::move(texts)))
+  for (const std::string &text : decoder(std::move(tokens)))
     all += text;
   return all;
 }
@@ -155,18 +161,12 @@ std::string Pipeline::decode(const std::vector<int32_t> &ids,
 std::string Pipeline::pieceOf(int32_t id) const {
   const std::string *known = added.tokenOf(id);
   const std::string &text = known ? *known : model->tokenOf(id);
-  auto decoded = [&](std::vector<std::string> texts) {
-    std::string all;
-    for (const std::string &part : decoder(std::move(texts)))
-      all += part;
-    return all;
-  };
-  std::string alone = decoded({text});
+  std::string alone = textOf({text});
   // A decoder that knows bytes has a symbol for one that is no character.
   int byte = byteOfToken(text);
   if (byte >= 0 && alone != text)
     return std::string(1, static_cast<char>(byte));
-  std::string twice = decoded({text, text});
+  std::string twice = textOf({text, text});
   return twice.substr(std::min(alone.size(), twice.size()));
 }
 
