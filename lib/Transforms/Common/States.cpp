@@ -40,6 +40,17 @@ nn::MemoryKind heddle::memoryOf(const SymbolTable &symbols, StringRef name) {
   return symbols.lookup<nn::StateOp>(firstStateOf(symbols, name)).getMemory();
 }
 
+bool heddle::isNamed(nn::StateOp parameter,
+                     llvm::function_ref<bool(StringRef)> isMeant) {
+  if (isMeant(parameter.getSymName()))
+    return true;
+  nn::SourceAttr source = parameter.getSourceAttr();
+  return source &&
+         llvm::all_of(source.getLayout().pieces, [&](const plan::Piece &piece) {
+           return isMeant(piece.tensor);
+         });
+}
+
 bool heddle::writesCache(Operation *op) {
   auto set = dyn_cast<nn::SetOp>(op);
   auto model = op->getParentOfType<nn::ModelOp>();

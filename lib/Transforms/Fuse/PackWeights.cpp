@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Fuse/Passes.h"
 #include "llvm/Support/GlobPattern.h"
 
@@ -97,21 +98,11 @@ bool Packer::isWeight(Value value) {
          });
 }
 
-/// By its own name, or by that of the files.
-static bool isNamed(const llvm::GlobPattern &pattern, nn::StateOp state) {
-  nn::SourceAttr source = state.getSourceAttr();
-  return pattern.match(state.getSymName()) ||
-         (source && llvm::all_of(source.getLayout().pieces,
-                                 [&](const plan::Piece &piece) {
-                                   return pattern.match(piece.tensor);
-                                 }));
-}
-
 FailureOr<Form> Packer::formOf(nn::StateOp state, nn::LinearOp user) {
   Form form;
   form.bits = state.getTensorType().getElementType().isF32() ? 32 : 16;
   bool isKept = llvm::any_of(kept, [&](const llvm::GlobPattern &pattern) {
-    return isNamed(pattern, state);
+    return isNamed(state, [&](StringRef name) { return pattern.match(name); });
   });
   if (bits == 0 || isKept)
     return form;

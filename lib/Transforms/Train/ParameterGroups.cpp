@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ParameterGroups.h"
+#include "heddle/Transforms/Common/States.h"
 #include "llvm/Support/Regex.h"
 
 using namespace mlir;
@@ -23,13 +24,7 @@ ParameterGroups::ParameterGroups(nn::ModelOp model) : model(model) {
 
 bool ParameterGroups::matches(size_t number, nn::StateOp parameter) const {
   llvm::Regex regex(groups[number].pattern);
-  if (regex.match(parameter.getSymName()))
-    return true;
-  nn::SourceAttr source = parameter.getSourceAttr();
-  return source &&
-         llvm::all_of(source.getLayout().pieces, [&](const plan::Piece &piece) {
-           return regex.match(piece.tensor);
-         });
+  return isNamed(parameter, [&](StringRef name) { return regex.match(name); });
 }
 
 std::optional<size_t> ParameterGroups::of(nn::StateOp parameter) const {

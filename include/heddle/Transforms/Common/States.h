@@ -28,6 +28,11 @@ llvm::SmallVector<llvm::StringRef> statesOf(const mlir::SymbolTable &symbols,
 /// The kind of memory in which the state lives, or the bucket's members do.
 nn::MemoryKind memoryOf(const mlir::SymbolTable &symbols, llvm::StringRef name);
 
+/// Whether the name of a parameter is one that is meant: its own, or those of
+/// all tensors of the files that it is made of.
+bool isNamed(nn::StateOp parameter,
+             llvm::function_ref<bool(llvm::StringRef)> isMeant);
+
 /// Whether it writes the state of a cache.
 bool writesCache(mlir::Operation *op);
 
