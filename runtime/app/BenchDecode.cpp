@@ -217,15 +217,15 @@ void DecodeBench::printKernels(const LoadedProgram &program) {
   kernels.print();
 }
 
-/// Computes the last run of the first group again, of tokens and of prompts:
-/// their programs have its inputs until another one runs.
+/// Computes the last run of the first group again, of tokens and of prompts, of
+/// these its last part: programs have their inputs until another one runs.
 void DecodeBench::printKernels() {
   printKernels(
       engine.decodeProgram(texts.ofGroup(/*group=*/0, engine.limits().groups)));
   prompt(0);
   int64_t rest = (texts.context - 1) % engine.limits().maxChunk + 1;
   if (rest > 1)
-    printKernels(engine.prefillProgram(rest));
+    printKernels(*engine.prefillPrograms(rest).back());
 }
 
 /// The sum over the ranks of a number that each has.

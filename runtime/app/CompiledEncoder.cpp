@@ -9,6 +9,7 @@
 #include "heddle/runtime/app/CompiledEncoder.h"
 #include "heddle/PlanFormat/Serving.h"
 #include "heddle/runtime/app/FillPort.h"
+#include "heddle/runtime/app/PromptCuts.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Safetensors.h"
 
@@ -85,6 +86,12 @@ int64_t CompiledEncoder::bucketOf(int64_t tokens) const {
   return tokensOf(choose(1, tokens, /*logits=*/false));
 }
 
+/// What a run takes, as computing so many tokens does: rows and tokens that are
+/// not there are computed, too.
+static int64_t costOf(const LoadedProgram &program) {
+  return rowsOf(program) * tokensOf(program) + PromptCuts::tokensOfReading;
+}
+
 /// Rows without a text have one token: attention needs something to see.
 void CompiledEncoder::runOn(const LoadedProgram &program,
                             const std::vector<const Tokens *> &texts) {
@@ -155,13 +162,19 @@ void CompiledEncoder::computeOwn(const std::vector<const Tokens *> &texts,
   size_t tokens = 0;
   for (const Tokens *text : texts)
     tokens = std::max(tokens, text->size());
-  const LoadedProgram &program =
-      choose(int64_t(texts.size()), bucketOf(int64_t(tokens)),
-             /*logits=*/false);
-  runOn(program, texts);
-  for (size_t row = 0; row < texts.size(); ++row)
-    pool(program, int64_t(row), int64_t(texts[row]->size()),
-         embeddings + row * most.width);
+  const int64_t count = int64_t(texts.size());
+  const LoadedProgram &one = choose(1, int64_t(tokens), /*logits=*/false);
+  const LoadedProgram &all = choose(count, tokensOf(one), /*logits=*/false);
+  const bool isApart = count * costOf(one) < costOf(all);
+  const LoadedProgram &program = isApart ? one : all;
+  const size_t together = isApart ? 1 : texts.size();
+  for (size_t begin = 0; begin < texts.size(); begin += together) {
+    auto first = texts.begin() + begin;
+    runOn(program, {first, first + together});
+    for (size_t row = 0; row < together; ++row)
+      pool(program, int64_t(row), int64_t(first[row]->size()),
+           embeddings + (begin + row) * most.width);
+  }
 }
 
 void CompiledEncoder::score(const Tokens &text, float *embedding,

@@ -71,17 +71,16 @@ CompiledEngine::CompiledEngine(Job &job) : job(job) {
               [&](const LoadedProgram *a, const LoadedProgram *b) {
                 return sizeOf(a) < sizeOf(b);
               });
+  std::vector<int64_t> sizes;
+  for (const LoadedProgram *program : prefills)
+    sizes.push_back(tokensOf(*program));
+  cuts = PromptCuts(sizes);
   const plan::Plan &plan = job.plan();
-  most = {plan.vocabSize,
-          plan.serving.maxBatch,
-          tokensOf(*prefills.back()),
-          plan::cachePageTokens,
-          plan.serving.pages,
-          plan.serving.maxContext,
-          plan.serving.window,
-          plan::mostGuesses(plan),
-          plan::groupsOf(plan),
-          scoring ? tokensOf(*scoring) : 0};
+  most = {plan.vocabSize,       plan.serving.maxBatch,
+          cuts.most(),          plan::cachePageTokens,
+          plan.serving.pages,   plan.serving.maxContext,
+          plan.serving.window,  plan::mostGuesses(plan),
+          plan::groupsOf(plan), scoring ? tokensOf(*scoring) : 0};
   ownGroup = plan.mesh.coordinate(job.ranks().rank(), plan::groupAxes(plan));
   findSpeakers();
 }
@@ -109,13 +108,21 @@ void CompiledEngine::findSpeakers() {
       speakers[plan.mesh.coordinate(rank, axes)] = rank;
 }
 
-const LoadedProgram &
-CompiledEngine::choose(const std::vector<const LoadedProgram *> &from,
-                       int64_t size) const {
-  for (const LoadedProgram *program : from)
-    if (rowsOf(*program) * tokensOf(*program) >= size)
+const LoadedProgram &CompiledEngine::decodeProgram(int64_t texts) const {
+  for (const LoadedProgram *program : decodes)
+    if (rowsOf(*program) >= texts)
       return *program;
-  return *from.back();
+  return *decodes.back();
+}
+
+std::vector<const LoadedProgram *>
+CompiledEngine::prefillPrograms(int64_t tokens) const {
+  std::vector<const LoadedProgram *> programs;
+  while (tokens > 0) {
+    programs.push_back(prefills[cuts.firstOf(tokens)]);
+    tokens -= tokensOf(*programs.back());
+  }
+  return programs;
 }
 
 //===----------------------------------------------------------------------===//
@@ -212,10 +219,7 @@ void CompiledEngine::compute(const std::vector<Feed> &feeds, float *logits) {
       score(feed, place);
       continue;
     }
-    const LoadedProgram &program = prefillProgram(count);
-    runOn(program, {&feed});
-    if (feed.numLogits > 0)
-      takeLogits(program, 0, place);
+    prefill(feed, place);
   }
   if (rows.empty())
     return;
@@ -227,6 +231,22 @@ void CompiledEngine::compute(const std::vector<Feed> &feeds, float *logits) {
   for (size_t row = 0; row < rows.size(); ++row)
     if (places[row])
       takeLogits(program, int64_t(row), places[row]);
+}
+
+void CompiledEngine::prefill(const Feed &feed, float *logits) {
+  Feed part = feed;
+  auto at = feed.tokens.begin();
+  for (const LoadedProgram *program :
+       prefillPrograms(int64_t(feed.tokens.size()))) {
+    int64_t count =
+        std::min<int64_t>(tokensOf(*program), feed.tokens.end() - at);
+    part.tokens.assign(at, at + count);
+    runOn(*program, {&part});
+    at += count;
+    part.position += count;
+    if (at == feed.tokens.end() && feed.numLogits > 0)
+      takeLogits(*program, 0, logits);
+  }
 }
 
 int64_t CompiledEngine::scoreTokens() const {

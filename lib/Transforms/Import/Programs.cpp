@@ -41,8 +41,9 @@ trainingPrograms(const dist::Strategy &strategy, bool drops, bool generates) {
         {Kind::Generate, 1, strategy.seq, false, false, "generate"});
     return programs;
   }
-  // Few, as they take time to compile: a short prompt costs what a chunk does.
-  constexpr int64_t chunk = 128;
+  // One, as they take time to compile: a short prompt costs what a chunk does,
+  // and a long one is cut into many.
+  constexpr int64_t chunk = 32;
   programs.push_back(
       cached(Kind::Prefill, 1, std::min(strategy.maxContext, chunk)));
   addDecoding(strategy, /*guesses=*/0, programs);
@@ -53,7 +54,7 @@ static std::vector<DerivedProgram>
 servingPrograms(const dist::Strategy &strategy, int64_t guesses) {
   constexpr int64_t longest = 512, scored = 64;
   std::vector<DerivedProgram> programs;
-  for (int64_t tokens : {16, 128})
+  for (int64_t tokens : {16, 32, 64, 128, 256})
     if (tokens < strategy.maxContext)
       programs.push_back(cached(Kind::Prefill, 1, tokens));
   programs.push_back(
@@ -70,7 +71,7 @@ static std::vector<DerivedProgram>
 encodingPrograms(const dist::Strategy &strategy) {
   std::vector<DerivedProgram> programs;
   int64_t tokens = 16;
-  for (bool isLast = false; !isLast; tokens *= tokens == 64 ? 2 : 4) {
+  for (bool isLast = false; !isLast; tokens *= 2) {
     isLast = tokens >= strategy.maxContext;
     int64_t length = std::min(tokens, strategy.maxContext);
     auto add = [&](int64_t rows, bool logits) {

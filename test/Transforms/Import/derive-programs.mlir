@@ -70,8 +70,8 @@ nn.model @small family "small" phase "import" attributes {
 // CHECK-LABEL: nn.model @cached
 // CHECK: nn.func @evaluate(%{{.*}}: tensor<1x1xi32>
 // CHECK: nn.call @block(
-// CHECK: nn.func @prefill.128(%{{.*}}: tensor<1x128xi32>, %{{.*}}: tensor<i32>) -> tensor<1x1x9xf32>
-// CHECK: nn.call @block.prefill.128(
+// CHECK: nn.func @prefill.32(%{{.*}}: tensor<1x32xi32>, %{{.*}}: tensor<i32>) -> tensor<1x1x9xf32>
+// CHECK: nn.call @block.prefill.32(
 // CHECK: nn.func @decode.1(%{{.*}}: tensor<1x1xi32>) -> tensor<1x1x9xf32>
 // CHECK: nn.call @block.decode.1(
 // CHECK: nn.func @decode.2(%{{.*}}: tensor<2x1xi32>) -> tensor<2x1x9xf32>

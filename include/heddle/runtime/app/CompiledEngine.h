@@ -10,13 +10,15 @@
 #define HEDDLE_RUNTIME_APP_COMPILEDENGINE_H
 
 #include "heddle/runtime/app/Job.h"
+#include "heddle/runtime/app/PromptCuts.h"
 #include "heddle/runtime/serve/Engine.h"
 
 namespace heddle::rt {
 
 /// Computes feeds with the programs `prefill`, `decode` and, where it has one,
-/// `score` of a binary: of each kind the smallest that has room. Ranks along
-/// `data` are groups with whole weights, and compute feeds of their own.
+/// `score` of a binary. Prompts are cut as `PromptCuts` says; of the other
+/// kinds the smallest that has room is run. Ranks along `data` are groups with
+/// whole weights, and compute feeds of their own.
 class CompiledEngine : public Engine {
 public:
   /// Throws H0191 when the plan has no cache.
@@ -36,13 +38,9 @@ public:
   /// ranks of its group, of these on the last pipeline stage.
   void compute(const std::vector<Feed> &feeds, float *logits);
   /// The program that continues so many texts together.
-  const LoadedProgram &decodeProgram(int64_t texts) const {
-    return choose(decodes, texts);
-  }
-  /// The one that computes so many tokens of a prompt.
-  const LoadedProgram &prefillProgram(int64_t tokens) const {
-    return choose(prefills, tokens);
-  }
+  const LoadedProgram &decodeProgram(int64_t texts) const;
+  /// Those that compute so many tokens of a prompt, one after the other.
+  std::vector<const LoadedProgram *> prefillPrograms(int64_t tokens) const;
   /// That of this rank.
   int64_t group() const { return ownGroup; }
   /// The first of the ranks that have the logits of a group.
@@ -60,12 +58,12 @@ public:
 private:
   static int64_t rowsOf(const LoadedProgram &program);
   static int64_t tokensOf(const LoadedProgram &program);
-  const LoadedProgram &choose(const std::vector<const LoadedProgram *> &from,
-                              int64_t size) const;
   void fill(const LoadedProgram &program,
             const std::vector<const Feed *> &feeds);
   void runOn(const LoadedProgram &program,
              const std::vector<const Feed *> &feeds);
+  /// Writes the logits of the last token, where they are wanted.
+  void prefill(const Feed &feed, float *logits);
   void findSpeakers();
   /// Copies a row of a program's logits, where this rank has them.
   void takeLogits(const LoadedProgram &program, int64_t row, float *logits);
@@ -80,6 +78,7 @@ private:
   bool hasLogits = false;        ///< Of the feeds of its group.
   /// By their sizes.
   std::vector<const LoadedProgram *> prefills, decodes;
+  PromptCuts cuts;
   const LoadedProgram *scoring = nullptr;
 };
 
