@@ -8,6 +8,7 @@
 
 #include "Programs.h"
 #include "heddle/Settings/Groups.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace heddle;
 using namespace heddle;
@@ -19,11 +20,19 @@ static DerivedProgram cached(Kind kind, int64_t rows, int64_t tokens) {
   return {kind, rows, tokens, false, false, name};
 }
 
+/// 1 to 6, 8, 12, 16, ...: few rows are computed that are not there. Up to 5
+/// rows share what a vector unit unpacks of a weight.
+static int64_t rowsAfter(int64_t rows) {
+  if (rows < 6)
+    return rows + 1;
+  return llvm::isPowerOf2_64(rows) ? rows / 2 * 3 : rows / 3 * 4;
+}
+
 /// A row computes one token: with guesses a text has a row for each of them.
 static void addDecoding(const dist::Strategy &strategy, int64_t guesses,
                         std::vector<DerivedProgram> &programs) {
   int64_t most = config::textsOfGroup(strategy) * (1 + guesses);
-  for (int64_t rows = 1; rows < most; rows *= 2)
+  for (int64_t rows = 1; rows < most; rows = rowsAfter(rows))
     programs.push_back(cached(Kind::Decode, rows, 1));
   programs.push_back(cached(Kind::Decode, most, 1));
 }
