@@ -168,6 +168,8 @@ private:
   ParseResult parseSetting(size_t index, SMLoc place);
   FailureOr<SettingValue> parseValue(const SettingValue &like);
   ParseResult failUnknown(SMLoc place, const std::string &path);
+  bool isGiven(StringRef path) const;
+  void completeBatch();
 
   AsmParser &parser;
   Strategy strategy;
@@ -272,6 +274,25 @@ ParseResult StrategyParser::parseEntry(StringRef section) {
                                         [&] { return parseEntry(name); });
 }
 
+bool StrategyParser::isGiven(StringRef path) const {
+  for (auto [i, setting] : llvm::enumerate(config::allSettings()))
+    if (setting.path == path)
+      return written[i];
+  return false;
+}
+
+/// Of the sizes of a batch, one that is not written follows from the others.
+void StrategyParser::completeBatch() {
+  int64_t rows =
+      llvm::SaturatingMultiply<uint64_t>(strategy.microBatch, strategy.data);
+  if (!isGiven("batch.global"))
+    strategy.batch =
+        llvm::SaturatingMultiply<uint64_t>(rows, strategy.accumulate);
+  else if (!isGiven("batch.accumulate") && rows > 0 &&
+           strategy.batch % rows == 0)
+    strategy.accumulate = strategy.batch / rows;
+}
+
 Attribute StrategyParser::parse() {
   SMLoc place = parser.getCurrentLocation();
   if (parser.parseLess() ||
@@ -279,6 +300,7 @@ Attribute StrategyParser::parse() {
                                      [&] { return parseEntry(""); }) ||
       parser.parseGreater() || isWrong)
     return {};
+  completeBatch();
   return StrategyAttr::getChecked([&] { return parser.emitError(place); },
                                   parser.getContext(), strategy, written);
 }

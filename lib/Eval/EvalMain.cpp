@@ -8,6 +8,7 @@
 
 #include "heddle/Eval/EvalMain.h"
 
+#include "InputRanges.h"
 #include "heddle/Eval/Files.h"
 #include "heddle/Eval/Interpreter.h"
 #include "llvm/ADT/StringExtras.h"
@@ -57,33 +58,6 @@ static bool readInputs(const std::string &path, TensorMap &inputs,
     }
     inputs[tensor.name] =
         Tensor::fromBytes(*kind, tensor.shape, tensor.bytes.data());
-  }
-  return true;
-}
-
-/// Ids are words of the vocabulary, as a binary's are.
-static bool checkIds(ModuleOp module, const TensorMap &inputs,
-                     Diagnostic &error) {
-  std::optional<int64_t> words;
-  for (Operation &root : module.getOps())
-    if (auto weights = root.getAttrOfType<DictionaryAttr>("weights"))
-      if (auto size = weights.getAs<IntegerAttr>("vocab_size"))
-        words = size.getInt();
-  for (const auto &[name, value] : inputs) {
-    if (!words ||
-        name.substr(0, name.find('@')) !=
-            stringifyPortRole(nn::PortRole::Ids) ||
-        isFloat(value.kind()))
-      continue;
-    for (int64_t id : value.ints())
-      if (id < 0 || id >= *words) {
-        error.code = "H0371";
-        error.message = "input '" + name + "' has the id " +
-                        std::to_string(id) + ", which is not below the " +
-                        std::to_string(*words) + " words of the vocabulary";
-        error.help = "take ids of this model's tokenizer";
-        return false;
-      }
   }
   return true;
 }
@@ -213,7 +187,7 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
   std::vector<ProgramName> programs;
   if (!readPrograms(options.program, programs, error) ||
       !readInputs(options.inputs, given, error) ||
-      !checkIds(module, given, error) ||
+      !checkRanges(module, interpreter, given, error) ||
       !interpreter.initialize(options.weights, options.seed, error))
     return report(error);
   int64_t updates = 0;

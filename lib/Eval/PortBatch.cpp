@@ -88,6 +88,15 @@ FailureOr<Tensor> inputOf(Operation *at, llvm::StringRef name, ShapedType type,
     return error;
   }
   ShapedType whole = wholeType(ports, name, type);
+  if (ElementKind kind = found->second.kind();
+      isFloat(kind) != isa<FloatType>(whole.getElementType())) {
+    InFlightDiagnostic error = at->emitError("input '")
+                               << name << "' has type " << safetensorsName(kind)
+                               << " and does not fit " << Type(whole);
+    error.attachNote() << "help: store it as "
+                       << (isFloat(kind) ? "I32 or I64" : "F32");
+    return error;
+  }
   std::optional<Tensor> value =
       partOfInput(found->second, whole.getShape(), batch.part, batch.parts);
   if (!value)

@@ -89,7 +89,9 @@ private:
 } // namespace
 
 Texts::Texts(const BenchOptions &options, const EngineLimits &limits)
-    : count(options.batch), tokens(options.tokens) {
+    : count(options.batch),
+      tokens(options.tokens.value_or(std::clamp<int64_t>(
+          limits.maxContext - options.context.value_or(1), 1, 64))) {
   const int64_t most = limits.maxRows * limits.groups;
   if (count > most)
     fail("H0166",
@@ -224,7 +226,8 @@ void DecodeBench::printKernels() {
       engine.decodeProgram(texts.ofGroup(/*group=*/0, engine.limits().groups)));
   prompt(0);
   int64_t rest = (texts.context - 1) % engine.limits().maxChunk + 1;
-  if (rest > 1)
+  // Few are computed as a token and guesses are, in rows of one token.
+  if (rest > 1 + engine.limits().maxGuesses)
     printKernels(*engine.prefillPrograms(rest).back());
 }
 

@@ -428,9 +428,9 @@ void CommandLine::addBench(CLI::App &app) {
           "Tokens of each text before those that are timed (default: 512, or "
           "as many as fit)")
       ->needs(decode);
-  addFlag(verb, "--tokens", bench.tokens, io::range::count(1),
-          "Tokens to time, one after the other")
-      ->capture_default_str()
+  addFlag(
+      verb, "--tokens", bench.tokens, io::range::count(1),
+      "Tokens to time, one after the other (default: 64, or as many as fit)")
       ->needs(decode);
   addJob(verb, bench.job);
   addDraft(verb, bench.job);

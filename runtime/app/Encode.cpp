@@ -10,6 +10,7 @@
 #include "heddle/runtime/app/ModelText.h"
 #include "heddle/runtime/app/Prompt.h"
 #include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/io/File.h"
 #include "heddle/runtime/io/Process.h"
 #include "heddle/runtime/io/Safetensors.h"
 
@@ -140,6 +141,8 @@ int heddle::rt::runEncode(const EncodeOptions &options, Ranks &ranks) {
   std::vector<Tokens> texts;
   Encoded made;
   ranks.together([&] {
+    io::requireApart({{"--weights", modelDirectory(job.plan(), options.job)}},
+                     {{"-o", options.output}});
     encoder = std::make_unique<CompiledEncoder>(
         job,
         findPooling(modelDirectory(job.plan(), options.job), options.pooling));

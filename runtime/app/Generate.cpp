@@ -222,7 +222,9 @@ int heddle::rt::runChat(const GenerateOptions &options, Ranks &ranks) {
     std::string directory = modelDirectory(plan, options.job);
     chat = io::ChatTemplate::find(directory);
     if (!chat)
-      fail("H0195", directory + " has no chat template",
+      fail("H0359",
+           (directory.empty() ? "a model with random weights" : directory) +
+               " has no chat template",
            "put a chat_template.jinja beside the weights, or use generate");
   });
   TextSinks sinks;

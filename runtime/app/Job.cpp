@@ -80,7 +80,12 @@ Job::Job(Job &checks, Binary draft)
 
 std::unique_ptr<Job> Job::openDraft(const JobOptions &options) {
   std::optional<Binary> draft;
-  others.together([&] { draft = readDraft(options.binary, target); });
+  others.together([&] {
+    draft = readDraft(options.binary, target);
+    if (!draft && !options.draftWeights.empty())
+      fail("H0136", "--draft-weights: this binary has no draft",
+           "compile with --draft DIR, or leave out --draft-weights");
+  });
   if (!draft)
     return nullptr;
   others.joinBeside(draft->plan);

@@ -7,8 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/CompiledEngine.h"
+#include "heddle/runtime/app/ModelText.h"
 #include "heddle/runtime/app/Prompt.h"
 #include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/io/File.h"
 #include "heddle/runtime/io/Safetensors.h"
 
 #include <algorithm>
@@ -23,6 +25,8 @@ int heddle::rt::runLogits(const LogitsOptions &options, Ranks &ranks) {
   std::vector<float> logits;
   size_t most = 1;
   ranks.together([&] {
+    io::requireApart({{"--weights", modelDirectory(job.plan(), options.job)}},
+                     {{"-o", options.output}});
     engine = std::make_unique<CompiledEngine>(job);
     if (!options.decode)
       most = size_t(engine->scoreTokens());

@@ -115,6 +115,7 @@ void Training::requireOwnFiles() {
   std::vector<io::NamedFile> inputs = {
       {"--inputs", options.inputs},
       {"--val", options.val},
+      {"--resume", options.resume},
       {"--weights", options.job.weights.empty() ? job.plan().weights.directory
                                                 : options.job.weights}};
   for (const DataChoice &choice : parseData(options.data))

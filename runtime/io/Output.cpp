@@ -385,17 +385,34 @@ static bool isOfModel(const fs::path &path) {
          name == "tokenizer.json" || name == "model.safetensors.index.json";
 }
 
+/// The files in a directory for which `isMeant` is true; none if there is no
+/// such directory.
+static std::vector<std::string> filesIn(const fs::path &directory,
+                                        bool (*isMeant)(const fs::path &path)) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error))
+    if (isMeant(it->path()))
+      files.push_back(it->path().string());
+  return files;
+}
+
 void io::requireApart(const std::vector<NamedFile> &inputs,
                       const std::vector<NamedFile> &outputs) {
   std::map<std::string, std::string> known; // What says so, by identity.
   for (const auto &[flag, path] : inputs) {
-    std::string reason = " would be written over what is read: " + flag + " ";
-    known.insert({identityOf(path), reason + path});
-    std::error_code error;
-    for (fs::directory_iterator it(path, error), end; !error && it != end;
-         it.increment(error))
-      if (isOfModel(it->path()))
-        known.insert({identityOf(it->path().string()), reason + path});
+    if (path.empty())
+      continue;
+    std::string reason =
+        " would be written over what is read: " + flag + " " + path;
+    known.insert({identityOf(path), reason});
+    for (const std::string &file : filesIn(path, isOfModel))
+      known.insert({identityOf(file), reason});
+    // What a checkpoint has beside the model.
+    for (const std::string &file : filesIn(
+             fs::path(path) / "heddle", [](const fs::path &) { return true; }))
+      known.insert({identityOf(file), reason});
   }
   known.erase("");
   for (const auto &[flag, path] : outputs) {

@@ -128,6 +128,30 @@ class Phases(h.HeddleTest):
                 self.assertLessEqual(h.relative(loss, found["train"][0]), 1e-5)
                 self.assertLessEqual(h.relative(logits, found["train"][1]), 1e-5)
 
+    def test_inputs_that_stand_for_nothing(self):
+        """They would be places outside of tables: each is refused before it is used."""
+        model, config, _ = self.make_model()
+        dumps = self.path("dumps")
+        self.compile(model, "--mode", "serve", "--max-batch", 1, "--max-context", 24,
+                     "--dump-phases", dumps)
+        right = {"ids": np.zeros((1, 16), np.int32),
+                 "positions": np.arange(16, dtype=np.int32)[None],
+                 "lengths": np.array([16], np.int32), "position": np.array(15, np.int32),
+                 "pages": np.arange(2, dtype=np.int32)[None]}
+        cases = [(name, np.full_like(right[name], number)) for name, number in (
+            ("ids", config["vocab_size"]), ("positions", -1), ("positions", 24),
+            ("lengths", 17), ("position", 16), ("pages", -1), ("pages", 2))]
+        cases.append(("ids", right["ids"].astype(np.float32)))
+        for phase in ("train", "memory"):
+            command = [h.HEDDLE, "eval", os.path.join(dumps, phase + ".mlir"),
+                       "--program", "prefill/16", "--inputs", self.path("in.safetensors")]
+            h.write_safetensors(self.path("in.safetensors"), right)
+            h.run(command)
+            for name, value in cases:
+                h.write_safetensors(self.path("in.safetensors"), {**right, name: value})
+                said = h.run(command, status=3).stderr
+                self.assertIn(f"error[H0371]: input '{name}' has", said)
+
     def check_serving(self, *flags):
         """Two prompts, and then tokens of both texts through the cache, on pages that
         are not in order: the logits are those of one text at once."""

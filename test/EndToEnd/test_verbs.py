@@ -127,7 +127,7 @@ class Verbs(h.HeddleTest):
         """A conversation is what generate says of its text, turn by turn."""
         out = self.path("out")
         command = [binary, "chat", "--weights", out, "--max-new-tokens", 5]
-        self.assertIn("H0195", h.run(command, 2, input="the\n").stderr)
+        self.assertIn("H0359", h.run(command, 3, input="the\n").stderr)
         latest = h.latest_of(out)
         with open(os.path.join(latest, "chat_template.jinja"), "w") as file:
             file.write("{% for m in messages %}{{ m.content }} {% endfor %}")

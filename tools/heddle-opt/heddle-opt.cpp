@@ -8,11 +8,23 @@
 
 #include "heddle/Pipelines/Compile.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   heddle::registerAllDialects(registry);
   heddle::registerAllPasses();
+  auto [input, output] = mlir::registerAndParseCLIOptions(
+      argc, argv, "Heddle's pass driver\n", registry);
+  // The output is emptied before the input, which is mapped, has been read.
+  if (bool isSame = false;
+      !llvm::sys::fs::equivalent(input, output, isSame) && isSame) {
+    llvm::errs() << "error[H0160]: -o " << output
+                 << " would be written over what is read\n  help: name another "
+                    "file with -o\n";
+    return 2;
+  }
   return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "Heddle's pass driver\n", registry));
+      mlir::MlirOptMain(argc, argv, input, output, registry));
 }

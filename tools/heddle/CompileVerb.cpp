@@ -132,9 +132,17 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
          "as in: heddle compile DIR/" + flags.startFrom +
              ".mlir --start-from " + flags.startFrom);
   std::vector<std::string> names = phaseNames();
+  auto numberOf = [&](const std::string &phase) {
+    return std::find(names.begin(), names.end(), phase);
+  };
+  if (!flags.startFrom.empty() &&
+      numberOf(flags.stopAfter) < numberOf(flags.startFrom))
+    fail("H0113",
+         "--stop-after " + flags.stopAfter + ": the dump was made after " +
+             flags.startFrom + ", which comes later",
+         "stop after " + flags.startFrom + " or a later phase");
   if (flags.shardingReasons && !flags.startFrom.empty() &&
-      std::find(names.begin(), names.end(), flags.startFrom) >=
-          std::find(names.begin(), names.end(), "shard"))
+      numberOf(flags.startFrom) >= numberOf("shard"))
     fail("H0113",
          "--print-sharding-reasons: a dump made after " + flags.startFrom +
              " is sharded already",
@@ -203,6 +211,11 @@ static int readModel(const CompileFlags &flags, CompileJob &job) {
       return exitCode;
     config::findWeights(request, *job.model);
   }
+  if (!request.noDecay.empty() &&
+      std::all_of(job.model->parameters.begin(), job.model->parameters.end(),
+                  [](const auto &parameter) { return parameter.decays; }))
+    std::cerr << "warning: --no-decay \"" << request.noDecay
+              << "\" matches no parameter: all have weight decay\n";
   settleSettings(job);
   if (!flags.draft.empty())
     readDraft(request, flags, asked, job);
@@ -251,12 +264,21 @@ static void checkOutputs(const CompileFlags &flags) {
   if (fs::is_directory(flags.output, ignored) || endsWith(flags.output, "/"))
     fail("H0113", "-o " + flags.output + " is a directory",
          "name a file, as -o " + (fs::path(flags.output) / "model").string());
+  std::vector<io::NamedFile> outputs = {{"-o", flags.output}};
+  std::vector<std::string> names = phaseNames();
+  auto first = std::find(names.begin(), names.end(), flags.startFrom);
+  if (!flags.dumpPhases.empty())
+    for (auto it = first == names.end() ? names.begin() : first + 1;
+         it != names.end(); ++it)
+      outputs.push_back(
+          {"--dump-phases", flags.dumpPhases + "/" + *it + ".mlir"});
   io::requireApart({{"MODEL", flags.model},
+                    {"--weights", flags.weights},
                     {"--draft", flags.draft},
                     {"--config", flags.dsConfig},
                     {"--strategy", flags.strategy},
                     {"--cluster", flags.cluster}},
-                   {{"-o", flags.output}});
+                   outputs);
   if (!flags.output.empty())
     io::requireWritableOutput(flags.output);
   if (!flags.dumpPhases.empty())

@@ -20,10 +20,24 @@ FitSearch::FitSearch(MakeJob makeJob, config::Flags given,
                      const config::Cluster &cluster)
     : makeJob(std::move(makeJob)), given(std::move(given)), base(base),
       cluster(cluster),
-      batch(isGiven("batch") ? base.values.batch
-                             : cluster.ranks() * base.values.microBatch *
-                                   base.values.accumulate) {
+      batch(isGiven("batch")
+                ? base.values.batch
+                : ranks() * base.values.microBatch * base.values.accumulate) {
   setLimits();
+}
+
+bool FitSearch::hasMesh() const {
+  for (const char *axis : {"data", "tensor", "pipe", "sequence"})
+    if (isGiven(axis))
+      return true;
+  return false;
+}
+
+/// Of the mesh that the user gives, else all.
+int64_t FitSearch::ranks() const {
+  const config::Settings &values = base.values;
+  return hasMesh() ? values.data * values.tensor * values.pipe * values.sequence
+                   : cluster.ranks();
 }
 
 /// Whether the user says it; what follows from something else does not count.
@@ -91,7 +105,7 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
     job = makeJob(flags);
     config::checkCluster(job.settings.values, cluster);
   } catch (const UserError &error) {
-    ++impossible[error.diagnostic.message];
+    impossible[error.diagnostic.message].push_back(error.diagnostic);
     return std::nullopt;
   }
   // What is gathered ahead follows the room that there is.
@@ -104,7 +118,7 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
   if (planned.plans.empty()) {
     for (const Diagnostic &error : planned.errors)
       if (error.code != "H0201" || !hasLimits)
-        ++impossible[error.message];
+        impossible[error.message].push_back(error);
     return std::nullopt;
   }
   Mixture mixture;
@@ -176,9 +190,8 @@ static std::vector<int64_t> divisorsOf(int64_t size) {
 }
 
 std::vector<FitSearch::Mesh> FitSearch::meshes() const {
-  for (const char *axis : {"data", "tensor", "pipe", "sequence"})
-    if (isGiven(axis))
-      return {{given, base.values.data}};
+  if (hasMesh())
+    return {{given, base.values.data}};
   std::vector<Mesh> all;
   for (int64_t tensor : divisorsOf(cluster.ranksPerNode))
     for (int64_t pipe : divisorsOf(cluster.ranks() / tensor)) {

@@ -68,8 +68,8 @@ public:
   std::string change;
   int64_t compiled = 0;
   bool isHostUnrated = false; ///< See ClusterCost, of any mixture.
-  /// Why mixtures are not possible, and how many.
-  std::map<std::string, int64_t> impossible;
+  /// Why mixtures are not possible, by what is said: once for each.
+  std::map<std::string, std::vector<Diagnostic>> impossible;
 
 private:
   /// Flags that say a mesh, and its ranks along `data`.
@@ -85,6 +85,8 @@ private:
   };
 
   bool isGiven(const char *key) const;
+  bool hasMesh() const;
+  int64_t ranks() const;
   /// Whether the user gives a flag of which a search makes its own.
   bool hasFlag(const char *name) const;
   std::vector<Mesh> meshes() const;

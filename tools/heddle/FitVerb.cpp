@@ -13,11 +13,13 @@
 #include "Verbs.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/runtime/io/File.h"
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 using namespace heddle;
 using namespace heddle::driver;
+namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 namespace {
@@ -127,10 +129,12 @@ static void printFitting(const FitSearch &search, bool isAll) {
   Diagnostic wrong;
   wrong.code = "H0228";
   wrong.location = cluster.ranksLocation;
+  if (!search.nearest && search.impossible.size() == 1)
+    throw UserError(search.impossible.begin()->second.front());
   if (!search.nearest) {
     wrong.message = "no mixture is possible on " + cluster.name;
-    for (const auto &[why, count] : search.impossible)
-      wrong.notes.push_back(std::to_string(count) + " times: " + why);
+    for (const auto &[why, errors] : search.impossible)
+      wrong.notes.push_back(std::to_string(errors.size()) + " times: " + why);
     wrong.help = "give a --mesh and a --batch that the model and the cluster "
                  "can have";
     throw UserError(wrong);
@@ -151,6 +155,14 @@ static void printFitting(const FitSearch &search, bool isAll) {
 }
 
 static int fit(const FitFlags &flags) {
+  if (fs::path(flags.request.path).extension() == ".mlir")
+    fail("H0113", "fit reads no module: " + flags.request.path,
+         "name a Hugging Face directory, or a config.json");
+  io::requireApart({{"MODEL", flags.request.path},
+                    {"--config", flags.dsConfig},
+                    {"--strategy", flags.strategy},
+                    {"--cluster", flags.cluster}},
+                   {{"-o", flags.output}});
   if (!flags.output.empty())
     io::requireWritableOutput(flags.output);
   config::Cluster cluster = config::readCluster(flags.cluster);
@@ -174,8 +186,9 @@ static int fit(const FitFlags &flags) {
   FitSearch search(makeJob, flags.flags, base, cluster);
   search.run();
   if (flags.verbose)
-    for (const auto &[why, count] : search.impossible)
-      std::cerr << "not possible, " << count << " times: " << why << "\n";
+    for (const auto &[why, errors] : search.impossible)
+      std::cerr << "not possible, " << errors.size() << " times: " << why
+                << "\n";
   if (search.isHostUnrated)
     std::cerr << "warning: " << warnOfHostUpdates(cluster) << "\n";
   if (flags.json)

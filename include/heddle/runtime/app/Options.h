@@ -147,7 +147,7 @@ struct BenchOptions {
   bool decode = false;
   int64_t batch = 1;
   std::optional<int64_t> context; ///< None: as many as fit, at most 512.
-  int64_t tokens = 64;
+  std::optional<int64_t> tokens;  ///< None: as many as fit, at most 64.
 };
 
 /// `info`.

@@ -161,7 +161,8 @@ void makeDirectories(const std::string &path);
 void requireWritable(const std::string &directory);
 /// The same for an output; nothing is written to a device.
 void requireWritableOutput(const std::string &path);
-/// A file that a flag names; for an input also the directory of a model.
+/// A file that a flag names; for an input also the directory of a model or of a
+/// checkpoint.
 struct NamedFile {
   std::string flag, path;
 };
