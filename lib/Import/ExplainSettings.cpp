@@ -9,6 +9,8 @@
 #include "SettingReaders.h"
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 #include <sstream>
 
 using namespace heddle;
@@ -209,6 +211,11 @@ const char *config::whyNothingTrains(const Settings &values) {
   return values.mode == Mode::Train ? "" : "the binary does not train";
 }
 
+const char *config::whyNotLamb(const Settings &values) {
+  return values.optimizer == Optimizer::Lamb ? whyNothingTrains(values)
+                                             : "the optimizer is not Lamb";
+}
+
 const char *config::whyNothingIsPlaced(const Settings &values) {
   return values.placeOptimizer == MemoryKind::Device &&
                  values.placeParameters == MemoryKind::Device &&
@@ -226,7 +233,9 @@ const char *config::whyNothingOnFile(const Settings &values) {
 }
 
 const char *config::whyTraining(const Settings &values) {
-  return values.mode == Mode::Train ? "the mode is train" : "";
+  return values.mode == Mode::Train
+             ? "the mode is train: products read weights as they are"
+             : "";
 }
 
 const char *config::whyNoSchedule(const Settings &values) {
@@ -235,20 +244,27 @@ const char *config::whyNoSchedule(const Settings &values) {
              : "";
 }
 
-std::string config::warnOfCodes(const ResolvedSettings &settings) {
-  if (!*whyTraining(settings.values))
-    return "";
-  std::string flags;
+std::string config::warnOfMode(const ResolvedSettings &settings) {
+  // Flags by what is said of them. One flag may say several settings.
+  std::map<std::string, std::string> idle;
+  std::set<std::string> named;
   for (const SettingField &field : settingFields()) {
     auto found = settings.origins.find(field.key);
-    if (field.whyIdle == whyTraining && found != settings.origins.end() &&
-        found->second.kind == Origin::Kind::Flag)
-      flags += (flags.empty() ? "" : ", ") + found->second.text;
+    if (found == settings.origins.end() ||
+        found->second.kind != Origin::Kind::Flag)
+      continue;
+    for (auto why : {whyTraining, whyNothingTrains, whyNotServing, whyNoCache})
+      if (field.whyIdle == why && *why(settings.values) &&
+          named.insert(found->second.text).second) {
+        std::string &flags = idle[why(settings.values)];
+        flags += (flags.empty() ? "" : ", ") + found->second.text;
+      }
   }
-  return flags.empty() ? ""
-                       : flags + " without effect: a binary that trains "
-                                 "multiplies by its weights as they are; "
-                                 "--mode serve and --mode encode make codes";
+  std::string warning;
+  for (const auto &[why, flags] : idle)
+    warning +=
+        (warning.empty() ? "" : "; ") + flags + " without effect: " + why;
+  return warning;
 }
 
 std::string config::explainSettings(const ResolvedSettings &settings,

@@ -120,6 +120,7 @@ const char *whyNotServing(const Settings &values);
 const char *whyNoContext(const Settings &values);
 const char *whyNoCache(const Settings &values);
 const char *whyNothingTrains(const Settings &values);
+const char *whyNotLamb(const Settings &values);
 const char *whyNothingIsPlaced(const Settings &values);
 const char *whyNothingOnFile(const Settings &values);
 const char *whyTraining(const Settings &values);

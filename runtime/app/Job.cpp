@@ -119,10 +119,14 @@ void heddle::rt::failNoProgram(const plan::Plan &plan, plan::ProgramKind kind) {
   if (kind == plan::ProgramKind::Encode)
     unable = "; compile an encoder with --mode encode for others";
   if (kind == plan::ProgramKind::Train && isForServing(plan))
-    unable = "; bench --decode measures a binary that serves; compile without "
-             "--mode to train";
+    unable =
+        std::string(plan.findProgram(plan::ProgramKind::Encode)
+                        ? ""
+                        : "; bench --decode measures a binary that serves") +
+        "; compile without --mode to train";
   if (serves)
-    unable = "; compile with --mode serve for the others";
+    unable = isMasked ? "; a model of masked tokens cannot continue a text"
+                      : "; compile with --mode serve for the others";
   fail("H0191",
        std::string("this binary holds no ") + plan::nameOf(kind) + " program",
        held.empty() ? "compile it again" : "it holds: " + held + unable);

@@ -332,6 +332,11 @@ class Serving(serving.ServingTest):
         said = h.run([h.HEDDLE, "compile", model, "--mode", "serve", "--quantize", "int8",
                       "--stop-after", "import"]).stderr
         self.assertNotIn("without effect", said)
+        # What serves has no optimizer. One flag says two places.
+        said = h.run([h.HEDDLE, "compile", model, "--mode", "serve", "--lr", 0.1, "--place",
+                      "optimizer=file,parameters=file", "--stop-after", "import"]).stderr
+        self.assertIn("warning: --place, --lr without effect: the binary does not train",
+                      said)
 
 
 if __name__ == "__main__":

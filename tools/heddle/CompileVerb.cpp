@@ -342,7 +342,7 @@ static int compileModel(CompileFlags flags) {
   else if (int exitCode = readModel(flags, job))
     return exitCode;
   for (const std::string &warning :
-       {config::warnOfAuto(job.settings), config::warnOfCodes(job.settings)})
+       {config::warnOfAuto(job.settings), config::warnOfMode(job.settings)})
     if (!warning.empty())
       std::cerr << "warning: " << warning << "\n";
   std::vector<config::ExplainRow> clusterRows = readClusterFile(flags, job);

@@ -102,9 +102,9 @@ MemoryKind memoryOfGradients(const Settings &values);
 /// The line that names every "auto" which got the default of Hugging Face's
 /// Trainer, or Heddle's where that has none; "" when there is none such.
 std::string warnOfAuto(const ResolvedSettings &settings);
-/// Names flags about weights as codes where the binary trains, which leaves
-/// them what they are; empty where there is none.
-std::string warnOfCodes(const ResolvedSettings &settings);
+/// Names flags that do nothing in the mode, as of an optimizer in a binary that
+/// serves, and says why; empty where there is none.
+std::string warnOfMode(const ResolvedSettings &settings);
 
 /// How `--explain-config` prints.
 struct ExplainStyle {
