@@ -309,7 +309,7 @@ class Serving(serving.ServingTest):
                                self.path("o")])
         bench = [binary, "bench", "--decode"]
         self.refused("H0166", bench + ["--batch", 9], "--max-batch 9")
-        self.refused("H0166", bench + ["--context", 20], "--max-context 84")
+        self.refused("H0166", bench + ["--context", 20], "--max-context 21")
         small = self.serve(model, "--max-context", 20, "--kv-cache", "24576")
         self.refused("H0166", [small, *bench[1:], "--batch", 2, "--tokens", 2],
                      "--kv-cache")
