@@ -73,6 +73,22 @@ static Optimizer readOptimizer(const io::JsonValue &type) {
   return {};
 }
 
+/// Says which parameters the optimizer has no use for.
+static void markUnused(Optimizer optimizer, const io::JsonValue *params,
+                       Merger &merger) {
+  auto mark = [&](const char *key, const std::string &why) {
+    if (const io::JsonValue *value = findGiven(params, key))
+      merger.mark(value->path(), "no meaning here", why);
+  };
+  const std::string name = wordOf(optimizer);
+  if (optimizer != Optimizer::Adam)
+    mark("adam_w_mode", name + ": weight decay is apart from the gradient");
+  if (optimizer == Optimizer::Lion)
+    mark("eps", name + " divides by no second moment");
+  if (optimizer != Optimizer::Adam && optimizer != Optimizer::AdamW)
+    mark("torch_adam", "the optimizer is " + name);
+}
+
 void config::mergeOptimizer(const io::JsonValue &root, Merger &merger) {
   const io::JsonValue *section = root.find("optimizer");
   if (!section)
@@ -88,6 +104,7 @@ void config::mergeOptimizer(const io::JsonValue &root, Merger &merger) {
   merger.mark(type.path(), "applied",
               decoupled ? "weight decay apart from the gradient"
                         : "weight decay as a part of the gradient");
+  markUnused(optimizer, params, merger);
   if (merger.isOpen("weight_decay"))
     return;
   // Left out, weight decay is 0 in DeepSpeed's Adam and torch.optim.Adam, and

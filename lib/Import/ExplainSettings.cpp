@@ -267,6 +267,23 @@ std::string config::warnOfMode(const ResolvedSettings &settings) {
   return warning;
 }
 
+/// The rows of the user's keys. One that is applied to a setting which changes
+/// nothing says so.
+static std::vector<ExplainRow> rowsOfKeys(const ResolvedSettings &settings) {
+  std::map<std::string, std::string> idle; // Why, by the key's path.
+  for (const SettingField &field : settingFields())
+    for (const DsKey &key : field.keys)
+      if (field.whyIdle)
+        idle[key.path] = field.whyIdle(settings.values);
+  std::vector<ExplainRow> rows = settings.rows;
+  for (ExplainRow &row : rows)
+    if (row.verdict == "applied" && !idle[row.key].empty()) {
+      row.verdict = "no meaning here";
+      row.why = idle[row.key];
+    }
+  return rows;
+}
+
 std::string config::explainSettings(const ResolvedSettings &settings,
                                     const ExplainStyle &style) {
   std::vector<ExplainRow> rows;
@@ -283,5 +300,5 @@ std::string config::explainSettings(const ResolvedSettings &settings,
     rows.push_back(std::move(row));
   }
   return formatRows("settings", rows, style) +
-         formatRows("keys and flags as given", settings.rows, style);
+         formatRows("keys and flags as given", rowsOfKeys(settings), style);
 }
