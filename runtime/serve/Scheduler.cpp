@@ -237,24 +237,33 @@ void Scheduler::guess() {
   drafter->guess(std::move(drafted));
 }
 
-void Scheduler::collectFeeds() {
-  feeds.clear();
-  for (Group &group : groups)
-    collectFeeds(group);
+/// All groups wait for the run, so tokens that are due in one of them do.
+int64_t Scheduler::promptTokensOfRun() const {
+  constexpr int64_t mostBesideTokens = 128;
+  for (const Group &group : groups)
+    for (const Text *text : group.running)
+      if (!isPrompt(*text))
+        return std::min(limits.maxChunk, mostBesideTokens);
+  return limits.maxChunk;
 }
 
-void Scheduler::collectFeeds(Group &group) {
-  int64_t chunkLeft = limits.maxChunk;
+void Scheduler::collectFeeds() {
+  feeds.clear();
+  const int64_t promptTokens = promptTokensOfRun();
+  for (Group &group : groups)
+    collectFeeds(group, promptTokens);
+}
+
+void Scheduler::collectFeeds(Group &group, int64_t promptTokens) {
   for (Text *text : group.running) {
     int64_t left = text->tokens.size() - text->computed;
-    bool isPrompt = left > 1 + text->guessed;
-    int64_t most =
-        isScored(*text) ? std::min(chunkLeft, limits.maxScored) : chunkLeft;
-    int64_t count = isPrompt ? std::min(left, most) : left;
+    int64_t most = isScored(*text) ? std::min(promptTokens, limits.maxScored)
+                                   : promptTokens;
+    int64_t count = isPrompt(*text) ? std::min(left, most) : left;
     if (count == 0)
       continue;
-    if (isPrompt)
-      chunkLeft -= count;
+    if (isPrompt(*text))
+      promptTokens -= count;
     auto first = text->tokens.begin() + text->computed;
     int64_t numLogits = count == left ? 1 + text->guessed : 0;
     if (isScored(*text))
@@ -267,7 +276,7 @@ void Scheduler::collectFeeds(Group &group) {
                      group.number});
     if (group.checker)
       group.checker->check(feeds.back(), text->tokens);
-    if (drafter && isPrompt) {
+    if (drafter && isPrompt(*text)) {
       drafter->compute(feeds.back(), text->tokens);
       text->drafted += count;
     }
@@ -368,9 +377,9 @@ void Scheduler::takeResult(Text &text, const Feed &feed, float *logits) {
   text.guessed = 0;
   int64_t count = int64_t(feed.tokens.size() - guesses.size());
   text.computed += count;
-  bool isPrompt =
+  bool isOfPrompt =
       count > 1 || feed.position < int64_t(text.request.prompt.size());
-  if (isPrompt)
+  if (isOfPrompt)
     counted.promptTokens += count;
   int64_t before = text.made;
   std::optional<TextEnd> end;
@@ -385,8 +394,8 @@ void Scheduler::takeResult(Text &text, const Feed &feed, float *logits) {
               : addTokens(text, std::move(guesses), logits);
   }
   queue.charge(text.request.client,
-               isPrompt ? double(count)
-                        : newTokenCharge * double(text.made - before));
+               isOfPrompt ? double(count)
+                          : newTokenCharge * double(text.made - before));
   publishPages(text);
   giveBackPages(text);
   if (!end)

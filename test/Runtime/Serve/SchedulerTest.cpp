@@ -63,6 +63,30 @@ TEST_F(SchedulerTest, ComputesLongPromptsInChunksBesideTexts) {
   EXPECT_EQ(heard.texts[2], alone(reader));
 }
 
+// Tokens that are due wait for 128 tokens of prompts at most, in all groups.
+TEST_F(SchedulerTest, ComputesFewTokensOfPromptsBesideTexts) {
+  EngineLimits limits = {29, 4, 512, 16, 128, 1000};
+  limits.groups = 2;
+  begin(limits);
+  TextRequest first = request(count(400), 30),
+              second = request(count(300, 7), 3);
+  std::vector<size_t> sizes;
+  engine->onRun = [&](const std::vector<Feed> &feeds) {
+    for (const Feed &feed : feeds)
+      if (feed.tokens.size() > 1)
+        sizes.push_back(feed.tokens.size());
+  };
+  scheduler->submit(first);
+  scheduler->step(now);
+  EXPECT_EQ(sizes, std::vector<size_t>{400});
+  sizes.clear();
+  scheduler->submit(second);
+  finish();
+  EXPECT_EQ(sizes, (std::vector<size_t>{128, 128, 44}));
+  EXPECT_EQ(heard.texts[1], alone(first));
+  EXPECT_EQ(heard.texts[2], alone(second));
+}
+
 TEST_F(SchedulerTest, SharesTheFullPagesOfEqualBeginnings) {
   begin(roomy);
   TextRequest first = request(count(17), 5), second = request(count(16), 5);

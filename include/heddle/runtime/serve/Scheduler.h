@@ -167,11 +167,18 @@ private:
   /// How many guesses a text has use and pages for.
   int64_t roomForGuesses(Text &text);
   void collectFeeds();
-  void collectFeeds(Group &group);
+  /// With at most so many tokens of prompts.
+  void collectFeeds(Group &group, int64_t promptTokens);
+  /// Tokens of prompts that a group computes in a run.
+  int64_t promptTokensOfRun() const;
   void takeResult(Text &text, const Feed &feed, float *logits);
   /// Positions that are in the caches, if there are two, of both.
   int64_t cached(const Text &text) const {
     return drafter ? std::min(text.computed, text.drafted) : text.computed;
+  }
+  /// Whether there is more to compute than the next token.
+  static bool isPrompt(const Text &text) {
+    return int64_t(text.tokens.size()) - text.computed > 1 + text.guessed;
   }
   /// Whether logits of the prompt's tokens are wanted yet.
   static bool isScored(const Text &text) {
