@@ -281,16 +281,23 @@ bool StrategyParser::isGiven(StringRef path) const {
   return false;
 }
 
-/// Of the sizes of a batch, one that is not written follows from the others.
+/// Of the sizes of a batch, one that is not written follows from the others, as
+/// without the flag for it.
 void StrategyParser::completeBatch() {
-  int64_t rows =
-      llvm::SaturatingMultiply<uint64_t>(strategy.microBatch, strategy.data);
+  auto times = [](int64_t a, int64_t b) -> int64_t {
+    return llvm::SaturatingMultiply<uint64_t>(a, b);
+  };
+  auto follow = [&](int64_t &size, int64_t others) {
+    if (others > 0 && strategy.batch % others == 0)
+      size = strategy.batch / others;
+  };
   if (!isGiven("batch.global"))
     strategy.batch =
-        llvm::SaturatingMultiply<uint64_t>(rows, strategy.accumulate);
-  else if (!isGiven("batch.accumulate") && rows > 0 &&
-           strategy.batch % rows == 0)
-    strategy.accumulate = strategy.batch / rows;
+        times(times(strategy.microBatch, strategy.data), strategy.accumulate);
+  else if (!isGiven("batch.micro"))
+    follow(strategy.microBatch, times(strategy.accumulate, strategy.data));
+  else if (!isGiven("batch.accumulate"))
+    follow(strategy.accumulate, times(strategy.microBatch, strategy.data));
 }
 
 Attribute StrategyParser::parse() {

@@ -8,6 +8,7 @@
 
 #include "InputRanges.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 
 using namespace mlir;
@@ -33,15 +34,18 @@ public:
         positions = numberOf(weights, "max_positions", positions);
         segments = numberOf(weights, "segments", segments);
       }
-    if (int64_t context = interpreter.strategy().maxContext;
-        positions && context > 1)
-      positions = std::min(*positions, context);
     for (const StateInfo &state : interpreter.states())
       if (state.role == nn::StateRole::Cache && !state.shape.empty())
         pages = state.shape.front();
     for (const auto &[name, value] : inputs)
       if (roleOf(name) == nn::PortRole::Ids && value.rank() > 0)
         tokens = std::max(tokens.value_or(0), value.shape().back());
+    // Texts in a cache have pages for so many.
+    bool isCached = llvm::any_of(inputs, [](const auto &input) {
+      return roleOf(input.first) == nn::PortRole::Pages;
+    });
+    if (positions && isCached)
+      positions = std::min(*positions, interpreter.strategy().maxContext);
   }
 
   static std::optional<nn::PortRole> roleOf(StringRef name) {

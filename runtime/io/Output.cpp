@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CheckpointFormat.h"
 #include "heddle/runtime/io/File.h"
 #include <cerrno>
 #include <climits>
@@ -363,6 +364,16 @@ void io::requireWritableOutput(const std::string &path) {
   PendingOutput probe(path);
 }
 
+/// The path from the root, without links as far as it is there; "" where it
+/// cannot be followed.
+static fs::path wholePath(const std::string &path) {
+  std::error_code error;
+  fs::path whole = fs::weakly_canonical(fs::absolute(path, error), error);
+  if (error)
+    return "";
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
 /// What two names of one regular file have in common, be it there or not; ""
 /// for what is none.
 static std::string identityOf(const std::string &path) {
@@ -373,9 +384,7 @@ static std::string identityOf(const std::string &path) {
     return S_ISREG(status.st_mode) ? std::to_string(status.st_dev) + ":" +
                                          std::to_string(status.st_ino)
                                    : "";
-  std::error_code error;
-  std::string whole = fs::weakly_canonical(fs::absolute(path, error), error);
-  return error ? "" : whole;
+  return wholePath(path).string();
 }
 
 /// Whether a file of this name, beside others, is a part of a model.
@@ -410,6 +419,8 @@ void io::requireApart(const std::vector<NamedFile> &inputs,
     for (const std::string &file : filesIn(path, isOfModel))
       known.insert({identityOf(file), reason});
     // What a checkpoint has beside the model.
+    if (!pathExists(path + "/" + checkpoint::manifestFile))
+      continue;
     for (const std::string &file : filesIn(
              fs::path(path) / "heddle", [](const fs::path &) { return true; }))
       known.insert({identityOf(file), reason});
@@ -424,5 +435,12 @@ void io::requireApart(const std::vector<NamedFile> &inputs,
     if (!isNew)
       fail("H0160", flag + " " + path + place->second,
            "name another file with " + flag);
+    for (const auto &[other, directory] : outputs)
+      if (isOfModel(path) && !directory.empty() &&
+          wholePath(path).parent_path() == wholePath(directory))
+        fail("H0160",
+             flag + " " + path + " is a file of the model that " + other + " " +
+                 directory + " is",
+             "name another file with " + flag);
   }
 }

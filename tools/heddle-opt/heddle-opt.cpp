@@ -18,8 +18,9 @@ int main(int argc, char **argv) {
   auto [input, output] = mlir::registerAndParseCLIOptions(
       argc, argv, "Heddle's pass driver\n", registry);
   // The output is emptied before the input, which is mapped, has been read.
-  if (bool isSame = false;
-      !llvm::sys::fs::equivalent(input, output, isSame) && isSame) {
+  if (bool isSame = false; llvm::sys::fs::is_regular_file(input) &&
+                           !llvm::sys::fs::equivalent(input, output, isSame) &&
+                           isSame) {
     llvm::errs() << "error[H0160]: -o " << output
                  << " would be written over what is read\n  help: name another "
                     "file with -o\n";

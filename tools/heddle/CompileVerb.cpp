@@ -267,9 +267,12 @@ static void checkOutputs(const CompileFlags &flags) {
   std::vector<io::NamedFile> outputs = {{"-o", flags.output}};
   std::vector<std::string> names = phaseNames();
   auto first = std::find(names.begin(), names.end(), flags.startFrom);
+  auto last = std::find(names.begin(), names.end(), flags.stopAfter);
+  // A dump of the first phase is written again, changed by flags.
+  bool isAll = first == names.begin() || first == names.end();
   if (!flags.dumpPhases.empty())
-    for (auto it = first == names.end() ? names.begin() : first + 1;
-         it != names.end(); ++it)
+    for (auto it = isAll ? names.begin() : first + 1;
+         it != names.end() && it <= last; ++it)
       outputs.push_back(
           {"--dump-phases", flags.dumpPhases + "/" + *it + ".mlir"});
   io::requireApart({{"MODEL", flags.model},
@@ -342,7 +345,8 @@ static int compileModel(CompileFlags flags) {
   else if (int exitCode = readModel(flags, job))
     return exitCode;
   for (const std::string &warning :
-       {config::warnOfAuto(job.settings), config::warnOfMode(job.settings)})
+       {config::warnOfAuto(job.settings),
+        isDump ? "" : config::warnOfMode(job.settings)}) // It has its own mode.
     if (!warning.empty())
       std::cerr << "warning: " << warning << "\n";
   std::vector<config::ExplainRow> clusterRows = readClusterFile(flags, job);

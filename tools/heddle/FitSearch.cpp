@@ -33,11 +33,15 @@ bool FitSearch::hasMesh() const {
   return false;
 }
 
-/// Of the mesh that the user gives, else all.
+/// Of the mesh that the user gives, else all; a larger one is refused.
 int64_t FitSearch::ranks() const {
-  const config::Settings &values = base.values;
-  return hasMesh() ? values.data * values.tensor * values.pipe * values.sequence
-                   : cluster.ranks();
+  if (!hasMesh())
+    return cluster.ranks();
+  int64_t ranks = 1;
+  for (int64_t size : {base.values.data, base.values.tensor, base.values.pipe,
+                       base.values.sequence})
+    ranks = std::min(ranks * std::min(size, cluster.ranks()), cluster.ranks());
+  return ranks;
 }
 
 /// Whether the user says it; what follows from something else does not count.

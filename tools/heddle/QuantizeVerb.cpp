@@ -10,11 +10,9 @@
 #include "Verbs.h"
 #include "heddle/Quantize/QuantizeModel.h"
 #include "heddle/runtime/io/File.h"
-#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-namespace fs = std::filesystem;
 using namespace heddle;
 using namespace heddle::driver;
 using nlohmann::ordered_json;
@@ -175,13 +173,6 @@ void driver::addQuantizeVerb(CLI::App &app, Action &action) {
       ->default_str("none");
   verb->callback([flags, &action] {
     action = [flags] {
-      if (fs::path report = fs::weakly_canonical(flags->report);
-          !flags->report.empty() &&
-          report.parent_path() == fs::weakly_canonical(flags->request.output))
-        fail("H0160",
-             "--report " + flags->report +
-                 " is in the directory of the model that is written",
-             "name a file elsewhere with --report");
       io::requireApart(
           {{"DIR", flags->request.model},
            {"--calibration", flags->calibration.file},
