@@ -86,10 +86,9 @@ int64_t CompiledEncoder::bucketOf(int64_t tokens) const {
   return tokensOf(choose(1, tokens, /*logits=*/false));
 }
 
-/// What a run takes, as computing so many tokens does: rows and tokens that are
-/// not there are computed, too.
+/// Rows and tokens that are not there are computed, too.
 static int64_t costOf(const LoadedProgram &program) {
-  return rowsOf(program) * tokensOf(program) + PromptCuts::tokensOfReading;
+  return PromptCuts::costOf(rowsOf(program) * tokensOf(program));
 }
 
 /// Rows without a text have one token: attention needs something to see.

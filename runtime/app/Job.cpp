@@ -108,9 +108,10 @@ void heddle::rt::failNoProgram(const plan::Plan &plan, plan::ProgramKind kind) {
       held +=
           std::string(held.empty() ? "" : ", ") + plan::nameOf(program.kind);
   bool isMasked = plan.objective == plan::Objective::MaskedToken;
+  const char *masked = "; a model of masked tokens cannot continue a text";
   std::string unable =
       kind != plan::ProgramKind::Generate ? ""
-      : isMasked ? "; a model of masked tokens cannot continue a text"
+      : isMasked                          ? masked
                  : "; a model continues a text if it reads nothing but ids and "
                    "its attention is causal";
   bool serves = kind == plan::ProgramKind::Prefill ||
@@ -125,8 +126,7 @@ void heddle::rt::failNoProgram(const plan::Plan &plan, plan::ProgramKind kind) {
                         : "; bench --decode measures a binary that serves") +
         "; compile without --mode to train";
   if (serves)
-    unable = isMasked ? "; a model of masked tokens cannot continue a text"
-                      : "; compile with --mode serve for the others";
+    unable = isMasked ? masked : "; compile with --mode serve for the others";
   fail("H0191",
        std::string("this binary holds no ") + plan::nameOf(kind) + " program",
        held.empty() ? "compile it again" : "it holds: " + held + unable);

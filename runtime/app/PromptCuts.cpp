@@ -21,7 +21,7 @@ PromptCuts::PromptCuts(const std::vector<int64_t> &sizes)
     // Of equal costs that with the largest program: it has the fewest runs.
     for (size_t i = sizes.size(); i-- > 0;) {
       int64_t rest = std::max<int64_t>(tokens - sizes[i], 0);
-      int64_t cost = sizes[i] + tokensOfReading + costs[rest];
+      int64_t cost = costOf(sizes[i]) + costs[rest];
       if (cost < costs[tokens]) {
         costs[tokens] = cost;
         first[tokens] = i;

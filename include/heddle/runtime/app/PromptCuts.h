@@ -22,6 +22,10 @@ public:
   /// Reading the weights takes as long as computing so many tokens: 4 where
   /// bf16 is multiplied in fp32, 20 on AMX, a quarter of that in int4.
   static constexpr int64_t tokensOfReading = 8;
+  /// What a run of a program that computes so many tokens takes, in tokens.
+  static constexpr int64_t costOf(int64_t tokens) {
+    return tokens + tokensOfReading;
+  }
 
   PromptCuts() = default;
   /// Of programs of so many tokens each, the smallest first.
