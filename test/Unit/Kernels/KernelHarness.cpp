@@ -7,9 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelHarness.h"
-#include "../Support/AmxEmulation.h"
-#include "llvm/ExecutionEngine/Orc/LLJIT.h"
-#include "llvm/Support/TargetSelect.h"
 #include <chrono>
 #include <gtest/gtest.h>
 #include <thread>
@@ -18,12 +15,7 @@ using namespace mlir;
 
 namespace heddle::test {
 
-struct LoadedKernel::Loaded {
-  std::unique_ptr<llvm::orc::LLJIT> jit;
-};
-
-LoadedKernel::LoadedKernel(planir::KernelOp op, const cpu::CpuTarget &target)
-    : loaded(std::make_unique<Loaded>()) {
+LoadedKernel::LoadedKernel(planir::KernelOp op, const cpu::CpuTarget &target) {
   using Clock = std::chrono::steady_clock;
   llvm::ExitOnError exitOnError("kernel: ");
   auto start = Clock::now();
@@ -33,22 +25,11 @@ LoadedKernel::LoadedKernel(planir::KernelOp op, const cpu::CpuTarget &target)
     exit(1);
   seconds = std::chrono::duration<double>(Clock::now() - start).count();
   kernel = *result;
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
-  loaded->jit = exitOnError(llvm::orc::LLJITBuilder().create());
-  llvm::orc::SymbolMap symbols;
-  for (auto [name, address] : amxEmulation())
-    symbols[loaded->jit->mangleAndIntern(name)] = {
-        llvm::orc::ExecutorAddr::fromPtr(address),
-        llvm::JITSymbolFlags::Exported};
-  exitOnError(loaded->jit->getMainJITDylib().define(
-      llvm::orc::absoluteSymbols(std::move(symbols))));
-  exitOnError(loaded->jit->addObjectFile(
-      llvm::MemoryBuffer::getMemBufferCopy(kernel.object, kernel.symbol)));
-  entry = exitOnError(loaded->jit->lookup(kernel.symbol)).toPtr<Entry>();
+  loaded = std::make_unique<LoadedObject>(
+      llvm::MemoryBuffer::getMemBufferCopy(kernel.object, kernel.symbol),
+      target);
+  entry = loaded->lookup<Entry>(kernel.symbol);
 }
-
-LoadedKernel::~LoadedKernel() = default;
 
 namespace {
 struct Scratch {

@@ -9,6 +9,7 @@
 #ifndef HEDDLE_TEST_UNIT_KERNELS_KERNELHARNESS_H
 #define HEDDLE_TEST_UNIT_KERNELS_KERNELHARNESS_H
 
+#include "../Support/LoadedObject.h"
 #include "KernelReference.h"
 #include "heddle/Codegen/CPU/KernelCompiler.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -23,7 +24,6 @@ class LoadedKernel {
 public:
   /// Exits with a message when the kernel cannot be compiled.
   LoadedKernel(planir::KernelOp kernel, const cpu::CpuTarget &target);
-  ~LoadedKernel();
 
   /// Runs the parts of `threads` threads one after the other.
   void run(const std::vector<void *> &refs, const std::vector<int64_t> &scalars,
@@ -40,10 +40,9 @@ public:
   const cpu::CompiledKernel &compiled() const { return kernel; }
 
 private:
-  struct Loaded;
   using Entry = void (*)(void *const *, const int64_t *, int64_t, int64_t,
                          void *);
-  std::unique_ptr<Loaded> loaded;
+  std::unique_ptr<LoadedObject> loaded;
   Entry entry = nullptr;
   cpu::CompiledKernel kernel;
   double seconds = 0;

@@ -10,8 +10,6 @@
 #include "heddle/Codegen/CPU/CompileObject.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "llvm/ExecutionEngine/Orc/LLJIT.h"
-#include "llvm/Support/TargetSelect.h"
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -19,10 +17,6 @@
 using namespace mlir;
 
 namespace heddle::test {
-
-struct AttentionRunner::Loaded {
-  std::unique_ptr<llvm::orc::LLJIT> jit;
-};
 
 static LogicalResult emitBody(OpBuilder &builder, Location loc,
                               const cpu::AttentionSpec &spec,
@@ -82,8 +76,7 @@ AttentionRunner::AttentionRunner(MLIRContext &context,
                                  const cpu::AttentionSpec &spec,
                                  const cpu::CpuTarget &target, Pass pass,
                                  bool hasLengths)
-    : loaded(std::make_unique<Loaded>()),
-      scratchSize(pass == Pass::Forward
+    : scratchSize(pass == Pass::Forward
                       ? cpu::attentionScratchBytes(spec, target)
                       : cpu::attentionGradScratchBytes(spec, target)) {
   using Clock = std::chrono::steady_clock;
@@ -107,14 +100,9 @@ AttentionRunner::AttentionRunner(MLIRContext &context,
   seconds = std::chrono::duration<double>(Clock::now() - start).count();
   objectBytes = object->getBuffer().str();
 
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
-  loaded->jit = exitOnError(llvm::orc::LLJITBuilder().create());
-  exitOnError(loaded->jit->addObjectFile(std::move(object)));
-  entry = exitOnError(loaded->jit->lookup("attention")).toPtr<Entry>();
+  loaded = std::make_unique<LoadedObject>(std::move(object), target);
+  entry = loaded->lookup<Entry>("attention");
 }
-
-AttentionRunner::~AttentionRunner() = default;
 
 void AttentionRunner::run(const std::vector<void *> &tensors,
                           const std::array<int64_t, 3> &scalars, int64_t thread,

@@ -9,6 +9,7 @@
 #ifndef HEDDLE_TEST_UNIT_SUPPORT_ATTENTIONRUNNER_H
 #define HEDDLE_TEST_UNIT_SUPPORT_ATTENTIONRUNNER_H
 
+#include "LoadedObject.h"
 #include "heddle/Codegen/CPU/Attention.h"
 #include "mlir/IR/MLIRContext.h"
 #include <array>
@@ -28,7 +29,6 @@ public:
   AttentionRunner(mlir::MLIRContext &context, const cpu::AttentionSpec &spec,
                   const cpu::CpuTarget &target, Pass pass,
                   bool hasLengths = false);
-  ~AttentionRunner();
 
   /// Runs the part of one thread with a scratch of its own. `tensors` are, for
   /// the forward pass, q, k, v (or the packed one), output and lse; for the
@@ -48,10 +48,9 @@ public:
   const std::string &object() const { return objectBytes; }
 
 private:
-  struct Loaded;
   using Entry = void (*)(void *const *, const int64_t *, int64_t, int64_t,
                          void *);
-  std::unique_ptr<Loaded> loaded;
+  std::unique_ptr<LoadedObject> loaded;
   Entry entry = nullptr;
   std::string objectBytes;
   int64_t scratchSize;

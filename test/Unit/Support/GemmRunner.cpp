@@ -7,22 +7,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "GemmRunner.h"
-#include "AmxEmulation.h"
 #include "heddle/Codegen/CPU/CompileObject.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "llvm/ExecutionEngine/Orc/LLJIT.h"
-#include "llvm/Support/TargetSelect.h"
 #include <chrono>
 #include <cstdlib>
 
 using namespace mlir;
 
 namespace heddle::test {
-
-struct GemmRunner::Loaded {
-  std::unique_ptr<llvm::orc::LLJIT> jit;
-};
 
 std::unique_ptr<MLIRContext> createCodegenContext() {
   DialectRegistry registry;
@@ -69,8 +62,7 @@ static OwningOpRef<ModuleOp> buildModule(MLIRContext &context,
 
 GemmRunner::GemmRunner(MLIRContext &context, const cpu::GemmSpec &spec,
                        const cpu::CpuTarget &target, RunnerEpilogue epilogue)
-    : loaded(std::make_unique<Loaded>()),
-      scratchSize(cpu::gemmScratchBytes(spec, target)) {
+    : scratchSize(cpu::gemmScratchBytes(spec, target)) {
   using Clock = std::chrono::steady_clock;
   llvm::ExitOnError exitOnError("gemm: ");
   auto start = Clock::now();
@@ -79,21 +71,9 @@ GemmRunner::GemmRunner(MLIRContext &context, const cpu::GemmSpec &spec,
   seconds = std::chrono::duration<double>(Clock::now() - start).count();
   objectBytes = object->getBuffer().str();
 
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
-  loaded->jit = exitOnError(llvm::orc::LLJITBuilder().create());
-  llvm::orc::SymbolMap symbols;
-  for (auto [name, address] : amxEmulation())
-    symbols[loaded->jit->mangleAndIntern(name)] = {
-        llvm::orc::ExecutorAddr::fromPtr(address),
-        llvm::JITSymbolFlags::Exported};
-  exitOnError(loaded->jit->getMainJITDylib().define(
-      llvm::orc::absoluteSymbols(std::move(symbols))));
-  exitOnError(loaded->jit->addObjectFile(std::move(object)));
-  entry = exitOnError(loaded->jit->lookup("gemm")).toPtr<Entry>();
+  loaded = std::make_unique<LoadedObject>(std::move(object), target);
+  entry = loaded->lookup<Entry>("gemm");
 }
-
-GemmRunner::~GemmRunner() = default;
 
 void GemmRunner::run(const void *a, const void *b, void *c, void *extra,
                      int64_t thread, int64_t threads, void *scratch) const {

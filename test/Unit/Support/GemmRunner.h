@@ -9,6 +9,7 @@
 #ifndef HEDDLE_TEST_UNIT_SUPPORT_GEMMRUNNER_H
 #define HEDDLE_TEST_UNIT_SUPPORT_GEMMRUNNER_H
 
+#include "LoadedObject.h"
 #include "heddle/Codegen/CPU/Gemm.h"
 #include "mlir/IR/MLIRContext.h"
 #include <memory>
@@ -30,7 +31,6 @@ public:
   /// Exits with a message when the product cannot be compiled.
   GemmRunner(mlir::MLIRContext &context, const cpu::GemmSpec &spec,
              const cpu::CpuTarget &target, RunnerEpilogue epilogue = nullptr);
-  ~GemmRunner();
 
   /// Runs the part of one thread with a scratch of its own.
   void run(const void *a, const void *b, void *c, void *extra, int64_t thread,
@@ -45,10 +45,9 @@ public:
   const std::string &object() const { return objectBytes; }
 
 private:
-  struct Loaded;
   using Entry = void (*)(const void *, const void *, void *, void *, int64_t,
                          int64_t, void *);
-  std::unique_ptr<Loaded> loaded;
+  std::unique_ptr<LoadedObject> loaded;
   Entry entry = nullptr;
   std::string objectBytes;
   int64_t scratchSize;
