@@ -69,6 +69,42 @@ struct ApproximateMathPass
   }
 };
 
+/// The type of `like`, a scalar or a vector, with another element.
+static Type withElement(Type like, Type element) {
+  auto shaped = dyn_cast<ShapedType>(like);
+  return shaped ? Type(shaped.clone(element)) : element;
+}
+
+static Value constantOf(ImplicitLocOpBuilder &b, Type type, int64_t value) {
+  TypedAttr attribute = b.getIntegerAttr(getElementTypeOrSelf(type), value);
+  if (auto shaped = dyn_cast<ShapedType>(type))
+    attribute = DenseElementsAttr::get(shaped, attribute);
+  return b.create<arith::ConstantOp>(attribute);
+}
+
+/// Makes f32 of bf16 with integers. LLVM moves the magnitude of what `fpext`
+/// makes in front of it, among bf16 values, and takes these one by one.
+struct WidenWithIntegers : OpRewritePattern<arith::ExtFOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::ExtFOp op,
+                                PatternRewriter &rewriter) const final {
+    Value in = op.getIn();
+    if (!getElementTypeOrSelf(in).isBF16() ||
+        !getElementTypeOrSelf(op.getType()).isF32())
+      return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Type wide = withElement(op.getType(), b.getI32Type());
+    Value bits = b.create<arith::ExtUIOp>(
+        wide, b.create<arith::BitcastOp>(
+                  withElement(op.getType(), b.getI16Type()), in));
+    rewriter.replaceOpWithNewOp<arith::BitcastOp>(
+        op, op.getType(),
+        b.create<arith::ShLIOp>(bits, constantOf(b, wide, 16)));
+    return success();
+  }
+};
+
 /// Rounds f32 to bf16 with integers, to nearest and even; a NaN keeps its upper
 /// half, and is quiet, as with vcvtneps2bf16. A constant in its place, as the
 /// upstream expansion has it, lets LLVM select among bf16 values, which it does
@@ -83,17 +119,8 @@ struct RoundWithIntegers : OpRewritePattern<arith::TruncFOp> {
         !getElementTypeOrSelf(op.getType()).isBF16())
       return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    auto withElement = [&](Type element) -> Type {
-      auto shaped = dyn_cast<ShapedType>(op.getType());
-      return shaped ? Type(shaped.clone(element)) : element;
-    };
-    Type wide = withElement(b.getI32Type());
-    auto constant = [&](int64_t value) -> Value {
-      TypedAttr attribute = b.getI32IntegerAttr(value);
-      if (auto shaped = dyn_cast<ShapedType>(wide))
-        attribute = DenseElementsAttr::get(shaped, attribute);
-      return b.create<arith::ConstantOp>(attribute);
-    };
+    Type wide = withElement(op.getType(), b.getI32Type());
+    auto constant = [&](int64_t value) { return constantOf(b, wide, value); };
     Value sixteen = constant(16);
     Value bits = b.create<arith::BitcastOp>(wide, in);
     Value odd = b.create<arith::AndIOp>(b.create<arith::ShRUIOp>(bits, sixteen),
@@ -104,27 +131,33 @@ struct RoundWithIntegers : OpRewritePattern<arith::TruncFOp> {
     Value quiet = b.create<arith::OrIOp>(bits, constant(0x400000));
     rounded = b.create<arith::SelectOp>(isNumber, rounded, quiet);
     Value upper =
-        b.create<arith::TruncIOp>(withElement(b.getI16Type()),
+        b.create<arith::TruncIOp>(withElement(op.getType(), b.getI16Type()),
                                   b.create<arith::ShRUIOp>(rounded, sixteen));
     rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, op.getType(), upper);
     return success();
   }
 };
 
-/// bf16 on machines that cannot compute with it.
+/// bf16 as integers; roundings only for machines that have no instruction.
 struct ExpandBf16Pass
     : public PassWrapper<ExpandBf16Pass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandBf16Pass)
+
+  explicit ExpandBf16Pass(bool rounds) : rounds(rounds) {}
 
   StringRef getArgument() const final { return "expand-bf16"; }
 
   void runOnOperation() final {
     RewritePatternSet patterns(&getContext());
-    patterns.add<RoundWithIntegers>(&getContext());
+    patterns.add<WidenWithIntegers>(&getContext());
+    if (rounds)
+      patterns.add<RoundWithIntegers>(&getContext());
     if (failed(
             applyPatternsAndFoldGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }
+
+  bool rounds;
 };
 } // namespace
 
@@ -147,8 +180,9 @@ LogicalResult lowerToLLVM(ModuleOp module, const CpuTarget &target) {
   // this leaves become arith.
   pm.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());
+  pm.addNestedPass<func::FuncOp>(
+      std::make_unique<ExpandBf16Pass>(!target.hasBf16Dot));
   if (!target.hasBf16Dot) {
-    pm.addNestedPass<func::FuncOp>(std::make_unique<ExpandBf16Pass>());
     arith::ArithExpandOpsPassOptions expand;
     expand.includeBf16 = true;
     pm.addNestedPass<func::FuncOp>(arith::createArithExpandOpsPass(expand));
