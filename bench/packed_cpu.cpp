@@ -152,7 +152,7 @@ public:
           std::make_unique<Buffer>(loaded.compiled().scratchBytes));
     int64_t bytes = (weightBytes(shape) + 4095) / 4096 * 4096;
     int64_t copies = std::max<int64_t>(bytesRead / bytes, 1);
-    int repeats = static_cast<int>(std::clamp<int64_t>(copies * 3, 6, 400));
+    int repeats = static_cast<int>(std::clamp<int64_t>(copies * 3, 60, 400));
     return measure(threads, repeats, [&](int thread, int round) {
       char *at = memory.data + round % copies * bytes;
       int64_t words = panels(shape) * 32 * shape.k * form.bits / 8;

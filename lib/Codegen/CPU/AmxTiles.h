@@ -25,6 +25,7 @@ public:
   static constexpr int64_t count = 8;
   static constexpr int64_t rows = 16;
   static constexpr int64_t rowBytes = 64;
+  static constexpr int64_t tileBytes = rows * rowBytes;
   static constexpr int64_t configBytes = 64;
 
   struct Shape {

@@ -185,14 +185,17 @@ void PackedGemm::sumGroups(Value row, Value sums) {
 void PackedGemm::prepare(Value firstRow, Value count) {
   b.forLoop(b.constant(0), count, 1, [&](Value row) {
     Value from = rowOf(b.add(firstRow, row));
-    Value to = sums.row(row), groupSums;
+    Value to = sums.row(onTiles ? b.constant(0) : row), groupSums;
     if (hasZeros())
       groupSums = sums.groupSum(row, b.constant(0));
     if (words.numbers)
-      return numbers.prepareRow(from, to, groupSums);
-    prepareRow(from, to);
-    if (groupSums)
+      numbers.prepareRow(from, to, groupSums);
+    else
+      prepareRow(from, to);
+    if (groupSums && !words.numbers)
       sumGroups(to, groupSums);
+    if (onTiles)
+      tiles.takeRow(to, row);
   });
 }
 
@@ -354,7 +357,7 @@ PackedGemm::Values PackedGemm::sumBlock(ArrayRef<Value> sources, Value row,
   };
   Values whole, next;
   for (int64_t i = 0; i < rows; ++i)
-    whole.push_back(numbers.beginOfSums(ownRow(i), block));
+    whole.push_back(numbers.beginOfSums(numbers.beginAt(ownRow(i), block)));
   while (whole.size() < sums.size())
     whole.push_back(whole[whole.size() - rows]);
   // Of the other digits.
@@ -366,7 +369,8 @@ PackedGemm::Values PackedGemm::sumBlock(ArrayRef<Value> sources, Value row,
     Values digits;
     for (size_t digit = at; digit < whole.size(); digit += sums.size())
       digits.push_back(whole[digit]);
-    next.push_back(numbers.addBlock(ownRow(at), block, digits, sums[at]));
+    next.push_back(
+        numbers.addBlock(numbers.scaleAt(ownRow(at), block), digits, sums[at]));
   }
   return next;
 }

@@ -217,23 +217,19 @@ void PackedNumbers::prepareRow(Value from, Value to, Value groupSums) {
   });
 }
 
-Value PackedNumbers::beginOfSums(Value row, Value block) {
-  return splat(b.load(b.builder.getI32Type(), at(row, layout.beginsAt, block),
-                      sizeof(int32_t)),
-               i32s);
+Value PackedNumbers::beginOfSums(Value begin) {
+  return splat(b.load(b.builder.getI32Type(), begin, sizeof(int32_t)), i32s);
 }
 
-Value PackedNumbers::addBlock(Value row, Value block, ValueRange numbers,
-                              Value sum) {
+Value PackedNumbers::addBlock(Value scale, ValueRange numbers, Value sum) {
   Value whole = numbers.back();
   for (Value lower : llvm::reverse(numbers.drop_back()))
     whole = b.create<arith::AddIOp>(
         b.create<arith::ShLIOp>(whole, splat(integer(words.digitBits), i32s)),
         lower);
-  Value scale = b.load(b.builder.getF32Type(), at(row, layout.scalesAt, block),
-                       sizeof(float));
+  Value factor = b.load(b.builder.getF32Type(), scale, sizeof(float));
   return b.create<vector::FMAOp>(b.create<arith::SIToFPOp>(f32s, whole),
-                                 splat(scale, f32s), sum);
+                                 splat(factor, f32s), sum);
 }
 
 } // namespace heddle::cpu

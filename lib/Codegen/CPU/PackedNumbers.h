@@ -49,12 +49,19 @@ public:
   /// Makes numbers of a row; writes the sums of its groups if `groupSums` is
   /// not null.
   void prepareRow(mlir::Value from, mlir::Value to, mlir::Value groupSums);
+  /// Where a row has the scale of a block, and what its sums begin with.
+  mlir::Value scaleAt(mlir::Value row, mlir::Value block) {
+    return at(row, layout.scalesAt, block);
+  }
+  mlir::Value beginAt(mlir::Value row, mlir::Value block) {
+    return at(row, layout.beginsAt, block);
+  }
   /// What the sums of a block's products begin with, in i32.
-  mlir::Value beginOfSums(mlir::Value row, mlir::Value block);
+  mlir::Value beginOfSums(mlir::Value begin);
   /// `sum` + what the sums of a block stand for, in f32; `numbers` has one for
   /// each digit.
-  mlir::Value addBlock(mlir::Value row, mlir::Value block,
-                       mlir::ValueRange numbers, mlir::Value sum);
+  mlir::Value addBlock(mlir::Value scale, mlir::ValueRange numbers,
+                       mlir::Value sum);
 
 private:
   /// What the elements of a block are multiplied by, and then its numbers.

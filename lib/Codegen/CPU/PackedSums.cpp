@@ -23,8 +23,6 @@ PackedScratch::PackedScratch(const PackedGemmSpec &spec,
                              const CpuTarget &target) {
   bool onTiles = PackedTiles::make(spec, target);
   bool isPairs = onTiles && spec.groups == 0;
-  // Half as wide on tiles, where a weight is read again for each block.
-  blockRows = isPairs ? 128 : 64;
   int64_t perWord = plan::Packed::wordBits / spec.bits;
   // Of the widest form: f32, in whole words of B, or numbers.
   int64_t elements = llvm::alignTo(spec.k, std::max<int64_t>(perWord, 2));
@@ -32,10 +30,11 @@ PackedScratch::PackedScratch(const PackedGemmSpec &spec,
   if (spec.groups > 0)
     rowBytes = std::max(rowBytes, PackedNumbers::Layout(spec).bytes());
   rowBytes |= 64; // Odd lines: rows do not meet in one set of a cache.
+  blockRows = onTiles ? PackedTiles::rowsOfBlock(spec) : 64;
   int64_t rows = std::min(spec.m, blockRows);
   if (onTiles)
     rows = PackedTiles::Layout(spec, rows).rows;
-  sumsAt = rowBytes * rows;
+  sumsAt = rowBytes * (onTiles ? 1 : rows);
   sumBytes = llvm::alignTo(std::max<int64_t>(spec.groups, 1) * 4, 64);
   tilesAt = sumsAt + sumBytes * rows;
   bytes = tilesAt + (onTiles ? PackedTiles::Layout(spec, rows).bytes : 0);

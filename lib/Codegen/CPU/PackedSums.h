@@ -18,7 +18,7 @@ struct PackedScratch {
   PackedScratch(const PackedGemmSpec &spec, const CpuTarget &target);
 
   int64_t blockRows;        ///< Of A, that are made ready at once.
-  int64_t rowBytes;         ///< Of a row as the kernel reads it.
+  int64_t rowBytes;         ///< Of a row that was made ready.
   int64_t sumsAt, sumBytes; ///< Of the groups of a row.
   int64_t tilesAt, bytes;
 };
@@ -31,7 +31,7 @@ public:
       : b(builder), spec(spec), scratch(scratch), memory(memory), lanes(lanes) {
   }
 
-  /// Row `local` of those that were made ready.
+  /// Row `local` of those that were made ready; there is one, for tiles.
   mlir::Value row(mlir::Value local);
   /// Where the sum of a group of such a row is.
   mlir::Value groupSum(mlir::Value local, mlir::Value group);

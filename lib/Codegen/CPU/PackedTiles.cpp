@@ -20,7 +20,6 @@ namespace {
 
 constexpr int64_t panelWidth = plan::Packed::panelWidth;
 constexpr int64_t quadBytes = 4, panelRowBytes = panelWidth * quadBytes;
-constexpr int64_t tileBytes = AmxTiles::rows * AmxTiles::rowBytes;
 /// Registers of sums, the first ones; tiles of A follow, then those of B.
 constexpr int64_t mostSums = 4;
 /// Tiles of a smaller part of K are not worth their loads.
@@ -29,9 +28,11 @@ constexpr int64_t leastQuads = 8;
 /// products take longer than the weight takes to come from memory.
 constexpr int64_t mostRowsOnVectors = 4;
 /// Words of a panel, as pairs of bf16, that stay in the first cache.
-constexpr int64_t wordsOfPiece = 256;
+constexpr int64_t wordsOfPiece = 128;
+/// What rows may take of the second cache, of 2 MiB where there is AMX.
+constexpr int64_t residentBytes = 1 << 20;
 /// How many bytes ahead lines are fetched, of all panels together.
-constexpr int64_t fetchAhead = 8192;
+constexpr int64_t fetchAhead = 8192, lineBytes = 64;
 
 int64_t largestDivisor(int64_t number, int64_t most) {
   for (int64_t divisor = std::min(number, most); divisor > 1; --divisor)
@@ -55,6 +56,23 @@ int64_t commonWords(const PackedGemmSpec &spec) {
 /// Of a word.
 int64_t quadsOf(const PackedGemmSpec &spec) { return spec.bits < 8 ? 2 : 1; }
 
+/// Of pairs of bf16, or of numbers of two digits.
+int64_t rowBytesOf(const PackedGemmSpec &spec) { return spec.k * 2; }
+
+/// Of pairs, which are the quads of a tile.
+int64_t stepsOfPiece(int64_t quads) {
+  return std::max<int64_t>(wordsOfPiece / quads, 1);
+}
+
+/// Parts of K that are added one after the other: pieces of pairs, or groups of
+/// numbers, or the blocks of a single group.
+int64_t unitsOf(const PackedGemmSpec &spec, int64_t quads) {
+  if (spec.groups == 0)
+    return llvm::divideCeil(commonWords(spec) / quads, stepsOfPiece(quads));
+  return spec.groups > 1 ? spec.groups
+                         : PackedNumbers::Layout(spec).blocksOfGroup();
+}
+
 } // namespace
 
 PackedTiles::Layout::Layout(const PackedGemmSpec &spec, int64_t blockRows)
@@ -62,15 +80,30 @@ PackedTiles::Layout::Layout(const PackedGemmSpec &spec, int64_t blockRows)
             largestDivisor(commonWords(spec), AmxTiles::rows / quadsOf(spec))),
       tileRows(std::min(spec.m, AmxTiles::rows)),
       rows(llvm::alignTo(blockRows, tileRows)),
-      columns(vectors * std::max<int64_t>(spec.products, 2)) {
+      columns(vectors * std::max<int64_t>(spec.products, 2)),
+      units(unitsOf(spec, quads)) {
   bool hasNumbers = spec.groups > 0;
-  int64_t sumBytes = columns * rows * AmxTiles::rowBytes;
-  sumsAt = totalsAt + sumBytes;
+  steps = llvm::divideCeil(spec.k, plan::Packed::wordBits / spec.bits) *
+          quadsOf(spec) / quads;
+  digits = hasNumbers && spec.inputBlock == 0 ? 2 : 1;
+  left = digits > 1 || spec.m > AmxTiles::rows ? 2 : 1;
+  tilesOfRows = left / digits;
+  PackedNumbers::Layout numbers(spec);
+  blocks = hasNumbers ? numbers.groups * numbers.blocksOfGroup() : 0;
+  int64_t kept = llvm::alignTo(rows, tileRows * tilesOfRows) * digits;
+  scalesAt = rowsAt + kept * steps * AmxTiles::rowBytes;
+  beginsAt = llvm::alignTo(scalesAt + blocks * rows * quadBytes, 64);
+  totalsAt = llvm::alignTo(beginsAt + blocks * rows * quadBytes, 64);
+  int64_t cuts = llvm::divideCeil(rows * rowBytesOf(spec), residentBytes);
+  unitsOfCut = llvm::divideCeil(units, cuts);
+  int64_t panelBytes = vectors * spec.products * columnBytes();
+  panelsOfCut = isCut() ? std::max<int64_t>(residentBytes / panelBytes, 1) : 1;
+  int64_t sumBytes = columns * columnBytes();
+  sumsAt = totalsAt + std::max(sumBytes, panelsOfCut * panelBytes);
   wholeAt = sumsAt + (hasNumbers ? sumBytes : 0);
-  unpackedAt = wholeAt + (hasNumbers ? mostSums * tileBytes : 0);
+  unpackedAt = wholeAt + (hasNumbers ? mostSums * AmxTiles::tileBytes : 0);
   unpackedBytes = 0;
   if (spec.bits < 8) {
-    PackedNumbers::Layout numbers(spec);
     int64_t longest = std::max(numbers.blockLength, numbers.lastLength());
     int64_t wordsOfBlock =
         llvm::divideCeil(longest, plan::Packed::wordBits / spec.bits);
@@ -78,6 +111,12 @@ PackedTiles::Layout::Layout(const PackedGemmSpec &spec, int64_t blockRows)
   }
   configAt = unpackedAt + columns * unpackedBytes;
   bytes = configAt + AmxTiles::configBytes;
+}
+
+int64_t PackedTiles::rowsOfBlock(const PackedGemmSpec &spec) {
+  if (spec.groups > 0)
+    return 128; // Their sums are in the first cache.
+  return rowBytesOf(spec) * 512 <= residentBytes ? 512 : 256;
 }
 
 bool PackedTiles::make(const PackedGemmSpec &spec, const CpuTarget &target) {
@@ -103,20 +142,20 @@ Value PackedTiles::at(int64_t offset) {
   return b.advance(memory, b.builder.getI8Type(), scratch.tilesAt + offset);
 }
 
-Value PackedTiles::sumAt(int64_t offset, int64_t column, Value local) {
-  return b.advance(at(offset + column * layout.rows * AmxTiles::rowBytes), f32s,
-                   local);
+Value PackedTiles::sumAt(Value sums, int64_t column, Value local) {
+  return b.advance(
+      b.advance(sums, b.builder.getI8Type(), column * layout.columnBytes()),
+      f32s, local);
 }
 
-void PackedTiles::clear(int64_t offset) {
+void PackedTiles::clear(Value sums) {
   auto numColumns = static_cast<int64_t>(columns.size());
-  b.forLoop(
-      b.constant(0), b.constant(numColumns * layout.rows), 1,
-      [&](Value row) { b.store(b.zeros(f32s), sumAt(offset, 0, row), 4); });
+  b.forLoop(b.constant(0), b.constant(numColumns * layout.rows), 1,
+            [&](Value row) { b.store(b.zeros(f32s), sumAt(sums, 0, row), 4); });
 }
 
-int64_t PackedTiles::leftRegisters() const {
-  return digits() > 1 || spec.m > AmxTiles::rows ? 2 : 1;
+int64_t PackedTiles::columnsTogether(int64_t rowTiles) const {
+  return mostSums / (rowTiles * digits());
 }
 
 void PackedTiles::configure() {
@@ -124,9 +163,43 @@ void PackedTiles::configure() {
       left{layout.tileRows, layout.quads * quadBytes},
       right{layout.quads, AmxTiles::rowBytes};
   SmallVector<AmxTiles::Shape> shapes(mostSums, sum);
-  shapes.append(leftRegisters(), left);
+  shapes.append(layout.left, left);
   shapes.append(AmxTiles::count - shapes.size(), right);
   tiles.configure(at(layout.configAt), shapes);
+}
+
+Value PackedTiles::rowsAt(Value tile, Value step) {
+  Value group = layout.tilesOfRows > 1 ? b.div(tile, layout.tilesOfRows) : tile;
+  Value index = b.add(b.mul(group, layout.steps), step);
+  return b.advance(at(layout.rowsAt), i32s,
+                   b.mul(index, layout.left * layout.tileRows));
+}
+
+void PackedTiles::takeRow(Value row, Value local) {
+  Type i8 = b.builder.getI8Type();
+  Value tile = b.div(local, layout.tileRows);
+  Value index = b.rem(local, layout.tileRows * layout.tilesOfRows);
+  for (int64_t digit = 0; digit < digits(); ++digit) {
+    Value from = b.advance(row, i8, digit * numbers.layout.digitsAt);
+    b.forLoop(b.constant(0), b.constant(layout.steps), 1, [&](Value step) {
+      Value line = load(
+          i32s, b.advance(from, i8, b.mul(step, layout.quads * quadBytes)));
+      Value to = b.advance(rowsAt(tile, step), i32s, index);
+      b.store(line, b.advance(to, i32s, digit * layout.tileRows), 4);
+    });
+  }
+  Type i32 = b.builder.getI32Type();
+  b.forLoop(b.constant(0), b.constant(layout.blocks), 1, [&](Value block) {
+    b.store(b.load(i32, numbers.scaleAt(row, block), 4),
+            ofBlock(layout.scalesAt, block, local), 4);
+    b.store(b.load(i32, numbers.beginAt(row, block), 4),
+            ofBlock(layout.beginsAt, block, local), 4);
+  });
+}
+
+Value PackedTiles::ofBlock(int64_t offset, Value block, Value local) {
+  return b.advance(at(offset), b.builder.getI32Type(),
+                   b.add(b.mul(block, layout.rows), local));
 }
 
 //===----------------------------------------------------------------------===//
@@ -138,14 +211,43 @@ void PackedTiles::emit(const PackedPart &made, Value first, int64_t count,
   part = &made;
   firstRow = first;
   rows = count;
+  if (layout.isCut())
+    return emitCuts(begin, end);
   // One tile of A leaves registers for the sums of four tiles of B.
   bool isNarrow = count <= AmxTiles::rows && digits() == 1;
   int64_t streams = isNarrow && made.weights.size() == 1 ? 2 : 1;
-  forPanels(b, begin, end, streams,
-            [&](ArrayRef<Value> panels) { emitPanels(panels); });
+  totals = at(layout.totalsAt);
+  forPanels(b, begin, end, streams, [&](ArrayRef<Value> panels) {
+    setColumns(panels);
+    clear(totals);
+    addUnits(b.constant(0), b.constant(layout.units));
+    finish();
+  });
 }
 
-void PackedTiles::emitPanels(ArrayRef<Value> panels) {
+/// A cut of K at a time, of which rows stay in the second cache, for several
+/// panels, whose totals are kept meanwhile.
+void PackedTiles::emitCuts(Value begin, Value end) {
+  auto panelBytes = vectors * static_cast<int64_t>(part->weights.size()) *
+                    layout.columnBytes();
+  Value units = b.constant(layout.units);
+  b.forLoop(begin, end, layout.panelsOfCut, [&](Value first) {
+    Value last = b.min(b.add(first, layout.panelsOfCut), end);
+    b.forLoop(b.constant(0), units, layout.unitsOfCut, [&](Value unit) {
+      Value next = b.min(b.add(unit, layout.unitsOfCut), units);
+      b.forLoop(first, last, 1, [&](Value panel) {
+        totals = b.advance(at(layout.totalsAt), b.builder.getI8Type(),
+                           b.mul(b.sub(panel, first), panelBytes));
+        setColumns(panel);
+        b.ifThen(b.equal(unit, b.constant(0)), [&] { clear(totals); });
+        addUnits(unit, next);
+        b.ifThen(b.equal(next, units), [&] { finish(); });
+      });
+    });
+  });
+}
+
+void PackedTiles::setColumns(ArrayRef<Value> panels) {
   Type i8 = b.builder.getI8Type();
   columns.clear();
   for (Value panel : panels)
@@ -156,52 +258,75 @@ void PackedTiles::emitPanels(ArrayRef<Value> panels) {
              b.advance(b.advance(weight.words, i8,
                                  b.mul(panel, words.count() * panelRowBytes)),
                        i8, v * AmxTiles::rowBytes)});
-  clear(layout.totalsAt);
-  if (words.numbers)
-    b.forLoop(b.constant(0), b.constant(spec.groups), 1,
-              [&](Value group) { emitGroup(group); });
-  else
-    emitPairs();
-  finish(panels);
+  groupSums = isOneGroup() ? totals : at(layout.sumsAt);
+}
+
+/// Adds units `begin` to `end` of K to the totals.
+void PackedTiles::addUnits(Value begin, Value end) {
+  if (isOneGroup())
+    return addBlocks(b.constant(0), begin, end);
+  b.forLoop(begin, end, 1, [&](Value unit) {
+    if (words.numbers)
+      addGroup(unit, begin);
+    else
+      addPairs(unit);
+  });
+  if (words.numbers && numbers.layout.blocksOfGroup() == 1)
+    addNumbers(lastOf(before(end), before(end)));
 }
 
 /// Products of pairs of bf16: sums stand in the totals between pieces of K.
-void PackedTiles::emitPairs() {
-  int64_t steps = words.count() / stepWords();
-  int64_t perPiece = std::max<int64_t>(wordsOfPiece / stepWords(), 1);
-  b.forLoop(b.constant(0), b.constant(steps), perPiece, [&](Value step) {
-    Piece piece;
-    piece.word = b.mul(step, stepWords());
-    piece.steps = b.min(b.constant(perPiece), b.sub(b.constant(steps), step));
-    emitRows(piece);
+void PackedTiles::addPairs(Value index) {
+  int64_t perPiece = stepsOfPiece(layout.quads);
+  Piece piece;
+  piece.firstStep = b.mul(index, perPiece);
+  piece.word = b.mul(piece.firstStep, stepWords());
+  piece.steps = b.min(b.constant(perPiece),
+                      b.sub(b.constant(layout.steps), piece.firstStep));
+  emitRows(piece);
+}
+
+/// As PackedGemm::sumGroup: block by block, in the same order. Groups from
+/// `begin` on are added one after the other.
+void PackedTiles::addGroup(Value group, Value begin) {
+  int64_t blocks = numbers.layout.blocksOfGroup();
+  if (blocks == 1)
+    return addBlock(group, b.constant(0), begin, numbers.layout.lastLength());
+  clear(groupSums);
+  addBlocks(group, b.constant(0), b.constant(blocks));
+  scaleGroup(group);
+}
+
+/// Of a group that has several.
+void PackedTiles::addBlocks(Value group, Value begin, Value end) {
+  const PackedNumbers::Layout &blocks = numbers.layout;
+  Value last = b.constant(blocks.blocksOfGroup() - 1);
+  b.forLoop(begin, b.min(end, last), 1, [&](Value block) {
+    addBlock(group, block, begin, blocks.blockLength);
   });
+  b.ifThen(b.less(last, end),
+           [&] { addBlock(group, last, begin, blocks.lastLength()); });
+  Value first = b.mul(group, blocks.blocksOfGroup());
+  addNumbers(lastOf(group, b.add(first, before(end))));
 }
 
-/// As PackedGemm::sumGroup: block by block, in the same order.
-void PackedTiles::emitGroup(Value group) {
+/// Block `block` of a group; blocks, or groups of one, are added from `begin`
+/// on.
+void PackedTiles::addBlock(Value group, Value block, Value begin,
+                           int64_t length) {
   const PackedNumbers::Layout &blocks = numbers.layout;
-  int64_t others = blocks.blocksOfGroup() - 1;
-  if (others > 0) {
-    clear(layout.sumsAt);
-    b.forLoop(b.constant(0), b.constant(others), 1, [&](Value block) {
-      emitBlock(group, block, blocks.blockLength);
-    });
-  }
-  emitBlock(group, b.constant(others), blocks.lastLength());
-  if (others > 0)
-    scaleGroup(group);
-}
-
-void PackedTiles::emitBlock(Value group, Value block, int64_t length) {
-  const PackedNumbers::Layout &blocks = numbers.layout;
+  bool isGroup = blocks.blocksOfGroup() == 1;
   int64_t perGroup = llvm::divideCeil(words.count(), spec.groups);
   int64_t count = llvm::divideCeil(length, words.perWord);
   Piece piece;
   piece.word = b.add(b.mul(group, perGroup),
                      b.mul(block, blocks.blockLength / words.perWord));
+  piece.firstStep = b.div(piece.word, stepWords());
   piece.steps = b.constant(count / stepWords());
   piece.group = group;
   piece.block = b.add(b.mul(group, blocks.blocksOfGroup()), block);
+  piece.isWaiting = b.less(begin, isGroup ? group : block);
+  piece.groupBefore = isGroup ? before(group) : group;
   if (isUnpacked())
     unpack(piece.word, count);
   emitRows(piece);
@@ -225,22 +350,57 @@ void PackedTiles::unpack(Value word, int64_t count) {
   }
 }
 
+/// Tiles of rows, one after the other. While whole numbers of some are
+/// multiplied, the sums of those before them are added.
 void PackedTiles::emitRows(const Piece &piece) {
   int64_t numTiles = llvm::divideCeil(rows, layout.tileRows);
-  int64_t together = leftRegisters() / digits();
+  int64_t together = layout.tilesOfRows;
   int64_t whole = numTiles / together * together;
-  b.forLoop(b.constant(0), b.constant(whole), together,
-            [&](Value tile) { emitRowTiles(piece, tile, together); });
+  auto addBlockBefore = [&](int64_t part, int64_t parts) {
+    b.ifThen(piece.isWaiting, [&] {
+      addNumbers(lastOf(piece.groupBefore, before(piece.block)), part, parts);
+    });
+  };
+  auto addTilesBefore = [&](Value tile, int64_t part, int64_t parts) {
+    Value tileBefore = b.sub(tile, b.constant(together));
+    addNumbers(lastColumns(piece.group, piece.block, tileBefore, together),
+               part, parts);
+  };
+  if (whole == together)
+    emitRowTiles(piece, b.constant(0), together, addBlockBefore);
+  else if (whole > 0)
+    b.forLoop(b.constant(0), b.constant(whole), together, [&](Value tile) {
+      emitRowTiles(piece, tile, together, [&](int64_t part, int64_t parts) {
+        b.ifThen(
+            b.equal(tile, b.constant(0)), [&] { addBlockBefore(part, parts); },
+            [&] { addTilesBefore(tile, part, parts); });
+      });
+    });
   if (whole < numTiles)
-    emitRowTiles(piece, b.constant(whole), numTiles - whole);
+    emitRowTiles(piece, b.constant(whole), numTiles - whole,
+                 [&](int64_t part, int64_t parts) {
+                   if (whole > 0)
+                     addTilesBefore(b.constant(whole), part, parts);
+                   else
+                     addBlockBefore(part, parts);
+                 });
 }
 
-void PackedTiles::emitRowTiles(const Piece &piece, Value tile,
-                               int64_t rowTiles) {
-  int64_t most = mostSums / (rowTiles * digits());
+/// All columns of some tiles of rows. `meanwhile` emits what is done while the
+/// first products are made.
+void PackedTiles::emitRowTiles(const Piece &piece, Value tile, int64_t rowTiles,
+                               MeanwhileFn meanwhile) {
+  int64_t most = columnsTogether(rowTiles);
   auto numColumns = static_cast<int64_t>(columns.size());
   for (int64_t first = 0; first < numColumns; first += most)
-    multiply(piece, tile, rowTiles, first, std::min(most, numColumns - first));
+    multiply(piece, tile, rowTiles, first, std::min(most, numColumns - first),
+             [&](int64_t part, int64_t parts) {
+               if (first == 0)
+                 return meanwhile(part, parts);
+               addNumbers({piece.group, piece.block, tile, rowTiles,
+                           first - most, most},
+                          part, parts);
+             });
 }
 
 //===----------------------------------------------------------------------===//
@@ -259,44 +419,45 @@ Value PackedTiles::ahead(Value pointer) {
 /// Multiplies tiles `tile` on of the rows by `count` columns. The sums of
 /// tile of A `l` are in registers l * count on.
 void PackedTiles::multiply(const Piece &piece, Value tile, int64_t rowTiles,
-                           int64_t firstColumn, int64_t count) {
+                           int64_t firstColumn, int64_t count,
+                           MeanwhileFn meanwhile) {
   int64_t left = rowTiles * digits();
   auto totalOf = [&](int64_t sum) {
     Value row = b.mul(b.add(tile, sum / count), layout.tileRows);
-    return sumAt(layout.totalsAt, firstColumn + sum % count, row);
+    return sumAt(totals, firstColumn + sum % count, row);
   };
   for (int64_t sum = 0; sum < left * count; ++sum)
     if (words.numbers)
       tiles.zero(static_cast<int>(sum));
     else
       tiles.load(static_cast<int>(sum), totalOf(sum), AmxTiles::rowBytes);
-  b.forLoop(b.constant(0), piece.steps, 1, [&](Value step) {
-    multiplyStep(piece, tile, step, left, firstColumn, count);
+  // Vectors have nothing to do with pairs, and with numbers in the last step.
+  Value last = words.numbers ? before(piece.steps) : piece.steps;
+  b.forLoop(b.constant(0), last, 1, [&](Value step) {
+    multiplyStep(piece, tile, step, left, firstColumn, count, nullptr);
+    if (fetchesPieces() && firstColumn == 0)
+      fetchPiece(piece, tile, step);
   });
+  if (words.numbers)
+    multiplyStep(piece, tile, last, left, firstColumn, count, meanwhile);
   for (int64_t sum = 0; sum < left * count; ++sum)
     tiles.store(static_cast<int>(sum),
-                words.numbers ? at(layout.wholeAt + sum * tileBytes)
+                words.numbers ? at(layout.wholeAt + sum * AmxTiles::tileBytes)
                               : totalOf(sum),
                 AmxTiles::rowBytes);
-  if (words.numbers)
-    addNumbers(piece, tile, rowTiles, firstColumn, count);
 }
 
 void PackedTiles::multiplyStep(const Piece &piece, Value tile, Value step,
-                               int64_t left, int64_t firstColumn,
-                               int64_t count) {
+                               int64_t left, int64_t firstColumn, int64_t count,
+                               MeanwhileFn meanwhile) {
   Type i8 = b.builder.getI8Type();
   int firstLeft = mostSums;
-  int64_t firstRight = firstLeft + leftRegisters();
-  Value quad =
-      b.mul(b.add(b.mul(piece.word, words.steps()), b.mul(step, layout.quads)),
-            quadBytes);
-  for (int64_t l = 0; l < left; ++l) {
-    Value row = b.mul(b.add(tile, l / digits()), layout.tileRows);
-    Value from = b.advance(sums.row(row), i8,
-                           b.add(quad, l % digits() * numbers.layout.digitsAt));
-    tiles.load(static_cast<int>(firstLeft + l), from, scratch.rowBytes);
-  }
+  int64_t firstRight = firstLeft + layout.left;
+  Value rowTiles = rowsAt(tile, b.add(piece.firstStep, step));
+  for (int64_t l = 0; l < left; ++l)
+    tiles.load(static_cast<int>(firstLeft + l),
+               b.advance(rowTiles, i32s, l * layout.tileRows),
+               AmxTiles::rowBytes);
   for (int64_t c = 0; c < count; ++c) {
     int64_t stride = isUnpacked() ? AmxTiles::rowBytes : panelRowBytes;
     Value from = columns[firstColumn + c].words;
@@ -308,15 +469,41 @@ void PackedTiles::multiplyStep(const Piece &piece, Value tile, Value step,
     auto right =
         static_cast<int>(firstRight + c % (AmxTiles::count - firstRight));
     tiles.load(right, from, stride);
-    for (int64_t l = 0; l < left; ++l)
+    for (int64_t l = 0; l < left; ++l) {
       tiles.multiplyAdd(static_cast<int>(l * count + c),
                         static_cast<int>(firstLeft + l), right,
                         !words.numbers ? AmxTiles::Kind::Pairs
                         : isUnpacked() ? AmxTiles::Kind::SignedByUnsigned
                                        : AmxTiles::Kind::Signed);
-    if (!isUnpacked())
+      if (meanwhile)
+        meanwhile(c * left + l, count * left);
+    }
+    if (!isUnpacked() && !fetchesPieces())
       fetch(from, tile);
   }
+}
+
+/// Whether rows are many enough to have fetched, when all have been multiplied
+/// by a piece, the next one: memory gives that while tiles are busy.
+bool PackedTiles::fetchesPieces() const {
+  return !words.numbers && rows > layout.tileRows * layout.tilesOfRows;
+}
+
+/// Of the piece behind this one, the lines that a step of some tiles of rows
+/// fetches.
+void PackedTiles::fetchPiece(const Piece &piece, Value tile, Value step) {
+  int64_t together = layout.tilesOfRows;
+  int64_t turns = llvm::divideCeil(rows, layout.tileRows * together);
+  int64_t lines = llvm::divideCeil(layout.quads * vectors, turns);
+  Value turn = b.div(tile, together);
+  Value line = b.mul(b.add(b.mul(turn, piece.steps), step), lines * lineBytes);
+  Value next =
+      b.mul(b.add(piece.word, b.mul(piece.steps, stepWords())), panelRowBytes);
+  Type i8 = b.builder.getI8Type();
+  for (size_t c = 0; c < columns.size(); c += vectors)
+    for (int64_t i = 0; i < lines; ++i)
+      b.prefetch(b.advance(b.advance(columns[c].words, i8, b.add(next, line)),
+                           i8, i * lineBytes));
 }
 
 /// Fetches lines ahead, once for all rows.
@@ -326,87 +513,6 @@ void PackedTiles::fetch(Value from, Value tile) {
       b.prefetch(
           ahead(b.advance(from, b.builder.getI8Type(), i * panelRowBytes)));
   });
-}
-
-//===----------------------------------------------------------------------===//
-// Sums
-//===----------------------------------------------------------------------===//
-
-/// Adds what whole numbers stand for to the sums of their group, or to the
-/// totals where the block is all of it.
-void PackedTiles::addNumbers(const Piece &piece, Value tile, int64_t rowTiles,
-                             int64_t firstColumn, int64_t count) {
-  bool isGroup = numbers.layout.blocksOfGroup() == 1;
-  auto addRow = [&](Value local, Value inTile, int64_t rowTile, int64_t c,
-                    PackedSums::Scale scale) {
-    SmallVector<Value> whole;
-    for (int64_t digit = 0; digit < digits(); ++digit) {
-      int64_t sum = (rowTile * digits() + digit) * count + c;
-      whole.push_back(load(
-          i32s, b.advance(at(layout.wholeAt + sum * tileBytes), i32s, inTile)));
-    }
-    Value row = sums.row(local);
-    if (isUnpacked())
-      whole[0] = b.create<arith::AddIOp>(whole[0],
-                                         numbers.beginOfSums(row, piece.block));
-    int64_t column = firstColumn + c;
-    if (!isGroup) {
-      Value to = sumAt(layout.sumsAt, column, local);
-      b.store(numbers.addBlock(row, piece.block, whole, load(f32s, to)), to, 4);
-      return;
-    }
-    Value sum = numbers.addBlock(row, piece.block, whole, b.zeros(f32s));
-    Value to = sumAt(layout.totalsAt, column, local);
-    b.store(sums.scaled(scale, sum, local, piece.group, load(f32s, to)), to, 4);
-  };
-  for (int64_t rowTile = 0; rowTile < rowTiles; ++rowTile) {
-    Value first = b.mul(b.add(tile, rowTile), layout.tileRows);
-    Value inside =
-        b.min(b.constant(layout.tileRows), b.sub(b.constant(rows), first));
-    for (int64_t c = 0; c < count; ++c) {
-      const Column &column = columns[firstColumn + c];
-      PackedSums::Scale scale;
-      if (isGroup)
-        scale = sums.scaleOf(*column.weight, column.panel, piece.group,
-                             column.vector);
-      b.forLoop(b.constant(0), inside, 1, [&](Value i) {
-        addRow(b.add(first, i), i, rowTile, c, scale);
-      });
-    }
-  }
-}
-
-/// Adds the sums of a group to the totals.
-void PackedTiles::scaleGroup(Value group) {
-  for (auto [index, column] : llvm::enumerate(columns)) {
-    auto at = static_cast<int64_t>(index);
-    PackedSums::Scale scale =
-        sums.scaleOf(*column.weight, column.panel, group, column.vector);
-    b.forLoop(b.constant(0), b.constant(rows), 1, [&](Value local) {
-      Value sum = load(f32s, sumAt(layout.sumsAt, at, local));
-      Value to = sumAt(layout.totalsAt, at, local);
-      b.store(sums.scaled(scale, sum, local, group, load(f32s, to)), to, 4);
-    });
-  }
-}
-
-void PackedTiles::finish(ArrayRef<Value> panels) {
-  auto numWeights = static_cast<int64_t>(part->weights.size());
-  auto finishVector = [&](int64_t panel, int64_t v) {
-    Value column =
-        b.add(b.mul(panels[panel], panelWidth), v * f32s.getNumElements());
-    b.forLoop(b.constant(0), b.constant(rows), 1, [&](Value local) {
-      SmallVector<Value> ofRow;
-      for (int64_t w = 0; w < numWeights; ++w)
-        ofRow.push_back(
-            load(f32s, sumAt(layout.totalsAt,
-                             (panel * numWeights + w) * vectors + v, local)));
-      sums.store(*part, ofRow, b.add(firstRow, local), column);
-    });
-  };
-  for (int64_t panel = 0; panel < static_cast<int64_t>(panels.size()); ++panel)
-    for (int64_t v = 0; v < vectors; ++v)
-      finishVector(panel, v);
 }
 
 } // namespace heddle::cpu

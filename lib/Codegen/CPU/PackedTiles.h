@@ -27,6 +27,8 @@ public:
   /// Whether tiles make the products. Where sums depend on that, it does not
   /// depend on the number of rows.
   static bool make(const PackedGemmSpec &spec, const CpuTarget &target);
+  /// Rows for which a weight is read from memory once.
+  static int64_t rowsOfBlock(const PackedGemmSpec &spec);
 
   /// Where the scratch of the tiles has what.
   struct Layout {
@@ -35,8 +37,19 @@ public:
     int64_t tileRows; ///< Of a tile of A.
     int64_t rows;     ///< Of A, in whole tiles.
     int64_t columns;  ///< Tiles of B side by side, at most.
-    int64_t unpackedBytes; ///< Of one of these, in a block of numbers.
-    int64_t totalsAt = 0, sumsAt, wholeAt, unpackedAt, configAt, bytes;
+    /// Parts of K, and how many of them rows keep in the second cache.
+    int64_t units, unitsOfCut;
+    int64_t panelsOfCut; ///< Whose totals are kept from one cut to the next.
+    int64_t steps;       ///< Tiles along K.
+    int64_t digits;      ///< Tiles of A for the same rows and inputs.
+    int64_t left; ///< Of A, in registers: of two tiles of rows, or digits.
+    int64_t tilesOfRows;   ///< Of rows, that are multiplied together.
+    int64_t blocks;        ///< Of numbers, that a row has.
+    int64_t unpackedBytes; ///< Of one tile of B, in a block of numbers.
+    int64_t rowsAt = 0, scalesAt, beginsAt, totalsAt, sumsAt, wholeAt,
+            unpackedAt, configAt, bytes;
+    bool isCut() const { return unitsOfCut < units; }
+    int64_t columnBytes() const { return rows * AmxTiles::rowBytes; }
   };
 
   PackedTiles(LoopBuilder &builder, const PackedGemmSpec &spec,
@@ -45,6 +58,9 @@ public:
               const PackedScratch &scratch, mlir::Value memory);
 
   void configure();
+  /// Copies a row that was made ready to where tiles read it as row `local`:
+  /// tiles that are multiplied together follow each other, and these along K.
+  void takeRow(mlir::Value row, mlir::Value local);
   void release() { tiles.release(); }
   /// Makes `count` rows from `first` on, which were made ready, in panels
   /// `begin` to `end` of the part.
@@ -61,38 +77,71 @@ private:
   };
   /// Part of K: blocks of numbers, or what stays in the first cache.
   struct Piece {
-    mlir::Value word, steps;  ///< The first word; how many tiles along K.
-    mlir::Value group, block; ///< Of numbers; the block among all of a row's.
+    /// The first word, the first tile along K, and how many of these.
+    mlir::Value word, firstStep, steps;
+    // Of numbers:
+    mlir::Value group, block; ///< The block among all of a row's.
+    /// Whether sums of the block before it are waiting, and their group.
+    mlir::Value isWaiting, groupBefore;
+  };
+  /// Emits a part of what is done while tiles are multiplied: of so many.
+  using MeanwhileFn = llvm::function_ref<void(int64_t part, int64_t parts)>;
+  /// Sums of whole numbers that wait until tiles are busy with the next ones.
+  struct Waiting {
+    mlir::Value group, block, tile;
+    int64_t rowTiles = 0, firstColumn = 0, count = 0;
   };
 
-  void emitPanels(llvm::ArrayRef<mlir::Value> panels);
-  void emitPairs();
-  void emitGroup(mlir::Value group);
-  void emitBlock(mlir::Value group, mlir::Value block, int64_t length);
+  void emitCuts(mlir::Value begin, mlir::Value end);
+  void setColumns(llvm::ArrayRef<mlir::Value> panels);
+  void addUnits(mlir::Value begin, mlir::Value end);
+  void addPairs(mlir::Value piece);
+  void addGroup(mlir::Value group, mlir::Value begin);
+  void addBlocks(mlir::Value group, mlir::Value begin, mlir::Value end);
+  void addBlock(mlir::Value group, mlir::Value block, mlir::Value begin,
+                int64_t length);
   void unpack(mlir::Value word, int64_t count);
   void emitRows(const Piece &piece);
-  void emitRowTiles(const Piece &piece, mlir::Value tile, int64_t rowTiles);
+  void emitRowTiles(const Piece &piece, mlir::Value tile, int64_t rowTiles,
+                    MeanwhileFn meanwhile);
   void multiply(const Piece &piece, mlir::Value tile, int64_t rowTiles,
-                int64_t firstColumn, int64_t count);
+                int64_t firstColumn, int64_t count, MeanwhileFn meanwhile);
   void multiplyStep(const Piece &piece, mlir::Value tile, mlir::Value step,
-                    int64_t left, int64_t firstColumn, int64_t count);
+                    int64_t left, int64_t firstColumn, int64_t count,
+                    MeanwhileFn meanwhile);
   void fetch(mlir::Value at, mlir::Value tile);
-  void addNumbers(const Piece &piece, mlir::Value tile, int64_t rowTiles,
-                  int64_t firstColumn, int64_t count);
+  void fetchPiece(const Piece &piece, mlir::Value tile, mlir::Value step);
+  Waiting lastColumns(mlir::Value group, mlir::Value block, mlir::Value tile,
+                      int64_t rowTiles) const;
+  Waiting lastOf(mlir::Value group, mlir::Value block);
+  void addNumbers(const Waiting &waiting, int64_t part = 0, int64_t parts = 1);
+  void addRow(const Waiting &waiting, llvm::ArrayRef<PackedSums::Scale> scales,
+              int64_t rowTile, mlir::Value inTile);
   void scaleGroup(mlir::Value group);
-  void finish(llvm::ArrayRef<mlir::Value> panels);
+  void finish();
 
   bool isUnpacked() const { return spec.bits < 8; }
-  int64_t digits() const { return words.digits; }
+  /// Whether K is one group of several blocks, whose sums become the totals.
+  bool isOneGroup() const {
+    return words.numbers && spec.groups == 1 &&
+           numbers.layout.blocksOfGroup() > 1;
+  }
+  bool fetchesPieces() const;
+  /// Of B, whose sums are in registers with those of tiles of rows.
+  int64_t columnsTogether(int64_t rowTiles) const;
+  mlir::Value before(mlir::Value index) { return b.sub(index, b.constant(1)); }
+  int64_t digits() const { return layout.digits; }
+  /// Where tiles of A are that are multiplied together.
+  mlir::Value rowsAt(mlir::Value tile, mlir::Value step);
+  /// Of a row, 4 bytes of each block.
+  mlir::Value ofBlock(int64_t offset, mlir::Value block, mlir::Value local);
   int64_t stepWords() const { return layout.quads / words.steps(); }
-  /// How many hold tiles of A: two row tiles, or the digits of one.
-  int64_t leftRegisters() const;
   mlir::Value unpackedAt(int64_t column);
   mlir::Value ahead(mlir::Value pointer);
-  void clear(int64_t at);
+  void clear(mlir::Value sums);
   mlir::Value at(int64_t offset);
   /// Row `local` of a tile of B's sums or totals.
-  mlir::Value sumAt(int64_t offset, int64_t column, mlir::Value local);
+  mlir::Value sumAt(mlir::Value sums, int64_t column, mlir::Value local);
   mlir::Value load(mlir::VectorType type, mlir::Value pointer) {
     return b.load(type, pointer, 4);
   }
@@ -113,6 +162,7 @@ private:
   mlir::Value firstRow;
   int64_t rows = 0;
   llvm::SmallVector<Column, 4> columns;
+  mlir::Value totals, groupSums; ///< Of these columns.
 };
 
 } // namespace heddle::cpu

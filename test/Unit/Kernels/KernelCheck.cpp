@@ -18,8 +18,14 @@ namespace heddle::test {
 
 using eval::Tensor;
 
+/// The target of that name; "amx" has emulated tiles.
+static std::optional<cpu::CpuTarget> targetOf(const std::string &march) {
+  return march == "amx" ? emulatedAmxTarget() : cpu::CpuTarget::parse(march);
+}
+
 /// For AVX-512, AVX2 and what else is asked for, each with one thread and with
-/// more, some with nothing to do. The number of threads changes no bit.
+/// more, some with nothing to do. The number of threads changes no bit, nor do
+/// the machine's tiles in place of emulated ones.
 void KernelCheck::run() const {
   DialectRegistry registry;
   cpu::registerKernelCompiler(registry);
@@ -30,31 +36,34 @@ void KernelCheck::run() const {
   std::vector<Tensor> arguments = randomArguments(kernel, *this);
   std::vector<Tensor> expected = evaluate(kernel, arguments);
   for (const std::string &march : marches) {
-    std::optional<cpu::CpuTarget> target =
-        march == "amx" ? emulatedAmxTarget() : cpu::CpuTarget::parse(march);
+    std::optional<cpu::CpuTarget> target = targetOf(march);
     if (!target)
       continue;
     LoadedKernel loaded(kernel, *target);
-    auto runOn = [&](int64_t threads) {
+    auto runOn = [&](const LoadedKernel &on, int64_t threads) {
       return execute(kernel, arguments, [&](const std::vector<void *> &refs) {
         if (threads == 2)
-          loaded.runParallel(refs, scalars, threads);
+          on.runParallel(refs, scalars, threads);
         else
-          loaded.run(refs, scalars, threads);
+          on.run(refs, scalars, threads);
       });
     };
-    std::vector<Tensor> alone = runOn(1);
+    std::vector<Tensor> alone = runOn(loaded, 1);
     for (size_t i = 0; i < expected.size(); ++i)
       expectNear(alone[i], expected[i], tolerance,
                  march + ", result " + std::to_string(i) + " of\n" + text);
-    for (int64_t threads : {2, 3, 17}) {
-      std::vector<Tensor> shared = runOn(threads);
+    auto expectSame = [&](const std::vector<Tensor> &results,
+                          const std::string &how) {
       for (size_t i = 0; i < expected.size(); ++i)
-        expectSameBits(shared[i], alone[i],
-                       march + ", " + std::to_string(threads) +
-                           " threads, result " + std::to_string(i) + " of\n" +
-                           text);
-    }
+        expectSameBits(results[i], alone[i],
+                       march + ", " + how + ", result " + std::to_string(i) +
+                           " of\n" + text);
+    };
+    for (int64_t threads : {2, 3, 17})
+      expectSame(runOn(loaded, threads), std::to_string(threads) + " threads");
+    if (target->emulatesAmx && targetOf("native")->hasAmx)
+      expectSame(runOn(LoadedKernel(kernel, *targetOf("native")), 1),
+                 "tiles of this machine");
   }
 }
 

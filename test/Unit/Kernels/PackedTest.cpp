@@ -219,22 +219,23 @@ TEST(PackedProducts, ElementsOfTwoInOneTile) {
   checkSeveral({8, 96, 0, 4, 3, "f16", false, 32}, {97, 97}, /*joint=*/true);
 }
 
+void checkOnTiles(const std::string &text) {
+  KernelCheck check{text, 5e-6};
+  check.least = -(int64_t(1) << 31);
+  check.limit = int64_t(1) << 31;
+  check.marches = {"amx"};
+  check.run();
+}
+
 /// All numbers of rows, in tiles and beyond; the widths of a tile and others;
 /// lengths that whole tiles have, that shorter ones have, and that none have.
 TEST(PackedProducts, OnTiles) {
-  auto onTiles = [](const std::string &text) {
-    KernelCheck check{text, 5e-6};
-    check.least = -(int64_t(1) << 31);
-    check.limit = int64_t(1) << 31;
-    check.marches = {"amx"};
-    check.run();
-  };
   auto alone = [&](const Packed &p, bool ends = false) {
-    onTiles(textOf(p, "bf16", ends));
+    checkOnTiles(textOf(p, "bf16", ends));
   };
   auto several = [&](const Packed &p, const std::vector<int64_t> &outs,
                      bool joint) {
-    onTiles(textOfSeveral(p, outs, "bf16", joint));
+    checkOnTiles(textOfSeveral(p, outs, "bf16", joint));
   };
   for (int64_t bits : {16, 8, 4}) {
     int64_t groups = bits < 16 ? 1 : 0;
@@ -252,6 +253,17 @@ TEST(PackedProducts, OnTiles) {
     several({9, 64, 0, bits, groups, "f16"}, {97, 97}, /*joint=*/true);
     several({49, 128, 0, bits, 2 * groups, "f16"}, {65, 65}, /*joint=*/true);
   }
+}
+
+/// More rows than are kept at once, whose inputs are more than the second cache
+/// has room for; panels whose sums are kept together, and more of them.
+TEST(PackedProducts, OnTilesInCutsOfTheInputs) {
+  checkOnTiles(textOf({257, 2304, 33, 16}, "bf16", /*ends=*/true));
+  checkOnTiles(textOf({130, 4608, 33, 8, 1, "f16"}, "bf16", false));
+  checkOnTiles(textOf({130, 4608, 33, 4, 36, "f16", true}, "bf16", false));
+  checkOnTiles(textOf({129, 8448, 33, 8, 11, "f16", false, 64}, "bf16", false));
+  checkOnTiles(
+      textOfSeveral({256, 2304, 0, 16}, {520, 520}, "bf16", /*joint=*/true));
 }
 
 /// Norms that make the rows of two products of 70 and 33 columns.

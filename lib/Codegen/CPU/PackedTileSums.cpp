@@ -1,0 +1,136 @@
+//===- PackedTileSums.cpp - What tiles of sums become ---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PackedTiles.h"
+#include "heddle/PlanFormat/Packed.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+/// The sums of a block that wait when some tiles of rows have been multiplied.
+PackedTiles::Waiting PackedTiles::lastColumns(Value group, Value block,
+                                              Value tile,
+                                              int64_t rowTiles) const {
+  int64_t most = columnsTogether(rowTiles);
+  auto numColumns = static_cast<int64_t>(columns.size());
+  int64_t first = (numColumns - 1) / most * most;
+  return {group, block, tile, rowTiles, first, numColumns - first};
+}
+
+/// When all tiles of rows have been.
+PackedTiles::Waiting PackedTiles::lastOf(Value group, Value block) {
+  int64_t numTiles = llvm::divideCeil(rows, layout.tileRows);
+  int64_t rest = numTiles % layout.tilesOfRows;
+  int64_t rowTiles = rest > 0 ? rest : layout.tilesOfRows;
+  return lastColumns(group, block, b.constant(numTiles - rowTiles), rowTiles);
+}
+
+/// Adds what whole numbers stand for to the sums of their group, or to the
+/// totals where the block is all of it: for a part of the rows.
+void PackedTiles::addNumbers(const Waiting &waiting, int64_t part,
+                             int64_t parts) {
+  SmallVector<PackedSums::Scale> scales;
+  if (numbers.layout.blocksOfGroup() == 1)
+    for (const Column &column :
+         ArrayRef(columns).slice(waiting.firstColumn, waiting.count))
+      scales.push_back(sums.scaleOf(*column.weight, column.panel, waiting.group,
+                                    column.vector));
+  int64_t all = waiting.rowTiles * layout.tileRows;
+  int64_t begin = all * part / parts, end = all * (part + 1) / parts;
+  for (int64_t rowTile = 0; rowTile < waiting.rowTiles; ++rowTile) {
+    int64_t first = rowTile * layout.tileRows;
+    int64_t from = std::max<int64_t>(begin - first, 0);
+    int64_t to = std::min(end - first, layout.tileRows);
+    if (from >= to)
+      continue;
+    Value last = b.constant(to);
+    if (rows % layout.tileRows != 0) {
+      Value row = b.mul(b.add(waiting.tile, rowTile), layout.tileRows);
+      last = b.min(last, b.sub(b.constant(rows), row));
+    }
+    b.forLoop(b.constant(from), last, 1,
+              [&](Value i) { addRow(waiting, scales, rowTile, i); });
+  }
+}
+
+/// Of a row of a tile: with `scales`, those of the columns in a group that is
+/// one block.
+void PackedTiles::addRow(const Waiting &waiting,
+                         ArrayRef<PackedSums::Scale> scales, int64_t rowTile,
+                         Value inTile) {
+  int64_t count = waiting.count;
+  Value local =
+      b.add(b.mul(b.add(waiting.tile, rowTile), layout.tileRows), inTile);
+  SmallVector<Value> added, to;
+  for (int64_t c = 0; c < count; ++c) {
+    SmallVector<Value> whole;
+    for (int64_t digit = 0; digit < digits(); ++digit) {
+      int64_t sum = (rowTile * digits() + digit) * count + c;
+      whole.push_back(
+          load(i32s, b.advance(at(layout.wholeAt + sum * AmxTiles::tileBytes),
+                               i32s, inTile)));
+    }
+    if (isUnpacked())
+      whole[0] = b.create<arith::AddIOp>(
+          whole[0],
+          numbers.beginOfSums(ofBlock(layout.beginsAt, waiting.block, local)));
+    to.push_back(sumAt(scales.empty() ? groupSums : totals,
+                       waiting.firstColumn + c, local));
+    Value before = load(f32s, to.back());
+    added.push_back(
+        numbers.addBlock(ofBlock(layout.scalesAt, waiting.block, local), whole,
+                         scales.empty() ? before : b.zeros(f32s)));
+    if (!scales.empty())
+      added.back() =
+          sums.scaled(scales[c], added.back(), local, waiting.group, before);
+  }
+  // Behind all loads, of which columns share some.
+  for (auto [value, pointer] : llvm::zip_equal(added, to))
+    b.store(value, pointer, 4);
+}
+
+/// Adds the sums of a group to the totals.
+void PackedTiles::scaleGroup(Value group) {
+  for (auto [index, column] : llvm::enumerate(columns)) {
+    auto at = static_cast<int64_t>(index);
+    PackedSums::Scale scale =
+        sums.scaleOf(*column.weight, column.panel, group, column.vector);
+    b.forLoop(b.constant(0), b.constant(rows), 1, [&](Value local) {
+      Value sum = load(f32s, sumAt(groupSums, at, local));
+      Value to = sumAt(totals, at, local);
+      Value total = isOneGroup() ? b.zeros(f32s) : load(f32s, to);
+      b.store(sums.scaled(scale, sum, local, group, total), to, 4);
+    });
+  }
+}
+
+void PackedTiles::finish() {
+  if (isOneGroup())
+    scaleGroup(b.constant(0));
+  auto numWeights = static_cast<int64_t>(part->weights.size());
+  auto numPanels = static_cast<int64_t>(columns.size()) / vectors / numWeights;
+  auto finishRow = [&](int64_t panel, Value local) {
+    for (int64_t v = 0; v < vectors; ++v) {
+      int64_t first = panel * numWeights * vectors + v;
+      Value column =
+          b.add(b.mul(columns[first].panel, plan::Packed::panelWidth),
+                v * f32s.getNumElements());
+      SmallVector<Value> ofRow;
+      for (int64_t w = 0; w < numWeights; ++w)
+        ofRow.push_back(load(f32s, sumAt(totals, first + w * vectors, local)));
+      sums.store(*part, ofRow, b.add(firstRow, local), column);
+    }
+  };
+  for (int64_t panel = 0; panel < numPanels; ++panel)
+    b.forLoop(b.constant(0), b.constant(rows), 1,
+              [&](Value local) { finishRow(panel, local); });
+}
+
+} // namespace heddle::cpu
