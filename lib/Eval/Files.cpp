@@ -11,6 +11,7 @@
 #include "heddle/runtime/app/InitialValues.h"
 #include "heddle/runtime/app/Sources.h"
 #include "heddle/runtime/core/Arena.h"
+#include "heddle/runtime/devices/cpu/CpuFeatures.h"
 #include "heddle/runtime/optim/Schedule.h"
 
 using namespace heddle;
@@ -109,6 +110,13 @@ bool eval::partRuns(const plan::Placement &placement,
                     Diagnostic &error) {
   return guarded(error,
                  [&] { runs = rt::Part(placement, shape, mesh, rank).runs(); });
+}
+
+bool eval::takeTiles(Diagnostic &error) {
+  return guarded(error, [] {
+    if (rt::hasCpuFeature("amx-tile"))
+      rt::requireCpuFeatures({"amx-tile"}, "native");
+  });
 }
 
 std::shared_ptr<char> eval::mapGuarded(int64_t bytes, Diagnostic &error) {

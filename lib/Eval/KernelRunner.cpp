@@ -8,6 +8,7 @@
 
 #include "heddle/Eval/KernelRunner.h"
 #include "PtxRunner.h"
+#include "heddle/Eval/Files.h"
 #include "heddle/runtime/core/KernelFunction.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -91,6 +92,11 @@ static llvm::Error addObject(llvm::orc::LLJIT &loader,
 
 std::unique_ptr<ObjectRunner> ObjectRunner::create(Operation *symbolTable,
                                                    int64_t threads) {
+  Diagnostic error;
+  if (!takeTiles(error)) {
+    symbolTable->emitError(error.code) << ": " << error.message;
+    return nullptr;
+  }
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   auto loader = llvm::orc::LLJITBuilder().create();

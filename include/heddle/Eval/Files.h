@@ -61,6 +61,10 @@ bool partRuns(const plan::Placement &placement,
               const std::vector<int64_t> &shape, const plan::Mesh &mesh,
               int64_t rank, std::vector<rt::Run> &runs, Diagnostic &error);
 
+/// Asks the system for the tile registers of AMX, if the CPU has them: compiled
+/// kernels may use them.
+bool takeTiles(Diagnostic &error);
+
 /// Zeroed memory between pages that fault; null when it cannot be had.
 std::shared_ptr<char> mapGuarded(int64_t bytes, Diagnostic &error);
 
