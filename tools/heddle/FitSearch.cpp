@@ -100,6 +100,12 @@ FitSearch::boundsOf(const Mixture &mixture) const {
 // Plans
 //===----------------------------------------------------------------------===//
 
+void FitSearch::refuse(const Diagnostic &error) {
+  Refusal &refusal =
+      impossible.try_emplace(error.message, Refusal{error}).first->second;
+  ++refusal.times;
+}
+
 /// The mixture that flags ask for; nothing where they ask for what is not
 /// possible, or for more memory than there is.
 std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
@@ -109,7 +115,7 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
     job = makeJob(flags);
     config::checkCluster(job.settings.values, cluster);
   } catch (const UserError &error) {
-    impossible[error.diagnostic.message].push_back(error.diagnostic);
+    refuse(error.diagnostic);
     return std::nullopt;
   }
   // What is gathered ahead follows the room that there is.
@@ -122,7 +128,7 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
   if (planned.plans.empty()) {
     for (const Diagnostic &error : planned.errors)
       if (error.code != "H0201" || !hasLimits)
-        impossible[error.message].push_back(error);
+        refuse(error);
     return std::nullopt;
   }
   Mixture mixture;

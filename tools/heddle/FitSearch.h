@@ -68,8 +68,13 @@ public:
   std::string change;
   int64_t compiled = 0;
   bool isHostUnrated = false; ///< See ClusterCost, of any mixture.
-  /// Why mixtures are not possible, by what is said: once for each.
-  std::map<std::string, std::vector<Diagnostic>> impossible;
+  /// An error of mixtures that are not possible.
+  struct Refusal {
+    Diagnostic first;
+    int64_t times = 0;
+  };
+  /// Why mixtures are not possible, by what is said.
+  std::map<std::string, Refusal> impossible;
 
 private:
   /// Flags that say a mesh, and its ranks along `data`.
@@ -103,6 +108,7 @@ private:
   void searchPlaces(const Mesh &mesh);
   bool searchRows(const Mesh &mesh);
   Room searchActivations(const config::Flags &flags);
+  void refuse(const Diagnostic &error);
   std::optional<Mixture> plan(const config::Flags &flags, bool hasLimits);
   /// Adds the mixture if it fits; whether it does.
   bool add(const config::Flags &flags);

@@ -130,11 +130,11 @@ static void printFitting(const FitSearch &search, bool isAll) {
   wrong.code = "H0228";
   wrong.location = cluster.ranksLocation;
   if (!search.nearest && search.impossible.size() == 1)
-    throw UserError(search.impossible.begin()->second.front());
+    throw UserError(search.impossible.begin()->second.first);
   if (!search.nearest) {
     wrong.message = "no mixture is possible on " + cluster.name;
-    for (const auto &[why, errors] : search.impossible)
-      wrong.notes.push_back(std::to_string(errors.size()) + " times: " + why);
+    for (const auto &[why, refusal] : search.impossible)
+      wrong.notes.push_back(std::to_string(refusal.times) + " times: " + why);
     wrong.help = "give a --mesh and a --batch that the model and the cluster "
                  "can have";
     throw UserError(wrong);
@@ -170,6 +170,10 @@ static int fit(const FitFlags &flags) {
   config::ResolvedSettings base = files.merge(flags.flags);
   if (!base.problems.empty())
     throw config::ConfigErrors(base.problems);
+  for (const std::string &warning :
+       {config::warnOfAuto(base), config::warnOfMode(base)})
+    if (!warning.empty())
+      std::cerr << "warning: " << warning << "\n";
   config::ModelRequest request = flags.request;
   tellReader(request, base.values);
   config::ModelSpec model = config::readModelSpec(request);
@@ -186,8 +190,8 @@ static int fit(const FitFlags &flags) {
   FitSearch search(makeJob, flags.flags, base, cluster);
   search.run();
   if (flags.verbose)
-    for (const auto &[why, errors] : search.impossible)
-      std::cerr << "not possible, " << errors.size() << " times: " << why
+    for (const auto &[why, refusal] : search.impossible)
+      std::cerr << "not possible, " << refusal.times << " times: " << why
                 << "\n";
   if (search.isHostUnrated)
     std::cerr << "warning: " << warnOfHostUpdates(cluster) << "\n";
