@@ -192,10 +192,6 @@ const char *config::whyNoGpu(const Settings &values) {
   return isGpu(values.target) ? "" : "the target is no GPU";
 }
 
-const char *config::whyNotServing(const Settings &values) {
-  return values.mode == Mode::Serve ? "" : "the mode is not serve";
-}
-
 const char *config::whyNoContext(const Settings &values) {
   return values.mode == Mode::Train && isGpu(values.target)
              ? "the mode is train, on a GPU: texts have no cache"

@@ -116,7 +116,6 @@ const char *whyOneSeqRank(const Settings &values);
 const char *whyOneRank(const Settings &values);
 const char *whyNoGradientTravels(const Settings &values);
 const char *whyNoGpu(const Settings &values);
-const char *whyNotServing(const Settings &values);
 const char *whyNoContext(const Settings &values);
 const char *whyNoCache(const Settings &values);
 const char *whyNothingTrains(const Settings &values);
