@@ -121,14 +121,17 @@ static void checkUse(const QuantizeFlags &flags) {
 }
 
 static void addCalibrationFlags(CLI::App &verb, CalibrationFlags &flags) {
-  io::addFlag(verb, "--calibration", flags.file, io::range::path(),
-              "A text (.txt) or token file that layers are computed on")
-      ->default_str("none");
+  CLI::Option *text =
+      io::addFlag(verb, "--calibration", flags.file, io::range::path(),
+                  "A text (.txt) or token file that layers are computed on")
+          ->default_str("none");
   io::addFlag(verb, "--calibration-rows", flags.rows,
               io::ValueRange::integers(1, 1 << 20),
-              "Rows of it that are computed, at most");
+              "Rows of it that are computed, at most")
+      ->needs(text);
   io::addFlag(verb, "--seq", flags.seq, io::ValueRange::integers(0, 1 << 20),
-              "Tokens of a row; 0: the model's positions, at most 512");
+              "Tokens of a row; 0: the model's positions, at most 512")
+      ->needs(text);
   io::addFlag(verb, "--eval-data", flags.evalFile, io::range::path(),
               "A text or token file for the perplexity before and after")
       ->default_str("what --calibration has left");

@@ -86,8 +86,8 @@ static void addFile(const std::string &path, const plan::Plan &plan,
       steps[event.at("args").at("step")].push_back(&event);
     for (const auto &[step, events] : steps)
       addStep(events, samples);
-  } catch (const json::exception &error) {
-    fail("H0388", path + " is no trace of ours: " + error.what(), help);
+  } catch (const json::exception &) {
+    fail("H0388", path + " is no trace of ours", help);
   }
 }
 

@@ -18,10 +18,13 @@ FailureOr<TiledWeights> TiledWeights::of(nn::ModelOp model) {
     auto [name, number] = StringRef(text).rsplit('=');
     int64_t tiles = 0;
     if (name.empty() || number.getAsInteger(10, tiles) || tiles < 2 ||
-        tiles > mostTiles)
-      return LogicalResult(model.emitError("H0148: \"")
-                           << text << "\" of --tile is no PATTERN=N with 2 to "
-                           << mostTiles << " tiles, as h.*.mlp.*=4");
+        tiles > mostTiles) {
+      InFlightDiagnostic error = model.emitError("H0148: \"")
+                                 << text << "\" of --tile is no PATTERN=N";
+      error.attachNote() << "help: give 2 to " << mostTiles
+                         << " tiles, as in h.*.mlp.*=4";
+      return LogicalResult(error);
+    }
     llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(name);
     if (!pattern)
       return LogicalResult(model.emitError("H0148: \"")

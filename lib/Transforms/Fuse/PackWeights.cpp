@@ -330,15 +330,22 @@ private:
     keep = strategy.keep16bit;
   }
 
+  LogicalResult refuseGroup(nn::ModelOp model) {
+    InFlightDiagnostic error = model.emitError("H0147: groups of ")
+                               << static_cast<int64_t>(group)
+                               << " inputs are no whole words of " << 32 / bits
+                               << " codes";
+    error.attachNote() << "help: choose a multiple of " << 32 / bits;
+    return error;
+  }
+
   LogicalResult packIn(nn::ModelOp model) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
     if (bits < 0 && strategy.mode == config::Mode::Train)
       return success();
     choose(strategy);
     if (bits > 0 && group % (32 / bits) != 0)
-      return model.emitError("H0147: groups of ")
-             << static_cast<int64_t>(group) << " inputs are no whole words of "
-             << 32 / bits << " codes; choose a multiple of " << 32 / bits;
+      return refuseGroup(model);
     SmallVector<llvm::GlobPattern> patterns;
     for (const std::string &text : keep) {
       llvm::Expected<llvm::GlobPattern> pattern =

@@ -105,25 +105,28 @@ private:
     int64_t stages = strategy.pipe * strategy.virtualStages;
     int64_t layers = costs.layers.size();
     bool possible = stages == 1 || layers >= stages;
-    std::string why;
+    std::string why, help;
     if (!strategy.pipelineLayout.empty()) {
       auto cut = pipe::readCut(strategy.pipelineLayout, layers, stages, why);
       if (cut)
         return *cut;
       why = "pipeline_layout \"" + strategy.pipelineLayout + "\" " + why;
       if (possible)
-        why += "; \"" + pipe::printCut(pipe::cutByCost(costs, stages)) +
-               "\" is possible";
+        help = "write \"" + pipe::printCut(pipe::cutByCost(costs, stages)) +
+               "\", or leave it out";
     } else if (!possible) {
       why = std::to_string(stages) + " stages (" +
             std::to_string(strategy.pipe) + " ranks along pipe, " +
             std::to_string(strategy.virtualStages) + " for each) for " +
-            std::to_string(layers) + " layers; at most " +
-            std::to_string(layers) + " are possible";
+            std::to_string(layers) + " layers";
+      help = "at most " + std::to_string(layers) + " are possible";
     } else {
       return pipe::cutByCost(costs, stages);
     }
-    return step.emitError("H0119: ") << why;
+    InFlightDiagnostic error = step.emitError("H0119: ") << why;
+    if (!help.empty())
+      error.attachNote() << "help: " << help;
+    return error;
   }
 
   LogicalResult schedule(nn::ModelOp model, nn::StepOp step) {

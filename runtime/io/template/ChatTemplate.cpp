@@ -131,6 +131,10 @@ static const JsonValue *templateIn(const JsonValue &config) {
   const JsonValue *found = config.findNonNull("chat_template");
   if (!found || found->isString())
     return found;
+  if (!found->isArray())
+    found->fail(
+        modelJsonCodes.wrongType, "chat_template is " + found->describe(),
+        "write a text, or a list of {\"name\": ..., \"template\": ...}");
   for (const JsonValue &one : found->elements())
     if (one.at("name").asString() == "default")
       return &one.at("template");

@@ -64,7 +64,8 @@ nn.model @m family "gpt2" phase "shard" attributes {
   nn.func @layer() {
     nn.return
   }
-  // expected-error @+1 {{H0119: 4 stages (4 ranks along pipe, 1 for each) for 3 layers; at most 3 are possible}}
+  // expected-error @+2 {{H0119: 4 stages (4 ranks along pipe, 1 for each) for 3 layers}}
+  // expected-note @+1 {{help: at most 3 are possible}}
   nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.call @layer() path "h.0" : () -> ()
     nn.call @layer() path "h.1" : () -> ()
@@ -81,7 +82,8 @@ nn.model @m family "gpt2" phase "shard" attributes {
   nn.func @layer() {
     nn.return
   }
-  // expected-error @+1 {{H0119: 4 stages (2 ranks along pipe, 2 for each) for 3 layers; at most 3 are possible}}
+  // expected-error @+2 {{H0119: 4 stages (2 ranks along pipe, 2 for each) for 3 layers}}
+  // expected-note @+1 {{help: at most 3 are possible}}
   nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.call @layer() path "h.0" : () -> ()
     nn.call @layer() path "h.1" : () -> ()
@@ -98,7 +100,8 @@ nn.model @m family "gpt2" phase "shard" attributes {
   nn.func @layer() {
     nn.return
   }
-  // expected-error @+1 {{H0119: pipeline_layout "1,1,1" has 3 stages, not 2; "1,2" is possible}}
+  // expected-error @+2 {{H0119: pipeline_layout "1,1,1" has 3 stages, not 2}}
+  // expected-note @+1 {{help: write "1,2", or leave it out}}
   nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.call @layer() path "h.0" : () -> ()
     nn.call @layer() path "h.1" : () -> ()
@@ -115,7 +118,8 @@ nn.model @m family "gpt2" phase "shard" attributes {
   nn.func @layer() {
     nn.return
   }
-  // expected-error @+1 {{H0119: pipeline_layout "Et*3|tL" has 4 layers; the model has 3; "1,2" is possible}}
+  // expected-error @+2 {{H0119: pipeline_layout "Et*3|tL" has 4 layers; the model has 3}}
+  // expected-note @+1 {{help: write "1,2", or leave it out}}
   nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.call @layer() path "h.0" : () -> ()
     nn.call @layer() path "h.1" : () -> ()

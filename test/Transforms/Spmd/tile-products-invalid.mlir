@@ -9,7 +9,8 @@
 // NONE: error: H0149: --tile h.*.v* matches no weight of a product; there are h.0.w
 // ROWS: error: H0149: 32 rows of 32 elements of h.0.w, which 2 ranks gather, are not 3 equal tiles; choose 2, 4, 8, 16
 // WIDTH: error: H0149: 31 rows of 31 elements of h.0.w, which 2 ranks gather, are not 3 equal tiles; let --tile leave it out
-// TEXT: error: H0148: "h.*.w{{.*}}" of --tile is no PATTERN=N with 2 to 1024 tiles, as h.*.mlp.*=4
+// TEXT: error: H0148: "h.*.w{{.*}}" of --tile is no PATTERN=N
+// TEXT: note: help: give 2 to 1024 tiles, as in h.*.mlp.*=4
 // GLOB: error: H0148: "h.[.w=2" of --tile is no pattern
 // HERE: warning: --tile has no effect: every rank has these weights in the device's memory; --zero 3 gathers them
 
