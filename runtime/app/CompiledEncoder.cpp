@@ -9,7 +9,7 @@
 #include "heddle/runtime/app/CompiledEncoder.h"
 #include "heddle/PlanFormat/Serving.h"
 #include "heddle/runtime/app/FillPort.h"
-#include "heddle/runtime/app/PromptCuts.h"
+#include "heddle/runtime/core/ProgramNeeds.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Safetensors.h"
 
@@ -59,6 +59,8 @@ CompiledEncoder::CompiledEncoder(Job &job, const Pooling &pooling)
             });
   const LoadedProgram &largest = *programs.back();
   const plan::Plan &plan = job.plan();
+  for (const LoadedProgram *program : programs)
+    costs[program] = costOf(plan, program->program().name);
   most = {plan.vocabSize, hiddenOf(largest).shape[2],
           rowsOf(largest) * plan::groupsOf(plan), tokensOf(largest)};
   ownGroup = plan.mesh.coordinate(job.ranks().rank(), plan::groupAxes(plan));
@@ -84,11 +86,6 @@ const LoadedProgram &CompiledEncoder::choose(int64_t rows, int64_t tokens,
 
 int64_t CompiledEncoder::bucketOf(int64_t tokens) const {
   return tokensOf(choose(1, tokens, /*logits=*/false));
-}
-
-/// Rows and tokens that are not there are computed, too.
-static int64_t costOf(const LoadedProgram &program) {
-  return PromptCuts::costOf(rowsOf(program) * tokensOf(program));
 }
 
 /// Rows without a text have one token: attention needs something to see.
@@ -164,7 +161,8 @@ void CompiledEncoder::computeOwn(const std::vector<const Tokens *> &texts,
   const int64_t count = int64_t(texts.size());
   const LoadedProgram &one = choose(1, int64_t(tokens), /*logits=*/false);
   const LoadedProgram &all = choose(count, tokensOf(one), /*logits=*/false);
-  const bool isApart = count * costOf(one) < costOf(all);
+  // Rows and tokens that are not there are computed, too.
+  const bool isApart = double(count) * costs.at(&one) < costs.at(&all);
   const LoadedProgram &program = isApart ? one : all;
   const size_t together = isApart ? 1 : texts.size();
   for (size_t begin = 0; begin < texts.size(); begin += together) {

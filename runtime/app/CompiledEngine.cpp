@@ -10,6 +10,7 @@
 #include "heddle/PlanFormat/Draft.h"
 #include "heddle/PlanFormat/Serving.h"
 #include "heddle/runtime/app/FillPort.h"
+#include "heddle/runtime/core/ProgramNeeds.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Safetensors.h"
 
@@ -71,11 +72,12 @@ CompiledEngine::CompiledEngine(Job &job) : job(job) {
               [&](const LoadedProgram *a, const LoadedProgram *b) {
                 return sizeOf(a) < sizeOf(b);
               });
-  std::vector<int64_t> sizes;
-  for (const LoadedProgram *program : prefills)
-    sizes.push_back(tokensOf(*program));
-  cuts = PromptCuts(sizes);
   const plan::Plan &plan = job.plan();
+  std::vector<PromptCuts::Program> choices;
+  for (const LoadedProgram *program : prefills)
+    choices.push_back(
+        {tokensOf(*program), costOf(plan, program->program().name)});
+  cuts = PromptCuts(choices);
   most = {plan.vocabSize,       plan.serving.maxBatch,
           cuts.most(),          plan::cachePageTokens,
           plan.serving.pages,   plan.serving.maxContext,

@@ -13,15 +13,15 @@
 
 using namespace heddle::rt;
 
-PromptCuts::PromptCuts(const std::vector<int64_t> &sizes)
-    : first(sizes.back() + 1) {
-  std::vector<int64_t> costs(first.size());
+PromptCuts::PromptCuts(const std::vector<Program> &programs)
+    : first(programs.back().tokens + 1) {
+  std::vector<double> costs(first.size());
   for (int64_t tokens = 1; tokens <= most(); ++tokens) {
-    costs[tokens] = std::numeric_limits<int64_t>::max();
+    costs[tokens] = std::numeric_limits<double>::infinity();
     // Of equal costs that with the largest program: it has the fewest runs.
-    for (size_t i = sizes.size(); i-- > 0;) {
-      int64_t rest = std::max<int64_t>(tokens - sizes[i], 0);
-      int64_t cost = costOf(sizes[i]) + costs[rest];
+    for (size_t i = programs.size(); i-- > 0;) {
+      int64_t rest = std::max<int64_t>(tokens - programs[i].tokens, 0);
+      double cost = programs[i].cost + costs[rest];
       if (cost < costs[tokens]) {
         costs[tokens] = cost;
         first[tokens] = i;

@@ -138,3 +138,44 @@ ProgramNeeds heddle::rt::needsOf(const plan::Plan &plan,
   counter.count(program.sequence, 1, {});
   return counter.finish();
 }
+
+/// FLOPs of large products in the time that memory takes to give a byte, as
+/// measured: for several rows at a time, so what AMX or a GPU does at best is
+/// more.
+static double flopsPerByte(const plan::Plan &plan) {
+  if (plan.device == plan::DeviceKind::Cuda)
+    return 200;
+  auto has = [&](const char *feature) {
+    return std::find(plan.features.begin(), plan.features.end(), feature) !=
+           plan.features.end();
+  };
+  if (plan.precision != "bf16")
+    return has("avx512f") ? 8 : 4;
+  return has("amx-bf16") ? 48 : has("avx512bf16") ? 16 : 4;
+}
+
+/// Of the selected stage.
+static double costOfStage(const plan::Plan &plan, const std::string &name) {
+  double cost = 0;
+  for (const plan::Program &program : plan.programs) {
+    if (program.name != name)
+      continue;
+    const ProgramNeeds needs = needsOf(plan, program);
+    cost += needs.stateBytes * flopsPerByte(plan);
+    for (size_t kernel = 0; kernel < plan.kernels.size(); ++kernel)
+      cost += double(needs.launches[kernel]) * plan.kernels[kernel].flops;
+  }
+  return cost;
+}
+
+double heddle::rt::costOf(const plan::Plan &plan, const std::string &program) {
+  if (plan.stages.size() < 2)
+    return costOfStage(plan, program);
+  plan::Plan all = plan;
+  double cost = 0;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    all.selectStage(int64_t(stage));
+    cost += costOfStage(all, program);
+  }
+  return cost;
+}

@@ -13,6 +13,8 @@
 #include "heddle/runtime/app/Pooling.h"
 #include "heddle/runtime/serve/Encoder.h"
 
+#include <map>
+
 namespace heddle::rt {
 
 /// Computes texts with the programs `encode` of a binary, and makes one vector
@@ -52,6 +54,7 @@ private:
   int64_t ownGroup = 0;
   int64_t numRuns = 0; ///< The steps of which ranks tell when one is missed.
   std::vector<const LoadedProgram *> programs; ///< By tokens, then rows.
+  std::map<const LoadedProgram *, double> costs; ///< As `costOf` says.
   std::vector<float> hidden;
 };
 

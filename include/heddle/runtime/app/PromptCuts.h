@@ -19,21 +19,20 @@ namespace heddle::rt {
 /// not, and reads every weight: so 130 tokens are 128 and 16, not 512.
 class PromptCuts {
 public:
-  /// Reading the weights takes as long as computing so many tokens: 4 where
-  /// bf16 is multiplied in fp32, 20 on AMX, a quarter of that in int4.
-  static constexpr int64_t tokensOfReading = 8;
-  /// What a run of a program that computes so many tokens takes, in tokens.
-  static constexpr int64_t costOf(int64_t tokens) {
-    return tokens + tokensOfReading;
-  }
+  /// A program that computes so many tokens at once, and what a run takes, in
+  /// any unit.
+  struct Program {
+    int64_t tokens = 0;
+    double cost = 0;
+  };
 
   PromptCuts() = default;
-  /// Of programs of so many tokens each, the smallest first.
-  explicit PromptCuts(const std::vector<int64_t> &sizes);
+  /// The programs, the smallest first.
+  explicit PromptCuts(const std::vector<Program> &programs);
 
   /// The most tokens that are cut.
   int64_t most() const { return int64_t(first.size()) - 1; }
-  /// Which of the sizes computes the first of 1 to `most()` tokens: all of
+  /// Which of the programs computes the first of 1 to `most()` tokens: all of
   /// them, if they are no more than it has.
   size_t firstOf(int64_t tokens) const { return first[tokens]; }
 

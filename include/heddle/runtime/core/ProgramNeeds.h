@@ -47,6 +47,11 @@ struct ProgramNeeds {
 /// Those of a program of the plan's selected stage.
 ProgramNeeds needsOf(const plan::Plan &plan, const plan::Program &program);
 
+/// What a run of a program takes, in FLOPs: those that it computes, and those
+/// that could be computed while its states are read. Of all stages, so that all
+/// ranks find the same.
+double costOf(const plan::Plan &plan, const std::string &program);
+
 } // namespace heddle::rt
 
 #endif // HEDDLE_RUNTIME_CORE_PROGRAMNEEDS_H
