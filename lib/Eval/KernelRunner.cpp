@@ -94,7 +94,9 @@ std::unique_ptr<ObjectRunner> ObjectRunner::create(Operation *symbolTable,
                                                    int64_t threads) {
   Diagnostic error;
   if (!takeTiles(error)) {
-    symbolTable->emitError(error.code) << ": " << error.message;
+    InFlightDiagnostic emitted = symbolTable->emitError(error.code)
+                                 << ": " << error.message;
+    emitted.attachNote() << "help: " << error.help;
     return nullptr;
   }
   llvm::InitializeNativeTarget();

@@ -59,8 +59,7 @@ CompiledEncoder::CompiledEncoder(Job &job, const Pooling &pooling)
             });
   const LoadedProgram &largest = *programs.back();
   const plan::Plan &plan = job.plan();
-  for (const LoadedProgram *program : programs)
-    costs[program] = costOf(plan, program->program().name);
+  costs = costsOf(plan);
   most = {plan.vocabSize, hiddenOf(largest).shape[2],
           rowsOf(largest) * plan::groupsOf(plan), tokensOf(largest)};
   ownGroup = plan.mesh.coordinate(job.ranks().rank(), plan::groupAxes(plan));
@@ -162,7 +161,8 @@ void CompiledEncoder::computeOwn(const std::vector<const Tokens *> &texts,
   const LoadedProgram &one = choose(1, int64_t(tokens), /*logits=*/false);
   const LoadedProgram &all = choose(count, tokensOf(one), /*logits=*/false);
   // Rows and tokens that are not there are computed, too.
-  const bool isApart = double(count) * costs.at(&one) < costs.at(&all);
+  const bool isApart = double(count) * costs.at(one.program().name) <
+                       costs.at(all.program().name);
   const LoadedProgram &program = isApart ? one : all;
   const size_t together = isApart ? 1 : texts.size();
   for (size_t begin = 0; begin < texts.size(); begin += together) {

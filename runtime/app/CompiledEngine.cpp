@@ -73,10 +73,10 @@ CompiledEngine::CompiledEngine(Job &job) : job(job) {
                 return sizeOf(a) < sizeOf(b);
               });
   const plan::Plan &plan = job.plan();
+  const std::map<std::string, double> costs = costsOf(plan);
   std::vector<PromptCuts::Program> choices;
   for (const LoadedProgram *program : prefills)
-    choices.push_back(
-        {tokensOf(*program), costOf(plan, program->program().name)});
+    choices.push_back({tokensOf(*program), costs.at(program->program().name)});
   cuts = PromptCuts(choices);
   most = {plan.vocabSize,       plan.serving.maxBatch,
           cuts.most(),          plan::cachePageTokens,

@@ -65,10 +65,16 @@ NeedsCounter::stateOffset(const Ref &ref, const Arguments &arguments) const {
   return std::nullopt;
 }
 
+static bool readsCache(const plan::Kernel &kernel) {
+  return kernel.ops.find("paged_attention") != std::string::npos;
+}
+
 void NeedsCounter::countLaunch(const plan::command::Launch &launch,
                                int64_t times, const Arguments &arguments) {
   needs.launches.at(launch.kernel) += times;
   const plan::Kernel &kernel = plan.kernels[launch.kernel];
+  if (!readsCache(kernel))
+    needs.flops += double(times) * kernel.flops;
   for (const Ref &ref : launch.refs)
     if (std::optional<int64_t> offset = stateOffset(ref, arguments)) {
       Use &use = used[*offset];
@@ -139,43 +145,42 @@ ProgramNeeds heddle::rt::needsOf(const plan::Plan &plan,
   return counter.finish();
 }
 
-/// FLOPs of large products in the time that memory takes to give a byte, as
-/// measured: for several rows at a time, so what AMX or a GPU does at best is
-/// more.
+/// FLOPs of products of many rows in the time that memory takes to give a byte:
+/// as measured on one x86-64 machine of each kind, and on an H100.
 static double flopsPerByte(const plan::Plan &plan) {
+  const bool isBf16 = plan.precision == "bf16";
   if (plan.device == plan::DeviceKind::Cuda)
-    return 200;
+    return isBf16 ? 200 : 20;
   auto has = [&](const char *feature) {
     return std::find(plan.features.begin(), plan.features.end(), feature) !=
            plan.features.end();
   };
-  if (plan.precision != "bf16")
-    return has("avx512f") ? 8 : 4;
-  return has("amx-bf16") ? 48 : has("avx512bf16") ? 16 : 4;
+  if (isBf16 && has("amx-bf16"))
+    return 48;
+  if (isBf16 && has("avx512bf16"))
+    return 16;
+  return has("avx512f") ? 8 : 4;
 }
 
-/// Of the selected stage.
-static double costOfStage(const plan::Plan &plan, const std::string &name) {
-  double cost = 0;
+/// Adds those of the selected stage.
+static void addCosts(const plan::Plan &plan,
+                     std::map<std::string, double> &costs) {
   for (const plan::Program &program : plan.programs) {
-    if (program.name != name)
-      continue;
     const ProgramNeeds needs = needsOf(plan, program);
-    cost += needs.stateBytes * flopsPerByte(plan);
-    for (size_t kernel = 0; kernel < plan.kernels.size(); ++kernel)
-      cost += double(needs.launches[kernel]) * plan.kernels[kernel].flops;
+    costs[program.name] += needs.flops + needs.stateBytes * flopsPerByte(plan);
   }
-  return cost;
 }
 
-double heddle::rt::costOf(const plan::Plan &plan, const std::string &program) {
-  if (plan.stages.size() < 2)
-    return costOfStage(plan, program);
+std::map<std::string, double> heddle::rt::costsOf(const plan::Plan &plan) {
+  std::map<std::string, double> costs;
+  if (plan.stages.size() < 2) {
+    addCosts(plan, costs);
+    return costs;
+  }
   plan::Plan all = plan;
-  double cost = 0;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     all.selectStage(int64_t(stage));
-    cost += costOfStage(all, program);
+    addCosts(all, costs);
   }
-  return cost;
+  return costs;
 }

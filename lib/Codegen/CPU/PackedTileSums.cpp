@@ -91,7 +91,7 @@ void PackedTiles::addRow(const Waiting &waiting,
       added.back() =
           sums.scaled(scales[c], added.back(), local, waiting.group, before);
   }
-  // Behind all loads, of which columns share some.
+  // Behind all loads: columns share the row's scale.
   for (auto [value, pointer] : llvm::zip_equal(added, to))
     b.store(value, pointer, 4);
 }

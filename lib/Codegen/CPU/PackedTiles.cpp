@@ -59,7 +59,7 @@ int64_t quadsOf(const PackedGemmSpec &spec) { return spec.bits < 8 ? 2 : 1; }
 /// Of pairs of bf16, or of numbers of two digits.
 int64_t rowBytesOf(const PackedGemmSpec &spec) { return spec.k * 2; }
 
-/// Of pairs, which are the quads of a tile.
+/// Tiles along K of so many pairs each.
 int64_t stepsOfPiece(int64_t quads) {
   return std::max<int64_t>(wordsOfPiece / quads, 1);
 }
@@ -94,12 +94,10 @@ PackedTiles::Layout::Layout(const PackedGemmSpec &spec, int64_t blockRows)
   scalesAt = rowsAt + kept * steps * AmxTiles::rowBytes;
   beginsAt = llvm::alignTo(scalesAt + blocks * rows * quadBytes, 64);
   totalsAt = llvm::alignTo(beginsAt + blocks * rows * quadBytes, 64);
-  int64_t cuts = llvm::divideCeil(rows * rowBytesOf(spec), residentBytes);
+  int64_t cuts = llvm::divideCeil(scalesAt - rowsAt, residentBytes);
   unitsOfCut = llvm::divideCeil(units, cuts);
-  int64_t panelBytes = vectors * spec.products * columnBytes();
-  panelsOfCut = isCut() ? std::max<int64_t>(residentBytes / panelBytes, 1) : 1;
   int64_t sumBytes = columns * columnBytes();
-  sumsAt = totalsAt + std::max(sumBytes, panelsOfCut * panelBytes);
+  sumsAt = totalsAt + (isCut() ? std::max(sumBytes, residentBytes) : sumBytes);
   wholeAt = sumsAt + (hasNumbers ? sumBytes : 0);
   unpackedAt = wholeAt + (hasNumbers ? mostSums * AmxTiles::tileBytes : 0);
   unpackedBytes = 0;
@@ -192,8 +190,9 @@ void PackedTiles::takeRow(Value row, Value local) {
   b.forLoop(b.constant(0), b.constant(layout.blocks), 1, [&](Value block) {
     b.store(b.load(i32, numbers.scaleAt(row, block), 4),
             ofBlock(layout.scalesAt, block, local), 4);
-    b.store(b.load(i32, numbers.beginAt(row, block), 4),
-            ofBlock(layout.beginsAt, block, local), 4);
+    if (isUnpacked())
+      b.store(b.load(i32, numbers.beginAt(row, block), 4),
+              ofBlock(layout.beginsAt, block, local), 4);
   });
 }
 
@@ -230,9 +229,10 @@ void PackedTiles::emit(const PackedPart &made, Value first, int64_t count,
 void PackedTiles::emitCuts(Value begin, Value end) {
   auto panelBytes = vectors * static_cast<int64_t>(part->weights.size()) *
                     layout.columnBytes();
+  int64_t together = std::max<int64_t>(residentBytes / panelBytes, 1);
   Value units = b.constant(layout.units);
-  b.forLoop(begin, end, layout.panelsOfCut, [&](Value first) {
-    Value last = b.min(b.add(first, layout.panelsOfCut), end);
+  b.forLoop(begin, end, together, [&](Value first) {
+    Value last = b.min(b.add(first, together), end);
     b.forLoop(b.constant(0), units, layout.unitsOfCut, [&](Value unit) {
       Value next = b.min(b.add(unit, layout.unitsOfCut), units);
       b.forLoop(first, last, 1, [&](Value panel) {

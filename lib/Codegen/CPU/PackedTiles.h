@@ -37,9 +37,9 @@ public:
     int64_t tileRows; ///< Of a tile of A.
     int64_t rows;     ///< Of A, in whole tiles.
     int64_t columns;  ///< Tiles of B side by side, at most.
-    /// Parts of K, and how many of them rows keep in the second cache.
+    /// Parts of K, and how many of them make a cut, for which all rows stay in
+    /// the second cache.
     int64_t units, unitsOfCut;
-    int64_t panelsOfCut; ///< Whose totals are kept from one cut to the next.
     int64_t steps;       ///< Tiles along K.
     int64_t digits;      ///< Tiles of A for the same rows and inputs.
     int64_t left; ///< Of A, in registers: of two tiles of rows, or digits.
@@ -162,7 +162,7 @@ private:
   mlir::Value firstRow;
   int64_t rows = 0;
   llvm::SmallVector<Column, 4> columns;
-  mlir::Value totals, groupSums; ///< Of these columns.
+  mlir::Value totals, groupSums; ///< Of these columns, where they are emitted.
 };
 
 } // namespace heddle::cpu

@@ -264,6 +264,8 @@ TEST(PackedProducts, OnTilesInCutsOfTheInputs) {
   checkOnTiles(textOf({129, 8448, 33, 8, 11, "f16", false, 64}, "bf16", false));
   checkOnTiles(
       textOfSeveral({256, 2304, 0, 16}, {520, 520}, "bf16", /*joint=*/true));
+  checkOnTiles(textOfSeveral({130, 4608, 0, 8, 36, "f16"}, {33, 33}, "bf16",
+                             /*joint=*/true));
 }
 
 /// Norms that make the rows of two products of 70 and 33 columns.

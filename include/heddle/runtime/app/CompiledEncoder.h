@@ -54,7 +54,7 @@ private:
   int64_t ownGroup = 0;
   int64_t numRuns = 0; ///< The steps of which ranks tell when one is missed.
   std::vector<const LoadedProgram *> programs; ///< By tokens, then rows.
-  std::map<const LoadedProgram *, double> costs; ///< As `costOf` says.
+  std::map<std::string, double> costs;         ///< Of programs, by name.
   std::vector<float> hidden;
 };
 

@@ -16,7 +16,8 @@ namespace heddle::rt {
 
 /// Which programs compute a part of a prompt, one after the other, at the
 /// least cost. A program computes all of its tokens, whether they are there or
-/// not, and reads every weight: so 130 tokens are 128 and 16, not 512.
+/// not, and reads every weight: so, on a CPU, 130 tokens are 128 and 16, not
+/// 512.
 class PromptCuts {
 public:
   /// A program that computes so many tokens at once, and what a run takes, in

@@ -12,6 +12,8 @@
 #include "heddle/PlanFormat/Plan.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 namespace heddle::rt {
 
@@ -29,6 +31,9 @@ struct CacheNeeds {
 /// What one run of a program launches, and what of the states it uses.
 struct ProgramNeeds {
   std::vector<int64_t> launches; ///< Of each kernel of the plan.
+  /// FLOPs of the kernels but those of attention over the cache, which are as
+  /// many as there are positions.
+  double flops = 0;
   /// Bytes of states but the cache that kernels use: each byte once, and of a
   /// state no more than its kernel moves.
   double stateBytes = 0;
@@ -47,10 +52,10 @@ struct ProgramNeeds {
 /// Those of a program of the plan's selected stage.
 ProgramNeeds needsOf(const plan::Plan &plan, const plan::Program &program);
 
-/// What a run of a program takes, in FLOPs: those that it computes, and those
-/// that could be computed while its states are read. Of all stages, so that all
-/// ranks find the same.
-double costOf(const plan::Plan &plan, const std::string &program);
+/// What a run of each program takes, by its name, in FLOPs: those that it
+/// computes, and those that could be computed while its states are read. Of all
+/// stages, so that all ranks find the same.
+std::map<std::string, double> costsOf(const plan::Plan &plan);
 
 } // namespace heddle::rt
 
