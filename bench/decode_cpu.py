@@ -38,11 +38,16 @@ SHAPES = {
                  "tie_word_embeddings": False}}
 
 
-def run(command):
-    """The JSON that a command writes last: a line, or an object over several."""
+def run(command, tries=1):
+    """The JSON that a command writes last: a line, or an object over several. A command
+    that writes nothing is run again."""
     done = subprocess.run([str(word) for word in command], check=True, text=True,
                           capture_output=True)
     text = done.stdout.strip()
+    if not text and tries > 1:
+        return run(command, tries - 1)
+    if not text:
+        raise RuntimeError(f"{command} wrote nothing: {done.stderr}")
     return json.loads(text if text.startswith("{\n") else text.splitlines()[-1])
 
 
@@ -122,11 +127,12 @@ class Programs:
                       kind, options.threads])
 
         def measure(file, batch):
+            # Its log, which has the figures, is lost now and then when it ends.
             found = run([os.path.join(options.llama_cpp, "llama-batched-bench"), "-m", file,
                          "-t", options.threads, "-c",
                          batch * (options.context + options.tokens), "-b", 2048, "-ub",
                          512, "-npp", options.context, "-ntg", options.tokens, "-npl",
-                         batch, "--output-format", "jsonl"])
+                         batch, "--output-format", "jsonl"], tries=5)
             return {"median_s": found["t_tg"] / options.tokens,
                     "first_token_s": found["t_pp"] / batch}
 
