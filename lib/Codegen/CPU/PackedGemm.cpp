@@ -188,12 +188,13 @@ void PackedGemm::prepare(Value firstRow, Value count) {
     Value to = sums.row(onTiles ? b.constant(0) : row), groupSums;
     if (hasZeros())
       groupSums = sums.groupSum(row, b.constant(0));
-    if (words.numbers)
+    if (words.numbers) {
       numbers.prepareRow(from, to, groupSums);
-    else
+    } else {
       prepareRow(from, to);
-    if (groupSums && !words.numbers)
-      sumGroups(to, groupSums);
+      if (groupSums)
+        sumGroups(to, groupSums);
+    }
     if (onTiles)
       tiles.takeRow(to, row);
   });

@@ -42,7 +42,7 @@ public:
     int64_t units, unitsOfCut;
     int64_t steps;       ///< Tiles along K.
     int64_t digits;      ///< Tiles of A for the same rows and inputs.
-    int64_t left; ///< Of A, in registers: of two tiles of rows, or digits.
+    int64_t left; ///< Registers of A: for two tiles of rows, or two digits.
     int64_t tilesOfRows;   ///< Of rows, that are multiplied together.
     int64_t blocks;        ///< Of numbers, that a row has.
     int64_t unpackedBytes; ///< Of one tile of B, in a block of numbers.
