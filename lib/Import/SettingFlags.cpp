@@ -139,11 +139,19 @@ io::ValueRange config::targetsRange() {
 }
 
 /// The newest target that the GPU here runs; without a GPU, this CPU.
-static Target targetHere() {
+static Target targetHere(ResolvedSettings &settings) {
   std::optional<rt::GpuHere> gpu = rt::findGpu(0);
+  settings.hasNoGpu = !gpu;
   if (!gpu)
     return Target::X86_64;
   return gpu->capability >= 90 ? Target::SM_90 : Target::SM_80;
+}
+
+std::string config::warnOfTarget(const ResolvedSettings &settings) {
+  return settings.hasNoGpu ? "--target auto: there is no GPU here, so it is "
+                             "x86-64; name a GPU, as sm_90, to compile for it "
+                             "elsewhere"
+                           : "";
 }
 
 void config::mergeTargets(const SettingFlag &flag, const std::string &text,
@@ -151,7 +159,7 @@ void config::mergeTargets(const SettingFlag &flag, const std::string &text,
   std::vector<Target> &targets = merger.result.targets;
   std::vector<std::optional<Target>> words = *parseTargets(text);
   for (std::optional<Target> word : words) {
-    Target target = word ? *word : targetHere();
+    Target target = word ? *word : targetHere(merger.result);
     if (std::find(targets.begin(), targets.end(), target) == targets.end())
       targets.push_back(target);
   }

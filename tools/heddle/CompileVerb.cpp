@@ -345,7 +345,7 @@ static int compileModel(CompileFlags flags) {
   else if (int exitCode = readModel(flags, job))
     return exitCode;
   for (const std::string &warning :
-       {config::warnOfAuto(job.settings),
+       {config::warnOfAuto(job.settings), config::warnOfTarget(job.settings),
         isDump ? "" : config::warnOfMode(job.settings)}) // It has its own mode.
     if (!warning.empty())
       std::cerr << "warning: " << warning << "\n";

@@ -171,7 +171,8 @@ static int fit(const FitFlags &flags) {
   if (!base.problems.empty())
     throw config::ConfigErrors(base.problems);
   for (const std::string &warning :
-       {config::warnOfAuto(base), config::warnOfMode(base)})
+       {config::warnOfAuto(base), config::warnOfTarget(base),
+        config::warnOfMode(base)})
     if (!warning.empty())
       std::cerr << "warning: " << warning << "\n";
   config::ModelRequest request = flags.request;

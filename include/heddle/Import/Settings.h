@@ -52,6 +52,7 @@ struct ResolvedSettings {
   Settings values;
   /// What --target asks for: one binary for all of them. Empty: `values` says.
   std::vector<Target> targets;
+  bool hasNoGpu = false;                 ///< --target auto found none here.
   std::map<std::string, Origin> origins; ///< By key; absent: the default.
   std::vector<ExplainRow> rows;          ///< Keys of files, in their order.
   /// What is wrong with them, in the order of the file.
@@ -102,6 +103,8 @@ MemoryKind memoryOfGradients(const Settings &values);
 /// The line that names every "auto" which got the default of Hugging Face's
 /// Trainer, or Heddle's where that has none; "" when there is none such.
 std::string warnOfAuto(const ResolvedSettings &settings);
+/// Says that --target auto means this CPU, where it found no GPU; else "".
+std::string warnOfTarget(const ResolvedSettings &settings);
 /// Names flags that do nothing in the mode, as of an optimizer in a binary that
 /// serves, and says why; empty where there is none.
 std::string warnOfMode(const ResolvedSettings &settings);

@@ -208,6 +208,16 @@ TEST_F(ConfigTest, FlagsThatSayDifferentThings) {
   EXPECT_EQ(error.help, "--mesh gives pipe the value 2: give one of the two");
 }
 
+TEST_F(ConfigTest, AutomaticTargetsSayWhenThereIsNoGpu) {
+  Flags flags;
+  flags["--target"] = "auto,sm_90";
+  ResolvedSettings settings = resolve("{}", flags);
+  bool hasGpu = settings.targets.front() != Target::X86_64;
+  EXPECT_EQ(warnOfTarget(settings).empty(), hasGpu);
+  flags["--target"] = "x86-64";
+  EXPECT_EQ(warnOfTarget(resolve("{}", flags)), "");
+}
+
 TEST(Settings, RowsAreWhole) {
   std::set<std::string> keys, flags;
   for (const SettingField &field : settingFields()) {
