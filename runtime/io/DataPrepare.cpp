@@ -214,11 +214,15 @@ PrepareResult io::prepareTokens(const PrepareOptions &options) {
   TokenWriter out(options.output, result.vocab);
   for (const std::string &input : options.inputs)
     encodeFile(input, *tokenizer, out);
+  if (out.complete() == 0)
+    fail("H0180",
+         options.inputs.size() == 1 ? "there is no text in " + options.inputs[0]
+                                    : "there is no text in any of the files",
+         "name a file that has text");
   if (!split) {
     result.trainTokens = out.finish();
     return result;
   }
-  out.complete();
   TokenFile all = TokenFile::open(out.temporaryPath());
   result.valTokens =
       std::llround(static_cast<double>(all.size()) * options.valFraction);

@@ -249,6 +249,12 @@ TEST(DataPrepare, SplitsOffTheEnd) {
   EXPECT_EQ(TokenFile::open(result.trainFile).at(6), 'g');
   EXPECT_EQ(listDirectory(directory.path(), "H0301").size(), 4u);
   EXPECT_EQ(codeOf([&] { prepareTokens({{}, "bytes", "x", 0}); }), "H0180");
+  std::string empty = directory.write("empty.txt", "");
+  EXPECT_EQ(codeOf([&] {
+              prepareTokens({{empty, empty}, "bytes", directory / "z", 0});
+            }),
+            "H0180");
+  EXPECT_FALSE(pathExists(directory / "z"));
   EXPECT_EQ(codeOf([&] {
               prepareTokens({{one}, "bytes", "x", 1.0});
             }),
