@@ -34,11 +34,11 @@ static std::vector<Tokens> readTexts(const EncodeOptions &options,
     for (const std::string &text : options.texts)
       texts.push_back(tokenizer->encodePrompt(text));
   }
+  const char *fuller = "give texts with --text, or tokens with --ids";
   if (texts.empty())
-    fail("H0195", "there is no text",
-         "give texts with --text, or tokens with --ids");
+    fail("H0195", "there is no text", fuller);
   for (Tokens &text : texts) {
-    checkPrompt(text, plan.vocabSize);
+    checkPrompt(text, plan.vocabSize, fuller);
     if (options.truncates)
       text.resize(std::min<size_t>(text.size(), maxTokens));
     else

@@ -169,7 +169,8 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
       tokenizer = requireTokenizer(plan, options.job);
     tokens = options.promptIds.empty() ? tokenizer->encodePrompt(options.prompt)
                                        : parseIds(options.promptIds);
-    checkPrompt(tokens, plan.vocabSize);
+    checkPrompt(tokens, plan.vocabSize,
+                "give a text with --prompt or tokens with --prompt-ids");
     model.checkLength(tokens);
   });
   TextSinks sinks;
@@ -247,7 +248,9 @@ int heddle::rt::runChat(const GenerateOptions &options, Ranks &ranks) {
                                           {"tools", nullptr},
                                           {"documents", nullptr},
                                           {"add_generation_prompt", true}}));
-      checkPrompt(tokens, plan.vocabSize);
+      checkPrompt(tokens, plan.vocabSize,
+                  "change the chat template beside the weights: it writes "
+                  "nothing of these messages");
       model.checkLength(tokens);
     });
     TextOutput output(sinks, tokenizer.get());

@@ -31,7 +31,8 @@ int heddle::rt::runLogits(const LogitsOptions &options, Ranks &ranks) {
     if (!options.decode)
       most = size_t(engine->scoreTokens());
     tokens = parseIds(options.promptIds);
-    checkPrompt(tokens, job.plan().vocabSize);
+    checkPrompt(tokens, job.plan().vocabSize,
+                "give tokens with --prompt-ids, as 1,2,3");
     checkPromptLength(tokens, engine->limits().maxContext);
     logits.resize(tokens.size() * engine->limits().vocab);
   });

@@ -30,11 +30,10 @@ std::vector<int32_t> heddle::rt::parseIds(const std::string &text,
   return ids;
 }
 
-void heddle::rt::checkPrompt(const std::vector<int32_t> &tokens,
-                             int64_t vocab) {
+void heddle::rt::checkPrompt(const std::vector<int32_t> &tokens, int64_t vocab,
+                             const std::string &fuller) {
   if (tokens.empty())
-    fail("H0195", "the prompt is empty",
-         "give a text with --prompt or tokens with --prompt-ids");
+    fail("H0195", "the prompt is empty", fuller);
   for (int32_t token : tokens)
     if (token < 0 || token >= vocab)
       fail("H0195",

@@ -19,8 +19,10 @@ namespace heddle::rt {
 std::vector<int32_t> parseIds(const std::string &text,
                               const std::string &flag = "--prompt-ids");
 
-/// Throws H0195 when a prompt is empty, or has a token that is none.
-void checkPrompt(const std::vector<int32_t> &tokens, int64_t vocab);
+/// Throws H0195 when a prompt is empty, which `fuller` says how to change, or
+/// has a token that is none.
+void checkPrompt(const std::vector<int32_t> &tokens, int64_t vocab,
+                 const std::string &fuller);
 
 /// Throws H0132 unless a token can follow a prompt: with what follows it has
 /// `maxContext` tokens at most.
