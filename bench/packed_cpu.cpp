@@ -153,6 +153,7 @@ public:
     int64_t bytes = (weightBytes(shape) + 4095) / 4096 * 4096;
     int64_t copies = std::max<int64_t>(bytesRead / bytes, 1);
     int repeats = static_cast<int>(std::clamp<int64_t>(copies * 3, 60, 400));
+    std::vector<int64_t> taken(repeats);
     return measure(threads, repeats, [&](int thread, int round) {
       char *at = memory.data + round % copies * bytes;
       int64_t words = panels(shape) * 32 * shape.k * form.bits / 8;
@@ -160,7 +161,8 @@ public:
       if (form.hasCodes())
         refs.push_back(at + words);
       refs.push_back(y.data);
-      loaded.runPart(refs, thread, threads, scratch[thread]->data);
+      loaded.runPart(refs, thread, threads, scratch[thread]->data,
+                     taken[round]);
     });
   }
 

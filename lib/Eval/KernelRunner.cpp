@@ -136,9 +136,10 @@ LogicalResult ObjectRunner::launch(planir::KernelOp kernel,
     return kernel.emitError("cannot be loaded: ")
            << llvm::toString(address.takeError());
   auto function = address->toPtr<rt::KernelFunction>();
+  int64_t taken = 0;
   for (int64_t thread = 0; thread < scratchUsers(); ++thread)
     function(refs.data(), scalars.data(), thread, scratchUsers(),
-             scratch + thread * stride);
+             scratch + thread * stride, &taken);
   return success();
 }
 

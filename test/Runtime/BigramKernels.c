@@ -64,7 +64,8 @@ static float tokenLoss(const float *row, int32_t label, float *scratch) {
 /// micro-batch, tokens of the batch, number of the micro-batch, the first
 /// token's number in it.
 EXPORTED void bigram_backward(void *const *refs, const int64_t *scalars,
-                              int64_t thread, int64_t threads, void *scratch) {
+                              int64_t thread, int64_t threads, void *scratch,
+                              int64_t *taken) {
   if (thread != 0)
     return;
   const int32_t *ids = refs[0], *labels = refs[1];
@@ -88,7 +89,8 @@ EXPORTED void bigram_backward(void *const *refs, const int64_t *scalars,
 
 /// refs: ids, labels, table, loss; scalars: tokens, tokens of all ranks.
 EXPORTED void bigram_loss(void *const *refs, const int64_t *scalars,
-                          int64_t thread, int64_t threads, void *scratch) {
+                          int64_t thread, int64_t threads, void *scratch,
+                          int64_t *taken) {
   if (thread != 0)
     return;
   const int32_t *ids = refs[0], *labels = refs[1];
@@ -100,7 +102,8 @@ EXPORTED void bigram_loss(void *const *refs, const int64_t *scalars,
 
 /// refs: ids, position, table, logits.
 EXPORTED void bigram_logits(void *const *refs, const int64_t *scalars,
-                            int64_t thread, int64_t threads, void *scratch) {
+                            int64_t thread, int64_t threads, void *scratch,
+                            int64_t *taken) {
   const int32_t *ids = refs[0], *position = refs[1];
   const float *table = refs[2];
   if (thread == threads - 1)
@@ -121,7 +124,8 @@ static float squareRoot(float x) {
 /// bf16 copy; all but the gradient have elements of the table from the first
 /// on, which is scalars[0], scalars[1] of them.
 EXPORTED void bigram_adam(void *const *refs, const int64_t *scalars,
-                          int64_t thread, int64_t threads, void *scratch) {
+                          int64_t thread, int64_t threads, void *scratch,
+                          int64_t *taken) {
   float *table = refs[0], *m = refs[1], *v = refs[2], *norm = refs[7];
   uint16_t *copy = refs[8];
   const float *gradient = refs[3];
@@ -153,7 +157,8 @@ EXPORTED void bigram_adam(void *const *refs, const int64_t *scalars,
 /// refs: beta1^t, beta2^t, 1-beta1^t, 1-beta2^t; the powers are multiplied once
 /// more first.
 EXPORTED void bigram_powers(void *const *refs, const int64_t *scalars,
-                            int64_t thread, int64_t threads, void *scratch) {
+                            int64_t thread, int64_t threads, void *scratch,
+                            int64_t *taken) {
   double *power1 = refs[0], *power2 = refs[1];
   if (thread == 0) {
     *(float *)refs[2] = (float)(1 - (*power1 *= 0.9));
@@ -163,25 +168,29 @@ EXPORTED void bigram_powers(void *const *refs, const int64_t *scalars,
 
 /// Writes `scalars[0] + thread` into the thread's entry of refs[0].
 EXPORTED void store_thread(void *const *refs, const int64_t *scalars,
-                           int64_t thread, int64_t threads, void *scratch) {
+                           int64_t thread, int64_t threads, void *scratch,
+                           int64_t *taken) {
   ((int64_t *)refs[0])[thread] = scalars[0] + thread;
 }
 
 /// refs[0] <- refs[0] * 10 + scalars[0], on the first thread.
 EXPORTED void append_digit(void *const *refs, const int64_t *scalars,
-                           int64_t thread, int64_t threads, void *scratch) {
+                           int64_t thread, int64_t threads, void *scratch,
+                           int64_t *taken) {
   if (thread == 0)
     *(int64_t *)refs[0] = *(int64_t *)refs[0] * 10 + scalars[0];
 }
 
 #ifndef __NVPTX__
 static void (*const table_of_functions[])(void *const *, const int64_t *,
-                                          int64_t, int64_t, void *) = {
-    store_thread, append_digit};
+                                          int64_t, int64_t, void *,
+                                          int64_t *) = {store_thread,
+                                                        append_digit};
 
 /// Goes through a table of pointers, which needs relocations.
 void indirect(void *const *refs, const int64_t *scalars, int64_t thread,
-              int64_t threads, void *scratch) {
-  table_of_functions[scalars[1]](refs, scalars, thread, threads, scratch);
+              int64_t threads, void *scratch, int64_t *taken) {
+  table_of_functions[scalars[1]](refs, scalars, thread, threads, scratch,
+                                 taken);
 }
 #endif

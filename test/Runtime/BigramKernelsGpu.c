@@ -27,20 +27,20 @@ KERNEL gpu_backward(void *ids, void *labels, void *table, void *gradient,
                     int64_t all, int64_t number, int64_t first) {
   void *refs[] = {ids, labels, table, gradient, loss, rng};
   int64_t scalars[] = {tokens, all, number, first};
-  bigram_backward(refs, scalars, THREADS, scratch);
+  bigram_backward(refs, scalars, THREADS, scratch, 0);
 }
 
 KERNEL gpu_loss(void *ids, void *labels, void *table, void *loss, void *scratch,
                 int64_t tokens, int64_t all) {
   void *refs[] = {ids, labels, table, loss};
   int64_t scalars[] = {tokens, all};
-  bigram_loss(refs, scalars, THREADS, scratch);
+  bigram_loss(refs, scalars, THREADS, scratch, 0);
 }
 
 KERNEL gpu_logits(void *ids, void *position, void *table, void *logits,
                   void *scratch) {
   void *refs[] = {ids, position, table, logits};
-  bigram_logits(refs, 0, THREADS, scratch);
+  bigram_logits(refs, 0, THREADS, scratch, 0);
 }
 
 KERNEL gpu_adam(void *table, void *m, void *v, void *gradient, void *lr,
@@ -49,13 +49,13 @@ KERNEL gpu_adam(void *table, void *m, void *v, void *gradient, void *lr,
   void *refs[] = {table,       m,           v,    gradient, lr,
                   correction1, correction2, norm, copy};
   int64_t scalars[] = {first, count};
-  bigram_adam(refs, scalars, THREADS, scratch);
+  bigram_adam(refs, scalars, THREADS, scratch, 0);
 }
 
 KERNEL gpu_powers(void *power1, void *power2, void *correction1,
                   void *correction2, void *scratch) {
   void *refs[] = {power1, power2, correction1, correction2};
-  bigram_powers(refs, 0, THREADS, scratch);
+  bigram_powers(refs, 0, THREADS, scratch, 0);
 }
 
 KERNEL gpu_store_thread(void *target, int64_t value) {

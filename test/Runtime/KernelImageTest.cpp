@@ -35,7 +35,7 @@ TEST(KernelImage, RunsFunctionsByName) {
   void *refs[] = {values};
   KernelFunction store = image.find("store_thread");
   ASSERT_NE(store, nullptr);
-  store(refs, scalars, 1, 2, nullptr);
+  store(refs, scalars, 1, 2, nullptr, nullptr);
   EXPECT_EQ(values[1], 41);
   EXPECT_EQ(image.find("no_such_kernel"), nullptr);
 }
@@ -45,7 +45,7 @@ TEST(KernelImage, RelocatesTablesOfPointers) {
   KernelImage image(bytes.data(), bytes.size());
   int64_t value = 4, scalars[2] = {2, 1};
   void *refs[] = {&value};
-  image.find("indirect")(refs, scalars, 0, 1, nullptr);
+  image.find("indirect")(refs, scalars, 0, 1, nullptr, nullptr);
   EXPECT_EQ(value, 42);
 }
 
@@ -58,11 +58,12 @@ TEST(KernelImage, LoadsFromAnyAddress) {
 
 TEST(KernelImage, TakesFunctionsOfTheProcess) {
   KernelImage image;
-  image.define("mine", [](void *const *refs, const int64_t *, int64_t, int64_t,
-                          void *) { *static_cast<int *>(refs[0]) = 5; });
+  image.define("mine",
+               [](void *const *refs, const int64_t *, int64_t, int64_t, void *,
+                  int64_t *) { *static_cast<int *>(refs[0]) = 5; });
   int value = 0;
   void *refs[] = {&value};
-  image.find("mine")(refs, nullptr, 0, 1, nullptr);
+  image.find("mine")(refs, nullptr, 0, 1, nullptr, nullptr);
   EXPECT_EQ(value, 5);
 }
 

@@ -11,6 +11,6 @@
 double missing_function(double);
 
 void calls_missing(void *const *refs, const int64_t *scalars, int64_t thread,
-                   int64_t threads, void *scratch) {
+                   int64_t threads, void *scratch, int64_t *taken) {
   *(double *)refs[0] = missing_function(*(double *)refs[0]);
 }

@@ -75,9 +75,12 @@ struct LibraryProduct {
 
 /// A compiled kernel. For CPUs:
 ///   void symbol(void *const *refs, const int64_t *scalars,
-///               int64_t thread, int64_t threads, void *scratch);
+///               int64_t thread, int64_t threads, void *scratch,
+///               int64_t *taken);
 /// `scratch` is `scratchBytes` long for each thread, 64-byte aligned, and taken
-/// from the arena. Every thread of the pool calls it once per launch.
+/// from the arena. Every thread of the pool calls it once per launch. `taken`,
+/// which they share, is 0 when a launch begins: the pieces of work that they
+/// have taken, whoever came first.
 ///
 /// For GPUs: the functions of `launches`, launched one after the other. Each
 /// takes the addresses of `refs`, then that of `scratchBytes` bytes (if there

@@ -77,7 +77,8 @@ FailureOr<int64_t> emitKernelFunction(planir::KernelOp kernel, StringRef symbol,
   Type i64 = builder.getI64Type();
   auto function = builder.create<func::FuncOp>(
       loc, symbol,
-      builder.getFunctionType({pointer, pointer, i64, i64, pointer}, {}));
+      builder.getFunctionType({pointer, pointer, i64, i64, pointer, pointer},
+                              {}));
   Block *entry = function.addEntryBlock();
   builder.setInsertionPointToStart(entry);
   LoopBuilder loops(builder, loc);
@@ -85,6 +86,7 @@ FailureOr<int64_t> emitKernelFunction(planir::KernelOp kernel, StringRef symbol,
   emitter.thread = entry->getArgument(2);
   emitter.threads = entry->getArgument(3);
   emitter.scratch = entry->getArgument(4);
+  emitter.taken = entry->getArgument(5);
   emitter.bindArguments(entry->getArgument(0), entry->getArgument(1));
   if (failed(generate(emitter)))
     return failure();

@@ -10,6 +10,7 @@
 #define HEDDLE_LIB_CODEGEN_CPU_KERNELEMITTER_H
 
 #include "TensorEvaluator.h"
+#include "WorkShares.h"
 #include "dialects/Plan/PlanDialect.h"
 
 namespace heddle::cpu {
@@ -25,7 +26,7 @@ struct KernelEmitter {
   LoopBuilder &b;
   const CpuTarget &target;
   TensorEvaluator evaluator;
-  mlir::Value thread, threads, scratch;
+  mlir::Value thread, threads, scratch, taken;
   /// Where each result is written.
   llvm::SmallVector<mlir::Value> results;
   /// Bytes of scratch that each thread needs; the generator sets it.
@@ -52,6 +53,7 @@ struct KernelEmitter {
     mlir::Value begin, end;
   };
   Range share(int64_t units);
+  Participant self() const { return {thread, threads, taken}; }
 
   using ColumnBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(
       mlir::Value column, mlir::ValueRange carried, unsigned copy)>;

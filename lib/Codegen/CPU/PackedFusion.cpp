@@ -483,8 +483,7 @@ LogicalResult PackedFusion::emit() {
   SmallVector<PackedPart> parts;
   for (auto &[members, made] : sets)
     parts.push_back(describe(members, made));
-  emitPackedGemm(b, spec, k.target, *rows, k.scratch, parts, k.thread,
-                 k.threads);
+  emitPackedGemm(b, spec, k.target, *rows, k.scratch, parts, k.self());
   return k.finish();
 }
 

@@ -27,6 +27,9 @@ constexpr int64_t mostStreams = 4;
 /// How many bytes ahead of what is read lines are fetched, of all streams
 /// together: what memory gives while one line is on its way.
 constexpr int64_t fetchAhead = 8192;
+/// Of a piece of work that a thread takes for few rows: its first lines are not
+/// fetched ahead. What many rows are multiplied by takes longer.
+constexpr int64_t leastBytes = 1 << 18, fewRows = 4, mostTimes = 16;
 /// Registers of sums that leave enough for a second digit.
 constexpr int64_t fewSums = 8;
 
@@ -45,7 +48,7 @@ public:
         tiles(b, spec, target, words, numbers, sums, scratch, scratchMemory),
         f32s(VectorType::get(lanes, b.builder.getF32Type())) {}
 
-  void emit(Value thread, Value threads);
+  void emit(const Participant &self);
 
 private:
   using Values = LoopBuilder::Values;
@@ -86,7 +89,8 @@ private:
   void prepareRow(Value from, Value to);
   void sumGroups(Value row, Value sums);
   // The loops.
-  void emitBlock(Value first, int64_t count, Value begin, Value end);
+  int64_t leastUnits() const;
+  void emitUnits(Value first, int64_t count, Value begin, Value end);
   void emitPanels(Value first, int64_t count, Value begin, Value end);
   void emitRows(Value first, int64_t count, ArrayRef<Value> panels);
   // The micro-kernel.
@@ -238,10 +242,9 @@ void PackedGemm::emitPanels(Value first, int64_t count, Value begin,
             [&](ArrayRef<Value> panels) { emitRows(first, count, panels); });
 }
 
-/// Rows `first` to `first` + `count` of the thread's units, `begin` to `end`:
-/// those of all parts are counted one after the other.
-void PackedGemm::emitBlock(Value first, int64_t count, Value begin, Value end) {
-  prepare(first, b.constant(count));
+/// Rows `first` to `first` + `count` of units `begin` to `end`: those of all
+/// parts are counted one after the other.
+void PackedGemm::emitUnits(Value first, int64_t count, Value begin, Value end) {
   int64_t before = 0;
   for (const PackedPart &each : parts) {
     part = &each;
@@ -267,21 +270,48 @@ void PackedGemm::emitBlock(Value first, int64_t count, Value begin, Value end) {
   }
 }
 
-void PackedGemm::emit(Value thread, Value threads) {
+/// Units that take long enough to read, in as many streams as there may be.
+int64_t PackedGemm::leastUnits() const {
+  int64_t panels = 0, bytes = 0, columns = 1;
+  for (const PackedPart &each : parts) {
+    auto weights = static_cast<int64_t>(each.weights.size());
+    columns = std::max(columns, weights);
+    panels += panelsOf(each);
+    bytes += panelsOf(each) * weights * words.count() * panelRowBytes;
+  }
+  int64_t worth =
+      leastBytes / std::clamp(spec.m / fewRows, int64_t(1), mostTimes);
+  int64_t least = std::max<int64_t>(mostStreams / columns,
+                                    llvm::divideCeil(worth, bytes / panels));
+  if (onTiles)
+    least = std::max(least, tiles.leastPanels());
+  return llvm::divideCeil(least, spec.panelsTogether);
+}
+
+void PackedGemm::emit(const Participant &self) {
   int64_t units = 0;
   for (const PackedPart &each : parts)
     units += unitsOf(each);
-  auto bound = [&](Value part) { return b.div(b.mul(part, units), threads); };
-  Value begin = bound(thread), end = bound(b.add(thread, 1));
+  WorkShares shares(b, self, units, leastUnits());
   int64_t blockRows = scratch.blockRows;
-  int64_t whole = spec.m / blockRows * blockRows;
+  int64_t whole = spec.m / blockRows;
+  auto emitBlock = [&](Value block, int64_t count, Value held) {
+    Value first = b.mul(block, blockRows);
+    prepare(first, b.constant(count));
+    return shares.emitRound(block, held, [&](Value begin, Value end) {
+      emitUnits(first, count, begin, end);
+    });
+  };
   if (onTiles)
     tiles.configure();
+  Value held = shares.none();
   if (whole > 0)
-    b.forLoop(b.constant(0), b.constant(whole), blockRows,
-              [&](Value first) { emitBlock(first, blockRows, begin, end); });
-  if (whole < spec.m)
-    emitBlock(b.constant(whole), spec.m - whole, begin, end);
+    held = b.forLoop(b.constant(0), b.constant(whole), 1, {held},
+                     [&](Value block, ValueRange carried) -> Values {
+                       return {emitBlock(block, blockRows, carried[0])};
+                     })[0];
+  if (int64_t rest = spec.m % blockRows)
+    emitBlock(b.constant(whole), rest, held);
   if (onTiles)
     tiles.release();
 }
@@ -469,9 +499,9 @@ int64_t packedGemmScratchBytes(const PackedGemmSpec &spec,
 
 void emitPackedGemm(LoopBuilder &builder, const PackedGemmSpec &spec,
                     const CpuTarget &target, PackedRowFn rowOf, Value scratch,
-                    ArrayRef<PackedPart> parts, Value thread, Value threads) {
+                    ArrayRef<PackedPart> parts, const Participant &self) {
   PackedGemm(builder, spec, target, std::move(rowOf), scratch, parts)
-      .emit(thread, threads);
+      .emit(self);
 }
 
 } // namespace heddle::cpu

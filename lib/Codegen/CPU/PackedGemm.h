@@ -15,7 +15,7 @@
 #ifndef HEDDLE_LIB_CODEGEN_CPU_PACKEDGEMM_H
 #define HEDDLE_LIB_CODEGEN_CPU_PACKEDGEMM_H
 
-#include "LoopBuilder.h"
+#include "WorkShares.h"
 #include "heddle/Codegen/CPU/Gemm.h"
 #include <functional>
 
@@ -77,7 +77,7 @@ int64_t packedGemmScratchBytes(const PackedGemmSpec &spec,
 void emitPackedGemm(LoopBuilder &builder, const PackedGemmSpec &spec,
                     const CpuTarget &target, PackedRowFn rowOf,
                     mlir::Value scratch, llvm::ArrayRef<PackedPart> parts,
-                    mlir::Value thread, mlir::Value threads);
+                    const Participant &self);
 
 } // namespace heddle::cpu
 

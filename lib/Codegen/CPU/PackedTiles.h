@@ -29,6 +29,8 @@ public:
   static bool make(const PackedGemmSpec &spec, const CpuTarget &target);
   /// Rows for which a weight is read from memory once.
   static int64_t rowsOfBlock(const PackedGemmSpec &spec);
+  /// Panels that are worth taking: where K is cut, all rows are read for them.
+  int64_t leastPanels() const { return layout.isCut() ? 8 : 1; }
 
   /// Where the scratch of the tiles has what.
   struct Layout {

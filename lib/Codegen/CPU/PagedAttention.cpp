@@ -420,10 +420,7 @@ void PagedEmitter::emit(Value output) {
   int64_t blocks = llvm::divideCeil(tokens * group, blockSize);
   int64_t pieces = inParts ? numParts : 1;
   int64_t items = rows * kv * blocks * pieces;
-  Value count = b.div(b.add(b.sub(b.constant(items - 1), k.thread), k.threads),
-                      k.threads);
-  b.forLoop(b.constant(0), count, 1, [&](Value turn) {
-    Value item = b.add(b.mul(turn, k.threads), k.thread);
+  k.self().forPieces(b, items, [&](Value item) {
     Value number = b.div(item, pieces);
     Value place = b.div(number, blocks);
     Value first = b.mul(b.sub(number, b.mul(place, blocks)), blockSize);

@@ -59,12 +59,14 @@ struct Launch {
   KernelFunction function;
   const KernelLaunch &launch;
   const Scratch &scratch;
+  /// In a line of its own, which all threads write.
+  alignas(64) mutable int64_t taken = 0;
 };
 
 void runKernel(const void *context, int64_t thread, int64_t threads) {
   const Launch &work = *static_cast<const Launch *>(context);
   work.function(work.launch.refs, work.launch.scalars, thread, threads,
-                work.scratch.base + thread * work.scratch.stride);
+                work.scratch.base + thread * work.scratch.stride, &work.taken);
 }
 
 struct Move {

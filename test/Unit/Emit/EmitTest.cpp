@@ -66,7 +66,7 @@ TEST_F(Emit, LinkedKernelsRun) {
   std::vector<float> x(64, -1.0f), y(64, 7.0f);
   x[5] = 3.0f;
   void *refs[] = {x.data(), y.data()};
-  function(refs, nullptr, 0, 1, nullptr);
+  function(refs, nullptr, 0, 1, nullptr, nullptr);
   for (size_t i = 0; i < y.size(); ++i)
     EXPECT_EQ(y[i], i == 5 ? 3.0f : 0.0f);
 }

@@ -28,7 +28,7 @@ LoadedKernel::LoadedKernel(planir::KernelOp op, const cpu::CpuTarget &target) {
   loaded = std::make_unique<LoadedObject>(
       llvm::MemoryBuffer::getMemBufferCopy(kernel.object, kernel.symbol),
       target);
-  entry = loaded->lookup<Entry>(kernel.symbol);
+  entry = loaded->lookup<rt::KernelFunction>(kernel.symbol);
 }
 
 namespace {
@@ -44,18 +44,20 @@ void LoadedKernel::run(const std::vector<void *> &refs,
                        const std::vector<int64_t> &scalars,
                        int64_t threads) const {
   Scratch scratch(kernel.scratchBytes);
+  int64_t taken = 0;
   for (int64_t thread = 0; thread < threads; ++thread)
-    entry(refs.data(), scalars.data(), thread, threads, scratch.data);
+    entry(refs.data(), scalars.data(), thread, threads, scratch.data, &taken);
 }
 
 void LoadedKernel::runParallel(const std::vector<void *> &refs,
                                const std::vector<int64_t> &scalars,
                                int64_t threads) const {
   std::vector<std::thread> pool;
+  int64_t taken = 0;
   for (int64_t thread = 0; thread < threads; ++thread)
     pool.emplace_back([&, thread] {
       Scratch scratch(kernel.scratchBytes);
-      entry(refs.data(), scalars.data(), thread, threads, scratch.data);
+      entry(refs.data(), scalars.data(), thread, threads, scratch.data, &taken);
     });
   for (std::thread &worker : pool)
     worker.join();

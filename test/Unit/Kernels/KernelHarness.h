@@ -12,6 +12,7 @@
 #include "../Support/LoadedObject.h"
 #include "KernelReference.h"
 #include "heddle/Codegen/CPU/KernelCompiler.h"
+#include "heddle/runtime/core/KernelFunction.h"
 #include "mlir/IR/OwningOpRef.h"
 #include <memory>
 #include <string>
@@ -32,18 +33,17 @@ public:
   void runParallel(const std::vector<void *> &refs,
                    const std::vector<int64_t> &scalars, int64_t threads) const;
   /// Runs the part of one thread, whose scratch is `compiled().scratchBytes`.
+  /// All threads of a launch have the same `taken`, which begins as 0.
   void runPart(const std::vector<void *> &refs, int64_t thread, int64_t threads,
-               void *scratch) const {
-    entry(refs.data(), nullptr, thread, threads, scratch);
+               void *scratch, int64_t &taken) const {
+    entry(refs.data(), nullptr, thread, threads, scratch, &taken);
   }
   double compileSeconds() const { return seconds; }
   const cpu::CompiledKernel &compiled() const { return kernel; }
 
 private:
-  using Entry = void (*)(void *const *, const int64_t *, int64_t, int64_t,
-                         void *);
   std::unique_ptr<LoadedObject> loaded;
-  Entry entry = nullptr;
+  rt::KernelFunction entry = nullptr;
   cpu::CompiledKernel kernel;
   double seconds = 0;
 };

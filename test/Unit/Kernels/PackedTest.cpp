@@ -450,6 +450,46 @@ TEST(PackedProducts, HeadsThatAreTurned) {
   checkHeads(35, 64, 64, 3, /*bits=*/16);
 }
 
+/// Whoever makes which part of the result, and in whatever order: one thread
+/// does all that is taken, or as many as there are.
+void checkShares(const Packed &p, const std::string &march) {
+  DialectRegistry registry;
+  cpu::registerKernelCompiler(registry);
+  auto context = createKernelContext(registry);
+  KernelCheck check{textOf(p, "bf16", /*ends=*/true)};
+  check.least = -(int64_t(1) << 31);
+  check.limit = int64_t(1) << 31;
+  auto module = parseSourceString<ModuleOp>(check.text, context.get());
+  auto kernel = *module->getOps<planir::KernelOp>().begin();
+  LoadedKernel loaded(kernel, *cpu::CpuTarget::parse(march));
+  std::vector<eval::Tensor> arguments = randomArguments(kernel, check);
+  auto run = [&](RunKernel launch) {
+    return execute(kernel, arguments, launch)[0];
+  };
+  eval::Tensor alone =
+      run([&](const std::vector<void *> &refs) { loaded.run(refs, {}, 1); });
+  for (int64_t threads : {2, 3, 7}) {
+    expectSameBits(run([&](const std::vector<void *> &refs) {
+                     loaded.run(refs, {}, threads);
+                   }),
+                   alone, check.text);
+    expectSameBits(run([&](const std::vector<void *> &refs) {
+                     loaded.runParallel(refs, {}, threads);
+                   }),
+                   alone, check.text);
+  }
+}
+
+/// Weights that are large enough for pieces that anyone takes: of one row, of
+/// several, and of more than a block of rows.
+TEST(PackedProducts, AnyThreadTakesWhatIsLeft) {
+  for (const char *march : {"native", "x86-64-v3"})
+    for (Packed p :
+         {Packed{1, 520, 1700, 16}, Packed{5, 1024, 1700, 8, 16, "f16"},
+          Packed{70, 64, 1700, 16}, Packed{300, 64, 1700, 4, 2, "f16", true}})
+      checkShares(p, march);
+}
+
 constexpr int64_t largestCodes = 0x7f7f7f7f;
 
 void checkRowsAlone(const cpu::CpuTarget &target, bool isLargest = false) {

@@ -15,7 +15,8 @@ namespace heddle::rt {
 
 /// A compiled kernel for CPUs, as Plan.h documents it.
 using KernelFunction = void (*)(void *const *refs, const int64_t *scalars,
-                                int64_t thread, int64_t threads, void *scratch);
+                                int64_t thread, int64_t threads, void *scratch,
+                                int64_t *taken);
 
 } // namespace heddle::rt
 

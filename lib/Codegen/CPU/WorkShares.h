@@ -1,0 +1,59 @@
+//===- WorkShares.h - Who does what of a kernel's work ----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_CODEGEN_CPU_WORKSHARES_H
+#define HEDDLE_LIB_CODEGEN_CPU_WORKSHARES_H
+
+#include "LoopBuilder.h"
+
+namespace heddle::cpu {
+
+/// Who takes part in a launch: `thread` of `threads`. `taken` is the address of
+/// a number that is 0 when the launch begins: of the pieces of work that go to
+/// whoever comes first, those that are taken.
+struct Participant {
+  mlir::Value thread, threads, taken;
+
+  /// The number of the piece that the thread takes.
+  mlir::Value take(LoopBuilder &b) const;
+  /// Calls `body` with the pieces, from 0 to below `count`, that the thread
+  /// takes.
+  void forPieces(LoopBuilder &b, int64_t count,
+                 llvm::function_ref<void(mlir::Value)> body) const;
+};
+
+/// Shares the same units of work out, in one round or several. In each a thread
+/// has a share of its own, which stays in its cache from launch to launch. What
+/// is left goes to whoever comes first, piece by piece: so a thread whose core
+/// is slower for a while, as others use it, too, holds nobody up for long.
+class WorkShares {
+public:
+  /// A piece has `least` units or more. Too few units for such pieces are all
+  /// in the threads' shares.
+  WorkShares(LoopBuilder &b, const Participant &self, int64_t units,
+             int64_t least);
+
+  /// What one round passes on to the next: a piece that the thread has taken,
+  /// and that is of a later round; -1: none.
+  mlir::Value none() { return b.constant(-1); }
+  /// Emits what the thread does in a round, and returns what it passes on.
+  /// Every thread goes through the rounds from 0 on.
+  mlir::Value
+  emitRound(mlir::Value round, mlir::Value held,
+            llvm::function_ref<void(mlir::Value begin, mlir::Value end)> body);
+
+private:
+  LoopBuilder &b;
+  const Participant &self;
+  int64_t units, own; ///< Of all units, those of the threads' shares.
+  mlir::Value unitsOfPiece, pieces;
+};
+
+} // namespace heddle::cpu
+
+#endif // HEDDLE_LIB_CODEGEN_CPU_WORKSHARES_H
