@@ -148,10 +148,11 @@ static Target targetHere(ResolvedSettings &settings) {
 }
 
 std::string config::warnOfTarget(const ResolvedSettings &settings) {
-  return settings.hasNoGpu ? "--target auto: there is no GPU here, so it is "
-                             "x86-64; name a GPU, as sm_90, to compile for it "
-                             "elsewhere"
-                           : "";
+  return settings.hasNoGpu && settings.targets.size() == 1
+             ? "--target auto: there is no GPU here, so it is "
+               "x86-64; name a GPU, as sm_90, to compile for it "
+               "elsewhere"
+             : "";
 }
 
 void config::mergeTargets(const SettingFlag &flag, const std::string &text,

@@ -142,8 +142,9 @@ static int64_t findCut(const uint8_t *text, int64_t size) {
   return size;
 }
 
-static void encodeFile(const std::string &path, const Tokenizer &tokenizer,
-                       TokenWriter &out) {
+/// The bytes of text.
+static int64_t encodeFile(const std::string &path, const Tokenizer &tokenizer,
+                          TokenWriter &out) {
   std::shared_ptr<const MappedFile> file = MappedFile::open(path, "H0340");
   int64_t position = 0;
   while (position < file->size()) {
@@ -166,6 +167,7 @@ static void encodeFile(const std::string &path, const Tokenizer &tokenizer,
   }
   if (std::optional<int32_t> end = tokenizer.endOfText())
     out.append(&*end, 1);
+  return file->size();
 }
 
 static int64_t copyTokens(const TokenFile &from, int64_t first, int64_t last,
@@ -212,9 +214,10 @@ PrepareResult io::prepareTokens(const PrepareOptions &options) {
     inputs.push_back({"the text", input});
   requireApart(inputs, {{"-o", options.output}, {"-o", result.valFile}});
   TokenWriter out(options.output, result.vocab);
+  int64_t bytes = 0;
   for (const std::string &input : options.inputs)
-    encodeFile(input, *tokenizer, out);
-  if (out.complete() == 0)
+    bytes += encodeFile(input, *tokenizer, out);
+  if (bytes == 0)
     fail("H0180",
          options.inputs.size() == 1 ? "there is no text in " + options.inputs[0]
                                     : "there is no text in any of the files",
@@ -223,6 +226,7 @@ PrepareResult io::prepareTokens(const PrepareOptions &options) {
     result.trainTokens = out.finish();
     return result;
   }
+  out.complete();
   TokenFile all = TokenFile::open(out.temporaryPath());
   result.valTokens =
       std::llround(static_cast<double>(all.size()) * options.valFraction);
