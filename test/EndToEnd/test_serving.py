@@ -74,6 +74,25 @@ class Serving(serving.ServingTest):
         text = h.run([binary, "bench", "--decode", "--kernels", "--tokens", 2]).stdout
         self.assertIn("k_paged_attention_join", text)
 
+    def test_threads_take_what_others_leave(self):
+        """Of weights that are large enough for that: queries, keys and values with
+        their turning and the cache, a gate, and the head."""
+        config = {"model_type": "llama", "vocab_size": 5003, "hidden_size": 640,
+                  "intermediate_size": 1944, "num_hidden_layers": 1,
+                  "num_attention_heads": 10, "num_key_value_heads": 5,
+                  "max_position_embeddings": 256, "rms_norm_eps": 1e-5,
+                  "hidden_act": "silu", "tie_word_embeddings": False}
+        with open(self.path("wide.json"), "w") as file:
+            json.dump(config, file)
+        tokens = [number * 37 % 5003 for number in range(150)]
+        for flags in (["fp32"], ["bf16"], ["bf16", "--quantize", "int8"]):
+            binary = self.serve(self.path("wide.json"), "--init", "random",
+                                "--precision", *flags)
+            alone = self.logits(binary, tokens, "--threads", 1)
+            for how in ([], [], ["--decode"]):
+                np.testing.assert_array_equal(
+                    self.logits(binary, tokens, "--threads", 2, *how), alone, str(flags))
+
     def test_rows_as_codes(self):
         """A few per cent off, and the same bits alone and among others."""
         model, *_ = self.make_model(vocab=103, positions=CONTEXT, embed=128, heads=4)

@@ -59,9 +59,8 @@ Value KernelEmitter::reserve(int64_t bytes) {
 }
 
 KernelEmitter::Range KernelEmitter::share(int64_t units) {
-  Value total = b.constant(units);
-  auto bound = [&](Value part) { return b.div(b.mul(total, part), threads); };
-  return {bound(thread), bound(b.add(thread, 1))};
+  auto [begin, end] = self().share(b, b.constant(units));
+  return {begin, end};
 }
 
 /// `next` where `mask` is on, `previous` elsewhere.

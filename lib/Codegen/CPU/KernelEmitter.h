@@ -53,7 +53,7 @@ struct KernelEmitter {
     mlir::Value begin, end;
   };
   Range share(int64_t units);
-  Participant self() const { return {thread, threads, taken}; }
+  LaunchThread self() const { return {thread, threads, taken}; }
 
   using ColumnBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(
       mlir::Value column, mlir::ValueRange carried, unsigned copy)>;

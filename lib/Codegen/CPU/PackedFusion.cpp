@@ -223,7 +223,7 @@ void PackedFusion::reservePlaces() {
       placeOf(operand);
 }
 
-/// Makes the thread's columns of rows, of what products have made of them. The
+/// Makes columns of rows, of what products have made of them. The
 /// results may stand where that is: of a head that is made as a row, an element
 /// is made of its own one and of sums.
 void PackedFusion::emitStage(const HeadStage &stage, Value first, Value count,
@@ -286,7 +286,7 @@ void PackedFusion::emitTurned(const HeadStage &stage, Value first, Value count,
   });
 }
 
-/// What follows a thread's columns of these values; null for nothing.
+/// What follows columns of these values that are made; null for nothing.
 PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
   SmallVector<Value> values;
   for (const Output &output : made)

@@ -27,8 +27,9 @@ constexpr int64_t mostStreams = 4;
 /// How many bytes ahead of what is read lines are fetched, of all streams
 /// together: what memory gives while one line is on its way.
 constexpr int64_t fetchAhead = 8192;
-/// Of a piece of work that a thread takes for few rows: its first lines are not
-/// fetched ahead. What many rows are multiplied by takes longer.
+/// Of a weight, what is worth to be taken for up to `fewRows` rows: its first
+/// lines are not fetched ahead. Twice as many rows take twice as long for them,
+/// so half of it is, and so on up to `mostTimes`.
 constexpr int64_t leastBytes = 1 << 18, fewRows = 4, mostTimes = 16;
 /// Registers of sums that leave enough for a second digit.
 constexpr int64_t fewSums = 8;
@@ -48,7 +49,7 @@ public:
         tiles(b, spec, target, words, numbers, sums, scratch, scratchMemory),
         f32s(VectorType::get(lanes, b.builder.getF32Type())) {}
 
-  void emit(const Participant &self);
+  void emit(const LaunchThread &self);
 
 private:
   using Values = LoopBuilder::Values;
@@ -75,7 +76,7 @@ private:
   static int64_t panelsOf(const PackedPart &part) {
     return llvm::divideCeil(part.n, panelWidth);
   }
-  /// Pieces of a part that threads share out.
+  /// Of a part: what threads share out.
   int64_t unitsOf(const PackedPart &part) const {
     return llvm::divideCeil(panelsOf(part), spec.panelsTogether);
   }
@@ -288,7 +289,7 @@ int64_t PackedGemm::leastUnits() const {
   return llvm::divideCeil(least, spec.panelsTogether);
 }
 
-void PackedGemm::emit(const Participant &self) {
+void PackedGemm::emit(const LaunchThread &self) {
   int64_t units = 0;
   for (const PackedPart &each : parts)
     units += unitsOf(each);
@@ -499,7 +500,7 @@ int64_t packedGemmScratchBytes(const PackedGemmSpec &spec,
 
 void emitPackedGemm(LoopBuilder &builder, const PackedGemmSpec &spec,
                     const CpuTarget &target, PackedRowFn rowOf, Value scratch,
-                    ArrayRef<PackedPart> parts, const Participant &self) {
+                    ArrayRef<PackedPart> parts, const LaunchThread &self) {
   PackedGemm(builder, spec, target, std::move(rowOf), scratch, parts)
       .emit(self);
 }

@@ -47,8 +47,9 @@ using PackedEpilogueFn =
     std::function<mlir::Value(mlir::ValueRange sums, mlir::Value row,
                               mlir::Value column, mlir::Value mask)>;
 
-/// What is done with rows of C that a thread has made: `count` of them from
-/// `first` on, in columns `begin` to `end`, which may be none.
+/// What is done with rows of C that a thread has made, as often as it has:
+/// `count` of them from `first` on, in columns `begin` to `end`, which may be
+/// none.
 using PackedFinishFn = std::function<void(mlir::Value first, mlir::Value count,
                                           mlir::Value begin, mlir::Value end)>;
 
@@ -77,7 +78,7 @@ int64_t packedGemmScratchBytes(const PackedGemmSpec &spec,
 void emitPackedGemm(LoopBuilder &builder, const PackedGemmSpec &spec,
                     const CpuTarget &target, PackedRowFn rowOf,
                     mlir::Value scratch, llvm::ArrayRef<PackedPart> parts,
-                    const Participant &self);
+                    const LaunchThread &self);
 
 } // namespace heddle::cpu
 

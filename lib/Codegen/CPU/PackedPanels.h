@@ -15,7 +15,8 @@ namespace heddle::cpu {
 
 /// Shares panels `begin` to `end` out among `streams`, a power of two, and
 /// calls `body` with a panel of each. Those of a stream follow each other, so
-/// that fetching ahead is never in vain. What is left over has fewer streams.
+/// that fetching ahead is in vain at the end alone. What is left over has fewer
+/// streams.
 inline void
 forPanels(LoopBuilder &b, mlir::Value begin, mlir::Value end, int64_t streams,
           llvm::function_ref<void(llvm::ArrayRef<mlir::Value>)> body) {

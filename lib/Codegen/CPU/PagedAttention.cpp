@@ -415,12 +415,10 @@ void PagedEmitter::emit(Value output) {
   powers = b.advance(k.scratch, f32, blockSize * queryRoom());
   k.scratchBytes =
       blockSize * (queryRoom() + powerRoom()) * int64_t(sizeof(float));
-  // Adjacent blocks of a head, and parts of a row, go to different threads:
-  // later tokens see more keys, and those of a head stay in a cache.
   int64_t blocks = llvm::divideCeil(tokens * group, blockSize);
   int64_t pieces = inParts ? numParts : 1;
   int64_t items = rows * kv * blocks * pieces;
-  k.self().forPieces(b, items, [&](Value item) {
+  auto emitItem = [&](Value item) {
     Value number = b.div(item, pieces);
     Value place = b.div(number, blocks);
     Value first = b.mul(b.sub(number, b.mul(place, blocks)), blockSize);
@@ -441,6 +439,15 @@ void PagedEmitter::emit(Value output) {
       loadQueries();
       attendPart(block, part, output);
     });
+  };
+  // Blocks of a head are taken together, whose keys stay in a cache.
+  if (!inParts)
+    return k.self().forTaken(b, items, emitItem);
+  // Adjacent parts of a row go to different threads, which know whose is next.
+  Value count = b.div(b.add(b.sub(b.constant(items - 1), k.thread), k.threads),
+                      k.threads);
+  b.forLoop(b.constant(0), count, 1, [&](Value turn) {
+    emitItem(b.add(b.mul(turn, k.threads), k.thread));
   });
 }
 

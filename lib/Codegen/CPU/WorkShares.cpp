@@ -12,56 +12,77 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// For each thread, as long as they have `least` units: the last one to come
-/// finds little left to wait for.
-static constexpr int64_t piecesOfThread = 4;
+/// Of those that are left, at most so many for each thread: the last one to
+/// come finds little to do.
+static constexpr int64_t mostPieces = 8;
+/// Times that each thread takes something where all is taken.
+static constexpr int64_t timesOfThread = 16;
 
 /// Scalars that an operation of regions carries, as its builders want them.
 static SmallVector<Location> locationsOf(LoopBuilder &b, ValueRange values) {
   return SmallVector<Location>(values.size(), b.loc);
 }
 
-Value Participant::take(LoopBuilder &b) const {
+static Value ceilDiv(LoopBuilder &b, int64_t count, Value parts) {
+  return b.div(b.add(parts, count - 1), parts);
+}
+
+static Value atLeastOne(LoopBuilder &b, Value value) {
+  return b.create<arith::MaxSIOp>(value, b.constant(1));
+}
+
+std::pair<Value, Value> LaunchThread::share(LoopBuilder &b, Value units) const {
+  auto bound = [&](Value part) { return b.div(b.mul(units, part), threads); };
+  return {bound(thread), bound(b.add(thread, 1))};
+}
+
+Value LaunchThread::take(LoopBuilder &b) const {
   return b.create<LLVM::AtomicRMWOp>(LLVM::AtomicBinOp::add, taken,
                                      b.constant(1),
                                      LLVM::AtomicOrdering::monotonic);
 }
 
-void Participant::forPieces(LoopBuilder &b, int64_t count,
+void LaunchThread::forTaken(LoopBuilder &b, int64_t units,
                             llvm::function_ref<void(Value)> body) const {
+  Value together =
+      atLeastOne(b, b.div(b.constant(units), b.mul(threads, timesOfThread)));
   OpBuilder::InsertionGuard guard(b.builder);
   auto loop = b.builder.create<scf::WhileOp>(
       b.loc, TypeRange(b.builder.getI64Type()), ValueRange());
   b.builder.createBlock(&loop.getBefore());
-  Value piece = take(b);
-  b.builder.create<scf::ConditionOp>(b.loc, b.less(piece, b.constant(count)),
-                                     piece);
+  Value begin = b.mul(take(b), together);
+  b.builder.create<scf::ConditionOp>(b.loc, b.less(begin, b.constant(units)),
+                                     begin);
   Block *after = b.builder.createBlock(&loop.getAfter(), {},
                                        {b.builder.getI64Type()}, {b.loc});
-  body(after->getArgument(0));
+  Value first = after->getArgument(0);
+  b.forLoop(first, b.min(b.add(first, together), b.constant(units)), 1, body);
   b.builder.create<scf::YieldOp>(b.loc);
 }
 
-WorkShares::WorkShares(LoopBuilder &b, const Participant &self, int64_t units,
+WorkShares::WorkShares(LoopBuilder &b, const LaunchThread &self, int64_t units,
                        int64_t least)
-    : b(b), self(self), units(units), own(units) {
+    : b(b), self(self), units(units), own(b.constant(units)) {
   int64_t left = units / 3;
   if (left < 2 * least)
     return;
-  own = units - left;
-  Value even = b.div(b.constant(left), b.mul(self.threads, piecesOfThread));
-  unitsOfPiece = b.create<arith::MaxSIOp>(even, b.constant(least));
-  pieces = b.div(b.add(unitsOfPiece, left - 1), unitsOfPiece);
+  // Where not every thread finds one, or there is one thread, there are none.
+  Value perThread = b.min(b.div(b.constant(left), b.mul(self.threads, least)),
+                          b.constant(mostPieces));
+  perThread =
+      b.select(b.less(b.constant(1), self.threads), perThread, b.constant(0));
+  Value most = b.mul(self.threads, perThread);
+  Value any = b.less(b.constant(0), most);
+  own = b.select(any, b.constant(units - left), b.constant(units));
+  unitsOfPiece = ceilDiv(b, left, atLeastOne(b, most));
+  pieces = b.select(any, ceilDiv(b, left, unitsOfPiece), b.constant(0));
 }
 
 Value WorkShares::emitRound(
     Value round, Value held,
     llvm::function_ref<void(Value begin, Value end)> body) {
-  auto bound = [&](Value thread) {
-    return b.div(b.mul(thread, own), self.threads);
-  };
-  Value begin = bound(self.thread), end = bound(b.add(self.thread, 1));
-  if (own == units) {
+  auto [begin, end] = self.share(b, own);
+  if (!pieces) {
     body(begin, end);
     return held;
   }
@@ -84,7 +105,7 @@ Value WorkShares::emitRound(
       });
   piece = mayTake.getResult(0);
   Value isOfRound = b.less(piece, limit);
-  Value next = b.add(b.mul(b.sub(piece, before), unitsOfPiece), own);
+  Value next = b.add(own, b.mul(b.sub(piece, before), unitsOfPiece));
   Value nextEnd = b.min(b.add(next, unitsOfPiece), b.constant(units));
   b.builder.create<scf::ConditionOp>(
       b.loc, isOfRound,

@@ -13,18 +13,22 @@
 
 namespace heddle::cpu {
 
-/// Who takes part in a launch: `thread` of `threads`. `taken` is the address of
-/// a number that is 0 when the launch begins: of the pieces of work that go to
-/// whoever comes first, those that are taken.
-struct Participant {
+/// One of the threads of a launch: `thread` of `threads`. `taken` is the
+/// address of a number that is 0 when the launch begins: of the pieces of work
+/// that go to whoever comes first, those that are taken. A function of a kernel
+/// has one such kind of pieces.
+struct LaunchThread {
   mlir::Value thread, threads, taken;
 
-  /// The number of the piece that the thread takes.
+  /// The begin and the end of its part of `units`, split evenly.
+  std::pair<mlir::Value, mlir::Value> share(LoopBuilder &b,
+                                            mlir::Value units) const;
+  /// The number of the piece that it takes.
   mlir::Value take(LoopBuilder &b) const;
-  /// Calls `body` with the pieces, from 0 to below `count`, that the thread
-  /// takes.
-  void forPieces(LoopBuilder &b, int64_t count,
-                 llvm::function_ref<void(mlir::Value)> body) const;
+  /// Calls `body` with those of `units` units, adjacent ones taken together,
+  /// that the thread takes.
+  void forTaken(LoopBuilder &b, int64_t units,
+                llvm::function_ref<void(mlir::Value)> body) const;
 };
 
 /// Shares the same units of work out, in one round or several. In each a thread
@@ -33,25 +37,27 @@ struct Participant {
 /// is slower for a while, as others use it, too, holds nobody up for long.
 class WorkShares {
 public:
-  /// A piece has `least` units or more. Too few units for such pieces are all
-  /// in the threads' shares.
-  WorkShares(LoopBuilder &b, const Participant &self, int64_t units,
+  /// A piece has `least` units or more. Too few units for a piece of every
+  /// thread are all in the threads' shares.
+  WorkShares(LoopBuilder &b, const LaunchThread &self, int64_t units,
              int64_t least);
 
   /// What one round passes on to the next: a piece that the thread has taken,
   /// and that is of a later round; -1: none.
   mlir::Value none() { return b.constant(-1); }
   /// Emits what the thread does in a round, and returns what it passes on.
-  /// Every thread goes through the rounds from 0 on.
+  /// `body` is for several ranges of units, of which some may be empty. Every
+  /// thread goes through the rounds from 0 on.
   mlir::Value
   emitRound(mlir::Value round, mlir::Value held,
             llvm::function_ref<void(mlir::Value begin, mlir::Value end)> body);
 
 private:
   LoopBuilder &b;
-  const Participant &self;
-  int64_t units, own; ///< Of all units, those of the threads' shares.
-  mlir::Value unitsOfPiece, pieces;
+  LaunchThread self;
+  int64_t units;
+  mlir::Value own; ///< Of all units, those of the threads' shares.
+  mlir::Value unitsOfPiece, pieces; ///< Null where there are none.
 };
 
 } // namespace heddle::cpu

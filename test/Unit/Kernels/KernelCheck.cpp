@@ -42,7 +42,7 @@ void KernelCheck::run() const {
     LoadedKernel loaded(kernel, *target);
     auto runOn = [&](const LoadedKernel &on, int64_t threads) {
       return execute(kernel, arguments, [&](const std::vector<void *> &refs) {
-        if (threads == 2)
+        if (threads < 17)
           on.runParallel(refs, scalars, threads);
         else
           on.run(refs, scalars, threads);

@@ -486,8 +486,10 @@ TEST(PackedProducts, AnyThreadTakesWhatIsLeft) {
   for (const char *march : {"native", "x86-64-v3"})
     for (Packed p :
          {Packed{1, 520, 1700, 16}, Packed{5, 1024, 1700, 8, 16, "f16"},
-          Packed{70, 64, 1700, 16}, Packed{300, 64, 1700, 4, 2, "f16", true}})
+          Packed{70, 64, 1700, 16}, Packed{300, 64, 3300, 4, 2, "f16", true}})
       checkShares(p, march);
+  // Tiles, whose rows are cut along K.
+  checkShares({70, 8192, 2100, 16}, "native");
 }
 
 constexpr int64_t largestCodes = 0x7f7f7f7f;

@@ -28,7 +28,7 @@ using Entry = void (*)(int64_t *, int64_t, int64_t, int64_t *);
 class Work {
 public:
   using Emit =
-      llvm::function_ref<void(cpu::LoopBuilder &, const cpu::Participant &,
+      llvm::function_ref<void(cpu::LoopBuilder &, const cpu::LaunchThread &,
                               llvm::function_ref<void(Value)> count)>;
 
   explicit Work(Emit emit) : context(createCodegenContext()) {
@@ -42,8 +42,8 @@ public:
     Block *body = function.addEntryBlock();
     builder.setInsertionPointToStart(body);
     cpu::LoopBuilder b(builder, loc);
-    cpu::Participant self = {body->getArgument(1), body->getArgument(2),
-                             body->getArgument(3)};
+    cpu::LaunchThread self = {body->getArgument(1), body->getArgument(2),
+                              body->getArgument(3)};
     emit(b, self, [&](Value unit) {
       b.create<LLVM::AtomicRMWOp>(
           LLVM::AtomicBinOp::add, b.advance(body->getArgument(0), i64, unit),
@@ -90,9 +90,9 @@ void expectEachOnce(Work &work, int64_t units) {
 
 TEST(WorkShares, EveryPieceIsTakenOnce) {
   for (int64_t count : {1, 2, 17, 1000}) {
-    Work work([&](cpu::LoopBuilder &b, const cpu::Participant &self,
+    Work work([&](cpu::LoopBuilder &b, const cpu::LaunchThread &self,
                   llvm::function_ref<void(Value)> done) {
-      self.forPieces(b, count, done);
+      self.forTaken(b, count, done);
     });
     expectEachOnce(work, count);
   }
@@ -108,9 +108,9 @@ TEST(WorkShares, EveryUnitOfEveryRoundIsDoneOnce) {
                               {101, 7},
                               {1000, 300},
                               {1003, 3}}) {
-    Work work([&, units = units,
-               least = least](cpu::LoopBuilder &b, const cpu::Participant &self,
-                              llvm::function_ref<void(Value)> done) {
+    Work work([&, units = units, least = least](
+                  cpu::LoopBuilder &b, const cpu::LaunchThread &self,
+                  llvm::function_ref<void(Value)> done) {
       cpu::WorkShares shares(b, self, units, least);
       b.forLoop(b.constant(0), b.constant(rounds), 1, {shares.none()},
                 [&](Value round, ValueRange held) -> cpu::LoopBuilder::Values {
