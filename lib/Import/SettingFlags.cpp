@@ -149,9 +149,8 @@ static Target targetHere(ResolvedSettings &settings) {
 
 std::string config::warnOfTarget(const ResolvedSettings &settings) {
   return settings.hasNoGpu && settings.targets.size() == 1
-             ? "--target auto: there is no GPU here, so it is "
-               "x86-64; name a GPU, as sm_90, to compile for it "
-               "elsewhere"
+             ? "--target auto: there is no GPU here, so it is x86-64; name a "
+               "GPU, as sm_90, to compile for it elsewhere"
              : "";
 }
 

@@ -12,7 +12,6 @@
 #include "heddle/Codegen/CPU/CompileObject.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <gtest/gtest.h>
-#include <numeric>
 #include <thread>
 
 using namespace mlir;
