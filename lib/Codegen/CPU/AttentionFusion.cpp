@@ -67,7 +67,7 @@ LogicalResult AttentionFusion::emitForward(nn::AttentionOp op) {
   }
   return emitAttention(k.b.builder, k.b.loc, spec, k.target,
                        pointersOf(op.getQkv()), output, lse, randomOf(op),
-                       keysOf(op), k.scratch, k.thread, k.threads);
+                       keysOf(op), k.scratch, k.self.thread, k.self.threads);
 }
 
 LogicalResult AttentionFusion::emitGradient(nn::AttentionGradOp op) {
@@ -79,11 +79,11 @@ LogicalResult AttentionFusion::emitGradient(nn::AttentionGradOp op) {
       return op.emitError("every result must be yielded");
   }
   k.scratchBytes = attentionGradScratchBytes(spec, k.target);
-  return emitAttentionGrad(k.b.builder, k.b.loc, spec, k.target,
-                           k.pointerOf(op.getGrad()), pointersOf(op.getQkv()),
-                           k.pointerOf(op.getForward()),
-                           k.pointerOf(op.getLse()), grads, randomOf(op),
-                           keysOf(op), k.scratch, k.thread, k.threads);
+  return emitAttentionGrad(
+      k.b.builder, k.b.loc, spec, k.target, k.pointerOf(op.getGrad()),
+      pointersOf(op.getQkv()), k.pointerOf(op.getForward()),
+      k.pointerOf(op.getLse()), grads, randomOf(op), keysOf(op), k.scratch,
+      k.self.thread, k.self.threads);
 }
 
 LogicalResult emitAttentionKernel(KernelEmitter &k) {

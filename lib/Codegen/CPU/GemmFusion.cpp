@@ -100,7 +100,7 @@ LogicalResult GemmFusion::emit() {
   };
   if (failed(emitGemm(k.b.builder, k.b.loc, spec, k.target,
                       k.pointerOf(product.a), k.pointerOf(product.b),
-                      k.results[0], k.scratch, k.thread, k.threads,
+                      k.results[0], k.scratch, k.self.thread, k.self.threads,
                       ending.isEmpty() ? EpilogueFn() : EpilogueFn(epilogue))))
     return k.kernel.emitError("holds a product that cannot be generated");
   return k.finish();

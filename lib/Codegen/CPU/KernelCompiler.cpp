@@ -83,10 +83,9 @@ FailureOr<int64_t> emitKernelFunction(planir::KernelOp kernel, StringRef symbol,
   builder.setInsertionPointToStart(entry);
   LoopBuilder loops(builder, loc);
   KernelEmitter emitter(kernel, loops, target);
-  emitter.thread = entry->getArgument(2);
-  emitter.threads = entry->getArgument(3);
+  emitter.self = {entry->getArgument(2), entry->getArgument(3),
+                  entry->getArgument(5)};
   emitter.scratch = entry->getArgument(4);
-  emitter.taken = entry->getArgument(5);
   emitter.bindArguments(entry->getArgument(0), entry->getArgument(1));
   if (failed(generate(emitter)))
     return failure();

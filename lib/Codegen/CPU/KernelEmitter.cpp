@@ -58,11 +58,6 @@ Value KernelEmitter::reserve(int64_t bytes) {
   return b.advance(scratch, b.builder.getI8Type(), offset);
 }
 
-KernelEmitter::Range KernelEmitter::share(int64_t units) {
-  auto [begin, end] = self().share(b, b.constant(units));
-  return {begin, end};
-}
-
 /// `next` where `mask` is on, `previous` elsewhere.
 static SmallVector<Value> keepMasked(LoopBuilder &b, Value mask,
                                      ValueRange next, ValueRange previous) {

@@ -26,7 +26,8 @@ struct KernelEmitter {
   LoopBuilder &b;
   const CpuTarget &target;
   TensorEvaluator evaluator;
-  mlir::Value thread, threads, scratch, taken;
+  LaunchThread self;
+  mlir::Value scratch; ///< The thread's.
   /// Where each result is written.
   llvm::SmallVector<mlir::Value> results;
   /// Bytes of scratch that each thread needs; the generator sets it.
@@ -49,11 +50,9 @@ struct KernelEmitter {
   /// So many bytes of the thread's scratch, behind what is taken already.
   mlir::Value reserve(int64_t bytes);
   /// `units` pieces of work split evenly: what this thread does.
-  struct Range {
-    mlir::Value begin, end;
-  };
-  Range share(int64_t units);
-  LaunchThread self() const { return {thread, threads, taken}; }
+  std::pair<mlir::Value, mlir::Value> share(int64_t units) {
+    return self.share(b, b.constant(units));
+  }
 
   using ColumnBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(
       mlir::Value column, mlir::ValueRange carried, unsigned copy)>;

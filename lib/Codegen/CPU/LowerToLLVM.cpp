@@ -21,7 +21,6 @@
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Index/IR/IndexDialect.h"
@@ -182,11 +181,6 @@ LogicalResult lowerToLLVM(ModuleOp module, const CpuTarget &target) {
   pm.addPass(createLowerAffinePass());
   pm.addNestedPass<func::FuncOp>(
       std::make_unique<ExpandBf16Pass>(!target.hasBf16Dot));
-  if (!target.hasBf16Dot) {
-    arith::ArithExpandOpsPassOptions expand;
-    expand.includeBf16 = true;
-    pm.addNestedPass<func::FuncOp>(arith::createArithExpandOpsPass(expand));
-  }
   pm.addPass(createCSEPass());
   pm.addPass(createConvertSCFToCFPass());
   pm.addPass(createConvertVectorToLLVMPass());

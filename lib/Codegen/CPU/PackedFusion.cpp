@@ -367,8 +367,9 @@ FailureOr<PackedRowFn> PackedFusion::rowsOf() {
     make(row, places);
     if (kept.empty())
       return places[0];
-    Value writer = b.sub(row, b.mul(b.div(row, k.threads), k.threads));
-    b.ifThen(b.equal(writer, k.thread), [&] {
+    Value writer =
+        b.sub(row, b.mul(b.div(row, k.self.threads), k.self.threads));
+    b.ifThen(b.equal(writer, k.self.thread), [&] {
       for (auto [value, place] : llvm::zip(made, places))
         if (Value result = k.resultPointer(value)) {
           Type type = elementType(value);
@@ -483,7 +484,7 @@ LogicalResult PackedFusion::emit() {
   SmallVector<PackedPart> parts;
   for (auto &[members, made] : sets)
     parts.push_back(describe(members, made));
-  emitPackedGemm(b, spec, k.target, *rows, k.scratch, parts, k.self());
+  emitPackedGemm(b, spec, k.target, *rows, k.scratch, parts, k.self);
   return k.finish();
 }
 

@@ -14,20 +14,12 @@
 //   l = a l + p,  O = a O + sum over keys of p[key] V[key, :]
 //       codes: p[key] times the scale of the value
 //
-// the online softmax of Milakov and Gimelshein, arXiv 1805.02867. Pages are
-// summed so in parts of a fixed number of positions, and parts are joined in
-// order (PartEmitter.h), here or by a kernel of its own: nothing depends on the
-// number of threads or on other queries.
+// the online softmax of Milakov and Gimelshein, arXiv 1805.02867.
 //
 //===----------------------------------------------------------------------===//
 
-#include "CacheEmitter.h"
-#include "PartEmitter.h"
-#include "heddle/Codegen/Common/Attention.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include <cmath>
+#include "PagedEmitter.h"
 #include <limits>
-#include <numeric>
 
 using namespace mlir;
 
@@ -36,49 +28,24 @@ namespace heddle::cpu {
 using Values = LoopBuilder::Values;
 
 namespace {
-class PagedEmitter : public CacheEmitter {
+class PagedVectors : public PagedEmitter {
 public:
-  PagedEmitter(KernelEmitter &k, nn::PagedAttentionOp op)
-      : CacheEmitter(k, op), parts(k, dims), lanes(parts.lanes),
-        headVectors(parts.vectors), group(heads / kv),
-        partPages(op.getPartPages()), numParts(op.getNumParts()),
-        inParts(op.getInParts()),
-        blockSize(
-            std::clamp<int64_t>((k.target.hasAvx512 ? 20 : 10) / headVectors, 1,
-                                std::min(maxBlock, tokens * group))),
-        keyVector(VectorType::get(pageTokens, f32)),
-        headVector(parts.headVector) {
-    spec.scale = op.getHeads().getScale().convertToDouble();
-    spec.softcap = op.getHeads().getSoftcap().convertToDouble();
-    if (op.getMask().getWindow() < rowPages * pageTokens)
-      spec.window = op.getMask().getWindow();
-  }
-
-  void emit(Value output);
+  PagedVectors(KernelEmitter &k, nn::PagedAttentionOp op)
+      : PagedEmitter(k, op, sizeOfBlock(k, op)), lanes(parts.lanes),
+        headVectors(parts.vectors), headVector(parts.headVector),
+        queryRows(k.reserve(blockSize * queryRoom() * sizeof(float))),
+        powers(k.reserve(blockSize * powerRoom() * sizeof(float))) {}
 
 private:
-  static constexpr int64_t maxBlock = 4;
-  /// Pages whose lines are fetched before they are read.
-  static constexpr int64_t pagesAhead = 2;
-
-  /// A query: a token of a row, and one of the heads that share keys.
-  struct Query {
-    Value token, head;
-    Value exists;  ///< Null: always. The last block may have fewer.
-    Value isThere; ///< And so is its token.
-    Value count;   ///< It sees no key from this one on; 0 if it is not there.
-    Value first;   ///< With a window: nor one before this one.
-  };
-  /// The keys and values of a head in a page, and their scales.
-  struct Page {
-    Value keys, values, scales;
-  };
-  Query query(Value row, Value kvHead, Value index);
-  Page pageAt(Value row, Value kvHead, Value number) {
-    Value in = page(row, number);
-    return {pageOf(keys, in, kvHead), pageOf(values, in, kvHead),
-            scales ? scalesOf(in, kvHead) : Value()};
+  /// Their sums are in registers.
+  static int64_t sizeOfBlock(KernelEmitter &k, nn::PagedAttentionOp op) {
+    int64_t vectors =
+        llvm::divideCeil(op.getHeadDim(), k.evaluator.laneCount());
+    return std::clamp<int64_t>((k.target.hasAvx512 ? 20 : 10) / vectors, 1,
+                               std::min<int64_t>(4, queriesOf(op)));
   }
+  void emitBlock(Value row, Value kvHead, Value first, Value part,
+                 Value output) override;
   /// What was loaded from the cache, as f32.
   Value numbers(Value loaded) {
     auto type = cast<VectorType>(loaded.getType());
@@ -90,30 +57,17 @@ private:
                           b.advance(in.scales, scaleType, first),
                           bytesOf(scaleType)));
   }
-  /// Queries that read a page together, and the pages that they see.
-  struct QueryBlock {
-    Value row, kvHead;
-    SmallVector<Query> queries;
-    Value count; ///< Of the query that sees most.
-    Value firstPage, pageCount;
-  };
-  QueryBlock blockAt(Value row, Value kvHead, Value first);
-  void attend(const QueryBlock &block, Value output);
-  void attendPart(const QueryBlock &block, Value part, Value output);
-  Values sumPart(const QueryBlock &block, Value part);
-  Value firstPageOf(const QueryBlock &block, Value part);
-  Value endOfPages(const QueryBlock &block, Value part);
-  Value pageAhead(const QueryBlock &block, Value page, Value end);
+  using Queries = ArrayRef<Query>;
+  void attend(const QueryBlock &block, Queries queries, Value output);
+  void attendPart(const QueryBlock &block, Queries queries, Value part,
+                  Value output);
+  Values sumPart(const QueryBlock &block, Queries queries, Value part);
   void loadQuery(Value from, Value to);
   Values scores(Page in, Page next);
-  Values addPage(ArrayRef<Query> queries, Page in, Page next, Value number,
-                 Value count, ValueRange carried);
+  Values addPage(Queries queries, Page in, Page next, Value number, Value count,
+                 ValueRange carried);
   Values weighted(Page in, Page next, Value count, Values sums);
-  Value fold(Value keys, llvm::function_ref<Value(Value, Value)> combine);
   void fetch(Value pointer, int64_t bytes);
-  Value splat(Value scalar, VectorType type) {
-    return parts.splat(scalar, type);
-  }
   Value queryAt(int64_t index, Value feature) {
     return b.advance(queryRows, f32, b.add(feature, index * queryRoom()));
   }
@@ -123,40 +77,14 @@ private:
   int64_t queryRoom() const { return llvm::alignTo<16>(dims); }
   int64_t powerRoom() const { return llvm::alignTo<16>(pageTokens); }
 
-  PartEmitter parts;
   int64_t lanes, headVectors;
-  int64_t group;               ///< Heads that share keys.
-  int64_t partPages, numParts; ///< Pages of a part, parts of a row.
-  bool inParts;                ///< They are the results.
-  int64_t blockSize;           ///< Queries that read a page together.
-  codegen::AttentionSpec spec; ///< What becomes of products and of the mask.
-  VectorType keyVector, headVector;
+  VectorType headVector;
   Value queryRows, powers; ///< In the thread's scratch, for each of a block.
 };
 } // namespace
 
-/// Query `index` of a row and a head of keys.
-PagedEmitter::Query PagedEmitter::query(Value row, Value kvHead, Value index) {
-  Query query;
-  if (tokens * group % blockSize != 0) {
-    query.exists = b.less(index, b.constant(tokens * group));
-    index = b.min(index, b.constant(tokens * group - 1));
-  }
-  Value token = b.div(index, group);
-  query.head = b.add(b.mul(kvHead, group), b.sub(index, b.mul(token, group)));
-  query.token = b.add(b.mul(row, tokens), token);
-  query.isThere = b.less(token, loadInt(lengths, row));
-  if (query.exists)
-    query.isThere = b.create<arith::AndIOp>(query.isThere, query.exists);
-  query.count = b.select(
-      query.isThere, b.add(loadInt(positions, query.token), 1), b.constant(0));
-  if (spec.window)
-    query.first = b.sub(query.count, b.constant(spec.window));
-  return query;
-}
-
 /// The query, times what its scores are multiplied by.
-void PagedEmitter::loadQuery(Value from, Value to) {
+void PagedVectors::loadQuery(Value from, Value to) {
   b.forLoop(b.constant(0), b.constant(dims), 1, [&](Value d) {
     Value x = b.widen(b.load(type, b.advance(from, type, d), bytesOf(type)));
     b.store(b.create<arith::MulFOp>(x, number(spec.scoreFactor())),
@@ -164,27 +92,14 @@ void PagedEmitter::loadQuery(Value from, Value to) {
   });
 }
 
-/// The lanes of `keys` as one number, by halves: a chain of one lane after the
-/// other would take long.
-Value PagedEmitter::fold(Value keys,
-                         llvm::function_ref<Value(Value, Value)> combine) {
-  for (int64_t half = pageTokens / 2; half > 0; half /= 2) {
-    SmallVector<int64_t> low(half), high(half);
-    std::iota(low.begin(), low.end(), 0);
-    std::iota(high.begin(), high.end(), half);
-    keys = combine(b.shuffle(keys, keys, low), b.shuffle(keys, keys, high));
-  }
-  return b.create<vector::ExtractOp>(keys, 0);
-}
-
-void PagedEmitter::fetch(Value pointer, int64_t bytes) {
+void PagedVectors::fetch(Value pointer, int64_t bytes) {
   for (int64_t line = 0; line < bytes; line += 64)
     b.prefetch(b.advance(pointer, b.builder.getI8Type(), line));
 }
 
 /// The scores of all keys of a page for each query, in units of log 2: four
 /// sums, each of every fourth feature, do not wait for each other.
-Values PagedEmitter::scores(Page in, Page next) {
+Values PagedVectors::scores(Page in, Page next) {
   constexpr int64_t chains = 4;
   auto loadType = VectorType::get(pageTokens, cacheType);
   auto step = [&](Value feature, int64_t chain, MutableArrayRef<Value> sums) {
@@ -220,17 +135,13 @@ Values PagedEmitter::scores(Page in, Page next) {
     Value score = b.create<arith::AddFOp>(left, right);
     if (scales)
       score = b.create<arith::MulFOp>(score, scalesAt(in, 0));
-    if (spec.softcap > 0)
-      score =
-          b.create<arith::MulFOp>(b.create<math::TanhOp>(score),
-                                  splat(number(spec.capFactor()), keyVector));
-    scores.push_back(score);
+    scores.push_back(capped(score));
   }
   return scores;
 }
 
 /// `sums` + the first `count` values of a page, each times its powers.
-Values PagedEmitter::weighted(Page in, Page next, Value count, Values sums) {
+Values PagedVectors::weighted(Page in, Page next, Value count, Values sums) {
   auto loadType = VectorType::get(lanes, cacheType);
   return b.forLoop(
       b.constant(0), count, 1, sums, [&](Value key, ValueRange carried) {
@@ -257,21 +168,14 @@ Values PagedEmitter::weighted(Page in, Page next, Value count, Values sums) {
 /// What is carried from page to page: for each query m, l, and the vectors of
 /// O. `count` keys are seen by the query that sees most; to the others those
 /// that they do not see add zeros.
-Values PagedEmitter::addPage(ArrayRef<Query> queries, Page in, Page next,
-                             Value number, Value count, ValueRange carried) {
-  Value first = b.mul(number, pageTokens);
-  Value hidden = b.create<arith::ConstantOp>(DenseElementsAttr::get(
-      keyVector, -std::numeric_limits<float>::infinity()));
+Values PagedVectors::addPage(Queries queries, Page in, Page next, Value number,
+                             Value count, ValueRange carried) {
   Values all = scores(in, next), largest, totals, sums;
   for (int64_t i = 0; i < blockSize; ++i) {
     ValueRange old = carried.slice(i * (2 + headVectors), 2 + headVectors);
-    Value left = b.sub(queries[i].count, first);
-    Value score = b.select(b.mask(left, pageTokens), all[i], hidden);
-    if (spec.window)
-      score = b.select(b.mask(b.sub(queries[i].first, first), pageTokens),
-                       hidden, score);
-    auto larger = [&](Value x, Value y) { return parts.larger(x, y); };
-    largest.push_back(larger(fold(score, larger), old[0]));
+    Value score = masked(all[i], number, queries[i].count, queries[i].first);
+    Value most = fold(score, [&](Value x, Value y) { return larger(x, y); });
+    largest.push_back(larger(most, old[0]));
     Value shrink = codegen::exp2(
         b.builder, b.loc, b.create<arith::SubFOp>(old[0], largest.back()));
     Value power = codegen::exp2(
@@ -286,7 +190,7 @@ Values PagedEmitter::addPage(ArrayRef<Query> queries, Page in, Page next,
     for (Value sum : old.drop_front(2))
       sums.push_back(b.create<arith::MulFOp>(sum, splat(shrink, headVector)));
   }
-  Value left = b.sub(count, first);
+  Value left = b.sub(count, b.mul(number, pageTokens));
   sums = weighted(in, next, b.min(left, b.constant(pageTokens)), sums);
   Values result;
   for (int64_t i = 0; i < blockSize; ++i) {
@@ -298,47 +202,9 @@ Values PagedEmitter::addPage(ArrayRef<Query> queries, Page in, Page next,
   return result;
 }
 
-/// The queries of a row and a head of keys from `first` on.
-PagedEmitter::QueryBlock PagedEmitter::blockAt(Value row, Value kvHead,
-                                               Value first) {
-  QueryBlock block{row, kvHead, {}, b.constant(0), {}, {}};
-  Value firstKey = b.constant(0);
-  if (spec.window) // None, until there is a query.
-    firstKey = b.constant(rowPages * pageTokens);
-  for (int64_t i = 0; i < blockSize; ++i) {
-    block.queries.push_back(query(row, kvHead, b.add(first, i)));
-    const Query &last = block.queries.back();
-    block.count = largerOf(block.count, last.count);
-    if (spec.window)
-      firstKey = b.select(last.isThere, b.min(firstKey, last.first), firstKey);
-  }
-  block.pageCount = b.ceilDiv(block.count, pageTokens);
-  // Pages behind the windows may be somebody else's by now.
-  block.firstPage = b.div(largerOf(firstKey, b.constant(0)), pageTokens);
-  return block;
-}
-
-Value PagedEmitter::firstPageOf(const QueryBlock &block, Value part) {
-  return largerOf(b.mul(part, partPages), block.firstPage);
-}
-Value PagedEmitter::endOfPages(const QueryBlock &block, Value part) {
-  return b.min(b.mul(b.add(part, 1), partPages), block.pageCount);
-}
-
-/// The page that the thread reads `pagesAhead` pages after another one of a
-/// part that ends before page `end`. Where parts are shared, those that follow
-/// are of other threads.
-Value PagedEmitter::pageAhead(const QueryBlock &block, Value page, Value end) {
-  Value ahead = b.add(page, pagesAhead);
-  if (inParts) {
-    Value others = b.mul(b.sub(k.threads, b.constant(1)), partPages);
-    ahead = b.select(b.less(ahead, end), ahead, b.add(ahead, others));
-  }
-  return b.min(ahead, b.sub(block.pageCount, b.constant(1)));
-}
-
 /// What the pages of a part give each query of a block.
-Values PagedEmitter::sumPart(const QueryBlock &block, Value part) {
+Values PagedVectors::sumPart(const QueryBlock &block, Queries queries,
+                             Value part) {
   Values init;
   for (int64_t i = 0; i < blockSize; ++i) {
     init.push_back(number(std::numeric_limits<float>::lowest()));
@@ -351,22 +217,20 @@ Values PagedEmitter::sumPart(const QueryBlock &block, Value part) {
       [&](Value number, ValueRange carried) {
         Page next; // The tokens of a prompt find the pages in a cache.
         if (tokens == 1)
-          next = pageAt(block.row, block.kvHead, pageAhead(block, number, end));
-        return addPage(block.queries, pageAt(block.row, block.kvHead, number),
-                       next, number, block.count, carried);
+          next = pageAt(block, pageAhead(block, number, end));
+        return addPage(queries, pageAt(block, number), next, number,
+                       block.count, carried);
       });
-  auto sum = [&](Value x, Value y) -> Value {
-    return b.create<arith::AddFOp>(x, y);
-  };
   for (int64_t i = 0; i < blockSize; ++i) {
     Value &total = sums[i * (2 + headVectors) + 1];
-    total = fold(total, sum);
+    total = foldSum(total);
   }
   return sums;
 }
 
 /// The outputs of a block of queries.
-void PagedEmitter::attend(const QueryBlock &block, Value output) {
+void PagedVectors::attend(const QueryBlock &block, Queries queries,
+                          Value output) {
   int64_t width = 2 + headVectors;
   Values init;
   for (int64_t i = 0; i < blockSize; ++i)
@@ -374,18 +238,17 @@ void PagedEmitter::attend(const QueryBlock &block, Value output) {
   Values result = b.forLoop(
       b.div(block.firstPage, partPages), b.ceilDiv(block.pageCount, partPages),
       1, init, [&](Value part, ValueRange carried) {
-        Values sums = sumPart(block, part), joined;
+        Values sums = sumPart(block, queries, part), joined;
         for (int64_t i = 0; i < blockSize; ++i)
           joined.append(parts.join(carried.slice(i * width, width),
                                    ValueRange(sums).slice(i * width, width)));
         return joined;
       });
   for (int64_t i = 0; i < blockSize; ++i) {
-    const Query &query = block.queries[i];
-    Value place = b.mul(b.add(b.mul(query.token, heads), query.head), dims);
+    const Query &query = queries[i];
     auto store = [&] {
       parts.storeOutput(ValueRange(result).slice(i * width, width),
-                        query.isThere, b.advance(output, type, place), type);
+                        query.isThere, outputAt(output, query), type);
     };
     if (query.exists)
       b.ifThen(query.exists, store);
@@ -395,64 +258,48 @@ void PagedEmitter::attend(const QueryBlock &block, Value output) {
 }
 
 /// What a part gives the queries that see some of it.
-void PagedEmitter::attendPart(const QueryBlock &block, Value part,
-                              Value output) {
+void PagedVectors::attendPart(const QueryBlock &block, Queries queries,
+                              Value part, Value output) {
   int64_t width = 2 + headVectors;
-  Values sums = sumPart(block, part);
+  Values sums = sumPart(block, queries, part);
   for (int64_t i = 0; i < blockSize; ++i) {
-    const Query &query = block.queries[i];
-    Value place = b.add(b.mul(query.token, numParts), part);
-    place = b.add(b.mul(place, heads), query.head);
-    b.ifThen(query.isThere, [&] {
+    b.ifThen(queries[i].isThere, [&] {
       parts.store(ValueRange(sums).slice(i * width, width),
-                  b.advance(output, f32, b.mul(place, parts.size())));
+                  partAt(output, queries[i], part));
     });
   }
 }
 
-void PagedEmitter::emit(Value output) {
-  queryRows = k.scratch;
-  powers = b.advance(k.scratch, f32, blockSize * queryRoom());
-  k.scratchBytes =
-      blockSize * (queryRoom() + powerRoom()) * int64_t(sizeof(float));
-  int64_t blocks = llvm::divideCeil(tokens * group, blockSize);
-  int64_t pieces = inParts ? numParts : 1;
-  int64_t items = rows * kv * blocks * pieces;
-  auto emitItem = [&](Value item) {
-    Value number = b.div(item, pieces);
-    Value place = b.div(number, blocks);
-    Value first = b.mul(b.sub(number, b.mul(place, blocks)), blockSize);
-    Value row = b.div(place, kv);
-    QueryBlock block = blockAt(row, b.sub(place, b.mul(row, kv)), first);
-    auto loadQueries = [&] {
-      for (auto [i, query] : llvm::enumerate(block.queries))
-        loadQuery(headOf(0, query.token, query.head),
-                  queryAt(static_cast<int64_t>(i), b.constant(0)));
-    };
-    if (!inParts) {
-      loadQueries();
-      attend(block, output);
-      return;
-    }
-    Value part = b.sub(item, b.mul(number, pieces));
-    b.ifThen(b.less(firstPageOf(block, part), endOfPages(block, part)), [&] {
-      loadQueries();
-      attendPart(block, part, output);
-    });
+void PagedVectors::emitBlock(Value row, Value kvHead, Value first, Value part,
+                             Value output) {
+  SmallVector<Query> queries;
+  Values seen = seesNothing();
+  for (int64_t i = 0; i < blockSize; ++i) {
+    queries.push_back(query(row, kvHead, b.add(first, i)));
+    seen = alsoSees(seen, queries.back());
+  }
+  QueryBlock block = blockOf(row, kvHead, first, seen);
+  auto loadQueries = [&] {
+    for (auto [i, query] : llvm::enumerate(queries))
+      loadQuery(headOf(0, query.token, query.head),
+                queryAt(static_cast<int64_t>(i), b.constant(0)));
   };
-  // Blocks of a head are taken together, whose keys stay in a cache.
-  if (!inParts)
-    return k.self().forTaken(b, items, emitItem);
-  // Adjacent parts of a row go to different threads, which know whose is next.
-  Value count = b.div(b.add(b.sub(b.constant(items - 1), k.thread), k.threads),
-                      k.threads);
-  b.forLoop(b.constant(0), count, 1, [&](Value turn) {
-    emitItem(b.add(b.mul(turn, k.threads), k.thread));
+  if (!part) {
+    loadQueries();
+    attend(block, queries, output);
+    return;
+  }
+  b.ifThen(b.less(firstPageOf(block, part), endOfPages(block, part)), [&] {
+    loadQueries();
+    attendPart(block, queries, part, output);
   });
 }
 
 LogicalResult emitPagedAttention(KernelEmitter &k, nn::PagedAttentionOp op) {
-  PagedEmitter(k, op).emit(k.results[0]);
+  if (isOnTiles(k, op))
+    emitPagedTiles(k, op, k.results[0]);
+  else
+    PagedVectors(k, op).emit(k.results[0]);
   return k.finish();
 }
 

@@ -91,7 +91,7 @@ LogicalResult emitReduceKernel(KernelEmitter &k) {
     reductions.push_back(generic);
   }
   ev.setFlat();
-  b.ifThen(b.equal(k.thread, b.constant(0)), [&] {
+  b.ifThen(b.equal(k.self.thread, b.constant(0)), [&] {
     TensorEvaluator::Scope scope(ev);
     for (GenericOp reduction : reductions) {
       int64_t size = 1;

@@ -60,7 +60,7 @@ private:
 //===----------------------------------------------------------------------===//
 
 void RowsGenerator::emitScalars() {
-  b.ifThen(b.equal(k.thread, b.constant(0)), [&] {
+  b.ifThen(b.equal(k.self.thread, b.constant(0)), [&] {
     TensorEvaluator::Scope scope(ev);
     SmallVector<Element> elements;
     for (Value yield : k.yields())

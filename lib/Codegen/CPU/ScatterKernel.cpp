@@ -161,9 +161,9 @@ LogicalResult ScatterGenerator::emit() {
   if (k.yields().size() != 1 || k.yields()[0] != op.getOutput())
     return k.kernel.emitError(
         "must yield the gradient of the table and nothing else");
-  auto units = k.share(llvm::divideCeil(columns, lanes));
-  begin = b.mul(units.begin, lanes);
-  end = b.mul(units.end, lanes);
+  auto [first, last] = k.share(llvm::divideCeil(columns, lanes));
+  begin = b.mul(first, lanes);
+  end = b.mul(last, lanes);
   ends = k.scratch;
   order = b.advance(k.scratch, b.builder.getI32Type(), tableRows);
   k.scratchBytes = llvm::alignTo<64>((tableRows + positions) * sizeof(int32_t));

@@ -18,8 +18,7 @@ namespace heddle::test {
 
 using eval::Tensor;
 
-/// The target of that name; "amx" has emulated tiles.
-static std::optional<cpu::CpuTarget> targetOf(const std::string &march) {
+std::optional<cpu::CpuTarget> targetOf(const std::string &march) {
   return march == "amx" ? emulatedAmxTarget() : cpu::CpuTarget::parse(march);
 }
 

@@ -20,6 +20,10 @@
 
 namespace heddle::test {
 
+/// The target of that name; "amx" has emulated tiles, where the machine can do
+/// the rest.
+std::optional<cpu::CpuTarget> targetOf(const std::string &march);
+
 /// One kernel, compiled and loaded into this process.
 class LoadedKernel {
 public:

@@ -106,8 +106,7 @@ public:
     module = parseSourceString<ModuleOp>(text, context.get());
     EXPECT_TRUE(module) << text;
     kernel = *module->getOps<planir::KernelOp>().begin();
-    loaded =
-        std::make_unique<LoadedKernel>(kernel, *cpu::CpuTarget::parse(march));
+    loaded = std::make_unique<LoadedKernel>(kernel, *targetOf(march));
   }
   Tensor run(ArrayRef<Tensor> arguments, int64_t threads) {
     return execute(kernel, arguments, [&](const std::vector<void *> &refs) {
@@ -187,12 +186,15 @@ Tensor joined(Kernel &parts, Kernel &join, ArrayRef<Tensor> arguments,
 }
 
 /// The outputs are those of the reference, and have the same bits whole and in
-/// parts, on any number of threads.
+/// parts, on any number of threads, and on tiles of this machine and emulated
+/// ones.
 void check(const Paged &p) {
   std::vector<Tensor> arguments = argumentsOf(p);
   Texts wholeTexts = textsOf(p, Result::Whole),
         partTexts = textsOf(p, Result::Parts);
-  for (std::string march : {"native", "x86-64-v3"}) {
+  for (std::string march : {"native", "x86-64-v3", "amx"}) {
+    if (!targetOf(march))
+      continue;
     Kernel whole(wholeTexts.attention, march),
         parts(partTexts.attention, march), join(partTexts.join, march);
     Tensor alone = whole.run(arguments, 1);
@@ -204,6 +206,9 @@ void check(const Paged &p) {
                      march + ", parts, " + std::to_string(threads) +
                          " threads of\n" + partTexts.attention);
     }
+    if (march == "amx" && targetOf("native")->hasAmx)
+      expectSameBits(Kernel(wholeTexts.attention).run(arguments, 1), alone,
+                     "tiles of this machine");
   }
 }
 
@@ -215,6 +220,8 @@ TEST(PagedAttention, OneToken) {
   check({{5000}, 1, 3, 1, 33, "i8"});
   check({{511, 513}, 1, 2, 2, 256, "bf16"});
   check({{1023, 2}, 1, 5, 1, 47, "i8", "bf16"});
+  check({{300, 31}, 1, 40, 2, 80, "bf16", "bf16"});
+  check({{520}, 1, 3, 1, 33, "bf16", "bf16"});
 }
 
 TEST(PagedAttention, Windows) {
@@ -222,6 +229,7 @@ TEST(PagedAttention, Windows) {
   check({{4000, 17}, 1, 1, 1, 32, "i8", "f32", 1025});
   check({{1000}, 1, 6, 2, 64, "bf16", "bf16", 7, ", softcap = 3.0"});
   check({{600, 300}, 9, 2, 1, 48, "i8", "f32", 256});
+  check({{600, 300}, 19, 2, 1, 48, "bf16", "bf16", 25, ", softcap = 2.0"});
 }
 
 TEST(PagedAttention, SeveralTokens) {
@@ -229,20 +237,23 @@ TEST(PagedAttention, SeveralTokens) {
   check({{300}, 300, 2, 1, 32, "bf16", "bf16"});
   check({{777, 260}, 3, 12, 12, 64, "i8", "bf16"});
   check({{90}, 2, 1, 1, 32, "f32", "f32", 0, "", 4});
+  check({{90}, 2, 1, 1, 32, "bf16", "bf16", 0, "", 4});
+  check({{700, 41}, 41, 6, 2, 96, "bf16", "bf16"});
+  check({{20}, 17, 1, 1, 7, "bf16", "bf16"});
+  check({{300}, 5, 2, 2, 256, "bf16", "bf16"});
 }
 
 /// The tokens of a prompt, one by one, have the bits that they have together.
-TEST(PagedAttention, TokensDoNotDependOnOthers) {
-  Paged many{{800}, 4, 6, 2, 64, "bf16", "bf16"};
+void checkAlone(const Paged &many, const std::string &march) {
   std::vector<Tensor> arguments = argumentsOf(many);
   Tensor &lengths = arguments.back();
   lengths.mutableInts()[0] = many.tokens;
   Tensor together =
-      Kernel(textsOf(many, Result::Whole).attention).run(arguments, 3);
+      Kernel(textsOf(many, Result::Whole).attention, march).run(arguments, 3);
   Paged one = many;
   one.tokens = 1;
   Texts texts = textsOf(one, Result::Parts);
-  Kernel parts(texts.attention), join(texts.join);
+  Kernel parts(texts.attention, march), join(texts.join, march);
   size_t x = arguments.size() - 4, at = arguments.size() - 2;
   for (int64_t token = 0; token < many.tokens; ++token) {
     std::vector<Tensor> own = arguments;
@@ -254,7 +265,18 @@ TEST(PagedAttention, TokensDoNotDependOnOthers) {
         together.reshaped({many.tokens, 1, many.heads * many.dims})
             .slice(token, 1);
     expectSameBits(joined(parts, join, own, 2), expected,
-                   "token " + std::to_string(token));
+                   march + ", token " + std::to_string(token));
+  }
+}
+
+TEST(PagedAttention, TokensDoNotDependOnOthers) {
+  for (std::string march : {"native", "x86-64-v3", "amx"}) {
+    if (!targetOf(march))
+      continue;
+    checkAlone({{800}, 4, 6, 2, 64, "bf16", "bf16"}, march);
+    checkAlone({{530}, 37, 3, 1, 40, "bf16", "bf16", 20, ", softcap = 2.0"},
+               march);
+    checkAlone({{40}, 40, 2, 2, 33, "bf16", "bf16"}, march);
   }
 }
 

@@ -1,0 +1,176 @@
+//===- PagedEmitter.cpp - Attention over a cache of pages -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PagedEmitter.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include <limits>
+#include <numeric>
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+using Values = LoopBuilder::Values;
+
+PagedEmitter::PagedEmitter(KernelEmitter &k, nn::PagedAttentionOp op,
+                           int64_t blockSize)
+    : CacheEmitter(k, op), parts(k, dims), group(heads / kv),
+      partPages(op.getPartPages()), numParts(op.getNumParts()),
+      inParts(op.getInParts()), blockSize(blockSize),
+      keyVector(VectorType::get(pageTokens, f32)) {
+  spec.scale = op.getHeads().getScale().convertToDouble();
+  spec.softcap = op.getHeads().getSoftcap().convertToDouble();
+  if (op.getMask().getWindow() < rowPages * pageTokens)
+    spec.window = op.getMask().getWindow();
+}
+
+int64_t PagedEmitter::queriesOf(nn::PagedAttentionOp op) {
+  return typeOf(op.getPositions()).getDimSize(1) * op.getHeads().getCount() /
+         op.getHeads().getKv();
+}
+
+/// Query `index` of a row and a head of keys.
+PagedEmitter::Query PagedEmitter::query(Value row, Value kvHead, Value index) {
+  Query query;
+  if (tokens * group % blockSize != 0) {
+    query.exists = b.less(index, b.constant(tokens * group));
+    index = b.min(index, b.constant(tokens * group - 1));
+  }
+  Value token = b.div(index, group);
+  query.head = b.add(b.mul(kvHead, group), b.sub(index, b.mul(token, group)));
+  query.token = b.add(b.mul(row, tokens), token);
+  query.isThere = b.less(token, loadInt(lengths, row));
+  if (query.exists)
+    query.isThere = b.create<arith::AndIOp>(query.isThere, query.exists);
+  query.count = b.select(
+      query.isThere, b.add(loadInt(positions, query.token), 1), b.constant(0));
+  if (spec.window)
+    query.first = b.sub(query.count, b.constant(spec.window));
+  return query;
+}
+
+Values PagedEmitter::seesNothing() {
+  Value none = b.constant(0);
+  return {none, spec.window ? b.constant(rowPages * pageTokens) : none};
+}
+
+Values PagedEmitter::alsoSees(ValueRange seen, const Query &query) {
+  Value firstKey = seen[1];
+  if (spec.window)
+    firstKey = b.select(query.isThere, b.min(firstKey, query.first), firstKey);
+  return {largerOf(seen[0], query.count), firstKey};
+}
+
+PagedEmitter::QueryBlock PagedEmitter::blockOf(Value row, Value kvHead,
+                                               Value first, ValueRange seen) {
+  // Pages behind the windows may be somebody else's by now.
+  Value firstPage = b.div(largerOf(seen[1], b.constant(0)), pageTokens);
+  return {row,     kvHead,    first,
+          seen[0], firstPage, b.ceilDiv(seen[0], pageTokens)};
+}
+
+PagedEmitter::Page PagedEmitter::pageAt(const QueryBlock &block, Value number) {
+  Value in = page(block.row, number);
+  return {pageOf(keys, in, block.kvHead), pageOf(values, in, block.kvHead),
+          scales ? scalesOf(in, block.kvHead) : Value()};
+}
+
+Value PagedEmitter::firstPageOf(const QueryBlock &block, Value part) {
+  return largerOf(b.mul(part, partPages), block.firstPage);
+}
+
+Value PagedEmitter::endOfPages(const QueryBlock &block, Value part) {
+  return b.min(b.mul(b.add(part, 1), partPages), block.pageCount);
+}
+
+/// Where parts are shared, those that follow are of other threads.
+Value PagedEmitter::pageAhead(const QueryBlock &block, Value page, Value end) {
+  Value ahead = b.add(page, pagesAhead);
+  if (inParts) {
+    Value others = b.mul(b.sub(k.self.threads, b.constant(1)), partPages);
+    ahead = b.select(b.less(ahead, end), ahead, b.add(ahead, others));
+  }
+  return b.min(ahead, b.sub(block.pageCount, b.constant(1)));
+}
+
+Value PagedEmitter::capped(Value scores) {
+  if (spec.softcap == 0)
+    return scores;
+  return b.create<arith::MulFOp>(b.create<math::TanhOp>(scores),
+                                 splat(number(spec.capFactor()), keyVector));
+}
+
+Value PagedEmitter::hidden() {
+  return b.create<arith::ConstantOp>(DenseElementsAttr::get(
+      keyVector, -std::numeric_limits<float>::infinity()));
+}
+
+Value PagedEmitter::masked(Value scores, Value number, Value count,
+                           Value first) {
+  Value firstKey = b.mul(number, pageTokens);
+  scores =
+      b.select(b.mask(b.sub(count, firstKey), pageTokens), scores, hidden());
+  if (spec.window)
+    scores =
+        b.select(b.mask(b.sub(first, firstKey), pageTokens), hidden(), scores);
+  return scores;
+}
+
+/// By halves: a chain of one lane after the other would take long.
+Value PagedEmitter::fold(Value keys,
+                         llvm::function_ref<Value(Value, Value)> combine) {
+  for (int64_t half = pageTokens / 2; half > 0; half /= 2) {
+    SmallVector<int64_t> low(half), high(half);
+    std::iota(low.begin(), low.end(), 0);
+    std::iota(high.begin(), high.end(), half);
+    keys = combine(b.shuffle(keys, keys, low), b.shuffle(keys, keys, high));
+  }
+  return b.create<vector::ExtractOp>(keys, 0);
+}
+
+Value PagedEmitter::foldSum(Value keys) {
+  return fold(keys, [&](Value x, Value y) -> Value {
+    return b.create<arith::AddFOp>(x, y);
+  });
+}
+
+Value PagedEmitter::outputAt(Value output, const Query &query) {
+  Value head = b.add(b.mul(query.token, heads), query.head);
+  return b.advance(output, type, b.mul(head, dims));
+}
+
+Value PagedEmitter::partAt(Value output, const Query &query, Value part) {
+  Value place = b.add(b.mul(query.token, numParts), part);
+  place = b.add(b.mul(place, heads), query.head);
+  return b.advance(output, f32, b.mul(place, parts.size()));
+}
+
+void PagedEmitter::emit(Value output) {
+  int64_t blocks = llvm::divideCeil(tokens * group, blockSize);
+  int64_t pieces = inParts ? numParts : 1;
+  int64_t items = rows * kv * blocks * pieces;
+  auto emitItem = [&](Value item) {
+    Value number = b.div(item, pieces);
+    Value place = b.div(number, blocks);
+    Value first = b.mul(b.sub(number, b.mul(place, blocks)), blockSize);
+    Value row = b.div(place, kv);
+    Value part = inParts ? b.sub(item, b.mul(number, pieces)) : Value();
+    emitBlock(row, b.sub(place, b.mul(row, kv)), first, part, output);
+  };
+  // Blocks of a head are taken together, whose keys stay in a cache.
+  if (!inParts)
+    return k.self.forTaken(b, items, emitItem);
+  // Adjacent parts of a row go to different threads, which know whose is next.
+  Value thread = k.self.thread, threads = k.self.threads;
+  Value count =
+      b.div(b.add(b.sub(b.constant(items - 1), thread), threads), threads);
+  b.forLoop(b.constant(0), count, 1,
+            [&](Value turn) { emitItem(b.add(b.mul(turn, threads), thread)); });
+}
+
+} // namespace heddle::cpu

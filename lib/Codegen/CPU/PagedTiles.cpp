@@ -1,0 +1,441 @@
+//===- PagedTiles.cpp - Attention over a cache on AMX tiles ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// For up to 32 queries, the rows of two tiles, and one part of the keys after
+// the other:
+//
+//   S = Q K                              tiles, for each page
+//   s = scale log2(e) S                  on vectors from here: a lane a key;
+//   s = cap log2(e) tanh(s scale / cap)  with a soft cap
+//   m = max s, p = 2^(s - m), l = sum p  over all pages of the part
+//   O = P V, where P is p in bf16        tiles, which sum over the pages
+//
+// A key that a query does not see adds exactly zero to its sums, and tiles sum
+// page by page: so a query has the same bits alone and among others.
+//
+//===----------------------------------------------------------------------===//
+
+#include "AmxTiles.h"
+#include "PagedEmitter.h"
+#include "dialects/Plan/PlanDialect.h"
+#include <limits>
+#include <numeric>
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+using Values = LoopBuilder::Values;
+
+namespace {
+/// Features of the keys that a tile has, in pairs; and that two tiles of values
+/// have together.
+constexpr int64_t featuresOfTile = 2 * AmxTiles::rows;
+
+class PagedTiles : public PagedEmitter {
+public:
+  /// `count` queries of a row share keys.
+  PagedTiles(KernelEmitter &k, nn::PagedAttentionOp op, int64_t count)
+      : PagedEmitter(k, op, sizeOfBlock(count)), tiles(b, k.target.emulatesAmx),
+        steps(llvm::divideCeil(dims, featuresOfTile)),
+        rowTiles(rowTilesFor(count)), tileRows(blockSize / rowTiles),
+        queryRows(k.reserve(steps * rowTiles * AmxTiles::tileBytes)),
+        keyTiles(k.reserve(steps * AmxTiles::tileBytes)),
+        valueTiles(k.reserve(mostSums * valueBytes())),
+        scores(k.reserve(partPages * pageBytes())),
+        outputs(k.reserve(blockSize * outputBytes())),
+        totals(k.reserve(blockSize * 2 * sizeof(float))),
+        joined(k.reserve(blockSize * parts.size() * sizeof(float))),
+        bounds(k.reserve(blockSize * 2 * sizeof(int64_t))),
+        config(k.reserve(AmxTiles::configBytes)) {}
+
+  void emitAll(Value output);
+
+private:
+  /// Tiles have as many rows each.
+  static int64_t rowTilesFor(int64_t count) {
+    return count > AmxTiles::rows ? 2 : 1;
+  }
+  static int64_t sizeOfBlock(int64_t count) {
+    count = std::min(count, rowTilesFor(count) * AmxTiles::rows);
+    return llvm::alignTo(count, rowTilesFor(count));
+  }
+  /// Of sums there are as many as fit beside the others.
+  static constexpr int64_t mostSums = 4;
+  static constexpr int queryTile = 4, keyTile = 5, powerTile = 6, valueTile = 7;
+
+  void emitBlock(Value row, Value kvHead, Value first, Value part,
+                 Value output) override;
+  QueryBlock prepare(Value row, Value kvHead, Value first);
+  void copyQuery(const Query &query, Value index);
+  Value maskOf(int64_t first);
+  void sumPart(const QueryBlock &block, Value part);
+  void multiplyKeys(Value number);
+  void takePowers(Value index, Value begin, Value end);
+  void multiplyValues(const QueryBlock &block, Value begin, Value end,
+                      int64_t firstUnit, int64_t count);
+  void packKeys(Value from, Value ahead);
+  void packValues(Value from, Value ahead, int64_t unit, int64_t to,
+                  Value keys);
+  Value ahead(const QueryBlock &block, Value number, Value end, bool ofKeys);
+  void forQueries(const QueryBlock &block,
+                  llvm::function_ref<void(Value index, const Query &query)>);
+  /// What the part gives a query: m, l, O.
+  Values partOf(Value index);
+
+  Value at(Value base, int64_t bytes, Value index) {
+    return b.advance(base, b.builder.getI8Type(), b.mul(index, bytes));
+  }
+  Value at(Value base, int64_t bytes) {
+    return b.advance(base, b.builder.getI8Type(), bytes);
+  }
+  Value joinedAt(Value index) {
+    return b.advance(joined, f32, b.mul(index, parts.size()));
+  }
+  /// Of a query, what it sees no key from, and before.
+  Value boundAt(Value index, int64_t which) {
+    return b.advance(bounds, b.builder.getI64Type(),
+                     b.add(b.mul(index, 2), which));
+  }
+  Value totalAt(Value index, int64_t which) {
+    return b.advance(totals, f32, b.add(b.mul(index, 2), which));
+  }
+  int64_t powerRowBytes() const { return pageTokens * 2; }
+  int64_t pageBytes() const { return blockSize * AmxTiles::rowBytes; }
+  int64_t valueRows() const { return pageTokens / 2; }
+  int64_t valueBytes() const { return valueRows() * AmxTiles::rowBytes; }
+  /// Of a query, all tiles.
+  int64_t outputBytes() const { return steps * 2 * AmxTiles::rowBytes; }
+
+  AmxTiles tiles;
+  int64_t steps;              ///< Tiles along a head.
+  int64_t rowTiles, tileRows; ///< Tiles of queries, and the rows of each.
+  // In the thread's scratch, for the queries of a block. Scores are page by
+  // page; powers take the place of the first half of them.
+  Value queryRows, keyTiles, valueTiles, scores, outputs, totals, joined,
+      bounds, config;
+};
+} // namespace
+
+/// With zeros where a head has no more features.
+void PagedTiles::copyQuery(const Query &query, Value index) {
+  Value from = headOf(0, query.token, query.head);
+  auto rowType = VectorType::get(featuresOfTile, type);
+  for (int64_t step = 0; step < steps; ++step) {
+    int64_t first = step * featuresOfTile;
+    Value to = at(queryRows, step * pageBytes());
+    b.store(b.load(rowType, b.advance(from, type, first), 2, maskOf(first)),
+            at(to, AmxTiles::rowBytes, index), AmxTiles::rowBytes);
+  }
+}
+
+/// The features of a tile from `first` on that there are; null for all.
+Value PagedTiles::maskOf(int64_t first) {
+  int64_t left = dims - first;
+  return left >= featuresOfTile ? Value()
+                                : b.mask(b.constant(left), featuresOfTile);
+}
+
+/// Calls `body` for each query of the block.
+void PagedTiles::forQueries(
+    const QueryBlock &block,
+    llvm::function_ref<void(Value index, const Query &query)> body) {
+  b.forLoop(b.constant(0), b.constant(blockSize), 1, [&](Value index) {
+    body(index, query(block.row, block.kvHead, b.add(block.first, index)));
+  });
+}
+
+PagedTiles::QueryBlock PagedTiles::prepare(Value row, Value kvHead,
+                                           Value first) {
+  Values seen =
+      b.forLoop(b.constant(0), b.constant(blockSize), 1, seesNothing(),
+                [&](Value index, ValueRange carried) {
+                  Query one = query(row, kvHead, b.add(first, index));
+                  copyQuery(one, index);
+                  b.store(one.count, boundAt(index, 0), sizeof(int64_t));
+                  if (spec.window)
+                    b.store(one.first, boundAt(index, 1), sizeof(int64_t));
+                  parts.store(parts.none(), joinedAt(index));
+                  return alsoSees(carried, one);
+                });
+  return blockOf(row, kvHead, first, seen);
+}
+
+/// The page to fetch while another one is packed; null where tokens of a prompt
+/// find it in a cache. All keys of a part are read before its values.
+Value PagedTiles::ahead(const QueryBlock &block, Value number, Value end,
+                        bool ofKeys) {
+  if (tokens > 1)
+    return {};
+  Value later = b.add(number, pagesAhead);
+  Value isOfPart = b.less(later, end);
+  Value begin = firstPageOf(block, b.div(number, partPages));
+  Value other =
+      ofKeys ? b.min(b.add(begin, b.sub(later, end)), b.sub(end, b.constant(1)))
+             : pageAhead(block, number, end);
+  Page next = pageAt(block, b.select(isOfPart, later, other));
+  return ofKeys ? b.select(isOfPart, next.keys, next.values)
+                : b.select(isOfPart, next.values, next.keys);
+}
+
+/// Two rows of a page are features of its keys, one row of a tile has pairs of
+/// them. Meanwhile a page is fetched, line by line.
+void PagedTiles::packKeys(Value from, Value ahead) {
+  SmallVector<int64_t> order;
+  for (int64_t key = 0; key < pageTokens; ++key)
+    order.append({key, pageTokens + key});
+  auto pairType = VectorType::get(2 * pageTokens, cacheType);
+  auto pack = [&](Value pair, Value mask) {
+    Value rows = b.load(pairType, at(from, AmxTiles::rowBytes, pair), 2, mask);
+    b.store(b.shuffle(rows, rows, order),
+            at(keyTiles, AmxTiles::rowBytes, pair), AmxTiles::rowBytes);
+    if (ahead)
+      b.prefetch(at(ahead, AmxTiles::rowBytes, pair));
+  };
+  int64_t pairs = dims / 2, together = std::gcd<int64_t>(pairs, 8);
+  b.forLoop(b.constant(0), b.constant(pairs), together, [&](Value pair) {
+    for (int64_t i = 0; i < together; ++i)
+      pack(b.add(pair, i), {});
+  });
+  if (dims % 2 != 0)
+    pack(b.constant(pairs), b.mask(b.constant(pageTokens), 2 * pageTokens));
+}
+
+/// Two rows of a page are values, one row of a tile has pairs of these: of the
+/// features from 32 `unit` on, those whose number has bit 2 are in the second
+/// of two tiles, so that pairs are made within quarters of a vector. Behind the
+/// first `keys`, which may be null for all, pages may hold anything.
+void PagedTiles::packValues(Value from, Value ahead, int64_t unit, int64_t to,
+                            Value keys) {
+  int64_t first = unit * featuresOfTile;
+  auto rowType = VectorType::get(featuresOfTile, cacheType);
+  for (int64_t pair = 0; pair < valueRows(); ++pair) {
+    auto row = [&](int64_t key) {
+      Value mask = maskOf(first);
+      if (keys)
+        mask = b.both(mask, b.less(b.constant(key), keys), featuresOfTile);
+      return b.load(rowType, b.advance(from, cacheType, key * dims + first), 2,
+                    mask);
+    };
+    Value rows[] = {row(2 * pair), row(2 * pair + 1)};
+    for (int64_t half = 0; half < 2; ++half) {
+      SmallVector<int64_t> order;
+      for (int64_t quarter = 0; quarter < 4; ++quarter)
+        for (int64_t i = 0; i < 4; ++i) {
+          int64_t feature = 8 * quarter + 4 * half + i;
+          order.append({feature, featuresOfTile + feature});
+        }
+      b.store(b.shuffle(rows[0], rows[1], order),
+              at(valueTiles,
+                 (to + half) * valueBytes() + pair * AmxTiles::rowBytes),
+              AmxTiles::rowBytes);
+    }
+    if (ahead)
+      for (int64_t i = 0; i < 2; ++i)
+        b.prefetch(b.advance(ahead, cacheType, (2 * pair + i) * dims + first));
+  }
+}
+
+/// The products of the queries with a page's keys.
+void PagedTiles::multiplyKeys(Value local) {
+  for (int64_t r = 0; r < rowTiles; ++r)
+    tiles.zero(static_cast<int>(r));
+  for (int64_t step = 0; step < steps; ++step) {
+    tiles.load(keyTile, at(keyTiles, step * AmxTiles::tileBytes),
+               AmxTiles::rowBytes);
+    for (int64_t r = 0; r < rowTiles; ++r) {
+      int64_t row = step * blockSize + r * tileRows;
+      tiles.load(queryTile, at(queryRows, row * AmxTiles::rowBytes),
+                 AmxTiles::rowBytes);
+      tiles.multiplyAdd(static_cast<int>(r), queryTile, keyTile);
+    }
+  }
+  for (int64_t r = 0; r < rowTiles; ++r)
+    tiles.store(
+        static_cast<int>(r),
+        at(at(scores, pageBytes(), local), r * tileRows * AmxTiles::rowBytes),
+        AmxTiles::rowBytes);
+}
+
+/// What becomes of a query's products with the keys of pages `begin` to `end`.
+void PagedTiles::takePowers(Value index, Value begin, Value end) {
+  Value count =
+      b.load(b.builder.getI64Type(), boundAt(index, 0), sizeof(int64_t));
+  Value first;
+  if (spec.window)
+    first = b.load(b.builder.getI64Type(), boundAt(index, 1), sizeof(int64_t));
+  Value factor = splat(number(spec.scoreFactor()), keyVector);
+  auto scoresAt = [&](Value page) {
+    Value local = b.sub(page, begin);
+    return at(at(scores, pageBytes(), local), AmxTiles::rowBytes, index);
+  };
+  Value most = b.forLoop(
+      begin, end, 1, hidden(), [&](Value page, ValueRange carried) -> Values {
+        Value place = scoresAt(page);
+        Value score = b.create<arith::MulFOp>(
+            b.load(keyVector, place, AmxTiles::rowBytes), factor);
+        score = masked(capped(score), page, count, first);
+        b.store(score, place, AmxTiles::rowBytes);
+        return {larger(carried[0], score)};
+      })[0];
+  Value largest =
+      larger(fold(most, [&](Value x, Value y) { return larger(x, y); }),
+             number(std::numeric_limits<float>::lowest()));
+  Value spread = splat(largest, keyVector);
+  Value total = b.forLoop(
+      begin, end, 1, b.zeros(keyVector),
+      [&](Value page, ValueRange carried) -> Values {
+        Value place = scoresAt(page);
+        Value score = b.load(keyVector, place, AmxTiles::rowBytes);
+        Value power = codegen::exp2(b.builder, b.loc,
+                                    b.create<arith::SubFOp>(score, spread));
+        b.store(b.narrow(power, cacheType), place, AmxTiles::rowBytes);
+        return {b.create<arith::AddFOp>(carried[0], power)};
+      })[0];
+  b.store(largest, totalAt(index, 0), sizeof(float));
+  b.store(foldSum(total), totalAt(index, 1), sizeof(float));
+}
+
+/// The sums of values, for features from 32 `firstUnit` on.
+void PagedTiles::multiplyValues(const QueryBlock &block, Value begin, Value end,
+                                int64_t firstUnit, int64_t count) {
+  int64_t columns = 2 * count;
+  auto sumOf = [&](int64_t r, int64_t c) {
+    return static_cast<int>(r * columns + c);
+  };
+  for (int64_t sum = 0; sum < rowTiles * columns; ++sum)
+    tiles.zero(static_cast<int>(sum));
+  b.forLoop(begin, end, 1, [&](Value number) {
+    Value from = pageAt(block, number).values;
+    Value next = ahead(block, number, end, /*ofKeys=*/false);
+    Value left = b.sub(block.count, b.mul(number, pageTokens));
+    auto pack = [&](Value keys) {
+      for (int64_t unit = 0; unit < count; ++unit)
+        packValues(from, next, firstUnit + unit, 2 * unit, keys);
+    };
+    b.ifThen(
+        b.less(left, b.constant(pageTokens)), [&] { pack(left); },
+        [&] { pack({}); });
+    for (int64_t r = 0; r < rowTiles; ++r) {
+      Value page = at(scores, pageBytes(), b.sub(number, begin));
+      tiles.load(powerTile, at(page, r * tileRows * AmxTiles::rowBytes),
+                 AmxTiles::rowBytes);
+      for (int64_t c = 0; c < columns; ++c) {
+        tiles.load(valueTile, at(valueTiles, c * valueBytes()),
+                   AmxTiles::rowBytes);
+        tiles.multiplyAdd(sumOf(r, c), powerTile, valueTile);
+      }
+    }
+  });
+  for (int64_t r = 0; r < rowTiles; ++r)
+    for (int64_t c = 0; c < columns; ++c)
+      tiles.store(sumOf(r, c),
+                  at(outputs, r * tileRows * outputBytes() +
+                                  (2 * firstUnit + c) * AmxTiles::rowBytes),
+                  outputBytes());
+}
+
+/// What the pages of a part give the queries of a block.
+void PagedTiles::sumPart(const QueryBlock &block, Value part) {
+  Value begin = firstPageOf(block, part), end = endOfPages(block, part);
+  b.forLoop(begin, end, 1, [&](Value number) {
+    packKeys(pageAt(block, number).keys,
+             ahead(block, number, end, /*ofKeys=*/true));
+    multiplyKeys(b.sub(number, begin));
+  });
+  b.forLoop(b.constant(0), b.constant(blockSize), 1,
+            [&](Value index) { takePowers(index, begin, end); });
+  int64_t together = mostSums / (2 * rowTiles);
+  for (int64_t first = 0; first < steps; first += together)
+    multiplyValues(block, begin, end, first, std::min(together, steps - first));
+}
+
+Values PagedTiles::partOf(Value index) {
+  Values part;
+  for (int64_t which = 0; which < 2; ++which)
+    part.push_back(b.load(f32, totalAt(index, which), sizeof(float)));
+  Value row = at(outputs, outputBytes(), index);
+  for (int64_t v = 0; v < parts.vectors; ++v) {
+    auto halfOf = [&](int64_t half) {
+      int64_t tile = v / 2 * 2 + half;
+      return b.load(parts.headVector, at(row, tile * AmxTiles::rowBytes),
+                    AmxTiles::rowBytes);
+    };
+    // Four features of one tile and four of the other, by turns.
+    SmallVector<int64_t> order;
+    for (int64_t four = v % 2 * 8; four < v % 2 * 8 + 8; four += 4)
+      for (int64_t tile = 0; tile < 2; ++tile)
+        for (int64_t i = 0; i < 4; ++i)
+          order.push_back(tile * parts.lanes + four + i);
+    part.push_back(b.shuffle(halfOf(0), halfOf(1), order));
+  }
+  return part;
+}
+
+void PagedTiles::emitBlock(Value row, Value kvHead, Value first, Value part,
+                           Value output) {
+  QueryBlock block = prepare(row, kvHead, first);
+  if (part) {
+    b.ifThen(b.less(firstPageOf(block, part), endOfPages(block, part)), [&] {
+      sumPart(block, part);
+      forQueries(block, [&](Value index, const Query &query) {
+        b.ifThen(query.isThere, [&] {
+          parts.store(partOf(index), partAt(output, query, part));
+        });
+      });
+    });
+    return;
+  }
+  b.forLoop(b.div(block.firstPage, partPages),
+            b.ceilDiv(block.pageCount, partPages), 1, [&](Value number) {
+              sumPart(block, number);
+              b.forLoop(
+                  b.constant(0), b.constant(blockSize), 1, [&](Value index) {
+                    Value to = joinedAt(index);
+                    parts.store(parts.join(parts.load(to), partOf(index)), to);
+                  });
+            });
+  forQueries(block, [&](Value index, const Query &query) {
+    auto store = [&] {
+      parts.storeOutput(parts.load(joinedAt(index)), query.isThere,
+                        outputAt(output, query), type);
+    };
+    if (query.exists)
+      b.ifThen(query.exists, store);
+    else
+      store();
+  });
+}
+
+void PagedTiles::emitAll(Value output) {
+  // Rows of tiles of keys behind the last feature stay as they are.
+  Value zeros = b.zeros(VectorType::get(featuresOfTile, cacheType));
+  for (int64_t row = dims / 2; row < steps * AmxTiles::rows; ++row)
+    b.store(zeros, at(keyTiles, row * AmxTiles::rowBytes), AmxTiles::rowBytes);
+  AmxTiles::Shape rows = {tileRows, AmxTiles::rowBytes},
+                  powers = {tileRows, powerRowBytes()},
+                  values = {valueRows(), AmxTiles::rowBytes};
+  AmxTiles::Shape shapes[AmxTiles::count] = {rows, rows, rows,   rows,
+                                             rows, {},   powers, values};
+  tiles.configure(config, shapes);
+  emit(output);
+  tiles.release();
+}
+
+bool isOnTiles(KernelEmitter &k, nn::PagedAttentionOp op) {
+  auto elementOf = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getElementType();
+  };
+  return k.target.hasAmx && elementOf(op.getKeys()).isBF16() &&
+         elementOf(op.getQkv()[0]).isBF16() &&
+         static_cast<int64_t>(op.getPageTokens()) == AmxTiles::rows;
+}
+
+void emitPagedTiles(KernelEmitter &k, nn::PagedAttentionOp op, Value output) {
+  PagedTiles(k, op, PagedEmitter::queriesOf(op)).emitAll(output);
+}
+
+} // namespace heddle::cpu
