@@ -37,8 +37,8 @@ static void settleCacheType(ResolvedSettings &settings) {
   Settings &values = settings.values;
   if (values.cacheType != CacheType::OfModel)
     return;
-  values.cacheType = values.precision == Precision::BF16 ? CacheType::BF16
-                                                         : CacheType::FP32;
+  values.cacheType =
+      values.precision == Precision::BF16 ? CacheType::BF16 : CacheType::FP32;
   settings.setOrigin("kv_type", {Origin::Kind::Model, "", {}});
 }
 
@@ -141,6 +141,39 @@ static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
     settings.setOrigin(key, {Origin::Kind::Model, "", {}});
 }
 
+std::string config::warnOfCodes(const ResolvedSettings &settings,
+                                const ModelSpec &spec) {
+  if (!spec.codes || settings.values.quantize != Quantize::None ||
+      settings.origins.count("quantize"))
+    return "";
+  std::string why = spec.codes->inOrder
+                        ? "4 bits have one group for all inputs"
+                        : "inputs are not in the order of their groups "
+                          "(desc_act)";
+  return "the codes of " + spec.directory + " become " +
+         wordOf(settings.values.precision) + " numbers, since " + why +
+         ": their values are right, and take the room of weights that are no "
+         "codes; --quantize int" +
+         std::to_string(spec.codes->bits) + " rounds them once more";
+}
+
+/// Weights whose files all have bf16 are served in bf16.
+static void settlePrecision(ResolvedSettings &settings, const ModelSpec &spec) {
+  if (settings.origins.count("precision") || spec.random)
+    return;
+  bool areNarrow = !spec.parameters.empty();
+  for (const ParameterSpec &parameter : spec.parameters) {
+    weights::Source source = parameter.source;
+    weights::forEachTensor(source, [&](weights::Source &tensor) {
+      areNarrow &= tensor.type == "BF16";
+    });
+  }
+  if (!areNarrow)
+    return;
+  settings.values.precision = Precision::BF16;
+  settings.setOrigin("precision", {Origin::Kind::Model, "", {}});
+}
+
 /// Gives a binary that trains what its texts go through: a cache of a row's
 /// tokens, for one text; none where the programs of one cannot be made.
 static void settleTexts(ResolvedSettings &settings, const ModelSpec &spec) {
@@ -181,6 +214,7 @@ void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
   checkCodes(settings);
   if (values.mode == Mode::Train)
     return settleTexts(settings, spec);
+  settlePrecision(settings, spec);
   settleCodes(settings, spec);
   checkActivations(values);
   checkServing(values);

@@ -109,6 +109,10 @@ public:
   };
   /// Throws H0132 where a prompt leaves no room for a token.
   void checkLength(const std::vector<int32_t> &prompt) const;
+  bool hasRoom(const std::vector<int32_t> &prompt) const {
+    std::optional<int64_t> most = generator->maxTokens();
+    return !most || int64_t(prompt.size()) < *most;
+  }
   /// Adds tokens until the text ends.
   Outcome extend(std::vector<int32_t> &tokens, TextOutput &output);
   /// See TextGenerator.
@@ -213,6 +217,46 @@ static std::optional<std::string> readLine(Ranks &ranks) {
                       : std::optional<std::string>(line.substr(1));
 }
 
+namespace {
+
+/// What was said, as the model's chat template writes it.
+class Conversation {
+public:
+  Conversation(const io::ChatTemplate &chat, const io::Tokenizer &tokenizer,
+               const std::string &system)
+      : chat(chat), tokenizer(tokenizer) {
+    if (!system.empty())
+      say("system", system);
+    first = messages.size();
+  }
+
+  void say(const char *role, const std::string &content) {
+    messages.push_back({{"role", role}, {"content", content}});
+  }
+  std::vector<int32_t> tokens() const {
+    return tokenizer.encode(chat.render({{"messages", messages},
+                                         {"tools", nullptr},
+                                         {"documents", nullptr},
+                                         {"add_generation_prompt", true}}));
+  }
+  /// Forgets the first question and its answer, unless they are the last.
+  bool forget() {
+    if (messages.size() < first + 3)
+      return false;
+    messages.erase(first);
+    messages.erase(first);
+    return true;
+  }
+
+private:
+  const io::ChatTemplate &chat;
+  const io::Tokenizer &tokenizer;
+  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+  size_t first = 0; ///< Behind what the system says.
+};
+
+} // namespace
+
 int heddle::rt::runChat(const GenerateOptions &options, Ranks &ranks) {
   TextModel model(options, ranks, /*asksMakers=*/true);
   const plan::Plan &plan = model.job.plan();
@@ -231,23 +275,22 @@ int heddle::rt::runChat(const GenerateOptions &options, Ranks &ranks) {
   TextSinks sinks;
   sinks.prints = model.job.isFirst();
   sinks.stops = options.stops;
-  auto messages = nlohmann::ordered_json::array();
-  auto say = [&](const char *role, const std::string &content) {
-    messages.push_back({{"role", role}, {"content", content}});
-  };
-  if (!options.system.empty())
-    say("system", options.system);
+  Conversation conversation(*chat, *tokenizer, options.system);
   while (std::optional<std::string> line = readLine(ranks)) {
     if (line->empty())
       continue;
-    say("user", *line);
+    conversation.say("user", *line);
     std::vector<int32_t> tokens;
     ranks.together([&] {
-      tokens =
-          tokenizer->encode(chat->render({{"messages", messages},
-                                          {"tools", nullptr},
-                                          {"documents", nullptr},
-                                          {"add_generation_prompt", true}}));
+      int64_t forgotten = 0;
+      while (tokens = conversation.tokens(),
+             !model.hasRoom(tokens) && conversation.forget())
+        ++forgotten;
+      if (forgotten > 0 && model.job.isFirst())
+        fprintf(stderr,
+                "the conversation is longer than the context: its first "
+                "question and answer are left out%s\n",
+                forgotten > 1 ? ", and those after it" : "");
       checkPrompt(tokens, plan.vocabSize,
                   "change the chat template beside the weights: it writes "
                   "nothing of these messages");
@@ -258,7 +301,7 @@ int heddle::rt::runChat(const GenerateOptions &options, Ranks &ranks) {
     TextModel::Outcome outcome = model.extend(tokens, output);
     if (outcome.signal != 0)
       return int(128 + outcome.signal);
-    say("assistant", output.text());
+    conversation.say("assistant", output.text());
   }
   return 0;
 }

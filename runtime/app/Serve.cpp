@@ -71,6 +71,7 @@ private:
 /// What rank 0 does beside the others, that compute what its engine tells them.
 static int serve(const ServeOptions &options, Service &service,
                  LastWord &lastWord) {
+  service.listen();
   fprintf(stderr, "serving at http://%s:%d/v1\n", options.host.c_str(),
           int(service.port()));
   lastWord.set(&service);
@@ -97,7 +98,7 @@ struct ServedModel {
 
   ServedModel(Job &job, std::unique_ptr<Job> draft,
               const ServeOptions &options);
-  std::unique_ptr<Service> listen(Job &job, const ServeOptions &options);
+  std::unique_ptr<Service> prepare(Job &job, const ServeOptions &options);
   void follow() { engine ? engine->follow() : encoder->follow(); }
   void finish() { engine ? engine->finish() : encoder->finish(); }
 };
@@ -121,8 +122,8 @@ ServedModel::ServedModel(Job &job, std::unique_ptr<Job> guesses,
   chat = io::ChatTemplate::find(directory);
 }
 
-std::unique_ptr<Service> ServedModel::listen(Job &job,
-                                             const ServeOptions &options) {
+std::unique_ptr<Service> ServedModel::prepare(Job &job,
+                                              const ServeOptions &options) {
   ServiceOptions service = serviceOf(options, job.plan());
   if (encoder)
     return serveEmbeddings(*encoder, tokenizer.get(), service);
@@ -144,14 +145,15 @@ int heddle::rt::runServe(const ServeOptions &options, Ranks &ranks) {
   std::unique_ptr<Job> draft = job.openDraft(options.job);
   std::optional<ServedModel> model;
   ranks.together([&] { model.emplace(job, std::move(draft), options); });
-  loadWeights(job, options.job);
-  if (model->draftJob)
-    loadWeights(*model->draftJob, options.job.ofDraft());
+  // A port that is taken is known before weights are loaded, which takes long.
   std::unique_ptr<Service> service;
   ranks.together([&] {
     if (job.isFirst())
-      service = model->listen(job, options);
+      service = model->prepare(job, options);
   });
+  loadWeights(job, options.job);
+  if (model->draftJob)
+    loadWeights(*model->draftJob, options.job.ofDraft());
   catchStopSignals();
   if (!job.isFirst()) {
     model->follow();

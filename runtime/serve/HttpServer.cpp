@@ -43,7 +43,9 @@ struct HttpServer::State {
   State(const HttpOptions &options, Handler handler, Refusal refusal)
       : options(options), handler(std::move(handler)),
         refusal(std::move(refusal)), acceptor(context), deadline(context) {}
+  void bind();
   void listen();
+  [[noreturn]] void failToListen(const error_code &error) const;
   void accept();
 
   HttpOptions options;
@@ -79,7 +81,7 @@ public:
 
   void read();
   /// Answers with an error, and closes.
-  void refuse(int status, const char *message);
+  void refuse(int status, const std::string &message);
   /// Closes unless an answer is on its way, or a part of one is being sent.
   void closeIfIdle() {
     if (!reply.lock() && !isWriting)
@@ -100,7 +102,8 @@ private:
   void writeNext();
   /// The whole answer was given.
   void endReply();
-  /// Closes when the client has stopped to send, lest it lose the answer.
+  /// Closes when the client has stopped to send, lest it lose the answer, or
+  /// has sent much.
   void linger();
   std::string head(int status, const std::string &type,
                    std::optional<int64_t> length,
@@ -115,7 +118,7 @@ private:
   std::weak_ptr<Reply> reply; ///< To the request that is being answered.
   uint64_t numRequests = 0;
   std::deque<std::string> unsent;
-  int64_t unsentBytes = 0;
+  int64_t unsentBytes = 0, lingeringBytes = 0;
   unsigned version = 11;
   bool isHead = false;    ///< The answer has no body.
   bool isReading = false; ///< A request; its time must not be changed.
@@ -203,9 +206,13 @@ void HttpServer::Session::readBody() {
 void HttpServer::Session::onReadError(error_code error) {
   isReading = false;
   if (error == http::error::header_limit)
-    return refuse(431, "the headers are over the limit");
+    return refuse(431, "the headers have more than the " +
+                           std::to_string(server.options.maxHeader) +
+                           " bytes of the limit; send fewer or shorter ones");
   if (error == http::error::body_limit)
-    return refuse(413, "the body is over the limit");
+    return refuse(413, "the body has more than the " +
+                           std::to_string(server.options.maxBody) +
+                           " bytes of the limit; send several requests");
   if (error.category() ==
           http::make_error_code(http::error::bad_value).category() &&
       error != http::error::end_of_stream &&
@@ -214,7 +221,7 @@ void HttpServer::Session::onReadError(error_code error) {
   close();
 }
 
-void HttpServer::Session::refuse(int status, const char *message) {
+void HttpServer::Session::refuse(int status, const std::string &message) {
   keepsAlive = false;
   isRefused = true;
   std::string body = server.refusal(status, message);
@@ -367,11 +374,14 @@ void HttpServer::Session::endReply() {
 }
 
 void HttpServer::Session::linger() {
+  constexpr int64_t most = 1 << 20;
   buffer.clear();
-  stream.async_read_some(buffer.prepare(4096),
-                         [me = shared_from_this()](error_code error, size_t) {
-                           return error ? me->close() : me->linger();
-                         });
+  stream.async_read_some(
+      buffer.prepare(4096),
+      [me = shared_from_this()](error_code error, size_t count) {
+        me->lingeringBytes += int64_t(count);
+        return error || me->lingeringBytes > most ? me->close() : me->linger();
+      });
 }
 
 void HttpServer::Session::close() {
@@ -383,7 +393,7 @@ void HttpServer::Session::close() {
     waiting->drop();
 }
 
-void HttpServer::State::listen() {
+void HttpServer::State::bind() {
   error_code error;
   tcp::resolver resolver(context);
   auto found = resolver.resolve(options.host, std::to_string(options.port),
@@ -399,17 +409,26 @@ void HttpServer::State::listen() {
     acceptor.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error)
     acceptor.bind(place, error);
-  if (!error)
-    acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error)
-    fail("H0150",
-         "cannot listen at " + options.host + ":" +
-             std::to_string(options.port) + ": " + error.message(),
-         error == asio::error::address_in_use
-             ? "give another port: --port " + std::to_string(options.port + 1) +
-                   ", or --port 0 for one that is free"
-             : "give a port from 1024 on, and an address of this machine: "
-               "--host 127.0.0.1 --port 8080");
+    failToListen(error);
+}
+
+void HttpServer::State::listen() {
+  error_code error;
+  acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error)
+    failToListen(error);
+}
+
+void HttpServer::State::failToListen(const error_code &error) const {
+  fail("H0150",
+       "cannot listen at " + options.host + ":" + std::to_string(options.port) +
+           ": " + error.message(),
+       error == asio::error::address_in_use
+           ? "give another port: --port " + std::to_string(options.port + 1) +
+                 ", or --port 0 for one that is free"
+           : "give a port from 1024 on, and an address of this machine: "
+             "--host 127.0.0.1 --port 8080");
 }
 
 void HttpServer::State::accept() {
@@ -438,7 +457,7 @@ HttpServer::HttpServer(const HttpOptions &options, Handler handler,
                        Refusal refusal)
     : state(std::make_unique<State>(options, std::move(handler),
                                     std::move(refusal))) {
-  state->listen();
+  state->bind();
 }
 
 HttpServer::~HttpServer() { finish(0); }
@@ -446,6 +465,8 @@ HttpServer::~HttpServer() { finish(0); }
 uint16_t HttpServer::port() const {
   return state->acceptor.local_endpoint().port();
 }
+
+void HttpServer::listen() { state->listen(); }
 
 void HttpServer::start() {
   state->accept();

@@ -35,7 +35,7 @@ ServiceFront::ServiceFront(const ServiceOptions &options)
           [this](HttpRequest http, const Reply &reply) {
             answer(std::move(http), reply);
           },
-          [](int status, const char *message) {
+          [](int status, const std::string &message) {
             return ApiError(status, "H0380", message).body();
           }) {}
 

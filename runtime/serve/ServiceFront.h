@@ -28,6 +28,7 @@ uint64_t randomSeed();
 class ServiceFront : public Service {
 public:
   uint16_t port() const override { return server.port(); }
+  void listen() override { server.listen(); }
   int run(const std::function<int()> &stopSignal) override;
   void giveUp(const Diagnostic &diagnostic) override;
 

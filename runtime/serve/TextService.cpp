@@ -97,7 +97,8 @@ void TextService::checkLength(const std::vector<int32_t> &prompt,
     throw ApiError(400, "H0380",
                    "the prompt has " + std::to_string(prompt.size()) +
                        " tokens; it and the text can have " +
-                       std::to_string(longest()) + " together",
+                       std::to_string(longest()) +
+                       " together: send a shorter one",
                    field);
 }
 

@@ -244,6 +244,14 @@ class Fit(h.HeddleTest):
                 for flag in ("--budget", "--memory-budget")]
         self.assertEqual(*said)
         self.assertEqual(said[0]["limits"]["device"], 64 * MIB)
+        # Memories that the cluster file does not have are there.
+        machine = {key: GPU[key] for key in ("nodes", "ranks_per_node", "flops")}
+        said = self.fit(TINY, machine, "--seq", "48", "--micro-batch", "1", "--target",
+                        "sm_80", "--recompute", "none", "--budget",
+                        "device=2200KiB,host=1GiB,file=1GiB")[0]
+        flags = " ".join(one["flags"] for one in said["fitting"])
+        self.assertIn("optimizer=host", flags)
+        self.assertIn("activations=file", flags)
 
     def test_updates_on_the_host_take_time(self):
         machine = {**GPU, "host_memory": "16GiB"}

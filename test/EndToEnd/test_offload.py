@@ -404,6 +404,17 @@ class Offload(h.HeddleTest):
         found = self.proposed(model, *serving, *budget)
         self.compile(model, *serving, *budget, *found, output="smaller")
 
+    def test_files_where_the_host_has_no_room(self):
+        model = os.path.join(h.ROOT, "examples", "gpt2-bytes", "config.json")
+        flags = ["--init", "random", "--batch", 2, "--micro-batch", 1, "--seq", 8,
+                 "--recompute", "full", "--target", "sm_80", "--memory-budget"]
+        for device, place in (("40MiB", "optimizer=file"),
+                              ("30MiB", "optimizer=file,gradients=file,parameters=file")):
+            budget = f"device={device},host=18MiB"
+            found = self.proposed(model, *flags, budget)
+            self.assertEqual(found, ["--place", place])
+            self.compile(model, *flags, budget, *found, output="fits")
+
     def test_activations_of_two_loops_share_slots(self):
         """Updates beside the backward pass give the last micro-batch a loop of its
         own."""

@@ -122,6 +122,18 @@ class Quantize(h.HeddleTest):
                     json.loads(h.run([whole, "info", "--json"]).stdout)["memory"]["peak"])
                 self.assertLess(numpy.abs(self.logits(whole) - expected).max(), 1e-5)
 
+    def test_says_that_codes_cannot_stay(self):
+        config, weights = self.model()
+        coded, _ = self.coded(config, weights, "gptq", 4, 8, desc_act=True)
+        compile_ = [h.HEDDLE, "compile", coded, "--mode", "serve", "-o",
+                    self.path("serving")]
+        said = h.run(compile_).stderr
+        self.assertIn("warning: the codes of", said)
+        self.assertIn("become fp32 numbers", said)
+        self.assertIn("(desc_act)", said)
+        for flags in (["--quantize", "int4", "--group", 8], ["--quantize", "none"]):
+            self.assertNotIn("warning", h.run([*compile_, *flags]).stderr)
+
     @h.needs_mpi
     def test_tensor_ranks(self):
         """Each reads its part of the codes: groups of its inputs, or the scale that

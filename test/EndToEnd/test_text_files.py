@@ -75,6 +75,24 @@ class TextFiles(serving.ServingTest):
         self.put("tokenizer.json", tokenizer(self.vocab))
         self.assertTrue(h.run([self.binary, *generate]).stdout.startswith("ab"))
 
+    def test_a_conversation_outgrows_its_context(self):
+        """It goes on without its begin."""
+        self.put("tokenizer.json", tokenizer(self.vocab))
+        self.put("chat_template.jinja",
+                 "{% for m in messages %}{{ m.content }}{% endfor %}")
+        binary = self.serve(self.path("model"), "--max-context", 32)
+        lines = ["abcdefgh", "bcdefghi", "cdefghij", "defghijk" * 4]
+        done = h.run([binary, "chat", "--max-new-tokens", 4], 2,
+                     input="\n".join(lines) + "\n")
+        answers = done.stdout.splitlines()
+        self.assertEqual(len(answers), 3)
+        self.assertIn("first question and answer are left out\n", done.stderr)
+        self.assertEqual(answers[2], json.loads(h.run(
+            [binary, "generate", "--max-new-tokens", 4, "--json", "--prompt",
+             lines[1] + answers[1] + lines[2]]).stdout)["text"])
+        # No conversation is as short as the last line.
+        self.assertIn("error[H0132]", done.stderr)
+
     def test_generation_config_of_another_model(self):
         for content, code, *words in (
                 ({"eos_token_id": VOCAB}, "H0370", f"eos_token_id: token {VOCAB}"),

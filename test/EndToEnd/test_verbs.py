@@ -183,6 +183,12 @@ class Verbs(h.HeddleTest):
             with open(os.path.join(folder, "config.json")) as file:
                 said.append(json.load(file))
         self.assertEqual(said[1], dict(said[0], torch_dtype="bfloat16"))
+        for folder, precision in ((self.path("next", "step-000001"), "fp32"),
+                                  (self.path("narrow"), "bf16")):
+            h.run([h.HEDDLE, "compile", folder, "--mode", "serve", "-o",
+                   self.path("serving")])
+            self.assertEqual(json.loads(h.run(
+                [self.path("serving"), "info", "--json"]).stdout)["precision"], precision)
         again = self.compile(out, "--batch", ROWS, "--seq", SEQ, output="again")
         self.assertEqual(h.run([again, *generate[1:]]).stdout, texts[0])
 

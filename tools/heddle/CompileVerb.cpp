@@ -346,7 +346,8 @@ static int compileModel(CompileFlags flags) {
     return exitCode;
   for (const std::string &warning :
        {config::warnOfAuto(job.settings), config::warnOfTarget(job.settings),
-        isDump ? "" : config::warnOfMode(job.settings)}) // It has its own mode.
+        isDump ? "" : config::warnOfMode(job.settings), // It has its own mode.
+        job.model ? config::warnOfCodes(job.settings, *job.model) : ""})
     if (!warning.empty())
       std::cerr << "warning: " << warning << "\n";
   std::vector<config::ExplainRow> clusterRows = readClusterFile(flags, job);

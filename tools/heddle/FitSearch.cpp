@@ -235,9 +235,9 @@ bool FitSearch::isPlaced() const {
 /// Beside the device's; a CPU's memory is the host's.
 std::vector<std::string> FitSearch::otherMemories() const {
   std::vector<std::string> kinds;
-  if (config::isGpu(base.values.target) && cluster.hostMemory > 0)
+  if (config::isGpu(base.values.target) && limits.host > 0)
     kinds.push_back(wordOf(config::MemoryKind::Host));
-  if (cluster.files)
+  if (limits.file > 0)
     kinds.push_back(wordOf(config::MemoryKind::File));
   return isPlaced() ? std::vector<std::string>() : kinds;
 }

@@ -89,8 +89,9 @@ static std::vector<Settings> smallerTrainings(const Settings &settings) {
     change(next);
     all.push_back(next);
   };
-  MemoryKind away =
-      isGpu(settings.target) ? MemoryKind::Host : MemoryKind::File;
+  std::vector<MemoryKind> others = {MemoryKind::File};
+  if (isGpu(settings.target))
+    others.insert(others.begin(), MemoryKind::Host);
   bool hasReplicas = settings.data * settings.sequence > 1;
   auto setStage = [&](int64_t stage) {
     if (hasReplicas && settings.zero < stage)
@@ -107,27 +108,26 @@ static std::vector<Settings> smallerTrainings(const Settings &settings) {
     if (settings.recompute < recompute)
       add([&](Settings &next) { next.recompute = recompute; });
   setStage(3);
-  auto setPlaces = [&](Settings &next, MemoryKind Settings::*last) {
-    for (MemoryKind Settings::*role : roles) {
-      if (next.*role == MemoryKind::Device)
-        next.*role = away;
-      if (role == last)
-        return;
+  auto addPlaced = [&](const Settings &from) {
+    for (MemoryKind away : others) {
+      Settings next = from;
+      for (MemoryKind Settings::*role : roles) {
+        if (next.*role == MemoryKind::Device || away == MemoryKind::File)
+          next.*role = away;
+        all.push_back(next);
+      }
     }
   };
-  for (MemoryKind Settings::*last : roles)
-    add([&](Settings &next) { setPlaces(next, last); });
+  addPlaced(settings);
   Settings least = settings;
   least.zero = hasReplicas ? 3 : settings.zero;
   setRows(least, 1);
   least.recompute = config::Recompute::Full;
-  all.push_back(least);
-  for (MemoryKind Settings::*last : roles) {
-    all.push_back(least);
-    setPlaces(all.back(), last);
-  }
   std::vector<Settings> narrow = {settings};
-  narrow.insert(narrow.end(), all.end() - std::size(roles) - 1, all.end());
+  auto firstOfLeast = static_cast<ptrdiff_t>(all.size());
+  all.push_back(least);
+  addPlaced(least);
+  narrow.insert(narrow.end(), all.begin() + firstOfLeast, all.end());
   for (Settings &next : narrow)
     next.precision = config::Precision::BF16;
   all.insert(all.end(), narrow.begin(), narrow.end());

@@ -26,9 +26,14 @@ void settleParallel(ResolvedSettings &settings, const ModelSpec &spec);
 void checkKept(const ResolvedSettings &settings, const ModelSpec &spec);
 
 /// Gives what the mode leaves to the model: the tokens of a row and of a text,
-/// and the type of the cache. Throws H0126, H0128, H0129 and H0131 where the
-/// settings are none of a binary of that mode.
+/// the precision of files in bf16, and the type of the cache. Throws H0126,
+/// H0128, H0129 and H0131 where the settings are none of a binary of that mode.
 void settleServing(ResolvedSettings &settings, const ModelSpec &spec);
+
+/// Says that codes of the files cannot stay what they are, and why; "" where
+/// they can, or the user has said what becomes of them.
+std::string warnOfCodes(const ResolvedSettings &settings,
+                        const ModelSpec &spec);
 
 /// Gives sizes of ZeRO 3 that are "auto" what Hugging Face's Trainer makes of
 /// the model's width.

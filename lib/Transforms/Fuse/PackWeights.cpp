@@ -113,8 +113,13 @@ FailureOr<Form> Packer::formOf(nn::StateOp state, nn::LinearOp user) {
   auto error = user.emitError("H0144: the weight \"")
                << state.getSymName() << "\" has " << inputs
                << " inputs here, which groups of " << group << " do not divide";
+  std::string other;
+  for (int64_t divides : {32, 64, 128})
+    if (inputs % divides == 0)
+      other = "--group " + std::to_string(divides) + ", ";
   error.attachNote() << "help: compile with --quantize none; where the files "
-                        "have no codes, another --group"
+                        "have no codes, "
+                     << other << "another --group"
                      << (state.getWhole() ? ", fewer tensor ranks" : "")
                      << " or --keep-16bit " << state.getSymName()
                      << " may do, too";

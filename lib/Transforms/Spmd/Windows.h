@@ -30,14 +30,15 @@ constexpr int64_t amplestWindow = int64_t(16) << 20;
 constexpr int64_t mostWindows = 128;
 
 /// The elements of a window of states with `total` elements that are updated:
-/// `wanted` of them (`sub_group_size`), or where that is 0 such that there are
-/// not many windows, and they are not large.
-inline int64_t windowElements(int64_t wanted, int64_t total) {
+/// such that there are not many windows, and they are not large; and no more
+/// than `most` (`sub_group_size`), unless that is 0. DeepSpeed's default is
+/// 1e9, with which one window would be all of many a model.
+inline int64_t windowElements(int64_t most, int64_t total) {
   int64_t size =
-      wanted > 0
-          ? wanted
-          : std::max({leastWindow, std::min(total / fewWindows, amplestWindow),
-                      total / mostWindows});
+      std::max({leastWindow, std::min(total / fewWindows, amplestWindow),
+                total / mostWindows});
+  if (most > 0)
+    size = std::min(size, most);
   return llvm::alignTo(std::min(size, total), windowUnit);
 }
 

@@ -33,7 +33,8 @@ struct Endless {
               reply->begin("text/plain");
               writeOn(reply);
             },
-            [](int, const char *) { return "{}"; }) {
+            [](int, const std::string &) { return "{}"; }) {
+    server.listen();
     server.start();
     client = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in place = {};
@@ -95,12 +96,13 @@ TEST(HttpServer, LeavesAReaderThatTakesNothing) {
 TEST(HttpServer, SaysWhyItCannotListen) {
   HttpServer first(
       options(), [](HttpRequest, std::shared_ptr<HttpReply>) {},
-      [](int, const char *) { return "{}"; });
+      [](int, const std::string &) { return "{}"; });
+  first.listen();
   auto refusal = [](const HttpOptions &options) {
     try {
       HttpServer second(
           options, [](HttpRequest, std::shared_ptr<HttpReply>) {},
-          [](int, const char *) { return "{}"; });
+          [](int, const std::string &) { return "{}"; });
     } catch (const UserError &error) {
       EXPECT_EQ(error.diagnostic.code, "H0150");
       return error.diagnostic.message + "; " + error.diagnostic.help;

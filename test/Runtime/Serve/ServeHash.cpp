@@ -56,6 +56,7 @@ static int serve(int argc, char **argv) {
   catchStopSignals();
   std::unique_ptr<Service> service = serveTexts(
       engine, /*draft=*/nullptr, {tokenizer.get(), &chat, {}, sampling}, options);
+  service->listen();
   printf("%d\n", int(service->port()));
   fflush(stdout);
   return service->run(stopSignal);

@@ -1,6 +1,7 @@
 // RUN: sed 's/strategy<{}>/strategy<{place = {sub_group_size = 16777216}}>/' %s | heddle-opt --spmd-stream-states | FileCheck %s --check-prefix=COUNT
 // RUN: sed 's/8589934592/2147483648/g; s/131072/32768/g' %s | heddle-opt --spmd-stream-states | FileCheck %s
 // RUN: heddle-opt %s --spmd-stream-states | FileCheck %s --check-prefix=MOST
+// RUN: sed 's/strategy<{}>/strategy<{place = {sub_group_size = 1000000000}}>/' %s | heddle-opt --spmd-stream-states | FileCheck %s --check-prefix=MOST
 
 // A window is no larger than 16777216 elements, as long as there are no more than
 // 128 windows. The sums of squares of many windows are put together in steps: a

@@ -63,13 +63,18 @@ public:
   using Handler =
       std::function<void(HttpRequest, const std::shared_ptr<HttpReply> &)>;
   /// The answer to what the server refuses by itself; its body, a JSON text.
-  using Refusal = std::function<std::string(int status, const char *message)>;
+  using Refusal =
+      std::function<std::string(int status, const std::string &message)>;
 
-  /// Listens; throws H0150 when it cannot.
+  /// Takes the port, which refuses connections until `listen`; throws H0150
+  /// when it cannot.
   HttpServer(const HttpOptions &options, Handler handler, Refusal refusal);
   ~HttpServer();
 
   uint16_t port() const;
+  /// Takes connections, which wait until `start`. Throws H0150 when somebody
+  /// else listens by now.
+  void listen();
   /// Begins to answer.
   void start();
   /// Has the server's thread call `action` soon. Any thread may call this.

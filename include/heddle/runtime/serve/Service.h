@@ -47,6 +47,9 @@ class Service {
 public:
   virtual ~Service() = default;
   virtual uint16_t port() const = 0;
+  /// Takes connections, which wait until `run`. Throws H0150 when somebody else
+  /// listens by now.
+  virtual void listen() = 0;
   /// Serves until `stopSignal` gives something else than 0, finishes what was
   /// begun, and returns it. When the model throws, clients are told, and the
   /// error is thrown on.
@@ -56,9 +59,9 @@ public:
   virtual void giveUp(const Diagnostic &diagnostic) = 0;
 };
 
-/// Completions and chats. Listens; throws H0150 when it cannot. `draft` guesses
-/// tokens for the engine (Scheduler.h), if it is not null. Both and what `text`
-/// names must live longer.
+/// Completions and chats. Takes the port; throws H0150 when it cannot. `draft`
+/// guesses tokens for the engine (Scheduler.h), if it is not null. Both and
+/// what `text` names must live longer.
 std::unique_ptr<Service> serveTexts(Engine &engine, Engine *draft,
                                     const ServedText &text,
                                     const ServiceOptions &options);
