@@ -11,6 +11,7 @@
 #include "SmallerPlan.h"
 #include <algorithm>
 #include <cstring>
+#include <iostream>
 
 using namespace heddle;
 using namespace heddle::driver;
@@ -125,6 +126,7 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
   settings.fileBudget = hasLimits ? limits.file : 0;
   PlannedJob planned = planJob(job);
   ++compiled;
+  sayProgress();
   if (planned.plans.empty()) {
     for (const Diagnostic &error : planned.errors)
       if (error.code != "H0201" || !hasLimits)
@@ -298,6 +300,16 @@ static bool areAlike(const Mixture &a, const Mixture &b) {
   return flagsOf(of) == flagsOf(a.settings) &&
          !isMore(a.stepSeconds, b.stepSeconds) &&
          !isMore(b.stepSeconds, a.stepSeconds);
+}
+
+void FitSearch::sayProgress() {
+  constexpr std::chrono::seconds often(20);
+  auto now = std::chrono::steady_clock::now();
+  if (now < lastSaid + often)
+    return;
+  lastSaid = now;
+  std::cerr << "  note: " << compiled << " mixtures compiled, "
+            << fitting.size() << " of them fit\n";
 }
 
 bool FitSearch::add(const config::Flags &flags) {

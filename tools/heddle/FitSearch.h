@@ -12,6 +12,7 @@
 #include "CompileJob.h"
 #include "heddle/Import/Parallel.h"
 #include <array>
+#include <chrono>
 #include <functional>
 
 namespace heddle::driver {
@@ -41,8 +42,8 @@ struct MemoryLimits {
 /// - the ZeRO stage;
 /// - states of the optimizer, and with them gradients, and with these
 ///   parameters, in the device's memory, the host's or on file, where the
-///   cluster has such and what is tried before needs recomputation or fewer
-///   rows at a time;
+///   cluster or a budget has such and what is tried before needs recomputation
+///   or fewer rows at a time;
 /// - for states in the memory beside a GPU, whether its cores update them; and
 ///   of what fits so, the fastest with these states in pinned memory;
 /// - the micro-batch, from one row, doubled as long as it fits;
@@ -105,6 +106,8 @@ private:
   /// What there is for activations: enough to keep all of them, only if some
   /// are computed again or are elsewhere, or too little.
   enum class Room { None, Scarce, Ample };
+  /// Says on stderr how far a search is that takes long.
+  void sayProgress();
   void searchPlaces(const Mesh &mesh);
   bool searchRows(const Mesh &mesh);
   Room searchActivations(const config::Flags &flags);
@@ -128,6 +131,8 @@ private:
   const config::Cluster &cluster;
   int64_t batch;
   config::Flags nearestFlags;
+  std::chrono::steady_clock::time_point lastSaid =
+      std::chrono::steady_clock::now();
 };
 
 /// What two mixtures of one search differ in, as flags of `heddle compile`.
