@@ -95,7 +95,7 @@ static void addOffload(std::vector<DsKey> &keys) {
        "windows are as many as the order of a step needs, and more where "
        "--memory-budget has room"},
       {"buffer_size", Num | DsNull,
-       "a window of the optimizer has sub_group_size elements, one of "
+       "a window of the optimizer has sub_group_size elements at most, one of "
        "parameters those of a layer: no tensor has to fit a buffer"},
       {"max_in_cpu", Num | DsNull,
        "each state is in one memory: --place parameters=host keeps all in the "

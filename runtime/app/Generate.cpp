@@ -109,9 +109,12 @@ public:
   };
   /// Throws H0132 where a prompt leaves no room for a token.
   void checkLength(const std::vector<int32_t> &prompt) const;
+  /// For an answer, or for a fair part of it.
   bool hasRoom(const std::vector<int32_t> &prompt) const {
     std::optional<int64_t> most = generator->maxTokens();
-    return !most || int64_t(prompt.size()) < *most;
+    return !most ||
+           int64_t(prompt.size()) + std::min(options.maxNewTokens, *most / 4) <=
+               *most;
   }
   /// Adds tokens until the text ends.
   Outcome extend(std::vector<int32_t> &tokens, TextOutput &output);

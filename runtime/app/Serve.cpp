@@ -71,7 +71,6 @@ private:
 /// What rank 0 does beside the others, that compute what its engine tells them.
 static int serve(const ServeOptions &options, Service &service,
                  LastWord &lastWord) {
-  service.listen();
   fprintf(stderr, "serving at http://%s:%d/v1\n", options.host.c_str(),
           int(service.port()));
   lastWord.set(&service);
@@ -154,6 +153,10 @@ int heddle::rt::runServe(const ServeOptions &options, Ranks &ranks) {
   loadWeights(job, options.job);
   if (model->draftJob)
     loadWeights(*model->draftJob, options.job.ofDraft());
+  ranks.together([&] {
+    if (job.isFirst())
+      service->listen();
+  });
   catchStopSignals();
   if (!job.isFirst()) {
     model->follow();

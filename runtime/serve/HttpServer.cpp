@@ -374,7 +374,7 @@ void HttpServer::Session::endReply() {
 }
 
 void HttpServer::Session::linger() {
-  constexpr int64_t most = 1 << 20;
+  constexpr int64_t most = int64_t(64) << 20;
   buffer.clear();
   stream.async_read_some(
       buffer.prepare(4096),

@@ -63,7 +63,7 @@ class Binaries(h.HeddleTest):
                                    (["--quantize", "int4"], "tdpbsud")):
             text, objects = self.kernels(
                 "--mode", "serve", "--max-batch", 8, "--max-context", 32, "--march",
-                "amx", "--precision", "bf16", *flags)
+                "amx", "--precision", "bf16", "--kv-type", "int8", *flags)
             for program, on_tiles in (("prefill.16", True), ("prefill.32", True),
                                       ("decode.8", True), ("decode.1", not flags)):
                 layer = re.search(rf"nn\.func @block\.{program}\(.*?nn\.return", text,
@@ -71,6 +71,19 @@ class Binaries(h.HeddleTest):
                 found = self.disassembled(
                     objects[name] for name in re.findall(r"plan\.launch @(\w+)", layer))
                 self.assertEqual(instruction in found, on_tiles, (flags, program))
+
+    def test_attention_over_a_cache_on_tiles(self):
+        for kind, on_tiles in (("bf16", True), ("int8", False)):
+            text, objects = self.kernels(
+                "--mode", "serve", "--max-context", 32, "--march", "amx", "--precision",
+                "bf16", "--kv-type", kind)
+            for program in ("prefill.16", "decode.1"):
+                layer = re.search(rf"nn\.func @block\.{program}\(.*?nn\.return", text,
+                                  re.DOTALL).group()
+                names = re.findall(r"plan\.launch @(\w*paged_attention\w*)", layer)
+                self.assertEqual(len(names), 1)
+                self.assertEqual("tdpbf16ps" in self.disassembled([objects[names[0]]]),
+                                 on_tiles, (kind, program))
 
     def test_fp32_is_vectorized(self):
         for march in ("x86-64-v3", "x86-64-v4"):

@@ -246,9 +246,11 @@ class Fit(h.HeddleTest):
         self.assertEqual(said[0]["limits"]["device"], 64 * MIB)
         # Memories that the cluster file does not have are there.
         machine = {key: GPU[key] for key in ("nodes", "ranks_per_node", "flops")}
-        said = self.fit(TINY, machine, "--seq", "48", "--micro-batch", "1", "--target",
-                        "sm_80", "--recompute", "none", "--budget",
-                        "device=2200KiB,host=1GiB,file=1GiB")[0]
+        said, warned = self.fit(TINY, machine, "--seq", "48", "--micro-batch", "1",
+                                "--target", "sm_80", "--recompute", "none", "--budget",
+                                "device=2200KiB,host=1GiB,file=1GiB")
+        for key in ("nvme", "pcie"):
+            self.assertIn(f"cluster.json does not say {key}\n", warned)
         flags = " ".join(one["flags"] for one in said["fitting"])
         self.assertIn("optimizer=host", flags)
         self.assertIn("activations=file", flags)

@@ -529,7 +529,11 @@ class SlowServeTest(unittest.TestCase):
             self.assertIn(b"503", many[-1].recv(1000))
             for each in many:
                 each.close()
-            self.assertEqual(server.ask("/health")[0], 200)
+            # When the server has seen that they are gone.
+            deadline = time.monotonic() + 10
+            while server.ask("/health")[0] != 200:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
 
     def test_keys(self):
         with Server(0, "secret") as server:

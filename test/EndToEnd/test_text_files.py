@@ -81,7 +81,8 @@ class TextFiles(serving.ServingTest):
         self.put("chat_template.jinja",
                  "{% for m in messages %}{{ m.content }}{% endfor %}")
         binary = self.serve(self.path("model"), "--max-context", 32)
-        lines = ["abcdefgh", "bcdefghi", "cdefghij", "defghijk" * 4]
+        # The third line leaves room for three of the four tokens of an answer.
+        lines = ["abcdefg", "bcdefgh", "cdefghi", "defghijk" * 4]
         done = h.run([binary, "chat", "--max-new-tokens", 4], 2,
                      input="\n".join(lines) + "\n")
         answers = done.stdout.splitlines()

@@ -347,7 +347,8 @@ static int compileModel(CompileFlags flags) {
   for (const std::string &warning :
        {config::warnOfAuto(job.settings), config::warnOfTarget(job.settings),
         isDump ? "" : config::warnOfMode(job.settings), // It has its own mode.
-        job.model ? config::warnOfCodes(job.settings, *job.model) : ""})
+        job.model ? config::warnOfCodes(job.settings, *job.model) : "",
+        job.draft ? config::warnOfCodes(job.draftSettings, *job.draft) : ""})
     if (!warning.empty())
       std::cerr << "warning: " << warning << "\n";
   std::vector<config::ExplainRow> clusterRows = readClusterFile(flags, job);

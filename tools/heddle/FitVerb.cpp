@@ -69,6 +69,26 @@ static ordered_json bytesOf(const Mixture &mixture) {
   return bytes;
 }
 
+/// Keys of the cluster file that say how fast memories are, where what fits has
+/// such and the file has none: their sizes are those of a budget.
+static std::vector<const char *> unratedMoves(const FitSearch &search,
+                                              const config::Cluster &cluster) {
+  bool isOnFile = false, isOnHost = false;
+  for (const Mixture &mixture : search.fitting) {
+    bool hasTimes = mixture.stepSeconds > 0;
+    isOnFile |= hasTimes && mixture.bytes[plan::MemoryKind::File] > 0;
+    isOnHost |= hasTimes && mixture.bytes[plan::MemoryKind::Host] +
+                                    mixture.bytes[plan::MemoryKind::Pinned] >
+                                0;
+  }
+  std::vector<const char *> keys;
+  if (isOnFile && !cluster.files)
+    keys.push_back("nvme");
+  if (isOnHost && !cluster.pcie)
+    keys.push_back("pcie");
+  return keys;
+}
+
 static ordered_json toJson(const Mixture &mixture) {
   ordered_json json = {{"flags", flagsOf(mixture.settings)},
                        {"strategy", strategyOf(mixture)},
@@ -194,6 +214,10 @@ static int fit(const FitFlags &flags) {
     for (const auto &[why, refusal] : search.impossible)
       std::cerr << "not possible, " << refusal.times << " times: " << why
                 << "\n";
+  for (const char *key : unratedMoves(search, cluster))
+    std::cerr << "warning: what is moved to other memory and back counts as no "
+                 "time: "
+              << cluster.file << " does not say " << key << "\n";
   if (search.isHostUnrated)
     std::cerr << "warning: " << warnOfHostUpdates(cluster) << "\n";
   if (flags.json)

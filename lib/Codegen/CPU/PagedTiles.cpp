@@ -69,7 +69,7 @@ private:
 
   void emitBlock(Value row, Value kvHead, Value first, Value part,
                  Value output) override;
-  QueryBlock prepare(Value row, Value kvHead, Value first);
+  QueryBlock boundsOf(Value row, Value kvHead, Value first);
   void copyQuery(const Query &query, Value index);
   Value maskOf(int64_t first);
   void sumPart(const QueryBlock &block, Value part);
@@ -148,17 +148,15 @@ void PagedTiles::forQueries(
   });
 }
 
-PagedTiles::QueryBlock PagedTiles::prepare(Value row, Value kvHead,
-                                           Value first) {
+PagedTiles::QueryBlock PagedTiles::boundsOf(Value row, Value kvHead,
+                                            Value first) {
   Values seen =
       b.forLoop(b.constant(0), b.constant(blockSize), 1, seesNothing(),
                 [&](Value index, ValueRange carried) {
                   Query one = query(row, kvHead, b.add(first, index));
-                  copyQuery(one, index);
                   b.store(one.count, boundAt(index, 0), sizeof(int64_t));
                   if (spec.window)
                     b.store(one.first, boundAt(index, 1), sizeof(int64_t));
-                  parts.store(parts.none(), joinedAt(index));
                   return alsoSees(carried, one);
                 });
   return blockOf(row, kvHead, first, seen);
@@ -377,9 +375,15 @@ Values PagedTiles::partOf(Value index) {
 
 void PagedTiles::emitBlock(Value row, Value kvHead, Value first, Value part,
                            Value output) {
-  QueryBlock block = prepare(row, kvHead, first);
+  QueryBlock block = boundsOf(row, kvHead, first);
+  auto copyQueries = [&] {
+    forQueries(block, [&](Value index, const Query &query) {
+      copyQuery(query, index);
+    });
+  };
   if (part) {
     b.ifThen(b.less(firstPageOf(block, part), endOfPages(block, part)), [&] {
+      copyQueries();
       sumPart(block, part);
       forQueries(block, [&](Value index, const Query &query) {
         b.ifThen(query.isThere, [&] {
@@ -389,6 +393,9 @@ void PagedTiles::emitBlock(Value row, Value kvHead, Value first, Value part,
     });
     return;
   }
+  copyQueries();
+  b.forLoop(b.constant(0), b.constant(blockSize), 1,
+            [&](Value index) { parts.store(parts.none(), joinedAt(index)); });
   b.forLoop(b.div(block.firstPage, partPages),
             b.ceilDiv(block.pageCount, partPages), 1, [&](Value number) {
               sumPart(block, number);

@@ -167,8 +167,8 @@ def SpmdAdvanceUpdates : Pass<"spmd-advance-updates", "::mlir::ModuleOp"> {
     An update whose states are not in the device's memory moves into the micro-batch,
     behind the last operation that writes its gradients or reads its parameters: so
     states are fetched and stored beside the rest of the backward pass. One update of
-    many parameters becomes one for each run of them, of `sub_group_size` elements or,
-    where that is left out, about a 64th of all, up to 2^24 and a 128th.
+    many parameters becomes one for each run of them, of about a 64th of all
+    elements, up to 2^24 or a 128th, and at most `sub_group_size`.
 
     Of several micro-batches the last one gets a loop of its own for that; of a pipeline
     stage the last fragment of its line gets a line of its own. What depends
@@ -352,8 +352,8 @@ def SpmdStreamStates : Pass<"spmd-stream-states", "::mlir::ModuleOp"> {
   let summary = "Updates states that live elsewhere through windows in the device's memory.";
   let description = [{
     An update of states that are not in the device's memory becomes one for each
-    window of them, as long as all others but the last: `sub_group_size` elements,
-    rounded up to 1024. A window is fetched while
+    window of them, as long as all others but the last: about a 64th of all
+    elements, up to 2^24 or a 128th, at most `sub_group_size`, rounded up to 1024. A window is fetched while
     those before it are updated, and stored while the next one is. So at most
     `ahead` windows and one more are there for each state. Beside the backward pass
     those of a layer are fetched while the layer before runs, and stored while the one
