@@ -174,8 +174,7 @@ Values PagedVectors::addPage(Queries queries, Page in, Page next, Value number,
   for (int64_t i = 0; i < blockSize; ++i) {
     ValueRange old = carried.slice(i * (2 + headVectors), 2 + headVectors);
     Value score = masked(all[i], number, queries[i].count, queries[i].first);
-    Value most = fold(score, [&](Value x, Value y) { return larger(x, y); });
-    largest.push_back(larger(most, old[0]));
+    largest.push_back(larger(foldLargest(score), old[0]));
     Value shrink = codegen::exp2(
         b.builder, b.loc, b.create<arith::SubFOp>(old[0], largest.back()));
     Value power = codegen::exp2(

@@ -139,6 +139,10 @@ Value PagedEmitter::foldSum(Value keys) {
   });
 }
 
+Value PagedEmitter::foldLargest(Value keys) {
+  return fold(keys, [&](Value x, Value y) { return larger(x, y); });
+}
+
 Value PagedEmitter::outputAt(Value output, const Query &query) {
   Value head = b.add(b.mul(query.token, heads), query.head);
   return b.advance(output, type, b.mul(head, dims));

@@ -76,6 +76,7 @@ protected:
   /// The lanes of a page's keys as one number.
   Value fold(Value keys, llvm::function_ref<Value(Value, Value)> combine);
   Value foldSum(Value keys);
+  Value foldLargest(Value keys);
   Value hidden();
   Value larger(Value x, Value y) { return parts.larger(x, y); }
   Value splat(Value scalar, mlir::VectorType type) {

@@ -20,7 +20,6 @@
 
 #include "AmxTiles.h"
 #include "PagedEmitter.h"
-#include "dialects/Plan/PlanDialect.h"
 #include <limits>
 #include <numeric>
 
@@ -280,8 +279,7 @@ void PagedTiles::takePowers(Value index, Value begin, Value end) {
         return {larger(carried[0], score)};
       })[0];
   Value largest =
-      larger(fold(most, [&](Value x, Value y) { return larger(x, y); }),
-             number(std::numeric_limits<float>::lowest()));
+      larger(foldLargest(most), number(std::numeric_limits<float>::lowest()));
   Value spread = splat(largest, keyVector);
   Value total = b.forLoop(
       begin, end, 1, b.zeros(keyVector),
