@@ -82,6 +82,11 @@ private:
     return static_cast<uint8_t *>(base) + element * plan::byteSize(type);
   }
   void gatherPieces();
+  /// Where what comes from rank before(k) waits for its turn in a sum.
+  uint8_t *slot(int k) const { return receiveStaging + (k - 1) * slotBytes; }
+  /// Adds the chunk that each rank gave, in the order of the ranks. `sum` holds
+  /// the own one, the slots those of the others.
+  void addAll(float *sum, int64_t count) const;
 
   Collectives &owner;
   Transport &transport;
@@ -92,7 +97,7 @@ private:
   void *const destination;
   const void *const source;
   uint8_t *sendStaging, *receiveStaging, *sumStaging;
-  int64_t mostInChunk;
+  int64_t mostInChunk, slotBytes;
 };
 } // namespace heddle::rt
 
@@ -112,6 +117,7 @@ CollectiveRun::CollectiveRun(Collectives &owner, const CollectiveCall &call)
   receiveStaging = sendStaging + staging.receive;
   sumStaging = sendStaging + staging.sum;
   mostInChunk = staging.chunk;
+  slotBytes = staging.slot;
 }
 
 void CollectiveRun::exchange(int to, const void *data, int64_t bytes, int from,
@@ -216,6 +222,23 @@ void CollectiveRun::allGather() {
   });
 }
 
+void CollectiveRun::addAll(float *sum, int64_t count) const {
+  constexpr int64_t most = 1024;
+  float total[most];
+  roundElements(sum, shape.wire, count);
+  for (int64_t first = 0; first < count; first += most) {
+    int64_t added = std::min(most, count - first);
+    std::fill_n(total, added, 0.0f);
+    for (int rank = 0; rank < n; ++rank)
+      if (rank == self)
+        addElements(total, DType::F32, sum + first, added);
+      else
+        addElements(total, shape.wire,
+                    at(slot((n + self - rank) % n), first, shape.wire), added);
+    std::copy_n(total, added, sum + first);
+  }
+}
+
 void CollectiveRun::reduceScatter() {
   const PartLayout &layout = shape.layout;
   bool sumsInPlace = shape.type == DType::F32;
@@ -233,9 +256,9 @@ void CollectiveRun::reduceScatter() {
                  shape.wire);
         sends = sendStaging;
       }
-      exchange(after(k), sends, bytes, before(k), receiveStaging, bytes);
-      addElements(sum, shape.wire, receiveStaging, chunk.count);
+      exchange(after(k), sends, bytes, before(k), slot(k), bytes);
     }
+    addAll(sum, chunk.count);
     if (!sumsInPlace)
       convertElements(DType::F32, sum, shape.type, place, chunk.count);
   });
@@ -259,10 +282,9 @@ void CollectiveRun::allReduce() {
         convertElements(shape.type, sends, shape.wire, sendStaging, piece);
         sends = sendStaging;
       }
-      exchange(after(k), sends, piece * width, before(k), receiveStaging,
-               own * width);
-      addElements(sum, shape.wire, receiveStaging, own);
+      exchange(after(k), sends, piece * width, before(k), slot(k), own * width);
     }
+    addAll(sum, own);
     if (shape.wire != shape.type)
       roundElements(sum, shape.wire, own);
     convertElements(DType::F32, sum, shape.type, ownPlace, own);

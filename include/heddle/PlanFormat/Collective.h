@@ -64,7 +64,7 @@ struct CollectiveShape {
   PartLayout layout;
   /// AllToAll: of the destination.
   PartLayout concat;
-  /// Elements of a part that are converted, sent and summed at a time where
+  /// Elements that are converted, or received to be summed, at a time where
   /// that needs staging: enough for full bandwidth, few enough for a cache.
   int64_t mostStaged = int64_t(1) << 20;
 };
@@ -94,7 +94,8 @@ inline int64_t bytesSent(const CollectiveShape &shape, int64_t rank) {
 /// The parts of the staging buffer: byte offsets, each 64-byte aligned.
 struct StagingLayout {
   int64_t send = 0; ///< What is sent, where it is not sent from its place.
-  int64_t receive = 0;
+  int64_t receive = 0; ///< Slots: one; for a sum one for each other rank.
+  int64_t slot = 0;    ///< Bytes of a slot.
   int64_t sum = 0; ///< Floats, where the destination cannot hold them.
   int64_t bytes = 0;
   int64_t chunk = 0; ///< Elements of a part that pass through it at a time.
@@ -117,11 +118,14 @@ inline StagingLayout stagingLayout(const CollectiveShape &shape) {
   auto aligned = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
   StagingLayout staging;
   staging.chunk = partElements(shape, 0);
+  int64_t slots = receivesInPlace ? 0 : sums ? shape.ranks - 1 : 1;
   if (!sendsInPlace || !receivesInPlace)
-    staging.chunk = std::min(staging.chunk, shape.mostStaged);
-  int64_t wire = aligned(staging.chunk * byteSize(shape.wire));
-  staging.receive = sendsInPlace ? 0 : wire;
-  staging.sum = staging.receive + (receivesInPlace ? 0 : wire);
+    staging.chunk = std::min(
+        staging.chunk,
+        std::max<int64_t>(shape.mostStaged / std::max<int64_t>(slots, 1), 1));
+  staging.slot = aligned(staging.chunk * byteSize(shape.wire));
+  staging.receive = sendsInPlace ? 0 : staging.slot;
+  staging.sum = staging.receive + slots * staging.slot;
   staging.bytes = staging.sum;
   if (sums && shape.type != DType::F32)
     staging.bytes += aligned(staging.chunk * byteSize(DType::F32));

@@ -108,15 +108,15 @@ static std::vector<std::vector<int64_t>> partsOf(const CollectiveShape &shape,
   return parts;
 }
 
-/// own + (r-1) + (r-2) + ... with what travels rounded, in `Sum`.
+/// In the order of the ranks, with what is added rounded, in `Sum`.
 template <typename Sum>
-static double sumFor(const CollectiveShape &shape, int owner, int64_t element,
+static double sumFor(const CollectiveShape &shape, int64_t element,
                      const std::vector<std::vector<double>> &sources) {
-  int n = static_cast<int>(shape.ranks);
-  Sum sum = static_cast<Sum>(sources[owner][element]);
-  for (int k = 1; k < n; ++k)
-    sum += static_cast<Sum>(
-        rounded(shape.wire, sources[(owner + n - k) % n][element]));
+  if (shape.ranks == 1)
+    return sources[0][element];
+  Sum sum = 0;
+  for (const std::vector<double> &source : sources)
+    sum += static_cast<Sum>(rounded(shape.wire, source[element]));
   return sum;
 }
 
@@ -129,9 +129,8 @@ expected(const CollectiveShape &shape, int self,
   int n = static_cast<int>(shape.ranks);
   bool travels = n > 1;
   if (shape.kind == CollectiveKind::AllReduce) {
-    int64_t piece = (shape.count + n - 1) / n;
     for (int64_t i = 0; i < shape.count; ++i) {
-      double sum = sumFor<Sum>(shape, static_cast<int>(i / piece), i, sources);
+      double sum = sumFor<Sum>(shape, i, sources);
       result[i] = travels ? rounded(shape.type, rounded(shape.wire, sum)) : sum;
     }
     return result;
@@ -147,7 +146,7 @@ expected(const CollectiveShape &shape, int self,
   std::vector<std::vector<int64_t>> parts = partsOf(shape, shape.layout);
   for (size_t i = 0; i < parts[self].size(); ++i) {
     if (shape.kind == CollectiveKind::ReduceScatter) {
-      double sum = sumFor<Sum>(shape, self, parts[self][i], sources);
+      double sum = sumFor<Sum>(shape, parts[self][i], sources);
       result[i] = travels ? rounded(shape.type, sum) : sum;
       continue;
     }

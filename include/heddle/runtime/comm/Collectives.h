@@ -11,15 +11,16 @@
 //   all_gather      step k = 1..n-1: send the own part to r+k, receive the
 //                   part of r-k
 //   reduce_scatter  step k: send piece r+k to its owner, receive the own piece
-//                   of r-k and add it, in fp32: own + (r-1) + (r-2) + ...
+//                   of r-k; then add them in the order of the ranks, in fp32:
+//                   the sum of a number does not depend on whose piece it is in
 //   all_reduce      a reduce_scatter over pieces of ceil(count / n) elements
 //                   (the last ones shorter or empty), then an all_gather
 //   all_to_all      step k: send part r+k, receive the part of r-k
 //   rotate          send all to r+1, receive all of r-1
 //
-// with all numbers modulo n. What is sent has the wire type. A part or piece
-// that others receive is rounded to the wire type on its owner too, so that
-// all ranks hold the same bits.
+// with all numbers modulo n. What is sent has the wire type. What a rank adds,
+// gathers or hands on is rounded to the wire type on the rank itself too, so
+// that all ranks hold the same bits.
 //
 //===----------------------------------------------------------------------===//
 
