@@ -39,6 +39,7 @@ double TakeRowOp::getBytesOf(Value value) {
 }
 double EmbeddingGradOp::getFlops() { return elements(getGrad()); }
 double PositionsOp::getFlops() { return 0; }
+double ReorderOp::getFlops() { return 0; }
 double AddOp::getFlops() { return elements(getOutput()); }
 double MulOp::getFlops() { return elements(getOutput()); }
 double CastOp::getFlops() { return 0; }

@@ -276,6 +276,10 @@ llvm::StringRef SumOp::getNotDifferentiableReason() {
   return "it ends the forward pass: the gradient of each loss is its weight";
 }
 
+llvm::StringRef ReorderOp::getNotDifferentiableReason() {
+  return "it brings values to weights that are codes, in inference only";
+}
+
 llvm::StringRef TakeRowOp::getNotDifferentiableReason() {
   return "it selects the position of a generated token, in inference only";
 }

@@ -26,7 +26,7 @@ class NN_CacheOp<string mnemonic, dag more = (ins)>
         !con((ins NN_Cached:$keys, NN_Cached:$values, Optional<NN_Float>:$scales,
                   Variadic<NN_Float>:$qkv, NN_Ids:$pages, NN_Ids:$positions,
                   NN_Ids:$lengths, NN_HeadsAttr:$heads), more),
-        [AttrSizedOperandSegments, NN_EndsForward]> {
+        [AttrSizedOperandSegments, NN_InForward]> {
   let assemblyFormat = [{
     $keys `,` $values (`scales` $scales^)? `of` $qkv `pages` $pages `at` $positions `lengths` $lengths attr-dict `:`
     functional-type(operands, results)

@@ -36,8 +36,8 @@ def NN_MixesPositions : NN_Trait<"MixesPositions">;
 /// needed: neither kept nor sent.
 def NN_Rematerializable : NN_Trait<"Rematerializable">;
 
-/// It stands at the end of a forward pass, though it has no derivative.
-def NN_EndsForward : NN_Trait<"EndsForward">;
+/// It stands in a forward pass, though it has no derivative.
+def NN_InForward : NN_Trait<"InForward">;
 
 /// It computes what parameters or states of the optimizer hold next: nothing
 /// else may write these.

@@ -94,7 +94,7 @@ def NN_CrossEntropyJoinOp : NN_NonDifferentiableOp<"cross_entropy_join",
 
 def NN_SumOp : NN_NonDifferentiableOp<"sum",
     (ins NN_F32:$input, Optional<NN_F32>:$weights, Optional<NN_F32>:$init),
-    [NN_EndsForward, AttrSizedOperandSegments]> {
+    [NN_InForward, AttrSizedOperandSegments]> {
   let summary = "out = init + sum of all elements, each times its weight: rank 0.";
   let description = [{
     The loss is such a sum, of each token's loss times its weight in the mean of
@@ -153,7 +153,7 @@ def NN_TokenWeightsOp : NN_NonDifferentiableOp<"token_weights",
 }
 
 def NN_TakeRowOp : NN_NonDifferentiableOp<"take_row",
-    (ins NN_Float:$input, NN_Ids:$position), [NN_EndsForward]> {
+    (ins NN_Float:$input, NN_Ids:$position), [NN_InForward]> {
   let summary = "out[b, 0, c] = x[b, position, c]; `position` is a rank-0 tensor.";
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{

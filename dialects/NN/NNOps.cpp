@@ -96,6 +96,18 @@ LogicalResult PositionsOp::verify() {
   return verifyRows(*this, getOutput(), "output");
 }
 
+LogicalResult ReorderOp::verify() {
+  auto order = tensorOf(getOrder());
+  if (order.getRank() != 1)
+    return emitOpError("needs an order of rank 1, got ") << order;
+  if (tensorOf(getInput()).getRank() == 0)
+    return emitOpError("needs an input with features");
+  return verifyShape(
+      *this, getOutput(),
+      append(tensorOf(getInput()).getShape().drop_back(), order.getDimSize(0)),
+      "output");
+}
+
 LogicalResult CastOp::verify() {
   return verifyShape(*this, getOutput(), tensorOf(getInput()).getShape(),
                      "output");

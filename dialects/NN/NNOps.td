@@ -158,6 +158,22 @@ def NN_PositionsOp : NN_ComputeOp<"positions",
   let extraClassDeclaration = NN_Localize.declaration;
 }
 
+def NN_ReorderOp : NN_NonDifferentiableOp<"reorder",
+    (ins NN_Float:$input, NN_Ids:$order), [NN_InForward]> {
+  let summary = "out[..., c] = x[..., order[c]]";
+  let description = [{
+    Before a product whose weight has its inputs in another order than the
+    values that come in: that of their groups, in weights that GPTQ made with
+    `desc_act` (Frantar et al., arXiv 2210.17323, "act-order" in its code). A
+    number in `order` that is no place of a row gives NaN.
+  }];
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = [{
+    $input `by` $order attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
 include "dialects/NN/NNElementwiseOps.td"
 
 //===----------------------------------------------------------------------===//

@@ -25,7 +25,7 @@ template <typename OpT>
 class Rematerializable
     : public mlir::OpTrait::TraitBase<OpT, Rematerializable> {};
 template <typename OpT>
-class EndsForward : public mlir::OpTrait::TraitBase<OpT, EndsForward> {};
+class InForward : public mlir::OpTrait::TraitBase<OpT, InForward> {};
 template <typename OpT>
 class Updates : public mlir::OpTrait::TraitBase<OpT, Updates> {};
 

@@ -57,6 +57,11 @@ ShardingRule EmbeddingGradOp::getShardingRule() {
 ShardingRule PositionsOp::getShardingRule() {
   return buildRule(*this, {}, {leadingLetters(rank(getOutput()))});
 }
+// A place may come from anywhere in the row.
+ShardingRule ReorderOp::getShardingRule() {
+  std::string lead = rowsOf(getInput());
+  return buildRule(*this, {lead + "i", "o"}, {lead + "o"}, "i");
+}
 ShardingRule AddOp::getShardingRule() { return elementwise(*this); }
 ShardingRule MulOp::getShardingRule() { return elementwise(*this); }
 ShardingRule CastOp::getShardingRule() {

@@ -22,7 +22,16 @@ static Type elementTypeOf(MLIRContext *context, StringRef name) {
       .Case("F32", Float32Type::get(context))
       .Case("BF16", BFloat16Type::get(context))
       .Case("F16", Float16Type::get(context))
+      .Case("I32", IntegerType::get(context, 32))
       .Default({});
+}
+
+/// The other way round; "" for a type that none can be read from.
+static std::string nameOfElement(Type type) {
+  for (const char *name : {"F32", "BF16", "F16", "I32"})
+    if (elementTypeOf(type.getContext(), name) == type)
+      return name;
+  return "";
 }
 
 static Source sourceFrom(Kind kind, StringAttr name, RankedTensorType type,
@@ -35,8 +44,7 @@ static Source sourceFrom(Kind kind, StringAttr name, RankedTensorType type,
     source.name = name.str();
   if (type) {
     source.numbers = type.getShape().vec();
-    Type element = type.getElementType();
-    source.type = element.isBF16() ? "BF16" : element.isF16() ? "F16" : "F32";
+    source.type = nameOfElement(type.getElementType());
   }
   for (SourceAttr part : parts)
     source.parts.push_back(part.toSource());
@@ -74,11 +82,10 @@ LogicalResult SourceAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  RankedTensorType type,
                                  ArrayRef<int64_t> numbers,
                                  ArrayRef<SourceAttr> parts) {
-  if (type && !(type.hasStaticShape() && (type.getElementType().isF32() ||
-                                          type.getElementType().isBF16() ||
-                                          type.getElementType().isF16())))
+  if (type &&
+      (!type.hasStaticShape() || nameOfElement(type.getElementType()).empty()))
     return emitError() << "H0356: the tensor " << name << " has the type "
-                       << type << "; f32, bf16 and f16 can be read";
+                       << type << "; f32, bf16, f16 and i32 can be read";
   weights::Layout layout;
   std::string error;
   if (weights::layoutOf(sourceFrom(kind, name, type, numbers, parts), layout,

@@ -68,6 +68,19 @@ LogicalResult evalEmbeddingGrad(nn::EmbeddingGradOp op, const Inputs &in,
   return success();
 }
 
+LogicalResult evalReorder(nn::ReorderOp op, const Inputs &in, Outputs &out) {
+  const Tensor &input = in[op.getInput()];
+  auto order = in.ints(op.getOrder());
+  int64_t columns = input.columns(), places = order.size();
+  double *output = out.floats(op.getOutput());
+  for (int64_t row = 0; row < input.rows(); ++row)
+    for (auto [c, from] : llvm::enumerate(order))
+      output[row * places + c] = from < 0 || from >= columns
+                                     ? std::nan("")
+                                     : input.floats()[row * columns + from];
+  return success();
+}
+
 LogicalResult evalPositions(nn::PositionsOp op, const Inputs &in,
                             Outputs &out) {
   Tensor &output = out[op.getOutput()];
@@ -230,6 +243,7 @@ double DropoutMask::factor(uint64_t element) const {
 
 void attachElementwiseEvaluations(MLIRContext &context) {
   attachEvaluation<nn::EmbeddingOp, evalEmbedding>(context);
+  attachEvaluation<nn::ReorderOp, evalReorder>(context);
   attachEvaluation<nn::EmbeddingGradOp, evalEmbeddingGrad>(context);
   attachEvaluation<nn::PositionsOp, evalPositions>(context);
   attachEvaluation<nn::AddOp, evalAdd>(context);

@@ -12,6 +12,7 @@
 #include "heddle/runtime/app/Sources.h"
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/devices/cpu/CpuFeatures.h"
+#include "heddle/runtime/io/CodedWeights.h"
 #include "heddle/runtime/optim/Schedule.h"
 
 using namespace heddle;
@@ -69,17 +70,18 @@ bool eval::readParameters(const std::string &directory,
                           const std::vector<std::vector<plan::Piece>> &sources,
                           std::vector<HostTensor> &tensors, Diagnostic &error) {
   return guarded(error, [&] {
-    io::WeightSet set = io::openWeights(directory);
+    io::WeightSet set = io::openModelWeights(directory);
     for (size_t i = 0; i < sources.size(); ++i) {
       rt::SourceReader reader(set, sources[i], tensors[i].name);
-      tensors[i].dtype = "F64";
+      const std::string &type = tensors[i].dtype;
+      reader.requireConvertible(type);
       int64_t count = 1;
       for (int64_t extent : tensors[i].shape)
         count *= extent;
-      tensors[i].bytes.resize(count * sizeof(double));
-      int64_t bad = reader.read(0, count, "F64", tensors[i].bytes.data());
+      tensors[i].bytes.resize(count * io::dtypeBits(type) / 8);
+      int64_t bad = reader.read(0, count, type, tensors[i].bytes.data());
       if (bad >= 0)
-        reader.failNonFinite("F64", bad);
+        reader.failNonFinite(type, bad);
     }
   });
 }

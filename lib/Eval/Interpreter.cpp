@@ -271,13 +271,18 @@ bool Interpreter::loadParameters(const std::string &directory,
       if (sources.back().empty())
         sources.back() = {
             rt::wholeTensor(info.weightName(), info.wholeShape())};
-      tensors.push_back({info.weightName(), "", info.wholeShape(), {}});
+      bool isOfIntegers = info.packed.empty() && !isFloat(info.kind);
+      tensors.push_back({info.weightName(),
+                         isOfIntegers ? "I32" : "F64",
+                         info.wholeShape(),
+                         {}});
     }
   if (!readParameters(directory, sources, tensors, error))
     return false;
   for (auto [info, tensor] : llvm::zip(weights, tensors))
-    setWeight(*info, Tensor::fromBytes(ElementKind::F64, tensor.shape,
-                                       tensor.bytes.data()));
+    setWeight(*info, Tensor::fromBytes(tensor.dtype == "I32" ? ElementKind::I32
+                                                             : ElementKind::F64,
+                                       tensor.shape, tensor.bytes.data()));
   return true;
 }
 

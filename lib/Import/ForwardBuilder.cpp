@@ -47,6 +47,11 @@ RankedTensorType ForwardBuilder::ints(ArrayRef<int64_t> shape) {
   return RankedTensorType::get(shape, builder.getI32Type());
 }
 
+RankedTensorType
+ForwardBuilder::typeOf(const config::ParameterSpec &parameter) {
+  return parameter.isOrder ? ints(parameter.shape) : floats(parameter.shape);
+}
+
 RankedTensorType ForwardBuilder::hidden(int64_t width) {
   return floats({1, tokens, width});
 }
@@ -107,9 +112,8 @@ Value ForwardBuilder::parameter(const std::string &path) {
     return layer->parameters.lookup(path);
   const config::ParameterSpec *found = parameters.lookup(path);
   llvm::StringRef module = llvm::StringRef(path).rsplit('.').first;
-  return found
-             ? builder.create<nn::GetOp>(at(module), floats(found->shape), path)
-             : Value();
+  return found ? builder.create<nn::GetOp>(at(module), typeOf(*found), path)
+               : Value();
 }
 
 Value ForwardBuilder::input(nn::PortRole role, Type type) {
@@ -142,7 +146,7 @@ ForwardBuilder::buildLayer(const std::string &name, const std::string &symbol,
   std::string first = name + ".0.";
   for (const config::ParameterSpec &parameter : spec.parameters)
     if (llvm::StringRef path = parameter.name; path.consume_front(first)) {
-      types.push_back(floats(parameter.shape));
+      types.push_back(typeOf(parameter));
       made.paths.push_back(path.str());
     }
   made.function = beginFunction(symbol, name + ".*", types);
@@ -244,11 +248,29 @@ Tensor ForwardBuilder::linear(Tensor x, Value weight, Value bias, bool outIn,
       outIn ? builder.getUnitAttr() : UnitAttr(), /*shardings=*/ArrayAttr()));
 }
 
+Tensor ForwardBuilder::inOrderOf(const config::ParameterSpec &weight,
+                                 Tensor x) {
+  if (weight.order.empty())
+    return x;
+  std::string path = weight.order;
+  if (layer)
+    path.erase(0, layer->name.size() + llvm::StringRef(".0.").size());
+  Value input = use(x);
+  Value &made = reordered[{input.getAsOpaquePointer(), path}];
+  if (!made)
+    made = builder.create<nn::ReorderOp>(at(path), input.getType(), input,
+                                         parameter(path),
+                                         /*shardings=*/ArrayAttr());
+  return wrap(made);
+}
+
 Tensor ForwardBuilder::linear(Tensor x, const std::string &path) {
   std::string first = layer ? layer->name + ".0." : "";
-  bool outIn = parameters.lookup(first + path + ".weight")->outIn;
+  const config::ParameterSpec &spec =
+      *parameters.lookup(first + path + ".weight");
   Value weight = parameter(path + ".weight"), bias = parameter(path + ".bias");
-  return output(linear(x, weight, bias, outIn, path), path);
+  Tensor input = inOrderOf(spec, x);
+  return output(linear(input, weight, bias, spec.outIn, path), path);
 }
 
 Tensor ForwardBuilder::head(Tensor x, const std::string &weight,
@@ -256,7 +278,8 @@ Tensor ForwardBuilder::head(Tensor x, const std::string &weight,
   const config::ParameterSpec *table = parameters.lookup(weight + ".weight");
   Value read =
       builder.create<nn::GetOp>(at(path), floats(table->shape), table->name);
-  return linear(x, read, parameter(path + ".bias"), /*outIn=*/true, path);
+  return linear(inOrderOf(*table, x), read, parameter(path + ".bias"),
+                /*outIn=*/true, path);
 }
 
 Tensor ForwardBuilder::layerNorm(Tensor x, double eps,

@@ -15,6 +15,7 @@
 #include "heddle/Import/ModelSpec.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
+#include <map>
 
 namespace heddle {
 
@@ -112,6 +113,11 @@ private:
       llvm::function_ref<mlir::Value(nn::Scalars &, mlir::ValueRange)> body);
   config::Tensor linear(config::Tensor x, mlir::Value weight, mlir::Value bias,
                         bool outIn, const std::string &path);
+  /// What a product with `weight` multiplies by: x in the order of the weight's
+  /// inputs. Products of one order share it.
+  config::Tensor inOrderOf(const config::ParameterSpec &weight,
+                           config::Tensor x);
+  mlir::RankedTensorType typeOf(const config::ParameterSpec &parameter);
 
   mlir::RankedTensorType floats(llvm::ArrayRef<int64_t> shape);
   mlir::RankedTensorType ints(llvm::ArrayRef<int64_t> shape);
@@ -129,6 +135,7 @@ private:
   std::vector<std::pair<nn::PortRole, mlir::Value>> inputs;
   std::optional<Layer> layer;
   llvm::StringMap<const config::ParameterSpec *> parameters;
+  std::map<std::pair<void *, std::string>, mlir::Value> reordered;
 };
 
 } // namespace heddle

@@ -81,7 +81,7 @@ static DictionaryAttr describeWeights(Builder &builder, nn::ModelOp model,
 static void setParameter(nn::StateOp state,
                          const config::ParameterSpec &parameter) {
   Builder builder(state.getContext());
-  state.setTrainable(true);
+  state.setTrainable(!parameter.isOrder);
   state.setCheckpointed(true);
   state.setDecays(parameter.decays);
   state.setSourceAttr(
@@ -99,7 +99,10 @@ static void setParameter(nn::StateOp state,
 
 static void addStates(OpBuilder &builder, const config::ModelSpec &spec) {
   for (const config::ParameterSpec &parameter : spec.parameters) {
-    auto type = RankedTensorType::get(parameter.shape, builder.getF32Type());
+    Type element = builder.getF32Type();
+    if (parameter.isOrder)
+      element = builder.getI32Type();
+    auto type = RankedTensorType::get(parameter.shape, element);
     setParameter(builder.create<nn::StateOp>(
                      NameLoc::get(builder.getStringAttr(parameter.name)),
                      parameter.name, nn::StateRole::Parameter, type),

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Family.h"
+#include "InputOrders.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include <algorithm>
 #include <filesystem>
@@ -138,6 +139,8 @@ static void checkShape(const ParameterSpec &parameter,
 }
 
 static void checkType(const io::TensorInfo &info) {
+  if (info.coded)
+    return;
   for (const char *known : {"F32", "BF16", "F16"})
     if (info.dtype == known)
       return;
@@ -191,12 +194,14 @@ static const io::TensorInfo &asStored(ParameterSpec &parameter,
                                       const io::TensorInfo &info,
                                       const io::WeightSet &weights,
                                       std::set<std::string> &used) {
-  if (!info.coded)
+  if (!info.coded || info.dtype != "F32")
     return info;
   parameter.isCoded = true;
-  used.insert(info.name);
   used.insert(info.coded->words.name);
-  return parameter.outIn ? info : weights.at(info.coded->words.name);
+  if (parameter.outIn == info.isTurned)
+    return info;
+  return weights.at(info.coded->words.name +
+                    (info.coded->isByGroup ? io::byGroupEnd : ""));
 }
 
 /// Leaves the head out where an encoder's files have nothing of it.
@@ -237,7 +242,7 @@ static void coverWeights(const Family &family, const io::WeightSet &weights,
     });
   }
   for (const io::TensorInfo &info : weights.tensors())
-    if (!used.count(info.name))
+    if (!used.count(info.coded ? info.coded->words.name : info.name))
       checkUnused(info, family, spec);
 }
 
@@ -351,6 +356,7 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
   spec.headerHash = weights.headerHash();
   dropMissingHead(family, weights, spec);
   coverWeights(family, weights, spec);
+  orderInputs(weights, spec);
   return spec;
 }
 

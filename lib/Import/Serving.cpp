@@ -125,9 +125,7 @@ static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
   if (!spec.codes || settings.origins.count("quantize"))
     return;
   // A group of 0 means 64 where codes have 4 bits.
-  bool canStay =
-      spec.codes->inOrder && (spec.codes->group > 0 || spec.codes->bits == 8);
-  if (!canStay)
+  if (spec.codes->group == 0 && spec.codes->bits == 4)
     return;
   values.quantize = spec.codes->bits == 4 ? Quantize::Int4 : Quantize::Int8;
   values.quantizeGroup = spec.codes->group;
@@ -146,13 +144,10 @@ std::string config::warnOfCodes(const ResolvedSettings &settings,
   if (!spec.codes || settings.values.quantize != Quantize::None ||
       settings.origins.count("quantize"))
     return "";
-  std::string why = spec.codes->inOrder
-                        ? "4 bits have one group for all inputs"
-                        : "inputs are not in the order of their groups "
-                          "(desc_act)";
   return "the codes of " + spec.directory + " become " +
-         wordOf(settings.values.precision) + " numbers, since " + why +
-         ": their values are right, and take the room of weights that are no "
+         wordOf(settings.values.precision) +
+         " numbers, since 4 bits have one group for all inputs: their values "
+         "are right, and take the room of weights that are no "
          "codes; --quantize int" +
          std::to_string(spec.codes->bits) + " rounds them once more";
 }

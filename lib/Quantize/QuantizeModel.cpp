@@ -296,7 +296,7 @@ void Quantizer::write() {
 }
 
 QuantizeReport Quantizer::run() {
-  if (calibration)
+  if (calibration && calibration->rows() > 0)
     codeLayers();
   for (const io::TensorInfo &info : weights.tensors()) {
     report.bytesBefore += info.bytes;

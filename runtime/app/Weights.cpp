@@ -261,7 +261,8 @@ static GroupCodes codesOf(const plan::Packed &packed,
   std::vector<const io::CodeReader *> readerOf; // Of each output.
   for (const SourceReader::CodedOutput &output : outputs) {
     const io::CodedMatrix &matrix = *output.matrix;
-    if (matrix.format.bits != packed.bits || !matrix.format.inOrder ||
+    bool isInOrder = matrix.format.inOrder || matrix.isByGroup;
+    if (matrix.format.bits != packed.bits || !isInOrder ||
         matrix.groupLength() != packed.groupLength())
       return {};
     readerOf.push_back(

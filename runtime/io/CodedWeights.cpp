@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 
 using namespace heddle;
 using namespace heddle::io;
@@ -88,30 +89,40 @@ static std::vector<Element> elementsOf(const TensorInfo &info,
 CodeReader::CodeReader(const CodedMatrix &matrix, const WeightSet &weights)
     : matrix(matrix), weights(weights),
       zeros(elementsOf<uint32_t>(matrix.zeros, "I32", weights)),
-      scales(elementsOf<float>(matrix.scales, "F32", weights)) {
+      scales(elementsOf<float>(matrix.scales, "F32", weights)),
+      groupOfInput(matrix.inputs), inputs(matrix.inputs) {
+  const int64_t length = matrix.groupLength();
+  std::iota(inputs.begin(), inputs.end(), 0);
+  for (int64_t i = 0; i < matrix.inputs; ++i)
+    groupOfInput[i] = int32_t(i / length);
   if (!matrix.groupOfInput)
     return;
+  auto failGroups = [&](const std::string &what, const std::string &help) {
+    fail("H0377", what, help, {matrix.groupOfInput->file, 0, 0});
+  };
+  std::vector<int32_t> inOrder = std::move(groupOfInput);
   groupOfInput = elementsOf<int32_t>(*matrix.groupOfInput, "I32", weights);
-  bool isInOrder = true;
-  for (int64_t i = 0; i < matrix.inputs; ++i) {
-    int32_t group = groupOfInput[i];
-    isInOrder &= group == i / matrix.groupLength();
-    if (group < 0 || group >= matrix.groups())
-      fail("H0377",
-           "input " + std::to_string(i) + " of \"" + matrix.words.name +
-               "\" is of group " + std::to_string(group) + " of " +
-               std::to_string(matrix.groups()),
-           "quantize the model anew", {matrix.groupOfInput->file, 0, 0});
-  }
-  if (isInOrder)
-    groupOfInput.clear();
-  else if (matrix.format.inOrder)
-    fail("H0377",
-         "the inputs of \"" + matrix.words.name +
-             "\" are not in the order of their groups, and desc_act does not "
-             "say so",
-         "set desc_act of quantization_config to true",
-         {matrix.groupOfInput->file, 0, 0});
+  for (int64_t i = 0; i < matrix.inputs; ++i)
+    if (groupOfInput[i] < 0 || groupOfInput[i] >= matrix.groups())
+      failGroups("input " + std::to_string(i) + " of \"" + matrix.words.name +
+                     "\" is of group " + std::to_string(groupOfInput[i]) +
+                     " of " + std::to_string(matrix.groups()),
+                 "quantize the model anew");
+  if (matrix.format.inOrder && groupOfInput != inOrder)
+    failGroups("the inputs of \"" + matrix.words.name +
+                   "\" are not in the order of their groups, and desc_act does "
+                   "not say so",
+               "set desc_act of quantization_config to true");
+  if (!matrix.isByGroup)
+    return;
+  std::stable_sort(inputs.begin(), inputs.end(), [&](int32_t a, int32_t b) {
+    return groupOfInput[a] < groupOfInput[b];
+  });
+  for (int64_t i = 0; i < matrix.inputs; ++i)
+    if (groupOfInput[inputs[i]] != inOrder[i])
+      failGroups("the groups of \"" + matrix.words.name + "\" do not have " +
+                     std::to_string(length) + " inputs each",
+                 "quantize the model anew");
 }
 
 /// AWQ's words hold every other column first.
@@ -144,19 +155,18 @@ int32_t CodeReader::zero(int64_t group, int64_t output) const {
 }
 
 std::vector<float> CodeReader::values(bool turned) const {
-  int64_t inputs = matrix.inputs, outputs = matrix.outputs;
+  int64_t count = matrix.inputs, outputs = matrix.outputs;
   auto words = elementsOf<uint32_t>(matrix.words, "I32", weights);
-  std::vector<float> result(inputs * outputs), zerosOf(scales.size());
+  std::vector<float> result(count * outputs), zerosOf(scales.size());
   for (int64_t group = 0; group < matrix.groups(); ++group)
     for (int64_t o = 0; o < outputs; ++o)
       zerosOf[group * outputs + o] = float(zero(group, o));
-  for (int64_t i = 0; i < inputs; ++i) {
-    int64_t group =
-        groupOfInput.empty() ? i / matrix.groupLength() : groupOfInput[i];
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t input = inputs[i], group = groupOfInput[input];
     for (int64_t o = 0; o < outputs; ++o)
-      result[turned ? o * inputs + i : i * outputs + o] =
+      result[turned ? o * count + i : i * outputs + o] =
           scales[group * outputs + o] *
-          (float(code(words, i, o)) - zerosOf[group * outputs + o]);
+          (float(code(words, input, o)) - zerosOf[group * outputs + o]);
   }
   return result;
 }
@@ -226,13 +236,30 @@ void CodedSet::add(const TensorInfo &words, const std::string &product) {
   TensorInfo info = words;
   info.dtype = "F32";
   info.coded = matrix;
-  info.shape = {inputs, outputs};
   info.bytes = inputs * outputs * int64_t(sizeof(float));
+  auto addBoth = [&](const std::string &end) {
+    info.name = words.name + end;
+    info.shape = {inputs, outputs};
+    info.isTurned = false;
+    all.push_back(info);
+    info.name = product + ".weight" + end;
+    info.shape = {outputs, inputs};
+    info.isTurned = true;
+    all.push_back(info);
+  };
+  addBoth("");
+  if (format.inOrder || !matrix->groupOfInput)
+    return;
+  auto byGroup = std::make_shared<CodedMatrix>(*matrix);
+  byGroup->isByGroup = true;
+  info.coded = byGroup;
+  addBoth(byGroupEnd);
+  info.name = product + ".order";
+  info.dtype = "I32";
+  info.shape = {inputs};
+  info.bytes = inputs * int64_t(sizeof(int32_t));
+  info.isTurned = false;
   all.push_back(info);
-  info.name = product + ".weight";
-  std::swap(info.shape[0], info.shape[1]);
-  info.isTurned = true;
-  all.push_back(std::move(info));
 }
 
 void CodedSet::run() {
@@ -271,7 +298,12 @@ std::shared_ptr<const uint8_t> WeightSet::hold(const TensorInfo &info) const {
     const uint8_t *bytes = data(info);
     return {mapped.at(info.file), bytes};
   }
-  auto values = std::make_shared<std::vector<float>>(
-      CodeReader(*info.coded, *this).values(info.isTurned));
-  return {values, reinterpret_cast<const uint8_t *>(values->data())};
+  CodeReader reader(*info.coded, *this);
+  auto share = [](auto values) -> std::shared_ptr<const uint8_t> {
+    auto held = std::make_shared<decltype(values)>(std::move(values));
+    return {held, reinterpret_cast<const uint8_t *>(held->data())};
+  };
+  if (info.dtype == "I32")
+    return share(reader.order());
+  return share(reader.values(info.isTurned));
 }

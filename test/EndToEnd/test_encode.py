@@ -8,7 +8,6 @@ refused. HEDDLE_TEST_LONG=1 has the record made again with the packages of
 test/Oracles/requirements.txt."""
 
 import base64
-import importlib.util
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ import unittest
 import numpy as np
 
 import heddle_test as h
+import openai_client
 from test_serve_model import Served, mpirun
 
 ORACLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Oracles")
@@ -369,14 +369,13 @@ class Encode(h.HeddleTest):
     def test_openai_client_is_there(self):
         h.run_with_packages(__file__, "Encode.test_openai_client")
 
-    @unittest.skipUnless(importlib.util.find_spec("openai"), "needs the package openai")
+    @openai_client.needs_openai
     def test_openai_client(self):
         import openai
         binary = self.build()
         wanted = self.embeddings(binary, RECORD["texts"])
-        with Served([binary], "--api-key", "secret") as server, openai.OpenAI(
-                base_url=f"http://127.0.0.1:{server.port}/v1", api_key="secret",
-                max_retries=0) as client:
+        with Served([binary], "--api-key", "secret") as server, openai_client.connect(
+                server.port, "secret") as client:
             for form in ({}, {"encoding_format": "float"}):
                 answer = client.embeddings.create(model="bert", input=RECORD["texts"],
                                                   **form)

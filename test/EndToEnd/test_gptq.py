@@ -192,6 +192,8 @@ class Gptq(h.HeddleTest):
         widths = ("hidden_size", "n_embd", "intermediate_size", "n_inner", "ffn_dim",
                   "head_dim", "word_embed_proj_dim")
         for name, record in records():
+            if not h.LONG and name not in ("gpt2", "gpt_neox", "gemma2"):
+                continue
             with self.subTest(name):
                 config = {key: 4 * value if key in widths and value else value
                           for key, value in record["config"].items()}
@@ -241,7 +243,7 @@ class Gptq(h.HeddleTest):
             return found.stderr
 
         self.assertIn("--calibration", refused("H0113", 2, "--method", "gptq"))
-        refused("H0113", 2, "--eval-data", self.path("text.bin"))
+        refused("H0113", 2, *group, "--seq", 8)
         for flag in ("--act-order", "--true-sequential"):
             self.assertIn(flag, refused("H0113", 2, *calibration, flag))
         refused("H0340", 3, *group, "--calibration", self.path("none.bin"))

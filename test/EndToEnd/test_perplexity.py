@@ -89,6 +89,20 @@ class Perplexity(ServingTest):
             errors[method] = sum(weight["output_error"] for weight in report["weights"])
         self.assertLess(errors["gptq"], 0.9 * errors["rtn"], errors)
 
+    def test_perplexity_without_a_calibration(self):
+        report = self.path("report.json")
+        h.run([h.HEDDLE, "quantize", self.trained, "--group", 64, "--eval-data",
+               self.data("val.bin"), "--seq", 64, "--report", report, "-o",
+               self.path("rtn")])
+        with open(report) as file:
+            report = json.load(file)
+        self.assertNotIn("calibration", report)
+        said = report["perplexity"]
+        self.assertLess(said["before"], said["after"])
+        for model, name in ((self.trained, "before"), (self.path("rtn"), "after")):
+            found = self.perplexity(self.serve(model, "--precision", "fp32", output=name))
+            self.assert_close(found, said[name], 1e-3, name)
+
 
 if __name__ == "__main__":
     unittest.main()

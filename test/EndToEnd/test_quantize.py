@@ -8,7 +8,9 @@ back by numpy; logits are those of the same values without codes."""
 
 import json
 import os
+import re
 import unittest
+import zlib
 
 import numpy
 
@@ -124,13 +126,13 @@ class Quantize(h.HeddleTest):
 
     def test_says_that_codes_cannot_stay(self):
         config, weights = self.model()
-        coded, _ = self.coded(config, weights, "gptq", 4, 8, desc_act=True)
+        coded, _ = self.coded(config, weights, "gptq", 4, 0)
         compile_ = [h.HEDDLE, "compile", coded, "--mode", "serve", "-o",
                     self.path("serving")]
         said = h.run(compile_).stderr
         self.assertIn("warning: the codes of", said)
         self.assertIn("become fp32 numbers", said)
-        self.assertIn("(desc_act)", said)
+        self.assertIn("one group for all inputs", said)
         for flags in (["--quantize", "int4", "--group", 8], ["--quantize", "none"]):
             self.assertNotIn("warning", h.run([*compile_, *flags]).stderr)
 
@@ -183,25 +185,55 @@ class Quantize(h.HeddleTest):
                      ["persistent"] for each in (binary, plain)]
             self.assertLess(sizes[0], 0.8 * sizes[1])
 
-    def test_inputs_in_another_order(self):
-        """desc_act: values are computed with."""
-        config, weights = self.model()
-        coded, values = self.coded(config, weights, "gptq", 4, 8, desc_act=True)
+    def reordered(self, group):
+        """Codes with desc_act, and their values: the inputs of q, k and v in one
+        order, those of other products each in its own."""
+        config, weights = self.model(num_key_value_heads=4)
+        coded, values = self.coded(config, weights, "gptq", 4, group, desc_act=True)
         file, plain = (os.path.join(folder, "model.safetensors")
                        for folder in (coded, values))
         files, made = h.read_safetensors(file), h.read_safetensors(plain)
         for name in [name for name in files if name.endswith("g_idx")]:
             product = name[:-len(".g_idx")]
-            order = numpy.random.default_rng(1).permutation(len(files[name]))
+            seed = zlib.crc32(re.sub("[qkv]_proj", "qkv", product).encode())
+            order = numpy.random.default_rng(seed).permutation(len(files[name]))
             codes = unpack(files[product + ".qweight"].T.copy(), 4).T[order]
             files[product + ".qweight"] = pack(codes.T.copy(), 4).T.copy()
             files[name] = files[name][order].copy()
             made[product + ".weight"] = made[product + ".weight"][:, order].copy()
         h.write_safetensors(file, files)
         h.write_safetensors(plain, made)
-        actual = self.logits(self.serving(coded))
+        return coded, values
+
+    def test_inputs_in_another_order(self):
+        """desc_act: codes stay, and what they are multiplied with is reordered."""
+        coded, values = self.reordered(8)
+        binary = self.serving(coded)
+        actual = self.logits(binary)
         expected = self.logits(self.serving(values, output="of-values"))
         self.assertLess(numpy.abs(actual - expected).max(), 1e-5)
+        self.assertTrue((actual == self.logits(binary, "--decode")).all())
+        whole = self.serving(coded, "--quantize", "none", output="whole")
+        self.assertLess(numpy.abs(self.logits(whole) - expected).max(), 1e-5)
+        packed = [self.explain(each)["memory"]["owners"]["packed weights"]
+                  for each in (binary, whole)]
+        self.assertLess(packed[0], 0.5 * packed[1])
+        text = h.run([h.HEDDLE, "explain", binary, "--program", "decode/1"]).stdout
+        self.assertIn("reorder", text)
+        # q, k and v share an order, which gate and up do not.
+        ir = h.run([h.HEDDLE, "compile", coded, "--mode", "serve", "--stop-after",
+                    "import"]).stdout
+        layer = ir.split("nn.func @block.decode")[1].split("nn.func")[0]
+        self.assertEqual(layer.count("nn.reorder"), 5)
+
+    @h.needs_mpi
+    def test_inputs_in_another_order_of_ranks(self):
+        coded, values = self.reordered(8)
+        binary = self.serving(coded, "--mesh", "tensor=2")
+        expected = self.logits(self.serving(values, output="of-values"))
+        actual = self.logits(binary, ranks=2)
+        self.assertLess(numpy.abs(actual - expected).max(), 1e-5)
+        self.assertTrue((actual == self.logits(binary, "--decode", ranks=2)).all())
 
     def test_quantize(self):
         """What it writes is what its report says, and what numpy reads."""

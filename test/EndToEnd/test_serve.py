@@ -11,7 +11,6 @@ reads back from the pages of the cache: a page of another text changes the text.
 
 import contextlib
 import http.client
-import importlib.util
 import json
 import os
 import random
@@ -24,6 +23,7 @@ import time
 import unittest
 
 import heddle_test as h
+import openai_client
 
 SERVER = os.path.join(h.BUILD, "bin", "HeddleServeHash")
 
@@ -180,38 +180,10 @@ class ServeTest(unittest.TestCase):
     def test_openai_client_is_there(self):
         h.run_with_packages(__file__, "ServeTest.test_openai_client")
 
-    @unittest.skipUnless(importlib.util.find_spec("openai"), "needs the package openai")
+    @openai_client.needs_openai
     def test_openai_client(self):
-        """The client that most programs have: what it makes of the answers."""
-        import openai
-        with Server(0, "secret") as server, openai.OpenAI(
-                base_url=f"http://127.0.0.1:{server.port}/v1", api_key="secret",
-                max_retries=0) as client:
-            model = client.models.list().data[0].id
-            words = dict(model=model, prompt="Once", max_tokens=20, seed=1, logprobs=2)
-            whole = client.completions.create(**words)
-            self.assertEqual(whole.usage.completion_tokens, 20)
-            self.assertEqual(len(whole.choices[0].logprobs.token_logprobs), 20)
-            parts = list(client.completions.create(**words, stream=True))
-            self.assertEqual("".join(p.choices[0].text for p in parts),
-                             whole.choices[0].text)
-            self.assertEqual(parts[-1].choices[0].finish_reason, "length")
-            chat = dict(model=model, messages=[{"role": "user", "content": "Hi"}],
-                        max_completion_tokens=20, seed=3)
-            whole = client.chat.completions.create(**chat)
-            self.assertEqual(whole.choices[0].message.role, "assistant")
-            parts = list(client.chat.completions.create(
-                **chat, stream=True, stream_options={"include_usage": True}))
-            self.assertEqual(parts.pop().usage, whole.usage)
-            self.assertEqual("".join(p.choices[0].delta.content or "" for p in parts),
-                             whole.choices[0].message.content)
-            with self.assertRaises(openai.BadRequestError) as caught:
-                client.completions.create(model=model, prompt="")
-            self.assertEqual(caught.exception.code, "H0380")
-            with self.assertRaises(openai.NotFoundError):
-                client.completions.create(model="gpt-4", prompt="a")
-            with self.assertRaises(openai.AuthenticationError):
-                client.with_options(api_key="wrong").completions.create(**words)
+        with Server(0, "secret") as server:
+            openai_client.check_texts(self, server.port, "secret", seed=3)
 
     def test_stops(self):
         text = self.server.complete("Once", max_tokens=60, seed=2)["choices"][0]["text"]

@@ -18,6 +18,7 @@ import unittest
 import numpy as np
 
 import heddle_test as h
+import openai_client
 from running_jobs import descendants, free_port, wait_until
 
 
@@ -220,6 +221,24 @@ class ServeModelTest(h.HeddleTest):
         expected = json.loads(text.splitlines()[-1])
         self.assertEqual(made["token_ids"], expected["ids"])
         self.assertEqual(made["text"], expected["text"])
+
+    @h.long_only
+    def test_openai_client_is_there(self):
+        h.run_with_packages(__file__, "ServeModelTest.test_openai_client")
+
+    @openai_client.needs_openai
+    def test_openai_client(self):
+        """Of a model that serves: what it gets is what `generate` writes."""
+        model, *_ = self.make_model(layers=2, vocab=256)
+        with open(os.path.join(model, "chat_template.jinja"), "w") as file:
+            file.write("{% for m in messages %}{{ m.role }}: {{ m.content }}\n"
+                       "{% endfor %}assistant: ")
+        binary = self.compile(model, "--mode", "serve", output="serving")
+        written = h.run([binary, "generate", "--prompt", "Once", "--json",
+                         "--max-new-tokens", 20]).stdout
+        with Served([binary], "--api-key", "secret") as server:
+            text = openai_client.check_texts(self, server.port, "secret", temperature=0)
+        self.assertEqual(text, json.loads(written.splitlines()[-1])["text"])
 
     @h.needs_mpi
     def test_ranks(self):

@@ -25,8 +25,8 @@ static config::ModelSpec readModel(const std::string &path) {
   request.path = path;
   config::ModelSpec spec = config::readModelSpec(request);
   if (spec.objective != plan::Objective::NextToken)
-    fail("H0113", "--calibration: " + path + " predicts masked tokens",
-         "leave out --calibration");
+    fail("H0113", path + " predicts masked tokens, which no text is read for",
+         "leave out --calibration and --eval-data");
   return spec;
 }
 
@@ -42,13 +42,23 @@ CalibrationJob::CalibrationJob(const std::string &model,
                                const std::string &output)
     : spec(readModel(model)),
       directory(stemOf(output), io::Temporary::Kind::Directory, output),
+      calibrates(!flags.file.empty()),
       rowTokens(flags.seq > 0 ? flags.seq
                               : std::min(spec.maxPositions, defaultSeq)) {
-  text.file = tokensOf(flags.file, "calibration.bin");
-  text.rows = std::min(flags.rows, rowsIn(text.file));
+  text.file =
+      tokensOf(calibrates ? flags.file : flags.evalFile, "calibration.bin");
+  text.rows = rowsIn(text.file);
+  if (calibrates)
+    text.rows = std::min(flags.rows, text.rows);
   rowsOfRun = std::clamp<int64_t>(tokensOfRun / rowTokens, 1, text.rows);
   text.rows -= text.rows % rowsOfRun;
-  chooseEvaluated(flags);
+  if (calibrates) {
+    chooseEvaluated(flags);
+    return;
+  }
+  name = flags.evalFile;
+  evaluation = text;
+  text.rows = 0;
 }
 
 std::string CalibrationJob::pathOf(const char *file) const {
@@ -127,8 +137,9 @@ int CalibrationJob::compile(bool sequential) {
   settleSettings(job);
   job.output = pathOf("layers");
   job.cache = io::cacheDirectory();
-  job.splitLayers =
-      sequential ? LayerPrograms::Sequential : LayerPrograms::AtOnce;
+  if (calibrates)
+    job.splitLayers =
+        sequential ? LayerPrograms::Sequential : LayerPrograms::AtOnce;
   if (int exitCode = runCompileJob(job).exitCode)
     return exitCode;
   ready = std::make_unique<quantize::Calibration>(job.output, text);

@@ -19,12 +19,14 @@ namespace heddle::driver {
 struct CalibrationFlags {
   std::string file;     ///< Token file or text; "": no calibration.
   std::string evalFile; ///< For the perplexity; "": what `file` has left.
+  bool isThere() const { return !file.empty() || !evalFile.empty(); }
   int64_t rows = 128;
   int64_t seq = 0; ///< Tokens of a row; 0: the model's, at most 512.
 };
 
 /// A calibration with what it needs: the token files, and a binary whose layers
-/// are split, under temporary names as long as this lives.
+/// are split, under temporary names as long as this lives. Without a text to
+/// calibrate with, it has no rows, and is for perplexities alone.
 class CalibrationJob {
 public:
   /// Reads and checks the texts. `output` is what all is made for.
@@ -51,6 +53,7 @@ private:
 
   config::ModelSpec spec;
   io::Temporary directory;
+  bool calibrates;
   int64_t rowTokens = 0, rowsOfRun = 1;
   quantize::CalibrationText text, evaluation;
   std::string name;

@@ -69,7 +69,7 @@ static int quantizeModel(const QuantizeFlags &flags) {
   const quantize::QuantizeRequest &request = flags.request;
   std::unique_ptr<CalibrationJob> job;
   Perplexities perplexity;
-  if (!flags.calibration.file.empty()) {
+  if (flags.calibration.isThere()) {
     quantize::checkQuantizable(request);
     job = std::make_unique<CalibrationJob>(request.model, flags.calibration,
                                            request.output);
@@ -87,11 +87,13 @@ static int quantizeModel(const QuantizeFlags &flags) {
             << ", relative error " << report.error << "\n";
   if (job) {
     perplexity.after = job->calibration().perplexity(job->evaluated());
-    json["calibration"] = {{"data", flags.calibration.file},
-                           {"rows", job->calibration().rows()},
-                           {"tokens_of_row", job->seq()}};
+    if (job->calibration().rows() > 0)
+      json["calibration"] = {{"data", flags.calibration.file},
+                             {"rows", job->calibration().rows()},
+                             {"tokens_of_row", job->seq()}};
     json["perplexity"] = {{"data", job->evaluatedName()},
                           {"rows", job->evaluated().rows},
+                          {"tokens_of_row", job->seq()},
                           {"before", perplexity.before},
                           {"after", perplexity.after}};
     std::cout << "perplexity " << perplexity.after << ", before "
@@ -110,14 +112,12 @@ static void checkUse(const QuantizeFlags &flags) {
   if (flags.request.sequential && flags.request.method != Method::Gptq)
     fail("H0113", "--true-sequential is for --method gptq",
          "add --method gptq, or leave out --true-sequential");
-  if (!flags.calibration.file.empty())
-    return;
-  if (flags.request.method == Method::Gptq)
+  if (flags.request.method == Method::Gptq && flags.calibration.file.empty())
     fail("H0113", "--method gptq needs a text that the model computes",
          "name one: --calibration FILE");
-  if (!flags.calibration.evalFile.empty())
-    fail("H0113", "--eval-data is for a calibration",
-         "add --calibration FILE, or leave out --eval-data");
+  if (flags.calibration.seq > 0 && !flags.calibration.isThere())
+    fail("H0113", "--seq is for rows of a text, and none is named",
+         "add --calibration FILE or --eval-data FILE, or leave out --seq");
 }
 
 static void addCalibrationFlags(CLI::App &verb, CalibrationFlags &flags) {
@@ -130,11 +130,10 @@ static void addCalibrationFlags(CLI::App &verb, CalibrationFlags &flags) {
               "Rows of it that are computed, at most")
       ->needs(text);
   io::addFlag(verb, "--seq", flags.seq, io::ValueRange::integers(0, 1 << 20),
-              "Tokens of a row; 0: the model's positions, at most 512")
-      ->needs(text);
+              "Tokens of a row; 0: the model's positions, at most 512");
   io::addFlag(verb, "--eval-data", flags.evalFile, io::range::path(),
               "A text or token file for the perplexity before and after")
-      ->default_str("what --calibration has left");
+      ->default_str("what --calibration has left; none without");
 }
 
 void driver::addQuantizeVerb(CLI::App &app, Action &action) {

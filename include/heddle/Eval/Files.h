@@ -39,7 +39,8 @@ bool writeTensors(const std::string &path,
                   const std::vector<HostTensor> &tensors, Diagnostic &error);
 
 /// Reads parameters, whose shapes are given, from where they stand in the
-/// weight files, as F64. `directory` is whatever `--weights` takes.
+/// weight files, as the `dtype` that each has. `directory` is whatever
+/// `--weights` takes.
 bool readParameters(const std::string &directory,
                     const std::vector<std::vector<plan::Piece>> &sources,
                     std::vector<HostTensor> &tensors, Diagnostic &error);

@@ -37,6 +37,10 @@ struct ParameterSpec {
   bool outIn = false; ///< A matrix that is stored [out, in].
   bool isOfLayer = false;
   bool isCoded = false; ///< The weight files have codes of it.
+  /// The parameter that says which input stands at each place of a product's
+  /// weight; none where they stand in turn.
+  std::string order;
+  bool isOrder = false; ///< It is one: of integers.
 };
 
 /// A tensor of the weight files that is not used, and why.

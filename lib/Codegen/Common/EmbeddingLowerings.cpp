@@ -39,6 +39,25 @@ static Values lowerEmbedding(nn::EmbeddingOp op, nn::EmbeddingOp::Adaptor in,
       })};
 }
 
+static Values lowerReorder(nn::ReorderOp op, nn::ReorderOp::Adaptor in,
+                           LinalgBuilder &b) {
+  unsigned last = tensorOf(op.getOutput()).getRank() - 1;
+  int64_t columns = tensorOf(op.getInput()).getShape().back();
+  return {
+      b.map(op.getType(), {along(in.getOrder(), {last})},
+            [&](ScalarBuilder &s, Args x) -> Value {
+              Value from = toIndex(s, x[0]);
+              Value isHere = s.create<arith::CmpIOp>(arith::CmpIPredicate::ult,
+                                                     from, s.index(columns));
+              SmallVector<Value> at;
+              for (unsigned dim = 0; dim < last; ++dim)
+                at.push_back(s.position(dim));
+              at.push_back(s.create<arith::SelectOp>(isHere, from, s.index(0)));
+              return s.create<arith::SelectOp>(
+                  isHere, s.extract(in.getInput(), at), s.f32(std::nan("")));
+            })};
+}
+
 static Values lowerEmbeddingGrad(nn::EmbeddingGradOp op,
                                  nn::EmbeddingGradOp::Adaptor in,
                                  LinalgBuilder &b) {
@@ -218,6 +237,7 @@ static Values lowerAttentionJoin(nn::AttentionJoinOp op,
 void attachEmbeddingLowerings(MLIRContext *context) {
   attachLinalg<nn::EmbeddingOp, lowerEmbedding>(context);
   attachLinalg<nn::PositionsOp, lowerPositions>(context);
+  attachLinalg<nn::ReorderOp, lowerReorder>(context);
   attachLinalg<nn::TakeRowOp, lowerTakeRow>(context);
   attachLinalg<nn::RotaryOp, lowerRotary>(context);
   attachLinalg<nn::AttentionJoinOp, lowerAttentionJoin>(context);

@@ -118,6 +118,10 @@ static std::optional<Range> rangeOf(OpOperand &use) {
         return value == op.getIds() ? Answer(below(sizeOf(op.getOutput(), 0)))
                                     : std::nullopt;
       })
+      .Case<nn::ReorderOp>([&](auto op) -> Answer {
+        return value == op.getOrder() ? Answer(below(sizeOf(op.getInput(), -1)))
+                                      : std::nullopt;
+      })
       .Case<nn::TakeRowOp>([&](auto op) -> Answer {
         return value == op.getPosition()
                    ? Answer(below(sizeOf(op.getInput(), 1)))

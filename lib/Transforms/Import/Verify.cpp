@@ -36,8 +36,10 @@ static LogicalResult verifyState(nn::StateOp state,
            << "the role " << nn::stringifyStateRole(state.getRole())
            << " belongs to a later phase; only parameters and caches may "
               "stand here";
-  if (!state.getTensorType().getElementType().isF32())
-    return state.emitError(code) << "a parameter must be f32";
+  Type element = state.getTensorType().getElementType();
+  if (!element.isF32() && (state.getTrainable() || !element.isInteger(32)))
+    return state.emitError(code)
+           << "a parameter must be f32, or i32 and not trainable";
   if (!state.getSource() || !state.getInit())
     return state.emitError(code) << "a parameter needs source and init";
   if (!read.contains(state.getSymName()))
@@ -72,12 +74,12 @@ static LogicalResult verifyOperation(Operation *op) {
   if (isa<nn::StepOp, nn::SetOp, nn::MicroBatchesOp>(op) && !writesCache(op))
     return op->emitError(code) << "belongs to a later phase";
   if (auto properties = dyn_cast<nn::PropertiesOpInterface>(op);
-      properties && op->hasTrait<nn::EndsForward>() &&
+      properties && op->hasTrait<nn::InForward>() &&
       !properties.getTies().empty())
     return success();
   auto differentiable = dyn_cast<nn::DifferentiableOpInterface>(op);
   // A constant needs no derivative: there is nothing that it is of.
-  if (differentiable && !op->hasTrait<nn::EndsForward>() &&
+  if (differentiable && !op->hasTrait<nn::InForward>() &&
       op->getNumOperands() > 0 &&
       !differentiable.getNotDifferentiableReason().empty())
     return op->emitError(code) << "is no forward operation: "

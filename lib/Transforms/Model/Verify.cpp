@@ -41,7 +41,7 @@ private:
       bool backward = isa<nn::StepOp, nn::SetOp>(op) && !writesCache(op);
       if (auto compute = dyn_cast<nn::DifferentiableOpInterface>(op))
         backward |= !compute.getNotDifferentiableReason().empty() &&
-                    !op->hasTrait<nn::EndsForward>() &&
+                    !op->hasTrait<nn::InForward>() &&
                     op->getNumOperands() > 0;
       if (backward) {
         op->emitError("H0908: the model phase holds forward functions only");
@@ -70,7 +70,7 @@ private:
       return success();
     Type element =
         cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
-    if (op->hasTrait<nn::EndsForward>() && !properties.getTies().empty())
+    if (op->hasTrait<nn::InForward>() && !properties.getTies().empty())
       return success(); // It has the type of what it takes the place of.
     bool right =
         !isa<FloatType>(element) ||

@@ -536,6 +536,30 @@ nn.func @f(%x: tensor<2x8xf32>, %z: tensor<1xf32>) {
 
 // -----
 
+nn.func @f(%x: tensor<2x8xf32>, %o: tensor<2x8xi32>) {
+  // expected-error @+1 {{'nn.reorder' op needs an order of rank 1, got 'tensor<2x8xi32>'}}
+  %0 = nn.reorder %x by %o : (tensor<2x8xf32>, tensor<2x8xi32>) -> tensor<2x8xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<f32>, %o: tensor<8xi32>) {
+  // expected-error @+1 {{'nn.reorder' op needs an input with features}}
+  %0 = nn.reorder %x by %o : (tensor<f32>, tensor<8xi32>) -> tensor<8xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x8xf32>, %o: tensor<4xi32>) {
+  // expected-error @+1 {{'nn.reorder' op output has shape [2, 8], expected [2, 4]}}
+  %0 = nn.reorder %x by %o : (tensor<2x8xf32>, tensor<4xi32>) -> tensor<2x8xf32>
+  nn.return
+}
+
+// -----
+
 nn.func @f(%x: tensor<2x8xf32>, %p: tensor<i32>) {
   // expected-error @+1 {{'nn.take_row' op needs an input of rank 3, got 'tensor<2x8xf32>'}}
   %0 = nn.take_row %x[%p] : (tensor<2x8xf32>, tensor<i32>) -> tensor<1x8xf32>

@@ -198,6 +198,9 @@ nn.func @loss(%logits: tensor<2x3x8xf32>, %labels: tensor<2x3xi32>,
   %1 = nn.sum %losses : (tensor<2x3xf32>) -> tensor<f32>
   // CHECK: nn.sum %[[LOSSES]] weights %[[WEIGHTS]] init %{{.*}} : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<f32>) -> tensor<f32>
   %2 = nn.sum %losses weights %weights init %total : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<f32>) -> tensor<f32>
+  // CHECK: nn.reorder %{{.*}} by %{{.*}} : (tensor<2x3x8xf32>, tensor<4xi32>) -> tensor<2x3x4xf32>
+  %order = arith.constant dense<[7, 0, 3, 3]> : tensor<4xi32>
+  %few = nn.reorder %logits by %order : (tensor<2x3x8xf32>, tensor<4xi32>) -> tensor<2x3x4xf32>
   // CHECK: nn.take_row %{{.*}}[%{{.*}}] : (tensor<2x3x8xf32>, tensor<i32>) -> tensor<2x1x8xf32>
   %3 = nn.take_row %logits[%position] : (tensor<2x3x8xf32>, tensor<i32>) -> tensor<2x1x8xf32>
   // CHECK: %[[PART:.*]], %[[LABEL:.*]] = nn.cross_entropy_part %{{.*}}, %{{.*}} first %{{.*}} {vocab = 15 : i64} : (tensor<2x3x8xf32>, tensor<2x3xi32>, index) -> (tensor<2x3xf32>, tensor<2x3xf32>)

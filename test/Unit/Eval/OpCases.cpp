@@ -345,6 +345,10 @@ static std::vector<OpCase> makeLossCases() {
        "%ids: tensor<2x3xi32>, %x: tensor<f32>, %y: tensor<2x3xf32>",
        "nn.token_weights %ids scale %x weights %y : (tensor<2x3xi32>, "
        "tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xf32>"},
+      {"nn.reorder", "%x: tensor<2x3x4xf32>, %o: tensor<3xi32>",
+       "nn.reorder %x by %o : (tensor<2x3x4xf32>, tensor<3xi32>) -> "
+       "tensor<2x3x3xf32>",
+       4},
       {"nn.take_row", "%x: tensor<2x3x4xf32>, %p: tensor<i32>",
        "nn.take_row %x[%p] : (tensor<2x3x4xf32>, tensor<i32>) -> "
        "tensor<2x1x4xf32>",

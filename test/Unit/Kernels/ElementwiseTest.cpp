@@ -382,6 +382,23 @@ TEST(Elementwise, PartsOfEmbeddings) {
       }
 }
 
+TEST(Elementwise, Reorder) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<2x3x$Cx$T>, %order: tensor<37xi32>)
+        -> tensor<2x3x37x$T>
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+      %y = nn.reorder %x by %order
+          : (tensor<2x3x$Cx$T>, tensor<37xi32>) -> tensor<2x3x37x$T>
+      plan.yield %y : tensor<2x3x37x$T>
+    })";
+  for (const char *type : types)
+    for (const char *columns : {"5", "37", "64"}) {
+      KernelCheck check{instantiate(text, {{"C", columns}, {"T", type}})};
+      check.limit = 5;
+      check.run();
+    }
+}
+
 TEST(Elementwise, TakeRow) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<2x6x$Cx$T>, %at: tensor<i32>) -> tensor<2x1x$Cx$T>

@@ -41,6 +41,7 @@ struct CodedMatrix {
   TensorInfo words, zeros, scales;
   std::optional<TensorInfo> groupOfInput;
   int64_t inputs = 0, outputs = 0;
+  bool isByGroup = false; ///< Read with its inputs in the order of groups.
 
   int64_t groupLength() const {
     return format.group == 0 ? inputs : format.group;
@@ -64,21 +65,30 @@ public:
   int32_t zero(int64_t group, int64_t output) const;
   /// Reads the codes. [inputs, outputs], or with `turned` [outputs, inputs].
   std::vector<float> values(bool turned) const;
+  /// The input at each place of the values: [inputs].
+  const std::vector<int32_t> &order() const { return inputs; }
 
 private:
   const CodedMatrix &matrix;
   const WeightSet &weights;
   std::vector<uint32_t> zeros;
   std::vector<float> scales;         ///< [groups, outputs].
-  std::vector<int32_t> groupOfInput; ///< Empty: in order.
+  std::vector<int32_t> groupOfInput;
+  std::vector<int32_t> inputs;
   uint32_t field(uint32_t word, int64_t index) const;
   int32_t code(const std::vector<uint32_t> &words, int64_t input,
                int64_t output) const;
 };
 
+/// What the name of a matrix ends with whose inputs are in the order of groups.
+inline constexpr const char *byGroupEnd = ".by_group";
+
 /// The weights of a model's directory, as `openWeights`. Where they are codes,
 /// a matrix X is there as `X.weight` [outputs, inputs] and as `X.qweight`
 /// [inputs, outputs], of type F32 and with `coded`; its other tensors are not.
+/// If the inputs are not in the order of their groups (desc_act), it is there
+/// in that order too, as `X.weight.by_group` and `X.qweight.by_group`, with
+/// `X.order`: which input stands at each place, I32 [inputs].
 /// Throws H0376, and H0377 for tensors whose shapes do not fit together.
 WeightSet openModelWeights(const std::string &path);
 
