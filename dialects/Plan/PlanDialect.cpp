@@ -10,6 +10,7 @@
 #include "dialects/NN/FunctionSyntax.h"
 #include "dialects/NN/Sources.h"
 #include "dialects/Pipe/Fragments.h"
+#include "heddle/PlanFormat/Memory.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "nlohmann/json.hpp"
 #include "llvm/ADT/TypeSwitch.h"
@@ -223,9 +224,26 @@ static LogicalResult verifyBytes(Operation *op, BytesAttr bytes,
   return success();
 }
 
+/// Each file has a role, and bytes.
+static LogicalResult verifyFiles(ProgramOp op) {
+  for (NamedAttribute file : op.getFilesAttr() ? op.getFilesAttr().getValue()
+                                               : ArrayRef<NamedAttribute>()) {
+    auto bytes = dyn_cast<IntegerAttr>(file.getValue());
+    if (!plan::parseName<plan::FileRole>(file.getName().str()))
+      return op.emitOpError("has a file of unknown role ") << file.getName();
+    if (!bytes || !bytes.getType().isInteger(64) || bytes.getInt() < 0)
+      return op.emitOpError("has a file of role ")
+             << file.getName() << " with " << file.getValue()
+             << ", which is no number of bytes";
+  }
+  return success();
+}
+
 LogicalResult ProgramOp::verify() {
   if (!nlohmann::json::accept(getConfig()))
     return emitOpError("has a config that is no JSON");
+  if (failed(verifyFiles(*this)))
+    return failure();
   if (failed(verifyBytes(*this, getPersistentBytes(), "persistent_bytes")) ||
       failed(verifyBytes(*this, getArenaBytes(), "arena_bytes")) ||
       failed(verifyCount(*this, getStagingBytes(), "staging_bytes")) ||

@@ -89,6 +89,15 @@ plan::Stream heddle::planir::streamOf(Stream stream) {
   llvm_unreachable("no stream");
 }
 
+plan::PerFile<int64_t> heddle::planir::fileBytesOf(ProgramOp program) {
+  plan::PerFile<int64_t> bytes;
+  if (DictionaryAttr files = program.getFilesAttr())
+    for (NamedAttribute file : files)
+      bytes[*plan::parseName<plan::FileRole>(file.getName().str())] =
+          cast<IntegerAttr>(file.getValue()).getInt();
+  return bytes;
+}
+
 std::vector<std::string> heddle::planir::namesOf(ArrayAttr names) {
   std::vector<std::string> list;
   for (auto name : names.getAsRange<StringAttr>())

@@ -28,6 +28,9 @@ plan::Init initOf(nn::InitAttr init);
 plan::MemoryKind memoryOf(MemoryKind kind);
 plan::Stream streamOf(Stream stream);
 
+/// The bytes of each file of a rank.
+plan::PerFile<int64_t> fileBytesOf(ProgramOp program);
+
 /// The plan's name of an element type.
 plan::DType dtypeOf(mlir::Type element);
 

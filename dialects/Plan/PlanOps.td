@@ -157,7 +157,10 @@ def Plan_ProgramOp : Plan_Op<"program", [
     Takes the place of `nn.model` at the memory phase and keeps its attributes.
     Sizes are in bytes, rounded up to pages, for each kind of memory. `owners`
     says who has how many. `staging_bytes` of pinned memory are the runtime's:
-    a GPU's copies from and to files go through them.
+    a GPU's copies from and to files go through them. `files` gives for each
+    role its part of what is persistent on file, as `{optimizer = 8192}`: they
+    stand in the order optimizer, parameters, gradients, activations. A rank has
+    a file for each.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$family,
                        StrAttr:$phase, Dist_StrategyAttr:$strategy,
@@ -166,7 +169,8 @@ def Plan_ProgramOp : Plan_Op<"program", [
                        Plan_BytesAttr:$arena_bytes,
                        DefaultValuedAttr<I64Attr, "0">:$staging_bytes,
                        I64Attr:$scratch_offset, I64Attr:$scratch_bytes_per_thread,
-                       DictionaryAttr:$owners, OptionalAttr<I64Attr>:$stage);
+                       DictionaryAttr:$owners, OptionalAttr<I64Attr>:$stage,
+                       OptionalAttr<DictionaryAttr>:$files);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `family` $family `phase` $phase attr-dict-with-keyword $body

@@ -347,6 +347,7 @@ private:
       memory.persistentBytes[same] = program.getPersistentBytes().of(kind);
       memory.arenaBytes[same] = program.getArenaBytes().of(kind);
     }
+    memory.fileBytes = planir::fileBytesOf(program);
     memory.stagingBytes = program.getStagingBytes();
     memory.scratchOffset = program.getScratchOffset();
     memory.scratchBytesPerThread = program.getScratchBytesPerThread();

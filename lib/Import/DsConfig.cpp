@@ -370,6 +370,59 @@ void config::mergePinnedParameters(const io::JsonValue &root, Merger &merger) {
       merger);
 }
 
+/// The directory that an `nvme_path` names, or "".
+static std::string directoryAt(const io::JsonValue *path, Merger &merger) {
+  if (!path || !path->isString())
+    return "";
+  if (isAuto(*path)) {
+    merger.leaveOpen(path->path(), "swap_dir");
+    return "";
+  }
+  std::string directory = path->asString();
+  auto read = io::SwapDirectories::parse(directory);
+  if (!read || read->all != directory)
+    path->fail("H0105",
+               path->path() + " = \"" + directory +
+                   "\" cannot be told from directories of roles",
+               "give a path without commas, with ./ before a name with a =");
+  return directory;
+}
+
+/// One path is for all files; of two the parameters' is for theirs alone. So is
+/// each beside directories of roles that a stronger source names.
+void config::mergeSwapPaths(const io::JsonValue &root, Merger &merger) {
+  using plan::FileRole;
+  const io::JsonValue *ofOptimizer =
+      valueAt(root, {"zero_optimization", "offload_optimizer", "nvme_path"});
+  const io::JsonValue *ofParameters =
+      valueAt(root, {"zero_optimization", "offload_param", "nvme_path"});
+  io::SwapDirectories paths;
+  paths.all = directoryAt(ofOptimizer, merger);
+  std::string other = directoryAt(ofParameters, merger);
+  bool isAlone = paths.all.empty();
+  if (isAlone)
+    paths.all = other;
+  else if (other != paths.all)
+    paths.own[FileRole::Parameters] = other;
+  if (paths.all.empty())
+    return;
+  const Origin *stronger = merger.originOf("swap_dir");
+  if (!stronger)
+    return merger.give("swap_dir", paths.text(),
+                       fileOrigin(isAlone ? *ofParameters : *ofOptimizer));
+  auto given = io::SwapDirectories::parse(merger.result.values.swapDir);
+  if (!given)
+    return; // Its source says what is wrong.
+  auto mark = [&](const io::JsonValue *path, FileRole role) {
+    if (path && !given->of(role).empty())
+      merger.mark(path->path(), "overridden", stronger->describe() + " wins");
+  };
+  mark(ofOptimizer, FileRole::Optimizer);
+  mark(ofParameters, FileRole::Parameters);
+  paths.take(*given);
+  merger.result.values.swapDir = paths.text();
+}
+
 /// DeepSpeed's CPU updates all of what is in its memory, unless a ratio says
 /// less. A ratio also counts for states that a flag has put there.
 void config::mergeHostUpdates(const io::JsonValue &root, Merger &merger) {

@@ -91,6 +91,8 @@ void readNothing(const SettingField &field, const io::JsonValue &value,
 /// Pinned memory in place of the host's, where a file asks for both.
 void mergePinnedOptimizer(const io::JsonValue &root, Merger &merger);
 void mergePinnedParameters(const io::JsonValue &root, Merger &merger);
+/// The directories of swap files.
+void mergeSwapPaths(const io::JsonValue &root, Merger &merger);
 /// The part of the optimizer's states that the host updates.
 void mergeHostUpdates(const io::JsonValue &root, Merger &merger);
 /// The types in which gradients travel, with and without sequence parallelism.

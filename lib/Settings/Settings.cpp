@@ -24,7 +24,8 @@ bool Setting::holds(const Settings &settings) const {
     return range.holds(*integer);
   if (const auto *number = std::get_if<double>(&value))
     return range.holds(*number);
-  return true; // A word was read, or any text will do.
+  const auto *text = std::get_if<std::string>(&value);
+  return !text || text->empty() || range.holds(*text);
 }
 
 template <auto Member> static SettingValue getMember(const Settings &settings) {

@@ -112,11 +112,13 @@ void CommandLine::addJob(CLI::App &verb, JobOptions &job) {
   addGemm(verb, job.device);
   verb.add_flag("--share-gpu", job.device.shared,
                 "Let several ranks have the same GPU");
-  addFlag(verb, "--swap-dir", job.device.swap.directory, io::range::path(),
-          "Directory for what the plan has on file; made when it is absent "
+  addFlag(verb, "--swap-dir", job.device.swapDirectories,
+          io::swapDirectoriesRange(),
+          "Directory for what the plan has on file, made when it is absent; "
+          "roles may have their own, as /mnt/a,parameters=/mnt/b "
           "(default: as compiled, else that of TMPDIR, or /tmp)")
       ->type_name("DIR");
-  verb.add_flag("--swap-check", job.device.swap.checks,
+  verb.add_flag("--swap-check", job.device.checksSwap,
                 "Check that the disk gives back what was written to it");
   addJoin(verb);
 }

@@ -129,9 +129,10 @@ std::unique_ptr<Device> heddle::rt::openDevice(const plan::Plan &plan,
 SwapOptions heddle::rt::chooseSwap(const plan::Plan &plan,
                                    const DeviceOptions &options) {
   SwapOptions swap;
-  swap.place = options.swap;
-  if (swap.place.directory.empty())
-    swap.place.directory = plan.swapDir;
+  for (const std::string *text : {&plan.swapDir, &options.swapDirectories})
+    if (auto named = io::SwapDirectories::parse(*text)) // As was checked.
+      swap.directories.take(*named);
+  swap.checks = options.checksSwap;
   constexpr int64_t page = io::SwapFile::pageBytes;
   swap.shape = {std::max(plan.swapBlockBytes / page, int64_t(1)) * page,
                 plan.swapQueueDepth};
@@ -140,19 +141,29 @@ SwapOptions heddle::rt::chooseSwap(const plan::Plan &plan,
   return swap;
 }
 
+std::map<std::string, std::vector<plan::FileRole>>
+heddle::rt::usedDirectories(const plan::Plan &plan, const SwapOptions &swap) {
+  std::map<std::string, std::vector<plan::FileRole>> used;
+  for (plan::FileRole role : plan::fileRoles)
+    if (plan.memory.fileBytes[role] > 0)
+      used[io::swapDirectory(swap.directories.of(role))].push_back(role);
+  return used;
+}
+
 void heddle::rt::warnOfCachedSwap(const plan::Plan &plan,
                                   const DeviceOptions &options) {
-  io::SwapPlace place = chooseSwap(plan, options).place;
-  if (plan.memory.peakBytes(plan::MemoryKind::File) == 0 ||
-      !io::fillsMemory(place))
-    return;
-  Diagnostic cached;
-  cached.code = "H0463";
-  cached.message = "the swap directory " + io::swapDirectory(place) +
-                   " is in memory, or its files go through the system's "
-                   "cache: what is on file takes memory that is not planned";
-  cached.help = "name a directory on a disk with --swap-dir";
-  warn(cached);
+  for (const auto &[directory, roles] :
+       usedDirectories(plan, chooseSwap(plan, options))) {
+    if (!io::fillsMemory(directory))
+      continue;
+    Diagnostic cached;
+    cached.code = "H0463";
+    cached.message = "the swap directory " + directory +
+                     " is in memory, or its files go through the system's "
+                     "cache: what is on file takes memory that is not planned";
+    cached.help = "name a directory on a disk with --swap-dir";
+    warn(cached);
+  }
 }
 
 /// The GPU of this rank among those of all machines, or "".

@@ -50,10 +50,19 @@ static std::string findProducts(const Binary &binary) {
 /// Where what the plan has on file would be here, and what would move it.
 static std::string describeSwap(const plan::Plan &plan) {
   SwapOptions swap = chooseSwap(plan, DeviceOptions());
-  return io::swapDirectory(swap.place) +
-         (io::fillsMemory(swap.place) ? " (in memory, or through its cache)"
-                                      : "") +
-         ", by " + io::openBlockQueue(swap.method, swap.shape.depth)->name() +
+  auto used = usedDirectories(plan, swap);
+  std::string places;
+  for (const auto &[directory, roles] : used) {
+    places += (places.empty() ? "" : ", ") + directory;
+    for (plan::FileRole role : roles)
+      if (used.size() > 1)
+        places += (role == roles.front() ? " for " : " and ") +
+                  std::string(plan::nameOf(role));
+    if (io::fillsMemory(directory))
+      places += " (in memory, or through its cache)";
+  }
+  return places + ", by " +
+         io::openBlockQueue(swap.method, swap.shape.depth)->name() +
          " in requests of " + formatBytes(swap.shape.requestBytes) + ", " +
          std::to_string(swap.shape.depth) + " at a time";
 }
@@ -136,6 +145,7 @@ static ordered_json describe(const plan::Plan &plan,
         {"persistent", plan.memory.persistentBytes.inMemory()},
         {"peak", plan.memory.peakBytes()},
         {"kinds", plan::kindsOf(plan.memory)},
+        {"files", plan::filesOf(plan.memory)},
         {"owners", owners}}}};
   all.update(describePurpose(plan));
   return all;

@@ -13,6 +13,7 @@
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
+#include <malloc.h>
 #include <set>
 
 using namespace heddle;
@@ -64,6 +65,7 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
 }
 
 void Job::load() {
+  malloc_trim(0); // Parsing takes several times what the plan does.
   kernels = runsOn->load(binary.kernels.data(), binary.kernels.size(),
                          plan().kernels);
   binary.kernels = {};

@@ -13,11 +13,12 @@ using namespace heddle::rt;
 
 PlanMemory::PlanMemory(Device &device, const plan::PerMemory<int64_t> &bytes,
                        const std::string &owner, bool guarded,
+                       const plan::PerFile<int64_t> &files,
                        std::function<std::string(int64_t offset)> nameAt) {
   for (MemoryKind kind : plan::memoryKinds) {
     std::optional<DeviceMemory> &memory = owned[size_t(kind)];
-    memory.emplace(device,
-                   MemoryRequest{kind, bytes[kind], owner, guarded, nameAt});
+    memory.emplace(device, MemoryRequest{kind, bytes[kind], owner, guarded,
+                                         files, nameAt});
     all[kind] = memory->region();
   }
 }

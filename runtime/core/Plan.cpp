@@ -79,6 +79,19 @@ void from_json(const json &source, PerMemory<int64_t> &bytes) {
     count.get_to(bytes[json(name).get<MemoryKind>()]);
 }
 
+static void to_json(json &target, const PerFile<int64_t> &bytes) {
+  target = json::object();
+  for (FileRole role : fileRoles)
+    if (bytes[role] != 0)
+      target[nameOf(role)] = bytes[role];
+}
+static void from_json(const json &source, PerFile<int64_t> &bytes) {
+  for (const auto &[name, count] : source.items())
+    count.get_to(bytes[json(name).get<FileRole>()]);
+}
+
+json filesOf(const Memory &memory) { return memory.fileBytes; }
+
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LibraryProduct, m, n, k, transA, transB,
                                    type, result, a, b, c, bias, d, aux, sumA,
                                    sumB, pitchA, pitchB, pitchC, pitchD,
@@ -106,7 +119,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Optimizer, type, lr, beta1, beta2, eps,
                                    weightDecay, decoupled, gradientClipping)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Owner, name, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Memory, persistentBytes, arenaBytes,
-                                   stagingBytes, scratchOffset,
+                                   fileBytes, stagingBytes, scratchOffset,
                                    scratchBytesPerThread, owners)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, states, sequences, programs, memory,
                                    kernelCalls)

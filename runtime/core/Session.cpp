@@ -94,7 +94,7 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
     : source(plan), device(withMemoryFor(plan, device)),
       participant(options.participant),
       persistent(device, plan.memory.persistentBytes, "states",
-                 options.guardPages,
+                 options.guardPages, plan.memory.fileBytes,
                  [&plan](int64_t offset) { return nameOfState(plan, offset); }),
       arena(device, plan.memory.arenaBytes, "the arena", options.guardPages),
       mirror(device, mirroredOf(persistent, arena)) {

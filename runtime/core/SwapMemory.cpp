@@ -9,6 +9,7 @@
 #include "heddle/runtime/core/SwapMemory.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -16,14 +17,32 @@ using namespace heddle::rt;
 static constexpr int64_t page = io::SwapFile::pageBytes;
 
 Address SwapMemory::allocate(const MemoryRequest &request) {
-  auto [entry, isNew] =
-      files.try_emplace(next, options.place, request.bytes, request.owner);
-  entry->second.nameBytes(request.nameAt);
+  plan::PerFile<int64_t> bytes = request.files;
+  int64_t named =
+      std::accumulate(bytes.values.begin(), bytes.values.end(), int64_t(0));
+  bytes[plan::FileRole::Activations] += request.bytes - named;
+  std::map<uintptr_t, io::SwapFile> block;
+  int64_t begin = 0;
+  for (plan::FileRole role : plan::fileRoles) {
+    if (bytes[role] == 0)
+      continue;
+    io::SwapPlace place = {options.directories.of(role), options.checks};
+    auto [entry, isNew] =
+        block.try_emplace(next + begin, place, bytes[role],
+                          request.owner + " (" + plan::nameOf(role) + ")");
+    if (request.nameAt)
+      entry->second.nameBytes([name = request.nameAt, begin](int64_t offset) {
+        return name(begin + offset);
+      });
+    begin += bytes[role];
+  }
   if (!stream)
     stream = std::make_unique<io::SwapStream>(
         io::openBlockQueue(options.method, options.shape.depth), options.shape);
+  files.merge(block);
+  Address address(next);
   next += request.bytes + page; // No block's end is another one's beginning.
-  return Address(entry->first);
+  return address;
 }
 
 void SwapMemory::release(Address address) {
@@ -32,7 +51,11 @@ void SwapMemory::release(Address address) {
   } catch (const UserError &) {
     // Who waited for what failed was told. Nothing is under way any more.
   }
-  files.erase(address.value());
+  uintptr_t end = address.value();
+  auto first = files.find(end), last = first;
+  for (; last != files.end() && last->first == end; ++last)
+    end += last->second.size();
+  files.erase(first, last);
 }
 
 SwapMemory::Place SwapMemory::placeOf(Address address) {

@@ -22,16 +22,16 @@ using namespace heddle::io;
 
 static constexpr const char *namePrefix = "heddle-swap-";
 
-std::string io::swapDirectory(const SwapPlace &place) {
-  if (!place.directory.empty())
-    return place.directory;
+std::string io::swapDirectory(const std::string &directory) {
+  if (!directory.empty())
+    return directory;
   const char *temporary = getenv("TMPDIR");
   return temporary && *temporary ? temporary : "/tmp";
 }
 
 SwapFile::SwapFile(const SwapPlace &place, int64_t bytes,
                    const std::string &owner)
-    : path(swapDirectory(place)), bytes(bytes) {
+    : path(swapDirectory(place.directory)), bytes(bytes) {
   makeDirectories(path);
   // A process may be killed while its file has a name.
   sweepTemporaries(path, [](const std::string &name) {
@@ -85,9 +85,9 @@ static bool isInMemory(int handle) {
          (long(system.f_type) == tmpfs || long(system.f_type) == ramfs);
 }
 
-bool io::fillsMemory(const SwapPlace &place) {
+bool io::fillsMemory(const std::string &directory) {
   try {
-    return !SwapFile(place, SwapFile::pageBytes, "a page").isDirect();
+    return !SwapFile({directory}, SwapFile::pageBytes, "a page").isDirect();
   } catch (const UserError &) {
     return false; // Who makes the file says what is wrong.
   }

@@ -57,6 +57,11 @@ class BlockSize:
     odd = [*Size.odd, "4095", "1073741825"]
 
 
+class Directories:
+    good, words = ["x", "x,parameters=y", "gradients=x"], "a directory"
+    odd = ["", ",", "x,", "x,y", "parameters=", "weights=x", "gradients=x,gradients=y"]
+
+
 class Betas:
     good, words = ["0,0.5", "0.9,0.999"], "two numbers from 0 to below 1"
     odd = ["", "0.9", "0.9,1", "-1,0.9", "nan,0.9", "0.9,0.9x", "0.9,0.9,0.9", "0.9,"]
@@ -77,7 +82,7 @@ DRIVER = {
         "--precision": Text,
         "--kv-type": Choice("fp32", "bf16", "int8"), "--kv-cache": Size,
         # A size is a text.
-        "--memory-budget": Size, "--place": Text, "--swap-dir": Text,
+        "--memory-budget": Size, "--place": Text, "--swap-dir": Directories,
         "--swap-block-size": BlockSize,
         "--dump-phases": Text, "--stop-after": Text,
         "--start-from": Text, "--cache": Text},
@@ -105,7 +110,7 @@ DRIVER = {
 }
 GEMM = {"--gemm": Choice("auto", "library", "generated")}
 JOB = {**GEMM, "--weights": Text, "--threads": THREADS, "--device": Choice("cpu", "cuda"),
-       "--join-timeout": JOIN, "--swap-dir": Text}
+       "--join-timeout": JOIN, "--swap-dir": Directories}
 TRAINING_JOB = JOB
 JOB = {**JOB, "--weight-cache": Choice("auto", "map", "read", "none"),
        "--weight-cache-dir": Text}

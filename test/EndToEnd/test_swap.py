@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,8 @@ import running_jobs as jobs
 FAULTS = os.path.join(h.BUILD, "test", "Runtime", "SwapFaults.so")
 BATCH, SEQ, STEPS = 4, 16, 6
 MODEL = dict(vocab=97, positions=SEQ, embed=48, layers=3, heads=3)
+ROLES = {"optimizer", "parameters", "gradients", "activations"}
+EVERYTHING = ",".join(f"{role}=file" for role in sorted(ROLES))
 WAYS = ["threads", "auto"]  # The latter is io_uring where that may be used.
 MEBIBYTE = 1 << 20
 
@@ -96,8 +99,8 @@ class Swap(h.HeddleTest):
     def words(self, binary, *flags, steps=STEPS, every=2):
         return [binary, "train", "--data", self.data, "--steps", steps, "--save",
                 self.saved, "--save-every", every, "--keep-last", 2, "--log",
-                self.path("run.jsonl"), "--progress", "none", "--swap-dir", self.swap,
-                *flags]
+                self.path("run.jsonl"), "--progress", "none",
+                *(["--swap-dir", self.swap] if self.swap else []), *flags]
 
     def environment(self, fault=None, way="threads"):
         more = {"HEDDLE_SWAP_IO": way}
@@ -144,25 +147,114 @@ class Swap(h.HeddleTest):
                 self.assertEqual(h.bytes_saved(self.saved), kept)
 
     def test_moves_what_the_plan_says(self):
-        binary = self.compile_for()
-        plan = self.explain(binary)
-        planned = {"read": 0, "written": 0}
-        for move in plan["moves"]:
-            planned["read"] += move["bytes"] if move["from"] == "file" else 0
-            planned["written"] += move["bytes"] if move["to"] == "file" else 0
+        for place in (EVERYTHING, "optimizer=file"):
+            binary = self.compile_for(place=place)
+            plan = self.explain(binary)
+            planned = {"read": 0, "written": 0}
+            for move in plan["moves"]:
+                planned["read"] += move["bytes"] if move["from"] == "file" else 0
+                planned["written"] += move["bytes"] if move["to"] == "file" else 0
+            for way in WAYS:
+                found = json.loads(h.run(
+                    [binary, "bench", "--steps", 3, "--warmup", 1, "--json", "--swap-dir",
+                     self.swap], env=self.environment(way=way)).stdout)
+                self.assertEqual(found["file_bytes_read"], planned["read"])
+                self.assertEqual(found["file_bytes_written"], planned["written"])
         # Two moments of four bytes, in whole pages.
         least = 8 * plan["parameters"]
         for direction in ("read", "written"):
             self.assertGreaterEqual(planned[direction], least)
             self.assertLess(planned[direction], least + 64 * 4096)
-        for way in WAYS:
-            found = json.loads(h.run(
-                [binary, "bench", "--steps", 3, "--warmup", 1, "--json", "--swap-dir",
-                 self.swap], env=self.environment(way=way)).stdout)
-            self.assertEqual(found["file_bytes_read"], planned["read"])
-            self.assertEqual(found["file_bytes_written"], planned["written"])
         said = h.run([binary, "info"], env=self.environment()).stdout
         self.assertRegex(said, r"swap +\S+, by threads in requests of 1.00 MiB, 16 at")
+
+    # --- where ----------------------------------------------------------------
+
+    def files(self, job):
+        """The sizes of a job's swap files, by their directories: they have no names any
+        more."""
+        folder, found = f"/proc/{job.pid}/fd", {}
+        for name in os.listdir(folder):
+            path = os.path.join(folder, name)
+            with contextlib.suppress(FileNotFoundError):  # Closed meanwhile.
+                where, mark, _ = os.readlink(path).partition("/heddle-swap-")
+                if mark:
+                    found.setdefault(where, []).append(os.stat(path).st_size)
+        return {where: sorted(sizes) for where, sizes in found.items()}
+
+    def test_each_role_has_a_file(self):
+        """As long as the plan says, in the directory that the compiler, a
+        ds_config.json or the binary is told."""
+        first, second, third = (self.path(f"swap/{name}") for name in "abc")
+        plain = self.compile(self.model, "--batch", BATCH, "--seq", SEQ, "--threads", 2,
+                             config=h.ds_config(), output="plain")
+        expected = self.losses(plain)
+        binary = self.compile_for(place=EVERYTHING, output="roles")
+        compiled = self.compile_for("--swap-dir", f"{first},gradients={second}",
+                                    place=EVERYTHING, output="compiled")
+        path = {"device": "nvme", "nvme_path": first}
+        config = h.ds_config(zero_optimization={
+            "stage": 3, "offload_optimizer": path,
+            "offload_param": dict(path, nvme_path=second)})
+        given = self.compile(self.model, "--batch", BATCH, "--seq", SEQ, "--threads", 2,
+                             config=config, output="given")
+        for program, flag, places in (
+                (binary, first, {first: ROLES}),
+                (binary, f"{first},parameters={second}",
+                 {first: ROLES - {"parameters"}, second: {"parameters"}}),
+                (compiled, "", {first: ROLES - {"gradients"}, second: {"gradients"}}),
+                (compiled, third, {third: ROLES}),
+                (compiled, f"parameters={third}",
+                 {first: {"optimizer", "activations"}, second: {"gradients"},
+                  third: {"parameters"}}),
+                (given, "", {first: {"optimizer"}, second: {"parameters"}}),
+                (given, third, {third: {"optimizer", "parameters"}}),
+                (given, f"optimizer={third}", {second: {"parameters"},
+                                               third: {"optimizer"}})):
+            with self.subTest(program=os.path.basename(program), flag=flag):
+                memory = self.explain(program)["memory"]
+                sizes = memory["files"]
+                self.assertEqual(set(sizes), set().union(*places.values()))
+                self.assertEqual(sum(sizes.values()),
+                                 memory["kinds"]["file"]["persistent"])
+                self.swap = flag
+                job = self.start(program, "--swap-check", way="auto")
+                self.assertEqual(self.files(job),
+                                 {where: sorted(sizes[role] for role in roles)
+                                  for where, roles in places.items()})
+                job.kill()
+                job.communicate(timeout=10)
+                for where in places:
+                    self.assertEqual(os.listdir(where), [])
+                self.check_last(program, expected)
+        said = h.run([compiled, "info"], env=self.environment()).stdout
+        self.assertIn(f"{first} for optimizer and parameters and activations, "
+                      f"{second} for gradients, by threads in requests", said)
+
+    def test_errors_name_the_file_of_the_role(self):
+        first, second = (self.path(f"swap/{name}") for name in "ab")
+        self.swap = f"{first},parameters={second}"
+        binary = self.compile_for(place="optimizer=file,parameters=file", output="roles")
+        sizes, seen = self.explain(binary)["memory"]["files"], set()
+        for number in range(1, 120, 17):
+            found = h.run(self.words(binary), 5,
+                          env=self.environment(f"read EIO {number}")).stderr
+            (state, byte, where), = re.findall(
+                r"error.H0461.*state (\S+), at byte (\d+) of the swap file in (\S+): ",
+                found)
+            role = "optimizer" if ".exp_avg" in state else "parameters"
+            seen.add(role)
+            self.assertEqual(where, first if role == "optimizer" else second)
+            self.assertLess(int(byte), sizes[role])
+        self.assertEqual(seen, {"optimizer", "parameters"})
+        # Each directory is tried with a page, then come the files.
+        found = h.run(self.words(binary), 4, env=self.environment("full 4")).stderr
+        self.assertIn(f"error[H0295]: the swap directory {second} has no room for the "
+                      f"{sizes['parameters']} bytes of states (parameters)", found)
+        for where in (first, second):
+            self.assertEqual(os.listdir(where), [])
+
+    # --- requests -------------------------------------------------------------
 
     def test_requests_are_as_the_compiler_is_told(self):
         whole, cut = (self.compile_for(*flags, output=name) for name, flags in

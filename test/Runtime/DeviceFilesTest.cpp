@@ -7,7 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "DeviceTest.h"
+#include "Io/IoTestSupport.h"
+#include "heddle/runtime/devices/cpu/CpuDevice.h"
 #include "heddle/runtime/io/SwapFile.h"
+
+#include <filesystem>
+#include <sys/stat.h>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -15,6 +20,24 @@ using namespace heddle::test;
 
 namespace {
 class DeviceFilesTest : public DeviceTest {};
+
+/// The sizes of the files without a name that this process has open, by their
+/// directories.
+std::map<std::string, std::vector<int64_t>> unnamedFiles() {
+  std::map<std::string, std::vector<int64_t>> sizes;
+  for (const auto &entry :
+       std::filesystem::directory_iterator("/proc/self/fd")) {
+    struct stat status;
+    if (stat(entry.path().c_str(), &status) != 0 || status.st_nlink > 0 ||
+        !S_ISREG(status.st_mode))
+      continue;
+    std::string name = std::filesystem::read_symlink(entry.path());
+    sizes[name.substr(0, name.rfind('/'))].push_back(status.st_size);
+  }
+  for (auto &[directory, all] : sizes)
+    std::sort(all.begin(), all.end());
+  return sizes;
+}
 } // namespace
 
 INSTANTIATE_TEST_SUITE_P(, DeviceFilesTest, eachDevice(), deviceName);
@@ -220,6 +243,63 @@ TEST_P(DeviceFilesTest, CopiesManyRowsOfTables) {
       EXPECT_EQ(device->swapTraffic().readBytes - before, 2 * count * span);
     }
   }
+}
+
+/// Each role's file is in its directory, and addresses go on from one to the
+/// next. What nobody gave a role is with the activations.
+TEST(SwapMemory, HasAFileForEachRole) {
+  io::TestDirectory all, own;
+  SwapOptions options;
+  options.directories = *io::SwapDirectories::parse(
+      (all / "deep") + ",parameters=" + (own / "deep"));
+  ThreadPool pool(1);
+  CpuDevice device(pool, options);
+  MemoryRequest request = {MemoryKind::File, 6 * page, "test"};
+  request.files[plan::FileRole::Optimizer] = 2 * page;
+  request.files[plan::FileRole::Parameters] = page;
+  std::map<std::string, std::vector<int64_t>> before = unnamedFiles(), sizes;
+  {
+    DeviceMemory first(device, request), second(device, request);
+    for (int64_t at = 0; at < 6; ++at)
+      for (DeviceMemory *memory : {&first, &second})
+        device.fill(Stream::Compute, memory->address() + at * page,
+                    char(1 + at + (memory == &second ? 6 : 0)), page);
+    for (int64_t at = 0; at < 6; ++at) {
+      EXPECT_EQ(bytesOf(device, first.address() + at * page, page),
+                std::vector<char>(page, char(1 + at)));
+      EXPECT_EQ(bytesOf(device, second.address() + at * page, page),
+                std::vector<char>(page, char(7 + at)));
+    }
+    sizes = unnamedFiles();
+  }
+  using Sizes = std::vector<int64_t>;
+  EXPECT_EQ(sizes[all / "deep"],
+            Sizes({2 * page, 2 * page, 3 * page, 3 * page}));
+  EXPECT_EQ(sizes[own / "deep"], Sizes({page, page}));
+  EXPECT_EQ(unnamedFiles(), before);
+}
+
+/// The second file of two has no room: neither is left.
+TEST(SwapMemory, GivesUpFilesWithTheLast) {
+  io::TestDirectory all, own;
+  SwapOptions options;
+  options.directories =
+      *io::SwapDirectories::parse(all.path() + ",parameters=" + own.path());
+  ThreadPool pool(1);
+  CpuDevice device(pool, options);
+  MemoryRequest request = {MemoryKind::File, (int64_t(1) << 50) + page, "test"};
+  request.files[plan::FileRole::Optimizer] = page;
+  request.files[plan::FileRole::Parameters] = int64_t(1) << 50;
+  std::map<std::string, std::vector<int64_t>> before = unnamedFiles();
+  Diagnostic said =
+      io::diagnosticOf([&] { DeviceMemory memory(device, request); });
+  EXPECT_EQ(said.code, "H0295");
+  EXPECT_NE(said.message.find("the swap directory " + own.path() +
+                              " has no room for the 1125899906842624 bytes of "
+                              "test (parameters)"),
+            std::string::npos)
+      << said.message;
+  EXPECT_EQ(unnamedFiles(), before);
 }
 
 TEST_P(DeviceFilesTest, CopiesNothing) {

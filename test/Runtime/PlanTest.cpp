@@ -41,6 +41,7 @@ TEST(Plan, KeepsMemoryAndStreams) {
   Plan plan = test::makeBigramPlan();
   plan.memory.arenaBytes[MemoryKind::Pinned] = 8192;
   plan.memory.stagingBytes = 4096;
+  plan.memory.fileBytes[FileRole::Gradients] = 12288;
   plan.states[1].memory = MemoryKind::Host;
   Command &fill = plan.sequences[0].commands[0];
   fill.stream = Stream::Copy;
@@ -51,6 +52,8 @@ TEST(Plan, KeepsMemoryAndStreams) {
   EXPECT_EQ(again.memory.arenaBytes[MemoryKind::Host], 0);
   EXPECT_EQ(again.memory.peakBytes(), plan.memory.peakBytes());
   EXPECT_EQ(again.memory.peakBytes(MemoryKind::Pinned), 8192 + 4096);
+  EXPECT_EQ(again.memory.fileBytes[FileRole::Gradients], 12288);
+  EXPECT_EQ(again.memory.fileBytes[FileRole::Optimizer], 0);
   EXPECT_EQ(again.states[1].memory, MemoryKind::Host);
   const Command &filled = again.sequences[0].commands[0];
   EXPECT_EQ(filled.stream, Stream::Copy);

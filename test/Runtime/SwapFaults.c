@@ -11,7 +11,7 @@
 //   write ENOSPC 7  the same of writing, with another error
 //   short 0         each moves half of what it could
 //   slow 0          each takes 5 ms more
-//   full 0          no file can be allocated
+//   full 2          the second file cannot be allocated, and none that follows
 //   count 0         how many there were of both goes to HEDDLE_TEST_COUNT
 // The kernel itself fails the requests of io_uring, which call no function:
 //   replace EIO 0   a signal SIGUSR1 puts a file that gives EIO in the place of
@@ -34,7 +34,7 @@
 
 static char kind[16], error[16];
 static long number;
-static atomic_long reads, writes;
+static atomic_long reads, writes, files;
 
 __attribute__((constructor)) static void readFault(void) {
   const char *fault = getenv("HEDDLE_TEST_FAULT");
@@ -118,7 +118,7 @@ int fallocate64(int descriptor, int mode, off64_t offset, off64_t bytes) {
   static int (*real)(int, int, off64_t, off64_t);
   if (!real)
     real = dlsym(RTLD_NEXT, "fallocate64");
-  if (strcmp(kind, "full") == 0) {
+  if (strcmp(kind, "full") == 0 && 1 + atomic_fetch_add(&files, 1) >= number) {
     errno = ENOSPC;
     return -1;
   }

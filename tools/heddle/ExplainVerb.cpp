@@ -159,6 +159,7 @@ static json explainJson(const plan::Plan &plan, int64_t rank,
                 {"persistent", plan.memory.persistentBytes.inMemory()},
                 {"peak", plan.memory.peakBytes()},
                 {"kinds", plan::kindsOf(plan.memory)},
+                {"files", plan::filesOf(plan.memory)},
                 {"owners", owners}}},
               {"moves", movesJson(plan)},
               {"host_updates", hostUpdatesJson(plan)},
@@ -267,6 +268,10 @@ static void printMemory(const plan::Plan &plan) {
     std::string of = kind == plan::MemoryKind::Device
                          ? ""
                          : " in " + std::string(plan::nameOf(kind));
+    for (plan::FileRole role : plan::fileRoles)
+      if (kind == plan::MemoryKind::File && plan.memory.fileBytes[role] > 0)
+        add("file of " + std::string(plan::nameOf(role)),
+            plan.memory.fileBytes[role]);
     add("= persistent" + of, plan.memory.persistentBytes[kind]);
     add("+ arena" + of, plan.memory.arenaBytes[kind]);
     if (kind == plan::MemoryKind::Pinned && plan.memory.stagingBytes > 0)

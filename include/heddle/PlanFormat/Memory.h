@@ -26,6 +26,16 @@ template <>
 inline constexpr std::array enumNames<MemoryKind> = {"device", "host", "pinned",
                                                      "file"};
 
+/// What a file holds: each rank has one for each role with bytes on file. They
+/// stand one behind the other in its memory of the kind File, in this order.
+enum class FileRole { Optimizer, Parameters, Gradients, Activations };
+inline constexpr FileRole fileRoles[] = {
+    FileRole::Optimizer, FileRole::Parameters, FileRole::Gradients,
+    FileRole::Activations};
+template <>
+inline constexpr std::array enumNames<FileRole> = {"optimizer", "parameters",
+                                                   "gradients", "activations"};
+
 /// Pinned memory of each direction that a GPU's copies from and to files go
 /// through. The rows that ids name come through that of the way to the GPU.
 inline constexpr int64_t stagingRingBytes = int64_t(8) << 20;
@@ -60,6 +70,14 @@ template <typename T> struct PerMemory {
   }
   /// Of all kinds but file.
   T inMemory() const { return total() - (*this)[MemoryKind::File]; }
+};
+
+/// Something for each file of a rank.
+template <typename T> struct PerFile {
+  std::array<T, std::size(fileRoles)> values{};
+
+  T &operator[](FileRole role) { return values[size_t(role)]; }
+  const T &operator[](FileRole role) const { return values[size_t(role)]; }
 };
 
 } // namespace heddle::plan

@@ -36,7 +36,7 @@ std::string kernelSectionName(size_t target = 0);
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 13;
+inline constexpr int64_t formatVersion = 14;
 
 /// A launch of a GPU's function over a grid of blocks of threads.
 struct GridLaunch {
@@ -297,6 +297,7 @@ struct Owner {
 struct Memory {
   PerMemory<int64_t> persistentBytes; ///< Rounded up to pages, as it is mapped.
   PerMemory<int64_t> arenaBytes;      ///< Rounded up to pages, as it is mapped.
+  PerFile<int64_t> fileBytes; ///< Whole pages; what is persistent on file.
   /// Pinned memory that is neither: a GPU's copies go through it.
   int64_t stagingBytes = 0;
   int64_t peakBytes(MemoryKind kind) const {
@@ -314,6 +315,9 @@ struct Memory {
 
 /// As `{"device": {"arena": 8192, "persistent": 4096}}`, for tools.
 nlohmann::json kindsOf(const Memory &memory);
+
+/// The bytes of each file, as `{"optimizer": 8192}`.
+nlohmann::json filesOf(const Memory &memory);
 
 struct PhaseTime {
   std::string name;
@@ -358,8 +362,8 @@ struct Plan : Stage {
   std::string march;             ///< Of CPUs; the name the user gave.
   std::vector<std::string> features; ///< CPU features that must be there.
   std::string recompute;
-  std::string swapDir; ///< Of what is in memory of the kind File; empty: none
-                       ///< was given.
+  std::string swapDir; ///< Of these files, as io::SwapDirectories reads it;
+                       ///< empty: none was given.
   int64_t swapBlockBytes = 1 << 20; ///< Of a request to these files, at most.
   int64_t swapQueueDepth = 16;      ///< Requests under way at a time.
   Weights weights;

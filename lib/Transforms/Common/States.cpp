@@ -40,6 +40,14 @@ nn::MemoryKind heddle::memoryOf(const SymbolTable &symbols, StringRef name) {
   return symbols.lookup<nn::StateOp>(firstStateOf(symbols, name)).getMemory();
 }
 
+llvm::DenseSet<StringAttr> heddle::copiedIn(nn::ModelOp model) {
+  llvm::DenseSet<StringAttr> copied;
+  for (auto state : model.getOps<nn::StateOp>())
+    if (state.getRole() == nn::StateRole::ComputeCopy)
+      copied.insert(state.getParameterAttr());
+  return copied;
+}
+
 bool heddle::isNamed(nn::StateOp parameter,
                      llvm::function_ref<bool(StringRef)> isMeant) {
   if (isMeant(parameter.getSymName()))

@@ -60,21 +60,72 @@ namespace {
 class StateLayout {
 public:
   StateLayout(nn::ModelOp model, planir::ProgramOp program)
-      : symbols(model), model(model),
+      : symbols(model), model(model), copied(copiedIn(model)),
         builder(OpBuilder::atBlockEnd(program.getBodyBlock())) {}
 
   MemoryMap run() {
-    for (auto bucket : model.getOps<nn::BucketOp>())
-      place(bucket);
-    for (auto state : model.getOps<nn::StateOp>()) {
-      if (!placed.contains(state))
-        beginAtPage(state);
-      place(state);
+    placeAll(std::nullopt);
+    for (plan::FileRole role : plan::fileRoles) {
+      int64_t &end = endOf(nn::MemoryKind::File), begin = end;
+      placeAll(role);
+      map.owners["padding to pages"] += alignTo(end, pageBytes) - end;
+      end = alignTo(end, pageBytes);
+      map.fileBytes[role] = end - begin;
     }
     return map;
   }
 
 private:
+  /// Places what is in the file, or what is in none.
+  void placeAll(std::optional<plan::FileRole> file) {
+    for (auto bucket : model.getOps<nn::BucketOp>()) {
+      SmallVector<nn::StateOp> members = membersOf(bucket);
+      // A run of another bucket's members has its place there.
+      if (fileOf(members.back()) == file && !placed.contains(members.front()))
+        place(bucket, members);
+    }
+    for (auto state : model.getOps<nn::StateOp>()) {
+      if (fileOf(state) != file || placed.contains(state))
+        continue;
+      beginAtPage(state);
+      place(state);
+    }
+  }
+
+  /// The file that a state is in: a parameter that computation reads a copy of
+  /// belongs to the optimizer, which alone reads it.
+  std::optional<plan::FileRole> fileOf(nn::StateOp state) const {
+    if (state.getMemory() != nn::MemoryKind::File)
+      return std::nullopt;
+    switch (state.getRole()) {
+    case nn::StateRole::Parameter:
+      return copied.contains(state.getSymNameAttr())
+                 ? plan::FileRole::Optimizer
+                 : plan::FileRole::Parameters;
+    case nn::StateRole::ComputeCopy:
+    case nn::StateRole::Derived:
+      return plan::FileRole::Parameters;
+    case nn::StateRole::Gradient:
+      return plan::FileRole::Gradients;
+    case nn::StateRole::Saved:
+    case nn::StateRole::Cache:
+      return plan::FileRole::Activations;
+    case nn::StateRole::Optimizer:
+    case nn::StateRole::Accumulator:
+    case nn::StateRole::Scalar:
+      return plan::FileRole::Optimizer;
+    }
+    llvm_unreachable("a role that is not known");
+  }
+
+  SmallVector<nn::StateOp> membersOf(nn::BucketOp bucket) const {
+    return llvm::map_to_vector(
+        bucket.getMembers().getAsRange<FlatSymbolRefAttr>(),
+        [&](FlatSymbolRefAttr name) {
+          return symbols.lookup<nn::StateOp>(name.getValue());
+        });
+  }
+
   int64_t &endOf(nn::MemoryKind memory) {
     return map.persistentBytes[planir::memoryOf(memory)];
   }
@@ -109,16 +160,8 @@ private:
     own(state, paddedBytes(state.getTensorType()));
   }
 
-  void place(nn::BucketOp bucket) {
+  void place(nn::BucketOp bucket, ArrayRef<nn::StateOp> members) {
     auto type = cast<RankedTensorType>(bucket.getType());
-    SmallVector<nn::StateOp> members = llvm::map_to_vector(
-        bucket.getMembers().getAsRange<FlatSymbolRefAttr>(),
-        [&](FlatSymbolRefAttr name) {
-          return symbols.lookup<nn::StateOp>(name.getValue());
-        });
-    // A run of another bucket's members has its place there.
-    if (placed.contains(members.front()))
-      return;
     nn::StateOp last = members.back();
     int64_t &end = endOf(last.getMemory());
     beginAtPage(last);
@@ -150,6 +193,7 @@ private:
 
   SymbolTable symbols;
   nn::ModelOp model;
+  llvm::DenseSet<StringAttr> copied; ///< Parameters that have copies.
   OpBuilder builder;
   DenseSet<Operation *> placed;
   MemoryMap map;

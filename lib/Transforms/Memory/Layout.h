@@ -19,13 +19,14 @@ namespace heddle::memory {
 /// Who owns how many bytes.
 struct MemoryMap {
   plan::PerMemory<int64_t> persistentBytes;
+  plan::PerFile<int64_t> fileBytes; ///< Of what is persistent on file.
   std::map<std::string, int64_t> owners;
   std::map<std::string, int64_t> arenaOwners;
 };
 
 /// Makes a plan.state of every state: members of a bucket in its order, each at
 /// a multiple of 64 elements; then the others. What is not in the device's
-/// memory begins at a page, bucket by bucket.
+/// memory begins at a page, bucket by bucket; on file role by role.
 MemoryMap layOutStates(nn::ModelOp model, planir::ProgramOp program);
 
 /// Pinned memory that a program's copies between files and its device, and of

@@ -82,7 +82,8 @@ private:
         model.getLoc(), model.getSymNameAttr(), model.getFamilyAttr(),
         model.getPhaseAttr(), model.getStrategy(), model.getConfigAttr(),
         model.getWeights(), none, none, zero, zero, zero,
-        builder.getDictionaryAttr({}), model.getStageAttr());
+        builder.getDictionaryAttr({}), model.getStageAttr(),
+        /*files=*/DictionaryAttr());
     program.getBody().emplaceBlock();
     return program;
   }
@@ -247,6 +248,7 @@ private:
     program.setPersistentBytesAttr(
         planir::BytesAttr::get(&getContext(), persistent));
     program.setArenaBytesAttr(planir::BytesAttr::get(&getContext(), arenas));
+    setFiles(program, map.fileBytes);
     int64_t staging = stagingBytesOf(program);
     program.setStagingBytes(staging);
     if (staging > 0)
@@ -267,6 +269,18 @@ private:
     for (auto &[owner, bytes] : map.owners)
       owners.append(owner, builder.getI64IntegerAttr(bytes));
     program.setOwnersAttr(owners.getDictionary(&getContext()));
+  }
+
+  static void setFiles(planir::ProgramOp program,
+                       const plan::PerFile<int64_t> &bytes) {
+    Builder builder(program.getContext());
+    NamedAttrList files;
+    for (plan::FileRole role : plan::fileRoles)
+      if (bytes[role] > 0)
+        files.append(plan::nameOf(role),
+                     builder.getI64IntegerAttr(bytes[role]));
+    if (!files.empty())
+      program.setFilesAttr(files.getDictionary(program.getContext()));
   }
 
   /// Bytes that a budget bounds.

@@ -155,6 +155,30 @@ private:
     return success();
   }
 
+  /// Files are the persistent region, cut between states at pages.
+  LogicalResult verifyFiles(planir::ProgramOp program,
+                            ArrayRef<Region> onFile) {
+    plan::PerFile<int64_t> bytes = planir::fileBytesOf(program);
+    int64_t size = program.getPersistentBytes().of(MemoryKind::File), end = 0;
+    for (plan::FileRole role : plan::fileRoles) {
+      if (bytes[role] % memory::pageBytes != 0 || bytes[role] > size - end)
+        return program.emitError("H0913: the file of role ")
+               << plan::nameOf(role) << " has " << bytes[role]
+               << " bytes: no whole pages, or more than the persistent region";
+      end += bytes[role];
+      for (const Region &state : onFile)
+        if (state.offset < end && end < state.offset + state.bytes)
+          return state.op->emitError("H0913: bytes [")
+                 << state.offset << ", " << state.offset + state.bytes
+                 << ") leave the file of role " << plan::nameOf(role)
+                 << ", which ends at " << end;
+    }
+    if (end != size)
+      return program.emitError("H0913: files have ")
+             << end << " bytes, the persistent region on file has " << size;
+    return success();
+  }
+
   LogicalResult verifyStates(planir::ProgramOp program) {
     for (MemoryKind kind : planir::memoryKinds) {
       SmallVector<Region> regions;
@@ -170,6 +194,8 @@ private:
         add(flat);
       if (failed(verifyRegions(regions, program.getPersistentBytes().of(kind),
                                "the persistent region")))
+        return failure();
+      if (kind == MemoryKind::File && failed(verifyFiles(program, regions)))
         return failure();
     }
     return success();

@@ -66,15 +66,6 @@ private:
     return names;
   }
 
-  /// The parameters that computation reads copies of.
-  static llvm::DenseSet<StringAttr> copiedIn(nn::ModelOp model) {
-    llvm::DenseSet<StringAttr> copied;
-    for (auto state : model.getOps<nn::StateOp>())
-      if (state.getRole() == nn::StateRole::ComputeCopy)
-        copied.insert(state.getParameterAttr());
-    return copied;
-  }
-
   void placeOptimizer(nn::ModelOp model, nn::MemoryKind kind) {
     llvm::StringSet<> kept = readWhole(model);
     llvm::DenseSet<StringAttr> copied = copiedIn(model);

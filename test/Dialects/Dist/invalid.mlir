@@ -115,6 +115,13 @@ nn.func @f() attributes {nn.value = #dist.strategy<{batch = {accumulate = -4}}>}
 
 // -----
 
+// expected-error @+1 {{strategy: place.swap_dir is not a directory without a comma, and maybe others for optimizer}}
+nn.func @f() attributes {nn.value = #dist.strategy<{place = {swap_dir = "/a,weights=/b"}}>} {
+  nn.return
+}
+
+// -----
+
 // expected-error @+1 {{strategy: precision "fp8" is not one of fp32, bf16}}
 nn.func @f() attributes {nn.value = #dist.strategy<{precision = "fp8"}>} {
   nn.return

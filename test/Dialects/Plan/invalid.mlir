@@ -794,3 +794,23 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.end
   }
 }
+
+// -----
+
+// expected-error @+1 {{'plan.program' op has a file of unknown role "weights"}}
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<file 4096>, files = {weights = 4096},
+    arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+}
+
+// -----
+
+// expected-error @+1 {{'plan.program' op has a file of role "gradients" with "4 KiB", which is no number of bytes}}
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<file 4096>, files = {gradients = "4 KiB"},
+    arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+}

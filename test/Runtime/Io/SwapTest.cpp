@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "IoTestSupport.h"
+#include "heddle/runtime/io/SwapDirectories.h"
 #include "heddle/runtime/io/SwapStream.h"
 
 #include <atomic>
@@ -444,6 +445,43 @@ TEST(SwapFile, LeavesNoNameBehind) {
   SwapFile file({place}, 4 * page, "states");
   EXPECT_EQ(listDirectory(place, "H0402"), std::vector<std::string>());
   EXPECT_EQ(file.directory(), place);
+}
+
+TEST(SwapDirectories, ReadsWhatUsersWrite) {
+  using plan::FileRole;
+  auto of = [](const std::string &text, FileRole role) {
+    auto directories = SwapDirectories::parse(text);
+    return directories ? directories->of(role) : "none";
+  };
+  EXPECT_EQ(of("/a", FileRole::Optimizer), "/a");
+  EXPECT_EQ(of("a/b=c", FileRole::Optimizer), "a/b=c");
+  EXPECT_EQ(of("", FileRole::Optimizer), "");
+  for (const char *text : {"/a,parameters=b=c", "parameters=b=c,/a"}) {
+    EXPECT_EQ(of(text, FileRole::Optimizer), "/a");
+    EXPECT_EQ(of(text, FileRole::Activations), "/a");
+    EXPECT_EQ(of(text, FileRole::Parameters), "b=c");
+    EXPECT_EQ(SwapDirectories::parse(text)->text(), "/a,parameters=b=c");
+  }
+  EXPECT_EQ(of("gradients=/b", FileRole::Optimizer), "");
+  EXPECT_EQ(of("gradients=/b", FileRole::Gradients), "/b");
+  for (const char *wrong :
+       {",", "/a,", ",/a", "/a,/b", "parameters=", "weights=/a", "a=b",
+        "/a,gradients=/b,gradients=/c", "/a,optimiser=/b"})
+    EXPECT_FALSE(SwapDirectories::parse(wrong)) << wrong;
+}
+
+TEST(SwapDirectories, TakeWhatIsStronger) {
+  auto taken = [](const char *text, const char *stronger) {
+    SwapDirectories all = *SwapDirectories::parse(text);
+    all.take(*SwapDirectories::parse(stronger));
+    return all.text();
+  };
+  EXPECT_EQ(taken("/a,parameters=/b", ""), "/a,parameters=/b");
+  EXPECT_EQ(taken("/a,parameters=/b", "/c"), "/c");
+  EXPECT_EQ(taken("/a,parameters=/b", "/c,optimizer=/d"), "/c,optimizer=/d");
+  EXPECT_EQ(taken("/a,parameters=/b", "optimizer=/c"),
+            "/a,optimizer=/c,parameters=/b");
+  EXPECT_EQ(taken("", "parameters=/c"), "parameters=/c");
 }
 
 /// What a killed process left is removed; what another one has open is not.

@@ -4,7 +4,7 @@
 // has waited for it.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<file 4096>,
+    persistent_bytes = #plan.bytes<file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}
@@ -27,7 +27,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<file 4096>,
+    persistent_bytes = #plan.bytes<file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}
@@ -52,7 +52,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<file 4096>,
+    persistent_bytes = #plan.bytes<file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}
@@ -74,7 +74,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<file 4096>,
+    persistent_bytes = #plan.bytes<file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}
@@ -97,7 +97,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // What is fetched comes behind it.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<file 4096>,
+    persistent_bytes = #plan.bytes<file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}
@@ -125,7 +125,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // Not if the stream has not waited.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<file 4096>,
+    persistent_bytes = #plan.bytes<file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}
@@ -154,7 +154,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<file 4096>,
+    persistent_bytes = #plan.bytes<file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}
@@ -176,7 +176,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<file 4096>,
+    persistent_bytes = #plan.bytes<file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}
@@ -198,7 +198,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<file 4096>,
+    persistent_bytes = #plan.bytes<file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}
@@ -220,7 +220,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<file 4096>,
+    persistent_bytes = #plan.bytes<file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}
@@ -245,7 +245,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<file 4096>,
+    persistent_bytes = #plan.bytes<file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}

@@ -550,7 +550,50 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // expected-error @+1 {{H0913: copies go through 16777216 bytes of pinned memory, staging_bytes are 8388608}}
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{target = sm_90}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<device 4096, file 4096>, arena_bytes = #plan.bytes<device 4096>,
+    persistent_bytes = #plan.bytes<device 4096, file 4096>, files = {gradients = 4096},
+    arena_bytes = #plan.bytes<device 4096>,
     staging_bytes = 8388608 : i64, scratch_offset = 0 : i64,
     scratch_bytes_per_thread = 0 : i64, owners = {}} {
+}
+
+// -----
+
+// expected-error @+1 {{H0913: files have 4096 bytes, the persistent region on file has 8192}}
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<file 8192>, files = {parameters = 4096},
+    arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+}
+
+// -----
+
+// expected-error @+1 {{H0913: the file of role gradients has 8192 bytes: no whole pages, or more than the persistent region}}
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<file 8192>,
+    files = {optimizer = 4096, gradients = 8192}, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+}
+
+// -----
+
+// expected-error @+1 {{H0913: the file of role optimizer has 100 bytes: no whole pages, or more than the persistent region}}
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<file 4096>,
+    files = {optimizer = 100, gradients = 3996}, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<file 12288>,
+    files = {optimizer = 4096, parameters = 8192}, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.state @a at 0 in file : tensor<16xf32> {like = {}}
+  // expected-error @+1 {{H0913: bytes [64, 8064) leave the file of role optimizer, which ends at 4096}}
+  plan.state @b at 64 in file : tensor<2000xf32> {like = {}}
 }

@@ -4,7 +4,7 @@
 // waited for before the kernel that writes what it reads.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<device 4096, file 4096>,
+    persistent_bytes = #plan.bytes<device 4096, file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}
@@ -39,7 +39,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // The kernel overwrites what the run before has left.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<device 4096, file 4096>,
+    persistent_bytes = #plan.bytes<device 4096, file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}
@@ -70,7 +70,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // What is fetched is not stored yet.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<device 4096, file 4096>,
+    persistent_bytes = #plan.bytes<device 4096, file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}
@@ -106,7 +106,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // Who waits for what was fetched behind it waits for it too.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<device 4096, file 4096>,
+    persistent_bytes = #plan.bytes<device 4096, file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}
@@ -140,7 +140,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // No run waits for it.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = #plan.bytes<device 4096, file 4096>,
+    persistent_bytes = #plan.bytes<device 4096, file 4096>, files = {activations = 4096},
     arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @v at 0 in file : tensor<16xf32> {like = {}}

@@ -387,6 +387,50 @@ TEST_F(ConfigTest, PinnedMemory) {
             MemoryKind::Host);
 }
 
+// A path alone is for all files; so is the optimizer's beside the parameters'.
+// Flags go before both.
+TEST_F(ConfigTest, DirectoriesOfSwapFiles) {
+  auto config = [](const std::string &optimizer, const std::string &param) {
+    auto section = [](const std::string &path) {
+      return R"({"device": "nvme", "nvme_path": )" + path + "}";
+    };
+    return R"({"zero_optimization": {"stage": 3, "offload_optimizer": )" +
+           section(optimizer) + R"(, "offload_param": )" + section(param) +
+           "}}";
+  };
+  auto given = [&](const std::string &optimizer, const std::string &param,
+                   const char *flag = nullptr) {
+    Flags flags;
+    if (flag)
+      flags["--swap-dir"] = flag;
+    return resolve(config(optimizer, param), flags).values.swapDir;
+  };
+  EXPECT_EQ(given(R"("/a")", R"("/b")"), "/a,parameters=/b");
+  EXPECT_EQ(given(R"("/a")", R"("/a")"), "/a");
+  EXPECT_EQ(given(R"("/a")", "null"), "/a");
+  EXPECT_EQ(given("null", R"("/b")"), "/b");
+  EXPECT_EQ(given("null", "null"), "");
+  EXPECT_EQ(given(R"("/a")", R"("/b")", "/c"), "/c");
+  EXPECT_EQ(given(R"("/a")", R"("/b")", "parameters=/c"), "/a,parameters=/c");
+  EXPECT_EQ(given(R"("/a")", R"("/b")", "gradients=/c"),
+            "/a,parameters=/b,gradients=/c");
+  EXPECT_EQ(given(R"("/a")", "null", "/c,optimizer=/d"), "/c,optimizer=/d");
+  const char *ofOptimizer = "zero_optimization.offload_optimizer.nvme_path";
+  const char *ofParameters = "zero_optimization.offload_param.nvme_path";
+  auto expect = [&](const Flags &flags, const char *first, const char *second) {
+    ResolvedSettings settings = resolve(config(R"("/a")", R"("/b")"), flags);
+    EXPECT_EQ(verdictOn(ofOptimizer, settings), first);
+    EXPECT_EQ(verdictOn(ofParameters, settings), second);
+  };
+  expect({}, "applied", "applied");
+  expect({{"--swap-dir", "/c"}}, "overridden", "overridden");
+  expect({{"--swap-dir", "parameters=/c"}}, "applied", "overridden");
+  for (const char *path : {R"("/a,b")", R"("optimizer=/a")", R"("x=y")"}) {
+    EXPECT_EQ(errorOf(config(path, "null")).code, "H0105") << path;
+    EXPECT_EQ(errorOf(config("null", path)).code, "H0105") << path;
+  }
+}
+
 TEST_F(ConfigTest, RequestsToFiles) {
   ResolvedSettings settings = resolve(
       R"({"aio": {"block_size": 262144, "queue_depth": 8, "thread_count": 2,

@@ -28,6 +28,9 @@ llvm::SmallVector<llvm::StringRef> statesOf(const mlir::SymbolTable &symbols,
 /// The kind of memory in which the state lives, or the bucket's members do.
 nn::MemoryKind memoryOf(const mlir::SymbolTable &symbols, llvm::StringRef name);
 
+/// The parameters that computation reads copies of.
+llvm::DenseSet<mlir::StringAttr> copiedIn(nn::ModelOp model);
+
 /// Whether the name of a parameter is one that is meant: its own, or those of
 /// all tensors of the files that it is made of.
 bool isNamed(nn::StateOp parameter,

@@ -15,6 +15,7 @@
 #include "heddle/runtime/devices/cpu/ThreadPool.h"
 #include "heddle/runtime/io/Peers.h"
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -28,7 +29,8 @@ struct DeviceOptions {
   bool shared = false;  ///< Several ranks may have one GPU.
   /// auto, library, generated; empty: as the binary was compiled.
   std::string gemm;
-  io::SwapPlace swap; ///< For what the plan has on file.
+  std::string swapDirectories; ///< See io::SwapDirectories; as compiled.
+  bool checksSwap = false;     ///< See io::SwapFile::verify.
 };
 
 /// Which of the targets that a binary holds runs here: of those for GPUs the
@@ -42,6 +44,10 @@ size_t chooseTarget(const std::vector<Binary> &targets,
 /// a driver there is none, and nothing is said.
 void warnOfIdleGpu(const std::vector<Binary> &targets, size_t chosen,
                    const DeviceOptions &options, int64_t localRank);
+
+/// The directories of the plan's files, each with the roles of those in it.
+std::map<std::string, std::vector<plan::FileRole>>
+usedDirectories(const plan::Plan &plan, const SwapOptions &swap);
 
 /// Warns (H0463) where what the plan has on file would be in memory all the
 /// same (see io::fillsMemory).

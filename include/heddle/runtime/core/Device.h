@@ -48,7 +48,10 @@ struct MemoryRequest {
   int64_t bytes = 0;    ///< A multiple of the page size.
   std::string owner;    ///< Names it in the error when it cannot be had.
   bool guarded = false; ///< Accesses just before and after it fault.
-  /// Of a file: says what stands at an offset; see SwapFile::nameBytes.
+  /// Of what is File: the bytes of each file, which stand one behind the
+  /// other. Those that are left are of activations.
+  plan::PerFile<int64_t> files{};
+  /// Of what is File: says what stands at an offset; see SwapFile::nameBytes.
   std::function<std::string(int64_t offset)> nameAt{};
 };
 
@@ -262,9 +265,10 @@ private:
 /// What a plan asks for of each kind of memory, freed with this object.
 class PlanMemory {
 public:
-  /// `nameAt` says what stands at an offset of what is File, for errors.
+  /// `files` and `nameAt` are for what is File.
   PlanMemory(Device &device, const plan::PerMemory<int64_t> &bytes,
              const std::string &owner, bool guarded,
+             const plan::PerFile<int64_t> &files = {},
              std::function<std::string(int64_t offset)> nameAt = nullptr);
 
   const plan::PerMemory<Region> &regions() const { return all; }

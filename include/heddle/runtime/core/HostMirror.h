@@ -38,7 +38,7 @@ public:
   void release(Address address, int64_t bytes);
 
   /// So many bytes may be viewed at once.
-  static constexpr int64_t viewBytes = int64_t(4) << 20;
+  static constexpr int64_t viewBytes = int64_t(2) << 20;
   /// Bytes of the device's memory of whatever kind, mirrored or not, to be read
   /// until the next call, as all that was submitted for computation leaves
   /// them.

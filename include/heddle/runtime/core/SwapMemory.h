@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_CORE_SWAPMEMORY_H
 
 #include "heddle/runtime/core/Device.h"
+#include "heddle/runtime/io/SwapDirectories.h"
 #include "heddle/runtime/io/SwapStream.h"
 
 #include <map>
@@ -18,14 +19,16 @@ namespace heddle::rt {
 
 /// How a device swaps.
 struct SwapOptions {
-  io::SwapPlace place;
+  io::SwapDirectories directories;
+  bool checks = false;         ///< See SwapFile::verify.
   std::string method = "auto"; ///< See openBlockQueue.
   io::SwapShape shape;
 };
 
-/// Memory of the kind File: each block is a swap file. Its addresses are no
-/// pointer's, and nothing is mapped for them, so it takes no memory of the
-/// process. Files and a thread are there once something is allocated.
+/// Memory of the kind File: each block is a swap file for each role that has
+/// bytes in it. Its addresses are no pointer's, and nothing is mapped for them,
+/// so it takes no memory of the process. Files and a thread are there once
+/// something is allocated. What is read or written is of one file.
 class SwapMemory {
 public:
   explicit SwapMemory(const SwapOptions &options) : options(options) {}
@@ -81,7 +84,7 @@ private:
 
   SwapOptions options;
   uintptr_t next = firstAddress;
-  std::map<uintptr_t, io::SwapFile> files; ///< By their addresses.
+  std::map<uintptr_t, io::SwapFile> files; ///< By where they begin.
   std::unique_ptr<io::SwapStream> stream;  ///< Ends before the files do.
 };
 

@@ -22,7 +22,7 @@ namespace heddle::rt {
 class UploadRing {
 public:
   /// Of a slot, unless less will do.
-  static constexpr int64_t mostBytes = int64_t(16) << 20;
+  static constexpr int64_t mostBytes = int64_t(4) << 20;
 
   /// Slots for at most `bytes` at once. `device` must outlive the ring; memory
   /// is allocated when it is first needed.

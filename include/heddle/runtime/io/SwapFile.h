@@ -17,20 +17,20 @@
 
 namespace heddle::io {
 
-/// Where a process swaps, and how carefully.
+/// Where a file is, and how carefully it is read.
 struct SwapPlace {
   /// Made when it is absent. Empty: that of TMPDIR, or /tmp.
   std::string directory;
   bool checks = false; ///< See SwapFile::verify.
 };
 
-/// The directory that a place means.
-std::string swapDirectory(const SwapPlace &place);
+/// The directory that is meant by one, or by "".
+std::string swapDirectory(const std::string &directory);
 
 /// Whether files there would take the system's memory: those of a file system
 /// that is in memory, or that does not let its cache be passed by. Makes the
 /// directory when it is absent; false where no file can be made in it.
-bool fillsMemory(const SwapPlace &place);
+bool fillsMemory(const std::string &directory);
 
 /// What system calls have moved.
 struct SwapTraffic {

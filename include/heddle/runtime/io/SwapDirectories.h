@@ -1,0 +1,43 @@
+//===- SwapDirectories.h - Where swap files are -----------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_IO_SWAPDIRECTORIES_H
+#define HEDDLE_RUNTIME_IO_SWAPDIRECTORIES_H
+
+#include "heddle/PlanFormat/Memory.h"
+#include "heddle/runtime/io/ValueRange.h"
+
+#include <optional>
+#include <string>
+
+namespace heddle::io {
+
+/// The directories of swap files, as users and plans write them: one for all,
+/// or for roles their own, `/mnt/nvme0,parameters=/mnt/nvme1`.
+struct SwapDirectories {
+  std::string all; ///< Of roles without their own; empty: none was given.
+  plan::PerFile<std::string> own; ///< Empty: as `all`.
+
+  /// Nothing for what is no such text. The empty one names none.
+  static std::optional<SwapDirectories> parse(const std::string &text);
+  /// What `parse` reads as this.
+  std::string text() const;
+
+  const std::string &of(plan::FileRole role) const {
+    return own[role].empty() ? all : own[role];
+  }
+  /// Takes what the other one names; a directory for all is for every role.
+  void take(const SwapDirectories &stronger);
+};
+
+/// Texts that name a directory or more.
+ValueRange swapDirectoriesRange();
+
+} // namespace heddle::io
+
+#endif // HEDDLE_RUNTIME_IO_SWAPDIRECTORIES_H

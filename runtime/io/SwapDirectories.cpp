@@ -1,0 +1,68 @@
+//===- SwapDirectories.cpp - Where swap files are -------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/SwapDirectories.h"
+
+#include <algorithm>
+
+using namespace heddle;
+using namespace heddle::io;
+
+/// The place of a part, without the role that it may begin with; null for a
+/// role that there is not. The text before a `=` with a slash in it is a path's.
+static std::string *placeOf(SwapDirectories &directories, std::string &part) {
+  size_t equals = std::min(part.find('='), part.size());
+  if (equals == part.size() || part.find('/') < equals)
+    return &directories.all;
+  auto role = plan::parseName<plan::FileRole>(part.substr(0, equals));
+  part.erase(0, equals + 1);
+  return role ? &directories.own[*role] : nullptr;
+}
+
+std::optional<SwapDirectories>
+SwapDirectories::parse(const std::string &text) {
+  SwapDirectories directories;
+  if (text.empty())
+    return directories;
+  for (size_t begin = 0; begin <= text.size();) {
+    size_t end = std::min(text.find(',', begin), text.size());
+    std::string part = text.substr(begin, end - begin);
+    std::string *place = placeOf(directories, part);
+    if (!place || part.empty() || !place->empty())
+      return std::nullopt;
+    *place = part;
+    begin = end + 1;
+  }
+  return directories;
+}
+
+std::string SwapDirectories::text() const {
+  std::string text = all;
+  for (plan::FileRole role : plan::fileRoles)
+    if (!own[role].empty())
+      text += (text.empty() ? "" : ",") + std::string(plan::nameOf(role)) +
+              "=" + own[role];
+  return text;
+}
+
+void SwapDirectories::take(const SwapDirectories &stronger) {
+  if (!stronger.all.empty())
+    *this = stronger;
+  for (plan::FileRole role : plan::fileRoles)
+    if (!stronger.own[role].empty())
+      own[role] = stronger.own[role];
+}
+
+ValueRange io::swapDirectoriesRange() {
+  return ValueRange::matching(
+      "a directory without a comma, and maybe others for optimizer, "
+      "parameters, gradients or activations, as /mnt/a,parameters=/mnt/b",
+      [](const std::string &text) {
+        return !text.empty() && SwapDirectories::parse(text);
+      });
+}
