@@ -236,7 +236,9 @@ class Swap(h.HeddleTest):
         self.swap = f"{first},parameters={second}"
         binary = self.compile_for(place="optimizer=file,parameters=file", output="roles")
         sizes, seen = self.explain(binary)["memory"]["files"], set()
-        for number in range(1, 120, 17):
+        requests = self.requests(binary)
+        for number in range(1, requests, requests // 10):
+            shutil.rmtree(self.saved, ignore_errors=True)
             found = h.run(self.words(binary), 5,
                           env=self.environment(f"read EIO {number}")).stderr
             (state, byte, where), = re.findall(
@@ -350,6 +352,31 @@ class Swap(h.HeddleTest):
         print(f"states {states >> 20} MiB, planned {(limit >> 20) - 32} MiB of memory, "
               f"resident {resident >> 20} MiB")
         h.run([h.HEDDLE, "checkpoint", "verify", self.saved])
+
+    def test_ranks_need_little_more_than_planned(self):
+        """Each of them, also while it saves."""
+        model = self.path("ranks-model.json")
+        with open(model, "w") as file:
+            json.dump(h.gpt2_config(vocab=97, positions=SEQ, embed=384, layers=8, heads=12),
+                      file)
+        for flags in (["--mesh", "data=4", "--zero", 3, "--place",
+                       "optimizer=file,parameters=file"],
+                      ["--mesh", "data=2,pipe=2", "--accumulate", 4, "--place",
+                       "optimizer=file,parameters=file,activations=file"]):
+            with self.subTest(flags[1]):
+                binary = self.compile(model, "--init", "random", "--batch", 8, "--seq", SEQ,
+                                      "--threads", 1, "--precision", "bf16", *flags,
+                                      config=h.ds_config(), output="ranks")
+                planned = max(self.explain(binary, "--rank", rank)["memory"]["peak"]
+                              for rank in range(4))
+                shutil.rmtree(self.saved, ignore_errors=True)
+                words = self.words(binary, steps=2, every=1)
+                said = h.run_ranks(4, [sys.executable, "-S", "-c", MEASURE, "", *words])
+                resident = [int(line) for line in said.stdout.split()]
+                print(f"planned {planned >> 20} MiB of memory, resident "
+                      f"{[size >> 20 for size in sorted(resident)]} MiB")
+                self.assertEqual(len(resident), 4)
+                self.assertLessEqual(max(resident), planned + 32 * MEBIBYTE)
 
     # --- faults ---------------------------------------------------------------
 
