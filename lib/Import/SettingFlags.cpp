@@ -243,20 +243,36 @@ static const std::map<std::string, std::string> &placedRoles() {
   return roles;
 }
 
+/// The kind of memory that a word of a ds_config.json stands for; or "".
+static std::string kindOfDsWord(const std::string &word) {
+  return word == "nvme"   ? wordOf(MemoryKind::File)
+         : word == "cpu"  ? wordOf(MemoryKind::Host)
+         : word == "none" ? wordOf(MemoryKind::Device)
+                          : "";
+}
+
 void config::mergePlace(const SettingFlag &flag, const std::string &text,
                         Merger &merger) {
-  std::set<std::string> seen;
-  for (const std::string &part : splitAtCommas(text)) {
-    size_t equals = std::min(part.find('='), part.size());
-    std::string kind = part.substr(std::min(equals + 1, part.size()));
-    auto role = placedRoles().find(part.substr(0, equals));
-    if (role == placedRoles().end() || !parseWord<MemoryKind>(kind) ||
-        !seen.insert(role->first).second)
-      failFlag(flag, text,
-               "give optimizer, parameters, gradients or activations once, "
-               "each device, host, pinned or file, as optimizer=file");
-    giveFromFlag(flag, text, role->second, kind, merger);
+  std::map<std::string, std::string> places; // By the setting.
+  for (const std::string &line : splitAt("\n", text)) {
+    std::set<std::string> seen;
+    for (const std::string &part : splitAt(",", line)) {
+      size_t equals = std::min(part.find('='), part.size());
+      std::string kind = part.substr(std::min(equals + 1, part.size()));
+      auto role = placedRoles().find(part.substr(0, equals));
+      bool isRole = role != placedRoles().end();
+      if (std::string meant = kindOfDsWord(kind); isRole && !meant.empty())
+        failFlag(flag, line, "did you mean " + role->first + "=" + meant + "?");
+      if (!isRole || !parseWord<MemoryKind>(kind) ||
+          !seen.insert(role->first).second)
+        failFlag(flag, line,
+                 "give optimizer, parameters, gradients or activations once, "
+                 "each device, host, pinned or file, as optimizer=file");
+      places[role->second] = kind;
+    }
   }
+  for (const auto &[key, kind] : places)
+    giveFromFlag(flag, text, key, kind, merger);
 }
 
 /// Two numbers from 0 to below 1, as `0.9,0.999`.

@@ -118,7 +118,9 @@ SettingField &SettingField::refuses(const char *word, const char *why,
   return *this;
 }
 
-bool SettingFlag::isList() const {
+bool SettingFlag::isRepeatable() const {
+  if (merge == mergePlace)
+    return true;
   const SettingField *field = findSetting(key);
   return field && std::holds_alternative<std::vector<std::string>>(
                       field->get(Settings()));

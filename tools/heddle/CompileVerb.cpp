@@ -402,7 +402,7 @@ void driver::addSettings(CLI::App &verb, const char *group,
     CLI::Option *option =
         io::addFlag(verb, flag.names, text, flag.range, flag.help);
     option->type_name(flag.type)->default_str(flag.shown);
-    if (flag.isList())
+    if (flag.isRepeatable())
       option->join('\n');
   }
 }

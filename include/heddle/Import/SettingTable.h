@@ -85,8 +85,8 @@ struct SettingFlag {
   Merge merge;
   std::string key; ///< Of its setting; "" where it has several.
 
-  /// Whether it may be given several times, for a list.
-  bool isList() const;
+  /// Whether it may be given several times: its text has a line for each.
+  bool isRepeatable() const;
   /// The first of the names.
   std::string name() const { return names.substr(0, names.find(',')); }
 };

@@ -161,6 +161,35 @@ TEST_F(ConfigTest, FlagsOfParallelism) {
   EXPECT_EQ(errorOf("{}", flags).code, "H0114");
 }
 
+TEST_F(ConfigTest, PlaceFlag) {
+  Flags flags;
+  // A flag that is given several times has a line for each.
+  flags["--place"] = "optimizer=file,activations=host\nparameters=host\n"
+                     "optimizer=pinned";
+  Settings values = resolve("{}", flags).values;
+  EXPECT_EQ(values.placeOptimizer, MemoryKind::Pinned);
+  EXPECT_EQ(values.placeParameters, MemoryKind::Host);
+  EXPECT_EQ(values.placeActivations, MemoryKind::Host);
+  auto errorOfPlace = [&](const std::string &place) {
+    flags["--place"] = place;
+    return errorOf("{}", flags);
+  };
+  for (const char *bad :
+       {"", "optimizer", "optimizer=", "optimizer=disk", "rows=file",
+        "optimizer=file,optimizer=host", "optimizer=file\noptimizer=disk",
+        "rows=nvme"}) {
+    Diagnostic error = errorOfPlace(bad);
+    EXPECT_EQ(error.code, "H0114") << bad;
+    EXPECT_EQ(error.help.substr(0, 15), "give optimizer,") << bad;
+  }
+  EXPECT_EQ(errorOfPlace("optimizer=nvme").help,
+            "did you mean optimizer=file?");
+  EXPECT_EQ(errorOfPlace("gradients=device,parameters=cpu").help,
+            "did you mean parameters=host?");
+  EXPECT_EQ(errorOfPlace("parameters=none").help,
+            "did you mean parameters=device?");
+}
+
 TEST(Settings, ByteSizes) {
   EXPECT_EQ(parseByteSize("16GiB"), int64_t(16) << 30);
   EXPECT_EQ(parseByteSize("1.5MiB"), 3 << 19);
