@@ -9,10 +9,12 @@
 #include "heddle/Pipelines/Compile.h"
 #include "EmitPhase.h"
 #include "dialects/Plan/PlanDialect.h"
+#include "dialects/Plan/PlanFormat.h"
 #include "heddle/Emit/WriteBinary.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Import/Passes.h"
+#include "heddle/Transforms/Memory/StateBytes.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -59,6 +61,29 @@ static LogicalResult finishPhase(ModuleOp module, Phase phase,
   if (options.dumpPhases.empty())
     return success();
   return writeDump(module, phaseName(phase).str() + suffix, options.dumpPhases);
+}
+
+static plan::PerMemory<int64_t> bytesOf(planir::ProgramOp program) {
+  plan::PerMemory<int64_t> bytes;
+  for (planir::MemoryKind kind : planir::memoryKinds)
+    bytes[planir::memoryOf(kind)] = program.getPersistentBytes().of(kind) +
+                                    program.getArenaBytes().of(kind);
+  bytes[plan::MemoryKind::Pinned] += program.getStagingBytes();
+  return bytes;
+}
+
+/// What a rank needs at least, as far as it is known: of each kind the bytes of
+/// the stage that has most.
+static plan::PerMemory<int64_t> leastBytes(ModuleOp module) {
+  plan::PerMemory<int64_t> most;
+  for (Operation *root : rootsOf(module)) {
+    auto model = dyn_cast<nn::ModelOp>(root);
+    plan::PerMemory<int64_t> bytes =
+        model ? modelStateBytes(model) : bytesOf(cast<planir::ProgramOp>(root));
+    for (plan::MemoryKind kind : plan::memoryKinds)
+      most[kind] = std::max(most[kind], bytes[kind]);
+  }
+  return most;
 }
 
 static LogicalResult verifyAllPorts(ModuleOp module) {
@@ -161,6 +186,10 @@ LogicalResult Compilation::run(Phase phase, Track &track) {
   // Once a phase: a deep model takes longer to verify than most passes do.
   pm.enableVerifier(false);
   if (failed(pm.run(track.module)) || failed(verify(track.module)))
+    return failure();
+  bool saysBytes = phase == Phase::Fuse || phase == Phase::Memory;
+  if (options.goesOn && saysBytes &&
+      !options.goesOn(phase, leastBytes(track.module)))
     return failure();
   if (phase == Phase::Emit) {
     FailureOr<emit::Code> code = codeOf(track.module, options, track.seconds);

@@ -109,6 +109,27 @@ class Fit(h.HeddleTest):
         strategy = {**smallest["strategy"], "memory_budget": bytes_ - PAGE}
         self.assertIn("error[H0201]", self.peak(strategy, "--seq", "48", status=4))
 
+    def test_what_is_given_up_does_not_fit(self):
+        """A mixture whose model alone has no room is not compiled to the end."""
+        machine = {"nodes": 1, "ranks_per_node": 4, **LINKS, "device_memory": "1GiB"}
+        flags = ["--seq", "48", "--batch", "8", "--micro-batch", "1", "--recompute", "full"]
+        all_, _ = self.fit(TINY, machine, *flags)
+        self.assertEqual(all_["too_large"], 0)
+        sizes = sorted(one["bytes"]["device"] for one in all_["fitting"])
+        limit = sizes[len(sizes) // 2]
+        some, _ = self.fit(TINY, {**machine, "device_memory": f"{limit}B"}, *flags)
+        self.assertGreater(some["too_large"], 0)
+        self.assertEqual(some["too_large"] + some["compiled"], all_["compiled"])
+        kept = {one["flags"] for one in some["fitting"]}
+        for one in all_["fitting"]:
+            if one["bytes"]["device"] <= limit:
+                self.assertIn(one["flags"], kept)
+        none, error = self.fit(TINY, {**machine, "device_memory": "64KiB"}, *flags, status=4)
+        self.assertGreater(none["too_large"], all_["compiled"] - 1)
+        # What is planned without limits is as what has ample room.
+        self.assertEqual(none["nearest"]["bytes"]["device"], sizes[0])
+        self.assertIn("error[H0228]: nothing fits", error)
+
     def test_parameters_go_to_files(self):
         """Where the optimizer's states there do not leave room for more rows."""
         machine = {"nodes": 1, "ranks_per_node": 4, "host_memory": "9MiB", **LINKS,

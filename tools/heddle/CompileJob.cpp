@@ -113,7 +113,7 @@ static bool addDraft(mlir::MLIRContext &context, const CompileJob &job,
   return bool(draft);
 }
 
-PlannedJob driver::planJob(const CompileJob &job) {
+PlannedJob driver::planJob(const CompileJob &job, const GoesOn &goesOn) {
   PlannedJob planned;
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
@@ -125,6 +125,12 @@ PlannedJob driver::planJob(const CompileJob &job) {
     return planned;
   CompileOptions options = optionsOf(job);
   options.plans = &planned.plans;
+  if (goesOn)
+    options.goesOn = [&](Phase phase, const plan::PerMemory<int64_t> &bytes) {
+      return goesOn(phase == Phase::Memory ? KnownBytes::All
+                                           : KnownBytes::OfModel,
+                    bytes);
+    };
   mlir::OwningOpRef<mlir::ModuleOp> draft;
   planned.succeeded = addDraft(context, job, draft, options) &&
                       succeeded(compile(*module, options));

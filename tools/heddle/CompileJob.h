@@ -12,6 +12,7 @@
 #include "heddle/Import/ModelSpec.h"
 #include "heddle/Pipelines/LayerPrograms.h"
 #include "heddle/PlanFormat/Plan.h"
+#include <functional>
 #include <optional>
 
 namespace heddle::driver {
@@ -56,8 +57,16 @@ struct PlannedJob {
   std::vector<Diagnostic> errors;
 };
 
+/// Of a plan's bytes those of parameters, gradients and optimizer, or all.
+enum class KnownBytes { OfModel, All };
+/// Asked with the bytes of each kind of memory that a rank needs, while there
+/// is no plan yet: first OfModel, then All. If it says no, the job ends there
+/// without plans or errors. Must throw nothing.
+using GoesOn = std::function<bool(KnownBytes known,
+                                  const plan::PerMemory<int64_t> &bytes)>;
+
 /// The plans of a job whose model was read. Prints nothing, throws nothing.
-PlannedJob planJob(const CompileJob &job);
+PlannedJob planJob(const CompileJob &job, const GoesOn &goesOn = nullptr);
 
 /// What a forward function in an .mlir file says of its model; nothing after an
 /// error, which was printed.

@@ -86,15 +86,15 @@ static void addMemory(const plan::Memory &memory, Mixture &mixture) {
 
 /// The bytes of the device, the host and files, each with its limit.
 std::array<std::pair<int64_t, int64_t>, 3>
-FitSearch::boundsOf(const Mixture &mixture) const {
-  int64_t host = mixture.bytes[plan::MemoryKind::Host] +
-                 mixture.bytes[plan::MemoryKind::Pinned];
-  int64_t device = mixture.bytes[plan::MemoryKind::Device];
-  if (!config::isGpu(mixture.settings.target))
+FitSearch::boundsOf(const Bytes &bytes) const {
+  int64_t host =
+      bytes[plan::MemoryKind::Host] + bytes[plan::MemoryKind::Pinned];
+  int64_t device = bytes[plan::MemoryKind::Device];
+  if (!config::isGpu(base.values.target))
     device += host;
   return {{{device, limits.device},
            {host, limits.host},
-           {mixture.bytes[plan::MemoryKind::File], limits.file}}};
+           {bytes[plan::MemoryKind::File], limits.file}}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -107,10 +107,25 @@ void FitSearch::refuse(const Diagnostic &error) {
   ++refusal.times;
 }
 
+bool FitSearch::mayBe(Wanted wanted, const Bytes &bytes) const {
+  return wanted == Wanted::Fitting
+             ? excess(bytes) == 0
+             : !nearest || needOf(bytes) < needOf(nearest->bytes);
+}
+
 /// The mixture that flags ask for; nothing where they ask for what is not
-/// possible, or for more memory than there is.
+/// possible, or for what is not wanted. `ofModel` says what is known of the
+/// bytes of parameters, gradients and optimizer, and gets them.
 std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
-                                       bool hasLimits) {
+                                       Wanted wanted, Bytes &ofModel) {
+  bool hasLimits = wanted == Wanted::Fitting;
+  auto isTooLarge = [&] {
+    bool isSo = !mayBe(wanted, ofModel);
+    tooLarge += isSo && hasLimits;
+    return isSo;
+  };
+  if (isTooLarge())
+    return std::nullopt;
   CompileJob job;
   try {
     job = makeJob(flags);
@@ -124,9 +139,16 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
   settings.memoryBudget = hasLimits ? limits.device : 0;
   settings.hostBudget = hasLimits && isGpu(settings.target) ? limits.host : 0;
   settings.fileBudget = hasLimits ? limits.file : 0;
-  PlannedJob planned = planJob(job);
-  ++compiled;
+  PlannedJob planned = planJob(job, [&](KnownBytes known, const Bytes &bytes) {
+    if (known == KnownBytes::OfModel)
+      for (plan::MemoryKind kind : plan::memoryKinds)
+        ofModel[kind] = std::max(ofModel[kind], bytes[kind]);
+    return mayBe(wanted, bytes);
+  });
   sayProgress();
+  if (isTooLarge())
+    return std::nullopt;
+  ++compiled;
   if (planned.plans.empty()) {
     for (const Diagnostic &error : planned.errors)
       if (error.code != "H0201" || !hasLimits)
@@ -149,26 +171,28 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
           std::max(mixture.stepSeconds,
                    StepSchedule(plan, /*trace=*/"", &cost).stepSeconds());
   }
-  if (hasLimits && excess(mixture) > 0)
+  if (!mayBe(wanted, mixture.bytes))
     return std::nullopt;
   return mixture;
 }
 
-int64_t FitSearch::excess(const Mixture &mixture) const {
+int64_t FitSearch::excess(const Bytes &bytes) const {
   int64_t sum = 0;
-  for (auto [bytes, limit] : boundsOf(mixture))
+  for (auto [needed, limit] : boundsOf(bytes))
     if (limit > 0)
-      sum += std::max<int64_t>(bytes - limit, 0);
+      sum += std::max<int64_t>(needed - limit, 0);
   return sum;
 }
 
-void FitSearch::keepNearest(const config::Flags &flags) {
-  std::optional<Mixture> mixture = plan(flags, /*hasLimits=*/false);
-  auto need = [&](const Mixture &one) {
-    return std::pair(excess(one), one.bytes.total());
-  };
-  if (mixture && (!nearest || need(*mixture) < need(*nearest)))
-    nearest = std::move(mixture), nearestFlags = flags;
+/// Those first that may need least: the others are known to need more soon.
+void FitSearch::findNearest() {
+  std::stable_sort(least.begin(), least.end(),
+                   [&](const auto &a, const auto &b) {
+                     return needOf(a.second) < needOf(b.second);
+                   });
+  for (auto &[flags, ofModel] : least)
+    if (std::optional<Mixture> mixture = plan(flags, Wanted::Nearest, ofModel))
+      nearest = std::move(mixture);
 }
 
 /// What the user says stays.
@@ -177,7 +201,10 @@ void FitSearch::findChange() {
     bool isOpen = std::none_of(
         change.flags.begin(), change.flags.end(),
         [&](const auto &flag) { return hasFlag(flag.first.c_str()); });
-    return isOpen && plan(change.on(nearestFlags), /*hasLimits=*/true);
+    Bytes ofModel;
+    return isOpen &&
+           plan(change.on(nearest->flags), Wanted::Fitting, ofModel)
+               .has_value();
   };
   change = findSmaller(nearest->settings, fits).flags;
 }
@@ -309,11 +336,12 @@ void FitSearch::sayProgress() {
     return;
   lastSaid = now;
   std::cerr << "  note: " << compiled << " mixtures compiled, "
-            << fitting.size() << " of them fit\n";
+            << fitting.size() << " of them fit; " << tooLarge
+            << " have too large a model\n";
 }
 
-bool FitSearch::add(const config::Flags &flags) {
-  std::optional<Mixture> mixture = plan(flags, /*hasLimits=*/true);
+bool FitSearch::add(const config::Flags &flags, Bytes &ofModel) {
+  std::optional<Mixture> mixture = plan(flags, Wanted::Fitting, ofModel);
   if (!mixture)
     return false;
   // More rows at a time are fewer launches, which no figure counts.
@@ -338,20 +366,22 @@ static config::Flags withActivations(config::Flags flags,
 
 /// The least recomputation that fits, since what is computed again takes time;
 /// and where some is needed, activations elsewhere, which may take less.
-FitSearch::Room FitSearch::searchActivations(const config::Flags &flags) {
+/// `ofModel`, of all of these, as `plan`.
+FitSearch::Room FitSearch::searchActivations(const config::Flags &flags,
+                                             Bytes &ofModel) {
   std::vector<std::string> recomputes =
       choices("recompute", {"none", "selective", "full"});
   size_t first = 0;
   while (first < recomputes.size() &&
-         !add(with(flags, "--recompute", recomputes[first])))
+         !add(with(flags, "--recompute", recomputes[first]), ofModel))
     ++first;
   if (first == 0)
     return Room::Ample;
   bool hasRoom = first < recomputes.size();
   for (const std::string &kind : otherMemories())
     for (size_t i = 0; i < first; ++i)
-      if (add(with(withActivations(flags, kind), "--recompute",
-                   recomputes[i]))) {
+      if (add(with(withActivations(flags, kind), "--recompute", recomputes[i]),
+              ofModel)) {
         hasRoom = true;
         break;
       }
@@ -364,14 +394,15 @@ bool FitSearch::searchRows(const Mesh &mesh) {
   bool isFirst = true, isAmple = true;
   for (const std::string &rows : microBatches(mesh)) {
     config::Flags mixture = with(mesh.flags, "--micro-batch", rows);
-    Room room = searchActivations(mixture);
+    Bytes ofModel;
+    Room room = searchActivations(mixture, ofModel);
     if (room == Room::None) {
-      config::Flags least =
+      config::Flags smallest =
           with(mixture, "--recompute", choices("recompute", {"full"}).front());
       if (isFirst && fitting.empty()) {
-        keepNearest(least);
+        least.emplace_back(smallest, ofModel);
         for (const std::string &kind : otherMemories())
-          keepNearest(withActivations(least, kind));
+          least.emplace_back(withActivations(smallest, kind), ofModel);
       }
       return false;
     }
@@ -409,7 +440,8 @@ void FitSearch::addPinned() {
   std::string &places = *flags["--place"];
   for (size_t at = 0; (at = places.find(host, at)) != std::string::npos;)
     places.replace(at, strlen(host), wordOf(MemoryKind::Pinned));
-  add(flags);
+  Bytes ofModel;
+  add(flags, ofModel);
 }
 
 void FitSearch::run() {
@@ -422,7 +454,9 @@ void FitSearch::run() {
   for (const Mesh &mesh : meshes())
     for (const std::string &stage : stages(mesh))
       searchPlaces({with(mesh.flags, "--zero", stage), mesh.data});
-  if (nearest && fitting.empty())
+  if (fitting.empty())
+    findNearest();
+  if (nearest)
     findChange();
   sort();
   addPinned();

@@ -35,8 +35,10 @@ struct MemoryLimits {
   int64_t file = 0;
 };
 
-/// Compiles mixtures up to their plans. Ranks are those of the cluster, all of
-/// them. What the user's settings say is kept; the rest is searched:
+/// Compiles mixtures up to their plans, or until their parameters, gradients
+/// and optimizer are known to need more than there is. Ranks are those of the
+/// cluster, all of them. What the user's settings say is kept; the rest is
+/// searched:
 ///
 /// - the mesh over `data`, `tensor` and `pipe`, tensor ranks inside a node;
 /// - the ZeRO stage;
@@ -68,6 +70,9 @@ public:
   /// Flags with which `nearest` fits; or "".
   std::string change;
   int64_t compiled = 0;
+  /// Mixtures whose parameters, gradients and optimizer alone do not fit: they
+  /// were not compiled to the end, or not at all.
+  int64_t tooLarge = 0;
   bool isHostUnrated = false; ///< See ClusterCost, of any mixture.
   /// An error of mixtures that are not possible.
   struct Refusal {
@@ -110,16 +115,24 @@ private:
   void sayProgress();
   void searchPlaces(const Mesh &mesh);
   bool searchRows(const Mesh &mesh);
-  Room searchActivations(const config::Flags &flags);
+  using Bytes = plan::PerMemory<int64_t>; ///< Of a rank.
+  Room searchActivations(const config::Flags &flags, Bytes &ofModel);
   void refuse(const Diagnostic &error);
-  std::optional<Mixture> plan(const config::Flags &flags, bool hasLimits);
-  /// Adds the mixture if it fits; whether it does.
-  bool add(const config::Flags &flags);
-  void keepNearest(const config::Flags &flags);
-  std::array<std::pair<int64_t, int64_t>, 3>
-  boundsOf(const Mixture &mixture) const;
+  enum class Wanted { Fitting, Nearest };
+  /// Whether a mixture may be what is wanted that has so many bytes, or more.
+  bool mayBe(Wanted wanted, const Bytes &bytes) const;
+  std::optional<Mixture> plan(const config::Flags &flags, Wanted wanted,
+                              Bytes &ofModel);
+  /// Adds the mixture if it fits; whether it does. `ofModel`: as `plan`.
+  bool add(const config::Flags &flags, Bytes &ofModel);
+  std::array<std::pair<int64_t, int64_t>, 3> boundsOf(const Bytes &bytes) const;
   /// The bytes that are more than the limits, of all kinds of memory together.
-  int64_t excess(const Mixture &mixture) const;
+  int64_t excess(const Bytes &bytes) const;
+  /// The smaller, the nearer it is to what there is.
+  std::pair<int64_t, int64_t> needOf(const Bytes &bytes) const {
+    return {excess(bytes), bytes.total()};
+  }
+  void findNearest();
   void findChange();
   void addPinned();
   void sort();
@@ -130,7 +143,8 @@ private:
   const config::ResolvedSettings &base;
   const config::Cluster &cluster;
   int64_t batch;
-  config::Flags nearestFlags;
+  /// Mixtures that may be `nearest`, and what their models need.
+  std::vector<std::pair<config::Flags, Bytes>> least;
   std::chrono::steady_clock::time_point lastSaid =
       std::chrono::steady_clock::now();
 };

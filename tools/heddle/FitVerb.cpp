@@ -107,6 +107,7 @@ static ordered_json toJson(const FitSearch &search) {
                          {"host", search.limits.host},
                          {"file", search.limits.file}}},
                        {"compiled", search.compiled},
+                       {"too_large", search.tooLarge},
                        {"fitting", ordered_json::array()}};
   for (const Mixture &mixture : search.fitting)
     json["fitting"].push_back(toJson(mixture));
@@ -117,8 +118,13 @@ static ordered_json toJson(const FitSearch &search) {
 
 static void printFitting(const FitSearch &search, bool isAll) {
   std::cout << search.fitting.size() << " mixtures fit, of " << search.compiled
-            << " that were compiled; a rank has "
-            << plan::formatBytes(search.limits.device) << "\n\n";
+            << " that were compiled"
+            << (search.tooLarge > 0
+                    ? ", and " + std::to_string(search.tooLarge) +
+                          " whose model alone does not"
+                    : "")
+            << "; a rank has " << plan::formatBytes(search.limits.device)
+            << "\n\n";
   std::vector<TableRow> rows = {{"", "step"}};
   for (plan::MemoryKind kind : plan::memoryKinds)
     rows[0].push_back(plan::nameOf(kind));

@@ -15,6 +15,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,6 +67,11 @@ struct CompileOptions {
   /// Takes the plans, one for each target, in place of a binary. Kernels for
   /// x86-64 then have no code.
   std::vector<plan::Plan> *plans = nullptr;
+  /// Asked, if given, with the bytes that a rank needs at least of each kind of
+  /// memory: after the fuse phase those of modelStateBytes, after the memory
+  /// phase all. If it says no, `compile` fails without an error.
+  std::function<bool(Phase phase, const plan::PerMemory<int64_t> &bytes)>
+      goesOn;
 };
 
 /// Registers the dialects, interfaces and translations that the phases use.

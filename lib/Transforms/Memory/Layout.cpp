@@ -11,6 +11,7 @@
 #include "Packing.h"
 #include "dialects/Plan/PlanFormat.h"
 #include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Memory/StateBytes.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -44,6 +45,25 @@ static int64_t paddedBytes(RankedTensorType type) {
          dist::byteSize(type.getElementType());
 }
 
+/// Whether it is there in any case, of which other states may depend on what is
+/// kept of activations.
+static bool isOfModel(nn::StateRole role) {
+  switch (role) {
+  case nn::StateRole::Parameter:
+  case nn::StateRole::ComputeCopy:
+  case nn::StateRole::Gradient:
+  case nn::StateRole::Optimizer:
+    return true;
+  case nn::StateRole::Derived:
+  case nn::StateRole::Saved:
+  case nn::StateRole::Cache:
+  case nn::StateRole::Accumulator:
+  case nn::StateRole::Scalar:
+    return false;
+  }
+  llvm_unreachable("a role that is not known");
+}
+
 /// Who owns what is in memory of that kind.
 static std::string ownerIn(nn::MemoryKind memory, nn::StateRole role) {
   std::string owner = ownerOfRole(role).str();
@@ -56,12 +76,16 @@ static std::string ownerIn(nn::MemoryKind memory, nn::StateRole role) {
 
 namespace {
 
-/// Gives the states of one model their places.
+/// Gives the states of one model their places; without a program, only counts
+/// their bytes.
 class StateLayout {
 public:
   StateLayout(nn::ModelOp model, planir::ProgramOp program)
-      : symbols(model), model(model), copied(copiedIn(model)),
-        builder(OpBuilder::atBlockEnd(program.getBodyBlock())) {}
+      : symbols(model), model(model), program(program), copied(copiedIn(model)),
+        builder(model.getContext()) {
+    if (program)
+      builder.setInsertionPointToEnd(program.getBodyBlock());
+  }
 
   MemoryMap run() {
     placeAll(std::nullopt);
@@ -131,6 +155,8 @@ private:
   }
 
   void create(nn::StateOp state, int64_t offset, StringRef flat) {
+    if (!program)
+      return;
     NamedAttrList like(state->getAttrs());
     for (StringRef name : {"sym_name", "type", "memory"})
       like.erase(name);
@@ -144,6 +170,8 @@ private:
   void own(nn::StateOp state, int64_t bytes) {
     map.owners[ownerIn(state.getMemory(), state.getRole())] += bytes;
     endOf(state.getMemory()) += bytes;
+    if (isOfModel(state.getRole()))
+      map.modelBytes[planir::memoryOf(state.getMemory())] += bytes;
   }
 
   /// What is not in the device's memory does.
@@ -175,7 +203,7 @@ private:
       create(state, first, bucket.getSymName());
       first += nn::paddedElements(state.getTensorType().getNumElements());
     }
-    if (isSplit(bucket)) {
+    if (program && isSplit(bucket)) {
       SmallVector<Attribute> axes(
           cast<ArrayAttr>(bucket.getStorage()->getDims()[0]).getValue());
       // The axes before split the members already.
@@ -193,6 +221,7 @@ private:
 
   SymbolTable symbols;
   nn::ModelOp model;
+  planir::ProgramOp program;
   llvm::DenseSet<StringAttr> copied; ///< Parameters that have copies.
   OpBuilder builder;
   DenseSet<Operation *> placed;
@@ -204,6 +233,10 @@ private:
 MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
                                        planir::ProgramOp program) {
   return StateLayout(model, program).run();
+}
+
+plan::PerMemory<int64_t> heddle::modelStateBytes(nn::ModelOp model) {
+  return StateLayout(model, /*program=*/{}).run().modelBytes;
 }
 
 StateRun heddle::memory::runOf(dist::FetchOp fetch) {

@@ -19,7 +19,8 @@ namespace heddle::memory {
 /// Who owns how many bytes.
 struct MemoryMap {
   plan::PerMemory<int64_t> persistentBytes;
-  plan::PerFile<int64_t> fileBytes; ///< Of what is persistent on file.
+  plan::PerFile<int64_t> fileBytes;    ///< Of what is persistent on file.
+  plan::PerMemory<int64_t> modelBytes; ///< See modelStateBytes.
   std::map<std::string, int64_t> owners;
   std::map<std::string, int64_t> arenaOwners;
 };
