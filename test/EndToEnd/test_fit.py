@@ -130,6 +130,30 @@ class Fit(h.HeddleTest):
         self.assertEqual(none["nearest"]["bytes"]["device"], sizes[0])
         self.assertIn("error[H0228]: nothing fits", error)
 
+    def test_the_cheapest_change_is_named(self):
+        """In place of a plan that is over its budget, by the times of the cluster."""
+        flags = ["--seq", "48", "--batch", "2", "--micro-batch", "1"]
+        said, _ = self.fit(TINY, {"nodes": 1, "ranks_per_node": 1, "device_memory": "1GiB"},
+                           *flags, "--recompute", "none")
+        budget = said["fitting"][0]["bytes"]["device"] - 10 * PAGE
+        compile_ = [h.HEDDLE, "compile", self.path("config.json"), "--init", "random", *flags,
+                    "--memory-budget", f"{budget}B", "-o", self.path("binary")]
+        slow, fast = ({"bytes": "1TiB", "read": rate, "write": rate}
+                      for rate in ("1MiB", "100GiB"))
+        machine = {"nodes": 1, "ranks_per_node": 1}
+        named = []
+        for times in ({"flops": 1e12, "nvme": slow}, {"flops": 1e6, "nvme": fast}):
+            cluster = ["--cluster", self.write("cluster.json", {**machine, **times})]
+            error = h.run([*compile_, *cluster], status=4).stderr
+            self.assertIn("error[H0201]", error)
+            named.append(re.search("help: compile with (.*)", error)[1].split())
+            h.run([*compile_, *cluster, *named[-1]])
+        self.assertEqual(named[0][0], "--recompute")
+        self.assertEqual(named[1][0], "--place")
+        # Without a cluster there are the times of a usual machine.
+        error = h.run(compile_, status=4).stderr
+        self.assertEqual(re.search("help: compile with (.*)", error)[1].split(), named[0])
+
     def test_parameters_go_to_files(self):
         """Where the optimizer's states there do not leave room for more rows."""
         machine = {"nodes": 1, "ranks_per_node": 4, "host_memory": "9MiB", **LINKS,

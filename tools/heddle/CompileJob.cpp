@@ -132,9 +132,8 @@ PlannedJob driver::planJob(const CompileJob &job, const GoesOn &goesOn) {
                     bytes);
     };
   mlir::OwningOpRef<mlir::ModuleOp> draft;
-  planned.succeeded = addDraft(context, job, draft, options) &&
-                      succeeded(compile(*module, options));
-  if (!planned.succeeded)
+  if (!addDraft(context, job, draft, options) ||
+      failed(compile(*module, options)))
     planned.plans.clear();
   return planned;
 }

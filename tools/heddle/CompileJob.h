@@ -50,7 +50,6 @@ JobEnd runCompileJob(const CompileJob &job);
 
 /// What the phases make of a job when no binary is written.
 struct PlannedJob {
-  bool succeeded = false;
   /// One for each target; none after an error, or if the job stops before the
   /// last phase.
   std::vector<plan::Plan> plans;

@@ -8,9 +8,11 @@
 
 #include "ChooseMesh.h"
 #include "CompileFlags.h"
+#include "ExplainSchedule.h"
 #include "ExplainText.h"
 #include "SmallerPlan.h"
 #include "Verbs.h"
+#include "heddle/Cost/UsualMachine.h"
 #include "heddle/Import/Draft.h"
 #include "heddle/runtime/io/CacheDirectory.h"
 #include "heddle/runtime/io/File.h"
@@ -288,6 +290,59 @@ static void checkOutputs(const CompileFlags &flags) {
     io::requireWritable(flags.dumpPhases);
 }
 
+/// Whether a rank that needs so many bytes needs more than the budgets.
+static bool isOverBudget(const config::Settings &settings,
+                         const plan::PerMemory<int64_t> &bytes) {
+  using plan::MemoryKind;
+  int64_t device = bytes[MemoryKind::Device];
+  int64_t host = bytes[MemoryKind::Host] + bytes[MemoryKind::Pinned];
+  if (!config::isGpu(settings.target) && settings.hostBudget == 0)
+    device += host;
+  auto isOver = [](int64_t needed, int64_t budget) {
+    return budget > 0 && needed > budget;
+  };
+  return isOver(device, settings.memoryBudget) ||
+         isOver(host, settings.hostBudget) ||
+         isOver(bytes[MemoryKind::File], settings.fileBudget);
+}
+
+/// The seconds of a step of what the flags and the change ask for; nothing if
+/// that is not possible, or needs more than the budgets.
+static std::optional<double> costOf(const Change &change,
+                                    const CompileFlags &flags,
+                                    const SettingsFiles &files,
+                                    const CompileJob &job) {
+  CompileJob other = job;
+  other.dumpPhases = "";
+  other.stopAfter = "";
+  try {
+    other.settings = files.merge(change.on(flags.flags));
+    if (!other.settings.problems.empty())
+      return std::nullopt;
+    settleSettings(other);
+  } catch (const UserError &) {
+    return std::nullopt;
+  }
+  PlannedJob planned =
+      planJob(other, [&](KnownBytes, const plan::PerMemory<int64_t> &bytes) {
+        return !isOverBudget(other.settings.values, bytes);
+      });
+  if (planned.plans.empty())
+    return std::nullopt;
+  double seconds = 0;
+  for (const plan::Plan &plan : planned.plans) {
+    cost::Cluster machines =
+        flags.cluster.empty()
+            ? cost::usualMachines(plan.device, plan.mesh.ranks())
+            : cost::withUsualTimes(config::readCluster(flags.cluster),
+                                   plan.device);
+    cost::ClusterCost times(plan, machines);
+    seconds = std::max(seconds,
+                       StepSchedule(plan, /*trace=*/"", &times).stepSeconds());
+  }
+  return seconds;
+}
+
 /// Says what to change so that the plan of the job fits its budgets; each
 /// proposal has a plan that does.
 static void helpForMemory(const CompileFlags &flags, const SettingsFiles &files,
@@ -298,25 +353,13 @@ static void helpForMemory(const CompileFlags &flags, const SettingsFiles &files,
                  "what fits\n";
     return;
   }
-  auto fits = [&](const Change &change) {
-    CompileJob other = job;
-    other.dumpPhases = "";
-    other.stopAfter = "memory";
-    try {
-      other.settings = files.merge(change.on(flags.flags));
-      if (!other.settings.problems.empty())
-        return false;
-      settleSettings(other);
-    } catch (const UserError &) {
-      return false;
-    }
-    return planJob(other).succeeded;
-  };
   Smaller smaller = {"", true};
   if (!job.draft) {
     std::cerr << "  note: looking for flags with which it fits, for about "
               << searchTime.count() << " seconds at most\n";
-    smaller = findSmaller(job.settings.values, fits);
+    smaller = findSmaller(job.settings.values, [&](const Change &change) {
+      return costOf(change, flags, files, job);
+    });
   }
   if (!smaller.isCheapest)
     std::cerr << "  note: the time is over, cheaper changes may fit too\n";

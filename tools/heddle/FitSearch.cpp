@@ -197,16 +197,18 @@ void FitSearch::findNearest() {
 
 /// What the user says stays.
 void FitSearch::findChange() {
-  auto fits = [&](const Change &change) {
+  auto costOf = [&](const Change &change) -> std::optional<double> {
     bool isOpen = std::none_of(
         change.flags.begin(), change.flags.end(),
         [&](const auto &flag) { return hasFlag(flag.first.c_str()); });
+    if (!isOpen)
+      return std::nullopt;
     Bytes ofModel;
-    return isOpen &&
-           plan(change.on(nearest->flags), Wanted::Fitting, ofModel)
-               .has_value();
+    std::optional<Mixture> mixture =
+        plan(change.on(nearest->flags), Wanted::Fitting, ofModel);
+    return mixture ? std::optional(mixture->stepSeconds) : std::nullopt;
   };
-  change = findSmaller(nearest->settings, fits).flags;
+  change = findSmaller(nearest->settings, costOf).flags;
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "SmallerPlan.h"
-#include <set>
+#include <map>
+#include <optional>
 
 using namespace heddle;
 using namespace heddle::driver;
@@ -76,61 +77,80 @@ static void setRows(Settings &settings, int64_t rows) {
   settings.microBatch = rows;
 }
 
-/// What may be elsewhere, the cheapest first.
+/// What may be elsewhere, what is moved least often first.
 static constexpr MemoryKind Settings::*roles[] = {
     &Settings::placeOptimizer, &Settings::placeGradients,
     &Settings::placeParameters, &Settings::placeActivations};
 
-/// Those of a training, the cheapest first.
-static std::vector<Settings> smallerTrainings(const Settings &settings) {
-  std::vector<Settings> all;
-  auto add = [&](auto change) {
-    Settings next = settings;
-    change(next);
-    all.push_back(next);
-  };
-  std::vector<MemoryKind> others = {MemoryKind::File};
+/// Settings of which each needs less memory and more time than the one before:
+/// of those that fit, the first is the cheapest.
+using Ladder = std::vector<Settings>;
+
+/// More and more in one other kind of memory.
+static Ladder placed(const Settings &from, MemoryKind away) {
+  Ladder ladder;
+  Settings next = from;
+  for (MemoryKind Settings::*role : roles) {
+    if (next.*role == MemoryKind::Device || away == MemoryKind::File)
+      next.*role = away;
+    ladder.push_back(next);
+  }
+  return ladder;
+}
+
+/// Kinds of memory beside the device's, the nearest first.
+static std::vector<MemoryKind> otherMemories(const Settings &settings) {
   if (isGpu(settings.target))
-    others.insert(others.begin(), MemoryKind::Host);
-  bool hasReplicas = settings.data * settings.sequence > 1;
-  auto setStage = [&](int64_t stage) {
-    if (hasReplicas && settings.zero < stage)
-      add([&](Settings &next) { next.zero = stage; });
-  };
-  setStage(1);
-  setStage(2);
-  for (int64_t rows = settings.microBatch; rows > 1;) {
-    rows = withoutFactor(rows);
-    add([&](Settings &next) { setRows(next, rows); });
+    return {MemoryKind::Host, MemoryKind::File};
+  return {MemoryKind::File};
+}
+
+static bool hasReplicas(const Settings &settings) {
+  return settings.data * settings.sequence > 1;
+}
+
+/// Each changes one thing.
+static std::vector<Ladder> singleChanges(const Settings &settings) {
+  Ladder stages, rows, recomputes, activations;
+  for (int64_t stage = settings.zero + 1; hasReplicas(settings) && stage <= 3;
+       ++stage)
+    stages.emplace_back(settings).zero = stage;
+  for (int64_t fewer = settings.microBatch; fewer > 1;) {
+    fewer = withoutFactor(fewer);
+    setRows(rows.emplace_back(settings), fewer);
   }
   for (config::Recompute recompute :
        {config::Recompute::Selective, config::Recompute::Full})
     if (settings.recompute < recompute)
-      add([&](Settings &next) { next.recompute = recompute; });
-  setStage(3);
-  auto addPlaced = [&](const Settings &from) {
-    for (MemoryKind away : others) {
-      Settings next = from;
-      for (MemoryKind Settings::*role : roles) {
-        if (next.*role == MemoryKind::Device || away == MemoryKind::File)
-          next.*role = away;
-        all.push_back(next);
-      }
-    }
-  };
-  addPlaced(settings);
+      recomputes.emplace_back(settings).recompute = recompute;
+  std::vector<Ladder> all = {stages, rows, recomputes};
+  for (MemoryKind away : otherMemories(settings)) {
+    all.push_back(placed(settings, away));
+    activations.emplace_back(settings).placeActivations = away;
+  }
+  all.push_back(activations);
+  return all;
+}
+
+/// All changes together, without and with states and activations elsewhere.
+static std::vector<Ladder> allChanges(const Settings &settings) {
   Settings least = settings;
-  least.zero = hasReplicas ? 3 : settings.zero;
+  least.zero = hasReplicas(settings) ? 3 : settings.zero;
   setRows(least, 1);
   least.recompute = config::Recompute::Full;
-  std::vector<Settings> narrow = {settings};
-  auto firstOfLeast = static_cast<ptrdiff_t>(all.size());
-  all.push_back(least);
-  addPlaced(least);
-  narrow.insert(narrow.end(), all.begin() + firstOfLeast, all.end());
-  for (Settings &next : narrow)
-    next.precision = config::Precision::BF16;
-  all.insert(all.end(), narrow.begin(), narrow.end());
+  std::vector<Ladder> all = {{least}};
+  for (MemoryKind away : otherMemories(settings))
+    all.push_back(placed(least, away));
+  return all;
+}
+
+/// The same in bf16.
+static std::vector<Ladder> narrowed(const Settings &settings) {
+  std::vector<Ladder> all = allChanges(settings);
+  all.insert(all.begin(), {settings});
+  for (Ladder &ladder : all)
+    for (Settings &next : ladder)
+      next.precision = config::Precision::BF16;
   return all;
 }
 
@@ -149,25 +169,110 @@ static std::vector<Change> smallerServings(const Settings &settings) {
   return all;
 }
 
-Smaller driver::findSmaller(const Settings &settings,
-                            const std::function<bool(const Change &)> &fits,
-                            std::chrono::nanoseconds time) {
-  std::vector<Change> all;
-  if (settings.mode == config::Mode::Train)
-    for (const Settings &next : smallerTrainings(settings))
-      all.push_back(changeTo(settings, next));
-  else
-    all = smallerServings(settings);
-  auto end = std::chrono::steady_clock::now() + time;
-  bool isLate = false;
-  std::set<std::string> tried = {""};
-  for (const Change &change : all) {
-    bool isLast = &change == &all.back();
-    isLate |= !isLast && std::chrono::steady_clock::now() >= end;
-    if (isLate && !isLast)
-      continue;
-    if (tried.insert(change.text()).second && fits(change))
-      return {change.text(), !isLate};
+namespace {
+
+/// Asks for changes, of which none is asked for twice.
+class Search {
+public:
+  Search(const CostOf &costOf, std::chrono::nanoseconds time)
+      : costOf(costOf), end(std::chrono::steady_clock::now() + time) {}
+
+  bool isLate() {
+    cutShort |= std::chrono::steady_clock::now() >= end;
+    return cutShort;
   }
-  return {"", !isLate};
+  /// Whether it fits.
+  bool ask(const Change &change) {
+    auto [entry, isNew] = known.try_emplace(change.text());
+    if (isNew)
+      entry->second = costOf(change);
+    if (!entry->second)
+      return false;
+    // What is as fast and comes first stays.
+    if (!hasFound() || *entry->second < seconds * (1 - 1e-9)) {
+      best = change.text();
+      seconds = *entry->second;
+    }
+    return true;
+  }
+  bool hasFound() const { return !best.empty(); }
+
+  std::string best;
+  bool cutShort = false; ///< Whether there was no time for some.
+
+private:
+  const CostOf &costOf;
+  std::chrono::steady_clock::time_point end;
+  double seconds = 0; ///< Of the best.
+  /// The settings as they are do not fit.
+  std::map<std::string, std::optional<double>> known = {{"", std::nullopt}};
+};
+
+} // namespace
+
+/// The first of each ladder that fits. The cheapest of these.
+static std::optional<Settings>
+climb(const Settings &now, const std::vector<Ladder> &ladders, Search &search) {
+  std::optional<Settings> cheapest;
+  for (const Ladder &ladder : ladders)
+    for (const Settings &next : ladder) {
+      if (search.isLate())
+        return cheapest;
+      std::string before = search.best;
+      if (!search.ask(changeTo(now, next)))
+        continue;
+      if (search.best != before)
+        cheapest = next;
+      break;
+    }
+  return cheapest;
+}
+
+/// Takes changes back, one after the other, as long as what is left fits.
+static void takeBack(const Settings &now, Settings changed, Search &search) {
+  auto without = [&](auto change) {
+    Settings next = changed;
+    change(next);
+    std::string before = search.best;
+    if (!search.isLate() && search.ask(changeTo(now, next)) &&
+        search.best != before)
+      changed = next;
+  };
+  without([&](Settings &next) { next.recompute = now.recompute; });
+  without([&](Settings &next) { next.zero = now.zero; });
+  without([&](Settings &next) {
+    next.microBatch = now.microBatch;
+    next.accumulate = now.accumulate;
+  });
+}
+
+static void searchTrainings(const Settings &settings, Search &search) {
+  climb(settings, singleChanges(settings), search);
+  if (search.hasFound())
+    return;
+  if (auto found = climb(settings, allChanges(settings), search))
+    return takeBack(settings, *found, search);
+  // It changes numbers.
+  climb(settings, narrowed(settings), search);
+  if (search.cutShort && !search.hasFound())
+    search.ask(changeTo(settings, narrowed(settings).back().back()));
+}
+
+static void searchServings(const Settings &settings, Search &search) {
+  std::vector<Change> all = smallerServings(settings);
+  for (const Change &change : all)
+    if (search.isLate() || search.ask(change))
+      break;
+  if (search.cutShort && !search.hasFound())
+    search.ask(all.back());
+}
+
+Smaller driver::findSmaller(const Settings &settings, const CostOf &costOf,
+                            std::chrono::nanoseconds time) {
+  Search search(costOf, time);
+  if (settings.mode == config::Mode::Train)
+    searchTrainings(settings, search);
+  else
+    searchServings(settings, search);
+  return {search.best, !search.cutShort};
 }

@@ -12,6 +12,7 @@
 #include "heddle/Import/Settings.h"
 #include <chrono>
 #include <functional>
+#include <optional>
 
 namespace heddle::driver {
 
@@ -34,15 +35,19 @@ struct Smaller {
 /// How long a search takes, and at most two plans longer.
 constexpr std::chrono::seconds searchTime(20);
 
-/// The first change for which `fits` says so, of those with which a plan may
-/// need less memory. They leave mesh and global batch as they
-/// are. What costs least is asked for first: in training ZeRO 1 and 2, fewer
-/// rows at a time, recomputation, ZeRO 3, states and activations elsewhere, all
-/// of that together, and bf16, which changes numbers; in serving fewer texts at
-/// a time, then narrower types. After `time` only the last one is asked for,
-/// which needs least.
-Smaller findSmaller(const config::Settings &settings,
-                    const std::function<bool(const Change &)> &fits,
+/// The seconds of a step with the change; nothing if the plan does not fit.
+using CostOf = std::function<std::optional<double>(const Change &)>;
+
+/// The cheapest change that fits, of those with which a plan may need less
+/// memory. They leave mesh and global batch as they are. In training one thing
+/// is changed: ZeRO, the rows at a time, recomputation, or where states and
+/// activations are; of each, what fits first is asked for and no more, since
+/// further changes of that kind take longer. If none fits, all is changed, and
+/// what can be is taken back. bf16, which changes numbers, comes last. In
+/// serving the first that fits counts: fewer texts at a time, then narrower
+/// types. After `time` nothing more is asked for, but for what needs least if
+/// nothing has fit.
+Smaller findSmaller(const config::Settings &settings, const CostOf &costOf,
                     std::chrono::nanoseconds time = searchTime);
 
 /// What is not in the device's memory, as --place takes it; "": nothing.

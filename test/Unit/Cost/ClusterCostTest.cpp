@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Cost/ClusterCost.h"
+#include "heddle/Cost/UsualMachine.h"
 #include "test/Runtime/Commands.h"
 #include "test/Runtime/Meshes.h"
 #include <gtest/gtest.h>
@@ -282,4 +282,27 @@ TEST(ClusterCost, FragmentsAndTransfers) {
   EXPECT_DOUBLE_EQ(cost.timeOf(plan, 0).seconds, 2 * 10 + 2 * 20);
   EXPECT_DOUBLE_EQ(cost.transferSeconds(plan.sequences[1]), 5 + 5);
   EXPECT_EQ(cost.transferSeconds(plan.sequences[2]), 0);
+}
+
+TEST(UsualMachine, FillsWhatIsNotSaid) {
+  Cluster usual = withUsualTimes(cluster(), plan::DeviceKind::Cuda);
+  EXPECT_EQ(usual.flops, 2);
+  EXPECT_EQ(usual.nodes, 4);
+  EXPECT_EQ(usual.ranksPerNode, 4);
+  EXPECT_EQ(usual.intraNode->bytesPerSecond, 100);
+  EXPECT_GT(usual.memoryPerSecond, 0);
+  EXPECT_GT(usual.hostMemoryPerSecond, 0);
+  EXPECT_TRUE(usual.pcie && usual.files);
+  // How much there is stays open.
+  EXPECT_EQ(usual.files->bytes, 0);
+  EXPECT_EQ(usual.deviceMemory, 0);
+}
+
+TEST(UsualMachine, HasTheRanks) {
+  for (int64_t ranks : {1, 2, 8, 12, 64}) {
+    Cluster usual = usualMachines(plan::DeviceKind::Cpu, ranks);
+    EXPECT_GE(usual.ranks(), ranks);
+    EXPECT_LT(usual.ranks(), ranks + 8);
+    EXPECT_LE(usual.ranksPerNode, 8);
+  }
 }
