@@ -119,10 +119,9 @@ static ordered_json toJson(const FitSearch &search) {
 static void printFitting(const FitSearch &search, bool isAll) {
   std::cout << search.fitting.size() << " mixtures fit, of " << search.compiled
             << " that were compiled"
-            << (search.tooLarge > 0
-                    ? ", and " + std::to_string(search.tooLarge) +
-                          " whose model alone does not"
-                    : "")
+            << (search.tooLarge > 0 ? "; " + std::to_string(search.tooLarge) +
+                                          " more have too large a model"
+                                    : "")
             << "; a rank has " << plan::formatBytes(search.limits.device)
             << "\n\n";
   std::vector<TableRow> rows = {{"", "step"}};
