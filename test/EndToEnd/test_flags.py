@@ -82,7 +82,7 @@ DRIVER = {
         "--precision": Text,
         "--kv-type": Choice("fp32", "bf16", "int8"), "--kv-cache": Size,
         # A size is a text.
-        "--memory-budget": Size, "--place": Text, "--swap-dir": Directories,
+        "--memory-budget": Size, "--place": Text,
         "--swap-block-size": BlockSize,
         "--dump-phases": Text, "--stop-after": Text,
         "--start-from": Text, "--cache": Text},
@@ -157,6 +157,8 @@ def kind_of(values):
         return Number(int(least), most and int(most), bool(below))
     if values.startswith("one of "):
         return Choice(*values.removeprefix("one of ").split(", "))
+    if values.startswith(Directories.words):
+        return Directories
     assert values == "text", values
     return Text
 

@@ -22,7 +22,7 @@ for phase in plan["phases"]:
 for kernel in plan["kernels"]:
     assert set(kernel) == {"name", "ops", "flops", "bytes", "calls"}, kernel
 memory = plan["memory"]
-assert set(memory) == {"arena", "persistent", "peak", "owners", "kinds"}, memory
+assert set(memory) == {"arena", "persistent", "peak", "owners", "kinds", "files"}, memory
 assert set(memory["kinds"]) == {"device"}, memory
 assert sum(memory["kinds"]["device"].values()) == memory["peak"]
 assert memory["arena"] + memory["persistent"] == memory["peak"]
