@@ -36,7 +36,8 @@ def NN_MixesPositions : NN_Trait<"MixesPositions">;
 /// needed: neither kept nor sent.
 def NN_Rematerializable : NN_Trait<"Rematerializable">;
 
-/// It stands in a forward pass, though it has no derivative.
+/// It stands in a forward pass, though it has no derivative: it ends one that
+/// is not differentiated there, or is for inference alone.
 def NN_InForward : NN_Trait<"InForward">;
 
 /// It computes what parameters or states of the optimizer hold next: nothing

@@ -215,7 +215,7 @@ private:
       if (state.role == plan::StateRole::Cache)
         parts.plan.serving.pages = state.shape[0];
       if (state.role == plan::StateRole::Parameter &&
-          counted.insert(state.name).second)
+          state.type != plan::DType::I32 && counted.insert(state.name).second)
         parts.plan.parameters += elementsOf(state);
       if (!state.packed.empty() &&
           state.packed[0].part == plan::PackedPart::Words &&

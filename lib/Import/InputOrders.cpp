@@ -8,10 +8,10 @@
 
 #include "InputOrders.h"
 #include "heddle/runtime/io/CodedWeights.h"
-#include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 using namespace heddle;
 using namespace heddle::config;
@@ -20,12 +20,18 @@ static constexpr const char *weightEnd = ".weight", *orderEnd = ".order";
 
 namespace {
 
-/// The weights of one product, in all layers.
+/// The weights of one product, in all layers; of those that are codes the
+/// tensors with the orders of their inputs, and these.
 struct Product {
   std::vector<ParameterSpec *> weights;
-  std::vector<std::string> tensors; ///< The order of each, in the files.
+  std::vector<std::string> tensors;
   std::vector<std::vector<int32_t>> orders;
 
+  /// Whether both can be multiplied with the same values.
+  bool isLike(const Product &other) const {
+    return orders == other.orders &&
+           weights.front()->isOfLayer == other.weights.front()->isOfLayer;
+  }
   bool isInOrder() const {
     return std::all_of(orders.begin(), orders.end(), [](const auto &order) {
       return std::is_sorted(order.begin(), order.end());
@@ -51,70 +57,115 @@ static std::string orderName(const ParameterSpec &weight) {
   return name.erase(name.rfind(weightEnd)) + orderEnd;
 }
 
-/// Adds the weight, if it is a matrix of codes that has an order.
-static void addWeight(ParameterSpec &parameter, const io::WeightSet &weights,
-                      std::map<std::string, Product> &products,
-                      std::vector<Product *> &inTurn) {
-  std::string tensor;
-  std::vector<int32_t> order;
-  weights::forEachTensor(parameter.source, [&](weights::Source &part) {
-    const io::TensorInfo &info = weights.at(part.name);
-    std::string words = info.coded ? info.coded->words.name : "";
-    const io::TensorInfo *found =
-        weights.find(words.substr(0, words.rfind('.')) + orderEnd);
-    if (!found)
-      return;
-    auto held = weights.hold(*found);
+/// The parameter with the order of a weight's inputs.
+static ParameterSpec orderOf(const ParameterSpec &weight,
+                             const std::string &tensor) {
+  ParameterSpec order;
+  order.name = weight.order;
+  order.shape = {weight.shape[weight.outIn ? 1 : 0]};
+  order.source = weights::tensor(tensor, order.shape, "I32");
+  order.decays = false;
+  order.isOfLayer = weight.isOfLayer;
+  order.isOrder = true;
+  return order;
+}
+
+namespace {
+
+/// The orders of the files, each read once.
+class Orders {
+public:
+  explicit Orders(const io::WeightSet &weights) : weights(weights) {}
+  /// The tensor with the order of a matrix's inputs; "" where it has none.
+  std::string tensorOf(const std::string &matrix) const;
+  const std::vector<int32_t> &at(const std::string &tensor);
+
+private:
+  const io::WeightSet &weights;
+  std::map<std::string, std::vector<int32_t>> known;
+};
+
+} // namespace
+
+std::string Orders::tensorOf(const std::string &matrix) const {
+  const io::TensorInfo &info = weights.at(matrix);
+  if (!info.coded)
+    return "";
+  const std::string &words = info.coded->words.name;
+  std::string tensor = words.substr(0, words.rfind('.')) + orderEnd;
+  return weights.find(tensor) ? tensor : "";
+}
+
+const std::vector<int32_t> &Orders::at(const std::string &tensor) {
+  auto [entry, isNew] = known.try_emplace(tensor);
+  if (isNew) {
+    const io::TensorInfo &info = weights.at(tensor);
+    auto held = weights.hold(info);
     auto *first = reinterpret_cast<const int32_t *>(held.get());
-    std::vector<int32_t> own(first, first + found->numElements());
-    if (!tensor.empty() && own != order)
-      fail("H0377",
-           "the parameter \"" + parameter.name +
-               "\" is made of matrices whose inputs are in different orders",
-           "quantize the model anew, without desc_act", {info.file, 0, 0});
-    tensor = found->name;
-    order = std::move(own);
+    entry->second.assign(first, first + info.numElements());
+  }
+  return entry->second;
+}
+
+/// Adds the weight with the order that all of its tensors have, if they do.
+static void addWeight(ParameterSpec &parameter, Orders &orders,
+                      Product &product) {
+  product.weights.push_back(&parameter);
+  std::set<std::string> tensors;
+  weights::forEachTensor(parameter.source, [&](weights::Source &part) {
+    tensors.insert(orders.tensorOf(part.name));
   });
-  if (tensor.empty())
+  const std::string &first = *tensors.begin();
+  bool areAlike =
+      std::all_of(tensors.begin(), tensors.end(), [&](const auto &tensor) {
+        return !tensor.empty() && orders.at(tensor) == orders.at(first);
+      });
+  if (!areAlike)
     return;
-  auto [entry, isNew] = products.try_emplace(withoutLayer(parameter));
-  if (isNew)
-    inTurn.push_back(&entry->second);
-  entry->second.weights.push_back(&parameter);
-  entry->second.tensors.push_back(tensor);
-  entry->second.orders.push_back(std::move(order));
+  product.tensors.push_back(first);
+  product.orders.push_back(orders.at(first));
 }
 
 void config::orderInputs(const io::WeightSet &weights, ModelSpec &spec) {
   std::map<std::string, Product> products;
   std::vector<Product *> inTurn;
-  for (ParameterSpec &parameter : spec.parameters)
-    addWeight(parameter, weights, products, inTurn);
-  std::vector<ParameterSpec> added;
-  for (size_t number = 0; number < inTurn.size(); ++number) {
-    Product &product = *inTurn[number];
-    if (product.isInOrder())
+  Orders orders(weights);
+  for (ParameterSpec &parameter : spec.parameters) {
+    if (parameter.shape.size() != 2)
       continue;
-    const Product *first = &product;
-    for (size_t other = 0; other < number && first == &product; ++other)
-      if (inTurn[other]->orders == product.orders)
-        first = inTurn[other];
-    for (size_t i = 0; i < product.weights.size(); ++i) {
-      ParameterSpec &weight = *product.weights[i];
-      weight.order = orderName(*first->weights[i]);
-      weights::forEachTensor(weight.source, [](weights::Source &tensor) {
+    auto [entry, isNew] = products.try_emplace(withoutLayer(parameter));
+    if (isNew)
+      inTurn.push_back(&entry->second);
+    addWeight(parameter, orders, entry->second);
+  }
+  std::vector<ParameterSpec> added;
+  std::vector<const Product *> ordered;
+  for (Product *product : inTurn) {
+    // Layers share what they compute: values where some have no codes.
+    if (product->orders.size() < product->weights.size()) {
+      for (ParameterSpec *weight : product->weights)
+        weight->isCoded = false;
+      continue;
+    }
+    for (ParameterSpec *weight : product->weights)
+      weights::forEachTensor(weight->source, [](weights::Source &tensor) {
         tensor.name += io::byGroupEnd;
       });
-      if (first != &product)
-        continue;
-      ParameterSpec &order = added.emplace_back();
-      order.name = weight.order;
-      order.shape = {int64_t(product.orders[i].size())};
-      order.source = weights::tensor(product.tensors[i], order.shape, "I32");
-      order.decays = false;
-      order.isOfLayer = weight.isOfLayer;
-      order.isOrder = true;
+    if (product->isInOrder())
+      continue;
+    auto like =
+        std::find_if(ordered.begin(), ordered.end(), [&](const Product *other) {
+          return other->isLike(*product);
+        });
+    const Product *first = like == ordered.end() ? product : *like;
+    for (size_t i = 0; i < product->weights.size(); ++i) {
+      ParameterSpec &weight = *product->weights[i];
+      weight.order = orderName(*first->weights[i]);
+      if (first == product)
+        added.push_back(orderOf(weight, product->tensors[i]));
     }
+    ordered.push_back(product);
   }
   spec.parameters.insert(spec.parameters.end(), added.begin(), added.end());
+  spec.codes->inOrder = true;
 }

@@ -200,8 +200,8 @@ static const io::TensorInfo &asStored(ParameterSpec &parameter,
   used.insert(info.coded->words.name);
   if (parameter.outIn == info.isTurned)
     return info;
-  return weights.at(info.coded->words.name +
-                    (info.coded->isByGroup ? io::byGroupEnd : ""));
+  std::string end(info.coded->isByGroup ? io::byGroupEnd : "");
+  return weights.at(info.coded->words.name + end);
 }
 
 /// Leaves the head out where an encoder's files have nothing of it.
@@ -356,7 +356,8 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
   spec.headerHash = weights.headerHash();
   dropMissingHead(family, weights, spec);
   coverWeights(family, weights, spec);
-  orderInputs(weights, spec);
+  if (spec.codes && !spec.codes->inOrder)
+    orderInputs(weights, spec);
   return spec;
 }
 

@@ -8,6 +8,7 @@
 
 #include "SettingReaders.h"
 #include "heddle/Import/Parallel.h"
+#include "heddle/runtime/io/CodedWeights.h"
 #include <algorithm>
 #include <fnmatch.h>
 
@@ -93,7 +94,7 @@ void config::checkKept(const ResolvedSettings &settings,
       example = parameter.name;
     weights::Source source = parameter.source;
     weights::forEachTensor(source, [&](const weights::Source &tensor) {
-      names.push_back(tensor.name);
+      names.push_back(io::nameInFile(tensor.name));
     });
   }
   for (const std::string &pattern : settings.values.keep16bit) {
@@ -125,7 +126,9 @@ static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
   if (!spec.codes || settings.origins.count("quantize"))
     return;
   // A group of 0 means 64 where codes have 4 bits.
-  if (spec.codes->group == 0 && spec.codes->bits == 4)
+  bool canStay =
+      spec.codes->inOrder && (spec.codes->group > 0 || spec.codes->bits == 8);
+  if (!canStay)
     return;
   values.quantize = spec.codes->bits == 4 ? Quantize::Int4 : Quantize::Int8;
   values.quantizeGroup = spec.codes->group;
@@ -144,9 +147,14 @@ std::string config::warnOfCodes(const ResolvedSettings &settings,
   if (!spec.codes || settings.values.quantize != Quantize::None ||
       settings.origins.count("quantize"))
     return "";
+  std::string why = spec.codes->inOrder
+                        ? "4 bits have one group for all inputs"
+                        : "inputs need not be in the order of their groups "
+                          "(desc_act), and this forward function has no "
+                          "nn.reorder for them";
   return "the codes of " + spec.directory + " become " +
-         wordOf(settings.values.precision) +
-         " numbers, since 4 bits have one group for all inputs: their values "
+         wordOf(settings.values.precision) + " numbers, since " + why +
+         ": their values "
          "are right, and take the room of weights that are no "
          "codes; --quantize int" +
          std::to_string(spec.codes->bits) + " rounds them once more";

@@ -90,9 +90,9 @@ CodeReader::CodeReader(const CodedMatrix &matrix, const WeightSet &weights)
     : matrix(matrix), weights(weights),
       zeros(elementsOf<uint32_t>(matrix.zeros, "I32", weights)),
       scales(elementsOf<float>(matrix.scales, "F32", weights)),
-      groupOfInput(matrix.inputs), inputs(matrix.inputs) {
+      groupOfInput(matrix.inputs), inputAt(matrix.inputs) {
   const int64_t length = matrix.groupLength();
-  std::iota(inputs.begin(), inputs.end(), 0);
+  std::iota(inputAt.begin(), inputAt.end(), 0);
   for (int64_t i = 0; i < matrix.inputs; ++i)
     groupOfInput[i] = int32_t(i / length);
   if (!matrix.groupOfInput)
@@ -115,11 +115,11 @@ CodeReader::CodeReader(const CodedMatrix &matrix, const WeightSet &weights)
                "set desc_act of quantization_config to true");
   if (!matrix.isByGroup)
     return;
-  std::stable_sort(inputs.begin(), inputs.end(), [&](int32_t a, int32_t b) {
+  std::stable_sort(inputAt.begin(), inputAt.end(), [&](int32_t a, int32_t b) {
     return groupOfInput[a] < groupOfInput[b];
   });
   for (int64_t i = 0; i < matrix.inputs; ++i)
-    if (groupOfInput[inputs[i]] != inOrder[i])
+    if (groupOfInput[inputAt[i]] != inOrder[i])
       failGroups("the groups of \"" + matrix.words.name + "\" do not have " +
                      std::to_string(length) + " inputs each",
                  "quantize the model anew");
@@ -155,16 +155,16 @@ int32_t CodeReader::zero(int64_t group, int64_t output) const {
 }
 
 std::vector<float> CodeReader::values(bool turned) const {
-  int64_t count = matrix.inputs, outputs = matrix.outputs;
+  int64_t inputs = matrix.inputs, outputs = matrix.outputs;
   auto words = elementsOf<uint32_t>(matrix.words, "I32", weights);
-  std::vector<float> result(count * outputs), zerosOf(scales.size());
+  std::vector<float> result(inputs * outputs), zerosOf(scales.size());
   for (int64_t group = 0; group < matrix.groups(); ++group)
     for (int64_t o = 0; o < outputs; ++o)
       zerosOf[group * outputs + o] = float(zero(group, o));
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t input = inputs[i], group = groupOfInput[input];
+  for (int64_t i = 0; i < inputs; ++i) {
+    int64_t input = inputAt[i], group = groupOfInput[input];
     for (int64_t o = 0; o < outputs; ++o)
-      result[turned ? o * count + i : i * outputs + o] =
+      result[turned ? o * inputs + i : i * outputs + o] =
           scales[group * outputs + o] *
           (float(code(words, input, o)) - zerosOf[group * outputs + o]);
   }
@@ -253,7 +253,7 @@ void CodedSet::add(const TensorInfo &words, const std::string &product) {
   auto byGroup = std::make_shared<CodedMatrix>(*matrix);
   byGroup->isByGroup = true;
   info.coded = byGroup;
-  addBoth(byGroupEnd);
+  addBoth(std::string(byGroupEnd));
   info.name = product + ".order";
   info.dtype = "I32";
   info.shape = {inputs};

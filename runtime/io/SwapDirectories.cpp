@@ -60,8 +60,8 @@ void SwapDirectories::take(const SwapDirectories &stronger) {
 
 ValueRange io::swapDirectoriesRange() {
   return ValueRange::matching(
-      "a directory without a comma, and maybe others for optimizer, "
-      "parameters, gradients or activations, as /mnt/a,parameters=/mnt/b",
+      "a directory, or several by role (optimizer, parameters, gradients, "
+      "activations), as /mnt/a,parameters=/mnt/b",
       [](const std::string &text) {
         return !text.empty() && SwapDirectories::parse(text);
       });

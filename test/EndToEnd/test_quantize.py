@@ -229,11 +229,53 @@ class Quantize(h.HeddleTest):
     @h.needs_mpi
     def test_inputs_in_another_order_of_ranks(self):
         coded, values = self.reordered(8)
-        binary = self.serving(coded, "--mesh", "tensor=2")
+        one, two = self.serving(coded), self.serving(coded, "--mesh", "tensor=2",
+                                                     output="two")
         expected = self.logits(self.serving(values, output="of-values"))
-        actual = self.logits(binary, ranks=2)
+        actual = self.logits(two, ranks=2)
         self.assertLess(numpy.abs(actual - expected).max(), 1e-5)
-        self.assertTrue((actual == self.logits(binary, "--decode", ranks=2)).all())
+        self.assertTrue((actual == self.logits(two, "--decode", ranks=2)).all())
+        owners = [self.explain(each)["memory"]["owners"] for each in (one, two)]
+        self.assertEqual(owners[0]["cache"], 2 * owners[1]["cache"])
+        self.assertLess(owners[1]["packed weights"], 0.8 * owners[0]["packed weights"])
+
+    def test_an_order_that_is_that_of_groups(self):
+        """desc_act with static groups, or one group for all inputs: codes stay."""
+        config, weights = self.model()
+        for bits, group in ((4, 8), (8, 0)):
+            with self.subTest(bits=bits, group=group):
+                coded, values = self.coded(config, weights, "gptq", bits, group,
+                                           desc_act=True)
+                binary = self.serving(coded)
+                expected = self.logits(self.serving(values, output="of-values"))
+                self.assertLess(numpy.abs(self.logits(binary) - expected).max(), 1e-5)
+                text = h.run([h.HEDDLE, "explain", binary, "--program", "decode/1"])
+                self.assertNotIn("reorder", text.stdout)
+
+    def test_names_of_weights_in_another_order(self):
+        """A group of its own tells codes that were made anew."""
+        coded, _ = self.reordered(8)
+        logits = [self.logits(self.serving(coded, "--quantize", "int4", "--group", 16,
+                                           *kept))
+                  for kept in ([], ["--keep-16bit", "layers.*.down_proj.weight"],
+                               ["--keep-16bit", "model.layers.*.mlp.down_proj.weight"])]
+        self.assertTrue((logits[1] == logits[2]).all())
+        self.assertFalse((logits[0] == logits[1]).all())
+
+    def test_layers_with_codes_and_without(self):
+        """Of a product that has codes in one layer only, values are computed with."""
+        coded, values = self.reordered(8)
+        file, plain = (os.path.join(folder, "model.safetensors")
+                       for folder in (coded, values))
+        files, made = h.read_safetensors(file), h.read_safetensors(plain)
+        product = "model.layers.0.mlp.down_proj."
+        files = {name: tensor for name, tensor in files.items()
+                 if not name.startswith(product)}
+        files[product + "weight"] = made[product + "weight"]
+        h.write_safetensors(file, files)
+        expected = self.logits(self.serving(values, output="of-values"))
+        actual = self.logits(self.serving(coded))
+        self.assertLess(numpy.abs(actual - expected).max(), 1e-5)
 
     def test_quantize(self):
         """What it writes is what its report says, and what numpy reads."""

@@ -42,9 +42,9 @@ CalibrationJob::CalibrationJob(const std::string &model,
                                const std::string &output)
     : spec(readModel(model)),
       directory(stemOf(output), io::Temporary::Kind::Directory, output),
-      calibrates(!flags.file.empty()),
       rowTokens(flags.seq > 0 ? flags.seq
                               : std::min(spec.maxPositions, defaultSeq)) {
+  bool calibrates = !flags.file.empty();
   text.file =
       tokensOf(calibrates ? flags.file : flags.evalFile, "calibration.bin");
   text.rows = rowsIn(text.file);
@@ -137,9 +137,8 @@ int CalibrationJob::compile(bool sequential) {
   settleSettings(job);
   job.output = pathOf("layers");
   job.cache = io::cacheDirectory();
-  if (calibrates)
-    job.splitLayers =
-        sequential ? LayerPrograms::Sequential : LayerPrograms::AtOnce;
+  job.splitLayers =
+      sequential ? LayerPrograms::Sequential : LayerPrograms::AtOnce;
   if (int exitCode = runCompileJob(job).exitCode)
     return exitCode;
   ready = std::make_unique<quantize::Calibration>(job.output, text);

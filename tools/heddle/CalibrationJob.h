@@ -53,7 +53,6 @@ private:
 
   config::ModelSpec spec;
   io::Temporary directory;
-  bool calibrates;
   int64_t rowTokens = 0, rowsOfRun = 1;
   quantize::CalibrationText text, evaluation;
   std::string name;

@@ -75,7 +75,8 @@ static int quantizeModel(const QuantizeFlags &flags) {
                                            request.output);
     if (int exitCode = job->compile(request.sequential))
       return exitCode;
-    std::cerr << "memory: " << job->calibration().memoryText() << "\n";
+    if (job->calibration().rows() > 0)
+      std::cerr << "memory: " << job->calibration().memoryText() << "\n";
     perplexity.before = job->calibration().perplexity(job->evaluated());
   }
   quantize::QuantizeReport report =

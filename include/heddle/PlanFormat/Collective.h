@@ -119,10 +119,12 @@ inline StagingLayout stagingLayout(const CollectiveShape &shape) {
   StagingLayout staging;
   staging.chunk = partElements(shape, 0);
   int64_t slots = receivesInPlace ? 0 : sums ? shape.ranks - 1 : 1;
+  // A message of few elements would take as long as one of these.
+  int64_t fewest = std::min(shape.mostStaged, int64_t(1) << 13);
   if (!sendsInPlace || !receivesInPlace)
     staging.chunk = std::min(
         staging.chunk,
-        std::max<int64_t>(shape.mostStaged / std::max<int64_t>(slots, 1), 1));
+        std::max(shape.mostStaged / std::max<int64_t>(slots, 1), fewest));
   staging.slot = aligned(staging.chunk * byteSize(shape.wire));
   staging.receive = sendsInPlace ? 0 : staging.slot;
   staging.sum = staging.receive + slots * staging.slot;

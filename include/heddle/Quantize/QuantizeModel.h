@@ -61,8 +61,8 @@ void checkQuantizable(const QuantizeRequest &request);
 /// layers are rounded in their order, each with what it reads when those before
 /// it are codes, and so are the stages of a layer that the calibration has; in
 /// the end the calibration has the values of the codes. One without rows is for
-/// these values alone. What is no weight of a
-/// product is rounded to the nearest. Throws as `checkQuantizable`.
+/// these values alone. What is no weight of a product is rounded to the
+/// nearest. Throws as `checkQuantizable`.
 QuantizeReport quantizeModel(const QuantizeRequest &request,
                              Calibration *calibration = nullptr);
 

@@ -12,6 +12,7 @@
 #include "dialects/Pipe/PipeDialect.h"
 #include "dialects/Pipe/Schedule.h"
 #include "dialects/Plan/PlanDialect.h"
+#include "heddle/runtime/io/CodedWeights.h"
 #include "heddle/runtime/io/SwapFile.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -55,7 +56,7 @@ bool heddle::isNamed(nn::StateOp parameter,
   nn::SourceAttr source = parameter.getSourceAttr();
   return source &&
          llvm::all_of(source.getLayout().pieces, [&](const plan::Piece &piece) {
-           return isMeant(piece.tensor);
+           return isMeant(io::nameInFile(piece.tensor));
          });
 }
 

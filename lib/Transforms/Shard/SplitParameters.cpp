@@ -187,6 +187,12 @@ private:
         behind.products.insert(next);
         continue;
       }
+      // Each rank takes its part of the whole, which is gathered before.
+      if (auto reorder = dyn_cast<nn::ReorderOp>(user); reorder && isLast) {
+        if (!endsInProducts({reorder.getOutput(), dim}, behind))
+          return false;
+        continue;
+      }
       SmallVector<Dim> next = dimsBehind(use, dim, tensorRanks);
       if (next.empty()) {
         blocker = blocker ? blocker : user;

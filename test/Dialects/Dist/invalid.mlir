@@ -115,7 +115,7 @@ nn.func @f() attributes {nn.value = #dist.strategy<{batch = {accumulate = -4}}>}
 
 // -----
 
-// expected-error @+1 {{strategy: place.swap_dir is not a directory without a comma, and maybe others for optimizer}}
+// expected-error @+1 {{strategy: place.swap_dir is not a directory, or several by role}}
 nn.func @f() attributes {nn.value = #dist.strategy<{place = {swap_dir = "/a,weights=/b"}}>} {
   nn.return
 }

@@ -18,6 +18,9 @@
 #include "heddle/runtime/io/Json.h"
 #include "heddle/runtime/io/Safetensors.h"
 
+#include <algorithm>
+#include <string_view>
+
 namespace heddle::io {
 
 /// What `quantization_config` of a config.json says.
@@ -27,7 +30,7 @@ struct CodeFormat {
   int64_t bits = 4;
   int64_t group = 0;       ///< Inputs that share a scale; 0: all.
   bool even = false;       ///< All zeros are in the middle of the codes.
-  bool inOrder = true;     ///< Input i is of group i / group.
+  bool inOrder = true;     ///< Input i is of group i / group: no desc_act.
   bool storesLess = false; ///< A zero is stored less 1, as by GPTQ's format 1.
 };
 
@@ -66,7 +69,7 @@ public:
   /// Reads the codes. [inputs, outputs], or with `turned` [outputs, inputs].
   std::vector<float> values(bool turned) const;
   /// The input at each place of the values: [inputs].
-  const std::vector<int32_t> &order() const { return inputs; }
+  const std::vector<int32_t> &order() const { return inputAt; }
 
 private:
   const CodedMatrix &matrix;
@@ -74,22 +77,30 @@ private:
   std::vector<uint32_t> zeros;
   std::vector<float> scales;         ///< [groups, outputs].
   std::vector<int32_t> groupOfInput;
-  std::vector<int32_t> inputs;
+  std::vector<int32_t> inputAt; ///< The input at each place.
   uint32_t field(uint32_t word, int64_t index) const;
   int32_t code(const std::vector<uint32_t> &words, int64_t input,
                int64_t output) const;
 };
 
 /// What the name of a matrix ends with whose inputs are in the order of groups.
-inline constexpr const char *byGroupEnd = ".by_group";
+inline constexpr std::string_view byGroupEnd = ".by_group";
+
+/// The name that a matrix has in files.
+inline std::string nameInFile(std::string name) {
+  size_t end = name.size() - std::min(name.size(), byGroupEnd.size());
+  if (name.compare(end, std::string::npos, byGroupEnd) == 0)
+    name.erase(end);
+  return name;
+}
 
 /// The weights of a model's directory, as `openWeights`. Where they are codes,
 /// a matrix X is there as `X.weight` [outputs, inputs] and as `X.qweight`
 /// [inputs, outputs], of type F32 and with `coded`; its other tensors are not.
-/// If the inputs are not in the order of their groups (desc_act), it is there
-/// in that order too, as `X.weight.by_group` and `X.qweight.by_group`, with
-/// `X.order`: which input stands at each place, I32 [inputs].
-/// Throws H0376, and H0377 for tensors whose shapes do not fit together.
+/// If its inputs need not be in the order of their groups (desc_act), it is
+/// there in that order too, as `X.weight.by_group` and `X.qweight.by_group`,
+/// with `X.order`: which input stands at each place, I32 [inputs]. Throws
+/// H0376, and H0377 for tensors whose shapes do not fit together.
 WeightSet openModelWeights(const std::string &path);
 
 } // namespace heddle::io
