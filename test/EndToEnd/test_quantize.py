@@ -253,7 +253,7 @@ class Quantize(h.HeddleTest):
                 self.assertNotIn("reorder", text.stdout)
 
     def test_names_of_weights_in_another_order(self):
-        """A group of its own tells codes that were made anew."""
+        """As without: those of the files, and Heddle's without the prefix."""
         coded, _ = self.reordered(8)
         logits = [self.logits(self.serving(coded, "--quantize", "int4", "--group", 16,
                                            *kept))
