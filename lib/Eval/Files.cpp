@@ -66,22 +66,23 @@ bool eval::writeTensors(const std::string &path,
   });
 }
 
-bool eval::readParameters(const std::string &directory,
-                          const std::vector<std::vector<plan::Piece>> &sources,
-                          std::vector<HostTensor> &tensors, Diagnostic &error) {
+bool eval::readWeights(const std::string &directory,
+                       std::vector<FileWeight> &weights, Diagnostic &error) {
   return guarded(error, [&] {
     io::WeightSet set = io::openModelWeights(directory);
-    for (size_t i = 0; i < sources.size(); ++i) {
-      rt::SourceReader reader(set, sources[i], tensors[i].name);
-      const std::string &type = tensors[i].dtype;
-      reader.requireConvertible(type);
+    for (FileWeight &weight : weights) {
+      HostTensor &tensor = weight.tensor;
+      rt::SourceReader reader(set, weight.pieces, tensor.name);
+      reader.requireConvertible(tensor.dtype);
       int64_t count = 1;
-      for (int64_t extent : tensors[i].shape)
+      for (int64_t extent : tensor.shape)
         count *= extent;
-      tensors[i].bytes.resize(count * io::dtypeBits(type) / 8);
-      int64_t bad = reader.read(0, count, type, tensors[i].bytes.data());
+      tensor.bytes.resize(count * io::dtypeBits(tensor.dtype) / 8);
+      int64_t bad = reader.read(0, count, tensor.dtype, tensor.bytes.data());
       if (bad >= 0)
-        reader.failNonFinite(type, bad);
+        reader.failNonFinite(tensor.dtype, bad);
+      if (weight.packed)
+        weight.codes = reader.codesFor(*weight.packed);
     }
   });
 }

@@ -227,13 +227,13 @@ void Interpreter::setState(const std::string &name, const Tensor &value) {
   }
 }
 
-void Interpreter::setWeight(const StateInfo &info, const Tensor &value) {
+void Interpreter::setWeight(const StateInfo &info, const Tensor &value,
+                            rt::GroupCodes codes) {
   if (info.packed.empty())
     return setState(info.name, value);
   const plan::Packed &packed = info.packed[0];
   plan::Packed whole = rt::wholeOf(packed, info.wholeShape());
-  rt::GroupCodes codes;
-  if (rt::splitsGroups(packed, whole)) {
+  if (codes.empty() && rt::splitsGroups(packed, whole)) {
     std::vector<float> floats(value.floats().begin(), value.floats().end());
     codes.resize(whole.groups() * whole.outputs());
     rt::codesOfOutputs(whole, floats.data(), 0, whole.outputs(), codes);
@@ -261,28 +261,32 @@ void Interpreter::setWeight(const StateInfo &info, const Tensor &value) {
 
 bool Interpreter::loadParameters(const std::string &directory,
                                  Diagnostic &error) {
-  std::vector<std::vector<plan::Piece>> sources;
-  std::vector<HostTensor> tensors;
-  std::vector<const StateInfo *> weights;
-  for (const StateInfo &info : stateInfos)
-    if (info.role == nn::StateRole::Parameter || !info.packed.empty()) {
-      weights.push_back(&info);
-      sources.push_back(info.sources);
-      if (sources.back().empty())
-        sources.back() = {
-            rt::wholeTensor(info.weightName(), info.wholeShape())};
-      bool isOfIntegers = info.packed.empty() && !isFloat(info.kind);
-      tensors.push_back({info.weightName(),
-                         isOfIntegers ? "I32" : "F64",
-                         info.wholeShape(),
-                         {}});
-    }
-  if (!readParameters(directory, sources, tensors, error))
+  std::vector<FileWeight> weights;
+  std::vector<const StateInfo *> infos;
+  for (const StateInfo &info : stateInfos) {
+    if (info.role != nn::StateRole::Parameter && info.packed.empty())
+      continue;
+    infos.push_back(&info);
+    FileWeight &weight = weights.emplace_back();
+    weight.pieces = info.sources;
+    if (weight.pieces.empty())
+      weight.pieces = {rt::wholeTensor(info.weightName(), info.wholeShape())};
+    bool isPacked = !info.packed.empty();
+    if (isPacked)
+      weight.packed = rt::wholeOf(info.packed[0], info.wholeShape());
+    weight.tensor.name = info.weightName();
+    weight.tensor.dtype = isPacked || isFloat(info.kind) ? "F64" : "I32";
+    weight.tensor.shape = info.wholeShape();
+  }
+  if (!readWeights(directory, weights, error))
     return false;
-  for (auto [info, tensor] : llvm::zip(weights, tensors))
-    setWeight(*info, Tensor::fromBytes(tensor.dtype == "I32" ? ElementKind::I32
-                                                             : ElementKind::F64,
-                                       tensor.shape, tensor.bytes.data()));
+  for (auto [info, weight] : llvm::zip(infos, weights)) {
+    const HostTensor &tensor = weight.tensor;
+    ElementKind kind =
+        tensor.dtype == "F64" ? ElementKind::F64 : ElementKind::I32;
+    setWeight(*info, Tensor::fromBytes(kind, tensor.shape, tensor.bytes.data()),
+              weight.codes);
+  }
   return true;
 }
 

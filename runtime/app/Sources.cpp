@@ -153,6 +153,31 @@ std::vector<SourceReader::CodedOutput> SourceReader::codedOutputs() const {
   return fits ? found : std::vector<CodedOutput>();
 }
 
+GroupCodes SourceReader::codesFor(const plan::Packed &whole) const {
+  std::vector<CodedOutput> outputs = codedOutputs();
+  std::map<const io::CodedMatrix *, io::CodeReader> readers;
+  std::vector<const io::CodeReader *> readerOf; // Of each output.
+  for (const CodedOutput &output : outputs) {
+    const io::CodedMatrix &matrix = *output.matrix;
+    bool isInOrder = matrix.format.inOrder || matrix.isByGroup;
+    if (matrix.format.bits != whole.bits || !isInOrder ||
+        matrix.groupLength() != whole.groupLength())
+      return {};
+    readerOf.push_back(
+        &readers.try_emplace(&matrix, matrix, weights).first->second);
+  }
+  int32_t middle = 1 << (whole.bits - 1);
+  GroupCodes codes;
+  for (int64_t group = 0; group < whole.groups(); ++group)
+    for (size_t i = 0; i < outputs.size(); ++i)
+      codes.push_back({readerOf[i]->scale(group, outputs[i].output),
+                       readerOf[i]->zero(group, outputs[i].output) - middle});
+  auto hasZero = [](const GroupCode &code) { return code.zero != 0; };
+  if (whole.even && std::any_of(codes.begin(), codes.end(), hasZero))
+    return {};
+  return codes;
+}
+
 void SourceReader::failNonFinite(const std::string &type,
                                  int64_t element) const {
   forEachRun(pieces, element, 1, [&](const PieceRun &run) {

@@ -252,34 +252,6 @@ private:
 
 } // namespace
 
-/// The codes of the files, where they are codes as the plan has them, of the
-/// whole weight: then nothing is rounded once more.
-static GroupCodes codesOf(const plan::Packed &packed,
-                          const std::vector<SourceReader::CodedOutput> &outputs,
-                          const io::WeightSet &weights) {
-  std::map<const io::CodedMatrix *, io::CodeReader> readers;
-  std::vector<const io::CodeReader *> readerOf; // Of each output.
-  for (const SourceReader::CodedOutput &output : outputs) {
-    const io::CodedMatrix &matrix = *output.matrix;
-    bool isInOrder = matrix.format.inOrder || matrix.isByGroup;
-    if (matrix.format.bits != packed.bits || !isInOrder ||
-        matrix.groupLength() != packed.groupLength())
-      return {};
-    readerOf.push_back(
-        &readers.try_emplace(&matrix, matrix, weights).first->second);
-  }
-  int32_t middle = 1 << (packed.bits - 1);
-  GroupCodes codes;
-  for (int64_t group = 0; group < packed.groups(); ++group)
-    for (size_t i = 0; i < outputs.size(); ++i)
-      codes.push_back({readerOf[i]->scale(group, outputs[i].output),
-                       readerOf[i]->zero(group, outputs[i].output) - middle});
-  auto hasZero = [](const GroupCode &code) { return code.zero != 0; };
-  if (packed.even && std::any_of(codes.begin(), codes.end(), hasZero))
-    return {};
-  return codes;
-}
-
 /// Reads elements of the weight that a state is made of, or makes their first
 /// values without a reader.
 void Deriving::fill(const State &state, const SourceReader *reader,
@@ -350,10 +322,7 @@ void Deriving::bring(size_t index) {
   const SourceReader *from = reader ? &*reader : nullptr;
   fill(state, from, runs, weight);
   plan::Packed whole = wholeOf(packed, job.session().part(index).wholeShape());
-  std::vector<SourceReader::CodedOutput> coded;
-  if (from)
-    coded = from->codedOutputs();
-  given = coded.empty() ? GroupCodes() : codesOf(whole, coded, *weights);
+  given = from ? from->codesFor(whole) : GroupCodes();
   if (given.empty() && splitsGroups(packed, whole))
     given = wholeCodes(state, from, whole);
   if (!given.empty())

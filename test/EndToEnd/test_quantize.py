@@ -239,6 +239,30 @@ class Quantize(h.HeddleTest):
         self.assertEqual(owners[0]["cache"], 2 * owners[1]["cache"])
         self.assertLess(owners[1]["packed weights"], 0.8 * owners[0]["packed weights"])
 
+    def test_the_interpreter_has_the_codes_of_files(self):
+        """Before weights are packed it has their values, then the same codes."""
+        coded, _ = self.reordered(8)
+        tokens = numpy.arange(1, 33, dtype=numpy.int32)
+        binary = self.serving(coded)
+        h.run([binary, "logits", "--prompt-ids", ",".join(map(str, tokens)), "-o",
+               self.path("logits.safetensors")])
+        expected = h.read_safetensors(self.path("logits.safetensors"))["logits"]
+        h.write_safetensors(self.path("in.safetensors"), {
+            "ids": tokens[None], "positions": tokens[None] - 1,
+            "lengths": numpy.array([32], numpy.int32),
+            "pages": numpy.array([[0, 1]], numpy.int32)})
+        h.run([h.HEDDLE, "compile", coded, "--mode", "serve", "--max-context", 32,
+               "--max-batch", 2, "--march", "x86-64-v3", "--dump-phases",
+               self.path("phases"), "-o", self.path("x")])
+        for phase in ("import", "fuse", "memory"):
+            out = self.path(phase + ".safetensors")
+            dump, = (os.path.join(self.path("phases"), name)
+                     for name in os.listdir(self.path("phases")) if phase in name)
+            h.run([h.HEDDLE, "eval", dump, "--program", "score/32", "--inputs",
+                   self.path("in.safetensors"), "-o", out])
+            found = h.read_safetensors(out)["logits"][0]
+            self.assertLess(numpy.abs(found - expected).max(), 1e-5, phase)
+
     def test_an_order_that_is_that_of_groups(self):
         """desc_act with static groups, or one group for all inputs: codes stay."""
         config, weights = self.model()

@@ -15,10 +15,12 @@
 #ifndef HEDDLE_EVAL_FILES_H
 #define HEDDLE_EVAL_FILES_H
 
+#include "heddle/runtime/core/PackWeights.h"
 #include "heddle/runtime/core/Part.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace heddle::eval {
@@ -38,12 +40,18 @@ bool readTensors(const std::string &path, std::vector<HostTensor> &tensors,
 bool writeTensors(const std::string &path,
                   const std::vector<HostTensor> &tensors, Diagnostic &error);
 
-/// Reads parameters, whose shapes are given, from where they stand in the
-/// weight files, as the `dtype` that each has. `directory` is whatever
-/// `--weights` takes.
-bool readParameters(const std::string &directory,
-                    const std::vector<std::vector<plan::Piece>> &sources,
-                    std::vector<HostTensor> &tensors, Diagnostic &error);
+/// A weight in files.
+struct FileWeight {
+  std::vector<plan::Piece> pieces; ///< Where it stands.
+  /// How it is packed, of the whole weight; none: it is not.
+  std::optional<plan::Packed> packed;
+  HostTensor tensor;    ///< With `dtype` and `shape`; gets the elements.
+  rt::GroupCodes codes; ///< Gets those of the files, see rt::SourceReader.
+};
+
+/// Reads weights. `directory` is whatever `--weights` takes.
+bool readWeights(const std::string &directory, std::vector<FileWeight> &weights,
+                 Diagnostic &error);
 
 /// The first value of a state of the shape `whole`, as the runtime makes it.
 std::vector<float> initialValues(const plan::Init &init,

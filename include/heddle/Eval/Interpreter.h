@@ -56,8 +56,10 @@ private:
   explicit Interpreter(const plan::Mesh &mesh) : world(mesh) {}
   bool addRank(std::unique_ptr<RankInterpreter> rank);
   bool loadParameters(const std::string &directory, Diagnostic &error);
-  /// Gives a state the whole weight that it is, or is made of.
-  void setWeight(const StateInfo &info, const Tensor &value);
+  /// Gives a state the whole weight that it is, or is made of: with its codes,
+  /// or those that its values are rounded to.
+  void setWeight(const StateInfo &info, const Tensor &value,
+                 rt::GroupCodes codes = {});
   mlir::LogicalResult join(const ProgramName &program,
                            llvm::ArrayRef<TensorMap> given, TensorMap &outputs);
   const StateInfo &infoOf(const std::string &name) const;

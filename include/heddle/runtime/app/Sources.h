@@ -9,6 +9,7 @@
 #ifndef HEDDLE_RUNTIME_APP_SOURCES_H
 #define HEDDLE_RUNTIME_APP_SOURCES_H
 
+#include "heddle/runtime/core/PackWeights.h"
 #include "heddle/runtime/core/Pieces.h"
 #include "heddle/runtime/core/Session.h"
 #include "heddle/runtime/io/Safetensors.h"
@@ -42,6 +43,11 @@ public:
   /// Throws H0307 for an element of the state.
   [[noreturn]] void failNonFinite(const std::string &type,
                                   int64_t element) const;
+  /// The codes that the files have of a whole weight, if they are such as it is
+  /// packed with: then nothing is rounded once more. Else none.
+  GroupCodes codesFor(const plan::Packed &whole) const;
+
+private:
   /// An output of a matrix of codes.
   struct CodedOutput {
     const io::CodedMatrix *matrix = nullptr;
@@ -53,8 +59,6 @@ public:
   /// Which each output of the state is, all inputs of it in order, where the
   /// state is made of such outputs; else none.
   std::vector<CodedOutput> codedOutputs() const;
-
-private:
   struct Tensor {
     const io::TensorInfo *info = nullptr;
     std::shared_ptr<const uint8_t> data;
