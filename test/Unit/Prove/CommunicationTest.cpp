@@ -218,7 +218,7 @@ prove::Trace writeStage(int64_t stage, int64_t stages, int64_t microBatches,
   int32_t saved = writer.state(0, 64 * slots);
   int32_t weights = writer.state(64 * slots);
   int32_t in = writer.buffer(0), y = writer.buffer(64), t = writer.buffer(128);
-  int32_t staging = writer.buffer(192);
+  int32_t staging = writer.buffer(192, 448); // Of the 7 other tensor ranks.
   writer.input(y);
   writer.trace.bodies.resize(3);
   auto inSlot = [&](prove::Access &access) {
