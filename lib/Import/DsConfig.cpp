@@ -412,15 +412,14 @@ void config::mergeSwapPaths(const io::JsonValue &root, Merger &merger) {
                        fileOrigin(isAlone ? *ofParameters : *ofOptimizer));
   auto given = io::SwapDirectories::parse(merger.result.values.swapDir);
   if (!given)
-    return; // Its source says what is wrong.
+    return; // As fillDirectories.
   auto mark = [&](const io::JsonValue *path, FileRole role) {
     if (path && !given->of(role).empty())
       merger.mark(path->path(), "overridden", stronger->describe() + " wins");
   };
   mark(ofOptimizer, FileRole::Optimizer);
   mark(ofParameters, FileRole::Parameters);
-  paths.take(*given);
-  merger.result.values.swapDir = paths.text();
+  merger.fillDirectories(paths.text());
 }
 
 /// DeepSpeed's CPU updates all of what is in its memory, unless a ratio says

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SettingsMerge.h"
+#include "heddle/runtime/io/SwapDirectories.h"
 #include <algorithm>
 #include <tuple>
 
@@ -47,10 +48,13 @@ void Merger::give(const std::string &key, const SettingValue &value,
                   Origin origin) {
   if (origin.kind == Origin::Kind::File)
     links.push_back({origin.text, key, false});
-  if (isGiven(key))
-    return;
-  const SettingField &field = settingOf(key);
   const auto *word = std::get_if<std::string>(&value);
+  if (isGiven(key)) {
+    if (key == "swap_dir")
+      fillDirectories(*word);
+    return;
+  }
+  const SettingField &field = settingOf(key);
   if (field.refused && word && *word == field.refused->word)
     return problems.add({"H0108",
                          field.refused->why,
@@ -64,6 +68,15 @@ void Merger::give(const std::string &key, const SettingValue &value,
                 origin.location,
                 {},
                 "choose one of these"});
+}
+
+void Merger::fillDirectories(const std::string &weaker) {
+  auto given = io::SwapDirectories::parse(result.values.swapDir);
+  auto filled = io::SwapDirectories::parse(weaker);
+  if (!given || !filled)
+    return; // Their sources say what is wrong.
+  filled->take(*given);
+  result.values.swapDir = filled->text();
 }
 
 std::optional<std::string> Merger::flag(const std::string &name) const {

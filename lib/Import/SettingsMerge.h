@@ -50,6 +50,8 @@ public:
   /// H0114 for a word that cannot be. The text of a file's origin is the path
   /// of its row.
   void give(const std::string &key, const SettingValue &value, Origin origin);
+  /// Swap directories of roles that no stronger source names.
+  void fillDirectories(const std::string &weaker);
   /// Says that the file leaves `key` to the other sources.
   void leaveOpen(const std::string &path, const std::string &key) {
     links.push_back({path, key, true});

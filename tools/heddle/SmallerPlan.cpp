@@ -154,18 +154,41 @@ static std::vector<Ladder> narrowed(const Settings &settings) {
   return all;
 }
 
-/// Those of a binary that serves, the cheapest first.
+/// Those of a binary that serves, the cheapest first: each by itself, then all
+/// that come before with the next.
 static std::vector<Change> smallerServings(const Settings &settings) {
   std::vector<Change> all;
-  for (int64_t texts = settings.maxBatch; texts > 1;) {
+  Change fewest;
+  for (int64_t texts = settings.maxBatch / settings.data; texts > 1;) {
     texts = withoutFactor(texts);
-    all.push_back({{{"--max-batch", std::to_string(texts)}}});
+    fewest.flags = {{"--max-batch", std::to_string(texts * settings.data)}};
+    all.push_back(fewest);
   }
-  all.push_back({{{"--precision", "bf16"}}});
-  all.push_back({{{"--kv-type", "int8"}}});
-  all.push_back({{{"--quantize", "int8"}}});
-  all.push_back({{{"--max-batch", "1"}, {"--quantize", "int8"}}});
-  all.push_back({{{"--max-batch", "1"}, {"--quantize", "int4"}}});
+  Change together = fewest;
+  auto add = [&](const char *name, const char *value, bool byItself = true) {
+    if (byItself)
+      all.push_back({{{name, value}}});
+    together.flags.emplace_back(name, value);
+  };
+  std::vector<Change> last;
+  if (settings.precision != config::Precision::BF16) {
+    add("--precision", "bf16");
+    last.push_back(together);
+  }
+  if (settings.cacheType != config::CacheType::Int8) {
+    add("--kv-type", "int8");
+    last.push_back(together);
+  }
+  if (settings.quantize == config::Quantize::None) {
+    add("--quantize", "int8");
+    last.push_back(together);
+    together.flags.pop_back();
+  }
+  if (settings.quantize != config::Quantize::Int4) {
+    add("--quantize", "int4", /*byItself=*/false);
+    last.push_back(together);
+  }
+  all.insert(all.end(), last.begin(), last.end());
   return all;
 }
 

@@ -213,6 +213,17 @@ TEST_F(ConfigTest, StrategyStandsBetweenFlagsAndFile) {
   EXPECT_EQ(verdictOn("train_batch_size", settings), "overridden");
 }
 
+// What a flag does not name stays as a strategy, and then a file, says it.
+TEST_F(ConfigTest, DirectoriesOfAStrategy) {
+  auto given = [&](const char *flag) {
+    return resolveSettings({{"--swap-dir", flag}}, "", "s.json",
+                           R"({"swap_dir": "/a,parameters=/b,gradients=/c"})")
+        .values.swapDir;
+  };
+  EXPECT_EQ(given("parameters=/d"), "/a,parameters=/d,gradients=/c");
+  EXPECT_EQ(given("/d"), "/d");
+}
+
 TEST_F(ConfigTest, AllErrorsOfAStrategy) {
   std::vector<std::string> found;
   try {

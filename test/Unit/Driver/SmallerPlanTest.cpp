@@ -131,4 +131,13 @@ TEST(SmallerPlan, Serving) {
   asked = Asked({}, std::chrono::seconds(0), settings);
   EXPECT_EQ(asked.changes.size(), 1u);
   EXPECT_FALSE(asked.found.isCheapest);
+  // Groups of ranks share the texts. What is said already is not asked for.
+  settings.data = 2;
+  settings.precision = config::Precision::BF16;
+  EXPECT_EQ(Asked({}, searchTime, settings).changes,
+            (std::vector<std::string>{
+                "--max-batch 2", "--kv-type int8", "--quantize int8",
+                "--max-batch 2 --kv-type int8",
+                "--max-batch 2 --kv-type int8 --quantize int8",
+                "--max-batch 2 --kv-type int8 --quantize int4"}));
 }
