@@ -130,6 +130,15 @@ static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
       spec.codes->inOrder && (spec.codes->group > 0 || spec.codes->bits == 8);
   if (!canStay)
     return;
+  for (auto [key, flag] : {std::pair("quantize_group", "--group N"),
+                           std::pair("quantize_zeros", "--quantize-zeros")})
+    if (settings.origins.count(key))
+      fail("H0134",
+           std::string(flag) + " says how weights become codes, and those of " +
+               spec.directory + " are codes",
+           "leave out " + std::string(flag) + ", or add --quantize int" +
+               std::to_string(spec.codes->bits) +
+               ", which rounds them once more");
   values.quantize = spec.codes->bits == 4 ? Quantize::Int4 : Quantize::Int8;
   values.quantizeGroup = spec.codes->group;
   values.quantizeZeros = !spec.codes->even;
@@ -214,11 +223,14 @@ void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
              std::to_string(spec.codes->bits) +
              " bits, which cannot be trained",
          "add --mode serve, or train the model that they were made of");
-  checkCodes(settings);
-  if (values.mode == Mode::Train)
-    return settleTexts(settings, spec);
+  if (values.mode == Mode::Train) {
+    checkCodes(settings);
+    settleTexts(settings, spec);
+    return;
+  }
   settlePrecision(settings, spec);
   settleCodes(settings, spec);
+  checkCodes(settings);
   checkActivations(values);
   checkServing(values);
   if (values.mode == Mode::Serve)

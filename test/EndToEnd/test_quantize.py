@@ -286,6 +286,21 @@ class Quantize(h.HeddleTest):
         self.assertTrue((logits[1] == logits[2]).all())
         self.assertFalse((logits[0] == logits[1]).all())
 
+    def test_flags_beside_codes_that_stay(self):
+        config, weights = self.model()
+        coded, values = self.coded(config, weights, "gptq", 4, 8)
+        kept = self.serving(coded, "--keep-16bit", "layers.*.down_proj.weight")
+        expected = self.logits(self.serving(values, output="of-values"))
+        self.assertLess(numpy.abs(self.logits(kept) - expected).max(), 1e-5)
+        sizes = [self.explain(each)["memory"]["owners"]["packed weights"]
+                 for each in (kept, self.serving(coded, output="all"))]
+        self.assertGreater(sizes[0], sizes[1])
+        for flag in (["--group", 16], ["--quantize-zeros"]):
+            found = h.run([h.HEDDLE, "compile", coded, "--mode", "serve", *flag, "-o",
+                           self.path("x")], 2).stderr
+            self.assertIn("error[H0134]", found)
+            self.assertIn("rounds them once more", found)
+
     def test_layers_with_codes_and_without(self):
         """Of a product that has codes in one layer only, values are computed with."""
         coded, values = self.reordered(8)
