@@ -32,15 +32,13 @@ std::string io::swapDirectory(const std::string &directory) {
 SwapFile::SwapFile(const SwapPlace &place, int64_t bytes,
                    const std::string &owner)
     : path(swapDirectory(place.directory)), bytes(bytes) {
-  makeDirectories(path);
-  // A process may be killed while its file has a name.
-  sweepTemporaries(path, [](const std::string &name) {
-    return name.compare(0, strlen(namePrefix), namePrefix) == 0;
-  });
-  Temporary named(path + "/" + namePrefix, Temporary::Kind::File, path, 0600);
-  handle = fcntl(named.descriptor(), F_DUPFD_CLOEXEC, 0);
-  if (handle < 0)
-    failToWrite(path, errno);
+  try {
+    makeFile();
+  } catch (UserError &error) {
+    error.diagnostic.notes.push_back("it is the swap directory of " + owner);
+    error.diagnostic.help = "name another one with --swap-dir";
+    throw;
+  }
   try {
     allocate(owner);
   } catch (const UserError &) {
@@ -50,6 +48,18 @@ SwapFile::SwapFile(const SwapPlace &place, int64_t bytes,
   passByCache();
   if (place.checks)
     sums.resize(bytes / pageBytes);
+}
+
+void SwapFile::makeFile() {
+  makeDirectories(path);
+  // A process may be killed while its file has a name.
+  sweepTemporaries(path, [](const std::string &name) {
+    return name.compare(0, strlen(namePrefix), namePrefix) == 0;
+  });
+  Temporary named(path + "/" + namePrefix, Temporary::Kind::File, path, 0600);
+  handle = fcntl(named.descriptor(), F_DUPFD_CLOEXEC, 0);
+  if (handle < 0)
+    failToWrite(path, errno);
 }
 
 SwapFile::~SwapFile() { ::close(handle); }

@@ -540,6 +540,8 @@ class Swap(h.HeddleTest):
         self.swap = self.path("file")
         found = h.run(self.words(binary), 5, env=self.environment())
         self.assertIn("error[H0402]", found.stderr)
+        self.assertIn("the swap directory of states (optimizer)", found.stderr)
+        self.assertIn("--swap-dir", found.stderr)
         self.swap = self.path("locked")
         os.mkdir(self.swap)
         found = h.run([*self.read_only(self.swap), *self.words(binary)], 5,

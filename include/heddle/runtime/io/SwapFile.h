@@ -85,6 +85,8 @@ public:
   void verify(int64_t offset, const char *memory, int64_t bytes) const;
 
 private:
+  /// In its directory, which is made too.
+  void makeFile();
   void allocate(const std::string &owner);
   void passByCache();
   std::string describe(int64_t offset) const;
