@@ -10,6 +10,7 @@ together (`run.py`). They need a build (HEDDLE_BUILD, by default build/release)
 and numpy; those that compare with PyTorch are skipped without it.
 """
 
+import fcntl
 import filecmp
 import json
 import os
@@ -321,10 +322,13 @@ def oracle_python():
     here = os.path.dirname(os.path.abspath(__file__))
     packages = os.path.join(here, "..", "Oracles", "requirements.txt")
     complete = os.path.join(folder, "complete")  # With what was installed.
-    if not (os.path.exists(complete) and filecmp.cmp(packages, complete, shallow=False)):
-        run([sys.executable, "-m", "venv", "--clear", folder])
-        run([python, "-m", "pip", "install", "--quiet", "-r", packages])
-        shutil.copy(packages, complete)
+    with open(folder + ".lock", "w") as lock:  # Tests run beside each other.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (os.path.exists(complete)
+                and filecmp.cmp(packages, complete, shallow=False)):
+            run([sys.executable, "-m", "venv", "--clear", folder])
+            run([python, "-m", "pip", "install", "--quiet", "-r", packages])
+            shutil.copy(packages, complete)
     return python
 
 
