@@ -86,29 +86,26 @@ static std::vector<Element> elementsOf(const TensorInfo &info,
   return elements;
 }
 
-CodeReader::CodeReader(const CodedMatrix &matrix, const WeightSet &weights)
-    : matrix(matrix), weights(weights),
-      zeros(elementsOf<uint32_t>(matrix.zeros, "I32", weights)),
-      scales(elementsOf<float>(matrix.scales, "F32", weights)),
-      groupOfInput(matrix.inputs), inputAt(matrix.inputs) {
+InputGroups::InputGroups(const CodedMatrix &matrix, const WeightSet &weights)
+    : ofInput(matrix.inputs), inputAt(matrix.inputs) {
   const int64_t length = matrix.groupLength();
   std::iota(inputAt.begin(), inputAt.end(), 0);
   for (int64_t i = 0; i < matrix.inputs; ++i)
-    groupOfInput[i] = int32_t(i / length);
+    ofInput[i] = int32_t(i / length);
   if (!matrix.groupOfInput)
     return;
   auto failGroups = [&](const std::string &what, const std::string &help) {
     fail("H0377", what, help, {matrix.groupOfInput->file, 0, 0});
   };
-  std::vector<int32_t> inOrder = std::move(groupOfInput);
-  groupOfInput = elementsOf<int32_t>(*matrix.groupOfInput, "I32", weights);
+  std::vector<int32_t> inOrder = std::move(ofInput);
+  ofInput = elementsOf<int32_t>(*matrix.groupOfInput, "I32", weights);
   for (int64_t i = 0; i < matrix.inputs; ++i)
-    if (groupOfInput[i] < 0 || groupOfInput[i] >= matrix.groups())
+    if (ofInput[i] < 0 || ofInput[i] >= matrix.groups())
       failGroups("input " + std::to_string(i) + " of \"" + matrix.words.name +
-                     "\" is of group " + std::to_string(groupOfInput[i]) +
-                     " of " + std::to_string(matrix.groups()),
+                     "\" is of group " + std::to_string(ofInput[i]) + " of " +
+                     std::to_string(matrix.groups()),
                  "quantize the model anew");
-  if (matrix.format.inOrder && groupOfInput != inOrder)
+  if (matrix.format.inOrder && ofInput != inOrder)
     failGroups("the inputs of \"" + matrix.words.name +
                    "\" are not in the order of their groups, and desc_act does "
                    "not say so",
@@ -116,14 +113,20 @@ CodeReader::CodeReader(const CodedMatrix &matrix, const WeightSet &weights)
   if (!matrix.isByGroup)
     return;
   std::stable_sort(inputAt.begin(), inputAt.end(), [&](int32_t a, int32_t b) {
-    return groupOfInput[a] < groupOfInput[b];
+    return ofInput[a] < ofInput[b];
   });
   for (int64_t i = 0; i < matrix.inputs; ++i)
-    if (groupOfInput[inputAt[i]] != inOrder[i])
+    if (ofInput[inputAt[i]] != inOrder[i])
       failGroups("the groups of \"" + matrix.words.name + "\" do not have " +
                      std::to_string(length) + " inputs each",
                  "quantize the model anew");
 }
+
+CodeReader::CodeReader(const CodedMatrix &matrix, const WeightSet &weights)
+    : matrix(matrix), weights(weights),
+      zeros(elementsOf<uint32_t>(matrix.zeros, "I32", weights)),
+      scales(elementsOf<float>(matrix.scales, "F32", weights)),
+      groups(matrix, weights) {}
 
 /// AWQ's words hold every other column first.
 uint32_t CodeReader::field(uint32_t word, int64_t index) const {
@@ -162,7 +165,7 @@ std::vector<float> CodeReader::values(bool turned) const {
     for (int64_t o = 0; o < outputs; ++o)
       zerosOf[group * outputs + o] = float(zero(group, o));
   for (int64_t i = 0; i < inputs; ++i) {
-    int64_t input = inputAt[i], group = groupOfInput[input];
+    int64_t input = groups.inputAt[i], group = groups.ofInput[input];
     for (int64_t o = 0; o < outputs; ++o)
       result[turned ? o * inputs + i : i * outputs + o] =
           scales[group * outputs + o] *
@@ -298,12 +301,11 @@ std::shared_ptr<const uint8_t> WeightSet::hold(const TensorInfo &info) const {
     const uint8_t *bytes = data(info);
     return {mapped.at(info.file), bytes};
   }
-  CodeReader reader(*info.coded, *this);
   auto share = [](auto values) -> std::shared_ptr<const uint8_t> {
     auto held = std::make_shared<decltype(values)>(std::move(values));
     return {held, reinterpret_cast<const uint8_t *>(held->data())};
   };
   if (info.dtype == "I32")
-    return share(reader.order());
-  return share(reader.values(info.isTurned));
+    return share(InputGroups(*info.coded, *this).inputAt);
+  return share(CodeReader(*info.coded, *this).values(info.isTurned));
 }

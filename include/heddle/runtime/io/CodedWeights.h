@@ -54,11 +54,20 @@ struct CodedMatrix {
   }
 };
 
+/// Which inputs of a matrix of codes share scales, and in which order its
+/// values have them.
+struct InputGroups {
+  /// Throws H0377 when the groups are not as the format says.
+  InputGroups(const CodedMatrix &matrix, const WeightSet &weights);
+
+  std::vector<int32_t> ofInput; ///< The group of each input.
+  std::vector<int32_t> inputAt; ///< The input at each place of the values.
+};
+
 /// The scales and zeros of a matrix of codes, and its values.
 class CodeReader {
 public:
-  /// Reads all but the codes. Throws H0377 when the groups are not as the
-  /// format says.
+  /// Reads all but the codes. Throws as InputGroups.
   CodeReader(const CodedMatrix &matrix, const WeightSet &weights);
 
   float scale(int64_t group, int64_t output) const {
@@ -68,16 +77,13 @@ public:
   int32_t zero(int64_t group, int64_t output) const;
   /// Reads the codes. [inputs, outputs], or with `turned` [outputs, inputs].
   std::vector<float> values(bool turned) const;
-  /// The input at each place of the values: [inputs].
-  const std::vector<int32_t> &order() const { return inputAt; }
 
 private:
   const CodedMatrix &matrix;
   const WeightSet &weights;
   std::vector<uint32_t> zeros;
   std::vector<float> scales;         ///< [groups, outputs].
-  std::vector<int32_t> groupOfInput;
-  std::vector<int32_t> inputAt; ///< The input at each place.
+  InputGroups groups;
   uint32_t field(uint32_t word, int64_t index) const;
   int32_t code(const std::vector<uint32_t> &words, int64_t input,
                int64_t output) const;
