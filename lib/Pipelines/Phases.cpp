@@ -120,6 +120,7 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   pm.addPass(createFuseSplitAttention());
   pm.addPass(createFuseSplitNorms());
   pm.addPass(createFuseSplitSums());
+  pm.addPass(createFuseGatherProducts());
   FuseFormKernelsOptions fuse;
   fuse.remarks = options.verbose;
   pm.addPass(createFuseFormKernels(fuse));

@@ -118,26 +118,6 @@ private:
     return isUsed ? "a value of the kernel is used in between" : "";
   }
 
-  /// Products with packed weights that multiply the same rows follow each other
-  /// then: nothing reads one of them before the next is there.
-  static void gatherProducts(Block &block) {
-    DenseMap<Value, Operation *> latest;
-    for (Operation &op : llvm::make_early_inc_range(block)) {
-      auto product = dyn_cast<nn::PackedLinearOp>(op);
-      if (!product)
-        continue;
-      Operation *&before = latest[product.getInput()];
-      auto isThere = [&](Value operand) {
-        Operation *producer = operand.getDefiningOp();
-        return !producer || producer->getBlock() != &block ||
-               producer->isBeforeInBlock(before);
-      };
-      if (before && llvm::all_of(op.getOperands(), isThere))
-        op.moveAfter(before);
-      before = &op;
-    }
-  }
-
   /// The operations whose groups `op` might join: those that make its operands;
   /// for a sum of rows, those that make or read what it sums, and products that
   /// multiply it; for a product with a packed weight, what makes its rows, and
@@ -297,8 +277,6 @@ private:
   LogicalResult formKernels(nn::ModelOp model, Block &block) {
     groups.clear();
     owner.clear();
-    if (rules.joinsPackedProducts)
-      gatherProducts(block);
     sinkSets(block);
     for (Operation &op : block) {
       if (!generatorOf(&op))

@@ -1,9 +1,9 @@
-// RUN: heddle-opt %s --fuse-form-kernels --fuse-verify | FileCheck %s --check-prefixes=CHECK,DEEP
-// RUN: sed 's/strategy<{}>/strategy<{fusion = generic}>/' %s | heddle-opt --fuse-form-kernels --fuse-verify | FileCheck %s --check-prefixes=CHECK,GENERIC
-// RUN: sed 's/strategy<{}>/strategy<{fusion = none}>/' %s | heddle-opt --fuse-form-kernels --fuse-verify | FileCheck %s --check-prefixes=CHECK,NONE
-// RUN: heddle-opt %s --fuse-form-kernels=remarks=true 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY --implicit-check-not=remark:
-// RUN: sed 's/strategy<{}>/strategy<{fusion = generic}>/' %s | heddle-opt --fuse-form-kernels=remarks=true 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY-GENERIC
-// RUN: sed 's/strategy<{}>/strategy<{fusion = none}>/' %s | heddle-opt --fuse-form-kernels=remarks=true 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY-NONE
+// RUN: heddle-opt %s --fuse-gather-products --fuse-form-kernels --fuse-verify | FileCheck %s --check-prefixes=CHECK,DEEP
+// RUN: sed 's/strategy<{}>/strategy<{fusion = generic}>/' %s | heddle-opt --fuse-gather-products --fuse-form-kernels --fuse-verify | FileCheck %s --check-prefixes=CHECK,GENERIC
+// RUN: sed 's/strategy<{}>/strategy<{fusion = none}>/' %s | heddle-opt --fuse-gather-products --fuse-form-kernels --fuse-verify | FileCheck %s --check-prefixes=CHECK,NONE
+// RUN: heddle-opt %s --fuse-gather-products --fuse-form-kernels=remarks=true 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY --implicit-check-not=remark:
+// RUN: sed 's/strategy<{}>/strategy<{fusion = generic}>/' %s | heddle-opt --fuse-gather-products --fuse-form-kernels=remarks=true 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY-GENERIC
+// RUN: sed 's/strategy<{}>/strategy<{fusion = none}>/' %s | heddle-opt --fuse-gather-products --fuse-form-kernels=remarks=true 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY-NONE
 
 // What the policies of fusion make of a layer that decodes.
 

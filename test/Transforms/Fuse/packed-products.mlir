@@ -1,6 +1,6 @@
-// RUN: heddle-opt %s --fuse-form-kernels --fuse-verify | FileCheck %s
-// RUN: heddle-opt %s --fuse-form-kernels=remarks=true 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK --implicit-check-not=remark:
-// RUN: sed 's/strategy<{}>/strategy<{target = sm_80}>/' %s | heddle-opt --fuse-form-kernels | FileCheck %s --check-prefix=GPU
+// RUN: heddle-opt %s --fuse-gather-products --fuse-form-kernels --fuse-verify | FileCheck %s
+// RUN: heddle-opt %s --fuse-gather-products --fuse-form-kernels=remarks=true 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK --implicit-check-not=remark:
+// RUN: sed 's/strategy<{}>/strategy<{target = sm_80}>/' %s | heddle-opt --fuse-gather-products --fuse-form-kernels | FileCheck %s --check-prefix=GPU
 
 // Products with packed weights that multiply the same rows are one kernel.
 

@@ -25,8 +25,8 @@ def FuseFormKernels : Pass<"fuse-form-kernels", "::mlir::ModuleOp"> {
 
     The strategy's `fusion` is the policy. `deep` is what is said above. With `generic`,
     products have kernels of their own; with `none`, every operation has.
-    x86-64 also joins products with packed weights that multiply the same rows, what
-    works on heads of the results and, if the rows are few, what makes these:
+    x86-64 also joins products with packed weights that multiply the same rows, one
+    behind the other (`fuse-gather-products`), what works on heads of the results and, if the rows are few, what makes these:
 
     ```mlir
     %h, %r = nn.rms_norm %x, %g : ...
@@ -54,6 +54,31 @@ def FuseFormKernels : Pass<"fuse-form-kernels", "::mlir::ModuleOp"> {
               "Operations that share a kernel with another">
   ];
   let dependentDialects = ["::heddle::planir::PlanDialect"];
+}
+
+def FuseGatherProducts : Pass<"fuse-gather-products", "::mlir::ModuleOp"> {
+  let summary = "Puts products of the same rows with packed weights side by side.";
+  let description = [{
+    Horizontal fusion: queries, keys and values multiply the same rows, and so do
+    the gate and the input of an MLP. Each product moves behind the one before it
+    that multiplies these rows, if what it reads besides is there. So one kernel
+    can take them all, with the packed weight of each: `fuse-form-kernels` joins what
+    stands side by side. Nothing moves where the target or the policy of fusion
+    keeps them apart (`FusionRules::joinsPackedProducts`).
+
+    ```mlir
+    %q = nn.packed_linear %x, %wq : ...
+    %a = nn.map silu(%q) : ...
+    %k = nn.packed_linear %x, %wk : ...
+    // becomes
+    %q = nn.packed_linear %x, %wq : ...
+    %k = nn.packed_linear %x, %wk : ...
+    %a = nn.map silu(%q) : ...
+    ```
+  }];
+  let statistics = [
+    Statistic<"numGathered", "gathered", "Products that were moved">
+  ];
 }
 
 def FusePackWeights : Pass<"fuse-pack-weights", "::mlir::ModuleOp"> {
