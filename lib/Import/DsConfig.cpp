@@ -419,7 +419,7 @@ void config::mergeSwapPaths(const io::JsonValue &root, Merger &merger) {
   };
   mark(ofOptimizer, FileRole::Optimizer);
   mark(ofParameters, FileRole::Parameters);
-  merger.fillDirectories(paths.text());
+  merger.fill("swap_dir", paths.text());
 }
 
 /// DeepSpeed's CPU updates all of what is in its memory, unless a ratio says

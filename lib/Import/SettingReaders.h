@@ -105,6 +105,14 @@ void mergeScheduler(const io::JsonValue &root, Merger &merger);
 std::vector<DsKey> scheduleKeys();
 
 //===----------------------------------------------------------------------===//
+// Values of two sources (SettingsMerge.cpp)
+//===----------------------------------------------------------------------===//
+
+/// Directories of roles, which a weaker source names where a stronger does not.
+SettingValue combineDirectories(const SettingValue &stronger,
+                                const SettingValue &weaker);
+
+//===----------------------------------------------------------------------===//
 // Settings that change nothing (ExplainSettings.cpp)
 //===----------------------------------------------------------------------===//
 

@@ -118,6 +118,11 @@ SettingField &SettingField::refuses(const char *word, const char *why,
   return *this;
 }
 
+SettingField &SettingField::combines(Combine with) {
+  combine = with;
+  return *this;
+}
+
 bool SettingFlag::isRepeatable() const {
   if (merge == mergePlace)
     return true;

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "SettingsMerge.h"
+#include "SettingReaders.h"
 #include "heddle/runtime/io/SwapDirectories.h"
 #include <algorithm>
 #include <tuple>
@@ -48,12 +48,9 @@ void Merger::give(const std::string &key, const SettingValue &value,
                   Origin origin) {
   if (origin.kind == Origin::Kind::File)
     links.push_back({origin.text, key, false});
+  if (isGiven(key))
+    return fill(key, value);
   const auto *word = std::get_if<std::string>(&value);
-  if (isGiven(key)) {
-    if (key == "swap_dir")
-      fillDirectories(*word);
-    return;
-  }
   const SettingField &field = settingOf(key);
   if (field.refused && word && *word == field.refused->word)
     return problems.add({"H0108",
@@ -70,13 +67,20 @@ void Merger::give(const std::string &key, const SettingValue &value,
                 "choose one of these"});
 }
 
-void Merger::fillDirectories(const std::string &weaker) {
-  auto given = io::SwapDirectories::parse(result.values.swapDir);
-  auto filled = io::SwapDirectories::parse(weaker);
+void Merger::fill(const std::string &key, const SettingValue &weaker) {
+  const SettingField &field = settingOf(key);
+  if (field.combine)
+    field.set(result.values, field.combine(field.get(result.values), weaker));
+}
+
+SettingValue config::combineDirectories(const SettingValue &stronger,
+                                        const SettingValue &weaker) {
+  auto given = io::SwapDirectories::parse(std::get<std::string>(stronger));
+  auto filled = io::SwapDirectories::parse(std::get<std::string>(weaker));
   if (!given || !filled)
-    return; // Their sources say what is wrong.
+    return stronger; // Their sources say what is wrong.
   filled->take(*given);
-  result.values.swapDir = filled->text();
+  return filled->text();
 }
 
 std::optional<std::string> Merger::flag(const std::string &name) const {

@@ -46,12 +46,13 @@ public:
   Merger(ResolvedSettings &result, const Flags &flags)
       : result(result), problems(result.problems), flags(flags) {}
 
-  /// Gives `key` a value unless a stronger source has given one; keeps H0108 or
-  /// H0114 for a word that cannot be. The text of a file's origin is the path
-  /// of its row.
+  /// Gives `key` a value; one that a stronger source has given it stays, and is
+  /// filled up where the setting's values are combined. Keeps H0108 or H0114
+  /// for a word that cannot be. The text of a file's origin is the path of its
+  /// row.
   void give(const std::string &key, const SettingValue &value, Origin origin);
-  /// Swap directories of roles that no stronger source names.
-  void fillDirectories(const std::string &weaker);
+  /// Adds to a value that was given what it leaves to a weaker source.
+  void fill(const std::string &key, const SettingValue &weaker);
   /// Says that the file leaves `key` to the other sources.
   void leaveOpen(const std::string &path, const std::string &key) {
     links.push_back({path, key, true});

@@ -121,6 +121,11 @@ struct SettingField : Setting {
     std::string word, why, help;
   };
   std::optional<Refused> refused;
+  /// What a source and a weaker one give together, of a value that need not say
+  /// all. Null: the value of the weaker one does not count.
+  using Combine = SettingValue (*)(const SettingValue &stronger,
+                                   const SettingValue &weaker);
+  Combine combine = nullptr;
 
   SettingField &phases(const char *first, const char *last);
   SettingField &means(const char *text);
@@ -146,6 +151,7 @@ struct SettingField : Setting {
   SettingField &trainer(SettingValue value);
   SettingField &leftOut(const char *what);
   SettingField &refuses(const char *word, const char *why, const char *help);
+  SettingField &combines(Combine with);
 };
 
 /// All settings, in the order in which they are explained.
