@@ -9,6 +9,7 @@
 #include "heddle/runtime/io/SwapDirectories.h"
 
 #include <algorithm>
+#include <filesystem>
 
 using namespace heddle;
 using namespace heddle::io;
@@ -24,6 +25,14 @@ static std::string *placeOf(SwapDirectories &directories, std::string &part) {
   return role ? &directories.own[*role] : nullptr;
 }
 
+std::string io::plainDirectory(const std::string &directory) {
+  std::filesystem::path plain;
+  for (const std::filesystem::path &part : std::filesystem::path(directory))
+    if (!part.empty() && part != ".")
+      plain /= part;
+  return plain.empty() ? "." : plain.string();
+}
+
 std::optional<SwapDirectories>
 SwapDirectories::parse(const std::string &text) {
   SwapDirectories directories;
@@ -35,16 +44,17 @@ SwapDirectories::parse(const std::string &text) {
     std::string *place = placeOf(directories, part);
     if (!place || part.empty() || !place->empty())
       return std::nullopt;
-    *place = part;
+    *place = plainDirectory(part);
     begin = end + 1;
   }
   return directories;
 }
 
 std::string SwapDirectories::text() const {
-  std::string text = all;
+  // A name with a = would be one of a role.
+  std::string text = all.find('=') < all.find('/') ? "./" + all : all;
   for (plan::FileRole role : plan::fileRoles)
-    if (!own[role].empty())
+    if (!own[role].empty() && own[role] != all)
       text += (text.empty() ? "" : ",") + std::string(plan::nameOf(role)) +
               "=" + own[role];
   return text;

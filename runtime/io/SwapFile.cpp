@@ -8,6 +8,7 @@
 
 #include "heddle/runtime/io/SwapFile.h"
 #include "heddle/runtime/io/File.h"
+#include "heddle/runtime/io/SwapDirectories.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -26,7 +27,7 @@ std::string io::swapDirectory(const std::string &directory) {
   if (!directory.empty())
     return directory;
   const char *temporary = getenv("TMPDIR");
-  return temporary && *temporary ? temporary : "/tmp";
+  return temporary && *temporary ? plainDirectory(temporary) : "/tmp";
 }
 
 SwapFile::SwapFile(const SwapPlace &place, int64_t bytes,

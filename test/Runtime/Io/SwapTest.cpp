@@ -462,12 +462,24 @@ TEST(SwapDirectories, ReadsWhatUsersWrite) {
     EXPECT_EQ(of(text, FileRole::Parameters), "b=c");
     EXPECT_EQ(SwapDirectories::parse(text)->text(), "/a,parameters=b=c");
   }
+  EXPECT_EQ(SwapDirectories::parse("./b=c")->text(), "./b=c");
   EXPECT_EQ(of("gradients=/b", FileRole::Optimizer), "");
   EXPECT_EQ(of("gradients=/b", FileRole::Gradients), "/b");
   for (const char *wrong :
        {",", "/a,", ",/a", "/a,/b", "parameters=", "weights=/a", "a=b",
         "/a,gradients=/b,gradients=/c", "/a,optimiser=/b"})
     EXPECT_FALSE(SwapDirectories::parse(wrong)) << wrong;
+}
+
+TEST(SwapDirectories, AreTheSameHoweverTheyAreWritten) {
+  for (auto [text, plain] :
+       {std::pair("/a/", "/a"), std::pair("//a/./b//", "/a/b"),
+        std::pair("./a", "a"), std::pair("a/../b/", "a/../b"),
+        std::pair("/", "/"), std::pair("./", ".")})
+    EXPECT_EQ(SwapDirectories::parse(text)->all, plain) << text;
+  EXPECT_EQ(SwapDirectories::parse("/a/,parameters=/a")->text(), "/a");
+  EXPECT_EQ(SwapDirectories::parse("/a,parameters=/b/,gradients=/a/.")->text(),
+            "/a,parameters=/b");
 }
 
 TEST(SwapDirectories, TakeWhatIsStronger) {

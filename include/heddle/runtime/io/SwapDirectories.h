@@ -12,10 +12,15 @@
 #include "heddle/PlanFormat/Memory.h"
 #include "heddle/runtime/io/ValueRange.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
 namespace heddle::io {
+
+/// The text that stands for a directory however it is written: `/a//b/./c/` is
+/// `/a/b/c`. A `..` stays, since it may follow a link.
+std::string plainDirectory(const std::string &directory);
 
 /// The directories of swap files, as users and plans write them: one for all,
 /// or for roles their own, `/mnt/nvme0,parameters=/mnt/nvme1`.
@@ -25,11 +30,16 @@ struct SwapDirectories {
 
   /// Nothing for what is no such text. The empty one names none.
   static std::optional<SwapDirectories> parse(const std::string &text);
-  /// What `parse` reads as this.
+  /// What `parse` reads as directories that are the same for each role.
   std::string text() const;
 
   const std::string &of(plan::FileRole role) const {
     return own[role].empty() ? all : own[role];
+  }
+  /// Whether no role has one of its own.
+  bool isOne() const {
+    return std::all_of(own.values.begin(), own.values.end(),
+                       [](const auto &each) { return each.empty(); });
   }
   /// Takes what the other one names; a directory for all is for every role.
   void take(const SwapDirectories &stronger);
