@@ -370,56 +370,96 @@ void config::mergePinnedParameters(const io::JsonValue &root, Merger &merger) {
       merger);
 }
 
-/// The directory that an `nvme_path` names, or "".
-static std::string directoryAt(const io::JsonValue *path, Merger &merger) {
-  if (!path || !path->isString())
-    return "";
-  if (isAuto(*path)) {
-    merger.leaveOpen(path->path(), "swap_dir");
-    return "";
+/// The `nvme_path` of a section, or null where it names no directory.
+static const io::JsonValue *swapPathAt(const io::JsonValue &root,
+                                       const char *section, Merger &merger) {
+  const io::JsonValue *path =
+      valueAt(root, {"zero_optimization", section, "nvme_path"});
+  if (!path || !path->isString() || path->asString().empty())
+    return nullptr;
+  if (!isAuto(*path))
+    return path;
+  merger.leaveOpen(path->path(), "swap_dir");
+  return nullptr;
+}
+
+static bool isOnFile(plan::FileRole role, const Settings &values) {
+  switch (role) {
+  case plan::FileRole::Optimizer:
+    return values.placeOptimizer == MemoryKind::File;
+  case plan::FileRole::Parameters:
+    return values.placeParameters == MemoryKind::File;
+  case plan::FileRole::Gradients:
+    return values.placeGradients == MemoryKind::File;
+  case plan::FileRole::Activations:
+    return values.placeActivations == MemoryKind::File;
   }
-  std::string directory = path->asString();
-  auto read = io::SwapDirectories::parse(directory);
-  if (!read || read->all != directory)
-    path->fail("H0105",
-               path->path() + " = \"" + directory +
-                   "\" cannot be told from directories of roles",
-               "give a path without commas, with ./ before a name with a =");
-  return directory;
+  return false;
+}
+
+/// The directory that an `nvme_path` names for `roles`, beside `given`, which a
+/// stronger source names. One that cannot be told from directories of roles is
+/// an error where it counts, and "" elsewhere.
+static std::string directoryFor(const std::vector<plan::FileRole> &roles,
+                                const io::JsonValue &path,
+                                const io::SwapDirectories &given,
+                                Merger &merger) {
+  bool isNamed = true, counts = false;
+  for (plan::FileRole role : roles)
+    if (given.of(role).empty()) {
+      isNamed = false;
+      counts |= isOnFile(role, merger.result.values);
+    }
+  if (isNamed)
+    merger.mark(path.path(), "overridden",
+                merger.originOf("swap_dir")->describe() + " wins");
+  else if (!counts)
+    merger.mark(path.path(), "no meaning here",
+                "nothing that would be there is on file");
+  else if (roles.size() == 1)
+    merger.mark(path.path(), "applied",
+                std::string("--swap-dir ") + plan::nameOf(roles.front()) + "=");
+  auto read = io::SwapDirectories::parse(path.asString());
+  if (read && read->isOne())
+    return read->all;
+  if (counts)
+    path.fail("H0105",
+              path.path() + " = \"" + path.asString() +
+                  "\" cannot be told from directories of roles",
+              "give a path without commas, with ./ before a name with a =");
+  return "";
 }
 
 /// One path is for all files; of two the parameters' is for theirs alone. So is
 /// each beside directories of roles that a stronger source names.
 void config::mergeSwapPaths(const io::JsonValue &root, Merger &merger) {
   using plan::FileRole;
-  const io::JsonValue *ofOptimizer =
-      valueAt(root, {"zero_optimization", "offload_optimizer", "nvme_path"});
-  const io::JsonValue *ofParameters =
-      valueAt(root, {"zero_optimization", "offload_param", "nvme_path"});
-  io::SwapDirectories paths;
-  paths.all = directoryAt(ofOptimizer, merger);
-  std::string other = directoryAt(ofParameters, merger);
-  bool isAlone = paths.all.empty();
-  if (isAlone)
-    paths.all = other;
-  else if (other != paths.all)
-    paths.own[FileRole::Parameters] = other;
-  if (paths.all.empty())
-    return;
-  const Origin *stronger = merger.originOf("swap_dir");
-  if (!stronger)
-    return merger.give("swap_dir", paths.text(),
-                       fileOrigin(isAlone ? *ofParameters : *ofOptimizer));
+  const io::JsonValue *first = swapPathAt(root, "offload_optimizer", merger);
+  const io::JsonValue *second = swapPathAt(root, "offload_param", merger);
   auto given = io::SwapDirectories::parse(merger.result.values.swapDir);
-  if (!given)
-    return; // As fillDirectories.
-  auto mark = [&](const io::JsonValue *path, FileRole role) {
-    if (path && !given->of(role).empty())
-      merger.mark(path->path(), "overridden", stronger->describe() + " wins");
+  if ((!first && !second) || !given)
+    return; // As combineDirectories.
+  io::SwapDirectories paths;
+  auto read = [&](std::vector<FileRole> roles, const io::JsonValue &path) {
+    return directoryFor(roles, path, *given, merger);
   };
-  mark(ofOptimizer, FileRole::Optimizer);
-  mark(ofParameters, FileRole::Parameters);
-  merger.fill("swap_dir", paths.text());
+  if (first && second) {
+    paths.all =
+        read({FileRole::Optimizer, FileRole::Gradients, FileRole::Activations},
+             *first);
+    paths.own[FileRole::Parameters] = read({FileRole::Parameters}, *second);
+  } else {
+    first = first ? first : second;
+    paths.all =
+        read({std::begin(plan::fileRoles), std::end(plan::fileRoles)}, *first);
+  }
+  std::string text = paths.text();
+  if (text.empty())
+    return;
+  if (merger.isGiven("swap_dir"))
+    merger.fill("swap_dir", text);
+  else
+    merger.give("swap_dir", text, fileOrigin(*first));
 }
 
 /// DeepSpeed's CPU updates all of what is in its memory, unless a ratio says

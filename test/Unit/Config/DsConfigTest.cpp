@@ -425,9 +425,63 @@ TEST_F(ConfigTest, DirectoriesOfSwapFiles) {
   expect({}, "applied", "applied");
   expect({{"--swap-dir", "/c"}}, "overridden", "overridden");
   expect({{"--swap-dir", "parameters=/c"}}, "applied", "overridden");
-  for (const char *path : {R"("/a,b")", R"("optimizer=/a")", R"("x=y")"}) {
-    EXPECT_EQ(errorOf(config(path, "null")).code, "H0105") << path;
-    EXPECT_EQ(errorOf(config("null", path)).code, "H0105") << path;
+  // One that stands alone is not said to be of its section's role.
+  auto whyOf = [&](const ResolvedSettings &settings, const char *key) {
+    for (const ExplainRow &row : settings.rows)
+      if (row.key == key)
+        return row.why;
+    return std::string();
+  };
+  EXPECT_EQ(whyOf(resolve(config("null", R"("/b")")), ofParameters),
+            "--swap-dir");
+  EXPECT_EQ(whyOf(resolve(config(R"("/a")", R"("/b")")), ofParameters),
+            "--swap-dir parameters=");
+}
+
+// One that no text of directories by role can have is an error where files
+// would be there, and only there.
+TEST_F(ConfigTest, DirectoriesThatCannotBeGiven) {
+  auto config = [](const char *device, const std::string &path,
+                   const char *other, const std::string &otherPath) {
+    auto section = [](const char *device, const std::string &path) {
+      return std::string(R"({"device": ")") + device + R"(", "nvme_path": )" +
+             path + "}";
+    };
+    return R"({"zero_optimization": {"stage": 3, "offload_optimizer": )" +
+           section(device, path) + R"(, "offload_param": )" +
+           section(other, otherPath) + "}}";
+  };
+  const char *ofOptimizer = "zero_optimization.offload_optimizer.nvme_path";
+  const char *ofParameters = "zero_optimization.offload_param.nvme_path";
+  for (const char *path : {R"("/a,b")", R"("/a,parameters=/b")",
+                           R"("optimizer=/a")", R"("x=y")"}) {
+    SCOPED_TRACE(path);
+    for (const std::string &refused : {config("nvme", path, "nvme", "null"),
+                                       config("nvme", "null", "nvme", path),
+                                       config("nvme", path, "cpu", R"("/b")"),
+                                       config("cpu", R"("/b")", "nvme", path),
+                                       config("cpu", path, "nvme", "null")})
+      EXPECT_EQ(errorOf(refused).code, "H0105") << refused;
+    Flags flags = {{"--swap-dir", "parameters=/c"}};
+    EXPECT_EQ(errorOf(config("nvme", path, "nvme", "null"), flags).code,
+              "H0105");
+    auto expect = [&](const std::string &file, const Flags &flags,
+                      const char *directories, const char *key,
+                      const char *verdict) {
+      ResolvedSettings settings = resolve(file, flags);
+      EXPECT_EQ(settings.values.swapDir, directories) << file;
+      EXPECT_EQ(verdictOn(key, settings), verdict) << file;
+    };
+    expect(config("cpu", path, "cpu", "null"), {}, "", ofOptimizer,
+           "no meaning here");
+    expect(config("nvme", R"("/a")", "cpu", path), {}, "/a", ofParameters,
+           "no meaning here");
+    expect(config("cpu", path, "nvme", R"("/b")"), {}, "parameters=/b",
+           ofOptimizer, "no meaning here");
+    expect(config("nvme", path, "nvme", path), {{"--swap-dir", "/c"}}, "/c",
+           ofOptimizer, "overridden");
+    expect(config("nvme", R"("/a")", "nvme", path), flags, "/a,parameters=/c",
+           ofParameters, "overridden");
   }
 }
 
