@@ -18,6 +18,8 @@
 #include "heddle/runtime/devices/cuda/Libraries.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
+#include <utility>
+
 using namespace heddle;
 using namespace heddle::rt;
 using nlohmann::ordered_json;
@@ -47,24 +49,45 @@ static std::string findProducts(const Binary &binary) {
   }
 }
 
+static bool hasFiles(const plan::Plan &plan) {
+  return plan.memory.peakBytes(plan::MemoryKind::File) > 0;
+}
+
 /// Where what the plan has on file would be here, and what would move it.
-static std::string describeSwap(const plan::Plan &plan) {
+static ordered_json describeSwap(const plan::Plan &plan) {
   SwapOptions swap = chooseSwap(plan, DeviceOptions());
-  auto used = usedDirectories(plan, swap);
-  std::string places;
-  for (const auto &[directory, roles] : used) {
-    places += (places.empty() ? "" : ", ") + directory;
+  ordered_json directories = ordered_json::array();
+  for (const auto &[directory, roles] : usedDirectories(plan, swap)) {
+    ordered_json names = ordered_json::array();
     for (plan::FileRole role : roles)
-      if (used.size() > 1)
-        places += (role == roles.front() ? " for " : " and ") +
-                  std::string(plan::nameOf(role));
-    if (io::fillsMemory(directory))
+      names.push_back(plan::nameOf(role));
+    directories.push_back({{"directory", directory},
+                           {"roles", names},
+                           {"in_memory", io::fillsMemory(directory)}});
+  }
+  return {{"directories", directories},
+          {"by", io::openBlockQueue(swap.method, swap.shape.depth)->name()},
+          {"request_bytes", swap.shape.requestBytes},
+          {"requests", swap.shape.depth}};
+}
+
+/// The same as a line.
+static std::string swapLine(const ordered_json &swap) {
+  const ordered_json &directories = swap["directories"];
+  std::string places;
+  for (const ordered_json &one : directories) {
+    places +=
+        (places.empty() ? "" : ", ") + one["directory"].get<std::string>();
+    const char *before = " for ";
+    for (const ordered_json &role : one["roles"])
+      if (directories.size() > 1)
+        places += std::exchange(before, " and ") + role.get<std::string>();
+    if (one["in_memory"].get<bool>())
       places += " (in memory, or through its cache)";
   }
-  return places + ", by " +
-         io::openBlockQueue(swap.method, swap.shape.depth)->name() +
-         " in requests of " + formatBytes(swap.shape.requestBytes) + ", " +
-         std::to_string(swap.shape.depth) + " at a time";
+  return places + ", by " + swap["by"].get<std::string>() + " in requests of " +
+         formatBytes(swap["request_bytes"].get<int64_t>()) + ", " +
+         std::to_string(swap["requests"].get<int64_t>()) + " at a time";
 }
 
 /// How a binary that trains continues texts; empty where it does not.
@@ -147,6 +170,8 @@ static ordered_json describe(const plan::Plan &plan,
         {"kinds", plan::kindsOf(plan.memory)},
         {"files", plan::filesOf(plan.memory)},
         {"owners", owners}}}};
+  if (hasFiles(plan))
+    all["swap"] = describeSwap(plan);
   all.update(describePurpose(plan));
   return all;
 }
@@ -302,8 +327,8 @@ int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
   print(plan, products);
   if (targets.size() > 1)
     line("targets", held + "; here: " + plan.target);
-  if (plan.memory.peakBytes(plan::MemoryKind::File) > 0)
-    line("swap", describeSwap(plan));
+  if (hasFiles(plan))
+    line("swap", swapLine(describeSwap(plan)));
   if (draft)
     printDraft(draft->plan, plan);
   if (!isForGpu)

@@ -230,6 +230,15 @@ class Swap(h.HeddleTest):
         said = h.run([compiled, "info"], env=self.environment()).stdout
         self.assertIn(f"{first} for optimizer and parameters and activations, "
                       f"{second} for gradients, by threads in requests", said)
+        found = json.loads(h.run([compiled, "info", "--json"],
+                                 env=self.environment()).stdout)["swap"]
+        self.assertEqual({one["directory"]: one["roles"] for one in found["directories"]},
+                         {first: ["optimizer", "parameters", "activations"],
+                          second: ["gradients"]})
+        self.assertEqual((found["by"], found["request_bytes"], found["requests"]),
+                         ("threads", 1 << 20, 16))
+        found = json.loads(h.run([plain, "info", "--json"]).stdout)
+        self.assertNotIn("swap", found)
 
     def test_errors_name_the_file_of_the_role(self):
         first, second = (self.path(f"swap/{name}") for name in "ab")
