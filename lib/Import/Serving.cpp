@@ -68,20 +68,32 @@ static void checkActivations(const Settings &values) {
        "--quantize-activations");
 }
 
+namespace {
+
+/// A setting that says how weights become codes.
+struct CodeSetting {
+  const char *key;
+  std::string flag;
+  bool isOfFiles; ///< Codes that files have say it.
+};
+
+} // namespace
+
+static const CodeSetting codeSettings[] = {
+    {"quantize_group", "--group N", true},
+    {"quantize_zeros", "--quantize-zeros", true},
+    {"keep16bit", "--keep-16bit", false}};
+
 /// What says how weights become codes needs weights that do.
 static void checkCodes(const ResolvedSettings &settings) {
   if (settings.values.quantize != Quantize::None)
     return;
-  for (auto [key, flag] : {std::pair("quantize_group", "--group N"),
-                           std::pair("quantize_zeros", "--quantize-zeros"),
-                           std::pair("keep16bit", "--keep-16bit")})
-    if (settings.origins.count(key))
+  for (const CodeSetting &each : codeSettings)
+    if (settings.origins.count(each.key))
       fail("H0134",
-           std::string(flag) +
-               " says how weights become codes, and --quantize does not ask "
-               "for codes",
-           "add --quantize int8 or --quantize int4, or leave out " +
-               std::string(flag));
+           each.flag + " says how weights become codes, and --quantize does "
+                       "not ask for codes",
+           "add --quantize int8 or --quantize int4, or leave out " + each.flag);
 }
 
 void config::checkKept(const ResolvedSettings &settings,
@@ -130,13 +142,12 @@ static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
       spec.codes->inOrder && (spec.codes->group > 0 || spec.codes->bits == 8);
   if (!canStay)
     return;
-  for (auto [key, flag] : {std::pair("quantize_group", "--group N"),
-                           std::pair("quantize_zeros", "--quantize-zeros")})
-    if (settings.origins.count(key))
+  for (const CodeSetting &each : codeSettings)
+    if (each.isOfFiles && settings.origins.count(each.key))
       fail("H0134",
-           std::string(flag) + " says how weights become codes, and those of " +
+           each.flag + " says how weights become codes, and those of " +
                spec.directory + " are codes",
-           "leave out " + std::string(flag) + ", or add --quantize int" +
+           "leave out " + each.flag + ", or add --quantize int" +
                std::to_string(spec.codes->bits) +
                ", which rounds them once more");
   values.quantize = spec.codes->bits == 4 ? Quantize::Int4 : Quantize::Int8;
@@ -146,9 +157,9 @@ static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
     if (parameter.shape.size() == 2 &&
         !hasWholeGroups(parameter, spec.codes->group))
       values.keep16bit.push_back(parameter.name);
-  for (const char *key :
-       {"quantize", "quantize_group", "quantize_zeros", "keep16bit"})
-    settings.setOrigin(key, {Origin::Kind::Model, "", {}});
+  settings.setOrigin("quantize", {Origin::Kind::Model, "", {}});
+  for (const CodeSetting &each : codeSettings)
+    settings.setOrigin(each.key, {Origin::Kind::Model, "", {}});
 }
 
 std::string config::warnOfCodes(const ResolvedSettings &settings,
