@@ -194,7 +194,7 @@ static const io::TensorInfo &asStored(ParameterSpec &parameter,
                                       const io::TensorInfo &info,
                                       const io::WeightSet &weights,
                                       std::set<std::string> &used) {
-  if (!info.coded || info.dtype != "F32")
+  if (!info.coded || info.isOrder)
     return info;
   parameter.isCoded = true;
   used.insert(info.coded->words.name);

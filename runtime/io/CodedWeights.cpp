@@ -262,6 +262,7 @@ void CodedSet::add(const TensorInfo &words, const std::string &product) {
   info.shape = {inputs};
   info.bytes = inputs * int64_t(sizeof(int32_t));
   info.isTurned = false;
+  info.isOrder = true;
   all.push_back(info);
 }
 
@@ -305,7 +306,7 @@ std::shared_ptr<const uint8_t> WeightSet::hold(const TensorInfo &info) const {
     auto held = std::make_shared<decltype(values)>(std::move(values));
     return {held, reinterpret_cast<const uint8_t *>(held->data())};
   };
-  if (info.dtype == "I32")
+  if (info.isOrder)
     return share(InputGroups(*info.coded, *this).inputAt);
   return share(CodeReader(*info.coded, *this).values(info.isTurned));
 }

@@ -34,6 +34,7 @@ struct TensorInfo {
   /// nowhere, and `isTurned` if it is [outputs, inputs].
   std::shared_ptr<const CodedMatrix> coded;
   bool isTurned = false;
+  bool isOrder = false; ///< Not `coded` itself, but the order of its inputs.
   int64_t numElements() const;
 };
 
