@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 using namespace heddle;
@@ -26,6 +27,7 @@ struct Product {
   std::vector<ParameterSpec *> weights;
   std::vector<std::string> tensors;
   std::vector<std::vector<int32_t>> orders;
+  bool isEven = true; ///< Groups of its codes have as many inputs each.
 
   /// Whether both can be multiplied with the same values.
   bool isLike(const Product &other) const {
@@ -78,11 +80,12 @@ public:
   explicit Orders(const io::WeightSet &weights) : weights(weights) {}
   /// The tensor with the order of a matrix's inputs; "" where it has none.
   std::string tensorOf(const std::string &matrix) const;
-  const std::vector<int32_t> &at(const std::string &tensor);
+  /// None where groups do not have as many inputs each.
+  const std::optional<std::vector<int32_t>> &at(const std::string &tensor);
 
 private:
   const io::WeightSet &weights;
-  std::map<std::string, std::vector<int32_t>> known;
+  std::map<std::string, std::optional<std::vector<int32_t>>> known;
 };
 
 } // namespace
@@ -96,13 +99,13 @@ std::string Orders::tensorOf(const std::string &matrix) const {
   return weights.find(tensor) ? tensor : "";
 }
 
-const std::vector<int32_t> &Orders::at(const std::string &tensor) {
+const std::optional<std::vector<int32_t>> &
+Orders::at(const std::string &tensor) {
   auto [entry, isNew] = known.try_emplace(tensor);
   if (isNew) {
-    const io::TensorInfo &info = weights.at(tensor);
-    auto held = weights.hold(info);
-    auto *first = reinterpret_cast<const int32_t *>(held.get());
-    entry->second.assign(first, first + info.numElements());
+    io::InputGroups groups(*weights.at(tensor).coded, weights);
+    if (groups.areAlike)
+      entry->second = std::move(groups.inputAt);
   }
   return entry->second;
 }
@@ -116,14 +119,16 @@ static void addWeight(ParameterSpec &parameter, Orders &orders,
     tensors.insert(orders.tensorOf(part.name));
   });
   const std::string &first = *tensors.begin();
-  bool areAlike =
-      std::all_of(tensors.begin(), tensors.end(), [&](const auto &tensor) {
-        return !tensor.empty() && orders.at(tensor) == orders.at(first);
-      });
+  bool areAlike = true;
+  for (const std::string &tensor : tensors) {
+    product.isEven &= tensor.empty() || orders.at(tensor);
+    areAlike &= !tensor.empty() && orders.at(tensor) &&
+                orders.at(tensor) == orders.at(first);
+  }
   if (!areAlike)
     return;
   product.tensors.push_back(first);
-  product.orders.push_back(orders.at(first));
+  product.orders.push_back(*orders.at(first));
 }
 
 void config::orderInputs(const io::WeightSet &weights, ModelSpec &spec) {
@@ -143,8 +148,11 @@ void config::orderInputs(const io::WeightSet &weights, ModelSpec &spec) {
   for (Product *product : inTurn) {
     // Layers share what they compute: values where some have no codes.
     if (product->orders.size() < product->weights.size()) {
-      for (ParameterSpec *weight : product->weights)
+      for (ParameterSpec *weight : product->weights) {
         weight->isCoded = false;
+        if (!product->isEven)
+          spec.unevenWeights.push_back(weight->name);
+      }
       continue;
     }
     for (ParameterSpec *weight : product->weights)

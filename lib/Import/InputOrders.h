@@ -18,8 +18,9 @@ namespace heddle::config {
 /// their groups (desc_act of GPTQ): takes them in that order, and gives what
 /// they are multiplied with an order: a parameter, which products share that
 /// have the same in every layer, as q, k and v may. The codes of the spec then
-/// are in order. A product that has codes in some layers only loses them: its
-/// values are taken. Throws H0377.
+/// are in order. A product that has codes in some layers only loses them, and
+/// so does one whose groups do not have as many inputs each: its values are
+/// taken. Throws H0377.
 void orderInputs(const io::WeightSet &weights, ModelSpec &spec);
 
 } // namespace heddle::config

@@ -164,18 +164,28 @@ static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
 
 std::string config::warnOfCodes(const ResolvedSettings &settings,
                                 const ModelSpec &spec) {
-  if (!spec.codes || settings.values.quantize != Quantize::None ||
-      settings.origins.count("quantize"))
+  auto asked = settings.origins.find("quantize");
+  bool areTheFiles = asked != settings.origins.end() &&
+                     asked->second.kind == Origin::Kind::Model;
+  if (!spec.codes || (asked != settings.origins.end() && !areTheFiles))
     return "";
-  std::string why = spec.codes->inOrder
-                        ? "4 bits have one group for all inputs"
-                        : "inputs need not be in the order of their groups "
-                          "(desc_act), and this forward function has no "
-                          "nn.reorder for them";
-  return "the codes of " + spec.directory + " become " +
-         wordOf(settings.values.precision) + " numbers, since " + why +
-         ": their values "
-         "are right, and take the room of weights that are no "
+  std::string which = "the codes of " + spec.directory, why;
+  if (areTheFiles) {
+    if (spec.unevenWeights.empty())
+      return "";
+    which = "codes of " + std::to_string(spec.unevenWeights.size()) +
+            " weights in " + spec.directory + ", as " +
+            spec.unevenWeights.front() + ",";
+    why = "their groups (g_idx) do not have as many inputs each";
+  } else {
+    why = spec.codes->inOrder
+              ? "4 bits have one group for all inputs"
+              : "inputs need not be in the order of their groups (desc_act), "
+                "and this forward function has no nn.reorder for them";
+  }
+  return which + " become " + wordOf(settings.values.precision) +
+         " numbers, since " + why +
+         ": their values are right, and take the room of weights that are no "
          "codes; --quantize int" +
          std::to_string(spec.codes->bits) + " rounds them once more";
 }

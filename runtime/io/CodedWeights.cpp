@@ -86,6 +86,12 @@ static std::vector<Element> elementsOf(const TensorInfo &info,
   return elements;
 }
 
+[[noreturn]] static void failGroups(const CodedMatrix &matrix,
+                                    const std::string &what,
+                                    const std::string &help) {
+  fail("H0377", what, help, {matrix.groupOfInput->file, 0, 0});
+}
+
 InputGroups::InputGroups(const CodedMatrix &matrix, const WeightSet &weights)
     : ofInput(matrix.inputs), inputAt(matrix.inputs) {
   const int64_t length = matrix.groupLength();
@@ -94,19 +100,18 @@ InputGroups::InputGroups(const CodedMatrix &matrix, const WeightSet &weights)
     ofInput[i] = int32_t(i / length);
   if (!matrix.groupOfInput)
     return;
-  auto failGroups = [&](const std::string &what, const std::string &help) {
-    fail("H0377", what, help, {matrix.groupOfInput->file, 0, 0});
-  };
   std::vector<int32_t> inOrder = std::move(ofInput);
   ofInput = elementsOf<int32_t>(*matrix.groupOfInput, "I32", weights);
   for (int64_t i = 0; i < matrix.inputs; ++i)
     if (ofInput[i] < 0 || ofInput[i] >= matrix.groups())
-      failGroups("input " + std::to_string(i) + " of \"" + matrix.words.name +
+      failGroups(matrix,
+                 "input " + std::to_string(i) + " of \"" + matrix.words.name +
                      "\" is of group " + std::to_string(ofInput[i]) + " of " +
                      std::to_string(matrix.groups()),
                  "quantize the model anew");
   if (matrix.format.inOrder && ofInput != inOrder)
-    failGroups("the inputs of \"" + matrix.words.name +
+    failGroups(matrix,
+               "the inputs of \"" + matrix.words.name +
                    "\" are not in the order of their groups, and desc_act does "
                    "not say so",
                "set desc_act of quantization_config to true");
@@ -116,17 +121,25 @@ InputGroups::InputGroups(const CodedMatrix &matrix, const WeightSet &weights)
     return ofInput[a] < ofInput[b];
   });
   for (int64_t i = 0; i < matrix.inputs; ++i)
-    if (ofInput[inputAt[i]] != inOrder[i])
-      failGroups("the groups of \"" + matrix.words.name + "\" do not have " +
-                     std::to_string(length) + " inputs each",
-                 "quantize the model anew");
+    areAlike &= ofInput[inputAt[i]] == inOrder[i];
+}
+
+void InputGroups::requireAlike(const CodedMatrix &matrix) const {
+  if (!areAlike)
+    failGroups(matrix,
+               "the groups of \"" + matrix.words.name + "\" do not have " +
+                   std::to_string(matrix.groupLength()) + " inputs each",
+               "compile for these weights: the values of such codes are "
+               "computed with then");
 }
 
 CodeReader::CodeReader(const CodedMatrix &matrix, const WeightSet &weights)
     : matrix(matrix), weights(weights),
       zeros(elementsOf<uint32_t>(matrix.zeros, "I32", weights)),
       scales(elementsOf<float>(matrix.scales, "F32", weights)),
-      groups(matrix, weights) {}
+      groups(matrix, weights) {
+  groups.requireAlike(matrix);
+}
 
 /// AWQ's words hold every other column first.
 uint32_t CodeReader::field(uint32_t word, int64_t index) const {
@@ -306,7 +319,10 @@ std::shared_ptr<const uint8_t> WeightSet::hold(const TensorInfo &info) const {
     auto held = std::make_shared<decltype(values)>(std::move(values));
     return {held, reinterpret_cast<const uint8_t *>(held->data())};
   };
-  if (info.isOrder)
-    return share(InputGroups(*info.coded, *this).inputAt);
+  if (info.isOrder) {
+    InputGroups groups(*info.coded, *this);
+    groups.requireAlike(*info.coded);
+    return share(std::move(groups.inputAt));
+  }
   return share(CodeReader(*info.coded, *this).values(info.isTurned));
 }

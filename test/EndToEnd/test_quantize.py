@@ -301,6 +301,34 @@ class Quantize(h.HeddleTest):
             self.assertIn("error[H0134]", found)
             self.assertIn("rounds them once more", found)
 
+    def test_groups_that_are_not_alike(self):
+        """desc_act whose groups do not have as many inputs each: values are computed
+        with, which compile says, and the other codes stay."""
+        coded, values = self.reordered(8)
+        file, plain = (os.path.join(folder, "model.safetensors")
+                       for folder in (coded, values))
+        files, made = h.read_safetensors(file), h.read_safetensors(plain)
+        product = "model.layers.1.mlp.down_proj"
+        groups, scales = files[product + ".g_idx"].copy(), files[product + ".scales"]
+        moved = int(numpy.flatnonzero(groups == 0)[0])
+        groups[moved] = 1
+        files[product + ".g_idx"] = groups
+        weight = made[product + ".weight"] = made[product + ".weight"].copy()
+        codes = unpack(files[product + ".qweight"].T.copy(), 4)[:, moved]
+        zeros = unpack(files[product + ".qzeros"], 4)[1] + 1
+        weight[:, moved] = scales[1].astype(numpy.float32) * (codes - zeros)
+        h.write_safetensors(file, files)
+        h.write_safetensors(plain, made)
+        expected = self.logits(self.serving(values, output="of-values"))
+        compile_ = [h.HEDDLE, "compile", coded, "--mode", "serve", "-o", self.path("x")]
+        said = h.run(compile_).stderr
+        self.assertIn("warning: codes of 2 weights", said)
+        self.assertIn("layers.0.mlp.down_proj.weight, become fp32 numbers", said)
+        for flags in ([], ["--quantize", "none"]):
+            binary = self.serving(coded, *flags)
+            self.assertLess(numpy.abs(self.logits(binary) - expected).max(), 1e-5)
+        self.assertNotIn("warning", h.run([*compile_, "--quantize", "none"]).stderr)
+
     def test_layers_with_codes_and_without(self):
         """Of a product that has codes in one layer only, values are computed with."""
         coded, values = self.reordered(8)

@@ -77,6 +77,9 @@ struct ModelSpec {
   std::string directory;  ///< Absolute; where the weights are.
   std::string headerHash; ///< Of the weight files' headers.
   std::optional<io::CodeFormat> codes; ///< Of the weight files.
+  /// Weights whose codes cannot stay, since their groups (g_idx) do not have as
+  /// many inputs each.
+  std::vector<std::string> unevenWeights;
 
   std::vector<ParameterSpec> parameters;
   /// The weight files have no head, as those of sentence encoders: the forward

@@ -59,15 +59,19 @@ struct CodedMatrix {
 struct InputGroups {
   /// Throws H0377 when the groups are not as the format says.
   InputGroups(const CodedMatrix &matrix, const WeightSet &weights);
+  /// Throws H0377 where inputs cannot be in the order of groups.
+  void requireAlike(const CodedMatrix &matrix) const;
 
   std::vector<int32_t> ofInput; ///< The group of each input.
   std::vector<int32_t> inputAt; ///< The input at each place of the values.
+  /// Groups are of as many inputs each, where inputs are in their order.
+  bool areAlike = true;
 };
 
 /// The scales and zeros of a matrix of codes, and its values.
 class CodeReader {
 public:
-  /// Reads all but the codes. Throws as InputGroups.
+  /// Reads all but the codes. Throws as InputGroups does.
   CodeReader(const CodedMatrix &matrix, const WeightSet &weights);
 
   float scale(int64_t group, int64_t output) const {
