@@ -186,6 +186,14 @@ static LogicalResult verifyWeights(ModelOp model) {
   if (special && !isa<DenseI64ArrayAttr>(special))
     return model.emitOpError("has weights whose special_tokens are ")
            << special << "; they must be written as array<i64: 0, 1>";
+  auto isText = [](NamedAttribute order) {
+    return isa<StringAttr>(order.getValue());
+  };
+  Attribute orders = weights.get("orders");
+  auto known = dyn_cast_if_present<DictionaryAttr>(orders);
+  if (orders && !(known && llvm::all_of(known, isText)))
+    return model.emitOpError("has weights whose orders are ")
+           << orders << "; they must be written as {\"a.order\" = \"b.order\"}";
   return success();
 }
 

@@ -31,7 +31,9 @@ def NN_ModelOp : NN_Op<"model", [
     It also has what the runtime asks of the data: `vocab_size`,
     `max_positions`, the `objective` if it is not `#nn.objective<causal>`, and
     as far as they are known `segments` (how many there are), `mask_token` and
-    `special_tokens`, which are never masked.
+    `special_tokens`, which are never masked. `orders` names tensors with the
+    order of a matrix's inputs that is as another tensor has it, or with "" as
+    inputs stand: other weights have to be so, too.
     `stage` is set from the pipe phase on, when each stage is a model.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$family,

@@ -98,6 +98,18 @@ plan::PerFile<int64_t> heddle::planir::fileBytesOf(ProgramOp program) {
   return bytes;
 }
 
+std::map<std::string, std::string>
+heddle::planir::ordersOf(DictionaryAttr weights) {
+  std::map<std::string, std::string> orders;
+  auto said =
+      weights ? weights.getAs<DictionaryAttr>("orders") : DictionaryAttr();
+  if (said)
+    for (NamedAttribute order : said)
+      if (auto like = dyn_cast<StringAttr>(order.getValue()))
+        orders[order.getName().str()] = like.str();
+  return orders;
+}
+
 std::vector<std::string> heddle::planir::namesOf(ArrayAttr names) {
   std::vector<std::string> list;
   for (auto name : names.getAsRange<StringAttr>())

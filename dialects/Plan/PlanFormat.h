@@ -34,6 +34,9 @@ plan::PerFile<int64_t> fileBytesOf(ProgramOp program);
 /// The plan's name of an element type.
 plan::DType dtypeOf(mlir::Type element);
 
+/// The orders of inputs that weights must have, of what a module says of them.
+std::map<std::string, std::string> ordersOf(mlir::DictionaryAttr weights);
+
 /// The strings of an array of them, such as the names of axes.
 std::vector<std::string> namesOf(mlir::ArrayAttr names);
 

@@ -98,6 +98,7 @@ private:
       plan.weights.seed = seed.getValue().getZExtValue();
     plan.weights.directory = stringOr(weights, "directory");
     plan.weights.headerHash = stringOr(weights, "hash");
+    plan.weights.orders = planir::ordersOf(weights);
     if (auto size = weights.getAs<IntegerAttr>("vocab_size"))
       plan.vocabSize = size.getInt();
     if (auto positions = weights.getAs<IntegerAttr>("max_positions"))

@@ -67,9 +67,11 @@ bool eval::writeTensors(const std::string &path,
 }
 
 bool eval::readWeights(const std::string &directory,
+                       const std::map<std::string, std::string> &orders,
                        std::vector<FileWeight> &weights, Diagnostic &error) {
   return guarded(error, [&] {
     io::WeightSet set = io::openModelWeights(directory);
+    rt::requireOrders(set, orders);
     for (FileWeight &weight : weights) {
       HostTensor &tensor = weight.tensor;
       rt::SourceReader reader(set, weight.pieces, tensor.name);

@@ -9,6 +9,7 @@
 
 #include "heddle/Eval/Interpreter.h"
 
+#include "dialects/Plan/PlanFormat.h"
 #include "heddle/Eval/ModelInterpreter.h"
 #include "heddle/Eval/PlanInterpreter.h"
 #include "heddle/Eval/PortBatch.h"
@@ -278,7 +279,7 @@ bool Interpreter::loadParameters(const std::string &directory,
     weight.tensor.dtype = isPacked || isFloat(info.kind) ? "F64" : "I32";
     weight.tensor.shape = info.wholeShape();
   }
-  if (!readWeights(directory, weights, error))
+  if (!readWeights(directory, planir::ordersOf(this->weights), weights, error))
     return false;
   for (auto [info, weight] : llvm::zip(infos, weights)) {
     const HostTensor &tensor = weight.tensor;

@@ -62,6 +62,11 @@ static DictionaryAttr describeWeights(Builder &builder, nn::ModelOp model,
   } else {
     add("directory", builder.getStringAttr(spec.directory));
     add("hash", builder.getStringAttr(spec.headerHash));
+    SmallVector<NamedAttribute> orders;
+    for (const auto &[name, like] : spec.orders)
+      orders.push_back(builder.getNamedAttr(name, builder.getStringAttr(like)));
+    if (!orders.empty())
+      add("orders", builder.getDictionaryAttr(orders));
   }
   add("vocab_size", builder.getI64IntegerAttr(spec.vocabSize));
   add("max_positions", builder.getI64IntegerAttr(spec.maxPositions));

@@ -22,10 +22,10 @@ static constexpr const char *weightEnd = ".weight", *orderEnd = ".order";
 namespace {
 
 /// The weights of one product, in all layers; of those that are codes the
-/// tensors with the orders of their inputs, and these.
+/// tensors with the orders of their inputs, which are alike, and these.
 struct Product {
   std::vector<ParameterSpec *> weights;
-  std::vector<std::string> tensors;
+  std::vector<std::set<std::string>> tensors;
   std::vector<std::vector<int32_t>> orders;
   bool isEven = true; ///< Groups of its codes have as many inputs each.
 
@@ -127,8 +127,8 @@ static void addWeight(ParameterSpec &parameter, Orders &orders,
   }
   if (!areAlike)
     return;
-  product.tensors.push_back(first);
   product.orders.push_back(*orders.at(first));
+  product.tensors.push_back(std::move(tensors));
 }
 
 void config::orderInputs(const io::WeightSet &weights, ModelSpec &spec) {
@@ -159,8 +159,12 @@ void config::orderInputs(const io::WeightSet &weights, ModelSpec &spec) {
       weights::forEachTensor(weight->source, [](weights::Source &tensor) {
         tensor.name += io::byGroupEnd;
       });
-    if (product->isInOrder())
+    if (product->isInOrder()) {
+      for (const auto &tensors : product->tensors)
+        for (const std::string &tensor : tensors)
+          spec.orders[tensor] = "";
       continue;
+    }
     auto like =
         std::find_if(ordered.begin(), ordered.end(), [&](const Product *other) {
           return other->isLike(*product);
@@ -169,8 +173,12 @@ void config::orderInputs(const io::WeightSet &weights, ModelSpec &spec) {
     for (size_t i = 0; i < product->weights.size(); ++i) {
       ParameterSpec &weight = *product->weights[i];
       weight.order = orderName(*first->weights[i]);
+      const std::string &read = *first->tensors[i].begin();
       if (first == product)
-        added.push_back(orderOf(weight, product->tensors[i]));
+        added.push_back(orderOf(weight, read));
+      for (const std::string &tensor : product->tensors[i])
+        if (tensor != read)
+          spec.orders[tensor] = read;
     }
     ordered.push_back(product);
   }

@@ -22,21 +22,22 @@ static constexpr int64_t blockElements = int64_t(1) << 16;
 // Reading
 //===----------------------------------------------------------------------===//
 
-static const io::TensorInfo &findTensor(const io::WeightSet &weights,
+/// Null where there is none.
+static const io::TensorInfo *findTensor(const io::WeightSet &weights,
                                         const std::string &name) {
   if (const io::TensorInfo *found = weights.find(name))
-    return *found;
+    return found;
   size_t dot = name.find('.');
   if (dot != std::string::npos)
     if (const io::TensorInfo *found = weights.find(name.substr(dot + 1)))
-      return *found;
+      return found;
   for (const io::TensorInfo &tensor : weights.tensors()) {
     size_t prefix = tensor.name.find('.');
     if (prefix != std::string::npos &&
         tensor.name.compare(prefix + 1, std::string::npos, name) == 0)
-      return tensor;
+      return &tensor;
   }
-  return weights.at(name);
+  return nullptr;
 }
 
 SourceReader::SourceReader(const io::WeightSet &weights,
@@ -45,9 +46,10 @@ SourceReader::SourceReader(const io::WeightSet &weights,
     : weights(weights), pieces(pieces) {
   checkPieces(pieces);
   for (const plan::Piece &piece : pieces) {
-    const io::TensorInfo &info = prefix.empty()
-                                     ? findTensor(weights, piece.tensor)
-                                     : weights.at(prefix + piece.tensor);
+    const io::TensorInfo *found =
+        prefix.empty() ? findTensor(weights, piece.tensor) : nullptr;
+    const io::TensorInfo &info =
+        found ? *found : weights.at(prefix + piece.tensor);
     if (info.shape != piece.shape)
       fail("H0387",
            "tensor '" + info.name + "' in " + info.file + " has shape " +
@@ -105,6 +107,12 @@ int64_t SourceReader::read(int64_t first, int64_t count,
     }
   });
   return bad;
+}
+
+bool SourceReader::hasCodes() const {
+  return std::any_of(tensors.begin(), tensors.end(), [](const Tensor &tensor) {
+    return tensor.info->coded != nullptr;
+  });
 }
 
 std::vector<SourceReader::CodedOutput> SourceReader::codedOutputs() const {
@@ -176,6 +184,36 @@ GroupCodes SourceReader::codesFor(const plan::Packed &whole) const {
   if (whole.even && std::any_of(codes.begin(), codes.end(), hasZero))
     return {};
   return codes;
+}
+
+void heddle::rt::requireOrders(
+    const io::WeightSet &weights,
+    const std::map<std::string, std::string> &orders) {
+  const std::string help = "use weights whose orders agree, or compile again "
+                           "for these";
+  auto read = [&](const std::string &name) {
+    const io::TensorInfo *info = findTensor(weights, name);
+    if (!info || !info->isOrder)
+      fail("H0389",
+           "these weights have no " + name +
+               " (g_idx with desc_act), as the weights that were compiled have",
+           help, {weights.origin(), 0, 0});
+    auto held = weights.hold(*info);
+    auto *first = reinterpret_cast<const int32_t *>(held.get());
+    return std::vector<int32_t>(first, first + info->numElements());
+  };
+  for (const auto &[name, like] : orders) {
+    std::vector<int32_t> order = read(name);
+    if (like.empty() ? std::is_sorted(order.begin(), order.end())
+                     : order == read(like))
+      continue;
+    fail("H0389",
+         "the inputs of these weights (g_idx) are in other orders than those "
+         "of the weights that were compiled: " +
+             name + " is not " +
+             (like.empty() ? "that of the groups" : "the same as " + like),
+         help, {weights.origin(), 0, 0});
+  }
 }
 
 void SourceReader::failNonFinite(const std::string &type,

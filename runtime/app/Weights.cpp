@@ -10,6 +10,7 @@
 #include "heddle/runtime/app/InitialValues.h"
 #include "heddle/runtime/app/ServedMemory.h"
 #include "heddle/runtime/app/Sources.h"
+#include "heddle/runtime/app/Warnings.h"
 #include "heddle/runtime/app/WeightCache.h"
 #include "heddle/runtime/core/PackWeights.h"
 #include "heddle/runtime/core/UploadRing.h"
@@ -21,6 +22,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -233,6 +235,8 @@ public:
       : job(job), weights(weights) {}
 
   void make(size_t index);
+  /// Weights that are codes in the files, but not such codes.
+  const std::set<std::string> &roundedAgain() const { return rounded; }
 
 private:
   void bring(size_t index);
@@ -248,6 +252,7 @@ private:
   GroupCodes given;
   std::string name;
   std::vector<Run> runs;
+  std::set<std::string> rounded;
 };
 
 } // namespace
@@ -323,6 +328,8 @@ void Deriving::bring(size_t index) {
   fill(state, from, runs, weight);
   plan::Packed whole = wholeOf(packed, job.session().part(index).wholeShape());
   given = from ? from->codesFor(whole) : GroupCodes();
+  if (given.empty() && packed.isQuantized() && from && from->hasCodes())
+    rounded.insert(packed.name);
   if (given.empty() && splitsGroups(packed, whole))
     given = wholeCodes(state, from, whole);
   if (!given.empty())
@@ -352,11 +359,31 @@ void Deriving::make(size_t index) {
   session.host().release(value.address, value.numBytes());
 }
 
+/// Says that codes are rounded once more, of other weights than compiled ones:
+/// of these the compiler was told to.
+static void warnOfRounding(Job &job, const std::set<std::string> &names,
+                           const io::WeightSet &weights) {
+  if (names.empty() || !job.isFirst() ||
+      weights.headerHash() == job.plan().weights.headerHash)
+    return;
+  Diagnostic rounded;
+  rounded.code = "H0464";
+  rounded.message = "the codes of " + std::to_string(names.size()) +
+                    " weights in " + weights.origin() + ", as " +
+                    *names.begin() +
+                    ", are rounded once more: this binary multiplies codes of "
+                    "other bits, groups, zeros or orders";
+  rounded.help = "compile again for these weights, whose codes stay then";
+  warn(rounded);
+}
+
 static void deriveStates(Job &job, const io::WeightSet *weights) {
   Deriving deriving(job, weights);
   for (size_t i = 0; i < job.plan().states.size(); ++i)
     if (job.plan().states[i].role == StateRole::Derived)
       deriving.make(i);
+  if (weights)
+    warnOfRounding(job, deriving.roundedAgain(), *weights);
 }
 
 /// Parameters, and the narrower copies that the kernels compute with: a copy is
@@ -364,6 +391,7 @@ static void deriveStates(Job &job, const io::WeightSet *weights) {
 static void readParameters(Job &job, UploadRing &ring,
                            const io::WeightSet &weights) {
   const plan::Plan &plan = job.plan();
+  requireOrders(weights, plan.weights.orders);
   for (size_t i = 0; i < plan.states.size(); ++i) {
     const State &state = plan.states[i];
     if (isParameter(state) || state.role == StateRole::ComputeCopy)

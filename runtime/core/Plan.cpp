@@ -124,7 +124,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Memory, persistentBytes, arenaBytes,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, states, sequences, programs, memory,
                                    kernelCalls)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseTime, name, seconds)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Weights, random, seed, directory, headerHash)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Weights, random, seed, directory, headerHash,
+                                   orders)
 
 /// Calls `visit(key, field)` for every field of `plan`, const or not.
 template <typename PlanType, typename Visitor>

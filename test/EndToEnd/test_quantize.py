@@ -263,6 +263,53 @@ class Quantize(h.HeddleTest):
             found = h.read_safetensors(out)["logits"][0]
             self.assertLess(numpy.abs(found - expected).max(), 1e-5, phase)
 
+    def test_other_weights_in_other_orders(self):
+        """What was found of orders at compile time holds of the weights at the start,
+        or is an error; codes of another kind are rounded once more, which is said."""
+        coded, _ = self.reordered(8)
+        binary = self.serving(coded)
+        logits = self.logits(binary)
+        file = os.path.join(coded, "model.safetensors")
+        files = h.read_safetensors(file)
+        attention = "model.layers.0.self_attn."
+        other = dict(files)
+        for name in ("q_proj.g_idx", "k_proj.g_idx", "v_proj.g_idx"):
+            other[attention + name] = files[attention + name][::-1].copy()
+        h.write_safetensors(file, other)
+        given = ["--weights", coded]
+        self.assertTrue((self.logits(binary, *given) != logits).any())
+        other[attention + "k_proj.g_idx"] = files[attention + "k_proj.g_idx"]
+        h.write_safetensors(file, other)
+        start = ["logits", "--prompt-ids", "1,2", "-o", self.path("x"), *given]
+        found = h.run([binary, *start], 3).stderr
+        self.assertIn("error[H0389]", found)
+        self.assertIn("compile again", found)
+        # Compiled in order, and started in another one.
+        plain, _ = self.coded(*self.model(num_key_value_heads=4), "gptq", 4, 8,
+                              desc_act=True)
+        binary = self.serving(plain)
+        h.write_safetensors(file, other)
+        found = h.run([binary, *start], 3).stderr
+        self.assertIn("error[H0389]", found)
+        self.assertIn("that of the groups", found)
+        # Whose inputs have no order.
+        plain, _ = self.coded(*self.model(num_key_value_heads=4), "gptq", 4, 8)
+        found = h.run([binary, *start], 3).stderr
+        self.assertIn("error[H0389]", found)
+
+    def test_other_weights_with_other_codes(self):
+        config, weights = self.model()
+        coded, _ = self.coded(config, weights, "gptq", 4, 8)
+        binary = self.serving(coded)
+        logits = ["logits", "--prompt-ids", "1,2", "-o", self.path("x")]
+        self.assertNotIn("warning", h.run([binary, *logits]).stderr)
+        self.coded(config, weights, "gptq", 4, 16)
+        said = h.run([binary, *logits, "--weights", coded]).stderr
+        self.assertIn("warning[H0464]: the codes of 14 weights", said)
+        self.assertIn("rounded once more", said)
+        asked = self.serving(coded, "--quantize", "int4", "--group", 8)
+        self.assertNotIn("warning", h.run([asked, *logits]).stderr)
+
     def test_an_order_that_is_that_of_groups(self):
         """desc_act with static groups, or one group for all inputs: codes stay."""
         config, weights = self.model()

@@ -19,6 +19,7 @@
 #include "heddle/runtime/core/Part.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -49,9 +50,11 @@ struct FileWeight {
   rt::GroupCodes codes; ///< Gets those of the files, see rt::SourceReader.
 };
 
-/// Reads weights. `directory` is whatever `--weights` takes.
-bool readWeights(const std::string &directory, std::vector<FileWeight> &weights,
-                 Diagnostic &error);
+/// Reads weights. `directory` is whatever `--weights` takes, `orders` are as
+/// rt::requireOrders takes them.
+bool readWeights(const std::string &directory,
+                 const std::map<std::string, std::string> &orders,
+                 std::vector<FileWeight> &weights, Diagnostic &error);
 
 /// The first value of a state of the shape `whole`, as the runtime makes it.
 std::vector<float> initialValues(const plan::Init &init,

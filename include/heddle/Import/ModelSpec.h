@@ -17,6 +17,7 @@
 #include "heddle/PlanFormat/Plan.h"
 #include "heddle/Weights/Source.h"
 #include "heddle/runtime/io/CodedWeights.h"
+#include <map>
 #include <memory>
 
 namespace heddle::config {
@@ -77,6 +78,9 @@ struct ModelSpec {
   std::string directory;  ///< Absolute; where the weights are.
   std::string headerHash; ///< Of the weight files' headers.
   std::optional<io::CodeFormat> codes; ///< Of the weight files.
+  /// Tensors with orders of inputs that are as another one is, or with "" as
+  /// inputs stand: what is multiplied with these weights depends on it.
+  std::map<std::string, std::string> orders;
   /// Weights whose codes cannot stay, since their groups (g_idx) do not have as
   /// many inputs each.
   std::vector<std::string> unevenWeights;

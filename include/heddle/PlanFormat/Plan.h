@@ -23,6 +23,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -36,7 +37,7 @@ std::string kernelSectionName(size_t target = 0);
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 14;
+inline constexpr int64_t formatVersion = 15;
 
 /// A launch of a GPU's function over a grid of blocks of threads.
 struct GridLaunch {
@@ -330,6 +331,9 @@ struct Weights {
   uint64_t seed = 0;
   std::string directory;  ///< Absolute.
   std::string headerHash; ///< Of the safetensors headers, hexadecimal.
+  /// Tensors with orders of inputs (io::openModelWeights) that are not read,
+  /// since they are as the one that is named here is; "": as inputs stand.
+  std::map<std::string, std::string> orders;
 };
 
 /// What the ranks of one pipeline stage have in common.

@@ -46,6 +46,8 @@ public:
   /// The codes that the files have of a whole weight, if they are such as it is
   /// packed with: then nothing is rounded once more. Else none.
   GroupCodes codesFor(const plan::Packed &whole) const;
+  /// Whether some of it is codes in the files.
+  bool hasCodes() const;
 
 private:
   /// An output of a matrix of codes.
@@ -70,6 +72,12 @@ private:
   std::vector<plan::Piece> pieces;
   std::vector<Tensor> tensors; ///< Of each piece.
 };
+
+/// Throws H0389 unless each tensor with the order of a matrix's inputs is as
+/// the one that `orders` names for it, or with "" leaves them in turn: products
+/// may share what they multiply (plan::Weights).
+void requireOrders(const io::WeightSet &weights,
+                   const std::map<std::string, std::string> &orders);
 
 /// A value of the plan as a file of all ranks stores it; `value` and `part`, of
 /// which pieces point into the former, are null on ranks that do not hold it.
