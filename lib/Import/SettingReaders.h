@@ -60,7 +60,8 @@ void mergeGroups(const SettingFlag &flag, const std::string &text,
 io::ValueRange betasRange();
 
 //===----------------------------------------------------------------------===//
-// Keys of a ds_config.json (DsConfig.cpp, DsOptimizer.cpp)
+// Keys of a ds_config.json (DsConfig.cpp, DsOffload.cpp,
+// DsOptimizer.cpp)
 //===----------------------------------------------------------------------===//
 
 /// As the setting's type is written; "auto" leaves it open, null says nothing.

@@ -1,0 +1,201 @@
+//===- DsOffload.cpp - Keys of a ds_config.json about offload -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Where states and parameters are, the directories of swap files, and what the
+// host updates.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SettingReaders.h"
+#include "heddle/runtime/io/SwapDirectories.h"
+
+using namespace heddle;
+using namespace heddle::config;
+
+/// The host's memory is that of a CPU's kernels.
+static void giveHost(const SettingField &field, const io::JsonValue &value,
+                     Merger &merger) {
+  if (isGpu(merger.result.values.target))
+    merger.give(field.key, toSettingValue(MemoryKind::Host), fileOrigin(value));
+  else
+    merger.mark(value.path(), "no meaning here",
+                "kernels run in the host's memory");
+}
+
+void config::readOffloadDevice(const SettingField &field,
+                               const io::JsonValue &value, Merger &merger) {
+  if (value.isNull() || value.asString() == "none")
+    return;
+  if (value.asString() == "cpu")
+    return giveHost(field, value, merger);
+  if (value.asString() != "nvme")
+    fail("H0105",
+         value.path() + " is none, cpu or nvme, not \"" + value.asString() +
+             "\"",
+         "give one of the three", value.location());
+  merger.give(field.key, toSettingValue(MemoryKind::File), fileOrigin(value));
+}
+
+void config::readSwitchOfOffload(const SettingField &field,
+                                 const io::JsonValue &value, Merger &merger) {
+  if (value.asBool())
+    giveHost(field, value, merger);
+}
+
+/// The value behind keys of sections, or null. Sections may be switches in old
+/// files, or wrong, which others report.
+static const io::JsonValue *valueAt(const io::JsonValue &root,
+                                    std::initializer_list<const char *> keys) {
+  const io::JsonValue *value = &root;
+  for (const char *key : keys)
+    value = value && value->isObject() ? value->findNonNull(key) : nullptr;
+  return value;
+}
+
+/// What a file puts in the host's memory is pinned if `wish` is true.
+static void pin(const char *key, MemoryKind Settings::*kind,
+                const io::JsonValue *wish, Merger &merger) {
+  if (!wish || !wish->isBool())
+    return;
+  const Origin *place = merger.originOf(key);
+  MemoryKind &chosen = merger.result.values.*kind;
+  bool isFiles = place && place->kind == Origin::Kind::File;
+  if (isFiles && chosen == MemoryKind::Host && wish->asBool())
+    chosen = MemoryKind::Pinned;
+  else if (!isFiles || chosen == MemoryKind::Device)
+    merger.mark(wish->path(), "no meaning here",
+                "this file puts nothing in the memory beside a GPU");
+  else if (chosen == MemoryKind::File)
+    merger.mark(wish->path(), "no meaning here",
+                "what is on file comes and goes through a ring that is "
+                "pinned on every GPU");
+}
+
+void config::mergePinnedOptimizer(const io::JsonValue &root, Merger &merger) {
+  for (const io::JsonValue *wish :
+       {valueAt(root, {"zero_optimization", "offload_optimizer", "pin_memory"}),
+        valueAt(root, {"zero_optimization", "cpu_offload_use_pin_memory"})})
+    pin("place_optimizer", &Settings::placeOptimizer, wish, merger);
+}
+
+void config::mergePinnedParameters(const io::JsonValue &root, Merger &merger) {
+  pin("place_parameters", &Settings::placeParameters,
+      valueAt(root, {"zero_optimization", "offload_param", "pin_memory"}),
+      merger);
+}
+
+/// The `nvme_path` of a section, or null where it names no directory.
+static const io::JsonValue *swapPathAt(const io::JsonValue &root,
+                                       const char *section, Merger &merger) {
+  const io::JsonValue *path =
+      valueAt(root, {"zero_optimization", section, "nvme_path"});
+  if (!path || !path->isString() || path->asString().empty())
+    return nullptr;
+  if (!isAuto(*path))
+    return path;
+  merger.leaveOpen(path->path(), "swap_dir");
+  return nullptr;
+}
+
+static bool isOnFile(plan::FileRole role, const Settings &values) {
+  switch (role) {
+  case plan::FileRole::Optimizer:
+    return values.placeOptimizer == MemoryKind::File;
+  case plan::FileRole::Parameters:
+    return values.placeParameters == MemoryKind::File;
+  case plan::FileRole::Gradients:
+    return values.placeGradients == MemoryKind::File;
+  case plan::FileRole::Activations:
+    return values.placeActivations == MemoryKind::File;
+  }
+  return false;
+}
+
+/// The directory that an `nvme_path` names for `roles`, beside `given`, which a
+/// stronger source names. One that cannot be told from directories of roles is
+/// an error where it counts, and "" elsewhere.
+static std::string directoryFor(const std::vector<plan::FileRole> &roles,
+                                const io::JsonValue &path,
+                                const io::SwapDirectories &given,
+                                Merger &merger) {
+  bool isNamed = true, counts = false;
+  for (plan::FileRole role : roles)
+    if (given.of(role).empty()) {
+      isNamed = false;
+      counts |= isOnFile(role, merger.result.values);
+    }
+  if (isNamed)
+    merger.mark(path.path(), "overridden",
+                merger.originOf("swap_dir")->describe() + " wins");
+  else if (!counts)
+    merger.mark(path.path(), "no meaning here",
+                "nothing that would be there is on file");
+  else if (roles.size() == 1)
+    merger.mark(path.path(), "applied",
+                std::string("--swap-dir ") + plan::nameOf(roles.front()) + "=");
+  auto read = io::SwapDirectories::parse(path.asString());
+  if (read && read->isOne())
+    return read->all;
+  if (counts)
+    path.fail("H0105",
+              path.path() + " = \"" + path.asString() +
+                  "\" cannot be told from directories of roles",
+              "give a path without commas, with ./ before a name with a =");
+  return "";
+}
+
+/// One path is for all files; of two the parameters' is for theirs alone. So is
+/// each beside directories of roles that a stronger source names.
+void config::mergeSwapPaths(const io::JsonValue &root, Merger &merger) {
+  using plan::FileRole;
+  const io::JsonValue *first = swapPathAt(root, "offload_optimizer", merger);
+  const io::JsonValue *second = swapPathAt(root, "offload_param", merger);
+  auto given = io::SwapDirectories::parse(merger.result.values.swapDir);
+  if ((!first && !second) || !given)
+    return; // As combineDirectories.
+  io::SwapDirectories paths;
+  auto read = [&](std::vector<FileRole> roles, const io::JsonValue &path) {
+    return directoryFor(roles, path, *given, merger);
+  };
+  if (first && second) {
+    paths.all =
+        read({FileRole::Optimizer, FileRole::Gradients, FileRole::Activations},
+             *first);
+    paths.own[FileRole::Parameters] = read({FileRole::Parameters}, *second);
+  } else {
+    first = first ? first : second;
+    paths.all =
+        read({std::begin(plan::fileRoles), std::end(plan::fileRoles)}, *first);
+  }
+  std::string text = paths.text();
+  if (text.empty())
+    return;
+  if (merger.isGiven("swap_dir"))
+    merger.fill("swap_dir", text);
+  else
+    merger.give("swap_dir", text, fileOrigin(*first));
+}
+
+/// DeepSpeed's CPU updates all of what is in its memory, unless a ratio says
+/// less. A ratio also counts for states that a flag has put there.
+void config::mergeHostUpdates(const io::JsonValue &root, Merger &merger) {
+  const io::JsonValue *ratio =
+      valueAt(root, {"zero_optimization", "offload_optimizer", "ratio"});
+  if (ratio && !ratio->isNumber())
+    return;
+  MemoryKind kind = merger.result.values.placeOptimizer;
+  bool isOnHost = kind == MemoryKind::Host || kind == MemoryKind::Pinned;
+  const Origin *place = merger.originOf("place_optimizer");
+  if (ratio && !isOnHost)
+    merger.mark(ratio->path(), "no meaning here",
+                "no state of the optimizer is in the host's memory");
+  else if (ratio)
+    merger.give("host_updates", ratio->asNumber(), fileOrigin(*ratio));
+  else if (isOnHost && place && place->kind == Origin::Kind::File)
+    merger.give(
+        "host_updates", 1.0,
+        {Origin::Kind::Derived, "zero_optimization.offload_optimizer", {}});
+}
