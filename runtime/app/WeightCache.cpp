@@ -128,6 +128,13 @@ WeightCache::WeightCache(Job &job, const JobOptions &options,
                          const io::WeightSet *weights)
     : job(job), places(placesFor(options.weightCacheDirectory, weights)) {
   const std::string &asked = options.weightCache;
+  bool isAsked = asked == "map" || asked == "read" ||
+                 !options.weightCacheDirectory.empty();
+  if (isAsked && !isForServing(job.plan()))
+    fail("H0167",
+         "--weight-cache and --weight-cache-dir are for binaries that do not "
+         "train: this one changes its weights, and keeps none",
+         "leave them out, or compile with --mode serve");
   std::vector<ImagePart> parts = partsOf(job);
   int64_t bytes = 0;
   for (const ImagePart &part : parts)

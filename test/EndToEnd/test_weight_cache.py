@@ -59,6 +59,19 @@ class KeptTest(h.HeddleTest):
 
 
 class Kept(KeptTest):
+    def test_a_binary_that_trains_keeps_none(self):
+        """Whoever asks for it is told so."""
+        model, _, _ = self.make_model()
+        binary = self.compile(model, "--batch", 2, "--seq", 8, output="training")
+        start = [binary, "generate", "--prompt-ids", "5,17,2", "--max-new-tokens", 2]
+        for flags in (["--weight-cache", "map"], ["--weight-cache", "read"],
+                      ["--weight-cache-dir", self.path("other")]):
+            self.assertIn("error[H0167]", h.run([*start, *flags], 2,
+                                                env=self.environment).stderr)
+        for way in ("auto", "none"):
+            h.run([*start, "--weight-cache", way], env=self.environment)
+        self.check_nothing_is_kept()
+
     def check_again(self, *flags, **options):
         """The bits of starts with and without what was kept."""
         binary = self.serve(*flags, **options)
