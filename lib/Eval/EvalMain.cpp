@@ -15,6 +15,7 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cmath>
+#include <set>
 
 using namespace mlir;
 
@@ -58,6 +59,31 @@ static bool readInputs(const std::string &path, TensorMap &inputs,
     }
     inputs[tensor.name] =
         Tensor::fromBytes(*kind, tensor.shape, tensor.bytes.data());
+  }
+  return true;
+}
+
+/// False, with an error, for a tensor that no program takes. What programs
+/// there are not is said where they are run.
+static bool requireTaken(const EvalOptions &options,
+                         const std::vector<ProgramName> &programs,
+                         const Interpreter &interpreter, const TensorMap &given,
+                         Diagnostic &error) {
+  std::set<std::string> keys;
+  for (const ProgramName &program : programs) {
+    std::optional<std::set<std::string>> own = interpreter.inputsOf(program);
+    if (!own)
+      return true;
+    keys.insert(own->begin(), own->end());
+  }
+  for (const auto &[name, value] : given) {
+    if (keys.count(name.substr(0, name.find('@'))))
+      continue;
+    error.code = "H0366";
+    error.message =
+        options.inputs + " has a tensor '" + name + "', which no input takes";
+    error.help = options.program + " takes " + llvm::join(keys, ", ");
+    return false;
   }
   return true;
 }
@@ -187,6 +213,7 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
   std::vector<ProgramName> programs;
   if (!readPrograms(options.program, programs, error) ||
       !readInputs(options.inputs, given, error) ||
+      !requireTaken(options, programs, interpreter, given, error) ||
       !checkRanges(module, interpreter, given, error) ||
       !interpreter.initialize(options.weights, options.seed, error))
     return report(error);

@@ -155,6 +155,18 @@ LogicalResult Interpreter::run(const ProgramName &name, const TensorMap &inputs,
   return failure();
 }
 
+std::optional<std::set<std::string>>
+Interpreter::inputsOf(const ProgramName &name) const {
+  std::set<std::string> keys;
+  for (const auto &rank : ranks) {
+    std::optional<std::vector<std::string>> own = rank->inputsOf(name);
+    if (!own)
+      return std::nullopt;
+    keys.insert(own->begin(), own->end());
+  }
+  return keys;
+}
+
 static bool isSame(const Tensor &a, const Tensor &b) {
   double x = a.floats().front(), y = b.floats().front();
   return x == y || (x != x && y != y);

@@ -357,6 +357,17 @@ int64_t ModelInterpreter::batchParts(const ProgramName &name,
   return 1;
 }
 
+std::optional<std::vector<std::string>>
+ModelInterpreter::inputsOf(const ProgramName &name) {
+  std::optional<Program> program = findProgram(name);
+  if (!program)
+    return std::nullopt;
+  std::vector<std::string> keys;
+  for (auto port : program->inputs.getAsRange<nn::PortAttr>())
+    keys.push_back(port.getKey().str());
+  return keys;
+}
+
 DictionaryAttr ModelInterpreter::portsOf(const ProgramName &name) {
   std::optional<Program> program = findProgram(name);
   return program ? program->ports : DictionaryAttr();

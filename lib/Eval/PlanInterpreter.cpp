@@ -457,6 +457,18 @@ int64_t PlanInterpreter::batchParts(const ProgramName &name,
   return 1;
 }
 
+std::optional<std::vector<std::string>>
+PlanInterpreter::inputsOf(const ProgramName &name) {
+  planir::SequenceOp sequence = findProgram(name);
+  if (!sequence)
+    return std::nullopt;
+  std::vector<std::string> keys;
+  for (auto buffer : sequence.getBody().getOps<planir::BufferOp>())
+    if (nn::PortAttr port = buffer.getInputAttr())
+      keys.push_back(port.getKey().str());
+  return keys;
+}
+
 DictionaryAttr PlanInterpreter::portsOf(const ProgramName &name) {
   planir::SequenceOp sequence = findProgram(name);
   return sequence ? sequence.getPortsAttr() : DictionaryAttr();

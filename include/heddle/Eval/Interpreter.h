@@ -13,6 +13,7 @@
 #include "heddle/Eval/RankInterpreter.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <memory>
+#include <set>
 
 namespace heddle::eval {
 
@@ -38,6 +39,10 @@ public:
   /// where they are not split over ranks.
   mlir::LogicalResult run(const ProgramName &name, const TensorMap &inputs,
                           TensorMap &outputs);
+
+  /// The keys of what a program takes, on any rank; none where some rank has no
+  /// such program.
+  std::optional<std::set<std::string>> inputsOf(const ProgramName &name) const;
 
   /// The states of all ranks, each once.
   const std::vector<StateInfo> &states() const { return stateInfos; }

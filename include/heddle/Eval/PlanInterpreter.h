@@ -35,6 +35,8 @@ public:
                      const TensorMap &inputs) override;
   mlir::LogicalResult run(const ProgramName &name, const TensorMap &inputs,
                           const BatchPart &batch, TensorMap &outputs) override;
+  std::optional<std::vector<std::string>>
+  inputsOf(const ProgramName &name) override;
   mlir::DictionaryAttr portsOf(const ProgramName &name) override;
   Tensor stored(const std::string &name) const override;
   void store(const std::string &name, const Tensor &value) override;

@@ -98,6 +98,9 @@ public:
                                   const BatchPart &batch,
                                   TensorMap &outputs) = 0;
 
+  /// The keys of what that program takes; none where there is no such program.
+  virtual std::optional<std::vector<std::string>>
+  inputsOf(const ProgramName &name) = 0;
   /// What that program says of its ports that are split over ranks.
   virtual mlir::DictionaryAttr portsOf(const ProgramName &name) = 0;
 
