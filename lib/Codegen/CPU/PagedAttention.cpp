@@ -243,17 +243,10 @@ void PagedVectors::attend(const QueryBlock &block, Queries queries,
                                    ValueRange(sums).slice(i * width, width)));
         return joined;
       });
-  for (int64_t i = 0; i < blockSize; ++i) {
-    const Query &query = queries[i];
-    auto store = [&] {
-      parts.storeOutput(ValueRange(result).slice(i * width, width),
-                        query.isThere, outputAt(output, query), type);
-    };
-    if (query.exists)
-      b.ifThen(query.exists, store);
-    else
-      store();
-  }
+  for (int64_t i = 0; i < blockSize; ++i)
+    storeOutput(output, queries[i], [&] {
+      return Values(ValueRange(result).slice(i * width, width));
+    });
 }
 
 /// What a part gives the queries that see some of it.

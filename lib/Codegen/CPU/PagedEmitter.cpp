@@ -154,6 +154,17 @@ Value PagedEmitter::partAt(Value output, const Query &query, Value part) {
   return b.advance(output, f32, b.mul(place, parts.size()));
 }
 
+void PagedEmitter::storeOutput(Value output, const Query &query,
+                               llvm::function_ref<Values()> joined) {
+  auto store = [&] {
+    parts.storeOutput(joined(), query.isThere, outputAt(output, query), type);
+  };
+  if (query.exists)
+    b.ifThen(query.exists, store);
+  else
+    store();
+}
+
 void PagedEmitter::emit(Value output) {
   int64_t blocks = llvm::divideCeil(tokens * group, blockSize);
   int64_t pieces = inParts ? numParts : 1;

@@ -85,6 +85,10 @@ protected:
   /// Where the output of a query is, and what a part gives it.
   Value outputAt(Value output, const Query &query);
   Value partAt(Value output, const Query &query, Value part);
+  /// Writes the output of a query, if there is one, of what all parts together
+  /// give it.
+  void storeOutput(Value output, const Query &query,
+                   llvm::function_ref<Values()> joined);
 
   /// Pages whose lines are fetched before they are read.
   static constexpr int64_t pagesAhead = 2;

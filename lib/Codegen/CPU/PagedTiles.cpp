@@ -404,14 +404,7 @@ void PagedTiles::emitBlock(Value row, Value kvHead, Value first, Value part,
                   });
             });
   forQueries(block, [&](Value index, const Query &query) {
-    auto store = [&] {
-      parts.storeOutput(parts.load(joinedAt(index)), query.isThere,
-                        outputAt(output, query), type);
-    };
-    if (query.exists)
-      b.ifThen(query.exists, store);
-    else
-      store();
+    storeOutput(output, query, [&] { return parts.load(joinedAt(index)); });
   });
 }
 
