@@ -9,7 +9,6 @@
 #include "../Support/AmxEmulation.h"
 #include "KernelHarness.h"
 #include "KernelReference.h"
-#include "mlir/Parser/Parser.h"
 #include <gtest/gtest.h>
 
 using namespace mlir;
@@ -26,12 +25,8 @@ std::optional<cpu::CpuTarget> targetOf(const std::string &march) {
 /// more, some with nothing to do. The number of threads changes no bit, nor do
 /// the machine's tiles in place of emulated ones.
 void KernelCheck::run() const {
-  DialectRegistry registry;
-  cpu::registerKernelCompiler(registry);
-  std::unique_ptr<MLIRContext> context = createKernelContext(registry);
-  auto module = parseSourceString<ModuleOp>(text, context.get());
-  ASSERT_TRUE(module) << text;
-  auto kernel = *module->getOps<planir::KernelOp>().begin();
+  ParsedKernel parsed(text);
+  planir::KernelOp kernel = parsed.kernel;
   std::vector<Tensor> arguments = randomArguments(kernel, *this);
   std::vector<Tensor> expected = evaluate(kernel, arguments);
   for (const std::string &march : marches) {

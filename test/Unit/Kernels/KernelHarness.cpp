@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelHarness.h"
+#include "mlir/Parser/Parser.h"
 #include <chrono>
 #include <gtest/gtest.h>
 #include <thread>
@@ -14,6 +15,16 @@
 using namespace mlir;
 
 namespace heddle::test {
+
+ParsedKernel::ParsedKernel(const std::string &text) {
+  DialectRegistry registry;
+  cpu::registerKernelCompiler(registry);
+  context = createKernelContext(registry);
+  module = parseSourceString<ModuleOp>(text, context.get());
+  if (!module)
+    exit(1);
+  kernel = *module->getOps<planir::KernelOp>().begin();
+}
 
 LoadedKernel::LoadedKernel(planir::KernelOp op, const cpu::CpuTarget &target) {
   using Clock = std::chrono::steady_clock;

@@ -24,6 +24,15 @@ namespace heddle::test {
 /// the rest.
 std::optional<cpu::CpuTarget> targetOf(const std::string &march);
 
+/// The first kernel of a text.
+struct ParsedKernel {
+  /// Exits with a message when the text cannot be parsed.
+  explicit ParsedKernel(const std::string &text);
+  std::unique_ptr<mlir::MLIRContext> context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  planir::KernelOp kernel;
+};
+
 /// One kernel, compiled and loaded into this process.
 class LoadedKernel {
 public:

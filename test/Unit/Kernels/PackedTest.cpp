@@ -8,7 +8,6 @@
 
 #include "../Support/AmxEmulation.h"
 #include "KernelHarness.h"
-#include "mlir/Parser/Parser.h"
 #include <gtest/gtest.h>
 
 using namespace mlir;
@@ -453,14 +452,11 @@ TEST(PackedProducts, HeadsThatAreTurned) {
 /// Whoever makes which part of the result, and in whatever order: one thread
 /// does all that is taken, or as many as there are.
 void checkShares(const Packed &p, const std::string &march) {
-  DialectRegistry registry;
-  cpu::registerKernelCompiler(registry);
-  auto context = createKernelContext(registry);
   KernelCheck check{textOf(p, "bf16", /*ends=*/true)};
   check.least = -(int64_t(1) << 31);
   check.limit = int64_t(1) << 31;
-  auto module = parseSourceString<ModuleOp>(check.text, context.get());
-  auto kernel = *module->getOps<planir::KernelOp>().begin();
+  ParsedKernel parsed(check.text);
+  planir::KernelOp kernel = parsed.kernel;
   LoadedKernel loaded(kernel, *cpu::CpuTarget::parse(march));
   std::vector<eval::Tensor> arguments = randomArguments(kernel, check);
   auto run = [&](RunKernel launch) {
@@ -495,27 +491,23 @@ TEST(PackedProducts, AnyThreadTakesWhatIsLeft) {
 constexpr int64_t largestCodes = 0x7f7f7f7f;
 
 void checkRowsAlone(const cpu::CpuTarget &target, bool isLargest = false) {
-  DialectRegistry registry;
-  cpu::registerKernelCompiler(registry);
-  auto context = createKernelContext(registry);
   auto load = [&](const std::string &text) {
-    auto module = parseSourceString<ModuleOp>(text, context.get());
-    auto kernel = *module->getOps<planir::KernelOp>().begin();
-    return std::pair(std::make_unique<LoadedKernel>(kernel, target),
-                     std::move(module));
+    auto parsed = std::make_unique<ParsedKernel>(text);
+    return std::pair(std::make_unique<LoadedKernel>(parsed->kernel, target),
+                     std::move(parsed));
   };
   auto checkForm = [&](const Packed &p,
                        llvm::function_ref<std::string(const Packed &)> text) {
-    auto [single, module] = load(text(p));
+    auto [single, parsed] = load(text(p));
     for (int64_t rows : {2, 3, 8, 16, 70, 130}) {
       Packed many = p;
       many.rows = rows;
-      auto [batch, batchModule] = load(text(many));
-      auto kernel = *batchModule->getOps<planir::KernelOp>().begin();
+      auto [batch, parsedBatch] = load(text(many));
       KernelCheck check{text(p)};
       check.least = isLargest ? largestCodes : -(int64_t(1) << 31);
       check.limit = isLargest ? largestCodes + 1 : int64_t(1) << 31;
-      std::vector<eval::Tensor> arguments = randomArguments(kernel, check);
+      std::vector<eval::Tensor> arguments =
+          randomArguments(parsedBatch->kernel, check);
       auto bytes = llvm::map_to_vector(arguments, [](eval::Tensor &tensor) {
         std::vector<char> raw(tensor.numBytes());
         tensor.toBytes(raw.data());

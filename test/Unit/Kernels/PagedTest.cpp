@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelHarness.h"
-#include "mlir/Parser/Parser.h"
 #include <gtest/gtest.h>
 #include <numeric>
 #include <random>
@@ -100,20 +99,14 @@ Texts textsOf(const Paged &p, Result result) {
 /// A kernel of a text, compiled.
 class Kernel {
 public:
-  Kernel(const std::string &text, const std::string &march = "native") {
-    cpu::registerKernelCompiler(registry);
-    context = createKernelContext(registry);
-    module = parseSourceString<ModuleOp>(text, context.get());
-    EXPECT_TRUE(module) << text;
-    kernel = *module->getOps<planir::KernelOp>().begin();
-    loaded = std::make_unique<LoadedKernel>(kernel, *targetOf(march));
-  }
+  Kernel(const std::string &text, const std::string &march = "native")
+      : parsed(text), kernel(parsed.kernel), loaded(kernel, *targetOf(march)) {}
   Tensor run(ArrayRef<Tensor> arguments, int64_t threads) {
     return execute(kernel, arguments, [&](const std::vector<void *> &refs) {
       if (threads == 2)
-        loaded->runParallel(refs, {}, threads);
+        loaded.runParallel(refs, {}, threads);
       else
-        loaded->run(refs, {}, threads);
+        loaded.run(refs, {}, threads);
     })[0];
   }
   Tensor reference(ArrayRef<Tensor> arguments) {
@@ -121,11 +114,9 @@ public:
   }
 
 private:
-  DialectRegistry registry;
-  std::unique_ptr<MLIRContext> context;
-  OwningOpRef<ModuleOp> module;
+  ParsedKernel parsed;
   planir::KernelOp kernel;
-  std::unique_ptr<LoadedKernel> loaded;
+  LoadedKernel loaded;
 };
 
 /// What this machine runs: vectors of both lengths, and emulated tiles.

@@ -9,7 +9,6 @@
 #include "KernelHarness.h"
 #include "KernelReference.h"
 #include "heddle/Codegen/CPU/KernelCompiler.h"
-#include "mlir/Parser/Parser.h"
 #include <gtest/gtest.h>
 
 using namespace heddle;
@@ -25,11 +24,7 @@ TEST(Rounding, ToBf16) {
       %y = nn.cast %x : (tensor<8xf32>) -> tensor<8xbf16>
       plan.yield %y : tensor<8xbf16>
     })";
-  mlir::DialectRegistry registry;
-  cpu::registerKernelCompiler(registry);
-  auto context = createKernelContext(registry);
-  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, context.get());
-  auto kernel = *module->getOps<planir::KernelOp>().begin();
+  ParsedKernel parsed(text);
   std::vector<uint32_t> values = {0x3f808000, 0x3f818000, 0x3f808001,
                                   0x7f7fffff, 0xff800000, 0x80000000,
                                   0x7f800001, 0xffffffff};
@@ -37,7 +32,7 @@ TEST(Rounding, ToBf16) {
                                     0xff80, 0x8000, 0x7fc0, 0xffff};
   for (const char *march : {"native", "x86-64-v3"}) {
     std::vector<uint16_t> rounded(values.size());
-    LoadedKernel(kernel, *cpu::CpuTarget::parse(march))
+    LoadedKernel(parsed.kernel, *cpu::CpuTarget::parse(march))
         .run({values.data(), rounded.data()}, {}, 1);
     EXPECT_EQ(rounded, expected) << march;
   }
