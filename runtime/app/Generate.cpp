@@ -11,6 +11,7 @@
 #include "heddle/runtime/app/Signals.h"
 #include "heddle/runtime/app/TextGenerator.h"
 #include "heddle/runtime/app/TextOutput.h"
+#include "heddle/runtime/app/Warnings.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/io/ChatTemplate.h"
 #include "heddle/runtime/io/Diagnostic.h"
@@ -50,13 +51,12 @@ static double perSecond(int64_t made, double seconds) {
 }
 
 /// One object of what was made, and how long it took: until the first token,
-/// and from there on.
+/// and from there on. Without a tokenizer there is no text.
 static void printJson(const std::string *text, const std::vector<int32_t> &ids,
                       size_t prompt, double first, double rest,
                       const SchedulerCounts *drafted) {
   nlohmann::ordered_json json;
-  if (text)
-    json["text"] = *text;
+  json["text"] = text ? nlohmann::ordered_json(*text) : nullptr;
   json["ids"] = std::vector<int32_t>(ids.begin() + prompt, ids.end());
   json["prompt_tokens"] = prompt;
   json["new_tokens"] = ids.size() - prompt;
@@ -166,6 +166,18 @@ TextModel::Outcome TextModel::extend(std::vector<int32_t> &tokens,
   return outcome;
 }
 
+/// The tokenizer, if tokens can be told as a text with it.
+static std::unique_ptr<io::Tokenizer>
+tokenizerForText(const Job &job, const JobOptions &options) {
+  try {
+    return findTokenizer(job.plan(), options);
+  } catch (const UserError &error) {
+    if (job.isFirst())
+      warn(error.diagnostic);
+    return nullptr;
+  }
+}
+
 int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
   TextModel model(options, ranks, /*asksMakers=*/false);
   const plan::Plan &plan = model.job.plan();
@@ -174,6 +186,8 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
   model.load([&] {
     if (options.promptIds.empty() || !options.stops.empty())
       tokenizer = requireTokenizer(plan, options.job);
+    else if (options.json)
+      tokenizer = tokenizerForText(model.job, options.job);
     tokens = options.promptIds.empty() ? tokenizer->encodePrompt(options.prompt)
                                        : parseIds(options.promptIds);
     checkPrompt(tokens, plan.vocabSize,
@@ -182,7 +196,8 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
   });
   TextSinks sinks;
   sinks.prints = model.job.isFirst() && !options.json;
-  sinks.asIds = options.ids || !options.promptIds.empty();
+  // An object has both the text and the ids.
+  sinks.asIds = !options.json && (options.ids || !options.promptIds.empty());
   sinks.stops = options.stops;
   TextOutput output(sinks, tokenizer.get());
   output.prompt(tokens);
@@ -191,7 +206,7 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
   if (model.job.isFirst()) {
     double time = outcome.first + outcome.rest;
     if (options.json)
-      printJson(sinks.asIds ? nullptr : &output.text(), tokens, prompt,
+      printJson(tokenizer ? &output.text() : nullptr, tokens, prompt,
                 outcome.first, outcome.rest, model.drafted());
     fprintf(stderr, "%lld tokens in %.2f s, %.1f tokens/s\n",
             static_cast<long long>(outcome.made), time,

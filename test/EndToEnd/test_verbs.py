@@ -109,6 +109,13 @@ class Verbs(h.HeddleTest):
         told = json.loads(generate("--json"))
         self.assertEqual((told["text"], told["ids"]), (made, list(made.encode())))
         self.assertEqual((told["prompt_tokens"], told["new_tokens"]), (7, 12))
+        ids = ",".join(str(byte) for byte in b"the cat")
+        asked = h.run([binary, "generate", "--weights", self.path("out"), "--prompt-ids",
+                       ids, "--max-new-tokens", 12, "--json"]).stdout
+        for other in (generate("--ids", "--json"), asked):
+            other = json.loads(other)
+            self.assertEqual([other[key] for key in ("text", "ids")],
+                             [told[key] for key in ("text", "ids")])
         self.assertGreater(min(told[key] for key in ("prefill_s", "decode_s",
                                                      "tokens_per_s")), 0)
         stop = made[4:6]
