@@ -8,6 +8,7 @@
 
 #include "dialects/Dist/Strategy.h"
 #include "dialects/Dist/DistDialect.h"
+#include "heddle/Settings/Batch.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "nlohmann/json.hpp"
@@ -87,11 +88,7 @@ std::string dist::verifyStrategy(const Strategy &strategy) {
       strategy.maxBatch % strategy.data != 0)
     return "strategy: serve.max_batch " + std::to_string(strategy.maxBatch) +
            " is no multiple of mesh.data " + std::to_string(strategy.data);
-  int64_t rows = 0;
-  bool overflows =
-      llvm::MulOverflow(strategy.microBatch, strategy.accumulate, rows) ||
-      llvm::MulOverflow(rows, strategy.data, rows);
-  if (!overflows && rows == strategy.batch)
+  if (config::rowsOfBatch(strategy) == strategy.batch)
     return "";
   return "strategy: batch.micro " + std::to_string(strategy.microBatch) +
          " * batch.accumulate " + std::to_string(strategy.accumulate) +
@@ -168,8 +165,7 @@ private:
   ParseResult parseSetting(size_t index, SMLoc place);
   FailureOr<SettingValue> parseValue(const SettingValue &like);
   ParseResult failUnknown(SMLoc place, const std::string &path);
-  bool isGiven(StringRef path) const;
-  void completeBatch();
+  bool isGiven(StringRef key) const;
 
   AsmParser &parser;
   Strategy strategy;
@@ -274,30 +270,11 @@ ParseResult StrategyParser::parseEntry(StringRef section) {
                                         [&] { return parseEntry(name); });
 }
 
-bool StrategyParser::isGiven(StringRef path) const {
+bool StrategyParser::isGiven(StringRef key) const {
   for (auto [i, setting] : llvm::enumerate(config::allSettings()))
-    if (setting.path == path)
+    if (setting.key == key)
       return written[i];
   return false;
-}
-
-/// Of the sizes of a batch, one that is not written follows from the others, as
-/// without the flag for it.
-void StrategyParser::completeBatch() {
-  auto times = [](int64_t a, int64_t b) -> int64_t {
-    return llvm::SaturatingMultiply<uint64_t>(a, b);
-  };
-  auto follow = [&](int64_t &size, int64_t others) {
-    if (others > 0 && strategy.batch % others == 0)
-      size = strategy.batch / others;
-  };
-  if (!isGiven("batch.global"))
-    strategy.batch =
-        times(times(strategy.microBatch, strategy.data), strategy.accumulate);
-  else if (!isGiven("batch.micro"))
-    follow(strategy.microBatch, times(strategy.accumulate, strategy.data));
-  else if (!isGiven("batch.accumulate"))
-    follow(strategy.accumulate, times(strategy.microBatch, strategy.data));
 }
 
 Attribute StrategyParser::parse() {
@@ -307,7 +284,8 @@ Attribute StrategyParser::parse() {
                                      [&] { return parseEntry(""); }) ||
       parser.parseGreater() || isWrong)
     return {};
-  completeBatch();
+  config::completeBatch(strategy,
+                        [&](const char *key) { return isGiven(key); });
   return StrategyAttr::getChecked([&] { return parser.emitError(place); },
                                   parser.getContext(), strategy, written);
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SettingsMerge.h"
+#include "heddle/Settings/Batch.h"
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -41,19 +42,11 @@ private:
     return origin && origin->kind == Origin::Kind::Flag;
   }
   int64_t &value(const Corner &corner) { return settings.*corner.member; }
-  /// What the batch must be; as large as can be where that overflows.
-  int64_t product() const {
-    int64_t rows = 0, all = 0;
-    bool overflows = __builtin_mul_overflow(settings.microBatch,
-                                            settings.accumulate, &rows) ||
-                     __builtin_mul_overflow(rows, settings.data, &all);
-    return overflows ? Settings::noLimit : all;
-  }
+  /// What the batch must be.
+  int64_t product() const { return rowsOfBatch(settings); }
   void requireInRange(const Corner &corner);
   /// Of three values of which flags say some, drops a weaker one.
   void dropOverridden();
-  /// Computes the corner from the other two.
-  void derive(const Corner &corner);
   [[noreturn]] void failContradiction();
   std::string describe(const Corner &corner);
 
@@ -116,40 +109,20 @@ void BatchTriangle::dropOverridden() {
   }
 }
 
-void BatchTriangle::derive(const Corner &corner) {
-  if (corner.member == batchCorner.member) {
-    value(corner) = product();
-  } else {
-    int64_t divisor = corner.member == microCorner.member
-                          ? settings.accumulate * settings.data
-                          : settings.microBatch * settings.data;
-    if (settings.batch % divisor != 0) {
-      value(corner) = std::max<int64_t>(1, settings.batch / divisor);
-      failContradiction();
-    }
-    value(corner) = settings.batch / divisor;
-  }
-  merger.result.setOrigin(corner.key,
-                          {Origin::Kind::Derived, "the other two", {}});
-  requireInRange(corner);
-}
-
 void BatchTriangle::resolve() {
   for (const Corner &corner : {batchCorner, microCorner, accumulateCorner})
     requireInRange(corner);
   dropOverridden();
-  bool batch = given(batchCorner), micro = given(microCorner);
-  bool accumulate = given(accumulateCorner);
-  if (batch && micro && accumulate) {
-    if (settings.batch != product())
-      failContradiction();
-  } else if (batch && micro) {
-    derive(accumulateCorner);
-  } else if (batch) {
-    derive(microCorner);
-  } else {
-    derive(batchCorner);
-  }
+  std::string derived = completeBatch(
+      settings, [&](const char *key) { return merger.isGiven(key); });
+  if (settings.batch != product())
+    failContradiction();
+  for (const Corner &corner : {batchCorner, microCorner, accumulateCorner})
+    if (corner.key == derived) {
+      merger.result.setOrigin(corner.key,
+                              {Origin::Kind::Derived, "the other two", {}});
+      requireInRange(corner);
+    }
 }
 
 void config::resolveBatch(Merger &merger) { BatchTriangle(merger).resolve(); }
