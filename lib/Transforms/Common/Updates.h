@@ -14,6 +14,10 @@
 
 namespace heddle::states {
 
+/// The state that a name stands for, or the first one of its bucket.
+llvm::StringRef firstStateOf(const mlir::SymbolTable &symbols,
+                             llvm::StringRef name);
+
 /// Whether an operation makes of one value, as ranks exchange, split or sum it,
 /// another one.
 inline bool isExchange(mlir::Operation *op) {

@@ -1,0 +1,555 @@
+//===- VerifyStates.cpp - Who reads and writes states ---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Updates.h"
+#include "dialects/Dist/ByteSize.h"
+#include "dialects/Pipe/PipeDialect.h"
+#include "dialects/Pipe/Schedule.h"
+#include "dialects/Plan/PlanDialect.h"
+#include "heddle/Transforms/Common/States.h"
+#include "heddle/runtime/io/SwapFile.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::states;
+
+namespace {
+
+class StatesVerifier : UpdateReader {
+public:
+  StatesVerifier(nn::ModelOp model, StringRef code)
+      : UpdateReader(model), model(model), code((code + ": ").str()),
+        precision(wordOf(model.getStrategy().getValue().precision)) {}
+
+  LogicalResult run() {
+    for (auto state : model.getOps<nn::StateOp>())
+      if (state.getRole() == nn::StateRole::ComputeCopy)
+        copied.insert(*state.getParameter());
+    for (auto bucket : model.getOps<nn::BucketOp>())
+      if (auto storage = bucket.getStorageAttr(); storage && isSplit(storage))
+        for (StringRef member : statesOf(symbols, bucket.getSymName()))
+          inSplitBucket.insert(member);
+    for (auto state : model.getOps<nn::StateOp>())
+      if (failed(verifyName(state)))
+        return failure();
+    for (auto step : model.getOps<nn::StepOp>()) {
+      written.clear();
+      updated.clear();
+      covered.clear();
+      if (failed(verifyBlock(step.getBody().front())))
+        return failure();
+      // Where a step has updates at all.
+      if (!updated.empty() && failed(verifyUpdates()))
+        return failure();
+    }
+    return success();
+  }
+
+private:
+  /// Over replicas: what other axes split are its members.
+  static bool isSplit(dist::TensorShardingAttr storage) {
+    auto axes = cast<ArrayAttr>(storage.getDims()[0]);
+    return llvm::any_of(axes.getAsValueRange<StringAttr>(), [](StringRef axis) {
+      return dist::holdsReplicas(axis);
+    });
+  }
+
+  /// Passes find what belongs to a parameter by its name.
+  LogicalResult verifyName(nn::StateOp state) {
+    if (!state.getParameter())
+      return success();
+    if (state.getRole() == nn::StateRole::Optimizer) {
+      if (state.getSymName() ==
+          (*state.getParameter() + "." + state.getQuantity()).str())
+        return success();
+      return state.emitError(code)
+             << "is kept of @" << *state.getParameter()
+             << " by the optimizer and has to have that name, with a point and "
+                "what it is behind it";
+    }
+    std::string suffix =
+        state.getRole() == nn::StateRole::Gradient ? "grad" : precision;
+    std::string name = (*state.getParameter() + "." + suffix).str();
+    if (state.getSymName() == name)
+      return success();
+    return state.emitError(code)
+           << "is the " << nn::stringifyStateRole(state.getRole()) << " of @"
+           << *state.getParameter() << " and has to be named @" << name;
+  }
+
+  /// Operations in the order in which they run.
+  LogicalResult verifyBlock(Block &block) {
+    llvm::StringMap<nn::SetOp> unread; // Written in this block.
+    for (Operation &op : block) {
+      op.walk([&](nn::GetOp get) {
+        for (StringRef state : statesOf(symbols, get.getState()))
+          unread.erase(state);
+      });
+      for (Region &region : op.getRegions()) {
+        if (failed(verifyBlock(region.front())))
+          return failure();
+        region.walk([&](nn::SetOp set) {
+          for (StringRef state : statesOf(symbols, set.getState()))
+            unread.erase(state);
+        });
+      }
+      if (auto get = dyn_cast<nn::GetOp>(op); get && failed(verifyGet(get)))
+        return failure();
+      if (auto fetch = dyn_cast<dist::FetchOp>(op);
+          fetch &&
+          failed(fetch.getSlot() ? verifySavedFetch(fetch)
+                                 : verifyFetch(fetch, fetch.getOutput())))
+        return failure();
+      if (auto rows = dyn_cast<dist::FetchRowsOp>(op);
+          rows && !isComputedWith(rows.getState()))
+        return rows.emitError(code) << "reads rows of @" << rows.getState()
+                                    << ", which no layer computes with";
+      if (auto store = dyn_cast<dist::StoreOp>(op);
+          store && failed(verifyStore(store)))
+        return failure();
+      auto set = dyn_cast<nn::SetOp>(op);
+      if (!set)
+        continue;
+      if (failed(verifySet(set)))
+        return failure();
+      for (StringRef state : statesOf(symbols, set.getState())) {
+        if (failed(verifyIsEarly(set, state)))
+          return failure();
+        nn::SetOp &before = unread[state];
+        if (before)
+          return twice(set, before, state);
+        before = set;
+        written.insert(state);
+      }
+    }
+    return success();
+  }
+
+  /// A gradient is written before its parameter is updated.
+  LogicalResult verifyIsEarly(Operation *write, StringRef state) {
+    if (roleOf(state) != nn::StateRole::Gradient ||
+        !updated.contains(parameterOf(state)))
+      return success();
+    return write->emitError(code) << "writes the gradient @" << state
+                                  << " when its parameter is updated";
+  }
+
+  LogicalResult twice(nn::SetOp set, nn::SetOp before, StringRef state) {
+    InFlightDiagnostic error = set.emitError(code);
+    error << "writes @" << state << " again: nothing has read what was written";
+    error.attachNote(before.getLoc()) << "written here";
+    return error;
+  }
+
+  LogicalResult verifySlot(Operation *op, StringRef name, Value slot) {
+    auto state = symbols.lookup<nn::StateOp>(name);
+    if (bool(slot) == (state && state.getRole() == nn::StateRole::Saved))
+      return success();
+    return op->emitError(code)
+           << (slot ? "has a slot of @" : "has no slot of @") << name
+           << (slot ? ", which has none" : ", which holds one for each");
+  }
+
+  LogicalResult verifyGet(nn::GetOp get) {
+    for (StringRef state : statesOf(symbols, get.getState())) {
+      nn::StateRole role = roleOf(state);
+      bool mustBeWritten = nn::isMadeInStep(role);
+      if (mustBeWritten && !written.contains(state))
+        return get.emitError(code)
+               << "reads the " << nn::stringifyStateRole(role) << " @" << state
+               << " before it is written";
+    }
+    if (failed(verifyUsers(get, get.getValue())))
+      return failure();
+    auto state = symbols.lookup<nn::StateOp>(get.getState());
+    bool ofMicroBatch = !isa<nn::StepOp>(get->getParentOp());
+    if (state && state.getRole() == nn::StateRole::Gradient && ofMicroBatch &&
+        !isAddedTo(get))
+      return get.emitError(code) << "reads the gradient @" << get.getState()
+                                 << " for something else than to add to it, "
+                                    "once";
+    return success(succeeded(verifyWhole(get, get.getState())) &&
+                   succeeded(verifySlot(get, get.getState(), get.getSlot())));
+  }
+
+  /// What the optimizer keeps is read by it alone, and sums take the place of
+  /// gradients and of other sums alone.
+  LogicalResult verifyUsers(nn::GetOp get, Value value) {
+    nn::StateRole role = roleOf(firstStateOf(symbols, get.getState()));
+    bool isSum =
+        role == nn::StateRole::Gradient || role == nn::StateRole::Accumulator;
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (isExchange(user)) {
+        if (failed(verifyUsers(get, user->getResult(0))))
+          return failure();
+        continue;
+      }
+      if (isa<nn::UnpackOp>(user) && role == nn::StateRole::Optimizer) {
+        for (Value window : user->getResults())
+          if (failed(verifyUsers(get, window)))
+            return failure();
+        continue;
+      }
+      bool isOfUpdate =
+          isOptimizers(user) || isa<nn::StepOp>(user->getParentOp());
+      if (role == nn::StateRole::Optimizer && !isOfUpdate)
+        return user->emitError(code)
+               << "reads @" << get.getState() << ", which is the optimizer's";
+      for (auto &[range, result] : nn::initsOf(user))
+        if (!isSum && range[0].get() == value)
+          return user->emitError(code)
+                 << "would take the place of the "
+                 << nn::stringifyStateRole(role) << " @" << get.getState();
+    }
+    return success();
+  }
+
+  /// Whether one operation alone takes a gradient, once, and what it computes
+  /// is the gradient's new value, or goes into that: it takes its place.
+  bool isAddedTo(nn::GetOp get) {
+    if (!get->hasOneUse())
+      return false;
+    SmallVector<Operation *> worklist = {*get->getUsers().begin()};
+    DenseSet<Operation *> seen;
+    while (!worklist.empty()) {
+      Operation *op = worklist.pop_back_val();
+      if (auto set = dyn_cast<nn::SetOp>(op))
+        if (set.getState() == get.getState())
+          return true;
+      if (seen.insert(op).second)
+        for (Value result : op->getResults())
+          if (result.getType() == get.getType())
+            llvm::append_range(worklist, result.getUsers());
+    }
+    return false;
+  }
+
+  /// What is split over ranks as a part of a bucket cannot be had by itself.
+  LogicalResult verifyWhole(Operation *op, StringRef name) {
+    if (!inSplitBucket.contains(name))
+      return success();
+    return op->emitError(code) << "@" << name
+                               << " is split over ranks as a part of its "
+                                  "bucket, and cannot be read or written by "
+                                  "itself";
+  }
+
+  LogicalResult verifySet(nn::SetOp set) {
+    for (Operation *maker : makersOf(set.getValue()))
+      if (failed(verifyMaker(set, maker)))
+        return failure();
+    return success(succeeded(verifyWhole(set, set.getState())) &&
+                   succeeded(verifySlot(set, set.getState(), set.getSlot())));
+  }
+
+  /// What `maker` computes may be written, or be a part of that.
+  LogicalResult verifyMaker(nn::SetOp set, Operation *maker) {
+    for (StringRef state : statesOf(symbols, set.getState())) {
+      nn::StateRole role = roleOf(state);
+      bool wanted = !nn::isMadeInStep(role) && role != nn::StateRole::Cache;
+      if (wanted != isOptimizers(maker))
+        return set.emitError(code)
+               << (wanted ? "writes what no optimizer computes to the "
+                          : "writes what the optimizer computes to the ")
+               << nn::stringifyStateRole(role) << " @" << state;
+    }
+    std::optional<Update> update = updateOf(maker);
+    if (update && failed(verifyUpdate(*update)))
+      return failure();
+    bool isRead = maker && llvm::any_of(maker->getOperands(), [&](Value from) {
+                    auto get = dyn_cast_or_null<nn::GetOp>(makerOf(from));
+                    return get && get.getState() == set.getState();
+                  });
+    // What a cache holds of earlier runs stays there.
+    auto written = symbols.lookup<nn::StateOp>(set.getState());
+    bool isCache = written && written.getRole() == nn::StateRole::Cache;
+    if (!update && !isRead && (isCache || isOptimizers(maker)))
+      return set.emitError(code) << "writes to @" << set.getState()
+                                 << " what is computed of something else";
+    return success();
+  }
+
+  /// Whether layers read the state, or the bucket.
+  bool isComputedWith(StringRef name) {
+    StringRef state = firstStateOf(symbols, name);
+    nn::StateRole role = roleOf(state);
+    return role == nn::StateRole::ComputeCopy ||
+           (role == nn::StateRole::Parameter && !copied.contains(state));
+  }
+
+  /// What the optimizer keeps elsewhere is read by it alone.
+  LogicalResult verifyFetch(dist::FetchOp fetch, Value value) {
+    if (isComputedWith(fetch.getState()))
+      return success();
+    if (isGradient(fetch.getState()))
+      return verifyGradientFetch(fetch);
+    for (Operation *user : value.getUsers()) {
+      if (isExchange(user) && failed(verifyFetch(fetch, user->getResult(0))))
+        return failure();
+      if (!isExchange(user) && !isOptimizers(user) &&
+          !isa<nn::StepOp>(user->getParentOp()))
+        return user->emitError(code)
+               << "reads @" << fetch.getState() << ", which is the optimizer's";
+    }
+    return success();
+  }
+
+  bool isGradient(StringRef name) {
+    return roleOf(firstStateOf(symbols, name)) == nn::StateRole::Gradient;
+  }
+
+  /// The states of which a run of a flat state has elements; all of them where
+  /// they have no places.
+  SmallVector<StringRef> statesIn(StringRef name, int64_t first,
+                                  int64_t elements) {
+    std::vector<Member> &members = layouts[name];
+    if (members.empty()) {
+      int64_t place = 0;
+      for (StringRef state : statesOf(symbols, name)) {
+        int64_t size = nn::paddedElements(elementsOfState(state));
+        members.push_back({state, place, size, inSplitBucket.contains(state)});
+        place += size;
+      }
+    }
+    SmallVector<StringRef> found;
+    for (const Member &member : members)
+      if (member.isSplit || (member.place < first + elements &&
+                             first < member.place + member.size))
+        found.push_back(member.state);
+    return found;
+  }
+
+  /// Gradients are fetched to be added to, and stored again; behind the loop
+  /// for whatever reads them.
+  LogicalResult verifyGradientFetch(dist::FetchOp fetch) {
+    SmallVector<StringRef> states =
+        statesIn(fetch.getState(), fetch.getElement(),
+                 elementsOf(fetch.getOutput().getType()));
+    for (StringRef state : states)
+      if (!written.contains(state))
+        return fetch.emitError(code)
+               << "fetches the gradient @" << state << " before it is stored";
+    if (isa<nn::StepOp>(fetch->getParentOp()) || isStoredAgain(fetch))
+      return success();
+    return fetch.emitError(code)
+           << "fetches gradients of @" << fetch.getState()
+           << " for something else than to add to them, and to store them";
+  }
+
+  /// Whether what is made of a run is stored to the same flat state.
+  static bool isStoredAgain(dist::FetchOp fetch) {
+    SmallVector<Operation *> worklist(fetch->getUsers());
+    DenseSet<Operation *> seen;
+    while (!worklist.empty()) {
+      Operation *op = worklist.pop_back_val();
+      if (auto store = dyn_cast<dist::StoreOp>(op))
+        if (store.getState() == fetch.getState())
+          return true;
+      if (seen.insert(op).second)
+        llvm::append_range(worklist, op->getUsers());
+    }
+    return false;
+  }
+
+  /// What the forward pass stored is fetched.
+  LogicalResult verifySavedFetch(dist::FetchOp fetch) {
+    if (!written.contains(fetch.getState()))
+      return fetch.emitError(code)
+             << "fetches @" << fetch.getState() << " before it is stored";
+    return verifySlot(fetch, fetch.getState(), fetch.getSlot());
+  }
+
+  /// Requests to files are of whole pages: what ends within one would write
+  /// over what stands behind it.
+  LogicalResult verifyPages(dist::StoreOp store) {
+    if (memoryOf(symbols, store.getState()) != nn::MemoryKind::File)
+      return success();
+    Type type = store.getValue().getType();
+    int64_t page =
+        io::SwapFile::pageBytes / dist::byteSize(getElementTypeOrSelf(type));
+    int64_t first = store.getElement(), end = first + elementsOf(type);
+    if (first % page == 0 &&
+        (end % page == 0 || end == elementsOfState(store.getState())))
+      return success();
+    return store.emitError(code)
+           << "stores elements " << first << " to " << end << " of @"
+           << store.getState() << ", which are no whole pages of a file";
+  }
+
+  /// What computation made.
+  LogicalResult verifyGradientStore(dist::StoreOp store) {
+    if (failed(verifyPages(store)))
+      return failure();
+    for (Operation *maker : makersOf(store.getValue()))
+      if (isOptimizers(maker))
+        return store.emitError(code) << "writes what the optimizer computes to "
+                                        "the gradients @"
+                                     << store.getState();
+    for (StringRef state : statesIn(store.getState(), store.getElement(),
+                                    elementsOf(store.getValue().getType()))) {
+      if (failed(verifyIsEarly(store, state)))
+        return failure();
+      written.insert(state);
+    }
+    return success();
+  }
+
+  LogicalResult verifyStore(dist::StoreOp store) {
+    if (store.getSlot()) {
+      written.insert(store.getState());
+      return verifySlot(store, store.getState(), store.getSlot());
+    }
+    if (isGradient(store.getState()))
+      return verifyGradientStore(store);
+    for (Operation *maker : makersOf(store.getValue())) {
+      std::optional<Update> update = updateOf(maker);
+      if (!update)
+        return store.emitError(code)
+               << "writes what no optimizer computes to @" << store.getState();
+      if (failed(verifyUpdate(*update)))
+        return failure();
+    }
+    return success();
+  }
+
+  /// The state that a value is read from, or "".
+  static StringRef stateRead(Value value) {
+    Operation *maker = makerOf(value);
+    if (auto get = dyn_cast_or_null<nn::GetOp>(maker))
+      return get.getState();
+    auto fetch = dyn_cast_or_null<dist::FetchOp>(maker);
+    return fetch ? fetch.getState() : StringRef();
+  }
+
+  /// Whether it is a number that the optimizer keeps of all parameters.
+  bool isNumber(StringRef name) {
+    auto state = symbols.lookup<nn::StateOp>(name);
+    return state && state.getRole() == nn::StateRole::Optimizer &&
+           !state.getParameter();
+  }
+
+  LogicalResult verifyNumber(const Update &update, StringRef name) {
+    bool isWritten =
+        update.newParameter &&
+        llvm::any_of(update.newParameter.getUsers(), [&](Operation *user) {
+          auto set = dyn_cast<nn::SetOp>(user);
+          return set && set.getState() == name;
+        });
+    if (isWritten)
+      return success();
+    return update.op->emitError(code)
+           << "reads @" << name << ", and writes another state";
+  }
+
+  /// How often a step runs the body of a loop, or of a kind of fragment.
+  static int64_t timesOf(Region &body) {
+    if (auto loop = dyn_cast<nn::MicroBatchesOp>(body.getParentOp()))
+      return loop.getCount();
+    auto fragments = dyn_cast<pipe::FragmentsOp>(body.getParentOp());
+    if (!fragments)
+      return 1;
+    Attribute kind = fragments.getKinds()[body.getRegionNumber()];
+    return llvm::count_if(*pipe::parseStage(fragments.getLine()),
+                          [&](const pipe::Action &action) {
+                            return action.name() ==
+                                   cast<StringAttr>(kind).getValue();
+                          });
+  }
+
+  /// What an update reads and writes belongs to the same parameters.
+  LogicalResult verifyUpdate(const Update &update) {
+    if (!updates.insert(update.op).second)
+      return success();
+    if (int64_t times = timesOf(*update.op->getParentRegion()); times > 1)
+      return update.op->emitError(code)
+             << "updates once in each of " << times << " micro-batches";
+    if (isNumber(stateRead(update.parameter)))
+      return verifyNumber(update, stateRead(update.parameter));
+    StringRef parameter = nn::stringifyStateRole(nn::StateRole::Parameter);
+    Run run = runRead(update.parameter, parameter);
+    auto isRewritten = [&](Value before, Value after, StringRef kind) {
+      return runRead(before, kind) == run && runWritten(after, kind) == run;
+    };
+    bool right =
+        !run.parameters.empty() &&
+        isRewritten(update.parameter, update.newParameter, parameter) &&
+        (!update.copy ||
+         runWritten(update.copy,
+                    nn::stringifyStateRole(nn::StateRole::ComputeCopy)) == run);
+    for (auto [before, after] : llvm::zip(update.states, update.newStates)) {
+      StringRef state = stateRead(before);
+      right &= !state.empty() &&
+               isRewritten(before, after, kindOf(firstStateOf(symbols, state)));
+    }
+    if (!right)
+      return update.op->emitError(code)
+             << "does not read and write parameters, and what the optimizer "
+                "keeps of the same ones, in one order";
+    // Until parts of it are exchanged.
+    Run gradients = runRead(update.gradient,
+                            nn::stringifyStateRole(nn::StateRole::Gradient));
+    if (!gradients.parameters.empty() && !(gradients == run))
+      return update.op->emitError(code)
+             << "reads the gradients of other parameters than it updates";
+    return count(update, run);
+  }
+
+  /// The windows of parameters follow each other.
+  LogicalResult count(const Update &update, const Run &run) {
+    int64_t &next = covered[run.parameters.front()];
+    next = run.first == 0 ? 0 : next;
+    if (run.first != next)
+      return update.op->emitError(code)
+             << "updates parameters from element " << run.first
+             << " on, those before up to element " << next;
+    next += run.count;
+    if (next == run.whole)
+      for (StringRef parameter : run.parameters)
+        ++updated[parameter];
+    return success();
+  }
+
+  LogicalResult verifyUpdates() {
+    for (auto state : model.getOps<nn::StateOp>()) {
+      if (state.getRole() != nn::StateRole::Parameter)
+        continue;
+      int times = updated.lookup(state.getSymName());
+      if (times != int(state.getTrainable()))
+        return state.emitError(code)
+               << "updated " << times << " times in a step; "
+               << (state.getTrainable() ? "once is right"
+                                        : "it is not trainable");
+    }
+    return success();
+  }
+
+  nn::ModelOp model;
+  std::string code, precision;
+  /// A state in a flat one.
+  struct Member {
+    StringRef state;
+    int64_t place, size;
+    bool isSplit; ///< Has no place.
+  };
+  llvm::StringMap<std::vector<Member>> layouts; ///< Of what was asked for.
+  llvm::StringSet<> written, inSplitBucket;
+  llvm::StringSet<> copied; ///< Parameters that layers read copies of.
+  llvm::StringMap<int> updated;
+  llvm::StringMap<int64_t> covered; ///< Elements of flat parameters.
+  DenseSet<Operation *> updates;
+};
+
+} // namespace
+
+LogicalResult heddle::verifyStates(nn::ModelOp model, StringRef code) {
+  if (failed(verifyGradientsBegin(model, code)))
+    return failure();
+  return StatesVerifier(model, code).run();
+}
