@@ -34,6 +34,8 @@ private:
   void addMerge(const JsonValue &at, const std::string &left,
                 const std::string &right, int32_t rank);
   const Merge *findMerge(int32_t left, int32_t right) const;
+  std::string textOf(const std::string &piece, size_t begin,
+                     size_t length) const;
   /// The token of a character, or -1.
   int32_t findCharacter(const std::string &piece, size_t begin,
                         unicode::Character character) const;
@@ -157,17 +159,20 @@ void BpeModel::merge(std::vector<int32_t> &symbols) const {
   symbols.erase(std::remove(symbols.begin(), symbols.end(), -1), symbols.end());
 }
 
+/// A character with what is added to it inside a word, or at a word's end.
+std::string BpeModel::textOf(const std::string &piece, size_t begin,
+                             size_t length) const {
+  return (begin > 0 ? prefix : "") + piece.substr(begin, length) +
+         (begin + length == piece.size() ? suffix : "");
+}
+
 int32_t BpeModel::findCharacter(const std::string &piece, size_t begin,
                                 unicode::Character character) const {
-  size_t end = begin + character.length;
-  bool isPrefixed = begin > 0 && !prefix.empty();
-  bool isSuffixed = end == piece.size() && !suffix.empty();
-  if (!isPrefixed && !isSuffixed && character.code < characters.size())
+  bool isPlain = (begin == 0 || prefix.empty()) &&
+                 (begin + character.length != piece.size() || suffix.empty());
+  if (isPlain && character.code < characters.size())
     return characters[character.code];
-  return vocabulary
-      .find((isPrefixed ? prefix : "") + piece.substr(begin, end - begin) +
-            (isSuffixed ? suffix : ""))
-      .value_or(-1);
+  return vocabulary.find(textOf(piece, begin, character.length)).value_or(-1);
 }
 
 void BpeModel::encode(const std::string &piece,
@@ -185,7 +190,7 @@ void BpeModel::encode(const std::string &piece,
   unicode::forEach(piece, [&](unicode::Character character, size_t begin) {
     int32_t id = findCharacter(piece, begin, character);
     if (id < 0 && fallsBack &&
-        appendBytes(piece.substr(begin, character.length), symbols))
+        appendBytes(textOf(piece, begin, character.length), symbols))
       return;
     // As the package `tokenizers`, which leaves it out.
     if (id < 0 && !unknown)

@@ -252,6 +252,25 @@ TEST_F(TokenizerTest, PiecesAreBytes) {
   EXPECT_EQ(open(makeTokenizer())->pieceOf(258), " the");
 }
 
+/// As the package `tokenizers`: what marks the inside and the end of a word is
+/// a part of what has no token.
+TEST_F(TokenizerTest, MarksOfWordsAreBytesToo) {
+  nlohmann::json json = {{"added_tokens", nlohmann::json::array()},
+                         {"model",
+                          {{"type", "BPE"},
+                           {"byte_fallback", true},
+                           {"continuing_subword_prefix", "+"},
+                           {"end_of_word_suffix", "-"},
+                           {"merges", nlohmann::json::array()},
+                           {"vocab",
+                            {{"a", 0},
+                             {"<0x2B>", 1},
+                             {"<0x2D>", 2},
+                             {"<0x62>", 3},
+                             {"<0x63>", 4}}}}}};
+  EXPECT_EQ(open(json)->encode("abc"), (Ids{0, 1, 3, 1, 4, 2}));
+}
+
 /// What the package `tokenizers` makes of them.
 TEST_F(TokenizerTest, PatternsAreRubys) {
   struct Case {
