@@ -74,9 +74,12 @@ static Value now(const Arguments &arguments) {
 
 static Value makeNamespace(const Arguments &arguments) {
   Dict members;
+  if (!arguments.positional.empty())
+    members = arguments.positional[0].dict();
+  Value made = members;
   for (const auto &[name, value] : arguments.named)
-    members.emplace_back(name, value);
-  return members;
+    made.set(name, value);
+  return made;
 }
 
 static Value range(const Arguments &arguments) {

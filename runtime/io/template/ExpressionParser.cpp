@@ -216,13 +216,15 @@ Expression ExpressionParser::binary(int level) {
 }
 
 Expression ExpressionParser::logicalNot() {
-  bool isNegated = false;
+  int count = 0;
   while (accept("not"))
-    isNegated = !isNegated;
+    ++count;
   Expression value = comparison();
-  if (!isNegated)
+  if (count == 0)
     return value;
-  return [value](const ScopePtr &scope) { return !value(scope).truth(); };
+  return [value, isWanted = count % 2 == 0](const ScopePtr &scope) {
+    return value(scope).truth() == isWanted;
+  };
 }
 
 /// `a < b == c` is `a < b and b == c`.

@@ -10,6 +10,7 @@
 #include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
 #include <optional>
 #include <sstream>
 
@@ -316,7 +317,17 @@ static Value rounded(const Value &input, const Arguments &arguments) {
     return std::floor(scaled) / scale;
   if (how == "ceil")
     return std::ceil(scaled) / scale;
-  return std::nearbyint(scaled) / scale;
+  int64_t places = digits.isUndefined() ? 0 : digits.integer();
+  if (places < 0)
+    return std::nearbyint(scaled) / scale;
+  if (!input.is<double>())
+    return input.integer();
+  // Of the number itself: multiplied it may be nearer to another.
+  constexpr int64_t most = 400;
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(int(std::min(places, most)))
+       << input.number();
+  return std::stod(text.str());
 }
 
 static Value same(const Value &input, const Arguments &) { return input; }

@@ -164,7 +164,9 @@ std::vector<std::string> StatementParser::targets() {
 static Value placeOf(const List &all, size_t i) {
   auto count = static_cast<int64_t>(all.size());
   auto index = static_cast<int64_t>(i);
-  Dict place = {{"index", index + 1},
+  Dict place = {{"depth", int64_t(1)}, // Loops are not recursive.
+                {"depth0", int64_t(0)},
+                {"index", index + 1},
                 {"index0", index},
                 {"revindex", count - index},
                 {"revindex0", count - index - 1},
@@ -207,15 +209,19 @@ Statement StatementParser::loop() {
       if (!when || when(inner).truth())
         all.push_back(element);
     }
+    // As in Jinja, where a body that was left counts as none.
+    bool isDone = false;
     for (size_t i = 0; i < all.size(); ++i) {
       scope->count();
       ScopePtr inner = inside(scope);
       assign(*inner, names, all[i]);
       inner->names["loop"] = placeOf(all, i);
-      if (body(inner, out) == Flow::Break)
+      Flow flow = body(inner, out);
+      isDone |= flow == Flow::Next;
+      if (flow == Flow::Break)
         break;
     }
-    return all.empty() && otherwise ? otherwise(scope, out) : Flow::Next;
+    return !isDone && otherwise ? otherwise(scope, out) : Flow::Next;
   };
 }
 
@@ -299,9 +305,11 @@ Statement StatementParser::macro() {
       ScopePtr inner = inside(defined.lock());
       for (size_t i = 0; i < parameters.size(); ++i) {
         const auto &[parameter, fallback] = parameters[i];
-        Value given = arguments.get(i, parameter.c_str());
-        inner->names[parameter] =
-            given.isUndefined() && fallback ? fallback(inner) : given;
+        // A value that is given but not defined is no reason for another.
+        bool isGiven = arguments.has(i, parameter.c_str());
+        inner->names[parameter] = isGiven || !fallback
+                                      ? arguments.get(i, parameter.c_str())
+                                      : fallback(inner);
       }
       std::string text;
       body(inner, text);

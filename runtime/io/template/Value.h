@@ -27,6 +27,9 @@ struct Arguments {
   std::map<std::string, Value> named;
   /// The argument at a place or of a name, else undefined.
   Value get(size_t index, const char *name) const;
+  bool has(size_t index, const char *name) const {
+    return index < positional.size() || named.count(name) > 0;
+  }
 };
 using Function = std::function<Value(const Arguments &)>;
 

@@ -238,6 +238,9 @@ function {{ tool.function.name }}({{ parameters(tool.function.parameters.propert
     "generation": """{% for message in messages %}{% if message.role == 'assistant' %}A:{% generation %} {{ message.content }}{% endgeneration %}{% else %}U: {{ message.content }}{% endif %}
 {% endfor %}""",
     "loops": """{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}{% if loop.index > 3 %}{% break %}{% endif %}{{ loop.index }}/{{ loop.length }}:{{ loop.revindex0 }}{{ loop.cycle('a', 'b') }} {{ loop.previtem.role if not loop.first }}>{{ loop.nextitem.role if loop.nextitem is defined }};{% else %}nobody{% endfor %}""",
+    "loops that end": """{% for m in messages %}{{ loop.depth }}{{ loop.depth0 }}{{ m.role }}{% if m.role == 'assistant' %}{% break %}{% endif %}{% else %}all{% endfor %}{% for m in messages %}{% break %}{% else %}none{% endfor %}{% for m in messages %}{% continue %}{% else %}none{% endfor %}""",
+    "given": """{%- macro say(who, text='...') %}<{{ who }}>{{ text }}{% endmacro -%}
+{% for m in messages %}{{ say(m.role, m.name) }}{{ say(m.role, text=m.name) }}{{ say(m.role) }}{% endfor %}""",
     "white space": """  {# a comment #}
   {%- if true %}
     a
@@ -425,6 +428,7 @@ x is defined; x | default("y"); "" | default("y", true); none is none; 3 is odd;
 [{"n": 1}, {"m": 0}]|rejectattr("n", "defined")|list; "3"|int + 1; "x"|int; "1.5"|float; 3|string ~ "a"; "abc"|list; "a\\nb\\n\\nc"|indent(2); "a\\nb"|indent(2, true); -3|abs; 2.567|round(1); 2.5|round;
 "<a> & 'b'"|e; {"k": [1, 2.5, "ü\\"\\n", none, true]}|tojson; {"k": {"l": []}, "m": [1]}|tojson(indent=2); []|tojson(indent=2); range(2, 10, 3)|list; "a" "b"; "\\u00e9\\t|"; 'it\\'s';
 namespace(a=1).a; dict(a=1)["a"]; [1, 2] + [3]; "ab" * 2; [0] * 3; 10 > 9 and 9 >= 9; "a" if false; "a" if false else "b"; "x" if x is defined else "no x"; ("a" ~ "b")|length; -2|abs; "a"|upper ~ "b"|upper;
+not not 1; 5|round; 5.55|round(1); 0.15|round(1); 2.675|round(2); 2.5|round(2); 7|round(0, "floor"); true|round; dict({"a": 1}, b=2); dict([1]); namespace({"a": 1}, b=2).a;
 nothing.member; 1 + "a"; raise_exception("stop"); 1 // 0; "a" | nofilter; 1 is notest; foo(; undefined_name(1); "a".nomethod(); {"a": 1}.a; {"items": 1}["items"]; messages[0].role; 1 if messages else 2"""
 
 
