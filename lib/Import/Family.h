@@ -89,9 +89,11 @@ public:
   /// without it.
   void requireTrue(const std::string &key, const char *what) const;
   /// Rotary positions of heads of `dims` features, with the base that `theta`
-  /// names and the scaling of `rope_scaling`.
+  /// names and the scaling of `rope_scaling`, in which the family may have read
+  /// the key `known` itself.
   Rotary rotary(const Dim &dims, const Dim &positions,
-                const char *theta = "rope_theta") const;
+                const char *theta = "rope_theta",
+                const char *known = nullptr) const;
   /// How many keys the queries of each layer see, 0 for all, as `layer_types`
   /// says: `window` in layers of "sliding_attention". Where the key is absent
   /// it is `slides` that says so of a layer. A window of 0 is none: then no

@@ -18,9 +18,10 @@ namespace {
 /// The object `rope_scaling`, or `rope_parameters` of newer files.
 class RotaryReader {
 public:
+  /// `known` is a key that the family has read.
   RotaryReader(const io::JsonValue &object, const Dim &positions,
-               Rotary &rotary)
-      : object(object), positions(positions), rotary(rotary) {}
+               const char *known, Rotary &rotary)
+      : object(object), positions(positions), known(known), rotary(rotary) {}
 
   void read() {
     object.members(); // It is an object.
@@ -28,6 +29,8 @@ public:
     std::string type =
         object.stringOr("rope_type", object.stringOr("type", "default"));
     allowed = {"rope_type", "type", "rope_theta"};
+    if (known)
+      allowed.push_back(known);
     if (type == "linear")
       readLinear();
     else if (type == "llama3")
@@ -127,14 +130,15 @@ private:
 
   const io::JsonValue &object;
   const Dim &positions;
+  const char *known;
   Rotary &rotary;
   std::vector<std::string> allowed;
 };
 
 } // namespace
 
-Rotary Config::rotary(const Dim &dims, const Dim &positions,
-                      const char *theta) const {
+Rotary Config::rotary(const Dim &dims, const Dim &positions, const char *theta,
+                      const char *known) const {
   if (dims % 2 != 0)
     fail("H0392",
          "the heads have " + std::to_string(dims) +
@@ -145,6 +149,6 @@ Rotary Config::rotary(const Dim &dims, const Dim &positions,
   rotary.theta = number(theta, 10000, 1e-9, 1e12);
   for (const char *key : {"rope_scaling", "rope_parameters"})
     if (const io::JsonValue *object = json.findNonNull(key))
-      RotaryReader(*object, positions, rotary).read();
+      RotaryReader(*object, positions, known, rotary).read();
   return rotary;
 }

@@ -37,7 +37,15 @@ public:
         parallel(c.flag("use_parallel_residual", true)) {
     tied = c.flag("tie_word_embeddings", false);
     c.requireDivides(heads, embed);
-    double share = c.number("rotary_pct", 0.25, 0, 1);
+    // Newer files have all of it in `rope_parameters`.
+    const io::JsonValue *newer = c.json.findNonNull("rope_parameters");
+    const char *part = "partial_rotary_factor";
+    double share = newer && newer->findNonNull(part)
+                       ? newer->at(part).asNumber()
+                       : c.number("rotary_pct", 0.25, 0, 1);
+    if (share > 1)
+      newer->at(part).fail("H0392", "a head has no more than all its features",
+                           "give a number from 0 to 1");
     Dim dims = {int64_t(double(embed / heads) * share), "rotary_pct"};
     if (dims < 2 || dims % 2 != 0)
       fail("H0392",
@@ -45,7 +53,7 @@ public:
                std::to_string(embed / heads) + " features of a head, not pairs",
            "let it turn an even number of them",
            locationOf(c.json, "rotary_pct"));
-    rotary = c.rotary(dims, positions, "rotary_emb_base");
+    rotary = c.rotary(dims, positions, "rotary_emb_base", part);
   }
 
   std::vector<Weight> weights() const override;
@@ -178,6 +186,7 @@ const Family &config::gptNeoXFamily() {
        {"rotary_emb_base", V::Applied, ""},
        {"rope_theta", V::Meaningless, "rotary_emb_base says it"},
        {"rope_scaling", V::Applied, ""},
+       {"rope_parameters", V::Applied, ""},
        {"attention_dropout", V::Applied, ""},
        {"hidden_dropout", V::Applied, ""},
        {"classifier_dropout", V::Meaningless,
