@@ -145,12 +145,8 @@ static void sweepBeside(const std::string &stem) {
   std::string prefix = path.filename().string();
   std::string directory = path.parent_path().string();
   sweepTemporaries(
-      directory.empty() ? "." : directory, [&](const std::string &name) {
-        return name.size() > prefix.size() &&
-               name.compare(0, prefix.size(), prefix) == 0 &&
-               name.find_first_not_of("0123456789-", prefix.size()) ==
-                   std::string::npos;
-      });
+      directory.empty() ? "." : directory,
+      [&](const std::string &name) { return isNameOfTemporary(name, prefix); });
 }
 
 PendingOutput::PendingOutput(const std::string &path, mode_t mode)

@@ -14,12 +14,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 using namespace heddle;
 using namespace heddle::io;
+namespace fs = std::filesystem;
 
 static constexpr const char *namePrefix = "heddle-swap-";
 
@@ -53,9 +55,12 @@ SwapFile::SwapFile(const SwapPlace &place, int64_t bytes,
 
 void SwapFile::makeFile() {
   makeDirectories(path);
-  // A process may be killed while its file has a name.
-  sweepTemporaries(path, [](const std::string &name) {
-    return name.compare(0, strlen(namePrefix), namePrefix) == 0;
+  // A process may be killed while its file has a name. Others keep things of
+  // their own in directories such as /tmp.
+  sweepTemporaries(path, [&](const std::string &name) {
+    std::error_code error;
+    return isNameOfTemporary(name, namePrefix) &&
+           fs::is_regular_file(fs::symlink_status(path + "/" + name, error));
   });
   Temporary named(path + "/" + namePrefix, Temporary::Kind::File, path, 0600);
   handle = fcntl(named.descriptor(), F_DUPFD_CLOEXEC, 0);

@@ -132,6 +132,12 @@ static bool isAbandoned(const std::string &path) {
   return isSame && (reason == 0 || (isDirectory && reason != EWOULDBLOCK));
 }
 
+bool io::isNameOfTemporary(const std::string &name, const std::string &stem) {
+  return name.size() > stem.size() && name.compare(0, stem.size(), stem) == 0 &&
+         name.find_first_not_of("0123456789-", stem.size()) ==
+             std::string::npos;
+}
+
 void io::sweepTemporaries(
     const std::string &directory,
     const std::function<bool(const std::string &name)> &isTemporary) {

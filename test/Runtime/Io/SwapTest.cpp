@@ -496,17 +496,25 @@ TEST(SwapDirectories, TakeWhatIsStronger) {
   EXPECT_EQ(taken("", "parameters=/c"), "parameters=/c");
 }
 
-/// What a killed process left is removed; what another one has open is not.
+/// What a killed process left is removed; what another one has open is not, nor
+/// what only has a similar name, as in /tmp.
 TEST(SwapFile, RemovesStaleFiles) {
   TestDirectory directory;
   directory.write("heddle-swap-17", "stale");
+  directory.write("heddle-swap-18-1", "stale");
   directory.write("other", "a user's");
+  directory.write("heddle-swap-notes", "a user's");
+  directory.write("heddle-swap-runs/1", "a user's");
+  directory.write("heddle-swap-2026/1", "a user's");
   Temporary used(directory / "heddle-swap-", Temporary::Kind::File,
                  directory.path());
   SwapFile file({directory.path()}, page, "states");
   EXPECT_FALSE(pathExists(directory / "heddle-swap-17"));
+  EXPECT_FALSE(pathExists(directory / "heddle-swap-18-1"));
   EXPECT_TRUE(pathExists(used.path()));
-  EXPECT_TRUE(pathExists(directory / "other"));
+  for (const char *other : {"other", "heddle-swap-notes", "heddle-swap-runs/1",
+                            "heddle-swap-2026/1"})
+    EXPECT_TRUE(pathExists(directory / other)) << other;
 }
 
 TEST(SwapFile, RefusesWhatItCannotHave) {

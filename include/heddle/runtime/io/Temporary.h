@@ -59,6 +59,10 @@ int lockFile(int descriptor);
 /// Whether a path still leads to what is open.
 bool isStillAt(int descriptor, const std::string &path);
 
+/// Whether a `Temporary` with this stem could have the name: the stem, and
+/// numbers.
+bool isNameOfTemporary(const std::string &name, const std::string &stem);
+
 /// Removes those entries of a directory for which `isTemporary` holds and that
 /// no process has locked.
 void sweepTemporaries(
