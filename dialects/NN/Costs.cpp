@@ -48,7 +48,8 @@ double SliceOp::getFlops() { return 0; }
 double ConcatOp::getFlops() { return 0; }
 double DropoutOp::getFlops() { return elements(getOutput()); }
 double LinearOp::getFlops() {
-  return getModelFlops() + (getBias() ? elements(getOutput()) : 0);
+  bool adds = getBias() || getInit();
+  return getModelFlops() + (adds ? elements(getOutput()) : 0);
 }
 double LinearOp::getModelFlops() {
   return 2 * elements(getInput()) * features(getOutput());

@@ -165,8 +165,11 @@ void LinearOp::buildGradient(OpBuilder &builder, GradientContext &context) {
     context.add(getInput(),
                 builder.create<LinearOp>(getLoc(), getInput().getType(), grad,
                                          context.forward(getWeight()),
-                                         /*bias=*/Value(), flipped, nullptr));
+                                         /*bias=*/Value(), /*init=*/Value(),
+                                         flipped, nullptr));
   }
+  if (getInit() && context.isActive(getInit()))
+    context.add(getInit(), grad);
   if (context.isActive(getWeight()))
     context.setAccumulated(getWeight(),
                            builder.create<LinearGradWeightOp>(

@@ -207,7 +207,11 @@ LogicalResult LinearOp::verify() {
     return emitOpError("input has ")
            << (input.getRank() ? input.getShape().back() : 0)
            << " features, the weight takes " << in;
+  if (getBias() && getInit())
+    return emitOpError("has a bias and an init");
   if (getBias() && failed(verifyShape(*this, getBias(), {out}, "bias")))
+    return failure();
+  if (failed(verifyInit(*this, getInit(), getOutput())))
     return failure();
   return verifyShape(*this, getOutput(), withLast(input.getShape(), out),
                      "output");

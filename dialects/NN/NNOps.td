@@ -182,14 +182,17 @@ include "dialects/NN/NNElementwiseOps.td"
 
 def NN_LinearOp : NN_ComputeOp<"linear",
     (ins NN_Float:$input, NN_Float:$weight, Optional<NN_Float>:$bias,
-         UnitAttr:$transposed)> {
+         Optional<NN_Float>:$init, UnitAttr:$transposed),
+    [AttrSizedOperandSegments]> {
   let summary = "out[..., o] = sum over i of x[..., i] w[i, o] + bias[o]";
   let description = [{
-    The weight is [in, out]; with `transposed` it is stored [out, in].
+    The weight is [in, out]; with `transposed` it is stored [out, in]. The sum
+    over i begins with `init`, if there is one: a product of the features before.
+    Summed in f32, rounded once. A bias or an init, not both.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
-    $input `,` $weight (`bias` $bias^)? attr-dict `:`
+    $input `,` $weight (`bias` $bias^)? (`init` $init^)? attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;

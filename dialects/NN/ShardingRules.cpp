@@ -89,9 +89,11 @@ ShardingRule ConcatOp::getShardingRule() {
   return buildRule(*this, operands, {out}, whole);
 }
 ShardingRule LinearOp::getShardingRule() {
+  std::string out = rows(getOutput(), 'o');
   return buildRule(*this,
-                   {rows(getInput(), 'i'), getTransposed() ? "oi" : "io", "o"},
-                   {rows(getOutput(), 'o')});
+                   {rows(getInput(), 'i'), getTransposed() ? "oi" : "io",
+                    getInit() ? out : "o"},
+                   {out});
 }
 ShardingRule AddBiasOp::getShardingRule() {
   std::string in = rows(getInput(), 'o');

@@ -25,12 +25,13 @@ LogicalResult evalLinear(nn::LinearOp op, const Inputs &in, Outputs &out) {
   const double *x = input.floats().data();
   const double *weight = in.floats(op.getWeight());
   const double *bias = in.findFloats(op.getBias());
+  const double *init = in.findFloats(op.getInit());
   double *output = out.floats(op.getOutput());
   int64_t inputs = input.columns();
   int64_t outputs = out[op.getOutput()].columns();
   for (int64_t row = 0; row < input.rows(); ++row)
     for (int64_t o = 0; o < outputs; ++o) {
-      double sum = bias ? bias[o] : 0;
+      double sum = bias ? bias[o] : init ? init[row * outputs + o] : 0;
       for (int64_t i = 0; i < inputs; ++i)
         sum += x[row * inputs + i] *
                weight[weightIndex(i, o, inputs, outputs, op.getTransposed())];

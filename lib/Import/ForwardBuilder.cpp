@@ -245,7 +245,8 @@ Tensor ForwardBuilder::linear(Tensor x, Value weight, Value bias, bool outIn,
   auto type = cast<RankedTensorType>(weight.getType());
   return wrap(builder.create<nn::LinearOp>(
       at(path), hidden(type.getDimSize(outIn ? 0 : 1)), use(x), weight, bias,
-      outIn ? builder.getUnitAttr() : UnitAttr(), /*shardings=*/ArrayAttr()));
+      /*init=*/Value(), outIn ? builder.getUnitAttr() : UnitAttr(),
+      /*shardings=*/ArrayAttr()));
 }
 
 Tensor ForwardBuilder::inOrderOf(const config::ParameterSpec &weight,

@@ -15,9 +15,10 @@ using namespace mlir;
 namespace heddle::cpu {
 
 GemmEmitter::GemmEmitter(LoopBuilder &builder, const GemmSpec &spec,
-                         const CpuTarget &target, EpilogueFn epilogue)
+                         const CpuTarget &target, EpilogueFn epilogue,
+                         InitFn init)
     : b(builder), spec(spec), blocking(spec, target),
-      emulatesAmx(target.emulatesAmx), epilogue(epilogue),
+      emulatesAmx(target.emulatesAmx), epilogue(epilogue), init(init),
       vectorType(VectorType::get(blocking.lanes, builder.builder.getF32Type())),
       ldc(spec.ldc ? spec.ldc : spec.n) {}
 
@@ -151,7 +152,7 @@ void GemmEmitter::emitStreamPanel(Value streamed, Range stream, Range resident,
     Prefetch prefetch = {source, b.mul(index, steps), steps};
     Value rowBlock = blocking.residentA ? panel : streamed;
     Value column = blocking.residentA ? streamed : panel;
-    emitTile(rowBlock, blocking.residentA ? kept : moving,
+    emitTile(rowBlock, column, blocking.residentA ? kept : moving,
              blocking.residentA ? moving : kept, k.length, prefetch, tile,
              isFirstK);
     if (blocking.kBlocks == 1)
@@ -196,7 +197,7 @@ static bool isFloatType(Type type) {
 LogicalResult emitGemm(OpBuilder &builder, Location loc, const GemmSpec &spec,
                        const CpuTarget &target, Value a, Value b, Value c,
                        Value scratch, Value thread, Value threads,
-                       EpilogueFn epilogue) {
+                       EpilogueFn epilogue, InitFn init) {
   if (spec.m <= 0 || spec.n <= 0 || spec.k <= 0)
     return emitError(loc, "matrix product of an empty shape ")
            << spec.m << "x" << spec.n << "x" << spec.k;
@@ -204,7 +205,7 @@ LogicalResult emitGemm(OpBuilder &builder, Location loc, const GemmSpec &spec,
       !isFloatType(spec.cType))
     return emitError(loc, "matrix product of types other than f32 and bf16");
   LoopBuilder loops(builder, loc);
-  GemmEmitter(loops, spec, target, epilogue)
+  GemmEmitter(loops, spec, target, epilogue, init)
       .emit(a, b, c, scratch, thread, threads);
   return success();
 }

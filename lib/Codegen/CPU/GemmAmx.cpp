@@ -43,7 +43,7 @@ void GemmEmitter::emitAmxKernel(MicroPanel panelA, MicroPanel panelB,
                      (i / 2) * tileRows * tileStride + (i % 2) * half);
   };
   for (int i = 0; i < 4; ++i) {
-    if (blocking.kBlocks > 1)
+    if (loadsSums())
       tiles.load(sums + i, sumPointer(i), tileStride);
     else
       tiles.zero(sums + i);

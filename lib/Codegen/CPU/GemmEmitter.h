@@ -54,7 +54,7 @@ struct Prefetch {
 class GemmEmitter {
 public:
   GemmEmitter(LoopBuilder &builder, const GemmSpec &spec,
-              const CpuTarget &target, EpilogueFn epilogue);
+              const CpuTarget &target, EpilogueFn epilogue, InitFn init);
 
   void emit(mlir::Value a, mlir::Value b, mlir::Value c, mlir::Value scratch,
             mlir::Value thread, mlir::Value threads);
@@ -64,6 +64,10 @@ private:
   struct Range {
     mlir::Value begin, end;
   };
+
+  /// A vector of sums in a tile, its place in C, and which lanes are inside.
+  using VectorBody = llvm::function_ref<void(
+      mlir::Value sums, mlir::Value row, mlir::Value column, mlir::Value mask)>;
 
   // Gemm.cpp: partition and loops.
   std::pair<Range, Range> partition(mlir::Value thread, mlir::Value threads);
@@ -108,9 +112,13 @@ private:
                      const Prefetch &prefetch, mlir::Value tile);
 
   // GemmKernel.cpp: makes one tile.
-  void emitTile(mlir::Value rowBlock, MicroPanel panelA, MicroPanel panelB,
-                mlir::Value kLength, const Prefetch &prefetch, mlir::Value tile,
+  /// Whether a micro-kernel goes on from the sums in its tile.
+  bool loadsSums() const { return blocking.kBlocks > 1 || init; }
+  void emitTile(mlir::Value rowBlock, mlir::Value panel, MicroPanel panelA,
+                MicroPanel panelB, mlir::Value kLength,
+                const Prefetch &prefetch, mlir::Value tile,
                 mlir::Value isFirstK);
+  void beginTile(mlir::Value rowBlock, mlir::Value panel, mlir::Value tile);
   void emitMicroKernel(int64_t rows, MicroPanel panelA, MicroPanel panelB,
                        mlir::Value kLength, const Prefetch &prefetch,
                        mlir::Value tile);
@@ -118,6 +126,8 @@ private:
                                    MicroPanel panelA, MicroPanel panelB,
                                    mlir::ValueRange sums);
   mlir::Value multiplyAdd(mlir::Value a, mlir::Value b, mlir::Value acc);
+  void forVectors(mlir::Value rowBlock, mlir::Value panel, mlir::Value tile,
+                  VectorBody body);
   void emitStore(mlir::Value rowBlock, mlir::Value panel, mlir::Value tile);
   void storeVector(mlir::Value acc, mlir::Value row, mlir::Value column,
                    mlir::Value mask);
@@ -134,6 +144,7 @@ private:
   const GemmBlocking blocking;
   bool emulatesAmx;
   EpilogueFn epilogue;
+  InitFn init;
   mlir::VectorType vectorType; ///< f32 lanes.
   GemmOperand operandA, operandB;
   mlir::Value c, tiles, residentBuffer, streamBuffer;

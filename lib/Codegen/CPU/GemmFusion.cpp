@@ -29,10 +29,12 @@ public:
 
 private:
   void describe();
+  Value startingSums(Value row, Value column, Value mask);
 
   KernelEmitter &k;
   const codegen::Product &product;
   Value addend; ///< That of the product, if the generator does not add it.
+  Value start;  ///< What the sums begin with, or null.
   GemmSpec spec;
 };
 
@@ -77,12 +79,29 @@ void GemmFusion::describe() {
   spec.aType = elementType(product.a);
   spec.bType = elementType(product.b);
   spec.cType = elementType(k.yields()[0]);
+  if (product.startsWithAddend) {
+    start = addend;
+    addend = {};
+    return;
+  }
   // A sum that grows in place is the generator's own business.
   if (addend && !product.addendIsRow && k.pointerOf(addend) == k.results[0] &&
       k.yields()[0] == product.result()) {
     spec.accumulate = true;
     addend = {};
   }
+}
+
+Value GemmFusion::startingSums(Value row, Value column, Value mask) {
+  LoopBuilder &b = k.b;
+  TensorEvaluator &ev = k.evaluator;
+  TensorEvaluator::Scope scope(ev);
+  ev.setMask(mask);
+  Point at = ev.splitRow(b.toI64(row), product.rowDims());
+  at.push_back({b.toI64(column), Coordinate::Consecutive});
+  Value vector = b.widen(ev.evaluateVector(start, at));
+  ev.setMask({});
+  return vector;
 }
 
 LogicalResult GemmFusion::emit() {
@@ -98,10 +117,14 @@ LogicalResult GemmFusion::emit() {
                       Value column, Value mask) {
     return ending.finish(accumulator, row, column, mask);
   };
+  auto init = [&](OpBuilder &, Location, Value row, Value column, Value mask) {
+    return startingSums(row, column, mask);
+  };
   if (failed(emitGemm(k.b.builder, k.b.loc, spec, k.target,
                       k.pointerOf(product.a), k.pointerOf(product.b),
                       k.results[0], k.scratch, k.self.thread, k.self.threads,
-                      ending.isEmpty() ? EpilogueFn() : EpilogueFn(epilogue))))
+                      ending.isEmpty() ? EpilogueFn() : EpilogueFn(epilogue),
+                      start ? InitFn(init) : InitFn())))
     return k.kernel.emitError("holds a product that cannot be generated");
   return k.finish();
 }

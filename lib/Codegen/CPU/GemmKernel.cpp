@@ -13,15 +13,14 @@ using namespace mlir;
 namespace heddle::cpu {
 
 /// Adds the product of two micro-panels to a tile of f32 sums.
-void GemmEmitter::emitTile(Value rowBlock, MicroPanel panelA, MicroPanel panelB,
-                           Value kLength, const Prefetch &prefetch, Value tile,
+void GemmEmitter::emitTile(Value rowBlock, Value panel, MicroPanel panelA,
+                           MicroPanel panelB, Value kLength,
+                           const Prefetch &prefetch, Value tile,
                            Value isFirstK) {
   if (blocking.kBlocks > 1)
-    b.ifThen(isFirstK, [&] {
-      b.forLoop(b.constant(0), b.constant(blocking.mr * 2), 1, [&](Value i) {
-        b.store(b.zeros(vectorType), b.advance(tile, vectorType, i), 64);
-      });
-    });
+    b.ifThen(isFirstK, [&] { beginTile(rowBlock, panel, tile); });
+  else if (init)
+    beginTile(rowBlock, panel, tile);
   if (blocking.amx) {
     emitAmxKernel(panelA, panelB, kLength, prefetch, tile);
     return;
@@ -38,6 +37,22 @@ void GemmEmitter::emitTile(Value rowBlock, MicroPanel panelA, MicroPanel panelB,
       [&] { kernel(blocking.rowBase + 1); }, [&] { kernel(blocking.rowBase); });
 }
 
+/// Fills a tile with what its sums begin with.
+void GemmEmitter::beginTile(Value rowBlock, Value panel, Value tile) {
+  if (init) {
+    forVectors(rowBlock, panel, tile,
+               [&](Value sums, Value row, Value column, Value mask) {
+                 b.store(init(b.builder, b.loc, b.toIndex(row),
+                              b.toIndex(column), mask),
+                         sums, 64);
+               });
+    return;
+  }
+  b.forLoop(b.constant(0), b.constant(blocking.mr * 2), 1, [&](Value i) {
+    b.store(b.zeros(vectorType), b.advance(tile, vectorType, i), 64);
+  });
+}
+
 /// All sums stay in registers while K runs. The first steps also fetch lines
 /// that will be packed next.
 void GemmEmitter::emitMicroKernel(int64_t rows, MicroPanel panelA,
@@ -45,7 +60,7 @@ void GemmEmitter::emitMicroKernel(int64_t rows, MicroPanel panelA,
                                   const Prefetch &prefetch, Value tile) {
   LoopBuilder::Values sums;
   for (int64_t i = 0; i < rows * 2; ++i)
-    sums.push_back(blocking.kBlocks > 1
+    sums.push_back(loadsSums()
                        ? b.load(vectorType, b.advance(tile, vectorType, i), 64)
                        : b.zeros(vectorType));
   Value all = words(kLength);
@@ -100,8 +115,9 @@ Value GemmEmitter::multiplyAdd(Value left, Value right, Value sum) {
   return call.getResult(0);
 }
 
-/// Writes a finished tile to C through the epilogue.
-void GemmEmitter::emitStore(Value rowBlock, Value panel, Value tile) {
+/// Goes over the vectors of a tile that are in C.
+void GemmEmitter::forVectors(Value rowBlock, Value panel, Value tile,
+                             VectorBody body) {
   int64_t lanes = blocking.lanes;
   Value rowBegin = firstRow(rowBlock);
   Value rowEnd = firstRow(b.add(rowBlock, 1));
@@ -113,9 +129,17 @@ void GemmEmitter::emitStore(Value rowBlock, Value panel, Value tile) {
   b.forLoop(b.constant(0), b.sub(rowEnd, rowBegin), 1, [&](Value i) {
     Value sums = b.advance(tile, vectorType, b.mul(i, 2));
     for (int64_t j = 0; j < 2; ++j)
-      storeVector(b.load(vectorType, b.advance(sums, vectorType, j), 64),
-                  b.add(rowBegin, i), b.add(column, j * lanes), masks[j]);
+      body(b.advance(sums, vectorType, j), b.add(rowBegin, i),
+           b.add(column, j * lanes), masks[j]);
   });
+}
+
+/// Writes a finished tile to C through the epilogue.
+void GemmEmitter::emitStore(Value rowBlock, Value panel, Value tile) {
+  forVectors(rowBlock, panel, tile,
+             [&](Value sums, Value row, Value column, Value mask) {
+               storeVector(b.load(vectorType, sums, 64), row, column, mask);
+             });
 }
 
 void GemmEmitter::storeVector(Value sum, Value row, Value column, Value mask) {

@@ -32,8 +32,9 @@ static Product describe(nn::LinearOp op) {
   product.a = op.getInput();
   product.b = op.getWeight();
   product.transB = op.getTransposed();
-  product.addend = op.getBias();
-  product.addendIsRow = true;
+  product.startsWithAddend = bool(op.getInit());
+  product.addendIsRow = !product.startsWithAddend;
+  product.addend = op.getInit() ? op.getInit() : op.getBias();
   product.m = rowsOf(product.a);
   product.k = columnsOf(product.a);
   product.n = columnsOf(op.getOutput());

@@ -38,6 +38,8 @@ static Values lowerLinear(nn::LinearOp op, nn::LinearOp::Adaptor in,
   SmallVector<Input> inputs = {{sums}};
   if (in.getBias())
     inputs.push_back(columns(in.getBias()));
+  if (in.getInit())
+    inputs.push_back({in.getInit()});
   return {b.map(op.getType(), inputs, [](ScalarBuilder &s, Args x) {
     return x.size() > 1 ? s.add(x[0], x[1]) : x[0];
   })};

@@ -70,16 +70,29 @@ std::optional<Weight> TilePlanner::weightOf(Value value) {
   return weight;
 }
 
+/// At which multiples of rows a sum may go on from one tile to the next with
+/// the bits that it has without tiles: AMX sums 32 values of bf16 in one step.
+static int64_t unitOfSums(const Weight &weight, ArrayRef<Operation *> ops) {
+  bool sums = llvm::any_of(ops, [](Operation *op) {
+    auto linear = dyn_cast<nn::LinearOp>(op);
+    return linear && !linear.getTransposed();
+  });
+  return sums && !weight.type.getElementType().isF32() ? 32 : 1;
+}
+
 /// Equal tiles of every rank's part, or where the rank has all, tiles that
-/// begin at multiples of 64 elements, as members of flat states do.
+/// begin at multiples of 64 elements, as members of flat states do, and of
+/// `unit` rows.
 LogicalResult TilePlanner::cut(Tiling &tiling, StringRef parameter,
-                               bool isElsewhere, Operation *place) {
+                               int64_t unit, bool isElsewhere,
+                               Operation *place) {
   int64_t count = tiled.tilesOf(parameter, tiling.type);
   int64_t rows = tiling.type.getDimSize(0), width = tiling.width();
-  int64_t unit = nn::paddedElements(1);
+  int64_t piece = nn::paddedElements(1);
   if (tiling.ranks == 1) {
-    int64_t step = llvm::alignTo(llvm::divideCeil(rows, count),
-                                 unit / std::gcd(unit, width));
+    int64_t step =
+        llvm::alignTo(llvm::divideCeil(rows, count),
+                      std::lcm(unit, piece / std::gcd(piece, width)));
     for (int64_t first = 0; first < rows; first += step)
       tiling.tiles.push_back({first, std::min(step, rows - first)});
     return success();
@@ -88,7 +101,7 @@ LogicalResult TilePlanner::cut(Tiling &tiling, StringRef parameter,
     int64_t elements = rows * width;
     return rows % (tiling.ranks * parts) == 0 &&
            nn::paddedElements(elements, tiling.ranks) == elements &&
-           (!isElsewhere || elements / tiling.ranks / parts % unit == 0);
+           (!isElsewhere || elements / tiling.ranks / parts % piece == 0);
   };
   if (!fits(count)) {
     InFlightDiagnostic error = place->emitError("H0149: ")
@@ -153,7 +166,8 @@ LogicalResult TilePlanner::addWeight(Value operand, ArrayRef<Operation *> ops,
       !(weight->gather || weight->isElsewhere))
     return success();
   found.push_back(weight->parameter);
-  if (failed(cut(*weight, weight->parameter, weight->isElsewhere, place)))
+  if (failed(cut(*weight, weight->parameter, unitOfSums(*weight, ops),
+                 weight->isElsewhere, place)))
     return failure();
   if (weight->tiles.size() > 1)
     for (Operation *product : ops)
@@ -169,7 +183,8 @@ LogicalResult TilePlanner::addGradient(OpResult result,
   if (product.getInit() || !product.getOutput().hasOneUse() || !gradient ||
       tiled.tilesOf(parameter, gradient->type) == 1)
     return success();
-  if (failed(cut(*gradient, parameter, /*isElsewhere=*/false, place)))
+  if (failed(
+          cut(*gradient, parameter, /*unit=*/1, /*isElsewhere=*/false, place)))
     return failure();
   plan.gradients.insert({product, *gradient});
   return success();

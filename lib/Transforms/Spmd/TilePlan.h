@@ -80,7 +80,8 @@ private:
   std::optional<Gradient> gradientOf(mlir::OpResult result,
                                      std::string &parameter);
   mlir::LogicalResult cut(Tiling &tiling, llvm::StringRef parameter,
-                          bool isElsewhere, mlir::Operation *place);
+                          int64_t unit, bool isElsewhere,
+                          mlir::Operation *place);
   mlir::LogicalResult addWeight(mlir::Value operand,
                                 llvm::ArrayRef<mlir::Operation *> ops,
                                 mlir::Operation *place, TilePlan &plan);

@@ -242,8 +242,9 @@ private:
   }
 
   /// What is computed of rows of a weight that are features of the result
-  /// stands side by side; of rows that are features of the input it is added
-  /// up, in f32. So is a bias, behind that: the result is rounded once.
+  /// stands side by side. Of rows that are features of the input the sum goes
+  /// on from that of the tile before, in f32. A bias is added behind that: the
+  /// result is rounded once.
   Value compute(nn::LinearOp linear, const Weight &weight, IRMapping &values,
                 Operation *use) {
     bool sums = !linear.getTransposed();
@@ -265,12 +266,10 @@ private:
       auto type = RankedTensorType::get(shape, made);
       parts.push_back(call(use, linear, tile, operands, [&](ValueRange in) {
         Value x = sums ? rowsOf(in[0], weight, tile, in[2]) : in[0];
-        Value y = builder.create<nn::LinearOp>(
-            linear.getLoc(), type, x, in[1], Value(),
+        Value init = in.size() < 4 ? Value() : in[3];
+        return builder.create<nn::LinearOp>(
+            linear.getLoc(), type, x, in[1], /*bias=*/Value(), init,
             linear.getTransposedAttr(), ArrayAttr());
-        return in.size() < 4 ? y
-                             : builder.create<nn::AddOp>(linear.getLoc(), type,
-                                                         in[3], y, ArrayAttr());
       }));
     }
     builder.setInsertionPoint(use);

@@ -144,6 +144,22 @@ nn.func @f(%x: tensor<2x4xf32>, %w: tensor<4x6xf32>, %b: tensor<4xf32>) {
 
 // -----
 
+nn.func @f(%x: tensor<2x4xf32>, %w: tensor<4x6xf32>, %b: tensor<6xf32>, %y: tensor<2x6xf32>) {
+  // expected-error @+1 {{'nn.linear' op has a bias and an init}}
+  %0 = nn.linear %x, %w bias %b init %y : (tensor<2x4xf32>, tensor<4x6xf32>, tensor<6xf32>, tensor<2x6xf32>) -> tensor<2x6xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %w: tensor<4x6xf32>, %y: tensor<2x6xbf16>) {
+  // expected-error @+1 {{'nn.linear' op init has another type than the output}}
+  %0 = nn.linear %x, %w init %y : (tensor<2x4xf32>, tensor<4x6xf32>, tensor<2x6xbf16>) -> tensor<2x6xf32>
+  nn.return
+}
+
+// -----
+
 nn.func @f(%x: tensor<2x4xf32>, %w: tensor<6x4xf32>) {
   // expected-error @+1 {{'nn.linear' op output has shape [3, 6], expected [2, 6]}}
   %0 = nn.linear %x, %w {transposed} : (tensor<2x4xf32>, tensor<6x4xf32>) -> tensor<3x6xf32>

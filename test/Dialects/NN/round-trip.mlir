@@ -104,6 +104,8 @@ nn.func @linear(%x: tensor<2x3x4xf32>, %w: tensor<4x6xf32>, %t: tensor<6x4xf32>,
   %0 = nn.linear %x, %w : (tensor<2x3x4xf32>, tensor<4x6xf32>) -> tensor<2x3x6xf32>
   // CHECK: nn.linear %{{.*}}, %{{.*}} bias %{{.*}} {transposed} : (tensor<2x3x4xf32>, tensor<6x4xf32>, tensor<6xf32>) -> tensor<2x3x6xf32>
   %1 = nn.linear %x, %t bias %b {transposed} : (tensor<2x3x4xf32>, tensor<6x4xf32>, tensor<6xf32>) -> tensor<2x3x6xf32>
+  // CHECK: nn.linear %{{.*}}, %{{.*}} init %{{.*}} : (tensor<2x3x4xf32>, tensor<4x6xf32>, tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
+  %i = nn.linear %x, %w init %g : (tensor<2x3x4xf32>, tensor<4x6xf32>, tensor<2x3x6xf32>) -> tensor<2x3x6xf32>
   // CHECK: nn.linear_grad_weight %{{.*}}, %{{.*}} : (tensor<2x3x4xf32>, tensor<2x3x6xf32>) -> tensor<4x6xf32>
   %2 = nn.linear_grad_weight %x, %g : (tensor<2x3x4xf32>, tensor<2x3x6xf32>) -> tensor<4x6xf32>
   // CHECK: nn.linear_grad_weight %{{.*}}, %{{.*}} init %{{.*}} {transposed} : (tensor<2x3x4xf32>, tensor<2x3x6xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>

@@ -2,7 +2,8 @@
 // RUN: heddle-opt %s --split-input-file --spmd-tile-products --spmd-overlap --spmd-fetch-parameters --spmd-verify -o /dev/null
 
 // A layer of two products. Its first weight is stored [in, out]: its rows are
-// features of the input, and the tiles' results are added up. The second one is
+// features of the input, and a tile's sums begin with those of the one before,
+// so that they have the bits of the whole product's. The second one is
 // stored [out, in]: theirs stand side by side. 40 rows of 24 elements begin at
 // multiples of 64 elements every 8 rows: tiles of 24 and of 16 rows.
 
@@ -12,8 +13,7 @@
 // CHECK-NEXT: %[[S:.*]] = nn.slice %[[X]] dim 2 first %[[I]] : (tensor<3x5x40xf32>, index) -> tensor<3x5x24xf32>
 // CHECK-NEXT: nn.linear %[[S]], %[[W]]
 // CHECK: nn.func @{{.*}}(%{{.*}}: tensor<3x5x40xf32>, %{{.*}}: tensor<16x24xf32>, %{{.*}}: index, %[[SUM:.*]]: tensor<3x5x24xf32>)
-// CHECK: %[[Y:.*]] = nn.linear
-// CHECK: nn.add %[[SUM]], %[[Y]]
+// CHECK: nn.linear %{{.*}}, %{{.*}} init %[[SUM]] : (tensor<3x5x16xf32>, tensor<16x24xf32>, tensor<3x5x24xf32>) -> tensor<3x5x24xf32>
 
 // CHECK: nn.step @eval
 // CHECK: %[[B:.*]] = nn.get @h.0.b
@@ -158,5 +158,33 @@ nn.model @embedded_parts family "gpt2" phase "spmd" attributes {
     %t = nn.unpack %f : (tensor<2048xf32>) -> tensor<32x64xf32>
     %y = nn.embedding %t[%ids] : (tensor<32x64xf32>, tensor<3x5xi32>) -> tensor<3x5x64xf32>
     nn.return %y : tensor<3x5x64xf32>
+  }
+}
+
+// -----
+
+// Of 16 bits, sums go on at multiples of 32 rows, which kernels sum in one step:
+// 50 rows are a tile of 32 and one of 18. Where tiles stand side by side, they are
+// of 25.
+
+// CHECK-LABEL: nn.model @narrow
+// CHECK: nn.step @eval
+// CHECK: %[[A:.*]] = nn.call @eval.tile(%{{.*}}, %{{.*}}, %c0) {{.*}}tensor<32x64xbf16>, index) -> tensor<3x64xf32>
+// CHECK: %[[B:.*]] = nn.call @{{.*}}(%{{.*}}, %{{.*}}, %c32, %[[A]]) {{.*}}tensor<18x64xbf16>, index, tensor<3x64xf32>) -> tensor<3x64xf32>
+// CHECK: nn.cast %[[B]] : (tensor<3x64xf32>) -> tensor<3x64xbf16>
+// CHECK: nn.call {{.*}}tensor<25x64xbf16>) -> tensor<3x25xbf16>
+// CHECK: nn.call {{.*}}tensor<25x64xbf16>) -> tensor<3x25xbf16>
+
+nn.model @narrow family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{tile = ["w*=2"]}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<50x64xbf16> {memory = #nn<memory file>}
+  nn.state @w2 role parameter : tensor<50x64xbf16> {memory = #nn<memory file>}
+  nn.bucket @parameters [@w, @w2] : tensor<6400xbf16>
+  nn.step @eval(%x: tensor<3x50xbf16>) -> tensor<3x50xbf16> attributes {kind = #nn.program<eval>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
+    %w = nn.get @w : tensor<50x64xbf16>
+    %w2 = nn.get @w2 : tensor<50x64xbf16>
+    %h = nn.linear %x, %w : (tensor<3x50xbf16>, tensor<50x64xbf16>) -> tensor<3x64xbf16>
+    %y = nn.linear %h, %w2 {transposed} : (tensor<3x64xbf16>, tensor<50x64xbf16>) -> tensor<3x50xbf16>
+    nn.return %y : tensor<3x50xbf16>
   }
 }

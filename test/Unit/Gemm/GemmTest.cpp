@@ -93,20 +93,22 @@ std::string describe(const Case &test) {
          (test.epilogue ? " epilogue" : "");
 }
 
+/// A vector of f32 of `from` at an element's index.
+Value loadVector(OpBuilder &b, Location loc, Type type, Value from, Value index,
+                 Value mask) {
+  Value at = b.create<arith::IndexCastOp>(loc, b.getI64Type(), index);
+  Value pointer = b.create<LLVM::GEPOp>(loc, from.getType(), b.getF32Type(),
+                                        from, ArrayRef<LLVM::GEPArg>(at));
+  if (!mask)
+    return b.create<LLVM::LoadOp>(loc, type, pointer, 4);
+  Value zero = b.create<arith::ConstantOp>(loc, b.getZeroAttr(type));
+  return b.create<LLVM::MaskedLoadOp>(loc, type, pointer, mask, zero, 4);
+}
+
 /// x + bias[col], where bias is the extra operand; then tanh.
 Value biasTanh(OpBuilder &b, Location loc, Value extra, Value acc, Value row,
                Value col, Value mask) {
-  Value at = b.create<arith::IndexCastOp>(loc, b.getI64Type(), col);
-  Value pointer = b.create<LLVM::GEPOp>(loc, extra.getType(), b.getF32Type(),
-                                        extra, ArrayRef<LLVM::GEPArg>(at));
-  Value bias;
-  if (mask) {
-    Value zero = b.create<arith::ConstantOp>(loc, b.getZeroAttr(acc.getType()));
-    bias = b.create<LLVM::MaskedLoadOp>(loc, acc.getType(), pointer, mask, zero,
-                                        4);
-  } else {
-    bias = b.create<LLVM::LoadOp>(loc, acc.getType(), pointer, 4);
-  }
+  Value bias = loadVector(b, loc, acc.getType(), extra, col, mask);
   Value sum = b.create<arith::AddFOp>(loc, acc, bias);
   return b.create<math::TanhOp>(loc, sum);
 }
@@ -131,6 +133,7 @@ protected:
   }
 
   void check(const Case &test);
+  void checkPieces(const Case &test, int64_t piece);
 
   std::unique_ptr<MLIRContext> context;
   CpuTarget target;
@@ -200,6 +203,63 @@ void GemmTest::check(const Case &test) {
     }
     for (int64_t j = test.n; j < c.stride; ++j)
       ASSERT_TRUE(std::isnan(c.at(i, j))) << "writes beyond row " << i;
+  }
+}
+
+/// Pieces of K, of which each begins with the sums of the one before, give the
+/// bits of the whole product.
+void GemmTest::checkPieces(const Case &test, int64_t piece) {
+  SCOPED_TRACE(describe(test) + " in pieces of " + std::to_string(piece));
+  std::mt19937 random(17);
+  Matrix a(test.a, test.transA ? test.k : test.m, test.transA ? test.m : test.k,
+           0, random);
+  Matrix b(test.b, test.transB ? test.n : test.k, test.transB ? test.k : test.n,
+           0, random);
+  GemmSpec spec;
+  spec.m = test.m;
+  spec.n = test.n;
+  spec.transA = test.transA;
+  spec.transB = test.transB;
+  spec.aType = type(test.a);
+  spec.bType = type(test.b);
+  spec.cType = type(Kind::F32);
+  spec.lda = a.stride;
+  spec.ldb = b.stride;
+  auto sumsOf = [&](int64_t first, int64_t end, std::vector<float> before) {
+    spec.k = end - first;
+    auto init = [&](OpBuilder &b, Location loc, Value extra, Value row,
+                    Value col, Value mask) -> Value {
+      Value columns = b.create<arith::ConstantIndexOp>(loc, spec.n);
+      Value at = b.create<arith::AddIOp>(
+          loc, b.create<arith::MulIOp>(loc, row, columns), col);
+      auto vector = VectorType::get(target.lanes(), b.getF32Type());
+      return loadVector(b, loc, vector, extra, at, mask);
+    };
+    GemmRunner runner(*context, spec, target, nullptr,
+                      before.empty() ? RunnerInit() : RunnerInit(init));
+    std::vector<float> sums(test.m * test.n);
+    auto from = [&](Matrix &matrix, bool rowsAreK) {
+      return matrix.bytes.data() +
+             first * matrix.size() * (rowsAreK ? matrix.stride : 1);
+    };
+    runner.runAll(from(a, test.transA), from(b, !test.transB), sums.data(),
+                  before.data(), 2);
+    return sums;
+  };
+  std::vector<float> sums;
+  for (int64_t first = 0; first < test.k; first += piece)
+    sums = sumsOf(first, std::min(first + piece, test.k), std::move(sums));
+  std::vector<float> whole = sumsOf(0, test.k, {});
+  EXPECT_EQ(std::memcmp(sums.data(), whole.data(), whole.size() * 4), 0);
+}
+
+TEST_P(GemmTest, GoesOnFromEarlierSums) {
+  for (bool trans : {false, true}) {
+    int64_t m = trans ? 64 : 37, n = trans ? 96 : 53;
+    checkPieces({m, n, 75, trans, !trans}, 17);
+    checkPieces({m, n, 1700, trans, trans}, 830);
+    for (auto [k, piece] : {std::pair<int64_t, int64_t>{75, 32}, {5003, 1664}})
+      checkPieces({m, n, k, trans, trans, Kind::BF16, Kind::BF16}, piece);
   }
 }
 

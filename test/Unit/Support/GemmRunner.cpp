@@ -29,7 +29,8 @@ std::unique_ptr<MLIRContext> createCodegenContext() {
 static OwningOpRef<ModuleOp> buildModule(MLIRContext &context,
                                          const cpu::GemmSpec &spec,
                                          const cpu::CpuTarget &target,
-                                         RunnerEpilogue epilogue) {
+                                         RunnerEpilogue epilogue,
+                                         RunnerInit init) {
   Location loc = UnknownLoc::get(&context);
   OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
   OpBuilder builder(module->getBodyRegion());
@@ -49,10 +50,14 @@ static OwningOpRef<ModuleOp> buildModule(MLIRContext &context,
   cpu::EpilogueFn onTile = nullptr;
   if (epilogue)
     onTile = bound;
+  auto begun = [&](OpBuilder &b, Location l, Value row, Value col, Value mask) {
+    return init(b, l, extra, row, col, mask);
+  };
   if (failed(cpu::emitGemm(builder, loc, spec, target, body->getArgument(0),
                            body->getArgument(1), body->getArgument(2),
                            body->getArgument(6), body->getArgument(4),
-                           body->getArgument(5), onTile)))
+                           body->getArgument(5), onTile,
+                           init ? cpu::InitFn(begun) : cpu::InitFn())))
     exit(1);
   builder.create<func::ReturnOp>(loc);
   if (std::getenv("HEDDLE_DUMP_GEMM"))
@@ -61,12 +66,14 @@ static OwningOpRef<ModuleOp> buildModule(MLIRContext &context,
 }
 
 GemmRunner::GemmRunner(MLIRContext &context, const cpu::GemmSpec &spec,
-                       const cpu::CpuTarget &target, RunnerEpilogue epilogue)
+                       const cpu::CpuTarget &target, RunnerEpilogue epilogue,
+                       RunnerInit init)
     : scratchSize(cpu::gemmScratchBytes(spec, target)) {
   using Clock = std::chrono::steady_clock;
   llvm::ExitOnError exitOnError("gemm: ");
   auto start = Clock::now();
-  OwningOpRef<ModuleOp> module = buildModule(context, spec, target, epilogue);
+  OwningOpRef<ModuleOp> module =
+      buildModule(context, spec, target, epilogue, init);
   auto object = exitOnError(cpu::compileToObject(*module, target));
   seconds = std::chrono::duration<double>(Clock::now() - start).count();
   objectBytes = object->getBuffer().str();

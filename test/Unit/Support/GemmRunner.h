@@ -25,12 +25,18 @@ using RunnerEpilogue = llvm::function_ref<mlir::Value(
     mlir::OpBuilder &, mlir::Location, mlir::Value extra, mlir::Value acc,
     mlir::Value row, mlir::Value col, mlir::Value mask)>;
 
+/// The same of what sums begin with.
+using RunnerInit = llvm::function_ref<mlir::Value(
+    mlir::OpBuilder &, mlir::Location, mlir::Value extra, mlir::Value row,
+    mlir::Value col, mlir::Value mask)>;
+
 /// One matrix product, compiled and loaded into this process.
 class GemmRunner {
 public:
   /// Exits with a message when the product cannot be compiled.
   GemmRunner(mlir::MLIRContext &context, const cpu::GemmSpec &spec,
-             const cpu::CpuTarget &target, RunnerEpilogue epilogue = nullptr);
+             const cpu::CpuTarget &target, RunnerEpilogue epilogue = nullptr,
+             RunnerInit init = nullptr);
 
   /// Runs the part of one thread with a scratch of its own.
   void run(const void *a, const void *b, void *c, void *extra, int64_t thread,

@@ -6,7 +6,11 @@
 //
 // Emits C = A * B as loops over packed micro-kernels. Every thread of the pool
 // works alone on its part of C: there is no barrier, the sum over K is never
-// split across threads, and the result does not depend on their number.
+// split across threads, and the result does not depend on their number. K is
+// summed from its first value to its last: one value after the other, bf16 with
+// dot products in pairs, on AMX in groups of 32. So a sum that begins with one
+// over earlier values has the bits of the sum over all, where whole groups are
+// before.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,6 +46,12 @@ using EpilogueFn = llvm::function_ref<mlir::Value(
     mlir::OpBuilder &, mlir::Location, mlir::Value acc, mlir::Value row,
     mlir::Value col, mlir::Value mask)>;
 
+/// Called for every vector of C before its sum is made. Returns the f32 vector
+/// that the sum over K begins with.
+using InitFn = llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Location,
+                                              mlir::Value row, mlir::Value col,
+                                              mlir::Value mask)>;
+
 /// Bytes of scratch that each thread needs for `spec`.
 int64_t gemmScratchBytes(const GemmSpec &spec, const CpuTarget &target);
 
@@ -53,8 +63,8 @@ mlir::LogicalResult emitGemm(mlir::OpBuilder &builder, mlir::Location loc,
                              const GemmSpec &spec, const CpuTarget &target,
                              mlir::Value a, mlir::Value b, mlir::Value c,
                              mlir::Value scratch, mlir::Value thread,
-                             mlir::Value threads,
-                             EpilogueFn epilogue = nullptr);
+                             mlir::Value threads, EpilogueFn epilogue = nullptr,
+                             InitFn init = nullptr);
 
 } // namespace heddle::cpu
 

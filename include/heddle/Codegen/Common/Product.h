@@ -25,6 +25,9 @@ struct Product {
   /// Added to the sums before they are rounded: a bias or an initial value.
   mlir::Value addend;
   bool addendIsRow = false; ///< The addend is a bias: it has columns only.
+  /// The addend is what sums begin with, so that they have the bits of one sum
+  /// over all k. A target that cannot do this adds it like others.
+  bool startsWithAddend = false;
   int64_t m = 0, n = 0, k = 0;
   /// Of a packed B: the bits of its values; 0: it is not packed.
   int64_t bits = 0;

@@ -103,14 +103,15 @@ def SpmdTileProducts : Pass<"spmd-tile-products", "::mlir::ModuleOp"> {
   let summary = "Computes products with a few rows of their weight at a time.";
   let description = [{
     Of the weights that the strategy's `tile` names, those that are gathered or
-    fetched for a layer: each product of such a weight is computed tile by tile. A
-    tile is some rows of the weight as it is stored, and of every rank's part where
-    ranks gather it. It is brought while the call before it runs, so that two tiles
-    are there at most. Rows that are features of the result make results that stand
-    side by side; those of rows that are features of the input are added up in f32.
-    The gradient of a weight that ranks share out is computed, and scattered, by the
-    same tiles. What stands between such products in the layer becomes functions of
-    their own, which all instances of the layer share. An embedding adds up the rows
+    fetched for a layer: each product of such a weight is computed tile by tile.
+    A tile is some rows of the weight as it is stored, and of every rank's part
+    where ranks gather it. It is brought while the call before it runs, so that
+    two tiles are there at most. Rows that are features of the result make
+    results that stand side by side; of rows that are features of the input the
+    sums of a tile, in f32, begin with those of the one before. The gradient of
+    a weight that ranks share out is computed, and scattered, by the same tiles.
+    What stands between such products in the layer becomes functions of their
+    own, which all instances of the layer share. An embedding adds up the rows
     that each tile has, unless it fetches rows alone (`spmd-fetch-parameters`).
 
     ```mlir
