@@ -154,6 +154,26 @@ class Fit(h.HeddleTest):
         error = h.run(compile_, status=4).stderr
         self.assertEqual(re.search("help: compile with (.*)", error)[1].split(), named[0])
 
+    def test_what_is_on_file_comes_back(self):
+        """A plan over its budget of files is told what to keep elsewhere."""
+        compile_ = [h.HEDDLE, "compile", self.write("config.json", TINY), "--init", "random",
+                    "--seq", "48", "--batch", "2", "--place",
+                    "optimizer=file,parameters=file,activations=file",
+                    "-o", self.path("binary")]
+        h.run(compile_)
+        bytes_ = self.explain(self.path("binary"))["memory"]["kinds"]["file"]["persistent"]
+        named = []
+        for budget in (bytes_ - PAGE, PAGE):
+            limited = [*compile_, "--memory-budget", f"file={budget}B"]
+            error = h.run(limited, status=4).stderr
+            self.assertIn("error[H0201]", error)
+            named.append(re.search("help: compile with (.*)", error)[1].split())
+            h.run([*limited, *named[-1]])
+        self.assertEqual(named[0], ["--place", "optimizer=file,parameters=file,"
+                                               "activations=device"])
+        self.assertEqual(named[1], ["--place", "optimizer=device,parameters=device,"
+                                               "activations=device"])
+
     def test_parameters_go_to_files(self):
         """Where the optimizer's states there do not leave room for more rows."""
         machine = {"nodes": 1, "ranks_per_node": 4, "host_memory": "9MiB", **LINKS,

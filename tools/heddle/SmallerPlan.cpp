@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SmallerPlan.h"
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -52,6 +53,30 @@ static int64_t withoutFactor(int64_t number) {
   return 1;
 }
 
+/// What may be elsewhere, what is moved least often first.
+struct Role {
+  const char *name;
+  MemoryKind Settings::*place;
+};
+static constexpr Role roles[] = {{"optimizer", &Settings::placeOptimizer},
+                                 {"gradients", &Settings::placeGradients},
+                                 {"parameters", &Settings::placeParameters},
+                                 {"activations", &Settings::placeActivations}};
+
+/// The places of `then`, also those in the device's memory of what is elsewhere
+/// in `now`: a file may say that.
+static std::string newPlacesOf(const Settings &now, const Settings &then) {
+  std::string text = placesOf(then);
+  for (const Role &role : roles) {
+    std::string back = std::string(role.name) + "=device";
+    if (now.*role.place != MemoryKind::Device &&
+        then.*role.place == MemoryKind::Device &&
+        text.find(back) == std::string::npos)
+      text += (text.empty() ? "" : ",") + back;
+  }
+  return text;
+}
+
 /// The flags in which two settings of a training differ.
 static Change changeTo(const Settings &now, const Settings &then) {
   Change change;
@@ -67,7 +92,7 @@ static Change changeTo(const Settings &now, const Settings &then) {
   add("--accumulate", std::to_string(now.accumulate),
       std::to_string(then.accumulate));
   add("--recompute", wordOf(now.recompute), wordOf(then.recompute));
-  add("--place", placesOf(now), placesOf(then));
+  add("--place", placesOf(now), newPlacesOf(now, then));
   return change;
 }
 
@@ -77,11 +102,6 @@ static void setRows(Settings &settings, int64_t rows) {
   settings.microBatch = rows;
 }
 
-/// What may be elsewhere, what is moved least often first.
-static constexpr MemoryKind Settings::*roles[] = {
-    &Settings::placeOptimizer, &Settings::placeGradients,
-    &Settings::placeParameters, &Settings::placeActivations};
-
 /// Settings of which each needs less memory and more time than the one before:
 /// of those that fit, the first is the cheapest.
 using Ladder = std::vector<Settings>;
@@ -90,11 +110,23 @@ using Ladder = std::vector<Settings>;
 static Ladder placed(const Settings &from, MemoryKind away) {
   Ladder ladder;
   Settings next = from;
-  for (MemoryKind Settings::*role : roles) {
-    if (next.*role == MemoryKind::Device || away == MemoryKind::File)
-      next.*role = away;
+  for (const Role &role : roles) {
+    if (next.*role.place == MemoryKind::Device || away == MemoryKind::File)
+      next.*role.place = away;
     ladder.push_back(next);
   }
+  return ladder;
+}
+
+/// Less and less on file, first what is moved most often.
+static Ladder broughtBack(const Settings &from, MemoryKind to) {
+  Ladder ladder;
+  Settings next = from;
+  for (auto role = std::rbegin(roles); role != std::rend(roles); ++role)
+    if (next.*role->place == MemoryKind::File) {
+      next.*role->place = to;
+      ladder.push_back(next);
+    }
   return ladder;
 }
 
@@ -129,6 +161,9 @@ static std::vector<Ladder> singleChanges(const Settings &settings) {
     activations.emplace_back(settings).placeActivations = away;
   }
   all.push_back(activations);
+  all.push_back(broughtBack(settings, MemoryKind::Device));
+  if (isGpu(settings.target))
+    all.push_back(broughtBack(settings, MemoryKind::Host));
   return all;
 }
 
