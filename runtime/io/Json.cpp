@@ -454,7 +454,7 @@ bool JsonTreeBuilder::parse_error(size_t position, const std::string &,
   std::string help = "mend the syntax here";
   if (says("ill-formed UTF-8"))
     help = "save the file as UTF-8";
-  else if (cursor.atEnd())
+  else if (cursor.atEnd() || says("missing closing quote"))
     help = "the text ends too early: close what is open";
   else if (bracketNext)
     help = "remove the comma before this bracket";

@@ -108,6 +108,8 @@ TEST(Json, SyntaxErrorsPointAtTheCulprit) {
       {"{,}", "1:3", "remove the comma before this bracket"},
       {"{a: 1}", "1:2", "put the key in double quotation marks"},
       {"{\"a\": [1, 2", "1:12", "the text ends too early: close what is open"},
+      {"{\"a\": \"bc", "1:10", "the text ends too early: close what is open"},
+      {"{\"ab", "1:5", "the text ends too early: close what is open"},
       {"", "1:1", "the text ends too early: close what is open"},
       {"{\n/* why\n\"a\": 1}", "2:1", "the comment has no end: add */"},
       {"{'a': 1}", "1:2", "write strings in double quotation marks"},
