@@ -331,15 +331,20 @@ private:
       return plan::formatBytes(bytes) + " (" + std::to_string(bytes) +
              " bytes)";
     };
-    InFlightDiagnostic diagnostic =
-        program.emitError("H0201: the plan needs ")
-        << text(total) << bound.what
-        << (hasBudget ? ", the budget is " : ", a rank has at most ")
-        << text(budget);
+    InFlightDiagnostic diagnostic = program.emitError("H0201: the plan needs ")
+                                    << text(total) << bound.what;
+    auto stage = program.getStage();
+    if (stage)
+      diagnostic << " in stage " << *stage;
+    diagnostic << (hasBudget ? ", the budget is " : ", a rank has at most ")
+               << text(budget);
     for (NamedAttribute owner : program.getOwners())
       diagnostic.attachNote()
           << owner.getName().getValue() << ": "
           << text(cast<IntegerAttr>(owner.getValue()).getInt());
+    if (stage && *stage + 1 < program.getStrategy().getValue().pipe)
+      diagnostic.attachNote()
+          << "the stages behind it have not been planned and may need more";
     return diagnostic;
   }
 };
