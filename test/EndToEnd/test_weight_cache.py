@@ -149,12 +149,6 @@ class Kept(KeptTest):
         self.assertNotIn("weights: ", said)
         self.check_nothing_is_kept()
 
-    def test_training_keeps_nothing(self):
-        model, *_ = self.make_model()
-        binary = self.compile(model, "--batch", 2, "--seq", 16)
-        self.start(binary, "--weight-cache", "map")
-        self.check_nothing_is_kept()
-
     def test_weights_that_change(self):
         """One value, in place, and the time of the file set back."""
         binary = self.serve()
