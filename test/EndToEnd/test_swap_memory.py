@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import time
 import unittest
 
@@ -39,11 +40,12 @@ def make_group(limit):
     return None
 
 
-# Runs a command, maybe in a group, and prints what it had in memory at most. What a
-# process has when it forks counts for its child too, so this one is small.
+# Runs a command, maybe in a group, and adds to a file what it had in memory at most.
+# What a process has when it forks counts for its child too, so this one is small. What
+# ranks print may come in one line.
 MEASURE = """
 import os, sys
-group, *words = sys.argv[1:]
+group, into, *words = sys.argv[1:]
 child = os.fork()
 if child == 0:
     if group:
@@ -51,7 +53,8 @@ if child == 0:
             file.write(str(os.getpid()))
     os.execv(words[0], words)
 _, status, usage = os.wait4(child, 0)
-print(usage.ru_maxrss * 1024)
+with open(into, "a") as file:
+    file.write(str(usage.ru_maxrss * 1024) + chr(10))
 sys.exit(1 if status else 0)
 """
 
@@ -61,11 +64,13 @@ def run_within(limit, words, **options):
     had in memory at most."""
     group = make_group(limit)
     try:
-        said = h.run([sys.executable, "-S", "-c", MEASURE, group or "", *words], **options)
+        with tempfile.NamedTemporaryFile("r") as resident:
+            h.run([sys.executable, "-S", "-c", MEASURE, group or "", resident.name, *words],
+                  **options)
+            return int(resident.read())
     finally:
         if group:
             os.rmdir(os.path.dirname(group))
-    return int(said.stdout.split()[-1])
 
 
 class Memory(SwapTest):
@@ -129,8 +134,11 @@ class Memory(SwapTest):
                               for rank in range(4))
                 shutil.rmtree(self.saved, ignore_errors=True)
                 words = self.words(binary, steps=2, every=1)
-                said = h.run_ranks(4, [sys.executable, "-S", "-c", MEASURE, "", *words])
-                resident = [int(line) for line in said.stdout.split()]
+                into = self.path("resident")
+                h.run_ranks(4, [sys.executable, "-S", "-c", MEASURE, "", into, *words])
+                with open(into) as file:
+                    resident = [int(line) for line in file]
+                os.remove(into)
                 print(f"planned {planned >> 20} MiB of memory, resident "
                       f"{[size >> 20 for size in sorted(resident)]} MiB")
                 self.assertEqual(len(resident), 4)
