@@ -29,30 +29,6 @@ config::Flags Change::on(config::Flags given) const {
   return given;
 }
 
-std::string driver::placesOf(const Settings &settings) {
-  std::string text;
-  auto add = [&](const char *role, MemoryKind kind,
-                 MemoryKind leftOut = MemoryKind::Device) {
-    if (kind != MemoryKind::Device || kind != leftOut)
-      text += (text.empty() ? "" : ",") + std::string(role) + "=" +
-              config::wordOf(kind);
-  };
-  add("optimizer", settings.placeOptimizer);
-  add("gradients", settings.placeGradients,
-      config::memoryOfGradients(settings));
-  add("parameters", settings.placeParameters);
-  add("activations", settings.placeActivations);
-  return text;
-}
-
-/// The number without its smallest prime factor.
-static int64_t withoutFactor(int64_t number) {
-  for (int64_t factor = 2; factor * factor <= number; ++factor)
-    if (number % factor == 0)
-      return number / factor;
-  return 1;
-}
-
 /// What may be elsewhere, what is moved least often first.
 struct Role {
   const char *name;
@@ -66,15 +42,31 @@ static constexpr Role roles[] = {{"optimizer", &Settings::placeOptimizer},
 /// The places of `then`, also those in the device's memory of what is elsewhere
 /// in `now`: a file may say that.
 static std::string newPlacesOf(const Settings &now, const Settings &then) {
-  std::string text = placesOf(then);
+  std::string text;
   for (const Role &role : roles) {
-    std::string back = std::string(role.name) + "=device";
-    if (now.*role.place != MemoryKind::Device &&
-        then.*role.place == MemoryKind::Device &&
-        text.find(back) == std::string::npos)
-      text += (text.empty() ? "" : ",") + back;
+    MemoryKind kind = then.*role.place, leftOut = MemoryKind::Device;
+    if (role.place == &Settings::placeGradients)
+      leftOut = config::memoryOfGradients(then);
+    for (MemoryKind other : {kind, leftOut, now.*role.place})
+      if (other != MemoryKind::Device) {
+        text += (text.empty() ? "" : ",") + std::string(role.name) + "=" +
+                config::wordOf(kind);
+        break;
+      }
   }
   return text;
+}
+
+std::string driver::placesOf(const Settings &settings) {
+  return newPlacesOf(settings, settings);
+}
+
+/// The number without its smallest prime factor.
+static int64_t withoutFactor(int64_t number) {
+  for (int64_t factor = 2; factor * factor <= number; ++factor)
+    if (number % factor == 0)
+      return number / factor;
+  return 1;
 }
 
 /// The flags in which two settings of a training differ.
