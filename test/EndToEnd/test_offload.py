@@ -370,7 +370,7 @@ class Offload(h.HeddleTest):
                       f"device=1GiB,file={filed - 1}"], 4).stderr
         self.assertIn("error[H0201]", said)
         self.assertIn("on file", said)
-        self.assertIn("raise that limit of --memory-budget", said)
+        self.assertIn("help: compile with --place optimizer=device\n", said)
 
     def proposed(self, model, *flags):
         """The flags that the error of a budget names; None where it knows of none."""
