@@ -25,6 +25,21 @@ LogicalResult heddle::emitDiagnostic(Operation *op,
   return diagnostic;
 }
 
+/// The code of a plan's kernels, in which those of the host are.
+static FailureOr<std::string> imageOf(const emit::Parts &parts,
+                                      const codegen::Target &target,
+                                      planir::ProgramOp program) {
+  if (parts.hostObjects.empty())
+    return target.imageOf(parts.objects, "");
+  FailureOr<const codegen::Target *> cores = codegen::findHostTarget(program);
+  if (failed(cores))
+    return failure();
+  FailureOr<std::string> host = (*cores)->imageOf(parts.hostObjects, "");
+  if (failed(host))
+    return failure();
+  return target.imageOf(parts.objects, *host);
+}
+
 FailureOr<emit::Code>
 heddle::codeOf(ModuleOp module, const CompileOptions &options,
                const std::vector<plan::PhaseTime> &phases) {
@@ -44,17 +59,9 @@ heddle::codeOf(ModuleOp module, const CompileOptions &options,
   FailureOr<emit::Parts> parts = emit::planFromModule(programs);
   if (failed(parts))
     return failure();
-  std::string host;
-  if (!parts->hostObjects.empty()) {
-    FailureOr<const codegen::Target *> cores = codegen::findHostTarget(program);
-    FailureOr<std::string> linked = failure();
-    if (succeeded(cores))
-      linked = (*cores)->imageOf(parts->hostObjects, "");
-    if (failed(linked))
-      return failure();
-    host = std::move(*linked);
-  }
-  FailureOr<std::string> image = (*target)->imageOf(parts->objects, host);
+  // A plan alone has kernels without code.
+  FailureOr<std::string> image =
+      options.plans ? std::string() : imageOf(*parts, **target, program);
   if (failed(image))
     return failure();
   plan::Plan &plan = parts->plan;

@@ -117,7 +117,8 @@ PlannedJob driver::planJob(const CompileJob &job, const GoesOn &goesOn) {
   PlannedJob planned;
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
-  mlir::MLIRContext context(registry);
+  // Whoever plans many plans some at once.
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   DiagnosticPrinter printer(context, /*verbose=*/false);
   printer.errors = &planned.errors;
   mlir::OwningOpRef<mlir::ModuleOp> module = makeModule(context, job, printer);

@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cstring>
 #include <iostream>
+#include <iterator>
+#include <thread>
 
 using namespace heddle;
 using namespace heddle::driver;
@@ -121,7 +123,7 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
   bool hasLimits = wanted == Wanted::Fitting;
   auto isTooLarge = [&] {
     bool isSo = !mayBe(wanted, ofModel);
-    tooLarge += isSo && hasLimits;
+    found->tooLarge += isSo && hasLimits;
     return isSo;
   };
   if (isTooLarge())
@@ -148,7 +150,7 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
   sayProgress();
   if (isTooLarge())
     return std::nullopt;
-  ++compiled;
+  ++found->compiled;
   if (planned.plans.empty()) {
     for (const Diagnostic &error : planned.errors)
       if (error.code != "H0201" || !hasLimits)
@@ -333,12 +335,13 @@ static bool areAlike(const Mixture &a, const Mixture &b) {
 
 void FitSearch::sayProgress() {
   constexpr std::chrono::seconds often(20);
+  std::lock_guard lock(found->mutex);
   auto now = std::chrono::steady_clock::now();
-  if (now < lastSaid + often)
+  if (now < found->lastSaid + often)
     return;
-  lastSaid = now;
-  std::cerr << "  note: " << compiled << " mixtures compiled, "
-            << fitting.size() << " of them fit; " << tooLarge
+  found->lastSaid = now;
+  std::cerr << "  note: " << found->compiled << " mixtures compiled, "
+            << found->fitting << " of them fit; " << found->tooLarge
             << " have too large a model\n";
 }
 
@@ -353,8 +356,10 @@ bool FitSearch::add(const config::Flags &flags, Bytes &ofModel) {
       });
   if (like != fitting.end())
     *like = std::move(*mixture);
-  else
+  else {
     fitting.push_back(std::move(*mixture));
+    ++found->fitting;
+  }
   return true;
 }
 
@@ -446,6 +451,46 @@ void FitSearch::addPinned() {
   add(flags, ofModel);
 }
 
+void FitSearch::merge(FitSearch part) {
+  auto append = [](auto &all, auto &more) {
+    all.insert(all.end(), std::make_move_iterator(more.begin()),
+               std::make_move_iterator(more.end()));
+  };
+  append(fitting, part.fitting);
+  append(least, part.least);
+  isHostUnrated |= part.isHostUnrated;
+  for (const auto &[why, refusal] : part.impossible)
+    impossible.try_emplace(why, Refusal{refusal.first}).first->second.times +=
+        refusal.times;
+}
+
+/// Each mesh with each stage by itself, on all cores: what is found of one does
+/// not change what is tried of another.
+void FitSearch::searchMeshes() {
+  std::vector<Mesh> all;
+  for (const Mesh &mesh : meshes())
+    for (const std::string &stage : stages(mesh))
+      all.push_back({with(mesh.flags, "--zero", stage), mesh.data});
+  std::vector<FitSearch> parts(all.size(), *this);
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t i; (i = next++) < all.size();)
+      parts[i].searchPlaces(all[i]);
+  };
+  // A compilation takes a few hundred MiB.
+  constexpr size_t mostThreads = 16;
+  size_t count = std::min(
+      {size_t(std::thread::hardware_concurrency()), mostThreads, all.size()});
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < count; ++i)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+  for (FitSearch &part : parts)
+    merge(std::move(part));
+}
+
 void FitSearch::run() {
   if (limits.device == 0)
     fail(
@@ -453,9 +498,7 @@ void FitSearch::run() {
         "add \"device_memory\": \"80GiB\" to it, or give --memory-budget 80GiB",
         cluster.ranksLocation);
   given["--batch"] = std::to_string(batch);
-  for (const Mesh &mesh : meshes())
-    for (const std::string &stage : stages(mesh))
-      searchPlaces({with(mesh.flags, "--zero", stage), mesh.data});
+  searchMeshes();
   if (fitting.empty())
     findNearest();
   if (nearest)

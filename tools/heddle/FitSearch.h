@@ -12,8 +12,11 @@
 #include "CompileJob.h"
 #include "heddle/Import/Parallel.h"
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
+#include <mutex>
 
 namespace heddle::driver {
 
@@ -69,10 +72,13 @@ public:
   std::optional<Mixture> nearest;
   /// Flags with which `nearest` fits; or "".
   std::string change;
-  int64_t compiled = 0;
-  /// Mixtures whose parameters, gradients and optimizer alone do not fit: they
-  /// were not compiled to the end, or not at all.
-  int64_t tooLarge = 0;
+  struct Counts {
+    std::atomic<int64_t> compiled = 0, fitting = 0;
+    /// Mixtures whose parameters, gradients and optimizer alone do not fit:
+    /// they were not compiled to the end, or not at all.
+    std::atomic<int64_t> tooLarge = 0;
+  };
+  const Counts &counts() const { return *found; }
   bool isHostUnrated = false; ///< See ClusterCost, of any mixture.
   /// An error of mixtures that are not possible.
   struct Refusal {
@@ -113,6 +119,8 @@ private:
   enum class Room { None, Scarce, Ample };
   /// Says on stderr how far a search is that takes long.
   void sayProgress();
+  void searchMeshes();
+  void merge(FitSearch part);
   void searchPlaces(const Mesh &mesh);
   bool searchRows(const Mesh &mesh);
   using Bytes = plan::PerMemory<int64_t>; ///< Of a rank.
@@ -145,8 +153,14 @@ private:
   int64_t batch;
   /// Mixtures that may be `nearest`, and what their models need.
   std::vector<std::pair<config::Flags, Bytes>> least;
-  std::chrono::steady_clock::time_point lastSaid =
-      std::chrono::steady_clock::now();
+
+  /// What the searches of all meshes share.
+  struct Shared : Counts {
+    std::mutex mutex; ///< Of `lastSaid`.
+    std::chrono::steady_clock::time_point lastSaid =
+        std::chrono::steady_clock::now();
+  };
+  std::shared_ptr<Shared> found = std::make_shared<Shared>();
 };
 
 /// What two mixtures of one search differ in, as flags of `heddle compile`.

@@ -106,8 +106,8 @@ static ordered_json toJson(const FitSearch &search) {
                         {{"device", search.limits.device},
                          {"host", search.limits.host},
                          {"file", search.limits.file}}},
-                       {"compiled", search.compiled},
-                       {"too_large", search.tooLarge},
+                       {"compiled", search.counts().compiled.load()},
+                       {"too_large", search.counts().tooLarge.load()},
                        {"fitting", ordered_json::array()}};
   for (const Mixture &mixture : search.fitting)
     json["fitting"].push_back(toJson(mixture));
@@ -117,11 +117,12 @@ static ordered_json toJson(const FitSearch &search) {
 }
 
 static void printFitting(const FitSearch &search, bool isAll) {
-  std::cout << search.fitting.size() << " mixtures fit, of " << search.compiled
-            << " that were compiled"
-            << (search.tooLarge > 0 ? "; " + std::to_string(search.tooLarge) +
-                                          " more have too large a model"
-                                    : "")
+  int64_t tooLarge = search.counts().tooLarge;
+  std::cout << search.fitting.size() << " mixtures fit, of "
+            << search.counts().compiled << " that were compiled"
+            << (tooLarge > 0 ? "; " + std::to_string(tooLarge) +
+                                   " more have too large a model"
+                             : "")
             << "; a rank has " << plan::formatBytes(search.limits.device)
             << "\n\n";
   std::vector<TableRow> rows = {{"", "step"}};
