@@ -22,6 +22,13 @@ namespace heddle::memory {
 struct Peak {
   int64_t command = 0;
   std::map<std::string, int64_t> owners; ///< Who has how many bytes.
+
+  int64_t numBytes() const {
+    int64_t sum = 0;
+    for (const auto &[owner, bytes] : owners)
+      sum += bytes;
+    return sum;
+  }
 };
 
 /// The bytes of a sequence whose commands are all there: when each buffer and

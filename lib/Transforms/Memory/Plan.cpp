@@ -46,10 +46,16 @@ struct Plan : heddle::impl::MemoryPlanBase<Plan> {
   using Base::Base;
 
   void runOnOperation() override {
+    SmallVector<planir::ProgramOp> programs;
     for (auto model :
-         llvm::make_early_inc_range(getOperation().getOps<nn::ModelOp>()))
-      if (failed(plan(model)))
+         llvm::make_early_inc_range(getOperation().getOps<nn::ModelOp>())) {
+      planir::ProgramOp program = plan(model);
+      if (!program)
         return signalPassFailure();
+      programs.push_back(program);
+    }
+    if (failed(checkBudgets(programs)))
+      signalPassFailure();
   }
 
 private:
@@ -88,7 +94,8 @@ private:
     return program;
   }
 
-  LogicalResult plan(nn::ModelOp model) {
+  /// Null, with an error, where the commands of a function have no order.
+  planir::ProgramOp plan(nn::ModelOp model) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
     planir::ProgramOp program = createProgram(model);
     MemoryMap map = layOutStates(model, program);
@@ -116,7 +123,7 @@ private:
       while (true) {
         std::unique_ptr<Attempt> last = attempt();
         if (failed(last->planned))
-          return failure();
+          return {};
         const Frame &frame = last->frame;
         if (step && !fits(frame.numBytes()) &&
             delayAhead(last->emitter, frame)) {
@@ -139,7 +146,7 @@ private:
     moveKernels(model, program);
     finish(program, map, arena, scratch, strategy);
     model.erase();
-    return checkBudget(program, strategy);
+    return program;
   }
 
   /// On a CPU the host's memory is the device's, unless it has a budget.
@@ -164,21 +171,41 @@ private:
                const dist::Strategy &strategy,
                function_ref<std::unique_ptr<Attempt>()> attempt,
                function_ref<bool(int64_t)> fits) {
-    std::optional<int64_t> first;
-    auto mayBe = [&] {
+    std::optional<int64_t> first; // Bytes of the frame as it is.
+    bool mayFit = true;
+    OwningOpRef<nn::StepOp> before; // The step as it is, if it does not fit.
+    auto planNow = [&] {
       std::unique_ptr<Attempt> now = attempt();
+      if (!first && succeeded(now->planned)) {
+        first = now->frame.numBytes();
+        // Where gaps alone are too much, other places may leave fewer of them.
+        mayFit = fits(now->frame.peak().numBytes());
+        if (!fits(*first))
+          before = step.clone();
+      }
       now->sequence.erase();
-      if (failed(now->planned))
+      return now;
+    };
+    auto mayBe = [&] {
+      std::unique_ptr<Attempt> now = planNow();
+      if (failed(now->planned) || !mayFit)
         return false;
+      bool hasRoom = strategy.memoryBudget > 0 && !before;
       int64_t bytes = now->frame.numBytes();
-      first = first.value_or(bytes);
-      return strategy.memoryBudget > 0 ? fits(bytes) : bytes <= *first;
+      return hasRoom ? fits(bytes) : bytes <= *first;
     };
     // On a GPU a step is a graph, which ends when all of it is done. Windows
     // that are fetched early take the bytes of those that are stored late.
+    size_t carried = 0;
     if (!config::isGpu(strategy.target))
-      numCarried += carryStores(step, symbols, mayBe);
-    numEarly += fetchAhead(step, symbols, mayBe);
+      carried = carryStores(step, symbols, mayBe);
+    size_t early = fetchAhead(step, symbols, mayBe);
+    if (before && !fits(planNow()->frame.numBytes())) {
+      step.getBody().takeBody(before->getBody());
+      return;
+    }
+    numCarried += carried;
+    numEarly += early;
   }
 
   /// Where more is live than the budget has room for, what is gathered or
@@ -283,21 +310,29 @@ private:
       program.setFilesAttr(files.getDictionary(program.getContext()));
   }
 
-  /// Bytes that a budget bounds.
+  /// Bytes of a program that a budget bounds.
   struct Bound {
-    std::string what; ///< "", or that it is no memory of the device.
+    planir::ProgramOp program;
+    StringRef what; ///< "", or that it is no memory of the device.
     int64_t bytes = 0, budget = 0;
+
+    // No rank has more, and proofs count no further.
+    static constexpr int64_t most = int64_t(1) << 42;
+    bool hasBudget() const { return budget > 0 && budget < most; }
+    int64_t limit() const { return hasBudget() ? budget : most; }
+    int64_t excess() const { return bytes - limit(); }
   };
 
-  static SmallVector<Bound> boundsOf(planir::ProgramOp program,
-                                     const dist::Strategy &strategy) {
+  static std::array<Bound, 3> boundsOf(planir::ProgramOp program) {
     using planir::MemoryKind;
+    const dist::Strategy &strategy = program.getStrategy().getValue();
     auto peak = [&](MemoryKind kind) {
       return program.getPersistentBytes().of(kind) +
              program.getArenaBytes().of(kind);
     };
-    Bound device = {"", peak(MemoryKind::Device), strategy.memoryBudget};
-    Bound host = {" in the host's memory",
+    Bound device = {program, "", peak(MemoryKind::Device),
+                    strategy.memoryBudget};
+    Bound host = {program, " in the host's memory",
                   peak(MemoryKind::Host) + peak(MemoryKind::Pinned) +
                       static_cast<int64_t>(program.getStagingBytes()),
                   strategy.hostBudget};
@@ -305,46 +340,43 @@ private:
       device.bytes += host.bytes;
       host.bytes = 0;
     }
-    return {device,
-            host,
-            {" on file", peak(MemoryKind::File), strategy.fileBudget}};
+    return {device, host,
+            Bound{program, " on file", peak(MemoryKind::File),
+                  strategy.fileBudget}};
   }
 
-  LogicalResult checkBudget(planir::ProgramOp program,
-                            const dist::Strategy &strategy) {
-    return failure(
-        llvm::any_of(boundsOf(program, strategy), [&](const Bound &b) {
-          return failed(checkBound(program, b));
-        }));
+  /// Of the memories that are too small, in their order, the first one is told
+  /// of, by the stage that needs most of it. Whoever runs the phases says what
+  /// to change: that takes other plans.
+  LogicalResult checkBudgets(ArrayRef<planir::ProgramOp> programs) {
+    std::array<Bound, 3> worst;
+    for (planir::ProgramOp program : programs)
+      for (auto [bound, most] : llvm::zip_equal(boundsOf(program), worst))
+        if (!most.program || bound.excess() > most.excess())
+          most = bound;
+    for (const Bound &bound : worst)
+      if (bound.program && bound.excess() > 0)
+        return tell(bound);
+    return success();
   }
 
-  /// Whoever runs the phases says what to change: that takes other plans.
-  LogicalResult checkBound(planir::ProgramOp program, const Bound &bound) {
-    // No rank has more, and proofs count no further.
-    constexpr int64_t most = int64_t(1) << 42;
-    bool hasBudget = bound.budget > 0 && bound.budget < most;
-    int64_t budget = hasBudget ? bound.budget : most;
-    int64_t total = bound.bytes;
-    if (total <= budget)
-      return success();
+  static InFlightDiagnostic tell(const Bound &bound) {
     auto text = [](int64_t bytes) {
       return plan::formatBytes(bytes) + " (" + std::to_string(bytes) +
              " bytes)";
     };
+    planir::ProgramOp program = bound.program;
     InFlightDiagnostic diagnostic = program.emitError("H0201: the plan needs ")
-                                    << text(total) << bound.what;
-    auto stage = program.getStage();
-    if (stage)
+                                    << text(bound.bytes) << bound.what;
+    if (auto stage = program.getStage())
       diagnostic << " in stage " << *stage;
-    diagnostic << (hasBudget ? ", the budget is " : ", a rank has at most ")
-               << text(budget);
+    diagnostic << (bound.hasBudget() ? ", the budget is "
+                                     : ", a rank has at most ")
+               << text(bound.limit());
     for (NamedAttribute owner : program.getOwners())
       diagnostic.attachNote()
           << owner.getName().getValue() << ": "
           << text(cast<IntegerAttr>(owner.getValue()).getInt());
-    if (stage && *stage + 1 < program.getStrategy().getValue().pipe)
-      diagnostic.attachNote()
-          << "the stages behind it have not been planned and may need more";
     return diagnostic;
   }
 };
