@@ -29,9 +29,20 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
+#include <mutex>
 
 using namespace mlir;
 using namespace heddle;
+
+/// Once, whichever thread comes first.
+static void registerTargets() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    codegen::registerTarget(cpu::createBackEnd());
+    for (config::Target chip : {config::Target::SM_80, config::Target::SM_90})
+      codegen::registerTarget(heddle::gpu::createBackEnd(chip));
+  });
+}
 
 void heddle::registerAllDialects(DialectRegistry &registry) {
   registry.insert<arith::ArithDialect, dist::DistDialect, nn::NNDialect,
@@ -39,9 +50,7 @@ void heddle::registerAllDialects(DialectRegistry &registry) {
   codegen::registerLinalgLowerings(registry);
   cpu::registerKernelCompiler(registry);
   gpu::registerGpuCodegen(registry);
-  codegen::registerTarget(cpu::createBackEnd());
-  for (config::Target chip : {config::Target::SM_80, config::Target::SM_90})
-    codegen::registerTarget(gpu::createBackEnd(chip));
+  registerTargets();
   eval::registerReferenceEvaluations(registry);
 }
 

@@ -29,9 +29,6 @@ static Registry &registry() {
 
 void codegen::registerTarget(std::unique_ptr<Target> target) {
   Registry &all = registry();
-  llvm::erase_if(all.owned, [&](const std::unique_ptr<Target> &other) {
-    return other->name() == target->name();
-  });
   all.owned.push_back(std::move(target));
   llvm::sort(all.owned, [](const auto &a, const auto &b) {
     return a->name() < b->name();

@@ -96,7 +96,7 @@ public:
           llvm::StringRef host) const = 0;
 };
 
-/// Adds a target; one that has the name of another takes its place.
+/// Adds a target of a new name. No thread may ask for targets meanwhile.
 void registerTarget(std::unique_ptr<Target> target);
 
 /// All that were registered, in the order of their names in the setting.
