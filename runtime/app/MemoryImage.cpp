@@ -132,11 +132,10 @@ std::string MemoryImage::footerOf(const std::vector<uint64_t> &sums) const {
          " " + key + " " + form + "\n";
 }
 
-void MemoryImage::write(const std::string &path) const {
+void MemoryImage::write(const std::string &path, mode_t mode) const {
   std::vector<uint64_t> sums = checksums();
   std::string footer = footerOf(sums);
-  // The weights of people may be nobody else's business.
-  io::OutputFile file(path, 0600);
+  io::OutputFile file(path, mode);
   std::vector<char> zeros(hugePage);
   for (const Block &block : blocks) {
     // In calls of whole huge pages, of which the system then makes such.

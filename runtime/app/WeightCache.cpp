@@ -109,16 +109,34 @@ static std::string keyOf(Job &job, const io::WeightSet *weights) {
   return plan::hashBytes(text.data(), text.size());
 }
 
+static std::string placeBeside(const io::WeightSet *weights) {
+  if (!weights)
+    return "";
+  return fs::path(weights->files().front()).parent_path() / ".heddle" /
+         "weights";
+}
+
+/// Whether nobody learns more from a file beside the weights than from these.
+static bool canEverybodyRead(const io::WeightSet *weights) {
+  constexpr mode_t readable = S_IRUSR | S_IRGRP | S_IROTH;
+  return weights &&
+         std::all_of(weights->files().begin(), weights->files().end(),
+                     [](const auto &file) {
+                       struct stat status = {};
+                       return ::stat(file.c_str(), &status) == 0 &&
+                              (status.st_mode & readable) == readable;
+                     });
+}
+
 /// Where weights may be kept, the best place first: beside the model, where
 /// everybody who reads it finds them.
 static std::vector<std::string> placesFor(const std::string &asked,
-                                          const io::WeightSet *weights) {
+                                          const std::string &besideWeights) {
   if (!asked.empty())
     return {asked};
   std::vector<std::string> places;
-  if (weights)
-    places.push_back(fs::path(weights->files().front()).parent_path() /
-                     ".heddle" / "weights");
+  if (!besideWeights.empty())
+    places.push_back(besideWeights);
   if (std::string cache = io::cacheDirectory(); !cache.empty())
     places.push_back(fs::path(cache) / "weights");
   return places;
@@ -126,7 +144,9 @@ static std::vector<std::string> placesFor(const std::string &asked,
 
 WeightCache::WeightCache(Job &job, const JobOptions &options,
                          const io::WeightSet *weights)
-    : job(job), places(placesFor(options.weightCacheDirectory, weights)) {
+    : job(job),
+      places(placesFor(options.weightCacheDirectory, placeBeside(weights))),
+      besideWeights(placeBeside(weights)), isPublic(canEverybodyRead(weights)) {
   const std::string &asked = options.weightCache;
   bool isAsked = asked == "map" || asked == "read" ||
                  !options.weightCacheDirectory.empty();
@@ -210,7 +230,8 @@ void WeightCache::storeIn(const std::string &directory) {
          "pass --weight-cache none");
   io::makeRoom(directory, image->bytes(), limit);
   std::string path = fs::path(directory) / key;
-  image->write(path);
+  // Elsewhere it may be that only the model's directory is private.
+  image->write(path, isPublic && directory == besideWeights ? 0644 : 0600);
   if (job.isFirst())
     fprintf(stderr, "%sweights: kept in %s for the next start\n", job.prefix(),
             path.c_str());

@@ -94,6 +94,20 @@ class Kept(KeptTest):
         self.assertIn("mapped from", said)
         self.assertEqual(len(self.kept()), 2)
 
+    def test_who_may_read_them(self):
+        """Beside the model whoever may read the model, elsewhere nobody else."""
+        binary = self.serve()
+        other = self.path("other")
+        for mode, place, expected in ((0o644, None, 0o644), (0o640, None, 0o600),
+                                      (0o600, None, 0o600), (0o644, other, 0o600)):
+            with self.subTest(oct(mode), place=place):
+                os.chmod(self.file, mode)
+                flags = ["--weight-cache-dir", place] if place else []
+                _, said = self.start(binary, "--weight-cache", "read", *flags)
+                path = re.search("kept in (.*) for the next start", said)[1]
+                self.assertEqual(os.path.dirname(path), place or self.place)
+                self.assertEqual(os.stat(path).st_mode & 0o777, expected)
+
     def test_fp32(self):
         self.check_again(embed=36, heads=3, vocab=101)
 

@@ -45,7 +45,7 @@ public:
   /// Of the file.
   int64_t bytes() const;
   /// Writes the file as a whole or not at all. Throws H0401 or H0402.
-  void write(const std::string &path) const;
+  void write(const std::string &path, mode_t mode = 0600) const;
   /// Gives the memory the bytes of the file, and says in which way; none where
   /// there is no file. Throws H0482 when the file is damaged: the memory is
   /// then as it was, or zero.

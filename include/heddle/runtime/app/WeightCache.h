@@ -47,6 +47,8 @@ private:
   std::optional<MemoryImage> image; ///< None where nothing is kept.
   LoadWay way = LoadWay::Auto;
   std::vector<std::string> places; ///< Directories, the best first.
+  std::string besideWeights;       ///< Of these, the one beside the weights.
+  bool isPublic = false;           ///< Whether everybody may read the weights.
   std::string key;                 ///< The file's name.
 };
 
