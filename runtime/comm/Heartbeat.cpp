@@ -370,6 +370,13 @@ void Heartbeat::Star::alarm(const Message &message) {
   Diagnostic diagnostic;
   diagnostic.code = code;
   diagnostic.message = text;
+  if (code == "H0421")
+    diagnostic.help = "start the job again; the system's log of that machine "
+                      "(dmesg) says if it killed the process, as it does when "
+                      "memory runs out";
+  else if (code == "H0422")
+    diagnostic.help = "start the job again, when that machine and the way to "
+                      "it are well";
   if (!stopping)
     onAlarm(diagnostic, message.rank);
 }

@@ -55,6 +55,10 @@ static void expectAlarm(Starter starter, int rank, int signal,
   }
   EXPECT_EQ(alarms, 2u) << job.output();
   sleepFor(0.5);
+  if (starter == Starter::Sockets) {
+    EXPECT_EQ(countOf(job.output(), "help: start the job again"), 2u)
+        << job.output();
+  }
   for (int other = 0; other < 3; ++other) {
     if (other == rank || starter != Starter::Sockets)
       continue;
