@@ -29,8 +29,8 @@ static std::vector<Tokens> readTexts(const EncodeOptions &options,
   for (const std::string &ids : options.ids)
     texts.push_back(parseIds(ids, "--ids"));
   if (!options.texts.empty()) {
-    std::unique_ptr<io::Tokenizer> tokenizer =
-        requireTokenizer(plan, options.job);
+    std::unique_ptr<io::Tokenizer> tokenizer = requireTokenizer(
+        plan, options.job, "give the texts as tokens: --ids 1,2,3");
     for (const std::string &text : options.texts)
       texts.push_back(tokenizer->encodePrompt(text));
   }

@@ -185,7 +185,12 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
   std::vector<int32_t> tokens;
   model.load([&] {
     if (options.promptIds.empty() || !options.stops.empty())
-      tokenizer = requireTokenizer(plan, options.job);
+      tokenizer =
+          requireTokenizer(plan, options.job,
+                           options.stops.empty()
+                               ? "give the prompt as tokens: --prompt-ids 1,2,3"
+                               : "give the prompt as tokens, --prompt-ids "
+                                 "1,2,3, without --stop");
     else if (options.json)
       tokenizer = tokenizerForText(model.job, options.job);
     tokens = options.promptIds.empty() ? tokenizer->encodePrompt(options.prompt)
@@ -281,7 +286,10 @@ int heddle::rt::runChat(const GenerateOptions &options, Ranks &ranks) {
   std::unique_ptr<io::Tokenizer> tokenizer;
   std::optional<io::ChatTemplate> chat;
   model.load([&] {
-    tokenizer = requireTokenizer(plan, options.job);
+    tokenizer = requireTokenizer(
+        plan, options.job,
+        "put the model's tokenizer.json beside its weights; without one there "
+        "is the verb generate with --prompt-ids 1,2,3");
     std::string directory = modelDirectory(plan, options.job);
     chat = io::ChatTemplate::find(directory);
     if (!chat)

@@ -85,14 +85,14 @@ heddle::rt::findTokenizer(const plan::Plan &plan, const JobOptions &options) {
 }
 
 std::unique_ptr<io::Tokenizer>
-heddle::rt::requireTokenizer(const plan::Plan &plan,
-                             const JobOptions &options) {
+heddle::rt::requireTokenizer(const plan::Plan &plan, const JobOptions &options,
+                             const std::string &help) {
   if (std::unique_ptr<io::Tokenizer> found = findTokenizer(plan, options))
     return found;
   fail("H0195",
        "there is no tokenizer.json beside the weights, and a vocabulary of " +
            std::to_string(plan.vocabSize) + " is not one of bytes",
-       "give the prompt as tokens: --prompt-ids 1,2,3");
+       help);
 }
 
 /// Adds what `eos_token_id` says: a token, or several.

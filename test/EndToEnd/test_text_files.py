@@ -75,6 +75,13 @@ class TextFiles(serving.ServingTest):
         self.put("tokenizer.json", tokenizer(self.vocab))
         self.assertTrue(h.run([self.binary, *generate]).stdout.startswith("ab"))
 
+    def test_tokens_where_there_is_no_tokenizer(self):
+        """The help names what this verb takes in place of a text."""
+        for verb, word in ((["generate", "--prompt", "ab"], "as tokens: --prompt-ids 1,2,3\n"),
+                           (["generate", "--prompt-ids", "1", "--stop", "a"], "without --stop"),
+                           (["chat"], "the verb generate")):
+            self.refused(verb, "H0195", word, status=2)
+
     def test_a_conversation_outgrows_its_context(self):
         """It goes on without its begin."""
         self.put("tokenizer.json", tokenizer(self.vocab))

@@ -26,9 +26,10 @@ std::string modelDirectory(const plan::Plan &plan, const JobOptions &options);
 /// for one with tokens that the model does not know.
 std::unique_ptr<io::Tokenizer> findTokenizer(const plan::Plan &plan,
                                              const JobOptions &options);
-/// The same; throws H0195 where there is none.
+/// The same; throws H0195 with this help where there is none.
 std::unique_ptr<io::Tokenizer> requireTokenizer(const plan::Plan &plan,
-                                                const JobOptions &options);
+                                                const JobOptions &options,
+                                                const std::string &help);
 
 /// How a model's makers continue texts.
 struct TextDefaults {
