@@ -8,10 +8,13 @@
 
 #include "heddle/Quantize/QuantizeModel.h"
 #include "heddle/Import/ModelSpec.h"
+#include "heddle/Settings/CodeGroups.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include <fnmatch.h>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
 
 using namespace heddle;
 using namespace heddle::quantize;
@@ -98,7 +101,8 @@ public:
 private:
   bool isKept(const std::string &name) const;
   void choose();
-  void checkTensor(const io::TensorInfo &info, bool outIn) const;
+  std::string whatIsWrong(const CodeShape &shape) const;
+  std::string whatDivides() const;
   CodeShape shapeOf(const io::TensorInfo &info, bool outIn) const;
   std::vector<float> readWeight(const io::TensorInfo &info,
                                 const CodeShape &shape, bool outIn) const;
@@ -164,30 +168,55 @@ CodeShape Quantizer::shapeOf(const io::TensorInfo &info, bool outIn) const {
           request.group == 0 ? inputs : request.group, !request.zeros};
 }
 
-void Quantizer::checkTensor(const io::TensorInfo &info, bool outIn) const {
-  CodeShape shape = shapeOf(info, outIn);
+std::string Quantizer::whatIsWrong(const CodeShape &shape) const {
   int64_t perWord = 32 / request.bits;
-  std::string wrong, help = "exempt it: --keep-16bit '" + info.name + "'";
-  if (shape.inputs % perWord != 0 || shape.outputs % perWord != 0) {
-    wrong =
-        ", which words of " + std::to_string(perWord) + " codes do not divide";
-  } else if (shape.inputs % shape.length != 0) {
-    wrong = ", which groups of " + std::to_string(shape.length) +
-            " inputs do not divide";
-    help = "choose another --group, or " + help;
+  if (shape.inputs % perWord != 0 || shape.outputs % perWord != 0)
+    return ", which words of " + std::to_string(perWord) +
+           " codes do not divide";
+  if (shape.inputs % shape.length != 0)
+    return ", which groups of " + std::to_string(shape.length) +
+           " inputs do not divide";
+  return "";
+}
+
+/// Flags with which all tensors that this request asks for become codes, or all
+/// that can.
+std::string Quantizer::whatDivides() const {
+  int64_t common = 0;
+  bool canAll = true;
+  std::set<std::string> others;
+  for (const io::TensorInfo &info : weights.tensors()) {
+    auto found = chosen.find(info.name);
+    if (found == chosen.end())
+      continue;
+    CodeShape shape = shapeOf(info, found->second.outIn);
+    common = std::gcd(common, shape.inputs);
+    canAll &= shape.outputs % (32 / request.bits) == 0;
+    if (!whatIsWrong(shape).empty())
+      others.insert(config::patternOfLayers(info.name));
   }
-  if (wrong.empty())
-    return;
-  fail("H0152",
-       "\"" + info.name + "\" has " + std::to_string(shape.inputs) +
-           " inputs and " + std::to_string(shape.outputs) + " outputs" + wrong,
-       help, {info.file, 0, 0});
+  int64_t group = config::groupThatDivides(common, 32 / request.bits);
+  if (canAll && group != 0)
+    return "--group " + std::to_string(group);
+  std::string flags;
+  for (const std::string &pattern : others)
+    flags += (flags.empty() ? "" : " ") + ("--keep-16bit '" + pattern + "'");
+  return flags;
 }
 
 void Quantizer::check() const {
-  for (const io::TensorInfo &info : weights.tensors())
-    if (auto found = chosen.find(info.name); found != chosen.end())
-      checkTensor(info, found->second.outIn);
+  for (const io::TensorInfo &info : weights.tensors()) {
+    auto found = chosen.find(info.name);
+    if (found == chosen.end())
+      continue;
+    CodeShape shape = shapeOf(info, found->second.outIn);
+    if (std::string wrong = whatIsWrong(shape); !wrong.empty())
+      fail("H0152",
+           "\"" + info.name + "\" has " + std::to_string(shape.inputs) +
+               " inputs and " + std::to_string(shape.outputs) + " outputs" +
+               wrong,
+           "use " + whatDivides(), {info.file, 0, 0});
+  }
 }
 
 /// The values of a tensor, [inputs][outputs].

@@ -18,6 +18,8 @@
 #include "heddle/runtime/devices/cuda/Libraries.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
+#include <map>
+#include <tuple>
 #include <utility>
 
 using namespace heddle;
@@ -130,6 +132,31 @@ static ordered_json describePurpose(const plan::Plan &plan) {
             {"arena", memory.arena}}}};
 }
 
+/// Bits, inputs of a group, and whether there are zeros.
+using CodeForm = std::tuple<int64_t, int64_t, bool>;
+
+/// How many weights are codes, of each form.
+static std::map<CodeForm, int64_t> countCodes(const plan::Plan &plan) {
+  std::map<CodeForm, int64_t> counts;
+  for (const plan::State &state : plan.states)
+    for (const plan::Packed &packed : state.packed)
+      if (packed.isQuantized() && packed.part == plan::PackedPart::Words)
+        ++counts[{packed.bits, packed.group, !packed.even}];
+  return counts;
+}
+
+static ordered_json describeCodes(const plan::Plan &plan) {
+  ordered_json codes = ordered_json::array();
+  for (const auto &[form, weights] : countCodes(plan)) {
+    auto [bits, group, hasZeros] = form;
+    codes.push_back({{"weights", weights},
+                     {"bits", bits},
+                     {"group", group},
+                     {"zeros", hasZeros}});
+  }
+  return codes;
+}
+
 static ordered_json describe(const plan::Plan &plan,
                              const std::string &products) {
   ordered_json programs = ordered_json::array();
@@ -149,6 +176,7 @@ static ordered_json describe(const plan::Plan &plan,
       {"positions", plan.maxPositions},
       {"objective", plan::nameOf(plan.objective)},
       {"precision", plan.precision},
+      {"codes", describeCodes(plan)},
       {"threads", plan.threads},
       {"device", plan::nameOf(plan.device)},
       {"target", plan.target},
@@ -230,6 +258,15 @@ static void printServing(const plan::Plan &plan) {
   if (std::string texts = plan::describeServing(plan); !texts.empty())
     line("serves", texts);
   line("precision", plan.precision);
+  const char *label = "codes";
+  for (const auto &[form, weights] : countCodes(plan)) {
+    auto [bits, group, hasZeros] = form;
+    line(label, number(weights) + " weights with " + number(bits) + " bits, " +
+                    (group == 0 ? "a scale for each output"
+                                : "groups of " + number(group) + " inputs") +
+                    (hasZeros ? ", zeros" : ""));
+    label = "";
+  }
 }
 
 static void print(const plan::Plan &plan, const std::string &products) {

@@ -9,6 +9,8 @@ back by numpy; logits are those of the same values without codes."""
 import json
 import os
 import re
+import shlex
+import shutil
 import unittest
 import zlib
 
@@ -426,12 +428,35 @@ class Quantize(h.HeddleTest):
                 actual = self.logits(self.serving(made))
                 self.assertLess(numpy.abs(actual - expected).max(), 1e-5)
 
+    def check_codes_of(self, binary, group):
+        said = h.run([binary, "info"]).stdout
+        self.assertRegex(said, rf"\ncodes +[0-9]+ weights with 4 bits, groups of {group} inputs\n")
+        codes, = json.loads(h.run([binary, "info", "--json"]).stdout)["codes"]
+        self.assertEqual((codes["bits"], codes["group"], codes["zeros"]), (4, group, False))
+
+    def test_what_the_help_names_passes(self):
+        """A group that divides all weights, or those that this group does not."""
+        # Inputs of 32 and of 48; of 32 and of 36, which words of 8 do not divide.
+        for features, group, edit in ((48, 64, "--group 16"), (36, 32, ".*.mlp.down_proj.weight'")):
+            self.model(intermediate_size=features)
+            for output, verb in (("made", ["quantize", self.path("plain"), "--bits", "4"]),
+                                 ("x", ["compile", self.path("plain"), "--mode", "serve",
+                                        "--quantize", "int4"])):
+                with self.subTest(verb[0], features=features):
+                    command = [h.HEDDLE, *verb, "-o", self.path(output)]
+                    said = h.run([*command, "--group", group], 2).stderr
+                    found = re.search("use (--group [0-9]+|( ?--keep-16bit '[^']*')+)", said)[1]
+                    self.assertIn(edit, found)
+                    same = [] if "--group" in found else ["--group", group]
+                    h.run([*command, *same, *shlex.split(found)])
+            self.check_codes_of(self.path("x"), 16 if features == 48 else 32)
+            shutil.rmtree(self.path("made"))
+
     def test_bad_input(self):
         config, weights = self.model()
         quantize = [h.HEDDLE, "quantize", self.path("plain"), "-o", self.path("made")]
         found = h.run([*quantize, "--group", 24], 2)
         self.assertIn("error[H0152]", found.stderr)
-        self.assertIn("--keep-16bit", found.stderr)
         self.assertFalse(os.path.exists(self.path("made", "model.safetensors")))
         coded, _ = self.coded(config, weights, "gptq", 4, 8)
         found = h.run([h.HEDDLE, "quantize", coded, "-o", self.path("made")], 2)

@@ -288,7 +288,7 @@ class Serving(serving.ServingTest):
                                "tensor=4", "--keep-16bit", "*.[oqkvgu]*_proj.weight",
                                "--keep-16bit", "*embed*", "--keep-16bit", "lm_head*",
                                "-o", self.path("x")],
-                     "fewer tensor ranks", "--keep-16bit")
+                     "use --group", "fewer tensor ranks", "--quantize none")
 
     def refused(self, code, command, *words, status=2):
         text = h.run(command, status=status).stderr

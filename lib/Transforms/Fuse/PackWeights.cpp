@@ -6,9 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/Settings/CodeGroups.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Fuse/Passes.h"
 #include "llvm/Support/GlobPattern.h"
+#include <numeric>
+#include <set>
 
 using namespace mlir;
 using namespace heddle;
@@ -51,7 +54,10 @@ public:
 private:
   nn::StateOp weightOf(Value value);
   bool isWeight(Value value);
+  bool isKept(nn::StateOp state);
   FailureOr<Form> formOf(nn::StateOp state, nn::LinearOp user);
+  void forEachWeight(Value value, llvm::function_ref<void(nn::StateOp)> visit);
+  std::string whatDivides();
   Parts pack(Value value, nn::LinearOp user);
   nn::StateOp derive(nn::StateOp state, Form form, nn::PackedPart part,
                      bool transposed);
@@ -98,13 +104,52 @@ bool Packer::isWeight(Value value) {
          });
 }
 
+bool Packer::isKept(nn::StateOp state) {
+  return llvm::any_of(kept, [&](const llvm::GlobPattern &pattern) {
+    return isNamed(state, [&](StringRef name) { return pattern.match(name); });
+  });
+}
+
+/// Visits all parameters that `value`, a weight, is in the calls.
+void Packer::forEachWeight(Value value,
+                           llvm::function_ref<void(nn::StateOp)> visit) {
+  if (nn::StateOp state = weightOf(value))
+    return visit(state);
+  auto argument = cast<BlockArgument>(value);
+  for (nn::CallOp call : calls[argument.getOwner()->getParentOp()])
+    forEachWeight(call.getArgOperands()[argument.getArgNumber()], visit);
+}
+
+/// Flags with which every product of the model can be packed: a group that
+/// divides the inputs of all weights, or patterns for those that this group
+/// does not divide.
+std::string Packer::whatDivides() {
+  int64_t common = 0;
+  std::set<std::string> others;
+  model.walk([&](nn::LinearOp linear) {
+    if (!isWeight(linear.getWeight()))
+      return;
+    forEachWeight(linear.getWeight(), [&](nn::StateOp state) {
+      int64_t inputs = state.getTensorType().getDimSize(linear.getTransposed());
+      if (isKept(state))
+        return;
+      common = std::gcd(common, inputs);
+      if (inputs % group != 0)
+        others.insert(config::patternOfLayers(state.getSymName().str()));
+    });
+  });
+  if (int64_t divides = config::groupThatDivides(common, 32 / bits))
+    return "--group " + std::to_string(divides);
+  std::string flags;
+  for (const std::string &pattern : others)
+    flags += (flags.empty() ? "" : " ") + ("--keep-16bit '" + pattern + "'");
+  return flags;
+}
+
 FailureOr<Form> Packer::formOf(nn::StateOp state, nn::LinearOp user) {
   Form form;
   form.bits = state.getTensorType().getElementType().isF32() ? 32 : 16;
-  bool isKept = llvm::any_of(kept, [&](const llvm::GlobPattern &pattern) {
-    return isNamed(state, [&](StringRef name) { return pattern.match(name); });
-  });
-  if (bits == 0 || isKept)
+  if (bits == 0 || isKept(state))
     return form;
   form = {bits, group, even};
   int64_t inputs = state.getTensorType().getDimSize(user.getTransposed());
@@ -113,16 +158,10 @@ FailureOr<Form> Packer::formOf(nn::StateOp state, nn::LinearOp user) {
   auto error = user.emitError("H0144: the weight \"")
                << state.getSymName() << "\" has " << inputs
                << " inputs here, which groups of " << group << " do not divide";
-  std::string other;
-  for (int64_t divides : {32, 64, 128})
-    if (inputs % divides == 0)
-      other = "--group " + std::to_string(divides) + ", ";
-  error.attachNote() << "help: compile with --quantize none; where the files "
-                        "have no codes, "
-                     << other << "another --group"
-                     << (state.getWhole() ? ", fewer tensor ranks" : "")
-                     << " or --keep-16bit " << state.getSymName()
-                     << " may do, too";
+  error.attachNote() << "help: where the files have no codes, use "
+                     << whatDivides()
+                     << (state.getWhole() ? ", or try fewer tensor ranks" : "")
+                     << "; with --quantize none it always compiles";
   return failure();
 }
 
