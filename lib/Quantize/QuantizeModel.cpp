@@ -13,8 +13,6 @@
 #include <fnmatch.h>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <set>
 
 using namespace heddle;
 using namespace heddle::quantize;
@@ -179,29 +177,17 @@ std::string Quantizer::whatIsWrong(const CodeShape &shape) const {
   return "";
 }
 
-/// Flags with which all tensors that this request asks for become codes, or all
-/// that can.
 std::string Quantizer::whatDivides() const {
-  int64_t common = 0;
-  bool canAll = true;
-  std::set<std::string> others;
-  for (const io::TensorInfo &info : weights.tensors()) {
-    auto found = chosen.find(info.name);
-    if (found == chosen.end())
-      continue;
-    CodeShape shape = shapeOf(info, found->second.outIn);
-    common = std::gcd(common, shape.inputs);
-    canAll &= shape.outputs % (32 / request.bits) == 0;
-    if (!whatIsWrong(shape).empty())
-      others.insert(config::patternOfLayers(info.name));
-  }
-  int64_t group = config::groupThatDivides(common, 32 / request.bits);
-  if (canAll && group != 0)
-    return "--group " + std::to_string(group);
-  std::string flags;
-  for (const std::string &pattern : others)
-    flags += (flags.empty() ? "" : " ") + ("--keep-16bit '" + pattern + "'");
-  return flags;
+  const int64_t perWord = 32 / request.bits;
+  std::vector<config::CodedWeight> all;
+  for (const io::TensorInfo &info : weights.tensors())
+    if (auto found = chosen.find(info.name); found != chosen.end()) {
+      CodeShape shape = shapeOf(info, found->second.outIn);
+      all.push_back(
+          {info.name, shape.inputs,
+           shape.inputs % perWord == 0 && shape.outputs % perWord == 0});
+    }
+  return config::flagsThatDivide(all, perWord, request.group);
 }
 
 void Quantizer::check() const {

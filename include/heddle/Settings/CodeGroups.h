@@ -11,20 +11,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace heddle::config {
-
-/// The longest group of up to 128 inputs, in whole words of codes, that divides
-/// all weights whose inputs have this greatest common divisor; 0: there is
-/// none.
-inline int64_t groupThatDivides(int64_t commonInputs, int64_t perWord) {
-  constexpr int64_t longest = 128;
-  for (int64_t group = longest / perWord * perWord; group > 0; group -= perWord)
-    if (commonInputs % group == 0)
-      return group;
-  return 0;
-}
 
 /// For "layers.0.mlp.up_proj.weight" the pattern "layers.*.mlp.up_proj.weight".
 inline std::string patternOfLayers(const std::string &name) {
@@ -38,6 +29,44 @@ inline std::string patternOfLayers(const std::string &name) {
     i = end + 1;
   }
   return pattern;
+}
+
+/// A weight that is to be codes.
+struct CodedWeight {
+  std::string name;
+  int64_t inputs = 0;
+  bool canBe = true; ///< With some group.
+
+  bool isDividedBy(int64_t group) const {
+    return canBe && (group == 0 || inputs % group == 0);
+  }
+};
+
+/// Flags with which all weights become codes, or as many as one group can
+/// divide, in whole words of codes; `asked` is the group that does not divide
+/// all.
+inline std::string flagsThatDivide(const std::vector<CodedWeight> &weights,
+                                   int64_t perWord, int64_t asked) {
+  auto leftBy = [&](int64_t group) {
+    return std::count_if(
+        weights.begin(), weights.end(),
+        [&](const CodedWeight &weight) { return !weight.isDividedBy(group); });
+  };
+  constexpr int64_t longest = 128;
+  int64_t best = asked;
+  for (int64_t group = longest; group >= perWord; group -= perWord)
+    if (leftBy(group) < leftBy(best))
+      best = group;
+  std::string flags;
+  if (best != asked)
+    flags = "--group " + std::to_string(best);
+  std::set<std::string> kept;
+  for (const CodedWeight &weight : weights)
+    if (!weight.isDividedBy(best))
+      kept.insert(patternOfLayers(weight.name));
+  for (const std::string &pattern : kept)
+    flags += (flags.empty() ? "" : " ") + ("--keep-16bit '" + pattern + "'");
+  return flags;
 }
 
 } // namespace heddle::config

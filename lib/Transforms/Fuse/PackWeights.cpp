@@ -10,8 +10,6 @@
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Fuse/Passes.h"
 #include "llvm/Support/GlobPattern.h"
-#include <numeric>
-#include <set>
 
 using namespace mlir;
 using namespace heddle;
@@ -120,30 +118,19 @@ void Packer::forEachWeight(Value value,
     forEachWeight(call.getArgOperands()[argument.getArgNumber()], visit);
 }
 
-/// Flags with which every product of the model can be packed: a group that
-/// divides the inputs of all weights, or patterns for those that this group
-/// does not divide.
+/// Flags with which every product of the model can be packed.
 std::string Packer::whatDivides() {
-  int64_t common = 0;
-  std::set<std::string> others;
+  std::vector<config::CodedWeight> weights;
   model.walk([&](nn::LinearOp linear) {
     if (!isWeight(linear.getWeight()))
       return;
     forEachWeight(linear.getWeight(), [&](nn::StateOp state) {
       int64_t inputs = state.getTensorType().getDimSize(linear.getTransposed());
-      if (isKept(state))
-        return;
-      common = std::gcd(common, inputs);
-      if (inputs % group != 0)
-        others.insert(config::patternOfLayers(state.getSymName().str()));
+      if (!isKept(state))
+        weights.push_back({state.getSymName().str(), inputs});
     });
   });
-  if (int64_t divides = config::groupThatDivides(common, 32 / bits))
-    return "--group " + std::to_string(divides);
-  std::string flags;
-  for (const std::string &pattern : others)
-    flags += (flags.empty() ? "" : " ") + ("--keep-16bit '" + pattern + "'");
-  return flags;
+  return config::flagsThatDivide(weights, 32 / bits, group);
 }
 
 FailureOr<Form> Packer::formOf(nn::StateOp state, nn::LinearOp user) {
