@@ -106,6 +106,7 @@ public:
     int64_t made = 0;
     double first = 0, rest = 0; ///< Seconds to the first token, and from it.
     int64_t signal = 0;         ///< That ended it, or 0.
+    bool isFull = false;        ///< More tokens had no room.
   };
   /// Throws H0132 where a prompt leaves no room for a token.
   void checkLength(const std::vector<int32_t> &prompt) const;
@@ -160,10 +161,24 @@ TextModel::Outcome TextModel::extend(std::vector<int32_t> &tokens,
     if (outcome.made++ == 0)
       first = Clock::now();
   }
+  outcome.isFull = !isStopped && most && int64_t(tokens.size()) >= *most &&
+                   outcome.made < options.maxNewTokens;
   output.finish();
   outcome.first = Seconds(first - begin).count();
   outcome.rest = Seconds(Clock::now() - first).count();
   return outcome;
+}
+
+static void warnOfFullContext(int64_t made, int64_t asked, int64_t room) {
+  Diagnostic full;
+  full.code = "H0465";
+  full.message = "the text ends after " + std::to_string(made) + " of " +
+                 std::to_string(asked) +
+                 " tokens: it and the prompt can have " + std::to_string(room) +
+                 " together";
+  full.help = "give a shorter prompt, or compile with a larger --max-context "
+              "if the model has as many positions";
+  warn(full);
 }
 
 /// The tokenizer, if tokens can be told as a text with it.
@@ -216,6 +231,8 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
     fprintf(stderr, "%lld tokens in %.2f s, %.1f tokens/s\n",
             static_cast<long long>(outcome.made), time,
             perSecond(outcome.made, time));
+    if (outcome.isFull)
+      warnOfFullContext(outcome.made, options.maxNewTokens, tokens.size());
     if (const SchedulerCounts *drafted = model.drafted())
       fprintf(stderr, "%lld of %lld guesses of the draft were right\n",
               static_cast<long long>(drafted->rightGuesses),

@@ -116,10 +116,13 @@ void ServiceFront::route(HttpRequest &http, const Reply &reply) {
   bool isPost = isOneOf(own);
   bool isGet = path == "/health" || path == "/metrics" ||
                path == "/v1/models" || path == "/v1/models/" + options.model;
-  if (!isPost && isOneOf(posted))
+  if (!isPost && isOneOf(posted)) {
+    std::string answered = own.front();
+    for (size_t i = 1; i < own.size(); ++i)
+      answered += " and " + own[i];
     throw ApiError(404, "H0480",
-                   "this model does not answer " + path + ", only " +
-                       own.front());
+                   "this model does not answer " + path + ", only " + answered);
+  }
   if (!isPost && !isGet)
     throw ApiError(404, "H0479", "there is nothing at " + path);
   const char *method = isPost ? "POST" : "GET";

@@ -363,7 +363,8 @@ class Encode(h.HeddleTest):
         with Served([self.compile(gpt2, "--mode", "serve", output="serves")]) as server:
             error = self.ask(server, {"input": [1]}, 404)["error"]
             self.assertEqual(error["code"], "H0480")
-            self.assertIn("/v1/completions", error["message"])
+            self.assertIn("only /v1/completions and /v1/chat/completions",
+                          error["message"])
 
     @h.long_only
     def test_openai_client_is_there(self):

@@ -322,6 +322,12 @@ class Serving(serving.ServingTest):
         ids = ",".join(["1"] * 21)
         self.refused("H0132", [binary, "generate", "--prompt-ids", ids], "21 tokens",
                      "20", "--max-context 22")
+        for count, isFull in ((8, False), (9, True)):
+            done = h.run([binary, "generate", "--prompt-ids", ids[:2 * 12 - 1],
+                          "--max-new-tokens", count])
+            self.assertEqual(len(done.stdout.split()), 12 + 8)
+            self.assertEqual("warning[H0465]: the text ends after 8 of 9 tokens: it and "
+                             "the prompt can have 20 together" in done.stderr, isFull)
         self.refused("H0132", [binary, "logits", "--prompt-ids", ids, "-o",
                                self.path("o")])
         bench = [binary, "bench", "--decode"]
