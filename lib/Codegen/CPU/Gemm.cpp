@@ -9,6 +9,7 @@
 #include "heddle/Codegen/CPU/Gemm.h"
 #include "AmxTiles.h"
 #include "GemmEmitter.h"
+#include "WorkShares.h"
 
 using namespace mlir;
 
@@ -41,13 +42,19 @@ void GemmEmitter::emit(Value a, Value bMatrix, Value cMatrix, Value scratch,
               spec.n,
               blocking.nr,
               spec.n % blocking.nr != 0,
-              /*direct=*/false};
+              blocking.fewRows};
   c = b.pointerTo(cMatrix);
   Value base = b.pointerTo(scratch);
   tiles = b.advance(base, i8, blocking.tilesAt);
   residentBuffer = b.advance(base, i8, blocking.residentAt);
   streamBuffer = b.advance(base, i8, blocking.streamAt);
 
+  if (blocking.fewRows) {
+    LaunchThread self = {b.toI64(thread), b.toI64(threads), nullptr};
+    auto [begin, end] = self.share(b, b.constant(blocking.panels));
+    emitFewRows({begin, end});
+    return;
+  }
   AmxTiles amx(b, emulatesAmx);
   if (blocking.amx)
     amx.configure(tiles);

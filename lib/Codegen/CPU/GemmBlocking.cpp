@@ -28,6 +28,15 @@ constexpr int64_t maxResidentBytes = 1 << 20;
 /// Bytes of partial sums that are kept at once when K is cut.
 constexpr int64_t maxPartialBytes = 1 << 20;
 
+/// How many rows are few: for more of them packing B pays off, as a packed
+/// micro-kernel is faster. docs/cpu.md has the measurements.
+int64_t mostFewRows(const GemmSpec &spec, const CpuTarget &target,
+                    bool onTiles) {
+  if (spec.transB || !target.hasAvx512)
+    return 4;
+  return onTiles ? 6 : 8;
+}
+
 /// A may be read where it stands when its words are what the micro-kernel
 /// needs, and the rows of a block do not fall on the same cache sets.
 /// Tiles always read whole blocks of 32 rows and 32 values of K.
@@ -45,13 +54,16 @@ bool canReadDirectly(const GemmSpec &spec, bool dot, bool amx, int64_t mr) {
 
 GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
   dot = target.hasBf16Dot && spec.aType.isBF16() && spec.bType.isBF16();
-  amx = dot && target.hasAmx;
-  wordStep = amx ? 16 : 1;
   lanes = target.lanes();
   // 28 (12) accumulators, two vectors of B, and one or two for A's values fill
   // the 32 (16) vector registers.
   // AMX makes 2 x 2 tiles at a time.
-  mr = amx ? 32 : target.hasAvx512 ? 14 : 6;
+  int64_t mostSums = target.hasAvx512 ? 28 : 12;
+  amx = dot && target.hasAmx;
+  fewRows = spec.m <= mostFewRows(spec, target, amx);
+  amx &= !fewRows;
+  wordStep = amx ? 16 : 1;
+  mr = fewRows ? spec.m : amx ? 32 : mostSums / 2;
   nr = 2 * lanes;
 
   rowBlocks = divideCeil(spec.m, mr);
@@ -60,7 +72,9 @@ GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
   panels = divideCeil(spec.n, nr);
 
   int64_t words = divideCeil(spec.k, perWord());
-  kBlocks = divideCeil(words, amx ? maxWordsPerBlockAmx : maxWordsPerBlock);
+  kBlocks =
+      fewRows ? 1
+              : divideCeil(words, amx ? maxWordsPerBlockAmx : maxWordsPerBlock);
   // A multiple of the vector length, so that only the last block has a tail.
   int64_t blockWords = alignTo(divideCeil(words, kBlocks), lanes);
   kBlock = blockWords * perWord();
@@ -72,6 +86,10 @@ GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
   tileBytes = alignTo(mr * nr * 4, 64);
 
   directA = canReadDirectly(spec, dot, amx, mr);
+  if (fewRows) {
+    planFewRows(spec, mostSums);
+    return;
+  }
   residentA = spec.m <= spec.n;
   int64_t resident = residentA ? rowBlocks : panels;
   int64_t streamed = residentA ? panels : rowBlocks;
@@ -86,6 +104,20 @@ GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
   residentAt = tilesAt + tiles * tileBytes;
   streamAt = residentAt + residentBlock * residentPanelBytes();
   scratchBytes = streamAt + (residentA ? panelBytesB : panelBytesA);
+}
+
+void GemmBlocking::planFewRows(const GemmSpec &spec, int64_t mostSums) {
+  constexpr int64_t mostTogether = 4;
+  residentA = true;
+  residentBlock = streamBlock = 1;
+  auto isTooMany = [&](int64_t together) {
+    return together > mostTogether || together * 2 * spec.m > mostSums ||
+           together * nr > spec.n;
+  };
+  while (!spec.transB && !isTooMany(2 * panelsTogether))
+    panelsTogether *= 2;
+  residentAt = streamAt = tilesAt + panelsTogether * tileBytes;
+  scratchBytes = residentAt + (directA ? 0 : panelBytesA);
 }
 
 int64_t gemmScratchBytes(const GemmSpec &spec, const CpuTarget &target) {

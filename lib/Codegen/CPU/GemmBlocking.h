@@ -23,9 +23,13 @@ namespace heddle::cpu {
 ///
 /// One operand is resident: `residentBlock` micro-panels of it are packed and
 /// reused while the micro-panels of the other one are streamed past them.
+///
+/// Few rows are one row block. Nothing would be reused, so B is read where it
+/// stands, and K is not cut.
 struct GemmBlocking {
   GemmBlocking(const GemmSpec &spec, const CpuTarget &target);
 
+  bool fewRows;
   bool dot;         ///< 32-bit words hold two bf16 that follow each other in K.
   bool amx;         ///< The products are made by AMX tiles.
   int64_t wordStep; ///< Words that one step of a micro-kernel takes.
@@ -38,6 +42,9 @@ struct GemmBlocking {
   bool directA; ///< A is read where it stands: it needs no packing.
   int64_t residentBlock;
   int64_t streamBlock; ///< Micro-panels streamed between two K blocks.
+  /// Panels of few rows, a power of two, that are read side by side: more of
+  /// each stored row, and sums that do not wait for each other.
+  int64_t panelsTogether = 1;
 
   // Layout of the scratch, in bytes.
   int64_t tileBytes, panelBytesA, panelBytesB;
@@ -45,9 +52,14 @@ struct GemmBlocking {
 
   /// Values of K in one packed word.
   int64_t perWord() const { return dot ? 2 : 1; }
+  /// Bytes of a row of A that is copied for few rows.
+  int64_t copiedRowBytes() const { return kBlock / perWord() * 4; }
   int64_t residentPanelBytes() const {
     return residentA ? panelBytesA : panelBytesB;
   }
+
+private:
+  void planFewRows(const GemmSpec &spec, int64_t mostSums);
 };
 
 } // namespace heddle::cpu

@@ -100,9 +100,28 @@ private:
                                              mlir::Value kBegin, int64_t first,
                                              int64_t count);
   mlir::Value loadWords(mlir::Type type, mlir::Value pointer, mlir::Value mask);
+  llvm::SmallVector<mlir::Value> loadSquare(mlir::Type type,
+                                            llvm::ArrayRef<mlir::Value> sources,
+                                            mlir::Value at, mlir::Value mask);
+  mlir::Value shuffleQuarters(mlir::Value x, mlir::Value y,
+                              llvm::ArrayRef<int64_t> pick);
   llvm::SmallVector<mlir::Value> transpose(llvm::SmallVector<mlir::Value> rows);
   mlir::Value firstOuter(const GemmOperand &operand, mlir::Value index);
   mlir::Value words(mlir::Value kLength);
+
+  // GemmFewRows.cpp: few rows, with B where it stands.
+  void emitFewRows(Range panels);
+  void copyRowsOfA(mlir::Value to);
+  void emitPanels(mlir::Value panel, int64_t count, MicroPanel panelA);
+  LoopBuilder::Values sumRowsOfB(mlir::Value panel, int64_t count,
+                                 MicroPanel panelA, LoopBuilder::Values sums);
+  llvm::SmallVector<mlir::Value> loadRowsOfB(mlir::Value from, bool hasSecond,
+                                             llvm::ArrayRef<mlir::Value> masks);
+  LoopBuilder::Values sumColumnsOfB(mlir::Value panel, MicroPanel panelA,
+                                    LoopBuilder::Values sums);
+  LoopBuilder::Values sumColumnsOfVector(mlir::Value panel, int64_t vector,
+                                         MicroPanel panelA,
+                                         mlir::ValueRange sums);
 
   // GemmAmx.cpp: bf16 on tiles.
   MicroPanel amxPanelA(mlir::Value rowBlock, KRange k, mlir::Value buffer);
@@ -122,8 +141,10 @@ private:
   void emitMicroKernel(int64_t rows, MicroPanel panelA, MicroPanel panelB,
                        mlir::Value kLength, const Prefetch &prefetch,
                        mlir::Value tile);
-  LoopBuilder::Values multiplyStep(int64_t rows, mlir::Value word,
-                                   MicroPanel panelA, MicroPanel panelB,
+  LoopBuilder::Values multiplyStep(mlir::Value word, MicroPanel panelA,
+                                   MicroPanel panelB, mlir::ValueRange sums);
+  LoopBuilder::Values multiplyWord(mlir::Value left, int64_t outerStride,
+                                   llvm::ArrayRef<mlir::Value> columns,
                                    mlir::ValueRange sums);
   mlir::Value multiplyAdd(mlir::Value a, mlir::Value b, mlir::Value acc);
   void forVectors(mlir::Value rowBlock, mlir::Value panel, mlir::Value tile,

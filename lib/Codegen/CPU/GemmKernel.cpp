@@ -69,36 +69,43 @@ void GemmEmitter::emitMicroKernel(int64_t rows, MicroPanel panelA,
                    [&](Value word, ValueRange carried) {
                      prefetchStep(streamOperand(), prefetch.source,
                                   b.add(prefetch.firstStep, word));
-                     return multiplyStep(rows, word, panelA, panelB, carried);
+                     return multiplyStep(word, panelA, panelB, carried);
                    });
   sums = b.forLoop(fetching, all, 1, sums, [&](Value word, ValueRange carried) {
-    return multiplyStep(rows, word, panelA, panelB, carried);
+    return multiplyStep(word, panelA, panelB, carried);
   });
   for (auto [i, sum] : llvm::enumerate(sums))
     b.store(sum, b.advance(tile, vectorType, static_cast<int64_t>(i)), 64);
 }
 
 /// Adds the product of one word of each outer element.
-LoopBuilder::Values GemmEmitter::multiplyStep(int64_t rows, Value word,
-                                              MicroPanel panelA,
+LoopBuilder::Values GemmEmitter::multiplyStep(Value word, MicroPanel panelA,
                                               MicroPanel panelB,
                                               ValueRange sums) {
   Type i8 = b.builder.getI8Type();
-  Type wordType = blocking.dot ? Type(b.builder.getI32Type())
-                               : Type(b.builder.getF32Type());
-  auto wordsType = VectorType::get(blocking.lanes, wordType);
   Value left = b.advance(panelA.pointer, i8, b.mul(word, panelA.wordStride));
   Value right = b.advance(panelB.pointer, i8, b.mul(word, panelB.wordStride));
   SmallVector<Value, 2> columns;
   for (int64_t j = 0; j < 2; ++j)
-    columns.push_back(b.load(wordsType, b.advance(right, wordsType, j), 64));
+    columns.push_back(b.load(vectorType, b.advance(right, vectorType, j), 64));
+  return multiplyWord(left, panelA.outerStride, columns, sums);
+}
+
+/// The same, of one word of each row at `left` and some vectors of columns.
+LoopBuilder::Values GemmEmitter::multiplyWord(Value left, int64_t outerStride,
+                                              ArrayRef<Value> columns,
+                                              ValueRange sums) {
+  Type wordType = blocking.dot ? Type(b.builder.getI32Type())
+                               : Type(b.builder.getF32Type());
+  auto wordsType = VectorType::get(blocking.lanes, wordType);
   LoopBuilder::Values next;
-  for (int64_t i = 0; i < rows; ++i) {
-    Value one = b.load(wordType, b.advance(left, i8, i * panelA.outerStride),
-                       spec.aType.isBF16() ? 2 : 4);
-    Value row = b.create<vector::BroadcastOp>(wordsType, one);
-    for (int64_t j = 0; j < 2; ++j)
-      next.push_back(multiplyAdd(row, columns[j], sums[i * 2 + j]));
+  for (int64_t row = 0; next.size() < sums.size(); ++row) {
+    Value one = b.load(
+        wordType, b.advance(left, b.builder.getI8Type(), row * outerStride),
+        spec.aType.isBF16() ? 2 : 4);
+    Value word = b.create<vector::BroadcastOp>(wordsType, one);
+    for (Value column : columns)
+      next.push_back(multiplyAdd(word, column, sums[next.size()]));
   }
   return next;
 }

@@ -32,6 +32,8 @@ MicroPanel GemmEmitter::packedAt(const GemmOperand &operand, Value index,
                                  KRange k, Value buffer) {
   if (blocking.amx && &operand == &operandA)
     return amxPanelA(index, k, buffer);
+  if (!operand.direct && blocking.fewRows && operand.kContiguous)
+    return {buffer, 4, blocking.copiedRowBytes()};
   if (!operand.direct)
     return {buffer, 4 * operand.width, 4};
   return {sourceOf(operand, firstOuter(operand, index), k), 4,
@@ -81,6 +83,10 @@ void GemmEmitter::pack(const GemmOperand &operand, Value outerBegin, KRange k,
       packAmxRows(outerBegin, k, to);
     else
       packAmxColumns(outerBegin, k, to);
+    return;
+  }
+  if (blocking.fewRows && operand.kContiguous) {
+    copyRowsOfA(to);
     return;
   }
   if (operand.kContiguous)
@@ -147,13 +153,16 @@ SmallVector<Value> GemmEmitter::rowPointers(const GemmOperand &operand,
                                             int64_t first, int64_t count) {
   SmallVector<Value> pointers;
   Value base = b.advance(operand.pointer, operand.type, kBegin);
-  for (int64_t row = first; row < first + count; ++row) {
-    Value index = b.add(outerBegin, row);
-    if (operand.mayOverhang)
-      index = b.min(index, b.constant(operand.outer - 1));
-    pointers.push_back(
-        b.advance(base, operand.type, b.mul(index, operand.stride)));
-  }
+  auto rowAt = [&](Value pointer, Value index) {
+    return b.advance(pointer, operand.type, b.mul(index, operand.stride));
+  };
+  if (!operand.mayOverhang)
+    base = rowAt(base, outerBegin);
+  for (int64_t row = first; row < first + count; ++row)
+    pointers.push_back(operand.mayOverhang
+                           ? rowAt(base, b.min(b.add(outerBegin, row),
+                                               b.constant(operand.outer - 1)))
+                           : rowAt(base, b.constant(row)));
   return pointers;
 }
 
@@ -174,24 +183,41 @@ void GemmEmitter::packTransposed(const GemmOperand &operand, Value outerBegin,
       Value mask;
       if (masked)
         mask = b.mask(b.sub(k.length, at), perSquare);
-      SmallVector<Value> rows;
-      for (Value source : sources) {
-        Value loaded =
-            loadWords(rowType, b.advance(source, operand.type, at), mask);
-        if (blocking.dot)
-          loaded = b.create<LLVM::BitcastOp>(vectorType, loaded);
-        rows.push_back(loaded);
-      }
-      rows.resize(lanes, b.zeros(vectorType));
       Value target =
           b.advance(to, f32, b.add(b.mul(word, operand.width), first));
-      for (auto [column, value] : llvm::enumerate(transpose(std::move(rows))))
+      for (auto [column, value] :
+           llvm::enumerate(loadSquare(rowType, sources, at, mask)))
         b.store(value,
                 b.advance(target, f32,
                           static_cast<int64_t>(column) * operand.width),
                 4);
     });
   }
+}
+
+/// The words of stored rows from `at` on, transposed: vector `i` has word `i`
+/// of each. `type` is a vector of `lanes` words of a row.
+SmallVector<Value> GemmEmitter::loadSquare(Type type, ArrayRef<Value> sources,
+                                           Value at, Value mask) {
+  Type element = getElementTypeOrSelf(type);
+  SmallVector<Value> rows;
+  for (Value source : sources) {
+    Value loaded = loadWords(type, b.advance(source, element, at), mask);
+    if (blocking.dot)
+      loaded = b.create<LLVM::BitcastOp>(vectorType, loaded);
+    rows.push_back(loaded);
+  }
+  rows.resize(blocking.lanes, b.zeros(vectorType));
+  return transpose(std::move(rows));
+}
+
+/// Whole 128-bit quarters, numbered through x and y.
+Value GemmEmitter::shuffleQuarters(Value x, Value y, ArrayRef<int64_t> pick) {
+  SmallVector<int64_t> order;
+  for (int64_t quarter : pick)
+    for (int64_t lane = 0; lane < 4; ++lane)
+      order.push_back(4 * quarter + lane);
+  return b.shuffle(x, y, order);
 }
 
 /// Transposes a square of `lanes` vectors: 4x4 blocks inside the 128-bit
@@ -208,13 +234,8 @@ SmallVector<Value> GemmEmitter::transpose(SmallVector<Value> rows) {
                                  : lanes + 4 * quarter + lane - 4);
     return b.shuffle(x, y, order);
   };
-  // Whole quarters, numbered through x and y.
   auto ofQuarters = [&](Value x, Value y, ArrayRef<int64_t> pick) {
-    SmallVector<int64_t> order;
-    for (int64_t quarter : pick)
-      for (int64_t lane = 0; lane < 4; ++lane)
-        order.push_back(4 * quarter + lane);
-    return b.shuffle(x, y, order);
+    return shuffleQuarters(x, y, pick);
   };
 
   // blocks[4 * g + c], quarter q: column 4 * q + c of rows 4 * g ...

@@ -15,6 +15,8 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <vector>
 
 using namespace mlir;
@@ -73,6 +75,30 @@ struct Matrix {
     else
       std::memcpy(to, &value, 4);
   }
+};
+
+/// A copy that ends where memory may be read to.
+class GuardedCopy {
+public:
+  explicit GuardedCopy(const std::vector<char> &bytes) {
+    size_t page = sysconf(_SC_PAGESIZE);
+    size_t whole = (bytes.size() + page - 1) / page * page;
+    size = whole + page;
+    start = static_cast<char *>(mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    EXPECT_NE(start, MAP_FAILED);
+    EXPECT_EQ(mprotect(start + whole, page, PROT_NONE), 0);
+    data = start + whole - bytes.size();
+    std::copy(bytes.begin(), bytes.end(), data);
+  }
+  ~GuardedCopy() { munmap(start, size); }
+  GuardedCopy(const GuardedCopy &) = delete;
+
+  char *data;
+
+private:
+  char *start;
+  size_t size;
 };
 
 struct Case {
@@ -134,6 +160,7 @@ protected:
 
   void check(const Case &test);
   void checkPieces(const Case &test, int64_t piece);
+  void checkFirstRows(const Case &test, int64_t rows);
 
   std::unique_ptr<MLIRContext> context;
   CpuTarget target;
@@ -169,11 +196,11 @@ void GemmTest::check(const Case &test) {
     epilogue = biasTanh;
   GemmRunner runner(*context, spec, target, epilogue);
 
+  GuardedCopy left(a.bytes), right(b.bytes);
   std::vector<char> first;
   for (int64_t threads : {1, 2, 5}) {
     Matrix c = before;
-    runner.runAll(a.bytes.data(), b.bytes.data(), c.bytes.data(), bias.data(),
-                  threads);
+    runner.runAll(left.data, right.data, c.bytes.data(), bias.data(), threads);
     if (threads == 1)
       first = c.bytes;
     EXPECT_TRUE(first == c.bytes) << "depends on the number of threads";
@@ -251,6 +278,77 @@ void GemmTest::checkPieces(const Case &test, int64_t piece) {
     sums = sumsOf(first, std::min(first + piece, test.k), std::move(sums));
   std::vector<float> whole = sumsOf(0, test.k, {});
   EXPECT_EQ(std::memcmp(sums.data(), whole.data(), whole.size() * 4), 0);
+}
+
+/// Fewer rows of a product have the bits that they have in all of it.
+void GemmTest::checkFirstRows(const Case &test, int64_t rows) {
+  SCOPED_TRACE(describe(test) + ", " + std::to_string(rows) + " rows");
+  std::mt19937 random(17);
+  Matrix a(test.a, test.m, test.k, 0, random);
+  Matrix b(test.b, test.transB ? test.n : test.k, test.transB ? test.k : test.n,
+           0, random);
+  auto product = [&](int64_t m) {
+    GemmSpec spec;
+    spec.m = m;
+    spec.n = test.n;
+    spec.k = test.k;
+    spec.transB = test.transB;
+    spec.aType = type(test.a);
+    spec.bType = type(test.b);
+    spec.cType = type(Kind::F32);
+    std::vector<float> c(m * test.n);
+    GemmRunner(*context, spec, target)
+        .runAll(a.bytes.data(), b.bytes.data(), c.data(), nullptr, 2);
+    return c;
+  };
+  std::vector<float> all = product(test.m), few = product(rows);
+  EXPECT_EQ(std::memcmp(all.data(), few.data(), few.size() * 4), 0);
+}
+
+TEST_P(GemmTest, FewRows) {
+  // Each option with every other one: they change at different steps.
+  int64_t step = 0;
+  const int64_t lengths[] = {1, 2, 31, 64, 257, 1000};
+  for (int64_t m : {1, 2, 3, 5, 8})
+    for (int64_t n : {1, 31, 97, 256, 509})
+      for (bool transB : {false, true})
+        for (int64_t k : {lengths[step % 6], lengths[(step + 4) % 6]}) {
+          bool narrow = step % 5 < 3;
+          Kind kind = narrow ? Kind::BF16 : Kind::F32;
+          Kind result = step % 2 ? Kind::F32 : kind;
+          check({m, n, k, /*transA=*/step % 7 < 2, transB, kind, kind, result,
+                 /*padding=*/step % 3, /*accumulate=*/step % 4 == 1,
+                 /*epilogue=*/step % 11 < 5});
+          ++step;
+        }
+}
+
+TEST_P(GemmTest, FewRowsOfMixedTypes) {
+  for (int64_t m : {1, 4})
+    for (bool transB : {false, true}) {
+      check({m, 77, 75, false, transB, Kind::F32, Kind::BF16, Kind::BF16, 1});
+      check({m, 77, 75, false, transB, Kind::BF16, Kind::F32, Kind::F32, 1});
+      check({m, 77, 75, true, transB, Kind::BF16, Kind::F32, Kind::BF16});
+    }
+}
+
+TEST_P(GemmTest, FewRowsGoOnFromEarlierSums) {
+  for (int64_t m : {1, 3, 8})
+    for (bool transB : {false, true}) {
+      checkPieces({m, 145, 75, false, transB}, 40);
+      checkPieces({m, 145, 75, false, transB, Kind::BF16, Kind::BF16}, 32);
+    }
+}
+
+TEST_P(GemmTest, FewRowsHaveTheirBitsAmongMany) {
+  for (int64_t rows : {1, 4})
+    for (bool transB : {false, true}) {
+      checkFirstRows({40, 150, 333, false, transB}, rows);
+      // Tiles sum the first and the second values of pairs apart.
+      if (!target.hasAmx)
+        checkFirstRows({40, 150, 333, false, transB, Kind::BF16, Kind::BF16},
+                       rows);
+    }
 }
 
 TEST_P(GemmTest, GoesOnFromEarlierSums) {

@@ -4,13 +4,13 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Emits C = A * B as loops over packed micro-kernels. Every thread of the pool
-// works alone on its part of C: there is no barrier, the sum over K is never
-// split across threads, and the result does not depend on their number. K is
-// summed from its first value to its last: one value after the other, bf16 with
-// dot products in pairs, on AMX in groups of 32. So a sum that begins with one
-// over earlier values has the bits of the sum over all, where whole groups are
-// before.
+// Emits C = A * B as loops over packed micro-kernels; for few rows of A, B is
+// read where it stands. Every thread of the pool works alone on its part of C:
+// there is no barrier, the sum over K is never split across threads, and the
+// result does not depend on their number. K is summed from its first value to
+// its last: one value after the other, bf16 with dot products in pairs, and
+// many rows on AMX in groups of 32. So a sum that begins with one over earlier
+// values has the bits of the sum over all, where whole groups are before.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,0 +1,239 @@
+//===- GemmFewRows.cpp - Matrix products of few rows ----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Every element of B is multiplied by few rows, so packing it would be most of
+// the work. Words of columns are made in registers instead, from rows of B that
+// are interleaved two by two, or from squares that are transposed. K runs from
+// its first value to its last, as with packed panels: the sums have the same
+// bits.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GemmEmitter.h"
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+static constexpr int64_t lineBytes = 64;
+/// Of a B that is stored [K, N]: how many rows ahead lines are fetched.
+static constexpr int64_t rowsAhead = 8;
+/// Of a B that is stored [N, K], lines of the rows that come next are fetched,
+/// where these stay in the second cache; else lines so many bytes ahead.
+static constexpr int64_t mostBytesAhead = 1 << 17, bytesAhead = 1 << 10;
+
+/// Makes all rows of the panels.
+void GemmEmitter::emitFewRows(Range panels) {
+  Value zero = b.constant(0);
+  MicroPanel panelA =
+      bringIn(operandA, zero, {zero, b.constant(spec.k)}, residentBuffer);
+  // Only the last panel needs masks.
+  bool overhangs = operandB.mayOverhang;
+  int64_t whole = spec.n / blocking.nr;
+  Value at = panels.begin, end = b.min(panels.end, b.constant(whole));
+  operandB.mayOverhang = false;
+  for (int64_t count = whole ? blocking.panelsTogether : 0; count > 0;
+       count /= 2) {
+    Value next = b.add(at, b.mul(b.div(b.sub(end, at), count), count));
+    b.forLoop(at, next, count,
+              [&](Value panel) { emitPanels(panel, count, panelA); });
+    at = next;
+  }
+  operandB.mayOverhang = overhangs;
+  if (overhangs)
+    b.ifThen(b.less(end, panels.end),
+             [&] { emitPanels(b.constant(whole), 1, panelA); });
+}
+
+/// Copies rows of A that run along K, as words with zeros beyond K.
+void GemmEmitter::copyRowsOfA(Value to) {
+  int64_t step = blocking.lanes * blocking.perWord();
+  int64_t whole = spec.k / step * step;
+  auto type = VectorType::get(step, operandA.type);
+  Type i8 = b.builder.getI8Type();
+  b.forLoop(b.constant(0), b.constant(spec.m), 1, [&](Value row) {
+    Value from =
+        b.advance(operandA.pointer, operandA.type, b.mul(row, operandA.stride));
+    Value target = b.advance(to, i8, b.mul(row, blocking.copiedRowBytes()));
+    auto copy = [&](Value at, Value mask) {
+      Value words = loadWords(type, b.advance(from, operandA.type, at), mask);
+      b.store(words, b.advance(target, i8, b.mul(at, 4 / blocking.perWord())),
+              4);
+    };
+    b.forLoop(b.constant(0), b.constant(whole), step,
+              [&](Value at) { copy(at, nullptr); });
+    if (whole < spec.k)
+      copy(b.constant(whole), b.mask(b.constant(spec.k - whole), step));
+  });
+}
+
+/// Makes all rows of `count` panels side by side. Each has a tile.
+void GemmEmitter::emitPanels(Value panel, int64_t count, MicroPanel panelA) {
+  Type i8 = b.builder.getI8Type();
+  Value rowBlock = b.constant(0);
+  auto forTiles = [&](llvm::function_ref<void(Value, Value)> body) {
+    b.forLoop(b.constant(0), b.constant(count), 1, [&](Value i) {
+      body(b.add(panel, i), b.advance(tiles, i8, b.mul(i, blocking.tileBytes)));
+    });
+  };
+  if (init)
+    forTiles([&](Value own, Value tile) { beginTile(rowBlock, own, tile); });
+  // Row by row, the sums of all panels.
+  SmallVector<Value> places;
+  LoopBuilder::Values sums;
+  for (int64_t row = 0; row < spec.m; ++row)
+    for (int64_t vector = 0; vector < 2 * count; ++vector) {
+      Value tile = b.advance(tiles, i8, vector / 2 * blocking.tileBytes);
+      places.push_back(b.advance(tile, vectorType, 2 * row + vector % 2));
+      sums.push_back(loadsSums() ? b.load(vectorType, places.back(), 64)
+                                 : b.zeros(vectorType));
+    }
+  sums = spec.transB ? sumColumnsOfB(panel, panelA, std::move(sums))
+                     : sumRowsOfB(panel, count, panelA, std::move(sums));
+  for (auto [sum, place] : llvm::zip(sums, places))
+    b.store(sum, place, 64);
+  forTiles([&](Value own, Value tile) { emitStore(rowBlock, own, tile); });
+}
+
+/// The words of a stored row of some panels; or of two, whose values are
+/// interleaved quarter by quarter. Then the first vector of a panel has the
+/// lower halves of all quarters of its row, and the second one the upper ones.
+SmallVector<Value> GemmEmitter::loadRowsOfB(Value from, bool hasSecond,
+                                            ArrayRef<Value> masks) {
+  int64_t width = blocking.lanes * blocking.perWord();
+  SmallVector<Value> words;
+  for (auto [index, mask] : llvm::enumerate(masks)) {
+    Value at =
+        b.advance(from, operandB.type, static_cast<int64_t>(index) * width);
+    if (!blocking.dot) {
+      words.push_back(
+          loadWords(VectorType::get(width, operandB.type), at, mask));
+      continue;
+    }
+    // Integers: LLVM knows their shuffles.
+    auto type = VectorType::get(width, b.builder.getI16Type());
+    Value above = b.load(type, at, 2, mask);
+    Value below =
+        hasSecond ? b.load(type, b.advance(at, operandB.type, operandB.stride),
+                           2, mask)
+                  : b.zeros(type);
+    for (int64_t half = 0; half < 2; ++half) {
+      SmallVector<int64_t> order;
+      for (int64_t lane = 0; lane < width; ++lane)
+        if (lane / 4 % 2 == half)
+          order.append({lane, lane + width});
+      words.push_back(b.create<LLVM::BitcastOp>(
+          vectorType, b.shuffle(above, below, order)));
+    }
+  }
+  return words;
+}
+
+/// Adds what panels of a B that is stored [K, N] are multiplied to.
+LoopBuilder::Values GemmEmitter::sumRowsOfB(Value panel, int64_t count,
+                                            MicroPanel panelA,
+                                            LoopBuilder::Values sums) {
+  Type type = operandB.type;
+  Value zero = b.constant(0), column = firstOuter(operandB, panel);
+  Value source = sourceOf(operandB, column, {zero, nullptr});
+  // Of what is loaded at a time: a vector of words, or pairs of two rows.
+  int64_t width = blocking.lanes * blocking.perWord();
+  SmallVector<Value> masks(count * blocking.nr / width);
+  if (operandB.mayOverhang)
+    for (auto [index, mask] : llvm::enumerate(masks))
+      mask =
+          b.mask(b.sub(b.constant(spec.n - static_cast<int64_t>(index) * width),
+                       column),
+                 width);
+
+  auto add = [&](Value word, bool hasSecond, ValueRange carried) {
+    Value from = b.advance(source, type,
+                           b.mul(word, blocking.perWord() * operandB.stride));
+    int64_t bytes = count * blocking.nr * operandB.elementBytes();
+    for (int64_t row = 0; row < blocking.perWord(); ++row)
+      for (int64_t line = 0; line < bytes; line += lineBytes)
+        b.prefetch(b.advance(
+            b.advance(from, type, (row + rowsAhead) * operandB.stride),
+            b.builder.getI8Type(), line));
+    Value left = b.advance(panelA.pointer, b.builder.getI8Type(),
+                           b.mul(word, panelA.wordStride));
+    return multiplyWord(left, panelA.outerStride,
+                        loadRowsOfB(from, hasSecond, masks), carried);
+  };
+  // Halves of quarters are brought together, and taken apart again.
+  auto shufflePairs = [&](ArrayRef<int64_t> first, ArrayRef<int64_t> second) {
+    for (size_t i = 0; blocking.dot && i < sums.size(); i += 2) {
+      Value x = sums[i], y = sums[i + 1];
+      sums[i] = shuffleQuarters(x, y, first);
+      sums[i + 1] = shuffleQuarters(x, y, second);
+    }
+  };
+  if (loadsSums())
+    shufflePairs({0, 2, 4, 6}, {1, 3, 5, 7});
+  int64_t whole = spec.k / blocking.perWord();
+  sums = b.forLoop(zero, b.constant(whole), 1, sums,
+                   [&](Value word, ValueRange carried) {
+                     return add(word, /*hasSecond=*/true, carried);
+                   });
+  if (whole * blocking.perWord() < spec.k)
+    sums = add(b.constant(whole), /*hasSecond=*/false, sums);
+  shufflePairs({0, 4, 1, 5}, {2, 6, 3, 7});
+  return sums;
+}
+
+/// The same of a panel of a B that is stored [N, K]: its vectors one after the
+/// other, as a square takes most registers.
+LoopBuilder::Values GemmEmitter::sumColumnsOfB(Value panel, MicroPanel panelA,
+                                               LoopBuilder::Values sums) {
+  for (int64_t vector = 0; vector < 2; ++vector) {
+    LoopBuilder::Values own;
+    for (int64_t row = 0; row < spec.m; ++row)
+      own.push_back(sums[2 * row + vector]);
+    own = sumColumnsOfVector(panel, vector, panelA, own);
+    for (int64_t row = 0; row < spec.m; ++row)
+      sums[2 * row + vector] = own[row];
+  }
+  return sums;
+}
+
+LoopBuilder::Values GemmEmitter::sumColumnsOfVector(Value panel, int64_t vector,
+                                                    MicroPanel panelA,
+                                                    ValueRange sums) {
+  int64_t lanes = blocking.lanes, perWord = blocking.perWord();
+  int64_t step = lanes * perWord, whole = spec.k / step * step;
+  Type i8 = b.builder.getI8Type();
+  auto type = VectorType::get(step, operandB.type);
+  SmallVector<Value> sources =
+      rowPointers(operandB, firstOuter(operandB, panel), b.constant(0),
+                  vector * lanes, lanes);
+  int64_t ahead = lanes * operandB.stride * operandB.elementBytes();
+  if (ahead > mostBytesAhead)
+    ahead = bytesAhead;
+  auto add = [&](Value at, int64_t values, ValueRange carried) {
+    for (Value source : sources)
+      for (int64_t line = 0; line < step * operandB.elementBytes();
+           line += lineBytes)
+        b.prefetch(
+            b.advance(b.advance(source, operandB.type, at), i8, ahead + line));
+    Value mask = values < step ? b.mask(b.constant(values), step) : Value();
+    Value left =
+        b.advance(panelA.pointer, i8, b.mul(at, panelA.wordStride / perWord));
+    LoopBuilder::Values next(carried);
+    SmallVector<Value> words = loadSquare(type, sources, at, mask);
+    for (int64_t word = 0; word * perWord < values; ++word)
+      next = multiplyWord(b.advance(left, i8, word * panelA.wordStride),
+                          panelA.outerStride, words[word], next);
+    return next;
+  };
+  LoopBuilder::Values next = b.forLoop(
+      b.constant(0), b.constant(whole), step, sums,
+      [&](Value at, ValueRange carried) { return add(at, step, carried); });
+  if (whole < spec.k)
+    next = add(b.constant(whole), spec.k - whole, next);
+  return next;
+}
+
+} // namespace heddle::cpu
