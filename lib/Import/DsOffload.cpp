@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SettingReaders.h"
+#include "heddle/Settings/Places.h"
 #include "heddle/runtime/io/SwapDirectories.h"
 
 using namespace heddle;
@@ -101,17 +102,7 @@ static const io::JsonValue *swapPathAt(const io::JsonValue &root,
 }
 
 static bool isOnFile(plan::FileRole role, const Settings &values) {
-  switch (role) {
-  case plan::FileRole::Optimizer:
-    return values.placeOptimizer == MemoryKind::File;
-  case plan::FileRole::Parameters:
-    return values.placeParameters == MemoryKind::File;
-  case plan::FileRole::Gradients:
-    return values.placeGradients == MemoryKind::File;
-  case plan::FileRole::Activations:
-    return values.placeActivations == MemoryKind::File;
-  }
-  return false;
+  return values.*findPlacedRole(plan::nameOf(role))->place == MemoryKind::File;
 }
 
 /// The directory that an `nvme_path` names for `roles`, beside `given`, which a

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SettingReaders.h"
+#include "heddle/Settings/Places.h"
 #include <algorithm>
 #include <array>
 #include <map>
@@ -221,9 +222,8 @@ const char *config::whyNothingIsPlaced(const Settings &values) {
 }
 
 const char *config::whyNothingOnFile(const Settings &values) {
-  for (MemoryKind kind : {values.placeOptimizer, values.placeParameters,
-                          values.placeGradients, values.placeActivations})
-    if (kind == MemoryKind::File)
+  for (const PlacedRole &role : placedRoles)
+    if (values.*role.place == MemoryKind::File)
       return "";
   return "nothing is on file";
 }

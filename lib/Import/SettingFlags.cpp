@@ -8,6 +8,7 @@
 
 #include "SettingReaders.h"
 #include "heddle/Settings/ParameterGroup.h"
+#include "heddle/Settings/Places.h"
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include <algorithm>
 #include <map>
@@ -233,16 +234,6 @@ io::ValueRange config::swapBlockRange() {
       });
 }
 
-/// What `--place` may name, and the setting of what it places.
-static const std::map<std::string, std::string> &placedRoles() {
-  static const std::map<std::string, std::string> roles = {
-      {"optimizer", "place_optimizer"},
-      {"parameters", "place_parameters"},
-      {"gradients", "place_gradients"},
-      {"activations", "place_activations"}};
-  return roles;
-}
-
 /// The kind of memory that a word of a ds_config.json stands for; or "".
 static std::string kindOfDsWord(const std::string &word) {
   return word == "nvme"   ? wordOf(MemoryKind::File)
@@ -259,16 +250,16 @@ void config::mergePlace(const SettingFlag &flag, const std::string &text,
     for (const std::string &part : splitAt(",", line)) {
       size_t equals = std::min(part.find('='), part.size());
       std::string kind = part.substr(std::min(equals + 1, part.size()));
-      auto role = placedRoles().find(part.substr(0, equals));
-      bool isRole = role != placedRoles().end();
-      if (std::string meant = kindOfDsWord(kind); isRole && !meant.empty())
-        failFlag(flag, line, "did you mean " + role->first + "=" + meant + "?");
-      if (!isRole || !parseWord<MemoryKind>(kind) ||
-          !seen.insert(role->first).second)
+      const PlacedRole *role = findPlacedRole(part.substr(0, equals));
+      if (std::string meant = kindOfDsWord(kind); role && !meant.empty())
+        failFlag(flag, line,
+                 std::string("did you mean ") + role->name + "=" + meant + "?");
+      if (!role || !parseWord<MemoryKind>(kind) ||
+          !seen.insert(role->name).second)
         failFlag(flag, line,
                  "give optimizer, parameters, gradients or activations once, "
                  "each device, host, pinned or file, as optimizer=file");
-      places[role->second] = kind;
+      places[role->key] = kind;
     }
   }
   for (const auto &[key, kind] : places)

@@ -9,6 +9,7 @@
 #include "FitSearch.h"
 #include "ExplainSchedule.h"
 #include "SmallerPlan.h"
+#include "heddle/Settings/Places.h"
 #include <algorithm>
 #include <cstring>
 #include <iostream>
@@ -260,9 +261,12 @@ bool FitSearch::hasFlag(const char *name) const {
 }
 
 bool FitSearch::isPlaced() const {
-  return hasFlag("--place") || isGiven("place_optimizer") ||
-         isGiven("place_gradients") || isGiven("place_parameters") ||
-         isGiven("place_activations");
+  auto isSaid = [&](const config::PlacedRole &role) {
+    return isGiven(role.key);
+  };
+  return hasFlag("--place") ||
+         std::any_of(std::begin(config::placedRoles),
+                     std::end(config::placedRoles), isSaid);
 }
 
 /// Beside the device's; a CPU's memory is the host's.

@@ -12,6 +12,7 @@
 #include "FitSearch.h"
 #include "Verbs.h"
 #include "heddle/PlanFormat/Format.h"
+#include "heddle/Settings/Places.h"
 #include "heddle/runtime/io/File.h"
 #include <filesystem>
 #include <iostream>
@@ -39,9 +40,10 @@ static bool isSearched(const config::SettingField &field) {
   for (const char *section : {"mesh", "batch"})
     if (field.section() == section)
       return true;
-  for (const char *key :
-       {"zero", "recompute", "place_optimizer", "place_parameters",
-        "place_gradients", "place_activations", "host_updates"})
+  for (const config::PlacedRole &role : config::placedRoles)
+    if (field.key == role.key)
+      return true;
+  for (const char *key : {"zero", "recompute", "host_updates"})
     if (field.key == key)
       return true;
   return false;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SmallerPlan.h"
+#include "heddle/Settings/Places.h"
 #include <iterator>
 #include <map>
 #include <optional>
@@ -14,6 +15,8 @@
 using namespace heddle;
 using namespace heddle::driver;
 using config::MemoryKind;
+using config::PlacedRole;
+using config::placedRoles;
 using config::Settings;
 
 std::string Change::text() const {
@@ -29,21 +32,11 @@ config::Flags Change::on(config::Flags given) const {
   return given;
 }
 
-/// What may be elsewhere, what is moved least often first.
-struct Role {
-  const char *name;
-  MemoryKind Settings::*place;
-};
-static constexpr Role roles[] = {{"optimizer", &Settings::placeOptimizer},
-                                 {"gradients", &Settings::placeGradients},
-                                 {"parameters", &Settings::placeParameters},
-                                 {"activations", &Settings::placeActivations}};
-
 /// The places of `then`, also those in the device's memory of what is elsewhere
 /// in `now`: a file may say that.
 static std::string newPlacesOf(const Settings &now, const Settings &then) {
   std::string text;
-  for (const Role &role : roles) {
+  for (const PlacedRole &role : placedRoles) {
     MemoryKind kind = then.*role.place, leftOut = MemoryKind::Device;
     if (role.place == &Settings::placeGradients)
       leftOut = config::memoryOfGradients(then);
@@ -102,7 +95,7 @@ using Ladder = std::vector<Settings>;
 static Ladder placed(const Settings &from, MemoryKind away) {
   Ladder ladder;
   Settings next = from;
-  for (const Role &role : roles) {
+  for (const PlacedRole &role : placedRoles) {
     if (next.*role.place == MemoryKind::Device || away == MemoryKind::File)
       next.*role.place = away;
     ladder.push_back(next);
@@ -114,7 +107,8 @@ static Ladder placed(const Settings &from, MemoryKind away) {
 static Ladder broughtBack(const Settings &from, MemoryKind to) {
   Ladder ladder;
   Settings next = from;
-  for (auto role = std::rbegin(roles); role != std::rend(roles); ++role)
+  for (auto role = std::rbegin(placedRoles); role != std::rend(placedRoles);
+       ++role)
     if (next.*role->place == MemoryKind::File) {
       next.*role->place = to;
       ladder.push_back(next);

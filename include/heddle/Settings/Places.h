@@ -1,0 +1,39 @@
+//===- Places.h - What may be in which memory -------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_SETTINGS_PLACES_H
+#define HEDDLE_SETTINGS_PLACES_H
+
+#include "heddle/Settings/Settings.h"
+
+namespace heddle::config {
+
+/// What `--place` may name, and the setting that says where it is.
+struct PlacedRole {
+  const char *name, *key;
+  MemoryKind Settings::*place;
+};
+
+/// All of them, what is moved least often first.
+inline constexpr PlacedRole placedRoles[] = {
+    {"optimizer", "place_optimizer", &Settings::placeOptimizer},
+    {"gradients", "place_gradients", &Settings::placeGradients},
+    {"parameters", "place_parameters", &Settings::placeParameters},
+    {"activations", "place_activations", &Settings::placeActivations}};
+
+/// The one of this name, or null.
+inline const PlacedRole *findPlacedRole(std::string_view name) {
+  for (const PlacedRole &role : placedRoles)
+    if (role.name == name)
+      return &role;
+  return nullptr;
+}
+
+} // namespace heddle::config
+
+#endif // HEDDLE_SETTINGS_PLACES_H
