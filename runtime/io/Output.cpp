@@ -336,7 +336,8 @@ void io::writeText(const std::string &path, const std::string &text,
 void io::makeDirectories(const std::string &path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error)
+  // What is there in place of a directory may be a link to nothing.
+  if (error && error.value() != EEXIST)
     failToWrite(path, error.value());
   if (!fs::is_directory(path, error))
     failToWrite(path, ENOTDIR);

@@ -64,6 +64,15 @@ TEST(File, SaysWhenAnOutputCannotBeWritten) {
             "H0402");
   EXPECT_EQ(codeOf([&] { makeDirectories(directory / "file/sub"); }), "H0402");
   EXPECT_EQ(codeOf([&] { makeDirectories(directory / "file"); }), "H0402");
+  ASSERT_EQ(symlink("nowhere", (directory / "link").c_str()), 0);
+  try {
+    makeDirectories(directory / "link");
+    ADD_FAILURE() << "a link to nothing is a directory";
+  } catch (const UserError &error) {
+    EXPECT_NE(error.diagnostic.message.find("Not a directory"),
+              std::string::npos)
+        << error.diagnostic.message;
+  }
   EXPECT_EQ(codeOf([&] { requireWritable("/proc/heddle"); }), "H0402");
   requireWritable(directory / "new/directory");
   EXPECT_TRUE(listDirectory(directory / "new/directory", "H0301").empty());
