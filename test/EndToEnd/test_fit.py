@@ -186,6 +186,20 @@ class Fit(h.HeddleTest):
         for one in filed:
             self.assertEqual(self.peak(one["strategy"], "--seq", "48"), one["bytes"])
 
+    def test_gradients_or_parameters_go_to_files(self):
+        """What moves less: in bf16, of one micro-batch, parameters."""
+        machine = {"nodes": 1, "ranks_per_node": 1, "flops": 3e11, "host_memory":
+                   "600MiB", **NVME}
+        flags = ["--seq", "64", "--batch", "1", "--precision", "bf16", "--recompute", "none"]
+        said, _ = self.fit(MODELS["124M"], machine, *flags)
+        self.assertEqual([one["flags"] for one in said["fitting"]],
+                         [f"--micro-batch 1 --place optimizer=file,{role}=file"
+                          for role in ("parameters", "gradients")])
+        error = h.run([h.HEDDLE, "compile", self.path("config.json"), "--init", "random",
+                       *flags, "--cluster", self.path("cluster.json"), "--memory-budget",
+                       "600MiB", "-o", self.path("binary")], status=4).stderr
+        self.assertIn("help: compile with --place optimizer=file,parameters=file\n", error)
+
     def test_what_is_given_is_kept(self):
         machine = {"nodes": 1, "ranks_per_node": 4, "host_memory": "1GiB", **LINKS}
         said, _ = self.fit(TINY, machine, "--seq", "48", "--batch", "8", "--mesh",

@@ -288,17 +288,20 @@ std::vector<FitSearch::Placement> FitSearch::placements() const {
                   (values.placeOptimizer == MemoryKind::Host ||
                    values.placeOptimizer == MemoryKind::Pinned);
   std::vector<std::string> kinds = otherMemories(), none = {""};
-  std::vector<Placement> all = {{"", isBeside ? byHost : none}};
+  std::vector<Placement> all = {{none, isBeside ? byHost : none}};
   for (size_t i = 0; i < kinds.size(); ++i) {
     bool isHost = kinds[i] == wordOf(MemoryKind::Host);
     std::vector<std::string> updates = isHost ? byHost : none;
     std::string optimizer = "optimizer=" + kinds[i];
-    all.push_back({optimizer + ",gradients=device", updates});
+    std::string here = optimizer + ",gradients=device";
+    all.push_back({{here}, updates});
     // What each micro-batch reads or adds to is in the faster memory first.
+    // Which of both moves less, the precision and the micro-batches say.
     for (size_t j = 0; j <= i; ++j) {
       std::string gradients = optimizer + ",gradients=" + kinds[j];
-      all.push_back({gradients, updates});
-      all.push_back({gradients + ",parameters=" + kinds[j], updates});
+      std::string parameters = ",parameters=" + kinds[j];
+      all.push_back({{gradients, here + parameters}, updates});
+      all.push_back({{gradients + parameters}, updates});
     }
   }
   return all;
@@ -427,10 +430,11 @@ bool FitSearch::searchRows(const Mesh &mesh) {
 void FitSearch::searchPlaces(const Mesh &mesh) {
   for (const Placement &place : placements()) {
     bool isAmple = false;
-    for (const std::string &updates : place.updates)
-      isAmple |= searchRows({with(with(mesh.flags, "--place", place.places),
-                                  "--host-updates", updates),
-                             mesh.data});
+    for (const std::string &places : place.places)
+      for (const std::string &updates : place.updates)
+        isAmple |= searchRows({with(with(mesh.flags, "--place", places),
+                                    "--host-updates", updates),
+                               mesh.data});
     if (isAmple)
       return;
   }

@@ -95,9 +95,10 @@ private:
     int64_t data;
   };
 
-  /// Flags that say where states are, and which part of them the host updates.
+  /// Flags that say where states are, of which each may be the fastest, and
+  /// which part of them the host updates.
   struct Placement {
-    std::string places;
+    std::vector<std::string> places;
     std::vector<std::string> updates;
   };
 

@@ -8,6 +8,7 @@
 
 #include "SmallerPlan.h"
 #include "heddle/Settings/Places.h"
+#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -91,16 +92,21 @@ static void setRows(Settings &settings, int64_t rows) {
 /// of those that fit, the first is the cheapest.
 using Ladder = std::vector<Settings>;
 
-/// More and more in one other kind of memory.
-static Ladder placed(const Settings &from, MemoryKind away) {
-  Ladder ladder;
-  Settings next = from;
-  for (const PlacedRole &role : placedRoles) {
-    if (next.*role.place == MemoryKind::Device || away == MemoryKind::File)
-      next.*role.place = away;
-    ladder.push_back(next);
+/// More and more in one other kind of memory: gradients before parameters, and
+/// the other way round.
+static std::vector<Ladder> placed(const Settings &from, MemoryKind away) {
+  std::vector<Ladder> ladders;
+  for (auto order : {std::array{0, 1, 2, 3}, std::array{0, 2, 1, 3}}) {
+    Settings next = from;
+    Ladder &ladder = ladders.emplace_back();
+    for (int at : order) {
+      MemoryKind Settings::*place = placedRoles[at].place;
+      if (next.*place == MemoryKind::Device || away == MemoryKind::File)
+        next.*place = away;
+      ladder.push_back(next);
+    }
   }
-  return ladder;
+  return ladders;
 }
 
 /// Less and less on file, first what is moved most often.
@@ -127,6 +133,10 @@ static bool hasReplicas(const Settings &settings) {
   return settings.data * settings.sequence > 1;
 }
 
+static void add(std::vector<Ladder> &all, std::vector<Ladder> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(all));
+}
+
 /// Each changes one thing.
 static std::vector<Ladder> singleChanges(const Settings &settings) {
   Ladder stages, rows, recomputes, activations;
@@ -143,7 +153,7 @@ static std::vector<Ladder> singleChanges(const Settings &settings) {
       recomputes.emplace_back(settings).recompute = recompute;
   std::vector<Ladder> all = {stages, rows, recomputes};
   for (MemoryKind away : otherMemories(settings)) {
-    all.push_back(placed(settings, away));
+    add(all, placed(settings, away));
     activations.emplace_back(settings).placeActivations = away;
   }
   all.push_back(activations);
@@ -161,7 +171,7 @@ static std::vector<Ladder> allChanges(const Settings &settings) {
   least.recompute = config::Recompute::Full;
   std::vector<Ladder> all = {{least}};
   for (MemoryKind away : otherMemories(settings))
-    all.push_back(placed(least, away));
+    add(all, placed(least, away));
   return all;
 }
 
