@@ -120,8 +120,9 @@ static ordered_json toJson(const FitSearch &search) {
 
 static void printFitting(const FitSearch &search, bool isAll) {
   int64_t tooLarge = search.counts().tooLarge;
-  std::cout << search.fitting.size() << " mixtures fit, of "
-            << search.counts().compiled << " that were compiled"
+  std::cout << search.fitting.size()
+            << (search.fitting.size() == 1 ? " mixture fits" : " mixtures fit")
+            << ", of " << search.counts().compiled << " that were compiled"
             << (tooLarge > 0 ? "; " + std::to_string(tooLarge) +
                                    " more have too large a model"
                              : "")
