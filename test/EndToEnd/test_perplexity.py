@@ -98,7 +98,9 @@ class Perplexity(ServingTest):
             report = json.load(file)
         self.assertNotIn("calibration", report)
         said = report["perplexity"]
-        self.assertLess(said["before"], said["after"])
+        # Rounding may happen to do a text good.
+        self.assertNotEqual(said["before"], said["after"])
+        self.assertLess(said["after"], 1.005 * said["before"])
         for model, name in ((self.trained, "before"), (self.path("rtn"), "after")):
             found = self.perplexity(self.serve(model, "--precision", "fp32", output=name))
             self.assert_close(found, said[name], 1e-3, name)
