@@ -409,7 +409,7 @@ class Offload(h.HeddleTest):
         flags = ["--init", "random", "--batch", 2, "--micro-batch", 1, "--seq", 8,
                  "--recompute", "full", "--target", "sm_80", "--memory-budget"]
         for device, place in (("40MiB", "optimizer=file"),
-                              ("30MiB", "optimizer=file,gradients=file,parameters=file")):
+                              ("30MiB", "optimizer=file,parameters=file")):
             budget = f"device={device},host=18MiB"
             found = self.proposed(model, *flags, budget)
             self.assertEqual(found, ["--place", place])
