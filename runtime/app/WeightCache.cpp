@@ -144,9 +144,9 @@ static std::vector<std::string> placesFor(const std::string &asked,
 
 WeightCache::WeightCache(Job &job, const JobOptions &options,
                          const io::WeightSet *weights)
-    : job(job),
-      places(placesFor(options.weightCacheDirectory, placeBeside(weights))),
-      besideWeights(placeBeside(weights)), isPublic(canEverybodyRead(weights)) {
+    : job(job), besideWeights(placeBeside(weights)),
+      places(placesFor(options.weightCacheDirectory, besideWeights)),
+      isPublic(canEverybodyRead(weights)) {
   const std::string &asked = options.weightCache;
   bool isAsked = asked == "map" || asked == "read" ||
                  !options.weightCacheDirectory.empty();

@@ -234,9 +234,6 @@ SmallVector<Value> GemmEmitter::transpose(SmallVector<Value> rows) {
                                  : lanes + 4 * quarter + lane - 4);
     return b.shuffle(x, y, order);
   };
-  auto ofQuarters = [&](Value x, Value y, ArrayRef<int64_t> pick) {
-    return shuffleQuarters(x, y, pick);
-  };
 
   // blocks[4 * g + c], quarter q: column 4 * q + c of rows 4 * g ...
   SmallVector<Value> blocks(lanes);
@@ -253,18 +250,18 @@ SmallVector<Value> GemmEmitter::transpose(SmallVector<Value> rows) {
   SmallVector<Value> columns(lanes);
   for (int64_t c = 0; c < 4; ++c) {
     if (quarters == 2) {
-      columns[c] = ofQuarters(blocks[c], blocks[4 + c], {0, 2});
-      columns[4 + c] = ofQuarters(blocks[c], blocks[4 + c], {1, 3});
+      columns[c] = shuffleQuarters(blocks[c], blocks[4 + c], {0, 2});
+      columns[4 + c] = shuffleQuarters(blocks[c], blocks[4 + c], {1, 3});
       continue;
     }
-    Value top0 = ofQuarters(blocks[c], blocks[4 + c], {0, 1, 4, 5});
-    Value top1 = ofQuarters(blocks[c], blocks[4 + c], {2, 3, 6, 7});
-    Value low0 = ofQuarters(blocks[8 + c], blocks[12 + c], {0, 1, 4, 5});
-    Value low1 = ofQuarters(blocks[8 + c], blocks[12 + c], {2, 3, 6, 7});
-    columns[c] = ofQuarters(top0, low0, {0, 2, 4, 6});
-    columns[4 + c] = ofQuarters(top0, low0, {1, 3, 5, 7});
-    columns[8 + c] = ofQuarters(top1, low1, {0, 2, 4, 6});
-    columns[12 + c] = ofQuarters(top1, low1, {1, 3, 5, 7});
+    Value top0 = shuffleQuarters(blocks[c], blocks[4 + c], {0, 1, 4, 5});
+    Value top1 = shuffleQuarters(blocks[c], blocks[4 + c], {2, 3, 6, 7});
+    Value low0 = shuffleQuarters(blocks[8 + c], blocks[12 + c], {0, 1, 4, 5});
+    Value low1 = shuffleQuarters(blocks[8 + c], blocks[12 + c], {2, 3, 6, 7});
+    columns[c] = shuffleQuarters(top0, low0, {0, 2, 4, 6});
+    columns[4 + c] = shuffleQuarters(top0, low0, {1, 3, 5, 7});
+    columns[8 + c] = shuffleQuarters(top1, low1, {0, 2, 4, 6});
+    columns[12 + c] = shuffleQuarters(top1, low1, {1, 3, 5, 7});
   }
   return columns;
 }

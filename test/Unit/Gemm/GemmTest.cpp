@@ -158,6 +158,20 @@ protected:
     return BFloat16Type::get(context.get());
   }
 
+  /// Shape and types; strides and sums are left open.
+  GemmSpec specOf(const Case &test) {
+    GemmSpec spec;
+    spec.m = test.m;
+    spec.n = test.n;
+    spec.k = test.k;
+    spec.transA = test.transA;
+    spec.transB = test.transB;
+    spec.aType = type(test.a);
+    spec.bType = type(test.b);
+    spec.cType = type(test.c);
+    return spec;
+  }
+
   void check(const Case &test);
   void checkPieces(const Case &test, int64_t piece);
   void checkFirstRows(const Case &test, int64_t rows);
@@ -178,15 +192,7 @@ void GemmTest::check(const Case &test) {
   for (float &value : bias)
     value = std::uniform_real_distribution<float>(-1, 1)(random);
 
-  GemmSpec spec;
-  spec.m = test.m;
-  spec.n = test.n;
-  spec.k = test.k;
-  spec.transA = test.transA;
-  spec.transB = test.transB;
-  spec.aType = type(test.a);
-  spec.bType = type(test.b);
-  spec.cType = type(test.c);
+  GemmSpec spec = specOf(test);
   spec.lda = a.stride;
   spec.ldb = b.stride;
   spec.ldc = before.stride;
@@ -242,13 +248,7 @@ void GemmTest::checkPieces(const Case &test, int64_t piece) {
            0, random);
   Matrix b(test.b, test.transB ? test.n : test.k, test.transB ? test.k : test.n,
            0, random);
-  GemmSpec spec;
-  spec.m = test.m;
-  spec.n = test.n;
-  spec.transA = test.transA;
-  spec.transB = test.transB;
-  spec.aType = type(test.a);
-  spec.bType = type(test.b);
+  GemmSpec spec = specOf(test);
   spec.cType = type(Kind::F32);
   spec.lda = a.stride;
   spec.ldb = b.stride;
@@ -288,13 +288,8 @@ void GemmTest::checkFirstRows(const Case &test, int64_t rows) {
   Matrix b(test.b, test.transB ? test.n : test.k, test.transB ? test.k : test.n,
            0, random);
   auto product = [&](int64_t m) {
-    GemmSpec spec;
+    GemmSpec spec = specOf(test);
     spec.m = m;
-    spec.n = test.n;
-    spec.k = test.k;
-    spec.transB = test.transB;
-    spec.aType = type(test.a);
-    spec.bType = type(test.b);
     spec.cType = type(Kind::F32);
     std::vector<float> c(m * test.n);
     GemmRunner(*context, spec, target)

@@ -46,8 +46,8 @@ private:
   Job &job;
   std::optional<MemoryImage> image; ///< None where nothing is kept.
   LoadWay way = LoadWay::Auto;
+  std::string besideWeights;       ///< The directory beside the weights, or "".
   std::vector<std::string> places; ///< Directories, the best first.
-  std::string besideWeights;       ///< Of these, the one beside the weights.
   bool isPublic = false;           ///< Whether everybody may read the weights.
   std::string key;                 ///< The file's name.
 };
