@@ -492,6 +492,13 @@ void CommandList::capture(Device &device) {
       communication->flush(channel, 0);
 }
 
+size_t CommandList::submissions() const {
+  size_t all = 0;
+  for (const Part &part : parts)
+    all += part.work ? 1 : part.end - part.first;
+  return all;
+}
+
 void CommandList::submit(Device &device, const Part &part,
                          LaunchTime *times) const {
   const Action *action = actions.data() + part.firstAction;

@@ -157,6 +157,9 @@ class Serving(serving.ServingTest):
             self.assertEqual(line["batch"], batch)
             self.assertEqual(line["context"], context)
             self.assertEqual(line["tokens"], tokens)
+            # A token is one parallel region of all its launches.
+            self.assertGreater(line["launches"], 4 * layers)
+            self.assertEqual(line["submissions"], 1)
             # The weights of products once, rows of embeddings and vectors, which
             # are little, and for each text all positions up to the token's own.
             cache = 2 * layers * width * (context + 1 + (tokens - 1) / 2) * 4

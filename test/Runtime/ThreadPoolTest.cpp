@@ -93,6 +93,33 @@ TEST(ThreadPool, CallerSleepsForSlowThreads) {
   EXPECT_EQ(done, 10);
 }
 
+/// Fast threads wait for slow ones, spinning and asleep, in one launch.
+TEST(ThreadPool, BarriersHoldAllThreads) {
+  struct Rounds {
+    ThreadPool pool{3};
+    std::atomic<int64_t> arrived{0}, wrong{0};
+  } all;
+  constexpr int64_t rounds = 300;
+  auto task = [](const void *context, int64_t thread, int64_t threads) {
+    auto &all = *static_cast<Rounds *>(const_cast<void *>(context));
+    for (int64_t round = 0; round < rounds; ++round) {
+      if (round % 100 == 7 * thread)
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      ++all.arrived;
+      all.pool.barrier();
+      all.wrong += all.arrived < (round + 1) * threads;
+      all.pool.barrier();
+      all.wrong += all.arrived > (round + 2) * threads;
+    }
+  };
+  for (int run = 0; run < 3; ++run) {
+    all.arrived = 0;
+    all.pool.run(task, &all);
+    EXPECT_EQ(all.arrived, rounds * 3);
+  }
+  EXPECT_EQ(all.wrong, 0);
+}
+
 TEST(ThreadPool, IdleCostsNothing) {
   ThreadPool pool(4);
   Counts counts;

@@ -55,48 +55,6 @@ private:
   mutable std::unordered_map<std::string, LoadedKernel> found;
 };
 
-struct Launch {
-  KernelFunction function;
-  const KernelLaunch &launch;
-  const Scratch &scratch;
-  /// In a line of its own, which all threads write.
-  alignas(64) mutable int64_t taken = 0;
-};
-
-void runKernel(const void *context, int64_t thread, int64_t threads) {
-  const Launch &work = *static_cast<const Launch *>(context);
-  work.function(work.launch.refs, work.launch.scalars, thread, threads,
-                work.scratch.base + thread * work.scratch.stride, &work.taken);
-}
-
-struct Move {
-  char *target;
-  const char *source;
-  unsigned char value;
-  int64_t bytes;
-};
-
-/// The part of `bytes` that one thread copies or fills: whole cache lines.
-std::pair<int64_t, int64_t> shareOf(int64_t bytes, int64_t thread,
-                                    int64_t threads) {
-  constexpr int64_t line = 64;
-  int64_t share = ((bytes + threads - 1) / threads + line - 1) / line * line;
-  int64_t begin = std::min(bytes, thread * share);
-  return {begin, std::min(bytes, begin + share) - begin};
-}
-
-void runCopy(const void *context, int64_t thread, int64_t threads) {
-  const Move &move = *static_cast<const Move *>(context);
-  auto [begin, count] = shareOf(move.bytes, thread, threads);
-  memmove(move.target + begin, move.source + begin, count);
-}
-
-void runFill(const void *context, int64_t thread, int64_t threads) {
-  const Move &move = *static_cast<const Move *>(context);
-  auto [begin, count] = shareOf(move.bytes, thread, threads);
-  memset(move.target + begin, move.value, count);
-}
-
 } // namespace
 
 Address CpuDevice::allocate(const MemoryRequest &request) {
@@ -142,11 +100,15 @@ CpuDevice::load(const void *image, size_t bytes,
 void CpuDevice::submit(Stream, const KernelLaunch &launch,
                        const Scratch &scratch) {
   const auto &kernel = *reinterpret_cast<const LoadedKernel *>(launch.kernel);
-  Launch work = {kernel.function, launch, scratch};
-  if (kernel.isSmall)
-    runKernel(&work, 0, 1); // Its results do not depend on the threads.
+  perform(KernelWork{kernel.function, kernel.isSmall, launch.refs,
+                     launch.scalars, scratch});
+}
+
+void CpuDevice::perform(const CpuWork &work) {
+  if (capturing)
+    capturing->push_back(work);
   else
-    pool.run(runKernel, &work);
+    runRegion(pool, &work, 1);
 }
 
 void CpuDevice::fill(Stream stream, Address target, unsigned char value,
@@ -154,8 +116,7 @@ void CpuDevice::fill(Stream stream, Address target, unsigned char value,
   if (swap.holds(target))
     return swap.fill(target, value, bytes);
   synchronize(stream);
-  Move work = {map(target), nullptr, value, bytes};
-  pool.run(runFill, &work);
+  perform(MoveWork{map(target), nullptr, value, bytes});
 }
 
 void CpuDevice::copy(Stream stream, Address target, Address source,
@@ -177,8 +138,7 @@ void CpuDevice::copy(Stream stream, Address target, Address source,
     return;
   }
   synchronize(stream);
-  Move work = {map(target), map(source), 0, bytes};
-  pool.run(runCopy, &work);
+  perform(MoveWork{map(target), map(source), 0, bytes});
 }
 
 /// Which rows are copied is known when it is submitted: kernels that make ids
@@ -193,7 +153,7 @@ void CpuDevice::copyRows(Stream, const RowCopy &rows) {
   if (swap.holds(rows.source))
     return swap.readRows(map(rows.target), rows.source, choice);
   settle(map(rows.source), rows.tableRows * rows.rowBytes);
-  choice.gather(map(rows.target), map(rows.source));
+  perform(RowsWork{map(rows.target), map(rows.source), choice});
 }
 
 void CpuDevice::settle(const char *memory, int64_t bytes) {
@@ -256,4 +216,21 @@ void CpuDevice::wait(Stream stream, Event event) {
 
 void CpuDevice::synchronize(Stream stream) {
   await(known[size_t(stream)]);
+}
+
+/// Where nothing is on file all is done in its order, and events say nothing.
+std::optional<CapturedWork>
+CpuDevice::capture(const std::function<void()> &submit) {
+  if (swap.isUsed())
+    return std::nullopt;
+  capturing = &captured.emplace_back();
+  submit();
+  capturing = nullptr;
+  return CapturedWork{int64_t(captured.size()) - 1};
+}
+
+void CpuDevice::repeat(CapturedWork work) {
+  synchronize();
+  const std::vector<CpuWork> &works = captured[work.number];
+  runRegion(pool, works.data(), works.size());
 }

@@ -72,6 +72,22 @@ template <typename Predicate> static bool spin(Predicate done) {
   }
 }
 
+/// Sequentially consistent on both sides: either who falls asleep sees the new
+/// count, or is seen here as a sleeper.
+void Signal::raise() {
+  raised.fetch_add(1);
+  if (sleepers.load() != 0)
+    futexWakeAll(raised);
+}
+
+void Signal::await(uint32_t seen) {
+  while (!spin([&] { return count() != seen; })) {
+    sleepers.fetch_add(1);
+    futexWait(raised, seen);
+    sleepers.fetch_sub(1);
+  }
+}
+
 ThreadPool::ThreadPool(int64_t threads) : count(std::max<int64_t>(1, threads)) {
   for (int64_t thread = 1; thread < count; ++thread)
     workers.emplace_back([this, thread] { work(thread); });
@@ -79,58 +95,36 @@ ThreadPool::ThreadPool(int64_t threads) : count(std::max<int64_t>(1, threads)) {
 
 ThreadPool::~ThreadPool() {
   stopping = true;
-  epoch.fetch_add(1);
-  futexWakeAll(epoch);
+  launches.raise();
   for (std::thread &worker : workers)
     worker.join();
 }
 
 void ThreadPool::run(Task newTask, const void *newContext) {
-  if (count == 1) {
-    newTask(newContext, 0, 1);
-    return;
-  }
   task = newTask;
   context = newContext;
-  pending.store(count - 1, std::memory_order_relaxed);
-  // Sequentially consistent on both sides: either the worker that falls asleep
-  // sees the new epoch, or it is seen here as a sleeper.
-  epoch.fetch_add(1);
-  if (sleepers.load() != 0)
-    futexWakeAll(epoch);
+  if (count > 1)
+    launches.raise();
   newTask(newContext, 0, count);
-
-  auto done = [&] { return pending.load(std::memory_order_acquire) == 0; };
-  while (!spin(done)) {
-    callerSleeps = 1;
-    uint32_t left = pending.load();
-    if (left != 0)
-      futexWait(pending, left);
-    callerSleeps = 0;
-  }
+  barrier();
 }
 
-void ThreadPool::finishOne() {
-  pending.fetch_sub(1);
-  if (callerSleeps.load() != 0)
-    futexWakeAll(pending);
+void ThreadPool::barrier() {
+  if (count == 1)
+    return;
+  uint32_t seen = barriers.count();
+  if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < count)
+    return barriers.await(seen);
+  arrived.store(0, std::memory_order_relaxed);
+  barriers.raise();
 }
 
 void ThreadPool::work(int64_t thread) {
-  uint32_t seen = 0;
-  while (true) {
-    auto changed = [&] {
-      return epoch.load(std::memory_order_acquire) != seen;
-    };
-    while (!spin(changed)) {
-      sleepers.fetch_add(1);
-      futexWait(epoch, seen);
-      sleepers.fetch_sub(1);
-    }
+  for (uint32_t seen = 0;; ++seen) {
+    launches.await(seen);
     if (stopping)
       return;
-    ++seen;
     task(context, thread, count);
-    finishOne();
+    barrier();
   }
 }

@@ -90,6 +90,9 @@ public:
   bool leavesWork() const { return carries; }
 
   size_t size() const { return launches.size(); }
+  /// How many times the device is told to do something in a run: parallel
+  /// regions or graphs, and entries that are in none.
+  size_t submissions() const;
   const LaunchInfo &info(size_t launch) const { return infos[launch]; }
   /// What an entry that is a kernel's launch hands to the device.
   const KernelLaunch &launch(size_t entry) const { return launches[entry]; }

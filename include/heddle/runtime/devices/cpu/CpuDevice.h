@@ -12,7 +12,7 @@
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/core/Device.h"
 #include "heddle/runtime/core/SwapMemory.h"
-#include "heddle/runtime/devices/cpu/ThreadPool.h"
+#include "heddle/runtime/devices/cpu/ParallelRegion.h"
 
 #include <map>
 
@@ -20,7 +20,8 @@ namespace heddle::rt {
 
 /// The host itself: its memory of every kind but File is the host's, and work
 /// is done, on all threads of a pool, when its submission returns. Copies from
-/// and to files on the streams Copy and Store alone are done beside it.
+/// and to files on the streams Copy and Store alone are done beside it. What is
+/// captured is one parallel region.
 class CpuDevice : public Device {
 public:
   explicit CpuDevice(ThreadPool &pool, const SwapOptions &swap = {})
@@ -58,12 +59,17 @@ public:
   void await(Event event) override { await(points[event.number]); }
   void synchronize(Stream stream) override;
   using Device::synchronize;
+  std::optional<CapturedWork>
+  capture(const std::function<void()> &submit) override;
+  void repeat(CapturedWork work) override;
   io::SwapTraffic swapTraffic() const override { return swap.traffic(); }
   io::SwapTimes *fileTimes() override {
     return swap.isUsed() ? &times : nullptr;
   }
 
 private:
+  /// Does it now, or captures it.
+  void perform(const CpuWork &work);
   /// The block that holds an address, with what it begins at.
   std::pair<const uintptr_t, Arena> &blockOf(Address address);
   void await(const io::SwapPoint &point);
@@ -86,6 +92,8 @@ private:
   /// does not.
   std::array<io::SwapPoint, numStreams> known;
   std::vector<Transfer> transfers;
+  std::vector<std::vector<CpuWork>> captured;
+  std::vector<CpuWork> *capturing = nullptr; ///< Null: work is done at once.
 };
 
 } // namespace heddle::rt

@@ -23,9 +23,23 @@ int64_t availableThreads();
 /// far as this process may use them.
 int64_t threadsOfRank(int64_t ranks);
 
+/// A count that one thread raises and others wait for. They spin for a short
+/// time and then sleep, so that a step keeps them awake and an idle process
+/// costs nothing.
+class Signal {
+public:
+  uint32_t count() const { return raised.load(std::memory_order_acquire); }
+  void raise();
+  /// Returns when the count is no longer `seen`.
+  void await(uint32_t seen);
+
+private:
+  alignas(64) std::atomic<uint32_t> raised{0};
+  alignas(64) std::atomic<uint32_t> sleepers{0};
+};
+
 /// A fixed number of threads, the caller's among them. Between two launches
-/// they spin for a short time and then sleep, so that a step keeps them awake
-/// and an idle process costs nothing. Threads are not pinned.
+/// they wait for a Signal. Threads are not pinned.
 class ThreadPool {
 public:
   using Task = void (*)(const void *context, int64_t thread, int64_t threads);
@@ -41,20 +55,19 @@ public:
   /// returns when all have returned. Not to be called from within a task.
   void run(Task task, const void *context);
 
+  /// Returns when every thread of the task has called it as often as this one.
+  /// Only to be called from within a task.
+  void barrier();
+
 private:
   void work(int64_t thread);
-  void finishOne();
 
   int64_t count;
   Task task = nullptr;
   const void *context = nullptr;
-  /// Counts launches; workers wait for it to change.
-  alignas(64) std::atomic<uint32_t> epoch{0};
-  /// Workers that have not finished the launch.
-  alignas(64) std::atomic<uint32_t> pending{0};
-  /// Workers asleep on `epoch`, and whether the caller sleeps on `pending`.
-  alignas(64) std::atomic<uint32_t> sleepers{0};
-  std::atomic<uint32_t> callerSleeps{0};
+  Signal launches;
+  Signal barriers;                             ///< Those that all have come to.
+  alignas(64) std::atomic<int64_t> arrived{0}; ///< At the next one.
   std::atomic<bool> stopping{false};
   std::vector<std::thread> workers;
 };
