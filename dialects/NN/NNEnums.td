@@ -60,14 +60,13 @@ def NN_MemoryKind : NN_Enum<"MemoryKind", "where bytes are", [
 
 def NN_StateRole : NN_Enum<"StateRole", "what a state is to its model", [
     I32EnumAttrCase<"Parameter", 0, "parameter">,
-    I32EnumAttrCase<"ComputeCopy", 1, "compute_copy">,
+    I32EnumAttrCase<"Derived", 1, "derived">,
     I32EnumAttrCase<"Gradient", 2, "gradient">,
     I32EnumAttrCase<"Optimizer", 3, "optimizer">,
     I32EnumAttrCase<"Accumulator", 4, "accumulator">,
     I32EnumAttrCase<"Scalar", 5, "scalar">,
     I32EnumAttrCase<"Saved", 6, "saved">,
-    I32EnumAttrCase<"Derived", 7, "derived">,
-    I32EnumAttrCase<"Cache", 8, "cache">]>;
+    I32EnumAttrCase<"Cache", 7, "cache">]>;
 
 // The names are those of a plan.
 def NN_PackedPart : NN_Enum<"PackedPart", "which tensor of a packed weight a state is", [

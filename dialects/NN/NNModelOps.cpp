@@ -29,9 +29,8 @@ bool heddle::nn::isMadeInStep(StateRole role) {
   case StateRole::Saved:
     return true;
   case StateRole::Parameter:
-  case StateRole::ComputeCopy:
-  case StateRole::Optimizer:
   case StateRole::Derived:
+  case StateRole::Optimizer:
   case StateRole::Cache:
     return false;
   }
@@ -42,8 +41,8 @@ LogicalResult StateOp::verify() {
   if (failed(verifyStored(*this, getType(), getSourceAttr(), getWholeAttr(),
                           getPackedAttr())))
     return failure();
-  if ((getRole() == StateRole::Derived) != bool(getPackedAttr()))
-    return emitOpError("is derived where it says of what, and only there");
+  if (getPackedAttr() && getRole() != StateRole::Derived)
+    return emitOpError("is packed, but not derived");
   RankedTensorType type = getTensorType();
   InitAttr init = getInitAttr();
   auto whole = cast<RankedTensorType>(
@@ -56,8 +55,8 @@ LogicalResult StateOp::verify() {
     return emitOpError("holds no slots: it is of rank 0");
   static constexpr StateRole owners[] = {
       StateRole::Parameter, StateRole::Accumulator, StateRole::Scalar,
-      StateRole::Saved,     StateRole::Derived,     StateRole::Cache};
-  bool own = llvm::is_contained(owners, getRole());
+      StateRole::Saved, StateRole::Cache};
+  bool own = getPackedAttr() || llvm::is_contained(owners, getRole());
   if (getRole() == StateRole::Optimizer && !getParameter() &&
       type.getRank() > 0)
     return emitOpError("is kept for all parameters, but is no number: it has "

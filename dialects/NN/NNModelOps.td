@@ -54,21 +54,23 @@ def NN_StateOp : NN_Op<"state", [Symbol,
                                  DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "A tensor that lives across steps.";
   let description = [{
-    Roles: parameter, compute_copy (the parameter in compute precision),
-    gradient, optimizer (what the optimizer keeps: of a parameter, or one number
-    for all), accumulator, scalar (a number that a step
-    computes before its first micro-batch, for all of them), saved (values that
-    are kept from a micro-batch's forward to its backward pass; the
-    first dimension counts slots), cache (keys or values of earlier tokens; the
-    first dimension counts pages). A copy and a gradient name the parameter they
-    belong to, and so does what the optimizer keeps of a parameter: its own name
-    is the parameter's with what it is, as `h.0.ln_1.weight.exp_avg`. A derived
-    state is made of a weight when weights are loaded, as `packed` says; the
-    weight itself is no state then, and `source`, `init`, `storage`, `segments`
-    and `whole` are the weight's. `source`
-    says of which tensors of the weight files it is made, and so what a
-    checkpoint holds. `storage` says how the state is split
-    over ranks, and over which axes a gradient is still a partial sum. `segments`
+    Roles: parameter, derived (made of others by a function when weights are
+    loaded), gradient, optimizer (what the optimizer keeps: of a parameter, or
+    one number for all), accumulator, scalar (a number that a step computes
+    before its first micro-batch, for all of them), saved (values that are kept
+    from a micro-batch's forward to its backward pass; the first dimension
+    counts slots), cache (keys or values of earlier tokens; the first dimension
+    counts pages). A gradient names the parameter it belongs to, and so does
+    what the optimizer keeps of a parameter: its own name is the parameter's
+    with what it is, as `h.0.ln_1.weight.exp_avg`. A derived state that names
+    its parameter is a copy of it, cast to the state's element type; the
+    optimizer writes it with the parameter. Another one is made of a weight as
+    `packed` says; the weight itself is no state then, and `source`, `init`,
+    `storage`, `segments` and `whole` are the weight's.
+
+    `source` says of which tensors of the weight files a state is made, and so
+    what a checkpoint holds. `storage` says how the state is split over ranks,
+    and over which axes a gradient is still a partial sum. `segments`
     are the parts of the last dimension that are split each for itself (packed
     q, k and v). `whole` is the type of the whole tensor where `type` is a rank's
     part of it, from the spmd phase on. `memory` is where it lives; what is not
@@ -106,6 +108,8 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     ::mlir::RankedTensorType getTensorType() {
       return ::llvm::cast<::mlir::RankedTensorType>(getType());
     }
+    /// Whether it is derived by a cast of its parameter alone.
+    bool isCopy() { return getRole() == StateRole::Derived && !getPacked(); }
     /// What the optimizer calls it: its name without that of its parameter.
     ::llvm::StringRef getQuantity();
   }];

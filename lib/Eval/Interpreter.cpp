@@ -332,7 +332,7 @@ bool Interpreter::initialize(const std::string &weightsDirectory,
   if (!directory.empty() && !loadParameters(directory, error))
     return false;
   for (const StateInfo &info : stateInfos)
-    if (info.role == nn::StateRole::ComputeCopy)
+    if (info.isCopy())
       setState(info.name, state(info.parameter));
   return true;
 }

@@ -41,9 +41,7 @@ static std::string hashOfCode() {
 }
 
 bool heddle::rt::isOfWeights(const State &state) {
-  return state.role == StateRole::Parameter ||
-         state.role == StateRole::ComputeCopy ||
-         state.role == StateRole::Derived;
+  return state.role == StateRole::Parameter || state.role == StateRole::Derived;
 }
 
 /// The bytes of states that are made of weights; those of states which stand

@@ -215,30 +215,33 @@ static const State &parameterOf(const plan::Plan &plan, const State &state) {
   int64_t found = findState(plan, StateRole::Parameter, state.parameter);
   if (found < 0)
     fail("H0385",
-         "the plan's compute copy '" + state.name + "' is of no parameter",
+         "the plan's derived state '" + state.name + "' is of no parameter",
          "compile the binary again");
   return plan.states[found];
 }
 
 //===----------------------------------------------------------------------===//
-// Derived states
+// States of weights
 //===----------------------------------------------------------------------===//
 
 namespace {
 
-/// Makes derived states one after the other. The weight of the last one is
-/// kept: its scales follow its words. Nothing else is in memory twice.
-class Deriving {
+/// Makes parameters, and states that are derived of weights, one after the
+/// other. The weight that was packed last is kept: its scales follow its words.
+/// Nothing else is in memory twice.
+class WeightMaker {
 public:
   /// From the tensors of `weights`, or from first values without them.
-  Deriving(Job &job, const io::WeightSet *weights)
-      : job(job), weights(weights) {}
+  WeightMaker(Job &job, UploadRing &ring, const io::WeightSet *weights)
+      : job(job), ring(ring), weights(weights) {}
 
   void make(size_t index);
   /// Weights that are codes in the files, but not such codes.
   const std::set<std::string> &roundedAgain() const { return rounded; }
 
 private:
+  void cast(size_t index);
+  void pack(size_t index);
   void bring(size_t index);
   void fill(const State &state, const SourceReader *reader,
             const std::vector<Run> &wanted, std::vector<float> &values);
@@ -246,6 +249,7 @@ private:
                         const plan::Packed &whole);
 
   Job &job;
+  UploadRing &ring;
   const io::WeightSet *weights;
   std::vector<float> weight; ///< This rank's part.
   /// Where the files hold it as such codes, or where ranks share groups.
@@ -259,9 +263,9 @@ private:
 
 /// Reads elements of the weight that a state is made of, or makes their first
 /// values without a reader.
-void Deriving::fill(const State &state, const SourceReader *reader,
-                    const std::vector<Run> &wanted,
-                    std::vector<float> &values) {
+void WeightMaker::fill(const State &state, const SourceReader *reader,
+                       const std::vector<Run> &wanted,
+                       std::vector<float> &values) {
   State first = state; // As the weight would be.
   first.name = state.packed[0].name;
   first.shape = state.packed[0].shape;
@@ -284,8 +288,9 @@ void Deriving::fill(const State &state, const SourceReader *reader,
 
 /// The codes of a weight whose inputs are split though all share a scale: the
 /// same on every mesh.
-GroupCodes Deriving::wholeCodes(const State &state, const SourceReader *reader,
-                                const plan::Packed &whole) {
+GroupCodes WeightMaker::wholeCodes(const State &state,
+                                   const SourceReader *reader,
+                                   const plan::Packed &whole) {
   std::vector<float> values(whole.inputs() * whole.outputs());
   fill(state, reader, {{0, 0, int64_t(values.size())}}, values);
   GroupCodes codes(whole.groups() * whole.outputs());
@@ -306,7 +311,7 @@ GroupCodes Deriving::wholeCodes(const State &state, const SourceReader *reader,
 }
 
 /// Reads the part of the weight that a state is made of.
-void Deriving::bring(size_t index) {
+void WeightMaker::bring(size_t index) {
   const State &state = job.plan().states[index];
   const plan::Packed &packed = state.packed.at(0);
   std::vector<Run> wanted = job.session().part(index).runs();
@@ -336,7 +341,7 @@ void Deriving::bring(size_t index) {
     given = codesOfPart(given, packed, whole, runs);
 }
 
-void Deriving::make(size_t index) {
+void WeightMaker::pack(size_t index) {
   bring(index);
   struct Work {
     const plan::Packed &packed;
@@ -359,6 +364,20 @@ void Deriving::make(size_t index) {
   session.host().release(value.address, value.numBytes());
 }
 
+/// Makes a parameter, or a copy: both are what the files have in the state's
+/// type. A copy is placed in its own way, so it takes what it stores from the
+/// files too.
+void WeightMaker::cast(size_t index) {
+  if (weights)
+    return readState(job, ring, index, *weights);
+  const plan::Plan &plan = job.plan();
+  initialize(job, ring, index, parameterOf(plan, plan.states[index]));
+}
+
+void WeightMaker::make(size_t index) {
+  job.plan().states[index].packed.empty() ? cast(index) : pack(index);
+}
+
 /// Says that codes are rounded once more, of other weights than compiled ones:
 /// of these the compiler was told to.
 static void warnOfRounding(Job &job, const std::set<std::string> &names,
@@ -377,37 +396,19 @@ static void warnOfRounding(Job &job, const std::set<std::string> &names,
   warn(rounded);
 }
 
-static void deriveStates(Job &job, const io::WeightSet *weights) {
-  Deriving deriving(job, weights);
-  for (size_t i = 0; i < job.plan().states.size(); ++i)
-    if (job.plan().states[i].role == StateRole::Derived)
-      deriving.make(i);
+/// Parameters and derived states, of `weights` or, without them, of first
+/// values.
+static void makeStates(Job &job, UploadRing &ring,
+                       const io::WeightSet *weights) {
+  const plan::Plan &plan = job.plan();
   if (weights)
-    warnOfRounding(job, deriving.roundedAgain(), *weights);
-}
-
-/// Parameters, and the narrower copies that the kernels compute with: a copy is
-/// placed in its own way, so it takes what it stores from the files too.
-static void readParameters(Job &job, UploadRing &ring,
-                           const io::WeightSet &weights) {
-  const plan::Plan &plan = job.plan();
-  requireOrders(weights, plan.weights.orders);
-  for (size_t i = 0; i < plan.states.size(); ++i) {
-    const State &state = plan.states[i];
-    if (isParameter(state) || state.role == StateRole::ComputeCopy)
-      readState(job, ring, i, weights);
-  }
-  deriveStates(job, &weights);
-}
-
-static void makeParameters(Job &job, UploadRing &ring) {
-  const plan::Plan &plan = job.plan();
-  for (size_t i = 0; i < plan.states.size(); ++i) {
-    const State &state = plan.states[i];
-    if (isParameter(state) || state.role == StateRole::ComputeCopy)
-      initialize(job, ring, i, parameterOf(plan, state));
-  }
-  deriveStates(job, nullptr);
+    requireOrders(*weights, plan.weights.orders);
+  WeightMaker maker(job, ring, weights);
+  for (size_t i = 0; i < plan.states.size(); ++i)
+    if (isOfWeights(plan.states[i]))
+      maker.make(i);
+  if (weights)
+    warnOfRounding(job, maker.roundedAgain(), *weights);
 }
 
 static io::WeightSet openPlanWeights(const plan::Plan &plan) {
@@ -447,7 +448,7 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
     isThere = cache->load();
   });
   auto make = [&] {
-    weights ? readParameters(job, ring, *weights) : makeParameters(job, ring);
+    makeStates(job, ring, weights ? &*weights : nullptr);
     isThere = true;
   };
   // What one rank has made and kept, others of its machine need not make.
@@ -522,7 +523,7 @@ io::CheckpointState heddle::rt::resumeFrom(Job &job,
   io::Checkpoint checkpoint = io::openCheckpoint(directory, job.ranks());
   job.ranks().together([&] {
     UploadRing ring = makeRing(job);
-    readParameters(job, ring, checkpoint.model);
+    makeStates(job, ring, &checkpoint.model);
     const plan::Plan &plan = job.plan();
     for (size_t i = 0; i < plan.states.size(); ++i) {
       const State &state = plan.states[i];

@@ -225,11 +225,11 @@ static bool splitsWeights(const Plan &plan) {
   std::set<std::string> copied;
   for (const Stage &stage : plan.stages)
     for (const State &state : stage.states)
-      if (state.role == StateRole::ComputeCopy)
+      if (state.isCopy())
         copied.insert(state.parameter);
   for (const Stage &stage : plan.stages)
     for (const State &state : stage.states)
-      if ((state.role == StateRole::ComputeCopy ||
+      if ((state.role == StateRole::Derived ||
            (state.role == StateRole::Parameter && !copied.count(state.name))) &&
           isSplit(state.placement))
         return true;

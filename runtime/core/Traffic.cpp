@@ -255,8 +255,7 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   else if (isWindow(source))
     // Ranks gather what their hosts have updated before they keep it.
     line.bytesOf[plan.precision == "fp32" ? plan::StateRole::Parameter
-                                          : plan::StateRole::ComputeCopy] +=
-        bytes;
+                                          : plan::StateRole::Derived] += bytes;
 }
 
 void TrafficCounter::countCommand(const Command &command, int64_t times,

@@ -173,7 +173,7 @@ class HostUpdates(h.HeddleTest):
     def test_what_crosses_is_said(self):
         """A gradient in the type that it is summed in, and a parameter in the one that
         is computed with; numbers beside. What the host updates never leaves it."""
-        for precision, back in (("bf16", "compute_copy"), ("fp32", "parameter")):
+        for precision, back in (("bf16", "derived"), ("fp32", "parameter")):
             plan = self.explain(self.job("job", "--precision", precision, "--place",
                                          "optimizer=host,gradients=device",
                                          "--host-updates", 1))
@@ -234,7 +234,7 @@ class HostUpdates(h.HeddleTest):
                                      "--zero", 1, "--place", "optimizer=host",
                                      "--host-updates", 1))
         back = [move for move in plan["moves"] if move["from"] == "pinned"]
-        self.assertEqual([set(move["of"]) for move in back], [{"compute_copy"}])
+        self.assertEqual([set(move["of"]) for move in back], [{"derived"}])
 
     def test_replicas_send_what_they_sum_in(self):
         """With ZeRO gradients are summed in bf16 over the replicas: 2 bytes of each go to

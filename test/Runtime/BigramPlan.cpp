@@ -231,7 +231,7 @@ Plan heddle::test::makeBigramPlan() {
       state(StateRole::Optimizer, expAvgAt, DType::F32, "exp_avg"),
       state(StateRole::Optimizer, expAvgSqAt, DType::F32, "exp_avg_sq"),
       state(StateRole::Gradient, gradientAt, DType::F32, "grad"),
-      state(StateRole::ComputeCopy, copyAt, DType::BF16, "bf16"),
+      state(StateRole::Derived, copyAt, DType::BF16, "bf16"),
       power("beta1_power", power1At, 0.9),
       power("beta2_power", power2At, 0.999)};
   int64_t scratchBytes = BigramShape::vocab * 4;

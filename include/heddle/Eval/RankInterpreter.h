@@ -43,6 +43,10 @@ struct StateInfo {
   plan::Init init;
   /// At most one, of a derived state, as in plan::State.
   std::vector<plan::Packed> packed;
+  /// As in plan::State.
+  bool isCopy() const {
+    return role == nn::StateRole::Derived && packed.empty();
+  }
   /// Of the rank's part, or of the weight's that a derived state is made of.
   const std::vector<int64_t> &partShape() const {
     return packed.empty() ? shape : packed[0].shape;

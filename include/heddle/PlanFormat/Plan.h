@@ -37,7 +37,7 @@ std::string kernelSectionName(size_t target = 0);
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 15;
+inline constexpr int64_t formatVersion = 16;
 
 /// A launch of a GPU's function over a grid of blocks of threads.
 struct GridLaunch {
@@ -143,19 +143,18 @@ struct Placement {
 /// What a state is to its model: as NN_StateRole.
 enum class StateRole {
   Parameter,
-  ComputeCopy,
+  Derived,
   Gradient,
   Optimizer,
   Accumulator,
   Scalar,
   Saved,
-  Derived,
   Cache
 };
 template <>
 inline constexpr std::array enumNames<StateRole> = {
-    "parameter", "compute_copy", "gradient", "optimizer", "accumulator",
-    "scalar",    "saved",        "derived",  "cache"};
+    "parameter",   "derived", "gradient", "optimizer",
+    "accumulator", "scalar",  "saved",    "cache"};
 
 template <>
 inline constexpr std::array enumNames<PackedPart> = {"words", "scales",
@@ -182,6 +181,8 @@ struct State {
   /// At most one, of a derived state: `placement`, `sources` and `init` are
   /// then those of the weight that it is made of.
   std::vector<Packed> packed;
+  /// Whether it is derived by a cast of its parameter alone.
+  bool isCopy() const { return role == StateRole::Derived && packed.empty(); }
   int64_t numElements() const;
   int64_t numBytes() const { return numElements() * byteSize(type); }
 };

@@ -37,7 +37,7 @@ nn::MemoryKind heddle::memoryOf(const SymbolTable &symbols, StringRef name) {
 llvm::DenseSet<StringAttr> heddle::copiedIn(nn::ModelOp model) {
   llvm::DenseSet<StringAttr> copied;
   for (auto state : model.getOps<nn::StateOp>())
-    if (state.getRole() == nn::StateRole::ComputeCopy)
+    if (state.isCopy())
       copied.insert(state.getParameterAttr());
   return copied;
 }

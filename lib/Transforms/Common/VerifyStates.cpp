@@ -29,7 +29,7 @@ public:
 
   LogicalResult run() {
     for (auto state : model.getOps<nn::StateOp>())
-      if (state.getRole() == nn::StateRole::ComputeCopy)
+      if (state.isCopy())
         copied.insert(*state.getParameter());
     for (auto bucket : model.getOps<nn::BucketOp>())
       if (auto storage = bucket.getStorageAttr(); storage && isSplit(storage))
@@ -73,13 +73,13 @@ private:
              << " by the optimizer and has to have that name, with a point and "
                 "what it is behind it";
     }
-    std::string suffix =
-        state.getRole() == nn::StateRole::Gradient ? "grad" : precision;
-    std::string name = (*state.getParameter() + "." + suffix).str();
+    bool isCopy = state.isCopy();
+    std::string name =
+        (*state.getParameter() + "." + (isCopy ? precision : "grad")).str();
     if (state.getSymName() == name)
       return success();
     return state.emitError(code)
-           << "is the " << nn::stringifyStateRole(state.getRole()) << " of @"
+           << "is the " << (isCopy ? "copy" : "gradient") << " of @"
            << *state.getParameter() << " and has to be named @" << name;
   }
 
@@ -280,7 +280,7 @@ private:
   bool isComputedWith(StringRef name) {
     StringRef state = firstStateOf(symbols, name);
     nn::StateRole role = roleOf(state);
-    return role == nn::StateRole::ComputeCopy ||
+    return role == nn::StateRole::Derived ||
            (role == nn::StateRole::Parameter && !copied.contains(state));
   }
 
@@ -482,7 +482,7 @@ private:
         isRewritten(update.parameter, update.newParameter, parameter) &&
         (!update.copy ||
          runWritten(update.copy,
-                    nn::stringifyStateRole(nn::StateRole::ComputeCopy)) == run);
+                    nn::stringifyStateRole(nn::StateRole::Derived)) == run);
     for (auto [before, after] : llvm::zip(update.states, update.newStates)) {
       StringRef state = stateRead(before);
       right &= !state.empty() &&

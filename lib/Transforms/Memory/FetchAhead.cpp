@@ -386,8 +386,7 @@ private:
 
   bool isParameter(dist::FetchOp fetch) const {
     nn::StateRole role = roleOf(fetch, symbols);
-    return role == nn::StateRole::Parameter ||
-           role == nn::StateRole::ComputeCopy;
+    return role == nn::StateRole::Parameter || role == nn::StateRole::Derived;
   }
 
   /// Whether the elements of parameters that are under way at once, and those

@@ -17,14 +17,13 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::memory;
 
-static StringRef ownerOfRole(nn::StateRole role) {
-  switch (role) {
+static StringRef ownerOf(nn::StateOp state) {
+  switch (state.getRole()) {
   case nn::StateRole::Parameter:
     return "parameters";
-  case nn::StateRole::ComputeCopy:
-    return "parameters in compute precision";
   case nn::StateRole::Derived:
-    return "packed weights";
+    return state.isCopy() ? "parameters in compute precision"
+                          : "packed weights";
   case nn::StateRole::Gradient:
     return "gradients";
   case nn::StateRole::Saved:
@@ -50,11 +49,10 @@ static int64_t paddedBytes(RankedTensorType type) {
 static bool isOfModel(nn::StateRole role) {
   switch (role) {
   case nn::StateRole::Parameter:
-  case nn::StateRole::ComputeCopy:
+  case nn::StateRole::Derived:
   case nn::StateRole::Gradient:
   case nn::StateRole::Optimizer:
     return true;
-  case nn::StateRole::Derived:
   case nn::StateRole::Saved:
   case nn::StateRole::Cache:
   case nn::StateRole::Accumulator:
@@ -64,9 +62,10 @@ static bool isOfModel(nn::StateRole role) {
   llvm_unreachable("a role that is not known");
 }
 
-/// Who owns what is in memory of that kind.
-static std::string ownerIn(nn::MemoryKind memory, nn::StateRole role) {
-  std::string owner = ownerOfRole(role).str();
+/// Who owns a state's bytes, in the memory that it is in.
+static std::string ownerInMemory(nn::StateOp state) {
+  std::string owner = ownerOf(state).str();
+  nn::MemoryKind memory = state.getMemory();
   if (memory == nn::MemoryKind::Device)
     return owner;
   return owner + (memory == nn::MemoryKind::File
@@ -126,7 +125,6 @@ private:
       return copied.contains(state.getSymNameAttr())
                  ? plan::FileRole::Optimizer
                  : plan::FileRole::Parameters;
-    case nn::StateRole::ComputeCopy:
     case nn::StateRole::Derived:
       return plan::FileRole::Parameters;
     case nn::StateRole::Gradient:
@@ -168,7 +166,7 @@ private:
   }
 
   void own(nn::StateOp state, int64_t bytes) {
-    map.owners[ownerIn(state.getMemory(), state.getRole())] += bytes;
+    map.owners[ownerInMemory(state)] += bytes;
     endOf(state.getMemory()) += bytes;
     if (isOfModel(state.getRole()))
       map.modelBytes[planir::memoryOf(state.getMemory())] += bytes;

@@ -71,7 +71,7 @@ private:
       builder.setInsertionPointAfter(state);
       auto copy = cast<nn::StateOp>(builder.clone(*state));
       copy.setSymName(name);
-      copy.setRole(nn::StateRole::ComputeCopy);
+      copy.setRole(nn::StateRole::Derived);
       copy.setType(lowered(state.getType()));
       copy.setParameterAttr(builder.getStringAttr(state.getSymName()));
       copy.setCheckpointed(false);

@@ -55,7 +55,7 @@ private:
     bool hasCopies = strategy.precision != config::Precision::FP32 &&
                      strategy.mode == config::Mode::Train;
     nn::StateRole role =
-        hasCopies ? nn::StateRole::ComputeCopy : nn::StateRole::Parameter;
+        hasCopies ? nn::StateRole::Derived : nn::StateRole::Parameter;
     for (auto state : model.getOps<nn::StateOp>())
       if (state.getRole() == role && !read.contains(state.getSymName()))
         return state.emitError("H0908: no function reads this parameter");

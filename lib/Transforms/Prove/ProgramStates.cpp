@@ -89,7 +89,8 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
       state.hasSlots = *role == nn::StateRole::Saved;
       state.ofStep = !state.hasSlots && nn::isMadeInStep(*role);
       state.isCache = *role == nn::StateRole::Cache;
-      state.isCopy = *role == nn::StateRole::ComputeCopy && isTrained(op);
+      state.isCopy = *role == nn::StateRole::Derived &&
+                     !like.contains("packed") && isTrained(op);
       state.lasts = !state.hasSlots && !state.ofStep;
     }
     if (!op.getFlat()) {

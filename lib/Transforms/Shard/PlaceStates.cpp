@@ -106,7 +106,7 @@ private:
       for (StringRef name : statesOf(symbols, bucket.getSymName()))
         members.push_back(symbols.lookup<nn::StateOp>(name));
       nn::StateRole role = members.front().getRole();
-      bool isRead = role == nn::StateRole::ComputeCopy ||
+      bool isRead = role == nn::StateRole::Derived ||
                     (role == nn::StateRole::Parameter &&
                      !copied.contains(members.front().getSymNameAttr()));
       TensorShardingAttr storage = bucket.getStorageAttr();

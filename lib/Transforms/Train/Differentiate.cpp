@@ -47,7 +47,7 @@ private:
     auto get = value.getDefiningOp<nn::GetOp>();
     auto state =
         get ? symbols.lookup<nn::StateOp>(get.getState()) : nn::StateOp();
-    if (state && state.getRole() == nn::StateRole::ComputeCopy)
+    if (state && state.isCopy())
       state = symbols.lookup<nn::StateOp>(*state.getParameter());
     if (!state || state.getRole() != nn::StateRole::Parameter ||
         !state.getTrainable())

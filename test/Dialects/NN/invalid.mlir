@@ -87,7 +87,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+2 {{failed to parse NN_StateRoleAttr}}
-  // expected-error @+1 {{expected ::heddle::nn::StateRole to be one of: parameter, compute_copy, gradient, optimizer, accumulator, scalar, saved}}
+  // expected-error @+1 {{expected ::heddle::nn::StateRole to be one of: parameter, derived, gradient, optimizer, accumulator, scalar, saved}}
   nn.state @s role momentum : tensor<4xf32>
 }
 
@@ -744,5 +744,15 @@ nn.state @words role derived : tensor<1x8x32xi32> {packed = #nn.packed<words of 
 
 // -----
 
-// expected-error@+1 {{is derived where it says of what, and only there}}
+// expected-error@+1 {{does not name the parameter it belongs to}}
 nn.state @what role derived : tensor<1x8x32x1xf32>
+
+// -----
+
+// expected-error@+1 {{is packed, but not derived}}
+nn.state @words role parameter : tensor<1x8x32x1xf32> {packed = #nn.packed<words of "w" as tensor<8x8xf32>, bits = 32, group = 0, even = true, transposed = false>}
+
+// -----
+
+// expected-error@+1 {{names a parameter, but is none of its parts}}
+nn.state @words role derived : tensor<1x8x32x1xf32> {packed = #nn.packed<words of "w" as tensor<8x8xf32>, bits = 32, group = 0, even = true, transposed = false>, parameter = "w"}

@@ -19,7 +19,7 @@ nn.model @roles family "gpt2" phase "kernels" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @saved role saved : tensor<64xf32> {memory = #nn<memory file>}
   nn.state @w.grad role gradient : tensor<30x50xf32> {memory = #nn<memory file>, parameter = "w"}
-  nn.state @w.bf16 role compute_copy : tensor<30x50xbf16> {memory = #nn<memory file>, parameter = "w"}
+  nn.state @w.bf16 role derived : tensor<30x50xbf16> {memory = #nn<memory file>, parameter = "w"}
   nn.state @w role parameter : tensor<30x50xf32> {memory = #nn<memory file>, trainable}
   nn.state @here role scalar : tensor<3xf32>
   nn.state @v role parameter : tensor<3xf32> {memory = #nn<memory file>, trainable}

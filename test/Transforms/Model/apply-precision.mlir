@@ -7,11 +7,11 @@
 nn.model @lowered family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{precision = "bf16"}>, config = "{}", weights = {}} {
   // CHECK: nn.state @w role parameter : tensor<4x8xf32> {checkpointed, decays, init = {{.*}}, source = #nn.source<"w" : tensor<4x8xf32>>, trainable}
-  // CHECK-NEXT: nn.state @w.bf16 role compute_copy : tensor<4x8xbf16> {decays, parameter = "w", trainable}
+  // CHECK-NEXT: nn.state @w.bf16 role derived : tensor<4x8xbf16> {decays, parameter = "w", trainable}
   nn.state @w role parameter : tensor<4x8xf32> {trainable, checkpointed, decays,
       source = #nn.source<"w" : tensor<4x8xf32>>,
       init = #nn.init<normal, 0.0 : f64, 0.02 : f64>}
-  // CHECK: nn.state @g.bf16 role compute_copy : tensor<4xbf16>
+  // CHECK: nn.state @g.bf16 role derived : tensor<4xbf16>
   nn.state @g role parameter : tensor<4xf32> {trainable, source = #nn.source<"g" : tensor<4xf32>>, init = #nn.init<constant, 1.0 : f64, 0.0 : f64>}
   // CHECK: nn.func @head(%{{.*}}: tensor<2x4xbf16>, %{{.*}}: tensor<4x8xbf16>, %{{.*}}: tensor<4xbf16>, %{{.*}}: tensor<2xi32>) -> (tensor<2xf32>, tensor<2x4xbf16>) {
   nn.func @head(%x: tensor<2x4xf32>, %w: tensor<4x8xf32>, %g: tensor<4xf32>, %labels: tensor<2xi32>) -> (tensor<2xf32>, tensor<2x4xf32>) {

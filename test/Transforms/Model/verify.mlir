@@ -46,7 +46,7 @@ nn.model @copies family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{precision = "bf16"}>, config = "{}", weights = {}} {
   nn.state @w role parameter : tensor<8xf32>
   // expected-error @+1 {{H0908: no function reads this parameter}}
-  nn.state @w.bf16 role compute_copy : tensor<8xbf16> {parameter = "w"}
+  nn.state @w.bf16 role derived : tensor<8xbf16> {parameter = "w"}
   nn.func @f() -> tensor<8xf32> {
     %w = nn.get @w : tensor<8xf32>
     nn.return %w : tensor<8xf32>

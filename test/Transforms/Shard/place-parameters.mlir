@@ -4,15 +4,15 @@
 
 // What layers read is placed: copies, and parameters that have none. What is in
 // no bucket is not trained; with ZeRO 3 what every rank keeps whole stays.
-// HOST: @a.bf16 role compute_copy {{.*}}memory = #nn<memory host>
+// HOST: @a.bf16 role derived {{.*}}memory = #nn<memory host>
 // CHECK-LABEL: nn.model @m
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{place = {parameters = file}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   // CHECK: nn.state @a role parameter : tensor<64xf32> {trainable}
   nn.state @a role parameter : tensor<64xf32> {trainable}
-  // CHECK: nn.state @a.bf16 role compute_copy {{.*}}memory = #nn<memory file>
-  nn.state @a.bf16 role compute_copy : tensor<64xbf16> {parameter = "a"}
+  // CHECK: nn.state @a.bf16 role derived {{.*}}memory = #nn<memory file>
+  nn.state @a.bf16 role derived : tensor<64xbf16> {parameter = "a"}
   // CHECK: nn.state @a.exp_avg role optimizer : tensor<64xf32> {parameter = "a"}
   nn.state @a.exp_avg role optimizer : tensor<64xf32> {parameter = "a"}
   // CHECK: nn.state @b role parameter {{.*}}memory = #nn<memory file>

@@ -13,8 +13,8 @@ nn.model @m family "gpt2" phase "shard" attributes {
   // FILE: nn.state @w role parameter {{.*}} {memory = #nn<memory file>, trainable}
   // HOST: nn.state @w role parameter {{.*}} {memory = #nn<memory host>, trainable}
   nn.state @w role parameter : tensor<5x7xf32> {trainable}
-  // CHECK: nn.state @w.bf16 role compute_copy : tensor<5x7xbf16> {parameter = "w"}
-  nn.state @w.bf16 role compute_copy : tensor<5x7xbf16> {parameter = "w"}
+  // CHECK: nn.state @w.bf16 role derived : tensor<5x7xbf16> {parameter = "w"}
+  nn.state @w.bf16 role derived : tensor<5x7xbf16> {parameter = "w"}
   // CHECK: nn.state @w.grad role gradient : tensor<5x7xf32> {parameter = "w"}
   nn.state @w.grad role gradient : tensor<5x7xf32> {parameter = "w"}
   // FILE: nn.state @w.exp_avg role optimizer {{.*}} {memory = #nn<memory file>, parameter = "w"}
@@ -26,16 +26,16 @@ nn.model @m family "gpt2" phase "shard" attributes {
   nn.state @v.exp_avg role optimizer : tensor<3xf32> {parameter = "v"}
   // CHECK: nn.state @frozen role parameter : tensor<3xf32>{{$}}
   nn.state @frozen role parameter : tensor<3xf32>
-  nn.state @frozen.bf16 role compute_copy : tensor<3xbf16> {parameter = "frozen"}
+  nn.state @frozen.bf16 role derived : tensor<3xbf16> {parameter = "frozen"}
   // CHECK: nn.state @beta1_power role optimizer : tensor<f64>{{$}}
   nn.state @beta1_power role optimizer : tensor<f64>
   // What something sums over whole stays.
   // CHECK: nn.state @summed role parameter : tensor<64xf32> {trainable}
   nn.state @summed role parameter : tensor<64xf32> {trainable}
-  nn.state @summed.bf16 role compute_copy : tensor<64xbf16> {parameter = "summed"}
+  nn.state @summed.bf16 role derived : tensor<64xbf16> {parameter = "summed"}
   // CHECK: nn.state @beside role parameter : tensor<64xf32> {trainable}
   nn.state @beside role parameter : tensor<64xf32> {trainable}
-  nn.state @beside.bf16 role compute_copy : tensor<64xbf16> {parameter = "beside"}
+  nn.state @beside.bf16 role derived : tensor<64xbf16> {parameter = "beside"}
   nn.bucket @parameters.both [@summed, @beside] : tensor<128xf32>
   nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     %p = nn.get @summed : tensor<64xf32>

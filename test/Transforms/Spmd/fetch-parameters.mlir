@@ -48,9 +48,9 @@ nn.model @m family "gpt2" phase "spmd" attributes {
   nn.state @t role parameter : tensor<50x50xf32> {trainable}
   nn.state @a role parameter : tensor<50x50xf32> {trainable}
   nn.state @b role parameter : tensor<50x50xf32> {trainable}
-  nn.state @t.bf16 role compute_copy : tensor<50x50xbf16> {memory = #nn<memory file>, parameter = "t"}
-  nn.state @a.bf16 role compute_copy : tensor<50x50xbf16> {memory = #nn<memory file>, parameter = "a"}
-  nn.state @b.bf16 role compute_copy : tensor<50x50xbf16> {memory = #nn<memory file>, parameter = "b"}
+  nn.state @t.bf16 role derived : tensor<50x50xbf16> {memory = #nn<memory file>, parameter = "t"}
+  nn.state @a.bf16 role derived : tensor<50x50xbf16> {memory = #nn<memory file>, parameter = "a"}
+  nn.state @b.bf16 role derived : tensor<50x50xbf16> {memory = #nn<memory file>, parameter = "b"}
   nn.bucket @copies.decay [@t.bf16, @a.bf16, @b.bf16] : tensor<7680xbf16>
   nn.func @layer(%x: tensor<4x50xbf16>, %w: tensor<50x50xbf16>) -> tensor<4x50xbf16> {
     %0 = nn.linear %x, %w : (tensor<4x50xbf16>, tensor<50x50xbf16>) -> tensor<4x50xbf16>

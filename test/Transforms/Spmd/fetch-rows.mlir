@@ -48,9 +48,9 @@ nn.model @m family "gpt2" phase "spmd" attributes {
   nn.state @n role parameter : tensor<60xf32> {trainable}
   nn.state @t role parameter : tensor<5003x120xf32> {trainable}
   nn.state @a role parameter : tensor<120x120xf32> {trainable}
-  nn.state @n.bf16 role compute_copy : tensor<60xbf16> {memory = #nn<memory file>, parameter = "n"}
-  nn.state @t.bf16 role compute_copy : tensor<5003x120xbf16> {memory = #nn<memory file>, parameter = "t"}
-  nn.state @a.bf16 role compute_copy : tensor<120x120xbf16> {parameter = "a"}
+  nn.state @n.bf16 role derived : tensor<60xbf16> {memory = #nn<memory file>, parameter = "n"}
+  nn.state @t.bf16 role derived : tensor<5003x120xbf16> {memory = #nn<memory file>, parameter = "t"}
+  nn.state @a.bf16 role derived : tensor<120x120xbf16> {parameter = "a"}
   nn.bucket @copies.decay [@n.bf16, @t.bf16] : tensor<600448xbf16>
   nn.func @layer(%x: tensor<5x7x120xbf16>, %w: tensor<120x120xbf16>) -> tensor<5x7x120xbf16> {
     %0 = nn.linear %x, %w : (tensor<5x7x120xbf16>, tensor<120x120xbf16>) -> tensor<5x7x120xbf16>

@@ -80,9 +80,9 @@ nn.model @m family "gpt2" phase "model" attributes {
   nn.state @b.grad role gradient : tensor<4xf32> {parameter = "b"}
   nn.state @c role parameter : tensor<5xf32> {trainable, decays}
   nn.state @c.grad role gradient : tensor<5xf32> {parameter = "c"}
-  nn.state @a.bf16 role compute_copy : tensor<8x4xbf16> {parameter = "a"}
-  nn.state @b.bf16 role compute_copy : tensor<4xbf16> {parameter = "b"}
-  nn.state @c.bf16 role compute_copy : tensor<5xbf16> {parameter = "c"}
+  nn.state @a.bf16 role derived : tensor<8x4xbf16> {parameter = "a"}
+  nn.state @b.bf16 role derived : tensor<4xbf16> {parameter = "b"}
+  nn.state @c.bf16 role derived : tensor<5xbf16> {parameter = "c"}
   // A frozen parameter is in no bucket, and the optimizer keeps nothing of it.
   nn.state @frozen role parameter : tensor<64xf32>
   // CHECK-NOT: @frozen.exp_avg

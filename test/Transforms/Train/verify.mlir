@@ -131,6 +131,16 @@ nn.model @renamed family "gpt2" phase "train" attributes {
 
 // -----
 
+nn.model @renamed_copy family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{precision = bf16}>, config = "{}", weights = {}} {
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @w role parameter : tensor<64xf32>
+  // expected-error @+1 {{H0909: is the copy of @w and has to be named @w.bf16}}
+  nn.state @w.fp16 role derived : tensor<64xbf16> {parameter = "w"}
+}
+
+// -----
+
 nn.model @filled family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @w role parameter : tensor<4xf32>

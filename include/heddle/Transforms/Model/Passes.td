@@ -14,10 +14,10 @@ include "mlir/Pass/PassBase.td"
 def ModelApplyPrecision : Pass<"model-apply-precision", "::mlir::ModuleOp"> {
   let summary = "Makes the compute precision explicit.";
   let description = [{
-    With a compute precision other than fp32, every parameter gets a
-    `compute-copy` state in that precision, which the functions read in its
-    place, and every activation takes that element type. Statistics, log-sum-exps
-    and losses stay f32. With fp32 the module is left as it is.
+    With a compute precision other than fp32, every parameter gets a `derived`
+    state, a copy in that precision, which the functions read in its place, and
+    every activation takes that element type. Statistics, log-sum-exps and
+    losses stay f32. With fp32 the module is left as it is.
 
     ```mlir
     %w = nn.get @ln_f.weight : tensor<768xf32>
@@ -27,7 +27,7 @@ def ModelApplyPrecision : Pass<"model-apply-precision", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::heddle::nn::NNDialect"];
   let statistics = [
-    Statistic<"numCopies", "copies", "Parameters that got a compute copy">
+    Statistic<"numCopies", "copies", "Parameters that got a copy">
   ];
 }
 

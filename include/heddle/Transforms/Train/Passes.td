@@ -124,7 +124,7 @@ def TrainOptimizer : Pass<"train-optimizer", "::mlir::ModuleOp"> {
   let description = [{
     Parameters that are updated alike stand in one bucket: with weight decay,
     without, and those of each group of the strategy. So do their gradients, what
-    the optimizer keeps of them, and compute copies. One `nn.update` a bucket
+    the optimizer keeps of them, and their copies. One `nn.update` a bucket
     updates them, by the optimizer's rule (lib/Transforms/Train/Optimizers).
     The step also returns `grad_norm`, the norm before clipping.
   }];

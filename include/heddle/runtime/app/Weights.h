@@ -14,11 +14,11 @@
 
 namespace heddle::rt {
 
-/// Gives every state its first value: parameters and compute copies from
-/// `options.weights`, or from where the plan says, or at random from the plan's
-/// seed, of which every rank makes what it stores. Throws H0386 when the plan's
-/// weights are not those it was compiled with, H0387 when a tensor has another
-/// shape, H0307 when a value is not finite.
+/// Gives every state its first value: parameters and what is derived of them
+/// from `options.weights`, or from where the plan says, or at random from the
+/// plan's seed, of which every rank makes what it stores. Throws H0386 when the
+/// plan's weights are not those it was compiled with, H0387 when a tensor has
+/// another shape, H0307 when a value is not finite.
 void loadWeights(Job &job, const JobOptions &options);
 
 /// Takes parameters and optimizer state from a checkpoint; what remains to be
