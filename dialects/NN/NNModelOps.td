@@ -27,7 +27,8 @@ def NN_ModelOp : NN_Op<"model", [
     `config` is the model's config.json as it was read (a dictionary that is
     only carried along), `strategy` what the user chose, `phase` the last phase
     that is done, `weights` where the weights are:
-    `{random = true, seed = 7 : i64}` or `{directory = "...", hash = "..."}`.
+    `{directory = "...", hash = "..."}`, or `{random = true, seed = 7 : i64}`, then
+    with the `directory` of the tokenizer if the model had one.
     It also has what the runtime asks of the data: `vocab_size`,
     `max_positions`, the `objective` if it is not `#nn.objective<causal>`, and
     as far as they are known `segments` (how many there are), `mask_token` and

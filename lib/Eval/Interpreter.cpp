@@ -322,10 +322,10 @@ bool Interpreter::initialize(const std::string &weightsDirectory,
                              std::optional<uint64_t> seed, Diagnostic &error) {
   std::string directory = weightsDirectory;
   if (weights && directory.empty() && !seed) {
-    if (auto from = weights.getAs<StringAttr>("directory"))
-      directory = from.str();
     if (auto from = weights.getAs<IntegerAttr>("seed"))
       seed = from.getInt();
+    else if (auto from = weights.getAs<StringAttr>("directory"))
+      directory = from.str();
   }
   for (const StateInfo &info : stateInfos)
     setWeight(info, firstValue(info, seed.value_or(0)));

@@ -56,11 +56,12 @@ static DictionaryAttr describeWeights(Builder &builder, nn::ModelOp model,
   auto add = [&](llvm::StringRef name, Attribute value) {
     weights.push_back(builder.getNamedAttr(name, value));
   };
+  if (!spec.directory.empty())
+    add("directory", builder.getStringAttr(spec.directory));
   if (spec.random) {
     add("random", builder.getBoolAttr(true));
     add("seed", builder.getI64IntegerAttr(int64_t(spec.seed)));
   } else {
-    add("directory", builder.getStringAttr(spec.directory));
     add("hash", builder.getStringAttr(spec.headerHash));
     SmallVector<NamedAttribute> orders;
     for (const auto &[name, like] : spec.orders)

@@ -345,12 +345,13 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
   readFamily(family, config, spec);
   spec.objective = request.objective.value_or(spec.objective);
   findSpecialTokens(config, isDirectory ? path : "", spec);
+  if (isDirectory)
+    spec.directory = fs::absolute(path).lexically_normal().string();
   applyNoDecay(request.noDecay, family, spec);
   if (request.random) {
     nameSources(family, spec);
     return spec;
   }
-  spec.directory = fs::absolute(path).lexically_normal().string();
   spec.codes = io::readCodeFormat(config);
   io::WeightSet weights = io::openModelWeights(path);
   spec.headerHash = weights.headerHash();

@@ -8,6 +8,7 @@
 
 #include "SettingReaders.h"
 #include "heddle/Import/Parallel.h"
+#include "heddle/runtime/devices/cpu/CpuFeatures.h"
 #include "heddle/runtime/io/CodedWeights.h"
 #include <algorithm>
 #include <fnmatch.h>
@@ -66,6 +67,29 @@ static void checkActivations(const Settings &values) {
        "and --quantize does not ask for codes",
        "add --quantize int8 or --quantize int4, or leave out "
        "--quantize-activations");
+}
+
+/// Whether products with codes are faster with rows that are codes too, as
+/// measured: everywhere but for single tokens with AVX-512, and without tiles
+/// (bench/README.md, docs/cpu.md).
+static bool pays(const Settings &values) {
+  auto has = [&](March level, const char *feature) {
+    return values.march == level ||
+           (values.march == March::Native && rt::hasCpuFeature(feature));
+  };
+  return values.maxBatch > 1 || has(March::AMX, "amx-int8") ||
+         !has(March::V4, "avx512f");
+}
+
+static void settleActivations(ResolvedSettings &settings) {
+  Settings &values = settings.values;
+  if (values.quantizeActivations != QuantizeActivations::Auto)
+    return;
+  const bool rounds = values.quantize != Quantize::None && pays(values);
+  values.quantizeActivations =
+      rounds ? QuantizeActivations::Int8 : QuantizeActivations::None;
+  settings.setOrigin("quantize_activations",
+                     {Origin::Kind::Derived, "the target", {}});
 }
 
 namespace {
@@ -252,6 +276,7 @@ void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
   settlePrecision(settings, spec);
   settleCodes(settings, spec);
   checkCodes(settings);
+  settleActivations(settings);
   checkActivations(values);
   checkServing(values);
   if (values.mode == Mode::Serve)

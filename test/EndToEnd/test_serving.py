@@ -7,6 +7,7 @@ token has the bits of what they compute at once; and what cannot serve is refuse
 
 import json
 import os
+import re
 import unittest
 
 import numpy as np
@@ -110,6 +111,18 @@ class Serving(serving.ServingTest):
                     self.assertGreater(error, 1e-4)
                     np.testing.assert_array_equal(
                         self.logits(both, tokens, "--decode"), found)
+
+    def test_rows_are_codes_where_that_pays(self):
+        model, *_ = self.make_model(positions=CONTEXT)
+        for march, batch, quantize, rows in (
+                ("x86-64-v3", 1, "int8", "int8"), ("x86-64-v4", 8, "int4", "int8"),
+                ("x86-64-v4", 1, "int8", "none"), ("amx", 1, "int8", "int8"),
+                ("amx", 8, "none", "none")):
+            said = h.run([h.HEDDLE, "compile", model, "--mode", "serve", "--march", march,
+                          "--max-batch", batch, "--quantize", quantize,
+                          "--quantize-activations", "auto", "--explain-config"]).stdout
+            found = re.search(r"quantize_(?:activations)?\s+(none|int8)", said)
+            self.assertEqual(found[1], rows, said)
 
     def test_generates_what_the_whole_window_gives(self):
         for name, model, config, weights in self.models():

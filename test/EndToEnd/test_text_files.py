@@ -45,10 +45,29 @@ class TextFiles(serving.ServingTest):
             else:
                 json.dump(content, file, indent=1)
 
-    def refused(self, verb, code, *words, status=3, input=None):
-        said = h.run([self.binary, *verb], status=status, input=input).stderr
+    def refused(self, verb, code, *words, status=3, input=None, binary=None):
+        said = h.run([binary or self.binary, *verb], status=status,
+                     input=input).stderr
         for word in (f"error[{code}]", *words):
             self.assertIn(word, said)
+
+    def test_random_weights_have_the_model_s_tokenizer(self):
+        """In the binary, and beside the checkpoints that it saves."""
+        self.put("tokenizer.json", tokenizer(self.vocab))
+        h.write_tokens(self.path("data.bin"), h.random_tokens(200, VOCAB))
+        binary = self.compile(self.path("model"), "--init", "random", "--batch", 2,
+                              "--seq", 16)
+        text = ["generate", "--prompt", "ab", "--max-new-tokens", 3]
+        shown = h.run([binary, *text]).stdout
+        self.assertTrue(shown.startswith("ab"), shown)
+        h.run([binary, "train", "--data", self.path("data.bin"), "--steps", 1, "--save",
+               self.path("saved")])
+        with open(self.path("model", "tokenizer.json")) as given, \
+                open(self.path("saved", "step-000001", "tokenizer.json")) as saved:
+            self.assertEqual(saved.read(), given.read())
+        # The model's directory may go: there is only no text then.
+        os.rename(self.path("model"), self.path("gone"))
+        self.refused(text, "H0195", status=2, binary=binary)
 
     def test_tokenizers_that_are_larger_than_the_model(self):
         serve, generate = ["serve", "--port", 0], ["generate", "--prompt", "ab"]

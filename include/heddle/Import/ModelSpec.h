@@ -75,7 +75,7 @@ struct ModelSpec {
 
   bool random = false; ///< No weights: initialise from `seed`.
   uint64_t seed = 0;
-  std::string directory;  ///< Absolute; where the weights are.
+  std::string directory;  ///< Absolute; of the weights and the tokenizer.
   std::string headerHash; ///< Of the weight files' headers.
   std::optional<io::CodeFormat> codes; ///< Of the weight files.
   /// Tensors with orders of inputs that are as another one is, or with "" as

@@ -330,7 +330,8 @@ struct PhaseTime {
 struct Weights {
   bool random = false;
   uint64_t seed = 0;
-  std::string directory;  ///< Absolute.
+  /// Absolute; of random weights where the tokenizer is, if there is one.
+  std::string directory;
   std::string headerHash; ///< Of the safetensors headers, hexadecimal.
   /// Tensors with orders of inputs (io::openModelWeights) that are not read,
   /// since they are as the one that is named here is; "": as inputs stand.

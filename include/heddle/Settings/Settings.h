@@ -145,10 +145,11 @@ template <> struct Words<Fusion> {
   static constexpr std::array all = {"none", "generic", "deep"};
 };
 
-/// What rows that are multiplied by codes are held as.
-enum class QuantizeActivations { None, Int8 };
+/// What rows that are multiplied by codes are held as. No plan has Auto: it is
+/// settled by the target.
+enum class QuantizeActivations { None, Int8, Auto };
 template <> struct Words<QuantizeActivations> {
-  static constexpr std::array all = {"none", "int8"};
+  static constexpr std::array all = {"none", "int8", "auto"};
 };
 
 /// The word for an enum's value.
