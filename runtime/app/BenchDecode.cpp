@@ -322,7 +322,7 @@ struct DecodeFigures {
   Texts texts;
   int64_t ranks, groups, threads;
   std::string program = {};
-  int64_t entries = 0, submissions = 0; ///< Of the program.
+  int64_t launches = 0, submissions = 0; ///< Of the program.
   double bytes = 0, readRate = 0, processor = 0;
   double first = 0, median = 0, shortest = 0, longest = 0;
   /// Where there is a draft.
@@ -356,7 +356,7 @@ void DecodeFigures::printJson() const {
       .add("bytes_per_token", bytes / double(texts.count))
       .add("stream_gb_s", readRate / 1e9)
       .add("fraction_of_stream", bytes / median / readRate)
-      .add("launches", entries)
+      .add("launches", launches)
       .add("submissions", submissions)
       .add("first_token_s", first)
       .add("prefill_tokens_per_s", prefillPerSecond());
@@ -384,7 +384,7 @@ void DecodeFigures::print() const {
          formatBytes(int64_t(bytes / double(texts.count))).c_str(),
          bytes / median / 1e9, 100 * bytes / median / readRate, readRate / 1e9);
   printf("%lld launches of %s, which the device is told of in %lld\n",
-         static_cast<long long>(entries), program.c_str(),
+         static_cast<long long>(launches), program.c_str(),
          static_cast<long long>(submissions));
   printf("first token after %.3f s, %.0f tokens/s of the prompt\n", first,
          prefillPerSecond());
@@ -404,9 +404,11 @@ static DecodeFigures figuresOf(Job &job, CompiledEngine &engine,
   const int64_t groups = engine.limits().groups;
   DecodeFigures figures{texts, ranks.size(), groups, job.device().threads()};
   const LoadedProgram &program = engine.decodeProgram(texts.ofGroup(0, groups));
+  const CommandList &commands = program.commands();
   figures.program = program.program().name;
-  figures.entries = int64_t(program.commands().size());
-  figures.submissions = int64_t(program.commands().submissions());
+  for (size_t i = 0; i < commands.size(); ++i)
+    figures.launches += commands.info(i).kernel() >= 0;
+  figures.submissions = int64_t(commands.submissions());
   figures.bytes = sumOfRanks(ranks, bench.bytesOfRun());
   // Of the ranks that read something.
   figures.readRate =
