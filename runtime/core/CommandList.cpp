@@ -472,11 +472,11 @@ void CommandList::capture(Device &device) {
     Part part;
     part.first = i;
     part.firstAction = action;
-    bool ofHost = takesHost(i);
-    while (i < launches.size() && takesHost(i) == ofHost)
+    part.ofHost = takesHost(i);
+    while (i < launches.size() && takesHost(i) == part.ofHost)
       action += !launches[i++].kernel;
     part.end = i;
-    if (!ofHost)
+    if (!part.ofHost)
       part.work = device.capture([&] {
         int64_t before = sentByDevices();
         submit(device, part, nullptr);
@@ -495,7 +495,8 @@ void CommandList::capture(Device &device) {
 size_t CommandList::submissions() const {
   size_t all = 0;
   for (const Part &part : parts)
-    all += part.work ? 1 : part.end - part.first;
+    if (!part.ofHost)
+      all += part.work ? 1 : part.end - part.first;
   return all;
 }
 

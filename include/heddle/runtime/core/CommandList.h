@@ -91,7 +91,7 @@ public:
 
   size_t size() const { return launches.size(); }
   /// How many times the device is told to do something in a run: parallel
-  /// regions or graphs, and entries that are in none.
+  /// regions or graphs, and entries of its own that are in none.
   size_t submissions() const;
   const LaunchInfo &info(size_t launch) const { return infos[launch]; }
   /// What an entry that is a kernel's launch hands to the device.
@@ -149,6 +149,7 @@ private:
   struct Part {
     size_t first = 0, end = 0;
     size_t firstAction = 0;
+    bool ofHost = false; ///< The device does none of them by itself.
     std::optional<CapturedWork> work; ///< None: the entries one by one.
     int64_t sentBytes = 0; ///< By devices, each time that it is done.
   };
