@@ -220,7 +220,7 @@ static const char *const wordPieceExample =
 
 static const char *const unigramExample =
     R"({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFKC"},
- {"type": "Replace", "pattern": {"Regex": " {2,}|b$"}, "content": " "}]},
+ {"type": "Replace", "pattern": {"Regex": " {2,}|[^a[^b]&&\\W]$"}, "content": " "}]},
  "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split",
  "pattern": {"String": " "}, "behavior": "MergedWithNext", "invert": false},
  {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"},

@@ -50,6 +50,39 @@ static const char *propertyOf(std::string name) {
 
 namespace {
 
+/// A set of characters: those that PCRE2 may write in brackets, and expressions
+/// that match one character each.
+struct Set {
+  std::string members;
+  std::vector<std::string> others;
+  bool isNegated = false;
+
+  void add(const Set &more) {
+    if (more.isNegated) {
+      others.push_back(more.text());
+      return;
+    }
+    members += more.members;
+    others.insert(others.end(), more.others.begin(), more.others.end());
+  }
+
+  /// An expression that matches one of the characters, in one way only: where
+  /// the text behind does not match, there is nothing else to try.
+  std::string text() const {
+    if (others.empty() && members.empty())
+      throw std::runtime_error("a part of a set is empty");
+    if (others.empty())
+      return (isNegated ? "[^" : "[") + members + "]";
+    std::string any;
+    for (const std::string &other : others)
+      any += (any.empty() ? "" : "|") + other;
+    if (isNegated)
+      return "(?:(?!" + any + ")" +
+             (members.empty() ? "(?s:.)" : "[^" + members + "]") + ")";
+    return "(?>" + any + (members.empty() ? "" : "|[" + members + "]") + ")";
+  }
+};
+
 class Translation {
 public:
   Translation(const std::string &pattern,
@@ -83,11 +116,7 @@ private:
     case '[':
       atom = out.size();
       ++at;
-      out += '[';
-      if (at < in.size() && in[at] == '^')
-        copy();
-      set();
-      out += ']';
+      out += set().text();
       return;
     case '(':
       open.push_back(out.size());
@@ -182,6 +211,8 @@ private:
     case 'p':
     case 'P': {
       auto [members, isNegated] = property();
+      if (members == propertyOf("word"))
+        members = word;
       out += isNegated ? "[^" + members + "]" : "[" + members + "]";
       return;
     }
@@ -241,59 +272,81 @@ private:
     return {"\\p{" + (isScript(name) ? "sc:" + name : name) + "}", isNegated};
   }
 
-  /// Members up to the end of a set. What is a set in it becomes a part of it.
-  void set() {
-    for (bool isFirst = true; at < in.size(); isFirst = false) {
-      if (in[at] == ']' && !isFirst) {
-        ++at;
-        return;
-      }
-      if (comes("&&"))
-        refuse("&& in a set");
-      if (comes("[:") && bracket())
+  /// Reads a set, behind its bracket. `&&` binds less than all that stands
+  /// side by side, and `^` least.
+  Set set() {
+    Set whole;
+    whole.isNegated = at < in.size() && in[at] == '^';
+    at += whole.isNegated;
+    std::string before;
+    Set part = members(/*isFirst=*/true);
+    for (; comes("&&"); part = members(/*isFirst=*/false)) {
+      at += 2;
+      before += "(?=" + part.text() + ")";
+    }
+    ++at;
+    if (before.empty())
+      whole.add(part);
+    else
+      whole.others.push_back("(?:" + before + part.text() + ")");
+    return whole;
+  }
+
+  /// Members up to the end of a set or to `&&`. What is a set among them
+  /// becomes a part of it.
+  Set members(bool isFirst) {
+    Set made;
+    std::string outer = std::move(out);
+    out.clear();
+    for (;; isFirst = false) {
+      if (at >= in.size())
+        throw std::runtime_error("a set does not end");
+      if (comes("&&") || (in[at] == ']' && !isFirst))
+        break;
+      if (comes("[:") && bracket(made))
         continue;
       if (in[at] == '[') {
         ++at;
-        if (at < in.size() && in[at] == '^')
-          refuse("[^...] in a set");
-        set();
-        continue;
-      }
-      if (in[at] == '\\')
-        escapeInSet();
-      else
+        made.add(set());
+      } else if (in[at] == '\\') {
+        escapeInSet(made);
+      } else {
         copy();
+      }
     }
-    throw std::runtime_error("a set does not end");
+    made.members += out;
+    out = std::move(outer);
+    return made;
   }
 
   /// A POSIX bracket, as [:alpha:].
-  bool bracket() {
+  bool bracket(Set &to) {
     size_t end = in.find(":]", at + 2);
     if (end == std::string::npos)
       return false;
     std::string name = in.substr(at + 2, end - at - 2);
     bool isNegated = !name.empty() && name[0] == '^';
-    const char *known = propertyOf(isNegated ? name.substr(1) : name);
+    name.erase(0, isNegated);
+    // Symbols too, and not so for \p{punct}.
+    const char *known = name == "punct" ? "\\p{P}\\p{S}" : propertyOf(name);
     if (!known)
       refuse("[:" + name + ":]");
-    addMembers(known, isNegated);
+    addMembers(to, known, isNegated);
     at = end + 2;
     return true;
   }
 
-  /// In a set, or all but these.
-  void addMembers(std::string members, bool isNegated) {
+  /// These, or all but these.
+  void addMembers(Set &to, const std::string &members, bool isNegated) {
     bool isOne = members.compare(0, 3, "\\p{") == 0 &&
                  members.find('}') + 1 == members.size();
     if (isNegated && !isOne)
-      refuse("all but several members in a set");
-    if (isNegated)
-      members[1] = 'P';
-    out += members;
+      to.others.push_back("[^" + members + "]");
+    else
+      out += isNegated ? "\\P" + members.substr(2) : members;
   }
 
-  void escapeInSet() {
+  void escapeInSet(Set &to) {
     switch (at + 1 < in.size() ? in[at + 1] : 0) {
     case 'w':
       return give(propertyOf("word"));
@@ -301,11 +354,13 @@ private:
       return give(propertyOf("xdigit"));
     case 'W':
     case 'H':
-      refuse(in.substr(at, 2) + " in a set");
+      addMembers(to, propertyOf(in[at + 1] == 'W' ? "word" : "xdigit"), true);
+      at += 2;
+      return;
     case 'p':
     case 'P': {
       auto [members, isNegated] = property();
-      return addMembers(members, isNegated);
+      return addMembers(to, members, isNegated);
     }
     default:
       return character();

@@ -295,7 +295,15 @@ TEST_F(TokenizerTest, PatternsAreRubys) {
       {"\\p{Katakana}+", "\u30A2\u30FC", {"\u30A2", "\u30FC"}},
       {"\\bx", "ax x\u0301x", {"ax ", "x", "\u0301x"}},
       {"\\p{^Alpha}+", "a1-b", {"a", "1-", "b"}},
-      {"x\\Qy", "xQy", {"xQy"}}};
+      {"x\\Qy", "xQy", {"xQy"}},
+      {"[a\\W]+", "ab!\u4E16a. b", {"a", "b", "!", "\u4E16", "a. ", "b"}},
+      {"[^\\W_]+", "a_\u00E9\u0301!", {"a", "_", "\u00E9\u0301", "!"}},
+      {"[a-f&&[^bd]]+", "abcdef", {"a", "b", "c", "d", "ef"}},
+      {"[^a-z&&\\w]+", "aB1c-", {"a", "B1", "c", "-"}},
+      {"[[:punct:]]+", "$a\u20AC", {"$", "a", "\u20AC"}},
+      {"[.\\W]+x",
+       "..!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.y",
+       {"..!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.!.y"}}};
   for (const Case &each : cases) {
     nlohmann::json vocab = {{"?", 0}};
     Ids expected;
@@ -311,7 +319,8 @@ TEST_F(TokenizerTest, PatternsAreRubys) {
         {"model",
          {{"type", "WordLevel"}, {"unk_token", "?"}, {"vocab", vocab}}}};
     EXPECT_EQ(open(json)->encode(each.text), expected) << each.pattern;
-    for (const char *wrong : {"[a&&b]", "[a[^b]]", "[\\W]", "(?~a)", "\\y"}) {
+    for (const char *wrong :
+         {"[a&&]", "[[:nothing:]]", "[a[b]", "(?~a)", "\\y"}) {
       json["pre_tokenizer"]["pattern"]["Regex"] = wrong;
       EXPECT_EQ(codeOf([&] { open(json); }), "H0351") << wrong;
     }
