@@ -150,6 +150,7 @@ class Recorded(h.HeddleTest):
         for command in ([os.path.join(ORACLES, "record.py"), "--check"],
                         [os.path.join(io, "safetensors_conformance.py"), "--check"],
                         [os.path.join(io, "chat_conformance.py"), "--check"],
+                        [os.path.join(io, "drawn_conformance.py"), "--check"],
                         [os.path.join(io, "tokenizer_conformance.py"), "--check",
                          text]):
             result = subprocess.run([python, *command], capture_output=True, text=True)

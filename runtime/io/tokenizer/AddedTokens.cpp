@@ -31,7 +31,8 @@ AddedTokens::AddedTokens(const JsonValue &root, const TokenModel &model,
     if (std::optional<int32_t> known = model.find(content))
       id = *known;
     areNormalized.push_back(isNormalized);
-    tokens.push_back({content, isNormalized ? normalizer(content) : content,
+    tokens.push_back({content,
+                      isNormalized ? normalizer({content}).text : content,
                       static_cast<int32_t>(id), value.boolOr("lstrip", false),
                       value.boolOr("rstrip", false),
                       value.boolOr("single_word", false), isSpecial});
@@ -89,12 +90,11 @@ static size_t endOfSpace(const std::string &text, size_t end) {
 
 void AddedTokens::splitBy(const Table &table, const Part &part,
                           std::vector<Part> &parts) const {
-  const std::string &text = part.text;
+  const std::string &text = part.piece.text;
   size_t done = 0, offset = 0;
   auto addBetween = [&](size_t end) {
     if (done < end)
-      parts.push_back(
-          {text.substr(done, end - done), -1, part.isFirst && done == 0});
+      parts.push_back({part.piece.part(done, end), -1});
   };
   while (offset < text.size()) {
     const std::vector<const Token *> &row =
@@ -120,7 +120,7 @@ void AddedTokens::splitBy(const Table &table, const Part &part,
     if (begin >= end)
       continue;
     addBetween(begin);
-    parts.push_back({text.substr(begin, end - begin), token.id, false});
+    parts.push_back({part.piece.part(begin, end), token.id});
     done = end;
   }
   addBetween(text.size());
@@ -130,13 +130,14 @@ std::vector<AddedTokens::Part>
 AddedTokens::split(const std::string &text,
                    const Normalizer &normalizer) const {
   std::vector<Part> raw, parts;
-  splitBy(plain, {text, -1, true}, raw);
+  size_t head = text.empty() ? 0 : unicode::characterAt(text, 0).length;
+  splitBy(plain, {{text, head}, -1}, raw);
   for (Part &part : raw) {
     if (part.id >= 0) {
       parts.push_back(std::move(part));
       continue;
     }
-    part.text = normalizer(std::move(part.text));
+    part.piece = normalizer(std::move(part.piece));
     splitBy(normalized, part, parts);
   }
   return parts;

@@ -25,9 +25,8 @@ public:
 
   /// A part of a text: a token, or what lies between.
   struct Part {
-    std::string text;
+    Piece piece;
     int32_t id; ///< -1 between tokens.
-    bool isFirst;
   };
   /// The parts of a text, those between tokens normalized; none is empty.
   std::vector<Part> split(const std::string &text,

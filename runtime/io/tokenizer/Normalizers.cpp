@@ -14,35 +14,75 @@ using namespace heddle;
 using namespace heddle::io;
 using unicode::Character;
 
+void io::prepend(Piece &piece, const std::string &what) {
+  piece.text.insert(0, what);
+  piece.head += piece.head > 0 ? what.size() : 0;
+}
+
+Piece io::replace(const Piece &piece, const Regex &pattern,
+                  const std::string &content) {
+  Piece result;
+  for (const Span &span : pattern.spans(piece.text)) {
+    if (span.isMatch)
+      result.text += content;
+    else
+      result.text.append(piece.text, span.begin, span.end - span.begin);
+    if (span.end <= piece.head)
+      result.head = result.text.size();
+    else if (!span.isMatch && span.begin < piece.head)
+      result.head = result.text.size() - (span.end - piece.head);
+  }
+  return result;
+}
+
+Piece io::bytesAsCharacters(const Piece &piece) {
+  std::string head;
+  alphabet::append(head, piece.text.substr(0, piece.head));
+  Piece result = {head, head.size()};
+  result.text.reserve(2 * piece.text.size());
+  alphabet::append(result.text, piece.text.substr(piece.head));
+  return result;
+}
+
 /// What is left when each character is replaced by what `visit` appends.
 template <typename Visitor>
-static std::string mapCharacters(const std::string &text, Visitor visit) {
-  std::string result;
-  result.reserve(text.size());
-  unicode::forEach(text, [&](Character character, size_t offset) {
+static Piece mapCharacters(const Piece &piece, Visitor visit) {
+  Piece result;
+  result.text.reserve(piece.text.size());
+  unicode::forEach(piece.text, [&](Character character, size_t offset) {
     if (character.isValid)
-      visit(result, character.code);
+      visit(result.text, character.code);
     else
-      result += text[offset];
+      result.text += piece.text[offset];
+    if (offset < piece.head)
+      result.head = result.text.size();
   });
   return result;
 }
 
-static Normalizer makeForm(unicode::Form form) {
-  return [form](const std::string &text) {
-    return unicode::normalize(text, form);
-  };
+static Piece normalize(const Piece &piece, unicode::Form form) {
+  Piece result = {unicode::normalize(piece.text, form)};
+  size_t head =
+      unicode::normalize(piece.text.substr(0, piece.head), form).size();
+  // With marks that are composed with the first character it may be longer.
+  while (result.head < std::min(head, result.text.size()))
+    result.head += unicode::characterAt(result.text, result.head).length;
+  return result;
 }
 
-static std::string lower(const std::string &text) {
-  return mapCharacters(text, unicode::appendLower);
+static Normalizer makeForm(unicode::Form form) {
+  return [form](const Piece &piece) { return normalize(piece, form); };
+}
+
+static Piece lower(const Piece &piece) {
+  return mapCharacters(piece, unicode::appendLower);
 }
 
 static Normalizer makeLowercase(const JsonValue &) { return lower; }
 
 static Normalizer makeStripAccents(const JsonValue &) {
-  return [](const std::string &text) {
-    return mapCharacters(text, [](std::string &out, uint32_t code) {
+  return [](const Piece &piece) {
+    return mapCharacters(piece, [](std::string &out, uint32_t code) {
       if (!unicode::isMark(code))
         unicode::append(out, code);
     });
@@ -52,7 +92,8 @@ static Normalizer makeStripAccents(const JsonValue &) {
 static Normalizer makeStrip(const JsonValue &value) {
   bool left = value.boolOr("strip_left", true);
   bool right = value.boolOr("strip_right", true);
-  return [left, right](const std::string &text) {
+  return [left, right](const Piece &piece) {
+    const std::string &text = piece.text;
     size_t begin = text.size(), end = 0;
     unicode::forEach(text, [&](Character character, size_t offset) {
       if (unicode::isSpace(character.code))
@@ -62,30 +103,24 @@ static Normalizer makeStrip(const JsonValue &value) {
     });
     begin = left ? begin : 0;
     end = right ? end : text.size();
-    return begin < end ? text.substr(begin, end - begin) : std::string();
+    return begin < end ? piece.part(begin, end) : Piece();
   };
 }
 
 static Normalizer makePrepend(const JsonValue &value) {
-  return [what = value.at("prepend").asString()](std::string text) {
-    return text.empty() ? text : what + text;
+  return [what = value.at("prepend").asString()](Piece piece) {
+    if (!piece.text.empty())
+      prepend(piece, what);
+    return piece;
   };
 }
 
 static Normalizer makeReplace(const JsonValue &value) {
-  return [pattern = patternOf(value),
-          content = value.at("content").asString()](const std::string &text) {
-    return pattern.replace(text, content);
-  };
+  return [pattern = patternOf(value), content = value.at("content").asString()](
+             const Piece &piece) { return replace(piece, pattern, content); };
 }
 
-static Normalizer makeByteLevel(const JsonValue &) {
-  return [](const std::string &text) {
-    std::string result;
-    alphabet::append(result, text);
-    return result;
-  };
-}
+static Normalizer makeByteLevel(const JsonValue &) { return bytesAsCharacters; }
 
 /// The blocks of ideographs around which BERT's normalizer puts spaces.
 static bool isIdeograph(uint32_t code) {
@@ -123,18 +158,18 @@ static Normalizer makeBert(const JsonValue &value) {
   bool strips = value.boolOr("strip_accents", lowers);
   bool cleans = value.boolOr("clean_text", true);
   bool spaces = value.boolOr("handle_chinese_chars", true);
-  return [=](std::string text) {
+  return [=](Piece piece) {
     if (cleans)
-      text = mapCharacters(text, cleanCharacter);
+      piece = mapCharacters(piece, cleanCharacter);
     if (spaces)
-      text = mapCharacters(text, spaceCharacter);
+      piece = mapCharacters(piece, spaceCharacter);
     if (strips)
-      text = mapCharacters(unicode::normalize(text, unicode::Form::D),
-                           [](std::string &out, uint32_t code) {
-                             if (!unicode::isNonspacingMark(code))
-                               unicode::append(out, code);
-                           });
-    return lowers ? lower(text) : text;
+      piece = mapCharacters(normalize(piece, unicode::Form::D),
+                            [](std::string &out, uint32_t code) {
+                              if (!unicode::isNonspacingMark(code))
+                                unicode::append(out, code);
+                            });
+    return lowers ? lower(piece) : piece;
   };
 }
 
@@ -142,10 +177,10 @@ static Normalizer makeSequence(const JsonValue &value) {
   std::vector<Normalizer> parts;
   for (const JsonValue &part : value.at("normalizers").elements())
     parts.push_back(makeNormalizer(part));
-  return [parts](std::string text) {
+  return [parts](Piece piece) {
     for (const Normalizer &part : parts)
-      text = part(std::move(text));
-    return text;
+      piece = part(std::move(piece));
+    return piece;
   };
 }
 

@@ -78,8 +78,7 @@ static void split(std::vector<Piece> &pieces, Behavior behavior,
   for (const Piece &piece : pieces)
     for (const Span &span : arrange(find(piece.text), behavior))
       if (!span.isMatch && span.begin < span.end)
-        parts.push_back({piece.text.substr(span.begin, span.end - span.begin),
-                         piece.isFirst && span.begin == 0});
+        parts.push_back(piece.part(span.begin, span.end));
   pieces = std::move(parts);
 }
 
@@ -145,14 +144,11 @@ static PreTokenizer makeByteLevel(const JsonValue &value) {
   return [prefixes, find](std::vector<Piece> &pieces) {
     for (Piece &piece : pieces)
       if (prefixes && piece.text[0] != ' ')
-        piece.text.insert(piece.text.begin(), ' ');
+        prepend(piece, " ");
     if (find)
       split(pieces, Behavior::Isolated, find);
     for (Piece &piece : pieces) {
-      std::string characters;
-      characters.reserve(2 * piece.text.size());
-      alphabet::append(characters, piece.text);
-      piece.text = std::move(characters);
+      piece = bytesAsCharacters(piece);
     }
   };
 }
@@ -165,16 +161,14 @@ static PreTokenizer makeMetaspace(const JsonValue &value) {
       value.boolOr("add_prefix_space", true) ? "always" : "never");
   bool splits = value.boolOr("split", true);
   Finder find = matchesOf(Regex::literal(mark));
+  Regex space = Regex::literal(" ");
   return [=](std::vector<Piece> &pieces) {
     for (Piece &piece : pieces) {
-      std::string marked;
-      for (char c : piece.text)
-        marked += c == ' ' ? mark : std::string(1, c);
+      piece = replace(piece, space, mark);
       bool isPrefixed =
-          scheme == "always" || (scheme == "first" && piece.isFirst);
-      if (isPrefixed && marked.compare(0, mark.size(), mark) != 0)
-        marked = mark + marked;
-      piece.text = std::move(marked);
+          scheme == "always" || (scheme == "first" && piece.head > 0);
+      if (isPrefixed && piece.text.compare(0, mark.size(), mark) != 0)
+        prepend(piece, mark);
     }
     if (splits)
       split(pieces, Behavior::MergedWithNext, find);

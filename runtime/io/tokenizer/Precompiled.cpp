@@ -91,12 +91,48 @@ private:
 };
 } // namespace
 
+namespace {
+/// The text that is made, and how much of it stands for the old text's head.
+class Replacing {
+public:
+  explicit Replacing(const Piece &old) : old(old) {}
+  /// New characters count as the old ones in turn, those that are too many as
+  /// the last one. Old ones that are too many go with the one before; where
+  /// there is none, all that comes counts as what stands so much before it.
+  void add(const std::string &from, const std::string &to) {
+    size_t left = 0;
+    unicode::forEach(from, [&](unicode::Character, size_t) { ++left; });
+    unicode::forEach(to, [&](unicode::Character character, size_t offset) {
+      if (left > 0) {
+        isHead = place < old.head;
+        skipOne();
+        --left;
+      }
+      made.text.append(to, offset, character.length);
+      if (isHead)
+        made.head = made.text.size();
+    });
+    for (; left > 0 && !made.text.empty(); --left)
+      skipOne();
+  }
+  Piece made;
+
+private:
+  void skipOne() { place += unicode::characterAt(old.text, place).length; }
+
+  const Piece &old;
+  size_t place = 0; ///< What comes next counts as the character there.
+  bool isHead = false;
+};
+} // namespace
+
 Normalizer io::makePrecompiled(const JsonValue &value) {
   Replacements table(value.at("precompiled_charsmap"));
-  return [table](const std::string &text) {
+  return [table](const Piece &piece) {
+    const std::string &text = piece.text;
     // Longer clusters are looked up character by character.
     constexpr size_t longest = 6;
-    std::string result;
+    Replacing result(piece);
     for (size_t begin = 0; begin < text.size();) {
       size_t end = unicode::endOfGrapheme(text, begin);
       std::string cluster = text.substr(begin, end - begin);
@@ -104,15 +140,15 @@ Normalizer io::makePrecompiled(const JsonValue &value) {
       const char *found =
           cluster.size() < longest ? table.find(cluster) : nullptr;
       if (found) {
-        result += found;
+        result.add(cluster, found);
         continue;
       }
       unicode::forEach(cluster, [&](unicode::Character character, size_t at) {
         std::string one = cluster.substr(at, character.length);
         const char *other = table.find(one);
-        result += other ? other : one;
+        result.add(one, other ? other : one);
       });
     }
-    return result;
+    return result.made;
   };
 }

@@ -11,6 +11,7 @@
 
 #include "Regex.h"
 #include "Vocabulary.h"
+#include <algorithm>
 #include <functional>
 
 namespace heddle::io {
@@ -20,16 +21,31 @@ namespace heddle::io {
 // results are joined. Each stage is made from its part of a tokenizer.json, and
 // throws H0351 for what it does not know.
 
-using Normalizer = std::function<std::string(std::string)>;
+/// A part of a text.
+struct Piece {
+  std::string text;
+  /// How many bytes at its front are made of the character that the whole text
+  /// begins with: none where that is in another piece, or has been removed.
+  size_t head = 0;
+  /// What lies from one byte to another.
+  Piece part(size_t begin, size_t end) const {
+    return {text.substr(begin, end - begin),
+            std::max(std::min(head, end), begin) - begin};
+  }
+};
+/// Puts a text before a piece. It counts as the piece's first character does.
+void prepend(Piece &piece, const std::string &what);
+/// `content` in place of each match. It counts as the match's last character.
+Piece replace(const Piece &piece, const Regex &pattern,
+              const std::string &content);
+/// Bytes as the characters of byte-level tokenizers.
+Piece bytesAsCharacters(const Piece &piece);
+
+using Normalizer = std::function<Piece(Piece)>;
 Normalizer makeNormalizer(const JsonValue &value);
 /// SentencePiece's table of replacements, in base 64, that a trie finds.
 Normalizer makePrecompiled(const JsonValue &value);
 
-/// A part of a text.
-struct Piece {
-  std::string text;
-  bool isFirst; ///< Whether the whole text begins with it.
-};
 using PreTokenizer = std::function<void(std::vector<Piece> &)>;
 PreTokenizer makePreTokenizer(const JsonValue &value);
 

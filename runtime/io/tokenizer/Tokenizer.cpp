@@ -51,7 +51,7 @@ public:
   explicit Pipeline(const JsonValue &root)
       : model(makeTokenModel(root.at("model"))),
         normalizer(part(root, "normalizer", makeNormalizer,
-                        Normalizer([](std::string text) { return text; }))),
+                        Normalizer([](Piece piece) { return piece; }))),
         preTokenizer(part(root, "pre_tokenizer", makePreTokenizer,
                           PreTokenizer([](std::vector<Piece> &) {}))),
         special(
@@ -116,7 +116,7 @@ std::vector<int32_t> Pipeline::encodeAsIs(const std::string &text) const {
       ids.push_back(part.id);
       continue;
     }
-    std::vector<Piece> pieces = {{std::move(part.text), part.isFirst}};
+    std::vector<Piece> pieces = {std::move(part.piece)};
     preTokenizer(pieces);
     for (const Piece &piece : pieces) {
       if (piece.text.size() > longestWord) {
@@ -200,7 +200,7 @@ bool Pipeline::splitsBeforeWords() const {
                          parts = encode(text.substr(0, space));
     std::vector<int32_t> rest = encode(text.substr(space));
     parts.insert(parts.end(), rest.begin(), rest.end());
-    std::vector<Piece> pieces = {{normalizer(text), true}};
+    std::vector<Piece> pieces = {normalizer({text, 1})};
     preTokenizer(pieces);
     if (whole != parts || pieces.size() < 2)
       return false;
