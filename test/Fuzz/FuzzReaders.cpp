@@ -248,6 +248,15 @@ static const char *const richTemplate =
  say(m) }}{% endfor %}{{ ns.n * 2 // 3 % 5 }}{{ range(3) | join("-") }}{{ 1 if
  ns.n > 9 else "a".split(",") | length }})";
 
+static const char *const formatTemplate =
+    R"({%- macro m(a) %}{{ caller(a) }}{{ varargs }}{{ kwargs }}{% endmacro -%}
+ {% call(x) m(1, 2, k=3) %}{{ x }}{% endcall %}{% for x in [[1], 2] recursive %}{{
+ loop(x) if x is not number else loop.changed(x) }}{% endfor %}{% with a = 1 %}{%
+ filter upper %}{{ "%-5s|%05.1f" % ("a", 2) }}{% endfilter %}{% endwith %}{% raw %}
+ {{ {% endraw %}{{ "{:>{w}}|{0!r}".format("a", w=5) }}{{ messages | groupby("role")
+ | batch(2) | list }}{{ "a b".rsplit(" ", 1) }}{{ "x" | center(9) | truncate(4)
+ }}{{ "abc".find("c", true) }})";
+
 /// Renders a chat. Templates of others are programs: they must end, too.
 static void renderTemplate(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
@@ -321,7 +330,7 @@ static std::vector<Target> makeTargets() {
       {"config", "config.json", {modelConfigExample}, readModelConfig},
       {"template",
        "chat_template.jinja",
-       {plainTemplate, richTemplate},
+       {plainTemplate, richTemplate, formatTemplate},
        renderTemplate},
       {"request",
        "body",

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Methods.h"
 #include "Parser.h"
 #include <cmath>
 
@@ -57,6 +58,13 @@ void ExpressionParser::expect(Kind kind) {
   take();
 }
 
+bool ExpressionParser::hasName(const std::string &wanted, size_t since) const {
+  return std::any_of(tokens.begin() + since, tokens.begin() + next,
+                     [&](const Token &token) {
+                       return token.kind == Kind::Name && token.text == wanted;
+                     });
+}
+
 std::string ExpressionParser::name() {
   if (peek().kind != Kind::Name)
     refuse("a name is expected");
@@ -84,13 +92,13 @@ Expression ExpressionParser::located(Expression inner, Place place) const {
 // Operators
 //===----------------------------------------------------------------------===//
 
-static Value add(const Value &a, const Value &b) {
+Value jinja::add(const Value &a, const Value &b) {
   if (a.isString() && b.isString())
     return a.string() + b.string();
-  if (a.isList() && b.isList()) {
+  if (a.isList() && b.isList() && a.isTuple() == b.isTuple()) {
     List all = a.list();
     all.insert(all.end(), b.list().begin(), b.list().end());
-    return all;
+    return a.isTuple() ? Value::tuple(all) : Value(all);
   }
   if (a.is<double>() || b.is<double>())
     return a.number() + b.number();
@@ -100,12 +108,17 @@ static Value add(const Value &a, const Value &b) {
 }
 
 static Value multiply(const Value &a, const Value &b) {
-  if (a.isString() || a.isList()) {
+  bool isRepeated = a.isString() || a.isList();
+  if (!isRepeated && (b.isString() || b.isList()))
+    return multiply(b, a);
+  if (isRepeated) {
     constexpr int64_t most = 1 << 20;
     int64_t times = std::max<int64_t>(b.integer(), 0);
     if (times * std::max<int64_t>(a.length(), 1) > most)
       throw TemplateError{"a repetition is too long"};
-    Value all = a.isString() ? Value("") : Value(List());
+    Value all = a.isString()  ? Value("")
+                : a.isTuple() ? Value::tuple({})
+                              : Value(List());
     for (int64_t i = 0; i < times; ++i)
       all = add(all, a);
     return all;
@@ -148,6 +161,8 @@ static Value compute(const std::string &sign, const Value &a, const Value &b) {
     return a.str() + b.str();
   if (sign == "*")
     return multiply(a, b);
+  if (sign == "%" && a.isString())
+    return formatPercent(a.string(), b);
   return sign == "**" ? power(a, b) : divide(sign, a, b);
 }
 
@@ -159,6 +174,22 @@ static bool compare(const std::string &sign, const Value &a, const Value &b) {
   if (sign == "<" || sign == ">=")
     return (a < b) == (sign == "<");
   return (b < a) == (sign == ">");
+}
+
+Expression ExpressionParser::tuple(bool withCondition) {
+  Expression first = expression(withCondition);
+  if (!isNext(","))
+    return first;
+  std::vector<Expression> elements = {first};
+  while (accept(","))
+    if (peek().kind != Kind::ExpressionEnd && peek().kind != Kind::StatementEnd)
+      elements.push_back(expression(withCondition));
+  return [elements](const ScopePtr &scope) {
+    List list;
+    for (const Expression &element : elements)
+      list.push_back(element(scope));
+    return Value::tuple(list);
+  };
 }
 
 Expression ExpressionParser::expression(bool withCondition) {
@@ -290,18 +321,32 @@ Arguments ExpressionParser::Call::evaluate(const ScopePtr &scope) const {
   for (const Expression &value : positional)
     arguments.positional.push_back(value(scope));
   for (const auto &[name, value] : named)
-    arguments.named[name] = value(scope);
+    arguments.named.set(name, value(scope));
+  for (const Expression &values : spread) {
+    const List all = values(scope).elements();
+    arguments.positional.insert(arguments.positional.end(), all.begin(),
+                                all.end());
+  }
+  for (const Expression &values : namedSpread) {
+    const Value all = values(scope);
+    for (const auto &[name, value] : all.dict())
+      arguments.named.set(name, value);
+  }
   return arguments;
 }
 
 ExpressionParser::Call ExpressionParser::arguments() {
   Call call;
   while (!accept(")")) {
-    if (peek().kind == Kind::Name && peek(1).kind == Kind::Operator &&
-        peek(1).text == "=") {
+    if (accept("*")) {
+      call.spread.push_back(expression());
+    } else if (accept("**")) {
+      call.namedSpread.push_back(expression());
+    } else if (peek().kind == Kind::Name && peek(1).kind == Kind::Operator &&
+               peek(1).text == "=") {
       std::string key = name();
       take();
-      call.named[key] = expression();
+      call.named.set(key, expression());
     } else {
       call.positional.push_back(expression());
     }
@@ -460,10 +505,12 @@ Expression ExpressionParser::postfix(Expression value) {
     } else if (accept("[")) {
       value = subscript(value);
     } else if (accept("(")) {
+      auto call = std::make_shared<Call>(arguments());
+      lastCall = call;
       value = located(
-          [value, call = arguments()](const ScopePtr &scope) {
+          [value, call](const ScopePtr &scope) {
             scope->count();
-            return value(scope).call(call.evaluate(scope));
+            return value(scope).call(call->evaluate(scope));
           },
           place);
     } else {
@@ -495,23 +542,28 @@ Expression ExpressionParser::test(Expression input) {
       place);
 }
 
+/// Behind `|`.
+Expression ExpressionParser::filter(Expression input) {
+  Place place = peek().place;
+  std::string which = name();
+  Filter found = at(place, [&] { return findFilter(which); });
+  Call call;
+  if (accept("("))
+    call = arguments();
+  return located(
+      [=](const ScopePtr &scope) {
+        Value value = input(scope);
+        return found(value, call.evaluate(scope));
+      },
+      place);
+}
+
 Expression ExpressionParser::filters(Expression input, bool withTests) {
   for (;;) {
     if (withTests && accept("is")) {
       input = test(input);
     } else if (accept("|")) {
-      Place place = peek().place;
-      std::string which = name();
-      Filter filter = at(place, [&] { return findFilter(which); });
-      Call call;
-      if (accept("("))
-        call = arguments();
-      input = located(
-          [=](const ScopePtr &scope) {
-            Value value = input(scope);
-            return filter(value, call.evaluate(scope));
-          },
-          place);
+      input = filter(input);
     } else if (accept("(")) {
       input = [input, call = arguments()](const ScopePtr &scope) {
         return input(scope).call(call.evaluate(scope));

@@ -1,4 +1,4 @@
-//===- Filters.cpp - Filters and tests of templates -----------------------===//
+//===- Filters.cpp - Filters of templates ---------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,13 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Value.h"
-#include "heddle/runtime/io/Diagnostic.h"
+#include "../tokenizer/Unicode.h"
+#include "Methods.h"
+#include "Named.h"
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 using namespace heddle::io;
 using namespace heddle::io::jinja;
@@ -344,24 +346,171 @@ static Value escape(const Value &input, const Arguments &) {
   return text;
 }
 
-/// What has a name; throws for one that is not there.
-template <typename Entry>
-static Entry named(const std::map<std::string, Entry> &all, const char *kind,
-                   const std::string &name) {
-  auto it = all.find(name);
-  if (it != all.end())
-    return it->second;
-  std::vector<std::string> names;
-  std::string list;
-  for (const auto &[known, entry] : all) {
-    names.push_back(known);
-    list += (list.empty() ? "" : ", ") + known;
+/// Whether a fill is given; Jinja's filters take None for none.
+static bool fills(const Value &fill) {
+  return !fill.isUndefined() && !fill.isNone();
+}
+
+/// Rows of so many elements.
+static Value batch(const Value &input, const Arguments &arguments) {
+  int64_t size = arguments.get(0, "linecount").integer();
+  Value fill = arguments.get(1, "fill_with");
+  if (size < 1)
+    throw TemplateError{"a batch needs at least 1 element"};
+  List rows, row;
+  for (const Value &element : input.elements()) {
+    if (int64_t(row.size()) == size)
+      rows.push_back(std::exchange(row, {}));
+    row.push_back(element);
   }
-  std::string near = heddle::closestMatch(name, names);
-  throw TemplateError{std::string("there is no ") + kind + " '" + name + "'",
-                      {},
-                      (near.empty() ? "" : "did you mean '" + near + "'? ") +
-                          "the " + kind + "s are " + list};
+  if (row.empty())
+    return rows;
+  while (fills(fill) && int64_t(row.size()) < size)
+    row.push_back(fill);
+  rows.push_back(row);
+  return rows;
+}
+
+/// So many columns, the first ones with an element more where they differ.
+static Value slice(const Value &input, const Arguments &arguments) {
+  List all = input.elements(), columns;
+  int64_t count = arguments.get(0, "slices").integer();
+  Value fill = arguments.get(1, "fill_with");
+  if (count < 1 || count > 1 << 20)
+    throw TemplateError{"a slice needs from 1 column on"};
+  auto size = int64_t(all.size());
+  for (int64_t i = 0, begin = 0; i < count; ++i) {
+    bool isLonger = i < size % count;
+    int64_t end = begin + size / count + isLonger;
+    List column(all.begin() + begin, all.begin() + end);
+    if (fills(fill) && !isLonger)
+      column.push_back(fill);
+    columns.push_back(column);
+    begin = end;
+  }
+  return columns;
+}
+
+/// Pairs of a value and the elements that have it, in the order of values.
+static Value groupBy(const Value &input, const Arguments &arguments) {
+  List all = input.elements(), groups;
+  Value attribute = arguments.get(0, "attribute"),
+        fallback = arguments.get(1, "default");
+  bool hasCase = arguments.get(2, "case_sensitive").truth();
+  auto valueOf = [&](const Value &element) {
+    Value found = attributeOf(element, attribute);
+    return found.isUndefined() && fills(fallback) ? fallback : found;
+  };
+  auto keyOf = [&](const Value &element) {
+    return caseless(valueOf(element), hasCase);
+  };
+  sortBy(all, /*isReversed=*/false, keyOf);
+  Value last;
+  for (const Value &element : all) {
+    Value key = keyOf(element);
+    if (groups.empty() || !(key == last))
+      groups.push_back(Value::tuple({valueOf(element), List()}));
+    groups.back().list()[1].list().push_back(element);
+    last = key;
+  }
+  return groups;
+}
+
+static Value sum(const Value &input, const Arguments &arguments) {
+  Value attribute = arguments.get(0, "attribute");
+  if (attribute.isNone())
+    attribute = Value();
+  Value total = arguments.get(1, "start");
+  if (total.isUndefined())
+    total = int64_t(0);
+  for (const Value &element : input.elements())
+    total = add(total, attributeOf(element, attribute));
+  return total;
+}
+
+static Value truncate(const Value &input, const Arguments &arguments) {
+  Value given = arguments.get(0, "length"), mark = arguments.get(2, "end"),
+        leeway = arguments.get(3, "leeway");
+  std::string end = mark.isUndefined() ? "..." : mark.string();
+  int64_t length = given.isUndefined() ? 255 : given.integer();
+  int64_t room = length - Value(end).length();
+  if (room < 0)
+    throw TemplateError{"a text cannot be truncated to less than its end"};
+  List all = Value(input.str()).elements();
+  if (int64_t(all.size()) <= length + (fills(leeway) ? leeway.integer() : 5))
+    return input.str();
+  std::string text;
+  for (int64_t i = 0; i < room; ++i)
+    text += all[i].string();
+  size_t space = text.rfind(' ');
+  if (!arguments.get(1, "killwords").truth() && space != std::string::npos)
+    text.resize(space);
+  return text + end;
+}
+
+/// A member that is no element.
+static Value attr(const Value &input, const Arguments &arguments) {
+  std::string name = arguments.get(0, "name").string();
+  Value found = memberOf(input, name);
+  return input.isDict() && !found.isFunction() ? Value(Value::Undefined{name})
+                                               : found;
+}
+
+static Value wordCount(const Value &input, const Arguments &) {
+  int64_t count = 0;
+  bool isInWord = false;
+  unicode::forEach(input.str(), [&](unicode::Character character, size_t) {
+    uint32_t code = character.code;
+    bool isWord =
+        unicode::isLetter(code) || unicode::isNumber(code) || code == '_';
+    count += isWord && !isInWord;
+    isInWord = isWord;
+  });
+  return count;
+}
+
+static Value center(const Value &input, const Arguments &arguments) {
+  Value width = arguments.get(0, "width");
+  return memberOf(input.str(), "center")
+      .call({{width.isUndefined() ? Value(int64_t(80)) : width}, {}});
+}
+
+static Value format(const Value &input, const Arguments &arguments) {
+  if (arguments.named.empty())
+    return formatPercent(input.str(), Value::tuple(arguments.positional));
+  if (!arguments.positional.empty())
+    throw TemplateError{"a format has values with names, or without"};
+  return formatPercent(input.str(),
+                       Dict(arguments.named.begin(), arguments.named.end()));
+}
+
+static std::string quoted(const Value &value, bool isPart) {
+  std::string text;
+  for (char c : value.str()) {
+    if (std::isalnum(static_cast<unsigned char>(c)) ||
+        std::string_view("_.-~").find(c) != std::string::npos ||
+        (c == '/' && !isPart)) {
+      text += c;
+    } else if (c == ' ' && isPart) {
+      text += '+';
+    } else {
+      char code[4];
+      std::snprintf(code, sizeof code, "%%%02X", static_cast<uint8_t>(c));
+      text += code;
+    }
+  }
+  return text;
+}
+
+static Value urlEncode(const Value &input, const Arguments &) {
+  if (!input.isDict() && !input.isList())
+    return quoted(input, false);
+  List pairs = input.isDict() ? items(input, {}).list() : input.list();
+  std::string text;
+  for (const Value &pair : pairs)
+    text += (text.empty() ? "" : "&") + quoted(pair.list()[0], true) + "=" +
+            quoted(pair.list()[1], true);
+  return text;
 }
 
 Filter jinja::findFilter(const std::string &name) {
@@ -401,50 +550,17 @@ Filter jinja::findFilter(const std::string &name) {
       {"round", rounded},
       {"safe", same},
       {"escape", escape},
-      {"e", escape}};
+      {"e", escape},
+      {"forceescape", escape},
+      {"attr", attr},
+      {"batch", batch},
+      {"center", center},
+      {"format", format},
+      {"groupby", groupBy},
+      {"slice", slice},
+      {"sum", sum},
+      {"truncate", truncate},
+      {"urlencode", urlEncode},
+      {"wordcount", wordCount}};
   return named(filters, "filter", name);
-}
-
-Test jinja::findTest(const std::string &name) {
-  using A = Arguments;
-  using V = Value;
-  static const std::map<std::string, Test> tests = {
-      {"defined", [](const V &v, const A &) { return !v.isUndefined(); }},
-      {"undefined", [](const V &v, const A &) { return v.isUndefined(); }},
-      {"none", [](const V &v, const A &) { return v.isNone(); }},
-      {"boolean", [](const V &v, const A &) { return v.is<bool>(); }},
-      {"true", [](const V &v, const A &) { return v.is<bool>() && v.truth(); }},
-      {"false",
-       [](const V &v, const A &) { return v.is<bool>() && !v.truth(); }},
-      {"string", [](const V &v, const A &) { return v.isString(); }},
-      {"number", [](const V &v, const A &) { return v.isNumber(); }},
-      {"integer", [](const V &v, const A &) { return v.is<int64_t>(); }},
-      {"float", [](const V &v, const A &) { return v.is<double>(); }},
-      {"mapping", [](const V &v, const A &) { return v.isDict(); }},
-      {"iterable",
-       [](const V &v, const A &) {
-         return v.isList() || v.isDict() || v.isString() || v.isUndefined();
-       }},
-      {"sequence",
-       [](const V &v, const A &) {
-         return v.isList() || v.isDict() || v.isString() || v.isUndefined();
-       }},
-      {"callable", [](const V &v, const A &) { return v.isFunction(); }},
-      {"odd", [](const V &v, const A &) { return v.integer() % 2 != 0; }},
-      {"even", [](const V &v, const A &) { return v.integer() % 2 == 0; }},
-      {"divisibleby",
-       [](const V &v, const A &a) {
-         int64_t by = a.get(0, "num").integer();
-         return by != 0 && v.integer() % by == 0;
-       }},
-      {"equalto",
-       [](const V &v, const A &a) { return v == a.get(0, "other"); }},
-      {"eq", [](const V &v, const A &a) { return v == a.get(0, "other"); }},
-      {"==", [](const V &v, const A &a) { return v == a.get(0, "other"); }},
-      {"ne", [](const V &v, const A &a) { return !(v == a.get(0, "other")); }},
-      {"lt", [](const V &v, const A &a) { return v < a.get(0, "other"); }},
-      {"gt", [](const V &v, const A &a) { return a.get(0, "other") < v; }},
-      {"in",
-       [](const V &v, const A &a) { return a.get(0, "seq").contains(v); }}};
-  return named(tests, "test", name);
 }

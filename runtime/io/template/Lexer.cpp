@@ -9,6 +9,8 @@
 #include "Lexer.h"
 #include "../tokenizer/Unicode.h"
 #include <cctype>
+#include <cstdlib>
+#include <cstring>
 
 using namespace heddle::io;
 using namespace heddle::io::jinja;
@@ -46,7 +48,10 @@ private:
         lineBegin = at;
       }
   }
+  void stripBefore(std::string &part, char sign, bool isStatement) const;
   void data();
+  size_t rawAt(size_t place, const std::string &word) const;
+  void raw();
   void tag(const std::string &close, Kind begin, Kind end);
   void closeTag(size_t length, bool strips, bool isStatement);
   void one();
@@ -62,6 +67,19 @@ private:
 };
 } // namespace
 
+/// Strips what a tag with this sign takes from the text before it.
+void Lexer::stripBefore(std::string &part, char sign, bool isStatement) const {
+  if (sign == '-') {
+    size_t end = part.find_last_not_of(" \t\n\v\f");
+    part.resize(end == std::string::npos ? 0 : end + 1);
+  } else if (sign != '+' && isStatement) {
+    size_t begin = part.rfind('\n') + 1; // 0 where there is none.
+    if ((begin > 0 || isLineStart) &&
+        part.find_first_not_of(" \t\v\f", begin) == std::string::npos)
+      part.resize(begin);
+  }
+}
+
 /// Takes the text up to the next tag, and white space from its end.
 void Lexer::data() {
   size_t open = at;
@@ -71,18 +89,9 @@ void Lexer::data() {
             text[open + 1] == '#')))
     ++open;
   std::string part = text.substr(at, open - at);
-  if (open < text.size()) {
-    char sign = open + 2 < text.size() ? text[open + 2] : ' ';
-    if (sign == '-') {
-      size_t end = part.find_last_not_of(" \t\n\v\f");
-      part.resize(end == std::string::npos ? 0 : end + 1);
-    } else if (sign != '+' && text[open + 1] != '{') {
-      size_t begin = part.rfind('\n') + 1; // 0 where there is none.
-      if ((begin > 0 || isLineStart) &&
-          part.find_first_not_of(" \t\v\f", begin) == std::string::npos)
-        part.resize(begin);
-    }
-  }
+  if (open < text.size())
+    stripBefore(part, open + 2 < text.size() ? text[open + 2] : ' ',
+                text[open + 1] != '{');
   if (!part.empty())
     add(Kind::Data, part);
   skip(open - at);
@@ -133,35 +142,56 @@ void Lexer::string(char quote) {
 }
 
 void Lexer::number() {
-  auto isDigit = [&](size_t place) {
-    return place < text.size() &&
-           isdigit(static_cast<unsigned char>(text[place]));
-  };
   size_t end = at;
-  auto digits = [&] {
-    while (isDigit(end))
-      ++end;
+  std::string digits;
+  auto take = [&](const char *allowed) {
+    size_t before = digits.size();
+    for (; end < text.size(); ++end)
+      if (text[end] && std::strchr(allowed, text[end]))
+        digits += text[end];
+      else if (text[end] != '_' || digits.size() == before)
+        break;
+    return digits.size() > before;
   };
-  digits();
+  auto isOne = [&](size_t place, const char *signs) {
+    return place < text.size() && text[place] &&
+           std::strchr(signs, text[place]);
+  };
+  constexpr const char *decimal = "0123456789";
+  constexpr size_t longestWhole = 18, longest = 400;
   Kind kind = Kind::Integer;
-  if (end < text.size() && text[end] == '.' && isDigit(end + 1)) {
-    kind = Kind::Float;
-    ++end;
-    digits();
-  }
-  if (end < text.size() && (text[end] == 'e' || text[end] == 'E')) {
-    bool isSigned =
-        end + 1 < text.size() && (text[end + 1] == '-' || text[end + 1] == '+');
-    if (isDigit(end + 1 + isSigned)) {
+  int base = !isOne(at, "0")       ? 10
+             : isOne(at + 1, "xX") ? 16
+             : isOne(at + 1, "oO") ? 8
+             : isOne(at + 1, "bB") ? 2
+                                   : 10;
+  if (base != 10) {
+    end += 2;
+    take("0123456789abcdefABCDEF");
+    char *rest = nullptr;
+    int64_t number =
+        digits.size() > 15 ? 0 : std::strtoll(digits.c_str(), &rest, base);
+    if (!rest || *rest || digits.empty())
+      refuse("a number is too long, or has other digits");
+    digits = std::to_string(number);
+  } else {
+    take(decimal);
+    if (isOne(end, ".") && isOne(end + 1, decimal)) {
       kind = Kind::Float;
-      end += 1 + isSigned;
-      digits();
+      digits += text[end++];
+      take(decimal);
     }
+    size_t sign = isOne(end + 1, "-+");
+    if (isOne(end, "eE") && isOne(end + 1 + sign, decimal)) {
+      kind = Kind::Float;
+      digits += text.substr(end, 1 + sign);
+      end += 1 + sign;
+      take(decimal);
+    }
+    if (digits.size() > (kind == Kind::Float ? longest : longestWhole))
+      refuse("a number is too long");
   }
-  constexpr size_t longest = 18;
-  if (end - at > longest)
-    refuse("a number is too long");
-  add(kind, text.substr(at, end - at));
+  add(kind, digits);
   skip(end - at);
 }
 
@@ -190,6 +220,49 @@ void Lexer::one() {
       return skip(std::string(sign).size());
     }
   refuse(std::string("'") + static_cast<char>(c) + "' is not expected");
+}
+
+/// How long the tag `{% word %}` at a place is; 0 where there is none.
+size_t Lexer::rawAt(size_t place, const std::string &word) const {
+  size_t end = place + 2;
+  auto skipBlanks = [&] {
+    while (end < text.size() && isspace(static_cast<unsigned char>(text[end])))
+      ++end;
+  };
+  auto skipSign = [&] {
+    end += end < text.size() && (text[end] == '-' || text[end] == '+');
+  };
+  if (text.compare(place, 2, "{%") != 0)
+    return 0;
+  skipSign();
+  skipBlanks();
+  if (text.compare(end, word.size(), word) != 0)
+    return 0;
+  end += word.size();
+  skipBlanks();
+  if (word != "raw" || text.compare(end, 1, "-") == 0)
+    skipSign();
+  return text.compare(end, 2, "%}") == 0 ? end + 2 - place : 0;
+}
+
+/// Takes what stands between `{% raw %}` and `{% endraw %}` as data.
+void Lexer::raw() {
+  size_t length = rawAt(at, "raw"), begin = at + length, close = begin;
+  auto signBefore = [&](size_t end) { return text[end - 3]; };
+  while (close < text.size() && !rawAt(close, "endraw"))
+    ++close;
+  if (close >= text.size())
+    refuse("'endraw' is missing");
+  closeTag(length, signBefore(begin) == '-', /*isStatement=*/false);
+  std::string part =
+      text.substr(std::min(at, close), close - std::min(at, close));
+  stripBefore(part, text[close + 2], /*isStatement=*/true);
+  if (!part.empty())
+    add(Kind::Data, part);
+  skip(close - std::min(at, close));
+  length = rawAt(at, "endraw");
+  closeTag(length, signBefore(at + length) == '-',
+           signBefore(at + length) != '+');
 }
 
 /// Takes a tag that begins here, to `close`.
@@ -221,6 +294,8 @@ std::vector<Token> Lexer::run() {
       break;
     if (text[at + 1] == '{') {
       tag("}}", Kind::ExpressionBegin, Kind::ExpressionEnd);
+    } else if (rawAt(at, "raw")) {
+      raw();
     } else if (text[at + 1] == '%') {
       tag("%}", Kind::StatementBegin, Kind::StatementEnd);
     } else {

@@ -40,6 +40,8 @@ public:
       : tokens(std::move(tokens)) {}
   /// With `x if c else y` unless that is not wanted.
   Expression expression(bool withCondition = true);
+  /// An expression, or several, which are a tuple.
+  Expression tuple(bool withCondition = true);
 
 protected:
   using Kind = Token::Kind;
@@ -53,19 +55,27 @@ protected:
   void expect(const std::string &text);
   void expect(Kind kind);
   std::string name();
+  /// Where in the tokens the next one is.
+  size_t place() const { return next; }
+  /// Whether a name has been read since.
+  bool hasName(const std::string &wanted, size_t since) const;
   [[noreturn]] void refuse(const std::string &what) const;
   /// Says the place of what goes wrong in `inner` when it runs.
   Expression located(Expression inner, Place place) const;
   struct Call {
     std::vector<Expression> positional;
-    std::map<std::string, Expression> named;
+    ByName<Expression> named;
+    std::vector<Expression> spread, namedSpread; ///< `*list`, `**dictionary`.
     Arguments evaluate(const ScopePtr &scope) const;
   };
   /// Arguments, up to the bracket behind them.
   Call arguments();
   Expression filters(Expression input, bool withTests);
+  Expression filter(Expression input);
   Expression primary();
   Expression postfix(Expression value);
+  /// The call whose closing bracket was read last.
+  std::shared_ptr<Call> lastCall;
 
 private:
   Expression binary(int level);

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Parser.h"
+#include <algorithm>
+#include <optional>
 
 using namespace heddle::io;
 using namespace heddle::io::jinja;
@@ -18,7 +20,35 @@ static ScopePtr inside(const ScopePtr &scope) {
   return inner;
 }
 
+/// The scope that a function is of, which does not hold it.
+static ScopePtr held(const std::weak_ptr<Scope> &scope) {
+  ScopePtr found = scope.lock();
+  if (!found)
+    throw TemplateError{"a macro is called behind the block that has it"};
+  return found;
+}
+
 namespace {
+/// What a value is given to: a name, or several for the elements.
+struct Target {
+  std::string name;
+  std::vector<Target> parts; ///< Not empty: `name` does not count.
+};
+
+/// A macro, or what stands between `call` and `endcall`.
+struct Macro {
+  std::string name;
+  std::vector<std::pair<std::string, Expression>> parameters;
+  Statement body;
+  bool takesMore = false, takesNamed = false, takesCaller = false;
+
+  Value call(const ScopePtr &around, const Arguments &arguments) const;
+  bool hasParameter(const std::string &wanted) const {
+    return std::any_of(parameters.begin(), parameters.end(),
+                       [&](const auto &one) { return one.first == wanted; });
+  }
+};
+
 class StatementParser : public ExpressionParser {
 public:
   using ExpressionParser::ExpressionParser;
@@ -37,31 +67,34 @@ private:
   Statement loop();
   Statement assignment();
   Statement macro();
+  Statement callBlock();
+  Statement filterBlock();
+  Statement withBlock();
+  Macro macroOf(const std::string &name);
   void endTag() { expect(Kind::StatementEnd); }
-  std::vector<std::string> targets();
+  Target target();
+  Target targets();
 
+  static constexpr int deepest = 100;
   int depth = 0;
 };
 } // namespace
 
-/// Gives names their values: one the whole, several the elements.
-static void assign(Scope &scope, const std::vector<std::string> &names,
-                   const Value &value) {
-  if (names.size() == 1) {
-    scope.names[names[0]] = value;
+static void assign(Scope &scope, const Target &target, const Value &value) {
+  if (target.parts.empty()) {
+    scope.names[target.name] = value;
     return;
   }
-  const List &elements = value.list();
-  if (elements.size() != names.size())
+  const List elements = value.elements();
+  if (elements.size() != target.parts.size())
     throw TemplateError{std::to_string(elements.size()) + " values for " +
-                        std::to_string(names.size()) + " names"};
-  for (size_t i = 0; i < names.size(); ++i)
-    scope.names[names[i]] = elements[i];
+                        std::to_string(target.parts.size()) + " names"};
+  for (size_t i = 0; i < elements.size(); ++i)
+    assign(scope, target.parts[i], elements[i]);
 }
 
 Statement StatementParser::block(const std::vector<std::string> &ends,
                                  std::string *end) {
-  constexpr int deepest = 100;
   if (++depth > deepest)
     refuse("the template is nested too deeply");
   std::vector<Statement> body;
@@ -74,7 +107,7 @@ Statement StatementParser::block(const std::vector<std::string> &ends,
     } else if (peek().kind == Kind::ExpressionBegin) {
       take();
       body.push_back(
-          [value = expression()](const ScopePtr &scope, std::string &out) {
+          [value = tuple()](const ScopePtr &scope, std::string &out) {
             out += value(scope).str();
             return Flow::Next;
           });
@@ -112,6 +145,12 @@ Statement StatementParser::statement(const std::string &word) {
     return assignment();
   if (word == "macro")
     return macro();
+  if (word == "call")
+    return callBlock();
+  if (word == "filter")
+    return filterBlock();
+  if (word == "with")
+    return withBlock();
   if (word == "break" || word == "continue") {
     endTag();
     Flow flow = word == "break" ? Flow::Break : Flow::Continue;
@@ -123,7 +162,9 @@ Statement StatementParser::statement(const std::string &word) {
     endTag();
     return body;
   }
-  refuse("the statement '" + word + "' is not known");
+  throw TemplateError{"the statement '" + word + "' is not known", peek().place,
+                      "the statements are break, call, continue, filter, for, "
+                      "generation, if, macro, raw, set, with"};
 }
 
 Statement StatementParser::condition() {
@@ -132,7 +173,7 @@ Statement StatementParser::condition() {
   while (end != "endif") {
     Expression when;
     if (end != "else")
-      when = expression();
+      when = tuple();
     endTag();
     std::vector<std::string> ends = {"endif"};
     if (end != "else")
@@ -149,23 +190,50 @@ Statement StatementParser::condition() {
   };
 }
 
-std::vector<std::string> StatementParser::targets() {
-  std::vector<std::string> names;
-  bool isBracketed = accept("(");
-  do
-    names.push_back(name());
-  while (accept(","));
-  if (isBracketed)
-    expect(")");
-  return names;
+Target StatementParser::target() {
+  if (!accept("("))
+    return {name(), {}};
+  if (++depth > deepest)
+    refuse("the template is nested too deeply");
+  Target inner = targets();
+  expect(")");
+  --depth;
+  return inner;
 }
 
+Target StatementParser::targets() {
+  Target first = target();
+  if (!isNext(","))
+    return first;
+  Target all = {"", {first}};
+  while (accept(","))
+    if (peek().kind == Kind::Name ? !isNext("in") : isNext("("))
+      all.parts.push_back(target());
+  return all;
+}
+
+namespace {
+struct Loop {
+  Target target;
+  Expression when;
+  Statement body, otherwise;
+  bool isRecursive;
+
+  Flow run(const std::shared_ptr<const Loop> &self, const ScopePtr &scope,
+           const Value &whole, std::string &out, int64_t depth) const;
+  Value placeOf(const std::shared_ptr<const Loop> &self, const ScopePtr &scope,
+                const List &all, size_t i, int64_t depth) const;
+};
+} // namespace
+
 /// What a loop's body knows of its place.
-static Value placeOf(const List &all, size_t i) {
+Value Loop::placeOf(const std::shared_ptr<const Loop> &self,
+                    const ScopePtr &scope, const List &all, size_t i,
+                    int64_t depth) const {
   auto count = static_cast<int64_t>(all.size());
   auto index = static_cast<int64_t>(i);
-  Dict place = {{"depth", int64_t(1)}, // Loops are not recursive.
-                {"depth0", int64_t(0)},
+  Dict place = {{"depth", depth},
+                {"depth0", depth - 1},
                 {"index", index + 1},
                 {"index0", index},
                 {"revindex", count - index},
@@ -179,64 +247,98 @@ static Value placeOf(const List &all, size_t i) {
                        const List &these = arguments.positional;
                        return these.empty() ? Value() : these[i % these.size()];
                      }));
+  if (!isRecursive)
+    return place;
+  constexpr int64_t deepest = 100;
+  // Of the scope around the loop, which holds this function while it runs.
+  std::weak_ptr<Scope> around = scope;
+  place.emplace_back(Value::callKey, Function([=](const Arguments &arguments) {
+                       if (depth >= deepest)
+                         throw TemplateError{"a loop calls itself too often"};
+                       std::string text;
+                       self->run(self, held(around),
+                                 arguments.get(0, "iterable").elements(), text,
+                                 depth + 1);
+                       return Value(text);
+                     }));
   return place;
 }
 
+Flow Loop::run(const std::shared_ptr<const Loop> &self, const ScopePtr &scope,
+               const Value &whole, std::string &out, int64_t depth) const {
+  List all;
+  for (const Value &element : whole.list()) {
+    ScopePtr inner = inside(scope);
+    assign(*inner, target, element);
+    if (!when || when(inner).truth())
+      all.push_back(element);
+  }
+  // As in Jinja, where a body that was left counts as none.
+  bool isDone = false;
+  auto last = std::make_shared<std::optional<List>>();
+  Function changed = [last](const Arguments &arguments) {
+    bool isNew = !*last || !(**last == arguments.positional);
+    *last = arguments.positional;
+    return Value(isNew);
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    scope->count();
+    ScopePtr inner = inside(scope);
+    assign(*inner, target, all[i]);
+    inner->names["loop"] = placeOf(self, scope, all, i, depth);
+    inner->names["loop"].set("changed", changed);
+    Flow flow = body(inner, out);
+    isDone |= flow == Flow::Next;
+    if (flow == Flow::Break)
+      break;
+  }
+  return !isDone && otherwise ? otherwise(scope, out) : Flow::Next;
+}
+
 Statement StatementParser::loop() {
-  std::vector<std::string> names = targets();
+  auto made = std::make_shared<Loop>();
+  made->target = targets();
   expect("in");
-  Expression over = expression(/*withCondition=*/false), when;
+  Expression over = tuple(/*withCondition=*/false);
   Place place = peek().place;
   if (accept("if"))
-    when = expression();
+    made->when = expression();
+  made->isRecursive = accept("recursive");
   endTag();
   std::string end;
-  Statement body = block({"else", "endfor"}, &end), otherwise;
+  made->body = block({"else", "endfor"}, &end);
   if (end == "else") {
     endTag();
-    otherwise = block({"endfor"});
+    made->otherwise = block({"endfor"});
   }
   endTag();
   Expression elements = located(
       [over](const ScopePtr &scope) { return Value(over(scope).elements()); },
       place);
-  return [=](const ScopePtr &scope, std::string &out) {
-    List all;
-    const Value whole = elements(scope);
-    for (const Value &element : whole.list()) {
-      ScopePtr inner = inside(scope);
-      assign(*inner, names, element);
-      if (!when || when(inner).truth())
-        all.push_back(element);
-    }
-    // As in Jinja, where a body that was left counts as none.
-    bool isDone = false;
-    for (size_t i = 0; i < all.size(); ++i) {
-      scope->count();
-      ScopePtr inner = inside(scope);
-      assign(*inner, names, all[i]);
-      inner->names["loop"] = placeOf(all, i);
-      Flow flow = body(inner, out);
-      isDone |= flow == Flow::Next;
-      if (flow == Flow::Break)
-        break;
-    }
-    return !isDone && otherwise ? otherwise(scope, out) : Flow::Next;
+  std::shared_ptr<const Loop> self = made;
+  return [self, elements](const ScopePtr &scope, std::string &out) {
+    return self->run(self, scope, elements(scope), out, 1);
   };
 }
 
+/// A value that stands in a scope under a name that no template can have.
+static constexpr const char *blockKey = "()";
+static Value textOfBlock(const ScopePtr &scope) {
+  return scope->find(blockKey);
+}
+
 /// `set x = value`, `set a, b = pair`, `set space.x = value`, or a name for all
-/// that stands up to `endset`.
+/// that stands up to `endset`, behind filters.
 Statement StatementParser::assignment() {
   Place place = peek().place;
-  std::vector<std::string> names = targets();
+  Target target = targets();
   if (accept(".")) {
     std::string member = name();
     expect("=");
-    Expression value = expression();
+    Expression value = tuple();
     endTag();
     Expression store = located(
-        [=, space = names[0]](const ScopePtr &scope) {
+        [=, space = target.name](const ScopePtr &scope) {
           scope->find(space).set(member, value(scope));
           return Value();
         },
@@ -247,75 +349,171 @@ Statement StatementParser::assignment() {
     };
   }
   if (accept("=")) {
-    Expression value = expression();
-    if (isNext(",")) { // A tuple without brackets.
-      std::vector<Expression> elements = {value};
-      while (accept(","))
-        elements.push_back(expression());
-      value = [elements](const ScopePtr &scope) {
-        List list;
-        for (const Expression &element : elements)
-          list.push_back(element(scope));
-        return Value(list);
-      };
-    }
+    Expression value = tuple();
     endTag();
     return [=](const ScopePtr &scope, std::string &) {
-      assign(*scope, names, value(scope));
+      assign(*scope, target, value(scope));
       return Flow::Next;
     };
   }
+  Expression filtered = filters(textOfBlock, /*withTests=*/false);
   endTag();
   Statement body = block({"endset"});
   endTag();
   return [=](const ScopePtr &scope, std::string &) {
     std::string text;
-    Flow flow = body(scope, text);
-    assign(*scope, names, text);
+    Flow flow = body(inside(scope), text);
+    ScopePtr inner = inside(scope);
+    inner->names[blockKey] = text;
+    assign(*scope, target, filtered(inner));
     return flow;
   };
+}
+
+/// `filter upper | trim`, up to `endfilter`.
+Statement StatementParser::filterBlock() {
+  Expression filtered = filters(filter(textOfBlock), /*withTests=*/false);
+  endTag();
+  Statement body = block({"endfilter"});
+  endTag();
+  return [=](const ScopePtr &scope, std::string &out) {
+    std::string text;
+    ScopePtr inner = inside(scope);
+    Flow flow = body(inner, text);
+    inner->names[blockKey] = text;
+    out += filtered(inner).str();
+    return flow;
+  };
+}
+
+/// `with a = 1, b = 2`: names up to `endwith`, whose values see those around.
+Statement StatementParser::withBlock() {
+  std::vector<std::pair<Target, Expression>> names;
+  while (peek().kind != Kind::StatementEnd) {
+    Target one = target();
+    expect("=");
+    names.push_back({one, expression()});
+    if (peek().kind != Kind::StatementEnd)
+      expect(",");
+  }
+  endTag();
+  Statement body = block({"endwith"});
+  endTag();
+  return [=](const ScopePtr &scope, std::string &out) {
+    ScopePtr inner = inside(scope);
+    for (const auto &[name, value] : names)
+      assign(*inner, name, value(scope));
+    return body(inner, out);
+  };
+}
+
+Value Macro::call(const ScopePtr &around, const Arguments &arguments) const {
+  ScopePtr inner = inside(around);
+  size_t count = parameters.size();
+  if (arguments.positional.size() > count && !takesMore)
+    throw TemplateError{"the macro '" + name + "' takes not more than " +
+                        std::to_string(count) + " values"};
+  Dict more;
+  for (const auto &[given, value] : arguments.named)
+    if (!hasParameter(given) && given != "caller") {
+      if (!takesNamed)
+        throw TemplateError{"the macro '" + name + "' takes no '" + given +
+                            "'"};
+      more.emplace_back(given, value);
+    }
+  if (takesNamed)
+    inner->names["kwargs"] = more;
+  if (takesMore) {
+    List rest;
+    for (size_t i = count; i < arguments.positional.size(); ++i)
+      rest.push_back(arguments.positional[i]);
+    inner->names["varargs"] = Value::tuple(rest);
+  }
+  if (takesCaller)
+    inner->names["caller"] = arguments.get(SIZE_MAX, "caller");
+  else if (arguments.has(SIZE_MAX, "caller") && !hasParameter("caller"))
+    throw TemplateError{"the macro '" + name + "' calls no caller"};
+  for (size_t i = 0; i < count; ++i) {
+    const auto &[parameter, fallback] = parameters[i];
+    // A value that is given but not defined is no reason for another.
+    bool isGiven = arguments.has(i, parameter.c_str());
+    inner->names[parameter] = isGiven || !fallback
+                                  ? arguments.get(i, parameter.c_str())
+                                  : fallback(inner);
+  }
+  std::string text;
+  body(inner, text);
+  return text;
+}
+
+/// Parameters in brackets, where there are any, and what stands up to the end.
+Macro StatementParser::macroOf(const std::string &name) {
+  Macro made;
+  made.name = name;
+  while (!accept(")")) {
+    std::string parameter = this->name();
+    Expression fallback;
+    if (accept("="))
+      fallback = expression();
+    made.parameters.push_back({parameter, fallback});
+    if (!isNext(")"))
+      expect(",");
+  }
+  return made;
 }
 
 Statement StatementParser::macro() {
   std::string called = name();
   expect("(");
-  std::vector<std::pair<std::string, Expression>> parameters;
-  while (!accept(")")) {
-    std::string parameter = name();
-    Expression fallback;
-    if (accept("="))
-      fallback = expression();
-    parameters.push_back({parameter, fallback});
-    if (!isNext(")"))
-      expect(",");
-  }
+  Macro made = macroOf(called);
   endTag();
-  Statement body = block({"endmacro"});
+  size_t begin = place();
+  made.body = block({"endmacro"});
+  made.takesMore = hasName("varargs", begin);
+  made.takesNamed = hasName("kwargs", begin);
+  made.takesCaller = hasName("caller", begin);
   endTag();
-  return [=](const ScopePtr &scope, std::string &) {
+  return [made = std::make_shared<const Macro>(std::move(made))](
+             const ScopePtr &scope, std::string &) {
     // The scope holds the macro, which must not hold the scope.
     std::weak_ptr<Scope> defined = scope;
     auto depth = std::make_shared<int>(0);
-    scope->names[called] = Function([=](const Arguments &arguments) {
+    scope->names[made->name] = Function([=](const Arguments &arguments) {
       constexpr int deepest = 100;
       if (*depth >= deepest)
-        throw TemplateError{"the macro '" + called +
+        throw TemplateError{"the macro '" + made->name +
                             "' calls itself too often"};
       ++*depth;
-      ScopePtr inner = inside(defined.lock());
-      for (size_t i = 0; i < parameters.size(); ++i) {
-        const auto &[parameter, fallback] = parameters[i];
-        // A value that is given but not defined is no reason for another.
-        bool isGiven = arguments.has(i, parameter.c_str());
-        inner->names[parameter] = isGiven || !fallback
-                                      ? arguments.get(i, parameter.c_str())
-                                      : fallback(inner);
-      }
-      std::string text;
-      body(inner, text);
+      Value text = made->call(held(defined), arguments);
       --*depth;
-      return Value(text);
+      return text;
     });
+    return Flow::Next;
+  };
+}
+
+/// `call(a, b) macro(...)`: the macro's `caller(a, b)` is all up to `endcall`.
+Statement StatementParser::callBlock() {
+  Macro made;
+  made.name = "caller";
+  if (accept("("))
+    made = macroOf("caller");
+  lastCall = nullptr;
+  Expression value = expression();
+  if (!lastCall)
+    refuse("the call of a macro is expected");
+  lastCall->named.set("caller", textOfBlock);
+  endTag();
+  made.body = block({"endcall"});
+  endTag();
+  return [value, made = std::make_shared<const Macro>(std::move(made))](
+             const ScopePtr &scope, std::string &out) {
+    ScopePtr inner = inside(scope);
+    std::weak_ptr<Scope> around = scope;
+    inner->names[blockKey] = Function([=](const Arguments &arguments) {
+      return made->call(held(around), arguments);
+    });
+    out += value(inner).str();
     return Flow::Next;
   };
 }

@@ -85,6 +85,8 @@ Dict &Value::dict() const {
   return *expect<std::shared_ptr<Dict>>(data, *this, "a dictionary");
 }
 Value Value::call(const Arguments &arguments) const {
+  if (isDict() && at(callKey).isFunction())
+    return at(callKey).call(arguments);
   return (*expect<std::shared_ptr<const Function>>(data, *this, "a function"))(
       arguments);
 }
@@ -133,12 +135,16 @@ Value Value::at(const Value &key) const {
         return value;
     return Undefined{key.string()};
   }
-  if ((isList() || isString()) && key.is<int64_t>()) {
+  if ((isList() || isString()) && (key.is<int64_t>() || key.is<bool>())) {
     List all = elements();
     int64_t size = static_cast<int64_t>(all.size());
     int64_t index = key.integer() + (key.integer() < 0 ? size : 0);
     return index >= 0 && index < size ? all[index] : Value();
   }
+  // What groupby calls its pairs.
+  if (isTuple() && list().size() == 2 && key.isString() &&
+      (key.string() == "grouper" || key.string() == "list"))
+    return list()[key.string() == "list"];
   if (isUndefined())
     throw TemplateError{kind() + " has no members"};
   return Undefined{key.isString() ? key.string() : key.repr()};
@@ -170,7 +176,7 @@ bool Value::operator==(const Value &other) const {
   if (isString())
     return string() == other.string();
   if (isList())
-    return list() == other.list();
+    return isTuple() == other.isTuple() && list() == other.list();
   if (isDict()) {
     bool same = dict().size() == other.dict().size();
     for (const auto &[key, value] : dict())
@@ -215,12 +221,12 @@ std::string Value::repr() const {
   std::string text;
   auto separate = [&] { text += text.size() > 1 ? ", " : ""; };
   if (isList()) {
-    text = isTuple ? "(" : "[";
+    text = isTuple() ? "(" : "[";
     for (const Value &element : list()) {
       separate();
       text += element.repr();
     }
-    return text + (!isTuple ? "]" : list().size() == 1 ? ",)" : ")");
+    return text + (!isTuple() ? "]" : list().size() == 1 ? ",)" : ")");
   }
   if (isDict()) {
     text = "{";
@@ -236,16 +242,21 @@ std::string Value::repr() const {
   char quote =
       hasSingle && string().find('"') == std::string::npos ? '"' : '\'';
   text = quote;
-  for (char c : string()) {
-    if (c == '\n')
-      text += "\\n";
-    else if (c == '\t')
-      text += "\\t";
-    else if (c == '\r')
-      text += "\\r";
-    else
-      text += (c == quote || c == '\\' ? "\\" : "") + std::string(1, c);
-  }
+  unicode::forEach(string(), [&](unicode::Character character, size_t at) {
+    uint32_t code = character.code;
+    char escape[12] = "\\?";
+    if (code == '\n' || code == '\t' || code == '\r')
+      escape[1] = code == '\n' ? 'n' : code == '\t' ? 't' : 'r';
+    else if (code == uint32_t(quote) || code == '\\')
+      escape[1] = char(code);
+    else if (!unicode::isGraphic(code) && code != ' ')
+      std::snprintf(escape, sizeof escape,
+                    code < 0x100     ? "\\x%02x"
+                    : code < 0x10000 ? "\\u%04x"
+                                     : "\\U%08x",
+                    code);
+    text += escape[1] == '?' ? string().substr(at, character.length) : escape;
+  });
   return text + quote;
 }
 

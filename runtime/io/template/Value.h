@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_IO_TEMPLATE_VALUE_H
 
 #include "heddle/runtime/io/Diagnostic.h"
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,14 +22,32 @@ namespace heddle::io::jinja {
 class Value;
 using List = std::vector<Value>;
 using Dict = std::vector<std::pair<std::string, Value>>;
+/// Entries in the order in which their names came.
+template <typename Entry>
+class ByName : public std::vector<std::pair<std::string, Entry>> {
+public:
+  auto find(const std::string &name) const {
+    return std::find_if(this->begin(), this->end(),
+                        [&](const auto &one) { return one.first == name; });
+  }
+  bool has(const std::string &name) const { return find(name) != this->end(); }
+  void set(const std::string &name, Entry entry) {
+    for (auto &[known, old] : *this)
+      if (known == name) {
+        old = std::move(entry);
+        return;
+      }
+    this->emplace_back(name, std::move(entry));
+  }
+};
 /// What a function is called with.
 struct Arguments {
   std::vector<Value> positional;
-  std::map<std::string, Value> named;
+  ByName<Value> named;
   /// The argument at a place or of a name, else undefined.
   Value get(size_t index, const char *name) const;
   bool has(size_t index, const char *name) const {
-    return index < positional.size() || named.count(name) > 0;
+    return index < positional.size() || named.has(name);
   }
 };
 using Function = std::function<Value(const Arguments &)>;
@@ -64,7 +83,7 @@ public:
   /// A list that Python writes with round brackets.
   static Value tuple(List elements) {
     Value value(std::move(elements));
-    value.isTuple = true;
+    value.hasRoundBrackets = true;
     return value;
   }
   static Value fromJson(const nlohmann::ordered_json &json);
@@ -75,6 +94,8 @@ public:
   bool isUndefined() const { return is<Undefined>(); }
   bool isNone() const { return is<None>(); }
   bool isString() const { return is<std::string>(); }
+  /// Whether it is a list that Python writes with round brackets.
+  bool isTuple() const { return isList() && hasRoundBrackets; }
   bool isList() const { return is<std::shared_ptr<List>>(); }
   bool isDict() const { return is<std::shared_ptr<Dict>>(); }
   bool isFunction() const { return is<std::shared_ptr<const Function>>(); }
@@ -86,6 +107,9 @@ public:
   double number() const;             ///< Throws unless it is one.
   List &list() const;                ///< Throws unless it is one.
   Dict &dict() const;                ///< Throws unless it is one.
+  /// A dictionary is called by its member of this name, which none in a
+  /// template can have.
+  static constexpr const char *callKey = "()";
   Value call(const Arguments &arguments) const;
 
   bool truth() const;
@@ -96,6 +120,10 @@ public:
   Value at(const Value &key) const;
   void set(const std::string &key, Value value);
   bool contains(const Value &element) const;
+  /// Whether both are of one kind and equal.
+  bool isSameAs(const Value &other) const {
+    return data.index() == other.data.index() && *this == other;
+  }
   bool operator==(const Value &other) const;
   bool operator<(const Value &other) const;
 
@@ -114,7 +142,7 @@ private:
                std::shared_ptr<List>, std::shared_ptr<Dict>,
                std::shared_ptr<const Function>>
       data;
-  bool isTuple = false;
+  bool hasRoundBrackets = false;
 };
 
 /// A line and a column of a template, from 1 on; 0: not known.
@@ -129,6 +157,9 @@ struct TemplateError {
   Place place = {};
   std::string help = ""; ///< Empty: what helps in general.
 };
+
+/// `a + b`, of numbers, texts or lists.
+Value add(const Value &a, const Value &b);
 
 /// The method of a value, or its member by that name.
 Value memberOf(const Value &value, const std::string &name);

@@ -144,6 +144,45 @@ bool unicode::isLetter(uint32_t code) {
   return isBetween(code, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LO);
 }
 
+bool unicode::isDecimal(uint32_t code) {
+  return categoryOf(code) == UTF8PROC_CATEGORY_ND;
+}
+
+bool unicode::isDigit(uint32_t code) {
+  static constexpr std::pair<uint32_t, uint32_t> others[] = {
+      {0xB2, 0xB3},       {0xB9, 0xB9},      {0x1369, 0x1371}, {0x19DA, 0x19DA},
+      {0x2070, 0x2070},   {0x2074, 0x2079},  {0x2080, 0x2089}, {0x2460, 0x2468},
+      {0x2474, 0x247C},   {0x2488, 0x2490},  {0x24EA, 0x24EA}, {0x24F5, 0x24FD},
+      {0x24FF, 0x24FF},   {0x2776, 0x277E},  {0x2780, 0x2788}, {0x278A, 0x2792},
+      {0x10A40, 0x10A43}, {0x1F100, 0x1F10A}};
+  for (auto [first, last] : others)
+    if (code >= first && code <= last)
+      return true;
+  return isDecimal(code);
+}
+
+bool unicode::isGraphic(uint32_t code) {
+  utf8proc_category_t category = categoryOf(code);
+  return category != UTF8PROC_CATEGORY_CN && category < UTF8PROC_CATEGORY_ZS;
+}
+
+bool unicode::isUpper(uint32_t code) {
+  return categoryOf(code) == UTF8PROC_CATEGORY_LU;
+}
+
+bool unicode::isLower(uint32_t code) {
+  return categoryOf(code) == UTF8PROC_CATEGORY_LL;
+}
+
+bool unicode::isCased(uint32_t code) {
+  return isBetween(code, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LT);
+}
+
+uint32_t unicode::title(uint32_t code) {
+  return static_cast<uint32_t>(
+      utf8proc_totitle(static_cast<utf8proc_int32_t>(code)));
+}
+
 uint32_t unicode::upper(uint32_t code) {
   return static_cast<uint32_t>(
       utf8proc_toupper(static_cast<utf8proc_int32_t>(code)));
@@ -168,6 +207,10 @@ static std::string normalizeValid(const std::string &text,
   if (length < 0)
     return text;
   return std::string(reinterpret_cast<const char *>(result), length);
+}
+
+std::string unicode::foldCase(const std::string &text) {
+  return normalizeValid(text, UTF8PROC_CASEFOLD);
 }
 
 std::string unicode::normalize(const std::string &text, Form form) {

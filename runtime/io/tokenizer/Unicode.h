@@ -59,10 +59,24 @@ bool isControl(uint32_t code);
 /// What the regular expression \w means: letters, marks, digits, connectors.
 bool isWord(uint32_t code);
 
+/// General category Nd.
+bool isDecimal(uint32_t code);
+/// Decimals, and digits in circles, above or below the line.
+bool isDigit(uint32_t code);
+/// All but controls, separators and what is not assigned.
+bool isGraphic(uint32_t code);
+/// General categories Lu, Ll, and these with Lt.
+bool isUpper(uint32_t code);
+bool isLower(uint32_t code);
+bool isCased(uint32_t code);
 /// General categories L.
 bool isLetter(uint32_t code);
 /// The upper-case form of a character, where that is one character.
 uint32_t upper(uint32_t code);
+/// The title-case form of a character, where that is one character.
+uint32_t title(uint32_t code);
+/// A text for comparing without case.
+std::string foldCase(const std::string &text);
 /// The lower-case form of a character, one or two characters.
 void appendLower(std::string &text, uint32_t code);
 

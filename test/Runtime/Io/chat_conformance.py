@@ -14,6 +14,8 @@ import os
 import subprocess
 import sys
 
+import chat_cases
+
 RECORD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "Oracles",
                       "chats.json")
 
@@ -440,6 +442,8 @@ def cases():
             yield f"{style}, {kind}", text, {**base, **given}
     for expression in EXPRESSIONS.replace(";\n", "; ").split("; "):
         yield expression, "{{ " + expression + " }}", {**base, **CONVERSATIONS["one"]}
+    for name, template, more in chat_cases.cases():
+        yield name, template, {**base, **CONVERSATIONS["one"], **more}
 
 
 def ask_package():

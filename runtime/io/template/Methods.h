@@ -1,0 +1,30 @@
+//===- Methods.h - Methods of values in templates ---------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_IO_TEMPLATE_METHODS_H
+#define HEDDLE_RUNTIME_IO_TEMPLATE_METHODS_H
+
+#include "Value.h"
+
+namespace heddle::io::jinja {
+
+using Method = Value (*)(const Value &self, const Arguments &arguments);
+using MethodTable = std::map<std::string, Method>;
+/// Those of Python's str.
+const MethodTable &textMethods();
+
+/// Python's format(value, spec).
+std::string formatValue(const Value &value, const std::string &spec);
+/// `text.format(...)`.
+Value formatMethod(const Value &self, const Arguments &arguments);
+/// `text % values`: a tuple, a dictionary, or one value.
+std::string formatPercent(const std::string &text, const Value &values);
+
+} // namespace heddle::io::jinja
+
+#endif // HEDDLE_RUNTIME_IO_TEMPLATE_METHODS_H
