@@ -9,6 +9,9 @@
 #include "Stages.h"
 #include "Unicode.h"
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <limits>
 
 using namespace heddle;
@@ -44,6 +47,29 @@ private:
 
 } // namespace
 
+/// A score as the package `tokenizers` reads it: its digits as a whole number,
+/// and that divided by a power of ten. What is rounded twice may have another
+/// last bit, by which one of two segmentations of equal scores is the better.
+static double scoreOf(double number) {
+  char text[32];
+  char *end = std::to_chars(text, text + sizeof text, std::fabs(number),
+                            std::chars_format::scientific)
+                  .ptr;
+  char *mark = std::find(text, end, 'e');
+  uint64_t digits = 0;
+  int exponent = 0;
+  if (mark == end) // Infinite.
+    return number;
+  std::from_chars(mark + 1 + (mark[1] == '+'), end, exponent);
+  for (char *c = text; c < mark; ++c)
+    if (*c != '.')
+      digits = 10 * digits + static_cast<uint64_t>(*c - '0');
+  exponent -= mark - text > 1 ? static_cast<int>(mark - text) - 2 : 0;
+  auto whole = static_cast<double>(digits);
+  double power = std::pow(10.0, std::abs(exponent));
+  return std::copysign(exponent < 0 ? whole / power : whole * power, number);
+}
+
 UnigramModel::UnigramModel(const JsonValue &value)
     : fallsBack(value.boolOr("byte_fallback", false)) {
   double lowest = 0;
@@ -52,7 +78,7 @@ UnigramModel::UnigramModel(const JsonValue &value)
       entry.failType("a token and its score");
     const std::string &token = entry.elements()[0].asString();
     vocabulary.add(entry, token, vocabulary.size());
-    scores.push_back(entry.elements()[1].asNumber());
+    scores.push_back(scoreOf(entry.elements()[1].asNumber()));
     lowest = scores.size() == 1 ? scores[0] : std::min(lowest, scores.back());
     lengths.push_back(token.size());
   }

@@ -11,8 +11,10 @@ makes of each tokenizer's texts are recorded in test/Oracles: --record writes th
 --check compares them with what the package does now.
 """
 import json
+import math
 import os
 import random
+import struct
 import subprocess
 import sys
 import tempfile
@@ -163,10 +165,17 @@ def draw_sets(rng):
          "use_regex": False}]}), texts
 
 
+def as_float(number):
+    """Of 32 bits: as SentencePiece has scores, with 17 digits in the file."""
+    return struct.unpack("f", struct.pack("f", number))[0]
+
+
 def draw_ties(rng):
     letters = "abcé世"[:rng.randrange(2, 6)]
     scores = rng.choice([[-1.0], [-1.0, -2.0], [-0.1, -0.2, -0.3], [-1.5, -3.0, -4.5, 0.0],
-                         [-0.1 * i for i in range(1, 9)]])
+                         [-0.1 * i for i in range(1, 9)], [-0.7 * i for i in range(1, 30)],
+                         [as_float(-math.pi * i / 4) for i in range(1, 9)],
+                         [-1e-5 * i for i in range(1, 9)]])
     words = {"".join(rng.choices(letters, k=rng.randrange(1, 6)))
              for _ in range(rng.randrange(4, 40))}
     vocab = [["<unk>", rng.choice([0.0, -1.0])]]
@@ -180,7 +189,7 @@ def draw_ties(rng):
                       "vocab": vocab}), texts
 
 
-KINDS = {"first": (draw_first, 300), "sets": (draw_sets, 300), "ties": (draw_ties, 25)}
+KINDS = {"first": (draw_first, 300), "sets": (draw_sets, 300), "ties": (draw_ties, 50)}
 
 
 def cases():
