@@ -102,10 +102,10 @@ static std::string formatWhole(int64_t number, const Style &style) {
                   : type == 'x' ? 16
                   : type == 'X' ? 16
                                 : 10;
+  const char *signs = type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
   std::string digits;
   do {
-    digits +=
-        (type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef")[left % base];
+    digits += signs[left % base];
   } while (left /= base);
   std::reverse(digits.begin(), digits.end());
   if (style.precision > 0 && int64_t(digits.size()) < style.precision)

@@ -11,6 +11,7 @@
 #include "Unicode.h"
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <stdexcept>
 
 using namespace heddle;
 using namespace heddle::io;
