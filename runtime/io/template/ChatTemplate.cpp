@@ -67,9 +67,9 @@ static Value now(const Arguments &arguments) {
   std::time_t time = std::time(nullptr);
   std::tm parts;
   localtime_r(&time, &parts);
-  std::strftime(text, sizeof text, arguments.get(0, "format").string().c_str(),
-                &parts);
-  return text;
+  size_t length = std::strftime(
+      text, sizeof text, arguments.get(0, "format").string().c_str(), &parts);
+  return std::string(text, length); // Nothing, where it is too long.
 }
 
 static Value makeNamespace(const Arguments &arguments) {
@@ -104,22 +104,23 @@ static Value range(const Arguments &arguments) {
 
 std::string
 ChatTemplate::render(const nlohmann::ordered_json &variables) const {
-  constexpr int64_t mostSteps = 10'000'000;
+  Work work;
   auto scope = std::make_shared<Scope>();
-  scope->steps = std::make_shared<int64_t>(mostSteps);
   scope->names["raise_exception"] = Function(raiseException);
   scope->names["strftime_now"] = Function(now);
   scope->names["namespace"] = Function(makeNamespace);
   scope->names["dict"] = Function(makeNamespace);
   scope->names["range"] = Function(range);
-  for (const auto *given : {&program->specialTokens, &variables})
-    for (const auto &[name, value] : given->items())
-      scope->names[name] = Value::fromJson(value);
   std::string text;
   try {
+    for (const auto *given : {&program->specialTokens, &variables})
+      for (const auto &[name, value] : given->items())
+        scope->names[name] = Value::fromJson(value);
     program->body(scope, text);
   } catch (const TemplateError &error) {
     refuse(program->source, error);
+  } catch (const std::exception &) { // There is no room for it.
+    refuse(program->source, {"what the template makes is too large"});
   }
   return text;
 }

@@ -6,9 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Methods.h"
 #include "Parser.h"
-#include <cmath>
 
 using namespace heddle::io;
 using namespace heddle::io::jinja;
@@ -16,15 +14,13 @@ using namespace heddle::io::jinja;
 Value Scope::find(const std::string &name) const {
   for (const Scope *scope = this; scope; scope = scope->around.get()) {
     auto it = scope->names.find(name);
-    if (it != scope->names.end())
+    if (it != scope->names.end()) {
+      if (it->second.isString())
+        Work::spend(int64_t(it->second.string().size()));
       return it->second;
+    }
   }
   return Value::Undefined{name};
-}
-
-void Scope::count() const {
-  if (--*steps < 0)
-    throw TemplateError{"the template does not come to an end"};
 }
 
 //===----------------------------------------------------------------------===//
@@ -65,6 +61,12 @@ bool ExpressionParser::hasName(const std::string &wanted, size_t since) const {
                      });
 }
 
+void ExpressionParser::link() {
+  constexpr int most = 1000; // Each of them is called by the next.
+  if (++links > most)
+    refuse("an expression is too long");
+}
+
 std::string ExpressionParser::name() {
   if (peek().kind != Kind::Name)
     refuse("a name is expected");
@@ -84,97 +86,17 @@ template <typename Action> static auto at(Place place, const Action &action) {
 
 Expression ExpressionParser::located(Expression inner, Place place) const {
   return [inner = std::move(inner), place](const ScopePtr &scope) {
-    return at(place, [&] { return inner(scope); });
+    return at(place, [&] {
+      Work::spend(Work::step / 10);
+      Work::deepen();
+      return inner(scope);
+    });
   };
 }
 
 //===----------------------------------------------------------------------===//
 // Operators
 //===----------------------------------------------------------------------===//
-
-Value jinja::add(const Value &a, const Value &b) {
-  if (a.isString() && b.isString())
-    return a.string() + b.string();
-  if (a.isList() && b.isList() && a.isTuple() == b.isTuple()) {
-    List all = a.list();
-    all.insert(all.end(), b.list().begin(), b.list().end());
-    return a.isTuple() ? Value::tuple(all) : Value(all);
-  }
-  if (a.is<double>() || b.is<double>())
-    return a.number() + b.number();
-  if (!a.isNumber() || !b.isNumber())
-    throw TemplateError{a.kind() + " and " + b.kind() + " cannot be added"};
-  return a.integer() + b.integer();
-}
-
-static Value multiply(const Value &a, const Value &b) {
-  bool isRepeated = a.isString() || a.isList();
-  if (!isRepeated && (b.isString() || b.isList()))
-    return multiply(b, a);
-  if (isRepeated) {
-    constexpr int64_t most = 1 << 20;
-    int64_t times = std::max<int64_t>(b.integer(), 0);
-    if (times * std::max<int64_t>(a.length(), 1) > most)
-      throw TemplateError{"a repetition is too long"};
-    Value all = a.isString()  ? Value("")
-                : a.isTuple() ? Value::tuple({})
-                              : Value(List());
-    for (int64_t i = 0; i < times; ++i)
-      all = add(all, a);
-    return all;
-  }
-  if (a.is<double>() || b.is<double>())
-    return a.number() * b.number();
-  return a.integer() * b.integer();
-}
-
-/// Python's division: rounded down, with the remainder's sign the divisor's.
-static Value divide(const std::string &sign, const Value &a, const Value &b) {
-  if (b.number() == 0)
-    throw TemplateError{"a division by 0"};
-  if (sign == "/")
-    return a.number() / b.number();
-  double quotient = std::floor(a.number() / b.number());
-  if (a.is<double>() || b.is<double>())
-    return sign == "//" ? quotient : a.number() - quotient * b.number();
-  int64_t x = a.integer(), y = b.integer();
-  if (y == -1)
-    return sign == "//" ? Value(-x) : Value(int64_t(0));
-  int64_t down = x / y - (x % y != 0 && (x < 0) != (y < 0) ? 1 : 0);
-  return sign == "//" ? down : x - down * y;
-}
-
-static Value power(const Value &a, const Value &b) {
-  double result = std::pow(a.number(), b.number());
-  bool isWhole = !a.is<double>() && !b.is<double>() && b.integer() >= 0 &&
-                 std::fabs(result) < 9e15;
-  return isWhole ? Value(static_cast<int64_t>(result)) : Value(result);
-}
-
-static Value compute(const std::string &sign, const Value &a, const Value &b) {
-  if (sign == "+")
-    return add(a, b);
-  if (sign == "-")
-    return a.is<double>() || b.is<double>() ? Value(a.number() - b.number())
-                                            : Value(a.integer() - b.integer());
-  if (sign == "~")
-    return a.str() + b.str();
-  if (sign == "*")
-    return multiply(a, b);
-  if (sign == "%" && a.isString())
-    return formatPercent(a.string(), b);
-  return sign == "**" ? power(a, b) : divide(sign, a, b);
-}
-
-static bool compare(const std::string &sign, const Value &a, const Value &b) {
-  if (sign == "==" || sign == "!=")
-    return (a == b) == (sign == "==");
-  if (sign == "in" || sign == "not in")
-    return b.contains(a) == (sign == "in");
-  if (sign == "<" || sign == ">=")
-    return (a < b) == (sign == "<");
-  return (b < a) == (sign == ">");
-}
 
 Expression ExpressionParser::tuple(bool withCondition) {
   Expression first = expression(withCondition);
@@ -197,8 +119,11 @@ Expression ExpressionParser::expression(bool withCondition) {
   constexpr int deepest = 100;
   if (++depth > deepest)
     refuse("the template is nested too deeply");
+  if (depth == 1)
+    links = 0;
   Expression value = binary(0);
   while (withCondition && accept("if")) {
+    link();
     Expression condition = binary(0), otherwise;
     if (accept("else"))
       otherwise = expression();
@@ -229,6 +154,7 @@ Expression ExpressionParser::binary(int level) {
         sign = one;
     if (sign.empty())
       return left;
+    link();
     Place place = take().place;
     Expression right = operand();
     if (sign == "or" || sign == "and")
@@ -329,8 +255,10 @@ Arguments ExpressionParser::Call::evaluate(const ScopePtr &scope) const {
   }
   for (const Expression &values : namedSpread) {
     const Value all = values(scope);
-    for (const auto &[name, value] : all.dict())
+    for (const auto &[name, value] : all.dict()) {
+      Work::spend(int64_t(arguments.named.size()) / 4);
       arguments.named.set(name, value);
+    }
   }
   return arguments;
 }
@@ -472,6 +400,8 @@ Expression ExpressionParser::subscript(Expression value) {
         };
         int64_t first = bound(begin, by > 0 ? 0 : size - 1);
         int64_t last = bound(end, by > 0 ? size : -1);
+        // A longer step chooses no more, and cannot be added.
+        by = std::clamp(by, -size - 1, size + 1);
         for (int64_t i = first; by > 0 ? i < last : i > last; i += by)
           chosen.push_back(all[i]);
         if (!from.isString())
@@ -485,7 +415,7 @@ Expression ExpressionParser::subscript(Expression value) {
 }
 
 Expression ExpressionParser::postfix(Expression value) {
-  for (;;) {
+  for (;; link()) {
     Place place = peek().place;
     if (accept(".")) {
       if (peek().kind == Kind::Integer) {
@@ -509,7 +439,7 @@ Expression ExpressionParser::postfix(Expression value) {
       lastCall = call;
       value = located(
           [value, call](const ScopePtr &scope) {
-            scope->count();
+            Work::spend(Work::step);
             return value(scope).call(call->evaluate(scope));
           },
           place);
@@ -559,13 +489,14 @@ Expression ExpressionParser::filter(Expression input) {
 }
 
 Expression ExpressionParser::filters(Expression input, bool withTests) {
-  for (;;) {
+  for (;; link()) {
     if (withTests && accept("is")) {
       input = test(input);
     } else if (accept("|")) {
       input = filter(input);
     } else if (accept("(")) {
       input = [input, call = arguments()](const ScopePtr &scope) {
+        Work::spend(Work::step);
         return input(scope).call(call.evaluate(scope));
       };
     } else {

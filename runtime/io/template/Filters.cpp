@@ -9,6 +9,7 @@
 #include "../tokenizer/Unicode.h"
 #include "Methods.h"
 #include "Named.h"
+#include "Work.h"
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
@@ -32,6 +33,8 @@ static Value length(const Value &input, const Arguments &) {
   return input.length();
 }
 
+static constexpr int64_t widestIndent = 1 << 10;
+
 /// As transformers has it, and with Jinja's own argument at its place.
 static Value toJson(const Value &input, const Arguments &arguments) {
   JsonStyle style;
@@ -39,6 +42,8 @@ static Value toJson(const Value &input, const Arguments &arguments) {
   Value indent = ascii.is<int64_t>() ? ascii : arguments.get(1, "indent");
   style.isAscii = ascii.is<bool>() && ascii.truth();
   if (indent.is<int64_t>()) {
+    if (indent.integer() > widestIndent)
+      throw TemplateError{"an indent is too wide"};
     style.indent = static_cast<int>(indent.integer());
     style.comma = ",";
   }
@@ -60,7 +65,8 @@ static Value attributeOf(const Value &value, const Value &attribute) {
   Value found = value;
   std::istringstream path(attribute.string());
   for (std::string part; std::getline(path, part, '.');) {
-    bool isIndex = !part.empty() &&
+    constexpr size_t longest = 18;
+    bool isIndex = !part.empty() && part.size() <= longest &&
                    part.find_first_not_of("0123456789") == std::string::npos;
     found = found.at(isIndex ? Value(int64_t(std::stoll(part))) : Value(part));
   }
@@ -87,8 +93,10 @@ static Value join(const Value &input, const Arguments &arguments) {
   std::string text;
   bool isFirst = true;
   for (const Value &element : input.elements()) {
-    text += (isFirst ? "" : separator.str()) +
-            attributeOf(element, attribute).str();
+    std::string part = (isFirst ? "" : separator.str()) +
+                       attributeOf(element, attribute).str();
+    Work::spend(int64_t(part.size()));
+    text += part;
     isFirst = false;
   }
   return text;
@@ -134,7 +142,7 @@ static std::optional<double> numberOf(const std::string &text) {
 
 static Value toInteger(const Value &input, const Arguments &arguments) {
   if (input.isNumber())
-    return static_cast<int64_t>(input.number());
+    return wholeOf(input);
   std::string text = trimmed(input);
   Value base = arguments.get(1, "base");
   try {
@@ -206,7 +214,7 @@ static Value unique(const Value &input, const Arguments &arguments) {
   List all, known;
   for (const Value &element : input.elements()) {
     Value key = caseless(element, hasCase);
-    if (Value(known).contains(key))
+    if (std::find(known.begin(), known.end(), key) != known.end())
       continue;
     known.push_back(key);
     all.push_back(element);
@@ -287,10 +295,13 @@ static Value select(const Value &input, const Arguments &arguments) {
 
 static Value indent(const Value &input, const Arguments &arguments) {
   Value width = arguments.get(0, "width");
-  std::string margin =
-      width.isString()
-          ? width.string()
-          : std::string(width.isUndefined() ? 4 : width.integer(), ' ');
+  int64_t blanks =
+      width.isString() || width.isUndefined() ? 4 : width.integer();
+  if (blanks > widestIndent)
+    throw TemplateError{"an indent is too wide"};
+  std::string margin = width.isString()
+                           ? width.string()
+                           : std::string(std::max<int64_t>(blanks, 0), ' ');
   bool isFirst = true, indentsFirst = arguments.get(1, "first").truth();
   bool indentsBlank = arguments.get(2, "blank").truth();
   std::string text;
@@ -298,6 +309,7 @@ static Value indent(const Value &input, const Arguments &arguments) {
   for (const Value &line : lines.list()) {
     bool isIndented =
         isFirst ? indentsFirst : indentsBlank || !line.string().empty();
+    Work::spend(int64_t(margin.size()));
     text += (isFirst ? "" : "\n") + (isIndented ? margin : "") + line.string();
     isFirst = false;
   }
@@ -329,7 +341,7 @@ static Value rounded(const Value &input, const Arguments &arguments) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(int(std::min(places, most)))
        << input.number();
-  return std::stod(text.str());
+  return std::strtod(text.str().c_str(), nullptr);
 }
 
 static Value same(const Value &input, const Arguments &) { return input; }
@@ -365,8 +377,10 @@ static Value batch(const Value &input, const Arguments &arguments) {
   }
   if (row.empty())
     return rows;
-  while (fills(fill) && int64_t(row.size()) < size)
+  while (fills(fill) && int64_t(row.size()) < size) {
+    Work::spend(sizeof(Value));
     row.push_back(fill);
+  }
   rows.push_back(row);
   return rows;
 }
@@ -433,14 +447,18 @@ static Value truncate(const Value &input, const Arguments &arguments) {
         leeway = arguments.get(3, "leeway");
   std::string end = mark.isUndefined() ? "..." : mark.string();
   int64_t length = given.isUndefined() ? 255 : given.integer();
+  int64_t more = fills(leeway) ? leeway.integer() : 5;
+  if (more < 0)
+    throw TemplateError{"a leeway is not less than 0"};
   int64_t room = length - Value(end).length();
   if (room < 0)
     throw TemplateError{"a text cannot be truncated to less than its end"};
   List all = Value(input.str()).elements();
-  if (int64_t(all.size()) <= length + (fills(leeway) ? leeway.integer() : 5))
+  auto size = int64_t(all.size());
+  if (size - std::min(length, size) <= more)
     return input.str();
   std::string text;
-  for (int64_t i = 0; i < room; ++i)
+  for (int64_t i = 0; i < std::min(room, size); ++i)
     text += all[i].string();
   size_t space = text.rfind(' ');
   if (!arguments.get(1, "killwords").truth() && space != std::string::npos)

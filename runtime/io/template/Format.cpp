@@ -8,6 +8,7 @@
 
 #include "../tokenizer/Unicode.h"
 #include "Methods.h"
+#include "Work.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -79,6 +80,7 @@ static std::string padded(const std::string &sign, const std::string &text,
   align = style.align ? style.align : align;
   int64_t missing = std::max<int64_t>(
       style.width - Value(text).length() - int64_t(sign.size()), 0);
+  Work::spend(missing);
   int64_t before = align == '<' ? 0 : align == '^' ? missing / 2 : missing;
   std::string left, right;
   for (int64_t i = 0; i < missing; ++i)
@@ -209,7 +211,9 @@ public:
         size_t end = endOf(text, at);
         if (depth > 1)
           throw TemplateError{"a format is nested too deeply"};
-        result += field(text.substr(at + 1, end - at - 1), depth);
+        std::string part = field(text.substr(at + 1, end - at - 1), depth);
+        Work::spend(int64_t(part.size()));
+        result += part;
         at = end + 1;
       } else if (c == '}') {
         throw TemplateError{"a format has a } without its {"};
@@ -318,8 +322,7 @@ static std::string percentOf(const Value &value, Style style, char type) {
   case 'i':
   case 'u':
     style.type = 'd';
-    return formatWhole(
-        value.is<double>() ? int64_t(value.number()) : value.integer(), style);
+    return formatWhole(wholeOf(value), style);
   case 'x':
   case 'X':
   case 'o':
@@ -395,10 +398,10 @@ std::string jinja::formatPercent(const std::string &text, const Value &values) {
     if (at >= text.size())
       throw TemplateError{"a format ends behind %"};
     char type = text[at++];
-    if (type == '%')
-      result += '%';
-    else
-      result += percentOf(hasName ? value : take(), style, type);
+    std::string part =
+        type == '%' ? "%" : percentOf(hasName ? value : take(), style, type);
+    Work::spend(int64_t(part.size()));
+    result += part;
   }
   if (!isNamed && next < all.size())
     throw TemplateError{"a format has too many values"};

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Methods.h"
+#include "Work.h"
 
 #include <algorithm>
 
@@ -53,7 +54,11 @@ static Value index(const Value &self, const Arguments &arguments) {
 }
 
 static Value append(const Value &self, const Arguments &arguments) {
-  self.list().push_back(arguments.get(0, "object"));
+  Value object = arguments.get(0, "object");
+  Work::spend(sizeof(Value));
+  self.list().push_back(object);
+  if (object.isShared())
+    Work::mayHoldItself(self);
   return Value::None{};
 }
 

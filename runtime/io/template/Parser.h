@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_IO_TEMPLATE_PARSER_H
 
 #include "Lexer.h"
+#include "Work.h"
 
 namespace heddle::io::jinja {
 
@@ -17,11 +18,8 @@ namespace heddle::io::jinja {
 struct Scope {
   std::map<std::string, Value> names;
   std::shared_ptr<Scope> around;
-  std::shared_ptr<int64_t> steps; ///< What may still be done.
 
   Value find(const std::string &name) const;
-  /// Throws when a template has done too much.
-  void count() const;
 };
 using ScopePtr = std::shared_ptr<Scope>;
 
@@ -59,6 +57,8 @@ protected:
   size_t place() const { return next; }
   /// Whether a name has been read since.
   bool hasName(const std::string &wanted, size_t since) const;
+  /// Counts an operator, filter or the like that holds what came before it.
+  void link();
   [[noreturn]] void refuse(const std::string &what) const;
   /// Says the place of what goes wrong in `inner` when it runs.
   Expression located(Expression inner, Place place) const;
@@ -88,7 +88,7 @@ private:
 
   std::vector<Token> tokens;
   size_t next = 0;
-  int depth = 0;
+  int depth = 0, links = 0;
 };
 
 } // namespace heddle::io::jinja

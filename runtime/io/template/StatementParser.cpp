@@ -16,7 +16,6 @@ using namespace heddle::io::jinja;
 static ScopePtr inside(const ScopePtr &scope) {
   auto inner = std::make_shared<Scope>();
   inner->around = scope;
-  inner->steps = scope->steps;
   return inner;
 }
 
@@ -101,6 +100,7 @@ Statement StatementParser::block(const std::vector<std::string> &ends,
   for (;;) {
     if (peek().kind == Kind::Data) {
       body.push_back([text = take().text](const ScopePtr &, std::string &out) {
+        Work::spend(int64_t(text.size()));
         out += text;
         return Flow::Next;
       });
@@ -108,7 +108,9 @@ Statement StatementParser::block(const std::vector<std::string> &ends,
       take();
       body.push_back(
           [value = tuple()](const ScopePtr &scope, std::string &out) {
-            out += value(scope).str();
+            std::string text = value(scope).str();
+            Work::spend(int64_t(text.size()));
+            out += text;
             return Flow::Next;
           });
       expect(Kind::ExpressionEnd);
@@ -129,9 +131,12 @@ Statement StatementParser::block(const std::vector<std::string> &ends,
   }
   --depth;
   return [body](const ScopePtr &scope, std::string &out) {
-    for (const Statement &one : body)
+    Work::deepen();
+    for (const Statement &one : body) {
+      Work::spend(Work::step / 10);
       if (Flow flow = one(scope, out); flow != Flow::Next)
         return flow;
+    }
     return Flow::Next;
   };
 }
@@ -268,6 +273,7 @@ Flow Loop::run(const std::shared_ptr<const Loop> &self, const ScopePtr &scope,
                const Value &whole, std::string &out, int64_t depth) const {
   List all;
   for (const Value &element : whole.list()) {
+    Work::spend(Work::step);
     ScopePtr inner = inside(scope);
     assign(*inner, target, element);
     if (!when || when(inner).truth())
@@ -276,13 +282,17 @@ Flow Loop::run(const std::shared_ptr<const Loop> &self, const ScopePtr &scope,
   // As in Jinja, where a body that was left counts as none.
   bool isDone = false;
   auto last = std::make_shared<std::optional<List>>();
-  Function changed = [last](const Arguments &arguments) {
-    bool isNew = !*last || !(**last == arguments.positional);
-    *last = arguments.positional;
+  // Of the loop, which may be among what it is called with.
+  Function changed = [known = std::weak_ptr<std::optional<List>>(last)](
+                         const Arguments &arguments) {
+    auto last = known.lock();
+    bool isNew = !last || !*last || !(**last == arguments.positional);
+    if (last)
+      *last = arguments.positional;
     return Value(isNew);
   };
   for (size_t i = 0; i < all.size(); ++i) {
-    scope->count();
+    Work::spend(Work::step);
     ScopePtr inner = inside(scope);
     assign(*inner, target, all[i]);
     inner->names["loop"] = placeOf(self, scope, all, i, depth);
@@ -339,7 +349,10 @@ Statement StatementParser::assignment() {
     endTag();
     Expression store = located(
         [=, space = target.name](const ScopePtr &scope) {
-          scope->find(space).set(member, value(scope));
+          Value made = value(scope), holder = scope->find(space);
+          holder.set(member, made);
+          if (made.isShared())
+            Work::mayHoldItself(holder);
           return Value();
         },
         place);

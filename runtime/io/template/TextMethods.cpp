@@ -8,6 +8,7 @@
 
 #include "../tokenizer/Unicode.h"
 #include "Methods.h"
+#include "Work.h"
 #include <algorithm>
 #include <cstring>
 
@@ -31,7 +32,12 @@ static bool isGiven(const Value &value) {
 namespace {
 /// The part of a text that the arguments `start` and `end` of a method choose.
 struct Window {
-  Window(const Value &self, const Arguments &arguments) {
+  Window(const Value &self, const Arguments &arguments)
+      : begin(0), isNone(false) {
+    if (!arguments.has(1, "start") && !arguments.has(2, "end")) {
+      text = self.string();
+      return;
+    }
     List all = self.elements();
     auto size = static_cast<int64_t>(all.size());
     auto bound = [&](size_t index, const char *name, int64_t fallback) {
@@ -249,22 +255,33 @@ static Value replace(const Value &self, const Arguments &arguments) {
     std::string result;
     List all = Value(text).elements();
     all.push_back("");
-    for (const Value &character : all)
-      result += (left-- != 0 ? to : (left = 0, "")) + character.string();
+    for (const Value &character : all) {
+      bool isWanted = left != 0;
+      left -= isWanted;
+      Work::spend(isWanted ? int64_t(to.size()) : 0);
+      result += (isWanted ? to : "") + character.string();
+    }
     return result;
   }
-  for (size_t at = 0;
-       left-- != 0 && (at = text.find(from, at)) != std::string::npos;
-       at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
+  std::string result;
+  size_t begin = 0;
+  for (size_t at;
+       left-- != 0 && (at = text.find(from, begin)) != std::string::npos;) {
+    Work::spend(int64_t(to.size()));
+    result.append(text, begin, at - begin);
+    result += to;
+    begin = at + from.size();
+  }
+  return result.append(text, begin);
 }
 
 static Value join(const Value &self, const Arguments &arguments) {
   std::string text;
   bool isFirst = true;
   for (const Value &element : arguments.get(0, "iterable").elements()) {
-    text += (isFirst ? "" : self.string()) + element.string();
+    std::string part = (isFirst ? "" : self.string()) + element.string();
+    Work::spend(int64_t(part.size()));
+    text += part;
     isFirst = false;
   }
   return text;
@@ -375,6 +392,7 @@ padded(const Value &self, const Arguments &arguments,
   if (width > widest)
     throw TemplateError{"a text is too wide"};
   int64_t missing = std::max<int64_t>(width - self.length(), 0);
+  Work::spend(missing);
   int64_t before = left(missing, width);
   for (int64_t i = 0; i < before; ++i)
     text += fill;
@@ -416,6 +434,7 @@ static Value expandTabs(const Value &self, const Arguments &arguments) {
     const std::string &one = character.string();
     if (one == "\t") {
       int64_t blanks = size > 0 ? size - column % size : 0;
+      Work::spend(blanks);
       text.append(blanks, ' ');
       column += blanks;
       continue;

@@ -8,6 +8,7 @@
 
 #include "Value.h"
 #include "../tokenizer/Unicode.h"
+#include "Work.h"
 #include <cmath>
 
 using namespace heddle::io;
@@ -20,7 +21,59 @@ Value Arguments::get(size_t index, const char *name) const {
   return it == named.end() ? Value() : it->second;
 }
 
+namespace {
+/// Deletes what values share, one after the other: what holds others in turn,
+/// however deep, needs no more of the stack.
+struct Delete {
+  template <typename T> void operator()(T *shared) const {
+    using Object = std::remove_const_t<T>;
+    queue(const_cast<Object *>(shared),
+          [](void *object) { delete static_cast<Object *>(object); });
+  }
+
+private:
+  static void queue(void *object, void (*destroy)(void *)) {
+    static thread_local std::vector<std::pair<void *, void (*)(void *)>>
+        waiting;
+    static thread_local bool isBusy = false;
+    waiting.emplace_back(object, destroy);
+    if (isBusy)
+      return;
+    isBusy = true;
+    while (!waiting.empty()) {
+      auto [next, destroyNext] = waiting.back();
+      waiting.pop_back();
+      destroyNext(next);
+    }
+    isBusy = false;
+  }
+};
+} // namespace
+
+template <typename T> static std::shared_ptr<T> shared(T held) {
+  return {new T(std::move(held)), Delete()};
+}
+
+/// What a text, list, dictionary or function needs beside what it holds.
+static constexpr int64_t overhead = 16;
+
+Value::Value(std::string s) : data(std::move(s)) {
+  Work::spend(overhead + int64_t(string().size()));
+}
+Value::Value(List held) : data(shared(std::move(held))) {
+  Work::spend(overhead + int64_t(list().size() * sizeof(Value)));
+}
+Value::Value(Dict held) : data(shared(std::move(held))) {
+  Work::spend(overhead + int64_t(dict().size() * sizeof(Dict::value_type)));
+}
+Value::Value(Function function)
+    : data(std::shared_ptr<const Function>(new Function(std::move(function)),
+                                           Delete())) {
+  Work::spend(overhead);
+}
+
 Value Value::fromJson(const nlohmann::ordered_json &json) {
+  Work::deepen();
   switch (json.type()) {
   case nlohmann::ordered_json::value_t::null:
     return None{};
@@ -91,6 +144,14 @@ Value Value::call(const Arguments &arguments) const {
       arguments);
 }
 
+int64_t jinja::wholeOf(const Value &number) {
+  if (!number.is<double>())
+    return number.integer();
+  if (!(std::fabs(number.number()) < 0x1p63))
+    throw TemplateError{"a number is too large"};
+  return static_cast<int64_t>(number.number());
+}
+
 bool Value::truth() const {
   if (isUndefined() || isNone())
     return false;
@@ -106,6 +167,7 @@ int64_t Value::length() const {
     return static_cast<int64_t>(dict().size());
   if (isUndefined())
     return 0;
+  Work::spend(int64_t(string().size()));
   int64_t count = 0;
   unicode::forEach(string(), [&](unicode::Character, size_t) { ++count; });
   return count;
@@ -114,8 +176,10 @@ int64_t Value::length() const {
 List Value::elements() const {
   if (isUndefined())
     return {};
-  if (isList())
+  if (isList()) {
+    Work::spend(int64_t(list().size()));
     return list();
+  }
   List all;
   if (isDict()) {
     for (const auto &[key, value] : dict())
@@ -130,16 +194,26 @@ List Value::elements() const {
 
 Value Value::at(const Value &key) const {
   if (isDict() && key.isString()) {
+    Work::spend(int64_t(dict().size()) / 4);
     for (const auto &[name, value] : dict())
       if (name == key.string())
         return value;
     return Undefined{key.string()};
   }
   if ((isList() || isString()) && (key.is<int64_t>() || key.is<bool>())) {
-    List all = elements();
-    int64_t size = static_cast<int64_t>(all.size());
+    int64_t size = length();
     int64_t index = key.integer() + (key.integer() < 0 ? size : 0);
-    return index >= 0 && index < size ? all[index] : Value();
+    if (index < 0 || index >= size)
+      return Value();
+    if (isList())
+      return list()[index];
+    Work::spend(size);
+    std::string found;
+    unicode::forEach(string(), [&](unicode::Character character, size_t at) {
+      if (index-- == 0)
+        found = string().substr(at, character.length);
+    });
+    return found;
   }
   // What groupby calls its pairs.
   if (isTuple() && list().size() == 2 && key.isString() &&
@@ -151,6 +225,7 @@ Value Value::at(const Value &key) const {
 }
 
 void Value::set(const std::string &key, Value value) {
+  Work::spend(int64_t(dict().size()) / 4);
   for (auto &[name, old] : dict())
     if (name == key) {
       old = std::move(value);
@@ -169,6 +244,8 @@ bool Value::contains(const Value &element) const {
 }
 
 bool Value::operator==(const Value &other) const {
+  Work::spend(4);
+  Work::deepen();
   if (isNumber() && other.isNumber())
     return number() == other.number();
   if (data.index() != other.data.index())
@@ -187,6 +264,8 @@ bool Value::operator==(const Value &other) const {
 }
 
 bool Value::operator<(const Value &other) const {
+  Work::spend(4);
+  Work::deepen();
   if (isNumber() && other.isNumber())
     return number() < other.number();
   if (isString() && other.isString())
@@ -210,6 +289,8 @@ std::string Value::str() const {
 }
 
 std::string Value::repr() const {
+  Work::spend(overhead);
+  Work::deepen();
   if (isNone())
     return "None";
   if (const bool *flag = std::get_if<bool>(&data))
@@ -226,6 +307,7 @@ std::string Value::repr() const {
       separate();
       text += element.repr();
     }
+    Work::spend(int64_t(text.size()));
     return text + (!isTuple() ? "]" : list().size() == 1 ? ",)" : ")");
   }
   if (isDict()) {
@@ -234,6 +316,7 @@ std::string Value::repr() const {
       separate();
       text += Value(key).repr() + ": " + value.repr();
     }
+    Work::spend(int64_t(text.size()));
     return text + "}";
   }
   if (!isString())
@@ -268,9 +351,13 @@ static Dict sorted(Dict dict) {
 
 void Value::writeJson(std::string &out, const JsonStyle &style,
                       int depth) const {
+  Work::spend(overhead);
+  Work::deepen();
   auto line = [&](int at) {
-    if (style.indent >= 0)
-      out += "\n" + std::string(static_cast<size_t>(style.indent) * at, ' ');
+    if (style.indent < 0)
+      return;
+    Work::spend(int64_t(style.indent) * at);
+    out += "\n" + std::string(static_cast<size_t>(style.indent) * at, ' ');
   };
   if (isList() || isDict()) {
     bool isFirst = true;
@@ -300,6 +387,8 @@ void Value::writeJson(std::string &out, const JsonStyle &style,
   }
   if (isUndefined() || isFunction())
     throw TemplateError{kind() + " cannot be written as JSON"};
+  if (isString())
+    Work::spend(int64_t(string().size()));
   if (isString())
     out += nlohmann::json(string()).dump(
         -1, ' ', style.isAscii, nlohmann::json::error_handler_t::replace);

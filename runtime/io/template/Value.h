@@ -74,12 +74,11 @@ public:
   Value(bool b) : data(b) {}
   Value(int64_t i) : data(i) {}
   Value(double d) : data(d) {}
-  Value(std::string s) : data(std::move(s)) {}
-  Value(const char *s) : data(std::string(s)) {}
-  Value(List list) : data(std::make_shared<List>(std::move(list))) {}
-  Value(Dict dict) : data(std::make_shared<Dict>(std::move(dict))) {}
-  Value(Function function)
-      : data(std::make_shared<const Function>(std::move(function))) {}
+  Value(std::string s);
+  Value(const char *s) : Value(std::string(s)) {}
+  Value(List list);
+  Value(Dict dict);
+  Value(Function function);
   /// A list that Python writes with round brackets.
   static Value tuple(List elements) {
     Value value(std::move(elements));
@@ -99,6 +98,8 @@ public:
   bool isList() const { return is<std::shared_ptr<List>>(); }
   bool isDict() const { return is<std::shared_ptr<Dict>>(); }
   bool isFunction() const { return is<std::shared_ptr<const Function>>(); }
+  /// Whether it is held, and not copied, by what has it.
+  bool isShared() const { return isList() || isDict() || isFunction(); }
   /// Whether it can be computed with; booleans can.
   bool isNumber() const { return is<int64_t>() || is<double>() || is<bool>(); }
 
@@ -160,6 +161,12 @@ struct TemplateError {
 
 /// `a + b`, of numbers, texts or lists.
 Value add(const Value &a, const Value &b);
+/// `a sign b` of numbers, texts or lists.
+Value compute(const std::string &sign, const Value &a, const Value &b);
+bool compare(const std::string &sign, const Value &a, const Value &b);
+
+/// A number without what stands behind its point.
+int64_t wholeOf(const Value &number);
 
 /// The method of a value, or its member by that name.
 Value memberOf(const Value &value, const std::string &name);

@@ -1,0 +1,53 @@
+//===- Work.cpp - What a template may do ----------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Work.h"
+#include <cstdlib>
+
+using namespace heddle::io;
+using namespace heddle::io::jinja;
+
+static thread_local Work *current = nullptr;
+
+static const char *stackHere() {
+  return static_cast<const char *>(__builtin_frame_address(0));
+}
+
+Work::Work() : begin(stackHere()) { current = this; }
+
+Work::~Work() {
+  current = nullptr;
+  for (const Value &value : changed) {
+    if (value.isList())
+      List(std::move(value.list())).clear();
+    else
+      Dict(std::move(value.dict())).clear();
+  }
+}
+
+void Work::spend(int64_t bytes) {
+  if (!current)
+    return;
+  if (bytes > current->left)
+    throw TemplateError{"the template does too much, or does not come to an "
+                        "end"};
+  current->left -= bytes;
+}
+
+void Work::deepen() {
+  constexpr int64_t deepest = 2 << 20; // Of the 8 MiB that a thread has.
+  if (current && std::abs(current->begin - stackHere()) > deepest)
+    throw TemplateError{"what the template does is nested too deeply"};
+}
+
+void Work::mayHoldItself(const Value &value) {
+  if (!current)
+    return;
+  spend(sizeof(Value));
+  current->changed.push_back(value);
+}
