@@ -275,6 +275,9 @@ private:
   /// Reads a set, behind its bracket. `&&` binds less than all that stands
   /// side by side, and `^` least.
   Set set() {
+    constexpr int deepest = 100; // As deep as the stack allows.
+    if (++depth > deepest)
+      throw std::runtime_error("sets are nested too deeply");
     Set whole;
     whole.isNegated = at < in.size() && in[at] == '^';
     at += whole.isNegated;
@@ -289,6 +292,7 @@ private:
       whole.add(part);
     else
       whole.others.push_back("(?:" + before + part.text() + ")");
+    --depth;
     return whole;
   }
 
@@ -370,6 +374,7 @@ private:
   const std::string &in;
   const std::function<bool(const std::string &)> &isScript;
   size_t at = 0;
+  int depth = 0; ///< Of sets in sets.
   std::string out;
   size_t atom = 0;          ///< Where what is repeated begins in `out`.
   std::vector<size_t> open; ///< The groups that have begun, there.
