@@ -84,6 +84,9 @@ std::string dist::verifyStrategy(const Strategy &strategy) {
              " ranks";
   if (!nlohmann::json::accept(strategy.schedulerParams))
     return "strategy: scheduler.params is no JSON: " + strategy.schedulerParams;
+  if (strategy.quantizeActivations == config::QuantizeActivations::Auto)
+    return "strategy: quantize.activations is auto, which is settled before: "
+           "write none or int8";
   if (strategy.mode != config::Mode::Train &&
       strategy.maxBatch % strategy.data != 0)
     return "strategy: serve.max_batch " + std::to_string(strategy.maxBatch) +

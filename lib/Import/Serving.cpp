@@ -81,15 +81,14 @@ static bool pays(const Settings &values) {
          !has(March::V4, "avx512f");
 }
 
-static void settleActivations(ResolvedSettings &settings) {
-  Settings &values = settings.values;
+bool config::settleActivations(Settings &values) {
   if (values.quantizeActivations != QuantizeActivations::Auto)
-    return;
-  const bool rounds = values.quantize != Quantize::None && pays(values);
+    return false;
+  const bool rounds = values.mode != Mode::Train &&
+                      values.quantize != Quantize::None && pays(values);
   values.quantizeActivations =
       rounds ? QuantizeActivations::Int8 : QuantizeActivations::None;
-  settings.setOrigin("quantize_activations",
-                     {Origin::Kind::Derived, "the target", {}});
+  return true;
 }
 
 namespace {
@@ -269,6 +268,7 @@ void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
              " bits, which cannot be trained",
          "add --mode serve, or train the model that they were made of");
   if (values.mode == Mode::Train) {
+    settleActivations(values); // To what says nothing, as the user is told.
     checkCodes(settings);
     settleTexts(settings, spec);
     return;
@@ -276,7 +276,9 @@ void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
   settlePrecision(settings, spec);
   settleCodes(settings, spec);
   checkCodes(settings);
-  settleActivations(settings);
+  if (settleActivations(values))
+    settings.setOrigin("quantize_activations",
+                       {Origin::Kind::Derived, "the target", {}});
   checkActivations(values);
   checkServing(values);
   if (values.mode == Mode::Serve)

@@ -123,6 +123,20 @@ class Serving(serving.ServingTest):
                           "--quantize-activations", "auto", "--explain-config"]).stdout
             found = re.search(r"quantize_(?:activations)?\s+(none|int8)", said)
             self.assertEqual(found[1], rows, said)
+        # Where nothing is rounded no dump says auto, which none may.
+        dumps = self.path("dumps")
+        h.run([h.HEDDLE, "compile", model, "--batch", 2, "--seq", 8,
+               "--quantize-activations", "auto", "--dump-phases", dumps, "-o",
+               self.path("trains")])
+        with open(os.path.join(dumps, "import.mlir")) as file:
+            self.assertIn("activations = none", file.read())
+        h.run([h.HEDDLE, "compile", model, "--mode", "serve", "--quantize", "int8",
+               "--dump-phases", dumps, "-o", self.path("serves")])
+        h.run([h.HEDDLE, "compile", os.path.join(dumps, "import.mlir"), "--start-from",
+               "import", "--quantize-activations", "auto", "--max-batch", 8,
+               "--dump-phases", self.path("others"), "-o", self.path("again")])
+        with open(self.path("others", "model.mlir")) as file:
+            self.assertIn("activations = int8", file.read())
 
     def test_generates_what_the_whole_window_gives(self):
         for name, model, config, weights in self.models():

@@ -9,6 +9,7 @@
 #include "ModuleFile.h"
 #include "dialects/NN/NNDialect.h"
 #include "heddle/Import/Import.h"
+#include "heddle/Import/Parallel.h"
 #include "heddle/Import/ReadModule.h"
 #include "heddle/Pipelines/Compile.h"
 
@@ -90,6 +91,7 @@ static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
     setting.set(merged, chosen);
     written.setBit(i);
   }
+  config::settleActivations(merged);
   if (std::string problem = dist::verifyStrategy(merged); !problem.empty())
     return root->emitError("H0113: ") << problem;
   root->setAttr("strategy",

@@ -30,6 +30,9 @@ void checkKept(const ResolvedSettings &settings, const ModelSpec &spec);
 /// H0128, H0129 and H0131 where the settings are none of a binary of that mode.
 void settleServing(ResolvedSettings &settings, const ModelSpec &spec);
 
+/// Whether rows of products were to be codes where that pays, which is chosen.
+bool settleActivations(Settings &values);
+
 /// Says that codes of the files cannot stay what they are, and why; "" where
 /// they can, or the user has said what becomes of them.
 std::string warnOfCodes(const ResolvedSettings &settings,

@@ -101,6 +101,13 @@ nn.func @f() attributes {nn.value = #dist.strategy<{batch = {global = 2}, mesh =
 
 // -----
 
+// expected-error @+1 {{strategy: quantize.activations is auto, which is settled before: write none or int8}}
+nn.func @f() attributes {nn.value = #dist.strategy<{quantize = {activations = auto}}>} {
+  nn.return
+}
+
+// -----
+
 // expected-error @+1 {{strategy: threads is not a whole number from 1 to 1024}}
 nn.func @f() attributes {nn.value = #dist.strategy<{threads = 0}>} {
   nn.return
