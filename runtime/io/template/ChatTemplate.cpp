@@ -94,10 +94,12 @@ static Value range(const Arguments &arguments) {
   if (step == 0)
     throw TemplateError{"a range's step is 0"};
   List all;
-  for (int64_t i = first; step > 0 ? i < last : i > last; i += step) {
+  for (int64_t i = first; step > 0 ? i < last : i > last;) {
     if (all.size() == longest)
       throw TemplateError{"a range is too long"};
     all.push_back(i);
+    if (__builtin_add_overflow(i, step, &i))
+      break;
   }
   return all;
 }

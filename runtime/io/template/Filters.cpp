@@ -148,7 +148,9 @@ static Value toInteger(const Value &input, const Arguments &arguments) {
   try {
     size_t read = 0;
     int64_t whole = std::stoll(
-        text, &read, base.isUndefined() ? 10 : static_cast<int>(base.number()));
+        text, &read,
+        base.isUndefined() ? 10
+                           : int(std::clamp<int64_t>(wholeOf(base), -1, 99)));
     if (read == text.size())
       return whole;
   } catch (const std::exception &) { // A fraction, or no number.
@@ -317,8 +319,10 @@ static Value indent(const Value &input, const Arguments &arguments) {
 }
 
 static Value absolute(const Value &input, const Arguments &) {
-  return input.is<double>() ? Value(std::fabs(input.number()))
-                            : Value(std::abs(input.integer()));
+  if (input.is<double>())
+    return std::fabs(input.number());
+  return input.integer() < 0 ? compute("-", int64_t(0), input)
+                             : Value(input.integer());
 }
 
 static Value rounded(const Value &input, const Arguments &arguments) {
@@ -446,7 +450,8 @@ static Value truncate(const Value &input, const Arguments &arguments) {
   Value given = arguments.get(0, "length"), mark = arguments.get(2, "end"),
         leeway = arguments.get(3, "leeway");
   std::string end = mark.isUndefined() ? "..." : mark.string();
-  int64_t length = given.isUndefined() ? 255 : given.integer();
+  int64_t length =
+      given.isUndefined() ? 255 : std::max<int64_t>(given.integer(), -1);
   int64_t more = fills(leeway) ? leeway.integer() : 5;
   if (more < 0)
     throw TemplateError{"a leeway is not less than 0"};

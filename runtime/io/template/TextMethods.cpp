@@ -87,7 +87,8 @@ static Value split(const Value &self, const Arguments &arguments) {
   const std::string &text = self.string();
   Value separator = arguments.get(0, "sep"),
         most = arguments.get(1, "maxsplit");
-  int64_t left = most.isUndefined() ? -1 : most.integer();
+  int64_t left =
+      most.isUndefined() ? -1 : std::max<int64_t>(most.integer(), -1);
   List parts;
   if (!separator.isString()) {
     std::string word;
@@ -250,7 +251,7 @@ static Value replace(const Value &self, const Arguments &arguments) {
   std::string text = self.str(), from = arguments.get(0, "old").string(),
               to = arguments.get(1, "new").string();
   Value most = arguments.get(2, "count");
-  int64_t left = isGiven(most) ? most.integer() : -1;
+  int64_t left = isGiven(most) ? std::max<int64_t>(most.integer(), -1) : -1;
   if (from.empty()) { // Stands before each character, and at the end.
     std::string result;
     List all = Value(text).elements();
@@ -419,7 +420,8 @@ static Value rightJustify(const Value &self, const Arguments &arguments) {
 static Value fillZeros(const Value &self, const Arguments &arguments) {
   const std::string &text = self.string();
   bool isSigned = !text.empty() && (text[0] == '+' || text[0] == '-');
-  int64_t width = arguments.get(0, "width").integer() - isSigned;
+  int64_t width =
+      std::max<int64_t>(arguments.get(0, "width").integer(), 0) - isSigned;
   Value digits = rightJustify(text.substr(isSigned), {{width, "0"}, {}});
   return text.substr(0, isSigned) + digits.string();
 }

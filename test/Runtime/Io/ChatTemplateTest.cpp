@@ -135,6 +135,12 @@ TEST(ChatTemplateTest, ComputesAtTheEndsOfNumbers) {
   expectRefused("{{ 'abc' | truncate(100000, leeway=-100000) }}", "leeway");
   EXPECT_EQ(shown("{{ 'abc' | truncate(" + most + ") }}"), "abc");
   EXPECT_EQ(shown("{{ 'a' | indent(-1, true) }}"), "a");
+  expectRefused("{{ " + least + " | abs }}", "a number is too large");
+  EXPECT_EQ(shown("{{ range(" + most + " - 7, " + most + ", 5) | length }}"),
+            "2");
+  EXPECT_EQ(shown("{{ 'a b c'.split(none, " + least + ") | length }}"), "3");
+  EXPECT_EQ(shown("{{ 'abab'.replace('a', 'b', " + least + ") }}"), "bbbb");
+  EXPECT_EQ(shown("{{ 'x'.zfill(" + least + ") }}"), "x");
   EXPECT_EQ(shown("{{ 1e-310 | round(400) > 0 }}"), "True");
   EXPECT_EQ(shown("{{ [{}] | map(attribute='99999999999999999999') | list "
                   "| length }}"),
