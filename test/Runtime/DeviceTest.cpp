@@ -233,6 +233,21 @@ TEST_P(DeviceTest, RepeatsWhatItHasCaptured) {
   }
 }
 
+/// What is submitted after it is done.
+TEST_P(DeviceTest, AFailedCaptureEnds) {
+  DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
+  auto fails = [&] {
+    device->fill(Stream::Compute, memory.address(), 3, 1);
+    fail("H0385", "it does", "");
+  };
+  try {
+    device->capture(fails);
+  } catch (const UserError &) {
+  }
+  device->fill(Stream::Compute, memory.address() + 1, 4, 1);
+  EXPECT_EQ(bytesOf(*device, memory.address(), 2), (std::vector<char>{0, 4}));
+}
+
 TEST_P(DeviceTest, MirrorsItsMemory) {
   DeviceMemory small(*device, {MemoryKind::Device, page, "test", false});
   DeviceMemory empty(*device, {MemoryKind::Device, 0, "test", false});

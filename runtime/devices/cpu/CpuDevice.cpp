@@ -224,7 +224,12 @@ CpuDevice::capture(const std::function<void()> &submit) {
   if (swap.isUsed())
     return std::nullopt;
   capturing = &captured.emplace_back();
-  submit();
+  try {
+    submit();
+  } catch (...) {
+    capturing = nullptr;
+    throw;
+  }
   capturing = nullptr;
   return CapturedWork{int64_t(captured.size()) - 1};
 }
