@@ -59,9 +59,12 @@ SettingValue otherThan(const Setting &setting) {
     *items = {"logits", "h.0", "odd, \"name\""};
   else if (std::string words = setting.range.describe(); !words.empty()) {
     // "one of A, B, C"
-    SettingValue last = words.substr(words.rfind(' ') + 1);
-    size_t first = std::string("one of ").size();
-    value = last == value ? words.substr(first, words.find(',') - first) : last;
+    size_t begin = std::string("one of ").size();
+    SettingValue first = words.substr(begin, words.find(',') - begin);
+    size_t second = words.find(", ") + 2;
+    value = first == value
+                ? words.substr(second, words.find(',', second) - second)
+                : first;
   } else
     value = std::string("{}  ");
   return value;
