@@ -38,7 +38,7 @@ static int serve(int argc, char **argv) {
   io::ChatTemplate chat("{% for m in messages %}{% if m.role == 'tool' %}"
                         "{{ raise_exception('no tools here') }}{% endif %}"
                         "{% if m.role == 'slow' %}{% for i in range(2) %}"
-                        "{% for j in range(300000) %}{% set k = j %}"
+                        "{% for j in range(200000) %}{% set k = j %}"
                         "{% endfor %}{% endfor %}{% endif %}"
                         "{{ m.role }}: {{ m.content }}\n{% endfor %}",
                         {"chat_template.jinja"});
