@@ -90,16 +90,9 @@ static void sortBy(List &all, bool isReversed, const Key &key) {
 static Value join(const Value &input, const Arguments &arguments) {
   Value separator = arguments.get(0, "d"),
         attribute = arguments.get(1, "attribute");
-  std::string text;
-  bool isFirst = true;
-  for (const Value &element : input.elements()) {
-    std::string part = (isFirst ? "" : separator.str()) +
-                       attributeOf(element, attribute).str();
-    Work::spend(int64_t(part.size()));
-    text += part;
-    isFirst = false;
-  }
-  return text;
+  return joined(input.elements(), separator.str(), [&](const Value &element) {
+    return attributeOf(element, attribute).str();
+  });
 }
 
 static Value first(const Value &input, const Arguments &) {

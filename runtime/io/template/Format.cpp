@@ -31,15 +31,15 @@ struct Style {
 };
 } // namespace
 
-static constexpr int64_t widest = 1 << 20, mostDigits = 400;
+static constexpr int64_t mostDigits = 400;
 
 /// Digits at a place of a text, which moves behind them; -1 where none are.
 static int64_t digitsAt(const std::string &text, size_t &at) {
   int64_t number = -1;
   for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at)
     number = std::min(std::max<int64_t>(number, 0) * 10 + (text[at] - '0'),
-                      widest + 1);
-  if (number > widest)
+                      widestText + 1);
+  if (number > widestText)
     throw TemplateError{"a text is too wide"};
   return number;
 }
@@ -80,11 +80,9 @@ static std::string padded(const std::string &sign, const std::string &text,
   align = style.align ? style.align : align;
   int64_t missing = std::max<int64_t>(
       style.width - Value(text).length() - int64_t(sign.size()), 0);
-  Work::spend(missing);
   int64_t before = align == '<' ? 0 : align == '^' ? missing / 2 : missing;
-  std::string left, right;
-  for (int64_t i = 0; i < missing; ++i)
-    (i < before ? left : right) += style.fill;
+  std::string left = filling(style.fill, before),
+              right = filling(style.fill, missing - before);
   return (align == '=' ? sign + left : left + sign) + text + right;
 }
 

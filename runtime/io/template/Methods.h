@@ -18,6 +18,14 @@ using MethodTable = std::map<std::string, Method>;
 /// Those of Python's str.
 const MethodTable &textMethods();
 
+/// In characters, what a text may be filled up to.
+inline constexpr int64_t widestText = 1 << 20;
+/// So many times what fills a text.
+std::string filling(const std::string &fill, int64_t times);
+/// What `textOf` makes of the elements, with `separator` between them.
+std::string joined(const List &elements, const std::string &separator,
+                   const std::function<std::string(const Value &)> &textOf);
+
 /// Python's format(value, spec).
 std::string formatValue(const Value &value, const std::string &spec);
 /// `text.format(...)`.

@@ -276,16 +276,23 @@ static Value replace(const Value &self, const Arguments &arguments) {
   return result.append(text, begin);
 }
 
-static Value join(const Value &self, const Arguments &arguments) {
+std::string
+jinja::joined(const List &elements, const std::string &separator,
+              const std::function<std::string(const Value &)> &textOf) {
   std::string text;
   bool isFirst = true;
-  for (const Value &element : arguments.get(0, "iterable").elements()) {
-    std::string part = (isFirst ? "" : self.string()) + element.string();
+  for (const Value &element : elements) {
+    std::string part = (isFirst ? "" : separator) + textOf(element);
     Work::spend(int64_t(part.size()));
     text += part;
     isFirst = false;
   }
   return text;
+}
+
+static Value join(const Value &self, const Arguments &arguments) {
+  return joined(arguments.get(0, "iterable").elements(), self.string(),
+                [](const Value &element) { return element.string(); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -380,27 +387,29 @@ static std::string swapCase(const std::string &text) {
 // Widths
 //===----------------------------------------------------------------------===//
 
+std::string jinja::filling(const std::string &fill, int64_t times) {
+  Work::spend(times);
+  std::string text;
+  for (int64_t i = 0; i < times; ++i)
+    text += fill;
+  return text;
+}
+
 /// So many characters around a text that it is as wide as wanted.
 static std::string
 padded(const Value &self, const Arguments &arguments,
        const std::function<int64_t(int64_t, int64_t)> &left) {
-  constexpr int64_t widest = 1 << 20;
   int64_t width = arguments.get(0, "width").integer();
   Value given = arguments.get(1, "fillchar");
-  std::string fill = given.isUndefined() ? " " : given.string(), text;
+  std::string fill = given.isUndefined() ? " " : given.string();
   if (Value(fill).length() != 1)
     throw TemplateError{"what fills must be one character"};
-  if (width > widest)
+  if (width > widestText)
     throw TemplateError{"a text is too wide"};
   int64_t missing = std::max<int64_t>(width - self.length(), 0);
-  Work::spend(missing);
   int64_t before = left(missing, width);
-  for (int64_t i = 0; i < before; ++i)
-    text += fill;
-  text += self.string();
-  for (int64_t i = before; i < missing; ++i)
-    text += fill;
-  return text;
+  return filling(fill, before) + self.string() +
+         filling(fill, missing - before);
 }
 
 static Value center(const Value &self, const Arguments &arguments) {
