@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Family.h"
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 using namespace heddle;
@@ -35,6 +36,9 @@ const std::vector<ConfigKey> &config::commonConfigKeys() {
       {"name_or_path", V::Meaningless, provenance},
       {"finetuning_task", V::Meaningless, provenance},
       {"auto_map", V::Meaningless, "no Python is loaded"},
+      {"unsloth_fixed", V::Meaningless, provenance},
+      {"unsloth_version", V::Meaningless, provenance},
+      {"is_llama_config", V::Meaningless, provenance},
       {"return_dict", V::Meaningless, pythonOnly},
       {"return_dict_in_generate", V::Meaningless, pythonOnly},
       {"output_hidden_states", V::Meaningless, "--keep says what is kept"},
@@ -137,48 +141,179 @@ static std::string shortValue(const io::JsonValue &value) {
   return text.size() > 40 ? text.substr(0, 36) + " ..." : text;
 }
 
-[[noreturn]] static void
-failUnknownKey(const io::JsonMember &member,
-               const std::vector<ConfigKey> &familyKeys) {
-  std::vector<std::string> names;
-  for (const std::vector<ConfigKey> *keys : {&familyKeys, &commonConfigKeys()})
-    for (const ConfigKey &key : *keys)
-      names.push_back(key.name);
-  std::string near = closestMatch(member.key, names);
-  fail("H0391", "unknown key \"" + member.key + "\" in the model's config",
-       near.empty() ? "remove it: what it would change is not known"
-                    : "did you mean \"" + near + "\"?",
-       member.keyLocation());
+//===----------------------------------------------------------------------===//
+// Keys that are not known
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A key that changes numbers where a model has it, in a way that no family
+/// here can.
+struct NumbersKey {
+  const char *name;
+  const char *neutral; ///< As JSON, the values that change nothing.
+  const char *why;
+};
+
+constexpr const char *noMultiplier = "a multiplier of values is not supported";
+constexpr const char *noCap = "a soft cap is not supported by this family";
+
+constexpr NumbersKey numbersKeys[] = {
+    {"partial_rotary_factor", "[1]",
+     "rotary positions of a part of each head are not supported by this "
+     "family"},
+    {"rope_interleaved", "[false]",
+     "rotary positions that turn neighbouring features are not supported"},
+    {"embedding_multiplier", "[1]", noMultiplier},
+    {"residual_multiplier", "[1]", noMultiplier},
+    {"attention_multiplier", "[1]", noMultiplier},
+    {"logits_scaling", "[1]", noMultiplier},
+    {"logit_scale", "[1]", noMultiplier},
+    {"attn_logit_softcapping", "[0]", noCap},
+    {"final_logit_softcapping", "[0]", noCap},
+    {"clip_qkv", "[]", "queries and keys that are clipped are not supported"},
+    {"qk_layernorm", "[false]", "norms of queries and keys are not supported"},
+    {"use_qk_norm", "[false]", "norms of queries and keys are not supported"},
+    {"alibi", "[false]", "biases of positions (ALiBi) are not supported"}};
+
+} // namespace
+
+/// A key as it is compared: without case and separators.
+static std::string plainOf(const std::string &key) {
+  std::string plain;
+  for (char c : key)
+    if (c != '_' && c != '-')
+      plain += char(std::tolower(static_cast<unsigned char>(c)));
+  return plain;
 }
 
-void config::judgeConfigKeys(const io::JsonValue &config,
-                             const std::vector<ConfigKey> &familyKeys,
-                             ModelSpec &spec) {
+/// Whether two words differ in one character at most, or in the order of two
+/// neighbours.
+static bool isOneEdit(const std::string &a, const std::string &b) {
+  size_t begin = 0, rest = 0;
+  size_t shorter = std::min(a.size(), b.size());
+  while (begin < shorter && a[begin] == b[begin])
+    ++begin;
+  while (rest < shorter - begin &&
+         a[a.size() - 1 - rest] == b[b.size() - 1 - rest])
+    ++rest;
+  std::string left = a.substr(begin, a.size() - begin - rest);
+  std::string right = b.substr(begin, b.size() - begin - rest);
+  if (left.size() == 2 && right.size() == 2)
+    return left[0] == right[1] && left[1] == right[0];
+  return left.size() <= 1 && right.size() <= 1;
+}
+
+bool config::isHarmless(const io::JsonMember &member,
+                        const io::JsonValue &object,
+                        const std::vector<std::string> &known,
+                        const std::string &what) {
+  for (const NumbersKey &key : numbersKeys) {
+    if (member.key != key.name)
+      continue;
+    nlohmann::json neutral = nlohmann::json::parse(key.neutral);
+    if (!member.value.isNull() &&
+        std::find(neutral.begin(), neutral.end(), member.value.toJson()) ==
+            neutral.end())
+      member.value.fail("H0391", "\"" + member.key + "\": " + key.why,
+                        "remove it if the weights do not need it, or use "
+                        "another model");
+    return true;
+  }
+  for (const std::string &name : known)
+    if (!object.find(name) && isOneEdit(plainOf(member.key), plainOf(name)))
+      fail("H0391", "unknown key \"" + member.key + "\" in " + what,
+           "did you mean \"" + name + "\"?", member.keyLocation());
+  return false;
+}
+
+std::string config::warnOfUnknownKeys(const std::vector<UnknownKey> &unknown,
+                                      bool strict) {
+  if (unknown.empty())
+    return "";
+  std::string names;
+  for (const UnknownKey &key : unknown)
+    names += (names.empty() ? "" : ", ") + key.path;
+  if (strict)
+    fail("H0391", "keys of the model's config that are not known: " + names,
+         unknown.size() == 1 ? "remove it, or leave out --strict-config"
+                             : "remove them, or leave out --strict-config",
+         unknown.front().location);
+  return unknown.front().location.file +
+         ": keys that are not known, and change nothing here: " + names +
+         " (errors with --strict-config)";
+}
+
+//===----------------------------------------------------------------------===//
+// Verdicts
+//===----------------------------------------------------------------------===//
+
+/// The keys of the family and of all families that readers read.
+static std::vector<std::string> appliedKeys(const Family &family) {
+  std::vector<std::string> names;
+  for (const std::vector<ConfigKey> *keys : {&family.keys, &commonConfigKeys()})
+    for (const ConfigKey &key : *keys)
+      if (key.verdict == ConfigVerdict::Applied)
+        names.push_back(key.name);
+  return names;
+}
+
+/// The key that `name` is another name of; throws H0391 when both are there and
+/// say different things. "" for any other key.
+static std::string aliasedKey(const io::JsonMember &member,
+                              const io::JsonValue &config,
+                              const Family &family) {
+  for (const auto &[alias, key] : family.aliases) {
+    if (member.key != alias)
+      continue;
+    const io::JsonValue *other = config.findNonNull(key);
+    if (other && other->toJson() != member.value.toJson())
+      member.value.fail("H0391",
+                        "\"" + member.key + "\" is another name of \"" + key +
+                            "\", which is " + other->toJson().dump(),
+                        "keep one of the two");
+    return key;
+  }
+  return "";
+}
+
+void config::judgeConfigKeys(const io::JsonValue &config, const Family &family,
+                             ModelSpec &spec,
+                             std::vector<UnknownKey> &unknown) {
+  const std::vector<std::string> applied = appliedKeys(family);
   for (const io::JsonMember &member : config.members()) {
     SourceLocation place = member.keyLocation();
     ExplainRow row{member.key, shortValue(member.value),
                    place.file + ":" + std::to_string(place.line), "applied",
                    ""};
-    const ConfigKey *key = findKey(familyKeys, member.key);
+    const ConfigKey *key = findKey(family.keys, member.key);
     if (!key)
       key = findKey(commonConfigKeys(), member.key);
-    if (!key && !member.key.empty() && member.key[0] == '_') {
+    if (key) {
+      row.why = key->why;
+      if (key->verdict == ConfigVerdict::NeutralOnly) {
+        if (!isNeutral(member.value))
+          member.value.fail("H0391",
+                            "\"" + member.key + "\": " + std::string(key->why),
+                            "set it to false or null, or use another model");
+        row.why = "off";
+      }
+      if (key->verdict != ConfigVerdict::Applied)
+        row.verdict = "no meaning here";
+    } else if (!member.key.empty() && member.key[0] == '_') {
       row.verdict = "no meaning here";
       row.why = pythonOnly;
-      spec.configRows.push_back(std::move(row));
-      continue;
-    }
-    if (!key)
-      failUnknownKey(member, familyKeys);
-    row.why = key->why;
-    if (key->verdict == ConfigVerdict::NeutralOnly && !isNeutral(member.value))
-      member.value.fail("H0391",
-                        "\"" + member.key + "\": " + std::string(key->why),
-                        "set it to false or null, or use another model");
-    if (key->verdict == ConfigVerdict::NeutralOnly)
-      row.why = "off";
-    if (key->verdict != ConfigVerdict::Applied)
+    } else if (std::string other = aliasedKey(member, config, family);
+               !other.empty()) {
+      row.why = "another name of " + other;
+    } else if (isHarmless(member, config, applied, "the model's config")) {
       row.verdict = "no meaning here";
+      row.why = "off";
+    } else {
+      row.verdict = "not known";
+      row.why = "it changes nothing here";
+      unknown.push_back({member.key, place});
+    }
     spec.configRows.push_back(std::move(row));
   }
 }
@@ -197,8 +332,12 @@ Dim config::operator*(const Dim &left, const Dim &right) {
   return {left.value * right.value, left.text + " " + right.text};
 }
 
-Dim Config::size(const std::string &key, int64_t fallback,
+Dim Config::size(const std::string &name, int64_t fallback,
                  int64_t maximum) const {
+  std::string key = name;
+  for (const auto &[alias, aliased] : family.aliases)
+    if (name == aliased && !json.findNonNull(name) && json.findNonNull(alias))
+      key = alias;
   int64_t value = json.integerOr(key, fallback);
   if (value < 1 || value > maximum)
     fail("H0392", "\"" + key + "\" is " + std::to_string(value),

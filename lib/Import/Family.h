@@ -40,10 +40,31 @@ struct ConfigKey {
 /// Keys that Hugging Face writes for every family.
 const std::vector<ConfigKey> &commonConfigKeys();
 
+/// A key of config.json that no reader knows: a warning, not an error.
+struct UnknownKey {
+  std::string path; ///< As `rope_scaling.finetuned`.
+  SourceLocation location;
+};
+
+struct Family;
+
 /// Gives every key of `config` its verdict, as rows of `spec`; throws H0391
-/// for a key that is refused or unknown.
-void judgeConfigKeys(const io::JsonValue &config,
-                     const std::vector<ConfigKey> &familyKeys, ModelSpec &spec);
+/// for a key that is refused, or that is a misspelt one which is missing.
+/// Other keys that are not known are added to `unknown`.
+void judgeConfigKeys(const io::JsonValue &config, const Family &family,
+                     ModelSpec &spec, std::vector<UnknownKey> &unknown);
+
+/// Whether a key that no table has is known to change nothing. Throws H0391 for
+/// one that would change numbers in a way that no family can, and for one that
+/// is a misspelling of a key of `known` which `object` lacks; `what` is what
+/// the object describes, for messages.
+bool isHarmless(const io::JsonMember &member, const io::JsonValue &object,
+                const std::vector<std::string> &known, const std::string &what);
+
+/// The line that warns of keys that are not known; "" when there are none. With
+/// `strict` it throws H0391 instead.
+std::string warnOfUnknownKeys(const std::vector<UnknownKey> &unknown,
+                              bool strict);
 
 /// A size, and what messages call it: its key in config.json.
 struct Dim {
@@ -62,10 +83,13 @@ public:
   static constexpr int64_t maxWidth = 1 << 20, maxRows = 1 << 28,
                            maxLayers = 10000;
 
-  explicit Config(const io::JsonValue &json) : json(json) {}
+  /// Keys that are not known are added to `unknown` as they are met.
+  Config(const io::JsonValue &json, const Family &family,
+         std::vector<UnknownKey> &unknown)
+      : json(json), family(family), unknown(unknown) {}
 
-  /// In [1, maximum].
-  Dim size(const std::string &key, int64_t fallback,
+  /// In [1, maximum]; another name of the key counts as the key.
+  Dim size(const std::string &name, int64_t fallback,
            int64_t maximum = maxWidth) const;
   double number(const std::string &key, double fallback, double minimum,
                 double maximum) const;
@@ -105,6 +129,10 @@ public:
   void requireDivides(const Dim &part, const Dim &whole) const;
 
   const io::JsonValue &json;
+
+private:
+  const Family &family;
+  std::vector<UnknownKey> &unknown;
 };
 
 /// The place of `key` in `config`, or of the whole when it is absent.
@@ -167,6 +195,8 @@ struct Family {
   plan::Objective objective = plan::Objective::NextToken;
   /// Ends of names, and what they are in old files.
   std::vector<std::pair<const char *, const char *>> renamed = {};
+  /// Other names of keys, which Hugging Face reads too, and the keys.
+  std::vector<std::pair<const char *, const char *>> aliases = {};
 
   /// Whether the parameter stands beside the base model.
   bool isOfHead(const std::string &parameter) const {

@@ -309,10 +309,14 @@ static void addParameters(const std::vector<Weight> &table, int64_t layers,
 
 /// Reads what the family makes of config.json.
 static void readFamily(const Family &family, const io::JsonValue &config,
-                       ModelSpec &spec) {
+                       bool isStrict, ModelSpec &spec) {
   spec.family = family.name;
-  judgeConfigKeys(config, family.keys, spec);
-  spec.model = family.read(Config(config));
+  std::vector<UnknownKey> unknown;
+  judgeConfigKeys(config, family, spec, unknown);
+  spec.model = family.read(Config(config, family, unknown));
+  if (std::string warning = warnOfUnknownKeys(unknown, isStrict);
+      !warning.empty())
+    spec.warnings.push_back(warning);
   const FamilyModel &model = *spec.model;
   spec.vocabSize = model.vocab;
   spec.maxPositions = model.positions;
@@ -342,7 +346,7 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
   spec.configJson = config.toJson().dump();
   spec.random = request.random;
   spec.seed = request.seed;
-  readFamily(family, config, spec);
+  readFamily(family, config, request.isStrict, spec);
   spec.objective = request.objective.value_or(spec.objective);
   findSpecialTokens(config, isDirectory ? path : "", spec);
   if (isDirectory)

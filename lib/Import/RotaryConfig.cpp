@@ -18,10 +18,12 @@ namespace {
 /// The object `rope_scaling`, or `rope_parameters` of newer files.
 class RotaryReader {
 public:
-  /// `known` is a key that the family has read.
-  RotaryReader(const io::JsonValue &object, const Dim &positions,
-               const char *known, Rotary &rotary)
-      : object(object), positions(positions), known(known), rotary(rotary) {}
+  /// `known` is a key that the family has read; `config` is the whole file.
+  RotaryReader(const io::JsonValue &object, const io::JsonValue &config,
+               const Dim &positions, const char *known, Rotary &rotary,
+               std::vector<UnknownKey> &unknown)
+      : object(object), config(config), positions(positions), known(known),
+        rotary(rotary), unknown(unknown) {}
 
   void read() {
     object.members(); // It is an object.
@@ -54,7 +56,7 @@ private:
   void readLlama3() {
     rotary.ramp = Rotary::Ramp::Rates;
     rotary.factor = number("factor");
-    double turn = 2 * M_PI / number("original_max_position_embeddings");
+    double turn = 2 * M_PI / originalPositions();
     rotary.low = number("low_freq_factor") * turn;
     rotary.high = number("high_freq_factor") * turn;
     if (rotary.low >= rotary.high)
@@ -66,8 +68,7 @@ private:
   // Peng et al., 2023, arXiv 2309.00071, as Hugging Face computes it.
   void readYarn() {
     rotary.ramp = Rotary::Ramp::Pairs;
-    double original =
-        number("original_max_position_embeddings", double(positions));
+    double original = originalPositions(double(positions));
     rotary.factor = number("factor", double(positions) / original);
     double pairs = double(rotary.dims);
     // The pair that turns so often in the original length.
@@ -97,6 +98,22 @@ private:
     rotary.magnitude = number("attention_factor", rotary.magnitude);
   }
 
+  /// The length that the model was trained for first. Some files say it beside
+  /// the object.
+  double originalPositions(std::optional<double> fallback = {}) {
+    const char *key = "original_max_position_embeddings";
+    const io::JsonValue *outer = config.findNonNull(key);
+    if (!outer)
+      return number(key, fallback);
+    double given = number(key, outer->asNumber());
+    if (given != outer->asNumber())
+      outer->fail("H0391",
+                  "\"" + std::string(key) + "\" is not what \"" +
+                      object.at(key).path() + "\" says",
+                  "keep one of the two");
+    return given;
+  }
+
   /// A positive number; without a fallback it must be there.
   double number(const char *key, std::optional<double> fallback = {}) {
     allowed.push_back(key);
@@ -116,22 +133,23 @@ private:
     return value ? *value : object.at("type");
   }
 
-  void checkKeys(const std::string &type) const {
-    for (const io::JsonMember &member : object.members())
-      if (std::find(allowed.begin(), allowed.end(), member.key) ==
-              allowed.end() &&
-          !member.value.isNull())
-        fail("H0391",
-             "unknown key \"" + member.key + "\" of rotary scaling \"" + type +
-                 "\"",
-             "remove it: what it would change is not known",
-             member.keyLocation());
+  void checkKeys(const std::string &type) {
+    for (const io::JsonMember &member : object.members()) {
+      if (std::find(allowed.begin(), allowed.end(), member.key) !=
+              allowed.end() ||
+          member.value.isNull())
+        continue;
+      if (!isHarmless(member, object, allowed,
+                      "rotary scaling \"" + type + "\""))
+        unknown.push_back({member.value.path(), member.keyLocation()});
+    }
   }
 
-  const io::JsonValue &object;
+  const io::JsonValue &object, &config;
   const Dim &positions;
   const char *known;
   Rotary &rotary;
+  std::vector<UnknownKey> &unknown;
   std::vector<std::string> allowed;
 };
 
@@ -149,6 +167,6 @@ Rotary Config::rotary(const Dim &dims, const Dim &positions, const char *theta,
   rotary.theta = number(theta, 10000, 1e-9, 1e12);
   for (const char *key : {"rope_scaling", "rope_parameters"})
     if (const io::JsonValue *object = json.findNonNull(key))
-      RotaryReader(*object, positions, known, rotary).read();
+      RotaryReader(*object, json, positions, known, rotary, unknown).read();
   return rotary;
 }

@@ -326,6 +326,7 @@ QuantizeReport Quantizer::run() {
         {info.name, info.dtype, info.shape, weights.data(info), nullptr});
   }
   report.error = relativeNorm(errors, squares);
+  report.warnings = spec.warnings;
   write();
   return std::move(report);
 }

@@ -35,6 +35,9 @@ struct SettingsFiles {
 SettingsFiles readSettingsFiles(const std::string &dsConfig,
                                 const std::string &strategy);
 
+/// Prints what the reader of a model warns of.
+void warnOfModel(const config::ModelSpec &model);
+
 /// Tells the reader of a model what settings say of it.
 void tellReader(config::ModelRequest &request,
                 const config::Settings &settings);

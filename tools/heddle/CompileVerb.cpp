@@ -35,7 +35,7 @@ struct CompileFlags {
   std::optional<int64_t> draftTokens;
   std::string cache, dumpPhases, stopAfter, startFrom;
   bool explain = false, explainAll = false, timing = false, verbose = false;
-  bool shardingReasons = false;
+  bool shardingReasons = false, strictConfig = false;
   bool chooses = false; ///< --mesh auto: what `optimize` says is the goal.
   std::string optimize;
   config::Flags flags;
@@ -167,6 +167,11 @@ void driver::tellReader(config::ModelRequest &request,
       plan::parseName<plan::Objective>(config::wordOf(settings.objective));
 }
 
+void driver::warnOfModel(const config::ModelSpec &model) {
+  for (const std::string &warning : model.warnings)
+    std::cerr << "warning: " << warning << "\n";
+}
+
 /// Fills in what only the model can say.
 static void settle(config::ResolvedSettings &settings,
                    const config::ModelSpec &model) {
@@ -187,6 +192,7 @@ static void readDraft(config::ModelRequest request, const CompileFlags &flags,
   job.draftTokens = flags.draftTokens.value_or(usual);
   request.path = flags.draft;
   job.draft = config::readModelSpec(request);
+  warnOfModel(*job.draft);
   config::requireSameTokens(*job.model, *job.draft);
   job.draftSettings = config::draftSettings(asked, job.settings.values);
   settle(job.draftSettings, *job.draft);
@@ -202,6 +208,7 @@ static int readModel(const CompileFlags &flags, CompileJob &job) {
   request.path = flags.weights.empty() ? flags.model : flags.weights;
   request.random = flags.init == "random";
   request.seed = flags.seed.value_or(0);
+  request.isStrict = flags.strictConfig;
   tellReader(request, job.settings.values);
   if (flags.weights.empty()) {
     job.model = config::readModelSpec(request);
@@ -218,6 +225,7 @@ static int readModel(const CompileFlags &flags, CompileJob &job) {
                   [](const auto &parameter) { return parameter.decays; }))
     std::cerr << "warning: --no-decay \"" << request.noDecay
               << "\" matches no parameter: all have weight decay\n";
+  warnOfModel(*job.model);
   settleSettings(job);
   if (!flags.draft.empty())
     readDraft(request, flags, asked, job);
@@ -471,6 +479,9 @@ static void addModelFlags(CLI::App &verb, CompileFlags &flags) {
   io::addFlag(verb, "--seed", flags.seed, io::range::seed(),
               "Seed of the random weights")
       ->default_str("0");
+  verb.add_flag("--strict-config", flags.strictConfig,
+                "Refuse keys of config.json that are not known, in place of "
+                "warning of them");
 }
 
 static void addInsightFlags(CLI::App &verb, CompileFlags &flags) {

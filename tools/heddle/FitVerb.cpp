@@ -207,6 +207,7 @@ static int fit(const FitFlags &flags) {
   config::ModelRequest request = flags.request;
   tellReader(request, base.values);
   config::ModelSpec model = config::readModelSpec(request);
+  warnOfModel(model);
   auto makeJob = [&](const config::Flags &mixture) {
     CompileJob job;
     job.settings = files.merge(mixture);
@@ -267,6 +268,9 @@ void driver::addFitVerb(CLI::App &app, Action &action) {
   io::addFlag(*verb, "--strategy", flags->strategy, io::range::path(),
               "A strategy, .json or .mlir; what it says is kept")
       ->default_str("none");
+  verb->add_flag("--strict-config", flags->request.isStrict,
+                 "Refuse keys of config.json that are not known, in place of "
+                 "warning of them");
   for (const char *group : {"Batch", "Optimizer", "Mesh", "Memory", "Kernels"})
     addSettings(*verb, group, flags->flags);
   io::addFlag(*verb, "--cache", flags->cache, io::range::path(),

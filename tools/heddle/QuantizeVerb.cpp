@@ -81,6 +81,8 @@ static int quantizeModel(const QuantizeFlags &flags) {
   }
   quantize::QuantizeReport report =
       quantize::quantizeModel(request, job ? &job->calibration() : nullptr);
+  for (const std::string &warning : report.warnings)
+    std::cerr << "warning: " << warning << "\n";
   ordered_json json = jsonOf(flags, report);
   std::cout << request.output << ": " << report.weights.size()
             << " weights with " << request.bits << " bits, "

@@ -64,6 +64,8 @@ struct ModelSpec {
   std::string configFile;
   std::string configJson; ///< config.json, on one line.
   std::vector<ExplainRow> configRows;
+  /// What whoever asked for the model should hear, a line each.
+  std::vector<std::string> warnings;
   std::shared_ptr<const FamilyModel> model; ///< Its forward function.
   int64_t layers = 1, width = 0;
   int64_t vocabSize = 0, maxPositions = 0;
@@ -96,7 +98,8 @@ struct ModelRequest {
   std::string path; ///< A Hugging Face directory, or a config file.
   bool random = false;
   uint64_t seed = 0;
-  std::string noDecay; ///< Regular expression over parameter names.
+  std::string noDecay;   ///< Regular expression over parameter names.
+  bool isStrict = false; ///< Unknown keys of config.json are errors.
   /// In place of what the family or the module says.
   std::optional<plan::Objective> objective;
 };

@@ -49,6 +49,7 @@ struct QuantizeReport {
   std::vector<QuantizedWeight> weights;
   int64_t bytesBefore = 0, bytesAfter = 0; ///< Of all tensors.
   double error = 0;                        ///< Over all weights that changed.
+  std::vector<std::string> warnings;       ///< Of the reader of the model.
 };
 
 /// Throws H0152 for a model with codes, and for a weight whose sizes codes

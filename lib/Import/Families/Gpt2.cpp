@@ -109,34 +109,43 @@ const Family &config::gpt2Family() {
   static const char *noHead = "no classification head is trained";
   static const char *mask =
       "a buffer of the causal mask, which attention does not read";
-  static const Family family = {
-      "gpt2",
-      "transformer.",
-      {{"vocab_size", V::Applied, ""},
-       {"n_positions", V::Applied, ""},
-       {"n_ctx", V::Meaningless, "n_positions says how long a sequence may be"},
-       {"n_embd", V::Applied, ""},
-       {"n_layer", V::Applied, ""},
-       {"n_head", V::Applied, ""},
-       {"n_inner", V::Applied, "null: 4 n_embd"},
-       {"activation_function", V::Applied, ""},
-       {"layer_norm_epsilon", V::Applied, ""},
-       {"resid_pdrop", V::Applied, ""},
-       {"embd_pdrop", V::Applied, ""},
-       {"attn_pdrop", V::Applied, ""},
-       {"initializer_range", V::Applied, "used with --init random"},
-       {"scale_attn_weights", V::Applied, ""},
-       {"tie_word_embeddings", V::Applied, ""},
-       {"scale_attn_by_inverse_layer_idx", V::NeutralOnly,
-        "a scale that differs from layer to layer is not supported"},
-       {"reorder_and_upcast_attn", V::Meaningless,
-        "attention scores are always accumulated in fp32"},
-       {"summary_type", V::Meaningless, noHead},
-       {"summary_use_proj", V::Meaningless, noHead},
-       {"summary_activation", V::Meaningless, noHead},
-       {"summary_proj_to_labels", V::Meaningless, noHead},
-       {"summary_first_dropout", V::Meaningless, noHead}},
-      {{"h.*.attn.bias", mask}, {"h.*.attn.masked_bias", mask}},
-      readAs<Gpt2>};
+  static const Family family = [] {
+    Family made = {
+        "gpt2",
+        "transformer.",
+        {{"vocab_size", V::Applied, ""},
+         {"n_positions", V::Applied, ""},
+         {"n_ctx", V::Meaningless,
+          "n_positions says how long a sequence may be"},
+         {"n_special", V::Meaningless, "no module reads it"},
+         {"n_embd", V::Applied, ""},
+         {"n_layer", V::Applied, ""},
+         {"n_head", V::Applied, ""},
+         {"n_inner", V::Applied, "null: 4 n_embd"},
+         {"activation_function", V::Applied, ""},
+         {"layer_norm_epsilon", V::Applied, ""},
+         {"resid_pdrop", V::Applied, ""},
+         {"embd_pdrop", V::Applied, ""},
+         {"attn_pdrop", V::Applied, ""},
+         {"initializer_range", V::Applied, "used with --init random"},
+         {"scale_attn_weights", V::Applied, ""},
+         {"tie_word_embeddings", V::Applied, ""},
+         {"scale_attn_by_inverse_layer_idx", V::NeutralOnly,
+          "a scale that differs from layer to layer is not supported"},
+         {"reorder_and_upcast_attn", V::Meaningless,
+          "attention scores are always accumulated in fp32"},
+         {"summary_type", V::Meaningless, noHead},
+         {"summary_use_proj", V::Meaningless, noHead},
+         {"summary_activation", V::Meaningless, noHead},
+         {"summary_proj_to_labels", V::Meaningless, noHead},
+         {"summary_first_dropout", V::Meaningless, noHead}},
+        {{"h.*.attn.bias", mask}, {"h.*.attn.masked_bias", mask}},
+        readAs<Gpt2>};
+    made.aliases = {{"hidden_size", "n_embd"},
+                    {"max_position_embeddings", "n_positions"},
+                    {"num_attention_heads", "n_head"},
+                    {"num_hidden_layers", "n_layer"}};
+    return made;
+  }();
   return family;
 }

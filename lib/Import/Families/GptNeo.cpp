@@ -153,33 +153,38 @@ const Family &config::gptNeoFamily() {
   static const char *noHead = "no classification head is trained";
   static const char *mask = "a buffer of the mask, which attention does not "
                             "read";
-  static const Family family = {
-      "gpt_neo",
-      "transformer.",
-      {{"vocab_size", V::Applied, ""},
-       {"max_position_embeddings", V::Applied, ""},
-       {"hidden_size", V::Applied, ""},
-       {"num_layers", V::Applied, ""},
-       {"num_heads", V::Applied, ""},
-       {"intermediate_size", V::Applied, "null: 4 hidden_size"},
-       {"attention_types", V::Applied, "absent: global and local by turns"},
-       {"attention_layers", V::Meaningless, "attention_types says it"},
-       {"window_size", V::Applied, "of the layers of local attention"},
-       {"activation_function", V::Applied, ""},
-       {"resid_dropout", V::Applied, ""},
-       {"embed_dropout", V::Applied, ""},
-       {"attention_dropout", V::Applied, ""},
-       {"layer_norm_epsilon", V::Applied, ""},
-       {"initializer_range", V::Applied, "used with --init random"},
-       {"tie_word_embeddings", V::Applied, ""},
-       {"classifier_dropout", V::Meaningless, noHead},
-       {"summary_type", V::Meaningless, noHead},
-       {"summary_use_proj", V::Meaningless, noHead},
-       {"summary_activation", V::Meaningless, noHead},
-       {"summary_proj_to_labels", V::Meaningless, noHead},
-       {"summary_first_dropout", V::Meaningless, noHead}},
-      {{"h.*.attn.attention.bias", mask},
-       {"h.*.attn.attention.masked_bias", mask}},
-      readAs<GptNeo>};
+  static const Family family = [] {
+    Family made = {
+        "gpt_neo",
+        "transformer.",
+        {{"vocab_size", V::Applied, ""},
+         {"max_position_embeddings", V::Applied, ""},
+         {"hidden_size", V::Applied, ""},
+         {"num_layers", V::Applied, ""},
+         {"num_heads", V::Applied, ""},
+         {"intermediate_size", V::Applied, "null: 4 hidden_size"},
+         {"attention_types", V::Applied, "absent: global and local by turns"},
+         {"attention_layers", V::Meaningless, "attention_types says it"},
+         {"window_size", V::Applied, "of the layers of local attention"},
+         {"activation_function", V::Applied, ""},
+         {"resid_dropout", V::Applied, ""},
+         {"embed_dropout", V::Applied, ""},
+         {"attention_dropout", V::Applied, ""},
+         {"layer_norm_epsilon", V::Applied, ""},
+         {"initializer_range", V::Applied, "used with --init random"},
+         {"tie_word_embeddings", V::Applied, ""},
+         {"classifier_dropout", V::Meaningless, noHead},
+         {"summary_type", V::Meaningless, noHead},
+         {"summary_use_proj", V::Meaningless, noHead},
+         {"summary_activation", V::Meaningless, noHead},
+         {"summary_proj_to_labels", V::Meaningless, noHead},
+         {"summary_first_dropout", V::Meaningless, noHead}},
+        {{"h.*.attn.attention.bias", mask},
+         {"h.*.attn.attention.masked_bias", mask}},
+        readAs<GptNeo>};
+    made.aliases = {{"num_attention_heads", "num_heads"},
+                    {"num_hidden_layers", "num_layers"}};
+    return made;
+  }();
   return family;
 }

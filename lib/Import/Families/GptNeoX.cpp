@@ -187,6 +187,8 @@ const Family &config::gptNeoXFamily() {
        {"rope_theta", V::Meaningless, "rotary_emb_base says it"},
        {"rope_scaling", V::Applied, ""},
        {"rope_parameters", V::Applied, ""},
+       {"original_max_position_embeddings", V::Applied,
+        "with the scaling llama3 or yarn"},
        {"attention_dropout", V::Applied, ""},
        {"hidden_dropout", V::Applied, ""},
        {"classifier_dropout", V::Meaningless,

@@ -142,6 +142,10 @@ std::vector<ConfigKey> config::llamaKeys(std::vector<ConfigKey> more) {
       {"rope_theta", V::Applied, ""},
       {"rope_scaling", V::Applied, ""},
       {"rope_parameters", V::Applied, ""},
+      {"original_max_position_embeddings", V::Applied,
+       "with the scaling llama3 or yarn"},
+      {"max_sequence_length", V::Meaningless,
+       "max_position_embeddings says how long a sequence may be"},
       {"attention_dropout", V::Applied, ""},
       {"tie_word_embeddings", V::Applied, ""},
       {"pad_token_id", V::Applied,
@@ -160,7 +164,8 @@ const Family &config::llamaFamily() {
   using V = ConfigVerdict;
   static const Family family = {"llama", "model.",
                                 llamaKeys({{"attention_bias", V::Applied, ""},
-                                           {"mlp_bias", V::Applied, ""}}),
+                                           {"mlp_bias", V::Applied, ""},
+                                           {"layer_types", V::Applied, ""}}),
                                 llamaIgnored(), readAs<Llama>};
   return family;
 }

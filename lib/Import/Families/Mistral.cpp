@@ -17,7 +17,14 @@ namespace {
 
 class Mistral final : public Llama {
 public:
-  explicit Mistral(const Config &c) : Llama(c, variantOf(c)) {}
+  explicit Mistral(const Config &c) : Llama(c, variantOf(c)) {
+    // Hugging Face's class reads no types of layers: the window is that of all.
+    for (int64_t window : windows)
+      if (window != variant.window)
+        c.json.at("layer_types")
+            .fail("H0391", "the layers of a Mistral have one window",
+                  "give every layer the same type, or use another model");
+  }
 
 private:
   static LlamaVariant variantOf(const Config &c) {
@@ -39,7 +46,8 @@ const Family &config::mistralFamily() {
   using V = ConfigVerdict;
   static const Family family = {
       "mistral", "model.",
-      llamaKeys({{"sliding_window", V::Applied, "null: there is none"}}),
+      llamaKeys({{"sliding_window", V::Applied, "null: there is none"},
+                 {"layer_types", V::Applied, "the same of all layers"}}),
       llamaIgnored(), readAs<Mistral>};
   return family;
 }

@@ -30,7 +30,8 @@ LlamaVariant config::qwenVariant(const Config &c) {
 
 std::vector<ConfigKey> config::qwenKeys() {
   using V = ConfigVerdict;
-  return {{"use_sliding_window", V::Applied, ""},
+  return {{"use_mrope", V::Meaningless, "a token of text has one position"},
+          {"use_sliding_window", V::Applied, ""},
           {"sliding_window", V::Applied, "with use_sliding_window"},
           {"max_window_layers", V::Applied,
            "with use_sliding_window: the first layer that has the window"},
