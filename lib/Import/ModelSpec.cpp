@@ -173,19 +173,50 @@ static std::string ignoreReason(const std::string &name, const Family &family,
   return "";
 }
 
+/// Whether the tensor is the bias of a product of codes; writers of GPTQ give
+/// each product one, of zeros where the model has none.
+static bool isBiasOfCodes(const io::TensorInfo &info,
+                          const io::WeightSet &weights) {
+  const std::string end = ".bias";
+  size_t size = info.name.size() - std::min(info.name.size(), end.size());
+  return info.name.substr(size) == end &&
+         weights.find(info.name.substr(0, size) + ".qweight");
+}
+
+static bool isZero(const io::TensorInfo &info, const io::WeightSet &weights) {
+  std::vector<float> values(info.numElements());
+  weights.read(info, "F32", values.data());
+  return std::all_of(values.begin(), values.end(),
+                     [](float value) { return value == 0; });
+}
+
+/// What to change about a tensor that is no parameter.
+static std::string helpForUnused(const io::TensorInfo &info,
+                                 const io::WeightSet &weights,
+                                 const ModelSpec &spec) {
+  if (info.name.find(".lora_") != std::string::npos)
+    return "merge the adapter into the model, in Python: "
+           "model.merge_and_unload().save_pretrained(NEW_DIR)";
+  if (isBiasOfCodes(info, weights))
+    return "it is a bias that is not zero: use the config.json that was saved "
+           "with these weights";
+  return "check the number of layers in " + spec.configFile +
+         ", or remove the tensor";
+}
+
 static void checkUnused(const io::TensorInfo &info, const Family &family,
-                        ModelSpec &spec) {
+                        const io::WeightSet &weights, ModelSpec &spec) {
   std::string name = info.name, prefix = family.prefix;
   if (name.rfind(prefix, 0) == 0)
     name = name.substr(prefix.size());
   std::string reason = ignoreReason(name, family, spec);
+  if (reason.empty() && isBiasOfCodes(info, weights) && isZero(info, weights))
+    reason = "a bias of zeros, which GPTQ's files have for each product";
   if (reason.empty())
     fail("H0395",
          "the tensor \"" + info.name + "\" is no parameter of this " +
              spec.family + " model",
-         "check the number of layers in " + spec.configFile +
-             ", or remove the tensor",
-         {info.file, 0, 0});
+         helpForUnused(info, weights, spec), {info.file, 0, 0});
   spec.ignored.push_back({info.name, std::move(reason)});
 }
 
@@ -243,7 +274,7 @@ static void coverWeights(const Family &family, const io::WeightSet &weights,
   }
   for (const io::TensorInfo &info : weights.tensors())
     if (!used.count(info.coded ? info.coded->words.name : info.name))
-      checkUnused(info, family, spec);
+      checkUnused(info, family, weights, spec);
 }
 
 /// Without weights: the names under which Hugging Face would save them.
@@ -332,6 +363,24 @@ static void readFamily(const Family &family, const io::JsonValue &config,
 // Entry points
 //===----------------------------------------------------------------------===//
 
+/// Opens the weights, and says of them in `spec` what their headers do.
+static io::WeightSet openSpecWeights(const io::JsonValue &config,
+                                     const std::string &path, ModelSpec &spec) {
+  io::WeightSet weights = io::openModelWeights(path);
+  const std::vector<io::TensorInfo> &all = weights.tensors();
+  if (config.findNonNull("quantization_config") ||
+      std::any_of(all.begin(), all.end(), [](const io::TensorInfo &info) {
+        return info.coded != nullptr;
+      }))
+    spec.codes = io::readCodeFormat(config, path);
+  spec.headerHash = weights.headerHash();
+  if (!weights.wrappers().empty())
+    spec.warnings.push_back(weights.origin() +
+                            ": the names of tensors are read without " +
+                            weights.wrappers());
+  return weights;
+}
+
 ModelSpec config::readModelSpec(const ModelRequest &request) {
   std::string path = io::resolveModel(request.path);
   auto [configFile, isDirectory] = findConfig(path);
@@ -356,9 +405,7 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
     nameSources(family, spec);
     return spec;
   }
-  spec.codes = io::readCodeFormat(config);
-  io::WeightSet weights = io::openModelWeights(path);
-  spec.headerHash = weights.headerHash();
+  io::WeightSet weights = openSpecWeights(config, path, spec);
   dropMissingHead(family, weights, spec);
   coverWeights(family, weights, spec);
   if (spec.codes && !spec.codes->inOrder)
@@ -379,9 +426,7 @@ void config::findWeights(const ModelRequest &request, ModelSpec &spec) {
   spec.directory = fs::absolute(path).lexically_normal().string();
   const Family plain = {spec.family.c_str(), "", {}, {}, nullptr};
   applyNoDecay(request.noDecay, plain, spec);
-  spec.codes = io::readCodeFormat(config);
-  io::WeightSet weights = io::openModelWeights(path);
-  spec.headerHash = weights.headerHash();
+  io::WeightSet weights = openSpecWeights(config, path, spec);
   coverWeights(plain, weights, spec);
 }
 

@@ -8,10 +8,10 @@
 
 #include "heddle/runtime/io/CodedWeights.h"
 #include "heddle/runtime/io/Checkpoint.h"
+#include "heddle/runtime/io/File.h"
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <numeric>
 
 using namespace heddle;
@@ -44,33 +44,62 @@ static std::string textOf(const JsonValue &object, const char *key,
                                                            : missing;
 }
 
-std::optional<CodeFormat> io::readCodeFormat(const JsonValue &config) {
-  const JsonValue *said = config.find("quantization_config");
-  if (!said || said->kind() == JsonValue::Kind::Null)
-    return std::nullopt;
-  std::string method = textOf(*said, "quant_method", "");
+/// Of GPTQ's format, the one whose words and zeros can be read.
+static void readGptq(const JsonValue &said, CodeFormat &format) {
+  format.even = boolOf(said, "sym", false);
+  format.inOrder = !boolOf(said, "desc_act", false);
+  std::string layout = textOf(said, "checkpoint_format", "gptq");
+  if (boolOf(said, "is_marlin_format", false))
+    layout = "marlin";
+  if (layout != "gptq" && layout != "gptq_v2")
+    failFormat(said, "GPTQ's layout \"" + layout + "\" cannot be read");
+  format.storesLess = layout == "gptq";
+}
+
+/// A number that has one of two names; AutoAWQ's own file has the second.
+static const JsonValue *eitherOf(const JsonValue &said, const char *name,
+                                 const char *other) {
+  const JsonValue *found = said.findNonNull(name);
+  return found ? found : said.findNonNull(other);
+}
+
+/// `fallback` is the method where nothing says it.
+static CodeFormat readFormat(const JsonValue &said, const char *fallback) {
+  std::string method = textOf(said, "quant_method", fallback);
   if (method != "gptq" && method != "awq")
-    failFormat(*said, "weights quantized by \"" + method + "\" cannot be read");
+    failFormat(said, "weights quantized by \"" + method + "\" cannot be read");
   CodeFormat format;
   format.kind = method == "gptq" ? Kind::Gptq : Kind::Awq;
-  format.bits = said->at("bits").asInteger();
   bool isAwq = format.kind == Kind::Awq;
+  const JsonValue *bits = eitherOf(said, "bits", "w_bit");
+  if (!bits)
+    bits = &said.at("bits");
+  format.bits = bits->asInteger();
   if (format.bits != 4 && (isAwq || format.bits != 8))
-    failFormat(said->at("bits"), method + " with codes of " +
-                                     std::to_string(format.bits) +
-                                     " bits cannot be read");
-  if (const JsonValue *group = said->find("group_size"))
+    failFormat(*bits, method + " with codes of " + std::to_string(format.bits) +
+                          " bits cannot be read");
+  if (const JsonValue *group = eitherOf(said, "group_size", "q_group_size"))
     format.group = std::max<int64_t>(group->asInteger(), 0);
-  if (isAwq) {
-    std::string version = textOf(*said, "version", "gemm");
-    if (version != "gemm" && version != "GEMM")
-      failFormat(*said, "AWQ's layout \"" + version + "\" cannot be read");
+  if (!isAwq) {
+    readGptq(said, format);
     return format;
   }
-  format.even = boolOf(*said, "sym", false);
-  format.inOrder = !boolOf(*said, "desc_act", false);
-  format.storesLess = textOf(*said, "checkpoint_format", "gptq") == "gptq";
+  std::string version = textOf(said, "version", "gemm");
+  if (version != "gemm" && version != "GEMM")
+    failFormat(said, "AWQ's layout \"" + version + "\" cannot be read");
   return format;
+}
+
+std::optional<CodeFormat> io::readCodeFormat(const JsonValue &config,
+                                             const std::string &directory) {
+  if (const JsonValue *said = config.findNonNull("quantization_config"))
+    return readFormat(*said, "");
+  const std::pair<const char *, const char *> files[] = {
+      {"quantize_config.json", "gptq"}, {"quant_config.json", "awq"}};
+  for (const auto &[name, method] : files)
+    if (std::string file = directory + "/" + name; pathExists(file))
+      return readFormat(parseJsonFile(file, modelJsonCodes), method);
+  return std::nullopt;
 }
 
 //===----------------------------------------------------------------------===//
@@ -299,14 +328,24 @@ void CodedSet::run() {
 
 WeightSet io::openModelWeights(const std::string &path) {
   WeightSet set = openWeights(path);
-  std::error_code ignored;
-  std::filesystem::path directory = resolveModel(path);
-  if (!std::filesystem::exists(directory / "config.json", ignored))
+  const std::vector<TensorInfo> &all = set.tensors();
+  auto words = std::find_if(all.begin(), all.end(), [](const TensorInfo &info) {
+    return endsWith(info.name, ".qweight");
+  });
+  std::string directory = resolveModel(path);
+  if (words == all.end() || !pathExists(directory + "/config.json"))
     return set;
-  JsonValue config =
-      parseJsonFile((directory / "config.json").string(), modelJsonCodes);
-  if (std::optional<CodeFormat> format = readCodeFormat(config))
-    CodedSet(set, *format).run();
+  JsonValue config = parseJsonFile(directory + "/config.json", modelJsonCodes);
+  std::optional<CodeFormat> format = readCodeFormat(config, directory);
+  if (!format)
+    fail("H0399",
+         "\"" + words->name +
+             "\" has codes, and nothing says how they were made",
+         "download quantize_config.json, or the config.json with a "
+         "quantization_config, into " +
+             directory,
+         {words->file, 0, 0});
+  CodedSet(set, *format).run();
   return set;
 }
 

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <string_view>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -63,6 +64,25 @@ const char *io::mappedFileAt(const void *address) {
   return nullptr;
 }
 
+/// Throws H0379 for what a clone without Git LFS has in place of a large file.
+static void refusePointer(const MappedFile &file) {
+  constexpr std::string_view begin = "version https://git-lfs.github.com/spec/";
+  std::string_view text(reinterpret_cast<const char *>(file.data()),
+                        size_t(std::min<int64_t>(file.size(), 512)));
+  if (text.substr(0, begin.size()) != begin)
+    return;
+  size_t size = text.find("\nsize ");
+  std::string bytes;
+  if (size != std::string_view::npos)
+    bytes = " (" +
+            std::string(
+                text.substr(size + 6, text.find('\n', size + 6) - size - 6)) +
+            " bytes)";
+  fail("H0379", "this is a pointer of Git LFS, not the file itself" + bytes,
+       "run `git lfs pull` in its repository, or download the file",
+       {file.path(), 0, 0});
+}
+
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string &path,
                                                    const std::string &code) {
   // Of a named pipe the opening alone would wait for a writer.
@@ -88,6 +108,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string &path,
          "copy it to a local file system");
   file->bytes = static_cast<const uint8_t *>(address);
   file->mapping.emplace(address, file->length, path);
+  refusePointer(*file);
   return file;
 }
 

@@ -12,6 +12,7 @@
 #include "heddle/runtime/io/Safetensors.h"
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 #include <set>
 
 using namespace heddle;
@@ -19,13 +20,48 @@ using namespace heddle::io;
 using namespace heddle::io::checkpoint;
 namespace fs = std::filesystem;
 
+/// What torch.compile, FSDP and activation checkpointing put before the names
+/// of a module's members, wherever the module is.
+static constexpr const char *innerWrappers[] = {
+    "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."};
+/// What DDP and PEFT put before all names.
+static constexpr const char *outerWrappers[] = {"module.", "base_model.model."};
+
+/// A name without wrappers; `met` gets those that it had.
+static std::string withoutWrappers(std::string name,
+                                   std::set<std::string> &met) {
+  auto isMet = [&](const char *wrapper, size_t at) {
+    met.insert(wrapper);
+    name.erase(at, std::string(wrapper).size());
+    return true;
+  };
+  for (bool isChanged = true; isChanged;) {
+    isChanged = false;
+    for (const char *wrapper : innerWrappers)
+      if (size_t at = name.find(wrapper);
+          at != std::string::npos && (at == 0 || name[at - 1] == '.'))
+        isChanged = isMet(wrapper, at);
+    for (const char *wrapper : outerWrappers)
+      if (name.rfind(wrapper, 0) == 0)
+        isChanged = isMet(wrapper, 0);
+  }
+  return name;
+}
+
 const TensorInfo *WeightSet::find(const std::string &name) const {
-  auto it =
-      std::lower_bound(all.begin(), all.end(), name,
-                       [](const TensorInfo &info, const std::string &key) {
-                         return info.name < key;
-                       });
-  return it != all.end() && it->name == name ? &*it : nullptr;
+  auto findExactly = [&](const std::string &wanted) -> const TensorInfo * {
+    auto it =
+        std::lower_bound(all.begin(), all.end(), wanted,
+                         [](const TensorInfo &info, const std::string &key) {
+                           return info.name < key;
+                         });
+    return it != all.end() && it->name == wanted ? &*it : nullptr;
+  };
+  const TensorInfo *found = findExactly(name);
+  if (found || wrapperNames.empty())
+    return found;
+  std::set<std::string> ignored;
+  return findExactly(withoutWrappers(name, ignored));
 }
 
 const TensorInfo &WeightSet::at(const std::string &name) const {
@@ -94,8 +130,14 @@ public:
   explicit WeightSetReader(const std::string &path) { set.path = path; }
   WeightSet readFile();
   WeightSet readIndex(const std::string &indexPath);
+  /// All files of a directory that have these names, without an index.
+  WeightSet readShards(const std::string &directory,
+                       const std::set<std::string> &names);
+  /// Takes wrappers out of all names, unless two would be the same.
+  static void unwrap(WeightSet &set);
 
 private:
+  WeightSet readAllShards(const std::string &directory);
   void readEntries(const JsonValue &weightMap, const std::string &directory);
   void addShard(SafetensorsHeader header, const std::string &name);
   void checkEntries();
@@ -154,8 +196,8 @@ void WeightSetReader::addShard(SafetensorsHeader header,
     if (!isNew)
       fail("H0337",
            "the tensor \"" + key + "\" is also in " + name +
-               ", and the index does not say which counts",
-           "add it to the weight_map", {it->second.file, 0, 0});
+               ", and no index says which counts",
+           "add it to the weight_map of the index", {it->second.file, 0, 0});
   }
 }
 
@@ -172,6 +214,16 @@ WeightSet WeightSetReader::readIndex(const std::string &indexPath) {
   JsonValue root = parseJsonFile(indexPath, modelJsonCodes);
   std::string directory = fs::path(indexPath).parent_path().string();
   readEntries(root.at("weight_map"), directory);
+  return readAllShards(directory);
+}
+
+WeightSet WeightSetReader::readShards(const std::string &directory,
+                                      const std::set<std::string> &names) {
+  shards = names;
+  return readAllShards(directory);
+}
+
+WeightSet WeightSetReader::readAllShards(const std::string &directory) {
   std::vector<uint64_t> hashes;
   for (const std::string &name : shards) {
     std::string file = (fs::path(directory) / name).string();
@@ -187,6 +239,24 @@ WeightSet WeightSetReader::readIndex(const std::string &indexPath) {
   for (auto &[name, info] : tensors)
     set.all.push_back(std::move(info));
   return std::move(set);
+}
+
+void WeightSetReader::unwrap(WeightSet &set) {
+  std::set<std::string> met, names;
+  std::vector<TensorInfo> all = set.all;
+  for (TensorInfo &info : all) {
+    info.name = withoutWrappers(info.name, met);
+    if (!names.insert(info.name).second)
+      return;
+  }
+  if (met.empty())
+    return;
+  std::sort(
+      all.begin(), all.end(),
+      [](const TensorInfo &a, const TensorInfo &b) { return a.name < b.name; });
+  set.all = std::move(all);
+  for (const std::string &wrapper : met)
+    set.wrapperNames += (set.wrapperNames.empty() ? "" : ", ") + wrapper;
 }
 
 WeightSet io::openSafetensors(const std::string &path) {
@@ -219,25 +289,86 @@ static bool isPickle(const std::string &name) {
 
 /// Says what the directory holds instead of weights that can be read.
 [[noreturn]] static void failNoWeights(const std::string &path) {
-  std::string pickle, other;
+  std::string pickle, others;
   for (const std::string &name : listDirectory(path, "H0330")) {
     if (endsWith(name, ".safetensors"))
-      other = name;
+      others += (others.empty() ? "" : ", ") + name;
     else if (isPickle(name))
       pickle = path + "/" + name;
   }
-  if (!other.empty())
+  if (!others.empty())
     fail("H0331",
          "neither " + std::string(modelFile) + " nor " + indexFile + " is in " +
-             path,
-         "download the index, or name one file: " + path + "/" + other);
+             path +
+             ", and it is not clear which of these are the weights: " + others,
+         "leave one of them there, or download the index");
   if (!pickle.empty())
     refusePickle(pickle);
   fail("H0331", "no weights in " + path,
        std::string("put ") + modelFile + " there, or name another directory");
 }
 
-WeightSet io::openWeights(const std::string &path) {
+/// The files of a directory that belong together, by what their names have
+/// before the number of a shard, as `model` for model-00001-of-00003; those
+/// without one by their names.
+static std::map<std::string, std::set<std::string>>
+weightFilesOf(const std::vector<std::string> &names) {
+  static const std::regex shard("(.*)-[0-9]+-of-([0-9]+)\\.safetensors");
+  std::map<std::string, std::set<std::string>> files;
+  for (const std::string &name : names) {
+    std::smatch parts;
+    // An adapter is no model.
+    if (!endsWith(name, ".safetensors") || name.rfind("adapter_", 0) == 0)
+      continue;
+    bool isShard = std::regex_match(name, parts, shard);
+    files[isShard ? parts[1].str() + "-of-" + parts[2].str() : name].insert(
+        name);
+  }
+  return files;
+}
+
+/// Throws H0333 unless the shards, of which each name ends with `-of-N`, are N.
+static void requireAllShards(const std::string &directory,
+                             const std::string &stem,
+                             const std::set<std::string> &names) {
+  size_t at = stem.rfind("-of-");
+  if (at == std::string::npos || endsWith(stem, ".safetensors"))
+    return;
+  const std::string count = stem.substr(at + 4);
+  for (size_t i = 1; i <= std::stoul(count); ++i) {
+    std::string number = std::to_string(i);
+    number.insert(0, count.size() - std::min(count.size(), number.size()), '0');
+    std::string name =
+        stem.substr(0, at) + "-" + number + "-of-" + count + ".safetensors";
+    if (names.count(name) == 0)
+      fail("H0333", "the file \"" + name + "\" is missing",
+           "download it into " + directory, {directory, 0, 0});
+  }
+}
+
+/// The weights of a directory whose files have other names than Hugging Face
+/// gives them today, as gptq_model-4bit-128g.safetensors, or no index.
+static WeightSet openOtherNames(const std::string &directory) {
+  std::vector<std::string> names = listDirectory(directory, "H0330");
+  std::string index;
+  for (const std::string &name : names)
+    if (endsWith(name, ".safetensors.index.json"))
+      index = index.empty() ? name : "/";
+  if (!index.empty() && index != "/")
+    return WeightSetReader(directory).readIndex(directory + "/" + index);
+  auto files = weightFilesOf(names);
+  auto chosen = files.size() == 1 ? files.begin() : files.end();
+  for (auto it = files.begin(); it != files.end(); ++it)
+    if (it->first.rfind("model-of-", 0) == 0)
+      chosen = it;
+  if (chosen == files.end())
+    failNoWeights(directory);
+  requireAllShards(directory, chosen->first, chosen->second);
+  return WeightSetReader(directory).readShards(directory, chosen->second);
+}
+
+/// As openWeights, with the names that the files have.
+static WeightSet openAsNamed(const std::string &path) {
   std::error_code error;
   fs::file_status status = fs::status(path, error);
   if (!fs::exists(status))
@@ -254,5 +385,11 @@ WeightSet io::openWeights(const std::string &path) {
     return openSafetensors(directory + "/" + modelFile);
   if (pathExists(directory + "/" + indexFile))
     return reader.readIndex(directory + "/" + indexFile);
-  failNoWeights(directory);
+  return openOtherNames(directory);
+}
+
+WeightSet io::openWeights(const std::string &path) {
+  WeightSet set = openAsNamed(path);
+  WeightSetReader::unwrap(set);
+  return set;
 }

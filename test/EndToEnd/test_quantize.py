@@ -126,6 +126,67 @@ class Quantize(h.HeddleTest):
                     json.loads(h.run([whole, "info", "--json"]).stdout)["memory"]["peak"])
                 self.assertLess(numpy.abs(self.logits(whole) - expected).max(), 1e-5)
 
+    def as_written(self, coded, name, file_name=None):
+        """The directory as older tools wrote it: codes, what they are in a file of
+        its own, a name that says it, a bias of zeros for each product."""
+        with open(os.path.join(coded, "config.json")) as stream:
+            config = json.load(stream)
+        said = config.pop("quantization_config")
+        with open(os.path.join(coded, "config.json"), "w") as stream:
+            json.dump(config, stream)
+        if file_name:
+            with open(os.path.join(coded, file_name), "w") as stream:
+                json.dump(said, stream)
+        path = os.path.join(coded, "model.safetensors")
+        files = h.read_safetensors(path)
+        for product in [key[:-8] for key in files if key.endswith(".qweight")]:
+            outputs = files[product + ".scales"].shape[1]
+            files[product + ".bias"] = numpy.zeros(outputs, numpy.float16)
+        os.remove(path)
+        h.write_safetensors(os.path.join(coded, name), files)
+        return files
+
+    def test_files_as_autogptq_wrote_them(self):
+        config, weights = self.model()
+        coded, values = self.coded(config, weights, "gptq", 4, 8)
+        files = self.as_written(coded, "gptq_model-4bit-8g.safetensors",
+                                "quantize_config.json")
+        expected = self.logits(self.serving(values, output="of-values"))
+        self.assertLess(numpy.abs(self.logits(self.serving(coded)) - expected).max(), 1e-5)
+        said = h.run([h.HEDDLE, "compile", coded, "--mode", "serve", "--explain-config"]).stdout
+        self.assertIn("a bias of zeros", " ".join(said.split()))
+
+        def refused(code, *words):
+            found = h.run([h.HEDDLE, "compile", coded, "--mode", "serve",
+                           "--explain-config"], 3).stderr
+            self.assertIn(f"error[{code}]", found)
+            for word in words:
+                self.assertIn(word, found)
+
+        # A bias that is not zero is none that may be left out.
+        bias = "model.layers.0.mlp.down_proj.bias"
+        changed = dict(files, **{bias: files[bias] + numpy.float16(1)})
+        h.write_safetensors(os.path.join(coded, "gptq_model-4bit-8g.safetensors"), changed)
+        refused("H0395", bias, "a bias that is not zero")
+        h.write_safetensors(os.path.join(coded, "gptq_model-4bit-8g.safetensors"), files)
+        with open(os.path.join(coded, "quantize_config.json"), "r+") as stream:
+            said = json.load(stream)
+            stream.seek(0)
+            json.dump(dict(said, checkpoint_format="marlin"), stream)
+        refused("H0376", "marlin")
+        os.remove(os.path.join(coded, "quantize_config.json"))
+        refused("H0399", "quantize_config.json")
+
+    def test_files_as_autoawq_wrote_them(self):
+        config, weights = self.model()
+        coded, values = self.coded(config, weights, "awq", 4, 16)
+        self.as_written(coded, "model.safetensors")
+        with open(os.path.join(coded, "quant_config.json"), "w") as stream:
+            json.dump({"zero_point": True, "q_group_size": 16, "w_bit": 4,
+                       "version": "GEMM"}, stream)
+        expected = self.logits(self.serving(values, output="of-values"))
+        self.assertLess(numpy.abs(self.logits(self.serving(coded)) - expected).max(), 1e-5)
+
     def test_says_that_codes_cannot_stay(self):
         config, weights = self.model()
         coded, _ = self.coded(config, weights, "gptq", 4, 0)

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "IoTestSupport.h"
+#include "heddle/runtime/io/Json.h"
 #include "heddle/runtime/io/Safetensors.h"
 
 using namespace heddle;
@@ -107,5 +108,90 @@ TEST(WeightSet, RefusesWhatItDoesNotLoad) {
   EXPECT_NE(diagnostic.help.find("save_pretrained"), std::string::npos);
   EXPECT_EQ(codeOf([&] { openWeights(pickle); }), "H0332");
   directory.write("model-00001-of-00002.safetensors", fileOf({"a"}));
-  EXPECT_EQ(codeOf([&] { openWeights(directory.path()); }), "H0331");
+  diagnostic = diagnosticOf([&] { openWeights(directory.path()); });
+  EXPECT_EQ(diagnostic.code, "H0333");
+  EXPECT_NE(diagnostic.message.find("model-00002-of-00002.safetensors"),
+            std::string::npos);
+}
+
+TEST(WeightSet, ShardsWithoutAnIndex) {
+  TestDirectory directory;
+  for (const char *name :
+       {"model-00001-of-00003.safetensors", "model-00003-of-00003.safetensors"})
+    directory.write(name, fileOf({std::string(name).substr(0, 11)}));
+  EXPECT_EQ(codeOf([&] { openWeights(directory.path()); }), "H0333");
+  directory.write("model-00002-of-00003.safetensors", fileOf({"b", "c"}));
+  // The same weights in one file, as Mistral's, are not the model's.
+  directory.write("consolidated.safetensors", fileOf({"b"}));
+  WeightSet set = openWeights(directory.path());
+  EXPECT_EQ(set.tensors().size(), 4u);
+  EXPECT_EQ(set.files().size(), 3u);
+  directory.write("model-00002-of-00003.safetensors", fileOf({"model-00001"}));
+  EXPECT_EQ(codeOf([&] { openWeights(directory.path()); }), "H0337");
+}
+
+TEST(WeightSet, FilesOfOtherNames) {
+  TestDirectory directory;
+  directory.write("adapter_model.safetensors", fileOf({"lora"}));
+  directory.write("gptq_model-4bit-128g.safetensors", fileOf({"a"}));
+  EXPECT_EQ(openWeights(directory.path()).tensors()[0].name, "a");
+  directory.write("gptq_model-4bit-32g.safetensors", fileOf({"a"}));
+  Diagnostic diagnostic = diagnosticOf([&] { openWeights(directory.path()); });
+  EXPECT_EQ(diagnostic.code, "H0331");
+  EXPECT_NE(diagnostic.message.find("gptq_model-4bit-32g.safetensors"),
+            std::string::npos);
+  // An index by another name says which.
+  directory.write("gptq_model-4bit-32g.safetensors.index.json",
+                  "{\"weight_map\":{\"a\":"
+                  "\"gptq_model-4bit-32g.safetensors\"}}");
+  EXPECT_EQ(openWeights(directory.path()).files().size(), 1u);
+}
+
+TEST(WeightSet, NamesWithoutWrappers) {
+  TestDirectory directory;
+  auto namesOf = [&](const std::vector<std::string> &names) {
+    std::vector<std::string> found;
+    WeightSet set =
+        openWeights(directory.write("model.safetensors", fileOf(names)));
+    for (const TensorInfo &info : set.tensors())
+      found.push_back(info.name);
+    return std::make_pair(found, set.wrappers());
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(
+      namesOf({"_orig_mod.b", "_orig_mod.layers.0._orig_mod.a"}),
+      std::make_pair(Names{"b", "layers.0.a"}, std::string("_orig_mod.")));
+  EXPECT_EQ(
+      namesOf({"module._orig_mod.z", "module.a"}),
+      std::make_pair(Names{"a", "z"}, std::string("_orig_mod., module.")));
+  EXPECT_EQ(namesOf({"base_model.model.model.a"}),
+            std::make_pair(Names{"model.a"}, std::string("base_model.model.")));
+  // A module may be called so inside; two names never become one.
+  EXPECT_EQ(namesOf({"a.module.b"}),
+            std::make_pair(Names{"a.module.b"}, std::string()));
+  EXPECT_EQ(namesOf({"a", "module.a"}),
+            std::make_pair(Names{"a", "module.a"}, std::string()));
+  // Either name finds the tensor.
+  WeightSet set = openWeights(
+      directory.write("model.safetensors", fileOf({"module.a", "module.b"})));
+  EXPECT_EQ(set.find("module.a"), set.find("a"));
+  float value = 0;
+  set.read(set.at("a"), "F32", &value);
+  EXPECT_EQ(value, 8.0f);
+}
+
+TEST(WeightSet, PointersOfGitLfsAreNamed) {
+  TestDirectory directory;
+  std::string pointer = "version https://git-lfs.github.com/spec/v1\n"
+                        "oid sha256:0000000000000000000000000000000000000000"
+                        "000000000000000000000000\nsize 988097824\n";
+  directory.write("model.safetensors", pointer);
+  Diagnostic diagnostic = diagnosticOf([&] { openWeights(directory.path()); });
+  EXPECT_EQ(diagnostic.code, "H0379");
+  EXPECT_NE(diagnostic.message.find("988097824 bytes"), std::string::npos);
+  EXPECT_NE(diagnostic.help.find("git lfs pull"), std::string::npos);
+  EXPECT_EQ(diagnostic.location.file, directory / "model.safetensors");
+  // So are JSON files, as a tokenizer.json may be.
+  std::string json = directory.write("tokenizer.json", pointer);
+  EXPECT_EQ(codeOf([&] { parseJsonFile(json, modelJsonCodes); }), "H0379");
 }

@@ -23,7 +23,7 @@
 
 namespace heddle::io {
 
-/// What `quantization_config` of a config.json says.
+/// What `quantization_config` of a config.json says, or quantize_config.json.
 struct CodeFormat {
   enum class Kind { Gptq, Awq };
   Kind kind = Kind::Gptq;
@@ -34,9 +34,11 @@ struct CodeFormat {
   bool storesLess = false; ///< A zero is stored less 1, as by GPTQ's format 1.
 };
 
-/// The format of the weights beside `config`; none when they are no codes.
+/// The format of the weights beside `config`, which it says itself, or a file
+/// of AutoGPTQ or AutoAWQ in the directory does; none when they are no codes.
 /// Throws H0376 for a method, or numbers of it, that cannot be read.
-std::optional<CodeFormat> readCodeFormat(const JsonValue &config);
+std::optional<CodeFormat> readCodeFormat(const JsonValue &config,
+                                         const std::string &directory);
 
 /// The tensors of one matrix of `inputs` x `outputs` codes.
 struct CodedMatrix {
@@ -86,7 +88,7 @@ private:
   const CodedMatrix &matrix;
   const WeightSet &weights;
   std::vector<uint32_t> zeros;
-  std::vector<float> scales;         ///< [groups, outputs].
+  std::vector<float> scales; ///< [groups, outputs].
   InputGroups groups;
   uint32_t field(uint32_t word, int64_t index) const;
   int32_t code(const std::vector<uint32_t> &words, int64_t input,
@@ -110,7 +112,8 @@ inline std::string nameInFile(std::string name) {
 /// If its inputs need not be in the order of their groups (desc_act), it is
 /// there in that order too, as `X.weight.by_group` and `X.qweight.by_group`,
 /// with `X.order`: which input stands at each place, I32 [inputs]. Throws
-/// H0376, and H0377 for tensors whose shapes do not fit together.
+/// H0376, H0377 for tensors whose shapes do not fit together, and H0399 where
+/// nothing says how codes were made.
 WeightSet openModelWeights(const std::string &path);
 
 } // namespace heddle::io

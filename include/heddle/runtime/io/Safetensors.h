@@ -60,6 +60,7 @@ class WeightSet {
 public:
   /// All tensors, sorted by name.
   const std::vector<TensorInfo> &tensors() const { return all; }
+  /// A name with wrappers finds the tensor of the name without them, too.
   const TensorInfo *find(const std::string &name) const;
   /// Throws H0335, and names the nearest tensor, when there is none such.
   const TensorInfo &at(const std::string &name) const;
@@ -69,6 +70,9 @@ public:
   const std::string &origin() const { return path; }
   /// The files, in the order of their names.
   const std::vector<std::string> &files() const { return fileNames; }
+  /// What PyTorch's wrappers have put into the names of tensors, which are
+  /// without it here, as `_orig_mod., module.`; "" when there was nothing.
+  const std::string &wrappers() const { return wrapperNames; }
   /// The metadata of the first file.
   const std::map<std::string, std::string> &metadata() const { return meta; }
 
@@ -90,16 +94,17 @@ public:
 private:
   friend class WeightSetReader;
   friend class CodedSet;
-  std::string path, hash;
+  std::string path, hash, wrapperNames;
   std::vector<TensorInfo> all;
   std::vector<std::string> fileNames;
   std::map<std::string, std::string> meta;
   mutable std::map<std::string, std::shared_ptr<const MappedFile>> mapped;
 };
 
-/// Opens the weights of a Hugging Face directory (one file, or shards with an
-/// index), of a checkpoint, of a `--save` directory (its latest checkpoint), or
-/// of one .safetensors file. Pickles are refused.
+/// Opens the weights of a Hugging Face directory (one file, or shards with or
+/// without an index), of a checkpoint, of a `--save` directory (its latest
+/// checkpoint), or of one .safetensors file. Names lose what PyTorch's wrappers
+/// put into them. Pickles are refused.
 WeightSet openWeights(const std::string &path);
 /// Opens one safetensors file.
 WeightSet openSafetensors(const std::string &path);
