@@ -103,7 +103,7 @@ struct CodeSetting {
 } // namespace
 
 static const CodeSetting codeSettings[] = {
-    {"quantize_group", "--group N", true},
+    {"quantize_group", "--quantize-group", true},
     {"quantize_zeros", "--quantize-zeros", true},
     {"keep16bit", "--keep-16bit", false}};
 

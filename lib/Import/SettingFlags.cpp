@@ -299,8 +299,8 @@ void config::mergeGroups(const SettingFlag &flag, const std::string &text,
   for (std::string group : splitAt("\n", text)) {
     // A number is none of parameters: it is that of --quantize.
     if (settingOf("quantize_group").range.take(group)) {
-      merger.give("quantize_group", int64_t(std::stoll(group)),
-                  flagOrigin(flag));
+      giveFromFlag(flag, group, "quantize_group", int64_t(std::stoll(group)),
+                   merger);
       continue;
     }
     groups.push_back(group);

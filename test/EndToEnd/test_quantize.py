@@ -498,7 +498,8 @@ class Quantize(h.HeddleTest):
     def test_what_the_help_names_passes(self):
         """A group that divides all weights, or those that this group does not."""
         # Inputs of 32 and of 48; of 32 and of 36, which words of 8 do not divide.
-        for features, group, edit in ((48, 64, "--group 16"), (36, 48, "--group 32 --keep-16bit"),
+        for features, group, edit in ((48, 64, "--quantize-group 16"),
+                                      (36, 48, "--quantize-group 32 --keep-16bit"),
                                       (36, 32, ".*.mlp.down_proj.weight'")):
             self.model(intermediate_size=features)
             for output, verb in (("made", ["quantize", self.path("plain"), "--bits", "4"]),
@@ -507,9 +508,9 @@ class Quantize(h.HeddleTest):
                 with self.subTest(verb[0], features=features):
                     command = [h.HEDDLE, *verb, "-o", self.path(output)]
                     said = h.run([*command, "--group", group], 2).stderr
-                    found = re.search("use ((?: ?--group [0-9]+| ?--keep-16bit '[^']*')+)", said)[1]
+                    found = re.search("use ((?: ?--quantize-group [0-9]+| ?--keep-16bit '[^']*')+)", said)[1]
                     self.assertIn(edit, found)
-                    same = [] if "--group" in found else ["--group", group]
+                    same = [] if "--quantize-group" in found else ["--group", group]
                     h.run([*command, *same, *shlex.split(found)])
             self.check_codes_of(self.path("x"), 16 if features == 48 else 32)
             shutil.rmtree(self.path("made"))

@@ -157,7 +157,7 @@ void driver::addQuantizeVerb(CLI::App &app, Action &action) {
               "calibration says");
   io::addFlag(*verb, "--bits", flags->bits, io::ValueRange::choices({"8", "4"}),
               "Of a code: 8 or 4");
-  io::addFlag(*verb, "--group", flags->request.group,
+  io::addFlag(*verb, "--quantize-group,--group", flags->request.group,
               io::ValueRange::integers(0, 1 << 20),
               "Inputs that share a scale; 0: all");
   verb->add_flag("--zeros", flags->request.zeros,

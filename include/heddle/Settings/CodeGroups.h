@@ -59,7 +59,7 @@ inline std::string flagsThatDivide(const std::vector<CodedWeight> &weights,
       best = group;
   std::string flags;
   if (best != asked)
-    flags = "--group " + std::to_string(best);
+    flags = "--quantize-group " + std::to_string(best);
   std::set<std::string> kept;
   for (const CodedWeight &weight : weights)
     if (!weight.isDividedBy(best))

@@ -9,7 +9,7 @@
 // WORDS: error: H0147: groups of 12 inputs are no whole words of 8 codes
 // WORDS: note: help: choose a multiple of 8
 // GROUP: error: H0144: the weight "h.0.w" has 16 inputs here, which groups of 64 do not divide
-// GROUP: note: help: where the files have no codes, use --group 16; with --quantize none it always compiles
+// GROUP: note: help: where the files have no codes, use --quantize-group 16; with --quantize none it always compiles
 // FORMS: error: H0146: multiplies by "h.0.w" with 16 bits and by "h.1.w" with 4, but layers of one kind share it
 
 nn.model @m family "gpt2" phase "spmd" attributes {
