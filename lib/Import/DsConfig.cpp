@@ -13,6 +13,7 @@
 #include "SettingReaders.h"
 #include "heddle/runtime/io/File.h"
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 using namespace heddle;
@@ -102,10 +103,16 @@ bool hasType(const io::JsonValue &value, unsigned types) {
 // Verdicts
 //===----------------------------------------------------------------------===//
 
+/// Sections of parameters whose owner is not supported, and why their members
+/// do not matter. The owner has the only error.
+using Foreign = std::map<std::string, std::string>;
+
 /// Walks a document, and writes one row for each leaf.
 class Judge {
 public:
-  explicit Judge(Merger &merger) : merger(merger), rows(merger.result.rows) {}
+  /// `foreign` are sections whose members may be any.
+  Judge(Merger &merger, const Foreign &foreign)
+      : merger(merger), foreign(foreign), rows(merger.result.rows) {}
 
   /// `section` is the path of the rule of `object`. What is refused does not
   /// keep the rest from being judged.
@@ -120,6 +127,7 @@ private:
   void addRow(const io::JsonMember &member, const std::string &verdict,
               const std::string &why);
   Merger &merger;
+  const Foreign &foreign;
   std::vector<ExplainRow> &rows;
 };
 
@@ -166,11 +174,14 @@ void Judge::failUnknown(const io::JsonMember &member,
 void Judge::addRow(const io::JsonMember &member, const std::string &verdict,
                    const std::string &why) {
   std::string text = member.value.toJson().dump();
+  if (member.value.isNumber() && !std::isfinite(member.value.asNumber()))
+    text = member.value.describe();
   if (text.size() > 40)
     text = text.substr(0, 36) + " ...";
   SourceLocation place = member.keyLocation();
   rows.push_back({member.value.path(), text,
                   place.file + ":" + std::to_string(place.line), verdict, why});
+  merger.notePlaces(member);
 }
 
 bool isOneOf(const io::JsonValue &value, const std::string &list) {
@@ -199,6 +210,8 @@ std::string whyNeutral(const io::JsonMember &member, const DsKey &rule) {
 void Judge::judgeMember(const io::JsonMember &member,
                         const io::JsonValue &object,
                         const std::string &section) {
+  if (auto owner = foreign.find(section); owner != foreign.end())
+    return addRow(member, "no meaning here", owner->second);
   const DsKey *rule = Schema::get().find(section, member.key);
   if (!rule)
     failUnknown(member, object, section);
@@ -209,10 +222,13 @@ void Judge::judgeMember(const io::JsonMember &member,
   case DsRule::Gated:
     if (const io::JsonValue *enabled =
             value.isObject() ? value.find("enabled") : nullptr)
-      if (enabled->isBool() && enabled->asBool())
+      if (enabled->isBool() && enabled->asBool()) {
+        if (const Origin *origin = merger.originOf(rule->yieldsTo))
+          return addRow(member, "overridden", origin->describe() + " wins");
         enabled->fail("H0108",
                       "\"" + value.path() + "\": " + std::string(rule->why),
                       "set \"enabled\" to false, or remove the section");
+      }
     [[fallthrough]];
   case DsRule::Section:
     if (value.isObject() && !value.members().empty())
@@ -259,19 +275,39 @@ Origin config::fileOrigin(const io::JsonValue &value) {
   return {Origin::Kind::File, value.path(), value.location()};
 }
 
+/// Whether it is `Infinity`.
+static bool isEndless(const io::JsonValue &value) {
+  return value.isNumber() && std::isinf(value.asNumber()) &&
+         value.asNumber() > 0;
+}
+
 void config::readKey(const SettingField &field, const io::JsonValue &value,
                      Merger &merger) {
   if (isAuto(value))
     return merger.leaveOpen(value.path(), field.key);
   SettingValue like = field.get(Settings());
-  if (std::holds_alternative<int64_t>(like))
+  bool isInteger = std::holds_alternative<int64_t>(like);
+  if (isInteger && isEndless(value) && field.range.holds(Settings::noLimit))
+    merger.give(field.key, Settings::noLimit, fileOrigin(value));
+  else if (isInteger)
     merger.give(field.key, value.asInteger(), fileOrigin(value));
+  else if (std::holds_alternative<double>(like) && value.isNumber() &&
+           !std::isfinite(value.asNumber()))
+    value.failType("a finite number");
   else if (std::holds_alternative<double>(like))
     merger.give(field.key, value.asNumber(), fileOrigin(value));
   else if (std::holds_alternative<bool>(like))
     merger.give(field.key, value.asBool(), fileOrigin(value));
   else
     merger.give(field.key, value.asString(), fileOrigin(value));
+}
+
+void config::readClipping(const SettingField &field, const io::JsonValue &value,
+                          Merger &merger) {
+  if (isEndless(value))
+    merger.give(field.key, 0.0, fileOrigin(value));
+  else
+    readKey(field, value, merger);
 }
 
 void config::readNothing(const SettingField &, const io::JsonValue &,
@@ -377,13 +413,20 @@ static const io::JsonValue *findPath(const io::JsonValue &root,
   return value;
 }
 
+/// The section that a path is in.
+static std::string sectionOf(const std::string &path) {
+  size_t dot = path.rfind('.');
+  return dot == std::string::npos ? "" : path.substr(0, dot);
+}
+
 /// Reads the keys of a setting. Those that say it differently are no choice.
 static void readSetting(const SettingField &field, const io::JsonValue &root,
-                        Merger &merger) {
+                        const Foreign &foreign, Merger &merger) {
   const io::JsonValue *first = nullptr;
   for (const DsKey &key : field.keys) {
     const io::JsonValue *value = findPath(root, key.path);
-    if (!value || key.read == readNothing)
+    if (!value || key.read == readNothing ||
+        foreign.count(sectionOf(key.path)) > 0)
       continue;
     merger.problems.attempt([&] { key.read(field, *value, merger); });
     if (key.rule != DsRule::Applied || isAuto(*value))
@@ -401,15 +444,35 @@ static void readSetting(const SettingField &field, const io::JsonValue &root,
   }
 }
 
+/// The parameters of an optimizer or a schedule that is not supported. A flag
+/// for the optimizer is in place of its type and of its parameters.
+static Foreign findForeign(const io::JsonValue &root) {
+  auto nameAt = [&](const char *path) -> const io::JsonValue * {
+    const io::JsonValue *type = findPath(root, path);
+    return type && type->isString() ? type : nullptr;
+  };
+  Foreign foreign;
+  if (const io::JsonValue *type = nameAt("optimizer.type");
+      type && !findOptimizer(*type))
+    foreign["optimizer.params"] =
+        "a parameter of " + type->asString() + ", which is not supported";
+  if (const io::JsonValue *type = nameAt("scheduler.type");
+      type && !parseWord<Scheduler>(type->asString()))
+    foreign["scheduler.params"] =
+        "a parameter of " + type->asString() + ", which is not supported";
+  return foreign;
+}
+
 void config::mergeDsConfig(const SettingsFile &config, Merger &merger) {
   io::JsonValue root =
       io::parseJson(config.text, {config.name, io::configJsonCodes, true},
                     &merger.result.problems);
   if (!root.isObject())
     root.failType("an object");
-  Judge(merger).judge(root, "");
+  const Foreign foreign = findForeign(root);
+  Judge(merger, foreign).judge(root, "");
   for (const SettingField &field : settingFields())
-    readSetting(field, root, merger);
+    readSetting(field, root, foreign, merger);
   for (const SettingField &field : settingFields())
     if (field.readAfter)
       merger.problems.attempt([&] { field.readAfter(root, merger); });

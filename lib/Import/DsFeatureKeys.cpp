@@ -36,17 +36,20 @@ static void addRefused(std::vector<DsKey> &keys, const std::string &section,
 static void addCompression(std::vector<DsKey> &keys) {
   constexpr const char *why = "compression while training is not supported";
   keys.push_back({"compression_training", DsObject, R::Section});
+  // DeepSpeed looks for the shared parameters of weights outside, too.
   for (const char *kind :
-       {"weight_quantization", "activation_quantization", "sparse_pruning",
-        "row_pruning", "head_pruning", "channel_pruning"}) {
-    std::string section = std::string("compression_training.") + kind;
-    keys.push_back({section, DsObject, R::Section});
+       {"", ".weight_quantization", ".activation_quantization",
+        ".sparse_pruning", ".row_pruning", ".head_pruning",
+        ".channel_pruning"}) {
+    std::string section = std::string("compression_training") + kind;
+    if (*kind)
+      keys.push_back({section, DsObject, R::Section});
     addGated(keys, section + ".shared_parameters", why,
              {"quantizer_kernel", "schedule_offset", "schedule_offset_end",
-              "quantize_groups", "quantize_verbose", "quantization_type",
-              "rounding", "quantize_weight_in_forward", "range_calibration",
-              "method", "block_pattern", "dense_ratio", "excluded_modules",
-              "num_heads"});
+              "schedule_offset_stride", "quantize_groups", "quantize_verbose",
+              "quantization_type", "rounding", "quantize_weight_in_forward",
+              "range_calibration", "method", "block_pattern", "dense_ratio",
+              "excluded_modules", "num_heads"});
     std::string shared = section + ".shared_parameters.fp16_mixed_quantize";
     keys.push_back({shared, DsObject, R::Section});
     keys.push_back({shared + ".enabled", DsBool, R::Ignored, "off"});
@@ -94,6 +97,9 @@ static void addData(std::vector<DsKey> &keys) {
     keys.push_back({section + inner + ".enabled", DsBool, R::Ignored, "off"});
     keys.push_back({section + inner + ".*", Any | DsObject, R::Ignored, "off"});
   }
+  const std::string batching = "data_efficiency.data_sampling.dynamic_batching";
+  addGated(keys, batching, why, {});
+  keys.push_back({batching + ".*", Any, R::Ignored, "off"});
 }
 
 static void addCompile(std::vector<DsKey> &keys) {
@@ -104,9 +110,11 @@ static void addCompile(std::vector<DsKey> &keys) {
         "offload_activation_pin_memory", "sync_before_reduce",
         "sync_after_reduce", "sync_before_allgather", "sync_after_allgather",
         "keep_int_input_tensors", "keep_all_input_tensors", "debug_log",
-        "enabled", "disable"})
+        "autoep_non_moe", "enabled", "disable"})
     keys.push_back(
         {std::string("compile.") + name, DsBool, R::Ignored, compiled});
+  keys.push_back(
+      {"compile.free_activation_threshold", DsInt, R::Ignored, compiled});
   for (const char *name : {"passes", "backend", "kwargs"})
     keys.push_back({std::string("compile.") + name,
                     DsList | DsString | DsObject | DsNull, R::Ignored,
@@ -169,11 +177,12 @@ const std::vector<DsKey> &heddle::config::dsFeatureKeys() {
     keys.push_back({"autotuning.model_info.*", Any, R::Ignored, "off"});
     addGated(keys, "hybrid_engine", "the RLHF engine is not supported",
              {"max_out_tokens", "inference_tp_size", "release_inference_cache",
-              "pin_parameters", "tp_gather_partition_size"});
+              "pin_parameters", "tp_gather_partition_size",
+              "enable_cuda_graph"});
     addGated(keys, "nebula", "checkpoints go to files only",
              {"persistent_storage_path", "persistent_time_interval",
               "num_of_version_in_retention", "enable_nebula_load",
-              "load_path"});
+              "nebula_load_path", "load_path"});
     keys.push_back({"datastates_ckpt", DsObject | DsNull, R::Section});
     keys.push_back({"datastates_ckpt.*", Any, R::Ignored,
                     "changes how checkpoints are written, not what"});

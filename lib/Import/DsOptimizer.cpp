@@ -8,6 +8,7 @@
 
 #include "SettingReaders.h"
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 using namespace heddle;
@@ -62,11 +63,17 @@ static std::string lowered(std::string name) {
   return name;
 }
 
-static Optimizer readOptimizer(const io::JsonValue &type) {
-  const auto &words = Words<Optimizer>::all;
-  for (const char *word : words)
+std::optional<Optimizer> config::findOptimizer(const io::JsonValue &type) {
+  for (const char *word : Words<Optimizer>::all)
     if (lowered(word) == lowered(type.asString()))
-      return *parseWord<Optimizer>(word);
+      return parseWord<Optimizer>(word);
+  return std::nullopt;
+}
+
+static Optimizer readOptimizer(const io::JsonValue &type) {
+  if (std::optional<Optimizer> found = findOptimizer(type))
+    return *found;
+  const auto &words = Words<Optimizer>::all;
   checkType(type, "optimizer", {words.begin(), words.end()},
             {"Adagrad", "OneBitAdam", "ZeroOneAdam", "OneBitLamb", "MuAdam",
              "MuAdamW", "MuSGD", "Muon", "SGD"});
@@ -94,6 +101,9 @@ void config::mergeOptimizer(const io::JsonValue &root, Merger &merger) {
   if (!section)
     return;
   const io::JsonValue &type = section->at("type");
+  if (const Origin *origin = merger.originOf("optimizer");
+      origin && !findOptimizer(type))
+    return merger.mark(type.path(), "overridden", origin->describe() + " wins");
   Optimizer optimizer = readOptimizer(type);
   const io::JsonValue *params = section->findNonNull("params");
   const io::JsonValue *mode =
@@ -216,6 +226,8 @@ static nlohmann::json readParameter(const Parameter &parameter,
     return value.asString();
   case K::Number:
     number = value.asNumber();
+    if (!std::isfinite(number))
+      value.failType("a finite number");
     result = number;
     break;
   case K::Integer:

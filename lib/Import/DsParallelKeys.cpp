@@ -34,6 +34,13 @@ static void addZero(std::vector<DsKey> &keys) {
        {"zero_optimization.memory_efficient_linear", DsBool, R::Ignored,
         planned},
        {"zero_optimization.legacy_stage1", DsBool, R::Ignored, atCompileTime},
+       {"zero_optimization.compute_grad_norm", DsBool, R::Ignored,
+        "the norm is computed where clipping or the log needs it"},
+       {"zero_optimization.parameter_alignment", DsBool, R::Ignored,
+        "parameters in a bucket are aligned as kernels need it"},
+       {"zero_optimization.save_muon_momentum_buffer_in_memory", DsBool,
+        R::Ignored, "Muon is not supported"},
+       {"allgather_size", DsInt, R::Ignored, inUnits},
        {"zero_optimization.elastic_checkpoint", DsBool, R::Ignored,
         checkpoints},
        {"zero_optimization.load_from_fp32_weights", DsBool, R::Ignored,
@@ -53,6 +60,7 @@ static void addZero(std::vector<DsKey> &keys) {
        {"overlap_comm", "reduce_scatter", "allgather_partitions",
         "round_robin_gradients", "use_multi_rank_bucket_allreduce",
         "stage3_use_all_reduce_for_fetch_params", "stage3_allgather_sequential",
+        "use_all_reduce_for_fetch_params", "allgather_sequential",
         "override_module_apply", "log_trace_cache_warnings",
         "enable_sanity_checks"})
     keys.push_back({std::string("zero_optimization.") + name, Bool | DsNull,
@@ -143,16 +151,23 @@ static void addOffload(std::vector<DsKey> &keys) {
 static void addParallelism(std::vector<DsKey> &keys) {
   constexpr const char *wholeSplit =
       "matrices and heads are split evenly, or not at all";
+  // The second is the field, whose alias is the first.
+  for (const std::string section :
+       {"tensor_parallel.tp", "tensor_parallel.tensor_parallel"}) {
+    keys.push_back({section, DsObject | DsNull, R::Section});
+    keys.push_back({section + ".tp_grain_size", DsInt, R::Ignored, wholeSplit});
+    keys.push_back({section + ".enabled", DsBool, R::Ignored,
+                    "tp_size 1 switches it off"});
+    for (const char *object : {".mpu", ".tp_group"})
+      keys.push_back({section + object, DsNull, R::Ignored,
+                      "an object of Python, which no file holds"});
+  }
   constexpr const char *fromFamily =
       "how a layer is split follows from its operations";
   constexpr const char *noExperts = "no family with experts is known";
   keys.insert(
       keys.end(),
       {{"tensor_parallel", DsObject, R::Section},
-       {"tensor_parallel.tp", DsObject | DsNull, R::Section},
-       {"tensor_parallel.tp.tp_grain_size", DsInt, R::Ignored, wholeSplit},
-       {"tensor_parallel.tp.enabled", DsBool, R::Ignored,
-        "tp_size 1 switches it off"},
        {"tensor_parallel.enabled", DsBool, R::Ignored,
         "autotp_size 0 switches it off"},
        {"tensor_parallel.preset_model", DsString | DsNull, R::Ignored,
@@ -164,8 +179,21 @@ static void addParallelism(std::vector<DsKey> &keys) {
         R::Ignored, fromFamily},
        {"expert_parallel", DsObject, R::Gated, noExperts},
        {"expert_parallel.enabled", DsBool, R::Ignored, "off"},
-       {"expert_parallel.*", DsBool | DsInt | DsString | DsNull, R::Ignored,
+       {"expert_parallel.*", DsBool | DsNumber | DsString | DsNull, R::Ignored,
         "off"},
+       {"tensor_parallel.vocab_parallel_lm_head", DsBool | DsNull, R::Ignored,
+        fromFamily},
+       {"tensor_parallel.vocab_parallel_ce_backend", DsString, R::Ignored,
+        "kernels are generated"},
+       {"tensor_parallel.dtype", DsString, R::Ignored, "--precision says it"},
+       {"tensor_parallel.injection_policy_tuple", DsList | DsNull, R::Ignored,
+        fromFamily},
+       {"tensor_parallel.keep_module_on_host", DsBool, R::Ignored,
+        "each rank reads its part of the weights"},
+       {"tensor_parallel.kernel_inject", DsBool, R::Ignored,
+        "kernels are generated"},
+       {"tensor_parallel.replace_with_kernel_inject", DsBool, R::Ignored,
+        "kernels are generated"},
        {"use_data_before_expert_parallelism", DsBool, R::Ignored, noExperts},
        {"pipeline", DsObject, R::Section},
        {"pipeline.partition", DsString, R::Ignored,

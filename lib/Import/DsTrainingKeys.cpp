@@ -69,7 +69,8 @@ static void addPrecision(std::vector<DsKey> &keys) {
   }
   keys.insert(
       keys.end(),
-      {{"fp16", DsObject, R::Gated, "fp16 is not supported; use bf16"},
+      {{"fp16", DsObject, R::Gated, "fp16 is not supported; use bf16", "",
+        nullptr, "precision"},
        {"fp16.enabled", DsBool | DsAuto, R::Ignored, fp16Off},
        {"fp16.auto_cast", DsBool, R::Ignored, fp16Off},
        {"fp16.loss_scale", Num, R::Ignored, fp16Off},
@@ -80,11 +81,12 @@ static void addPrecision(std::vector<DsKey> &keys) {
        {"fp16.min_loss_scale", Num, R::Ignored, fp16Off},
        {"fp16.fp16_master_weights_and_grads", DsBool, R::Ignored, fp16Off},
        {"fp16.fp16_opt_level", DsString, R::Ignored, fp16Off},
-       {"amp", DsObject, R::Gated, "Apex AMP is not supported; use bf16"},
+       {"amp", DsObject, R::Gated, "Apex AMP is not supported; use bf16", "",
+        nullptr, "precision"},
        {"amp.enabled", DsBool | DsAuto, R::Ignored, "off"},
        {"amp.opt_level", DsString, R::Ignored, "off"},
        {"torch_autocast", DsObject, R::Gated,
-        "torch.autocast is not supported; use bf16"},
+        "torch.autocast is not supported; use bf16", "", nullptr, "precision"},
        {"torch_autocast.enabled", DsBool | DsAuto, R::Ignored, "off"},
        {"torch_autocast.dtype", DsString, R::Ignored, "off"},
        {"torch_autocast.lower_precision_safe_modules", DsList | DsNull,
@@ -95,7 +97,9 @@ static void addPrecision(std::vector<DsKey> &keys) {
        {"data_types.param_dtype", DsString | DsNull, R::Neutral,
         "parameters are held in fp32", "[null, \"fp32\", \"float32\"]"},
        {"data_types.buffer_dtype", DsString | DsNull, R::Neutral,
-        "buffers are held in fp32", "[null, \"fp32\", \"float32\"]"}});
+        "buffers are held in fp32", "[null, \"fp32\", \"float32\"]"},
+       {"data_types.keep_in_fp32_modules", DsList | DsString | DsNull,
+        R::Ignored, "buffers are held in fp32"}});
 }
 
 static void addReports(std::vector<DsKey> &keys) {
@@ -105,6 +109,7 @@ static void addReports(std::vector<DsKey> &keys) {
        {"wall_clock_breakdown", DsBool, R::Ignored, reports},
        {"memory_breakdown", DsBool, R::Ignored, reports},
        {"dump_state", DsBool, R::Ignored, reports},
+       {"log_level", DsString | DsNull, R::Ignored, reports},
        {"timers", DsObject, R::Section},
        {"timers.throughput", DsObject, R::Section},
        {"timers.throughput.enabled", DsBool, R::Ignored, reports},
@@ -149,6 +154,7 @@ const std::vector<DsKey> &heddle::config::dsTrainingKeys() {
         {"managed_gradient_accumulation", DsBool, R::Ignored,
          "a step accumulates by itself"},
         {"graph_harvesting", DsBool, R::Ignored, "everything is compiled"},
+        {"disable_python_gc", DsBool, R::Ignored, "no Python runs"},
         {"vocabulary_size", DsInt | DsNull, R::Ignored,
          "only a check of DeepSpeed's; the model says it"},
         {"dataloader_drop_last", DsBool, R::Ignored,

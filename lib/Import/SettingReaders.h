@@ -70,6 +70,9 @@ void readKey(const SettingField &field, const io::JsonValue &value,
 /// The size of an axis of the mesh, where 0 says nothing.
 void readAxis(const SettingField &field, const io::JsonValue &value,
               Merger &merger);
+/// A largest norm; infinity is none.
+void readClipping(const SettingField &field, const io::JsonValue &value,
+                  Merger &merger);
 /// True is bf16, false fp32.
 void readSwitchOfPrecision(const SettingField &field,
                            const io::JsonValue &value, Merger &merger);
@@ -98,6 +101,8 @@ void mergeSwapPaths(const io::JsonValue &root, Merger &merger);
 void mergeHostUpdates(const io::JsonValue &root, Merger &merger);
 /// The types in which gradients travel, with and without sequence parallelism.
 void mergeCommunication(const io::JsonValue &root, Merger &merger);
+/// The optimizer that a value of `optimizer.type` names, without case.
+std::optional<Optimizer> findOptimizer(const io::JsonValue &type);
 /// The section `optimizer`, and the default of its weight decay.
 void mergeOptimizer(const io::JsonValue &root, Merger &merger);
 /// The section `scheduler`.

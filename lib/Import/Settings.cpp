@@ -170,6 +170,7 @@ ResolvedSettings config::mergeSettings(const Flags &flags,
                 {Origin::Kind::Derived, "the optimizer's memory", {}});
   merger.finishRows();
   checkSettings(merger);
+  merger.markRefused();
   sortProblems(result.problems);
   return result;
 }

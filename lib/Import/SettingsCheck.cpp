@@ -84,6 +84,8 @@ void BatchTriangle::failContradiction() {
     const Origin *origin = merger.originOf(corner.key);
     if (error.location.file.empty() && origin)
       error.location = origin->location;
+    if (origin && origin->kind == Origin::Kind::File)
+      merger.mark(origin->text, "refused", error.message);
   }
   error.notes.push_back("data ranks = " + std::to_string(settings.data));
   error.help = "give two of the three, and the third follows; or set "

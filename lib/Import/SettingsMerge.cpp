@@ -152,6 +152,25 @@ std::string config::warnOfAuto(const ResolvedSettings &settings) {
 // Rows
 //===----------------------------------------------------------------------===//
 
+void Merger::notePlaces(const io::JsonMember &member) {
+  const std::string &path = member.value.path();
+  places.emplace_back(member.keyLocation(), path);
+  places.emplace_back(member.value.location(), path);
+  // A list has one row.
+  if (member.value.isArray())
+    for (const io::JsonValue &element : member.value.elements())
+      places.emplace_back(element.location(), path);
+}
+
+void Merger::markRefused() {
+  for (const Diagnostic &problem : result.problems)
+    for (const auto &[place, path] : places)
+      if (place.line > 0 && place.line == problem.location.line &&
+          place.column == problem.location.column &&
+          place.file == problem.location.file)
+        mark(path, "refused", problem.message);
+}
+
 void Merger::finishRows() {
   for (const Link &link : links) {
     const Origin *origin = originOf(link.key);

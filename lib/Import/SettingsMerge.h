@@ -73,8 +73,12 @@ public:
   /// Changes the verdict of the row at `path`.
   void mark(const std::string &path, const std::string &verdict,
             const std::string &why);
+  /// Remembers where a key of the file and its value are.
+  void notePlaces(const io::JsonMember &member);
   /// Says in the rows of the file which values were overridden or filled.
   void finishRows();
+  /// Says in the rows of the file what the problems refuse.
+  void markRefused();
   /// The text of a flag, or nothing.
   std::optional<std::string> flag(const std::string &name) const;
 
@@ -94,6 +98,8 @@ private:
     bool isAuto;
   };
   std::vector<Link> links;
+  /// Places in the file, and the paths of their rows.
+  std::vector<std::pair<SourceLocation, std::string>> places;
 };
 
 /// Where a value of a ds_config.json comes from.

@@ -16,6 +16,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <unordered_set>
 
 using namespace heddle;
@@ -72,6 +73,8 @@ std::string JsonValue::describe() const {
   case Kind::Integer:
     return "the number " + std::to_string(integer);
   case Kind::Float:
+    if (std::isinf(number))
+      return number > 0 ? "Infinity" : "-Infinity";
     return "the number " + nlohmann::json(number).dump();
   case Kind::String:
     if (string.size() > 40)
@@ -215,6 +218,16 @@ nlohmann::json JsonValue::toJson() const {
 
 namespace {
 
+/// A number that Python's json writes as a word, which JSON has not.
+struct WordNumber {
+  std::string_view text;
+  double value;
+};
+
+constexpr WordNumber wordNumbers[] = {
+    {"Infinity", std::numeric_limits<double>::infinity()},
+    {"-Infinity", -std::numeric_limits<double>::infinity()}};
+
 /// Walks over a text token by token and counts lines and columns.
 class Cursor {
 public:
@@ -254,6 +267,13 @@ public:
   void skipTo(size_t target) {
     while (offset < std::min(target, text.size()))
       newLineIf(text[offset++]);
+  }
+  /// The number whose word begins here.
+  std::optional<double> wordNumber() const {
+    for (const WordNumber &word : wordNumbers)
+      if (text.compare(offset, word.text.size(), word.text) == 0)
+        return word.value;
+    return std::nullopt;
   }
   bool atEnd() const { return offset >= text.size(); }
   char peek() const { return text[offset]; }
@@ -311,6 +331,10 @@ public:
     return true;
   }
   bool number_unsigned(number_unsigned_t value) {
+    // The parser gets 0 in place of a word.
+    cursor.skipToToken();
+    if (std::optional<double> word = cursor.wordNumber())
+      return number_float(*word, "");
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
       return number_float(static_cast<double>(value), "");
     return number_integer(static_cast<int64_t>(value));
@@ -521,12 +545,36 @@ static std::string blankHandWriting(std::string text) {
   return text;
 }
 
+/// JSON with 0 in place of the words that are numbers; each byte keeps its
+/// place.
+static std::string zeroWordNumbers(std::string text) {
+  char last = ' ';
+  for (size_t i = 0; i < text.size();) {
+    size_t end = text[i] == '"' ? endOfString(text, i) : i + 1;
+    bool begins = std::isspace(static_cast<unsigned char>(last)) ||
+                  last == ':' || last == ',' || last == '[';
+    for (const WordNumber &word : wordNumbers) {
+      size_t size = word.text.size();
+      if (!begins || text.compare(i, size, word.text) != 0)
+        continue;
+      text.replace(i, size, "0" + std::string(size - 1, ' '));
+      end = i + size;
+      break;
+    }
+    last = text[end - 1];
+    i = end;
+  }
+  return text;
+}
+
 JsonValue io::parseJson(const std::string &text, JsonSource source,
                         std::vector<Diagnostic> *duplicates) {
-  std::string plain =
+  std::string written =
       source.codes.isHandWritten ? blankHandWriting(text) : text;
-  JsonTreeBuilder builder(
-      plain, std::make_shared<const JsonSource>(std::move(source)), duplicates);
+  std::string plain = source.isTextFile ? zeroWordNumbers(written) : written;
+  JsonTreeBuilder builder(written,
+                          std::make_shared<const JsonSource>(std::move(source)),
+                          duplicates);
   nlohmann::json::sax_parse(plain, &builder);
   return builder.takeRoot();
 }

@@ -62,6 +62,9 @@ struct DsKey {
   /// The values that change nothing, as a JSON list.
   const char *neutral = "[false, null]";
   DsReader read = nullptr; ///< Of a setting's key.
+  /// A setting: where a flag or a strategy says it, a section that is refused
+  /// does not count.
+  const char *yieldsTo = "";
 };
 
 /// Every key that is known: those of settings, and those without one.

@@ -381,3 +381,107 @@ TEST_F(ConfigTest, DocumentsThatAreNoObject) {
   EXPECT_EQ(errorOf("").code, "H0102");
   EXPECT_EQ(errorOf("{} {}").code, "H0102");
 }
+
+TEST_F(ConfigTest, InfinityIsNoLimit) {
+  ResolvedSettings settings = resolve(R"({
+    "gradient_clipping": Infinity,
+    "zero_optimization": {"stage": 3, "stage3_max_live_parameters": Infinity,
+      "stage3_param_persistence_threshold": 1e5,
+      "reduce_bucket_size": Infinity}})");
+  EXPECT_EQ(settings.values.gradientClipping, 0.0);
+  EXPECT_EQ(settings.values.maxLiveParameters, Settings::noLimit);
+  for (const ExplainRow &row : settings.rows)
+    if (row.key == "gradient_clipping") {
+      EXPECT_EQ(row.value, "Infinity");
+    }
+  for (const char *text :
+       {R"({"train_batch_size": Infinity})",
+        R"({"gradient_clipping": -Infinity})",
+        R"({"optimizer": {"type": "AdamW", "params": {"lr": Infinity}}})",
+        R"({"scheduler": {"type": "WarmupLR",
+            "params": {"warmup_max_lr": Infinity}}})"}) {
+    Diagnostic error = errorOf(text);
+    EXPECT_TRUE(error.code == "H0105" || error.code == "H0110") << error.code;
+    EXPECT_GT(error.location.column, 1) << text;
+  }
+  // A word is a number in its place alone.
+  EXPECT_EQ(errorOf(R"({"Infinity": 1})").code, "H0107");
+  for (const char *word : {"Infinite", "NaN"})
+    EXPECT_EQ(
+        errorOf(std::string("{\"gradient_clipping\": ") + word + "}").code,
+        "H0102");
+}
+
+TEST_F(ConfigTest, ThePrecisionOfTheCommandLineWins) {
+  for (const char *section : {"fp16", "amp", "torch_autocast"}) {
+    std::string text =
+        std::string("{\"") + section + "\": {\"enabled\": true}}";
+    EXPECT_EQ(errorOf(text).code, "H0108") << section;
+    ResolvedSettings settings = resolve(text, {{"--precision", "bf16"}});
+    EXPECT_EQ(settings.values.precision, Precision::BF16);
+    EXPECT_EQ(verdictOn(section, settings), "overridden");
+  }
+}
+
+/// The errors of a file, by code.
+static std::vector<std::string> codesOf(const ResolvedSettings &settings) {
+  std::vector<std::string> codes;
+  for (const Diagnostic &problem : settings.problems)
+    codes.push_back(problem.code);
+  return codes;
+}
+
+TEST_F(ConfigTest, AForeignOptimizerIsOneError) {
+  std::ofstream(path) << R"({
+    "optimizer": {"type": "SGD",
+      "params": {"lr": 0.1, "momentum": 0.9, "nesterov": true, "betas": 1}},
+    "scheduler": {"type": "Cosine", "params": {"steps": 1, "floor": 2}}})";
+  ResolvedSettings settings = mergeSettings({}, readDsConfig(path), {});
+  EXPECT_EQ(codesOf(settings), (std::vector<std::string>{"H0111", "H0111"}));
+  EXPECT_EQ(verdictOn("optimizer.params.momentum", settings),
+            "no meaning here");
+  EXPECT_EQ(verdictOn("optimizer.params.lr", settings), "no meaning here");
+  std::ofstream(path) << R"({
+    "optimizer": {"type": "SGD", "params": {"lr": 0.1, "momentum": 0.9}}})";
+  settings = mergeSettings({{"--optimizer", "Lion"}}, readDsConfig(path), {});
+  EXPECT_EQ(codesOf(settings), std::vector<std::string>());
+  EXPECT_EQ(settings.values.optimizer, Optimizer::Lion);
+  EXPECT_EQ(verdictOn("optimizer.type", settings), "overridden");
+}
+
+/// What is refused is not called applied above.
+TEST_F(ConfigTest, WhatIsRefusedIsNotApplied) {
+  std::ofstream(path) << R"({"gradient_clipping": -1,
+    "train_batch_size": 8, "train_micro_batch_size_per_gpu": 3,
+    "gradient_accumulation_steps": 2,
+    "optimizer": {"type": "AdamW", "params": {"betas": [0.9, 2], "eps": -1}},
+    "zero_optimization": {"stage": 7, "sub_group_size": 1000,
+      "stage3_max_live_parameters": 5, "max_live_parameters": 6}})";
+  ResolvedSettings settings = mergeSettings({}, readDsConfig(path), {});
+  for (const char *key :
+       {"gradient_clipping", "train_batch_size",
+        "train_micro_batch_size_per_gpu", "gradient_accumulation_steps",
+        "optimizer.params.betas", "optimizer.params.eps",
+        "zero_optimization.stage", "zero_optimization.max_live_parameters"})
+    EXPECT_EQ(verdictOn(key, settings), "refused") << key;
+  EXPECT_EQ(verdictOn("zero_optimization.sub_group_size", settings), "applied");
+}
+
+TEST_F(ConfigTest, AliasesOfOffload) {
+  ResolvedSettings settings = resolve(
+      R"({"zero_optimization": {"stage": 3, "cpu_offload_param": true}})",
+      {{"--target", "sm_80"}});
+  EXPECT_EQ(settings.values.placeParameters, MemoryKind::Host);
+}
+
+TEST_F(ConfigTest, GroupsOfCodesHaveAFlag) {
+  Flags flags = {{"--mode", "serve"}, {"--quantize", "int4"}};
+  for (const char *flag : {"--quantize-group", "--group"}) {
+    Flags asked = flags;
+    asked[flag] = "32";
+    EXPECT_EQ(resolve("{}", asked).values.quantizeGroup, 32) << flag;
+  }
+  flags["--group"] = "32";
+  flags["--quantize-group"] = "64";
+  EXPECT_EQ(errorOf("{}", flags).code, "H0114");
+}

@@ -9,6 +9,7 @@
 #include "ConfigFixture.h"
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 using namespace heddle;
 using namespace heddle::config;
@@ -161,4 +162,24 @@ TEST_F(ConfigTest, MisspeltKeysAreRefusedWithTheNearest) {
     EXPECT_EQ(error.code, "H0107") << misspelt << ": " << error.message;
     EXPECT_NE(error.help.find("did you mean"), std::string::npos) << misspelt;
   }
+}
+
+/// scripts/deepspeed_keys.py lists what two versions of DeepSpeed read; each
+/// key has an answer here, also those that the newer one has retired.
+TEST_F(ConfigTest, EveryKeyOfDeepSpeedIsKnown) {
+  std::ifstream lines(HEDDLE_TEST_INPUTS "/deepspeed-keys.txt");
+  json document = json::object();
+  int keys = 0;
+  for (std::string line; std::getline(lines, line); ++keys) {
+    json *at = &document;
+    std::istringstream path(line.substr(0, line.find(' ')));
+    for (std::string name; std::getline(path, name, '.');)
+      at = &(*at)[name];
+  }
+  EXPECT_GT(keys, 400);
+  document["optimizer"]["type"] = "AdamW";
+  std::ofstream(this->path) << document.dump(1);
+  ResolvedSettings settings = mergeSettings({}, readDsConfig(this->path), {});
+  for (const Diagnostic &problem : settings.problems)
+    EXPECT_NE(problem.code, "H0107") << problem.message;
 }
