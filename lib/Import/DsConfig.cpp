@@ -227,7 +227,9 @@ void Judge::judgeMember(const io::JsonMember &member,
           return addRow(member, "overridden", origin->describe() + " wins");
         enabled->fail("H0108",
                       "\"" + value.path() + "\": " + std::string(rule->why),
-                      "set \"enabled\" to false, or remove the section");
+                      "set \"enabled\" to false, or " +
+                          (*rule->yieldsTo ? std::string("give --precision")
+                                           : "remove the section"));
       }
     [[fallthrough]];
   case DsRule::Section:

@@ -44,6 +44,8 @@ void config::readSwitchOfOffload(const SettingField &field,
                                  const io::JsonValue &value, Merger &merger) {
   if (value.asBool())
     giveHost(field, value, merger);
+  else
+    merger.mark(value.path(), "no meaning here", "off");
 }
 
 /// The value behind keys of sections, or null. Sections may be switches in old

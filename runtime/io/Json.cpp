@@ -271,7 +271,7 @@ public:
   /// The number whose word begins here.
   std::optional<double> wordNumber() const {
     for (const WordNumber &word : wordNumbers)
-      if (text.compare(offset, word.text.size(), word.text) == 0)
+      if (!atEnd() && text.compare(offset, word.text.size(), word.text) == 0)
         return word.value;
     return std::nullopt;
   }

@@ -99,7 +99,7 @@ DRIVER = {
     "checkpoint export": {"--output": Text},
     "checkpoint convert": {"--output": Text, "--dtype": Text, "--shard-size": Size},
     "quantize": {"--output": Text, "--bits": Choice("8", "4"),
-                 "--group": Integer(0, 2 ** 20), "--keep-16bit": Text, "--report": Text,
+                 "--quantize-group": Integer(0, 2 ** 20), "--keep-16bit": Text, "--report": Text,
                  "--method": Choice("rtn", "gptq"), "--calibration": Text,
                  "--calibration-rows": Integer(1, 2 ** 20),
                  "--seq": Integer(0, 2 ** 20), "--eval-data": Text},

@@ -416,7 +416,9 @@ TEST_F(ConfigTest, ThePrecisionOfTheCommandLineWins) {
   for (const char *section : {"fp16", "amp", "torch_autocast"}) {
     std::string text =
         std::string("{\"") + section + "\": {\"enabled\": true}}";
-    EXPECT_EQ(errorOf(text).code, "H0108") << section;
+    Diagnostic error = errorOf(text);
+    EXPECT_EQ(error.code, "H0108") << section;
+    EXPECT_NE(error.help.find("--precision"), std::string::npos) << error.help;
     ResolvedSettings settings = resolve(text, {{"--precision", "bf16"}});
     EXPECT_EQ(settings.values.precision, Precision::BF16);
     EXPECT_EQ(verdictOn(section, settings), "overridden");
@@ -472,6 +474,9 @@ TEST_F(ConfigTest, AliasesOfOffload) {
       R"({"zero_optimization": {"stage": 3, "cpu_offload_param": true}})",
       {{"--target", "sm_80"}});
   EXPECT_EQ(settings.values.placeParameters, MemoryKind::Host);
+  settings = resolve(R"({"zero_optimization": {"cpu_offload_param": false}})");
+  EXPECT_EQ(verdictOn("zero_optimization.cpu_offload_param", settings),
+            "no meaning here");
 }
 
 TEST_F(ConfigTest, GroupsOfCodesHaveAFlag) {
