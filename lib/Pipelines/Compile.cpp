@@ -8,10 +8,10 @@
 
 #include "heddle/Pipelines/Compile.h"
 #include "EmitPhase.h"
+#include "Summary.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "dialects/Plan/PlanFormat.h"
 #include "heddle/Emit/WriteBinary.h"
-#include "heddle/PlanFormat/Format.h"
 #include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Import/Passes.h"
 #include "heddle/Transforms/Memory/StateBytes.h"
@@ -226,28 +226,6 @@ LogicalResult Compilation::run(Phase start, Phase stop) {
 // The binary
 //===----------------------------------------------------------------------===//
 
-/// As `60.25 MiB (63172608 bytes)`.
-static std::string textOf(int64_t bytes) {
-  return plan::formatBytes(bytes) + " (" + std::to_string(bytes) + " bytes)";
-}
-
-/// The memory of a rank. What is beside a GPU is not of its memory.
-static std::string memoryOf(const plan::Plan &plan) {
-  auto of = [&](plan::MemoryKind kind) { return plan.memory.peakBytes(kind); };
-  int64_t onFile = of(plan::MemoryKind::File);
-  int64_t host = of(plan::MemoryKind::Host);
-  int64_t pinned = of(plan::MemoryKind::Pinned);
-  std::string text = textOf(plan.memory.peakBytes()) + " of memory";
-  if (plan.device == plan::DeviceKind::Cuda && host + pinned > 0) {
-    text = textOf(of(plan::MemoryKind::Device)) + " of device memory";
-    if (host > 0)
-      text += ", " + textOf(host) + " of host memory";
-    if (pinned > 0)
-      text += ", " + textOf(pinned) + " of pinned memory";
-  }
-  return text + (onFile > 0 ? ", " + textOf(onFile) + " on file" : "");
-}
-
 static LogicalResult write(ModuleOp module, std::vector<emit::Code> &codes,
                            const CompileOptions &options) {
   if (options.plans) {
@@ -255,21 +233,14 @@ static LogicalResult write(ModuleOp module, std::vector<emit::Code> &codes,
       options.plans->push_back(std::move(code.plan));
     return success();
   }
-  if (auto wrong =
-          emit::writeBinary(codes, options.runtimePath, options.output))
-    return emitDiagnostic(module, *wrong);
+  if (!options.dryRun)
+    if (auto wrong =
+            emit::writeBinary(codes, options.runtimePath, options.output))
+      return emitDiagnostic(module, *wrong);
   // Such a binary is for the driver itself.
   if (options.splitLayers != LayerPrograms::None)
     return success();
-  for (const emit::Code &code : codes) {
-    const plan::Plan &plan = code.plan;
-    llvm::errs() << options.output << ": "
-                 << (code.model == emit::Model::Draft ? "the draft: " : "")
-                 << (options.targets.size() > 1 ? "for " + plan.target + ": "
-                                                : "")
-                 << plan.parameters << " parameters, " << plan.kernels.size()
-                 << " kernels, " << memoryOf(plan) << "\n";
-  }
+  summarize(codes, options);
   return success();
 }
 

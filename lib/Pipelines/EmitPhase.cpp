@@ -10,6 +10,7 @@
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/Codegen/Common/Target.h"
 #include "heddle/Emit/PlanFromModule.h"
+#include "heddle/PlanFormat/RunChoices.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -61,7 +62,7 @@ heddle::codeOf(ModuleOp module, const CompileOptions &options,
     return failure();
   // A plan alone has kernels without code.
   FailureOr<std::string> image =
-      options.plans ? std::string() : imageOf(*parts, **target, program);
+      options.makesCode() ? imageOf(*parts, **target, program) : std::string();
   if (failed(image))
     return failure();
   plan::Plan &plan = parts->plan;
@@ -69,6 +70,8 @@ heddle::codeOf(ModuleOp module, const CompileOptions &options,
   plan.device = *device;
   plan.features = *features;
   plan.phases = phases;
+  if (options.threadsOfMachine)
+    plan.strategy[plan::threadsOfMachineKey] = true;
   if (!options.cluster.empty())
     plan.strategy["cluster"] = nlohmann::json::parse(options.cluster);
   return emit::Code{std::move(plan), std::move(*image)};

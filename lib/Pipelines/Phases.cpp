@@ -184,7 +184,7 @@ static void buildSpmd(OpPassManager &pm) {
 static void buildKernels(OpPassManager &pm, const CompileOptions &options) {
   KernelsCompileOptions kernels;
   kernels.cache = options.cache;
-  kernels.sizesOnly = options.plans != nullptr;
+  kernels.sizesOnly = !options.makesCode();
   pm.addPass(createKernelsCompile(kernels));
 }
 

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/core/Session.h"
+#include "heddle/PlanFormat/Format.h"
+#include "heddle/PlanFormat/MemoryHelp.h"
 #include "heddle/runtime/core/Traffic.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
@@ -82,8 +84,29 @@ static std::string nameOfState(const plan::Plan &plan, int64_t offset) {
          found->name;
 }
 
+/// Refuses a plan that the memory of this machine does not hold: all of what
+/// trains is used, and the system would end the process in the middle of it.
+static void requireMachineMemory(const plan::Plan &plan) {
+  const plan::Memory &memory = plan.memory;
+  if (plan.device != plan::DeviceKind::Cpu)
+    return;
+  int64_t needed =
+      std::max(memory.persistentBytes.inMemory(), memory.arenaBytes.inMemory());
+  if (plan.findProgram(plan::ProgramKind::Train))
+    needed = memory.peakBytes();
+  int64_t here = plan::machineBytes();
+  if (needed > here)
+    fail("H0292",
+         "the plan needs " + plan::formatBytes(needed) + " (" +
+             std::to_string(needed) + " bytes), this machine has " +
+             plan::formatBytes(here) +
+             "; the most have: " + plan::largestOwners(memory),
+         plan::helpForMemory(plan));
+}
+
 /// The device, which has the memory for the plan.
 static Device &withMemoryFor(const plan::Plan &plan, Device &device) {
+  requireMachineMemory(plan);
   device.requireMemory(plan.memory);
   device.stage(plan.memory.stagingBytes);
   return device;

@@ -285,7 +285,7 @@ class Quantize(h.HeddleTest):
         self.assertIn("reorder", text)
         # q, k and v share an order, which gate and up do not.
         ir = h.run([h.HEDDLE, "compile", coded, "--mode", "serve", "--stop-after",
-                    "import"]).stdout
+                    "import", "--dump-phases", "-"]).stdout
         layer = ir.split("nn.func @block.decode")[1].split("nn.func")[0]
         self.assertEqual(layer.count("nn.reorder"), 5)
 

@@ -88,16 +88,21 @@ static CompileOptions optionsOf(const CompileJob &job) {
   CompileOptions options;
   options.output = job.output;
   options.targets = job.settings.targets;
-  options.dumpPhases = job.dumpPhases;
+  options.dumpPhases = job.dumpPhases == "-" ? "" : job.dumpPhases;
   options.stopAfter = job.stopAfter;
   options.startFrom = job.startFrom;
   options.cache = job.cache;
   options.cluster = job.cluster;
+  auto threads = job.settings.origins.find("threads");
+  options.threadsOfMachine =
+      threads != job.settings.origins.end() &&
+      threads->second.kind == config::Origin::Kind::Derived;
   options.runtimePath = findRuntime();
   options.timing = job.timing;
   options.verbose = job.verbose;
   options.shardingReasons = job.shardingReasons;
   options.splitLayers = job.splitLayers;
+  options.dryRun = job.dryRun;
   options.guesses = job.draftTokens;
   return options;
 }
@@ -164,8 +169,13 @@ JobEnd driver::runCompileJob(const CompileJob &job) {
   if (!addDraft(context, job, draft, options) ||
       failed(compile(*module, options)) || printer.exitCode)
     return endOf(printer);
-  if (!job.stopAfter.empty() && job.dumpPhases.empty())
+  if (job.dumpPhases == "-")
     printModule(*module);
+  else if (job.dumpPhases.empty() && !job.stopAfter.empty() &&
+           job.output.empty())
+    llvm::errs() << "stopped after " << job.stopAfter
+                 << "; --dump-phases DIR writes the module, --dump-phases - "
+                    "prints it\n";
   return {};
 }
 

@@ -31,6 +31,8 @@ struct CompileJob {
   std::string output, dumpPhases, stopAfter, startFrom;
   std::string cache;   ///< A directory, or "" for none.
   std::string cluster; ///< JSON, or "" for none.
+  /// Prints the plan's size, makes no binary.
+  bool dryRun = false;
   bool timing = false, verbose = false, shardingReasons = false;
   LayerPrograms splitLayers = LayerPrograms::None;
 };

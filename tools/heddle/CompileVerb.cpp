@@ -34,6 +34,7 @@ struct CompileFlags {
   std::optional<uint64_t> seed;
   std::optional<int64_t> draftTokens;
   std::string cache, dumpPhases, stopAfter, startFrom;
+  bool dryRun = false;
   bool explain = false, explainAll = false, timing = false, verbose = false;
   bool shardingReasons = false, strictConfig = false;
   bool chooses = false; ///< --mesh auto: what `optimize` says is the goal.
@@ -156,8 +157,12 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
       flags.stopAfter != names.back())
     std::cerr << "warning: -o has no effect: --stop-after " << flags.stopAfter
               << " makes no binary\n";
-  if (flags.output.empty() && flags.stopAfter.empty() && !flags.explain)
-    fail("H0113", "there is no output", "add -o BINARY, or --stop-after PHASE");
+  if (flags.dryRun && !flags.stopAfter.empty())
+    fail("H0113", "--dry-run plans to the end: --stop-after has no place in it",
+         "leave out one of them");
+  if (flags.output.empty() && flags.stopAfter.empty() && !flags.explain &&
+      !flags.dryRun)
+    fail("H0113", "there is no output", "add -o BINARY, or --dry-run");
 }
 
 void driver::tellReader(config::ModelRequest &request,
@@ -268,6 +273,10 @@ readClusterFile(const CompileFlags &flags, CompileJob &job) {
   return cluster.rows;
 }
 
+static bool dumpsFiles(const CompileFlags &flags) {
+  return !flags.dumpPhases.empty() && flags.dumpPhases != "-";
+}
+
 /// What will be written to must take it, before work is done.
 static void checkOutputs(const CompileFlags &flags) {
   std::error_code ignored;
@@ -280,7 +289,7 @@ static void checkOutputs(const CompileFlags &flags) {
   auto last = std::find(names.begin(), names.end(), flags.stopAfter);
   // A dump of the first phase is written again, changed by flags.
   bool isAll = first == names.begin() || first == names.end();
-  if (!flags.dumpPhases.empty())
+  if (dumpsFiles(flags))
     for (auto it = isAll ? names.begin() : first + 1;
          it != names.end() && it <= last; ++it)
       outputs.push_back(
@@ -292,9 +301,9 @@ static void checkOutputs(const CompileFlags &flags) {
                     {"--strategy", flags.strategy},
                     {"--cluster", flags.cluster}},
                    outputs);
-  if (!flags.output.empty())
+  if (!flags.output.empty() && !flags.dryRun)
     io::requireWritableOutput(flags.output);
-  if (!flags.dumpPhases.empty())
+  if (dumpsFiles(flags))
     io::requireWritable(flags.dumpPhases);
 }
 
@@ -416,7 +425,7 @@ static int compileModel(CompileFlags flags) {
                 << config::wrapText("weights\n  " +
                                         config::coverageReport(*job.model),
                                     style.width);
-    if (flags.output.empty() && flags.stopAfter.empty())
+    if (flags.output.empty() && flags.stopAfter.empty() && !flags.dryRun)
       return 0;
   }
   checkOutputs(flags);
@@ -426,6 +435,7 @@ static int compileModel(CompileFlags flags) {
   job.startFrom =
       isDump && flags.startFrom.empty() ? "import" : flags.startFrom;
   job.timing = flags.timing;
+  job.dryRun = flags.dryRun;
   job.verbose = flags.verbose;
   job.shardingReasons = flags.shardingReasons;
   JobEnd end = runCompileJob(job);
@@ -492,7 +502,8 @@ static void addInsightFlags(CLI::App &verb, CompileFlags &flags) {
   verb.add_flag("--all", flags.explainAll,
                 "With --explain-config: also what has no meaning here");
   io::addFlag(verb, "--dump-phases", flags.dumpPhases, io::range::path(),
-              "Write one file per phase into this directory")
+              "Write one file per phase into this directory; -: print the "
+              "module of the last one")
       ->default_str("none");
   io::addFlag(verb, "--stop-after", flags.stopAfter, io::range::text(),
               "Stop after this phase")
@@ -500,6 +511,9 @@ static void addInsightFlags(CLI::App &verb, CompileFlags &flags) {
   io::addFlag(verb, "--start-from", flags.startFrom, io::range::text(),
               "MODEL is the dump made after this phase")
       ->default_str("import");
+  verb.add_flag("--dry-run", flags.dryRun,
+                "Print the summary and the owners of the memory, write no "
+                "binary");
   verb.add_flag("--print-sharding-reasons", flags.shardingReasons,
                 "Print how each value is sharded, and what decided it");
   verb.add_flag("--timing", flags.timing, "Print the seconds of each phase");

@@ -60,13 +60,17 @@ struct CompileOptions {
   std::string cache;       ///< Directory of compiled kernels, "" for none.
   std::string cluster;     ///< JSON for `explain`; "" for none.
   std::string runtimePath; ///< The prebuilt runtime, `heddle-rt`.
-  bool timing = false;     ///< Print the seconds of each phase.
+  bool threadsOfMachine = false; ///< Nobody chose the strategy's threads.
+  bool timing = false;           ///< Print the seconds of each phase.
   bool verbose = false;
   bool shardingReasons = false; ///< Print why values are sharded as they are.
   LayerPrograms splitLayers = LayerPrograms::None;
   /// Takes the plans, one for each target, in place of a binary. Kernels for
   /// x86-64 then have no code.
   std::vector<plan::Plan> *plans = nullptr;
+  /// Writes no binary, and makes no code either: says what one would need.
+  bool dryRun = false;
+  bool makesCode() const { return !plans && !dryRun; }
   /// Asked, if given, with the bytes that a rank needs at least of each kind of
   /// memory: after the fuse phase those of modelStateBytes, after the memory
   /// phase all. If it says no, `compile` fails without an error.

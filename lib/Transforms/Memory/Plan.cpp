@@ -12,6 +12,7 @@
 #include "Frame.h"
 #include "Layout.h"
 #include "heddle/PlanFormat/Format.h"
+#include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/Transforms/Memory/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -288,9 +289,9 @@ private:
       owned += bytes;
     }
     map.owners[config::isGpu(strategy.target) ? "scratch of kernels"
-                                              : "scratch of threads"] =
+                                              : plan::scratchOwner] =
         scratchBytes;
-    map.owners["not used at the peak"] = arenaBytes - owned;
+    map.owners[plan::unusedOwner] = arenaBytes - owned;
     Builder builder(&getContext());
     NamedAttrList owners;
     for (auto &[owner, bytes] : map.owners)

@@ -8,6 +8,7 @@
 
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include "heddle/PlanFormat/Format.h"
+#include "heddle/PlanFormat/MemoryHelp.h"
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "runtime/devices/cuda/FileCopies.h"
@@ -243,7 +244,7 @@ void CudaDevice::requireMemory(const plan::Memory &memory) {
            std::to_string(needed) + " bytes) of the GPU's memory; of the " +
            plan::formatBytes(int64_t(total)) + " of this " + gpu.name + ", " +
            plan::formatBytes(int64_t(free)) + " (" + std::to_string(free) +
-           " bytes) are free",
+           " bytes) are free; the most have: " + plan::largestOwners(memory),
        "end other programs on this GPU, or compile with a smaller --batch or "
        "--micro-batch, or with --recompute full");
 }

@@ -1,0 +1,84 @@
+//===- Summary.cpp - What a compilation says at its end -------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Summary.h"
+#include "heddle/PlanFormat/Format.h"
+#include "heddle/PlanFormat/MemoryHelp.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace heddle;
+
+/// As `60.25 MiB (63172608 bytes)`.
+static std::string textOf(int64_t bytes) {
+  return plan::formatBytes(bytes) + " (" + std::to_string(bytes) + " bytes)";
+}
+
+/// The memory of a rank. What is beside a GPU is not of its memory.
+static std::string memoryOf(const plan::Plan &plan) {
+  auto of = [&](plan::MemoryKind kind) { return plan.memory.peakBytes(kind); };
+  int64_t onFile = of(plan::MemoryKind::File);
+  int64_t host = of(plan::MemoryKind::Host);
+  int64_t pinned = of(plan::MemoryKind::Pinned);
+  std::string text = textOf(plan.memory.peakBytes()) + " of memory";
+  if (plan.device == plan::DeviceKind::Cuda && host + pinned > 0) {
+    text = textOf(of(plan::MemoryKind::Device)) + " of device memory";
+    if (host > 0)
+      text += ", " + textOf(host) + " of host memory";
+    if (pinned > 0)
+      text += ", " + textOf(pinned) + " of pinned memory";
+  }
+  return text + (onFile > 0 ? ", " + textOf(onFile) + " on file" : "");
+}
+
+/// Bytes that a rank needs of the memory of its machine.
+static int64_t machineBytesOf(const plan::Plan &plan,
+                              const plan::Memory &memory) {
+  if (plan.device == plan::DeviceKind::Cpu)
+    return memory.peakBytes();
+  return memory.peakBytes(plan::MemoryKind::Host) +
+         memory.peakBytes(plan::MemoryKind::Pinned);
+}
+
+static void warnOfLargePlan(const plan::Plan &plan) {
+  const plan::Memory *largest = &plan.memory;
+  for (const plan::Stage &stage : plan.stages)
+    if (machineBytesOf(plan, stage.memory) > machineBytesOf(plan, *largest))
+      largest = &stage.memory;
+  int64_t needed = machineBytesOf(plan, *largest);
+  int64_t here = plan::machineBytes();
+  if (needed > here)
+    llvm::errs() << "warning: a rank needs " << plan::formatBytes(needed)
+                 << ", this machine has " << plan::formatBytes(here)
+                 << "; the most have: " << plan::largestOwners(*largest)
+                 << "\n";
+}
+
+static void printOwners(const plan::Plan &plan) {
+  for (const plan::Owner &owner : plan.memory.owners)
+    llvm::errs() << llvm::format("%14s  ",
+                                 plan::formatBytes(owner.bytes).c_str())
+                 << owner.name << "\n";
+}
+
+void heddle::summarize(llvm::ArrayRef<emit::Code> codes,
+                       const CompileOptions &options) {
+  for (const emit::Code &code : codes) {
+    const plan::Plan &plan = code.plan;
+    llvm::errs() << (options.dryRun ? "dry run" : options.output) << ": "
+                 << (code.model == emit::Model::Draft ? "the draft: " : "")
+                 << (options.targets.size() > 1 ? "for " + plan.target + ": "
+                                                : "")
+                 << plan.parameters << " parameters, " << plan.kernels.size()
+                 << " kernels, " << memoryOf(plan) << "\n";
+    if (options.dryRun)
+      printOwners(plan);
+    if (options.cluster.empty())
+      warnOfLargePlan(plan);
+  }
+}

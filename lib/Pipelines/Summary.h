@@ -1,0 +1,24 @@
+//===- Summary.h - What a compilation says at its end -----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_PIPELINES_SUMMARY_H
+#define HEDDLE_LIB_PIPELINES_SUMMARY_H
+
+#include "heddle/Emit/WriteBinary.h"
+#include "heddle/Pipelines/Compile.h"
+
+namespace heddle {
+
+/// Prints a line for each plan: parameters, kernels and memory. Of a dry run
+/// also the owners of the memory. Warns of plans that are larger than this
+/// machine, if no cluster says on which machines they run.
+void summarize(llvm::ArrayRef<emit::Code> codes, const CompileOptions &options);
+
+} // namespace heddle
+
+#endif // HEDDLE_LIB_PIPELINES_SUMMARY_H

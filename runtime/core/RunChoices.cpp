@@ -1,0 +1,38 @@
+//===- RunChoices.cpp - What a run chooses of a plan ----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/PlanFormat/RunChoices.h"
+
+using namespace heddle;
+
+void plan::setThreads(Plan &plan, int64_t threads) {
+  // A GPU's launch has its scratch as a whole.
+  if (plan.device != DeviceKind::Cpu || threads == plan.threads)
+    return;
+  Memory &memory = plan.memory;
+  // The scratch is at the end of the arena, behind the frames.
+  auto pagesFor = [&](int64_t users) {
+    constexpr int64_t pageBytes = 4096;
+    int64_t end = memory.scratchOffset + memory.scratchBytesPerThread * users;
+    return (end + pageBytes - 1) / pageBytes * pageBytes;
+  };
+  int64_t more = memory.scratchBytesPerThread * (threads - plan.threads);
+  int64_t moreArena = pagesFor(threads) - pagesFor(plan.threads);
+  plan.threads = threads;
+  memory.arenaBytes[MemoryKind::Device] += moreArena;
+  for (Owner &owner : memory.owners)
+    if (owner.name == scratchOwner)
+      owner.bytes += more;
+    else if (owner.name == unusedOwner)
+      owner.bytes += moreArena - more;
+}
+
+bool plan::hasThreadsOfMachine(const Plan &plan) {
+  auto found = plan.strategy.find(threadsOfMachineKey);
+  return found != plan.strategy.end() && *found == true;
+}
