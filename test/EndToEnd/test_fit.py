@@ -286,7 +286,7 @@ class Fit(h.HeddleTest):
         placed, _ = self.fit(TINY, machine, *flags, "--place", "optimizer=pinned")
         self.assertEqual({one["strategy"]["host_updates"] for one in placed["fitting"]},
                          {0, 1})
-        cpu, _ = self.fit(TINY, {**machine, **NVME}, *flags[:6])
+        cpu, _ = self.fit(TINY, {**machine, **NVME}, *flags[:6], "--target", "x86-64")
         self.assertEqual({one["strategy"]["host_updates"] for one in cpu["fitting"]}, {0})
 
     def test_a_strategy_says_all(self):

@@ -183,7 +183,34 @@ static void printFitting(const FitSearch &search, bool isAll) {
   throw UserError(wrong);
 }
 
-static int fit(const FitFlags &flags) {
+/// Whether a flag or a file says the setting.
+static bool isSaid(const config::ResolvedSettings &settings, const char *key) {
+  using Kind = config::Origin::Kind;
+  auto found = settings.origins.find(key);
+  return found != settings.origins.end() &&
+         found->second.kind != Kind::Default &&
+         found->second.kind != Kind::Derived;
+}
+
+/// Plans for GPUs, in bf16, where the cluster's ranks have memory of their own
+/// behind a link, and nothing says another target.
+static void chooseGpu(config::Flags &flags,
+                      const config::ResolvedSettings &base,
+                      const config::Cluster &cluster) {
+  if (cluster.deviceMemory == 0 || !cluster.pcie || isSaid(base, "target"))
+    return;
+  std::string chosen = "--target sm_80";
+  flags["--target"] = "sm_80";
+  if (!isSaid(base, "precision")) {
+    flags["--precision"] = "bf16";
+    chosen += " --precision bf16";
+  }
+  std::cerr << "  note: plans are for GPUs (" << chosen << "), as "
+            << cluster.file
+            << " has device_memory and pcie; --target x86-64 plans for CPUs\n";
+}
+
+static int fit(FitFlags flags) {
   if (fs::path(flags.request.path).extension() == ".mlir")
     fail("H0113", "fit reads no module: " + flags.request.path,
          "name a Hugging Face directory, or a config.json");
@@ -197,6 +224,8 @@ static int fit(const FitFlags &flags) {
   config::Cluster cluster = config::readCluster(flags.cluster);
   const SettingsFiles files = readSettingsFiles(flags.dsConfig, flags.strategy);
   config::ResolvedSettings base = files.merge(flags.flags);
+  chooseGpu(flags.flags, base, cluster);
+  base = files.merge(flags.flags);
   if (!base.problems.empty())
     throw config::ConfigErrors(base.problems);
   for (const std::string &warning :
