@@ -10,6 +10,7 @@
 #define HEDDLE_DIALECTS_NN_PORTS_H
 
 #include "dialects/NN/NNDialect.h"
+#include "heddle/PlanFormat/RunChoices.h"
 
 namespace heddle::nn {
 
@@ -33,6 +34,12 @@ inline mlir::Value portOf(mlir::ArrayAttr ports, mlir::ValueRange values,
   return {};
 }
 
+/// Whether it is a number that a run says of its updates.
+inline bool isRunNumber(PortAttr port) {
+  return port.getRole() == PortRole::Value &&
+         plan::isRunNumber(std::string_view(port.getKey()));
+}
+
 /// Whether the runtime fills such an input.
 inline bool isFilled(PortAttr port) {
   switch (port.getRole()) {
@@ -43,7 +50,7 @@ inline bool isFilled(PortAttr port) {
   case PortRole::Hidden:
     return true;
   default:
-    return port.isOfBatch();
+    return port.isOfBatch() || isRunNumber(port);
   }
 }
 
@@ -85,6 +92,8 @@ inline bool isTypeOf(PortAttr port, mlir::ShapedType type) {
   case PortRole::GradNorm:
     return is(isF32, 1);
   default:
+    if (isRunNumber(port))
+      return is(isF32, 1);
     return !port.isOfBatch() || isI32;
   }
 }

@@ -11,6 +11,7 @@
 #include "InputRanges.h"
 #include "heddle/Eval/Files.h"
 #include "heddle/Eval/Interpreter.h"
+#include "heddle/PlanFormat/RunChoices.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -107,6 +108,8 @@ static bool derivedInputs(const dist::Strategy &strategy, uint64_t seed,
                      strategy.lr, update, rate, error))
     return false;
   inputs[keyOf(nn::PortRole::LearningRate)] = rank0(rate);
+  inputs[plan::weightDecayPort] = rank0(strategy.weightDecay);
+  inputs[plan::maxNormPort] = rank0(strategy.gradientClipping);
   inputs[keyOf(nn::PortRole::Rng)] = Tensor(
       ElementKind::I32, {4},
       std::vector<int64_t>{static_cast<int64_t>(seed & 0xffffffff),

@@ -87,7 +87,7 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   std::unique_ptr<TrainSteps> steps;
   ranks.together([&] {
     steps = std::make_unique<TrainSteps>(
-        job, TrainSteps::Options{plan.weights.seed});
+        job, TrainSteps::Options{Hyperparameters(plan), plan.weights.seed});
   });
   loadWeights(job, options.job);
   const CommandList &commands = steps->program().commands();

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/runtime/app/HyperFlags.h"
 #include "heddle/runtime/app/Options.h"
 #include "heddle/runtime/comm/Launcher.h"
 #include "heddle/runtime/io/Diagnostic.h"
@@ -99,8 +100,10 @@ void CommandLine::addJob(CLI::App &verb, JobOptions &job) {
           "Hugging Face directory or checkpoint (default: the weights the "
           "binary was compiled with)")
       ->type_name("DIR");
-  addFlag(verb, "--threads", job.threads, io::range::threads(),
-          "Threads (default: all that plan and CPU set allow)");
+  addFlag(
+      verb, "--threads", job.threads, io::range::threads(),
+      "Threads (default: those that it was compiled with, if --threads said "
+      "so; else all cores of the rank)");
   addFlag(verb, "--device", job.device.kind,
           ValueRange::choices({"cpu", "cuda"}),
           "What runs the kernels (default: what the binary is compiled for)");
@@ -216,6 +219,7 @@ void CommandLine::addTrain(CLI::App &app) {
   addFlag(verb, "--seed", train.seed, io::range::seed(),
           "Seed of dropout, masks and --shuffle (default: the compile seed, or "
           "the resumed run's)");
+  addHyperFlags(verb, train.hyper);
   verb.add_flag("--shuffle", train.shuffle,
                 "Permute the rows of every pass over the data");
   addMask(verb, train.mask);

@@ -7,8 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/PlanFormat/Draft.h"
+#include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/PlanFormat/Serving.h"
 #include "heddle/runtime/app/Devices.h"
+#include "heddle/runtime/app/Job.h"
 #include "heddle/runtime/app/Options.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/app/ServedMemory.h"
@@ -118,7 +120,8 @@ static ordered_json describePurpose(const plan::Plan &plan) {
             {"texts", describeTexts(plan)},
             {"recompute", plan.recompute},
             {"optimizer", plan.optimizer.type},
-            {"schedule", plan.scheduler.type}};
+            {"schedule", plan.scheduler.type},
+            {"hyperparameters", Hyperparameters(plan).toJson()}};
   ServedMemory memory(plan);
   const int64_t groups = plan::groupsOf(plan);
   return {{"max_batch", groups * plan.serving.maxBatch},
@@ -241,15 +244,25 @@ static void line(const char *label, const std::string &text) {
 
 static std::string number(int64_t value) { return std::to_string(value); }
 
+static std::string decimal(double value) {
+  char text[32];
+  snprintf(text, sizeof(text), "%.9g", value);
+  return text;
+}
+
 static void printTraining(const plan::Plan &plan) {
   line("batch", number(plan.batch) + " rows x " + number(plan.seq) +
                     " tokens (micro-batch " + number(plan.microBatch) +
                     ", accumulate " + number(plan.accumulate) + ")");
   line("precision", plan.precision + ", recompute " + plan.recompute);
+  const plan::Optimizer &optimizer = plan.optimizer;
   line("optimizer",
-       plan.optimizer.type + (plan.scheduler.type.empty()
-                                  ? std::string(", constant learning rate")
-                                  : ", " + plan.scheduler.type));
+       Hyperparameters(plan).text() + ", betas " + decimal(optimizer.beta1) +
+           " and " + decimal(optimizer.beta2) + ", eps " +
+           decimal(optimizer.eps) +
+           (optimizer.decoupled ? "" : ", weight decay in the gradient"));
+  if (!plan.scheduler.params.empty())
+    line("", plan.scheduler.params.dump());
   if (std::string texts = describeTexts(plan); !texts.empty())
     line("texts", texts);
 }
@@ -286,8 +299,8 @@ static void print(const plan::Plan &plan, const std::string &products) {
                       : plan.weights.directory);
   line("machine", plan.device == plan::DeviceKind::Cuda
                       ? "NVIDIA GPU, " + plan.target + " or newer"
-                      : "x86-64, --march " + plan.march + ", at most " +
-                            number(plan.threads) + " threads");
+                      : "x86-64, --march " + plan.march + ", " +
+                            number(plan.threads) + " threads here");
   std::string programs;
   for (const plan::Program &program : plan.programs)
     programs += (programs.empty() ? "" : ", ") + program.name;
@@ -335,6 +348,8 @@ int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
   std::vector<Binary> targets = readTargets(options.job.binary);
   // What would run here.
   size_t here = chooseTarget(targets, {}, /*localRank=*/0);
+  plan::Plan &chosen = targets[here].plan;
+  plan::setThreads(chosen, chooseThreads(chosen, /*requested=*/0, /*ranks=*/1));
   const Binary &binary = targets[here];
   std::optional<Binary> draft = readDraft(options.job.binary, here);
   const plan::Plan &plan = binary.plan;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Job.h"
+#include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/runtime/app/ServedMemory.h"
 #include "heddle/runtime/comm/Launcher.h"
 #include "heddle/runtime/devices/cpu/CpuFeatures.h"
@@ -24,7 +25,9 @@ int64_t heddle::rt::chooseThreads(const plan::Plan &plan, int64_t requested,
   if (requested > 0)
     return requested;
   if (plan.device == plan::DeviceKind::Cpu)
-    return std::min(plan.threads, availableThreads());
+    return plan::hasThreadsOfMachine(plan)
+               ? threadsOfRank(ranks)
+               : std::min(plan.threads, availableThreads());
   // Beside a GPU they update what is in the host's memory, and read and write
   // files. A core is left to the thread that submits steps.
   return std::max<int64_t>(threadsOfRank(ranks) - 1, 1);
@@ -44,9 +47,8 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
   ranks.join(plan(), availableThreads() > threads);
   ranks.together([&] {
     binary.plan.selectStage(plan().mesh.stageOf(ranks.rank()));
+    plan::setThreads(binary.plan, threads);
     // Before any thread is made: they inherit what the system grants here.
-    if (plan().device == plan::DeviceKind::Cpu)
-      requireThreads(plan(), threads);
     requireCpuFeatures(plan().features, plan().march);
     pool = std::make_unique<ThreadPool>(threads);
     own = openDevice(plan(), options.device, local, *pool);
@@ -77,6 +79,7 @@ void Job::load() {
 Job::Job(Job &checks, Binary draft)
     : others(checks.others), binary(std::move(draft)), target(checks.target),
       threads(checks.threads), runsOn(checks.runsOn) {
+  plan::setThreads(binary.plan, threads->threads());
   load();
 }
 

@@ -7,10 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Steps.h"
+#include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -154,15 +156,32 @@ static std::vector<const Value *> resultsOf(const LoadedProgram &program) {
   return results;
 }
 
+/// The largest norm of gradients; that of any gradients, where none is clipped.
+static float limitOf(const plan::Optimizer &optimizer) {
+  return optimizer.gradientClipping > 0 ? float(optimizer.gradientClipping)
+                                        : std::numeric_limits<float>::max();
+}
+
 TrainSteps::TrainSteps(Job &job, const Options &options)
     : job(job), source(job.program(plan::ProgramKind::Train)),
       shape(batchOf(job.plan(), plan::ProgramKind::Train)),
-      schedule(job.plan().scheduler, job.plan().optimizer.lr),
-      seed(options.seed), lossPort(requireOutput(source, plan::PortRole::Loss)),
+      schedule(options.hyper.scheduler, options.hyper.optimizer.lr),
+      weightDecay(float(options.hyper.optimizer.weightDecay)),
+      maxNorm(limitOf(options.hyper.optimizer)), seed(options.seed),
+      lossPort(requireOutput(source, plan::PortRole::Loss)),
       normPort(source.output(plan::PortRole::GradNorm)),
       staging(job.session(), source, resultsOf(source)),
       inputs(job.session(), source, &staging), skipped(options.skipped),
       ahead(job.device().runsAhead()) {}
+
+void TrainSteps::give(const char *name, float number) {
+  const std::vector<plan::Port> &inputs = source.program().inputs;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].role == plan::PortRole::Value && inputs[i].name == name) {
+      *staging.at<float>(source.input(i)) = number;
+      staging.store(source.input(i));
+    }
+}
 
 void TrainSteps::submit(int64_t index, bool hasLabels, LaunchTime *times) {
   if (const Value *rng = source.input(plan::PortRole::Rng)) {
@@ -178,6 +197,8 @@ void TrainSteps::submit(int64_t index, bool hasLabels, LaunchTime *times) {
     *staging.at<float>(*port) = static_cast<float>(rate);
     staging.store(*port);
   }
+  give(plan::weightDecayPort, weightDecay);
+  give(plan::maxNormPort, maxNorm);
   job.ranks().beginStep(index + 1);
   bool isSkipped = !hasLabels && source.output(plan::PortRole::LossWeight);
   skipped += isSkipped ? 1 : 0;

@@ -46,6 +46,7 @@ public:
 private:
   void openFiles();
   void resumeOrLoad();
+  void tellHyperparameters();
   void announce();
   void trainSteps();
   void submit(int64_t index);
@@ -66,6 +67,8 @@ private:
   Job job;
   Ranks &ranks;
   TrainData data;
+  Hyperparameters hyper;
+  std::vector<std::string> changes; ///< Of them since the resumed run.
   io::CheckpointState state;  ///< Where the run begins; the best validation.
   std::string savedOptimizer; ///< That of the checkpoint the run began with.
   std::string modelDirectory; ///< Has the tokenizer that checkpoints get.
@@ -89,7 +92,7 @@ private:
 
 Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
     : options(options), log(log), job(options.job, ranks), ranks(ranks),
-      data(job, options) {
+      data(job, options), hyper(job.plan()) {
   // Whatever can be wrong with the user's files is found before the first
   // step, and before anything is written.
   ranks.together([&] {
@@ -128,7 +131,7 @@ void Training::requireOwnFiles() {
 
 void Training::openFiles() {
   steps = std::make_unique<TrainSteps>(
-      job, TrainSteps::Options{state.seed, state.skipped});
+      job, TrainSteps::Options{hyper, state.seed, state.skipped});
   if (!options.save.empty())
     io::requireWritable(options.save);
   if (!options.save.empty() && job.isFirst() && !saves)
@@ -165,6 +168,7 @@ void Training::resumeOrLoad() {
     data.begin(state.seed);
   else
     data.resume(state, state.seed);
+  tellHyperparameters();
   savedOptimizer = std::exchange(state.optimizer, job.plan().optimizer.type);
   state.planHash = job.plan().hash;
 }
@@ -173,6 +177,16 @@ void Training::resumeOrLoad() {
 static std::string runsOn(const Device &device) {
   return device.model().empty() ? std::to_string(device.threads()) + " threads"
                                 : device.model();
+}
+
+/// Takes the flags, and what the resumed run was told.
+void Training::tellHyperparameters() {
+  ranks.together(
+      [&] { state.told = hyper.tell(options.hyper.values(), state.told); });
+  HyperValues now = hyper.values();
+  if (!state.used.empty())
+    changes = describeChanges(state.used, now);
+  state.used = now;
 }
 
 void Training::announce() {
@@ -184,6 +198,7 @@ void Training::announce() {
              .add("ranks", ranks.size())
              .add("threads", job.device().threads())
              .addRaw("seed", std::to_string(state.seed))
+             .addRaw("hyperparameters", hyper.toJson().dump())
              .add("step", state.step));
   std::string among =
       ranks.size() > 1
@@ -199,6 +214,10 @@ void Training::announce() {
             std::to_string(int64_t(rate.peakFlopsPerSecond / 1e9)) +
             " GFLOP/s (" + rate.unit + ")";
   progress->line(text);
+  if (!state.told.empty())
+    progress->line(hyper.text());
+  for (const std::string &change : changes)
+    progress->line("not as before --resume: " + change);
   for (const std::string &remark : data.remarks())
     progress->line(remark);
   if (state.step > 0)

@@ -205,6 +205,13 @@ static BestValidation readBest(const JsonValue &json) {
   return best;
 }
 
+static std::map<std::string, double> readNumbers(const JsonValue &json) {
+  std::map<std::string, double> numbers;
+  for (const JsonMember &member : json.members())
+    numbers[member.key] = member.value.asNumber();
+  return numbers;
+}
+
 static CheckpointState readState(const std::string &directory) {
   JsonValue json = parseJsonFile(directory + "/" + stateFile, modelJsonCodes);
   CheckpointState state;
@@ -215,6 +222,10 @@ static CheckpointState readState(const std::string &directory) {
   state.planHash = json.at("plan").asString();
   if (const JsonValue *optimizer = json.find("optimizer"))
     state.optimizer = optimizer->asString();
+  if (const JsonValue *numbers = json.find("hyperparameters")) {
+    state.told = readNumbers(numbers->at("told"));
+    state.used = readNumbers(numbers->at("used"));
+  }
   if (const JsonValue *best = json.find("best_validation"))
     state.best = readBest(*best);
   if (const JsonValue *data = json.find("data")) {

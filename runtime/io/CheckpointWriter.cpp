@@ -125,6 +125,7 @@ static nlohmann::ordered_json stateToJson(const CheckpointState &state) {
                                {"worse", state.best->worse}};
   json["plan"] = state.planHash;
   json["optimizer"] = state.optimizer;
+  json["hyperparameters"] = {{"told", state.told}, {"used", state.used}};
   return json;
 }
 

@@ -35,8 +35,13 @@ TEST_F(BinaryTest, RefusesWrongUse) {
   expectError(run(model, {"train", "--dta", "x"}), 2, "H0190");
   expectError(run(model, {"train", "--steps", "3"}), 2, "H0124");
   expectError(run(model, {}), 2, "H0190");
-  expectError(run(model, {"eval", "--data", makeTokens(500), "--threads", "3"}),
-              2, "H0193");
+  std::string data = makeTokens(500);
+  expectError(
+      run(model, {"train", "--data", data, "--steps", "1", "--min-lr", "0"}), 2,
+      "H0123");
+  expectError(
+      run(model, {"train", "--data", data, "--steps", "1", "--clip", "1"}), 2,
+      "H0178");
   expectError(run(model, {"generate", "--prompt", ""}), 2, "H0190");
   expectError(run(model, {"generate", "--prompt-ids", "1,x"}), 2, "H0195");
   expectError(run(model, {"generate", "--prompt-ids", "256"}), 2, "H0195");
@@ -59,8 +64,16 @@ TEST_F(BinaryTest, RefusesCpusThatLackFeatures) {
 TEST_F(BinaryTest, RefusesMemoryThatIsNotThere) {
   plan::Plan plan = makeBigramPlan();
   plan.memory.arenaBytes[plan::MemoryKind::Device] = int64_t(1) << 50;
-  expectError(run(makeBinary(plan), {"eval", "--data", makeTokens(500)}), 4,
-              "H0292");
+  plan.memory.owners = {{"states", 1}, {"activations", 9}, {"optimizer", 5}};
+  plan.seq = 16;
+  RunResult result = run(makeBinary(plan), {"eval", "--data", makeTokens(500)});
+  expectError(result, 4, "H0292");
+  EXPECT_NE(result.err.find("the most have: activations 9 B, optimizer 5 B"),
+            std::string::npos)
+      << result.err;
+  EXPECT_NE(result.err.find("help: compile with a --seq below 16"),
+            std::string::npos)
+      << result.err;
 }
 
 TEST_F(BinaryTest, RefusesBadTokens) {

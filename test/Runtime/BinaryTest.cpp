@@ -53,6 +53,58 @@ TEST_F(BinaryTest, TrainsAndLogs) {
   EXPECT_EQ(end["peak_bytes"]["planned"], end["peak_bytes"]["mapped"]);
 }
 
+TEST_F(BinaryTest, RunsOnOtherThreadsThanItWasCompiledFor) {
+  std::string model = makeBinary(makeBigramPlan()), data = makeTokens(500);
+  std::vector<json> ends;
+  std::vector<std::vector<double>> losses;
+  for (const char *threads : {"1", "2", "5"}) {
+    std::string log = inDirectory(std::string("log") + threads);
+    RunResult result = run(model, {"train", "--data", data, "--steps", "3",
+                                   "--threads", threads, "--log", log});
+    ASSERT_EQ(result.exitCode, 0) << result.err;
+    ends.push_back(readLog(log).back()["peak_bytes"]);
+    losses.push_back(lossesOf(log));
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+  EXPECT_EQ(losses[0], losses[2]);
+  // Scratch of five threads is on one more page.
+  EXPECT_EQ(ends[0]["planned"], ends[1]["planned"]);
+  EXPECT_EQ(ends[2]["planned"].get<int>(),
+            ends[1]["planned"].get<int>() + 4096);
+  EXPECT_EQ(ends[2]["planned"], ends[2]["mapped"]);
+}
+
+TEST_F(BinaryTest, TakesHyperparametersFromFlags) {
+  std::string model = makeBinary(makeBigramPlan()), data = makeTokens(500);
+  std::string log = inDirectory("log"), save = inDirectory("save");
+  auto train = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"train", "--data", data, "--log",
+                                      log,     "--save", save};
+    words.insert(words.end(), more.begin(), more.end());
+    RunResult result = run(model, words);
+    EXPECT_EQ(result.exitCode, 0) << result.err;
+    return result.err;
+  };
+  std::string said = train({"--steps", "4", "--lr", "0.01", "--warmup-steps",
+                            "2", "--train-steps", "10"});
+  EXPECT_NE(said.find("lr 0.01"), std::string::npos) << said;
+  std::vector<json> lines = readLog(log);
+  EXPECT_EQ(lines[0]["hyperparameters"]["lr"], 0.01);
+  EXPECT_EQ(lines[0]["hyperparameters"]["schedule"], "WarmupDecayLR");
+  EXPECT_FLOAT_EQ(lines[3]["lr"].get<float>(), 0.005f);
+  EXPECT_FLOAT_EQ(lines[4]["lr"].get<float>(), 0.01f);
+  // It goes on with what it was told, and says what is told anew.
+  said = train({"--steps", "5", "--resume", save});
+  EXPECT_NE(said.find("lr 0.01"), std::string::npos) << said;
+  EXPECT_EQ(said.find("before:"), std::string::npos) << said;
+  lines = readLog(log);
+  EXPECT_FLOAT_EQ(lines[lines.size() - 3]["lr"].get<float>(), 0.00875f);
+  said = train({"--steps", "6", "--resume", save, "--lr", "0.02"});
+  EXPECT_NE(said.find("lr 0.02 (before: 0.01)"), std::string::npos) << said;
+  lines = readLog(log);
+  EXPECT_FLOAT_EQ(lines[lines.size() - 3]["lr"].get<float>(), 0.015f);
+}
+
 TEST_F(BinaryTest, TakesRowsInTheOrderThatIsPromised) {
   // The batches of step s and s + floor((n-1)/(GB*T)) are the same, so with a
   // learning rate of zero their losses are.

@@ -8,6 +8,7 @@
 
 #include "BigramPlan.h"
 #include "Commands.h"
+#include "heddle/PlanFormat/RunChoices.h"
 
 #include <gtest/gtest.h>
 
@@ -35,6 +36,24 @@ TEST(Plan, KeepsEverythingThroughJson) {
   ASSERT_TRUE(launch);
   EXPECT_EQ(launch->refs[1].space, Space::Arg);
   EXPECT_EQ(launch->scalars[2].terms.at(0).kind, Term::Kind::LoopIndex);
+}
+
+TEST(Plan, HasScratchForOtherThreads) {
+  Plan plan = test::makeBigramPlan();
+  plan.memory.owners = {
+      {"states", 100}, {scratchOwner, 2048}, {unusedOwner, 0}};
+  int64_t before = plan.memory.arenaBytes[MemoryKind::Device];
+  setThreads(plan, 5);
+  EXPECT_EQ(plan.threads, 5);
+  EXPECT_EQ(plan.memory.arenaBytes[MemoryKind::Device], before + 4096);
+  EXPECT_EQ(plan.memory.owners[1].bytes, 5 * 1024);
+  EXPECT_EQ(plan.memory.owners[2].bytes, 1024);
+  setThreads(plan, 2);
+  EXPECT_EQ(plan.memory.arenaBytes[MemoryKind::Device], before);
+  EXPECT_EQ(plan.memory.owners[2].bytes, 0);
+  plan.device = DeviceKind::Cuda;
+  setThreads(plan, 9);
+  EXPECT_EQ(plan.memory.arenaBytes[MemoryKind::Device], before);
 }
 
 TEST(Plan, KeepsMemoryAndStreams) {

@@ -11,6 +11,7 @@
 #include "dialects/NN/Ports.h"
 #include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Train/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include <map>
 #include <utility>
 
@@ -27,18 +28,22 @@ namespace {
 /// The parameters that are updated alike, and the buckets of their parts.
 struct Group {
   std::string name;
-  double weightDecay = 0;
-  double rate = 1; ///< What the learning rate is multiplied by.
+  bool decays = false;
+  std::optional<double> ownDecay; ///< In place of the run's weight decay.
+  double rate = 1;                ///< What the learning rate is multiplied by.
   SmallVector<nn::StateOp> parameters;
   nn::BucketOp values, gradients, copies;
   SmallVector<nn::BucketOp> states; ///< Of the optimizer.
+
+  /// Whether the run says what its weight decay is.
+  bool takesDecay() const { return decays && !ownDecay; }
 };
 
 /// What every element of an update reads.
 struct StepScalars {
   Value lr;
   SmallVector<Value> corrections;
-  Value clip, condition; ///< Null: none.
+  Value clip, condition, weightDecay; ///< Null: none.
 };
 
 /// The gradients that wait for their update in the next step: one of the
@@ -63,7 +68,7 @@ private:
   Group groupOf(const train::ParameterGroups &groups, nn::StateOp parameter) {
     Group group;
     group.name = parameter.getDecays() ? "decay" : "no_decay";
-    group.weightDecay = parameter.getDecays() ? strategy.weightDecay : 0.0;
+    group.decays = parameter.getDecays();
     std::optional<size_t> number = groups.of(parameter);
     if (!number)
       return group;
@@ -71,7 +76,7 @@ private:
     group.name = "group" + std::to_string(*number) + "." + group.name;
     if (own.weightDecay) {
       group.name = "group" + std::to_string(*number);
-      group.weightDecay = *own.weightDecay;
+      group.ownDecay = *own.weightDecay;
     }
     if (own.lr)
       group.rate = *own.lr;
@@ -197,6 +202,8 @@ private:
     llvm::append_range(inputs, scalars.corrections);
     if (scalars.clip)
       inputs.push_back(scalars.clip);
+    if (group.takesDecay())
+      inputs.push_back(scalars.weightDecay);
     // Gradients are kept for the next step whether or not those of the last one
     // are there.
     Value condition = scalars.condition;
@@ -210,10 +217,9 @@ private:
     auto update = builder.create<nn::UpdateOp>(loc, types, optimizer.rule,
                                                parameter, gradient, states,
                                                inputs, condition, nullptr);
-    buildBody(update.getBody(), scalars, group.rate,
+    buildBody(update.getBody(), scalars, group,
               [&](nn::Scalars &s, auto &element) {
-                return optimizer.update(s, element, strategy,
-                                        group.weightDecay);
+                return optimizer.update(s, element, strategy);
               });
     SmallVector<nn::BucketOp> buckets = {group.values};
     llvm::append_range(buckets, group.states);
@@ -233,11 +239,10 @@ private:
     llvm::append_range(operands, inputs);
     auto direction = builder.create<nn::MapOp>(
         loc, parameter.getType(), operands, nn::FunctionAttr(), ArrayAttr());
-    buildBody(
-        direction.getBody(), scalars, group.rate,
-        [&](nn::Scalars &s, auto &element) -> SmallVector<Value> {
-          return {optimizer.direction(s, element, strategy, group.weightDecay)};
-        });
+    buildBody(direction.getBody(), scalars, group,
+              [&](nn::Scalars &s, auto &element) -> SmallVector<Value> {
+                return {optimizer.direction(s, element, strategy)};
+              });
     auto perParameter = RankedTensorType::get(
         {static_cast<int64_t>(group.parameters.size())}, builder.getF32Type());
     auto bucket = FlatSymbolRefAttr::get(group.values.getSymNameAttr());
@@ -265,7 +270,7 @@ private:
 
   /// Writes the body of an operation on the parameter, the gradient, the states
   /// and the scalars; an update also has what is scaled for each parameter.
-  void buildBody(Region &region, const StepScalars &scalars, double rate,
+  void buildBody(Region &region, const StepScalars &scalars, const Group &group,
                  ElementBody body) {
     Operation *op = region.getParentOp();
     Block &block = region.emplaceBlock();
@@ -287,13 +292,17 @@ private:
       element.gradient = states.pop_back_val();
     element.states = states;
     element.lr = add();
-    if (rate != 1)
-      element.lr = s.mul(element.lr, s.real(rate));
+    if (group.rate != 1)
+      element.lr = s.mul(element.lr, s.real(group.rate));
     for (size_t i = 0; i < scalars.corrections.size(); ++i)
       corrections.push_back(add());
     element.corrections = corrections;
     if (scalars.clip)
       element.gradient = s.mul(element.gradient, add());
+    if (group.takesDecay())
+      element.weightDecay = add();
+    else if (group.ownDecay.value_or(0) != 0)
+      element.weightDecay = s.real(*group.ownDecay);
     Value labels = strategy.delayedUpdate ? add() : Value();
     if (optimizer.direction && isa<nn::UpdateOp>(op))
       element.scaled = add();
@@ -336,23 +345,51 @@ private:
     delayed.clear();
   }
 
-  /// Adds the learning rate to the step's inputs, grad_norm to its results.
-  Value addPorts(nn::StepOp step, Value norm) {
+  /// Adds a number that the runtime says to the step's inputs.
+  Value addInput(nn::StepOp step, nn::PortAttr port) {
     Builder builder(&getContext());
-    Block &block = step.getBody().front();
     SmallVector<Attribute> inputs(step.getInputs().getValue());
-    inputs.push_back(
-        nn::PortAttr::get(&getContext(), nn::PortRole::LearningRate));
-    Value lr = block.addArgument(
+    inputs.push_back(port);
+    step.setInputsAttr(builder.getArrayAttr(inputs));
+    Value number = step.getBody().front().addArgument(
         RankedTensorType::get({}, builder.getF32Type()), step.getLoc());
+    settleType(step);
+    return number;
+  }
+
+  Value addInput(nn::StepOp step, StringRef name) {
+    return addInput(step,
+                    nn::PortAttr::get(&getContext(), nn::PortRole::Value,
+                                      StringAttr::get(&getContext(), name)));
+  }
+
+  /// min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_: what
+  /// gradients are multiplied by.
+  Value clipCoefficient(OpBuilder &builder, Value norm, Value limit) {
+    Location loc = norm.getLoc();
+    Value operands[] = {norm, limit};
+    auto map = builder.create<nn::MapOp>(loc, norm.getType(), operands,
+                                         nn::FunctionAttr(), ArrayAttr());
+    Block &block = map.getBody().emplaceBlock();
+    nn::Scalars s(loc, &getContext());
+    s.setInsertionPointToEnd(&block);
+    Value x = block.addArgument(s.getF64Type(), loc);
+    Value most = block.addArgument(s.getF64Type(), loc);
+    Value ratio = s.div(most, s.add(x, s.real(1e-6)));
+    s.create<nn::ReturnOp>(
+        Value(s.create<arith::MinimumFOp>(ratio, s.real(1))));
+    return map.getOutputs()[0];
+  }
+
+  /// Adds grad_norm to the step's results.
+  void addNorm(nn::StepOp step, Value norm) {
     SmallVector<Attribute> outputs(step.getOutputs().getValue());
     outputs.push_back(nn::PortAttr::get(&getContext(), nn::PortRole::GradNorm));
-    auto terminator = cast<nn::ReturnOp>(block.getTerminator());
+    auto terminator =
+        cast<nn::ReturnOp>(step.getBody().front().getTerminator());
     terminator.getOperandsMutable().append(norm);
-    step.setInputsAttr(builder.getArrayAttr(inputs));
-    step.setOutputsAttr(builder.getArrayAttr(outputs));
+    step.setOutputsAttr(Builder(&getContext()).getArrayAttr(outputs));
     settleType(step);
-    return lr;
   }
 
   void update(nn::ModelOp model, nn::StepOp step) {
@@ -368,11 +405,15 @@ private:
     auto scalar = RankedTensorType::get({}, builder.getF32Type());
     Value norm = builder.create<nn::GlobalNormOp>(
         step.getLoc(), scalar, gradients, /*summed=*/false, nullptr);
+    addNorm(step, norm);
     StepScalars scalars;
+    scalars.lr = addInput(
+        step, nn::PortAttr::get(&getContext(), nn::PortRole::LearningRate));
+    if (llvm::any_of(groups, [](const Group &g) { return g.takesDecay(); }))
+      scalars.weightDecay = addInput(step, plan::weightDecayPort);
     if (strategy.gradientClipping > 0)
-      scalars.clip = builder.create<nn::ClipCoefficientOp>(
-          step.getLoc(), scalar, norm,
-          builder.getF64FloatAttr(strategy.gradientClipping), nullptr);
+      scalars.clip =
+          clipCoefficient(builder, norm, addInput(step, plan::maxNormPort));
     // Where no label counts nothing is updated.
     scalars.condition =
         nn::portOf(step.getOutputs(),
@@ -387,7 +428,6 @@ private:
       if (scalars.clip)
         scalars.clip = delay(builder, step, scalars.clip, "delayed_clip");
     }
-    scalars.lr = addPorts(step, norm);
     scalars.corrections = advancePowers(builder, step, scalars.condition);
     for (Group &group : groups)
       updateGroup(builder, group, scalars);

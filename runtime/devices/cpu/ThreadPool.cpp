@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/cpu/ThreadPool.h"
+#include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +16,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
+#include <system_error>
 #include <unistd.h>
 
 using namespace heddle::rt;
@@ -89,15 +91,27 @@ void Signal::await(uint32_t seen) {
 }
 
 ThreadPool::ThreadPool(int64_t threads) : count(std::max<int64_t>(1, threads)) {
-  for (int64_t thread = 1; thread < count; ++thread)
-    workers.emplace_back([this, thread] { work(thread); });
+  try {
+    for (int64_t thread = 1; thread < count; ++thread)
+      workers.emplace_back([this, thread] { work(thread); });
+  } catch (const std::system_error &error) {
+    int64_t started = int64_t(workers.size()) + 1;
+    stop();
+    fail("H0193",
+         "the system starts no more than " + std::to_string(started) + " of " +
+             std::to_string(count) + " threads: " + error.what(),
+         "use --threads " + std::to_string(started) + ", or fewer");
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   stopping = true;
   launches.raise();
   for (std::thread &worker : workers)
     worker.join();
+  workers.clear();
 }
 
 void ThreadPool::run(Task newTask, const void *newContext) {

@@ -14,11 +14,11 @@
 // DELAYED: nn.state @a.delayed_gradient role optimizer : tensor<8x4xf32> {checkpointed
 // DELAYED: nn.state @delayed_labels role optimizer : tensor<f32> {checkpointed}
 // DELAYED: nn.state @delayed_clip role optimizer : tensor<f32> {checkpointed}
-// DELAYED: %[[NOW:.*]] = nn.clip_coefficient
+// DELAYED: %[[NOW:.*]] = nn.map
 // DELAYED: %[[LABELS:.*]] = nn.get @delayed_labels
 // DELAYED: %[[CLIP:.*]] = nn.get @delayed_clip
 // DELAYED: nn.advance_power {{.*}} if %[[LABELS]]
-// DELAYED: nn.update "adamw" {{.*}}, %[[CLIP]], %[[LABELS]]) : {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>)
+// DELAYED: nn.update "adamw" {{.*}}, %[[CLIP]], %{{[^ ]*}}, %[[LABELS]]) : {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>)
 // DELAYED-NEXT: ^bb0(%{{[^:]*}}: f64, %[[G:[^:]*]]: f64
 // DELAYED: arith.select
 // DELAYED: nn.return %{{.*}}, %{{.*}}, %{{.*}}, %[[G]] : f64, f64, f64, f64
@@ -28,7 +28,7 @@
 // One state, and no powers.
 // LION: nn.state @a.momentum role optimizer : tensor<8x4xf32>
 // LION-NOT: advance_power
-// LION: nn.update "lion" %{{.*}} states(%{{[^,]*}}) with(%{{[^,]*}}, %{{[^,]*}}) :
+// LION: nn.update "lion" %{{.*}} states(%{{[^,]*}}) with(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) :
 
 // Norms of parameters give factors, by which the update is scaled.
 // LAMB: %[[P:.*]] = nn.get @parameters.decay
@@ -52,13 +52,12 @@
 // GROUPS: nn.update "adamw"
 // GROUPS: arith.constant 7.500000e-01 : f64
 
-// UNCLIPPED-NOT: nn.clip_coefficient
-// UNCLIPPED: nn.update "adamw" {{.*}} with(%{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}) :
+// UNCLIPPED-NOT: nn.map
+// UNCLIPPED: nn.update "adamw" {{.*}} with(%{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}) :
 // With the decay a part of the gradient: g + decay * p.
 // COUPLED: nn.update "adamw"
-// COUPLED-NEXT: ^bb0(%[[P:.*]]: f64, %[[G:.*]]: f64, %{{.*}}: f64, %{{.*}}: f64, %{{.*}}: f64, %{{.*}}: f64, %{{.*}}: f64, %[[CLIP:.*]]: f64):
+// COUPLED-NEXT: ^bb0(%[[P:.*]]: f64, %[[G:.*]]: f64, %{{.*}}: f64, %{{.*}}: f64, %{{.*}}: f64, %{{.*}}: f64, %{{.*}}: f64, %[[CLIP:[^:]*]]: f64, %[[DECAY:[^:]*]]: f64):
 // COUPLED-NEXT: %[[CLIPPED:.*]] = arith.mulf %[[G]], %[[CLIP]] : f64
-// COUPLED-NEXT: %[[DECAY:.*]] = arith.constant 2.500000e-01 : f64
 // COUPLED-NEXT: %[[PULL:.*]] = arith.mulf %[[DECAY]], %[[P]] : f64
 // COUPLED-NEXT: arith.addf %[[CLIPPED]], %[[PULL]] : f64
 
@@ -100,7 +99,7 @@ nn.model @m family "gpt2" phase "model" attributes {
 
   // CHECK: nn.state @beta1_power role optimizer : tensor<f64> {checkpointed, init = #nn.init<power, 8.000000e-01 : f64, 0.000000e+00 : f64>}
   // CHECK: nn.state @beta2_power role optimizer : tensor<f64> {checkpointed, init = #nn.init<power, 9.000000e-01 : f64, 0.000000e+00 : f64>}
-  // CHECK: nn.step @train(%[[IDS:.*]]: tensor<1xi32>, %[[LR:.*]]: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {inputs = [#nn.port<ids>, #nn.port<lr>], kind = #nn.program<train>, outputs = [#nn.port<loss>, #nn.port<grad_norm>]} {
+  // CHECK: nn.step @train(%[[IDS:.*]]: tensor<1xi32>, %[[LR:.*]]: tensor<f32>, %[[WD:.*]]: tensor<f32>, %[[MAX:.*]]: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {inputs = [#nn.port<ids>, #nn.port<lr>, #nn.port<value, "weight_decay">, #nn.port<value, "max_norm">], kind = #nn.program<train>, outputs = [#nn.port<loss>, #nn.port<grad_norm>]} {
   // CHECK-NOT: nn.fill
   nn.step @train(%ids: tensor<1xi32>) -> tensor<f32> attributes {
       kind = #nn.program<train>, inputs = [#nn.port<ids>], outputs = [#nn.port<loss>]} {
@@ -112,15 +111,20 @@ nn.model @m family "gpt2" phase "model" attributes {
     %loss = nn.get @loss : tensor<f32>
     // One norm over all gradients; one clip; one update for each bucket.
     // CHECK: %[[NORM:.*]] = nn.global_norm %{{.*}}, %{{.*}} : (tensor<128xf32>, tensor<64xf32>) -> tensor<f32>
-    // CHECK: %[[CLIP:.*]] = nn.clip_coefficient %[[NORM]] {max_norm = 5.000000e-01 : f64}
+    // CHECK: %[[CLIP:.*]] = nn.map (%[[X:.*]] = %[[NORM]], %[[MOST:.*]] = %[[MAX]])
+    // CHECK: %[[EPS:.*]] = arith.constant 9.9999999999999995E-7 : f64
+    // CHECK: %[[SUM:.*]] = arith.addf %[[X]], %[[EPS]] : f64
+    // CHECK: %[[RATIO:.*]] = arith.divf %[[MOST]], %[[SUM]] : f64
+    // CHECK: arith.minimumf %[[RATIO]]
     // The powers of the betas are states.
     // CHECK: %[[POWER:.*]] = nn.get @beta1_power : tensor<f64>
     // CHECK: %[[NEXT:.*]], %[[C1:.*]] = nn.advance_power %[[POWER]] by 8.000000e-01 : (tensor<f64>) -> (tensor<f64>, tensor<f32>)
     // CHECK: nn.set @beta1_power, %[[NEXT]]
     // CHECK: %{{.*}}, %[[C2:.*]] = nn.advance_power %{{.*}} by 9.000000e-01 :
     // CHECK: nn.set @beta2_power
-    // CHECK: %[[NEW:.*]]:3 = nn.update "adamw" %{{.*}} states(%{{.*}}, %{{.*}}) with(%[[LR]], %[[C1]], %[[C2]], %[[CLIP]]) : (tensor<128xf32>,
-    // CHECK: arith.constant 2.500000e-01 : f64
+    // CHECK: %[[NEW:.*]]:3 = nn.update "adamw" %{{.*}} states(%{{.*}}, %{{.*}}) with(%[[LR]], %[[C1]], %[[C2]], %[[CLIP]], %[[WD]]) : (tensor<128xf32>,
+    // The weight decay is the run's.
+    // CHECK-NOT: arith.constant 2.500000e-01 : f64
     // CHECK: math.sqrt
     // CHECK: arith.constant 1.250000e-01 : f64
     // CHECK: nn.return %{{.*}}, %{{.*}}, %{{.*}} : f64, f64, f64
@@ -130,8 +134,7 @@ nn.model @m family "gpt2" phase "model" attributes {
     // BF16: %[[NEW:.*]]:4 = nn.update "adamw" {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>)
     // BF16: nn.set @copies.decay, %[[NEW]]#3
     // Without weight decay there is no arithmetic for it.
-    // CHECK: nn.update "adamw" {{.*}} : (tensor<64xf32>,
-    // CHECK-NOT: arith.constant 2.500000e-01 : f64
+    // CHECK: nn.update "adamw" {{.*}} with(%[[LR]], %[[C1]], %[[C2]], %[[CLIP]]) : (tensor<64xf32>,
     // CHECK: nn.return %[[LOSS]], %[[NORM]]
     nn.return %loss : tensor<f32>
   }

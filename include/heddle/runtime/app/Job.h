@@ -64,7 +64,8 @@ private:
 [[noreturn]] void failNoProgram(const plan::Plan &plan, plan::ProgramKind kind);
 
 /// The threads that a plan runs on when `requested` (0: unsaid) were asked for,
-/// in one of `ranks` ranks on this machine.
+/// in one of `ranks` ranks on this machine: those that it was compiled with if
+/// somebody chose them, else all cores that the rank has here.
 int64_t chooseThreads(const plan::Plan &plan, int64_t requested, int64_t ranks);
 
 } // namespace heddle::rt

@@ -11,6 +11,7 @@
 
 #include "heddle/runtime/app/Devices.h"
 #include "heddle/runtime/app/Ranks.h"
+#include "heddle/runtime/optim/Hyperparameters.h"
 
 #include <cstdint>
 #include <optional>
@@ -45,6 +46,14 @@ struct MaskOptions {
   std::optional<int64_t> token; ///< Absent: what the plan says.
 };
 
+/// Hyperparameters that take the place of the binary's.
+struct HyperOptions {
+  std::optional<double> lr, minLr, weightDecay, clip;
+  std::optional<int64_t> warmupSteps, trainSteps;
+
+  HyperValues values() const;
+};
+
 /// `train`.
 struct TrainOptions {
   JobOptions job;
@@ -64,6 +73,7 @@ struct TrainOptions {
   std::string resume;
   bool resetOptimizer = false; ///< Of the checkpoint take the rest alone.
   std::optional<uint64_t> seed;
+  HyperOptions hyper;
   bool shuffle = false;
   std::string log, logCsv, logTensorBoard, trace, dump;
   std::string progress = "auto";

@@ -14,6 +14,7 @@
 #include "heddle/runtime/app/Job.h"
 #include "heddle/runtime/app/Masking.h"
 #include "heddle/runtime/core/Staging.h"
+#include "heddle/runtime/optim/Hyperparameters.h"
 #include "heddle/runtime/optim/Schedule.h"
 
 #include <deque>
@@ -97,6 +98,7 @@ struct StepResult {
 class TrainSteps {
 public:
   struct Options {
+    Hyperparameters hyper;
     uint64_t seed = 0;
     int64_t skipped = 0; ///< The steps before the first that updated nothing.
   };
@@ -123,6 +125,9 @@ public:
   int64_t skippedSteps() const { return skipped; }
 
 private:
+  /// Writes a number that the next step reads, where it reads one.
+  void give(const char *name, float number);
+
   struct Submitted {
     int64_t run; ///< Of `staging`.
     int64_t index;
@@ -134,6 +139,7 @@ private:
   const LoadedProgram &source;
   BatchShape shape;
   Schedule schedule;
+  float weightDecay, maxNorm;
   uint64_t seed;
   const Value &lossPort;
   const Value *normPort;

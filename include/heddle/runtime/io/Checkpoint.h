@@ -24,6 +24,7 @@
 
 #include "heddle/runtime/io/DirectoryLock.h"
 #include "heddle/runtime/io/Safetensors.h"
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -75,6 +76,9 @@ struct CheckpointState {
   /// The name of what keeps the states; empty in the checkpoints of older
   /// versions.
   std::string optimizer;
+  /// The hyperparameters that the run was told by flags, and all that it used;
+  /// none in the checkpoints of older versions.
+  std::map<std::string, double> told, used;
 };
 
 struct CheckpointContents {

@@ -19,18 +19,17 @@ using namespace mlir;
 using namespace heddle;
 
 static SmallVector<Value> update(nn::Scalars &s, const train::Element &x,
-                                 const dist::Strategy &strategy,
-                                 double weightDecay) {
+                                 const dist::Strategy &strategy) {
   double beta1 = strategy.beta1, beta2 = strategy.beta2;
   Value g = x.gradient, p = x.parameter;
-  if (weightDecay != 0 && !strategy.decoupled)
-    g = s.add(g, s.mul(s.real(weightDecay), p));
+  if (x.weightDecay && !strategy.decoupled)
+    g = s.add(g, s.mul(x.weightDecay, p));
   Value m =
       s.add(s.mul(s.real(beta1), x.states[0]), s.mul(s.real(1 - beta1), g));
   Value v = s.add(s.mul(s.real(beta2), x.states[1]),
                   s.mul(s.real(1 - beta2), s.mul(g, g)));
-  if (weightDecay != 0 && strategy.decoupled)
-    p = s.mul(p, s.sub(s.real(1), s.mul(x.lr, s.real(weightDecay))));
+  if (x.weightDecay && strategy.decoupled)
+    p = s.mul(p, s.sub(s.real(1), s.mul(x.lr, x.weightDecay)));
   Value rootCorrection = s.create<math::SqrtOp>(x.corrections[1]);
   Value root = s.create<math::SqrtOp>(v);
   Value denominator = s.add(s.div(root, rootCorrection), s.real(strategy.eps));

@@ -33,12 +33,11 @@ static std::pair<Value, Value> averages(nn::Scalars &s, const train::Element &x,
 }
 
 static Value direction(nn::Scalars &s, const train::Element &x,
-                       const dist::Strategy &strategy, double weightDecay) {
+                       const dist::Strategy &strategy) {
   auto [m, v] = averages(s, x, strategy);
   Value root = s.create<math::SqrtOp>(v);
   Value u = s.div(m, s.add(root, s.real(strategy.eps)));
-  return weightDecay == 0 ? u
-                          : s.add(u, s.mul(s.real(weightDecay), x.parameter));
+  return x.weightDecay ? s.add(u, s.mul(x.weightDecay, x.parameter)) : u;
 }
 
 static Value factor(nn::Scalars &s, Value parameter, Value direction,
@@ -52,7 +51,7 @@ static Value factor(nn::Scalars &s, Value parameter, Value direction,
 }
 
 static SmallVector<Value> update(nn::Scalars &s, const train::Element &x,
-                                 const dist::Strategy &strategy, double) {
+                                 const dist::Strategy &strategy) {
   auto [m, v] = averages(s, x, strategy);
   Value root = s.create<math::SqrtOp>(x.corrections[1]);
   Value step = s.div(s.mul(x.lr, root), x.corrections[0]);

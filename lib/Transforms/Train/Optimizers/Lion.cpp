@@ -23,14 +23,13 @@ static Value signOf(nn::Scalars &s, Value x) {
 }
 
 static SmallVector<Value> update(nn::Scalars &s, const train::Element &x,
-                                 const dist::Strategy &strategy,
-                                 double weightDecay) {
+                                 const dist::Strategy &strategy) {
   double beta1 = strategy.beta1, beta2 = strategy.beta2;
   Value g = x.gradient, p = x.parameter, m = x.states[0];
   Value step =
       signOf(s, s.add(s.mul(s.real(beta1), m), s.mul(s.real(1 - beta1), g)));
-  if (weightDecay != 0)
-    step = s.add(step, s.mul(s.real(weightDecay), p));
+  if (x.weightDecay)
+    step = s.add(step, s.mul(x.weightDecay, p));
   Value next = s.add(s.mul(s.real(beta2), m), s.mul(s.real(1 - beta2), g));
   return {s.sub(p, s.mul(x.lr, step)), next};
 }

@@ -24,6 +24,7 @@ struct Element {
   mlir::Value gradient;               ///< Clipped.
   mlir::ArrayRef<mlir::Value> states; ///< As `Optimizer::states` lists them.
   mlir::Value lr;
+  mlir::Value weightDecay; ///< Null: none.
   /// 1 - beta^t after t updates, as `Optimizer::powers` lists the betas.
   mlir::ArrayRef<mlir::Value> corrections;
   /// What `Optimizer::direction` gives, times the parameter's factor; null for
@@ -44,14 +45,12 @@ struct Optimizer {
   llvm::SmallVector<Power> powers;
   /// Builds the new parameter and the new states.
   llvm::SmallVector<mlir::Value> (*update)(nn::Scalars &s, const Element &x,
-                                           const dist::Strategy &strategy,
-                                           double weightDecay);
+                                           const dist::Strategy &strategy);
   /// For an optimizer that scales what it does to a parameter by norms over all
   /// its elements: what is scaled, and the factor, of the sums of squares of
   /// the parameter and of the direction. Null for others.
   mlir::Value (*direction)(nn::Scalars &s, const Element &x,
-                           const dist::Strategy &strategy,
-                           double weightDecay) = nullptr;
+                           const dist::Strategy &strategy) = nullptr;
   mlir::Value (*factor)(nn::Scalars &s, mlir::Value parameter,
                         mlir::Value direction,
                         const dist::Strategy &strategy) = nullptr;

@@ -44,6 +44,7 @@ class ThreadPool {
 public:
   using Task = void (*)(const void *context, int64_t thread, int64_t threads);
 
+  /// Throws H0193 when the system does not start so many.
   explicit ThreadPool(int64_t threads);
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
@@ -61,6 +62,7 @@ public:
 
 private:
   void work(int64_t thread);
+  void stop();
 
   int64_t count;
   Task task = nullptr;

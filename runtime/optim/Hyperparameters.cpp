@@ -1,0 +1,227 @@
+//===- Hyperparameters.cpp - The numbers of a run's updates ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/optim/Hyperparameters.h"
+#include "heddle/PlanFormat/RunChoices.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace heddle;
+using namespace heddle::rt;
+using nlohmann::json;
+
+/// As a person would write it: 0.001, 5e-05, 1000.
+static std::string textOf(double value) {
+  char text[32];
+  snprintf(text, sizeof(text), "%.9g", value);
+  return text;
+}
+
+/// A JSON number that is whole where the value is.
+static json jsonOf(double value) {
+  return value == std::floor(value) && std::abs(value) < 1e15
+             ? json(int64_t(value))
+             : json(value);
+}
+
+static std::string flagOf(const std::string &name) {
+  std::string flag = "--" + name;
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+Hyperparameters::Hyperparameters(const plan::Plan &plan)
+    : optimizer(plan.optimizer), scheduler(plan.scheduler) {
+  auto look = [&](const std::vector<plan::Program> &programs) {
+    for (const plan::Program &program : programs)
+      for (const plan::Port &port : program.inputs) {
+        takesDecay |= port.name == plan::weightDecayPort;
+        takesNorm |= port.name == plan::maxNormPort;
+      }
+  };
+  look(plan.programs);
+  // Each stage of a pipeline updates its own parameters.
+  for (const plan::Stage &stage : plan.stages)
+    look(stage.programs);
+}
+
+/// Whether the schedule multiplies the optimizer's learning rate, and has no
+/// highest rate itself.
+bool Hyperparameters::hasOwnRate() const {
+  return scheduler.type.empty() || scheduler.type == "WarmupCosineLR" ||
+         (scheduler.type == "WarmupLR" &&
+          !scheduler.params.contains("warmup_max_lr"));
+}
+
+const char *Hyperparameters::parameterOf(const std::string &name) const {
+  struct Entry {
+    const char *schedule, *name, *parameter;
+  };
+  static const Entry entries[] = {
+      {"WarmupLR", "lr", "warmup_max_lr"},
+      {"WarmupLR", "min_lr", "warmup_min_lr"},
+      {"WarmupLR", "warmup_steps", "warmup_num_steps"},
+      {"WarmupDecayLR", "lr", "warmup_max_lr"},
+      {"WarmupDecayLR", "min_lr", "warmup_min_lr"},
+      {"WarmupDecayLR", "warmup_steps", "warmup_num_steps"},
+      {"WarmupDecayLR", "train_steps", "total_num_steps"},
+      {"WarmupCosineLR", "min_lr", "cos_min_ratio"},
+      {"WarmupCosineLR", "warmup_steps", "warmup_num_steps"},
+      {"WarmupCosineLR", "train_steps", "total_num_steps"},
+      {"OneCycle", "lr", "cycle_max_lr"},
+      {"OneCycle", "min_lr", "cycle_min_lr"},
+      {"LRRangeTest", "min_lr", "lr_range_test_min_lr"}};
+  for (const Entry &entry : entries)
+    if (scheduler.type == entry.schedule && name == entry.name)
+      return entry.parameter;
+  return nullptr;
+}
+
+/// Steps of a warm-up or of the whole run make a constant rate the schedule
+/// that `compile` would make of them.
+void Hyperparameters::addSchedule(const HyperValues &told) {
+  bool decays = told.count("train_steps") > 0;
+  if (!scheduler.type.empty() || (!decays && !told.count("warmup_steps")))
+    return;
+  scheduler.type = decays ? "WarmupDecayLR" : "WarmupLR";
+  scheduler.params = {{"warmup_min_lr", 0.0},
+                      {"warmup_max_lr", optimizer.lr},
+                      {"warmup_num_steps", 0},
+                      {"warmup_type", "linear"}};
+}
+
+bool Hyperparameters::has(const std::string &name) const {
+  return (name == "lr" && hasOwnRate()) ||
+         (name == "weight_decay" && takesDecay) ||
+         (name == "clip" && takesNorm) || parameterOf(name);
+}
+
+/// Sets a number that all updates have in common.
+void Hyperparameters::setOfUpdate(const std::string &name, double value) {
+  bool isDecay = name == "weight_decay";
+  if (!has(name) && isDecay)
+    fail("H0178",
+         "--weight-decay: no parameter of this binary has the run's weight "
+         "decay: each has none, or that of its group",
+         "leave out --weight-decay, or compile with other --no-decay and "
+         "--group");
+  if (!has(name))
+    fail("H0178", "--clip: this binary was compiled without clipping",
+         "leave out --clip, or compile with \"gradient_clipping\": 1.0 in "
+         "ds_config.json");
+  (isDecay ? optimizer.weightDecay : optimizer.gradientClipping) = value;
+}
+
+void Hyperparameters::set(const std::string &name, double value) {
+  if (name == "lr" && hasOwnRate()) {
+    optimizer.lr = value;
+    return;
+  }
+  if (name == "weight_decay" || name == "clip") {
+    setOfUpdate(name, value);
+    return;
+  }
+  const char *parameter = parameterOf(name);
+  if (!parameter)
+    fail("H0123",
+         flagOf(name) + ": " +
+             (scheduler.type.empty()
+                  ? std::string("the learning rate is constant, it")
+                  : "the schedule " + scheduler.type) +
+             " has no such number",
+         "leave out " + flagOf(name) +
+             (scheduler.type.empty() ? ", or add --train-steps N"
+                                     : ", or compile with another schedule"));
+  // The lowest rate of a cosine is a part of the highest.
+  if (scheduler.type == "WarmupCosineLR" && name == "min_lr")
+    value = optimizer.lr > 0 ? value / optimizer.lr : 0;
+  scheduler.params[parameter] = jsonOf(value);
+}
+
+HyperValues Hyperparameters::tell(const HyperValues &flags,
+                                  const HyperValues &before) {
+  HyperValues told = flags;
+  told.insert(before.begin(), before.end());
+  addSchedule(told);
+  for (const auto &[name, value] : before)
+    if (!flags.count(name) && !has(name))
+      told.erase(name);
+  // A lowest rate may be a part of the highest one.
+  HyperValues others = told;
+  if (auto rate = others.extract("lr"))
+    set("lr", rate.mapped());
+  for (const auto &[name, value] : others)
+    set(name, value);
+  HyperValues now = values();
+  auto lowest = told.find("min_lr");
+  if (lowest != told.end() && now.count("lr") && lowest->second > now["lr"])
+    fail("H0176",
+         "--min-lr " + textOf(lowest->second) +
+             " is above the highest learning rate, which is " +
+             textOf(now["lr"]),
+         "give one from 0 to " + textOf(now["lr"]));
+  return told;
+}
+
+HyperValues Hyperparameters::values() const {
+  HyperValues values;
+  if (hasOwnRate())
+    values["lr"] = optimizer.lr;
+  for (const char *name : {"lr", "min_lr", "warmup_steps", "train_steps"}) {
+    const char *parameter = parameterOf(name);
+    auto found =
+        parameter ? scheduler.params.find(parameter) : scheduler.params.end();
+    if (found != scheduler.params.end() && found->is_number())
+      values[name] = found->get<double>();
+  }
+  if (scheduler.type == "WarmupCosineLR" && values.count("min_lr"))
+    values["min_lr"] *= optimizer.lr;
+  values["weight_decay"] = optimizer.weightDecay;
+  values["clip"] = optimizer.gradientClipping;
+  return values;
+}
+
+std::string Hyperparameters::text() const {
+  std::string text = optimizer.type;
+  text += ", " + (scheduler.type.empty() ? std::string("constant rate")
+                                         : scheduler.type);
+  for (const auto &[name, value] : values())
+    text += ", " + name + " " + textOf(value);
+  return text;
+}
+
+nlohmann::ordered_json Hyperparameters::toJson() const {
+  nlohmann::ordered_json all = {{"optimizer", optimizer.type}};
+  for (const auto &[name, value] : values())
+    all[name] = jsonOf(value);
+  all["beta1"] = optimizer.beta1;
+  all["beta2"] = optimizer.beta2;
+  all["eps"] = optimizer.eps;
+  all["decoupled"] = optimizer.decoupled;
+  all["schedule"] = scheduler.type;
+  all["schedule_parameters"] = scheduler.params;
+  return all;
+}
+
+std::vector<std::string> heddle::rt::describeChanges(const HyperValues &before,
+                                                     const HyperValues &now) {
+  std::vector<std::string> changes;
+  auto was = [](const HyperValues &values, const std::string &name) {
+    auto found = values.find(name);
+    return found == values.end() ? "none" : textOf(found->second);
+  };
+  HyperValues all = now;
+  all.insert(before.begin(), before.end());
+  for (const auto &[name, value] : all)
+    if (std::string then = was(before, name); then != was(now, name))
+      changes.push_back(name + " " + was(now, name) + " (before: " + then +
+                        ")");
+  return changes;
+}
