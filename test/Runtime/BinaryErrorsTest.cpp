@@ -391,7 +391,8 @@ TEST_F(BinaryTest, SaysWhenResultsAreLost) {
     command.insert(command.end(), verb.begin(), verb.end());
     RunResult full = run("/bin/sh", command);
     EXPECT_EQ(full.exitCode, 5) << verb.front();
-    EXPECT_NE(full.err.find("error[H0431]: cannot write to stdout: No space"),
+    // Of what is longer than a buffer the reason may be lost with the first part.
+    EXPECT_NE(full.err.find("error[H0431]: cannot write to stdout: "),
               std::string::npos)
         << full.err;
     command[1] = "exec \"$@\" >&-";
