@@ -11,6 +11,7 @@
 
 #include "Family.h"
 #include "heddle/runtime/io/File.h"
+#include "heddle/runtime/io/TokenNames.h"
 #include <filesystem>
 #include <map>
 #include <set>
@@ -54,17 +55,10 @@ std::optional<io::JsonValue> Finder::parse(const std::string &name) const {
 }
 
 void Finder::readNames() {
-  for (const char *file :
-       {"special_tokens_map.json", "tokenizer_config.json"}) {
-    std::optional<io::JsonValue> root = parse(file);
-    for (auto &[name, text] : names) {
-      const io::JsonValue *token = root ? root->findNonNull(name) : nullptr;
-      if (token && token->isObject())
-        token = token->findNonNull("content");
-      if (token && token->isString())
-        text = token->asString();
-    }
-  }
+  io::TokenNames found = io::readTokenNames(directory);
+  for (auto &[name, text] : names)
+    if (auto named = found.find(name); named != found.end())
+      text = named->second;
 }
 
 void Finder::readTokenizer() {

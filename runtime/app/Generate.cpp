@@ -32,8 +32,8 @@ using namespace heddle::rt;
 static SamplingOptions samplingOf(const GenerateOptions &options,
                                   SamplingOptions sampling) {
   sampling.seed = options.seed;
-  bool draws = sampling.temperature > 0 || options.topK || options.topP ||
-               options.minP;
+  bool draws =
+      sampling.temperature > 0 || options.topK || options.topP || options.minP;
   if (sampling.temperature == 0 && draws)
     sampling.temperature = 1;
   sampling.temperature = options.temperature.value_or(sampling.temperature);
@@ -84,16 +84,18 @@ public:
       : job(options.job, ranks), options(options), ranks(ranks),
         asksMakers(asksMakers) {}
 
-  /// Loads the weights, when `prepare` has been done on all ranks.
-  void load(const std::function<void()> &prepare) {
+  /// Loads the weights, when `open` and `prepare` have been done on all ranks.
+  /// `open` gives the tokenizer whose end of a text counts, or null.
+  void load(const std::function<const io::Tokenizer *()> &open,
+            const std::function<void()> &prepare) {
     draft = job.openDraft(options.job);
     ranks.together([&] {
-      TextDefaults defaults = textDefaults(job.plan(), options.job);
+      TextDefaults defaults = textDefaults(job.plan(), options.job, open());
       ends = std::move(defaults.ends);
-      generator = makeGenerator(
-          job, draft.get(),
-          samplingOf(options,
-                     asksMakers ? defaults.sampling : SamplingOptions()));
+      generator =
+          makeGenerator(job, draft.get(),
+                        samplingOf(options, asksMakers ? defaults.sampling
+                                                       : SamplingOptions()));
       prepare();
     });
     loadWeights(job, options.job);
@@ -198,7 +200,7 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
   const plan::Plan &plan = model.job.plan();
   std::unique_ptr<io::Tokenizer> tokenizer;
   std::vector<int32_t> tokens;
-  model.load([&] {
+  auto open = [&]() -> const io::Tokenizer * {
     if (options.promptIds.empty() || !options.stops.empty())
       tokenizer =
           requireTokenizer(plan, options.job,
@@ -208,6 +210,10 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
                                  "1,2,3, without --stop");
     else if (options.json)
       tokenizer = tokenizerForText(model.job, options.job);
+    // Who gives tokens need not have a tokenizer.
+    return options.promptIds.empty() ? tokenizer.get() : nullptr;
+  };
+  model.load(open, [&] {
     tokens = options.promptIds.empty() ? tokenizer->encodePrompt(options.prompt)
                                        : parseIds(options.promptIds);
     checkPrompt(tokens, plan.vocabSize,
@@ -302,7 +308,7 @@ int heddle::rt::runChat(const GenerateOptions &options, Ranks &ranks) {
   const plan::Plan &plan = model.job.plan();
   std::unique_ptr<io::Tokenizer> tokenizer;
   std::optional<io::ChatTemplate> chat;
-  model.load([&] {
+  auto open = [&] {
     tokenizer = requireTokenizer(
         plan, options.job,
         "put the model's tokenizer.json beside its weights; without one there "
@@ -314,7 +320,9 @@ int heddle::rt::runChat(const GenerateOptions &options, Ranks &ranks) {
            (directory.empty() ? "a model with random weights" : directory) +
                " has no chat template",
            "put a chat_template.jinja beside the weights, or use generate");
-  });
+    return tokenizer.get();
+  };
+  model.load(open, [] {});
   TextSinks sinks;
   sinks.prints = model.job.isFirst();
   sinks.stops = options.stops;

@@ -172,9 +172,13 @@ void GenerationConfig::read(TextDefaults &defaults, int64_t vocab) const {
 }
 
 TextDefaults heddle::rt::textDefaults(const plan::Plan &plan,
-                                      const JobOptions &options) {
+                                      const JobOptions &options,
+                                      const io::Tokenizer *tokenizer) {
   TextDefaults defaults;
   addEnds(plan.modelConfig, defaults.ends);
+  if (tokenizer)
+    if (std::optional<int32_t> end = tokenizer->namedToken("eos_token"))
+      defaults.ends.push_back(*end);
   std::string file = modelDirectory(plan, options) + "/generation_config.json";
   if (io::pathExists(file))
     GenerationConfig(file).read(defaults, plan.vocabSize);

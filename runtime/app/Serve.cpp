@@ -126,7 +126,7 @@ std::unique_ptr<Service> ServedModel::prepare(Job &job,
   ServiceOptions service = serviceOf(options, job.plan());
   if (encoder)
     return serveEmbeddings(*encoder, tokenizer.get(), service);
-  TextDefaults defaults = textDefaults(job.plan(), options.job);
+  TextDefaults defaults = textDefaults(job.plan(), options.job, tokenizer.get());
   // OpenAI's interface draws tokens where nothing is said.
   if (!defaults.samples)
     defaults.sampling.temperature = 1;

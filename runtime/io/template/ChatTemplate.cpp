@@ -10,6 +10,7 @@
 #include "Parser.h"
 #include "heddle/runtime/io/File.h"
 #include "heddle/runtime/io/Json.h"
+#include "heddle/runtime/io/TokenNames.h"
 #include <ctime>
 
 using namespace heddle;
@@ -162,17 +163,11 @@ std::optional<ChatTemplate> ChatTemplate::find(const std::string &directory) {
   } else if (const JsonValue *inside = config ? templateIn(*config) : nullptr) {
     found.emplace(inside->asString(), inside->location());
   }
-  if (!found || !config)
+  if (!found)
     return found;
   auto program = std::make_shared<Program>(*found->program);
-  for (const char *name : {"bos_token", "eos_token", "unk_token", "sep_token",
-                           "pad_token", "cls_token", "mask_token"}) {
-    const JsonValue *token = config->findNonNull(name);
-    if (token)
-      program->specialTokens[name] = token->isString()
-                                         ? token->asString()
-                                         : token->at("content").asString();
-  }
+  for (const auto &[name, text] : readTokenNames(directory))
+    program->specialTokens[name] = text;
   found->program = std::move(program);
   return found;
 }

@@ -80,6 +80,12 @@ static Piece lower(const Piece &piece) {
 
 static Normalizer makeLowercase(const JsonValue &) { return lower; }
 
+Normalizer io::lowered(Normalizer next) {
+  return [next = std::move(next)](const Piece &piece) {
+    return next(lower(piece));
+  };
+}
+
 static Normalizer makeStripAccents(const JsonValue &) {
   return [](const Piece &piece) {
     return mapCharacters(piece, [](std::string &out, uint32_t code) {

@@ -43,6 +43,8 @@ Piece bytesAsCharacters(const Piece &piece);
 
 using Normalizer = std::function<Piece(Piece)>;
 Normalizer makeNormalizer(const JsonValue &value);
+/// Puts a text into lower case before `next`.
+Normalizer lowered(Normalizer next);
 /// SentencePiece's table of replacements, in base 64, that a trie finds.
 Normalizer makePrecompiled(const JsonValue &value);
 

@@ -12,7 +12,9 @@
 #include "Unicode.h"
 #include "Vocabulary.h"
 #include "heddle/runtime/io/Checkpoint.h"
+#include "heddle/runtime/io/TokenNames.h"
 #include <algorithm>
+#include <filesystem>
 
 using namespace heddle;
 using namespace heddle::io;
@@ -48,16 +50,17 @@ public:
 /// The tokenizer.json of Hugging Face.
 class Pipeline final : public Tokenizer {
 public:
-  explicit Pipeline(const JsonValue &root)
+  /// `directory` has the files beside the tokenizer.json; "": none.
+  Pipeline(const JsonValue &root, const std::string &directory, bool lowersCase)
       : model(makeTokenModel(root.at("model"))),
-        normalizer(part(root, "normalizer", makeNormalizer,
-                        Normalizer([](Piece piece) { return piece; }))),
+        normalizer(normalizerOf(root, lowersCase)),
         preTokenizer(part(root, "pre_tokenizer", makePreTokenizer,
                           PreTokenizer([](std::vector<Piece> &) {}))),
         special(
             part(root, "post_processor", makePostProcessor, SpecialTokens())),
         decoder(part(root, "decoder", makeDecoder, Decoder(joinedBySpaces))),
-        added(root, *model, normalizer) {}
+        added(root, *model, normalizer),
+        names(readTokenNames(directory, &root)) {}
 
   int64_t vocabSize() const override {
     return std::max(model->vocabSize(), added.vocabSize());
@@ -75,6 +78,9 @@ public:
                      bool withSpecial) const override;
   std::string pieceOf(int32_t id) const override;
   std::optional<int32_t> endOfText() const override;
+  std::vector<int32_t> openingTokens() const override { return special.before; }
+  std::vector<int32_t> closingTokens() const override { return special.behind; }
+  std::optional<int32_t> namedToken(const std::string &name) const override;
   bool splitsBeforeWords() const override;
 
 private:
@@ -89,6 +95,11 @@ private:
     const JsonValue *value = root.findNonNull(key);
     return value ? make(*value) : none;
   }
+  static Normalizer normalizerOf(const JsonValue &root, bool lowersCase) {
+    Normalizer own = part(root, "normalizer", makeNormalizer,
+                          Normalizer([](Piece piece) { return piece; }));
+    return lowersCase ? lowered(std::move(own)) : own;
+  }
   static std::vector<std::string>
   joinedBySpaces(std::vector<std::string> texts) {
     for (size_t i = 1; i < texts.size(); ++i)
@@ -102,6 +113,7 @@ private:
   SpecialTokens special;
   Decoder decoder;
   AddedTokens added;
+  TokenNames names;
 };
 
 } // namespace
@@ -177,6 +189,14 @@ std::optional<int32_t> Pipeline::endOfText() const {
   return std::nullopt;
 }
 
+std::optional<int32_t> Pipeline::namedToken(const std::string &name) const {
+  auto text = names.find(name);
+  if (text == names.end())
+    return std::nullopt;
+  std::optional<int32_t> id = added.find(text->second);
+  return id ? id : model->find(text->second);
+}
+
 /// Asks the stages whether each byte that no character begins with comes back.
 bool Pipeline::keepsBytes() const {
   std::string bytes;
@@ -236,8 +256,15 @@ TextStream::TextStream(const Tokenizer &tokenizer,
 
 std::string TextStream::rest(const std::string &text) {
   std::vector<int32_t> before(ids.begin(), ids.begin() + shown);
-  size_t known = tokenizer.decode(before, /*withSpecial=*/false).size();
-  std::string part = text.substr(std::min(known, text.size()));
+  std::string known = tokenizer.decode(before, /*withSpecial=*/false), part;
+  if (text.compare(0, known.size(), known) == 0) {
+    part = text.substr(known.size());
+  } else {
+    // Some tokenizers decode a run of bytes as a whole, so that a bad byte
+    // changes what was given back. What follows is then a run of its own.
+    std::vector<int32_t> after(ids.begin() + shown, ids.end());
+    part = tokenizer.decode(after, /*withSpecial=*/false);
+  }
   // What shows nothing, as a special token, says not what comes before.
   if (!part.empty())
     ids.erase(ids.begin(), ids.begin() + shown);
@@ -255,13 +282,16 @@ std::string TextStream::finish() {
   return rest(tokenizer.decode(ids, /*withSpecial=*/false));
 }
 
-std::unique_ptr<Tokenizer> io::openTokenizer(const std::string &name) {
+std::unique_ptr<Tokenizer> io::openTokenizer(const std::string &name,
+                                             bool lowersCase) {
   if (name == "bytes")
     return std::make_unique<ByteTokenizer>();
-  std::string file = resolveModel(name);
-  if (pathExists(file + "/tokenizer.json"))
+  std::string file = resolveModel(name), directory;
+  if (pathExists(file + "/tokenizer.json")) {
+    directory = file;
     file += "/tokenizer.json";
-  else if (name.size() < 5 || name.compare(name.size() - 5, 5, ".json") != 0)
+  } else if (name.size() < 5 ||
+             name.compare(name.size() - 5, 5, ".json") != 0) {
     fail("H0350",
          "no tokenizer \"" + name +
              "\": neither `bytes` nor a directory with "
@@ -269,5 +299,10 @@ std::unique_ptr<Tokenizer> io::openTokenizer(const std::string &name) {
          "give `bytes`, or a directory that holds a tokenizer.json (an older "
          "one is converted by AutoTokenizer.from_pretrained(DIR)"
          ".save_pretrained(DIR))");
-  return std::make_unique<Pipeline>(parseJsonFile(file, modelJsonCodes));
+  } else if (std::filesystem::path path = file;
+             path.filename() == "tokenizer.json") {
+    directory = path.parent_path().empty() ? "." : path.parent_path().string();
+  }
+  return std::make_unique<Pipeline>(parseJsonFile(file, modelJsonCodes),
+                                    directory, lowersCase);
 }

@@ -200,6 +200,64 @@ TEST_F(TokenizerTest, StreamsWholeCharacters) {
   EXPECT_EQ(stream.finish(), "");
 }
 
+TEST_F(TokenizerTest, StreamsABadByteAsOneCharacter) {
+  nlohmann::json vocab = {{"?", 0}, {"a", 1}, {"\u2581a", 2}};
+  // The ids of the bytes begin at 3.
+  for (int byte = 0; byte < 256; ++byte) {
+    char token[8];
+    snprintf(token, sizeof token, "<0x%02X>", byte);
+    vocab[token] = byte + 3;
+  }
+  std::unique_ptr<Tokenizer> tokenizer = open(
+      {{"added_tokens", nlohmann::json::array()},
+       {"decoder",
+        {{"type", "Sequence"},
+         {"decoders",
+          {{{"type", "Replace"},
+            {"pattern", {{"String", "\u2581"}}},
+            {"content", " "}},
+           {{"type", "ByteFallback"}},
+           {{"type", "Fuse"}},
+           {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}}},
+       {"model",
+        {{"type", "BPE"},
+         {"byte_fallback", true},
+         {"unk_token", "?"},
+         {"vocab", vocab},
+         {"merges", nlohmann::json::array()}}}});
+  auto streamed = [&](const Ids &ids) {
+    TextStream stream(*tokenizer);
+    std::string text;
+    for (int32_t id : ids)
+      text += stream.add({id});
+    return text + stream.finish();
+  };
+  constexpr int32_t b = 3;
+  const std::string smile = "\xF0\x9F\x98\x80", bad = "\uFFFD";
+  const Ids whole = {2, b + 0xF0, b + 0x9F, b + 0x98, b + 0x80};
+  auto then = [&](std::initializer_list<int32_t> more) {
+    Ids ids = whole;
+    ids.insert(ids.end(), more);
+    return ids;
+  };
+  EXPECT_EQ(streamed(whole), "a" + smile);
+  EXPECT_EQ(streamed(then({b + 0xF0})), "a" + smile + bad);
+  EXPECT_EQ(streamed(then({b + 0xF0, b + 0x9F})), "a" + smile + bad + bad);
+  EXPECT_EQ(streamed(then({b + 0xFF, 1, 2})), "a" + smile + bad + "a a");
+  EXPECT_EQ(streamed(then({b + 0xF0, b + 0x9F, b + 0x98, b + 0x80})),
+            "a" + smile + smile);
+  // As the package has it where nothing was given back.
+  EXPECT_EQ(streamed({b + 0xFF, b + 0xF0, 1}), bad + bad + "a");
+}
+
+TEST_F(TokenizerTest, LowersTextsButNoTokens) {
+  nlohmann::json json = makeTokenizer();
+  directory.write("tokenizer.json", json.dump());
+  EXPECT_EQ(openTokenizer(directory.path(), /*lowersCase=*/true)
+                ->encode("THE <|endoftext|>The"),
+            (Ids{257, ' ', 260, 257}));
+}
+
 TEST_F(TokenizerTest, StreamsSpacesBetweenWords) {
   nlohmann::json json = {
       {"added_tokens", nlohmann::json::array()},

@@ -40,11 +40,13 @@ struct TextDefaults {
   bool samples = false;
 };
 
-/// By the model's config.json, which names ends alone, and, where the weights
-/// have one beside them, generation_config.json. Throws H0370 for a token in
+/// By the model's config.json, which names ends alone, and what the weights have
+/// beside them: the end that the tokenizer names, if there is one (null), and
+/// generation_config.json. Throws H0370 for a token in
 /// that file which the model does not know, and H0373 for a value that nothing
 /// can be drawn with.
-TextDefaults textDefaults(const plan::Plan &plan, const JobOptions &options);
+TextDefaults textDefaults(const plan::Plan &plan, const JobOptions &options,
+                          const io::Tokenizer *tokenizer);
 
 } // namespace heddle::rt
 

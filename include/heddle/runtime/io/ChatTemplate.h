@@ -29,8 +29,8 @@ public:
   /// it is, or where it begins in a file of something else.
   ChatTemplate(const std::string &source, SourceLocation begin);
   /// The template of the model in a directory: chat_template.jinja, or what
-  /// tokenizer_config.json has, with the special tokens named there. Nothing
-  /// where there is none.
+  /// tokenizer_config.json has, with the model's special tokens (TokenNames.h).
+  /// Nothing where there is none.
   static std::optional<ChatTemplate> find(const std::string &directory);
 
   /// The text of `variables`: `messages`, each with a `role` and a `content`,

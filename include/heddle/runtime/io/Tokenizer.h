@@ -34,6 +34,14 @@ public:
   /// As `encode`, with the special tokens that the tokenizer puts around a
   /// text.
   virtual std::vector<int32_t> encodePrompt(const std::string &text) const = 0;
+  /// Those special tokens: the ones before a text, and the ones after it.
+  virtual std::vector<int32_t> openingTokens() const { return {}; }
+  virtual std::vector<int32_t> closingTokens() const { return {}; }
+  /// The special token that the files beside tokenizer.json, or what they say
+  /// of the tokenizer's class, have under this name (TokenNames.h).
+  virtual std::optional<int32_t> namedToken(const std::string &) const {
+    return std::nullopt;
+  }
   /// What stands between documents, when the tokenizer has such a token.
   virtual std::optional<int32_t> endOfText() const { return std::nullopt; }
   /// The text of tokens, of special ones too unless they are not wanted. Those
@@ -70,8 +78,10 @@ private:
   size_t shown = 0;
 };
 
-/// `bytes`, or a directory with a tokenizer.json; throws H0350 to H0353.
-std::unique_ptr<Tokenizer> openTokenizer(const std::string &name);
+/// `bytes`, or a directory with a tokenizer.json; throws H0350 to H0353. With
+/// `lowersCase` a text is put into lower case first.
+std::unique_ptr<Tokenizer> openTokenizer(const std::string &name,
+                                         bool lowersCase = false);
 
 } // namespace heddle::io
 
