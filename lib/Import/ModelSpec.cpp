@@ -9,6 +9,7 @@
 #include "Family.h"
 #include "InputOrders.h"
 #include "heddle/runtime/io/Checkpoint.h"
+#include "heddle/runtime/io/Tokenizer.h"
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -51,6 +52,20 @@ static std::pair<std::string, bool> findConfig(const std::string &path) {
     fail("H0330", path + " is not there",
          "give a Hugging Face directory or a config file (.json)");
   return {path, false};
+}
+
+/// The directory of a config file if it has a tokenizer, of which a vocabulary
+/// of so many tokens has all; else "".
+static std::string tokenizerBeside(const std::string &configFile,
+                                   int64_t vocab) {
+  std::string directory = fs::absolute(configFile).parent_path().string();
+  if (!io::pathExists(directory + "/tokenizer.json"))
+    return "";
+  try {
+    return io::openTokenizer(directory)->vocabSize() <= vocab ? directory : "";
+  } catch (const UserError &) {
+    return directory; // Who needs it hears of it.
+  }
 }
 
 static bool matchesNoDecay(const std::regex &pattern, const std::string &name,
@@ -397,9 +412,11 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
   spec.seed = request.seed;
   readFamily(family, config, request.isStrict, spec);
   spec.objective = request.objective.value_or(spec.objective);
-  findSpecialTokens(config, isDirectory ? path : "", spec);
-  if (isDirectory)
-    spec.directory = fs::absolute(path).lexically_normal().string();
+  std::string directory =
+      isDirectory ? path : tokenizerBeside(configFile, spec.vocabSize);
+  findSpecialTokens(config, directory, spec);
+  if (!directory.empty())
+    spec.directory = fs::absolute(directory).lexically_normal().string();
   applyNoDecay(request.noDecay, family, spec);
   if (request.random) {
     nameSources(family, spec);

@@ -8,6 +8,7 @@
 
 #include "heddle/runtime/app/HyperFlags.h"
 #include "heddle/runtime/app/Options.h"
+#include "heddle/runtime/app/Pooling.h"
 #include "heddle/runtime/comm/Launcher.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Flags.h"
@@ -331,16 +332,25 @@ void CommandLine::addChat(CLI::App &app) {
 
 /// What becomes of the hidden states of a text.
 void addPooling(CLI::App &verb, PoolingOptions &pooling, const char *whose) {
-  addFlag(
-      verb, "--pooling", pooling.kind, ValueRange::choices({"cls", "mean"}),
-      std::string("The vector of a text") + whose +
-          ": that of its first token, or the mean over its tokens (default: "
-          "what sentence-transformers saved beside the weights, or mean)");
+  std::vector<std::string> modes;
+  for (const auto &[name, mode] : poolingModes)
+    modes.push_back(name);
+  addFlag(verb, "--pooling", pooling.kind, ValueRange::choices(modes),
+          std::string("How the vectors of the tokens of a text") + whose +
+              " become one (default: what sentence-transformers saved beside "
+              "the weights, or mean)");
   verb.add_flag_function(
       "--normalize,!--no-normalize",
       [&pooling](int64_t times) { pooling.normalizes = times > 0; },
       std::string("Make the length of vectors") + whose +
           " 1, or leave it (default: as for --pooling, or leave it)");
+}
+
+void addPromptName(CLI::App &verb, std::string &name) {
+  addFlag(verb, "--prompt-name", name, io::range::text(),
+          "What is put before texts to encode: a name in `prompts` of "
+          "config_sentence_transformers.json (default: its "
+          "default_prompt_name)");
 }
 
 void CommandLine::addServe(CLI::App &app) {
@@ -362,6 +372,9 @@ void CommandLine::addServe(CLI::App &app) {
           "Texts at a time, those that wait included; more are refused")
       ->capture_default_str();
   addPooling(verb, serve.pooling, " that a model which encodes is asked for");
+  verb.add_flag("--truncate", serve.truncates,
+                "Cut texts to encode that are too long, in place of an error");
+  addPromptName(verb, serve.promptName);
   addJob(verb, serve.job);
   addDraft(verb, serve.job);
   addWeightCache(verb, serve.job);
@@ -373,9 +386,11 @@ void CommandLine::addServe(CLI::App &app) {
 void CommandLine::addLogits(CLI::App &app) {
   CLI::App &verb = *app.add_subcommand(
       "logits", "Write the logits after each token of a prompt");
+  CLI::Option *text = addFlag(verb, "--prompt", logits.prompt,
+                              io::range::text(), "The text");
   addFlag(verb, "--prompt-ids", logits.promptIds, io::range::text(),
           "The tokens, as 1,2,3")
-      ->required();
+      ->excludes(text);
   verb.add_flag("--decode", logits.decode,
                 "Compute them token by token, as generate does");
   addPath(verb, "-o,--output", logits.output,
@@ -399,6 +414,7 @@ void CommandLine::addEncode(CLI::App &app) {
   addPooling(verb, encode.pooling, "");
   verb.add_flag("--truncate", encode.truncates,
                 "Leave out the end of a text that is too long");
+  addPromptName(verb, encode.promptName);
   CLI::Option *logits =
       verb.add_flag("--logits", encode.logits,
                     "Write the logits of each token, too: key logits, [texts, "

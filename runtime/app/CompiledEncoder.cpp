@@ -43,8 +43,8 @@ static bool givesLogits(const LoadedProgram &program) {
   return program.output(PortRole::Logits) != nullptr;
 }
 
-CompiledEncoder::CompiledEncoder(Job &job, const Pooling &pooling)
-    : job(job), pooling(pooling) {
+CompiledEncoder::CompiledEncoder(Job &job, Pooling made)
+    : job(job), pooling(std::move(made)) {
   for (const LoadedProgram &program : job.session().allPrograms())
     if (program.program().kind == plan::ProgramKind::Encode)
       programs.push_back(&program);
@@ -60,7 +60,7 @@ CompiledEncoder::CompiledEncoder(Job &job, const Pooling &pooling)
   const LoadedProgram &largest = *programs.back();
   const plan::Plan &plan = job.plan();
   costs = costsOf(plan);
-  most = {plan.vocabSize, hiddenOf(largest).shape[2],
+  most = {plan.vocabSize, pooling.widthOf(hiddenOf(largest).shape[2]),
           rowsOf(largest) * plan::groupsOf(plan), tokensOf(largest)};
   ownGroup = plan.mesh.coordinate(job.ranks().rank(), plan::groupAxes(plan));
 }
@@ -89,13 +89,13 @@ int64_t CompiledEncoder::bucketOf(int64_t tokens) const {
 
 /// Rows without a text have one token: attention needs something to see.
 void CompiledEncoder::runOn(const LoadedProgram &program,
-                            const std::vector<const Tokens *> &texts) {
+                            const std::vector<const EncoderText *> &texts) {
   Session &session = job.session();
   auto sizeOf = [&](int64_t row) {
-    return row < int64_t(texts.size()) ? int64_t(texts[row]->size()) : 0;
+    return row < int64_t(texts.size()) ? int64_t(texts[row]->tokens.size()) : 0;
   };
   fillPort(session, program, PortRole::Ids, [&](int64_t row, int64_t token) {
-    return token < sizeOf(row) ? (*texts[row])[token] : 0;
+    return token < sizeOf(row) ? texts[row]->tokens[token] : 0;
   });
   fillPort(session, program, PortRole::Segments,
            [](int64_t, int64_t) { return 0; });
@@ -108,31 +108,18 @@ void CompiledEncoder::runOn(const LoadedProgram &program,
 }
 
 void CompiledEncoder::pool(const LoadedProgram &program, int64_t row,
-                           int64_t tokens, float *embedding) {
+                           const EncoderText &text, float *embedding) {
   const Value &port = hiddenOf(program);
-  const int64_t width = most.width;
-  int64_t taken = pooling.takesFirst ? 1 : tokens;
-  hidden.resize(taken * width);
+  const int64_t width = port.shape[2], tokens = int64_t(text.tokens.size());
+  hidden.resize(tokens * width);
   const char *first = job.session().load(port) +
                       row * port.shape[1] * width * plan::byteSize(port.type);
   io::convertElements(first, plan::nameOf(port.type), hidden.data(), "F32",
-                      taken * width);
-  double squares = 0;
-  for (int64_t i = 0; i < width; ++i) {
-    double sum = 0;
-    for (int64_t token = 0; token < taken; ++token)
-      sum += hidden[token * width + i];
-    embedding[i] = float(sum / double(taken));
-    squares += double(embedding[i]) * embedding[i];
-  }
-  if (!pooling.normalizes || squares == 0)
-    return;
-  double scale = 1 / std::sqrt(squares);
-  for (int64_t i = 0; i < width; ++i)
-    embedding[i] = float(embedding[i] * scale);
+                      tokens * width);
+  pooling.apply(hidden.data(), tokens, text.unpooled, width, embedding);
 }
 
-void CompiledEncoder::compute(const std::vector<const Tokens *> &texts,
+void CompiledEncoder::compute(const std::vector<const EncoderText *> &texts,
                               float *embeddings) {
   job.ranks().beginStep(++numRuns);
   const plan::Plan &plan = job.plan();
@@ -152,11 +139,11 @@ void CompiledEncoder::compute(const std::vector<const Tokens *> &texts,
   job.ranks().bring(parts);
 }
 
-void CompiledEncoder::computeOwn(const std::vector<const Tokens *> &texts,
+void CompiledEncoder::computeOwn(const std::vector<const EncoderText *> &texts,
                                  float *embeddings) {
   size_t tokens = 0;
-  for (const Tokens *text : texts)
-    tokens = std::max(tokens, text->size());
+  for (const EncoderText *text : texts)
+    tokens = std::max(tokens, text->tokens.size());
   const int64_t count = int64_t(texts.size());
   const LoadedProgram &one = choose(1, int64_t(tokens), /*logits=*/false);
   const LoadedProgram &all = choose(count, tokensOf(one), /*logits=*/false);
@@ -169,36 +156,37 @@ void CompiledEncoder::computeOwn(const std::vector<const Tokens *> &texts,
     auto first = texts.begin() + begin;
     runOn(program, {first, first + together});
     for (size_t row = 0; row < together; ++row)
-      pool(program, int64_t(row), int64_t(first[row]->size()),
+      pool(program, int64_t(row), *first[row],
            embeddings + (begin + row) * most.width);
   }
 }
 
-void CompiledEncoder::score(const Tokens &text, float *embedding,
+void CompiledEncoder::score(const EncoderText &text, float *embedding,
                             float *logits) {
   if (ownGroup != 0)
     return;
-  const LoadedProgram &program = choose(1, int64_t(text.size()),
-                                        /*logits=*/true);
+  const int64_t tokens = int64_t(text.tokens.size());
+  const LoadedProgram &program = choose(1, tokens, /*logits=*/true);
   runOn(program, {&text});
-  pool(program, 0, int64_t(text.size()), embedding);
+  pool(program, 0, text, embedding);
   const Value &port = *program.output(PortRole::Logits);
   io::convertElements(job.session().load(port), plan::nameOf(port.type), logits,
-                      "F32", int64_t(text.size()) * most.vocab);
+                      "F32", tokens * most.vocab);
 }
 
 //===----------------------------------------------------------------------===//
 // Ranks
 //===----------------------------------------------------------------------===//
 
-void CompiledEncoder::run(const std::vector<const Tokens *> &texts,
+void CompiledEncoder::run(const std::vector<const EncoderText *> &texts,
                           float *embeddings) {
   if (job.ranks().size() > 1) {
-    // Each text after the number of its tokens.
+    // Each text after the number of its tokens, and of those not pooled.
     Tokens told;
-    for (const Tokens *text : texts) {
-      told.push_back(int32_t(text->size()));
-      told.insert(told.end(), text->begin(), text->end());
+    for (const EncoderText *text : texts) {
+      told.push_back(int32_t(text->tokens.size()));
+      told.push_back(text->unpooled);
+      told.insert(told.end(), text->tokens.begin(), text->tokens.end());
     }
     job.ranks().tell({reinterpret_cast<const char *>(told.data()),
                       told.size() * sizeof(int32_t)});
@@ -213,14 +201,14 @@ void CompiledEncoder::follow() {
       return;
     std::vector<int32_t> words(told.size() / sizeof(int32_t));
     told.copy(reinterpret_cast<char *>(words.data()), told.size());
-    std::vector<Tokens> texts;
+    std::vector<EncoderText> texts;
     for (auto at = words.begin(); at != words.end();) {
-      auto end = at + 1 + *at;
-      texts.emplace_back(at + 1, end);
+      auto end = at + 2 + *at;
+      texts.push_back({Tokens(at + 2, end), at[1]});
       at = end;
     }
-    std::vector<const Tokens *> rows;
-    for (const Tokens &text : texts)
+    std::vector<const EncoderText *> rows;
+    for (const EncoderText &text : texts)
       rows.push_back(&text);
     std::vector<float> embeddings(rows.size() * most.width);
     compute(rows, embeddings.data());

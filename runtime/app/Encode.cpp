@@ -9,6 +9,7 @@
 #include "heddle/runtime/app/CompiledEncoder.h"
 #include "heddle/runtime/app/ModelText.h"
 #include "heddle/runtime/app/Prompt.h"
+#include "heddle/runtime/app/SentenceText.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/io/File.h"
 #include "heddle/runtime/io/Process.h"
@@ -21,29 +22,46 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// The tokens of all texts that were given.
-static std::vector<Tokens> readTexts(const EncodeOptions &options,
-                                     const plan::Plan &plan,
-                                     int64_t maxTokens) {
-  std::vector<Tokens> texts;
+/// The tokens of all texts that were given, cut where the model or a flag says
+/// so.
+static std::vector<EncoderText> readTexts(const EncodeOptions &options,
+                                          const Job &job, int64_t maxTokens) {
+  const plan::Plan &plan = job.plan();
+  SentenceText sentence = readSentenceText(
+      modelDirectory(plan, options.job), plan.maxPositions, options.promptName);
+  if (options.truncates)
+    sentence.rules.cutAt(maxTokens);
+  const int64_t cutAt = sentence.rules.maxTokens;
+  std::vector<EncoderText> texts;
   for (const std::string &ids : options.ids)
-    texts.push_back(parseIds(ids, "--ids"));
-  if (!options.texts.empty()) {
-    std::unique_ptr<io::Tokenizer> tokenizer = requireTokenizer(
-        plan, options.job, "give the texts as tokens: --ids 1,2,3");
-    for (const std::string &text : options.texts)
-      texts.push_back(tokenizer->encodePrompt(text));
-  }
+    texts.push_back({parseIds(ids, "--ids")});
+  auto isCut = [&](const EncoderText &text) {
+    return cutAt > 0 && int64_t(text.tokens.size()) > cutAt;
+  };
+  std::unique_ptr<io::Tokenizer> tokenizer;
+  if (!options.texts.empty())
+    tokenizer = requireTokenizer(plan, options.job,
+                                 "give the texts as tokens: --ids 1,2,3",
+                                 sentence.lowersCase);
+  else if (std::any_of(texts.begin(), texts.end(), isCut))
+    tokenizer = findTokenizer(plan, options.job); // It knows what closes texts.
+  const TextPreparer preparer(tokenizer.get(), sentence.rules);
+  for (const std::string &text : options.texts)
+    texts.push_back(preparer.prepare(text, *preparer.findPrompt("")));
   const char *fuller = "give texts with --text, or tokens with --ids";
   if (texts.empty())
     fail("H0195", "there is no text", fuller);
-  for (Tokens &text : texts) {
-    checkPrompt(text, plan.vocabSize, fuller);
-    if (options.truncates)
-      text.resize(std::min<size_t>(text.size(), maxTokens));
-    else
-      checkPromptLength(text, maxTokens, "give a shorter text, or --truncate");
+  int64_t cuts = 0;
+  for (EncoderText &text : texts) {
+    checkPrompt(text.tokens, plan.vocabSize, fuller);
+    cuts += isCut(text) && preparer.cut(text, cutAt);
+    checkPromptLength(text.tokens, maxTokens,
+                      "give a shorter text, or --truncate");
   }
+  if (cuts > 0 && !options.truncates && job.isFirst())
+    fprintf(stderr, "%lld of %lld texts cut at %lld tokens: %s\n",
+            static_cast<long long>(cuts), static_cast<long long>(texts.size()),
+            static_cast<long long>(cutAt), sentence.cutBy.c_str());
   return texts;
 }
 
@@ -61,17 +79,18 @@ struct Encoded {
 
 /// Texts of the same bucket together.
 static void encodeTogether(CompiledEncoder &encoder,
-                           const std::vector<Tokens> &texts, Encoded &made) {
+                           const std::vector<EncoderText> &texts,
+                           Encoded &made) {
   const int64_t width = encoder.limits().width;
   std::vector<size_t> left(texts.size());
   for (size_t i = 0; i < left.size(); ++i)
     left[i] = i;
   while (!left.empty()) {
-    std::vector<const Tokens *> waiting;
+    std::vector<const EncoderText *> waiting;
     for (size_t i : left)
       waiting.push_back(&texts[i]);
     std::vector<size_t> batch = nextBatch(encoder, waiting);
-    std::vector<const Tokens *> rows;
+    std::vector<const EncoderText *> rows;
     for (size_t i : batch)
       rows.push_back(waiting[i]);
     std::vector<float> found(rows.size() * width);
@@ -86,7 +105,7 @@ static void encodeTogether(CompiledEncoder &encoder,
 
 /// Texts one by one, with logits.
 static void scoreEach(CompiledEncoder &encoder,
-                      const std::vector<Tokens> &texts, Encoded &made) {
+                      const std::vector<EncoderText> &texts, Encoded &made) {
   const EncoderLimits &limits = encoder.limits();
   made.logits.resize(texts.size() * made.longest * limits.vocab);
   for (size_t i = 0; i < texts.size(); ++i)
@@ -138,19 +157,19 @@ static void print(const EncoderLimits &limits, const Encoded &made) {
 int heddle::rt::runEncode(const EncodeOptions &options, Ranks &ranks) {
   Job job(options.job, ranks);
   std::unique_ptr<CompiledEncoder> encoder;
-  std::vector<Tokens> texts;
+  std::vector<EncoderText> texts;
   Encoded made;
   ranks.together([&] {
-    io::requireApart({{"--weights", modelDirectory(job.plan(), options.job)}},
+    io::requireApart({{"--weights", readDirectory(job.plan(), options.job)}},
                      {{"-o", options.output}});
     encoder = std::make_unique<CompiledEncoder>(
         job,
         findPooling(modelDirectory(job.plan(), options.job), options.pooling));
-    texts = readTexts(options, job.plan(), encoder->limits().maxTokens);
+    texts = readTexts(options, job, encoder->limits().maxTokens);
     made.embeddings.resize(texts.size() * encoder->limits().width);
-    for (const Tokens &text : texts) {
-      made.lengths.push_back(int32_t(text.size()));
-      made.longest = std::max(made.longest, int64_t(text.size()));
+    for (const EncoderText &text : texts) {
+      made.lengths.push_back(int32_t(text.tokens.size()));
+      made.longest = std::max(made.longest, int64_t(text.tokens.size()));
     }
   });
   loadWeights(job, options.job);

@@ -25,14 +25,19 @@ int heddle::rt::runLogits(const LogitsOptions &options, Ranks &ranks) {
   std::vector<float> logits;
   size_t most = 1;
   ranks.together([&] {
-    io::requireApart({{"--weights", modelDirectory(job.plan(), options.job)}},
+    io::requireApart({{"--weights", readDirectory(job.plan(), options.job)}},
                      {{"-o", options.output}});
     engine = std::make_unique<CompiledEngine>(job);
     if (!options.decode)
       most = size_t(engine->scoreTokens());
-    tokens = parseIds(options.promptIds);
+    if (options.prompt.empty())
+      tokens = parseIds(options.promptIds);
+    else
+      tokens = requireTokenizer(job.plan(), options.job,
+                                "give the prompt as tokens: --prompt-ids 1,2,3")
+                   ->encodePrompt(options.prompt);
     checkPrompt(tokens, job.plan().vocabSize,
-                "give tokens with --prompt-ids, as 1,2,3");
+                "give a text with --prompt or tokens with --prompt-ids");
     checkPromptLength(tokens, engine->limits().maxContext);
     logits.resize(tokens.size() * engine->limits().vocab);
   });

@@ -24,6 +24,12 @@ std::string heddle::rt::modelDirectory(const plan::Plan &plan,
                                                   : options.weights);
 }
 
+std::string heddle::rt::readDirectory(const plan::Plan &plan,
+                                      const JobOptions &options) {
+  bool isMade = plan.weights.random && options.weights.empty();
+  return isMade ? "" : modelDirectory(plan, options);
+}
+
 /// A token of a tokenizer.json whose id is not below `vocab`.
 static const io::JsonValue *unknownToken(const io::JsonValue &root,
                                          int64_t vocab, std::string &name,
@@ -71,11 +77,13 @@ static void requireKnownTokens(const io::Tokenizer &tokenizer,
 }
 
 std::unique_ptr<io::Tokenizer>
-heddle::rt::findTokenizer(const plan::Plan &plan, const JobOptions &options) {
+heddle::rt::findTokenizer(const plan::Plan &plan, const JobOptions &options,
+                          bool lowersCase) {
   std::string directory = modelDirectory(plan, options);
   if (!directory.empty() &&
       std::filesystem::exists(directory + "/tokenizer.json")) {
-    std::unique_ptr<io::Tokenizer> found = io::openTokenizer(directory);
+    std::unique_ptr<io::Tokenizer> found =
+        io::openTokenizer(directory, lowersCase);
     requireKnownTokens(*found, directory, plan.vocabSize);
     return found;
   }
@@ -86,8 +94,9 @@ heddle::rt::findTokenizer(const plan::Plan &plan, const JobOptions &options) {
 
 std::unique_ptr<io::Tokenizer>
 heddle::rt::requireTokenizer(const plan::Plan &plan, const JobOptions &options,
-                             const std::string &help) {
-  if (std::unique_ptr<io::Tokenizer> found = findTokenizer(plan, options))
+                             const std::string &help, bool lowersCase) {
+  if (std::unique_ptr<io::Tokenizer> found =
+          findTokenizer(plan, options, lowersCase))
     return found;
   fail("H0195",
        "there is no tokenizer.json beside the weights, and a vocabulary of " +

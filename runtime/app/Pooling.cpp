@@ -7,72 +7,105 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Pooling.h"
-#include "heddle/runtime/io/File.h"
-#include "heddle/runtime/io/Json.h"
+
+#include <algorithm>
+#include <cmath>
 
 using namespace heddle;
 using namespace heddle::rt;
 
-[[noreturn]] static void refuse(const io::JsonValue &at,
-                                const std::string &message) {
-  at.fail("H0398", message,
-          "say what the vector is: --pooling mean or cls, and --normalize or "
-          "--no-normalize");
+const std::vector<std::pair<std::string, PoolingMode>>
+    heddle::rt::poolingModes = {{"cls", PoolingMode::First},
+                                {"max", PoolingMode::Maximum},
+                                {"mean", PoolingMode::Mean},
+                                {"mean_sqrt_len_tokens", PoolingMode::MeanSqrt},
+                                {"weightedmean", PoolingMode::WeightedMean},
+                                {"lasttoken", PoolingMode::Last}};
+
+VectorStep heddle::rt::normalizeStep() {
+  VectorStep step;
+  step.name = "Normalize";
+  step.normalizes = true;
+  step.apply = [](std::vector<float> &vector) {
+    double squares = 0;
+    for (float value : vector)
+      squares += double(value) * value;
+    if (squares == 0)
+      return;
+    double scale = 1 / std::sqrt(squares);
+    for (float &value : vector)
+      value = float(value * scale);
+  };
+  return step;
 }
 
-/// Whether the first token's state is taken, by the flags `pooling_mode_*`.
-static bool readMode(const std::string &file) {
-  io::JsonValue config = io::parseJsonFile(file, io::modelJsonCodes);
-  const std::string prefix = "pooling_mode_";
-  std::string mode;
-  for (const io::JsonMember &member : config.members()) {
-    if (member.key.rfind(prefix, 0) != 0 || !member.value.asBool())
-      continue;
-    if (!mode.empty())
-      refuse(member.value, "vectors of several kinds are put together here");
-    mode = member.key.substr(prefix.size());
-    if (mode != "cls_token" && mode != "mean_tokens")
-      refuse(member.value, "pooling by " + mode + " is not supported");
+int64_t Pooling::widthOf(int64_t width) const {
+  int64_t made = width * int64_t(modes.size());
+  for (const VectorStep &step : steps) {
+    if (step.inputs != 0 && step.inputs != made)
+      fail("H0378",
+           step.name + " takes vectors of " + std::to_string(step.inputs) +
+               " features, and those before it have " + std::to_string(made),
+           "use the modules that were saved with these weights", step.location);
+    made = step.outputs != 0 ? step.outputs : made;
   }
-  if (mode.empty())
-    refuse(config, "no pooling_mode is true");
-  return mode == "cls_token";
+  return made;
 }
 
-/// `modules.json` is the list of what is done one after the other.
-static Pooling readModules(const std::string &directory) {
-  Pooling pooling;
-  io::JsonValue modules =
-      io::parseJsonFile(directory + "/modules.json", io::modelJsonCodes);
-  bool pools = false;
-  for (const io::JsonValue &module : modules.elements()) {
-    const std::string &type = module.at("type").asString();
-    std::string kind = type.substr(type.rfind('.') + 1);
-    if (kind == "Pooling" && !pools) {
-      pooling.takesFirst = readMode(
-          directory + "/" + module.at("path").asString() + "/config.json");
-      pools = true;
-    } else if (kind == "Normalize" && pools) {
-      pooling.normalizes = true;
-    } else if (kind != "Transformer" || pools) {
-      refuse(module, "a module " + type + " is not supported here");
-    }
+/// Sums the hidden states of tokens, each times `weightOf` it, and divides by
+/// `divisor`.
+template <typename WeightOf>
+static void sum(const float *hidden, int64_t first, int64_t tokens,
+                int64_t width, WeightOf weightOf, double divisor, float *out) {
+  for (int64_t i = 0; i < width; ++i) {
+    double total = 0;
+    for (int64_t token = first; token < tokens; ++token)
+      total += hidden[token * width + i] * weightOf(token);
+    out[i] = first < tokens ? float(total / divisor) : 0;
   }
-  if (!pools)
-    refuse(modules, "no module makes one vector of a text");
-  return pooling;
 }
 
-Pooling heddle::rt::findPooling(const std::string &directory,
-                                const PoolingOptions &options) {
-  Pooling pooling;
-  bool isSaid = !options.kind.empty() && options.normalizes;
-  if (!isSaid && !directory.empty() &&
-      io::pathExists(directory + "/modules.json"))
-    pooling = readModules(directory);
-  if (!options.kind.empty())
-    pooling.takesFirst = options.kind == "cls";
-  if (options.normalizes)
-    pooling.normalizes = *options.normalizes;
-  return pooling;
+/// The vector of one mode. Of no tokens, since all are the prompt's, it is 0.
+static void pool(PoolingMode mode, const float *hidden, int64_t first,
+                 int64_t tokens, int64_t width, float *out) {
+  const double count = double(tokens - first);
+  auto one = [](int64_t) { return 1.0; };
+  switch (mode) {
+  case PoolingMode::First:
+    std::copy_n(hidden + (first < tokens ? first : 0) * width, width, out);
+    return;
+  case PoolingMode::Last:
+    std::copy_n(hidden + (tokens - 1) * width, width, out);
+    return;
+  case PoolingMode::Maximum:
+    std::fill_n(out, width, 0.0f);
+    for (int64_t token = first; token < tokens; ++token)
+      for (int64_t i = 0; i < width; ++i) {
+        float value = hidden[token * width + i];
+        if (token == first || !(std::isnan(out[i]) || value <= out[i]))
+          out[i] = value;
+      }
+    return;
+  case PoolingMode::Mean:
+    return sum(hidden, first, tokens, width, one, count, out);
+  case PoolingMode::MeanSqrt:
+    return sum(hidden, first, tokens, width, one, std::sqrt(count), out);
+  case PoolingMode::WeightedMean:
+    // The weights of first + 1, ..., tokens.
+    return sum(
+        hidden, first, tokens, width,
+        [](int64_t token) { return double(token + 1); },
+        double(first + 1 + tokens) * count / 2, out);
+  }
+}
+
+void Pooling::apply(const float *hidden, int64_t tokens, int64_t unpooled,
+                    int64_t width, float *vector) const {
+  const int64_t first = poolsPrompt ? 0 : std::min(unpooled, tokens);
+  std::vector<float> made(width * modes.size());
+  for (size_t i = 0; i < modes.size(); ++i)
+    pool(modes[i], hidden, first, tokens, width, made.data() + i * width);
+  for (const VectorStep &step : steps)
+    step.apply(made);
+  std::copy(made.begin(), made.end(), vector);
 }

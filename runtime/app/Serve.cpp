@@ -10,6 +10,7 @@
 #include "heddle/runtime/app/CompiledEngine.h"
 #include "heddle/runtime/app/Job.h"
 #include "heddle/runtime/app/ModelText.h"
+#include "heddle/runtime/app/SentenceText.h"
 #include "heddle/runtime/app/Signals.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/app/WindowEngine.h"
@@ -94,6 +95,7 @@ struct ServedModel {
   std::unique_ptr<Encoder> encoder;
   std::unique_ptr<io::Tokenizer> tokenizer;
   std::optional<io::ChatTemplate> chat;
+  SentenceText sentence; ///< Of what encodes.
 
   ServedModel(Job &job, std::unique_ptr<Job> draft,
               const ServeOptions &options);
@@ -108,25 +110,37 @@ ServedModel::ServedModel(Job &job, std::unique_ptr<Job> guesses,
                          const ServeOptions &options)
     : draftJob(std::move(guesses)) {
   std::string directory = modelDirectory(job.plan(), options.job);
-  if (job.plan().findProgram(plan::ProgramKind::Encode))
+  if (job.plan().findProgram(plan::ProgramKind::Encode)) {
     encoder = std::make_unique<CompiledEncoder>(
         job, findPooling(directory, options.pooling));
-  else if (!job.plan().findProgram(plan::ProgramKind::Prefill))
+    sentence = readSentenceText(directory, job.plan().maxPositions,
+                                options.promptName);
+  } else if (!job.plan().findProgram(plan::ProgramKind::Prefill)) {
     engine = std::make_unique<WindowEngine>(job);
-  else if (!draftJob)
+  } else if (!draftJob) {
     engine = std::make_unique<CompiledEngine>(job);
-  else
+  } else {
     std::tie(engine, draft) = CompiledEngine::withDraft(job, *draftJob);
-  tokenizer = findTokenizer(job.plan(), options.job);
+  }
+  tokenizer = findTokenizer(job.plan(), options.job, sentence.lowersCase);
   chat = io::ChatTemplate::find(directory);
 }
 
 std::unique_ptr<Service> ServedModel::prepare(Job &job,
                                               const ServeOptions &options) {
   ServiceOptions service = serviceOf(options, job.plan());
-  if (encoder)
-    return serveEmbeddings(*encoder, tokenizer.get(), service);
-  TextDefaults defaults = textDefaults(job.plan(), options.job, tokenizer.get());
+  if (encoder) {
+    const int64_t most = encoder->limits().maxTokens;
+    TextRules rules = sentence.rules;
+    if (options.truncates)
+      rules.cutAt(most);
+    else if (rules.maxTokens > 0 && rules.maxTokens < most)
+      fprintf(stderr, "texts are cut at %lld tokens: %s\n",
+              static_cast<long long>(rules.maxTokens), sentence.cutBy.c_str());
+    return serveEmbeddings(*encoder, {tokenizer.get(), rules}, service);
+  }
+  TextDefaults defaults =
+      textDefaults(job.plan(), options.job, tokenizer.get());
   // OpenAI's interface draws tokens where nothing is said.
   if (!defaults.samples)
     defaults.sampling.temperature = 1;

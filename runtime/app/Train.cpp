@@ -9,6 +9,7 @@
 #include "heddle/runtime/app/Dump.h"
 #include "heddle/runtime/app/JobRate.h"
 #include "heddle/runtime/app/LogWriters.h"
+#include "heddle/runtime/app/ModelText.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/app/RunLog.h"
 #include "heddle/runtime/app/Signals.h"
@@ -119,8 +120,7 @@ void Training::requireOwnFiles() {
       {"--inputs", options.inputs},
       {"--val", options.val},
       {"--resume", options.resume},
-      {"--weights", options.job.weights.empty() ? job.plan().weights.directory
-                                                : options.job.weights}};
+      {"--weights", readDirectory(job.plan(), options.job)}};
   for (const DataChoice &choice : parseData(options.data))
     inputs.push_back({"--data", choice.path});
   io::requireApart(inputs, {{"--log", options.log},

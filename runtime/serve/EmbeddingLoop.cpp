@@ -35,13 +35,13 @@ void EmbeddingLoop::expire(Clock::time_point now) {
 }
 
 void EmbeddingLoop::step() {
-  std::vector<const Tokens *> all, rows;
-  for (const Asked &text : waiting)
-    all.push_back(&text.tokens);
+  std::vector<const EncoderText *> all, rows;
+  for (const Asked &asked : waiting)
+    all.push_back(&asked.text);
   std::vector<size_t> batch = nextBatch(encoder, all);
   for (size_t i : batch) {
     rows.push_back(all[i]);
-    counts.promptTokens += int64_t(all[i]->size());
+    counts.promptTokens += int64_t(all[i]->tokens.size());
   }
   const int64_t width = encoder.limits().width;
   std::vector<float> found(rows.size() * width);

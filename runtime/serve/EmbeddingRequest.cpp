@@ -28,6 +28,12 @@ EmbeddingRequest EmbeddingRequest::read(const std::string &body) {
       refuse("encoding_format", "encoding_format must be float or base64");
     request.isBase64 = format == "base64";
     request.dimensions = fields.integer("dimensions", 1, 1 << 24);
+    request.promptName = fields.text("prompt_name");
+    request.truncateTokens =
+        fields.integer("truncate_prompt_tokens", -1, 1 << 24);
+    if (request.truncateTokens == 0)
+      refuse("truncate_prompt_tokens",
+             "truncate_prompt_tokens must be a whole number from 1 on, or -1");
     request.timeout = fields.number("timeout", 0, HUGE_VAL);
   });
   return request;

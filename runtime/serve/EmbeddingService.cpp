@@ -31,9 +31,10 @@ struct Active {
 
 class EmbeddingService final : public ServiceFront {
 public:
-  EmbeddingService(Encoder &encoder, const io::Tokenizer *tokenizer,
+  EmbeddingService(Encoder &encoder, TextPreparer texts,
                    const ServiceOptions &options)
-      : ServiceFront(options), limits(encoder.limits()), tokenizer(tokenizer),
+      : ServiceFront(options), limits(encoder.limits()),
+        preparer(std::move(texts)),
         loop(encoder, metrics, [this](std::vector<EmbeddingEvent> events) {
           server.post([this, events = std::move(events)] {
             for (const EmbeddingEvent &event : events)
@@ -52,16 +53,17 @@ private:
   }
   void failAll(const ApiError &error) override;
 
-  std::vector<Tokens> textsOf(const EmbeddingRequest &request) const;
+  std::vector<EncoderText> textsOf(const EmbeddingRequest &request) const;
+  int64_t cutAt(const EmbeddingRequest &request) const;
   /// The rest of what is done for a request, on the server's thread.
   void begin(const std::shared_ptr<Active> &made,
-             const std::vector<Tokens> &texts, const Reply &reply);
+             const std::vector<EncoderText> &texts, const Reply &reply);
   void take(const EmbeddingEvent &event);
   void fail(const std::shared_ptr<Active> &active, const ApiError &error);
   void forget(const Active &active);
 
   const EncoderLimits limits;
-  const io::Tokenizer *tokenizer;
+  const TextPreparer preparer;
   std::unordered_map<uint64_t, std::pair<std::shared_ptr<Active>, size_t>>
       active; ///< By text, with its place in the request.
   uint64_t lastId = 0;
@@ -70,22 +72,58 @@ private:
 
 } // namespace
 
-std::vector<Tokens>
+/// The tokens that stay of a text; 0: all.
+int64_t EmbeddingService::cutAt(const EmbeddingRequest &request) const {
+  if (!request.truncateTokens)
+    return preparer.maxTokens();
+  if (*request.truncateTokens > limits.maxTokens)
+    throw ApiError(
+        400, "H0380",
+        "truncate_prompt_tokens is " + std::to_string(*request.truncateTokens) +
+            "; a text can have " + std::to_string(limits.maxTokens) + " tokens",
+        "truncate_prompt_tokens");
+  if (*request.truncateTokens > 0)
+    return *request.truncateTokens;
+  const int64_t own = preparer.maxTokens();
+  return own > 0 ? std::min(own, limits.maxTokens) : limits.maxTokens;
+}
+
+std::vector<EncoderText>
 EmbeddingService::textsOf(const EmbeddingRequest &request) const {
   if (request.dimensions.value_or(limits.width) != limits.width)
     throw ApiError(400, "H0380",
                    "dimensions other than the model's " +
                        std::to_string(limits.width) + " are not supported",
                    "dimensions");
-  std::vector<Tokens> texts;
+  const std::string *prompt = preparer.findPrompt(request.promptName);
+  if (!prompt)
+    throw ApiError(400, "H0380",
+                   "the model has no prompt " + request.promptName +
+                       (preparer.promptNames().empty()
+                            ? ""
+                            : ", only " + preparer.promptNames()),
+                   "prompt_name");
+  const int64_t most = cutAt(request);
+  std::vector<EncoderText> texts;
   for (const CompletionRequest::Prompt &input : request.inputs) {
-    texts.push_back(tokensOf(input, tokenizer, limits.vocab, "input"));
-    if (int64_t(texts.back().size()) > limits.maxTokens)
+    EncoderText text;
+    auto *words = std::get_if<std::string>(&input);
+    if (words && preparer.hasTokenizer()) {
+      text = preparer.prepare(*words, *prompt);
+      checkTokens(text.tokens, limits.vocab, "input");
+    } else {
+      text.tokens = tokensOf(input, nullptr, limits.vocab, "input");
+    }
+    if (most > 0)
+      preparer.cut(text, most);
+    if (int64_t(text.tokens.size()) > limits.maxTokens)
       throw ApiError(
           400, "H0380",
-          "a text of input has " + std::to_string(texts.back().size()) +
-              " tokens; it can have " + std::to_string(limits.maxTokens),
+          "a text of input has " + std::to_string(text.tokens.size()) +
+              " tokens; it can have " + std::to_string(limits.maxTokens) +
+              ": shorten it, or add \"truncate_prompt_tokens\": -1",
           "input");
+    texts.push_back(std::move(text));
   }
   return texts;
 }
@@ -95,14 +133,13 @@ ServiceFront::Answer EmbeddingService::read(const HttpRequest &http) {
   made->request = EmbeddingRequest::read(http.body);
   made->path = http.path;
   auto texts =
-      std::make_shared<const std::vector<Tokens>>(textsOf(made->request));
-  return [this, made, texts](const Reply &reply) {
-    begin(made, *texts, reply);
-  };
+      std::make_shared<const std::vector<EncoderText>>(textsOf(made->request));
+  return
+      [this, made, texts](const Reply &reply) { begin(made, *texts, reply); };
 }
 
 void EmbeddingService::begin(const std::shared_ptr<Active> &made,
-                             const std::vector<Tokens> &texts,
+                             const std::vector<EncoderText> &texts,
                              const Reply &reply) {
   admit(made->request.model, int64_t(active.size()), int64_t(texts.size()));
   made->http = reply;
@@ -110,8 +147,8 @@ void EmbeddingService::begin(const std::shared_ptr<Active> &made,
   made->embeddings.resize(texts.size() * limits.width);
   std::vector<EmbeddingLoop::Asked> asked;
   Clock::time_point deadline = deadlineOf(made->request.timeout);
-  for (const Tokens &text : texts) {
-    made->tokens += int64_t(text.size());
+  for (const EncoderText &text : texts) {
+    made->tokens += int64_t(text.tokens.size());
     active[++lastId] = {made, made->ids.size()};
     made->ids.push_back(lastId);
     asked.push_back({lastId, text, deadline});
@@ -166,7 +203,7 @@ void EmbeddingService::failAll(const ApiError &error) {
 }
 
 std::unique_ptr<Service>
-heddle::rt::serveEmbeddings(Encoder &encoder, const io::Tokenizer *tokenizer,
+heddle::rt::serveEmbeddings(Encoder &encoder, TextPreparer texts,
                             const ServiceOptions &options) {
-  return std::make_unique<EmbeddingService>(encoder, tokenizer, options);
+  return std::make_unique<EmbeddingService>(encoder, std::move(texts), options);
 }

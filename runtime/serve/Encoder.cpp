@@ -12,10 +12,10 @@ using namespace heddle::rt;
 
 std::vector<size_t>
 heddle::rt::nextBatch(const Encoder &encoder,
-                      const std::vector<const Tokens *> &texts) {
+                      const std::vector<const EncoderText *> &texts) {
   std::vector<size_t> batch;
   auto bucketOf = [&](size_t i) {
-    return encoder.bucketOf(int64_t(texts[i]->size()));
+    return encoder.bucketOf(int64_t(texts[i]->tokens.size()));
   };
   const size_t room = size_t(encoder.limits().maxRows);
   for (size_t i = 0; i < texts.size() && batch.size() < room; ++i)

@@ -29,6 +29,8 @@ with open(os.path.join(ORACLES, "embeddings.json")) as file:
     RECORD = json.load(file)
 CONFIG, ENCODED = RECORD["config"], RECORD["encoded"]
 IDS = [each["ids"] for each in ENCODED]
+with open(os.path.join(ORACLES, "sentences.json")) as file:
+    SENTENCES = json.load(file)
 
 
 def make_model(folder, head=True):
@@ -123,11 +125,9 @@ class Encode(h.HeddleTest):
         save(["Transformer", "Pooling"], cls_token=False, mean_tokens=True)
         np.testing.assert_allclose(self.embeddings(binary, IDS), means, **close)
         refused = [
-            (["Transformer", "Pooling"], {"max_tokens": True}, "pooling by max_tokens"),
-            (["Transformer", "Pooling"], {"cls_token": True, "mean_tokens": True},
-             "several kinds"),
+            (["Transformer", "Pooling"], {"odd_tokens": True}, "pooling by odd_tokens"),
             (["Transformer", "Pooling"], {"mean_tokens": False}, "no pooling_mode"),
-            (["Transformer", "Pooling", "Dense"], {"mean_tokens": True}, "Dense"),
+            (["Transformer", "Pooling", "CNN"], {"mean_tokens": True}, "CNN"),
             (["Transformer", "Normalize", "Pooling"], {"mean_tokens": True}, "Normalize"),
             (["Transformer"], {}, "no module makes one vector")]
         for modules, modes, words in refused:
@@ -139,6 +139,75 @@ class Encode(h.HeddleTest):
                 np.testing.assert_allclose(
                     self.embeddings(binary, IDS, "--pooling", "mean", "--no-normalize"),
                     means, **close)
+
+    def write_sentences(self, case):
+        """The directory that sentence-transformers saved."""
+        folder = make_model(self.path(case["name"]), head=False)
+        for name, content in case["files"].items():
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+            with open(os.path.join(folder, name), "w") as file:
+                json.dump(content, file)
+        for name, shapes in case["weights"].items():
+            h.write_safetensors(os.path.join(folder, name), {
+                key: models.weight(name + key, shape).astype(np.float32)
+                for key, shape in shapes.items()})
+        if case["cased"]:
+            path = os.path.join(folder, "tokenizer.json")
+            with open(path) as file:
+                tokenizer = json.load(file)
+            tokenizer["normalizer"].update(lowercase=False, strip_accents=False)
+            with open(path, "w") as file:
+                json.dump(tokenizer, file)
+        return folder
+
+    def test_vectors_of_sentence_transformers(self):
+        """Poolings, modules after them, prompts and texts that are cut."""
+        cases = SENTENCES["cases"]
+        binary = self.compile(self.write_sentences(cases[0]), "--mode", "encode",
+                              "--threads", 1, output="sentences")
+        for case in cases:
+            with self.subTest(case["name"]):
+                folder = self.write_sentences(case) if case is not cases[0] else (
+                    self.path(case["name"]))
+                name = case["prompt_name"]
+                found = self.embeddings(binary, SENTENCES["texts"], "--weights", folder,
+                                        *(["--prompt-name", name] if name else []))
+                wanted = np.array(case["vectors"])
+                np.testing.assert_allclose(found, wanted, rtol=0,
+                                           atol=1e-5 * abs(wanted).max())
+
+    def test_sentences_say_what_was_cut_and_what_is_wrong(self):
+        cases = {case["name"]: case for case in SENTENCES["cases"]}
+        folder = self.write_sentences(cases["short"])
+        binary = self.compile(folder, "--mode", "encode", "--threads", 1, output="short")
+        said = h.run([binary, "encode", "--text", *SENTENCES["texts"]]).stderr
+        self.assertEqual(said.count("1 of 3 texts cut at 16 tokens: model_max_length in"),
+                         1, said)
+        wanted = np.array(cases["short"]["vectors"])
+        with Served([binary]) as server:
+            for body in ({}, {"truncate_prompt_tokens": -1}):
+                rows, usage = self.vectors(server, input=SENTENCES["texts"], **body)
+                np.testing.assert_allclose(rows, wanted, rtol=0, atol=1e-5)
+            rows, usage = self.vectors(server, input=SENTENCES["texts"][2],
+                                       truncate_prompt_tokens=7)
+            self.assertEqual(usage["prompt_tokens"], 7)
+            for body, field in (({"truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),
+                                ({"truncate_prompt_tokens": 151}, "truncate_prompt_tokens"),
+                                ({"prompt_name": "odd"}, "prompt_name")):
+                error = self.ask(server, dict(body, input="a"), 400)["error"]
+                self.assertEqual((error["code"], error["param"]), ("H0380", field))
+        self.refused("H0168", [binary, "encode", "--text", "a", "--prompt-name", "odd"],
+                     "document, query")
+        for name, change, code in (
+                ("sentence_bert_config.json", {"max_seq_length": 0}, "H0375"),
+                ("config_sentence_transformers.json", {"default_prompt_name": "odd"},
+                 "H0375"),
+                ("2_Dense/config.json", {"in_features": 31}, "H0378")):
+            with self.subTest(name):
+                case = json.loads(json.dumps(cases["dense"]))
+                case["files"][name].update(change)
+                self.refused(code, [binary, "encode", "--text", "a", "--weights",
+                                    self.write_sentences(case)], status=3)
 
     def test_a_text_has_its_bits_alone_and_among_others(self):
         for flags in ((), ("--precision", "bf16"), ("--quantize", "int8")):

@@ -22,30 +22,33 @@ namespace heddle::rt {
 /// whole weights, which share the texts of a run out.
 class CompiledEncoder : public Encoder {
 public:
-  /// Throws H0191 when the plan does not encode.
-  CompiledEncoder(Job &job, const Pooling &pooling);
+  /// Throws H0191 when the plan does not encode, and H0378 when its hidden
+  /// states have another width than the pooling needs.
+  CompiledEncoder(Job &job, Pooling pooling);
 
   const EncoderLimits &limits() const override { return most; }
   int64_t bucketOf(int64_t tokens) const override;
-  void run(const std::vector<const Tokens *> &texts,
+  void run(const std::vector<const EncoderText *> &texts,
            float *embeddings) override;
   void follow() override;
   void finish() override;
 
   /// `run` where every rank has the texts; rank 0 has all embeddings.
-  void compute(const std::vector<const Tokens *> &texts, float *embeddings);
+  void compute(const std::vector<const EncoderText *> &texts,
+               float *embeddings);
   /// The same of one text, which the first group computes, with the logits of
   /// its tokens, [tokens][vocab].
-  void score(const Tokens &text, float *embedding, float *logits);
+  void score(const EncoderText &text, float *embedding, float *logits);
 
 private:
   const LoadedProgram &choose(int64_t rows, int64_t tokens, bool logits) const;
   void runOn(const LoadedProgram &program,
-             const std::vector<const Tokens *> &texts);
+             const std::vector<const EncoderText *> &texts);
   /// Writes the embeddings of texts of this rank's group.
-  void computeOwn(const std::vector<const Tokens *> &texts, float *embeddings);
-  /// Makes the vector of a row that has so many tokens.
-  void pool(const LoadedProgram &program, int64_t row, int64_t tokens,
+  void computeOwn(const std::vector<const EncoderText *> &texts,
+                  float *embeddings);
+  /// Makes the vector of the text of a row.
+  void pool(const LoadedProgram &program, int64_t row, const EncoderText &text,
             float *embedding);
 
   Job &job;

@@ -18,18 +18,24 @@
 
 namespace heddle::rt {
 
-/// The directory of the weights that a job takes; empty for random ones.
+/// The directory of the model that a job takes: of its tokenizer and, unless
+/// they are random, of its weights. Empty where there is none.
 std::string modelDirectory(const plan::Plan &plan, const JobOptions &options);
+/// The same, but empty for random weights.
+std::string readDirectory(const plan::Plan &plan, const JobOptions &options);
 
 /// The tokenizer beside the weights; without one, bytes are tokens where the
 /// vocabulary is about that of bytes. Null where there is none; throws H0370
-/// for one with tokens that the model does not know.
+/// for one with tokens that the model does not know. With `lowersCase` it puts
+/// texts into lower case first.
 std::unique_ptr<io::Tokenizer> findTokenizer(const plan::Plan &plan,
-                                             const JobOptions &options);
+                                             const JobOptions &options,
+                                             bool lowersCase = false);
 /// The same; throws H0195 with this help where there is none.
 std::unique_ptr<io::Tokenizer> requireTokenizer(const plan::Plan &plan,
                                                 const JobOptions &options,
-                                                const std::string &help);
+                                                const std::string &help,
+                                                bool lowersCase = false);
 
 /// How a model's makers continue texts.
 struct TextDefaults {
@@ -40,11 +46,10 @@ struct TextDefaults {
   bool samples = false;
 };
 
-/// By the model's config.json, which names ends alone, and what the weights have
-/// beside them: the end that the tokenizer names, if there is one (null), and
-/// generation_config.json. Throws H0370 for a token in
-/// that file which the model does not know, and H0373 for a value that nothing
-/// can be drawn with.
+/// By the model's config.json, which names ends alone, and what the weights
+/// have beside them: the end that the tokenizer names, if there is one (null),
+/// and generation_config.json. Throws H0370 for a token in that file which the
+/// model does not know, and H0373 for a value that nothing can be drawn with.
 TextDefaults textDefaults(const plan::Plan &plan, const JobOptions &options,
                           const io::Tokenizer *tokenizer);
 

@@ -111,7 +111,7 @@ struct GenerateOptions {
 /// What becomes of the hidden states of a text's tokens. What is not said
 /// follows from the model's directory (Pooling.h).
 struct PoolingOptions {
-  std::string kind;               ///< mean of all, or cls: that of the first.
+  std::string kind;               ///< As in `poolingModes`.
   std::optional<bool> normalizes; ///< Makes the vector's length 1.
 };
 
@@ -124,12 +124,15 @@ struct ServeOptions {
   int64_t requestTimeout = 600; ///< Seconds.
   int64_t maxTexts = 256;
   PoolingOptions pooling; ///< Of a model that encodes.
+  bool truncates = false; ///< Texts to encode that are too long.
+  std::string promptName; ///< What is put before them; empty: the default.
 };
 
 /// `logits`.
 struct LogitsOptions {
   JobOptions job;
-  std::string promptIds; ///< Token ids with commas.
+  std::string prompt;
+  std::string promptIds; ///< Token ids with commas, instead of a text.
   bool decode = false;   ///< Token by token, not in chunks.
   std::string output;
 };
@@ -141,6 +144,7 @@ struct EncodeOptions {
   std::vector<std::string> ids; ///< Texts as token ids with commas.
   PoolingOptions pooling;
   bool truncates = false; ///< Texts that are too long, in place of an error.
+  std::string promptName; ///< What is put before texts; empty: the default.
   bool logits = false;    ///< Of all tokens, beside the embeddings.
   std::string output;     ///< Empty: a line on stdout.
 };

@@ -30,7 +30,7 @@ public:
   using Clock = std::chrono::steady_clock;
   struct Asked {
     uint64_t id = 0; ///< Different for each text that waits.
-    Tokens tokens;
+    EncoderText text;
     Clock::time_point deadline;
   };
   /// What came of a run is told on the thread of `run`.

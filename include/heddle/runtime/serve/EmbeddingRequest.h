@@ -19,6 +19,10 @@ struct EmbeddingRequest {
   std::vector<CompletionRequest::Prompt> inputs; ///< At least one.
   bool isBase64 = false; ///< Embeddings are little-endian f32 in base64.
   std::optional<int64_t> dimensions;
+  std::string promptName; ///< What is put before texts; empty: the default.
+  /// Tokens that stay of a text; -1: as many as the model takes. None: as the
+  /// server does.
+  std::optional<int64_t> truncateTokens;
   std::optional<double> timeout; ///< Seconds.
 
   /// Throws an ApiError with the code H0380.

@@ -19,6 +19,14 @@ namespace heddle::rt {
 
 using Tokens = std::vector<int32_t>;
 
+/// A text as an encoder computes it.
+struct EncoderText {
+  Tokens tokens;
+  /// So many tokens at the beginning have no part in the vector: those of a
+  /// prompt, if the model was made so.
+  int32_t unpooled = 0;
+};
+
 /// What an encoder was compiled for.
 struct EncoderLimits {
   int64_t vocab = 0;
@@ -41,7 +49,7 @@ public:
   /// Writes the embeddings of texts, [texts][width]. There are from 1 to
   /// `maxRows` texts of the same bucket, each of 1 to `maxTokens` tokens.
   /// Throws a UserError when it cannot go on, as when a rank is lost.
-  virtual void run(const std::vector<const Tokens *> &texts,
+  virtual void run(const std::vector<const EncoderText *> &texts,
                    float *embeddings) = 0;
 
   /// As of an Engine: rank 0 decides, the others follow.
@@ -52,7 +60,7 @@ public:
 /// Which of the texts are computed in the next run: the first, and those after
 /// it that have its bucket, as many as there is room for.
 std::vector<size_t> nextBatch(const Encoder &encoder,
-                              const std::vector<const Tokens *> &texts);
+                              const std::vector<const EncoderText *> &texts);
 
 } // namespace heddle::rt
 

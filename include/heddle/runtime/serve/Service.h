@@ -16,6 +16,7 @@
 #include "heddle/runtime/serve/Engine.h"
 #include "heddle/runtime/serve/HttpServer.h"
 #include "heddle/runtime/serve/Sampler.h"
+#include "heddle/runtime/serve/TextPreparer.h"
 
 #include <functional>
 #include <memory>
@@ -65,9 +66,8 @@ public:
 std::unique_ptr<Service> serveTexts(Engine &engine, Engine *draft,
                                     const ServedText &text,
                                     const ServiceOptions &options);
-/// Embeddings. Without a tokenizer, of tokens only.
-std::unique_ptr<Service> serveEmbeddings(Encoder &encoder,
-                                         const io::Tokenizer *tokenizer,
+/// Embeddings. If `texts` has no tokenizer, of tokens only.
+std::unique_ptr<Service> serveEmbeddings(Encoder &encoder, TextPreparer texts,
                                          const ServiceOptions &options);
 
 } // namespace heddle::rt
