@@ -179,7 +179,7 @@ class Encode(h.HeddleTest):
     def test_sentences_say_what_was_cut_and_what_is_wrong(self):
         cases = {case["name"]: case for case in SENTENCES["cases"]}
         folder = self.write_sentences(cases["short"])
-        binary = self.compile(folder, "--mode", "encode", "--threads", 1, output="short")
+        binary = self.compile(folder, "--mode", "encode", "--threads", 1, output="short-job")
         said = h.run([binary, "encode", "--text", *SENTENCES["texts"]]).stderr
         self.assertEqual(said.count("1 of 3 texts cut at 16 tokens: model_max_length in"),
                          1, said)
