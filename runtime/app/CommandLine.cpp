@@ -208,7 +208,12 @@ void CommandLine::addTrain(CLI::App &app) {
            "Save after every N steps, 0: only at the end")
       ->needs(save);
   addCount(verb, "--keep-last", train.keepLast,
-           "Keep the newest N checkpoints, 0: all")
+           "Keep the newest N checkpoints of this run and of those that it "
+           "resumes, 0: all")
+      ->needs(save);
+  verb.add_flag("--overwrite", train.overwrite,
+                "Save also where checkpoints of another run are: `latest` and "
+                "steps of the same number are replaced")
       ->needs(save);
   CLI::Option *resume = addPath(
       verb, "--resume", train.resume,

@@ -58,6 +58,7 @@ private:
   void saveBeforeEnd();
   void record(const JsonLine &line);
   void requireOwnFiles();
+  void claimSaves();
   void throwFailure();
   std::string peakBytes();
   int64_t mappedBytes();
@@ -103,7 +104,7 @@ Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
                                                 options.valSteps, options.mask);
     // Where another run saves, this one does not begin to load.
     if (io::pathExists(options.save) && job.isFirst())
-      saves = io::claimSaves(options.save);
+      claimSaves();
   });
   data.check(validation.get());
   resumeOrLoad();
@@ -129,13 +130,20 @@ void Training::requireOwnFiles() {
                             {"--dump", options.dump}});
 }
 
+/// Keeps the directory for this run, if nothing in it would be lost.
+void Training::claimSaves() {
+  saves = io::claimSaves(options.save);
+  io::requireOwnSaves(options.save,
+                      {options.resume, options.overwrite, options.steps});
+}
+
 void Training::openFiles() {
   steps = std::make_unique<TrainSteps>(
       job, TrainSteps::Options{hyper, state.seed, state.skipped});
   if (!options.save.empty())
     io::requireWritable(options.save);
   if (!options.save.empty() && job.isFirst() && !saves)
-    saves = io::claimSaves(options.save);
+    claimSaves();
   trace =
       std::make_unique<Trace>(options.trace, steps->program(), ranks.rank());
   if (!job.isFirst())
@@ -341,6 +349,10 @@ void Training::save() {
   std::string path =
       io::saveCheckpoint(options.save, contents, ranks, options.keepLast);
   modelDirectory = path; // The one before may be removed by --keep-last.
+  ranks.together([&] {
+    if (job.isFirst())
+      io::noteSaved(path, state.saved);
+  });
   isSound = true;
   savedStep = done;
   record(JsonLine("save").add("step", done).add("path", path));

@@ -9,6 +9,8 @@
 #ifndef HEDDLE_RUNTIME_IO_CHECKPOINTFORMAT_H
 #define HEDDLE_RUNTIME_IO_CHECKPOINTFORMAT_H
 
+#include "heddle/runtime/io/Checkpoint.h"
+
 namespace heddle::io::checkpoint {
 
 inline constexpr const char *configFile = "config.json";
@@ -23,6 +25,18 @@ inline constexpr const char *stepPrefix = "step-";
 /// Directories that are being written or removed; none is ever read.
 inline constexpr const char *temporaryPrefix = ".heddle-tmp-";
 inline constexpr int manifestVersion = 1;
+
+/// Whether a directory has a manifest, which is written last.
+bool isCheckpoint(const std::string &path);
+/// The name of the checkpoint after a step, and the step of such a name.
+std::string stepName(int64_t step);
+std::optional<int64_t> stepOfName(const std::string &name);
+/// Fails where something at the path is no checkpoint: it is somebody else's.
+void requireReplaceable(const std::string &path);
+/// Removes the checkpoints of `saved` but the last `keep - 1` and the one that
+/// `newest` names. Only what is still as it was written is removed.
+void prune(const std::string &directory, const std::string &newest,
+           const std::vector<SavedStep> &saved, int64_t keep);
 
 } // namespace heddle::io::checkpoint
 

@@ -22,27 +22,25 @@ using namespace heddle::io;
 using namespace heddle::io::checkpoint;
 namespace fs = std::filesystem;
 
-static bool isCheckpoint(const std::string &path) {
-  return pathExists(path + "/" + manifestFile);
-}
-
 /// The checkpoint with the highest step, "" when there is none.
 static std::string newestIn(const std::string &directory) {
-  std::string newest;
-  for (const std::string &name : listDirectory(directory, "H0360")) {
-    bool longer = name.size() > newest.size();
-    if (name.rfind(stepPrefix, 0) == 0 &&
-        isCheckpoint(directory + "/" + name) &&
-        (longer || (name.size() == newest.size() && name > newest)))
-      newest = name;
-  }
-  return newest;
+  std::optional<int64_t> newest;
+  for (const std::string &name : listDirectory(directory, "H0360"))
+    if (std::optional<int64_t> step = stepOfName(name);
+        step && isCheckpoint(directory + "/" + name))
+      newest = std::max(newest.value_or(0), *step);
+  return newest ? stepName(*newest) : "";
 }
 
 std::string io::resolveCheckpoint(const std::string &path) {
   if (isCheckpoint(path))
     return path;
   std::string latest = path + "/" + latestFile;
+  std::error_code ignored;
+  // A run that was killed may have saved and not yet named its first one.
+  if (!pathExists(latest) && fs::is_directory(path, ignored))
+    if (std::string newest = newestIn(path); !newest.empty())
+      return path + "/" + newest;
   if (!pathExists(latest))
     fail("H0360",
          pathExists(path) ? path + " is not a checkpoint"
@@ -212,6 +210,13 @@ static std::map<std::string, double> readNumbers(const JsonValue &json) {
   return numbers;
 }
 
+static SavedStep readSaved(const JsonValue &json) {
+  SavedStep saved{json.at("name").asString(), json.at("xxh3").asString()};
+  if (!stepOfName(saved.name))
+    json.at("name").failType("the name of a checkpoint, as step-000200");
+  return saved;
+}
+
 static CheckpointState readState(const std::string &directory) {
   JsonValue json = parseJsonFile(directory + "/" + stateFile, modelJsonCodes);
   CheckpointState state;
@@ -228,6 +233,9 @@ static CheckpointState readState(const std::string &directory) {
   }
   if (const JsonValue *best = json.find("best_validation"))
     state.best = readBest(*best);
+  if (const JsonValue *saved = json.find("saved"))
+    for (const JsonValue &step : saved->elements())
+      state.saved.push_back(readSaved(step));
   if (const JsonValue *data = json.find("data")) {
     state.data = readData(*data);
     return state;
@@ -243,6 +251,7 @@ Checkpoint io::openCheckpoint(const std::string &path, Peers &peers) {
   requireWhole(checkpoint.path, peers);
   peers.together([&] {
     checkpoint.state = readState(checkpoint.path);
+    noteSaved(checkpoint.path, checkpoint.state.saved);
     checkpoint.model = openWeights(checkpoint.path);
     checkpoint.optimizer =
         openSafetensors(checkpoint.path + "/" + optimizerFile);

@@ -42,13 +42,6 @@ static void removeLeftovers(const std::string &directory) {
   });
 }
 
-static std::string stepName(int64_t step) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%s%06lld", stepPrefix,
-                static_cast<long long>(step));
-  return text;
-}
-
 //===----------------------------------------------------------------------===//
 // The files of a checkpoint
 //===----------------------------------------------------------------------===//
@@ -123,6 +116,9 @@ static nlohmann::ordered_json stateToJson(const CheckpointState &state) {
     json["best_validation"] = {{"loss", state.best->loss},
                                {"step", state.best->step},
                                {"worse", state.best->worse}};
+  for (const SavedStep &saved : state.saved)
+    if (saved.name != stepName(state.step))
+      json["saved"].push_back({{"name", saved.name}, {"xxh3", saved.manifest}});
   json["plan"] = state.planHash;
   json["optimizer"] = state.optimizer;
   json["hyperparameters"] = {{"told", state.told}, {"used", state.used}};
@@ -167,14 +163,12 @@ static std::vector<std::string> writeTensors(const std::string &directory,
 // Names
 //===----------------------------------------------------------------------===//
 
-/// Gives the complete directory its name. One that has the name already is
-/// exchanged with it in one go, and removed with the temporary.
+/// Gives the complete directory its name. A checkpoint that has the name
+/// already is exchanged with it in one go, and removed with the temporary.
 static void giveName(Temporary &temporary, const std::string &path) {
-  std::error_code ignored;
   if (!pathExists(path))
     return temporary.become(path);
-  if (!fs::is_directory(path, ignored))
-    failToWrite(path, ENOTDIR);
+  requireReplaceable(path);
   if (renameat2(AT_FDCWD, temporary.path().c_str(), AT_FDCWD, path.c_str(),
                 RENAME_EXCHANGE) == 0)
     return;
@@ -184,29 +178,6 @@ static void giveName(Temporary &temporary, const std::string &path) {
     failToWrite(path, errno);
   temporary.become(path);
   removeTree(old.c_str());
-}
-
-/// Removes all checkpoints but the `keep` that were written last. A checkpoint
-/// loses its name before its files.
-static void prune(const std::string &directory, const std::string &newest,
-                  int64_t keep) {
-  std::vector<std::pair<fs::file_time_type, std::string>> others;
-  for (const std::string &name : listDirectory(directory, "H0402")) {
-    std::error_code missing;
-    auto time = fs::last_write_time(directory + "/" + name + "/" + manifestFile,
-                                    missing);
-    if (startsWith(name, stepPrefix) && name != newest && !missing)
-      others.push_back({time, name});
-  }
-  std::sort(others.rbegin(), others.rend());
-  for (size_t i = keep - 1; i < others.size(); ++i) {
-    std::string path = directory + "/" + others[i].second;
-    std::string doomed =
-        directory + "/" + temporaryPrefix + "removed-" + others[i].second;
-    std::error_code ignored;
-    fs::rename(path, doomed, ignored);
-    removeTree(doomed.c_str());
-  }
 }
 
 static void recordTensors(const std::vector<std::string> &files,
@@ -260,7 +231,7 @@ std::string io::saveCheckpoint(const std::string &directory,
     writeText(directory + "/" + latestFile, name + "\n");
     temporary.reset();
     if (keepLast > 0)
-      prune(directory, name, keepLast);
+      prune(directory, name, contents.state.saved, keepLast);
   });
   return path;
 }

@@ -37,8 +37,8 @@ class SwapTest(h.HeddleTest):
 
     def words(self, binary, *flags, steps=STEPS, every=2):
         return [binary, "train", "--data", self.data, "--steps", steps, "--save",
-                self.saved, "--save-every", every, "--keep-last", 2, "--log",
-                self.path("run.jsonl"), "--progress", "none",
+                self.saved, "--save-every", every, "--keep-last", 2, "--overwrite",
+                "--log", self.path("run.jsonl"), "--progress", "none",
                 *(["--swap-dir", self.swap] if self.swap else []), *flags]
 
     def environment(self, fault=None, way="threads"):

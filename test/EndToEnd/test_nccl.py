@@ -374,7 +374,8 @@ class Nccl(test_gpu.GpuTest):
         kernels, copies = counts["kernels"], counts["calls"]["cuMemcpyDtoHAsync_v2"]
         train = self.train_words(gpu)
         later = [*train, "--val", self.data, "--val-every", 2, "--val-steps", 1]
-        saving = [*train, "--save", self.path("saved"), "--save-every", 2]
+        saving = [*train, "--save", self.path("saved"), "--save-every", 2,
+                  "--overwrite"]
         # Between two steps there is nothing but a save, or a validation.
         every = {"start": ("cuStreamCreate:0", train),
                  "groups": ("ncclCommInitRank:0", train),

@@ -6,6 +6,7 @@
 """A run that is killed at any moment, also while it saves, and resumed, ends with
 the bits of one that was left alone."""
 
+import glob
 import os
 import random
 import signal
@@ -25,7 +26,8 @@ class Resume(h.HeddleTest):
         command = [binary, "train", "--data", data, "--steps", str(STEPS), "--save",
                    out, "--save-every", "1", "--keep-last", "3", "--progress",
                    "none", "--seed", "3"]
-        if os.path.exists(os.path.join(out, "latest")):
+        # It may have been killed before `latest` named the first one.
+        if glob.glob(os.path.join(out, "step-*")):
             command += ["--resume", out]
         return command
 

@@ -10,6 +10,7 @@
 #include "BinaryRun.h"
 #include "heddle/runtime/io/Safetensors.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -406,9 +407,9 @@ TEST_F(BinaryTest, NeedsNoStderr) {
   for (const char *closing : {"exec \"$@\" 2>&-", "exec \"$@\" <&- 2>&-",
                               "exec \"$@\" 2>/dev/full"}) {
     std::string log = inDirectory("log.jsonl"), out = inDirectory("out");
-    RunResult result =
-        run("/bin/sh", {"-c", closing, "sh", model, "train", "--data", data,
-                        "--steps", "3", "--log", log, "--save", out});
+    RunResult result = run("/bin/sh", {"-c", closing, "sh", model, "train",
+                                       "--data", data, "--steps", "3", "--log",
+                                       log, "--save", out, "--overwrite"});
     EXPECT_EQ(result.exitCode, 0) << closing;
     EXPECT_EQ(lossesOf(log).size(), 3u);
     RunResult eval = run("/bin/sh", {"-c", closing, "sh", model, "eval",
@@ -442,4 +443,51 @@ TEST_F(BinaryTest, RefusesADirectoryOfAnotherRun) {
   RunResult third = run(model, train);
   EXPECT_EQ(third.exitCode, 0) << third.err;
   EXPECT_FALSE(std::filesystem::exists(out + "/.heddle-lock"));
+}
+  train.push_back("--overwrite"); // Of what it may have saved.
+
+TEST_F(BinaryTest, LosesNoCheckpointOfAnotherRun) {
+  std::string model = makeBinary(makeBigramPlan());
+  std::string data = makeTokens(500), out = inDirectory("out");
+  auto train = [&](const char *steps, const char *every,
+                   const std::vector<std::string> &more) {
+    std::vector<std::string> arguments = {
+        "train", "--data",       data,  "--steps",    steps, "--save",
+        out,     "--save-every", every, "--progress", "none"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(model, arguments);
+  };
+  auto names = [&] {
+    std::vector<std::string> found;
+    for (const auto &entry : std::filesystem::directory_iterator(out))
+      found.push_back(entry.path().filename());
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+  ASSERT_EQ(train("40", "20", {}).exitCode, 0);
+  // --resume was forgotten.
+  std::string log = inDirectory("log.jsonl");
+  std::ofstream(log) << "kept\n";
+  RunResult forgotten = train("4", "2", {"--keep-last", "2", "--log", log});
+  expectError(forgotten, 2, "H0155");
+  EXPECT_NE(forgotten.err.find(out + " has checkpoints up to step-000040"),
+            std::string::npos)
+      << forgotten.err;
+  for (const char *edit : {"--resume ", "another directory", "--overwrite"})
+    EXPECT_NE(forgotten.err.find(edit), std::string::npos) << edit;
+  EXPECT_EQ(readFile(log).size(), 5u);
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names(), (Names{"latest", "step-000020", "step-000040"}));
+  // With --overwrite it keeps its last two, and what it did not write.
+  EXPECT_EQ(train("6", "2", {"--keep-last", "2", "--overwrite"}).exitCode, 0);
+  EXPECT_EQ(names(), (Names{"latest", "step-000004", "step-000006",
+                            "step-000020", "step-000040"}));
+  // The run that goes on knows what it continues.
+  EXPECT_EQ(train("10", "2", {"--keep-last", "2", "--resume", out}).exitCode,
+            0);
+  EXPECT_EQ(names(), (Names{"latest", "step-000008", "step-000010",
+                            "step-000020", "step-000040"}));
+  std::filesystem::create_directory(out + "/step-000012");
+  expectError(train("12", "0", {"--resume", out}), 2, "H0155");
+  expectError(train("12", "0", {"--resume", out, "--overwrite"}), 2, "H0155");
 }

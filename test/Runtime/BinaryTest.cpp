@@ -348,7 +348,9 @@ TEST_F(BinaryTest, KilledAnywhereItResumesToTheSameBits) {
   int kills = 0;
   for (int attempt = 0; attempt < 200; ++attempt) {
     std::vector<std::string> now = arguments;
-    if (std::filesystem::exists(inDirectory("killed/latest")))
+    // It may have been killed before `latest` named the first one.
+    if (std::filesystem::exists(inDirectory("killed/step-000001")) ||
+        std::filesystem::exists(inDirectory("killed/latest")))
       now.insert(now.end(), {"--resume", inDirectory("killed")});
     int process = start(model, now);
     // Later and later, so that every part of a run is hit and the last ends.

@@ -323,8 +323,8 @@ TEST_F(RanksTest, LookAtTheSameTokens) {
   EXPECT_EQ(train(one, 1, 2, "rest", goOn(data)), "");
   // The last token, which none of these steps reads.
   std::string other = makeTokens(count, "other.bin", 'x');
-  EXPECT_EQ(train(one, 1, 2, "rest", goOn(other)), "H0368");
-  EXPECT_EQ(train(sharded, 2, 2, "rest", goOn(other)), "H0368");
+  EXPECT_EQ(train(one, 1, 2, "other", goOn(other)), "H0368");
+  EXPECT_EQ(train(sharded, 2, 2, "other", goOn(other)), "H0368");
   std::string bad = makeTokens(count, "bad.bin", 300);
   EXPECT_EQ(train(sharded, 2, 1, "bad", read(bad)), "H0346");
 }

@@ -60,6 +60,21 @@ private:
   std::vector<float> values;
 };
 
+/// A run that saves into one directory.
+struct SavingRun {
+  std::string directory;
+  std::vector<SavedStep> saved;
+
+  /// Goes on from the latest checkpoint.
+  void resume() { saved = openCheckpoint(directory, alone).state.saved; }
+  void save(int64_t step, int64_t keepLast = 0, size_t elements = 64) {
+    Model model(step, elements);
+    CheckpointContents contents = model.contents();
+    contents.state.saved = saved;
+    noteSaved(saveCheckpoint(directory, contents, alone, keepLast), saved);
+  }
+};
+
 } // namespace
 
 /// Opens a checkpoint, checks that all its parts are of one step; the step.
@@ -148,15 +163,103 @@ TEST(Checkpoint, ReplacesAStepAndCleansUp) {
 
 TEST(Checkpoint, KeepsTheLast) {
   TestDirectory directory;
+  SavingRun run{directory.path(), {}};
   for (int64_t step : {10, 20, 30})
-    Model(step).save(directory.path());
-  Model(40).save(directory.path(), 2);
+    run.save(step);
+  run.save(40, 2);
   EXPECT_EQ(namesIn(directory.path()),
             (std::vector<std::string>{"latest", "step-000030", "step-000040"}));
-  // A run that begins again keeps its own, though its step is lower.
-  Model(1).save(directory.path(), 1);
+  // The one that goes on from it knows what it has written.
+  SavingRun next{directory.path(), {}};
+  next.resume();
+  next.save(50, 2);
   EXPECT_EQ(namesIn(directory.path()),
-            (std::vector<std::string>{"latest", "step-000001"}));
+            (std::vector<std::string>{"latest", "step-000040", "step-000050"}));
+}
+
+TEST(Checkpoint, RemovesOnlyItsOwn) {
+  TestDirectory directory;
+  SavingRun first{directory.path(), {}}, second{directory.path(), {}};
+  for (int64_t step : {10, 20, 30})
+    first.save(step);
+  // Another run replaces one of them.
+  for (int64_t step : {1, 2, 20})
+    second.save(step, 1);
+  EXPECT_EQ(namesIn(directory.path()),
+            (std::vector<std::string>{"latest", "step-000010", "step-000020",
+                                      "step-000030"}));
+  Model other(20);
+  CheckpointContents contents = other.contents();
+  contents.state.planHash = "of another run";
+  saveCheckpoint(directory.path(), contents, alone);
+  first.save(40, 1);
+  EXPECT_EQ(namesIn(directory.path()),
+            (std::vector<std::string>{"latest", "step-000020", "step-000040"}));
+  // A name that leads elsewhere is no name of a checkpoint.
+  SavingRun hostile{directory / "hostile", {{"../step-000020", ""}}};
+  hostile.save(1);
+  EXPECT_EQ(codeOf([&] { openCheckpoint(hostile.directory, alone); }), "H0305");
+}
+
+TEST(Checkpoint, ReplacesNothingThatIsNoCheckpoint) {
+  TestDirectory directory;
+  directory.write("step-000002/notes.txt", "mine");
+  EXPECT_EQ(codeOf([&] { Model(2).save(directory.path()); }), "H0413");
+  directory.write("step-000003", "mine");
+  EXPECT_EQ(codeOf([&] { Model(3).save(directory.path()); }), "H0413");
+  EXPECT_EQ(slurp(directory / "step-000002/notes.txt"), "mine");
+  EXPECT_EQ(slurp(directory / "step-000003"), "mine");
+  EXPECT_EQ(namesIn(directory.path()).size(), 2u);
+  auto begins = [&](const std::string &resume, bool overwrites, int64_t last) {
+    return diagnosticOf([&] {
+      requireOwnSaves(directory.path(), {resume, overwrites, last});
+    });
+  };
+  EXPECT_EQ(begins("", false, 1).code, "");
+  for (bool overwrites : {false, true}) {
+    Diagnostic refused = begins("", overwrites, 2);
+    EXPECT_EQ(refused.code, "H0155");
+    EXPECT_NE(refused.message.find("step-000002 is no checkpoint"),
+              std::string::npos);
+  }
+  Model(4).save(directory.path());
+  EXPECT_EQ(begins(directory.path(), false, 9).code, "");
+}
+
+TEST(Checkpoint, BeginsWhereNothingIsLost) {
+  TestDirectory directory;
+  std::string out = directory / "out", other = directory / "other";
+  for (int64_t step : {2, 4})
+    Model(step).save(out);
+  for (int64_t step : {2, 4})
+    Model(step).save(other);
+  auto codeOfStart = [&](const std::string &resume, bool overwrites = false) {
+    Diagnostic found = diagnosticOf([&] {
+      requireOwnSaves(out, {resume, overwrites, 10});
+    });
+    EXPECT_TRUE(found.code.empty() || found.exitCode() == 2);
+    return found.code;
+  };
+  EXPECT_EQ(codeOfStart(""), "H0155");
+  EXPECT_EQ(codeOfStart(out), "");
+  EXPECT_EQ(codeOfStart(out + "/step-000004/"), "");
+  // Back, and from elsewhere.
+  EXPECT_EQ(codeOfStart(out + "/step-000002"), "H0155");
+  EXPECT_EQ(codeOfStart(other), "H0155");
+  for (const std::string &resume : {std::string(), other, out + "/step-000002"})
+    EXPECT_EQ(codeOfStart(resume, true), "");
+  // A run was killed after its checkpoint got its name.
+  directory.write("out/latest", "step-000002\n");
+  EXPECT_EQ(codeOfStart(out), "");
+  fs::remove(out + "/latest");
+  EXPECT_EQ(resolveCheckpoint(out), out + "/step-000004");
+  EXPECT_EQ(codeOfStart(out), "");
+  EXPECT_EQ(codeOfStart(""), "H0155");
+  // The latest one of another program.
+  fs::remove_all(out);
+  directory.write("out/latest", "global_step200");
+  EXPECT_EQ(codeOfStart(""), "H0155");
+  EXPECT_EQ(codeOfStart("", true), "");
 }
 
 TEST(Checkpoint, AFailedSaveLeavesTheLastOne) {
@@ -268,8 +371,10 @@ TEST(Checkpoint, KilledAtAnyMomentTheLatestLoads) {
     pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
+      SavingRun run{directory.path(), {}};
+      run.resume();
       for (int64_t step = last + 1;; ++step)
-        Model(step, 1 << 14).save(directory.path(), 1 + round % 2);
+        run.save(step, 1 + round % 2, 1 << 14);
     }
     usleep(random() % 30000);
     kill(child, SIGKILL);
@@ -285,7 +390,9 @@ TEST(Checkpoint, KilledAtAnyMomentTheLatestLoads) {
         stepOf(directory / name);
   }
   EXPECT_GT(killedWhileSaving, 0);
-  Model(last + 1).save(directory.path(), 1);
+  SavingRun run{directory.path(), {}};
+  run.resume();
+  run.save(last + 1, 1);
   EXPECT_EQ(namesIn(directory.path()).size(), 2u);
 }
 

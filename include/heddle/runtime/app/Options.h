@@ -68,8 +68,9 @@ struct TrainOptions {
   int64_t valSteps = 0;         ///< Batches of a validation; 0: the whole file.
   int64_t stopWhenNoBetter = 0; ///< Validations; 0: never.
   std::string save;
-  int64_t saveEvery = 0; ///< 0: only after the last step.
-  int64_t keepLast = 0;  ///< 0: keep every checkpoint.
+  int64_t saveEvery = 0;  ///< 0: only after the last step.
+  int64_t keepLast = 0;   ///< 0: keep every checkpoint.
+  bool overwrite = false; ///< Where checkpoints of other runs are.
   std::string resume;
   bool resetOptimizer = false; ///< Of the checkpoint take the rest alone.
   std::optional<uint64_t> seed;

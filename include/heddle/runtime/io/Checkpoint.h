@@ -59,6 +59,12 @@ struct BestValidation {
   int64_t worse = 0; ///< Validations since.
 };
 
+/// A checkpoint in a --save directory, by its name there and by its content.
+struct SavedStep {
+  std::string name;
+  std::string manifest; ///< The digest of its manifest.
+};
+
 /// What training needs besides tensors to go on.
 struct CheckpointState {
   int64_t step = 0; ///< Steps done.
@@ -79,6 +85,9 @@ struct CheckpointState {
   /// The hyperparameters that the run was told by flags, and all that it used;
   /// none in the checkpoints of older versions.
   std::map<std::string, double> told, used;
+  /// The checkpoints that this run and those that it continues have written
+  /// and not removed, in this order. Unknown in those of older versions.
+  std::vector<SavedStep> saved;
 };
 
 struct CheckpointContents {
@@ -95,9 +104,27 @@ struct CheckpointContents {
 /// Throws H0433 when another run has the directory.
 std::unique_ptr<DirectoryLock> claimSaves(const std::string &directory);
 
-/// Writes DIR/step-NNNNNN and DIR/latest; with `keepLast` > 0 then removes all
-/// but that many of the newest. Returns the path of the checkpoint. Every rank
-/// calls it and writes its own pieces; what fails on one fails on all.
+/// How a run begins to save.
+struct SaveStart {
+  std::string resume;      ///< --resume; empty for a run from the beginning.
+  bool overwrites = false; ///< Whether it may replace what others have saved.
+  int64_t lastStep = 0;    ///< The last step of the run.
+};
+
+/// Throws H0155 where a run that saves into the directory would replace or
+/// hide what is there: checkpoints that it does not continue, or something at
+/// the name of a checkpoint that is none.
+void requireOwnSaves(const std::string &directory, const SaveStart &start);
+
+/// Adds the checkpoint at `path` to those that a run has written, and forgets
+/// those that are no longer beside it.
+void noteSaved(const std::string &path, std::vector<SavedStep> &saved);
+
+/// Writes DIR/step-NNNNNN and DIR/latest; with `keepLast` > 0 then removes, of
+/// those that `contents.state.saved` names, all but that many of the newest.
+/// Returns the path of the checkpoint. Throws H0413 rather than replace what is
+/// no checkpoint. Every rank calls it and writes its own pieces; what fails on
+/// one fails on all.
 std::string saveCheckpoint(const std::string &directory,
                            const CheckpointContents &contents, Peers &peers,
                            int64_t keepLast = 0);

@@ -1,0 +1,193 @@
+//===- CheckpointSaves.cpp - Which checkpoints are whose --------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A run replaces and removes only what it, or a run that it continues, has
+// written. Each checkpoint names those before it with the digest of their
+// manifests, which holds the digests of all their files. So no copy of another
+// run's checkpoint, and none that was replaced, is taken for its own; and equal
+// runs still write equal bytes, as they would not with the name of a run.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CheckpointFormat.h"
+#include "heddle/runtime/io/Json.h"
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+using namespace heddle;
+using namespace heddle::io;
+using namespace heddle::io::checkpoint;
+namespace fs = std::filesystem;
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+bool checkpoint::isCheckpoint(const std::string &path) {
+  return pathExists(path + "/" + manifestFile);
+}
+
+std::string checkpoint::stepName(int64_t step) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%s%06lld", stepPrefix,
+                static_cast<long long>(step));
+  return text;
+}
+
+std::optional<int64_t> checkpoint::stepOfName(const std::string &name) {
+  size_t prefix = std::strlen(stepPrefix);
+  constexpr size_t mostDigits = 18;
+  std::string digits = name.size() > prefix ? name.substr(prefix) : "";
+  if (name.compare(0, prefix, stepPrefix) != 0 || digits.empty() ||
+      digits.size() > mostDigits ||
+      digits.find_first_not_of("0123456789") != std::string::npos)
+    return std::nullopt;
+  int64_t step = std::strtoll(digits.c_str(), nullptr, 10);
+  return stepName(step) == name ? std::optional(step) : std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Before a run saves
+//===----------------------------------------------------------------------===//
+
+/// What stops a run from saving into a directory, and what else there is to do.
+[[noreturn]] static void refuse(const std::string &problem,
+                                const std::string &edit) {
+  fail("H0155", "--save: " + problem,
+       edit + ", save into another directory, or pass --overwrite to replace "
+              "`latest` and the steps that this run saves");
+}
+
+/// The name that `latest` has in it; "" when there is none.
+static std::string latestOf(const std::string &directory) {
+  std::string path = directory + "/" + latestFile, name;
+  std::error_code ignored;
+  if (fs::is_regular_file(path, ignored))
+    name = readText(path, "H0360");
+  return name.substr(0, name.find_first_of("\r\n"));
+}
+
+/// The absolute path of an entry, symbolic links not followed.
+static fs::path entryPath(const std::string &path) {
+  std::error_code ignored;
+  fs::path whole = fs::absolute(path, ignored).lexically_normal();
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
+namespace {
+
+/// A checkpoint that a run goes on from.
+struct Resumed {
+  std::string path;
+  int64_t step = 0;
+};
+
+} // namespace
+
+static Resumed findResumed(const std::string &path) {
+  Resumed resumed;
+  resumed.path = resolveCheckpoint(path);
+  resumed.step =
+      parseJsonFile(resumed.path + "/" + manifestFile, modelJsonCodes)
+          .at("step")
+          .asInteger();
+  return resumed;
+}
+
+/// Checkpoints are there, `newest` is the highest step of them: the run goes on
+/// from the last one that was saved.
+static void requireContinued(const std::string &directory, int64_t newest,
+                             const std::optional<Resumed> &resumed) {
+  std::string upTo = directory + " has checkpoints up to " + stepName(newest);
+  std::string edit = "pass --resume " + directory + " to go on from the latest";
+  if (!resumed)
+    refuse(upTo, edit);
+  fs::path path = entryPath(resumed->path);
+  std::error_code ignored;
+  if (!fs::equivalent(path.parent_path(), directory, ignored))
+    refuse(upTo + ", and this run goes on from " + resumed->path, edit);
+  // Where `latest` names an older one, a run ended between the two writes.
+  if (resumed->step < newest && path.filename() != latestOf(directory))
+    refuse(upTo + ", and this run goes back to step " +
+               std::to_string(resumed->step),
+           edit);
+}
+
+void io::requireOwnSaves(const std::string &directory, const SaveStart &start) {
+  std::optional<Resumed> resumed;
+  if (!start.resume.empty())
+    resumed = findResumed(start.resume);
+  int64_t begin = resumed ? resumed->step : 0;
+  std::optional<int64_t> newest;
+  for (const std::string &name : listDirectory(directory, "H0402")) {
+    std::optional<int64_t> step = stepOfName(name);
+    if (!step)
+      continue;
+    if (isCheckpoint(directory + "/" + name))
+      newest = std::max(newest.value_or(0), *step);
+    // A signal may have any step saved.
+    else if (*step > begin && *step <= start.lastStep)
+      fail("H0155",
+           "--save: " + directory + "/" + name +
+               " is no checkpoint, and this run may save there",
+           "move it, or save into another directory");
+  }
+  if (start.overwrites)
+    return;
+  if (newest)
+    return requireContinued(directory, *newest, resumed);
+  if (pathExists(directory + "/" + latestFile))
+    refuse(directory + "/latest names no checkpoint that is there", "move it");
+}
+
+void checkpoint::requireReplaceable(const std::string &path) {
+  if (!isCheckpoint(path))
+    fail("H0413", path + " is no checkpoint, and is not replaced",
+         "move it, or save into another directory");
+}
+
+//===----------------------------------------------------------------------===//
+// What a run has written
+//===----------------------------------------------------------------------===//
+
+/// The digest of a checkpoint's manifest; "" when there is none.
+static std::string digestOf(const std::string &path) {
+  return isCheckpoint(path)
+             ? digestFile(path + "/" + manifestFile, "H0402").digest
+             : "";
+}
+
+void io::noteSaved(const std::string &path, std::vector<SavedStep> &saved) {
+  fs::path entry = entryPath(path);
+  std::string name = entry.filename();
+  auto isGone = [&](const SavedStep &step) {
+    return step.name == name || !isCheckpoint(entry.parent_path() / step.name);
+  };
+  saved.erase(std::remove_if(saved.begin(), saved.end(), isGone), saved.end());
+  if (stepOfName(name))
+    saved.push_back({name, digestOf(path)});
+}
+
+void checkpoint::prune(const std::string &directory, const std::string &newest,
+                       const std::vector<SavedStep> &saved, int64_t keep) {
+  std::vector<std::string> others;
+  for (const SavedStep &step : saved)
+    if (step.name != newest &&
+        digestOf(directory + "/" + step.name) == step.manifest)
+      others.push_back(step.name);
+  int64_t count = int64_t(others.size()) - (keep - 1);
+  for (int64_t i = 0; i < count; ++i) {
+    // A checkpoint loses its name before its files.
+    std::string doomed =
+        directory + "/" + temporaryPrefix + "removed-" + others[i];
+    std::error_code ignored;
+    fs::rename(directory + "/" + others[i], doomed, ignored);
+    removeTree(doomed.c_str());
+  }
+}
