@@ -8,23 +8,33 @@
 
 #include "heddle/runtime/app/Signals.h"
 #include "heddle/runtime/io/Process.h"
+#include "heddle/runtime/io/StopSignals.h"
 
 #include <csignal>
 
 using namespace heddle;
 
 static volatile std::sig_atomic_t received = 0;
+static io::StopRequests requests;
 
-static void note(int signal) {
-  received = signal;
-  // A second one of the kind ends the process.
-  io::endOnSignal(signal);
+static void note(int signal, siginfo_t *information, void *) {
+  io::SignalSender sender = {information->si_code == SI_KERNEL,
+                             information->si_pid};
+  if (requests.judge(signal, sender) == io::StopRequests::Kind::Urgent) {
+    io::endOnSignal(signal);
+    raise(signal);
+  } else if (received == 0) {
+    received = signal;
+  }
 }
 
 void heddle::rt::catchStopSignals() {
+  requests.setParent();
   struct sigaction action = {}, before = {};
-  action.sa_handler = note;
-  action.sa_flags = SA_RESTART;
+  action.sa_sigaction = note;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  for (int signal : {SIGINT, SIGTERM, SIGHUP})
+    sigaddset(&action.sa_mask, signal);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGHUP, nullptr, &before);

@@ -132,7 +132,8 @@ class Kernels:
 
 class Job:
     """The ranks of one job. `starter`: `ranks`, which starts each by itself and so
-    has their statuses; `run` (heddle run); `mpirun`, which ends all when one failed;
+    has their statuses; `run` (heddle run); `timeout`, which ends `run` after some
+    seconds; `mpirun`, which ends all when one failed;
     `recovering`, an mpirun that leaves the end to the ranks. `before` and `binaries`
     are of single ranks, with the starter `ranks`: words before the command, another
     binary."""
@@ -152,8 +153,9 @@ class Job:
                 self.start((before or {}).get(rank, []) + own,
                            dict(common, RANK=str(rank)))
             return
-        if starter == "run":
-            words = [h.HEDDLE, "run", self.command[0], "--", *self.command[1:]]
+        if starter in ("run", "timeout"):
+            limit = ["timeout", "3"] if starter == "timeout" else []
+            words = [*limit, h.HEDDLE, "run", self.command[0], "--", *self.command[1:]]
         else:
             # An mpirun that ends loses what its ranks said last.
             recovery = ["--enable-recovery"] if starter == "recovering" else []
@@ -186,7 +188,8 @@ class Job:
         """The ranks' processes, in their order."""
         if self.starter == "ranks":
             return [process.pid for process in self.processes]
-        name = b"RANK=" if self.starter == "run" else b"OMPI_COMM_WORLD_RANK="
+        name = (b"RANK=" if self.starter in ("run", "timeout") else
+                b"OMPI_COMM_WORLD_RANK=")
         found = {}
         for pid in descendants(self.processes[0].pid):
             try:

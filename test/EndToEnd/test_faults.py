@@ -182,6 +182,34 @@ class Faults(h.HeddleTest):
             "the ranks run on")
         h.run([h.HEDDLE, "checkpoint", "verify", self.saved])
 
+    def check_saved(self, starter, words, number, status=None):
+        """Sends a signal, if any, to all processes of a job: its last step is saved."""
+        job = self.job(starter, 2, words)
+        self.wait_for_checkpoint(job)
+        if number:
+            for pid in (job.processes[0].pid, *job.pids()):
+                os.kill(pid, number)
+        found = job.wait(LIMIT)[0]
+        if status:
+            self.assertEqual(found, status, job.said())
+        with open(self.path("run.jsonl")) as file:
+            save, end = map(json.loads, file.readlines()[-2:])
+        self.assertEqual((save["event"], end["event"]), ("save", "end"))
+        self.assertEqual(save["step"], end["steps"])
+        h.run([h.HEDDLE, "checkpoint", "verify", save["path"]])
+        shutil.rmtree(self.saved)
+
+    def test_one_request_that_reaches_every_process(self):
+        """As systemd and scancel send it, and GNU timeout."""
+        binary = self.compile_for("--mesh", "data=2")
+        words = self.train_words(binary)
+        for starter, number, status in [
+                ("run", signal.SIGTERM, 143), ("run", signal.SIGINT, 130),
+                ("timeout", 0, 124),
+                *[(starter, signal.SIGTERM, None) for starter in MPI[:1]]]:
+            with self.subTest(starter=starter, signal=number):
+                self.check_saved(starter, words, number, status)
+
     # --- what does not fit --------------------------------------------------------
 
     def check_refused(self, job, status, code, text=""):

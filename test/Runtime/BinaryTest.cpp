@@ -232,6 +232,27 @@ TEST_F(BinaryTest, StopsCleanlyOnSignals) {
   }
 }
 
+TEST_F(BinaryTest, SavesHoweverOftenOneRequestArrives) {
+  std::string model = makeBinary(makeBigramPlan());
+  std::string data = makeTokens(500);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    std::string out = inDirectory("out" + std::to_string(signal));
+    std::string log = out + ".jsonl";
+    int process =
+        start(model, {"train", "--data", data, "--steps", "100000000", "--save",
+                      out, "--log", log, "--progress", "none"});
+    while (!std::filesystem::exists(log) || readFile(log).size() < 1000)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    // As a supervisor and a launcher together do.
+    for (int times = 0; times < 100; ++times) {
+      kill(process, signal);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(wait(process).exitCode, 128 + signal);
+    EXPECT_TRUE(std::filesystem::exists(out + "/latest"));
+  }
+}
+
 TEST_F(BinaryTest, DumpsTheLastStep) {
   std::string model = makeBinary(makeBigramPlan());
   std::string dump = inDirectory("dump.safetensors");

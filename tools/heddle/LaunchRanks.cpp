@@ -8,6 +8,7 @@
 
 #include "LaunchRanks.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/StopSignals.h"
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
@@ -136,11 +137,13 @@ static std::string quote(const std::string &text) {
 std::string driver::remoteCommand(const std::string &directory,
                                   const Variables &variables,
                                   const std::vector<std::string> &command) {
-  // The shell becomes the command, so that $$ is the command's.
+  // The shell becomes the command, so that $$ is the command's. If the
+  // connection ends after a signal, that is no second one.
   std::string script =
       "cd " + quote(directory) +
-      " || exit; exec 3<&0; (while read -r s; do kill -s \"$s\" $$; done; "
-      "kill -s TERM $$) <&3 >/dev/null 2>&1 & exec env";
+      " || exit; exec 3<&0; (n=; while read -r s; do kill -s \"$s\" $$; n=1; "
+      "done; [ $n ] || kill -s TERM $$) <&3 >/dev/null 2>&1 & exec env " +
+      io::launcherVariable + "=$!";
   for (const auto &[name, value] : variables)
     script += " " + quote(name + "=" + value);
   for (const std::string &word : command)
@@ -220,6 +223,7 @@ private:
   std::vector<Process> processes;
   sigset_t caught, before;
   Handle signals;
+  io::StopRequests requests;
   int status = 0;   ///< Of the first that failed.
   int nextStep = 0; ///< SIGTERM or SIGKILL, after a failure.
   Clock::time_point deadline;
@@ -238,6 +242,7 @@ Job::Job(const LaunchRequest &request) : request(request) {
   sigemptyset(&caught);
   for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP})
     sigaddset(&caught, signal);
+  requests.setParent();
   sigprocmask(SIG_BLOCK, &caught, &before);
   signals = Handle(signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
   // A rank that is gone does not read its signals.
@@ -314,6 +319,7 @@ void Job::become(size_t rank, const std::vector<std::string> &command,
     dup2(errors, STDERR_FILENO);
   for (const char *name : otherLaunchers)
     unsetenv(name);
+  setenv(io::launcherVariable, std::to_string(getppid()).c_str(), 1);
   for (const auto &[name, value] : variables)
     setenv(name.c_str(), value.c_str(), 1);
   std::vector<char *> words;
@@ -395,10 +401,14 @@ void Job::readSignals() {
   signalfd_siginfo information;
   while (read(signals.get(), &information, sizeof(information)) ==
          sizeof(information)) {
-    if (information.ssi_signo == SIGCHLD)
+    int signal = int(information.ssi_signo);
+    io::SignalSender sender = {information.ssi_code == SI_KERNEL,
+                               pid_t(information.ssi_pid)};
+    // A rank ends at once when this process signals it again.
+    if (signal == SIGCHLD)
       reap();
-    else
-      sendAll(int(information.ssi_signo));
+    else if (requests.judge(signal, sender) != io::StopRequests::Kind::Repeated)
+      sendAll(signal);
   }
 }
 

@@ -24,7 +24,8 @@ struct LaunchRequest {
 
 /// Starts every rank with torchrun's variables in its environment and waits
 /// for all of them. Output goes through as it comes, with the rank before each
-/// line of stderr except rank 0's. SIGINT, SIGTERM and SIGHUP are passed on.
+/// line of stderr except rank 0's. SIGINT, SIGTERM and SIGHUP are passed on,
+/// and passed on again where they ask for an end at once (io::StopRequests).
 /// When a rank fails, the others have a while to end, and are then ended.
 /// Returns the exit status of the first that failed, 128 + the signal that
 /// ended it, or 0. Throws H0425 when a program cannot be started.
@@ -32,7 +33,7 @@ int launchRanks(const LaunchRequest &request);
 
 /// The command line that sets `variables` and becomes `command` in `directory`
 /// on another machine. It reads names of signals from its input and sends them
-/// to the command, and SIGTERM where its input ends.
+/// to the command, and SIGTERM where its input ends without any.
 std::string
 remoteCommand(const std::string &directory,
               const std::vector<std::pair<std::string, std::string>> &variables,

@@ -12,10 +12,10 @@
 namespace heddle::rt {
 
 /// From here on SIGINT, SIGTERM and, unless it is ignored, SIGHUP are only
-/// noted; a second one of a kind ends the process.
+/// noted; a second one of a kind ends the process (io::StopRequests).
 void catchStopSignals();
 
-/// The signal that came, or 0.
+/// The signal that came first, or 0.
 int stopSignal();
 
 } // namespace heddle::rt
