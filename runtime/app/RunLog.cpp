@@ -14,10 +14,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 using namespace heddle::rt;
 
@@ -70,14 +72,21 @@ const JsonLine::Field *JsonLine::find(const std::string &key) const {
 // Files
 //===----------------------------------------------------------------------===//
 
-void LogFile::refuse() const {
-  heddle::fail("H0411", "cannot write " + path + ": " + strerror(errno),
+void LogFile::refuse(int error) const {
+  heddle::fail("H0411", "cannot write " + path + ": " + strerror(error),
                "name another file with " + flag + ", or make room on the disk");
 }
 
 LogFile::~LogFile() {
-  if (file)
-    fclose(file);
+  if (descriptor < 0)
+    return;
+  if (isBegun)
+    writeWaiting();
+  missing += int64_t(waiting.size());
+  if (missing > 0 && isBegun)
+    fprintf(stderr, "warning: %lld records are missing in %s\n",
+            static_cast<long long>(missing), path.c_str());
+  close(descriptor);
 }
 
 /// Whether something stands after the last end of a line.
@@ -97,21 +106,71 @@ void LogFile::open(const std::string &newPath, bool append,
   flag = newFlag;
   bool isCut = append && endsWithinLine(path);
   try {
-    file = fdopen(io::openForLines(path, append), "a");
+    descriptor = io::openForLines(path, append);
   } catch (UserError &error) {
     error.diagnostic.code = "H0411";
     throw;
   }
-  if (!file)
-    refuse();
+  isBegun = lseek(descriptor, 0, SEEK_END) > 0;
   if (isCut)
     put("\n");
 }
 
+/// Writes the record that waits longest, or gives the reason (an errno) why
+/// not. The file then still ends with a whole record, also for those who read
+/// it meanwhile.
+int LogFile::writeFirst() {
+  std::string &record = waiting.front();
+  off_t end = lseek(descriptor, 0, SEEK_END);
+  size_t written = 0;
+  while (written < record.size()) {
+    ssize_t count =
+        ::write(descriptor, record.data() + written, record.size() - written);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0) {
+      int error = count < 0 ? errno : ENOSPC;
+      // What is no file has it already.
+      if (end < 0 || ftruncate(descriptor, end) != 0)
+        record.erase(0, written);
+      return error;
+    }
+    written += count;
+  }
+  return 0;
+}
+
+/// Writes what waits, as far as possible; the reason why some of it still does.
+int LogFile::writeWaiting() {
+  while (!waiting.empty()) {
+    if (int error = writeFirst())
+      return error;
+    waitingBytes -= int64_t(waiting.front().size());
+    waiting.pop_front();
+  }
+  return 0;
+}
+
 void LogFile::put(const std::string &record) {
-  if (fwrite(record.data(), 1, record.size(), file) != record.size() ||
-      fflush(file) != 0)
-    refuse();
+  waiting.push_back(record);
+  waitingBytes += int64_t(record.size());
+  int error = writeWaiting();
+  if (error == 0) {
+    isBegun = true;
+    return;
+  }
+  if (!isBegun)
+    refuse(error);
+  if (!hasWarned)
+    fprintf(stderr,
+            "warning: cannot write %s: %s; the run goes on, and writes there "
+            "again when it can\n",
+            path.c_str(), strerror(error));
+  hasWarned = true;
+  for (; waitingBytes > mostWaiting; ++missing) {
+    waitingBytes -= int64_t(waiting.front().size());
+    waiting.pop_front();
+  }
 }
 
 //===----------------------------------------------------------------------===//

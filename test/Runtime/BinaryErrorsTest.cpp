@@ -235,6 +235,31 @@ TEST_F(BinaryTest, SavesWhatIsGoodBeforeAnError) {
               5, "H0411");
 }
 
+TEST_F(BinaryTest, TrainsOnWhereLogsCannotBeWritten) {
+  std::string model = makeBinary(makeBigramPlan());
+  std::string log = inDirectory("log.jsonl"), csv = inDirectory("log.csv");
+  std::string events = inDirectory("events");
+  // Files of at most a kilobyte or two, by what the shell counts in.
+  RunResult result =
+      run("/bin/sh",
+          {"-c", "ulimit -f 2; exec \"$@\"", "sh", model, "train", "--data",
+           makeTokens(500), "--steps", "60", "--log", log, "--log-csv", csv,
+           "--log-tensorboard", events, "--progress", "none"});
+  EXPECT_EQ(result.exitCode, 0) << result.err;
+  auto count = [&](const std::string &text) {
+    size_t found = 0;
+    for (size_t at = result.err.find(text); at != std::string::npos;
+         at = result.err.find(text, at + 1))
+      ++found;
+    return found;
+  };
+  EXPECT_EQ(count("warning: cannot write "), 3u) << result.err;
+  EXPECT_EQ(count(" records are missing in "), 3u) << result.err;
+  EXPECT_EQ(readLog(log).front()["event"], "start");
+  EXPECT_EQ(readFile(log).back(), '\n');
+  EXPECT_EQ(readFile(csv).back(), '\n');
+}
+
 TEST_F(BinaryTest, BadInputLeavesFilesAlone) {
   std::string model = makeBinary(makeBigramPlan());
   std::string log = inDirectory("log.jsonl");
@@ -440,11 +465,11 @@ TEST_F(BinaryTest, RefusesADirectoryOfAnotherRun) {
   kill(process, SIGKILL);
   wait(process);
   EXPECT_TRUE(std::filesystem::exists(out + "/.heddle-lock"));
+  train.push_back("--overwrite"); // Of what it may have saved.
   RunResult third = run(model, train);
   EXPECT_EQ(third.exitCode, 0) << third.err;
   EXPECT_FALSE(std::filesystem::exists(out + "/.heddle-lock"));
 }
-  train.push_back("--overwrite"); // Of what it may have saved.
 
 TEST_F(BinaryTest, LosesNoCheckpointOfAnotherRun) {
   std::string model = makeBinary(makeBigramPlan());

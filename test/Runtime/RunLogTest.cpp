@@ -11,11 +11,14 @@
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
+#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace heddle;
@@ -58,6 +61,102 @@ TEST(RunLog, RefusesWhatItCannotWrite) {
   }
 }
 
+namespace {
+
+/// Lets the files of this process have at most so many bytes, as a disk does
+/// that is full.
+class FileLimit {
+public:
+  explicit FileLimit(rlim_t bytes) {
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    rlimit limit = before;
+    limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileLimit() { setrlimit(RLIMIT_FSIZE, &before); }
+
+private:
+  rlimit before = {};
+};
+
+} // namespace
+
+static std::string contentsOf(const std::string &path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(RunLog, GoesOnWhereTheDiskIsFull) {
+  std::string path =
+      testing::TempDir() + "/full-log-" + std::to_string(getpid());
+  std::string expected;
+  // What is captured of stderr is in a file too, which stays below the limits.
+  std::string rest(4000, 'x');
+  auto record = [&](int number) {
+    return std::to_string(number) + rest + "\n";
+  };
+  testing::internal::CaptureStderr();
+  std::optional<FileLimit> limit;
+  {
+    LogFile log;
+    log.open(path, false, "--log");
+    auto put = [&](int number) {
+      log.put(record(number));
+      return record(number);
+    };
+    expected += put(1);
+    // Room for a part of the next one.
+    limit.emplace(expected.size() + 4);
+    std::string whole = expected;
+    for (int number = 2; number < 5; ++number) {
+      expected += put(number);
+      EXPECT_EQ(contentsOf(path), whole);
+    }
+    limit.reset();
+    expected += put(5);
+    EXPECT_EQ(contentsOf(path), expected);
+    limit.emplace(expected.size() + 4);
+    put(6);
+    put(7);
+  }
+  limit.reset();
+  EXPECT_EQ(contentsOf(path), expected);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "warning: cannot write " + path +
+                ": File too large; the run goes on, and writes there again "
+                "when it can\nwarning: 2 records are missing in " +
+                path + "\n");
+  std::remove(path.c_str());
+}
+
+TEST(RunLog, KeepsTheNewestOfWhatWaits) {
+  std::string path =
+      testing::TempDir() + "/long-log-" + std::to_string(getpid());
+  testing::internal::CaptureStderr();
+  {
+    LogFile log;
+    log.open(path, false, "--log");
+    log.put("first\n");
+    {
+      FileLimit limit(6);
+      std::string large(LogFile::mostWaiting / 2, 'x');
+      for (const char *end : {"a\n", "b\n", "c\n"})
+        log.put(large + end);
+    }
+    log.put("last\n");
+  }
+  std::string text = contentsOf(path);
+  EXPECT_EQ(text.size(), 6 + LogFile::mostWaiting / 2 + 2 + 5u);
+  EXPECT_EQ(text.substr(text.size() - 7), "c\nlast\n");
+  EXPECT_NE(testing::internal::GetCapturedStderr().find(
+                "warning: 2 records are missing"),
+            std::string::npos);
+  std::remove(path.c_str());
+}
+
 TEST(RunLog, EndsWithTheFirstError) {
   std::string path =
       testing::TempDir() + "/run-log-" + std::to_string(getpid()) + ".jsonl";
@@ -73,11 +172,9 @@ TEST(RunLog, EndsWithTheFirstError) {
   first.writeError(died);
   for (RunLog *log : {&first, &second})
     log->write(JsonLine("step"));
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  EXPECT_EQ(text.str(), "{\"event\":\"start\"}\n{\"event\":\"error\",\"code\":"
-                        "\"H0422\",\"message\":\"\"}\n");
+  EXPECT_EQ(contentsOf(path),
+            "{\"event\":\"start\"}\n{\"event\":\"error\",\"code\":"
+            "\"H0422\",\"message\":\"\"}\n");
   std::remove(path.c_str());
 }
 

@@ -12,7 +12,7 @@
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <cstdint>
-#include <cstdio>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -51,27 +51,38 @@ private:
   std::vector<Field> fields;
 };
 
-/// A file that grows by records, each complete on the disk before the next is
-/// begun.
+/// A file that grows by records, each written whole before the next. Once it
+/// has one, a disk that is full ends no run: a warning says so once, and later
+/// records wait in memory until there is room.
 class LogFile {
 public:
+  /// At most so many bytes wait; the oldest records are given up.
+  static constexpr int64_t mostWaiting = 16 << 20;
+
   LogFile() = default;
   LogFile(const LogFile &) = delete;
   LogFile &operator=(const LogFile &) = delete;
+  /// Tries once more to write what waits, and warns of what is missing.
   ~LogFile();
 
   /// Opens the file, at its end when `append` is set; a line that was not ended
   /// there is. `flag` is what named it. Throws H0411.
   void open(const std::string &path, bool append, const char *flag);
-  bool isOpen() const { return file != nullptr; }
-  /// Writes a record. Throws H0411.
+  bool isOpen() const { return descriptor >= 0; }
+  /// Writes a record. Throws H0411 for the first one of an empty file.
   void put(const std::string &record);
 
 private:
-  [[noreturn]] void refuse() const;
+  [[noreturn]] void refuse(int error) const;
+  int writeWaiting();
+  int writeFirst();
 
-  FILE *file = nullptr;
+  int descriptor = -1;
   std::string path, flag;
+  bool isBegun = false; ///< The file has a record.
+  bool hasWarned = false;
+  std::deque<std::string> waiting; ///< Not written yet.
+  int64_t waitingBytes = 0, missing = 0;
 };
 
 /// Writes the events of a run in a form of its own.
@@ -90,11 +101,11 @@ public:
   void open(const std::string &path, bool append);
   /// Adds another form.
   void add(std::unique_ptr<LogWriter> writer);
-  /// Writes one event to all that was opened. Throws H0411.
+  /// Writes one event to all that was opened. Throws H0411 for the first one.
   void write(const JsonLine &line);
   /// Writes the error after which there is no other line, from any thread;
   /// nothing when another thread hangs in `write`, or when another rank ended
-  /// the file so while this one was stopped. Throws H0411.
+  /// the file so while this one was stopped.
   void writeError(const Diagnostic &diagnostic);
 
 private:
