@@ -12,6 +12,7 @@
 #include "LaunchRanks.h"
 #include "Verbs.h"
 #include "heddle/runtime/core/Loader.h"
+#include "heddle/runtime/devices/cpu/ThreadPool.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
 #include <cerrno>
@@ -28,6 +29,7 @@ namespace {
 struct RunFlags {
   std::string hostfile, include, exclude, ssh = "ssh", binary, masterAddress;
   int64_t masterPort = 0, joinTimeout = 0;
+  bool oversubscribe = false;
   std::vector<std::string> arguments;
 };
 
@@ -71,6 +73,33 @@ static void warnOfGroups(const plan::Mesh &mesh,
         axis->role == plan::AxisRole::Sequence)
       warnOfGroup(mesh, axis->name, group, ranks);
   }
+}
+
+/// Ranks that are many more than the cores make each other wait so long that
+/// they are taken for dead, and may take the machine's memory. At a terminal,
+/// whoever sits there may want them all the same.
+static void requireCores(const std::vector<Placement> &ranks) {
+  constexpr int64_t mostRanksOfACore = 8;
+  int64_t cores = rt::availableThreads();
+  int64_t here =
+      std::count_if(ranks.begin(), ranks.end(), [](const Placement &rank) {
+        return isThisMachine(rank.host);
+      });
+  if (here <= mostRanksOfACore * cores)
+    return;
+  std::string many = std::to_string(here) + " ranks on " +
+                     std::to_string(cores) + (cores == 1 ? " core" : " cores") +
+                     " of this machine";
+  if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {
+    std::cerr << "start " << many << "? [y/N] " << std::flush;
+    std::string answer;
+    if (std::getline(std::cin, answer) && (answer == "y" || answer == "Y"))
+      return;
+  }
+  fail("H0115",
+       many + ": more than " + std::to_string(mostRanksOfACore) + " a core",
+       "pass --oversubscribe to start them, or name other hosts with "
+       "--hostfile");
 }
 
 [[noreturn]] static void failStart(const std::string &binary) {
@@ -118,6 +147,8 @@ static int runBinary(const RunFlags &flags) {
     warnOfGroups(*mesh, request.ranks);
   if (request.ranks.size() == 1 && isThisMachine(request.ranks.front().host))
     become(request.command);
+  if (!flags.oversubscribe)
+    requireCores(request.ranks);
   std::istringstream words(flags.ssh);
   request.ssh.clear();
   for (std::string word; words >> word;)
@@ -157,6 +188,8 @@ void driver::addRunVerb(CLI::App &app, Action &action) {
               io::range::joinTimeout(),
               "Seconds in which all ranks must have come")
       ->default_str("60");
+  verb->add_flag("--oversubscribe", flags->oversubscribe,
+                 "Start more than 8 ranks a core of this machine");
   io::addFlag(*verb, "BINARY", flags->binary, io::range::path(),
               "A compiled binary")
       ->required()
