@@ -12,6 +12,7 @@
 #include "heddle/runtime/app/Sources.h"
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/devices/cpu/CpuFeatures.h"
+#include "heddle/runtime/io/Checkpoint.h"
 #include "heddle/runtime/io/CodedWeights.h"
 #include "heddle/runtime/optim/Schedule.h"
 
@@ -70,6 +71,8 @@ bool eval::readWeights(const std::string &directory,
                        const std::map<std::string, std::string> &orders,
                        std::vector<FileWeight> &weights, Diagnostic &error) {
   return guarded(error, [&] {
+    io::Peers alone;
+    io::requireWholeModel(directory, alone);
     io::WeightSet set = io::openModelWeights(directory);
     rt::requireOrders(set, orders);
     for (FileWeight &weight : weights) {

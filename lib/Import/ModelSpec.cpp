@@ -378,9 +378,12 @@ static void readFamily(const Family &family, const io::JsonValue &config,
 // Entry points
 //===----------------------------------------------------------------------===//
 
-/// Opens the weights, and says of them in `spec` what their headers do.
+/// Opens the weights, which in a checkpoint must not be damaged, and says of
+/// them in `spec` what their headers do.
 static io::WeightSet openSpecWeights(const io::JsonValue &config,
                                      const std::string &path, ModelSpec &spec) {
+  io::Peers alone;
+  io::requireWholeModel(path, alone);
   io::WeightSet weights = io::openModelWeights(path);
   const std::vector<io::TensorInfo> &all = weights.tensors();
   if (config.findNonNull("quantization_config") ||

@@ -90,10 +90,14 @@ void addWeightCache(CLI::App &verb, JobOptions &job) {
           "with; none: no such file")
       ->capture_default_str();
   addFlag(verb, "--weight-cache-dir", job.weightCacheDirectory,
-          io::range::path(),
-          "Where that file is (default: .heddle/weights beside the weights, or "
-          "~/.cache/heddle/weights if nothing can be written there)")
+          io::range::path(), "As --weights-cache DIR")
       ->type_name("DIR");
+  addFlag(verb, "--weights-cache", job.weightsCache, io::range::path(),
+          "Where that file is: a directory; beside: .heddle/weights beside the "
+          "weights, for all who use the model; off: nowhere (default: "
+          "~/.cache/heddle/weights)")
+      ->type_name("DIR|beside|off")
+      ->excludes("--weight-cache-dir");
 }
 
 void CommandLine::addJob(CLI::App &verb, JobOptions &job) {
@@ -214,6 +218,12 @@ void CommandLine::addTrain(CLI::App &app) {
   verb.add_flag("--overwrite", train.overwrite,
                 "Save also where checkpoints of another run are: `latest` and "
                 "steps of the same number are replaced")
+      ->needs(save);
+  addFlag(
+      verb, "--save-dtype", train.saveDtype,
+      ValueRange::choices({"F32", "BF16", "F16"}),
+      "Type of the saved weights (default: that of the model's files); what "
+      "it rounds is saved exactly too, for --resume")
       ->needs(save);
   CLI::Option *resume = addPath(
       verb, "--resume", train.resume,

@@ -78,10 +78,9 @@ DataFeed::DataFeed(const std::vector<DataChoice> &files,
     source.choice = choice;
     source.file.requireSize(
         rows * shape.seq + 1,
-        files.size() == 1
-            ? "one batch of " + std::to_string(rows) + " rows x " +
-                  std::to_string(shape.seq) + " tokens"
-            : "one row of " + std::to_string(shape.seq) + " tokens");
+        rows > 1 ? "one batch of " + std::to_string(rows) + " rows x " +
+                       std::to_string(shape.seq) + " tokens"
+                 : "one row of " + std::to_string(shape.seq) + " tokens");
     sources.push_back(std::move(source));
   }
   for (Source &source : sources) {

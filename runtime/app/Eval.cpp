@@ -41,7 +41,7 @@ int heddle::rt::runEval(const EvalOptions &options, Ranks &ranks) {
   });
   loadWeights(job, options.job);
   double loss = served ? served->meanLoss() : evaluation->meanLoss();
-  int64_t tokens = served ? served->tokens() : evaluation->tokens();
+  int64_t tokens = served ? served->tokens() : evaluation->labels();
   // The loss is of all ranks.
   if (!std::isfinite(loss))
     ranks.together([] {

@@ -19,9 +19,6 @@ using namespace heddle;
 using namespace heddle::rt;
 using plan::PortRole;
 
-/// The value of ids and labels that Hugging Face calls -100: no label.
-static constexpr int32_t noLabel = -100;
-
 /// The inputs of the batch that the stages declare, each once.
 static std::vector<plan::Port> portsOf(const plan::Plan &plan,
                                        plan::ProgramKind kind) {
@@ -46,7 +43,8 @@ static std::string namesOf(const std::vector<plan::Port> &ports) {
 }
 
 InputFile::InputFile(const std::string &path, const plan::Plan &plan,
-                     plan::ProgramKind kind) {
+                     plan::ProgramKind kind)
+    : file(path) {
   std::vector<plan::Port> ports = portsOf(plan, kind);
   io::WeightSet file = io::openSafetensors(path);
   std::string help = std::string("the program ") + plan::nameOf(kind) +
@@ -167,16 +165,22 @@ const InputFile::Tensor *InputFile::find(PortRole role) const {
   return nullptr;
 }
 
-bool InputFile::hasLabels(int64_t first, int64_t rows) const {
+int64_t InputFile::countLabels(int64_t first, int64_t rows) const {
   const Tensor *labels = find(PortRole::Labels);
   const Tensor *weights = find(PortRole::LabelWeights);
-  if (!labels)
-    return true;
-  for (int64_t row = first; row < first + std::min(rows, numRows); ++row)
-    for (int64_t i = 0; i < labels->width; ++i) {
-      int64_t at = row % numRows * labels->width + i;
-      if (labels->ints[at] != noLabel && (!weights || weights->floats[at] > 0))
-        return true;
+  int64_t width = labels ? labels->width : 1, count = 0;
+  for (int64_t row = first; row < first + rows; ++row)
+    for (int64_t i = 0; i < width; ++i) {
+      int64_t at = row % numRows * width + i;
+      bool isIgnored = labels && (labels->ints[at] == noLabel ||
+                                  (weights && weights->floats[at] == 0));
+      count += isIgnored ? 0 : 1;
     }
-  return false;
+  return count;
+}
+
+void heddle::rt::failNoLabel(const InputFile &file) {
+  fail("H0309",
+       file.path() + ": no label counts in its rows, so no loss is defined",
+       "give labels other than -100, which means none");
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Masking.h"
+#include "heddle/runtime/app/InputFile.h"
 #include "heddle/runtime/core/Philox.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
@@ -75,7 +76,6 @@ bool Masking::chooses(const MaskPlace &place, int32_t token) const {
 
 int32_t Masking::at(const MaskPlace &place, int32_t token,
                     DataFeed::What what) const {
-  constexpr int32_t noLabel = -100;
   PhiloxWords words = wordsAt(place);
   bool chosen = chooses(place, token);
   if (what == DataFeed::What::Labels)

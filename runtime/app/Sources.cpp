@@ -22,9 +22,8 @@ static constexpr int64_t blockElements = int64_t(1) << 16;
 // Reading
 //===----------------------------------------------------------------------===//
 
-/// Null where there is none.
-static const io::TensorInfo *findTensor(const io::WeightSet &weights,
-                                        const std::string &name) {
+const io::TensorInfo *heddle::rt::findTensor(const io::WeightSet &weights,
+                                             const std::string &name) {
   if (const io::TensorInfo *found = weights.find(name))
     return found;
   size_t dot = name.find('.');

@@ -111,8 +111,19 @@ void BatchInputs::mask(const Port &port, DataFeed::What what,
     }
 }
 
+/// Takes the labels out of the rows behind the first `rows`.
+void BatchInputs::dropLabels(const Port &port, int64_t rows) const {
+  if (port.role != plan::PortRole::Labels || rows == allRows)
+    return;
+  auto *labels = at<int32_t>(port);
+  for (const Run &run : port.runs)
+    for (int64_t i = 0; i < run.count; ++i)
+      if ((run.whole + i) / seq >= rows)
+        labels[run.local + i] = noLabel;
+}
+
 void BatchInputs::read(DataFeed &feed, int64_t first, const Masking *masking,
-                       const MaskPlace &begin) const {
+                       const MaskPlace &begin, int64_t rows) const {
   session.settle(program);
   for (const Port &port : ports) {
     std::optional<DataFeed::What> what = tokensOf(port.role);
@@ -125,17 +136,21 @@ void BatchInputs::read(DataFeed &feed, int64_t first, const Masking *masking,
               at<int32_t>(port));
     if (masking)
       mask(port, *what, *masking, begin);
+    dropLabels(port, rows);
   }
   store();
 }
 
-void BatchInputs::read(const InputFile &file, int64_t first) const {
+void BatchInputs::read(const InputFile &file, int64_t first,
+                       int64_t rows) const {
   session.settle(program);
-  for (const Port &port : ports)
+  for (const Port &port : ports) {
     if (port.role == plan::PortRole::LabelWeights)
       file.read(port.name, first, port.runs, at<float>(port));
     else
       file.read(port.name, first, port.runs, at<int32_t>(port));
+    dropLabels(port, rows);
+  }
   store();
 }
 
@@ -235,48 +250,73 @@ Evaluation::Evaluation(Job &job, const std::string &file, int64_t steps,
     : job(job), program(job.program(plan::ProgramKind::Eval)),
       part(batchOf(job.plan(), plan::ProgramKind::Eval)),
       inputs(job.session(), program),
-      feed(std::make_unique<DataFeed>(file, wholeBatch(job.plan(), part))),
+      feed(std::make_unique<DataFeed>(
+          file, BatchShape{/*rows=*/1, part.seq, part.vocab})),
       masking(Masking::of(job.plan(), mask)) {
-  countRuns(feed->batches(), steps);
+  int64_t most = feed->batches();
+  if (steps > 0 && steps <= most)
+    most = std::min(most, steps * wholeBatch(job.plan(), part).rows);
+  takeRows(most);
+  numLabels = masking ? countMasked() : rows * part.seq;
+  if (numLabels == 0)
+    fail("H0309",
+         "no token of " + file +
+             " is masked: nothing has a label, and no loss "
+             "is defined",
+         "give more tokens, or a higher --mask-probability");
 }
 
 Evaluation::Evaluation(Job &job, std::unique_ptr<InputFile> file, int64_t steps)
     : job(job), program(job.program(plan::ProgramKind::Eval)),
       part(batchOf(job.plan(), plan::ProgramKind::Eval)),
       inputs(job.session(), program), given(std::move(file)) {
-  int64_t rows = wholeBatch(job.plan(), part).rows;
-  countRuns(steps > 0 ? steps : std::max<int64_t>(1, given->rows() / rows),
-            steps);
+  takeRows(steps > 0 ? steps * wholeBatch(job.plan(), part).rows
+                     : given->rows());
+  numLabels = given->countLabels(0, rows);
+  if (numLabels == 0)
+    failNoLabel(*given);
 }
 
-void Evaluation::countRuns(int64_t batches, int64_t steps) {
+/// Chooses how many rows are evaluated. A program that does not count its
+/// labels takes full batches alone.
+void Evaluation::takeRows(int64_t count) {
   requireOutput(program, plan::PortRole::Loss);
-  if (steps > 0)
-    batches = std::min(batches, steps);
-  runs = batches * (wholeBatch(job.plan(), part).rows / part.rows);
+  bool counts = program.output(plan::PortRole::LossWeight);
+  rows = counts ? count : std::max<int64_t>(1, count / part.rows) * part.rows;
+}
+
+/// The tokens of all rows that are masked. Places count from the beginning of
+/// the file, so that all evaluations mask the same tokens of it.
+int64_t Evaluation::countMasked() {
+  std::vector<int32_t> tokens(part.seq);
+  int64_t count = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    feed->read(row, {{0, 0, part.seq}}, DataFeed::What::Inputs, tokens.data());
+    for (int64_t i = 0; i < part.seq; ++i)
+      count += masking->chooses(
+          {0, uint64_t(row * part.seq + i), 0, Masking::evaluation}, tokens[i]);
+  }
+  return count;
 }
 
 double Evaluation::meanLoss() {
   const Value &loss = requireOutput(program, plan::PortRole::Loss);
   const Value *weight = program.output(plan::PortRole::LossWeight);
   double sum = 0, weights = 0;
-  for (int64_t run = 0; run < runs; ++run) {
+  for (int64_t first = 0; first < rows; first += part.rows) {
     job.ranks().together([&] {
       if (given)
-        inputs.read(*given, run * part.rows);
+        inputs.read(*given, first, rows - first);
       else
-        // Counted from the beginning of the file, so that all evaluations mask
-        // the same tokens of it.
-        inputs.read(
-            *feed, run * part.rows, masking ? &*masking : nullptr,
-            {0, uint64_t(run * part.rows * part.seq), 0, Masking::evaluation});
+        inputs.read(*feed, first, masking ? &*masking : nullptr,
+                    {0, uint64_t(first * part.seq), 0, Masking::evaluation},
+                    rows - first);
     });
     job.session().run(program);
     double counts = weight ? *job.session().load<float>(*weight) : 1;
+    // Of a batch without labels the loss is 0, and counts nothing.
     sum += *job.session().load<float>(loss) * counts;
     weights += counts;
   }
-  return weights == 0 ? 0 : sum / weights;
+  return sum / weights;
 }
-
-int64_t Evaluation::tokens() const { return runs * part.rows * part.seq; }

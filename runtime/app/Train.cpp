@@ -48,6 +48,7 @@ private:
   void openFiles();
   void resumeOrLoad();
   void tellHyperparameters();
+  void chooseTypes();
   void announce();
   void trainSteps();
   void submit(int64_t index);
@@ -73,6 +74,7 @@ private:
   std::vector<std::string> changes; ///< Of them since the resumed run.
   io::CheckpointState state;  ///< Where the run begins; the best validation.
   std::string savedOptimizer; ///< That of the checkpoint the run began with.
+  SavedTypes types;           ///< Of the model in checkpoints.
   std::string modelDirectory; ///< Has the tokenizer that checkpoints get.
   std::unique_ptr<Evaluation> validation;
   std::unique_ptr<io::DirectoryLock> saves; ///< Rank 0's alone.
@@ -170,6 +172,7 @@ void Training::resumeOrLoad() {
     state = resumeFrom(job, options.resume, options.resetOptimizer);
     modelDirectory = io::resolveCheckpoint(options.resume);
   }
+  chooseTypes();
   if (options.seed)
     state.seed = *options.seed;
   if (options.resume.empty())
@@ -179,6 +182,21 @@ void Training::resumeOrLoad() {
   tellHyperparameters();
   savedOptimizer = std::exchange(state.optimizer, job.plan().optimizer.type);
   state.planHash = job.plan().hash;
+}
+
+/// Chooses the types of saved weights: those in which they were loaded, unless
+/// a flag says another.
+void Training::chooseTypes() {
+  if (options.save.empty())
+    return;
+  ranks.together([&] {
+    if (!options.resume.empty())
+      types = SavedTypes::ofCheckpoint(modelDirectory);
+    else if (std::optional<io::WeightSet> files =
+                 openJobWeights(job, options.job))
+      types = SavedTypes(std::move(*files));
+    types.useForAll(options.saveDtype);
+  });
 }
 
 /// What runs a rank's kernels.
@@ -339,7 +357,8 @@ void Training::save() {
   now.data = data.stateAfter(done);
   now.step = done;
   now.skipped = steps->skippedSteps();
-  io::CheckpointContents contents = describeCheckpoint(job.session(), now);
+  io::CheckpointContents contents =
+      describeCheckpoint(job.session(), now, types);
   for (const char *name :
        {"tokenizer.json", "tokenizer_config.json", "tokenizer.model",
         "vocab.json", "vocab.txt", "merges.txt", "special_tokens_map.json",

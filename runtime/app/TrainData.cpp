@@ -22,6 +22,8 @@ TrainData::TrainData(Job &job, const TrainOptions &options)
     if (!options.inputs.empty()) {
       given = std::make_unique<InputFile>(options.inputs, job.plan(),
                                           plan::ProgramKind::Train);
+      if (!given->hasLabels(0, given->rows()))
+        failNoLabel(*given);
     } else {
       masking = Masking::of(job.plan(), options.mask);
       source = std::make_unique<DataFeed>(parseData(options.data), batch);
@@ -89,7 +91,7 @@ void TrainData::check(const Evaluation *validation) {
   for (int64_t i = 0; source && i < source->numFiles(); ++i)
     source->setDigest(i, look(source->file(i), source->file(i).size()));
   if (validation)
-    look(validation->file(), validation->tokens() + 1);
+    look(validation->file(), validation->tokensRead());
   std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   std::array<char, 96> text;
   snprintf(text.data(), text.size(),

@@ -423,9 +423,8 @@ static io::WeightSet openPlanWeights(const plan::Plan &plan) {
   return weights;
 }
 
-/// The weights that a job is to load; none where a seed makes them.
-static std::optional<io::WeightSet> openJobWeights(const Job &job,
-                                                   const JobOptions &options) {
+std::optional<io::WeightSet>
+heddle::rt::openJobWeights(const Job &job, const JobOptions &options) {
   if (!options.weights.empty())
     return io::openModelWeights(options.weights);
   if (!job.plan().weights.random)
@@ -433,8 +432,16 @@ static std::optional<io::WeightSet> openJobWeights(const Job &job,
   return std::nullopt;
 }
 
+/// Where these are; "" for none.
+static std::string placeOfWeights(const Job &job, const JobOptions &options) {
+  if (!options.weights.empty() || job.plan().weights.random)
+    return options.weights;
+  return job.plan().weights.directory;
+}
+
 void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
   const plan::Plan &plan = job.plan();
+  io::requireWholeModel(placeOfWeights(job, options), job.ranks());
   UploadRing ring = makeRing(job);
   std::optional<io::WeightSet> weights;
   std::optional<WeightCache> cache;
@@ -541,19 +548,24 @@ io::CheckpointState heddle::rt::resumeFrom(Job &job,
 
 io::CheckpointContents
 heddle::rt::describeCheckpoint(Session &session,
-                               const io::CheckpointState &state) {
+                               const io::CheckpointState &state,
+                               const SavedTypes &types) {
   const plan::Plan &plan = session.plan();
   io::CheckpointContents contents;
   contents.config = plan.modelConfig;
   contents.state = state;
   // A state that several stages hold is the first one's.
   SharedStates model(session), optimizer(session);
+  std::set<std::string> trained;
   for (size_t number = 0; number < plan.stages.size(); ++number) {
     const plan::Stage &stage = plan.stages[number];
     for (size_t i = 0; i < stage.states.size(); ++i) {
       const State &source = stage.states[i];
       if (!isParameter(source) && !source.checkpointed)
         continue;
+      if (isParameter(source) && source.trainable)
+        for (const plan::Piece &piece : sourcesOf(stage, source))
+          trained.insert(piece.tensor);
       bool isHere = int64_t(number) == session.stage();
       (isParameter(source) ? model : optimizer)
           .add(checkpointPrefix(source), source.name, sourcesOf(stage, source),
@@ -563,5 +575,6 @@ heddle::rt::describeCheckpoint(Session &session,
   }
   contents.model = model.take();
   contents.optimizer = optimizer.take();
+  types.apply(contents, trained);
   return contents;
 }

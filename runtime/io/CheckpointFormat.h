@@ -18,13 +18,15 @@ inline constexpr const char *modelFile = "model.safetensors";
 inline constexpr const char *indexFile = "model.safetensors.index.json";
 inline constexpr const char *ownFolder = "heddle";
 inline constexpr const char *optimizerFile = "heddle/optimizer.safetensors";
+inline constexpr const char *mastersFile = "heddle/masters.safetensors";
 inline constexpr const char *stateFile = "heddle/state.json";
 inline constexpr const char *manifestFile = "heddle/manifest.json";
 inline constexpr const char *latestFile = "latest";
 inline constexpr const char *stepPrefix = "step-";
 /// Directories that are being written or removed; none is ever read.
 inline constexpr const char *temporaryPrefix = ".heddle-tmp-";
-inline constexpr int manifestVersion = 1;
+/// Version 2 has masters, which a reader of version 1 would pass over.
+inline constexpr int manifestVersion = 1, manifestVersionWithMasters = 2;
 
 /// Whether a directory has a manifest, which is written last.
 bool isCheckpoint(const std::string &path);

@@ -10,6 +10,7 @@
 #include "NewDirectory.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include "heddle/runtime/io/Json.h"
+#include "heddle/runtime/io/VerifiedFiles.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -78,12 +79,15 @@ static std::vector<CheckpointPart> readManifest(const std::string &directory) {
   JsonValue manifest =
       parseJsonFile(directory + "/" + manifestFile, modelJsonCodes);
   const JsonValue &version = manifest.at("version");
-  if (version.asInteger() != manifestVersion)
-    version.fail(
-        "H0364",
-        "this checkpoint has version " + std::to_string(version.asInteger()) +
-            "; this program reads version " + std::to_string(manifestVersion),
-        "use the program that wrote it, or a newer one");
+  if (version.asInteger() != manifestVersion &&
+      version.asInteger() != manifestVersionWithMasters)
+    version.fail("H0364",
+                 "this checkpoint has version " +
+                     std::to_string(version.asInteger()) +
+                     "; this program reads the versions " +
+                     std::to_string(manifestVersion) + " and " +
+                     std::to_string(manifestVersionWithMasters),
+                 "use the program that wrote it, or a newer one");
   std::vector<CheckpointPart> parts;
   for (const JsonValue &file : manifest.at("files").elements()) {
     const JsonValue &name = file.at("name");
@@ -97,9 +101,13 @@ static std::vector<CheckpointPart> readManifest(const std::string &directory) {
   return parts;
 }
 
+/// Whether a file is read for its checksum though it was before.
+enum class ReadAgain { Yes, No };
+
 /// What is wrong with a part, as an error; its code is empty when nothing is.
 static Diagnostic inspectPart(const std::string &directory,
-                              const CheckpointPart &part) {
+                              const CheckpointPart &part,
+                              ReadAgain again = ReadAgain::Yes) {
   std::string path = directory + "/" + part.file;
   Diagnostic problem;
   problem.location = {path, 0, 0};
@@ -110,14 +118,20 @@ static Diagnostic inspectPart(const std::string &directory,
     problem.message = part.file + " is missing from the checkpoint";
     return problem;
   }
-  FileDigest file = digestFile(path, "H0361");
-  if (file.bytes != part.bytes) {
+  FileVersion version(path);
+  if (int64_t bytes = int64_t(fs::file_size(path, error));
+      bytes != part.bytes) {
     problem.code = "H0362";
-    problem.message = part.file + " has " + std::to_string(file.bytes) +
+    problem.message = part.file + " has " + std::to_string(bytes) +
                       " bytes; the manifest says " + std::to_string(part.bytes);
     return problem;
   }
-  if (file.digest != part.digest) {
+  if (again == ReadAgain::No && version.isVerified(part.digest))
+    return problem;
+  FileDigest file = digestFile(path, "H0361");
+  if (file.digest == part.digest) {
+    version.remember(part.digest);
+  } else {
     problem.code = "H0363";
     problem.message = part.file + " is damaged: its checksum is " +
                       file.digest + "; the manifest says " + part.digest;
@@ -141,6 +155,36 @@ static void requireWhole(const std::string &directory, Peers &peers) {
       Diagnostic problem = inspectPart(directory, parts[i]);
       if (!problem.code.empty())
         throw UserError(problem);
+    }
+  });
+}
+
+/// Whether a name is that of a file of weights, or of their index.
+static bool isOfModel(const std::string &name) {
+  return name.find('/') == std::string::npos &&
+         (fs::path(name).extension() == ".safetensors" || name == indexFile);
+}
+
+void io::requireWholeModel(const std::string &path, Peers &peers) {
+  peers.together([&] {
+    std::error_code error;
+    bool isFile = fs::is_regular_file(path, error);
+    std::string directory =
+        isFile ? fs::path(path).parent_path().string() : resolveModel(path);
+    if (path.empty() || !isCheckpoint(directory))
+      return;
+    std::vector<CheckpointPart> parts = readManifest(directory);
+    for (size_t i = peers.rank(); i < parts.size(); i += peers.size()) {
+      const std::string &name = parts[i].file;
+      if (isFile ? name != fs::path(path).filename() : !isOfModel(name))
+        continue;
+      Diagnostic problem = inspectPart(directory, parts[i], ReadAgain::No);
+      if (problem.code.empty())
+        continue;
+      problem.help = "name another checkpoint, or restore this file from a "
+                     "copy; if it was changed on purpose, remove " +
+                     directory + "/" + manifestFile;
+      throw UserError(problem);
     }
   });
 }
@@ -245,6 +289,11 @@ static CheckpointState readState(const std::string &directory) {
   return state;
 }
 
+std::optional<WeightSet> io::openMasters(const std::string &checkpoint) {
+  std::string file = checkpoint + "/" + mastersFile;
+  return pathExists(file) ? std::optional(openSafetensors(file)) : std::nullopt;
+}
+
 Checkpoint io::openCheckpoint(const std::string &path, Peers &peers) {
   Checkpoint checkpoint;
   peers.together([&] { checkpoint.path = resolveCheckpoint(path); });
@@ -253,6 +302,8 @@ Checkpoint io::openCheckpoint(const std::string &path, Peers &peers) {
     checkpoint.state = readState(checkpoint.path);
     noteSaved(checkpoint.path, checkpoint.state.saved);
     checkpoint.model = openWeights(checkpoint.path);
+    if (std::optional<WeightSet> masters = openMasters(checkpoint.path))
+      checkpoint.model.replace(*masters);
     checkpoint.optimizer =
         openSafetensors(checkpoint.path + "/" + optimizerFile);
   });

@@ -68,9 +68,9 @@ public:
               const std::string &digest) {
     files.push_back({{"name", name}, {"bytes", bytes}, {"xxh3", digest}});
   }
-  void writeManifest(int64_t step) const {
+  void writeManifest(int64_t step, int version) const {
     nlohmann::ordered_json manifest;
-    manifest["version"] = manifestVersion;
+    manifest["version"] = version;
     manifest["step"] = step;
     manifest["files"] = files;
     writeText(directory + "/" + manifestFile, manifest.dump(1) + "\n");
@@ -135,19 +135,31 @@ static void writeTexts(const std::string &directory,
   recorder.addText(stateFile, stateToJson(contents.state).dump(1) + "\n");
 }
 
-/// Writes the large files, by all ranks; the result is each one's size and
-/// digest as text.
+/// The large files, and what each holds: the same ones on all ranks.
+static std::vector<std::pair<const char *, const std::vector<SharedTensor> *>>
+tensorFiles(const CheckpointContents &contents) {
+  std::vector<std::pair<const char *, const std::vector<SharedTensor> *>>
+      files = {{modelFile, &contents.model},
+               {optimizerFile, &contents.optimizer}};
+  if (!contents.masters.empty())
+    files.push_back({mastersFile, &contents.masters});
+  return files;
+}
+
+/// Writes the large files, by all ranks; the result is each one's name,
+/// size and digest as text.
 static std::vector<std::string> writeTensors(const std::string &directory,
                                              const CheckpointContents &contents,
                                              Peers &peers) {
-  writeShared(directory + "/" + modelFile, contents.model, peers);
-  writeShared(directory + "/" + optimizerFile, contents.optimizer, peers);
+  const auto files = tensorFiles(contents);
+  for (const auto &[name, tensors] : files)
+    writeShared(directory + "/" + name, *tensors, peers);
   std::string mine;
   peers.together([&] {
-    for (int64_t i = peers.rank(); i < 2; i += peers.size()) {
-      FileDigest file = digestFile(
-          directory + "/" + (i == 0 ? modelFile : optimizerFile), "H0402");
-      mine += std::to_string(file.bytes) + " " + file.digest + "\n";
+    for (size_t i = peers.rank(); i < files.size(); i += peers.size()) {
+      FileDigest file = digestFile(directory + "/" + files[i].first, "H0402");
+      mine += std::string(files[i].first) + " " + std::to_string(file.bytes) +
+              " " + file.digest + "\n";
     }
   });
   std::vector<std::string> all;
@@ -180,13 +192,15 @@ static void giveName(Temporary &temporary, const std::string &path) {
   removeTree(old.c_str());
 }
 
-static void recordTensors(const std::vector<std::string> &files,
-                          Recorder &recorder) {
-  const char *names[] = {modelFile, optimizerFile};
-  for (size_t i = 0; i < 2; ++i) {
-    size_t space = files.at(i).find(' ');
-    recorder.record(names[i], std::stoll(files[i].substr(0, space)),
-                    files[i].substr(space + 1));
+static void recordTensors(std::vector<std::string> files, Recorder &recorder) {
+  // Whichever rank has looked at a file: the manifest is the same.
+  std::sort(files.begin(), files.end());
+  for (const std::string &file : files) {
+    std::istringstream words(file);
+    std::string name, digest;
+    int64_t bytes = 0;
+    words >> name >> bytes >> digest;
+    recorder.record(name, bytes, digest);
   }
 }
 
@@ -224,7 +238,10 @@ std::string io::saveCheckpoint(const std::string &directory,
     if (peers.rank() != 0)
       return;
     recordTensors(files, *recorder);
-    recorder->writeManifest(contents.state.step);
+    recorder->writeManifest(contents.state.step,
+                            contents.masters.empty()
+                                ? manifestVersion
+                                : manifestVersionWithMasters);
     syncDirectory(temporary->path());
     giveName(*temporary, path);
     syncDirectory(directory);

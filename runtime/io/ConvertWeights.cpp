@@ -21,15 +21,11 @@ namespace fs = std::filesystem;
 /// Elements that are converted at a time.
 static constexpr int64_t blockElements = int64_t(1) << 16;
 
-static bool isFloat(const std::string &dtype) {
-  return dtype == "F32" || dtype == "F64" || dtype == "BF16" || dtype == "F16";
-}
-
 /// The tensor as it is to be written; it reads `weights` when it is.
 static TensorToWrite convertTensor(const WeightSet &weights,
                                    const TensorInfo &info,
                                    const std::string &dtype) {
-  if (dtype.empty() || dtype == info.dtype || !isFloat(info.dtype))
+  if (dtype.empty() || dtype == info.dtype || !isFloatType(info.dtype))
     return {info.name, info.dtype, info.shape, weights.data(info), nullptr};
   auto produce = [&weights, &info, dtype](const TensorToWrite::Sink &sink) {
     int64_t from = dtypeBits(info.dtype) / 8, to = dtypeBits(dtype) / 8;
@@ -128,33 +124,30 @@ void io::writeModel(const std::string &from, const std::string &output,
   directory.commit();
 }
 
-/// Writes the type that tensors have now where config.json says one:
-/// transformers loads them in that.
+/// Writes the type that tensors have now into config.json: transformers loads
+/// them in that.
 static void updateConfig(const std::string &file, const std::string &dtype) {
-  static const std::map<std::string, const char *> names = {
-      {"F16", "float16"},
-      {"BF16", "bfloat16"},
-      {"F32", "float32"},
-      {"F64", "float64"}};
   if (dtype.empty() || !pathExists(file))
     return;
   auto config = nlohmann::ordered_json::parse(readText(file, "H0301"), nullptr,
                                               /*allow_exceptions=*/false);
-  bool isChanged = false;
-  for (const char *key : {"dtype", "torch_dtype"})
-    if (config.is_object() && config.contains(key)) {
-      config[key] = names.at(dtype);
-      isChanged = true;
-    }
-  if (isChanged)
-    writeText(file, config.dump(2) + "\n");
+  if (!config.is_object())
+    return;
+  setConfigType(config, dtype);
+  writeText(file, config.dump(2) + "\n");
 }
 
 void io::convertWeights(const ConvertOptions &options) {
-  if (!options.dtype.empty() && !isFloat(options.dtype))
+  if (!options.dtype.empty() && !isFloatType(options.dtype))
     fail("H0182", "\"" + options.dtype + "\" is not a type to convert to",
          "choose F32, BF16, F16 or F64");
+  Peers alone;
+  requireWholeModel(options.input, alone);
   WeightSet weights = openWeights(options.input);
+  if (std::optional<WeightSet> masters =
+          openMasters(fs::path(weights.files()[0]).parent_path().string());
+      masters && !options.dtype.empty())
+    weights.replace(*masters);
   std::vector<TensorToWrite> tensors;
   for (const TensorInfo &info : weights.tensors())
     tensors.push_back(convertTensor(weights, info, options.dtype));

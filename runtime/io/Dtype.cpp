@@ -14,6 +14,17 @@
 using namespace heddle;
 using namespace heddle::io;
 
+bool io::isFloatType(const std::string &dtype) {
+  return dtype == "F32" || dtype == "F64" || dtype == "BF16" || dtype == "F16";
+}
+
+const char *io::nameInConfig(const std::string &dtype) {
+  return dtype == "F64"    ? "float64"
+         : dtype == "BF16" ? "bfloat16"
+         : dtype == "F16"  ? "float16"
+                           : "float32";
+}
+
 template <typename From, typename To>
 static void convertLoop(const uint8_t *source, uint8_t *destination,
                         int64_t count) {

@@ -77,6 +77,12 @@ const TensorInfo &WeightSet::at(const std::string &name) const {
        {path, 0, 0});
 }
 
+void WeightSet::replace(const WeightSet &others) {
+  for (TensorInfo &info : all)
+    if (const TensorInfo *other = others.find(info.name))
+      info = *other;
+}
+
 const uint8_t *WeightSet::data(const TensorInfo &info) const {
   std::shared_ptr<const MappedFile> &file = mapped[info.file];
   if (!file)

@@ -142,7 +142,39 @@ class Labels(h.HeddleTest):
         expected = oracle.Gpt2(self.config, self.weights).loss(ids, labels)[0].item()
         binary = self.build()
         result = h.run([binary, "eval", "--inputs", self.file, "--json"])
-        self.assertLessEqual(abs(json.loads(result.stdout)["loss"] / expected - 1), 1e-5)
+        found = json.loads(result.stdout)
+        self.assertLessEqual(abs(found["loss"] / expected - 1), 1e-5)
+        self.assertEqual(found["tokens"], (labels >= 0).sum())
+
+    @h.needs_torch
+    def test_eval_of_a_short_batch(self):
+        """All rows count, also where a rank has none of the last ones."""
+        import oracle
+
+        self.prepare()
+        rows = 2 * ROWS - 5
+        ids, labels = (self.inputs[name][:rows].astype(np.int64)
+                       for name in ("ids", "labels"))
+        labels[ROWS:] = self.inputs["ids"][ROWS:rows]
+        h.write_safetensors(self.file, {"ids": ids, "labels": labels})
+        expected = oracle.Gpt2(self.config, self.weights).loss(ids, labels)[0].item()
+        for name, ranks, flags in (MESHES[0], MESHES[2], MESHES[6]):
+            if ranks > 1 and not h.MPIRUN:
+                continue
+            with self.subTest(name):
+                result = h.run_ranks(ranks, [self.build(*flags, output=name), "eval",
+                                             "--inputs", self.file, "--json"])
+                found = json.loads(result.stdout)
+                self.assertLessEqual(abs(found["loss"] / expected - 1), 1e-5)
+                self.assertEqual(found["tokens"], (labels >= 0).sum())
+
+    def test_no_label_at_all(self):
+        self.prepare()
+        binary = self.build()
+        none = np.full_like(self.inputs["labels"], -100)
+        self.refuse(binary, "H0309", 3, labels=none)
+        error = h.run([binary, "eval", "--inputs", self.file], status=3).stderr
+        self.assertIn("error[H0309]: " + self.file, error)
 
     def test_types_and_tokens_give_the_same(self):
         """I64 is as I32, and a file of tokens as the batches that it stands for."""

@@ -30,19 +30,40 @@ class Verbs(h.HeddleTest):
         return json.loads(text.splitlines()[-1])
 
     @h.needs_torch
-    def test_eval_is_the_mean_over_batches(self):
+    def test_eval_is_the_mean_over_rows(self):
+        """Of all rows, whatever the batch that was compiled: one that divides them, one
+        whose last batch is short, and one that is larger than the file. What is left
+        of the tokens is no row."""
         import oracle
 
         binary = self.build("--micro-batch", 1)
-        data, tokens = self.make_tokens(ROWS * SEQ * 5 + 7, self.config["vocab_size"])
+        data, tokens = self.make_tokens(SEQ * 17 + SEQ, self.config["vocab_size"])
         reference = oracle.Gpt2(self.config, self.weights)
-        losses = [reference.loss(*h.batch(tokens, step, ROWS, SEQ))[0].item()
-                  for step in range(5)]
-        for flags, count in (((), 5), (("--steps", 2), 2)):
-            found = self.evaluate(binary, data, *flags)
-            expected = np.mean(losses[:count])
+        losses = [reference.loss(*h.batch(tokens, row, 1, SEQ))[0].item()
+                  for row in range(17)]
+        evaluations = [(binary, 17), (binary, 6, "--steps", 2), (binary, 17, "--steps", 6)]
+        for batch in (17, 5, 40):
+            other = self.compile(self.path("model"), "--batch", batch, "--seq", SEQ,
+                                 output=f"batch{batch}", config=h.ds_config())
+            evaluations.append((other, 17))
+        for which, rows, *flags in evaluations:
+            found = self.evaluate(which, data, *flags)
+            expected = np.mean(losses[:rows])
+            self.assertEqual(found["tokens"], rows * SEQ)
             self.assertLessEqual(abs(found["loss"] / expected - 1), 1e-5)
             self.assertLessEqual(abs(found["perplexity"] / np.exp(expected) - 1), 1e-4)
+        first = self.evaluate(binary, data)
+        for which, _ in evaluations[3:]:
+            self.assertLessEqual(abs(self.evaluate(which, data)["loss"]
+                                     / first["loss"] - 1), 3e-7)
+        # One row is enough, for a validation too; none is not.
+        short, _ = self.make_tokens(SEQ + 1, self.config["vocab_size"], name="short.bin")
+        self.assertEqual(self.evaluate(binary, short)["tokens"], SEQ)
+        self.train(binary, data, 1, "--val", short)
+        none, _ = self.make_tokens(SEQ, self.config["vocab_size"], name="none.bin")
+        error = h.run([binary, "eval", "--data", none], status=3).stderr
+        self.assertIn("error[H0347]", error)
+        self.assertIn(f"one row of {SEQ} tokens", error)
 
     @h.needs_torch
     def test_greedy_text_is_pytorchs(self):
@@ -82,6 +103,45 @@ class Verbs(h.HeddleTest):
         self.assertEqual([step["step"] for step in rest], [5, 6, 7, 8])
         np.testing.assert_allclose([step["loss"] for step in rest],
                                    [step["loss"] for step in whole[4:]], rtol=1e-5)
+
+    def test_weights_are_saved_in_the_type_in_which_they_came(self):
+        model, config, weights = self.make_model(torch_dtype="float16")
+        narrow = {name: value.astype(np.float16) for name, value in weights.items()}
+        h.write_model(model, config, narrow)
+        binary, other = (self.compile(model, "--batch", ROWS, "--seq", SEQ, "--precision",
+                                      "bf16", *flags, output=name,
+                                      config=h.ds_config(lr=1e-3, warmup=3))
+                         for name, flags in (("job", ()), ("other", ("--micro-batch", 1))))
+        data, _ = self.make_tokens(ROWS * SEQ * 9 + 1, config["vocab_size"])
+        whole = self.train(binary, data, 6)
+        out = self.path("out")
+        self.train(binary, data, 3, "--save", out)
+        folder = h.latest_of(out)
+        self.assertEqual({value.dtype for value in h.read_saved(out).values()},
+                         {np.dtype(np.float16)})
+        with open(os.path.join(folder, "config.json")) as file:
+            saved = json.load(file)
+        self.assertEqual((saved["dtype"], saved["torch_dtype"]), ("float16", "float16"))
+        masters = h.read_safetensors(os.path.join(folder, "heddle", "masters.safetensors"))
+        for name, value in h.read_saved(out).items():
+            np.testing.assert_array_equal(masters[name].astype(np.float16), value)
+        rest = self.train(binary, data, 6, "--resume", out, name="rest")
+        for one, two in zip(whole[3:], rest, strict=True):
+            self.assertEqual([one[key] for key in ("loss", "grad_norm", "lr")],
+                             [two[key] for key in ("loss", "grad_norm", "lr")])
+        rest = self.train(other, data, 6, "--resume", out, name="rest")
+        np.testing.assert_allclose([step["loss"] for step in rest],
+                                   [step["loss"] for step in whole[3:]], rtol=1e-3)
+        # Another program may change some bits in place.
+        with open(os.path.join(folder, "model.safetensors"), "r+b") as file:
+            file.seek(-64, os.SEEK_END)
+            file.write(bytes(range(64)))
+        for command in ([binary, "eval", "--data", data, "--weights", out],
+                        [binary, "generate", "--prompt-ids", 1, "--weights", folder],
+                        [binary, "train", "--data", data, "--steps", 1, "--weights", out],
+                        [h.HEDDLE, "compile", out, "-o", self.path("damaged")]):
+            self.assertIn("error[H0363]: model.safetensors is damaged",
+                          h.run(command, status=3).stderr)
 
     def test_text_to_tokens_to_training(self):
         text = self.path("text.txt")
@@ -189,7 +249,8 @@ class Verbs(h.HeddleTest):
         for folder in self.path("next", "step-000001"), self.path("narrow"):
             with open(os.path.join(folder, "config.json")) as file:
                 said.append(json.load(file))
-        self.assertEqual(said[1], dict(said[0], torch_dtype="bfloat16"))
+        self.assertEqual(said[1], dict(said[0], dtype="bfloat16",
+                                       torch_dtype="bfloat16"))
         for folder, precision in ((self.path("next", "step-000001"), "fp32"),
                                   (self.path("narrow"), "bf16")):
             h.run([h.HEDDLE, "compile", folder, "--mode", "serve", "-o",

@@ -148,6 +148,9 @@ TEST_F(BinaryTest, NamesTheTensorThatIsNotFinite) {
   EXPECT_NE(result.err.find("exp_avg_sq.table.weight"), std::string::npos);
   EXPECT_NE(result.err.find("[255, 3]"), std::string::npos) << result.err;
   spoil(saved + "/model.safetensors", "table.weight", 256 * 2 + 1);
+  expectError(run(model, {"eval", "--data", data, "--weights", saved}), 3,
+              "H0363");
+  renewManifest(saved, "model.safetensors");
   for (std::vector<std::string> verb :
        {std::vector<std::string>{"train", "--data", data, "--steps", "1"},
         {"eval", "--data", data},

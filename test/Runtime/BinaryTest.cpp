@@ -158,6 +158,89 @@ TEST_F(BinaryTest, ResumesToTheSameBits) {
   }
 }
 
+TEST_F(BinaryTest, SavesTheTypeThatTheModelCameIn) {
+  std::vector<uint16_t> values(65536);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = io::floatToBF16(0.02f * float(std::sin(double(i))));
+  io::TensorToWrite tensor;
+  tensor.name = "table.weight";
+  tensor.dtype = "BF16";
+  tensor.shape = {256, 256};
+  tensor.data = values.data();
+  std::filesystem::create_directory(inDirectory("came"));
+  io::writeSafetensors(inDirectory("came/model.safetensors"), {tensor});
+  Plan plan = makeBigramPlan();
+  plan.modelConfig["torch_dtype"] = "bfloat16";
+  plan.weights.random = false;
+  plan.weights.directory = inDirectory("came");
+  std::string model = makeBinary(plan), data = makeTokens(500);
+  auto train = [&](const char *steps, const std::string &save,
+                   std::vector<std::string> more) {
+    std::vector<std::string> arguments = {
+        "train", "--data", data, "--steps", steps, "--save", inDirectory(save)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    RunResult result = run(model, arguments);
+    EXPECT_EQ(result.exitCode, 0) << result.err;
+    return inDirectory(save) + "/step-0000" + (steps[1] ? "" : "0") + steps;
+  };
+  auto typeIn = [](const std::string &folder, const std::string &file) {
+    return io::openSafetensors(folder + "/" + file).tensors().front().dtype;
+  };
+  auto check = [&](const std::string &folder, const std::string &dtype,
+                   const char *name) {
+    EXPECT_EQ(typeIn(folder, "model.safetensors"), dtype);
+    json config = json::parse(readFile(folder + "/config.json"));
+    EXPECT_EQ(config["dtype"], name);
+    EXPECT_EQ(config["torch_dtype"], name);
+    std::string masters = folder + "/heddle/masters.safetensors";
+    EXPECT_EQ(std::filesystem::exists(masters), dtype != "F32");
+    if (dtype != "F32") {
+      EXPECT_EQ(typeIn(folder, "heddle/masters.safetensors"), "F32");
+    }
+  };
+  std::string whole = train("12", "whole", {});
+  check(whole, "BF16", "bfloat16");
+  check(train("5", "part", {}), "BF16", "bfloat16");
+  std::string resumed = train("12", "part", {"--resume", inDirectory("part")});
+  check(train("5", "half", {"--save-dtype", "F16"}), "F16", "float16");
+  // A resumed run goes on with the type, and with the bits.
+  std::string half = train("12", "half", {"--resume", inDirectory("half")});
+  check(half, "F16", "float16");
+  std::string exact = train(
+      "12", "half",
+      {"--resume", inDirectory("half/step-000005"), "--save-dtype", "F32"});
+  check(exact, "F32", "float32");
+  for (const char *file : {"model.safetensors", "heddle/masters.safetensors",
+                           "heddle/optimizer.safetensors"})
+    EXPECT_TRUE(readFile(whole + "/" + file) == readFile(resumed + "/" + file))
+        << file;
+  EXPECT_TRUE(readFile(whole + "/heddle/masters.safetensors") ==
+              readFile(exact + "/model.safetensors"));
+  // What is rounded is rounded to nearest.
+  io::WeightSet saved = io::openWeights(whole), all = io::openWeights(exact);
+  std::vector<uint16_t> rounded(65536), nearest(65536);
+  saved.read(saved.at("table.weight"), "BF16", rounded.data());
+  all.read(all.at("table.weight"), "BF16", nearest.data());
+  EXPECT_EQ(rounded, nearest);
+  EXPECT_NE(rounded, values);
+}
+
+TEST_F(BinaryTest, LimitsWhatATypeCannotHold) {
+  Plan plan = makeBigramPlan();
+  plan.optimizer.lr = 1e-3;
+  plan.states[0].init = {Init::Kind::Constant, -1e5};
+  RunResult result = run(makeBinary(plan),
+                         {"train", "--data", makeTokens(500), "--steps", "1",
+                          "--save", inDirectory("out"), "--save-dtype", "F16"});
+  EXPECT_EQ(result.exitCode, 0) << result.err;
+  EXPECT_NE(result.err.find("warning[H0417]: 65536 values"), std::string::npos)
+      << result.err;
+  io::WeightSet saved = io::openWeights(inDirectory("out"));
+  std::vector<float> values(65536);
+  saved.read(saved.at("table.weight"), "F32", values.data());
+  EXPECT_EQ(values, std::vector<float>(65536, -65504.0f));
+}
+
 // Checkpoints of older versions do not hold the powers of the betas.
 TEST_F(BinaryTest, ResumesWithoutPowers) {
   Plan plan = makeBigramPlan(), older = plan;

@@ -214,6 +214,42 @@ TEST_F(RanksTest, SaveWhatOneRankSaves) {
   }
 }
 
+TEST_F(RanksTest, SaveRoundedWhatOneRankSavesRounded) {
+  std::string one = makeBinary(makeBigramPlan(), "one");
+  std::string sharded = makeBinary(makeShardedPlan(), "sharded");
+  std::string columns = makeBinary(makeColumnPlan(), "columns");
+  ASSERT_EQ(train(one, 1, 3, "a"), "");
+  ASSERT_EQ(train(one, 1, 3, "rounded",
+                  [](TrainOptions &options) { options.saveDtype = "BF16"; }),
+            "");
+  // Each resumes what is rounded, saves it as it was, and rounded again.
+  for (const auto &[binary, ranks] :
+       {std::pair(sharded, 2), std::pair(columns, 2), std::pair(one, 1)}) {
+    onRanks(ranks, [&, &binary = binary](Ranks &each) {
+      JobOptions options;
+      options.binary = binary;
+      Job job(options, each);
+      io::CheckpointState state =
+          resumeFrom(job, inDirectory("rounded"), false);
+      for (const char *name : {"exact", "again"}) {
+        SavedTypes types = SavedTypes::ofCheckpoint(
+            io::resolveCheckpoint(inDirectory("rounded")));
+        types.useForAll(name[0] == 'e' ? "F32" : "");
+        io::saveCheckpoint(inDirectory(name),
+                           describeCheckpoint(job.session(), state, types),
+                           each);
+      }
+    });
+    for (const char *file : tensorFiles)
+      EXPECT_TRUE(saved("a", 3, file) == saved("exact", 3, file)) << file;
+    for (const char *file :
+         {"model.safetensors", "heddle/masters.safetensors", "config.json"}) {
+      EXPECT_FALSE(saved("rounded", 3, file).empty()) << file;
+      EXPECT_TRUE(saved("rounded", 3, file) == saved("again", 3, file)) << file;
+    }
+  }
+}
+
 TEST_F(RanksTest, ResumeToTheSameBits) {
   std::string sharded = makeBinary(makeShardedPlan());
   ASSERT_EQ(train(sharded, 2, 6, "whole"), "");

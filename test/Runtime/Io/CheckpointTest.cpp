@@ -136,6 +136,37 @@ TEST(Checkpoint, SavesAndLoads) {
     EXPECT_EQ(part.problem, "");
 }
 
+TEST(Checkpoint, MastersTakeThePlacesOfWhatIsRounded) {
+  TestDirectory directory;
+  Model exact(9), rounded(8);
+  CheckpointContents contents = exact.contents();
+  contents.model = rounded.contents().model;
+  contents.masters = {exact.contents().model.front()};
+  std::string path = saveCheckpoint(directory / "out", contents, alone);
+  auto first = [](const WeightSet &set, const std::string &name) {
+    std::vector<float> values(set.at(name).numElements());
+    set.read(set.at(name), "F32", values.data());
+    return values.front();
+  };
+  Checkpoint checkpoint = openCheckpoint(path, alone);
+  EXPECT_EQ(first(checkpoint.model, "wte.weight"), 9);
+  EXPECT_EQ(first(checkpoint.model, "h.0.ln_1.bias"), 8);
+  // Whoever takes the weights alone has the file that others read, too.
+  EXPECT_EQ(first(openWeights(path), "wte.weight"), 8);
+  EXPECT_EQ(verifyCheckpoint(path).size(), 5u);
+  // A reader that does not know of masters refuses the checkpoint.
+  EXPECT_NE(slurp(path + "/heddle/manifest.json").find("\"version\": 2"),
+            std::string::npos);
+  // Conversions begin with the exact values, copies do not.
+  convertWeights({path, directory / "f64", "F64", 0});
+  EXPECT_EQ(first(openWeights(directory / "f64"), "wte.weight"), 9);
+  EXPECT_NE(slurp(directory / "f64/config.json").find("\"float64\""),
+            std::string::npos);
+  convertWeights({path, directory / "copy", "", 0});
+  EXPECT_EQ(slurp(directory / "copy/model.safetensors"),
+            slurp(path + "/model.safetensors"));
+}
+
 TEST(Checkpoint, SavingTwiceGivesTheSameBytes) {
   TestDirectory directory;
   for (const char *name : {"a", "b"})

@@ -13,7 +13,12 @@
 #include "heddle/runtime/core/Part.h"
 #include "heddle/runtime/io/Safetensors.h"
 
+#include <algorithm>
+
 namespace heddle::rt {
+
+/// The value of labels that Hugging Face calls -100: no label.
+inline constexpr int32_t noLabel = -100;
 
 /// The file of `--inputs`: a tensor of N rows for each input of the batch that
 /// a program declares.
@@ -27,7 +32,13 @@ public:
 
   int64_t rows() const { return numRows; }
   /// Whether some label of so many rows from the row `first` on counts.
-  bool hasLabels(int64_t first, int64_t rows) const;
+  bool hasLabels(int64_t first, int64_t rows) const {
+    return countLabels(first, std::min(rows, numRows)) > 0;
+  }
+  /// The labels that count in so many rows from the row `first` on, which count
+  /// modulo the rows of the file.
+  int64_t countLabels(int64_t first, int64_t rows) const;
+  const std::string &path() const { return file; }
   /// Copies those runs of the input of that name from the row `first` on, which
   /// counts modulo the rows of the file.
   template <typename Element>
@@ -59,9 +70,13 @@ private:
   void add(const io::WeightSet &file, const plan::Plan &plan,
            const plan::Port &port);
 
+  std::string file;
   int64_t numRows = 0;
   std::map<std::string, Tensor> tensors;
 };
+
+/// Throws H0309: none of the file's rows has a label.
+[[noreturn]] void failNoLabel(const InputFile &file);
 
 } // namespace heddle::rt
 

@@ -29,7 +29,10 @@ struct JobOptions {
   /// auto, map, read, none: see WeightCache. With auto, few weights are not
   /// kept.
   std::string weightCache = "auto";
-  std::string weightCacheDirectory; ///< Empty: beside the weights.
+  std::string weightCacheDirectory; ///< Empty: as `weightsCache` says.
+  /// off, beside (the weights), or a directory; empty: that of the user's
+  /// cache.
+  std::string weightsCache;
   DeviceOptions device;
 
   /// The same of the draft in the binary.
@@ -71,6 +74,7 @@ struct TrainOptions {
   int64_t saveEvery = 0;  ///< 0: only after the last step.
   int64_t keepLast = 0;   ///< 0: keep every checkpoint.
   bool overwrite = false; ///< Where checkpoints of other runs are.
+  std::string saveDtype;  ///< Of the weights; empty: that of the model's files.
   std::string resume;
   bool resetOptimizer = false; ///< Of the checkpoint take the rest alone.
   std::optional<uint64_t> seed;

@@ -19,14 +19,19 @@
 
 namespace heddle::rt {
 
+/// The tensor of that name; null where there is none. Hugging Face's files of
+/// one model differ in whether names begin with that of the base model
+/// (`transformer.`).
+const io::TensorInfo *findTensor(const io::WeightSet &weights,
+                                 const std::string &name);
+
 /// Reads a state from the tensors that it is made of. What was read of their
 /// files does not stay in memory. The weights must outlive it.
 class SourceReader {
 public:
-  /// The tensors are looked up under their names behind `prefix`; without one,
-  /// as Hugging Face's files of one model differ in whether names begin with
-  /// that of the base model (`transformer.`). Throws H0335 for a tensor that is
-  /// missing, H0387 for one of another shape.
+  /// The tensors are looked up under their names behind `prefix`, or without
+  /// one by findTensor. Throws H0335 for a tensor that is missing, H0387 for
+  /// one of another shape.
   SourceReader(const io::WeightSet &weights,
                const std::vector<plan::Piece> &pieces, const std::string &state,
                const std::string &prefix = "");

@@ -18,6 +18,7 @@
 #include "heddle/runtime/optim/Schedule.h"
 
 #include <deque>
+#include <limits>
 
 namespace heddle::rt {
 
@@ -39,11 +40,14 @@ public:
   /// With `staging`, which must outlive this, the inputs are of its next run.
   BatchInputs(Session &session, const LoadedProgram &program,
               const Staging *staging = nullptr);
+  /// Rows of a batch that is not short.
+  static constexpr int64_t allRows = std::numeric_limits<int64_t>::max();
   /// Fills them with this rank's share of the rows from row `first` on. With
-  /// `masking` tokens are masked: the first of the batch stands at `begin`.
+  /// `masking` tokens are masked: the first of the batch stands at `begin`. Of
+  /// a short batch only the first `rows` rows have labels.
   void read(DataFeed &feed, int64_t first, const Masking *masking = nullptr,
-            const MaskPlace &begin = {}) const;
-  void read(const InputFile &file, int64_t first) const;
+            const MaskPlace &begin = {}, int64_t rows = allRows) const;
+  void read(const InputFile &file, int64_t first, int64_t rows = allRows) const;
   /// Fills ids and labels with `token(index in the whole, which tokens)`.
   template <typename Function> void fill(Function token) const {
     for (const Port &port : ports)
@@ -62,6 +66,7 @@ private:
     std::vector<Run> runs;
   };
   static std::optional<DataFeed::What> tokensOf(plan::PortRole role);
+  void dropLabels(const Port &port, int64_t rows) const;
   void mask(const Port &port, DataFeed::What what, const Masking &masking,
             const MaskPlace &begin) const;
   /// What a row of a token file says of the other inputs.
@@ -150,22 +155,28 @@ private:
   std::deque<Submitted> submitted;
 };
 
-/// The mean loss over whole batches of a file, in order.
+/// The mean loss over all labels of a file's rows, in order. The last batch may
+/// be short: the result does not depend on the batch that was compiled.
 class Evaluation {
 public:
-  /// `steps` is the number of batches, 0: all. Throws H0191 when the plan has
-  /// no eval program, or what Masking::of throws.
+  /// `steps` is the number of batches, 0: all rows. Throws H0191 when the plan
+  /// has no eval program, H0309 when no row has a label, or what Masking::of
+  /// throws.
   Evaluation(Job &job, const std::string &file, int64_t steps,
              const MaskOptions &mask);
-  /// The same for the batches of `--inputs`; without `steps` those that the
-  /// rows of the file fill, at least one.
+  /// The same for the rows of `--inputs`, of which `steps` batches count modulo
+  /// their number.
   Evaluation(Job &job, std::unique_ptr<InputFile> file, int64_t steps);
   double meanLoss();
-  int64_t tokens() const;
+  /// The labels in the rows that are evaluated.
+  int64_t labels() const { return numLabels; }
   const io::TokenFile &file() const { return feed->file(0); }
+  /// The tokens of `file` that are read.
+  int64_t tokensRead() const { return rows * part.seq + 1; }
 
 private:
-  void countRuns(int64_t batches, int64_t steps);
+  void takeRows(int64_t rows);
+  int64_t countMasked();
 
   Job &job;
   const LoadedProgram &program;
@@ -174,7 +185,7 @@ private:
   std::unique_ptr<DataFeed> feed; ///< Or `given`.
   std::optional<Masking> masking; ///< Of `feed`.
   std::unique_ptr<InputFile> given;
-  int64_t runs = 0;
+  int64_t rows = 0, numLabels = 0;
 };
 
 } // namespace heddle::rt

@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_APP_WEIGHTS_H
 
 #include "heddle/runtime/app/Job.h"
+#include "heddle/runtime/app/SavedTypes.h"
 #include "heddle/runtime/io/Checkpoint.h"
 
 namespace heddle::rt {
@@ -21,6 +22,11 @@ namespace heddle::rt {
 /// another shape, H0307 when a value is not finite.
 void loadWeights(Job &job, const JobOptions &options);
 
+/// The weights that a job is to load; none where a seed makes them. Throws
+/// H0386 as loadWeights does.
+std::optional<io::WeightSet> openJobWeights(const Job &job,
+                                            const JobOptions &options);
+
 /// Takes parameters and optimizer state from a checkpoint; what remains to be
 /// set up is returned. With `resetOptimizer` the optimizer's states get their
 /// first values. Throws H0335 where the checkpoint has not what this optimizer
@@ -28,10 +34,11 @@ void loadWeights(Job &job, const JobOptions &options);
 io::CheckpointState resumeFrom(Job &job, const std::string &directory,
                                bool resetOptimizer);
 
-/// The states of all stages as a checkpoint stores them. Pieces point into the
-/// session.
+/// The states of all stages as a checkpoint stores them, the model in `types`.
+/// Pieces point into the session.
 io::CheckpointContents describeCheckpoint(Session &session,
-                                          const io::CheckpointState &state);
+                                          const io::CheckpointState &state,
+                                          const SavedTypes &types = {});
 
 /// Where a state stands in weight files and checkpoints: as the parameter that
 /// it belongs to; one that belongs to none is a tensor of its own name.

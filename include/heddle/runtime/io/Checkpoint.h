@@ -9,10 +9,15 @@
 //
 //   DIR/step-000200/config.json                   as the model was read
 //   DIR/step-000200/model.safetensors             Hugging Face names, layouts
+//   DIR/step-000200/heddle/masters.safetensors    weights that were rounded
 //   DIR/step-000200/heddle/optimizer.safetensors  exp_avg.NAME, exp_avg_sq.NAME
 //   DIR/step-000200/heddle/state.json             step, seed, data position ...
 //   DIR/step-000200/heddle/manifest.json          size, checksum of every file
 //   DIR/latest                                    "step-000200"
+//
+// config.json is that of the model, with the type of the weights. A weight that
+// model.safetensors has in a type which rounds it is among the masters, as the
+// run had it: runs that resume go on with these bits.
 //
 // It is there whole or not at all: written to a temporary directory, synced,
 // renamed, and only then named in `latest`.
@@ -93,6 +98,7 @@ struct CheckpointState {
 struct CheckpointContents {
   nlohmann::json config; ///< config.json
   std::vector<SharedTensor> model;
+  std::vector<SharedTensor> masters; ///< Of what the model has rounded.
   std::vector<SharedTensor> optimizer;
   CheckpointState state;
   /// Files copied beside the weights when they exist (tokenizer.json ...).
@@ -142,13 +148,32 @@ std::string resolveModel(const std::string &path);
 struct Checkpoint {
   std::string path;
   CheckpointState state;
-  WeightSet model;
+  WeightSet model; ///< With masters in the places of what they were rounded to.
   WeightSet optimizer;
 };
 
 /// Opens a checkpoint for `--resume`, on every rank, after all its files were
 /// checked against the manifest: each by one of the ranks.
 Checkpoint openCheckpoint(const std::string &path, Peers &peers);
+
+/// The masters of a checkpoint; none where its model has all bits.
+std::optional<WeightSet> openMasters(const std::string &checkpoint);
+
+/// Writes what transformers calls a type of floats into a config.json, as the
+/// type of its weights: under the key of transformers 4 and that of 5.
+template <typename Json>
+void setConfigType(Json &config, const std::string &dtype) {
+  if (!config.is_object())
+    return;
+  for (const char *key : {"dtype", "torch_dtype"})
+    config[key] = nameInConfig(dtype);
+}
+
+/// Compares the weights that `path` means with the manifest beside them; does
+/// nothing where there is none. Sizes are always compared; a file is read for
+/// its checksum unless this version of it was before. Every rank calls it, each
+/// looks at some files. Throws H0361, H0362 or H0363.
+void requireWholeModel(const std::string &path, Peers &peers);
 
 /// One file of a manifest and what is wrong with it ("" when nothing is).
 struct CheckpointPart {
@@ -170,7 +195,8 @@ std::string inspectCheckpoint(const std::string &path, bool json);
 /// that does not exist yet or is empty.
 void exportCheckpoint(const std::string &path, const std::string &output);
 
-/// `heddle checkpoint convert`.
+/// `heddle checkpoint convert`. To another type it converts masters, where the
+/// input is a checkpoint that has them.
 struct ConvertOptions {
   std::string input;  ///< Whatever `openWeights` opens.
   std::string output; ///< A directory that does not exist yet or is empty.

@@ -40,6 +40,11 @@ struct TensorInfo {
 
 /// Bits per element of a safetensors dtype; 0 when there is no such dtype.
 int64_t dtypeBits(const std::string &dtype);
+/// Whether it is one of the types of floats that convert into each other: F32,
+/// F64, BF16, F16.
+bool isFloatType(const std::string &dtype);
+/// What config.json calls such a type: `bfloat16`, for example.
+const char *nameInConfig(const std::string &dtype);
 /// A shape as `[768, 2304]`.
 std::string shapeToString(const std::vector<int64_t> &shape);
 
@@ -75,6 +80,9 @@ public:
   const std::string &wrappers() const { return wrapperNames; }
   /// The metadata of the first file.
   const std::map<std::string, std::string> &metadata() const { return meta; }
+
+  /// Takes the tensors of `others` in the places of those of the same names.
+  void replace(const WeightSet &others);
 
   /// The tensor's bytes, mapped; they may stand at any address, unaligned.
   const uint8_t *data(const TensorInfo &info) const;

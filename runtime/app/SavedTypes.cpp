@@ -1,0 +1,172 @@
+//===- SavedTypes.cpp - Element types of saved weights --------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/SavedTypes.h"
+#include "heddle/runtime/app/Sources.h"
+#include "heddle/runtime/app/Warnings.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+/// Elements that are converted at a time.
+static constexpr int64_t blockElements = int64_t(1) << 16;
+
+/// Whether every value of the type `from` is one of the type `to`.
+static bool holds(const std::string &to, const std::string &from) {
+  return to == from || to == "F64" ||
+         (to == "F32" && (from == "BF16" || from == "F16"));
+}
+
+SavedTypes SavedTypes::ofCheckpoint(const std::string &directory) {
+  SavedTypes types(io::openWeights(directory));
+  if (std::optional<io::WeightSet> exact = io::openMasters(directory))
+    for (const io::TensorInfo &info : exact->tensors())
+      types.masters.insert(info.name);
+  return types;
+}
+
+/// The type that a tensor has in the files that were loaded; "" where it has
+/// none that can be saved.
+static std::string typeInFiles(const std::optional<io::WeightSet> &files,
+                               const std::string &tensor) {
+  const io::TensorInfo *info = files ? findTensor(*files, tensor) : nullptr;
+  return info && io::isFloatType(info->dtype) ? info->dtype
+                                                              : "";
+}
+
+std::string SavedTypes::typeOf(const io::SharedTensor &tensor) const {
+  if (!io::isFloatType(tensor.dtype))
+    return tensor.dtype;
+  if (!forAll.empty())
+    return forAll;
+  std::string type = typeInFiles(files, tensor.name);
+  return type.empty() ? tensor.dtype : type;
+}
+
+/// A type that holds the tensor's values. Weights that are frozen still have
+/// the values of the file.
+std::string SavedTypes::typeOfValues(const io::SharedTensor &tensor,
+                                     bool isTrained) const {
+  std::string type = typeInFiles(files, tensor.name);
+  return isTrained || type.empty() || masters.count(tensor.name) != 0
+             ? tensor.dtype
+             : type;
+}
+
+//===----------------------------------------------------------------------===//
+// Conversion
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Converts what is written of one tensor.
+class Converter {
+public:
+  Converter(const io::SharedTensor &tensor, std::string to)
+      : name(tensor.name), from(tensor.dtype), to(std::move(to)) {}
+
+  void write(int64_t offset, const void *data, int64_t bytes,
+             const io::SharedTensor::Sink &sink);
+  /// Warns of values that were too large for the type.
+  void finish() const;
+
+private:
+  void limit(const char *source, int64_t count);
+
+  std::string name, from, to;
+  std::vector<char> block;
+  int64_t limited = 0;
+};
+
+} // namespace
+
+/// Gives finite values that became infinite the largest value of the type: a
+/// weight that is not finite would be refused by all who load it.
+void Converter::limit(const char *source, int64_t count) {
+  int64_t width = io::dtypeBits(to) / 8, step = io::dtypeBits(from) / 8;
+  const float most = to == "F16" ? 65504.0f : 0x1.FEp127f;
+  for (int64_t i = 0; i < count; ++i) {
+    float before = 0, after = 0;
+    io::convertElements(source + i * step, from, &before, "F32", 1);
+    io::convertElements(block.data() + i * width, to, &after, "F32", 1);
+    if (!std::isfinite(before) || std::isfinite(after))
+      continue;
+    float nearest = std::copysign(most, before);
+    io::convertElements(&nearest, "F32", block.data() + i * width, to, 1);
+    ++limited;
+  }
+}
+
+void Converter::write(int64_t offset, const void *data, int64_t bytes,
+                      const io::SharedTensor::Sink &sink) {
+  int64_t width = io::dtypeBits(to) / 8, step = io::dtypeBits(from) / 8;
+  const char *source = static_cast<const char *>(data);
+  for (int64_t done = 0, all = bytes / step; done < all;) {
+    int64_t count = std::min(blockElements, all - done);
+    block.resize(count * width);
+    io::convertElements(source + done * step, from, block.data(), to, count);
+    if (io::firstNonFinite(block.data(), to, count) >= 0)
+      limit(source + done * step, count);
+    sink((offset / step + done) * width, block.data(), count * width);
+    done += count;
+  }
+}
+
+void Converter::finish() const {
+  if (limited == 0)
+    return;
+  Diagnostic problem;
+  problem.code = "H0417";
+  problem.message = std::to_string(limited) + " values of the tensor \"" +
+                    name + "\" are too large for " + to +
+                    ": its largest value is saved in their place";
+  problem.help = "save with --save-dtype BF16 or F32; --resume reads the exact "
+                 "values";
+  warn(problem);
+}
+
+/// The tensor in another type.
+static io::SharedTensor convert(const io::SharedTensor &tensor,
+                                const std::string &dtype) {
+  io::SharedTensor result = tensor;
+  result.dtype = dtype;
+  if (tensor.pieces)
+    result.pieces = [tensor, dtype](const io::SharedTensor::Sink &sink) {
+      Converter converter(tensor, dtype);
+      tensor.pieces([&](int64_t offset, const void *data, int64_t bytes) {
+        converter.write(offset, data, bytes, sink);
+      });
+      converter.finish();
+    };
+  return result;
+}
+
+void SavedTypes::apply(io::CheckpointContents &contents,
+                       const std::set<std::string> &trained) const {
+  std::map<std::string, int64_t> elements; // Of each type.
+  for (io::SharedTensor &tensor : contents.model) {
+    std::string type = typeOf(tensor);
+    bool isTrained = trained.count(tensor.name) != 0;
+    if (!holds(type, typeOfValues(tensor, isTrained)))
+      contents.masters.push_back(tensor);
+    if (type != tensor.dtype)
+      tensor = convert(tensor, type);
+    int64_t count = 1;
+    for (int64_t extent : tensor.shape)
+      count *= extent;
+    elements[type] += count;
+  }
+  auto most = std::max_element(
+      elements.begin(), elements.end(),
+      [](const auto &a, const auto &b) { return a.second < b.second; });
+  if (most != elements.end())
+    io::setConfigType(contents.config, most->first);
+}
