@@ -126,14 +126,20 @@ static bool canEverybodyRead(const io::WeightSet *weights) {
                      });
 }
 
-/// Where weights may be kept, the best place first: beside the model, where
-/// everybody who reads it finds them.
-static std::vector<std::string> placesFor(const std::string &asked,
+/// Where weights may be kept, the best place first. Beside the model, where
+/// everybody who reads it finds them, only if the user says so: its directory
+/// may be a package's, whose owner wants no other files there.
+static std::vector<std::string> placesFor(const JobOptions &options,
                                           const std::string &besideWeights) {
-  if (!asked.empty())
+  if (!options.weightCacheDirectory.empty())
+    return {options.weightCacheDirectory};
+  const std::string &asked = options.weightsCache;
+  if (asked == "off")
+    return {};
+  if (!asked.empty() && asked != "beside")
     return {asked};
   std::vector<std::string> places;
-  if (!besideWeights.empty())
+  if (asked == "beside" && !besideWeights.empty())
     places.push_back(besideWeights);
   if (std::string cache = io::cacheDirectory(); !cache.empty())
     places.push_back(fs::path(cache) / "weights");
@@ -143,16 +149,24 @@ static std::vector<std::string> placesFor(const std::string &asked,
 WeightCache::WeightCache(Job &job, const JobOptions &options,
                          const io::WeightSet *weights)
     : job(job), besideWeights(placeBeside(weights)),
-      places(placesFor(options.weightCacheDirectory, besideWeights)),
+      places(placesFor(options, besideWeights)),
       isPublic(canEverybodyRead(weights)) {
   const std::string &asked = options.weightCache;
-  bool isAsked = asked == "map" || asked == "read" ||
-                 !options.weightCacheDirectory.empty();
-  if (isAsked && !isForServing(job.plan()))
+  bool isWay = asked == "map" || asked == "read";
+  bool isPlace =
+      !options.weightCacheDirectory.empty() ||
+      (!options.weightsCache.empty() && options.weightsCache != "off");
+  if ((isWay || isPlace) && !isForServing(job.plan()))
     fail("H0167",
-         "--weight-cache and --weight-cache-dir are for binaries that do not "
-         "train: this one changes its weights, and keeps none",
+         "--weight-cache, --weights-cache and --weight-cache-dir are for "
+         "binaries that do not train: this one changes its weights, and keeps "
+         "none",
          "leave them out, or compile with --mode serve");
+  if (isWay && options.weightsCache == "off")
+    fail("H0158",
+         "--weights-cache off keeps no weights, which --weight-cache " + asked +
+             " takes from where they are kept",
+         "leave out one of the two");
   std::vector<ImagePart> parts = partsOf(job);
   int64_t bytes = 0;
   for (const ImagePart &part : parts)

@@ -12,6 +12,7 @@ import re
 import resource
 import subprocess
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -27,8 +28,10 @@ MIB = 1 << 20
 class KeptTest(h.HeddleTest):
     def setUp(self):
         self.cache = self.path(f"kept-{self.id().rsplit('.', 1)[-1]}")
-        self.environment = dict(os.environ, XDG_CACHE_HOME=self.cache)
-        self.place = self.path("model", ".heddle", "weights")
+        patch = unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=self.cache)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.place = os.path.join(self.cache, "heddle", "weights")
 
     def serve(self, *flags, output="serving", **options):
         model, _, self.weights = self.make_model(**options)
@@ -38,7 +41,6 @@ class KeptTest(h.HeddleTest):
 
     def start(self, binary, *flags, **options):
         """The greedy text, and what is said."""
-        options.setdefault("env", self.environment)
         result = h.run([binary, "generate", "--prompt-ids", "5,17,2",
                         "--max-new-tokens", 12, *flags], **options)
         return result.stdout, result.stderr
@@ -46,7 +48,7 @@ class KeptTest(h.HeddleTest):
     def logits(self, binary, *flags):
         out = self.path("logits.safetensors")
         said = h.run([binary, "logits", "--prompt-ids", "5,17,2", "-o", out, *flags],
-                     env=self.environment).stderr
+                     ).stderr
         return h.read_safetensors(out)["logits"], said
 
     def kept(self, place=None):
@@ -65,11 +67,12 @@ class Kept(KeptTest):
         binary = self.compile(model, "--batch", 2, "--seq", 8, output="training")
         start = [binary, "generate", "--prompt-ids", "5,17,2", "--max-new-tokens", 2]
         for flags in (["--weight-cache", "map"], ["--weight-cache", "read"],
-                      ["--weight-cache-dir", self.path("other")]):
-            self.assertIn("error[H0167]", h.run([*start, *flags], 2,
-                                                env=self.environment).stderr)
+                      ["--weight-cache-dir", self.path("other")],
+                      ["--weights-cache", "beside"]):
+            self.assertIn("error[H0167]", h.run([*start, *flags], 2).stderr)
         for way in ("auto", "none"):
-            h.run([*start, "--weight-cache", way], env=self.environment)
+            h.run([*start, "--weight-cache", way])
+        h.run([*start, "--weights-cache", "off"])
         self.check_nothing_is_kept()
 
     def check_again(self, *flags, **options):
@@ -98,14 +101,16 @@ class Kept(KeptTest):
         """Beside the model whoever may read the model, elsewhere nobody else."""
         binary = self.serve()
         other = self.path("other")
-        for mode, place, expected in ((0o644, None, 0o644), (0o640, None, 0o600),
-                                      (0o600, None, 0o600), (0o644, other, 0o600)):
+        beside = self.path("model", ".heddle", "weights")
+        for mode, flag, place, expected in (
+                (0o644, "beside", beside, 0o644), (0o640, "beside", beside, 0o600),
+                (0o600, "beside", beside, 0o600), (0o644, other, other, 0o600)):
             with self.subTest(oct(mode), place=place):
                 os.chmod(self.file, mode)
-                flags = ["--weight-cache-dir", place] if place else []
-                _, said = self.start(binary, "--weight-cache", "read", *flags)
+                _, said = self.start(binary, "--weight-cache", "read", "--weights-cache",
+                                     flag)
                 path = re.search("kept in (.*) for the next start", said)[1]
-                self.assertEqual(os.path.dirname(path), place or self.place)
+                self.assertEqual(os.path.dirname(path), place)
                 self.assertEqual(os.stat(path).st_mode & 0o777, expected)
 
     def test_fp32(self):
@@ -121,7 +126,7 @@ class Kept(KeptTest):
         binary = self.compile(make_encoder(self.path("encoder")), "--mode", "encode",
                               "--threads", 2, output="encoding")
         said = [h.run([binary, "encode", "--ids", "2,5,17,3", "--weight-cache", way],
-                      env=self.environment) for way in ("none", *WAYS, *WAYS)]
+                      ) for way in ("none", *WAYS, *WAYS)]
         self.assertEqual(len({each.stdout for each in said}), 1)
         self.assertIn("kept in", said[1].stderr)
         self.assertIn("read from", said[2].stderr)
@@ -222,31 +227,43 @@ class Kept(KeptTest):
         self.assertIn("warning[H0482]", said)
 
     def test_places(self):
-        """Beside the model; else in the user's cache; or where a flag says."""
+        """In the user's cache, and nothing beside the model; or where a flag says; and
+        in the user's cache if nothing can be written beside the model."""
         binary = self.serve()
+        model = sorted(os.listdir(self.path("model")))
         expected, _ = self.start(binary, "--weight-cache", "none")
-        beside = self.path("model", ".heddle")
-        cache = os.path.join(self.cache, "heddle", "weights")
-        with open(beside, "w"):  # No folder can be made there.
-            pass
-        for place, flags in ((cache, []),
-                             (self.path("other"), ["--weight-cache-dir", self.path("other")]),
-                             (self.place, [])):
+        beside, cache = self.path("model", ".heddle"), self.place
+        other = self.path("other")
+        for place, flags in ((cache, []), (cache, ["--weights-cache", "beside"]),
+                             (other, ["--weight-cache-dir", other]),
+                             (other, ["--weights-cache", other]),
+                             (os.path.join(beside, "weights"),
+                              ["--weights-cache", "beside"])):
+            if flags[1:] == ["beside"] and place == cache:
+                with open(beside, "w"):  # No folder can be made there.
+                    pass
             with self.subTest(place):
                 for words in "kept in", "mapped from":
                     text, said = self.start(binary, "--weight-cache", "map", *flags)
                     self.assertEqual(text, expected)
                     self.assertIn(f"weights: {words} {place}/", said)
                     self.assertNotIn("warning", said)
-                self.assertEqual(len(self.kept(place)), 1)
-            if place != cache:
-                continue
-            os.remove(beside)
-            # What is in the second place is found as long as the first has nothing.
-            text, said = self.start(binary, "--weight-cache", "map")
-            self.assertIn("mapped from " + cache, said)
-            self.assertFalse(os.path.exists(beside))
-            os.remove(*self.kept(cache))
+                os.remove(*self.kept(place))
+            if not flags:
+                self.assertEqual(sorted(os.listdir(self.path("model"))), model)
+            if os.path.isfile(beside):
+                os.remove(beside)
+
+    def test_off(self):
+        binary = self.serve()
+        expected, _ = self.start(binary, "--weight-cache", "none")
+        text, said = self.start(binary, "--weights-cache", "off")
+        self.assertEqual(text, expected)
+        self.assertNotIn("weights: ", said)
+        self.check_nothing_is_kept()
+        error = h.run([binary, "generate", "--prompt-ids", "1", "--weight-cache", "map",
+                       "--weights-cache", "off"], status=2).stderr
+        self.assertIn("error[H0158]", error)
 
     def test_no_place(self):
         binary = self.serve()
@@ -254,8 +271,8 @@ class Kept(KeptTest):
         for file in self.path("model", ".heddle"), self.path("file"):
             with open(file, "w"):
                 pass
-        text, said = self.start(binary, "--weight-cache", "map",
-                                env=dict(os.environ, XDG_CACHE_HOME=self.path("file")))
+        text, said = self.start(binary, "--weight-cache", "map", "--weights-cache",
+                                "beside", env=dict(os.environ, XDG_CACHE_HOME=self.path("file")))
         self.assertEqual(text, expected)
         self.assertIn("warning[H0402]: cannot write " + self.path("file"), said)
         self.assertEqual(said.count("warning"), 1)
@@ -292,7 +309,7 @@ class Kept(KeptTest):
         self.assertIn("--weight-cache none", said.stderr)
         # The next place has enough.
         os.symlink(small, self.path("model", ".heddle"))
-        said = h.run(start, env=self.environment)
+        said = h.run([*start, "--weights-cache", "beside"])
         self.assertIn("kept in " + self.cache, said.stderr)
         self.assertNotIn("warning", said.stderr)
 
@@ -303,7 +320,7 @@ class Kept(KeptTest):
             started = [subprocess.Popen(
                 [binary, "generate", "--prompt-ids", "5,17,2", "--max-new-tokens", "12",
                  "--weight-cache", "map", "--threads", "1"], text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment)
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                 for _ in range(4)]
             for process in started:
                 text, said = process.communicate(timeout=h.TIMEOUT)
@@ -416,8 +433,6 @@ class Start(KeptTest):
         binary = self.compile(self.path("gpt2", "config.json"), "--init", "random",
                               "--mode", "serve", "--precision", "bf16", "--threads", 2,
                               output="serving")
-        os.environ["XDG_CACHE_HOME"] = self.cache
-        self.addCleanup(os.environ.pop, "XDG_CACHE_HOME", None)
         seconds = []
         for way in "auto", "map", "map", "map":
             with Served([binary], "--weight-cache", way) as server:

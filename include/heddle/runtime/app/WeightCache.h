@@ -19,10 +19,11 @@ namespace heddle::rt {
 bool isOfWeights(const plan::State &state);
 
 /// Keeps the states that a rank of a binary which serves makes of weights,
-/// as its memory holds them, in a file: in .heddle/weights beside the weights,
-/// or below io::cacheDirectory() if nothing can be written there. The
-/// file's name is a hash of all that they depend on: the plan, the rank, the
-/// runtime's code, and the weights' headers, sizes and times.
+/// as its memory holds them, in a file: below io::cacheDirectory(), in the
+/// directory that --weights-cache names, or, if it says `beside`, in
+/// .heddle/weights beside the weights. All files of a directory together have a
+/// limit. The file's name is a hash of all that they depend on: the plan, the
+/// rank, the runtime's code, and the weights' headers, sizes and times.
 class WeightCache {
 public:
   /// `weights`: of which the states are made; null where a seed makes them.
