@@ -45,7 +45,7 @@ static LogicalResult writeDump(ModuleOp module, const std::string &name,
   llvm::raw_string_ostream stream(text);
   module.print(stream, OpPrintingFlags().enableDebugInfo(true, false));
   if (auto wrong = emit::writeText(path.str().str(), text))
-    return emitDiagnostic(module, *wrong);
+    return emitDiagnostic(*module.getContext(), *wrong);
   return success();
 }
 
@@ -141,8 +141,8 @@ private:
   struct Track {
     OwningOpRef<ModuleOp> owned; ///< Where it is not the caller's.
     ModuleOp module;
-    std::string suffix; ///< Of the dumps' names.
-    std::vector<plan::PhaseTime> seconds;
+    std::string suffix;              ///< Of the dumps' names.
+    std::vector<std::string> phases; ///< That have run.
   };
   LogicalResult run(Phase phase, Track &track);
   void splitByTarget();
@@ -162,7 +162,7 @@ void Compilation::splitByTarget() {
     track.owned = common.module.clone();
     track.module = *track.owned;
     track.suffix = common.suffix + "." + wordOf(target);
-    track.seconds = common.seconds;
+    track.phases = common.phases;
     for (Operation *root : rootsOf(track.module)) {
       auto old = root->getAttrOfType<dist::StrategyAttr>("strategy");
       APInt own = dist::bitOf("target") | dist::bitOf("collectives");
@@ -192,7 +192,7 @@ LogicalResult Compilation::run(Phase phase, Track &track) {
       !options.goesOn(phase, leastBytes(track.module)))
     return failure();
   if (phase == Phase::Emit) {
-    FailureOr<emit::Code> code = codeOf(track.module, options, track.seconds);
+    FailureOr<emit::Code> code = codeOf(track.module, options, track.phases);
     if (failed(code))
       return failure();
     codes.push_back(std::move(*code));
@@ -201,7 +201,7 @@ LogicalResult Compilation::run(Phase phase, Track &track) {
     return failure();
   std::chrono::duration<double> time = Clock::now() - begin;
   std::string name = phaseName(phase).str() + track.suffix;
-  track.seconds.push_back({phaseName(phase).str(), time.count()});
+  track.phases.push_back(phaseName(phase).str());
   if (options.timing)
     llvm::errs() << llvm::formatv("{0,-8} {1,8:F3} s\n", name, time.count());
   return success();
@@ -236,7 +236,7 @@ static LogicalResult write(ModuleOp module, std::vector<emit::Code> &codes,
   if (!options.dryRun)
     if (auto wrong =
             emit::writeBinary(codes, options.runtimePath, options.output))
-      return emitDiagnostic(module, *wrong);
+      return emitDiagnostic(*module.getContext(), *wrong);
   // Such a binary is for the driver itself.
   if (options.splitLayers != LayerPrograms::None)
     return success();

@@ -15,10 +15,10 @@
 using namespace mlir;
 using namespace heddle;
 
-LogicalResult heddle::emitDiagnostic(Operation *op,
+LogicalResult heddle::emitDiagnostic(MLIRContext &context,
                                      const heddle::Diagnostic &wrong) {
-  InFlightDiagnostic diagnostic = op->emitError(wrong.code)
-                                  << ": " << wrong.message;
+  InFlightDiagnostic diagnostic = emitError(UnknownLoc::get(&context))
+                                  << wrong.code << ": " << wrong.message;
   for (const std::string &note : wrong.notes)
     diagnostic.attachNote() << note;
   if (!wrong.help.empty())
@@ -41,9 +41,9 @@ static FailureOr<std::string> imageOf(const emit::Parts &parts,
   return target.imageOf(parts.objects, *host);
 }
 
-FailureOr<emit::Code>
-heddle::codeOf(ModuleOp module, const CompileOptions &options,
-               const std::vector<plan::PhaseTime> &phases) {
+FailureOr<emit::Code> heddle::codeOf(ModuleOp module,
+                                     const CompileOptions &options,
+                                     std::vector<std::string> phases) {
   auto programs = llvm::to_vector(module.getOps<planir::ProgramOp>());
   if (programs.empty())
     return module.emitError("H0396: holds no plan.program to emit");
@@ -69,7 +69,7 @@ heddle::codeOf(ModuleOp module, const CompileOptions &options,
   plan.version = HEDDLE_VERSION;
   plan.device = *device;
   plan.features = *features;
-  plan.phases = phases;
+  plan.phases = std::move(phases);
   if (options.threadsOfMachine)
     plan.strategy[plan::threadsOfMachineKey] = true;
   if (!options.cluster.empty())

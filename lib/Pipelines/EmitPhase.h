@@ -15,15 +15,15 @@
 
 namespace heddle {
 
-/// Emits what went wrong as an error of the operation.
-mlir::LogicalResult emitDiagnostic(mlir::Operation *op,
+/// Emits what went wrong outside of the module, with a file, as an error.
+mlir::LogicalResult emitDiagnostic(mlir::MLIRContext &context,
                                    const heddle::Diagnostic &wrong);
 
-/// What the module's program adds to a binary. `phases` are the times of the
-/// phases so far; `explain` shows them.
+/// What the module's program adds to a binary. `phases` are those that have run
+/// so far; `explain` shows them.
 mlir::FailureOr<emit::Code> codeOf(mlir::ModuleOp module,
                                    const CompileOptions &options,
-                                   const std::vector<plan::PhaseTime> &phases);
+                                   std::vector<std::string> phases);
 
 } // namespace heddle
 

@@ -134,8 +134,8 @@ static json explainJson(const plan::Plan &plan, int64_t rank,
                         const StepSchedule &schedule, const StepBound &bound,
                         const cost::ClusterCost *cost) {
   json phases = json::array(), kernels = json::array();
-  for (const plan::PhaseTime &phase : plan.phases)
-    phases.push_back({{"name", phase.name}, {"seconds", phase.seconds}});
+  for (const std::string &phase : plan.phases)
+    phases.push_back({{"name", phase}});
   for (size_t i = 0; i < plan.kernels.size(); ++i)
     kernels.push_back({{"name", plan.kernels[i].name},
                        {"ops", plan.kernels[i].ops},
@@ -220,21 +220,10 @@ static void printSummary(const plan::Plan &plan) {
        plan.weights.random
            ? "random, seed " + std::to_string(plan.weights.seed)
            : plan.weights.directory + ", header " + plan.weights.headerHash});
+  rows.push_back({"phases", CLI::detail::join(plan.phases, ", ")});
   printTable(rows);
   for (const plan::Program &program : plan.programs)
     printTable({{"program", program.name, formatFlops(program.flops)}});
-}
-
-static void printPhases(const plan::Plan &plan) {
-  std::cout << "\nphases\n";
-  std::vector<std::vector<std::string>> rows;
-  double total = 0;
-  for (const plan::PhaseTime &phase : plan.phases) {
-    rows.push_back({phase.name, formatNumber("%.3f", phase.seconds), "s"});
-    total += phase.seconds;
-  }
-  rows.push_back({"total", formatNumber("%.3f", total), "s"});
-  printTable(rows);
 }
 
 static void printKernels(const plan::Plan &plan) {
@@ -522,7 +511,6 @@ static int explain(const ExplainFlags &flags) {
     return 0;
   }
   printSummary(plan);
-  printPhases(plan);
   printKernels(plan);
   printMemory(plan);
   printMoves(plan);

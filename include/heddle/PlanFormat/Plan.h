@@ -37,7 +37,7 @@ std::string kernelSectionName(size_t target = 0);
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 16;
+inline constexpr int64_t formatVersion = 17;
 
 /// A launch of a GPU's function over a grid of blocks of threads.
 struct GridLaunch {
@@ -321,11 +321,6 @@ nlohmann::json kindsOf(const Memory &memory);
 /// The bytes of each file, as `{"optimizer": 8192}`.
 nlohmann::json filesOf(const Memory &memory);
 
-struct PhaseTime {
-  std::string name;
-  double seconds = 0;
-};
-
 /// Where the weights came from when the binary was compiled.
 struct Weights {
   bool random = false;
@@ -384,7 +379,9 @@ struct Plan : Stage {
   /// One for each coordinate along `pipe`. Empty: the members of Stage alone
   /// are written, as the only one.
   std::vector<Stage> stages;
-  std::vector<PhaseTime> phases;
+  /// The phases that made the plan. No times: equal compilations give equal
+  /// binaries.
+  std::vector<std::string> phases;
   /// The rest of the strategy, for `explain` (mesh, zero, schedule ...).
   nlohmann::json strategy = nlohmann::json::object();
 
