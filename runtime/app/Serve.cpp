@@ -15,6 +15,7 @@
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/app/WindowEngine.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/serve/AccessLog.h"
 #include "heddle/runtime/serve/Service.h"
 
 #include <cstdlib>
@@ -33,12 +34,38 @@ static std::string modelName(const plan::Plan &plan,
   return path.empty() ? "model" : path.filename().string();
 }
 
+/// An origin as browsers send it: without the slash that pages' addresses have.
+static std::string originOf(std::string text) {
+  if (text == "*" || text == "null")
+    return text;
+  while (!text.empty() && text.back() == '/')
+    text.pop_back();
+  size_t host = text.find("://");
+  if (host == std::string::npos || host == 0)
+    fail("H0190", "--allow-origin: \"" + text + "\" is not an origin",
+         "write scheme, host and port: --allow-origin http://" + text);
+  if (size_t path = text.find('/', host + 3); path != std::string::npos)
+    fail("H0190", "--allow-origin: \"" + text + "\" is a page, not an origin",
+         "leave out the path: --allow-origin " + text.substr(0, path));
+  return text;
+}
+
 static ServiceOptions serviceOf(const ServeOptions &options,
                                 const plan::Plan &plan) {
   ServiceOptions service;
   service.http.host = options.host;
   service.http.port = uint16_t(options.port);
-  service.model = modelName(plan, options.job);
+  for (const std::string &origin : options.allowedOrigins)
+    service.http.allowedOrigins.push_back(originOf(origin));
+  if (!options.accessLog.empty()) {
+    auto log = std::make_shared<AccessLog>(options.accessLog);
+    service.http.onAnswered = [log](const HttpAccess &access) {
+      log->write(access);
+    };
+  }
+  service.models = options.names;
+  if (service.models.empty())
+    service.models = {modelName(plan, options.job)};
   service.apiKey = options.apiKey;
   service.seconds = double(options.requestTimeout);
   service.maxTexts = options.maxTexts;
@@ -72,8 +99,8 @@ private:
 /// What rank 0 does beside the others, that compute what its engine tells them.
 static int serve(const ServeOptions &options, Service &service,
                  LastWord &lastWord) {
-  fprintf(stderr, "serving at http://%s:%d/v1\n", options.host.c_str(),
-          int(service.port()));
+  fprintf(stderr, "serving at http://%s/v1\n",
+          hostAndPort(options.host, service.port()).c_str());
   lastWord.set(&service);
   try {
     int signal = service.run(stopSignal);

@@ -9,6 +9,7 @@
 #include "heddle/runtime/serve/CompletionReply.h"
 #include "runtime/io/tokenizer/Unicode.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace heddle;
@@ -80,19 +81,28 @@ CompletionReply::Json CompletionReply::logprobsOf(const TextPart &part) const {
     tokens.push_back(wholeNameOf(told.front().token));
     own.push_back(told.front().logprob);
     Json likeliest = Json::object();
-    for (size_t i = 1; i < told.size(); ++i) {
-      auto [token, logprob] = told[i];
+    auto add = [&](const TokenLogprob &each) {
+      auto [token, logprob] = each;
       std::string name = wholeNameOf(token);
       // Two tokens may be written alike, as a byte and the character.
       if (likeliest.contains(name))
         name = "token_id:" + std::to_string(token);
       likeliest[name] = logprob;
-    }
+    };
+    std::for_each(told.begin() + 1, told.end(), add);
+    // OpenAI's interface tells the chosen token in any case.
+    if (std::none_of(told.begin() + 1, told.end(), [&](const auto &each) {
+          return each.token == told.front().token;
+        }))
+      add(told.front());
     // A prompt's first token has no probability: JSON writes null.
     bool isFirst = std::isnan(told.front().logprob);
     top.push_back(isFirst ? Json(nullptr) : likeliest);
   }
-  return {{"tokens", tokens}, {"token_logprobs", own}, {"top_logprobs", top}};
+  return {{"tokens", tokens},
+          {"token_logprobs", own},
+          {"top_logprobs", top},
+          {"text_offset", part.offsets}};
 }
 
 CompletionReply::Json CompletionReply::choice(const TextPart &part,

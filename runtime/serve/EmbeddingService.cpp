@@ -173,7 +173,7 @@ void EmbeddingService::forget(const Active &gone) {
 
 void EmbeddingService::fail(const std::shared_ptr<Active> &failed,
                             const ApiError &error) {
-  send(failed->http, failed->path, error.status, jsonType, error.body());
+  sendError(failed->http, failed->path, error);
   forget(*failed);
 }
 
@@ -193,8 +193,8 @@ void EmbeddingService::take(const EmbeddingEvent &event) {
   active.erase(found);
   if (--owner->left == 0)
     send(owner->http, owner->path, 200, jsonType,
-         embeddingReply(owner->request, options.model, owner->embeddings,
-                        limits.width, owner->tokens));
+         embeddingReply(owner->request, options.models.front(),
+                        owner->embeddings, limits.width, owner->tokens));
 }
 
 void EmbeddingService::failAll(const ApiError &error) {

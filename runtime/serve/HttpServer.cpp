@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/serve/HttpServer.h"
+#include "HttpAddress.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <boost/asio/io_context.hpp>
@@ -22,6 +23,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -39,6 +41,8 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 using beast::error_code;
 
+using Clock = std::chrono::steady_clock;
+
 struct HttpServer::State {
   State(const HttpOptions &options, Handler handler, Refusal refusal)
       : options(options), handler(std::move(handler)),
@@ -47,6 +51,7 @@ struct HttpServer::State {
   void listen();
   [[noreturn]] void failToListen(const error_code &error) const;
   void accept();
+  bool closeLongestIdle();
 
   HttpOptions options;
   Handler handler;
@@ -70,7 +75,7 @@ public:
     error_code error;
     tcp::endpoint peer = stream.socket().remote_endpoint(error);
     if (!error)
-      address = peer.address().to_string();
+      access.peer = nameOf(peer.address());
     stream.socket().set_option(tcp::no_delay(true), error);
   }
   ~Session() {
@@ -88,6 +93,11 @@ public:
       close();
   }
   void close();
+  /// Whether nothing of a request has come since the last answer.
+  bool isIdle() const {
+    return isReading && !isClosed && !parser->got_some() && buffer.size() == 0;
+  }
+  Clock::time_point idleSince() const { return begun; }
 
 private:
   class Reply;
@@ -108,13 +118,20 @@ private:
   std::string head(int status, const std::string &type,
                    std::optional<int64_t> length,
                    const std::string &allowed = "");
+  void allowOrigin(http::fields &answer) const;
+  /// Keeps what answers and the access log need of the request's head.
+  void takeHead();
+  /// Tells the access log of the answer.
+  void tell(int status, const std::string &reason);
 
   State &server;
   beast::tcp_stream stream;
   asio::steady_timer early;
   beast::flat_buffer buffer;
   std::optional<http::request_parser<http::string_body>> parser;
-  std::string address;
+  HttpAccess access; ///< Of the request that is being read or answered.
+  std::string origin, askedHeaders; ///< Of the same: what browsers say.
+  Clock::time_point begun;    ///< When reading began, then when the head came.
   std::weak_ptr<Reply> reply; ///< To the request that is being answered.
   uint64_t numRequests = 0;
   std::deque<std::string> unsent;
@@ -133,6 +150,7 @@ public:
 
   void send(int status, const std::string &type,
             const std::string &body) override {
+    this->status = status;
     if (session) {
       session->put(session->head(status, type, body.size(), allowed) +
                    (session->isHead ? std::string() : body));
@@ -140,6 +158,7 @@ public:
     finish();
   }
   void begin(const std::string &type) override {
+    status = 200;
     if (session)
       session->put(session->head(200, type, std::nullopt));
   }
@@ -160,7 +179,8 @@ public:
   bool isGone() const override { return !session; }
   /// The connection is gone.
   void drop() {
-    session.reset();
+    if (std::shared_ptr<Session> gone = std::move(session))
+      gone->tell(clientGone, "the connection ended before the answer");
     if (onClose)
       std::exchange(onClose, nullptr)();
   }
@@ -168,8 +188,10 @@ public:
 private:
   void finish() {
     onClose = nullptr;
-    if (std::shared_ptr<Session> ended = std::move(session))
+    if (std::shared_ptr<Session> ended = std::move(session)) {
+      ended->tell(status, reason);
       ended->endReply();
+    }
   }
   std::shared_ptr<Session> session; ///< Null when nobody reads any more.
 };
@@ -178,6 +200,8 @@ void HttpServer::Session::read() {
   if (server.isEnding)
     return close();
   isReading = true;
+  begun = Clock::now();
+  access.method = access.path = origin = "";
   parser.emplace();
   parser->header_limit(uint32_t(server.options.maxHeader));
   parser->body_limit(uint64_t(server.options.maxBody));
@@ -190,8 +214,28 @@ void HttpServer::Session::read() {
                           });
 }
 
+void HttpServer::Session::takeHead() {
+  const http::request<http::string_body> &request = parser->get();
+  version = request.version();
+  begun = Clock::now();
+  access.method = std::string(request.method_string());
+  access.path = pathOf(std::string(request.target()));
+  origin = std::string(request[http::field::origin]);
+  askedHeaders =
+      std::string(request[http::field::access_control_request_headers]);
+}
+
+void HttpServer::Session::tell(int status, const std::string &reason) {
+  if (!server.options.onAnswered)
+    return;
+  access.status = status;
+  access.reason = reason;
+  access.seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+  server.options.onAnswered(access);
+}
+
 void HttpServer::Session::readBody() {
-  version = parser->get().version();
+  takeHead();
   if (beast::iequals(parser->get()[http::field::expect], "100-continue"))
     put("HTTP/1.1 100 Continue\r\n\r\n");
   // The time for the whole request goes on.
@@ -226,17 +270,8 @@ void HttpServer::Session::refuse(int status, const std::string &message) {
   isRefused = true;
   std::string body = server.refusal(status, message);
   put(head(status, "application/json", body.size()) + body);
+  tell(status, message);
   endReply();
-}
-
-/// Of a target in the absolute form, too, as a proxy is sent (RFC 9112, 3.2.2).
-static std::string pathOf(std::string target) {
-  for (const char *scheme : {"http://", "https://"})
-    if (target.rfind(scheme, 0) == 0) {
-      size_t path = target.find('/', strlen(scheme));
-      return path == std::string::npos ? "/" : target.substr(path);
-    }
-  return target;
 }
 
 void HttpServer::Session::onRequest() {
@@ -248,13 +283,12 @@ void HttpServer::Session::onRequest() {
   isHead = request.method() == http::verb::head;
   ++numRequests;
   HttpRequest made;
-  made.method = std::string(request.method_string());
-  made.path = pathOf(std::string(request.target()));
-  made.path.resize(std::min(made.path.find('?'), made.path.size()));
+  made.method = access.method;
+  made.path = access.path;
   made.authorization = std::string(request[http::field::authorization]);
   made.encoding = std::string(request[http::field::content_encoding]);
   made.body = std::move(request.body());
-  made.peer = address;
+  made.peer = access.peer;
   auto created = std::make_shared<Reply>(shared_from_this());
   reply = created;
   watch();
@@ -284,19 +318,44 @@ void HttpServer::Session::watch() {
 /// Bytes that wait would tell of themselves again and again.
 void HttpServer::Session::watchBehind() {
   early.expires_after(std::chrono::milliseconds(500));
-  early.async_wait([seen = weak_from_this(),
-                    request = numRequests](error_code error) {
-    std::shared_ptr<Session> me = seen.lock();
-    if (error || !me || request != me->numRequests || me->isAnswered ||
-        !me->reply.lock())
-      return;
-    pollfd state = {me->stream.socket().native_handle(), POLLRDHUP, 0};
-    poll(&state, 1, /*timeout=*/0);
-    if (state.revents != 0)
-      me->close();
-    else
-      me->watchBehind();
-  });
+  early.async_wait(
+      [seen = weak_from_this(), request = numRequests](error_code error) {
+        std::shared_ptr<Session> me = seen.lock();
+        if (error || !me || request != me->numRequests || me->isAnswered ||
+            !me->reply.lock())
+          return;
+        pollfd state = {me->stream.socket().native_handle(), POLLRDHUP, 0};
+        poll(&state, 1, /*timeout=*/0);
+        if (state.revents != 0)
+          me->close();
+        else
+          me->watchBehind();
+      });
+}
+
+/// The fields of the Fetch standard that let a page of another origin read the
+/// answer. A preflight's headers are repeated: "*" would not cover
+/// Authorization.
+void HttpServer::Session::allowOrigin(http::fields &answer) const {
+  const std::vector<std::string> &allowed = server.options.allowedOrigins;
+  auto has = [&](const std::string &name) {
+    return std::find(allowed.begin(), allowed.end(), name) != allowed.end();
+  };
+  if (allowed.empty())
+    return;
+  bool isAny = has("*");
+  if (!isAny)
+    answer.set(http::field::vary, "Origin");
+  if (!isAny && !has(origin))
+    return;
+  answer.set(http::field::access_control_allow_origin, isAny ? "*" : origin);
+  if (access.method != "OPTIONS")
+    return;
+  answer.set(http::field::access_control_allow_methods, "GET, HEAD, POST");
+  answer.set(http::field::access_control_allow_headers,
+             askedHeaders.empty() ? "Authorization, Content-Type"
+                                  : askedHeaders);
+  answer.set(http::field::access_control_max_age, "600");
 }
 
 std::string HttpServer::Session::head(int status, const std::string &type,
@@ -318,6 +377,7 @@ std::string HttpServer::Session::head(int status, const std::string &type,
     response.set(http::field::www_authenticate, "Bearer");
   if (status == 429 || status == 503)
     response.set(http::field::retry_after, "1");
+  allowOrigin(response);
   response.keep_alive(keepsAlive);
   std::ostringstream text;
   text << response.base();
@@ -396,13 +456,13 @@ void HttpServer::Session::close() {
 void HttpServer::State::bind() {
   error_code error;
   tcp::resolver resolver(context);
-  auto found = resolver.resolve(options.host, std::to_string(options.port),
+  auto found = resolver.resolve(withoutBrackets(options.host),
+                                std::to_string(options.port),
                                 tcp::resolver::passive, error);
   if (error)
     fail("H0150",
          "--host " + options.host + " has no address: " + error.message(),
-         "give an address of this machine: --host 127.0.0.1, or --host 0.0.0.0 "
-         "for all of them");
+         helpForHost(options.host));
   tcp::endpoint place = *found.begin();
   acceptor.open(place.protocol(), error);
   if (!error)
@@ -422,8 +482,8 @@ void HttpServer::State::listen() {
 
 void HttpServer::State::failToListen(const error_code &error) const {
   fail("H0150",
-       "cannot listen at " + options.host + ":" + std::to_string(options.port) +
-           ": " + error.message(),
+       "cannot listen at " + hostAndPort(options.host, options.port) + ": " +
+           error.message(),
        error == asio::error::address_in_use
            ? "give another port: --port " + std::to_string(options.port + 1) +
                  ", or --port 0 for one that is free"
@@ -431,12 +491,26 @@ void HttpServer::State::failToListen(const error_code &error) const {
              "--host 127.0.0.1 --port 8080");
 }
 
+/// Makes room for another connection, if one of them waits for a request.
+bool HttpServer::State::closeLongestIdle() {
+  Session *longest = nullptr;
+  for (Session *session : sessions)
+    if (session->isIdle() &&
+        (!longest || session->idleSince() < longest->idleSince()))
+      longest = session;
+  if (longest)
+    longest->close();
+  return longest != nullptr;
+}
+
 void HttpServer::State::accept() {
   acceptor.async_accept([this](error_code error, tcp::socket socket) {
     if (!acceptor.is_open())
       return;
     if (!error) {
-      bool isFull = int64_t(sessions.size()) >= options.maxConnections;
+      // Many clients keep connections that they do not use: these give way.
+      bool isFull = int64_t(sessions.size()) >= options.maxConnections &&
+                    !closeLongestIdle();
       auto session = std::make_shared<Session>(*this, std::move(socket));
       if (isFull)
         session->refuse(503, "there are too many connections");
@@ -445,6 +519,7 @@ void HttpServer::State::accept() {
       return accept();
     }
     // Out of files, for example: the next attempt may wait a little.
+    closeLongestIdle();
     deadline.expires_after(std::chrono::milliseconds(100));
     deadline.async_wait([this](error_code) {
       if (acceptor.is_open())

@@ -43,8 +43,26 @@ ServiceFront::ServiceFront(const ServiceOptions &options)
 // Requests
 //===----------------------------------------------------------------------===//
 
+static constexpr const char *modelPrefix = "/v1/models/";
 static constexpr const char *posted[] = {
     "/v1/completions", "/v1/chat/completions", "/v1/embeddings"};
+
+/// What was meant by a path without /v1, or with a client's own path behind a
+/// base URL that has one already; as "; ask /v1/completions", or empty.
+static std::string nearPath(std::string path,
+                            const std::vector<std::string> &paths) {
+  while (!path.empty() && path.back() == '/')
+    path.pop_back();
+  std::string nearest;
+  for (const std::string &each : paths) {
+    std::string end = each.substr(std::strlen("/v1"));
+    bool ends = path.size() >= end.size() &&
+                path.compare(path.size() - end.size(), end.size(), end) == 0;
+    if (ends && each.size() > nearest.size())
+      nearest = each;
+  }
+  return nearest.empty() ? "" : "; ask " + nearest;
+}
 
 /// The path as it is counted: few names, whatever clients ask for.
 static std::string countedPath(const std::string &path) {
@@ -63,11 +81,15 @@ void ServiceFront::send(const Reply &reply, const std::string &path, int status,
   reply->send(status, type, body);
 }
 
+void ServiceFront::sendError(const Reply &reply, const std::string &path,
+                             const ApiError &error) {
+  reply->reason = error.reason();
+  send(reply, path, error.status, jsonType, error.body());
+}
+
 void ServiceFront::orRefuse(const Reply &reply, const std::string &path,
                             const std::function<void()> &action) {
-  auto refuse = [&](const ApiError &error) {
-    send(reply, path, error.status, jsonType, error.body());
-  };
+  auto refuse = [&](const ApiError &error) { sendError(reply, path, error); };
   try {
     action();
   } catch (const ApiError &error) {
@@ -114,8 +136,11 @@ void ServiceFront::route(HttpRequest &http, const Reply &reply) {
     return std::find(std::begin(list), std::end(list), path) != std::end(list);
   };
   bool isPost = isOneOf(own);
+  std::string asked = path.rfind(modelPrefix, 0) == 0
+                          ? path.substr(std::strlen(modelPrefix))
+                          : "";
   bool isGet = path == "/health" || path == "/metrics" ||
-               path == "/v1/models" || path == "/v1/models/" + options.model;
+               path == "/v1/models" || isNamed(asked);
   if (!isPost && isOneOf(posted)) {
     std::string answered = own.front();
     for (size_t i = 1; i < own.size(); ++i)
@@ -124,12 +149,16 @@ void ServiceFront::route(HttpRequest &http, const Reply &reply) {
                    "this model does not answer " + path + ", only " + answered);
   }
   if (!isPost && !isGet)
-    throw ApiError(404, "H0479", "there is nothing at " + path);
+    throw ApiError(404, "H0479",
+                   "there is nothing at " + path + nearPath(path, own));
   const char *method = isPost ? "POST" : "GET";
   bool isHead = !isPost && http.method == "HEAD";
   if (http.method != method && !isHead) {
-    reply->allowed = isPost ? "POST" : "GET, HEAD";
-    throw ApiError(405, "H0479", path + " is for " + method + " alone");
+    reply->allowed = isPost ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
+    if (http.method != "OPTIONS")
+      throw ApiError(405, "H0479", path + " is for " + method + " alone");
+    // A browser asks without the key whether a page may ask with it.
+    return send(reply, path, 200, "text/plain", "");
   }
   if (path == "/health")
     return send(reply, path, isDraining() ? 503 : 200, jsonType,
@@ -139,10 +168,9 @@ void ServiceFront::route(HttpRequest &http, const Reply &reply) {
     return send(reply, path, 200, "text/plain; version=0.0.4", metrics.text());
   checkKey(http);
   if (path == "/v1/models")
-    return send(reply, path, 200, jsonType,
-                "{\"object\":\"list\",\"data\":[" + modelJson() + "]}");
+    return send(reply, path, 200, jsonType, modelsJson());
   if (isGet)
-    return send(reply, path, 200, jsonType, modelJson());
+    return send(reply, path, 200, jsonType, modelJson(asked).dump());
   if (!http.encoding.empty() && http.encoding != "identity")
     throw ApiError(415, "H0380",
                    "the body's Content-Encoding is " + http.encoding +
@@ -150,13 +178,24 @@ void ServiceFront::route(HttpRequest &http, const Reply &reply) {
   readThenAnswer(std::move(http), reply);
 }
 
-std::string ServiceFront::modelJson() const {
-  return nlohmann::ordered_json{{"id", options.model},
-                                {"object", "model"},
-                                {"created", created},
-                                {"owned_by", "heddle"},
-                                {"max_model_len", longest()}}
-      .dump();
+bool ServiceFront::isNamed(const std::string &model) const {
+  return std::find(options.models.begin(), options.models.end(), model) !=
+         options.models.end();
+}
+
+nlohmann::ordered_json ServiceFront::modelJson(const std::string &name) const {
+  return {{"id", name},
+          {"object", "model"},
+          {"created", created},
+          {"owned_by", "heddle"},
+          {"max_model_len", longest()}};
+}
+
+std::string ServiceFront::modelsJson() const {
+  auto data = nlohmann::ordered_json::array();
+  for (const std::string &name : options.models)
+    data.push_back(modelJson(name));
+  return nlohmann::ordered_json{{"object", "list"}, {"data", data}}.dump();
 }
 
 /// Compares all of it, so that the time says nothing about the key.
@@ -186,9 +225,10 @@ void ServiceFront::checkKey(const HttpRequest &http) const {
 
 void ServiceFront::admit(const std::string &model, int64_t now,
                          int64_t more) const {
-  if (!model.empty() && model != options.model)
+  if (!model.empty() && !isNamed(model))
     throw ApiError(404, "H0479",
-                   "there is no model " + model + ", only " + options.model,
+                   "there is no model " + model + ", only " +
+                       options.models.front(),
                    "model");
   if (ended)
     throw *ended;

@@ -17,8 +17,6 @@
 namespace heddle::rt {
 
 inline const char *const jsonType = "application/json";
-/// The status of a request whose client went away.
-inline constexpr int clientGone = 499;
 
 /// std::random_device would ask for a function that came with glibc 2.36.
 uint64_t randomSeed();
@@ -62,6 +60,9 @@ protected:
   /// Answers at once, and counts it.
   void send(const Reply &reply, const std::string &path, int status,
             const std::string &type, const std::string &body);
+  /// The same of an error, which the access log has, too.
+  void sendError(const Reply &reply, const std::string &path,
+                 const ApiError &error);
   /// Throws unless the model has that name, or none is given, and there is room
   /// for `more` texts beside `now`.
   void admit(const std::string &model, int64_t now, int64_t more) const;
@@ -87,7 +88,9 @@ private:
   void route(HttpRequest &http, const Reply &reply);
   void checkKey(const HttpRequest &http) const;
   void postError(const ApiError &error);
-  std::string modelJson() const;
+  bool isNamed(const std::string &model) const;
+  nlohmann::ordered_json modelJson(const std::string &name) const;
+  std::string modelsJson() const;
 
   /// The error with which the service has ended, for what comes later; known to
   /// the server's thread.

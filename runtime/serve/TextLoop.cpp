@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/serve/TextLoop.h"
+#include "runtime/io/tokenizer/Unicode.h"
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -17,6 +18,20 @@ TextLoop::TextLoop(Engine &engine, const Options &options, Metrics &metrics,
     : options(options), metrics(metrics), deliver(std::move(deliver)),
       scheduler(engine, *this, options.checksPages, options.draft) {
   metrics.update(scheduler);
+}
+
+/// The characters of `part` before its token: it begins with bytes of earlier
+/// tokens where these turned out to be no character.
+static int64_t charactersBefore(const io::Tokenizer &tokenizer, int32_t token,
+                                const std::string &part) {
+  const std::string piece = tokenizer.pieceOf(token);
+  bool endsWith =
+      part.size() > piece.size() &&
+      part.compare(part.size() - piece.size(), piece.size(), piece) == 0;
+  if (!endsWith || !io::unicode::isValid(piece))
+    return 0;
+  return io::unicode::countCharacters(
+      part.substr(0, part.size() - piece.size()));
 }
 
 bool TextLoop::onToken(uint64_t id, int32_t token,
@@ -33,13 +48,26 @@ bool TextLoop::onToken(uint64_t id, int32_t token,
                          : (text.hasToken ? " " : "") + std::to_string(token);
   text.last = now;
   text.hasToken = true;
-  events.push_back({id, text.filter.add(part), token, logprobs, std::nullopt});
+  int64_t offset = text.characters;
+  if (text.stream)
+    offset += charactersBefore(*options.tokenizer, token, part);
+  text.characters += io::unicode::countCharacters(part);
+  events.push_back(
+      {id, text.filter.add(part), token, logprobs, offset, std::nullopt});
   return text.filter.hasStopped();
 }
 
 void TextLoop::onPrompt(uint64_t id,
                         const std::vector<TokenLogprob> &logprobs) {
-  events.push_back({id, "", std::nullopt, logprobs, std::nullopt});
+  Text &text = texts.at(id);
+  int32_t token = logprobs.front().token;
+  std::string part = text.promptStream ? text.promptStream->add({token})
+                                       : std::to_string(token) + " ";
+  int64_t offset = text.promptCharacters;
+  if (text.promptStream)
+    offset += charactersBefore(*options.tokenizer, token, part);
+  text.promptCharacters += io::unicode::countCharacters(part);
+  events.push_back({id, "", std::nullopt, logprobs, offset, std::nullopt});
 }
 
 void TextLoop::onEnd(uint64_t id, TextEnd end) {
@@ -48,7 +76,7 @@ void TextLoop::onEnd(uint64_t id, TextEnd end) {
   if (text.stream)
     part = text.filter.add(text.stream->finish());
   part += text.filter.finish();
-  events.push_back({id, part, std::nullopt, {}, end});
+  events.push_back({id, part, std::nullopt, {}, text.characters, end});
   texts.erase(id);
 }
 

@@ -9,7 +9,9 @@
 #include "ServiceFront.h"
 #include "heddle/runtime/serve/CompletionReply.h"
 #include "heddle/runtime/serve/TextLoop.h"
+#include "runtime/io/tokenizer/Unicode.h"
 
+#include <algorithm>
 #include <random>
 
 using namespace heddle;
@@ -25,6 +27,7 @@ struct Active {
   std::vector<uint64_t> ids;   ///< Of its texts.
   std::vector<TextPart> texts; ///< All of them, unless they are streamed.
   std::vector<bool> hasBegun;  ///< Of those that are streamed.
+  std::vector<int64_t> echoed; ///< Characters of the prompts that they have.
   std::string path;
   Usage usage;
   int64_t left = 0; ///< Texts that have not ended.
@@ -205,10 +208,11 @@ void TextService::begin(const std::shared_ptr<Active> &made,
   made->left = made->ids.size();
   made->texts.resize(made->left);
   made->hasBegun.resize(made->left);
+  made->echoed.resize(made->left);
   made->writer.emplace(made->request,
                        (request.isChat ? "chatcmpl-" : "cmpl-") +
                            std::to_string(random()),
-                       options.model, created, text.tokenizer);
+                       options.models.front(), created, text.tokenizer);
   for (size_t i = 0; i < made->ids.size(); ++i) {
     made->texts[i].index = int64_t(i);
     active[made->ids[i]] = {made, int64_t(i)};
@@ -241,6 +245,7 @@ void TextService::echo(Active &made,
     else
       for (int32_t token : prompts[number])
         part.text += std::to_string(token) + " ";
+    made.echoed[part.index] = io::unicode::countCharacters(part.text);
     if (request.streams)
       takeStreamed(made, part);
     else
@@ -266,10 +271,12 @@ void TextService::fail(const std::shared_ptr<Active> &failed,
   std::shared_ptr<HttpReply> http = failed->http;
   if (failed->request.streams) {
     metrics.countRequest(failed->path, error.status);
+    http->status = error.status;
+    http->reason = error.reason();
     http->write(serverSentEvent(error.body()));
     http->end();
   } else {
-    send(http, failed->path, error.status, jsonType, error.body());
+    sendError(http, failed->path, error);
   }
   forget(*failed);
 }
@@ -313,8 +320,13 @@ void TextService::take(const TextEvent &event) {
     ++owner->usage.newTokens;
     part.tokens.push_back(*event.token);
   }
-  if (!event.logprobs.empty() && owner->request.logprobs >= 0)
+  if (!event.logprobs.empty() && owner->request.logprobs >= 0) {
     part.logprobs.push_back(event.logprobs);
+    // A prompt may be written in more characters than its tokens are.
+    int64_t prompt = owner->echoed[index];
+    part.offsets.push_back(event.token ? prompt + event.offset
+                                       : std::min(prompt, event.offset));
+  }
   if (event.end)
     part.finish = event.end == TextEnd::Stop ? "stop" : "length";
   if (owner->request.streams) {
@@ -326,6 +338,8 @@ void TextService::take(const TextEvent &event) {
                         part.tokens.end());
     whole.logprobs.insert(whole.logprobs.end(), part.logprobs.begin(),
                           part.logprobs.end());
+    whole.offsets.insert(whole.offsets.end(), part.offsets.begin(),
+                         part.offsets.end());
     whole.finish = part.finish;
   }
   if (!event.end)

@@ -215,13 +215,22 @@ class ServeTest(unittest.TestCase):
                                     return_token_ids=True)
         told = made["choices"][0]["logprobs"]
         self.assertEqual(len(told["tokens"]), 4)
-        for own, top in zip(told["token_logprobs"], told["top_logprobs"]):
+        for token, own, top in zip(told["tokens"], told["token_logprobs"],
+                                   told["top_logprobs"]):
             self.assertLessEqual(own, max(top.values()))
             self.assertLess(own, 0)
+            # The chosen token is told whether or not it is one of the likeliest.
+            self.assertEqual(top[token], own)
+            self.assertLessEqual(len(top), 3)
+        alone = self.server.complete("Once", max_tokens=4, seed=2, logprobs=0)
+        alone = alone["choices"][0]["logprobs"]
+        self.assertEqual(alone["top_logprobs"],
+                         [{token: own} for token, own in zip(told["tokens"],
+                                                             told["token_logprobs"])])
         # Tokens that are parts of characters have names, too.
         many = self.server.complete("Once", max_tokens=4, seed=2, logprobs=20)
         for top in many["choices"][0]["logprobs"]["top_logprobs"]:
-            self.assertEqual(len(top), 20, top)
+            self.assertIn(len(top), (20, 21), top)
         chat = self.server.complete(path="/v1/chat/completions", max_tokens=3, logprobs=True,
                                     top_logprobs=2, temperature=0,
                                     messages=[{"role": "user", "content": "Hi"}])
@@ -230,6 +239,49 @@ class ServeTest(unittest.TestCase):
             self.assertEqual({k: entry[k] for k in ("token", "logprob", "bytes")},
                              entry["top_logprobs"][0])
             self.assertEqual(len(entry["top_logprobs"]), 2)
+
+    def test_text_offsets(self):
+        """Where tokens begin in the text, in characters; bytes of one character begin
+        where it does."""
+        for prompt in "Once", "caf\u00e9":
+            asked = dict(max_tokens=24, seed=3, logprobs=0)
+            choice = self.server.complete(prompt, **asked)["choices"][0]
+            told = choice["logprobs"]
+            self.assertEqual(len(told["text_offset"]), len(told["tokens"]))
+            self.assertEqual(told["text_offset"], sorted(told["text_offset"]))
+            for token, begin in zip(told["tokens"], told["text_offset"]):
+                if not token.startswith("bytes:"):
+                    self.assertEqual(choice["text"][begin:begin + len(token)], token)
+            parts = [json.loads(event)["choices"][0]["logprobs"]
+                     for event in self.server.stream(prompt=prompt, **asked)[:-1]]
+            self.assertEqual(sum((part["text_offset"] for part in parts if part), []),
+                             told["text_offset"])
+
+    def test_pages_of_other_origins(self):
+        """A browser asks first, without the key; answers say who may read them."""
+        page = "http://page.example"
+        with Server(0, "secret") as server:
+            def headers(origin, method="OPTIONS", path="/v1/completions", **more):
+                with contextlib.closing(server.connect()) as connection:
+                    connection.request(method, path, headers={"Origin": origin, **more})
+                    answer = connection.getresponse()
+                    answer.read()
+                    return answer.status, answer.headers
+            status, told = headers(page, **{
+                "Access-Control-Request-Method": "POST",
+                "Access-Control-Request-Headers": "authorization,x-stainless-os"})
+            self.assertEqual((status, told["Access-Control-Allow-Origin"]), (200, page))
+            self.assertEqual(told["Access-Control-Allow-Headers"],
+                             "authorization,x-stainless-os")
+            self.assertIn("POST", told["Access-Control-Allow-Methods"])
+            self.assertEqual(told["Vary"], "Origin")
+            # An error can be read, too.
+            status, told = headers(page, "POST")
+            self.assertEqual((status, told["Access-Control-Allow-Origin"]), (401, page))
+            for path in "/health", "/v1/models":
+                status, told = headers("http://evil.example", path=path)
+                self.assertEqual((status, told["Access-Control-Allow-Origin"]), (200, None))
+            self.assertEqual(headers(page, path="/nothing")[0], 404)
 
     def test_refusals(self):
         post = "/v1/completions"
@@ -250,6 +302,11 @@ class ServeTest(unittest.TestCase):
         self.refusal(415, "H0380", post, b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
         self.refusal(404, "H0479", post, {"prompt": "a", "model": "gpt-4"})
         self.refusal(404, "H0479", "/v1/nothing")
+        for path, near in (("/completions", "/v1/completions"),
+                           ("/v1/completions/", "/v1/completions"),
+                           ("/v1/v1/chat/completions", "/v1/chat/completions")):
+            self.assertIn("ask " + near,
+                          self.refusal(404, "H0479", path, {"prompt": "a"})["message"])
         self.refusal(405, "H0479", post)
         self.refusal(405, "H0479", "/health", "{}")
         error = self.refusal(400, "H0359", "/v1/chat/completions",
@@ -297,8 +354,8 @@ class ServeTest(unittest.TestCase):
             body, answer = answer[:length], answer[length:]
             self.assertEqual(bool(body), number not in (0, 2))
         self.assertEqual(answer, b"")
-        self.assertEqual(told, [(200, None), (405, b"get, head"), (405, b"post"), (200, None),
-                                (200, None)])
+        self.assertEqual(told, [(200, None), (405, b"get, head, options"),
+                                (405, b"post, options"), (200, None), (200, None)])
 
     def test_connections_are_kept(self):
         connection = self.server.connect()
@@ -318,7 +375,11 @@ class ServeTest(unittest.TestCase):
 
     def test_models(self):
         models = json.loads(self.server.ask("/v1/models")[1])
-        self.assertEqual([m["id"] for m in models["data"]], ["hash"])
+        self.assertEqual([m["id"] for m in models["data"]], ["hash", "other/name"])
+        other = json.loads(self.server.ask("/v1/models/other/name")[1])
+        self.assertEqual(other["id"], "other/name")
+        for name in "hash", "other/name":
+            self.assertEqual(self.server.complete("a", model=name)["model"], "hash")
         self.assertEqual(json.loads(self.server.ask("/v1/models/hash")[1]),
                          models["data"][0])
 
@@ -496,16 +557,52 @@ class SlowServeTest(unittest.TestCase):
                 self.assertEqual(slow.recv(100), b"")
             except ConnectionResetError:
                 pass
-            many = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(65)]
-            many[-1].settimeout(5)
-            self.assertIn(b"503", many[-1].recv(1000))
-            for each in many:
+            # Idle connections give way to one more; those with a part of a request do not.
+            idle = [socket.create_connection(("127.0.0.1", server.port))
+                    for _ in range(200)]
+            self.assertEqual(server.ask("/health")[0], 200)
+            idle[0].settimeout(5)
+            self.assertEqual(idle[0].recv(100), b"")
+            many = []
+            for _ in range(64):
+                many.append(socket.create_connection(("127.0.0.1", server.port)))
+                many[-1].sendall(b"POST /v1/completions HTTP/1.1\r\nA:")
+            time.sleep(0.2)
+            last = socket.create_connection(("127.0.0.1", server.port))
+            last.settimeout(5)
+            self.assertIn(b"503", last.recv(1000))
+            for each in many + idle + [last]:
                 each.close()
             # When the server has seen that they are gone.
             deadline = time.monotonic() + 10
             while server.ask("/health")[0] != 200:
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.05)
+
+    def test_access_log(self):
+        """A line for each request: who, what, status, time, and why it was refused."""
+        with Server(0) as server:
+            server.complete("a", max_tokens=1)
+            server.stream(prompt="a", max_tokens=1)
+            server.ask("/v1/completions", {"prompt": ""})
+            server.ask("/v1/nothing?secret=1")
+            server.ask("/v1/completions", {"prompt": "a", "model": "x\n\u001b[31m\u202e"})
+            with socket.create_connection(("127.0.0.1", server.port)) as raw:
+                raw.sendall(b"what is this\r\n\r\n")
+                raw.recv(1000)
+            server.process.send_signal(signal.SIGTERM)
+            lines = server.process.communicate(timeout=10)[1].splitlines()
+        head = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ 127\.0\.0\.1 "
+        for line, expected in zip(lines, (
+                r'"POST /v1/completions" 200 OK 0\.\d{3} s$',
+                r'"POST /v1/completions" 200 OK 0\.\d{3} s$',
+                r'"POST /v1/completions" 400 Bad Request 0\.\d{3} s "H0380: .*no tokens"$',
+                r'"GET /v1/nothing" 404 Not Found 0\.\d{3} s "H0479: .*"$',
+                r'"POST /v1/completions" 404 Not Found 0\.\d{3} s '
+                r'"H0479: there is no model x\\n\\u001b\[31m\\u202e, only hash"$',
+                r'"" 400 Bad Request 0\.\d{3} s "this is not HTTP"$')):
+            self.assertRegex(line, head + expected)
+        self.assertEqual(len(lines), 6, lines)
 
     def test_keys(self):
         with Server(0, "secret") as server:

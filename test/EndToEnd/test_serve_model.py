@@ -130,8 +130,10 @@ class ServeModelTest(h.HeddleTest):
                     answer = server.complete(prompt, **asked)
                     told = answer["logprobs"]
                     self.assertEqual([len(told[key]) for key in sorted(told)],
-                                     3 * [len(prompt) + count])
+                                     4 * [len(prompt) + count])
                     self.assertEqual(told["tokens"][:101], list(map(str, prompt)))
+                    for token, begin in zip(told["tokens"], told["text_offset"]):
+                        self.assertTrue(answer["text"][begin:].lstrip().startswith(token))
                     self.assertEqual((told["token_logprobs"][0], told["top_logprobs"][0]),
                                      (None, None))
                     for at in range(1, len(prompt)):

@@ -81,6 +81,16 @@ std::string unicode::replaceInvalid(const std::string &text) {
   return result;
 }
 
+int64_t unicode::countCharacters(const std::string &text) {
+  int64_t count = 0;
+  for (size_t offset = 0; offset < text.size(); ++count) {
+    Character character = characterAt(text, offset);
+    offset +=
+        character.isValid ? character.length : lengthOfInvalid(text, offset);
+  }
+  return count;
+}
+
 static utf8proc_category_t categoryOf(uint32_t code) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code));
 }

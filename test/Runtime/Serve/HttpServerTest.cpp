@@ -93,6 +93,30 @@ TEST(HttpServer, LeavesAReaderThatTakesNothing) {
   EXPECT_TRUE(endless.waitUntilGone(20));
 }
 
+TEST(HttpServer, WritesAddressesAsUrlsDo) {
+  EXPECT_EQ(hostAndPort("127.0.0.1", 80), "127.0.0.1:80");
+  EXPECT_EQ(hostAndPort("host", 80), "host:80");
+  EXPECT_EQ(hostAndPort("::1", 8080), "[::1]:8080");
+  EXPECT_EQ(hostAndPort("[::1]", 8080), "[::1]:8080");
+}
+
+TEST(HttpServer, ListensAtAddressesOfIPv6) {
+  HttpOptions inBrackets = options();
+  inBrackets.host = "[::1]";
+  try {
+    HttpServer server(
+        inBrackets, [](HttpRequest, std::shared_ptr<HttpReply>) {},
+        [](int, const std::string &) { return "{}"; });
+    server.listen();
+    EXPECT_GT(server.port(), 0);
+  } catch (const UserError &error) {
+    // A machine may have no address of IPv6; the name is read in any case.
+    EXPECT_EQ(error.diagnostic.message.rfind("cannot listen at [::1]:0: ", 0),
+              0u)
+        << error.diagnostic.message;
+  }
+}
+
 TEST(HttpServer, SaysWhyItCannotListen) {
   HttpServer first(
       options(), [](HttpRequest, std::shared_ptr<HttpReply>) {},
@@ -116,6 +140,10 @@ TEST(HttpServer, SaysWhyItCannotListen) {
                 ": Address already in use; give another port: --port " +
                 std::to_string(same.port + 1) +
                 ", or --port 0 for one that is free");
+  HttpOptions both = options();
+  both.host = "127.0.0.1:8080";
+  EXPECT_NE(refusal(both).find("--host 127.0.0.1 --port 8080"),
+            std::string::npos);
   HttpOptions nowhere = options();
   nowhere.host = "192.0.2.1";
   EXPECT_NE(refusal(nowhere).find("cannot listen at 192.0.2.1:0"),

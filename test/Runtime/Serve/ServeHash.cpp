@@ -16,6 +16,7 @@
 #include "HashEngine.h"
 #include "heddle/runtime/app/Signals.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/serve/AccessLog.h"
 #include "heddle/runtime/serve/Service.h"
 
 #include <cstdio>
@@ -47,15 +48,21 @@ static int serve(int argc, char **argv) {
   options.http.maxBody = 1 << 20;
   options.http.seconds = 3;
   options.http.maxConnections = 64;
-  options.model = "hash";
+  options.models = {"hash", "other/name"};
+  options.http.allowedOrigins = {"http://page.example"};
+  AccessLog log("-");
+  options.http.onAnswered = [&](const HttpAccess &access) {
+    log.write(access);
+  };
   options.apiKey = argc > 2 ? argv[2] : "";
   options.maxTexts = 40;
   options.checksPages = true;
   SamplingOptions sampling;
   sampling.temperature = 1;
   catchStopSignals();
-  std::unique_ptr<Service> service = serveTexts(
-      engine, /*draft=*/nullptr, {tokenizer.get(), &chat, {}, sampling}, options);
+  std::unique_ptr<Service> service =
+      serveTexts(engine, /*draft=*/nullptr,
+                 {tokenizer.get(), &chat, {}, sampling}, options);
   service->listen();
   printf("%d\n", int(service->port()));
   fflush(stdout);

@@ -124,9 +124,12 @@ struct PoolingOptions {
 struct ServeOptions {
   JobOptions job;
   std::string host = "127.0.0.1";
-  int64_t port = 8080;          ///< 0: one that is free.
-  std::string apiKey;           ///< Empty: everybody may ask.
-  int64_t requestTimeout = 600; ///< Seconds.
+  int64_t port = 8080;                     ///< 0: one that is free.
+  std::string apiKey;                      ///< Empty: everybody may ask.
+  std::vector<std::string> allowedOrigins; ///< "*": all.
+  std::vector<std::string> names; ///< Of the model; empty: its directory's.
+  std::string accessLog;          ///< A file; "-": stderr; empty: none.
+  int64_t requestTimeout = 600;   ///< Seconds.
   int64_t maxTexts = 256;
   PoolingOptions pooling; ///< Of a model that encodes.
   bool truncates = false; ///< Texts to encode that are too long.

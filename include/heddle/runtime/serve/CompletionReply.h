@@ -21,7 +21,8 @@ struct TextPart {
   std::vector<int32_t> tokens;
   /// For each token itself and the likeliest, where they were asked for.
   std::vector<std::vector<TokenLogprob>> logprobs;
-  std::string finish; ///< `stop` or `length`; empty: it goes on.
+  std::vector<int64_t> offsets; ///< Of the same: characters of the text before.
+  std::string finish;           ///< `stop` or `length`; empty: it goes on.
 };
 
 struct Usage {

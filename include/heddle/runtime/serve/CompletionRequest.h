@@ -31,6 +31,8 @@ struct ApiError : std::exception {
   const char *what() const noexcept override { return message.c_str(); }
   /// {"error": {"message", "type", "param", "code"}}, as OpenAI writes it.
   std::string body() const;
+  /// As an access log has it.
+  std::string reason() const { return code + ": " + message; }
 
   int status; ///< Of HTTP.
   std::string code;

@@ -13,8 +13,20 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace heddle::rt {
+
+/// The status of a request whose client went away.
+inline constexpr int clientGone = 499;
+
+/// A request and its answer, as a line of an access log has them.
+struct HttpAccess {
+  std::string peer, method, path;
+  int status = 0;
+  std::string reason; ///< Why the request was refused; empty: it was not.
+  double seconds = 0; ///< From the request to the end of the answer.
+};
 
 /// Where a server listens, and what it puts up with.
 struct HttpOptions {
@@ -22,12 +34,18 @@ struct HttpOptions {
   uint16_t port = 8080;           ///< 0: one that is free.
   int64_t maxHeader = 16 << 10;   ///< Bytes; more is answered with 431.
   int64_t maxBody = 4 << 20;      ///< Bytes; more is answered with 413.
-  int64_t maxConnections = 1000;  ///< One more is answered with 503.
+  /// One more takes the place of the one that has waited for a request the
+  /// longest; where all are busy, it is answered with 503.
+  int64_t maxConnections = 1000;
   /// Bytes of an answer that its reader may be behind. Such a connection is
   /// closed, as one that takes nothing for `seconds`.
   int64_t maxUnread = 4 << 20;
   /// For a whole request to arrive, and for a part of an answer to leave.
   int64_t seconds = 30;
+  /// Origins whose pages a browser lets read the answers (CORS); "*": all.
+  std::vector<std::string> allowedOrigins;
+  /// Called on the server's thread when an answer has ended; may be empty.
+  std::function<void(const HttpAccess &)> onAnswered;
 };
 
 struct HttpRequest {
@@ -54,7 +72,14 @@ public:
   std::function<void()> onClose;
   /// What an answer with 405 says: the methods that there are, as "GET, HEAD".
   std::string allowed;
+  /// For the access log: the status, where an answer that had begun fails, and
+  /// why it is an error.
+  int status = 0;
+  std::string reason;
 };
+
+/// As `127.0.0.1:8080`, or `[::1]:8080`: an address as URLs have it.
+std::string hostAndPort(const std::string &host, uint16_t port);
 
 /// Answers HTTP/1.1 on a thread of its own.
 class HttpServer {

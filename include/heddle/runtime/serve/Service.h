@@ -35,7 +35,8 @@ struct ServedText {
 
 struct ServiceOptions {
   HttpOptions http;
-  std::string model;        ///< Its name.
+  /// Its names, of which clients may ask for each; answers have the first.
+  std::vector<std::string> models = {"model"};
   std::string apiKey;       ///< Empty: everybody may ask.
   int64_t maxTexts = 256;   ///< At a time, those that wait included.
   double seconds = 600;     ///< For a request, if it does not want less.

@@ -23,6 +23,9 @@ struct TextEvent {
   std::string part; ///< That follows what was told before.
   std::optional<int32_t> token;
   std::vector<TokenLogprob> logprobs; ///< Of it, or of one of the prompt.
+  /// Where that token begins: characters before it, of the prompt where it is
+  /// one of its tokens, else of what was generated.
+  int64_t offset = 0;
   std::optional<TextEnd> end;
 };
 
@@ -63,12 +66,15 @@ private:
   struct Text {
     Text(const io::Tokenizer *tokenizer, const Asked &asked)
         : filter(asked.stops) {
-      if (tokenizer)
-        stream.emplace(*tokenizer, asked.goesOn ? asked.request.prompt
-                                                : std::vector<int32_t>());
+      if (!tokenizer)
+        return;
+      stream.emplace(*tokenizer, asked.goesOn ? asked.request.prompt
+                                              : std::vector<int32_t>());
+      promptStream.emplace(*tokenizer);
     }
-    std::optional<io::TextStream> stream;
+    std::optional<io::TextStream> stream, promptStream;
     StopFilter filter;
+    int64_t characters = 0, promptCharacters = 0; ///< Of their tokens so far.
     Scheduler::Clock::time_point last; ///< When it came, or its last token.
     bool hasToken = false;
   };

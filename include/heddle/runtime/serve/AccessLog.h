@@ -1,0 +1,42 @@
+//===- AccessLog.h - A line for each request ------------------ -*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_SERVE_ACCESSLOG_H
+#define HEDDLE_RUNTIME_SERVE_ACCESSLOG_H
+
+#include "heddle/runtime/serve/HttpServer.h"
+
+#include <ctime>
+
+namespace heddle::rt {
+
+/// A line with its end: when, who, what, status, seconds, and in quotes why the
+/// request was refused.
+std::string accessLine(const HttpAccess &access, time_t now);
+
+/// Appends a line to a file for each request that was answered.
+class AccessLog {
+public:
+  /// `path`: "-" for stderr. Throws H0411 for a file that cannot be written.
+  explicit AccessLog(const std::string &path);
+  ~AccessLog();
+  AccessLog(const AccessLog &) = delete;
+  AccessLog &operator=(const AccessLog &) = delete;
+
+  /// Warns once when nothing can be written.
+  void write(const HttpAccess &access);
+
+private:
+  const std::string path;
+  int file = -1;
+  bool hasWarned = false;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_SERVE_ACCESSLOG_H
