@@ -12,6 +12,7 @@
 #include "heddle/runtime/io/Tokenizer.h"
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -43,6 +44,58 @@ static const Family &findFamily(const io::JsonValue &config) {
             "the families that are known: " + known);
 }
 
+/// Whether the Hugging Face Hub may have a model of that name, as `gpt2` or
+/// `org/name`.
+static bool isHubName(const std::string &path) {
+  static const std::regex pattern(
+      "[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?");
+  return std::regex_match(path, pattern) &&
+         fs::path(path).extension() != ".json" &&
+         fs::path(path).extension() != ".mlir";
+}
+
+/// The first bytes of a file; fewer where it is shorter.
+static std::string beginningOf(const std::string &path) {
+  std::string bytes(64, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), int64_t(bytes.size()));
+  bytes.resize(size_t(std::max<std::streamsize>(file.gcount(), 0)));
+  return bytes;
+}
+
+/// Refuses a file that is known to be something else than a config: what was
+/// meant is beside it, or another command.
+static void requireConfigText(const std::string &path) {
+  const std::string bytes = beginningOf(path);
+  auto refuse = [&](const std::string &what, const std::string &help) {
+    fail("H0173", path + " is " + what + ", not a model", help);
+  };
+  auto beginsWith = [&](std::string_view magic) {
+    return std::string_view(bytes).substr(0, magic.size()) == magic;
+  };
+  std::string folder = fs::path(path).parent_path().string();
+  std::string directory =
+      "give its directory: heddle compile " + (folder.empty() ? "." : folder);
+  if (beginsWith("\177ELF"))
+    refuse("a program",
+           "a compiled binary is run: " +
+               std::string(path.find('/') == path.npos ? "./" : "") + path +
+               " info");
+  if (bytes.size() > 8 && bytes[8] == '{' && bytes[7] == 0)
+    refuse("a safetensors file", directory);
+  if (beginsWith("PK") || beginsWith("\x80\x02"))
+    refuse("a file of PyTorch",
+           "give a directory that save_pretrained has written");
+  if (beginsWith("GGUF"))
+    refuse("a GGUF file", "give the directory that it was made from");
+  // llm.c's magic numbers, of 16 and of 32 bits.
+  if (beginsWith("\210\3304\001") || beginsWith("\241\3314\001"))
+    refuse("a token file", "give a Hugging Face directory or a config file "
+                           "(.json), and this file to the binary: BINARY "
+                           "train --data " +
+                               path);
+}
+
 /// The config file that `path` means, and whether `path` is a directory.
 static std::pair<std::string, bool> findConfig(const std::string &path) {
   std::error_code ignored;
@@ -50,7 +103,12 @@ static std::pair<std::string, bool> findConfig(const std::string &path) {
     return {(fs::path(path) / "config.json").string(), true};
   if (!fs::exists(path, ignored))
     fail("H0330", path + " is not there",
-         "give a Hugging Face directory or a config file (.json)");
+         std::string("give a Hugging Face directory or a config file (.json)") +
+             (isHubName(path) ? "; a model of the Hub is downloaded first, as "
+                                "hf download " +
+                                    path + " --local-dir DIR"
+                              : ""));
+  requireConfigText(path);
   return {path, false};
 }
 
@@ -402,11 +460,11 @@ static io::WeightSet openSpecWeights(const io::JsonValue &config,
 ModelSpec config::readModelSpec(const ModelRequest &request) {
   std::string path = io::resolveModel(request.path);
   auto [configFile, isDirectory] = findConfig(path);
+  io::JsonValue config = io::parseJsonFile(configFile, io::modelJsonCodes);
   if (!isDirectory && !request.random)
     fail("H0117",
          path + " is a config without weights, and --init is not given",
          "add --init random --seed N, or give the model's directory");
-  io::JsonValue config = io::parseJsonFile(configFile, io::modelJsonCodes);
   const Family &family = findFamily(config);
   ModelSpec spec;
   spec.configFile = configFile;

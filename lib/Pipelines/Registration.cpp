@@ -16,7 +16,7 @@
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/Codegen/GPU/Passes.h"
 #include "heddle/Eval/ReferenceEvaluations.h"
-#include "heddle/Pipelines/Compile.h"
+#include "heddle/Pipelines/PhaseOrder.h"
 #include "heddle/Transforms/Fuse/Passes.h"
 #include "heddle/Transforms/Import/Passes.h"
 #include "heddle/Transforms/Memory/Passes.h"
@@ -77,5 +77,5 @@ void heddle::registerAllPasses() {
     pipelines.push_back(std::make_unique<PassPipelineRegistration<>>(
         ("phase-" + phaseName(phase)).str(),
         ("The phase " + phaseName(phase)).str(),
-        [phase](OpPassManager &pm) { buildPhase(phase, pm, {}); }));
+        [phase](OpPassManager &pm) { buildPhaseOfDump(phase, pm); }));
 }

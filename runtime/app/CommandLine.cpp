@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/runtime/app/CompileWords.h"
 #include "heddle/runtime/app/HyperFlags.h"
 #include "heddle/runtime/app/Options.h"
 #include "heddle/runtime/app/Pooling.h"
@@ -379,6 +380,16 @@ void CommandLine::addServe(CLI::App &app) {
       ->capture_default_str();
   addFlag(verb, "--api-key", serve.apiKey, io::range::text(),
           "Answer only those who send this key");
+  addFlag(verb, "--allow-origin", serve.allowedOrigins, io::range::text(),
+          "Let pages of this origin ask from a browser, as "
+          "http://localhost:3000; may be given again; *: all (default: none)")
+      ->allow_extra_args(false);
+  addFlag(verb, "--served-model-name", serve.names, io::range::text(),
+          "What clients call the model; may be given again, answers have the "
+          "first (default: the name of its directory)");
+  verb.add_flag("--access-log{-}", serve.accessLog,
+                "Write a line for each request to stderr, or with "
+                "--access-log=FILE to the end of this file");
   addFlag(verb, "--request-timeout", serve.requestTimeout,
           ValueRange::integers(1, 86400),
           "Seconds that a request may take, waiting included")
@@ -558,7 +569,8 @@ int heddle::rt::runApp(int argc, char **argv) {
       io::flushStandardOutput();
       return status;
     } catch (const CLI::ParseError &error) {
-      throw UserError(io::describeUsage(app, error, "H0190", "H0190"));
+      throw UserError(io::describeUsage(app, error, "H0190", "H0190",
+                                        adviseOnBinary));
     }
     return runAction(line.action, line.joinSeconds);
   } catch (const UserError &error) {

@@ -18,8 +18,19 @@
 using namespace heddle;
 using namespace heddle::rt;
 
+void heddle::rt::requireCompiledWeights(const plan::Plan &plan) {
+  const plan::Weights &weights = plan.weights;
+  if (!weights.random && !io::pathExists(weights.directory))
+    fail("H0330",
+         "the model that this binary was compiled with is gone: " +
+             weights.directory + " does not exist",
+         "name the directory that it is in now: --weights DIR");
+}
+
 std::string heddle::rt::modelDirectory(const plan::Plan &plan,
                                        const JobOptions &options) {
+  if (options.weights.empty())
+    requireCompiledWeights(plan);
   return io::resolveModel(options.weights.empty() ? plan.weights.directory
                                                   : options.weights);
 }
@@ -140,12 +151,11 @@ void GenerationConfig::requireKnown(const char *key, int64_t vocab) const {
   std::vector<io::JsonValue> one = {*named};
   for (const io::JsonValue &id : named->isArray() ? named->elements() : one)
     if (id.asInteger() >= vocab)
-      id.fail("H0370",
-              std::string(key) + ": token " + std::to_string(id.asInteger()) +
-                  " is not in the model's vocabulary of " +
-                  std::to_string(vocab),
-              "name a token of this model, or leave " + std::string(key) +
-                  " out");
+      id.fail(
+          "H0370",
+          std::string(key) + ": token " + std::to_string(id.asInteger()) +
+              " is not in the model's vocabulary of " + std::to_string(vocab),
+          "name a token of this model, or leave " + std::string(key) + " out");
 }
 
 double GenerationConfig::number(const char *key, double least, double most,
@@ -155,13 +165,11 @@ double GenerationConfig::number(const char *key, double least, double most,
     return fallback;
   double number = value->asNumber();
   if (!(number >= least && number <= most))
-    value->fail("H0373",
-                std::string(key) + " must be from " +
-                    nlohmann::json(least).dump() + " to " +
-                    nlohmann::json(most).dump() + ", not " +
-                    value->describe(),
-                "write " + nlohmann::json(fallback).dump() +
-                    ", or leave it out");
+    value->fail(
+        "H0373",
+        std::string(key) + " must be from " + nlohmann::json(least).dump() +
+            " to " + nlohmann::json(most).dump() + ", not " + value->describe(),
+        "write " + nlohmann::json(fallback).dump() + ", or leave it out");
   return number;
 }
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/app/ModelText.h"
 #include "heddle/runtime/app/InitialValues.h"
 #include "heddle/runtime/app/ServedMemory.h"
 #include "heddle/runtime/app/Sources.h"
@@ -412,6 +413,7 @@ static void makeStates(Job &job, UploadRing &ring,
 }
 
 static io::WeightSet openPlanWeights(const plan::Plan &plan) {
+  requireCompiledWeights(plan);
   const plan::Weights &expected = plan.weights;
   io::WeightSet weights = io::openModelWeights(expected.directory);
   if (!expected.headerHash.empty() &&

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 #include <elf.h>
+#include <filesystem>
 #include <fstream>
 
 using namespace heddle;
@@ -27,12 +28,15 @@ class SectionReader {
 public:
   explicit SectionReader(const std::string &path);
   std::optional<std::vector<char>> find(const std::string &name);
+  /// Throws unless the file has all the bytes that its header speaks of: a
+  /// copy may have been cut off.
+  void requireWhole(const std::string &path) const;
 
 private:
   std::optional<std::vector<char>> read(uint64_t offset, uint64_t count);
 
   std::ifstream file;
-  uint64_t size = 0;
+  uint64_t size = 0, wholeSize = 0;
   std::vector<Elf64_Shdr> sections;
   std::vector<char> names;
 };
@@ -48,8 +52,10 @@ SectionReader::SectionReader(const std::string &path)
   if (!start || memcmp(start->data(), ELFMAG, SELFMAG) != 0)
     return;
   memcpy(&header, start->data(), sizeof(header));
-  auto table =
-      read(header.e_shoff, uint64_t(header.e_shnum) * sizeof(Elf64_Shdr));
+  uint64_t tableBytes = uint64_t(header.e_shnum) * sizeof(Elf64_Shdr);
+  // The table of sections is the last thing in the file.
+  wholeSize = header.e_shoff + tableBytes;
+  auto table = read(header.e_shoff, tableBytes);
   if (!table || header.e_shstrndx >= header.e_shnum)
     return;
   sections.resize(header.e_shnum);
@@ -60,6 +66,14 @@ SectionReader::SectionReader(const std::string &path)
     sections.clear();
   else
     names = std::move(*text);
+}
+
+void SectionReader::requireWhole(const std::string &path) const {
+  if (size < wholeSize)
+    fail("H0382",
+         path + " is cut off: it has " + std::to_string(size) + " of " +
+             std::to_string(wholeSize) + " bytes",
+         "copy the binary again, or compile it again");
 }
 
 std::optional<std::vector<char>> SectionReader::read(uint64_t offset,
@@ -142,14 +156,23 @@ static std::optional<Binary> readModel(SectionReader &reader,
   return binary;
 }
 
+/// The file's own name: a program reads itself by a link.
+static std::string nameOf(const std::string &path) {
+  std::error_code error;
+  auto target = std::filesystem::read_symlink(path, error);
+  return error || path.rfind("/proc/", 0) != 0 ? path : target.string();
+}
+
 std::vector<Binary> rt::readTargets(const std::string &path) {
   SectionReader reader(path);
+  const std::string name = nameOf(path);
+  reader.requireWhole(name);
   std::vector<Binary> targets;
   while (auto target = readModel(reader, plan::planSectionName(targets.size()),
-                                 plan::kernelSectionName(targets.size()), path))
+                                 plan::kernelSectionName(targets.size()), name))
     targets.push_back(std::move(*target));
   if (targets.empty())
-    fail("H0381", path + " carries no plan: it is not a compiled binary",
+    fail("H0381", name + " carries no plan: it is not a compiled binary",
          "make one with `heddle compile MODEL -o BINARY`");
   return targets;
 }

@@ -7,8 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/Flags.h"
+#include "heddle/runtime/io/OtherNames.h"
 
 #include <algorithm>
+#include <sstream>
 
 using namespace heddle;
 
@@ -20,8 +22,19 @@ static const CLI::App &chosenVerb(const CLI::App &app) {
   return *verb;
 }
 
-/// The verb with the names of those around it, as `heddle data prepare`.
-static std::string nameOf(const CLI::App &verb) {
+std::string io::shellWord(const std::string &text) {
+  bool isPlain =
+      !text.empty() &&
+      text.find_first_of(" \t\n\"'\\$`*?[]{}()<>|&;#~!") == std::string::npos;
+  if (isPlain)
+    return text;
+  std::string quoted = "'";
+  for (char c : text)
+    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string io::nameOf(const CLI::App &verb) {
   return (verb.get_parent() ? nameOf(*verb.get_parent()) + " " : "") +
          verb.get_name();
 }
@@ -34,13 +47,132 @@ static std::vector<std::string> verbsOf(const CLI::App &verb) {
   return names;
 }
 
+//===----------------------------------------------------------------------===//
+// Words that nothing takes
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A word that its verb does not take, and what is known of it.
+struct UnreadWord {
+  const CLI::App &app;
+  const CLI::App &verb;
+  std::string word, value; ///< As --steps=3 and --steps 3 have it.
+  const io::Adviser &adviser;
+
+  std::optional<io::Advice> adviceForFlag() const;
+  std::optional<io::Advice> adviceForWord() const {
+    return adviser ? adviser(verb, word, value) : std::nullopt;
+  }
+
+private:
+  std::optional<io::Advice> adviceForPlace() const;
+  std::optional<io::Advice> adviceForOtherTool() const;
+  std::optional<io::Advice> adviceForOtherVerb() const;
+  bool has(const CLI::App &verb, const std::string &flag) const {
+    return flag.size() > 1 && verb.get_option_no_throw(flag);
+  }
+  /// The flag with what follows it.
+  std::string withValue(const std::string &flag) const {
+    return value.empty() ? flag : flag + " " + io::shellWord(value);
+  }
+};
+
+} // namespace
+
+/// Of a flag that is right, but comes before the verb, and of one that is
+/// written with other dashes.
+std::optional<io::Advice> UnreadWord::adviceForPlace() const {
+  if (has(verb, word))
+    return io::Advice{word + " is a flag of the verb " + verb.get_name() +
+                          ", and comes before it",
+                      "write it after the verb: " + io::nameOf(verb) + " " +
+                          withValue(word)};
+  std::string dashed = word;
+  std::replace(dashed.begin(), dashed.end(), '_', '-');
+  for (const std::string &right : {dashed, "-" + word, "-" + dashed})
+    if (right != word && right.rfind("--", 0) == 0 && has(verb, right))
+      return io::Advice{"", "write " + withValue(right) + " in its place"};
+  return std::nullopt;
+}
+
+/// Of a flag of transformers, vLLM and others.
+std::optional<io::Advice> UnreadWord::adviceForOtherTool() const {
+  std::vector<std::string> names =
+      io::namesFor(word, value.empty() ? "" : io::shellWord(value));
+  for (const std::string &name : names)
+    if (has(verb, name.substr(0, name.find(' '))))
+      return io::Advice{"", "write " + name + " in its place"};
+  for (const std::string &name : names) {
+    size_t blank = name.find(' ');
+    std::string own = blank == std::string::npos ? "" : name.substr(blank + 1);
+    auto advice =
+        adviser ? adviser(verb, name.substr(0, blank), own) : std::nullopt;
+    if (!advice)
+      continue;
+    advice->message =
+        "there is no flag " + word + ": " +
+        (advice->message.empty() ? "it is " + name : advice->message);
+    return advice;
+  }
+  if (std::string text = io::adviceFor(word); !text.empty())
+    return io::Advice{"", text};
+  return std::nullopt;
+}
+
+std::optional<io::Advice> UnreadWord::adviceForOtherVerb() const {
+  for (const CLI::App *other : app.get_subcommands([&](const CLI::App *other) {
+         return other != &verb && has(*other, word);
+       })) {
+    std::string name = io::nameOf(*other) + " " + withValue(word);
+    if (&app == &verb)
+      return io::Advice{word + " is a flag of the verb " + other->get_name() +
+                            ", and there is no verb",
+                        "write " + name};
+    return io::Advice{word + " is a flag of the verb " + other->get_name() +
+                          ", not of " + verb.get_name(),
+                      "leave it out, or write " + name};
+  }
+  return std::nullopt;
+}
+
+std::optional<io::Advice> UnreadWord::adviceForFlag() const {
+  if (auto advice = adviceForPlace())
+    return advice;
+  if (adviser)
+    if (auto advice = adviser(verb, word, value))
+      return advice;
+  if (auto advice = adviceForOtherTool())
+    return advice;
+  return adviceForOtherVerb();
+}
+
 /// The flag or verb nearest to a word that nothing takes, or "".
 static std::string suggestionFor(const CLI::App &verb, std::string word) {
   std::vector<std::string> known = verbsOf(verb);
   for (const CLI::Option *option : verb.get_options())
     for (const std::string &name : option->get_lnames())
       known.push_back("--" + name);
-  return closestMatch(word.substr(0, word.find('=')), known);
+  return closestMatch(word, known);
+}
+
+/// Of an error as `--kind: "Adam" is not one of adam, sgd`, the choice that was
+/// meant, or "".
+static std::string nearestChoice(const std::string &message) {
+  const std::string middle = "\" is not one of ";
+  size_t begin = message.find('"'), end = message.find(middle);
+  if (begin == message.npos || end == message.npos)
+    return "";
+  auto lower = [](std::string text) { return CLI::detail::to_lower(text); };
+  std::string given = message.substr(begin + 1, end - begin - 1);
+  std::vector<std::string> choices;
+  std::istringstream rest(message.substr(end + middle.size()));
+  for (std::string choice; std::getline(rest >> std::ws, choice, ',');) {
+    if (lower(choice) == lower(given))
+      return choice;
+    choices.push_back(choice);
+  }
+  return closestMatch(given, choices);
 }
 
 /// The error in our words, where CLI11's speak of types and counts.
@@ -61,7 +193,8 @@ static std::string messageOf(const CLI::ParseError &error) {
 
 Diagnostic io::describeUsage(const CLI::App &app, const CLI::ParseError &error,
                              const std::string &code,
-                             const std::string &rangeCode) {
+                             const std::string &rangeCode,
+                             const Adviser &adviser) {
   const CLI::App &verb = chosenVerb(app);
   std::vector<std::string> verbs = verbsOf(verb), unread = app.remaining(true);
   // Between flags and words it is neither.
@@ -71,16 +204,29 @@ Diagnostic io::describeUsage(const CLI::App &app, const CLI::ParseError &error,
   if (dynamic_cast<const CLI::ValidationError *>(&error)) {
     result.code = rangeCode;
     result.message = error.what();
+    if (std::string near = nearestChoice(result.message); !near.empty())
+      result.help = "did you mean " + near + "? ";
   } else if (!unread.empty()) {
     // Whatever else is missing: it may be what this word was meant to be.
-    const std::string &word = unread.front();
+    std::string word = unread.front(), value;
     bool isFlag = word.rfind('-', 0) == 0, isVerb = !isFlag && !verbs.empty();
+    if (size_t equals = word.find('='); isFlag && equals != word.npos) {
+      value = word.substr(equals + 1);
+      word.resize(equals);
+    } else if (unread.size() > 1 && unread[1].rfind("--", 0) != 0) {
+      value = unread[1];
+    }
     result.message = (isFlag   ? "there is no flag "
                       : isVerb ? "there is no verb "
                                : "nothing takes the word ") +
                      word;
-    std::string near = suggestionFor(verb, word);
-    if (!near.empty())
+    UnreadWord one{app, verb, word, value, adviser};
+    auto advice = isFlag ? one.adviceForFlag() : one.adviceForWord();
+    if (advice && !advice->message.empty())
+      result.message = advice->message;
+    if (advice)
+      result.help = advice->help + "; ";
+    else if (std::string near = suggestionFor(verb, word); !near.empty())
       result.help = "did you mean " + near + "? ";
   } else if (dynamic_cast<const CLI::RequiredError *>(&error) &&
              !verbs.empty()) {

@@ -294,6 +294,19 @@ TEST_F(BinaryTest, RefusesDamagedBinaries) {
   expectError(run(HEDDLE_TEST_RUNTIME, {"info"}), 3, "H0381");
 }
 
+TEST_F(BinaryTest, SaysThatItIsCutOff) {
+  std::string model = makeBinary(makeBigramPlan());
+  auto whole = std::filesystem::file_size(model);
+  std::filesystem::resize_file(model, whole - 10);
+  RunResult cut = run(model, {"info"});
+  expectError(cut, 3, "H0382");
+  EXPECT_NE(cut.err.find("/model is cut off: it has " +
+                         std::to_string(whole - 10) + " of " +
+                         std::to_string(whole) + " bytes"),
+            std::string::npos)
+      << cut.err;
+}
+
 TEST_F(BinaryTest, RefusesForeignWeights) {
   std::string model = makeBinary(makeBigramPlan());
   std::string data = makeTokens(500), weights = inDirectory("w.safetensors");

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "BinaryWords.h"
 #include "CompileJob.h"
 #include "Verbs.h"
 #include "heddle/Import/Settings.h"
@@ -56,7 +57,8 @@ static int runVerb(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
       return app.exit(error);
-    Diagnostic wrong = io::describeUsage(app, error, "H0113", "H0114");
+    Diagnostic wrong = io::describeUsage(app, error, "H0113", "H0114",
+                                         adviseOnDriver);
     std::cerr << wrong.format();
     return wrong.exitCode();
   } catch (const config::ConfigErrors &errors) {

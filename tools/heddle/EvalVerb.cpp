@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "BinaryWords.h"
 #include "EvalJob.h"
 #include "Verbs.h"
 #include "heddle/runtime/io/File.h"
@@ -24,8 +25,7 @@ void driver::addEvalVerb(CLI::App &app, Action &action) {
   io::addFlag(*verb, "--inputs", options->inputs, io::range::path(),
               "A safetensors file: tensors by the names of the inputs")
       ->default_str("none");
-  io::addFlag(*verb, "--program", options->program,
-              io::range::text(),
+  io::addFlag(*verb, "--program", options->program, io::range::text(),
               "A program, as train or decode/8; with commas, one of each step");
   io::addFlag(*verb, "--steps", options->steps, io::range::count(1),
               "Steps to execute");
@@ -49,6 +49,10 @@ void driver::addEvalVerb(CLI::App &app, Action &action) {
                  "Simulate all ranks of a module that is made for several");
   verb->callback([options, &action] {
     action = [options] {
+      if (isProgram(options->file))
+        fail("H0173", options->file + " is a program, not a module (.mlir)",
+             "a compiled binary is run: " + asCommand(options->file) +
+                 " eval --data FILE");
       io::requireApart({{"FILE", options->file},
                         {"--inputs", options->inputs},
                         {"--weights", options->weights}},

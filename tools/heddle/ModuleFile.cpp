@@ -11,7 +11,7 @@
 #include "heddle/Import/Import.h"
 #include "heddle/Import/Parallel.h"
 #include "heddle/Import/ReadModule.h"
-#include "heddle/Pipelines/Compile.h"
+#include "heddle/Pipelines/PhaseOrder.h"
 
 using namespace heddle;
 using namespace heddle::driver;
@@ -49,9 +49,8 @@ static mlir::LogicalResult checkPhase(mlir::Operation *root, Phase done,
                                       const CompileJob &job) {
   if (phaseName(done) == job.startFrom)
     return mlir::success();
-  mlir::InFlightDiagnostic error = root->emitError("H0113: ");
-  error << "this module was dumped after the phase " << phaseName(done)
-        << ", not after " << job.startFrom;
+  mlir::InFlightDiagnostic error =
+      emitOtherPhase(root->getLoc(), phaseName(done), job.startFrom);
   error.attachNote() << "help: add --start-from " << phaseName(done);
   return error;
 }

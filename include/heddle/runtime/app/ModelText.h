@@ -23,6 +23,9 @@ namespace heddle::rt {
 std::string modelDirectory(const plan::Plan &plan, const JobOptions &options);
 /// The same, but empty for random weights.
 std::string readDirectory(const plan::Plan &plan, const JobOptions &options);
+/// Throws H0330 if the weights that the binary was compiled with are not where
+/// they were.
+void requireCompiledWeights(const plan::Plan &plan);
 
 /// The tokenizer beside the weights; without one, bytes are tokens where the
 /// vocabulary is about that of bytes. Null where there is none; throws H0370

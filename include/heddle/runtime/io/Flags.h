@@ -16,6 +16,8 @@
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/ValueRange.h"
 #include <CLI/CLI.hpp>
+#include <functional>
+#include <optional>
 
 namespace heddle::io {
 
@@ -49,11 +51,27 @@ wordsForParser(const std::vector<std::string> &words, size_t end) {
   return result;
 }
 
+/// What was meant by a word that a verb does not take.
+struct Advice {
+  std::string message; ///< Empty: what is said of any such word.
+  std::string help;
+};
+/// Knows what is said elsewhere, as `heddle compile` knows flags of binaries.
+/// `value` follows a flag, or is empty.
+using Adviser = std::function<std::optional<Advice>(
+    const CLI::App &verb, const std::string &word, const std::string &value)>;
+
+/// As a shell takes it for one word.
+std::string shellWord(const std::string &text);
+/// The verb with the names of those around it, as `heddle data prepare`.
+std::string nameOf(const CLI::App &verb);
+
 /// What is wrong with a command line: `rangeCode` for a value that is out of
 /// its flag's range, else `code`, with the name that an unknown word is nearest
-/// to.
+/// to, or with what `adviser` knows of it.
 Diagnostic describeUsage(const CLI::App &app, const CLI::ParseError &error,
-                         const std::string &code, const std::string &rangeCode);
+                         const std::string &code, const std::string &rangeCode,
+                         const Adviser &adviser = nullptr);
 
 } // namespace heddle::io
 

@@ -1,0 +1,145 @@
+//===- CompileWords.cpp - Words that heddle compile takes -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/CompileWords.h"
+
+#include <algorithm>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+/// The flags of `heddle compile`; test/Driver/words.test compares them with its
+/// help. A binary does not have the compiler's code, which could name them.
+static constexpr const char *compileFlags[] = {
+    "--accumulate",
+    "--all",
+    "--attention-layout",
+    "--batch",
+    "--betas",
+    "--budget",
+    "--cache",
+    "--chunk-tokens",
+    "--cluster",
+    "--collectives",
+    "--communication-data-type",
+    "--config",
+    "--context",
+    "--context-parallel-size",
+    "--delayed-update",
+    "--draft",
+    "--draft-tokens",
+    "--dry-run",
+    "--dump-phases",
+    "--eps",
+    "--explain-config",
+    "--fusion",
+    "--gemm",
+    "--global-batch-size",
+    "--group",
+    "--host-updates",
+    "--init",
+    "--keep",
+    "--keep-16bit",
+    "--kv-cache",
+    "--kv-type",
+    "--label-smoothing",
+    "--lr",
+    "--march",
+    "--matmul",
+    "--max-batch",
+    "--max-context",
+    "--memory-budget",
+    "--mesh",
+    "--micro-batch",
+    "--micro-batch-size",
+    "--mode",
+    "--no-decay",
+    "--num-virtual-stages-per-pipeline-rank",
+    "--objective",
+    "--optimize",
+    "--optimizer",
+    "--partition-activations",
+    "--pipeline-layout",
+    "--pipeline-model-parallel-layout",
+    "--pipeline-model-parallel-size",
+    "--place",
+    "--precision",
+    "--print-sharding-reasons",
+    "--quantize",
+    "--quantize-activations",
+    "--quantize-group",
+    "--quantize-zeros",
+    "--recompute",
+    "--schedule",
+    "--seq",
+    "--seq-length",
+    "--sequence-parallel",
+    "--start-from",
+    "--stop-after",
+    "--strategy",
+    "--strict-config",
+    "--sub-group-size",
+    "--swap-block-size",
+    "--swap-queue-depth",
+    "--target",
+    "--tensor-model-parallel-size",
+    "--tile",
+    "--timing",
+    "--train-steps",
+    "--use-distributed-optimizer",
+    "--verbose",
+    "--virtual-stages",
+    "--warmup-steps",
+    "--weight-decay",
+    "--zero",
+};
+
+/// The verbs of `heddle` that no binary has.
+static constexpr const char *driverVerbs[] = {
+    "compile", "fit",      "explain", "data",
+    "run",     "quantize", "emulate", "checkpoint"};
+
+namespace {
+/// The flag that a word without one is for.
+struct MainFlag {
+  const char *verb;
+  const char *flag;
+};
+} // namespace
+
+static constexpr MainFlag mainFlags[] = {
+    {"train", "--data"},  {"eval", "--data"},     {"generate", "--prompt"},
+    {"chat", "--system"}, {"serve", "--weights"}, {"logits", "--prompt-ids"},
+    {"encode", "--text"}};
+
+std::optional<io::Advice> rt::adviseOnBinary(const CLI::App &verb,
+                                             const std::string &word,
+                                             const std::string &value) {
+  auto isIn = [&](const auto &words) {
+    return std::find(std::begin(words), std::end(words), word) !=
+           std::end(words);
+  };
+  if (isIn(compileFlags))
+    return io::Advice{
+        word + " is a flag of heddle compile, and fixed in the binary",
+        "leave it out, or compile again: heddle compile MODEL " + word +
+            (value.empty() ? "" : " " + io::shellWord(value)) + " -o BINARY"};
+  bool isOuter = !verb.get_parent();
+  if (isOuter && isIn(driverVerbs)) {
+    bool takesBinary = word == "explain" || word == "run";
+    return io::Advice{
+        word + " is a verb of heddle, not of a binary",
+        "write heddle " + word +
+            (takesBinary ? " " + io::nameOf(verb) : std::string())};
+  }
+  for (const MainFlag &main : mainFlags)
+    if (verb.get_name() == main.verb && word.rfind('-', 0) != 0)
+      return io::Advice{"", "write " + std::string(main.flag) + " " +
+                                io::shellWord(word)};
+  return std::nullopt;
+}
