@@ -230,12 +230,16 @@ static void settlePrecision(ResolvedSettings &settings, const ModelSpec &spec) {
   settings.setOrigin("precision", {Origin::Kind::Model, "", {}});
 }
 
+/// Tokens of a row or a text where nobody says how many.
+static constexpr int64_t usualTokens = 4096;
+
 /// Gives a binary that trains what its texts go through: a cache of a row's
 /// tokens, for one text; none where the programs of one cannot be made.
 static void settleTexts(ResolvedSettings &settings, const ModelSpec &spec) {
   Settings &values = settings.values;
   if (!settings.origins.count("seq")) {
-    values.seq = spec.maxPositions;
+    // Rows of all positions of a model with a long context fit few machines.
+    values.seq = std::min(spec.maxPositions, usualTokens);
     settings.setOrigin("seq", {Origin::Kind::Model, "", {}});
   }
   bool isForGpu = std::any_of(settings.targets.begin(), settings.targets.end(),
@@ -283,9 +287,9 @@ void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
   checkServing(values);
   if (values.mode == Mode::Serve)
     settleCacheType(settings);
-  constexpr int64_t usual = 4096, row = 1024;
+  constexpr int64_t row = 1024;
   if (!settings.origins.count("max_context")) {
-    values.maxContext = std::min(spec.maxPositions, usual);
+    values.maxContext = std::min(spec.maxPositions, usualTokens);
     settings.setOrigin("max_context", {Origin::Kind::Model, "", {}});
   }
   checkContext(settings, spec);

@@ -177,7 +177,7 @@ void CommandLine::addTrain(CLI::App &app) {
   addFlag(verb, "--data", train.data, io::range::path(),
           "Token file to train on; several, each with a --data of its own, are "
           "mixed by their weights")
-      ->type_name("FILE[:WEIGHT]")
+      ->type_name("FILE[:TYPE][:WEIGHT]")
       ->allow_extra_args(false);
   addPath(verb, "--inputs", train.inputs,
           "Batches in place of --data: safetensors with a tensor of N rows for "

@@ -23,7 +23,8 @@ int heddle::rt::runEval(const EvalOptions &options, Ranks &ranks) {
   std::unique_ptr<Evaluation> evaluation;
   std::unique_ptr<ServedEvaluation> served;
   ranks.together([&] {
-    io::requireApart({{"--data", options.data}, {"--inputs", options.inputs}},
+    io::requireApart({{"--data", io::TokenSource::parse(options.data).path},
+                      {"--inputs", options.inputs}},
                      {{"--log", options.log}});
     if (!job.plan().findProgram(plan::ProgramKind::Eval) &&
         options.inputs.empty())

@@ -121,11 +121,11 @@ Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
 void Training::requireOwnFiles() {
   std::vector<io::NamedFile> inputs = {
       {"--inputs", options.inputs},
-      {"--val", options.val},
+      {"--val", io::TokenSource::parse(options.val).path},
       {"--resume", options.resume},
       {"--weights", readDirectory(job.plan(), options.job)}};
   for (const DataChoice &choice : parseData(options.data))
-    inputs.push_back({"--data", choice.path});
+    inputs.push_back({"--data", io::TokenSource::parse(choice.path).path});
   io::requireApart(inputs, {{"--log", options.log},
                             {"--log-csv", options.logCsv},
                             {"--trace", options.trace},

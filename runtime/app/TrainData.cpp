@@ -27,6 +27,9 @@ TrainData::TrainData(Job &job, const TrainOptions &options)
     } else {
       masking = Masking::of(job.plan(), options.mask);
       source = std::make_unique<DataFeed>(parseData(options.data), batch);
+      for (int64_t i = 0; i < source->numFiles(); ++i)
+        if (std::string remark = source->file(i).remark(); !remark.empty())
+          lines.push_back(remark);
     }
   });
 }

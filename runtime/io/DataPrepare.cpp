@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/io/File.h"
+#include "heddle/runtime/io/FileKind.h"
+#include "heddle/runtime/io/Json.h"
 #include "heddle/runtime/io/TokenFile.h"
 #include "heddle/runtime/io/Tokenizer.h"
 #include <algorithm>
@@ -126,60 +127,213 @@ TokenStatistics io::checkTokens(const std::string &path, int64_t vocab) {
 }
 
 //===----------------------------------------------------------------------===//
-// data prepare
+// data prepare: documents
 //===----------------------------------------------------------------------===//
+
+/// The tokens of a line end; none where the tokenizer drops or refuses it.
+static std::vector<int32_t> lineEnd(const Tokenizer &tokenizer) {
+  try {
+    return tokenizer.encode("\n");
+  } catch (const UserError &) {
+    return {};
+  }
+}
+
+namespace {
+
+/// Writes documents, or parts of them, one after the other, and puts what
+/// divides them between two.
+class DocumentWriter {
+public:
+  DocumentWriter(const std::string &path, int64_t vocab,
+                 const Tokenizer &tokenizer)
+      : out(path, vocab), end(tokenizer.endOfText()),
+        divider(end ? std::vector<int32_t>{*end} : lineEnd(tokenizer)) {}
+
+  /// Divides what comes from what is there; the number of tokens so far.
+  int64_t begin() {
+    // A document ends with the end of text, unless it was cut off.
+    if (count > 0 && (!end || last != *end))
+      append(divider);
+    return count;
+  }
+  void append(const std::vector<int32_t> &tokens) {
+    out.append(tokens.data(), int64_t(tokens.size()));
+    count += int64_t(tokens.size());
+    if (!tokens.empty())
+      last = tokens.back();
+  }
+  void endDocument() {
+    if (end)
+      append({*end});
+    ++documents;
+  }
+  int64_t size() const { return count; }
+  int64_t numDocuments() const { return documents; }
+  bool isDivided() const { return !divider.empty(); }
+  TokenWriter &file() { return out; }
+
+private:
+  TokenWriter out;
+  std::optional<int32_t> end;
+  std::vector<int32_t> divider;
+  int64_t count = 0, documents = 0;
+  int32_t last = -1;
+};
+
+/// Takes input files apart into documents, and encodes these.
+class Preparation {
+public:
+  Preparation(const PrepareOptions &options, const Tokenizer &tokenizer)
+      : options(options), tokenizer(tokenizer) {}
+
+  /// Appends the documents of a file; the token where they begin.
+  int64_t add(const std::string &path, DocumentWriter &out);
+
+private:
+  bool hasRecords(const MappedFile &file) const;
+  void addText(std::string_view text, DocumentWriter &out);
+  void addRecords(const MappedFile &file, DocumentWriter &out);
+  std::string textOf(std::string_view line, const SourceLocation &where) const;
+
+  const PrepareOptions &options;
+  const Tokenizer &tokenizer;
+  int64_t begin = 0; ///< Of the file's first document.
+  bool isFirst = true;
+};
+
+} // namespace
 
 /// The largest cut in [1, size] at which a text can be divided such that the
 /// parts encode as the whole does: before a space that stands between two
 /// letters. The whole size when there is none.
-static int64_t findCut(const uint8_t *text, int64_t size) {
-  auto isLetter = [](uint8_t c) {
+static size_t findCut(std::string_view text) {
+  auto isLetter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   };
-  for (int64_t i = size - 2; i > 0; --i)
-    if (text[i] == ' ' && isLetter(text[i - 1]) && isLetter(text[i + 1]))
-      return i;
-  return size;
+  for (size_t i = text.size(); i-- > 2;)
+    if (text[i - 1] == ' ' && isLetter(text[i - 2]) && isLetter(text[i]))
+      return i - 1;
+  return text.size();
 }
 
-/// The bytes of text.
-static int64_t encodeFile(const std::string &path, const Tokenizer &tokenizer,
-                          TokenWriter &out) {
-  std::shared_ptr<const MappedFile> file = MappedFile::open(path, "H0340");
-  int64_t position = 0;
-  while (position < file->size()) {
-    const uint8_t *text = file->data() + position;
-    int64_t rest = file->size() - position;
-    int64_t size = rest;
+static std::string_view textOf(const MappedFile &file) {
+  return {reinterpret_cast<const char *>(file.data()), size_t(file.size())};
+}
+
+/// One document; none where the text is empty.
+void Preparation::addText(std::string_view text, DocumentWriter &out) {
+  if (text.empty())
+    return;
+  int64_t start = out.begin();
+  if (isFirst)
+    begin = start;
+  isFirst = false;
+  while (!text.empty()) {
+    size_t size = text.size();
     // Without a place to cut in one block, look in a longer one.
-    for (int64_t window = blockBytes;
-         window < rest && tokenizer.splitsBeforeWords(); window *= 2) {
-      int64_t cut = findCut(text, window);
+    for (size_t window = blockBytes;
+         window < text.size() && tokenizer.splitsBeforeWords(); window *= 2) {
+      size_t cut = findCut(text.substr(0, window));
       if (cut < window) {
         size = cut;
         break;
       }
     }
-    std::vector<int32_t> ids = tokenizer.encodeBytes(
-        std::string(reinterpret_cast<const char *>(text), size));
-    out.append(ids.data(), ids.size());
-    position += size;
+    out.append(tokenizer.encodeBytes(std::string(text.substr(0, size))));
+    text.remove_prefix(size);
   }
-  if (std::optional<int32_t> end = tokenizer.endOfText())
-    out.append(&*end, 1);
-  return file->size();
+  out.endDocument();
 }
 
-static int64_t copyTokens(const TokenFile &from, int64_t first, int64_t last,
-                          const std::string &path, int64_t vocab) {
-  TokenWriter out(path, vocab);
-  std::vector<int32_t> block(blockTokens);
-  for (; first < last; first += blockTokens) {
-    int64_t number = std::min(blockTokens, last - first);
-    from.read(first, number, vocab, block.data());
-    out.append(block.data(), number);
+/// The text of a record: a line of JSON.
+std::string Preparation::textOf(std::string_view line,
+                                const SourceLocation &where) const {
+  static const JsonCodes codes = {"H0340", "H0339", "H0339",
+                                  "H0339", "H0339", "H0339"};
+  JsonValue record;
+  try {
+    record = parseJson(std::string(line), {where.file, codes});
+  } catch (UserError &error) {
+    Diagnostic problem = error.diagnostic;
+    problem.location.file = where.file;
+    problem.location.line = where.line;
+    problem.help = "repair the line; --format text takes the file as one text";
+    throw UserError(std::move(problem));
   }
-  return out.finish();
+  const JsonValue *text =
+      record.isObject() ? record.find(options.field) : nullptr;
+  if (text && text->isString())
+    return text->asString();
+  std::string texts;
+  if (record.isObject())
+    for (const JsonMember &member : record.members())
+      if (member.value.isString())
+        texts += (texts.empty() ? "" : ", ") + member.key;
+  fail("H0339",
+       text
+           ? "\"" + options.field + "\" is " + text->describe() + ", not a text"
+           : "the record has no \"" + options.field + "\"",
+       texts.empty() ? "name the member that is the text with --field"
+                     : "name the member that is the text, as --field " +
+                           texts.substr(0, texts.find(',')) +
+                           " (its texts are: " + texts + ")",
+       where);
+}
+
+void Preparation::addRecords(const MappedFile &file, DocumentWriter &out) {
+  std::string_view rest = ::textOf(file);
+  constexpr std::string_view byteOrderMark = "\xEF\xBB\xBF";
+  if (rest.substr(0, byteOrderMark.size()) == byteOrderMark)
+    rest.remove_prefix(byteOrderMark.size());
+  for (int32_t number = 1; !rest.empty(); ++number) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos)
+      addText(textOf(line, {file.path(), number, 1}), out);
+  }
+}
+
+/// Whether a line is a document. Throws H0348 for what is no text.
+bool Preparation::hasRecords(const MappedFile &file) const {
+  if (options.format != "auto")
+    return options.format == "jsonl";
+  ForeignKind kind = foreignKindOf(file);
+  bool isBinary = kind.name.empty() && hasControlCharacters(file);
+  if (isBinary || !kind.name.empty())
+    fail("H0348",
+         file.path() + " is " + (isBinary ? "binary" : kind.name) +
+             ", not a text",
+         (kind.help.empty() ? "name a text" : kind.help) +
+             "; --format text takes its bytes as they are",
+         {file.path(), 0, 0});
+  return isJsonLines(file);
+}
+
+int64_t Preparation::add(const std::string &path, DocumentWriter &out) {
+  std::shared_ptr<const MappedFile> file = MappedFile::open(path, "H0340");
+  begin = out.size();
+  isFirst = true;
+  if (hasRecords(*file))
+    addRecords(*file, out);
+  else
+    addText(::textOf(*file), out);
+  return begin;
+}
+
+//===----------------------------------------------------------------------===//
+// data prepare: training and validation
+//===----------------------------------------------------------------------===//
+
+static void copyTokens(const TokenFile &from, int64_t first, int64_t last,
+                       int64_t vocab, DocumentWriter &to) {
+  if (first < last)
+    to.begin();
+  for (; first < last; first += blockTokens) {
+    std::vector<int32_t> block(std::min(blockTokens, last - first));
+    from.read(first, int64_t(block.size()), vocab, block.data());
+    to.append(block);
+  }
 }
 
 static std::string valName(const std::string &output) {
@@ -189,7 +343,7 @@ static std::string valName(const std::string &output) {
   return stem + ".val.bin";
 }
 
-PrepareResult io::prepareTokens(const PrepareOptions &options) {
+static void checkOptions(const PrepareOptions &options) {
   if (options.inputs.empty())
     fail("H0180", "no text to prepare", "name at least one text file");
   if (!(options.valFraction >= 0 && options.valFraction < 1))
@@ -197,41 +351,86 @@ PrepareResult io::prepareTokens(const PrepareOptions &options) {
          "the fraction for validation is " +
              std::to_string(options.valFraction),
          "choose one from 0 to below 1, as 0.1");
-  std::unique_ptr<Tokenizer> tokenizer = openTokenizer(options.tokenizer);
-  PrepareResult result;
-  result.vocab = tokenizer->vocabSize();
-  result.trainFile = options.output;
-  bool split = options.valFraction > 0;
-  if (split && isDevice(options.output))
+  if (options.valFraction > 0 && isDevice(options.output))
     fail("H0183",
          options.output + " is no file, so that none can be beside it for the "
                           "tokens of --val-fraction",
          "name a file with -o, or leave out --val-fraction");
+}
+
+namespace {
+
+/// The tokens of an input file among all.
+struct InputTokens {
+  int64_t first, last;
+};
+
+} // namespace
+
+/// Divides the tokens of each input: its last ones are for validation. Shares
+/// are rounded such that they add up to that of all.
+static void divide(const PrepareOptions &options, const Tokenizer &tokenizer,
+                   const TokenFile &all, const std::vector<InputTokens> &inputs,
+                   PrepareResult &result) {
+  int64_t total = 0;
+  for (const InputTokens &input : inputs)
+    total += input.last - input.first;
+  int64_t share = std::llround(double(total) * options.valFraction);
+  if (share == 0 || share == total)
+    fail("H0180",
+         "--val-fraction " + std::to_string(options.valFraction) + " of " +
+             std::to_string(total) + " tokens leaves none for " +
+             (share == 0 ? "validation" : "training"),
+         "give a fraction of at least one token of each, or more text");
+  DocumentWriter train(result.trainFile, result.vocab, tokenizer),
+      val(result.valFile, result.vocab, tokenizer);
+  int64_t before = 0, shared = 0;
+  for (const InputTokens &input : inputs) {
+    before += input.last - input.first;
+    int64_t most = std::llround(double(before) * options.valFraction);
+    int64_t cut = input.last - (most - shared);
+    shared = most;
+    copyTokens(all, input.first, cut, result.vocab, train);
+    copyTokens(all, cut, input.last, result.vocab, val);
+  }
+  result.trainTokens = train.file().finish();
+  result.valTokens = val.file().finish();
+}
+
+PrepareResult io::prepareTokens(const PrepareOptions &options) {
+  checkOptions(options);
+  std::unique_ptr<Tokenizer> tokenizer = openTokenizer(options.tokenizer);
+  PrepareResult result;
+  result.vocab = tokenizer->vocabSize();
+  result.end = tokenizer->endOfText();
+  result.trainFile = options.output;
+  bool split = options.valFraction > 0;
   if (split)
     result.valFile = valName(options.output);
   std::vector<NamedFile> inputs;
   for (const std::string &input : options.inputs)
     inputs.push_back({"the text", input});
   requireApart(inputs, {{"-o", options.output}, {"-o", result.valFile}});
-  TokenWriter out(options.output, result.vocab);
-  int64_t bytes = 0;
-  for (const std::string &input : options.inputs)
-    bytes += encodeFile(input, *tokenizer, out);
-  if (bytes == 0)
+  DocumentWriter out(options.output, result.vocab, *tokenizer);
+  Preparation preparation(options, *tokenizer);
+  std::vector<InputTokens> parts;
+  for (const std::string &input : options.inputs) {
+    int64_t begin = preparation.add(input, out);
+    parts.push_back({begin, out.size()});
+  }
+  result.documents = out.numDocuments();
+  result.isDivided = out.isDivided();
+  if (result.documents == 0)
     fail("H0180",
          options.inputs.size() == 1 ? "there is no text in " + options.inputs[0]
                                     : "there is no text in any of the files",
          "name a file that has text");
   if (!split) {
-    result.trainTokens = out.finish();
+    result.trainTokens = out.file().finish();
     return result;
   }
-  out.complete();
-  TokenFile all = TokenFile::open(out.temporaryPath());
-  result.valTokens =
-      std::llround(static_cast<double>(all.size()) * options.valFraction);
-  int64_t cut = all.size() - result.valTokens;
-  result.trainTokens = copyTokens(all, 0, cut, result.trainFile, result.vocab);
-  copyTokens(all, cut, all.size(), result.valFile, result.vocab);
+  out.file().complete();
+  divide(options, *tokenizer, TokenFile::open(out.file().temporaryPath()),
+         parts, result);
   return result;
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/TokenFile.h"
+#include "heddle/runtime/io/FileKind.h"
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -39,107 +40,139 @@ static bool beginsWith(const MappedFile &file, const std::string &magic) {
 }
 
 //===----------------------------------------------------------------------===//
+// What users name
+//===----------------------------------------------------------------------===//
+
+static std::string typeName(TokenType type) {
+  return (type.isSigned ? "i" : "u") + std::to_string(type.width * 8);
+}
+
+static const std::vector<TokenType> &tokenTypes() {
+  static const std::vector<TokenType> all = {{1, false}, {2, false}, {4, false},
+                                             {8, false}, {1, true},  {2, true},
+                                             {4, true},  {8, true}};
+  return all;
+}
+
+static bool isThere(const std::string &path) {
+  return pathExists(path) || pathExists(path + ".idx");
+}
+
+TokenSource TokenSource::parse(const std::string &text) {
+  size_t colon = text.rfind(':');
+  if (colon == std::string::npos || isThere(text) ||
+      !isThere(text.substr(0, colon)))
+    return {text, {}};
+  std::string path = text.substr(0, colon), name = text.substr(colon + 1);
+  for (const TokenType &type : tokenTypes())
+    if (name == typeName(type))
+      return {path, type};
+  fail("H0159", text + ": tokens have no type \"" + name + "\"",
+       "write the type of bare numbers as " + path +
+           ":u16 (or u8, u32, u64, i8, i16, i32, i64), or leave it out");
+}
+
+//===----------------------------------------------------------------------===//
 // Recognition
 //===----------------------------------------------------------------------===//
 
-/// Whether the beginning is what a person can read; two bytes of it taken as a
-/// token would all be above 2000, which real tokens never are for long.
-static bool looksLikeText(const MappedFile &file) {
-  int64_t length = std::min<int64_t>(file.size(), 4096);
-  if (length < 16)
-    return false;
-  return std::all_of(file.data(), file.data() + length, [](uint8_t byte) {
-    return (byte >= 0x20 && byte < 0x7F) || byte == '\n' || byte == '\r' ||
-           byte == '\t';
-  });
+static bool isLlmC(const MappedFile &file) {
+  int32_t magic = file.size() >= 4 ? load<int32_t>(file.data()) : 0;
+  return magic == 20240520 || magic == 20240801;
 }
 
-/// What the file is instead of tokens, "" when nothing else is recognised.
-static std::string recogniseOther(const MappedFile &file) {
-  const std::string magics[][2] = {
-      {std::string("\x93NUMPY", 6), "a NumPy array"},
-      {std::string("PK\x03\x04", 4), "a zip archive or a PyTorch pickle"},
-  };
-  for (const auto &[magic, name] : magics)
-    if (beginsWith(file, magic))
-      return name;
-  if (file.size() >= llmcHeaderBytes) {
-    switch (load<int32_t>(file.data())) {
-    case 20240326:
-      return "a model of llm.c";
-    case 20240328:
-      return "a tokenizer of llm.c";
-    case 20240522:
-      return "a multiple-choice evaluation of llm.c";
-    case 20240527:
-      return "an optimizer state of llm.c";
-    }
-  }
-  for (const char *end : {".json", ".jsonl", ".gz", ".zst", ".parquet"})
-    if (endsWith(file.path(), end))
-      return "a " + std::string(end + 1) + " file";
-  return looksLikeText(file) ? "plain text" : "";
-}
+static const std::string megatronMagic("MMIDIDX\0\0", 9);
 
-TokenFile TokenFile::open(const std::string &path, int64_t vocab) {
+TokenFile TokenFile::open(const std::string &text, int64_t vocab) {
+  TokenSource source = TokenSource::parse(text);
   TokenFile tokens;
-  tokens.filePath = path;
-  if (endsWith(path, ".idx")) {
-    tokens.openMegatron(path.substr(0, path.size() - 4));
+  tokens.filePath = source.path;
+  if (!pathExists(source.path) && pathExists(source.path + ".idx")) {
+    tokens.openMegatron(source.path);
     return tokens;
   }
-  if (!pathExists(path) && pathExists(path + ".idx")) {
-    tokens.openMegatron(path);
+  tokens.file = MappedFile::open(source.path, "H0340");
+  if (source.type.width == 0) {
+    tokens.openByContent(vocab);
     return tokens;
   }
-  tokens.file = MappedFile::open(path, "H0340");
-  if (endsWith(path, ".txt")) {
-    if (vocab != 0 && (vocab < 256 || vocab > maxByteVocab))
-      fail("H0345",
-           "plain text is read as bytes, but the model's vocabulary has " +
-               std::to_string(vocab) + " tokens",
-           prepareHelp, {path, 0, 0});
-    tokens.fileFormat = Format::Text;
-    tokens.width = 1;
-    tokens.count = tokens.file->size();
-    tokens.runs = {{0, 0, tokens.count}};
-    if (tokens.count == 0)
-      fail("H0343", "the file is empty", prepareHelp, {path, 0, 0});
-    return tokens;
-  }
-  tokens.sniffBinary();
+  if (isLlmC(*tokens.file) || beginsWith(*tokens.file, megatronMagic))
+    fail("H0159",
+         text + ": the file has a header that says how wide its tokens are",
+         "leave out the type: " + source.path);
+  tokens.openHeaderless(source.type, vocab);
   return tokens;
 }
 
-void TokenFile::sniffBinary() {
-  int32_t magic = file->size() >= 4 ? load<int32_t>(file->data()) : 0;
-  if (magic == 20240520 || magic == 20240801) {
-    openLlmC();
-    return;
-  }
-  if (endsWith(filePath, ".bin")) {
-    std::string prefix = filePath.substr(0, filePath.size() - 4);
-    if (pathExists(prefix + ".idx")) {
-      openMegatron(prefix);
-      return;
-    }
-  }
-  std::string other = recogniseOther(*file);
-  if (!other.empty())
-    fail("H0348", filePath + " is " + other + ", not a token file", prepareHelp,
-         {filePath, 0, 0});
-  if (file->size() == 0 || file->size() % 2 != 0)
-    fail("H0343",
-         "a token file without header holds 16 bits per token, but this one "
-         "has " +
-             std::to_string(file->size()) + " bytes",
+void TokenFile::openByContent(int64_t vocab) {
+  SourceLocation where = {filePath, 0, 0};
+  std::string stem = filePath.substr(0, filePath.rfind('.'));
+  bool isIndex = beginsWith(*file, megatronMagic) || endsWith(filePath, ".idx");
+  if (isLlmC(*file))
+    return openLlmC();
+  // The two files of Megatron find each other by name.
+  if (isIndex || (endsWith(filePath, ".bin") && pathExists(stem + ".idx")))
+    return openMegatron(stem);
+  if (file->size() == 0)
+    fail("H0343", "the file is empty", prepareHelp, where);
+  if (ForeignKind kind = foreignKindOf(*file); !kind.name.empty())
+    fail("H0348", filePath + " is " + kind.name + ", not a token file",
+         kind.help.empty() ? prepareHelp : kind.help, where);
+  if (!isText(*file))
+    return openHeaderless({}, vocab);
+  if (isJsonLines(*file))
+    fail("H0348", filePath + " has records of JSON, not tokens", prepareHelp,
+         where);
+  openText(vocab);
+}
+
+void TokenFile::openText(int64_t vocab) {
+  if (vocab != 0 && (vocab < 256 || vocab > maxByteVocab))
+    fail("H0345",
+         "plain text is read as bytes, but the model's vocabulary has " +
+             std::to_string(vocab) + " tokens",
          prepareHelp, {filePath, 0, 0});
-  fileFormat = Format::Headerless16;
-  count = file->size() / 2;
+  fileFormat = Format::Text;
+  width = 1;
+  count = file->size();
   runs = {{0, 0, count}};
 }
 
-const char *TokenFile::formatName() const {
+void TokenFile::openHeaderless(TokenType type, int64_t vocab) {
+  constexpr int64_t most16 = 65536;
+  SourceLocation where = {filePath, 0, 0};
+  if (type.width == 0) {
+    NumberWidth found = widthOfNumbers(*file, vocab);
+    if (!found.doubt.empty())
+      fail("H0338", found.doubt,
+           "say how wide tokens are, as " + filePath + ":u16 or " + filePath +
+               ":u32, or " + prepareHelp,
+           where);
+    type.width = found.bytes;
+    isGuessed = found.bytes != 2;
+    if (vocab > most16 && !isGuessed)
+      fail("H0338",
+           "the file has no header and does not look like 32-bit tokens, but "
+           "16 bits cannot hold the " +
+               std::to_string(vocab) + " tokens of the vocabulary",
+           "make it again with 32 bits for each token, or write " + filePath +
+               ":u16 if its tokens are all below 65536",
+           where);
+  }
+  fileFormat = Format::Headerless;
+  width = type.width;
+  isSigned = type.isSigned;
+  if (file->size() == 0 || file->size() % width != 0)
+    fail("H0343",
+         "this token file without header holds " + std::to_string(width * 8) +
+             " bits per token, but it has " + std::to_string(file->size()) +
+             " bytes",
+         prepareHelp, where);
+  count = file->size() / width;
+  runs = {{0, 0, count}};
+}
+
+std::string TokenFile::formatName() const {
   switch (fileFormat) {
   case Format::LlmC16:
     return "llm.c, 16 bits";
@@ -147,12 +180,19 @@ const char *TokenFile::formatName() const {
     return "llm.c, 32 bits";
   case Format::Megatron:
     return "Megatron";
-  case Format::Headerless16:
-    return "without header, 16 bits";
+  case Format::Headerless:
+    return "without header, " + std::to_string(width * 8) + " bits";
   case Format::Text:
     return "text as bytes";
   }
   return "";
+}
+
+std::string TokenFile::remark() const {
+  return isGuessed ? filePath + " has no header: by its bytes, a token has " +
+                         std::to_string(width * 8) + " bits (" + filePath +
+                         ":u16 reads 16)"
+                   : "";
 }
 
 //===----------------------------------------------------------------------===//
@@ -183,6 +223,8 @@ void TokenFile::openLlmC() {
              std::to_string(expected) + " bytes, but the file has " +
              std::to_string(file->size()),
          "the file is damaged or still being written: make it again", where);
+  if (count == 0)
+    fail("H0343", "the file has no tokens", prepareHelp, where);
   runs = {{0, llmcHeaderBytes, count}};
 }
 
@@ -216,7 +258,7 @@ public:
 private:
   static constexpr int64_t headerBytes = 34;
   void check() {
-    if (!beginsWith(*file, std::string("MMIDIDX\0\0", 9)))
+    if (!beginsWith(*file, megatronMagic))
       refuse("it does not begin with MMIDIDX");
     if (file->size() < headerBytes)
       refuse("it ends within its header");

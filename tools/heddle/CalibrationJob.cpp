@@ -9,6 +9,7 @@
 #include "CalibrationJob.h"
 #include "CompileJob.h"
 #include "heddle/runtime/io/CacheDirectory.h"
+#include "heddle/runtime/io/FileKind.h"
 #include "heddle/runtime/io/TokenFile.h"
 #include <algorithm>
 
@@ -68,12 +69,10 @@ std::string CalibrationJob::pathOf(const char *file) const {
 /// A token file of a text with the model's tokenizer, or the file itself.
 std::string CalibrationJob::tokensOf(const std::string &file,
                                      const char *as) const {
-  constexpr std::string_view ending = ".txt";
-  bool isText =
-      file.size() > ending.size() &&
-      file.compare(file.size() - ending.size(), ending.size(), ending) == 0;
   // Without a tokenizer text is read as bytes.
-  if (!isText || !io::pathExists(spec.directory + "/tokenizer.json"))
+  if (!io::pathExists(spec.directory + "/tokenizer.json") ||
+      !io::pathExists(file) ||
+      !io::isText(*io::MappedFile::open(file, "H0340")))
     return file;
   io::PrepareOptions options;
   options.inputs = {file};

@@ -181,6 +181,7 @@ void driver::warnOfModel(const config::ModelSpec &model) {
 static void settle(config::ResolvedSettings &settings,
                    const config::ModelSpec &model) {
   config::settleServing(settings, model);
+  config::settleRate(settings, model);
   config::checkShapes(model, settings.values.microBatch, settings.values.seq);
   config::settleParallel(settings, model);
   config::fillFromModel(settings, model);
@@ -411,6 +412,10 @@ static int compileModel(CompileFlags flags) {
         job.draft ? config::warnOfCodes(job.draftSettings, *job.draft) : ""})
     if (!warning.empty())
       std::cerr << "warning: " << warning << "\n";
+  std::string defaults =
+      job.model ? config::noteOfDefaults(job.settings, *job.model) : "";
+  if (!defaults.empty())
+    std::cerr << defaults << "\n";
   std::vector<config::ExplainRow> clusterRows = readClusterFile(flags, job);
   if (flags.explain) {
     config::ExplainStyle style = explainStyle(flags);

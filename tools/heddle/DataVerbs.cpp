@@ -26,6 +26,12 @@ static int prepareData(const io::PrepareOptions &options) {
     std::cout << "\n"
               << result.valFile << ": " << result.valTokens << " tokens";
   std::cout << "\nvocabulary " << result.vocab << "\n";
+  std::cout << "documents " << result.documents << ", "
+            << (result.end
+                    ? "each ends with token " + std::to_string(*result.end)
+                : result.isDivided ? "a line end between two"
+                                   : "nothing between two")
+            << "\n";
   return 0;
 }
 
@@ -49,7 +55,7 @@ void driver::addDataVerb(CLI::App &app, Action &action) {
   CLI::App *prepare =
       verb->add_subcommand("prepare", "Turn text into a token file");
   io::addFlag(*prepare, "TEXT", options->inputs, io::range::path(),
-              "Text files")
+              "Text files, or JSON lines with a document a line")
       ->required()
       ->default_str("");
   io::addFlag(*prepare, "--tokenizer", options->tokenizer, io::range::path(),
@@ -60,7 +66,14 @@ void driver::addDataVerb(CLI::App &app, Action &action) {
       ->default_str("");
   io::addFlag(*prepare, "--val-fraction", options->valFraction,
               io::ValueRange::numbers(0, 1, true),
-              "Fraction of the tokens that goes to FILE.val.bin");
+              "Fraction of each input's tokens, from its end, that goes to "
+              "FILE.val.bin");
+  io::addFlag(*prepare, "--field", options->field, io::range::text(),
+              "The member of a line of JSON that is its text");
+  io::addFlag(*prepare, "--format", options->format,
+              io::ValueRange::choices({"auto", "text", "jsonl"}),
+              "text: each file is one text as it is; jsonl: a record a line; "
+              "auto: what the bytes of the file say");
   prepare->callback([options, &action] {
     action = [options] { return prepareData(*options); };
   });
@@ -71,7 +84,8 @@ void driver::addDataVerb(CLI::App &app, Action &action) {
   };
   auto flags = std::make_shared<CheckFlags>();
   CLI::App *check = verb->add_subcommand("check", "Scan a whole token file");
-  io::addFlag(*check, "FILE", flags->path, io::range::path(), "A token file")
+  io::addFlag(*check, "FILE", flags->path, io::range::path(),
+              "A token file, or FILE:u32 for bare numbers of a type")
       ->required()
       ->default_str("");
   io::addFlag(*check, "--vocab", flags->vocab,

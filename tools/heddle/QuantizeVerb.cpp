@@ -180,8 +180,10 @@ void driver::addQuantizeVerb(CLI::App &app, Action &action) {
     action = [flags] {
       io::requireApart(
           {{"DIR", flags->request.model},
-           {"--calibration", flags->calibration.file},
-           {"--eval-data", flags->calibration.evalFile}},
+           {"--calibration",
+            io::TokenSource::parse(flags->calibration.file).path},
+           {"--eval-data",
+            io::TokenSource::parse(flags->calibration.evalFile).path}},
           {{"-o", flags->request.output}, {"--report", flags->report}});
       flags->request.bits = std::stoll(flags->bits);
       flags->request.method =

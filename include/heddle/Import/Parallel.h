@@ -42,6 +42,16 @@ std::string warnOfCodes(const ResolvedSettings &settings,
 /// the model's width.
 void fillFromModel(ResolvedSettings &settings, const ModelSpec &spec);
 
+/// Gives weights that are loaded to be trained further the learning rate of
+/// Hugging Face's Trainer, unless flags or files say a rate or an optimizer.
+void settleRate(ResolvedSettings &settings, const ModelSpec &spec);
+
+/// The line that names what nobody chose of what matters most to a training run
+/// with loaded weights, or with shorter rows than the model has positions; ""
+/// where rate, rows and batch were all chosen.
+std::string noteOfDefaults(const ResolvedSettings &settings,
+                           const ModelSpec &spec);
+
 /// The machines that a plan is for, as a cluster file describes them.
 struct Cluster : cost::Cluster {
   std::string file;

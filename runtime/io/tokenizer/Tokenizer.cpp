@@ -107,6 +107,7 @@ private:
     return texts;
   }
 
+  std::string directory;
   std::unique_ptr<TokenModel> model;
   Normalizer normalizer;
   PreTokenizer preTokenizer;
@@ -183,6 +184,16 @@ std::string Pipeline::pieceOf(int32_t id) const {
 }
 
 std::optional<int32_t> Pipeline::endOfText() const {
+  if (auto text = names.find("eos_token"); text != names.end()) {
+    std::optional<int32_t> id = namedToken("eos_token");
+    if (!id)
+      fail("H0374",
+           "tokenizer.json has no token \"" + text->second +
+               "\", which the files beside it name as the end of a text",
+           "let \"eos_token\" in tokenizer_config.json name a token that it "
+           "has, or leave it out");
+    return id;
+  }
   for (const char *name : {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"})
     if (std::optional<int32_t> id = added.find(name))
       return id;

@@ -127,7 +127,8 @@ TEST(TokenFile, ReadsHeaderlessFilesAndText) {
   TestDirectory directory;
   std::string file =
       directory.write("train.bin", wordsOf<uint16_t>({50256, 7, 7}));
-  EXPECT_EQ(TokenFile::open(file).format(), TokenFile::Format::Headerless16);
+  EXPECT_EQ(TokenFile::open(file).format(), TokenFile::Format::Headerless);
+  EXPECT_EQ(TokenFile::open(file).formatName(), "without header, 16 bits");
   EXPECT_EQ(allOf(TokenFile::open(file), 50257),
             (std::vector<int32_t>{50256, 7, 7}));
   std::string text = directory.write("a.txt", "Hi\xFF");
@@ -135,6 +136,100 @@ TEST(TokenFile, ReadsHeaderlessFilesAndText) {
             (std::vector<int32_t>{'H', 'i', 255}));
   EXPECT_EQ(codeOf([&] { TokenFile::open(text, 255); }), "H0345");
   EXPECT_EQ(codeOf([&] { TokenFile::open(text, 50257); }), "H0345");
+}
+
+TEST(TokenFile, IsTheSameUnderEveryName) {
+  TestDirectory directory;
+  std::string latin1 = "na\xEFve caf\xE9s",
+              chinese = "\xE4\xB8\x96\xE7\x95\x8C";
+  struct {
+    std::string bytes;
+    TokenFile::Format format;
+  } cases[] = {
+      {llmcHeader(20240520, 1, 3) + wordsOf<uint16_t>({1, 2, 3}),
+       TokenFile::Format::LlmC16},
+      {wordsOf<uint16_t>({50256, 7, 7, 300}), TokenFile::Format::Headerless},
+      {"The cat.\n", TokenFile::Format::Text},
+      {latin1, TokenFile::Format::Text},
+      {chinese + chinese, TokenFile::Format::Text},
+      {"{\n \"a\": 1\n}\n", TokenFile::Format::Text},
+  };
+  for (const auto &each : cases)
+    for (const char *name :
+         {"a.txt", "a.bin", "a", "a.json", "a.jsonl", "a.gz"})
+      EXPECT_EQ(TokenFile::open(directory.write(name, each.bytes)).format(),
+                each.format)
+          << name << " " << each.bytes;
+}
+
+/// Numbers below `vocab`, as scripts write them without a header.
+template <typename T> static std::string numbers(int64_t vocab, int64_t count) {
+  std::string bytes;
+  uint32_t state = 1;
+  for (int64_t i = 0; i < count; ++i) {
+    state = state * 1664525 + 1013904223;
+    bytes += bytesOf(T((state >> 8) % uint64_t(vocab)));
+  }
+  return bytes;
+}
+
+TEST(TokenFile, ReadsBareNumbersByTheirWidth) {
+  TestDirectory directory;
+  auto widthOf = [&](const std::string &bytes, int64_t vocab) {
+    TokenFile file = TokenFile::open(directory.write("n.bin", bytes), vocab);
+    EXPECT_EQ(file.format(), TokenFile::Format::Headerless);
+    EXPECT_EQ(file.remark().empty(), file.tokenBytes() == 2);
+    EXPECT_EQ(file.scan(0, file.size(), vocab ? vocab : 300000).firstBad, -1);
+    return file.tokenBytes();
+  };
+  for (int64_t vocab : {97, 300, 50257, 128256, 262144})
+    for (bool isKnown : {false, true}) {
+      int64_t given = isKnown ? vocab : 0;
+      EXPECT_EQ(widthOf(numbers<uint32_t>(vocab, 1000), given), 4) << vocab;
+      EXPECT_EQ(widthOf(numbers<int64_t>(vocab, 1000), given), 8) << vocab;
+      if (vocab <= 65536)
+        EXPECT_EQ(widthOf(numbers<uint16_t>(vocab, 1001), given), 2) << vocab;
+    }
+  // Of vocabularies so small that a token looks like the half of one.
+  for (int64_t vocab : {2, 3, 10, 16})
+    EXPECT_EQ(widthOf(numbers<uint16_t>(vocab, 1000), vocab), 2) << vocab;
+  EXPECT_EQ(widthOf(std::string(400, '\0'), 97), 2);
+
+  std::string cut = numbers<uint32_t>(97, 1000) + "ab";
+  EXPECT_EQ(codeOf([&] { widthOf(cut, 97); }), "H0338");
+  std::string damaged = numbers<uint32_t>(97, 1000);
+  damaged[402] = 1;
+  EXPECT_EQ(codeOf([&] { widthOf(damaged, 97); }), "H0338");
+  EXPECT_EQ(codeOf([&] { widthOf(numbers<uint16_t>(50257, 1000), 70000); }),
+            "H0338");
+}
+
+TEST(TokenFile, ReadsBareNumbersOfATypeThatIsGiven) {
+  TestDirectory directory;
+  std::string path =
+      directory.write("n.bin", wordsOf<uint32_t>({70000, 5, 0, 1}));
+  EXPECT_EQ(allOf(TokenFile::open(path + ":u32", 70001), 70001),
+            (std::vector<int32_t>{70000, 5, 0, 1}));
+  EXPECT_EQ(allOf(TokenFile::open(path + ":u16"), 70001),
+            (std::vector<int32_t>{4464, 1, 5, 0, 0, 0, 1, 0}));
+  EXPECT_EQ(allOf(TokenFile::open(path + ":u8"), 256).size(), 16u);
+  std::string negative = directory.write("m.bin", wordsOf<int32_t>({3, -1}));
+  EXPECT_EQ(TokenFile::open(negative + ":i32").at(1), -1);
+  EXPECT_EQ(TokenFile::open(negative + ":u32").at(1), 0xFFFFFFFFll);
+  // A name with a colon is a name.
+  std::string odd = directory.write("n.bin:u16", wordsOf<uint16_t>({9}));
+  EXPECT_EQ(allOf(TokenFile::open(odd), 10), (std::vector<int32_t>{9}));
+  EXPECT_EQ(TokenSource::parse(path + ":u32").path, path);
+
+  EXPECT_EQ(codeOf([&] { TokenFile::open(path + ":f32"); }), "H0159");
+  EXPECT_EQ(codeOf([&] { TokenFile::open(negative + ":u24"); }), "H0159");
+  EXPECT_EQ(codeOf([&] { TokenFile::open(directory / "absent:u32"); }),
+            "H0340");
+  std::string text = directory.write("t.bin", "abcdefg");
+  EXPECT_EQ(codeOf([&] { TokenFile::open(text + ":u32"); }), "H0343");
+  std::string headed = directory.write("h.bin", llmcHeader(20240520, 1, 2) +
+                                                    wordsOf<uint16_t>({1, 2}));
+  EXPECT_EQ(codeOf([&] { TokenFile::open(headed + ":u16"); }), "H0159");
 }
 
 TEST(TokenFile, SaysWhatIsWrong) {
@@ -157,8 +252,23 @@ TEST(TokenFile, SaysWhatIsWrong) {
       {"eval.bin", llmcHeader(20240522, 1, 0), "H0348"},
       {"array.bin", "\x93NUMPY more", "H0348"},
       {"pickle.bin", "PK\3\4 more", "H0348"},
-      {"text.bin", std::string(100, 'a') + "\n", "H0348"},
-      {"x.jsonl", "{}", "H0348"},
+      {"none.bin", llmcHeader(20240520, 1, 0), "H0343"},
+      {"lines.txt", "{\"text\": \"a\"}\n{\"text\": \"b\"}\n", "H0348"},
+      {"x.bin", "{}", "H0348"},
+      {"a.txt", "\x1F\x8B\x08 more", "H0348"},
+      {"b.txt",
+       "\x7F"
+       "ELF more",
+       "H0348"},
+      {"c.txt", "PAR1 more", "H0348"},
+      {"d.txt", "\x28\xB5\x2F\xFD more", "H0348"},
+      {"e.txt",
+       std::string("\xFF\xFE"
+                   "a\0b\0",
+                   6),
+       "H0348"},
+      {"f.txt", "version https://git-lfs.github.com/spec/v1\n", "H0348"},
+      {"g.txt", std::string("\x02\0\0\0\0\0\0\0{\"}      ", 17), "H0348"},
   };
   for (const auto &test : cases)
     EXPECT_EQ(codeOf([&] {
@@ -234,39 +344,127 @@ TEST(TokenFile, WritesWhatItReads) {
   }
 }
 
+/// The text of a token file of bytes.
+static std::string textOf(const std::string &path) {
+  std::vector<int32_t> tokens = allOf(TokenFile::open(path), 256);
+  return {tokens.begin(), tokens.end()};
+}
+
 TEST(DataPrepare, SplitsOffTheEnd) {
   TestDirectory directory;
-  std::string one = directory.write("1.txt", "abcdefg");
-  std::string two = directory.write("2.txt", "hij");
+  std::string one = directory.write("1.txt", "abcdefghij");
   PrepareResult result =
-      prepareTokens({{one, two}, "bytes", directory / "x.bin", 0.3});
+      prepareTokens({{one}, "bytes", directory / "x.bin", 0.3});
   EXPECT_EQ(result.vocab, 256);
   EXPECT_EQ(result.trainTokens, 7);
   EXPECT_EQ(result.valTokens, 3);
   EXPECT_EQ(result.valFile, directory / "x.val.bin");
-  EXPECT_EQ(allOf(TokenFile::open(result.valFile), 256),
-            (std::vector<int32_t>{'h', 'i', 'j'}));
-  EXPECT_EQ(TokenFile::open(result.trainFile).at(6), 'g');
-  EXPECT_EQ(listDirectory(directory.path(), "H0301").size(), 4u);
-  EXPECT_EQ(codeOf([&] { prepareTokens({{}, "bytes", "x", 0}); }), "H0180");
+  EXPECT_EQ(textOf(result.valFile), "hij");
+  EXPECT_EQ(textOf(result.trainFile), "abcdefg");
+  EXPECT_EQ(listDirectory(directory.path(), "H0301").size(), 3u);
+}
+
+TEST(DataPrepare, SaysWhatIsWrong) {
+  TestDirectory directory;
+  std::string one = directory.write("1.txt", "abcdefghij");
   std::string empty = directory.write("empty.txt", "");
-  EXPECT_EQ(codeOf([&] {
-              prepareTokens({{empty, empty}, "bytes", directory / "z", 0});
-            }),
-            "H0180");
-  EXPECT_FALSE(pathExists(directory / "z"));
-  EXPECT_EQ(codeOf([&] {
-              prepareTokens({{one}, "bytes", "x", 1.0});
-            }),
-            "H0180");
-  EXPECT_EQ(codeOf([&] {
-              prepareTokens({{one}, "nothing", "x", 0});
-            }),
-            "H0350");
-  EXPECT_EQ(codeOf([&] {
-              prepareTokens({{directory / "no"}, "bytes", directory / "y", 0});
-            }),
-            "H0340");
+  auto code = [&](std::vector<std::string> inputs, double fraction = 0,
+                  const char *tokenizer = "bytes") {
+    std::string output = directory / "z.bin";
+    std::string code = codeOf([&] {
+      prepareTokens({std::move(inputs), tokenizer, output, fraction});
+    });
+    EXPECT_FALSE(pathExists(output));
+    EXPECT_FALSE(pathExists(directory / "z.val.bin"));
+    return code;
+  };
+  EXPECT_EQ(code({}), "H0180");
+  EXPECT_EQ(code({empty, empty}), "H0180");
+  EXPECT_EQ(code({one}, 1.0), "H0180");
+  // No token for one of the two.
+  EXPECT_EQ(code({one}, 0.01), "H0180");
+  EXPECT_EQ(code({one}, 0.99), "H0180");
+  EXPECT_EQ(code({one}, 0, "nothing"), "H0350");
+  EXPECT_EQ(code({directory / "no"}), "H0340");
+  for (const std::string &bytes :
+       {std::string("\x1F\x8B\x08 more"), "\x7F" + std::string("ELF"),
+        std::string(100, '\1'), std::string("tokens\0\0\0", 9)})
+    for (const char *name : {"b.txt", "b"})
+      EXPECT_EQ(code({one, directory.write(name, bytes)}), "H0348") << bytes;
+}
+
+TEST(DataPrepare, DividesDocuments) {
+  TestDirectory directory;
+  std::string one = directory.write("1.txt", "abc\n"),
+              two = directory.write("2", "def"),
+              empty = directory.write("3", "");
+  PrepareResult result =
+      prepareTokens({{one, empty, two}, "bytes", directory / "x.bin", 0});
+  EXPECT_EQ(textOf(result.trainFile), "abc\n\ndef");
+  EXPECT_EQ(result.documents, 2);
+  result = prepareTokens({{two}, "bytes", directory / "x.bin", 0});
+  EXPECT_EQ(textOf(result.trainFile), "def");
+}
+
+TEST(DataPrepare, TakesAShareOfEachFile) {
+  TestDirectory directory;
+  std::string one = directory.write("1", "abcdefghij"),
+              two = directory.write("2", "klmnopqrst"),
+              three = directory.write("3", "u");
+  PrepareResult result =
+      prepareTokens({{one, two, three}, "bytes", directory / "x.bin", 0.2});
+  EXPECT_EQ(textOf(result.trainFile), "abcdefgh\nklmnopqr\nu");
+  EXPECT_EQ(textOf(result.valFile), "ij\nst");
+  EXPECT_EQ(result.trainTokens, 19);
+  EXPECT_EQ(result.valTokens, 5);
+  // What each file rounds away adds up.
+  std::vector<std::string> many;
+  for (int i = 0; i < 20; ++i)
+    many.push_back(directory.write("m" + std::to_string(i), "ab"));
+  result = prepareTokens({many, "bytes", directory / "x.bin", 0.1});
+  EXPECT_EQ(textOf(result.valFile), "b\nb\nb\nb");
+}
+
+TEST(DataPrepare, ReadsARecordALine) {
+  TestDirectory directory;
+  std::string lines = "{\"text\": \"a\\nb\", \"id\": 1}\n\n"
+                      "{\"id\": 2, \"text\": \"\"}\r\n{\"text\": \"\\u00e9\"}";
+  // The content decides, with a byte order mark as well.
+  for (const std::string &bytes : {lines, "\xEF\xBB\xBF" + lines})
+    for (const char *name : {"r.jsonl", "r.txt"}) {
+      PrepareResult result = prepareTokens(
+          {{directory.write(name, bytes)}, "bytes", directory / "x.bin", 0});
+      EXPECT_EQ(textOf(result.trainFile), "a\nb\n\xC3\xA9");
+      EXPECT_EQ(result.documents, 2);
+    }
+  auto prepare = [&](const std::string &bytes, const char *field,
+                     const char *format) {
+    PrepareOptions options = {
+        {directory.write("r", bytes)}, "bytes", directory / "x.bin", 0};
+    options.field = field;
+    options.format = format;
+    return textOf(prepareTokens(options).trainFile);
+  };
+  EXPECT_EQ(prepare("{\"body\": \"a\"}\n{\"body\": \"b\"}", "body", "auto"),
+            "a\nb");
+  EXPECT_EQ(prepare("{\"text\": 1}", "text", "text"), "{\"text\": 1}");
+  EXPECT_EQ(prepare("{ \"a\": 1\n}", "text", "auto"), "{ \"a\": 1\n}");
+  struct {
+    const char *bytes, *message;
+  } bad[] = {
+      {"{\"text\": \"a\"}\n{\"body\": \"b\"}", "the record has no \"text\""},
+      {"{\"text\": \"a\"}\n{\"text\": 3}", "\"text\" is the number 3, not a text"},
+      {"{\"text\": \"a\"}\n{\"text\": null}", "null"},
+      {"{\"text\": \"a\"}\n[1]", "the record has no \"text\""},
+      {"{\"text\": \"a\"}\n{\"text\": \"b", ""}};
+  for (const auto &each : bad) {
+    Diagnostic diagnostic =
+        diagnosticOf([&] { prepare(each.bytes, "text", "jsonl"); });
+    EXPECT_EQ(diagnostic.code, "H0339");
+    EXPECT_EQ(diagnostic.location.line, 2);
+    EXPECT_NE(diagnostic.message.find(each.message), std::string::npos)
+        << diagnostic.message;
+  }
 }
 
 TEST(DataCheck, CountsAndMeasures) {

@@ -94,6 +94,25 @@ TEST_F(TokenizerTest, MergesByRank) {
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
 }
 
+TEST_F(TokenizerTest, FilesBesideItNameTheEndOfText) {
+  nlohmann::json json = makeTokenizer();
+  json["added_tokens"].push_back(json["added_tokens"][0]);
+  json["added_tokens"][1]["id"] = 261;
+  json["added_tokens"][1]["content"] = "<end>";
+  EXPECT_EQ(open(json)->endOfText(), 260);
+  directory.write("special_tokens_map.json",
+                  R"({"eos_token": {"content": "<end>"}})");
+  EXPECT_EQ(open(json)->endOfText(), 261);
+  directory.write("tokenizer_config.json", R"({"eos_token": null})");
+  EXPECT_EQ(open(json)->endOfText(), 261);
+  directory.write("special_tokens_map.json", "{}");
+  // A token of the vocabulary that is not an added one.
+  directory.write("tokenizer_config.json", R"({"eos_token": "the"})");
+  EXPECT_EQ(open(json)->endOfText(), open(json)->encode("the")[0]);
+  directory.write("tokenizer_config.json", R"({"eos_token": "<none>"})");
+  EXPECT_EQ(codeOf([&] { open(json)->endOfText(); }), "H0374");
+}
+
 TEST_F(TokenizerTest, BytesThatAreNoTextCountAsU_FFFD) {
   std::unique_ptr<Tokenizer> tokenizer = open(makeTokenizer());
   // Of a surrogate no byte begins a character, of "\xF0\x9F\x98" all do.

@@ -9,6 +9,7 @@
 #include "heddle/Import/Parallel.h"
 #include "ConfigFixture.h"
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 using namespace heddle;
 using namespace heddle::config;
@@ -194,4 +195,57 @@ TEST_F(ParallelTest, AllErrorsOfAClusterFile) {
   std::sort(found.begin(), found.end());
   std::sort(expected.begin(), expected.end());
   EXPECT_EQ(found, expected);
+}
+
+//===----------------------------------------------------------------------===//
+// What nobody chose
+//===----------------------------------------------------------------------===//
+
+TEST_F(ParallelTest, LoadedWeightsHaveTheTrainersRate) {
+  auto rateOf = [&](const std::string &json = "{}") {
+    ResolvedSettings settings = resolve(json, flags);
+    settleRate(settings, spec);
+    return settings.values;
+  };
+  EXPECT_EQ(rateOf().lr, 5e-5);
+  // DeepSpeed's, where a file says the optimizer.
+  EXPECT_EQ(rateOf(R"({"optimizer": {"type": "Adam"}})").lr, 1e-3);
+  flags["--warmup-steps"] = "3";
+  nlohmann::json schedule = nlohmann::json::parse(rateOf().schedulerParams);
+  EXPECT_EQ(schedule["warmup_max_lr"], 5e-5);
+  flags["--lr"] = "0.002";
+  EXPECT_EQ(rateOf().lr, 0.002);
+  flags.erase("--lr");
+  spec.random = true;
+  EXPECT_EQ(rateOf().lr, 1e-3);
+  schedule = nlohmann::json::parse(rateOf().schedulerParams);
+  EXPECT_EQ(schedule["warmup_max_lr"], 1e-3);
+}
+
+TEST_F(ParallelTest, RowsHaveAtMost4096TokensUnlessFlagsSayMore) {
+  auto noteOf = [&](int64_t seq) {
+    ResolvedSettings settings = resolve("{}", flags);
+    settleServing(settings, spec);
+    settleRate(settings, spec);
+    EXPECT_EQ(settings.values.seq, seq);
+    return noteOfDefaults(settings, spec);
+  };
+  flags.erase("--seq");
+  spec.maxPositions = 131072;
+  EXPECT_EQ(noteOf(4096),
+            "defaults: --lr 5e-05 without warm-up or decay, --seq 4096 of the "
+            "model's 131072 positions, --batch 1, --weight-decay 0.01, "
+            "--precision fp32");
+  spec.random = true;
+  EXPECT_NE(noteOf(4096).find("--lr 0.001"), std::string::npos);
+  flags["--seq"] = "8192";
+  EXPECT_EQ(noteOf(8192), "");
+  spec.random = false;
+  flags["--lr"] = "1e-4";
+  flags["--micro-batch"] = "2";
+  EXPECT_EQ(noteOf(8192), "");
+  flags.erase("--seq");
+  spec.maxPositions = 512;
+  EXPECT_EQ(noteOf(512),
+            "defaults: --seq 512, --weight-decay 0.01, --precision fp32");
 }

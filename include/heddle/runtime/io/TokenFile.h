@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Token files of llm.c, Megatron and nanoGPT, and plain text read as bytes.
+// What a file is follows from its bytes, never from its name.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,17 +16,36 @@
 
 namespace heddle::io {
 
+/// The type of a file's bare numbers.
+struct TokenType {
+  int64_t width = 0; ///< Bytes per token; 0: the file's bytes say it.
+  bool isSigned = false;
+};
+
+/// A file as users name it: `FILE`, or `FILE:u32` for bare numbers of that type
+/// (u8, u16, u32, u64, i8, i16, i32, i64). A colon that belongs to the name of
+/// a file that is there begins no type.
+struct TokenSource {
+  std::string path;
+  TokenType type;
+  /// Throws H0159 for an unknown type behind the name of a file that is there.
+  static TokenSource parse(const std::string &text);
+};
+
 /// A file of tokens, mapped; what it is is found by looking at it.
 class TokenFile {
 public:
-  enum class Format { LlmC16, LlmC32, Megatron, Headerless16, Text };
+  enum class Format { LlmC16, LlmC32, Megatron, Headerless, Text };
 
-  /// Opens a file; for Megatron's pair either of both, or their common prefix.
-  /// A .txt file is read as bytes, which needs `vocab` >= 256 (0: not checked).
-  static TokenFile open(const std::string &path, int64_t vocab = 0);
+  /// Opens what `source` names as TokenSource says; for Megatron's pair either
+  /// of both, or their common prefix. A text is read as bytes, which needs a
+  /// `vocab` of about 256 (0: not checked).
+  static TokenFile open(const std::string &source, int64_t vocab = 0);
 
   Format format() const { return fileFormat; }
-  const char *formatName() const;
+  std::string formatName() const;
+  /// What a person should know of how the file is read; mostly "".
+  std::string remark() const;
   const std::string &path() const { return filePath; }
   /// The number of tokens.
   int64_t size() const { return count; }
@@ -57,16 +77,20 @@ private:
     int64_t byteOffset;
     int64_t tokens;
   };
-  void sniffBinary();
+  void openByContent(int64_t vocab);
+  void openText(int64_t vocab);
   void openLlmC();
   void openMegatron(const std::string &prefix);
+  /// Bare numbers, of the type that was given or that the bytes show.
+  void openHeaderless(TokenType type, int64_t vocab);
   const Run &runOf(int64_t index) const;
   int64_t decode(const uint8_t *bytes) const;
   std::string filePath;
-  Format fileFormat = Format::Headerless16;
+  Format fileFormat = Format::Headerless;
   int64_t count = 0;
   int64_t width = 2; ///< Bytes per token.
   bool isSigned = false;
+  bool isGuessed = false; ///< The bytes showed that tokens are wide.
   std::vector<Run> runs;
   std::shared_ptr<const MappedFile> file;
 };
@@ -108,14 +132,25 @@ struct PrepareOptions {
   std::vector<std::string> inputs;
   std::string tokenizer = "bytes"; ///< Or a directory with a tokenizer.json.
   std::string output;              ///< As `FILE.bin`.
-  double valFraction = 0;          ///< The rest goes to `FILE.val.bin`.
+  double valFraction = 0;     ///< Of each input; it goes to `FILE.val.bin`.
+  std::string field = "text"; ///< What a record's text is called.
+  /// `text`: one document as it is; `jsonl`: a record a line; `auto`: what the
+  /// file's bytes say.
+  std::string format = "auto";
 };
 struct PrepareResult {
   int64_t vocab = 0;
   int64_t trainTokens = 0;
   int64_t valTokens = 0;
   std::string trainFile, valFile;
+  int64_t documents = 0;      ///< That have a text.
+  std::optional<int32_t> end; ///< The token that ends each of them.
+  bool isDivided = true; ///< False where there are no tokens for a line end.
 };
+/// Documents follow each other with the tokenizer's end of text behind each, or
+/// else a line end between two. Throws H0180 for no text, or a fraction that
+/// leaves one of the outputs without a token; H0348 for what is no text; H0339
+/// for a line that is no record.
 PrepareResult prepareTokens(const PrepareOptions &options);
 
 } // namespace heddle::io

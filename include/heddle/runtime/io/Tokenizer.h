@@ -42,7 +42,9 @@ public:
   virtual std::optional<int32_t> namedToken(const std::string &) const {
     return std::nullopt;
   }
-  /// What stands between documents, when the tokenizer has such a token.
+  /// What ends a document, when the tokenizer has such a token: the end of
+  /// sequence that the files beside it name, or one that is known by its text.
+  /// Throws H0374 for a name that it has no token of.
   virtual std::optional<int32_t> endOfText() const { return std::nullopt; }
   /// The text of tokens, of special ones too unless they are not wanted. Those
   /// of a byte-level tokenizer are bytes, not always valid UTF-8.
