@@ -117,8 +117,9 @@ static void addOffload(std::vector<DsKey> &keys) {
       {"fast_init", Bool,
        "first values always go from file to file, a few MiB at a time"},
       {"super_offload", Bool,
-       "updates on the host begin as soon as their gradients are there; with "
-       "clipping they wait for the norm, and nothing is undone"}};
+       "updates on the host wait for the norm of all gradients, and nothing is "
+       "undone; with --delayed-update they begin as soon as gradients are "
+       "there"}};
   for (const char *section : {"offload_param", "offload_optimizer"}) {
     std::string path = std::string("zero_optimization.") + section;
     keys.push_back({path, DsObject | DsNull, R::Section});

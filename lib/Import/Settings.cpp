@@ -132,14 +132,13 @@ MemoryKind config::memoryOfGradients(const Settings &values) {
   MemoryKind kind = values.placeOptimizer;
   bool isBeside = isGpu(values.target) &&
                   (kind == MemoryKind::Host || kind == MemoryKind::Pinned);
-  // Where nothing waits for the norm, updates run beside the backward pass, as
-  // soon as a gradient is on the device. Replicas that sum all gradients at the
-  // end of a step need all of them there.
-  bool waits = values.gradientClipping > 0 && !values.delayedUpdate;
+  // A delayed update does not wait for the norm: it runs beside the backward
+  // pass, as soon as a gradient is on the device. Replicas that sum all
+  // gradients at the end of a step need all of them there.
   bool sumsAll = values.zero < 2 && values.data * values.sequence > 1;
-  return isBeside && waits && !sumsAll && values.mode == Mode::Train
-             ? kind
-             : MemoryKind::Device;
+  bool waits = !values.delayedUpdate && !sumsAll;
+  return isBeside && waits && values.mode == Mode::Train ? kind
+                                                         : MemoryKind::Device;
 }
 
 ResolvedSettings config::mergeSettings(const Flags &flags,

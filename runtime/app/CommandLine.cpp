@@ -233,6 +233,12 @@ void CommandLine::addTrain(CLI::App &app) {
                 "With --resume: begin with the optimizer's first values, as "
                 "after a change of the optimizer")
       ->needs(resume);
+  addFlag(
+      verb, "--on-nonfinite", train.onNonfinite,
+      ValueRange::choices({"stop", "skip"}),
+      "What a step does whose loss or gradient norm is not finite. stop: it "
+      "ends the run; skip: it updates nothing, 10 times in a row at most")
+      ->capture_default_str();
   addFlag(verb, "--seed", train.seed, io::range::seed(),
           "Seed of dropout, masks and --shuffle (default: the compile seed, or "
           "the resumed run's)");

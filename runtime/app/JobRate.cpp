@@ -14,6 +14,19 @@
 
 using namespace heddle::rt;
 
+bool JobRate::see(double flopsPerSecond) {
+  if (isStated || flopsPerSecond <= peakFlopsPerSecond)
+    return false;
+  peakFlopsPerSecond = flopsPerSecond;
+  isSeen = true;
+  return true;
+}
+
+void JobRate::keepBest(const JobRate &other) {
+  if (other.peakFlopsPerSecond > peakFlopsPerSecond)
+    *this = other;
+}
+
 double heddle::rt::peakOfRanks(const std::vector<RankPeak> &ranks) {
   std::map<std::string, std::map<int64_t, double>> hosts;
   for (const RankPeak &rank : ranks) {

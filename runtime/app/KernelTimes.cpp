@@ -41,6 +41,14 @@ std::vector<KernelTimes::Sum> KernelTimes::longestFirst() const {
   return sorted;
 }
 
+double KernelTimes::bestRate() const {
+  double best = 0;
+  for (const auto &[kernel, sum] : sums)
+    if (sum.seconds > 0)
+      best = std::max(best, sum.flops / sum.seconds);
+  return best;
+}
+
 std::string KernelTimes::json() const {
   auto list = nlohmann::ordered_json::array();
   for (const Sum &sum : longestFirst())

@@ -53,7 +53,8 @@ static std::string describe(const StepReport &report) {
                report.lr, report.gradNorm, report.tokensPerSecond());
   if (report.skipped)
     used += snprintf(text.data() + used, text.size() - used,
-                     "  skipped: no label counts");
+                     report.isFinite ? "  skipped: no label counts"
+                                     : "  skipped: not finite");
   if (report.mfu >= 0)
     snprintf(text.data() + used, text.size() - used, "  mfu %.1f%%",
              100 * report.mfu);

@@ -8,6 +8,7 @@
 
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/PlanFormat/RunChoices.h"
+#include "heddle/PlanFormat/StateNames.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
@@ -185,9 +186,10 @@ TrainSteps::TrainSteps(Job &job, const Options &options)
       maxNorm(limitOf(options.hyper.optimizer)), seed(options.seed),
       lossPort(requireOutput(source, plan::PortRole::Loss)),
       normPort(source.output(plan::PortRole::GradNorm)),
+      nonfinite(job.session().state(plan::nonfiniteState)),
       staging(job.session(), source, resultsOf(source)),
       inputs(job.session(), source, &staging), skipped(options.skipped),
-      ahead(job.device().runsAhead()) {}
+      skipsNonfinite(options.skipsNonfinite), ahead(job.device().runsAhead()) {}
 
 void TrainSteps::give(const char *name, float number) {
   const std::vector<plan::Port> &inputs = source.program().inputs;
@@ -218,6 +220,26 @@ void TrainSteps::submit(int64_t index, bool hasLabels, LaunchTime *times) {
   bool isSkipped = !hasLabels && source.output(plan::PortRole::LossWeight);
   skipped += isSkipped ? 1 : 0;
   submitted.push_back({staging.run(times), index, rate, isSkipped});
+  following = index + 1;
+}
+
+/// Steps in a row that are not finite and may be skipped.
+constexpr int64_t mostNonfinite = 10;
+
+bool TrainSteps::maySkip() const {
+  return skipsNonfinite && nonfinite && nonfiniteInRow <= mostNonfinite;
+}
+
+/// Forgets what was submitted behind a step that is not finite, and lets steps
+/// update again.
+void TrainSteps::forgetPending() {
+  for (; !submitted.empty(); submitted.pop_front())
+    skipped -= submitted.front().isSkipped ? 1 : 0;
+  if (!nonfinite)
+    return;
+  job.device().synchronize();
+  *job.session().at<float>(*nonfinite) = 0;
+  job.session().store(*nonfinite);
 }
 
 StepResult TrainSteps::finish() {
@@ -226,16 +248,42 @@ StepResult TrainSteps::finish() {
   auto read = [&, run = run](const Value *port) -> double {
     return port ? *staging.result<float>(*port, run) : 0;
   };
-  StepResult result = {index, read(&lossPort), read(normPort), rate, isSkipped};
-  // The loss is of all ranks: they all come here, or none does.
-  if (!std::isfinite(result.loss))
-    job.ranks().together([&, index = index] {
-      fail("H0410",
-           "the loss of step " + std::to_string(index + 1) + " is not finite",
-           "lower the learning rate, lengthen the warm-up, or clip gradients "
-           "(\"gradient_clipping\": 1.0)");
-    });
+  StepResult result;
+  result.index = index;
+  result.loss = read(&lossPort);
+  result.gradNorm = read(normPort);
+  result.learningRate = rate;
+  result.isSkipped = isSkipped;
+  result.isFinite =
+      std::isfinite(result.loss) && std::isfinite(result.gradNorm);
+  nonfiniteInRow = result.isFinite ? 0 : nonfiniteInRow + 1;
+  if (result.isFinite)
+    return result;
+  isSound = nonfinite != nullptr;
+  forgetPending();
+  following = maySkip() ? index + 1 : index;
+  skipped += (maySkip() ? 1 : 0) - (isSkipped ? 1 : 0);
+  result.isSkipped = true;
   return result;
+}
+
+void TrainSteps::requireFinite(const StepResult &result) const {
+  if (result.isFinite || maySkip())
+    return;
+  std::string what = std::isfinite(result.loss) ? "gradient norm" : "loss";
+  std::string before =
+      nonfiniteInRow > mostNonfinite
+          ? ", as in the " + std::to_string(mostNonfinite) + " steps before"
+          : "";
+  // Loss and norm are of all ranks: they all come here, or none does.
+  job.ranks().together([&] {
+    fail("H0410",
+         "the " + what + " of step " + std::to_string(result.index + 1) +
+             " is not finite" + before,
+         "lower the learning rate, lengthen the warm-up, or clip gradients "
+         "(\"gradient_clipping\": 1.0); --on-nonfinite skip goes on without "
+         "the updates of such steps");
+  });
 }
 
 /// The batch that counts data: the plan's own when the program's divides it.

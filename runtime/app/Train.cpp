@@ -54,6 +54,7 @@ private:
   void submit(int64_t index);
   void finishSteps(int64_t pending);
   void afterStep();
+  void measureAgain();
   void validate();
   void save();
   void saveBeforeEnd();
@@ -82,7 +83,8 @@ private:
   std::unique_ptr<Progress> progress;
   std::unique_ptr<Trace> trace;
   JobRate rate;
-  int64_t signal = 0; ///< That asked some rank to stop.
+  bool isPeakLow = false; ///< A step was faster than the measured peak.
+  int64_t signal = 0;     ///< That asked some rank to stop.
   /// Steps, those before a resume included, and those that are pending.
   int64_t done = 0;
   int64_t savedStep = -1;
@@ -141,7 +143,8 @@ void Training::claimSaves() {
 
 void Training::openFiles() {
   steps = std::make_unique<TrainSteps>(
-      job, TrainSteps::Options{hyper, state.seed, state.skipped});
+      job, TrainSteps::Options{hyper, state.seed, state.skipped,
+                               options.onNonfinite == "skip"});
   if (!options.save.empty())
     io::requireWritable(options.save);
   if (!options.save.empty() && job.isFirst() && !saves)
@@ -215,6 +218,12 @@ void Training::tellHyperparameters() {
   state.used = now;
 }
 
+static std::string describePeak(const JobRate &rate) {
+  return std::string(rate.kindOfPeak()) + " peak " +
+         std::to_string(int64_t(rate.peakFlopsPerSecond / 1e9)) + " GFLOP/s (" +
+         rate.unit + ")";
+}
+
 void Training::announce() {
   const plan::Plan &plan = job.plan();
   record(JsonLine("start")
@@ -236,9 +245,7 @@ void Training::announce() {
                      ", " + runsOn(job.device()) + among +
                      formatBytes(mappedBytes());
   if (rate.peakFlopsPerSecond > 0)
-    text += std::string(", ") + rate.kindOfPeak() + " peak " +
-            std::to_string(int64_t(rate.peakFlopsPerSecond / 1e9)) +
-            " GFLOP/s (" + rate.unit + ")";
+    text += ", " + describePeak(rate);
   progress->line(text);
   if (!state.told.empty())
     progress->line(hyper.text());
@@ -311,10 +318,13 @@ void Training::finishSteps(int64_t pending) {
   while (steps->pending() > pending) {
     isSound = false;
     StepResult result = steps->finish();
-    isSound = true;
+    isSound = steps->keepsStates();
+    done = steps->next();
+    steps->requireFinite(result);
     // Where steps are submitted ahead, one begins when the one before ends.
     Clock::time_point start = std::max(starts.front(), finished);
-    starts.pop_front();
+    // A step that is not finite takes those behind it with it.
+    starts.erase(starts.begin(), starts.end() - steps->pending());
     finished = Clock::now();
     StepReport report;
     report.step = result.index + 1;
@@ -322,10 +332,14 @@ void Training::finishSteps(int64_t pending) {
     report.gradNorm = result.gradNorm;
     report.lr = result.learningRate;
     report.skipped = result.isSkipped;
+    report.isFinite = result.isFinite;
     report.tokens = batch.rows * batch.seq;
     report.seconds = std::chrono::duration<double>(finished - start).count();
-    if (rate.peakFlopsPerSecond > 0)
-      report.mfu = rate.stepFlops / (report.seconds * rate.peakFlopsPerSecond);
+    double flops = rate.stepFlops / report.seconds;
+    if (rate.see(flops))
+      isPeakLow = true; // What share the step has is not known.
+    else if (rate.peakFlopsPerSecond > 0)
+      report.mfu = flops / rate.peakFlopsPerSecond;
     record(stepLine(report));
     progress->step(report);
   }
@@ -394,8 +408,20 @@ void Training::saveBeforeEnd() {
   }
 }
 
+/// Measures the peak again: other programs had the cores when the run began.
+void Training::measureAgain() {
+  isPeakLow = false;
+  rate.keepBest(measureJobRate(job, steps->program()));
+  progress->line("a step was faster than the measured peak: " +
+                 describePeak(rate) + " from now on");
+}
+
 void Training::afterStep() {
-  signal = ranks.maximum(stopSignal());
+  // One exchange for both.
+  int64_t asked = ranks.maximum(2 * stopSignal() + (isPeakLow ? 1 : 0));
+  signal = asked / 2;
+  if (asked % 2 != 0)
+    measureAgain();
   bool last = done >= options.steps || signal != 0;
   bool validates = options.valEvery > 0 && done % options.valEvery == 0;
   bool saves = !options.save.empty() && options.saveEvery > 0 &&

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/app/FrozenStates.h"
 #include "heddle/runtime/app/ModelText.h"
 #include "heddle/runtime/app/InitialValues.h"
 #include "heddle/runtime/app/ServedMemory.h"
@@ -484,14 +485,6 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
 // Checkpoints
 //===----------------------------------------------------------------------===//
 
-/// What stands before the names of a state's tensors in a checkpoint: what the
-/// optimizer calls it, which stands behind the parameter's name in its own.
-static std::string checkpointPrefix(const State &state) {
-  if (isParameter(state) || state.parameter.empty())
-    return "";
-  return state.name.substr(state.parameter.size() + 1) + ".";
-}
-
 /// Gives a state that is a power the value that it has after so many updates:
 /// checkpoints of older versions do not hold it.
 static void raisePower(Job &job, size_t index, int64_t updates) {
@@ -534,9 +527,15 @@ io::CheckpointState heddle::rt::resumeFrom(Job &job,
     UploadRing ring = makeRing(job);
     makeStates(job, ring, &checkpoint.model);
     const plan::Plan &plan = job.plan();
+    std::set<std::string> frozen;
+    if (!resetOptimizer)
+      frozen = frozenIn(checkpoint, plan);
+    if (!frozen.empty() && job.isFirst())
+      warnOfFrozen(frozen);
     for (size_t i = 0; i < plan.states.size(); ++i) {
       const State &state = plan.states[i];
-      if (isParameter(state) || !state.checkpointed)
+      if (isParameter(state) || !state.checkpointed ||
+          frozen.count(state.parameter))
         continue;
       if (!resetOptimizer)
         resumeState(job, ring, i, checkpoint);

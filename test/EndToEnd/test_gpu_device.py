@@ -103,7 +103,8 @@ class GpuDevice(h.HeddleTest):
             found = h.run([*emulate, binary, "train", "--data", self.data, "--steps",
                            8, "--save", late], 5)
             self.assertIn(said[-2], found.stderr)
-            self.assertFalse(os.path.exists(os.path.join(late, "latest")))
+            with open(os.path.join(late, "latest")) as file:
+                self.assertEqual(file.read().strip(), said[-1])
             again = h.run([*emulate, binary, "train", "--data", self.data, "--steps",
                            8, "--resume", folder], 5)
             self.assertIn(said[-2], again.stderr)

@@ -195,13 +195,13 @@ class HostUpdates(h.HeddleTest):
             self.assertLess(beside, elements)
 
     def test_what_runs_beside_the_backward_pass_is_said(self):
-        """Without clipping gradients leave beside the GPU's kernels, and so do most
-        updates; with it the norm is there behind the last of them."""
+        """Gradients of delayed updates leave beside the GPU's kernels, and so do most
+        updates; the norm, for which others wait, is there behind the last of them."""
         beside = []
-        for clipping in (0, 0.5):
+        for delayed in (["--delayed-update"], []):
             plan = self.explain(self.job("job", "--precision", "bf16", "--place",
                                          "optimizer=host,gradients=device",
-                                         "--host-updates", 1, clipping=clipping))
+                                         "--host-updates", 1, *delayed))
             leave = next(move for move in plan["moves"] if move["from"] == "device")
             host = plan["host_updates"]
             beside.append((leave["beside_kernels"] / leave["bytes"],

@@ -128,23 +128,25 @@ class Offload(h.HeddleTest):
                              vocab=record["config"]["vocab_size"])
 
     def test_updates_beside_the_backward_pass(self):
-        """Without clipping a layer is updated while the layers before it are not done.
-        The trace lists the commands in the plan's order."""
+        """A delayed update of a layer is computed while the layers before it are not
+        done; others wait for the norm, also without clipping. The trace lists the
+        commands in the plan's order."""
         place = ["--place", "optimizer=file", "--sub-group-size", 5000]
         for case, (family, ranks, flags, clipping) in enumerate((
-                ("gpt2", 1, ["--precision", "bf16"], 0),
-                ("llama", 1, ["--recompute", "full", "--optimizer", "Lion"], 0),
-                ("bert", 2, ["--mesh", "tensor=2"], 0),
-                ("gpt2", 2, ["--mesh", "data=2", "--zero", 2, "--precision", "bf16"], 0),
-                ("llama", 2, ["--mesh", "data=2", "--zero", 3], 0),
-                ("llama", 2, ["--mesh", "pipe=2", "--accumulate", 2], 0),
+                ("gpt2", 1, ["--precision", "bf16"], 0.5),
+                ("llama", 1, ["--recompute", "full", "--optimizer", "Lion"], 0.5),
+                ("bert", 2, ["--mesh", "tensor=2"], 0.5),
+                ("gpt2", 2, ["--mesh", "data=2", "--zero", 2, "--precision", "bf16"], 0.5),
+                ("llama", 2, ["--mesh", "data=2", "--zero", 3], 0.5),
+                ("llama", 2, ["--mesh", "pipe=2", "--accumulate", 2], 0.5),
                 ("gpt2", 2, ["--mesh", "pipe=2", "--accumulate", 2, "--precision",
-                             "bf16"], 0),
-                ("gpt2", 1, ["--precision", "bf16"], 0.5))):
+                             "bf16"], 0.5),
+                ("gpt2", 1, ["--precision", "bf16"], 0))):
             trace = self.path(f"trace-{case}.json")
-            with self.subTest(family=family, flags=flags, clipping=clipping):
+            delayed = ["--delayed-update"] if clipping else []
+            with self.subTest(family=family, flags=flags, delayed=delayed):
                 self.compare(f"beside-{case}", family, ranks,
-                             ["--batch", 2, "--seq", 7, *flags],
+                             ["--batch", 2, "--seq", 7, *flags, *delayed],
                              {"gradient_clipping": clipping}, place, "--trace", trace)
                 with open(trace) as file:
                     events = json.load(file)["traceEvents"]
@@ -156,7 +158,7 @@ class Offload(h.HeddleTest):
                 stores = [number for number, event in enumerate(events)
                           if event["tid"] == 2]
                 self.assertGreater(len(stores), 2)
-                self.assertEqual(stores[0] < ends[-1], clipping == 0)
+                self.assertEqual(stores[0] < ends[-1], bool(delayed))
 
     def test_reads_as_far_ahead_as_a_budget_has_room_for(self):
         """The more room, the more windows are on their way when the step begins, and
@@ -420,11 +422,10 @@ class Offload(h.HeddleTest):
         own."""
         model = self.make_model("deep", layers=6)[0]
         bytes_ = []
-        for clipping in (0, 0.5):
+        for delayed in (["--delayed-update"], []):
             binary = self.compile(
                 model, "--micro-batch", 2, "--accumulate", 3, "--seq", 17, "--place",
-                "optimizer=file,activations=file",
-                config={"gradient_clipping": clipping}, output="loops")
+                "optimizer=file,activations=file", *delayed, output="loops")
             plan = self.explain(binary)
             bytes_.append(plan["memory"]["owners"][
                 "activations of micro-batches under way on file"])

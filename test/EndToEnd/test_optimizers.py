@@ -7,6 +7,7 @@ from the papers, with every stage of ZeRO and on meshes; checkpoints."""
 
 import os
 import re
+import shutil
 import unittest
 
 import numpy as np
@@ -280,6 +281,32 @@ class Groups(Base):
                 kept = self.states_of(folder)
                 self.assertFalse([key for key in kept if "wpe" in key])
                 self.assertTrue([key for key in kept if "wte" in key])
+
+    def test_what_was_frozen_begins_anew(self):
+        """Its averages begin at zero, as after --reset-optimizer; the others go on."""
+        self.prepare()
+        saved, again, reset = (self.path(name) for name in ("saved", "again", "reset"))
+        self.losses(self.build("AdamW", "--group", r"h\.0\.:frozen"), "--save", saved,
+                    steps=2)
+        meshes = [mesh for mesh in MESHES if mesh[0] in ("one", "zero3", "pipe")]
+        for mesh, ranks, flags in meshes if h.LONG else meshes[:1]:
+            with self.subTest(mesh):
+                binary = self.build("AdamW", *flags, output=mesh)
+                log = ["--data", self.data, "--steps", 3, "--resume", saved, "--save"]
+                said = h.run_ranks(ranks, [binary, "train", *log, again]).stderr
+                self.assertEqual(said.count("warning[H0415]: 12 parameters that are "
+                                            "trained now were frozen"), 1, said)
+                h.run_ranks(ranks, [binary, "train", *log, reset, "--reset-optimizer"])
+                kept, begun = self.states_of(again), self.states_of(reset)
+                for name, value in kept.items():
+                    if name.startswith("exp_avg"):
+                        self.assertEqual(np.array_equal(value, begun[name]),
+                                         ".h.0." in name, name)
+                for folder in (again, reset):
+                    shutil.rmtree(folder)
+        lion = self.build("Lion", output="lion")
+        refused = h.run([lion, "train", *log, again], 3).stderr
+        self.assertIn("error[H0335]", refused)
 
     def test_what_is_no_group(self):
         self.prepare()

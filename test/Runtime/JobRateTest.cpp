@@ -28,6 +28,29 @@ TEST(JobRate, ComparesTheSameSpansOfTime) {
             10);
 }
 
+TEST(JobRate, KeepsTheBestRateSeen) {
+  JobRate rate;
+  rate.peakFlopsPerSecond = 10;
+  EXPECT_FALSE(rate.see(10));
+  EXPECT_STREQ(rate.kindOfPeak(), "measured");
+  EXPECT_TRUE(rate.see(12));
+  EXPECT_EQ(rate.peakFlopsPerSecond, 12);
+  EXPECT_STREQ(rate.kindOfPeak(), "best seen");
+  JobRate again = rate;
+  again.isSeen = false;
+  again.peakFlopsPerSecond = 11;
+  rate.keepBest(again);
+  EXPECT_EQ(rate.peakFlopsPerSecond, 12);
+  again.peakFlopsPerSecond = 15;
+  rate.keepBest(again);
+  EXPECT_EQ(rate.peakFlopsPerSecond, 15);
+  EXPECT_STREQ(rate.kindOfPeak(), "measured");
+  // What a maker states is no measurement.
+  rate.isStated = true;
+  EXPECT_FALSE(rate.see(20));
+  EXPECT_EQ(rate.peakFlopsPerSecond, 15);
+}
+
 TEST(JobRate, AddsHostsWhoseClocksDiffer) {
   EXPECT_EQ(peakOfRanks({rank("a", 7, {3, 4}), rank("b", 7000, {6, 5})}), 10);
 }

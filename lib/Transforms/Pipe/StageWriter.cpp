@@ -321,31 +321,32 @@ void StageWriter::writeUpdate(const StepPlan &whole, nn::StepOp step,
   dropPorts(step, all);
 }
 
-/// What is returned of an accumulator is summed over the stages: one of them
-/// has added to it.
+/// What is read of an accumulator behind the loop is summed over the stages:
+/// one of them has added to it.
 void StageWriter::sumResults(nn::StepOp step) {
   SymbolTable symbols(stage);
-  Operation *terminator = step.getBody().front().getTerminator();
-  for (OpOperand &operand : terminator->getOpOperands()) {
-    auto reshard = operand.get().getDefiningOp<dist::ReshardOp>();
-    auto get = reshard ? reshard.getInput().getDefiningOp<nn::GetOp>()
-                       : operand.get().getDefiningOp<nn::GetOp>();
-    auto state =
-        get ? symbols.lookup<nn::StateOp>(get.getState()) : nn::StateOp();
+  for (auto get : step.getBody().getOps<nn::GetOp>()) {
+    auto state = symbols.lookup<nn::StateOp>(get.getState());
     if (!state || state.getRole() != nn::StateRole::Accumulator)
       continue;
     TensorShardingAttr storage = *state.getStorage();
-    if (reshard) {
-      reshard.setFromAttr(storage);
+    SmallVector<OpOperand *> unsummed;
+    for (OpOperand &use : get.getValue().getUses())
+      if (auto reshard = dyn_cast<dist::ReshardOp>(use.getOwner()))
+        reshard.setFromAttr(storage);
+      else
+        unsummed.push_back(&use);
+    if (unsummed.empty())
       continue;
-    }
-    OpBuilder builder(terminator);
+    OpBuilder builder(get->getContext());
+    builder.setInsertionPointAfter(get);
     auto whole = TensorShardingAttr::get(
         builder.getContext(), storage.getDims(), builder.getArrayAttr({}));
-    operand.set(builder.create<dist::ReshardOp>(
-        terminator->getLoc(), get.getValue().getType(), get.getValue(), storage,
-        whole, builder.getStringAttr("nn.return"), TypeAttr(),
-        DenseI64ArrayAttr()));
+    auto sum = builder.create<dist::ReshardOp>(
+        get.getLoc(), get.getValue().getType(), get.getValue(), storage, whole,
+        builder.getStringAttr("nn.return"), TypeAttr(), DenseI64ArrayAttr());
+    for (OpOperand *use : unsummed)
+      use->set(sum.getOutput());
   }
 }
 

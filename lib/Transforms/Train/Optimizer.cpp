@@ -9,6 +9,7 @@
 #include "Optimizers/Optimizers.h"
 #include "ParameterGroups.h"
 #include "dialects/NN/Ports.h"
+#include "heddle/PlanFormat/StateNames.h"
 #include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Train/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -43,8 +44,20 @@ struct Group {
 struct StepScalars {
   Value lr;
   SmallVector<Value> corrections;
-  Value clip, condition, weightDecay; ///< Null: none.
+  Value clip, weightDecay; ///< Null: none.
+  Value condition;
 };
+
+/// Whether a number is neither infinite nor NaN.
+Value isFinite(nn::Scalars &s, Value x) {
+  // The difference is NaN otherwise, which no number is greater than.
+  return s.isGreater(s.real(1), s.sub(x, x));
+}
+
+/// The number, and 0 for one that is not finite.
+Value finiteOrZero(nn::Scalars &s, Value x) {
+  return s.select(isFinite(s, x), x, s.real(0));
+}
 
 /// The gradients that wait for their update in the next step: one of the
 /// optimizer's states, behind its own.
@@ -311,7 +324,8 @@ private:
       Value updates = s.isGreater(labels, s.real(0));
       for (auto [result, old] : llvm::zip(results, before))
         result = s.select(updates, result, old);
-      results.push_back(gradient);
+      // A checkpoint that holds it has to be read again.
+      results.push_back(finiteOrZero(s, gradient));
     }
     s.create<nn::ReturnOp>(results);
   }
@@ -339,10 +353,64 @@ private:
       nn::Scalars s(loc, &getContext());
       s.setInsertionPointToEnd(&block);
       block.addArgument(s.getF64Type(), loc);
-      s.create<nn::ReturnOp>(Value(block.addArgument(s.getF64Type(), loc)));
+      Value now = block.addArgument(s.getF64Type(), loc);
+      s.create<nn::ReturnOp>(finiteOrZero(s, now));
       builder.create<nn::SetOp>(loc, before.getState(), keep.getNewParameter());
     }
     delayed.clear();
+  }
+
+  /// 1 from the first step on whose loss or norm is not finite, else 0. The
+  /// host may have submitted the next steps before it reads these numbers: they
+  /// update nothing either, until it clears the state.
+  Value noteNonfinite(OpBuilder &builder, nn::StepOp step, Value norm,
+                      Value loss) {
+    Location loc = step.getLoc();
+    StringRef name = plan::nonfiniteState;
+    OpBuilder(step).create<nn::StateOp>(loc, name, nn::StateRole::Optimizer,
+                                        norm.getType());
+    Value before = builder.create<nn::GetOp>(loc, norm.getType(), name);
+    auto note = builder.create<nn::UpdateOp>(
+        loc, TypeRange(norm.getType()), name, before, norm, ValueRange(),
+        loss ? ValueRange(loss) : ValueRange(), Value(), nullptr);
+    Block &block = note.getBody().emplaceBlock();
+    nn::Scalars s(loc, &getContext());
+    s.setInsertionPointToEnd(&block);
+    Value noted = block.addArgument(s.getF64Type(), loc);
+    for (unsigned i = 1; i < note->getNumOperands(); ++i) {
+      Value number = block.addArgument(s.getF64Type(), loc);
+      noted = s.select(isFinite(s, number), noted, s.real(1));
+    }
+    s.create<nn::ReturnOp>(noted);
+    builder.create<nn::SetOp>(loc, name, note.getNewParameter());
+    return note.getNewParameter();
+  }
+
+  /// A number that is 0 where a step updates nothing: where no label counts,
+  /// and where the loss or the norm of the gradients is not finite.
+  Value conditionOf(OpBuilder &builder, nn::StepOp step, Value norm) {
+    Location loc = step.getLoc();
+    auto port = [&](nn::PortRole role) {
+      return nn::portOf(step.getOutputs(),
+                        step.getBody().front().getTerminator()->getOperands(),
+                        role);
+    };
+    SmallVector<Value> inputs = {
+        noteNonfinite(builder, step, norm, port(nn::PortRole::Loss))};
+    if (Value labels = port(nn::PortRole::LossWeight))
+      inputs.push_back(labels);
+    auto condition = builder.create<nn::MapOp>(loc, norm.getType(), inputs,
+                                               nn::FunctionAttr(), ArrayAttr());
+    Block &block = condition.getBody().emplaceBlock();
+    nn::Scalars s(loc, &getContext());
+    s.setInsertionPointToEnd(&block);
+    Value noted = block.addArgument(s.getF64Type(), loc);
+    Value otherwise = inputs.size() > 1
+                          ? Value(block.addArgument(s.getF64Type(), loc))
+                          : s.real(1);
+    s.create<nn::ReturnOp>(
+        s.select(s.isGreater(noted, s.real(0)), s.real(0), otherwise));
+    return condition.getOutputs()[0];
   }
 
   /// Adds a number that the runtime says to the step's inputs.
@@ -414,15 +482,8 @@ private:
     if (strategy.gradientClipping > 0)
       scalars.clip =
           clipCoefficient(builder, norm, addInput(step, plan::maxNormPort));
-    // Where no label counts nothing is updated.
-    scalars.condition =
-        nn::portOf(step.getOutputs(),
-                   step.getBody().front().getTerminator()->getOperands(),
-                   nn::PortRole::LossWeight);
+    scalars.condition = conditionOf(builder, step, norm);
     if (strategy.delayedUpdate) {
-      if (!scalars.condition)
-        scalars.condition = builder.create<nn::FillOp>(
-            step.getLoc(), scalar, builder.getF64FloatAttr(1), nullptr);
       scalars.condition =
           delay(builder, step, scalars.condition, "delayed_labels");
       if (scalars.clip)

@@ -51,13 +51,13 @@
 // CHECK: nn.set @e.grad, %[[BOTH]]
 // CHECK: dist.send {{.*}} to 1 on "pipe" channel "e.grad.sum"
 // CHECK: %[[LOSS:.*]] = nn.get @train.loss
+// CHECK: %[[MEAN:.*]] = dist.reshard %[[LOSS]] from <[], unreduced ["pipe"]> to <[], unreduced []> for "nn.return"
 // CHECK: %[[SQUARES:.*]] = nn.square_sums {{.*}} : (tensor<128xf32>) -> tensor<1xf32>
 // CHECK: %[[PACKED:.*]] = nn.pack %[[SQUARES]]
 // CHECK: %[[MINE:.*]] = nn.sum %[[PACKED]] {{.*}}unreduced ["pipe"]
 // CHECK: %[[ALL:.*]] = dist.reshard %[[MINE]] from <[], unreduced ["pipe"]> to <[], unreduced []>
 // CHECK: %[[NORM:.*]] = nn.global_norm %[[ALL]] {{.*}}summed
 // CHECK: nn.update "adamw" {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>)
-// CHECK: %[[MEAN:.*]] = dist.reshard %[[LOSS]] from <[], unreduced ["pipe"]> to <[], unreduced []> for "nn.return"
 // CHECK: nn.return %[[MEAN]], %[[NORM]]
 
 // The first stage of text being made has no result.

@@ -21,14 +21,18 @@
 // DELAYED: nn.update "adamw" {{.*}}, %[[CLIP]], %{{[^ ]*}}, %[[LABELS]]) : {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>)
 // DELAYED-NEXT: ^bb0(%{{[^:]*}}: f64, %[[G:[^:]*]]: f64
 // DELAYED: arith.select
-// DELAYED: nn.return %{{.*}}, %{{.*}}, %{{.*}}, %[[G]] : f64, f64, f64, f64
+// Gradients that are not finite are kept as zeros: checkpoints hold them.
+// DELAYED: %[[NONE:.*]] = arith.subf %[[G]], %[[G]] : f64
+// DELAYED: %[[FINITE:.*]] = arith.cmpf ogt, %{{.*}}, %[[NONE]] : f64
+// DELAYED: %[[KEEP:.*]] = arith.select %[[FINITE]], %[[G]], %{{.*}} : f64
+// DELAYED: nn.return %{{.*}}, %{{.*}}, %{{.*}}, %[[KEEP]] : f64, f64, f64, f64
 // DELAYED: %[[KEPT:.*]] = nn.update "delay" %[[CLIP]], %[[NOW]]
 // DELAYED: nn.set @delayed_clip, %[[KEPT]]
 
 // One state, and no powers.
 // LION: nn.state @a.momentum role optimizer : tensor<8x4xf32>
 // LION-NOT: advance_power
-// LION: nn.update "lion" %{{.*}} states(%{{[^,]*}}) with(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) :
+// LION: nn.update "lion" %{{.*}} states(%{{[^,]*}}) with(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) if %{{[^,]*}} :
 
 // Norms of parameters give factors, by which the update is scaled.
 // LAMB: %[[P:.*]] = nn.get @parameters.decay
@@ -52,8 +56,10 @@
 // GROUPS: nn.update "adamw"
 // GROUPS: arith.constant 7.500000e-01 : f64
 
-// UNCLIPPED-NOT: nn.map
-// UNCLIPPED: nn.update "adamw" {{.*}} with(%{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}) :
+// UNCLIPPED-NOT: arith.minimumf
+// UNCLIPPED: nn.update "nonfinite"
+// UNCLIPPED: %[[CONDITION:.*]] = nn.map
+// UNCLIPPED: nn.update "adamw" {{.*}} with(%{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}) if %[[CONDITION]] :
 // With the decay a part of the gradient: g + decay * p.
 // COUPLED: nn.update "adamw"
 // COUPLED-NEXT: ^bb0(%[[P:.*]]: f64, %[[G:.*]]: f64, %{{.*}}: f64, %{{.*}}: f64, %{{.*}}: f64, %{{.*}}: f64, %{{.*}}: f64, %[[CLIP:[^:]*]]: f64, %[[DECAY:[^:]*]]: f64):
@@ -97,6 +103,7 @@ nn.model @m family "gpt2" phase "model" attributes {
   // BF16: nn.bucket @copies.decay [@a.bf16, @c.bf16] : tensor<128xbf16>
   // BF16: nn.bucket @copies.no_decay [@b.bf16] : tensor<64xbf16>
 
+  // CHECK: nn.state @nonfinite role optimizer : tensor<f32>{{$}}
   // CHECK: nn.state @beta1_power role optimizer : tensor<f64> {checkpointed, init = #nn.init<power, 8.000000e-01 : f64, 0.000000e+00 : f64>}
   // CHECK: nn.state @beta2_power role optimizer : tensor<f64> {checkpointed, init = #nn.init<power, 9.000000e-01 : f64, 0.000000e+00 : f64>}
   // CHECK: nn.step @train(%[[IDS:.*]]: tensor<1xi32>, %[[LR:.*]]: tensor<f32>, %[[WD:.*]]: tensor<f32>, %[[MAX:.*]]: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {inputs = [#nn.port<ids>, #nn.port<lr>, #nn.port<value, "weight_decay">, #nn.port<value, "max_norm">], kind = #nn.program<train>, outputs = [#nn.port<loss>, #nn.port<grad_norm>]} {
@@ -116,13 +123,24 @@ nn.model @m family "gpt2" phase "model" attributes {
     // CHECK: %[[SUM:.*]] = arith.addf %[[X]], %[[EPS]] : f64
     // CHECK: %[[RATIO:.*]] = arith.divf %[[MOST]], %[[SUM]] : f64
     // CHECK: arith.minimumf %[[RATIO]]
+    // Nothing is updated from the first norm or loss on that is not finite.
+    // CHECK: %[[BEFORE:.*]] = nn.get @nonfinite : tensor<f32>
+    // CHECK: %[[NOTED:.*]] = nn.update "nonfinite" %[[BEFORE]], %[[NORM]] with(%[[LOSS]]) : (tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<f32>
+    // CHECK-NEXT: ^bb0(%[[B:.*]]: f64, %[[N:.*]]: f64, %[[L:.*]]: f64):
+    // CHECK: %[[NONE:.*]] = arith.subf %[[N]], %[[N]] : f64
+    // CHECK-NEXT: %[[IS:.*]] = arith.cmpf ogt, %{{.*}}, %[[NONE]] : f64
+    // CHECK: %[[OF:.*]] = arith.select %[[IS]], %[[B]], %{{.*}} : f64
+    // CHECK: arith.subf %[[L]], %[[L]] : f64
+    // CHECK: arith.select %{{.*}}, %[[OF]], %{{.*}} : f64
+    // CHECK: nn.set @nonfinite, %[[NOTED]]
+    // CHECK: %[[CONDITION:.*]] = nn.map (%{{.*}} = %[[NOTED]])
     // The powers of the betas are states.
     // CHECK: %[[POWER:.*]] = nn.get @beta1_power : tensor<f64>
-    // CHECK: %[[NEXT:.*]], %[[C1:.*]] = nn.advance_power %[[POWER]] by 8.000000e-01 : (tensor<f64>) -> (tensor<f64>, tensor<f32>)
+    // CHECK: %[[NEXT:.*]], %[[C1:.*]] = nn.advance_power %[[POWER]] by 8.000000e-01 if %[[CONDITION]] : (tensor<f64>, tensor<f32>) -> (tensor<f64>, tensor<f32>)
     // CHECK: nn.set @beta1_power, %[[NEXT]]
-    // CHECK: %{{.*}}, %[[C2:.*]] = nn.advance_power %{{.*}} by 9.000000e-01 :
+    // CHECK: %{{.*}}, %[[C2:.*]] = nn.advance_power %{{.*}} by 9.000000e-01 if %[[CONDITION]] :
     // CHECK: nn.set @beta2_power
-    // CHECK: %[[NEW:.*]]:3 = nn.update "adamw" %{{.*}} states(%{{.*}}, %{{.*}}) with(%[[LR]], %[[C1]], %[[C2]], %[[CLIP]], %[[WD]]) : (tensor<128xf32>,
+    // CHECK: %[[NEW:.*]]:3 = nn.update "adamw" %{{.*}} states(%{{.*}}, %{{.*}}) with(%[[LR]], %[[C1]], %[[C2]], %[[CLIP]], %[[WD]]) if %[[CONDITION]] : (tensor<128xf32>,
     // The weight decay is the run's.
     // CHECK-NOT: arith.constant 2.500000e-01 : f64
     // CHECK: math.sqrt

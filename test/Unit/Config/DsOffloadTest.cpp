@@ -39,9 +39,9 @@ TEST_F(ConfigTest, GradientsWaitWithTheOptimizer) {
             MemoryKind::File);
   // One memory.
   EXPECT_EQ(gradients({{"--place", "optimizer=host"}}), MemoryKind::Device);
-  // Updates that wait for no norm run beside the backward pass.
   EXPECT_EQ(gradients(onGpu("optimizer=host"), R"("gradient_clipping": 0)"),
-            MemoryKind::Device);
+            MemoryKind::Host);
+  // Updates that wait for no norm run beside the backward pass.
   Flags delayed = onGpu("optimizer=host");
   delayed["--delayed-update"] = "";
   EXPECT_EQ(gradients(delayed), MemoryKind::Device);

@@ -173,7 +173,8 @@ def SpmdAdvanceUpdates : Pass<"spmd-advance-updates", "::mlir::ModuleOp"> {
 
     Of several micro-batches the last one gets a loop of its own for that; of a pipeline
     stage the last fragment of its line gets a line of its own. What depends
-    on all gradients stays behind the loop: updates with clipping, LAMB's, and those of
+    on all gradients stays behind the loop: updates that wait for the norm, as all do but
+    delayed ones (`delayed_update`), LAMB's, and those of
     gradients that replicas or stages sum there (ZeRO 0 and 1; tied embeddings), or
     that are not in the device's memory. So do updates of a step in which values are
     kept for `--dump`.

@@ -127,6 +127,11 @@ def TrainOptimizer : Pass<"train-optimizer", "::mlir::ModuleOp"> {
     the optimizer keeps of them, and their copies. One `nn.update` a bucket
     updates them, by the optimizer's rule (lib/Transforms/Train/Optimizers).
     The step also returns `grad_norm`, the norm before clipping.
+
+    Nothing is updated where no label counts, and where the loss or the norm is not
+    finite. Such a step also makes the state `nonfinite` 1, and while it is 1 no step
+    updates anything: the host may have submitted the next one already. It makes it 0
+    again once it knows.
   }];
   let dependentDialects = ["::heddle::nn::NNDialect"];
 }

@@ -19,9 +19,18 @@ struct JobRate {
   double stepFlops = 0; ///< Of the model, in one step of a program.
   double peakFlopsPerSecond = 0;
   bool isStated = false; ///< The peak is the maker's figure, not measured.
+  bool isSeen = false;   ///< It is the best rate of what the job computed.
   std::string unit;      ///< What has that peak, as `avx512f`.
-  /// "stated" or "measured".
-  const char *kindOfPeak() const { return isStated ? "stated" : "measured"; }
+  /// "stated", "measured" or "best seen".
+  const char *kindOfPeak() const {
+    return isStated ? "stated" : isSeen ? "best seen" : "measured";
+  }
+  /// Takes a rate of the job's own computation for a lower limit of a measured
+  /// peak. Returns whether the peak was lower: other programs had the cores
+  /// while it was measured.
+  bool see(double flopsPerSecond);
+  /// Takes the peak of another measurement where it is higher.
+  void keepBest(const JobRate &other);
 };
 
 /// What one rank measured at the same time as the others.

@@ -29,6 +29,8 @@ public:
   void print() const;
   /// The same as an array of JSON: seconds, launches, flops and bytes of a run.
   std::string json() const;
+  /// The highest rate of a kernel, in FLOPs per second.
+  double bestRate() const;
 
 private:
   struct Sum {

@@ -76,7 +76,8 @@ struct TrainOptions {
   bool overwrite = false; ///< Where checkpoints of other runs are.
   std::string saveDtype;  ///< Of the weights; empty: that of the model's files.
   std::string resume;
-  bool resetOptimizer = false; ///< Of the checkpoint take the rest alone.
+  bool resetOptimizer = false;      ///< Of the checkpoint take the rest alone.
+  std::string onNonfinite = "stop"; ///< stop, skip
   std::optional<uint64_t> seed;
   HyperOptions hyper;
   bool shuffle = false;

@@ -25,7 +25,9 @@ struct StepReport {
   double lr = 0;
   int64_t tokens = 0;
   double seconds = 0;
-  bool skipped = false; ///< No label counted: nothing was updated.
+  bool isFinite = true; ///< Loss and norm.
+  bool skipped = false; ///< Nothing was updated: no label counted, or they are
+                        ///< not finite.
   double mfu = -1;      ///< Share of the peak; negative: not known.
 
   double tokensPerSecond() const {

@@ -96,7 +96,9 @@ private:
 struct StepResult {
   int64_t index = 0; ///< Counted from 0.
   double loss = 0, gradNorm = 0, learningRate = 0;
-  bool isSkipped = false; ///< It updated nothing, as no label counted in it.
+  bool isFinite = true; ///< The loss and the gradient norm.
+  /// It updated nothing, as no label counted in it or it is not finite.
+  bool isSkipped = false;
 };
 
 /// Runs training steps: writes their inputs, reads their results.
@@ -106,6 +108,8 @@ public:
     Hyperparameters hyper;
     uint64_t seed = 0;
     int64_t skipped = 0; ///< The steps before the first that updated nothing.
+    bool skipsNonfinite =
+        false; ///< A few in a row; else the first ends the run.
   };
   TrainSteps(Job &job, const Options &options);
 
@@ -122,9 +126,18 @@ public:
   /// Steps that may be pending while the host goes on: with one, it takes the
   /// result of a step when the next one is submitted.
   int64_t maxPending() const { return ahead; }
-  /// Waits for the oldest pending step, and says what came of it. Throws H0410
-  /// on every rank when the loss is not finite.
+  /// Waits for the oldest pending step, and says what came of it. A step that
+  /// is not finite updates nothing, and neither do those that are pending
+  /// behind it: they are forgotten, to be submitted again.
   StepResult finish();
+  /// The step to submit next, counted from 0: the first whose update is not
+  /// made, or is not wanted of a step that is skipped.
+  int64_t next() const { return following; }
+  /// Whether the states are those after the steps before `next`: not where a
+  /// plan without the state `nonfinite` has run a step that is not finite.
+  bool keepsStates() const { return isSound; }
+  /// Throws H0410 on every rank when the step ends the run.
+  void requireFinite(const StepResult &result) const;
   /// The submitted steps that update nothing. Counters and the schedule pass
   /// them over.
   int64_t skippedSteps() const { return skipped; }
@@ -139,6 +152,8 @@ private:
     double rate;
     bool isSkipped;
   };
+  void forgetPending();
+  bool maySkip() const;
 
   Job &job;
   const LoadedProgram &source;
@@ -148,9 +163,14 @@ private:
   uint64_t seed;
   const Value &lossPort;
   const Value *normPort;
+  const Value *nonfinite; ///< While it is 1 no step updates anything. Or null.
   Staging staging;
   BatchInputs inputs;
   int64_t skipped;
+  bool skipsNonfinite;
+  int64_t nonfiniteInRow = 0;
+  int64_t following = 0;
+  bool isSound = true;
   int64_t ahead;
   std::deque<Submitted> submitted;
 };
