@@ -48,7 +48,6 @@ static constexpr const char *compileFlags[] = {
     "--kv-cache",
     "--kv-type",
     "--label-smoothing",
-    "--lr",
     "--march",
     "--matmul",
     "--max-batch",
@@ -90,12 +89,9 @@ static constexpr const char *compileFlags[] = {
     "--tensor-model-parallel-size",
     "--tile",
     "--timing",
-    "--train-steps",
     "--use-distributed-optimizer",
     "--verbose",
     "--virtual-stages",
-    "--warmup-steps",
-    "--weight-decay",
     "--zero",
 };
 

@@ -389,7 +389,8 @@ class GpuDevice(h.HeddleTest):
         folder = self.path("saved")
         for kind in ("lost-device", "ecc"):
             fault = {"HEDDLE_EMULATE_FAULT": f"{kind}:{3 * kernels + 5}"}
-            found = self.train(5, "--save", folder, "--save-every", 1, status=5, **fault)
+            found = self.train(5, "--save", folder, "--save-every", 1, "--overwrite",
+                               status=5, **fault)
             self.assertIn("error[H0435]", found.stderr)
             named = self.train(5, "--sync", status=5, **fault)
             self.assertRegex(named.stderr, r"error\[H0435\].*the launch of '\w+' for \S+:")

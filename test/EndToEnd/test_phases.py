@@ -297,16 +297,16 @@ class Phases(h.HeddleTest):
         binary, data, dumps = self.prepare()
         with open(os.path.join(dumps, "train.mlir")) as stream:
             text = stream.read()
-        # The weight decay in the body of the update.
-        edited = text.replace("arith.constant 1.000000e-02 :",
-                              "arith.constant 5.000000e-01 :")
+        # The epsilon in the body of the update.
+        edited = text.replace("arith.constant 1.000000e-08 :",
+                              "arith.constant 1.000000e-03 :")
         self.assertNotEqual(edited, text)
         with open(self.path("edited.mlir"), "w") as stream:
             stream.write(edited)
         changed = self.compile(self.path("edited.mlir"), "--start-from", "train",
                                output="edited")
         asked = self.compile(self.path("model"), "--batch", ROWS, "--seq", SEQ,
-                             config=h.ds_config(lr=RATE, decay=0.5), output="asked")
+                             config=h.ds_config(lr=RATE, eps=1e-3), output="asked")
         runs = [[step["loss"] for step in self.train(job, data, 6)]
                 for job in (changed, asked, binary)]
         self.assertEqual(runs[0], runs[1])

@@ -318,7 +318,7 @@ class Serving(serving.ServingTest):
                                "tensor=4", "--keep-16bit", "*.[oqkvgu]*_proj.weight",
                                "--keep-16bit", "*embed*", "--keep-16bit", "lm_head*",
                                "-o", self.path("x")],
-                     "use --group", "fewer tensor ranks", "--quantize none")
+                     "use --quantize-group", "fewer tensor ranks", "--quantize none")
 
     def refused(self, code, command, *words, status=2):
         text = h.run(command, status=status).stderr
@@ -374,14 +374,14 @@ class Serving(serving.ServingTest):
         # Of each kind once, however many sizes there are.
         held = self.refused("H0191", [binary, "encode", "--ids", "1"])
         self.assertIn("it holds: prefill, score, decode;", held)
-        for flags in (["--group", 32], ["--quantize-zeros"], ["--keep-16bit", "wte"],
+        for flags in (["--quantize-group", 32], ["--quantize-zeros"], ["--keep-16bit", "wte"],
                       ["--quantize-activations", "int8"]):
             self.refused("H0134", [h.HEDDLE, "compile", model, "--mode", "serve", *flags,
                                    "-o", self.path("o")], flags[0], "--quantize int8")
         # What trains has no codes.
         said = h.run([h.HEDDLE, "compile", model, "--batch", 1, "--seq", 8, "--quantize",
                       "int8", "--group", 32, "--stop-after", "import"]).stderr
-        self.assertIn("warning: --quantize, --group without effect", said)
+        self.assertIn("warning: --quantize, --quantize-group without effect", said)
         said = h.run([h.HEDDLE, "compile", model, "--mode", "serve", "--quantize", "int8",
                       "--stop-after", "import"]).stderr
         self.assertNotIn("without effect", said)

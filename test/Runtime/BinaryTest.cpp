@@ -207,7 +207,7 @@ TEST_F(BinaryTest, SavesTheTypeThatTheModelCameIn) {
   std::string half = train("12", "half", {"--resume", inDirectory("half")});
   check(half, "F16", "float16");
   std::string exact = train(
-      "12", "half",
+      "12", "exact",
       {"--resume", inDirectory("half/step-000005"), "--save-dtype", "F32"});
   check(exact, "F32", "float32");
   for (const char *file : {"model.safetensors", "heddle/masters.safetensors",

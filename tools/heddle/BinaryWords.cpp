@@ -85,8 +85,8 @@ static const std::vector<BinaryVerb> &binaryVerbs() {
       {"logits", "serve", {"--decode"}},
       {"encode",
        "encode",
-       {"--logits", "--no-normalize", "--normalize", "--pooling", "--text",
-        "--truncate"}},
+       {"--logits", "--no-normalize", "--normalize", "--pooling",
+        "--prompt-name", "--text", "--truncate"}},
       {"bench", "", {"--tokens", "--warmup"}},
       {"info", "", {}},
       {"check", "", {"--sample"}}};

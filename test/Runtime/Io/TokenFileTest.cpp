@@ -267,7 +267,7 @@ TEST(TokenFile, SaysWhatIsWrong) {
                    "a\0b\0",
                    6),
        "H0348"},
-      {"f.txt", "version https://git-lfs.github.com/spec/v1\n", "H0348"},
+      {"f.txt", "version https://git-lfs.github.com/spec/v1\n", "H0379"},
       {"g.txt", std::string("\x02\0\0\0\0\0\0\0{\"}      ", 17), "H0348"},
   };
   for (const auto &test : cases)

@@ -152,7 +152,7 @@ nn.model @m family "gpt2" phase "model" attributes {
     // BF16: %[[NEW:.*]]:4 = nn.update "adamw" {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>)
     // BF16: nn.set @copies.decay, %[[NEW]]#3
     // Without weight decay there is no arithmetic for it.
-    // CHECK: nn.update "adamw" {{.*}} with(%[[LR]], %[[C1]], %[[C2]], %[[CLIP]]) : (tensor<64xf32>,
+    // CHECK: nn.update "adamw" {{.*}} with(%[[LR]], %[[C1]], %[[C2]], %[[CLIP]]) if %[[CONDITION]] : (tensor<64xf32>,
     // CHECK: nn.return %[[LOSS]], %[[NORM]]
     nn.return %loss : tensor<f32>
   }
