@@ -182,13 +182,17 @@ static bool writeOutputs(const EvalOptions &options,
 // The verb
 //===----------------------------------------------------------------------===//
 
-/// The first step whose loss is not finite, or 0.
-static int64_t firstWithoutLoss(const TensorMap &history, int64_t steps) {
+/// What is not finite first: "loss of step 2", say; "" if all is.
+static std::string firstNonfinite(const TensorMap &history, int64_t steps) {
   for (int64_t step = 1; step <= steps; ++step)
-    if (auto loss = history.find("loss@" + std::to_string(step));
-        loss != history.end() && !std::isfinite(loss->second.floats().front()))
-      return step;
-  return 0;
+    for (auto [role, name] :
+         {std::pair(nn::PortRole::Loss, "loss"),
+          std::pair(nn::PortRole::GradNorm, "gradient norm")})
+      if (auto number = history.find(keyOf(role) + "@" + std::to_string(step));
+          number != history.end() &&
+          !std::isfinite(number->second.floats().front()))
+        return std::string(name) + " of step " + std::to_string(step);
+  return "";
 }
 
 /// The programs of the steps; the last one is that of all that follow.
@@ -244,9 +248,8 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
   if (!options.output.empty() &&
       !writeOutputs(options, interpreter, outputs, history, error))
     return report(error);
-  if (int64_t step = firstWithoutLoss(history, options.steps))
-    return report("H0410",
-                  "the loss of step " + std::to_string(step) + " is not finite",
+  if (std::string what = firstNonfinite(history, options.steps); !what.empty())
+    return report("H0410", "the " + what + " is not finite",
                   "look for weights that are not finite and for operations "
                   "that were edited; --precision f64 does not overflow");
   return 0;

@@ -94,7 +94,8 @@ class Architecture(h.HeddleTest):
         latest = os.path.join(folder, "step-%06d" % STEPS)
         with open(os.path.join(latest, "config.json")) as saved, \
                 open(os.path.join(self.weights_path, "config.json")) as given:
-            self.assertEqual(json.load(saved), json.load(given))
+            self.assertEqual(json.load(saved), {**json.load(given), "dtype": "float32",
+                                                "torch_dtype": "float32"})
         moments = h.read_safetensors(os.path.join(latest, "heddle",
                                                   "optimizer.safetensors"))
         self.assertEqual(moments["exp_avg.blocks.1.k.weight"].shape, (16, 32))

@@ -91,7 +91,7 @@ class Lengths(h.HeddleTest):
             with self.subTest(name):
                 saved = self.path("s-" + name)
                 steps = self.train_inputs(self.build(*flags, output=name), "--save", saved,
-                                          ranks=ranks)
+                                          "--overwrite", ranks=ranks)
                 np.testing.assert_allclose([s["loss"] for s in steps], losses, rtol=1e-5)
                 np.testing.assert_allclose([s["grad_norm"] for s in steps], norms,
                                            rtol=1e-4)

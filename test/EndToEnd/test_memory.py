@@ -82,7 +82,7 @@ class Memory(h.HeddleTest):
                            lambda match: f"live[{match[1]}, {int(match[2]) - 1}]")
         self.refuse(edited)
         found = self.evaluate(edited, "--poison", status=5)
-        self.assertTrue(np.isnan(found["loss"]), found["loss"])
+        self.assertTrue(np.isnan(found["grad_norm"]), found["grad_norm"])
 
     def test_buffers_that_overlap(self):
         _, file = self.prepare()
