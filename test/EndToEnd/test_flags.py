@@ -39,7 +39,7 @@ class Choice:
     def __init__(self, *choices):
         self.good = choices
         self.words = "one of " + ", ".join(choices)
-        self.odd = ["", "text", "0", choices[0] + "x"]
+        self.odd = ["", "neither", "0", choices[0] + "x"]
 
 
 class Text:
@@ -114,11 +114,13 @@ JOB = {**GEMM, "--weights": Text, "--threads": THREADS, "--device": Choice("cpu"
        "--join-timeout": JOIN, "--swap-dir": Directories}
 TRAINING_JOB = JOB
 JOB = {**JOB, "--weight-cache": Choice("auto", "map", "read", "none"),
+       "--weights-cache": Text,
        "--weight-cache-dir": Text}
 SAMPLING = {"--max-new-tokens": COUNT, "--temperature": Number(0), "--top-k": SOME,
             "--top-p": Number(0, 1), "--min-p": Number(0, 1),
             "--repetition-penalty": Number(0.001, 100), "--stop": Text, "--seed": SEED}
 DRAFT = {"--draft-weights": Text}
+POOLING = Choice("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 BINARY = {
     "": {"--local_rank": Integer(-1, 2 ** 20 - 1)},
     "train": {"--data": Text, "--inputs": Text, "--steps": COUNT, "--val": Text,
@@ -133,16 +135,19 @@ BINARY = {
               "--mask-probability": Number(0, 1), "--mask-token": COUNT,
               "--lr": Number(0), "--min-lr": Number(0), "--warmup-steps": COUNT,
               "--train-steps": SOME, "--weight-decay": Number(0), "--clip": Number(0),
-              **TRAINING_JOB},
+              "--save-dtype": Choice("F32", "BF16", "F16"),
+              "--on-nonfinite": Choice("stop", "skip"), **TRAINING_JOB},
     "eval": {"--data": Text, "--inputs": Text, "--steps": COUNT, "--log": Text,
              "--mask-probability": Number(0, 1), "--mask-token": COUNT, **JOB},
     "generate": {"--prompt": Text, "--prompt-ids": Text, **SAMPLING, **DRAFT, **JOB},
     "chat": {"--system": Text, **SAMPLING, **DRAFT, **JOB},
     "serve": {"--host": Text, "--port": Integer(0, 65535), "--api-key": Text,
               "--request-timeout": Integer(1, 86400), "--max-texts": SOME,
-              "--pooling": Choice("cls", "mean"), **DRAFT, **JOB},
-    "logits": {"--prompt-ids": Text, "--output": Text, **JOB},
-    "encode": {"--text": Text, "--ids": Text, "--pooling": Choice("cls", "mean"),
+              "--pooling": POOLING, "--prompt-name": Text,
+              "--served-model-name": Text, "--allow-origin": Text, **DRAFT, **JOB},
+    "logits": {"--prompt": Text, "--prompt-ids": Text, "--output": Text, **JOB},
+    "encode": {"--text": Text, "--ids": Text, "--prompt-name": Text,
+               "--pooling": POOLING,
                "--output": Text, **JOB},
     "bench": {"--steps": SOME, "--warmup": COUNT, "--batch": SOME, "--context": SOME,
               "--tokens": SOME, **DRAFT, **JOB},

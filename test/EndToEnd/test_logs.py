@@ -156,7 +156,7 @@ class Logs(h.HeddleTest):
         self.assertEqual(rows[-3], "9,1.")
         self.assertTrue(all(row.count(",") == 9 for row in rows[-2:]))
         # A new run begins a new table, and does not go on in a foreign one.
-        self.run_with_logs(2)
+        self.run_with_logs(2, "--overwrite")
         self.check_csv()
         with open(self.path("log.csv"), "w") as file:
             file.write("a,b\n1,2\n")

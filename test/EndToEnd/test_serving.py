@@ -381,7 +381,7 @@ class Serving(serving.ServingTest):
         # What trains has no codes.
         said = h.run([h.HEDDLE, "compile", model, "--batch", 1, "--seq", 8, "--quantize",
                       "int8", "--group", 32, "--stop-after", "import"]).stderr
-        self.assertIn("warning: --quantize, --quantize-group without effect", said)
+        self.assertIn("warning: --quantize, --group without effect", said)
         said = h.run([h.HEDDLE, "compile", model, "--mode", "serve", "--quantize", "int8",
                       "--stop-after", "import"]).stderr
         self.assertNotIn("without effect", said)
