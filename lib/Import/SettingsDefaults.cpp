@@ -26,8 +26,11 @@ static bool isChosen(const ResolvedSettings &settings, const char *key) {
 void config::settleRate(ResolvedSettings &settings, const ModelSpec &spec) {
   Settings &values = settings.values;
   // An optimizer of a ds_config.json without a rate has DeepSpeed's.
+  auto optimizer = settings.origins.find("optimizer");
+  bool isDeepSpeeds = optimizer != settings.origins.end() &&
+                      optimizer->second.kind == Origin::Kind::File;
   if (values.mode != Mode::Train || spec.random ||
-      settings.origins.count("lr") || settings.origins.count("optimizer"))
+      settings.origins.count("lr") || isDeepSpeeds)
     return;
   double usual = values.lr;
   values.lr = std::get<double>(*settingOf("lr").trainerDefault);

@@ -51,7 +51,8 @@ NAMES = {
                     r"error\[H0354\]: updates the parameters that .* these are not stored",
     "without fill": LIVE,
     "without wait": LIVE + r"|error\[H0354\]: (reads bytes .* still uses|"
-                    r"is on the stream \w+, which waits for nothing of this block)",
+                    r"is on the stream \w+, which waits for nothing of this block|"
+            r"is on the stream \w+, and \w+ does not wait for it before its block ends)",
     "without record": LIVE}
 NO_CODE = "ended without a code"
 

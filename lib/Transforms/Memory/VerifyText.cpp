@@ -53,9 +53,22 @@ static bool isKnown(Operation *op) {
          (isa<arith::ConstantOp>(op) && op->getResult(0).getType().isIndex());
 }
 
+/// Whether the index is the same in every call, on every rank.
+static bool isFixed(Value index) {
+  Operation *op = index.getDefiningOp();
+  return op && !isa<planir::RankOp>(op) &&
+         llvm::all_of(op->getOperands(), isFixed);
+}
+
 static LogicalResult verifySequence(planir::SequenceOp sequence,
                                     const dist::Strategy &strategy) {
   WalkResult walk = sequence.getBody().walk([&](Operation *op) {
+    if (isa<arith::MulIOp>(op) && !isFixed(op->getOperand(0)) &&
+        !isFixed(op->getOperand(1))) {
+      op->emitError("H0913: multiplies two indices that change; one of them "
+                    "has to be a constant");
+      return WalkResult::interrupt();
+    }
     bool nested = op->getParentOp() != sequence;
     if (isKnown(op) && !(nested && isa<planir::BufferOp>(op)))
       return WalkResult::advance();

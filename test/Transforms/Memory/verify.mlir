@@ -597,3 +597,27 @@ plan.program @p family "gpt2" phase "memory" attributes {
   // expected-error @+1 {{H0913: bytes [64, 8064) leave the file of role optimizer, which ends at 4096}}
   plan.state @b at 64 in file : tensor<2000xf32> {like = {}}
 }
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>,
+    arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 1024 : i64, scratch_bytes_per_thread = 64 : i64, owners = {}} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 9] owner "activations" {input = #nn.port<value, "x">} : memref<64xf32>
+    %c2 = arith.constant 2 : index
+    plan.loop 2 {
+    ^bb0(%i: index):
+      plan.loop 2 {
+      ^bb0(%j: index):
+        %twice = arith.muli %c2, %j : index
+        // expected-error @+1 {{H0913: multiplies two indices that change; one of them has to be a constant}}
+        %both = arith.muli %i, %twice : index
+        %part = plan.slice %x[%both] : memref<64xf32> -> memref<16xf32>
+      }
+    }
+    plan.end
+  }
+}
