@@ -48,7 +48,8 @@ NAMES = {
     "view": UNWRITTEN + r"|error\[H0354\]: begins at byte \d+ of its buffer|"
             r"error\[H0396\]: 'plan.view' op gives .* from element \d+ of",
     "without copy": f"{UNWRITTEN}|{LIVE}|"
-                    r"error\[H0354\]: updates the parameters that .* these are not stored",
+                    r"error\[H0354\]: updates (the parameters that .* these are|"
+                    r"a window of @\S+, which is) not stored",
     "without fill": LIVE,
     "without wait": LIVE + r"|error\[H0354\]: (reads bytes .* still uses|"
                     r"is on the stream \w+, which waits for nothing of this block|"

@@ -386,8 +386,10 @@ private:
     return note.getNewParameter();
   }
 
-  /// A number that is 0 where a step updates nothing: where no label counts,
-  /// and where the loss or the norm of the gradients is not finite.
+  /// 1, or 0 where a step updates nothing: where no label counts, and where the
+  /// loss or the norm of the gradients is not finite. It is not linear in the
+  /// count of labels, so that it takes the sum over the replicas that is made
+  /// anyway, and is not summed over them itself.
   Value conditionOf(OpBuilder &builder, nn::StepOp step, Value norm) {
     Location loc = step.getLoc();
     auto port = [&](nn::PortRole role) {
@@ -405,11 +407,13 @@ private:
     nn::Scalars s(loc, &getContext());
     s.setInsertionPointToEnd(&block);
     Value noted = block.addArgument(s.getF64Type(), loc);
-    Value otherwise = inputs.size() > 1
-                          ? Value(block.addArgument(s.getF64Type(), loc))
-                          : s.real(1);
+    Value updates = s.real(1);
+    if (inputs.size() > 1) {
+      Value labels = block.addArgument(s.getF64Type(), loc);
+      updates = s.select(s.isGreater(labels, s.real(0)), updates, s.real(0));
+    }
     s.create<nn::ReturnOp>(
-        s.select(s.isGreater(noted, s.real(0)), s.real(0), otherwise));
+        s.select(s.isGreater(noted, s.real(0)), s.real(0), updates));
     return condition.getOutputs()[0];
   }
 
