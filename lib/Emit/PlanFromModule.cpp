@@ -8,6 +8,7 @@
 
 #include "SequenceReader.h"
 #include "dialects/NN/Ports.h"
+#include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/Settings/Groups.h"
 
 using namespace mlir;
@@ -162,6 +163,8 @@ private:
                      {"zero", strategy.zero},
                      {"schedule", wordOf(strategy.schedule)},
                      {"target", wordOf(strategy.target)}};
+    if (strategy.threadsOfMachine)
+      plan.strategy[plan::threadsOfMachineKey] = true;
   }
 
   LogicalResult readStates() {

@@ -10,7 +10,6 @@
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/Codegen/Common/Target.h"
 #include "heddle/Emit/PlanFromModule.h"
-#include "heddle/PlanFormat/RunChoices.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -70,8 +69,6 @@ FailureOr<emit::Code> heddle::codeOf(ModuleOp module,
   plan.device = *device;
   plan.features = *features;
   plan.phases = std::move(phases);
-  if (options.threadsOfMachine)
-    plan.strategy[plan::threadsOfMachineKey] = true;
   if (!options.cluster.empty())
     plan.strategy["cluster"] = nlohmann::json::parse(options.cluster);
   return emit::Code{std::move(plan), std::move(*image)};

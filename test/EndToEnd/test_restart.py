@@ -39,6 +39,7 @@ CHANGES = {
     "virtual_stages": ({**STAGES, "schedule": "interleaved", "virtual_stages": 2}, 1),
     "pipeline_layout": (STAGES, "1,3"), "march": (MESH, "x86-64-v3"),
     "target": (MESH, "sm_80"), "threads": (MESH, 2),
+    "threads_of_machine": (MESH, True),
     "gemm": (MESH, "generated"), "matmul": (MESH, "tf32"),
     "memory_budget": (MESH, 1 << 30), "host_budget": (MESH, 1 << 30),
     "file_budget": (FILED, 1 << 30), "place_optimizer": (MESH, "file"),

@@ -4,8 +4,9 @@
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What wrappers of PyTorch put into names is taken out, and said; what is no model
-is named."""
+is named. The head of a tied model, where a file has one."""
 
+import json
 import os
 import unittest
 
@@ -55,6 +56,40 @@ class WeightNames(h.HeddleTest):
         self.assertIn("merge_and_unload", found)
         h.write_safetensors(path, files)
         self.assertIn("base_model.model.", h.run(compile_).stderr)
+
+    def test_a_head_of_a_tied_model(self):
+        """One that is the embedding is passed over; another one is the model's, as in
+        transformers 5."""
+        tied = dict(self.config, tie_word_embeddings=True)
+        expected, _ = self.logits("plain")
+        h.write_model(self.path("other"), tied, self.weights, "")
+        actual, said = self.logits("other")
+        self.assertTrue((actual == expected).all())
+        self.assertIn("lm_head.weight in the weights is not embed_tokens.weight", said)
+
+        table = self.weights["model.embed_tokens.weight"]
+        alike = {**self.weights, "lm_head.weight": table}
+        h.write_model(self.path("alike"), tied, alike, "")
+        with_head, said = self.logits("alike")
+        self.assertNotIn("warning", said)
+        del alike["lm_head.weight"]
+        h.write_model(self.path("alone"), tied, alike, "")
+        self.assertTrue((with_head == self.logits("alone")[0]).all())
+
+        # What is saved, and what goes on from a dump, has the head.
+        h.run([h.HEDDLE, "compile", self.path("other"), "--batch", 1, "--seq", 8,
+               "--dump-phases", self.path("dumps"), "-o", self.path("whole")])
+        h.run([h.HEDDLE, "compile", self.path("dumps", "model.mlir"), "--start-from",
+               "model", "-o", self.path("job")])
+        tokens, _ = self.make_tokens(9, self.config["vocab_size"])
+        h.run([self.path("job"), "train", "--data", tokens, "--steps", 1, "--lr", 0,
+               "--save", self.path("saved")])
+        saved = h.latest_of(self.path("saved"))
+        with open(os.path.join(saved, "config.json")) as file:
+            self.assertFalse(json.load(file)["tie_word_embeddings"])
+        actual, said = self.logits(saved)
+        self.assertNotIn("warning", said)
+        self.assertTrue((actual == expected).all())
 
     def test_shards_without_an_index(self):
         expected, _ = self.logits("plain")

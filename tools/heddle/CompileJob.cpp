@@ -93,11 +93,6 @@ static CompileOptions optionsOf(const CompileJob &job) {
   options.startFrom = job.startFrom;
   options.cache = job.cache;
   options.cluster = job.cluster;
-  // A dump says how many threads, and not who chose them.
-  auto threads = job.settings.origins.find("threads");
-  options.threadsOfMachine =
-      job.startFrom.empty() && threads != job.settings.origins.end() &&
-      threads->second.kind == config::Origin::Kind::Derived;
   options.runtimePath = findRuntime();
   options.timing = job.timing;
   options.verbose = job.verbose;
