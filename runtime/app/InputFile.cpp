@@ -14,10 +14,14 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 
 using namespace heddle;
 using namespace heddle::rt;
 using plan::PortRole;
+
+/// In Hugging Face's batches: which tokens of a row are no padding.
+static const std::string maskName = "attention_mask";
 
 /// The inputs of the batch that the stages declare, each once.
 static std::vector<plan::Port> portsOf(const plan::Plan &plan,
@@ -42,25 +46,71 @@ static std::string namesOf(const std::vector<plan::Port> &ports) {
   return names;
 }
 
+/// The tensor's name in Hugging Face's batches; "" where they have none.
+static std::string hubName(PortRole role) {
+  switch (role) {
+  case PortRole::Ids:
+    return "input_ids";
+  case PortRole::Segments:
+    return "token_type_ids";
+  case PortRole::Positions:
+    return "position_ids";
+  default:
+    return "";
+  }
+}
+
+static const io::TensorInfo *findInput(const io::WeightSet &file,
+                                       const plan::Port &port) {
+  const io::TensorInfo *info = file.find(port.name);
+  std::string other = hubName(port.role);
+  return info || other.empty() ? info : file.find(other);
+}
+
+/// Whether the port has a value for every row that leaves its tensor out.
+static bool hasUsual(PortRole role) {
+  return role == PortRole::Segments || role == PortRole::Lengths ||
+         role == PortRole::Positions || role == PortRole::LabelWeights;
+}
+
+/// Throws H0366 for a tensor that is missing or that no input takes.
+static void checkNames(const io::WeightSet &file,
+                       const std::vector<plan::Port> &ports,
+                       plan::ProgramKind kind) {
+  std::set<std::string> used = {maskName};
+  std::string takes = std::string("the program ") + plan::nameOf(kind) +
+                      " takes " + namesOf(ports);
+  for (const plan::Port &port : ports)
+    if (const io::TensorInfo *info = findInput(file, port)) {
+      used.insert(info->name);
+      if (port.role == PortRole::Lengths)
+        used.erase(maskName);
+    } else if (!hasUsual(port.role))
+      fail("H0366", file.origin() + " has no tensor '" + port.name + "'",
+           takes);
+  for (const io::TensorInfo &info : file.tensors())
+    if (!used.count(info.name))
+      fail("H0366",
+           file.origin() + " has a tensor '" + info.name +
+               "', which no input takes",
+           takes);
+}
+
 InputFile::InputFile(const std::string &path, const plan::Plan &plan,
                      plan::ProgramKind kind)
     : file(path) {
   std::vector<plan::Port> ports = portsOf(plan, kind);
   io::WeightSet file = io::openSafetensors(path);
-  std::string help = std::string("the program ") + plan::nameOf(kind) +
-                     " takes " + namesOf(ports);
+  checkNames(file, ports, kind);
   for (const plan::Port &port : ports)
-    if (!file.find(port.name))
-      fail("H0366", path + " has no tensor '" + port.name + "'", help);
-  for (const io::TensorInfo &info : file.tensors())
-    if (std::none_of(ports.begin(), ports.end(), [&](const plan::Port &port) {
-          return port.name == info.name;
-        }))
-      fail("H0366",
-           path + " has a tensor '" + info.name + "', which no input takes",
-           help);
+    if (const io::TensorInfo *info = findInput(file, port))
+      add(*info, file, plan, port);
+  std::vector<int32_t> lengths = readMask(file, plan);
   for (const plan::Port &port : ports)
-    add(file, plan, port);
+    if (!tensors.count(port.name))
+      addUsual(port, plan.seq, lengths);
+  if (plan.objective == plan::Objective::NextToken)
+    checkShifted(plan.seq);
 }
 
 /// The least and the greatest value of an input of whole numbers.
@@ -106,9 +156,8 @@ static int64_t integerAt(const uint8_t *data, bool isWide, int64_t at) {
   return isWide ? wide : narrow;
 }
 
-void InputFile::add(const io::WeightSet &file, const plan::Plan &plan,
-                    const plan::Port &port) {
-  const io::TensorInfo &info = *file.find(port.name);
+void InputFile::add(const io::TensorInfo &info, const io::WeightSet &file,
+                    const plan::Plan &plan, const plan::Port &port) {
   bool isFloat = port.role == PortRole::LabelWeights;
   bool isRow = port.role == PortRole::Lengths;
   Tensor tensor;
@@ -156,6 +205,73 @@ void InputFile::add(const io::WeightSet &file, const plan::Plan &plan,
     }
   }
   tensors.emplace(port.name, std::move(tensor));
+}
+
+/// The tokens of each row, of which an attention mask has ones; the rest of a
+/// row has zeros. Empty: the file has none.
+std::vector<int32_t> InputFile::readMask(const io::WeightSet &file,
+                                         const plan::Plan &plan) {
+  const io::TensorInfo *info = file.find(maskName);
+  if (!info)
+    return {};
+  // Read as segments are, of which there are two.
+  plan::Plan two = plan;
+  two.segments = 2;
+  plan::Port port;
+  port.name = maskName;
+  port.role = PortRole::Segments;
+  add(*info, file, two, port);
+  Tensor mask = std::move(tensors.at(maskName));
+  tensors.erase(maskName);
+  std::vector<int32_t> lengths;
+  for (int64_t row = 0; row < numRows; ++row) {
+    auto begin = mask.ints.begin() + row * plan.seq, end = begin + plan.seq;
+    auto last = std::find(begin, end, 0);
+    auto next = std::find(last, end, 1);
+    if (next != end)
+      failValue(*info, plan.seq, next - mask.ints.begin(), "1 behind a 0",
+                "0: padding stands at the end of a row");
+    lengths.push_back(last - begin);
+  }
+  return lengths;
+}
+
+void InputFile::addUsual(const plan::Port &port, int64_t seq,
+                         const std::vector<int32_t> &lengths) {
+  Tensor tensor;
+  tensor.role = port.role;
+  tensor.width = port.role == PortRole::Lengths ? 1 : seq;
+  int64_t elements = numRows * tensor.width;
+  if (port.role == PortRole::LabelWeights)
+    tensor.floats.assign(elements, 1);
+  else
+    tensor.ints.assign(elements, 0);
+  if (port.role == PortRole::Lengths && !lengths.empty())
+    tensor.ints = lengths;
+  else if (port.role == PortRole::Lengths)
+    tensor.ints.assign(elements, seq);
+  else if (port.role == PortRole::Positions)
+    for (int64_t i = 0; i < elements; ++i)
+      tensor.ints[i] = i % seq;
+  tensors.emplace(port.name, std::move(tensor));
+}
+
+void InputFile::checkShifted(int64_t seq) const {
+  const Tensor *ids = find(PortRole::Ids), *labels = find(PortRole::Labels);
+  if (!ids || !labels)
+    return;
+  bool isNext = true;
+  for (int64_t i = 0; i < int64_t(labels->ints.size()); ++i) {
+    if (labels->ints[i] == noLabel)
+      continue;
+    if (labels->ints[i] != ids->ints[i])
+      return;
+    isNext &= (i + 1) % seq == 0 || labels->ints[i] == ids->ints[i + 1];
+  }
+  if (!isNext)
+    fail("H0369", file + ": every label is the token at its own place",
+         "labels are compared as they are: label t is the token t + 1, where "
+         "Hugging Face's models shift them");
 }
 
 const InputFile::Tensor *InputFile::find(PortRole role) const {

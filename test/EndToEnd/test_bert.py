@@ -199,6 +199,25 @@ class Bert(h.HeddleTest):
         np.testing.assert_array_equal(values["value.encoder.layer.1.attention"],
                                       values["value.encoder.layer.1.attention.output"])
 
+    def test_names_of_hugging_face(self):
+        """Left out, segments are 0, and lengths whole rows."""
+        rows, binary = make_inputs(), self.compile(self.make("names", random_weights(
+            CONFIG)), *flags_of(mesh={}))
+        mask = (np.arange(SEQ) < rows["lengths"][:, None]).astype(np.int64)
+        batch = {"input_ids": rows["ids"], "labels": rows["labels"]}
+        whole = np.full(len(rows["ids"]), SEQ)
+
+        def evaluate(**tensors):
+            h.write_safetensors(self.rows, tensors)
+            return h.run([binary, "eval", "--inputs", self.rows, "--json"]).stdout
+
+        expected = evaluate(**rows)
+        self.assertEqual(expected, evaluate(
+            **batch, attention_mask=mask, token_type_ids=rows["segments"]))
+        plain = evaluate(**{**rows, "segments": 0 * rows["ids"], "lengths": whole})
+        self.assertNotEqual(plain, expected)
+        self.assertEqual(plain, evaluate(**batch))
+
     def test_the_row_of_padding_begins_as_zeros(self):
         model, pad = self.path("bare.json"), 71
         with open(model, "w") as file:

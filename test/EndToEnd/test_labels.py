@@ -189,6 +189,29 @@ class Labels(h.HeddleTest):
                 "labels": np.concatenate([labels for _, labels in batches]).astype(kind)})
             self.assertEqual([s["loss"] for s in self.train_inputs(binary)], losses)
 
+    def test_names_of_hugging_face(self):
+        self.prepare()
+        binary = self.build()
+        losses = [s["loss"] for s in self.train_inputs(binary)]
+        ids = self.inputs["ids"]
+        mask = np.ones_like(ids)
+        mask[1, 5:] = mask[3] = 0
+        named = dict(input_ids=ids, ids=None, attention_mask=mask)
+        h.write_safetensors(self.file, {
+            "input_ids": ids, "attention_mask": mask, "labels": self.inputs["labels"]})
+        found = self.train_inputs(binary, file=self.file)
+        self.assertEqual([s["loss"] for s in found], losses)
+        mask[1, 7] = 1
+        self.assertIn("attention_mask[1, 7] is 1 behind a 0",
+                      self.refuse(binary, "H0369", 3, **named))
+        mask[1, 7] = 2
+        self.assertIn("attention_mask[1, 7] is 2",
+                      self.refuse(binary, "H0369", 3, **named))
+        self.refuse(binary, "H0366", 3, input_ids=ids)
+        # Labels that a model of Hugging Face would shift.
+        error = self.refuse(binary, "H0369", 3, labels=np.where(ids % 3, ids, -100))
+        self.assertIn("every label is the token at its own place", error)
+
     @h.needs_torch
     def test_label_weights_that_a_program_declares(self):
         """In an edited dump, over ranks; halves of one loss are a loss of halves."""

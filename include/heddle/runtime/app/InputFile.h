@@ -21,12 +21,16 @@ namespace heddle::rt {
 inline constexpr int32_t noLabel = -100;
 
 /// The file of `--inputs`: a tensor of N rows for each input of the batch that
-/// a program declares.
+/// a program declares, under its name or under that of Hugging Face's batches
+/// (`input_ids`, `token_type_ids`, `position_ids`; `attention_mask` for
+/// `lengths`). Left out, segments are 0, lengths whole rows, positions count
+/// from 0, and label weights are 1.
 class InputFile {
 public:
   /// Opens the file and looks at every value. Throws H0366 for a tensor that is
   /// missing or that no input takes, H0367 for another type or shape, H0369 for
-  /// a value that the model does not have.
+  /// a value that the model does not have, for padding before tokens, and where
+  /// labels for the next token are the tokens themselves.
   InputFile(const std::string &path, const plan::Plan &plan,
             plan::ProgramKind kind);
 
@@ -67,8 +71,13 @@ private:
     return tensor.floats[at];
   }
   const Tensor *find(plan::PortRole role) const;
-  void add(const io::WeightSet &file, const plan::Plan &plan,
-           const plan::Port &port);
+  void add(const io::TensorInfo &info, const io::WeightSet &file,
+           const plan::Plan &plan, const plan::Port &port);
+  void addUsual(const plan::Port &port, int64_t seq,
+                const std::vector<int32_t> &lengths);
+  std::vector<int32_t> readMask(const io::WeightSet &file,
+                                const plan::Plan &plan);
+  void checkShifted(int64_t seq) const;
 
   std::string file;
   int64_t numRows = 0;
