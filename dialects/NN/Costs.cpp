@@ -113,5 +113,4 @@ double GlobalNormOp::getFlops() {
     flops += 2 * elements(input);
   return flops;
 }
-double ClipCoefficientOp::getFlops() { return 3; }
 double AdvancePowerOp::getFlops() { return 2; }

@@ -558,12 +558,6 @@ LogicalResult GlobalNormOp::verify() {
   return verifyShape(*this, getOutput(), {}, "output");
 }
 
-LogicalResult ClipCoefficientOp::verify() {
-  if (failed(verifyShape(*this, getNorm(), {}, "norm")))
-    return failure();
-  return verifyShape(*this, getOutput(), {}, "output");
-}
-
 LogicalResult AdvancePowerOp::verify() {
   std::pair<Value, StringRef> scalars[] = {{getPower(), "power"},
                                            {getCondition(), "condition"},

@@ -393,18 +393,6 @@ def NN_GlobalNormOp : NN_NonDifferentiableOp<"global_norm",
   let extraClassDeclaration = NN_StaysF32<>.declaration;
 }
 
-def NN_ClipCoefficientOp : NN_NonDifferentiableOp<"clip_coefficient",
-    (ins NN_F32:$norm, F64Attr:$max_norm)> {
-  let summary = "min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.";
-  let results = (outs NN_F32:$output);
-  let assemblyFormat = [{
-    $norm attr-dict `:`
-    functional-type(operands, results)
-  }];
-  let hasVerifier = 1;
-  let extraClassDeclaration = NN_StaysF32<>.declaration;
-}
-
 include "dialects/NN/NNSegmentOps.td"
 
 def NN_UpdateOp : NN_NonDifferentiableOp<"update",

@@ -285,9 +285,6 @@ ShardingRule GlobalNormOp::getShardingRule() {
   rule.results.emplace_back();
   return rule;
 }
-ShardingRule ClipCoefficientOp::getShardingRule() {
-  return buildRule(*this, {""}, {""});
-}
 ShardingRule AdvancePowerOp::getShardingRule() {
   return buildRule(*this, {"", ""}, {"", ""});
 }

@@ -40,14 +40,6 @@ LogicalResult evalGlobalNorm(nn::GlobalNormOp op, const Inputs &in,
   return success();
 }
 
-LogicalResult evalClipCoefficient(nn::ClipCoefficientOp op, const Inputs &in,
-                                  Outputs &out) {
-  double maxNorm = op.getMaxNorm().convertToDouble();
-  *out.floats(op.getOutput()) =
-      std::min(1.0, maxNorm / (in.number(op.getNorm()) + 1e-6));
-  return success();
-}
-
 LogicalResult evalUpdate(nn::UpdateOp op, const Inputs &in, Outputs &out) {
   const double *condition = in.findFloats(op.getCondition());
   bool updates = !condition || *condition != 0;
@@ -127,7 +119,6 @@ void attachOptimizerEvaluations(MLIRContext &context) {
   attachEvaluation<nn::FillOp, evalFill>(context);
   attachEvaluation<nn::SquareSumsOp, evalSquareSums>(context);
   attachEvaluation<nn::GlobalNormOp, evalGlobalNorm>(context);
-  attachEvaluation<nn::ClipCoefficientOp, evalClipCoefficient>(context);
   attachEvaluation<nn::UpdateOp, evalUpdate>(context);
   attachEvaluation<nn::AdvancePowerOp, evalAdvancePower>(context);
   attachEvaluation<nn::SegmentSumsOp, evalSegmentSums>(context);

@@ -164,6 +164,8 @@ constexpr NumbersKey numbersKeys[] = {
      "family"},
     {"rope_interleaved", "[false]",
      "rotary positions that turn neighbouring features are not supported"},
+    {"is_causal", "[true]",
+     "attention that sees what follows is not supported by this family"},
     {"embedding_multiplier", "[1]", noMultiplier},
     {"residual_multiplier", "[1]", noMultiplier},
     {"attention_multiplier", "[1]", noMultiplier},

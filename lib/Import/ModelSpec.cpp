@@ -99,8 +99,12 @@ static void requireConfigText(const std::string &path) {
 /// The config file that `path` means, and whether `path` is a directory.
 static std::pair<std::string, bool> findConfig(const std::string &path) {
   std::error_code ignored;
-  if (fs::is_directory(path, ignored))
-    return {(fs::path(path) / "config.json").string(), true};
+  if (fs::is_directory(path, ignored)) {
+    std::string file = fs::path(path) / "config.json";
+    if (!fs::exists(file, ignored))
+      io::refuseAdapter(path);
+    return {file, true};
+  }
   if (!fs::exists(path, ignored))
     fail("H0330", path + " is not there",
          std::string("give a Hugging Face directory or a config file (.json)") +

@@ -133,6 +133,10 @@ std::optional<io::Advice> rt::adviseOnBinary(const CLI::App &verb,
         "write heddle " + word +
             (takesBinary ? " " + io::nameOf(verb) : std::string())};
   }
+  // Its file may be left out, so only a = says that a word is one.
+  if (const CLI::Option *log = verb.get_option_no_throw("--access-log");
+      log && log->count() > 0)
+    return io::Advice{"", "write --access-log=" + io::shellWord(word)};
   for (const MainFlag &main : mainFlags)
     if (verb.get_name() == main.verb && word.rfind('-', 0) != 0)
       return io::Advice{"", "write " + std::string(main.flag) + " " +

@@ -47,7 +47,8 @@ int64_t Pooling::widthOf(int64_t width) const {
            step.name + " takes vectors of " + std::to_string(step.inputs) +
                " features, and those before it have " + std::to_string(made),
            "use the modules that were saved with these weights", step.location);
-    made = step.outputs != 0 ? step.outputs : made;
+    if (step.outputs != 0)
+      made = step.cuts ? std::min(made, step.outputs) : step.outputs;
   }
   return made;
 }

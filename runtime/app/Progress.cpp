@@ -41,7 +41,7 @@ Progress::Progress(const std::string &name, int64_t begin, int64_t end)
 
 Progress::~Progress() {
   if (barShown)
-    fputc('\n', stderr);
+    print("\n");
 }
 
 /// ` loss 2.1034  lr 3.00e-04  ...`: what bar and plain line share.
@@ -63,12 +63,14 @@ static std::string describe(const StepReport &report) {
 
 void Progress::step(const StepReport &report) {
   total += report.seconds;
-  if (mode == Mode::Plain)
-    fprintf(stderr, "step %lld/%lld  %s  %.3f s\n",
-            static_cast<long long>(report.step), static_cast<long long>(end),
-            describe(report).c_str(), report.seconds);
-  else if (mode == Mode::Bar)
+  if (mode == Mode::Plain) {
+    std::array<char, 32> seconds;
+    snprintf(seconds.data(), seconds.size(), "  %.3f s\n", report.seconds);
+    print("step " + std::to_string(report.step) + "/" + std::to_string(end) +
+          "  " + describe(report) + seconds.data());
+  } else if (mode == Mode::Bar) {
     drawBar(report);
+  }
 }
 
 /// The columns of the terminal.
@@ -94,14 +96,18 @@ void Progress::drawBar(const StepReport &report) {
             "] ";
   }
   text += tail;
-  fprintf(stderr, "\r\033[K%s", text.substr(0, columns).c_str());
-  fflush(stderr);
+  print("\r\033[K" + text.substr(0, columns));
   barShown = true;
 }
 
 void Progress::line(const std::string &text) {
   if (mode == Mode::None)
     return;
-  fprintf(stderr, "%s%s\n", barShown ? "\n" : "", text.c_str());
+  print((barShown ? "\n" : "") + text + "\n");
   barShown = false;
+}
+
+void Progress::print(const std::string &text) {
+  if (reader.takes(STDERR_FILENO))
+    fputs(text.c_str(), stderr);
 }

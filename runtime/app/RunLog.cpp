@@ -121,6 +121,8 @@ void LogFile::open(const std::string &newPath, bool append,
 /// it meanwhile.
 int LogFile::writeFirst() {
   std::string &record = waiting.front();
+  if (!reader.takes(descriptor))
+    return EAGAIN;
   off_t end = lseek(descriptor, 0, SEEK_END);
   size_t written = 0;
   while (written < record.size()) {

@@ -250,6 +250,21 @@ static VectorStep readNormalize(const std::string &folder) {
   return normalizeStep();
 }
 
+/// Leaves the first elements of a vector.
+static VectorStep cutStep(const io::JsonValue &count) {
+  if (count.asInteger() < 1)
+    count.fail("H0375", "truncate_dim has to be 1 or more",
+               "give the size of a vector, or null");
+  VectorStep step;
+  step.name = "truncate_dim";
+  step.outputs = count.asInteger();
+  step.cuts = true;
+  step.apply = [outputs = size_t(step.outputs)](std::vector<float> &vector) {
+    vector.resize(std::min(vector.size(), outputs));
+  };
+  return step;
+}
+
 //===----------------------------------------------------------------------===//
 // The list
 //===----------------------------------------------------------------------===//
@@ -300,6 +315,12 @@ static Pooling readModules(const std::string &directory) {
   }
   if (!pools)
     refuse(modules, "no module makes one vector of a text");
+  if (std::string config = directory + "/config_sentence_transformers.json";
+      io::pathExists(config)) {
+    io::JsonValue all = io::parseJsonFile(config, io::modelJsonCodes);
+    if (const io::JsonValue *count = all.findNonNull("truncate_dim"))
+      pooling.steps.push_back(cutStep(*count));
+  }
   return pooling;
 }
 

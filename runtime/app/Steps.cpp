@@ -347,11 +347,14 @@ int64_t Evaluation::countMasked() {
   return count;
 }
 
-double Evaluation::meanLoss() {
+std::optional<double>
+Evaluation::meanLossUnless(const std::function<bool()> &isLeft) {
   const Value &loss = requireOutput(program, plan::PortRole::Loss);
   const Value *weight = program.output(plan::PortRole::LossWeight);
   double sum = 0, weights = 0;
   for (int64_t first = 0; first < rows; first += part.rows) {
+    if (isLeft())
+      return std::nullopt;
     job.ranks().together([&] {
       if (given)
         inputs.read(*given, first, rows - first);

@@ -124,7 +124,8 @@ void Training::requireOwnFiles() {
   std::vector<io::NamedFile> inputs = {
       {"--inputs", options.inputs},
       {"--val", io::TokenSource::parse(options.val).path},
-      {"--resume", options.resume},
+      {"--resume",
+       options.resume.empty() ? "" : io::resolveCheckpoint(options.resume)},
       {"--weights", readDirectory(job.plan(), options.job)}};
   for (const DataChoice &choice : parseData(options.data))
     inputs.push_back({"--data", io::TokenSource::parse(choice.path).path});
@@ -347,7 +348,16 @@ void Training::finishSteps(int64_t pending) {
 
 void Training::validate() {
   ranks.setActivity("validation");
-  double loss = validation->meanLoss();
+  std::optional<double> mean = validation->meanLossUnless([&] {
+    signal = ranks.maximum(stopSignal());
+    return signal != 0;
+  });
+  if (!mean) {
+    progress->line("step " + std::to_string(done) +
+                   ": the validation is left, as a signal ends the run");
+    return;
+  }
+  double loss = *mean;
   if (std::isfinite(loss) && (!state.best || loss < state.best->loss))
     state.best = {loss, done, 0};
   else if (state.best)
@@ -379,6 +389,12 @@ void Training::save() {
         "added_tokens.json", "chat_template.jinja", "generation_config.json"})
     if (!modelDirectory.empty())
       contents.copies.push_back(modelDirectory + "/" + name);
+  ranks.together([&] {
+    if (saves && !saves->isHeld()) {
+      saves = io::claimSaves(options.save);
+      io::requireNoOthers(options.save, state.saved);
+    }
+  });
   std::string path =
       io::saveCheckpoint(options.save, contents, ranks, options.keepLast);
   modelDirectory = path; // The one before may be removed by --keep-last.
@@ -438,7 +454,8 @@ void Training::afterStep() {
   if (validation && signal == 0 && (validates || last))
     validate();
   isEnough = patience > 0 && state.best && state.best->worse >= patience;
-  if (saves || (!options.save.empty() && (last || isEnough)))
+  bool ends = last || isEnough || signal != 0;
+  if (saves || (!options.save.empty() && ends))
     save();
 }
 

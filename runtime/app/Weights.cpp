@@ -8,8 +8,9 @@
 
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/app/FrozenStates.h"
-#include "heddle/runtime/app/ModelText.h"
 #include "heddle/runtime/app/InitialValues.h"
+#include "heddle/runtime/app/ModelText.h"
+#include "heddle/runtime/app/OtherModel.h"
 #include "heddle/runtime/app/ServedMemory.h"
 #include "heddle/runtime/app/Sources.h"
 #include "heddle/runtime/app/Warnings.h"
@@ -421,7 +422,8 @@ static io::WeightSet openPlanWeights(const plan::Plan &plan) {
       weights.headerHash() != expected.headerHash)
     fail("H0386",
          "the weights in " + expected.directory +
-             " are not those that this binary was compiled with",
+             " have other names, types or shapes than those that this binary "
+             "was compiled with",
          "name the weights to use: --weights " + expected.directory);
   return weights;
 }
@@ -450,6 +452,8 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
   std::optional<WeightCache> cache;
   bool isThere = false;
   job.ranks().together([&] {
+    if (job.isFirst())
+      warnOfOtherModel(job, io::resolveModel(placeOfWeights(job, options)));
     if (isForServing(plan) && job.isFirst())
       fprintf(stderr, "%smemory: %s\n", job.prefix(),
               ServedMemory(plan).text().c_str());
@@ -524,6 +528,8 @@ io::CheckpointState heddle::rt::resumeFrom(Job &job,
                                            bool resetOptimizer) {
   io::Checkpoint checkpoint = io::openCheckpoint(directory, job.ranks());
   job.ranks().together([&] {
+    if (job.isFirst())
+      warnOfOtherModel(job, checkpoint.path);
     UploadRing ring = makeRing(job);
     makeStates(job, ring, &checkpoint.model);
     const plan::Plan &plan = job.plan();

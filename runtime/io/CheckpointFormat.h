@@ -33,6 +33,8 @@ bool isCheckpoint(const std::string &path);
 /// The name of the checkpoint after a step, and the step of such a name.
 std::string stepName(int64_t step);
 std::optional<int64_t> stepOfName(const std::string &name);
+/// Those that the run which wrote a checkpoint had written before it.
+std::vector<SavedStep> savedBefore(const std::string &path);
 /// Fails where something at the path is no checkpoint: it is somebody else's.
 void requireReplaceable(const std::string &path);
 /// Removes the checkpoints of `saved` but the last `keep - 1` and the one that

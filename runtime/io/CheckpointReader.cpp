@@ -147,16 +147,34 @@ std::vector<CheckpointPart> io::verifyCheckpoint(const std::string &path) {
   return parts;
 }
 
-/// Throws for the first part that is damaged; each rank looks at some.
-static void requireWhole(const std::string &directory, Peers &peers) {
+/// Throws for the first part that is damaged; each rank looks at some of those
+/// that `isRead` names.
+static void requireWhole(
+    const std::string &directory, Peers &peers,
+    bool (*isRead)(const std::string &) = [](const std::string &) {
+      return true;
+    }) {
   peers.together([&] {
     std::vector<CheckpointPart> parts = readManifest(directory);
     for (size_t i = peers.rank(); i < parts.size(); i += peers.size()) {
+      if (!isRead(parts[i].file))
+        continue;
       Diagnostic problem = inspectPart(directory, parts[i]);
       if (!problem.code.empty())
         throw UserError(problem);
     }
   });
+}
+
+void io::requireConvertible(const std::string &path) {
+  std::error_code error;
+  std::string directory = fs::is_regular_file(path, error)
+                              ? fs::path(path).parent_path().string()
+                              : resolveModel(path);
+  Peers alone;
+  if (!path.empty() && isCheckpoint(directory))
+    requireWhole(directory, alone,
+                 [](const std::string &name) { return name != optimizerFile; });
 }
 
 /// Whether a name is that of a file of weights, or of their index.
@@ -183,7 +201,8 @@ void io::requireWholeModel(const std::string &path, Peers &peers) {
         continue;
       problem.help = "name another checkpoint, or restore this file from a "
                      "copy; if it was changed on purpose, remove " +
-                     directory + "/" + manifestFile;
+                     directory + "/" + manifestFile +
+                     ", and name the directory with --weights";
       throw UserError(problem);
     }
   });
@@ -261,6 +280,18 @@ static SavedStep readSaved(const JsonValue &json) {
   return saved;
 }
 
+static std::vector<SavedStep> readSavedSteps(const JsonValue &json) {
+  std::vector<SavedStep> steps;
+  if (const JsonValue *saved = json.find("saved"))
+    for (const JsonValue &step : saved->elements())
+      steps.push_back(readSaved(step));
+  return steps;
+}
+
+std::vector<SavedStep> checkpoint::savedBefore(const std::string &path) {
+  return readSavedSteps(parseJsonFile(path + "/" + stateFile, modelJsonCodes));
+}
+
 static CheckpointState readState(const std::string &directory) {
   JsonValue json = parseJsonFile(directory + "/" + stateFile, modelJsonCodes);
   CheckpointState state;
@@ -277,9 +308,7 @@ static CheckpointState readState(const std::string &directory) {
   }
   if (const JsonValue *best = json.find("best_validation"))
     state.best = readBest(*best);
-  if (const JsonValue *saved = json.find("saved"))
-    for (const JsonValue &step : saved->elements())
-      state.saved.push_back(readSaved(step));
+  state.saved = readSavedSteps(json);
   if (const JsonValue *data = json.find("data")) {
     state.data = readData(*data);
     return state;

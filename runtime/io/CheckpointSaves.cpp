@@ -52,6 +52,22 @@ std::optional<int64_t> checkpoint::stepOfName(const std::string &name) {
   return stepName(step) == name ? std::optional(step) : std::nullopt;
 }
 
+/// The digest of a checkpoint's manifest; "" when there is none.
+static std::string digestOf(const std::string &path) {
+  return isCheckpoint(path)
+             ? digestFile(path + "/" + manifestFile, "H0402").digest
+             : "";
+}
+
+/// Whether one of the checkpoints beside it that a run has written.
+static bool isAmong(const std::vector<SavedStep> &saved,
+                    const std::string &path) {
+  std::string name = fs::path(path).filename(), digest = digestOf(path);
+  return std::any_of(saved.begin(), saved.end(), [&](const SavedStep &step) {
+    return step.name == name && step.manifest == digest;
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // Before a run saves
 //===----------------------------------------------------------------------===//
@@ -101,7 +117,7 @@ static Resumed findResumed(const std::string &path) {
 }
 
 /// Checkpoints are there, `newest` is the highest step of them: the run goes on
-/// from the last one that was saved.
+/// from the last one that was saved, and no later one is another run's.
 static void requireContinued(const std::string &directory, int64_t newest,
                              const std::optional<Resumed> &resumed) {
   std::string upTo = directory + " has checkpoints up to " + stepName(newest);
@@ -117,6 +133,14 @@ static void requireContinued(const std::string &directory, int64_t newest,
     refuse(upTo + ", and this run goes back to step " +
                std::to_string(resumed->step),
            edit);
+  for (const std::string &name : listDirectory(directory, "H0402")) {
+    std::string other = directory + "/" + name;
+    if (stepOfName(name).value_or(0) > resumed->step && isCheckpoint(other) &&
+        !isAmong(savedBefore(other), path))
+      refuse(other + " is of another run than " + resumed->path +
+                 ", and comes after it",
+             "move it");
+  }
 }
 
 void io::requireOwnSaves(const std::string &directory, const SaveStart &start) {
@@ -156,11 +180,17 @@ void checkpoint::requireReplaceable(const std::string &path) {
 // What a run has written
 //===----------------------------------------------------------------------===//
 
-/// The digest of a checkpoint's manifest; "" when there is none.
-static std::string digestOf(const std::string &path) {
-  return isCheckpoint(path)
-             ? digestFile(path + "/" + manifestFile, "H0402").digest
-             : "";
+void io::requireNoOthers(const std::string &directory,
+                         const std::vector<SavedStep> &saved) {
+  for (const std::string &name : listDirectory(directory, "H0402"))
+    if (std::string path = directory + "/" + name;
+        stepOfName(name) && isCheckpoint(path) && !isAmong(saved, path))
+      fail("H0155",
+           "--save: " + directory +
+               " was moved or removed while this run saved "
+               "there, and now has " +
+               name + " of another run",
+           "save into another directory");
 }
 
 void io::noteSaved(const std::string &path, std::vector<SavedStep> &saved) {
@@ -178,8 +208,7 @@ void checkpoint::prune(const std::string &directory, const std::string &newest,
                        const std::vector<SavedStep> &saved, int64_t keep) {
   std::vector<std::string> others;
   for (const SavedStep &step : saved)
-    if (step.name != newest &&
-        digestOf(directory + "/" + step.name) == step.manifest)
+    if (step.name != newest && isAmong(saved, directory + "/" + step.name))
       others.push_back(step.name);
   int64_t count = int64_t(others.size()) - (keep - 1);
   for (int64_t i = 0; i < count; ++i) {

@@ -141,8 +141,7 @@ void io::convertWeights(const ConvertOptions &options) {
   if (!options.dtype.empty() && !isFloatType(options.dtype))
     fail("H0182", "\"" + options.dtype + "\" is not a type to convert to",
          "choose F32, BF16, F16 or F64");
-  Peers alone;
-  requireWholeModel(options.input, alone);
+  requireConvertible(options.input);
   WeightSet weights = openWeights(options.input);
   if (std::optional<WeightSet> masters =
           openMasters(fs::path(weights.files()[0]).parent_path().string());

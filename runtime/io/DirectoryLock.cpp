@@ -125,8 +125,11 @@ DirectoryLock::DirectoryLock(const std::string &directory)
   }
 }
 
+bool DirectoryLock::isHeld() const { return isStillAt(handle, path); }
+
 DirectoryLock::~DirectoryLock() {
   // Before the lock ends: from then on the file may be another one's.
-  ::unlink(path.c_str());
+  if (isHeld())
+    ::unlink(path.c_str());
   ::close(handle);
 }

@@ -293,8 +293,16 @@ static bool isPickle(const std::string &name) {
        {path, 0, 0});
 }
 
+void io::refuseAdapter(const std::string &path) {
+  if (pathExists(path + "/adapter_config.json"))
+    fail("H0331", path + " has an adapter, not a model",
+         "merge it into its model, in Python: "
+         "model.merge_and_unload().save_pretrained(NEW_DIR)");
+}
+
 /// Says what the directory holds instead of weights that can be read.
 [[noreturn]] static void failNoWeights(const std::string &path) {
+  refuseAdapter(path);
   std::string pickle, others;
   for (const std::string &name : listDirectory(path, "H0330")) {
     if (endsWith(name, ".safetensors"))

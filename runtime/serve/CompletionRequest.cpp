@@ -110,7 +110,7 @@ static int64_t readLogprobs(const RequestFields &fields, bool isChat) {
 }
 
 /// Fields that change what a server answers, and cannot be followed.
-static void refuseUnsupported(const RequestFields &fields) {
+static void refuseUnsupported(const RequestFields &fields, bool isChat) {
   for (const char *name : {"tools", "functions"})
     if (const JsonValue *value = fields.find(name))
       if (!(value->isArray() && value->elements().empty()))
@@ -125,13 +125,19 @@ static void refuseUnsupported(const RequestFields &fields) {
   for (const char *name :
        {"stop_token_ids", "bad_words", "min_tokens", "truncate_prompt_tokens",
         "use_beam_search", "guided_json", "guided_regex", "guided_choice",
-        "guided_grammar", "chat_template", "chat_template_kwargs",
-        "continue_final_message"})
+        "guided_grammar", "structured_outputs", "grammar", "json_schema",
+        "allowed_token_ids", "prompt_logprobs", "include_stop_str_in_output",
+        "chat_template", "chat_template_kwargs", "continue_final_message"})
     if (const JsonValue *value = fields.find(name))
       if (!(value->isBool() && !value->asBool()))
         refuse(name, name + std::string(" is not supported"));
-  if (!fields.flag("add_generation_prompt", true))
-    refuse("add_generation_prompt", "add_generation_prompt must be true");
+  for (const char *name : {"add_generation_prompt", "skip_special_tokens"})
+    if (!fields.flag(name, true))
+      refuse(name, name + std::string(" must be true"));
+  // A chat's template has them, and a text gets them.
+  if (fields.flag("add_special_tokens", !isChat) == isChat)
+    refuse("add_special_tokens", std::string("add_special_tokens must be ") +
+                                     (isChat ? "false" : "true"));
   if (const JsonValue *suffix = fields.find("suffix"))
     if (textOf(*suffix) != "")
       refuse("suffix", "suffix is not supported");
@@ -163,8 +169,7 @@ readBias(const RequestFields &fields) {
     if (!added.isNumber())
       refuseType(added, "a number");
     if (!(std::abs(added.asNumber()) <= 100))
-      refuse("logit_bias",
-             added.path() + " must be a number from -100 to 100");
+      refuse("logit_bias", added.path() + " must be a number from -100 to 100");
     bias.emplace_back(token, added.asNumber());
   }
   return bias;
@@ -225,7 +230,7 @@ static CompletionRequest readFields(const RequestFields &fields, bool isChat,
   request.ignoresEnd = fields.flag("ignore_eos", false);
   request.user = fields.text("user");
   request.timeout = fields.number("timeout", 0, HUGE_VAL);
-  refuseUnsupported(fields);
+  refuseUnsupported(fields, isChat);
   return request;
 }
 

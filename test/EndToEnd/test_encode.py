@@ -124,6 +124,14 @@ class Encode(h.HeddleTest):
                                        unit[0], **close)
         save(["Transformer", "Pooling"], cls_token=False, mean_tokens=True)
         np.testing.assert_allclose(self.embeddings(binary, IDS), means, **close)
+        # The first features of the last vector, as of models whose vectors may be cut.
+        config = os.path.join(self.model, "config_sentence_transformers.json")
+        self.addCleanup(os.remove, config)
+        for count in (5, 100, None):
+            with open(config, "w") as file:
+                json.dump({"truncate_dim": count}, file)
+            np.testing.assert_allclose(self.embeddings(binary, IDS),
+                                       np.array(means)[:, :count], **close)
         refused = [
             (["Transformer", "Pooling"], {"odd_tokens": True}, "pooling by odd_tokens"),
             (["Transformer", "Pooling"], {"mean_tokens": False}, "no pooling_mode"),

@@ -224,7 +224,18 @@ class ServeTest(unittest.TestCase):
         self.refusal(400, "H0380", post, {"prompt": ""})
         self.refusal(400, "H0380", post, {"prompt": [999]})
         self.refusal(400, "H0380", post, {"prompt": "a", "logit_bias": {"999": 1}})
-        self.refusal(400, "H0380", post, {"prompt": "a", "stop_token_ids": [1]})
+        chat = {"messages": [{"role": "user", "content": "a"}]}
+        for path, fields in ((post, {"stop_token_ids": [1]}),
+                             (post, {"structured_outputs": {"regex": "a"}}),
+                             (post, {"allowed_token_ids": [5]}),
+                             (post, {"skip_special_tokens": False}),
+                             (post, {"add_special_tokens": False}),
+                             ("/v1/chat/completions", {"add_special_tokens": True})):
+            error = self.refusal(400, "H0380", path, {"prompt": "a", **fields} if path == post
+                                 else {**chat, **fields})
+            self.assertEqual(error["param"], *fields)
+        self.server.complete(add_special_tokens=True, skip_special_tokens=True,
+                             include_stop_str_in_output=False)
         self.refusal(415, "H0380", post, b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
         self.refusal(404, "H0479", post, {"prompt": "a", "model": "gpt-4"})
         self.refusal(404, "H0479", "/v1/nothing")

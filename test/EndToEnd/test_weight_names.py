@@ -56,6 +56,13 @@ class WeightNames(h.HeddleTest):
         self.assertIn("merge_and_unload", found)
         h.write_safetensors(path, files)
         self.assertIn("base_model.model.", h.run(compile_).stderr)
+        # As PEFT saves it.
+        os.rename(path, self.path("renamed", "adapter_model.safetensors"))
+        with open(self.path("renamed", "adapter_config.json"), "w") as file:
+            json.dump({"peft_type": "LORA"}, file)
+        self.assertIn("has an adapter, not a model", h.run(compile_, 3).stderr)
+        os.remove(self.path("renamed", "config.json"))
+        self.assertIn("has an adapter, not a model", h.run(compile_, 3).stderr)
 
     def test_a_head_of_a_tied_model(self):
         """One that is the embedding is passed over; another one is the model's, as in

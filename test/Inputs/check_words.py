@@ -94,6 +94,8 @@ expect("./job train --bf16", "there is no flag --bf16: --precision is a flag of 
        "leave it out, or compile again: heddle compile MODEL --precision bf16 -o BINARY")
 # A word without its flag, and verbs of heddle.
 expect("./job train d.bin --steps 1", "nothing takes the word d.bin", "write --data d.bin")
+expect("./job serve --access-log a.log", "nothing takes the word a.log",
+       "write --access-log=a.log")
 expect("./job explain", "explain is a verb of heddle, not of a binary", "write heddle explain ./job")
 
 # The same at heddle.

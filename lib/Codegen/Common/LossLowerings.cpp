@@ -294,17 +294,6 @@ static Values lowerGlobalNorm(nn::GlobalNormOp op, nn::GlobalNormOp::Adaptor in,
   })};
 }
 
-static Values lowerClipCoefficient(nn::ClipCoefficientOp op,
-                                   nn::ClipCoefficientOp::Adaptor in,
-                                   LinalgBuilder &b) {
-  double limit = op.getMaxNorm().convertToDouble();
-  return {b.map(op.getType(), {{in.getNorm()}},
-                [=](ScalarBuilder &s, Args x) -> Value {
-                  Value ratio = s.div(s.f32(limit), s.add(x[0], s.f32(1e-6)));
-                  return s.create<arith::MinimumFOp>(ratio, s.f32(1));
-                })};
-}
-
 static Values lowerSquareSums(nn::SquareSumsOp op, nn::SquareSumsOp::Adaptor in,
                               LinalgBuilder &b) {
   constexpr int64_t size = nn::SquareSumsOp::blockSize;
@@ -347,7 +336,6 @@ void attachLossLowerings(MLIRContext *context) {
   attachLinalg<nn::SquareSumsOp, lowerSquareSums, Generator::BlockSums>(
       context);
   attachLinalg<nn::GlobalNormOp, lowerGlobalNorm, Generator::Reduce>(context);
-  attachLinalg<nn::ClipCoefficientOp, lowerClipCoefficient>(context);
 }
 
 } // namespace heddle::codegen

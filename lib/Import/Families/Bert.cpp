@@ -165,6 +165,7 @@ const Family &config::bertFamily() {
        {"position_embedding_type", V::Applied, ""},
        {"tie_word_embeddings", V::Applied, ""},
        {"is_decoder", V::NeutralOnly, "the family is one of encoders"},
+       {"is_causal", V::NeutralOnly, "the family is one of encoders"},
        {"classifier_dropout", V::Meaningless,
         "no classification head is trained"},
        {"directionality", V::Meaningless, "attention sees all of the sequence"},

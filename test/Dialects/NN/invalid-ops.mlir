@@ -624,14 +624,6 @@ nn.func @f(%x: tensor<2x8xf32>) {
 
 // -----
 
-nn.func @f(%x: tensor<2xf32>) {
-  // expected-error @+1 {{'nn.clip_coefficient' op norm has shape [2], expected []}}
-  %0 = nn.clip_coefficient %x {max_norm = 1.0 : f64} : (tensor<2xf32>) -> tensor<f32>
-  nn.return
-}
-
-// -----
-
 nn.func @f(%p: tensor<64xf32>, %g: tensor<32xf32>, %s: tensor<f32>) {
   // expected-error @+1 {{'nn.update' op has a gradient of type 'tensor<32xf32>', the parameter has 'tensor<64xf32>'}}
   %0:3 = nn.update "adamw" %p, %g states(%p, %p) with(%s, %s, %s) : (tensor<64xf32>, tensor<32xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }

@@ -224,16 +224,14 @@ nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>
   %sums = nn.square_sums %g : (tensor<128xf32>) -> tensor<1xf32>
   // CHECK: nn.global_norm %{{.*}}, %{{.*}} : (tensor<128xf32>, tensor<128xf32>) -> tensor<f32>
   %0 = nn.global_norm %g, %zero : (tensor<128xf32>, tensor<128xf32>) -> tensor<f32>
-  // CHECK: %[[NORM:.*]] = nn.global_norm %[[SUMS]] {summed} : (tensor<1xf32>) -> tensor<f32>
+  // CHECK: nn.global_norm %[[SUMS]] {summed} : (tensor<1xf32>) -> tensor<f32>
   %norm = nn.global_norm %sums {summed} : (tensor<1xf32>) -> tensor<f32>
-  // CHECK: nn.clip_coefficient %[[NORM]] {max_norm = 1.000000e+00 : f64} : (tensor<f32>) -> tensor<f32>
-  %clip = nn.clip_coefficient %norm {max_norm = 1.0 : f64} : (tensor<f32>) -> tensor<f32>
   // CHECK: nn.update "adamw" %{{[^ ]*}}, %{{[^ ]*}} states(%{{[^ ]*}}, %{{[^ ]*}}) with(%{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}) : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>) {
   // CHECK-NEXT: ^bb0(%[[A:[^:]*]]: f64, %{{[^:]*}}: f64, %[[C:[^:]*]]: f64, %[[D:[^:]*]]: f64, %{{.*}}: f64):
   // CHECK-NEXT: nn.return %[[A]], %[[C]], %[[D]] : f64, f64, f64
   %1:3 = nn.update "adamw" %p, %g states(%m, %v) with(%lr, %c1, %c2) : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }
   // CHECK: nn.update "adamw" {{.*}}, %{{[^ ]*}}) if %{{[^ ]*}} : {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>) {
-  %2:4 = nn.update "adamw" %p, %g states(%m, %v) with(%lr, %c1, %c2, %clip) if %lr : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64, %h_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }
+  %2:4 = nn.update "adamw" %p, %g states(%m, %v) with(%lr, %c1, %c2, %norm) if %lr : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64, %h_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }
   // CHECK: nn.update "none" %{{[^ ]*}}, %{{[^ ]*}} : (tensor<128xf32>, tensor<128xf32>) -> tensor<128xf32> {
   %3 = nn.update "none" %p, %g : (tensor<128xf32>, tensor<128xf32>) -> tensor<128xf32> { ^bb0(%a_: f64, %b_: f64): nn.return %a_ : f64 }
   // CHECK: nn.segment_sums %{{[^ ]*}} {segments = array<i64: 64, 64>} : (tensor<128xf32>) -> tensor<2xf32>

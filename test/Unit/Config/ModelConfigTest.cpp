@@ -125,6 +125,7 @@ TEST_F(ModelConfig, KeysThatChangeNumbers) {
   for (auto [key, neutral, other] :
        {std::tuple<const char *, json, json>("partial_rotary_factor", 1.0, 0.5),
         {"rope_interleaved", false, true},
+        {"is_causal", true, false},
         {"embedding_multiplier", 1, 12.0},
         {"final_logit_softcapping", nullptr, 30.0},
         {"clip_qkv", nullptr, 8.0}}) {

@@ -358,9 +358,6 @@ static std::vector<OpCase> makeLossCases() {
        "nn.global_norm %x, %y : (tensor<3xf32>, tensor<4xf32>) -> tensor<f32>"},
       {"nn.square_sums", "%x: tensor<3xf32>",
        "nn.square_sums %x : (tensor<3xf32>) -> tensor<1xf32>"},
-      {"nn.clip_coefficient", "%x: tensor<f32>",
-       "nn.clip_coefficient %x {max_norm = 0.25 : f64} : (tensor<f32>) -> "
-       "tensor<f32>"},
       {"nn.update",
        "%p: tensor<3xf32>, %g: tensor<3xf32>, %m: tensor<3xf32>, %lr: "
        "tensor<f32>, %if: tensor<f32>",

@@ -298,11 +298,6 @@ TEST(Values, SumsAndNorms) {
                       "nn.square_sums %x : (tensor<2xf32>) -> tensor<1xf32>",
                       inputs),
              {25});
-  expectNear(evaluate("%n: tensor<f32>",
-                      "nn.clip_coefficient %n {max_norm = 1.0 : f64} : "
-                      "(tensor<f32>) -> tensor<f32>",
-                      inputs),
-             {1 / (13 + 1e-6)});
 }
 
 // p - lr g, and g is the new state; nothing changes where the condition is 0.

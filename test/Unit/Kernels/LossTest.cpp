@@ -375,13 +375,6 @@ TEST(Sums, GlobalNormAndClip) {
       })",
                               {{"N", size}, {"B", blocks}, {"T", type}})}
           .run();
-  KernelCheck{R"(
-    plan.kernel @k(%a: tensor<f32> {test.positive}) -> tensor<f32>
-        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
-      %y = nn.clip_coefficient %a {max_norm = 1.5} : (tensor<f32>) -> tensor<f32>
-      plan.yield %y : tensor<f32>
-    })"}
-      .run();
 }
 
 } // namespace

@@ -35,6 +35,7 @@ struct VectorStep {
   std::string name;        ///< As messages call it.
   int64_t inputs = 0;      ///< Elements of the vector; 0: any number.
   int64_t outputs = 0;     ///< Elements after it; 0: as many.
+  bool cuts = false;       ///< Of fewer elements than `outputs` it leaves all.
   SourceLocation location; ///< Where a file says so.
   std::function<void(std::vector<float> &)> apply;
   bool normalizes = false; ///< It is `normalizeStep`.

@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_APP_PROGRESS_H
 
 #include "heddle/PlanFormat/Format.h"
+#include "heddle/runtime/app/SlowReader.h"
 #include <cstdint>
 #include <string>
 
@@ -48,10 +49,13 @@ public:
 
 private:
   void drawBar(const StepReport &report);
+  /// Prints it, or loses it where nobody reads stderr.
+  void print(const std::string &text);
 
   enum class Mode { Bar, Plain, None } mode;
   int64_t begin, end;
   bool barShown = false;
+  SlowReader reader;
   double total = 0; ///< Seconds of the steps so far.
 };
 

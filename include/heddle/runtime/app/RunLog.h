@@ -9,6 +9,7 @@
 #ifndef HEDDLE_RUNTIME_APP_RUNLOG_H
 #define HEDDLE_RUNTIME_APP_RUNLOG_H
 
+#include "heddle/runtime/app/SlowReader.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <cstdint>
@@ -78,6 +79,7 @@ private:
   int writeFirst();
 
   int descriptor = -1;
+  SlowReader reader; ///< Of a path that is no file.
   std::string path, flag;
   bool isBegun = false; ///< The file has a record.
   bool hasWarned = false;

@@ -18,7 +18,9 @@
 #include "heddle/runtime/optim/Schedule.h"
 
 #include <deque>
+#include <functional>
 #include <limits>
+#include <optional>
 
 namespace heddle::rt {
 
@@ -187,7 +189,12 @@ public:
   /// The same for the rows of `--inputs`, of which `steps` batches count modulo
   /// their number.
   Evaluation(Job &job, std::unique_ptr<InputFile> file, int64_t steps);
-  double meanLoss();
+  double meanLoss() {
+    return *meanLossUnless([] { return false; });
+  }
+  /// Absent when `isLeft`, which is asked before each batch and says the same
+  /// on all ranks, does not want the rest.
+  std::optional<double> meanLossUnless(const std::function<bool()> &isLeft);
   /// The labels in the rows that are evaluated.
   int64_t labels() const { return numLabels; }
   const io::TokenFile &file() const { return feed->file(0); }

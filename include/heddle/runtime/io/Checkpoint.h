@@ -122,6 +122,11 @@ struct SaveStart {
 /// the name of a checkpoint that is none.
 void requireOwnSaves(const std::string &directory, const SaveStart &start);
 
+/// Throws H0155 where the directory has checkpoints that are not those which a
+/// run has written.
+void requireNoOthers(const std::string &directory,
+                     const std::vector<SavedStep> &saved);
+
 /// Adds the checkpoint at `path` to those that a run has written, and forgets
 /// those that are no longer beside it.
 void noteSaved(const std::string &path, std::vector<SavedStep> &saved);
@@ -174,6 +179,9 @@ void setConfigType(Json &config, const std::string &dtype) {
 /// its checksum unless this version of it was before. Every rank calls it, each
 /// looks at some files. Throws H0361, H0362 or H0363.
 void requireWholeModel(const std::string &path, Peers &peers);
+/// The same for all that a conversion reads: everything but what only the
+/// optimizer has. Of a file of weights, the checkpoint that it is in.
+void requireConvertible(const std::string &path);
 
 /// One file of a manifest and what is wrong with it ("" when nothing is).
 struct CheckpointPart {

@@ -26,6 +26,9 @@ public:
   DirectoryLock(const DirectoryLock &) = delete;
   DirectoryLock &operator=(const DirectoryLock &) = delete;
   ~DirectoryLock();
+  /// Whether the directory at that path is still the one that is kept; not when
+  /// it was renamed, or removed and made anew.
+  bool isHeld() const;
 
 private:
   std::string path;

@@ -114,6 +114,8 @@ private:
 /// checkpoint), or of one .safetensors file. Names lose what PyTorch's wrappers
 /// put into them. Pickles are refused.
 WeightSet openWeights(const std::string &path);
+/// Throws H0331 for a directory that PEFT has saved without its model.
+void refuseAdapter(const std::string &path);
 /// Opens one safetensors file.
 WeightSet openSafetensors(const std::string &path);
 
