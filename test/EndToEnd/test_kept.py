@@ -17,6 +17,8 @@ import subprocess
 import time
 import unittest
 
+import numpy as np
+
 import families
 import heddle_test as h
 
@@ -27,7 +29,7 @@ LIMIT = 60
 class Kept(h.HeddleTest):
     def setUp(self):
         self.model, config, _ = self.make_model(layers=1)
-        self.data, _ = self.make_tokens(2001, config["vocab_size"])
+        self.data, self.tokens = self.make_tokens(2001, config["vocab_size"])
         self.binary = self.compile(self.model, "--batch", 2, "--seq", 16, "--threads", 1)
         self.saved = self.path("saved")
 
@@ -90,7 +92,8 @@ class Kept(h.HeddleTest):
 
     def test_a_signal_during_a_validation(self):
         """The rest of it, which would take minutes, is left."""
-        long, _ = self.make_tokens(60_000_000, 97, name="long.bin")
+        long = self.path("long.bin")
+        h.write_tokens(long, np.tile(self.tokens, 15000))
         job = self.start("--val", long, "--val-every", 2, "--data-check", "batch",
                          stderr=subprocess.PIPE, text=True)
         for line in job.stderr:
