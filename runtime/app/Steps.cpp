@@ -348,12 +348,12 @@ int64_t Evaluation::countMasked() {
 }
 
 std::optional<double>
-Evaluation::meanLossUnless(const std::function<bool()> &isLeft) {
+Evaluation::meanLossUnless(const std::function<bool()> &isAbandoned) {
   const Value &loss = requireOutput(program, plan::PortRole::Loss);
   const Value *weight = program.output(plan::PortRole::LossWeight);
   double sum = 0, weights = 0;
   for (int64_t first = 0; first < rows; first += part.rows) {
-    if (isLeft())
+    if (isAbandoned())
       return std::nullopt;
     job.ranks().together([&] {
       if (given)

@@ -354,7 +354,7 @@ void Training::validate() {
   });
   if (!mean) {
     progress->line("step " + std::to_string(done) +
-                   ": the validation is left, as a signal ends the run");
+                   ": the validation is abandoned: a signal ends the run");
     return;
   }
   double loss = *mean;

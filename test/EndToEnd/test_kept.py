@@ -91,7 +91,7 @@ class Kept(h.HeddleTest):
         h.run([h.HEDDLE, "checkpoint", "verify", self.saved])
 
     def test_a_signal_during_a_validation(self):
-        """The rest of it, which would take minutes, is left."""
+        """The rest of it, which would take minutes, is abandoned."""
         long = self.path("long.bin")
         h.write_tokens(long, np.tile(self.tokens, 15000))
         job = self.start("--val", long, "--val-every", 2, "--data-check", "batch",
@@ -103,7 +103,7 @@ class Kept(h.HeddleTest):
         job.send_signal(signal.SIGTERM)
         said = job.stderr.read()
         self.assertEqual(job.wait(LIMIT), 143)
-        self.assertIn("step 2: the validation is left", said)
+        self.assertIn("step 2: the validation is abandoned", said)
         self.assertTrue(h.latest_of(self.saved).endswith("step-000002"))
 
     def test_a_directory_that_is_renamed(self):

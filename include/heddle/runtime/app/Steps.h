@@ -192,9 +192,10 @@ public:
   double meanLoss() {
     return *meanLossUnless([] { return false; });
   }
-  /// Absent when `isLeft`, which is asked before each batch and says the same
-  /// on all ranks, does not want the rest.
-  std::optional<double> meanLossUnless(const std::function<bool()> &isLeft);
+  /// Absent when `isAbandoned`, which is asked before each batch and says the
+  /// same on all ranks, does not want the rest.
+  std::optional<double>
+  meanLossUnless(const std::function<bool()> &isAbandoned);
   /// The labels in the rows that are evaluated.
   int64_t labels() const { return numLabels; }
   const io::TokenFile &file() const { return feed->file(0); }
