@@ -97,9 +97,8 @@ Trace::Trace(const std::string &name, const LoadedProgram &program,
     : path(io::fileOfRank(name, rank)), program(program), rank(rank) {
   if (path.empty())
     return;
-  // A reader of a pipe would take the first text for the whole.
-  if (!io::isDevice(path))
-    io::writeText(path, "{\"traceEvents\":[]}\n", /*isDurable=*/false);
+  // What is there stays until the whole trace replaces it.
+  io::requireWritableOutput(path);
   steps.reserve(maxSteps);
   times.resize(maxSteps * program.commands().size());
 }

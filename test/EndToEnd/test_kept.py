@@ -169,6 +169,15 @@ class Kept(h.HeddleTest):
                 self.write(path, whole)
         self.assertFalse(os.path.exists(self.path("bad")))
 
+    def test_a_failed_run_leaves_the_trace_before(self):
+        trace = self.path("trace.json")
+        h.run(self.words(2, "--trace", trace))
+        with open(trace) as file:
+            before = file.read()
+        h.run(self.words(20, "--overwrite", "--lr", 1e30, "--trace", trace), 5)
+        with open(trace) as file:
+            self.assertEqual(file.read(), before)
+
     def test_weights_of_a_model_that_computes_something_else(self):
         config = families.config()
         weights = families.random_weights(config)
