@@ -117,9 +117,11 @@ static Resumed findResumed(const std::string &path) {
 }
 
 /// Checkpoints are there, `newest` is the highest step of them: the run goes on
-/// from the last one that was saved, and no later one is another run's.
+/// from the last one that was saved, and what it may replace is not another
+/// run's.
 static void requireContinued(const std::string &directory, int64_t newest,
-                             const std::optional<Resumed> &resumed) {
+                             const std::optional<Resumed> &resumed,
+                             int64_t lastStep) {
   std::string upTo = directory + " has checkpoints up to " + stepName(newest);
   std::string edit = "pass --resume " + directory + " to go on from the latest";
   if (!resumed)
@@ -135,10 +137,11 @@ static void requireContinued(const std::string &directory, int64_t newest,
            edit);
   for (const std::string &name : listDirectory(directory, "H0402")) {
     std::string other = directory + "/" + name;
-    if (stepOfName(name).value_or(0) > resumed->step && isCheckpoint(other) &&
+    int64_t step = stepOfName(name).value_or(0);
+    if (step > resumed->step && step <= lastStep && isCheckpoint(other) &&
         !isAmong(savedBefore(other), path))
       refuse(other + " is of another run than " + resumed->path +
-                 ", and comes after it",
+                 ", and this run may replace it",
              "move it");
   }
 }
@@ -165,7 +168,7 @@ void io::requireOwnSaves(const std::string &directory, const SaveStart &start) {
   if (start.overwrites)
     return;
   if (newest)
-    return requireContinued(directory, *newest, resumed);
+    return requireContinued(directory, *newest, resumed, start.lastStep);
   if (pathExists(directory + "/" + latestFile))
     refuse(directory + "/latest names no checkpoint that is there", "move it");
 }

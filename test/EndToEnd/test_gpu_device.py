@@ -114,8 +114,8 @@ class GpuDevice(h.HeddleTest):
         """The rate of a step depends on whether the one before updated anything: the
         host knows without waiting for it."""
         self.prepare()
-        inputs = {name: np.arange(4 * ROWS * SEQ, dtype=np.int32)
-                  .reshape(4 * ROWS, SEQ) % VOCAB for name in ("ids", "labels")}
+        tokens = np.arange(4 * ROWS * SEQ, dtype=np.int32).reshape(4 * ROWS, SEQ)
+        inputs = {"ids": tokens % VOCAB, "labels": (tokens + 1) % VOCAB}
         inputs["labels"][ROWS:2 * ROWS] = -100
         h.write_safetensors(self.path("inputs.safetensors"), inputs)
         cpu = self.compile(self.model, "--batch", ROWS, "--seq", SEQ, output="cpu",

@@ -57,8 +57,10 @@ class Kept(h.HeddleTest):
         """Holds a run that has saved, and is not saving."""
         def is_between():
             job.send_signal(signal.SIGSTOP)
-            if os.path.exists(os.path.join(self.saved, "latest")) and not glob.glob(
-                    os.path.join(self.saved, ".heddle-tmp-*")):
+            steps = sorted(glob.glob(os.path.join(self.saved, "step-*")))
+            if steps and os.path.exists(os.path.join(self.saved, "latest")) and \
+                    h.latest_of(self.saved) == steps[-1] and not glob.glob(
+                        os.path.join(self.saved, ".heddle-tmp-*")):
                 return True
             job.send_signal(signal.SIGCONT)
             return False
@@ -108,7 +110,7 @@ class Kept(h.HeddleTest):
 
     def test_a_directory_that_is_renamed(self):
         """The run that has moved away with it saves no more where another one does."""
-        first = self.start("--save-every", 20, stderr=subprocess.PIPE, text=True)
+        first = self.start("--save-every", 500, stderr=subprocess.PIPE, text=True)
         self.stop_between_saves(first)
         os.rename(self.saved, self.path("moved"))
         h.run(self.words(2, "--save-every", 1))
@@ -120,7 +122,7 @@ class Kept(h.HeddleTest):
         self.assertEqual(h.bytes_saved(self.saved), before)
 
     def test_a_directory_that_is_removed(self):
-        job = self.start("--save-every", 20, "--keep-last", 2, stderr=subprocess.DEVNULL)
+        job = self.start("--save-every", 500, "--keep-last", 2, stderr=subprocess.DEVNULL)
         self.stop_between_saves(job)
         shutil.rmtree(self.saved)
         job.send_signal(signal.SIGCONT)

@@ -260,10 +260,14 @@ TEST(Checkpoint, ReplacesNothingThatIsNoCheckpoint) {
 TEST(Checkpoint, BeginsWhereNothingIsLost) {
   TestDirectory directory;
   std::string out = directory / "out", other = directory / "other";
-  for (int64_t step : {2, 4})
-    Model(step).save(out);
-  for (int64_t step : {2, 4})
+  std::vector<SavedStep> saved;
+  for (int64_t step : {2, 4}) {
+    Model model(step);
+    CheckpointContents contents = model.contents();
+    contents.state.saved = saved;
+    noteSaved(saveCheckpoint(out, contents, alone), saved);
     Model(step).save(other);
+  }
   auto codeOfStart = [&](const std::string &resume, bool overwrites = false) {
     Diagnostic found = diagnosticOf([&] {
       requireOwnSaves(out, {resume, overwrites, 10});
@@ -282,6 +286,15 @@ TEST(Checkpoint, BeginsWhereNothingIsLost) {
   // A run was killed after its checkpoint got its name.
   directory.write("out/latest", "step-000002\n");
   EXPECT_EQ(codeOfStart(out), "");
+  // What comes later is another run's, and this one may save there.
+  Model(9).save(out);
+  directory.write("out/latest", "step-000002\n");
+  EXPECT_EQ(codeOfStart(out), "H0155");
+  Model(11).save(out);
+  fs::remove_all(out + "/step-000009");
+  directory.write("out/latest", "step-000002\n");
+  EXPECT_EQ(codeOfStart(out), "");
+  fs::remove_all(out + "/step-000011");
   fs::remove(out + "/latest");
   EXPECT_EQ(resolveCheckpoint(out), out + "/step-000004");
   EXPECT_EQ(codeOfStart(out), "");
