@@ -60,7 +60,7 @@ struct CompileOptions {
   std::string cache;       ///< Directory of compiled kernels, "" for none.
   std::string cluster;     ///< JSON for `explain`; "" for none.
   std::string runtimePath; ///< The prebuilt runtime, `heddle-rt`.
-  bool timing = false;           ///< Print the seconds of each phase.
+  bool timing = false;     ///< Print the seconds of each phase.
   bool verbose = false;
   bool shardingReasons = false; ///< Print why values are sharded as they are.
   LayerPrograms splitLayers = LayerPrograms::None;
