@@ -157,14 +157,12 @@ ResolvedSettings config::mergeSettings(const Flags &flags,
   mergeOptimizerDefaults(merger);
   merger.fillOpen();
   mergeScheduleFlags(merger);
-  if (!merger.isGiven("threads")) {
+  bool isOpen = !merger.isGiven("threads");
+  if (isOpen)
     merger.give("threads", availableCores(),
                 {Origin::Kind::Derived, "the cores of this machine", {}});
-    merger.give("threads_of_machine", true,
-                {Origin::Kind::Derived, "nobody chose threads", {}});
-  } else if (!merger.isGiven("threads_of_machine")) {
-    merger.give("threads_of_machine", false, *merger.originOf("threads"));
-  }
+  if (!merger.isGiven("threads_of_machine"))
+    merger.give("threads_of_machine", isOpen, *merger.originOf("threads"));
   if (runsOnGpusAlone(result) && !merger.isGiven("collectives"))
     merger.give("collectives", std::string(wordOf(Collectives::Library)),
                 {Origin::Kind::Derived, "the default on GPUs", {}});

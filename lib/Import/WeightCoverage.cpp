@@ -14,8 +14,8 @@
 using namespace heddle;
 using namespace heddle::config;
 
-/// The names that the files may have for one: behind the prefix or not, and
-/// those of old files.
+/// The names that a tensor may have in the files: with the prefix and without
+/// it, and those of old files.
 static std::vector<std::string> namesOf(const std::string &plain,
                                         const Family &family) {
   std::vector<std::string> names = {family.sourceName(plain), plain};
@@ -31,13 +31,22 @@ static std::vector<std::string> namesOf(const std::string &plain,
   return names;
 }
 
-/// The tensor with one of the names; throws H0335 when there is none.
-static const io::TensorInfo &findSource(const std::string &plain,
+/// The tensor with one of the names, or null.
+static const io::TensorInfo *findTensor(const std::string &plain,
                                         const Family &family,
                                         const io::WeightSet &weights) {
   for (const std::string &name : namesOf(plain, family))
     if (const io::TensorInfo *info = weights.find(name))
-      return *info;
+      return info;
+  return nullptr;
+}
+
+/// The same; throws H0335 when there is none.
+static const io::TensorInfo &findSource(const std::string &plain,
+                                        const Family &family,
+                                        const io::WeightSet &weights) {
+  if (const io::TensorInfo *info = findTensor(plain, family, weights))
+    return *info;
   std::vector<std::string> names;
   for (const io::TensorInfo &info : weights.tensors())
     names.push_back(info.name);
@@ -176,12 +185,7 @@ void config::dropMissingHead(const Family &family, const io::WeightSet &weights,
     return family.isOfHead(parameter.name);
   };
   auto isThere = [&](const ParameterSpec &parameter) {
-    std::vector<std::string> names = namesOf(parameter.name, family);
-    return isOfHead(parameter) &&
-           std::any_of(names.begin(), names.end(),
-                       [&](const std::string &name) {
-                         return weights.find(name) != nullptr;
-                       });
+    return isOfHead(parameter) && findTensor(parameter.name, family, weights);
   };
   auto &all = spec.parameters;
   if (family.objective != plan::Objective::MaskedToken ||
@@ -213,15 +217,10 @@ void config::coverWeights(const Family &family, const io::WeightSet &weights,
 
 bool config::hasOtherHead(const Family &family, const io::WeightSet &weights,
                           const ModelSpec &spec) {
-  auto find = [&](const std::string &name) -> const io::TensorInfo * {
-    for (const std::string &known : namesOf(name, family))
-      if (const io::TensorInfo *info = weights.find(known))
-        return info->coded ? nullptr : info;
-    return nullptr;
-  };
-  const io::TensorInfo *head = find(family.head);
-  const io::TensorInfo *table = find(spec.parameters.front().name);
-  if (!spec.model->tied || !head || !table)
+  const io::TensorInfo *head = findTensor(family.head, family, weights);
+  const io::TensorInfo *table =
+      findTensor(spec.parameters.front().name, family, weights);
+  if (!spec.model->tied || !head || !table || head->coded || table->coded)
     return false;
   if (head->shape != table->shape || head->dtype != table->dtype)
     return true;

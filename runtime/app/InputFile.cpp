@@ -96,23 +96,6 @@ static void checkNames(const io::WeightSet &file,
            takes);
 }
 
-InputFile::InputFile(const std::string &path, const plan::Plan &plan,
-                     plan::ProgramKind kind)
-    : file(path) {
-  std::vector<plan::Port> ports = portsOf(plan, kind);
-  io::WeightSet file = io::openSafetensors(path);
-  checkNames(file, ports, kind);
-  for (const plan::Port &port : ports)
-    if (const io::TensorInfo *info = findInput(file, port))
-      add(*info, file, plan, port);
-  std::vector<int32_t> lengths = readMask(file, plan);
-  for (const plan::Port &port : ports)
-    if (!tensors.count(port.name))
-      addUsual(port, plan.seq, lengths);
-  if (plan.objective == plan::Objective::NextToken)
-    checkShifted(plan.seq);
-}
-
 /// The least and the greatest value of an input of whole numbers.
 static std::pair<int64_t, int64_t> rangeOf(PortRole role,
                                            const plan::Plan &plan) {
@@ -131,6 +114,24 @@ static std::pair<int64_t, int64_t> rangeOf(PortRole role,
   default:
     return {0, std::numeric_limits<int32_t>::max()};
   }
+}
+
+InputFile::InputFile(const std::string &path, const plan::Plan &plan,
+                     plan::ProgramKind kind)
+    : file(path) {
+  std::vector<plan::Port> ports = portsOf(plan, kind);
+  io::WeightSet file = io::openSafetensors(path);
+  checkNames(file, ports, kind);
+  for (const plan::Port &port : ports)
+    if (const io::TensorInfo *info = findInput(file, port))
+      tensors.emplace(port.name, read(*info, file, port.role, plan.seq,
+                                      rangeOf(port.role, plan)));
+  std::vector<int32_t> lengths = readMask(file, plan.seq);
+  for (const plan::Port &port : ports)
+    if (!tensors.count(port.name))
+      addUsual(port, plan.seq, lengths);
+  if (plan.objective == plan::Objective::NextToken)
+    checkShifted(plan.seq);
 }
 
 [[noreturn]] static void failValue(const io::TensorInfo &info, int64_t width,
@@ -156,17 +157,18 @@ static int64_t integerAt(const uint8_t *data, bool isWide, int64_t at) {
   return isWide ? wide : narrow;
 }
 
-void InputFile::add(const io::TensorInfo &info, const io::WeightSet &file,
-                    const plan::Plan &plan, const plan::Port &port) {
-  bool isFloat = port.role == PortRole::LabelWeights;
-  bool isRow = port.role == PortRole::Lengths;
+InputFile::Tensor InputFile::read(const io::TensorInfo &info,
+                                  const io::WeightSet &file, PortRole role,
+                                  int64_t seq, Range range) {
+  bool isFloat = role == PortRole::LabelWeights;
+  bool isRow = role == PortRole::Lengths;
   Tensor tensor;
-  tensor.role = port.role;
-  tensor.width = isRow ? 1 : plan.seq;
+  tensor.role = role;
+  tensor.width = isRow ? 1 : seq;
   int64_t count = info.shape.empty() ? 0 : info.shape[0];
   std::vector<int64_t> shape = {count};
   if (!isRow)
-    shape.push_back(plan.seq);
+    shape.push_back(seq);
   std::string wanted = isFloat ? "F32" : "I32 or I64";
   bool isType = isFloat ? info.dtype == "F32"
                         : info.dtype == "I32" || info.dtype == "I64";
@@ -177,7 +179,7 @@ void InputFile::add(const io::TensorInfo &info, const io::WeightSet &file,
              io::shapeToString(info.shape),
          "store it as " + wanted + " of shape [" +
              (numRows > 0 ? std::to_string(numRows) : "N") +
-             (isRow ? "]" : ", " + std::to_string(plan.seq) + "]") +
+             (isRow ? "]" : ", " + std::to_string(seq) + "]") +
              ", with as many rows N as every other tensor");
   numRows = count;
   int64_t elements = info.numElements();
@@ -190,8 +192,8 @@ void InputFile::add(const io::TensorInfo &info, const io::WeightSet &file,
         failValue(info, tensor.width, i, std::to_string(tensor.floats[i]),
                   "a finite number from 0 on");
   } else {
-    auto [least, most] = rangeOf(port.role, plan);
-    bool mayMiss = port.role == PortRole::Labels;
+    auto [least, most] = range;
+    bool mayMiss = role == PortRole::Labels;
     tensor.ints.resize(elements);
     for (int64_t i = 0; i < elements; ++i) {
       int64_t value = integerAt(data, info.dtype == "I64", i);
@@ -204,33 +206,25 @@ void InputFile::add(const io::TensorInfo &info, const io::WeightSet &file,
       tensor.ints[i] = int32_t(value);
     }
   }
-  tensors.emplace(port.name, std::move(tensor));
+  return tensor;
 }
 
 /// The tokens of each row, of which an attention mask has ones; the rest of a
 /// row has zeros. Empty: the file has none.
 std::vector<int32_t> InputFile::readMask(const io::WeightSet &file,
-                                         const plan::Plan &plan) {
+                                         int64_t seq) {
   const io::TensorInfo *info = file.find(maskName);
   if (!info)
     return {};
-  // Read as segments are, of which there are two.
-  plan::Plan two = plan;
-  two.segments = 2;
-  plan::Port port;
-  port.name = maskName;
-  port.role = PortRole::Segments;
-  add(*info, file, two, port);
-  Tensor mask = std::move(tensors.at(maskName));
-  tensors.erase(maskName);
+  Tensor mask = read(*info, file, PortRole::Segments, seq, {0, 1});
   std::vector<int32_t> lengths;
   for (int64_t row = 0; row < numRows; ++row) {
-    auto begin = mask.ints.begin() + row * plan.seq, end = begin + plan.seq;
+    auto begin = mask.ints.begin() + row * seq, end = begin + seq;
     auto last = std::find(begin, end, 0);
     auto next = std::find(last, end, 1);
     if (next != end)
-      failValue(*info, plan.seq, next - mask.ints.begin(), "1 behind a 0",
-                "0: padding stands at the end of a row");
+      failValue(*info, seq, next - mask.ints.begin(), "1 after a 0",
+                "0: padding is at the end of a row");
     lengths.push_back(last - begin);
   }
   return lengths;

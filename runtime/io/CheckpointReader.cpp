@@ -166,11 +166,16 @@ static void requireWhole(
   });
 }
 
-void io::requireConvertible(const std::string &path) {
+/// The directory of a file of weights, or the one that the path leads to.
+static std::string directoryOfModel(const std::string &path) {
   std::error_code error;
-  std::string directory = fs::is_regular_file(path, error)
-                              ? fs::path(path).parent_path().string()
-                              : resolveModel(path);
+  return fs::is_regular_file(path, error)
+             ? fs::path(path).parent_path().string()
+             : resolveModel(path);
+}
+
+void io::requireConvertible(const std::string &path) {
+  std::string directory = directoryOfModel(path);
   Peers alone;
   if (!path.empty() && isCheckpoint(directory))
     requireWhole(directory, alone,
@@ -187,8 +192,7 @@ void io::requireWholeModel(const std::string &path, Peers &peers) {
   peers.together([&] {
     std::error_code error;
     bool isFile = fs::is_regular_file(path, error);
-    std::string directory =
-        isFile ? fs::path(path).parent_path().string() : resolveModel(path);
+    std::string directory = directoryOfModel(path);
     if (path.empty() || !isCheckpoint(directory))
       return;
     std::vector<CheckpointPart> parts = readManifest(directory);

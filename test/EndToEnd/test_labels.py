@@ -202,7 +202,7 @@ class Labels(h.HeddleTest):
         found = self.train_inputs(binary, file=self.file)
         self.assertEqual([s["loss"] for s in found], losses)
         mask[1, 7] = 1
-        self.assertIn("attention_mask[1, 7] is 1 behind a 0",
+        self.assertIn("attention_mask[1, 7] is 1 after a 0",
                       self.refuse(binary, "H0369", 3, **named))
         mask[1, 7] = 2
         self.assertIn("attention_mask[1, 7] is 2",

@@ -71,12 +71,13 @@ private:
     return tensor.floats[at];
   }
   const Tensor *find(plan::PortRole role) const;
-  void add(const io::TensorInfo &info, const io::WeightSet &file,
-           const plan::Plan &plan, const plan::Port &port);
+  /// The least and the greatest whole number that a tensor may have.
+  using Range = std::pair<int64_t, int64_t>;
+  Tensor read(const io::TensorInfo &info, const io::WeightSet &file,
+              plan::PortRole role, int64_t seq, Range range);
   void addUsual(const plan::Port &port, int64_t seq,
                 const std::vector<int32_t> &lengths);
-  std::vector<int32_t> readMask(const io::WeightSet &file,
-                                const plan::Plan &plan);
+  std::vector<int32_t> readMask(const io::WeightSet &file, int64_t seq);
   void checkShifted(int64_t seq) const;
 
   std::string file;
