@@ -18,7 +18,7 @@ import heddle_test as h
 SERVER = os.path.join(h.BUILD, "bin", "HeddleServeHash")
 
 
-class Server:
+class Server(h.ServerProcess):
     """A server with what it is asked."""
 
     def __init__(self, *arguments):
@@ -26,14 +26,6 @@ class Server:
                                         stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
         self.port = int(self.process.stdout.readline())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
 
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)

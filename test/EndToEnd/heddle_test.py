@@ -275,6 +275,18 @@ def processor_seconds():
     return used.ru_utime + used.ru_stime
 
 
+class ServerProcess:
+    """A server that is killed at the end of a `with`; `process` is its Popen."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
 def latest_of(folder):
     """The last checkpoint that was saved there."""
     with open(os.path.join(folder, "latest")) as file:

@@ -28,7 +28,7 @@ def mpirun(binary, ranks=2):
     return [h.MPIRUN, *oversubscribe, "-n", ranks, binary]
 
 
-class Served:
+class Served(h.ServerProcess):
     """`BINARY serve` on a free port."""
 
     def __init__(self, command, *flags, **variables):
@@ -44,14 +44,6 @@ class Served:
                 raise AssertionError(f"no server: {self.said}")
             self.said += line
         self.port = int(found.group(1))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
 
     def ask(self, path, body=None):
         with contextlib.closing(http.client.HTTPConnection(
