@@ -14,7 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/io/SwapStream.h"
+#include "heddle/runtime/io/OffloadStream.h"
 
 #include <algorithm>
 #include <chrono>
@@ -32,15 +32,15 @@ static constexpr int64_t numSlots = 4, rounds = 5;
 namespace {
 struct Choice {
   std::string method;
-  SwapShape shape;
+  OffloadShape shape;
   std::vector<double> rates; ///< GB/s of each round.
 };
 } // namespace
 
 /// Seconds in which all of the file is read and written once.
-static double moveAll(SwapFile &file, const Choice &choice, char *slots) {
-  SwapStream stream(openBlockQueue(choice.method, choice.shape.depth),
-                    choice.shape);
+static double moveAll(OffloadFile &file, const Choice &choice, char *slots) {
+  OffloadStream stream(openBlockQueue(choice.method, choice.shape.depth),
+                       choice.shape);
   auto begin = std::chrono::steady_clock::now();
   for (int64_t at = 0; at < file.size(); at += windowBytes) {
     char *slot = slots + at / windowBytes % numSlots * windowBytes;
@@ -53,14 +53,14 @@ static double moveAll(SwapFile &file, const Choice &choice, char *slots) {
   return taken.count();
 }
 
-static void measurePlain(SwapFile &file, char *slots) {
-  Choice choice = {"auto", SwapShape(), {}};
+static void measurePlain(OffloadFile &file, char *slots) {
+  Choice choice = {"auto", OffloadShape(), {}};
   moveAll(file, choice, slots); // Writes it.
   for (int64_t round = 0; round < rounds; ++round)
     printf("%.6f\n", moveAll(file, choice, slots));
 }
 
-static void measureAll(SwapFile &file, char *slots) {
+static void measureAll(OffloadFile &file, char *slots) {
   std::vector<Choice> choices;
   for (const char *method : {"io_uring", "threads"})
     for (int64_t kibibytes : {64, 256, 1024, 4096})
@@ -84,7 +84,7 @@ static void measureAll(SwapFile &file, char *slots) {
 }
 
 static void measure(const std::string &directory, int64_t bytes, bool isPlain) {
-  SwapFile file({directory}, bytes, "the benchmark");
+  OffloadFile file({directory}, bytes, "the benchmark");
   void *memory = nullptr;
   if (posix_memalign(&memory, windowBytes, numSlots * windowBytes) != 0)
     return;

@@ -11,7 +11,7 @@
 
 #include "SettingReaders.h"
 #include "heddle/Settings/Places.h"
-#include "heddle/runtime/io/SwapDirectories.h"
+#include "heddle/runtime/io/OffloadDirectories.h"
 
 using namespace heddle;
 using namespace heddle::config;
@@ -112,7 +112,7 @@ static bool isOnFile(plan::FileRole role, const Settings &values) {
 /// an error where it counts, and "" elsewhere.
 static std::string directoryFor(const std::vector<plan::FileRole> &roles,
                                 const io::JsonValue &path,
-                                const io::SwapDirectories &given,
+                                const io::OffloadDirectories &given,
                                 Merger &merger) {
   bool isNamed = true, counts = false;
   for (plan::FileRole role : roles)
@@ -129,7 +129,7 @@ static std::string directoryFor(const std::vector<plan::FileRole> &roles,
   else if (roles.size() == 1)
     merger.mark(path.path(), "applied",
                 std::string("--swap-dir ") + plan::nameOf(roles.front()) + "=");
-  auto read = io::SwapDirectories::parse(path.asString());
+  auto read = io::OffloadDirectories::parse(path.asString());
   if (read && read->isOne())
     return read->all;
   if (counts)
@@ -146,10 +146,10 @@ void config::mergeSwapPaths(const io::JsonValue &root, Merger &merger) {
   using plan::FileRole;
   const io::JsonValue *first = swapPathAt(root, "offload_optimizer", merger);
   const io::JsonValue *second = swapPathAt(root, "offload_param", merger);
-  auto given = io::SwapDirectories::parse(merger.result.values.swapDir);
+  auto given = io::OffloadDirectories::parse(merger.result.values.swapDir);
   if ((!first && !second) || !given)
     return; // As combineDirectories.
-  io::SwapDirectories paths;
+  io::OffloadDirectories paths;
   auto read = [&](std::vector<FileRole> roles, const io::JsonValue &path) {
     return directoryFor(roles, path, *given, merger);
   };

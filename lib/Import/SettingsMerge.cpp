@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SettingReaders.h"
-#include "heddle/runtime/io/SwapDirectories.h"
+#include "heddle/runtime/io/OffloadDirectories.h"
 #include <algorithm>
 #include <tuple>
 
@@ -75,8 +75,8 @@ void Merger::fill(const std::string &key, const SettingValue &weaker) {
 
 SettingValue config::combineDirectories(const SettingValue &stronger,
                                         const SettingValue &weaker) {
-  auto given = io::SwapDirectories::parse(std::get<std::string>(stronger));
-  auto filled = io::SwapDirectories::parse(std::get<std::string>(weaker));
+  auto given = io::OffloadDirectories::parse(std::get<std::string>(stronger));
+  auto filled = io::OffloadDirectories::parse(std::get<std::string>(weaker));
   if (!given || !filled)
     return stronger; // Their sources say what is wrong.
   filled->take(*given);

@@ -98,14 +98,14 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   JobRate rate = measureJobRate(job, steps->program());
   StepClock clock(*steps, options.warmup);
   int64_t sentBefore = 0;
-  io::SwapTraffic swapBefore;
+  io::OffloadTraffic swapBefore;
   for (int64_t i = 0; i < options.warmup + options.steps; ++i) {
     fillTokens(*steps, i);
     ranks.exchange("");
     if (i == options.warmup) {
       sentBefore = ranks.bytesSent();
       job.device().synchronize();
-      swapBefore = job.device().swapTraffic();
+      swapBefore = job.device().offloadTraffic();
     }
     clock.run(options.kernels ? times.data() : nullptr);
     if (i >= options.warmup && options.kernels)
@@ -114,7 +114,7 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   clock.finish(0);
   int64_t sent = (ranks.bytesSent() - sentBefore) / options.steps;
   job.device().synchronize();
-  io::SwapTraffic swapped = job.device().swapTraffic();
+  io::OffloadTraffic swapped = job.device().offloadTraffic();
   int64_t read = (swapped.readBytes - swapBefore.readBytes) / options.steps;
   int64_t written =
       (swapped.writtenBytes - swapBefore.writtenBytes) / options.steps;

@@ -22,7 +22,7 @@ using namespace heddle::rt;
 
 std::unique_ptr<Device> heddle::rt::makeDevice(const char *name,
                                                ThreadPool &pool,
-                                               const SwapOptions &swap) {
+                                               const OffloadOptions &swap) {
   std::string_view text = name ? name : "cpu", separate = "separate";
   if (text == "cpu")
     return std::make_unique<CpuDevice>(pool, swap);
@@ -126,14 +126,14 @@ std::unique_ptr<Device> heddle::rt::openDevice(const plan::Plan &plan,
                     chooseSwap(plan, options));
 }
 
-SwapOptions heddle::rt::chooseSwap(const plan::Plan &plan,
-                                   const DeviceOptions &options) {
-  SwapOptions swap;
+OffloadOptions heddle::rt::chooseSwap(const plan::Plan &plan,
+                                      const DeviceOptions &options) {
+  OffloadOptions swap;
   for (const std::string *text : {&plan.swapDir, &options.swapDirectories})
-    if (auto named = io::SwapDirectories::parse(*text)) // As was checked.
+    if (auto named = io::OffloadDirectories::parse(*text)) // As was checked.
       swap.directories.take(*named);
   swap.checks = options.checksSwap;
-  constexpr int64_t page = io::SwapFile::pageBytes;
+  constexpr int64_t page = io::OffloadFile::pageBytes;
   swap.shape = {std::max(plan.swapBlockBytes / page, int64_t(1)) * page,
                 plan.swapQueueDepth};
   if (const char *method = std::getenv("HEDDLE_SWAP_IO"))
@@ -142,7 +142,8 @@ SwapOptions heddle::rt::chooseSwap(const plan::Plan &plan,
 }
 
 std::map<std::string, std::vector<plan::FileRole>>
-heddle::rt::usedDirectories(const plan::Plan &plan, const SwapOptions &swap) {
+heddle::rt::usedDirectories(const plan::Plan &plan,
+                            const OffloadOptions &swap) {
   std::map<std::string, std::vector<plan::FileRole>> used;
   for (plan::FileRole role : plan::fileRoles)
     if (plan.memory.fileBytes[role] > 0)

@@ -59,7 +59,7 @@ static bool hasFiles(const plan::Plan &plan) {
 
 /// Where what the plan has on file would be here, and what would move it.
 static ordered_json describeSwap(const plan::Plan &plan) {
-  SwapOptions swap = chooseSwap(plan, DeviceOptions());
+  OffloadOptions swap = chooseSwap(plan, DeviceOptions());
   ordered_json directories = ordered_json::array();
   for (const auto &[directory, roles] : usedDirectories(plan, swap)) {
     ordered_json names = ordered_json::array();

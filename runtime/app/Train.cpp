@@ -516,7 +516,7 @@ int Training::finish() {
       .add("time_s", secondsSince(begin))
       .addRaw("peak_bytes", peakBytes());
   ranks.together([&] { job.device().synchronize(); });
-  io::SwapTraffic swapped = job.device().swapTraffic();
+  io::OffloadTraffic swapped = job.device().offloadTraffic();
   if (swapped.requests > 0)
     line.add("file_bytes_read", swapped.readBytes)
         .add("file_bytes_written", swapped.writtenBytes);

@@ -117,7 +117,7 @@ private:
   std::vector<std::pair<size_t, size_t>> starts; ///< Into refs and scalars.
   /// The channels that something was sent on, by name.
   std::map<std::string, int64_t> sending;
-  std::string_view running; ///< The fragment, where it is in one.
+  std::string_view running;         ///< The fragment, where it is in one.
   std::map<int64_t, Event> carried; ///< Of points that runs leave, by number.
 };
 
@@ -312,8 +312,8 @@ void Resolver::add(const plan::command::CopyRows &copy, const Here &here) {
   constexpr int64_t idBytes = sizeof(int32_t);
   if (copy.rowBytes < 1 || copy.rowBytes > io::RowChoice::mostRowBytes ||
       copy.source.memory == plan::MemoryKind::Device ||
-      copy.source.bytes % copy.rowBytes != 0 ||
-      copy.ids.bytes % idBytes != 0 || copy.target.bytes % copy.rowBytes != 0 ||
+      copy.source.bytes % copy.rowBytes != 0 || copy.ids.bytes % idBytes != 0 ||
+      copy.target.bytes % copy.rowBytes != 0 ||
       copy.target.bytes / copy.rowBytes != copy.ids.bytes / idBytes)
     malformed("a copy of rows has the wrong operands");
   RowCopy rows;
@@ -519,7 +519,7 @@ void CommandList::submit(Device &device, const Part &part,
 }
 
 void CommandList::run(Device &device, LaunchTime *times) const {
-  io::SwapTimes *copies = device.fileTimes();
+  io::OffloadTimes *copies = device.fileTimes();
   if (times && copies)
     copies->note(true);
   for (const Part &part : parts)

@@ -48,7 +48,7 @@ LaunchTime CommandList::measure(Device &device, std::optional<Stream> stream,
                                 const std::function<void()> &submit) {
   LaunchTime time;
   time.begin = io::steadyNow();
-  const io::SwapTimes *copies = device.fileTimes();
+  const io::OffloadTimes *copies = device.fileTimes();
   int64_t before = copies ? copies->count() : 0;
   std::optional<int64_t> taken;
   if (stream)
@@ -73,7 +73,7 @@ void CommandList::timeFileCopies(Device &device, LaunchTime *times,
   device.synchronize(Stream::Store);
   for (LaunchTime *time = times; time != times + entries; ++time)
     if (time->end < 0) {
-      const io::SwapTime &copied = device.fileTimes()->of(-time->end);
+      const io::OffloadTime &copied = device.fileTimes()->of(-time->end);
       *time = {copied.begin, copied.end};
     }
 }

@@ -176,9 +176,9 @@ int64_t heddle::rt::bytesMoved(const plan::command::CopyRows &copy) {
     return 0;
   int64_t rows = copy.target.bytes / copy.rowBytes;
   bool isFile = memoryOf(copy.source) == plan::MemoryKind::File;
-  return rows *
-         (isFile ? io::SwapFile::bytesForRow(copy.source.offset, copy.rowBytes)
-                 : copy.rowBytes);
+  return rows * (isFile ? io::OffloadFile::bytesForRow(copy.source.offset,
+                                                       copy.rowBytes)
+                        : copy.rowBytes);
 }
 
 /// Notes that something begins that runs beside kernels.

@@ -9,7 +9,7 @@
 #include "DeviceTest.h"
 #include "Io/IoTestSupport.h"
 #include "heddle/runtime/devices/cpu/CpuDevice.h"
-#include "heddle/runtime/io/SwapFile.h"
+#include "heddle/runtime/io/OffloadFile.h"
 
 #include <filesystem>
 #include <sys/stat.h>
@@ -88,8 +88,8 @@ TEST_P(DeviceFilesTest, ComputesOnWindowsOfFiles) {
   }
   if (swaps()) {
     // Each copy is of one page, and so is each reading here.
-    EXPECT_EQ(device->swapTraffic().readBytes, windows * (steps + 1) * page);
-    EXPECT_EQ(device->swapTraffic().writtenBytes, windows * steps * page);
+    EXPECT_EQ(device->offloadTraffic().readBytes, windows * (steps + 1) * page);
+    EXPECT_EQ(device->offloadTraffic().writtenBytes, windows * steps * page);
   }
 }
 
@@ -99,7 +99,7 @@ TEST_P(DeviceFilesTest, SaysWhenCopiesOfFilesWereUnderWay) {
   EXPECT_EQ(device->fileTimes(), nullptr);
   DeviceMemory file(*device, {MemoryKind::File, 2 * page, "test"});
   DeviceMemory memory(*device, {MemoryKind::Device, page, "test"});
-  io::SwapTimes *times = device->fileTimes();
+  io::OffloadTimes *times = device->fileTimes();
   ASSERT_EQ(times != nullptr, swaps());
   if (!times)
     return;
@@ -218,7 +218,7 @@ TEST_P(DeviceFilesTest, CopiesManyRowsOfTables) {
                                       chosen.address(), rowBytes, rows, count});
     };
     std::optional<CapturedWork> work = device->capture(submit);
-    int64_t before = device->swapTraffic().readBytes;
+    int64_t before = device->offloadTraffic().readBytes;
     for (int32_t shift : {0, 3}) {
       std::vector<int32_t> ids(count);
       std::vector<char> expected;
@@ -239,18 +239,18 @@ TEST_P(DeviceFilesTest, CopiesManyRowsOfTables) {
     }
     if (swaps()) {
       int64_t span =
-          std::min(io::SwapFile::bytesForRow(0, rowBytes), source.size());
-      EXPECT_EQ(device->swapTraffic().readBytes - before, 2 * count * span);
+          std::min(io::OffloadFile::bytesForRow(0, rowBytes), source.size());
+      EXPECT_EQ(device->offloadTraffic().readBytes - before, 2 * count * span);
     }
   }
 }
 
 /// Each role's file is in its directory, and addresses go on from one to the
 /// next. What nobody gave a role is with the activations.
-TEST(SwapMemory, HasAFileForEachRole) {
+TEST(OffloadMemory, HasAFileForEachRole) {
   io::TestDirectory all, own;
-  SwapOptions options;
-  options.directories = *io::SwapDirectories::parse(
+  OffloadOptions options;
+  options.directories = *io::OffloadDirectories::parse(
       (all / "deep") + ",parameters=" + (own / "deep"));
   ThreadPool pool(1);
   CpuDevice device(pool, options);
@@ -280,11 +280,11 @@ TEST(SwapMemory, HasAFileForEachRole) {
 }
 
 /// The second file of two has no room: neither is left.
-TEST(SwapMemory, GivesUpFilesWithTheLast) {
+TEST(OffloadMemory, GivesUpFilesWithTheLast) {
   io::TestDirectory all, own;
-  SwapOptions options;
+  OffloadOptions options;
   options.directories =
-      *io::SwapDirectories::parse(all.path() + ",parameters=" + own.path());
+      *io::OffloadDirectories::parse(all.path() + ",parameters=" + own.path());
   ThreadPool pool(1);
   CpuDevice device(pool, options);
   MemoryRequest request = {MemoryKind::File, (int64_t(1) << 50) + page, "test"};
@@ -309,7 +309,7 @@ TEST_P(DeviceFilesTest, CopiesNothing) {
   device->copy(Stream::Copy, file.address(), memory.address(), 0);
   device->synchronize(Stream::Copy);
   if (swaps()) {
-    EXPECT_EQ(device->swapTraffic().requests, 0);
+    EXPECT_EQ(device->offloadTraffic().requests, 0);
   }
 }
 

@@ -138,21 +138,22 @@ TEST(Traffic, CountsRowsOfTables) {
   Plan parts;
   parts.mesh = meshOf(1, 2);
   table.memory = MemoryKind::Host;
-  parts.sequences = {{"main",
-                      0,
-                      0,
-                      0,
-                      {copyRows(target, table, ids, 100),
-                       copyRows(target, table, ids, 100, plan::Scalar{50, {}})}}};
+  parts.sequences = {
+      {"main",
+       0,
+       0,
+       0,
+       {copyRows(target, table, ids, 100),
+        copyRows(target, table, ids, 100, plan::Scalar{50, {}})}}};
   MoveLine both = countMoves(parts, Program()).at(0);
   EXPECT_EQ(both.bytes, 2 * 7 * 100);
   EXPECT_EQ(both.bytesOfParts, 7 * 100);
   // Rows of 128 bytes lie on one, unless the table begins between them.
-  EXPECT_EQ(io::SwapFile::bytesForRow(128 * 3, 128), 4096);
-  EXPECT_EQ(io::SwapFile::bytesForRow(64, 128), 2 * 4096);
-  EXPECT_EQ(io::SwapFile::bytesForRow(0, 4096), 4096);
-  EXPECT_EQ(io::SwapFile::bytesForRow(4, 4096), 2 * 4096);
-  EXPECT_EQ(io::SwapFile::bytesForRow(0, 6400), 3 * 4096);
+  EXPECT_EQ(io::OffloadFile::bytesForRow(128 * 3, 128), 4096);
+  EXPECT_EQ(io::OffloadFile::bytesForRow(64, 128), 2 * 4096);
+  EXPECT_EQ(io::OffloadFile::bytesForRow(0, 4096), 4096);
+  EXPECT_EQ(io::OffloadFile::bytesForRow(4, 4096), 2 * 4096);
+  EXPECT_EQ(io::OffloadFile::bytesForRow(0, 6400), 3 * 4096);
 }
 
 TEST(Traffic, SaysWhatKernelsRunBeside) {

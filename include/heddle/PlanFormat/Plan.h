@@ -363,7 +363,7 @@ struct Plan : Stage {
   std::string march;             ///< Of CPUs; the name the user gave.
   std::vector<std::string> features; ///< CPU features that must be there.
   std::string recompute;
-  std::string swapDir; ///< Of these files, as io::SwapDirectories reads it;
+  std::string swapDir; ///< Of these files, as io::OffloadDirectories reads it;
                        ///< empty: none was given.
   int64_t swapBlockBytes = 1 << 20; ///< Of a request to these files, at most.
   int64_t swapQueueDepth = 16;      ///< Requests under way at a time.

@@ -13,7 +13,7 @@
 #ifndef HEDDLE_SETTINGS_SETTINGS_H
 #define HEDDLE_SETTINGS_SETTINGS_H
 
-#include "heddle/runtime/io/SwapDirectories.h"
+#include "heddle/runtime/io/OffloadDirectories.h"
 #include "heddle/runtime/io/ValueRange.h"
 #include <array>
 #include <cstdint>

@@ -12,7 +12,7 @@
 #include "dialects/Pipe/Schedule.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/Transforms/Common/States.h"
-#include "heddle/runtime/io/SwapFile.h"
+#include "heddle/runtime/io/OffloadFile.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -373,7 +373,7 @@ private:
       return success();
     Type type = store.getValue().getType();
     int64_t page =
-        io::SwapFile::pageBytes / dist::byteSize(getElementTypeOrSelf(type));
+        io::OffloadFile::pageBytes / dist::byteSize(getElementTypeOrSelf(type));
     int64_t first = store.getElement(), end = first + elementsOf(type);
     if (first % page == 0 &&
         (end % page == 0 || end == elementsOfState(store.getState())))

@@ -9,8 +9,8 @@
 #include "Runs.h"
 #include "dialects/Dist/ByteSize.h"
 #include "heddle/Transforms/Common/States.h"
+#include "heddle/runtime/io/OffloadFile.h"
 #include "heddle/runtime/io/RowChoice.h"
-#include "heddle/runtime/io/SwapFile.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -80,7 +80,7 @@ bool heddle::spmd::fetchesRows(nn::EmbeddingOp embedding, int64_t element) {
   int64_t columns = table.getDimSize(1), rowBytes = columns * width;
   int64_t rows = output.getNumElements() / columns;
   return rowBytes <= io::RowChoice::mostRowBytes &&
-         rows * io::SwapFile::bytesForRow(element * width, rowBytes) <
+         rows * io::OffloadFile::bytesForRow(element * width, rowBytes) <
              dist::byteSize(table);
 }
 

@@ -128,7 +128,7 @@ void CpuDevice::copy(Stream stream, Address target, Address source,
     return swap.copy(target, source, bytes);
   // Work of a stream is done in order, and of other streams at once.
   if (toFile || fromFile) {
-    io::SwapPoint done =
+    io::OffloadPoint done =
         toFile ? swap.startWrite(target, map(source), bytes, times.next())
                : swap.startRead(map(target), source, bytes, times.next());
     if (!plan::copiesBeside(stream))
@@ -157,7 +157,7 @@ void CpuDevice::copyRows(Stream, const RowCopy &rows) {
 }
 
 void CpuDevice::settle(const char *memory, int64_t bytes) {
-  io::SwapPoint point;
+  io::OffloadPoint point;
   for (const Transfer &transfer : transfers)
     if (transfer.memory < memory + bytes &&
         memory < transfer.memory + transfer.bytes)
@@ -190,7 +190,7 @@ Event CpuDevice::makeEvent() {
   return {int64_t(points.size()) - 1};
 }
 
-void CpuDevice::await(const io::SwapPoint &point) {
+void CpuDevice::await(const io::OffloadPoint &point) {
   swap.await(point);
   auto isDone = [&](const Transfer &transfer) {
     return transfer.point.isDone(point);
@@ -214,9 +214,7 @@ void CpuDevice::wait(Stream stream, Event event) {
     await(points[event.number]);
 }
 
-void CpuDevice::synchronize(Stream stream) {
-  await(known[size_t(stream)]);
-}
+void CpuDevice::synchronize(Stream stream) { await(known[size_t(stream)]); }
 
 /// Where nothing is on file all is done in its order, and events say nothing.
 std::optional<CapturedWork>

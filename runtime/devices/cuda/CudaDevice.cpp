@@ -77,8 +77,8 @@ public:
   capture(const std::function<void()> &submit) override;
   void repeat(CapturedWork work) override;
   std::shared_ptr<DeviceLink> link() override;
-  io::SwapTraffic swapTraffic() const override { return files.traffic(); }
-  io::SwapTimes *fileTimes() override { return files.copyTimes(); }
+  io::OffloadTraffic offloadTraffic() const override { return files.traffic(); }
+  io::OffloadTimes *fileTimes() override { return files.copyTimes(); }
 
 private:
   /// What was allocated at one address.
@@ -102,7 +102,7 @@ private:
   }
   void copyFile(Stream stream, Address target, Address source, int64_t bytes);
   /// Files, once nothing that was submitted uses them any more.
-  SwapMemory &idleFiles();
+  OffloadMemory &idleFiles();
   EventHandle makeHandle(unsigned flags = eventDisableTiming);
   /// What one stream is given next waits for what the other has been given.
   void follow(Stream later, Stream earlier);
@@ -417,7 +417,7 @@ void CudaDevice::copyOut(Stream stream, void *target, Address source,
   check(driver.copyOut(target, source.value(), bytes, of(stream)), "a copy");
 }
 
-SwapMemory &CudaDevice::idleFiles() {
+OffloadMemory &CudaDevice::idleFiles() {
   for (StreamHandle stream : streams)
     check(driver.finishStream(stream), "the end of copies from and to files");
   return files.memory();

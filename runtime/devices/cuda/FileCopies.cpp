@@ -69,7 +69,7 @@ void FileCopies::startRead(Address source, int64_t bytes, int64_t piece) {
 }
 
 void FileCopies::startWrite(Address target, int64_t bytes, int64_t piece,
-                            io::SwapTime *time) {
+                            io::OffloadTime *time) {
   writers.transferOf(piece) =
       swap.startWrite(target + piece * pieceBytes, writers.slotOf(piece),
                       sizeOf(piece, pieceBytes, bytes), time);
@@ -78,7 +78,7 @@ void FileCopies::startWrite(Address target, int64_t bytes, int64_t piece,
 void FileCopies::read(StreamHandle stream, DevicePointer target, Address source,
                       int64_t bytes, bool repeats) {
   int64_t pieces = (bytes + pieceBytes - 1) / pieceBytes;
-  io::SwapTime *of = repeats ? nullptr : times.next();
+  io::OffloadTime *of = repeats ? nullptr : times.next();
   for (int64_t piece = 0; piece < pieces; ++piece) {
     auto prepare = [=] {
       if (of && piece == 0)
@@ -103,7 +103,7 @@ void FileCopies::read(StreamHandle stream, DevicePointer target, Address source,
 void FileCopies::write(StreamHandle stream, Address target,
                        DevicePointer source, int64_t bytes, bool repeats) {
   int64_t pieces = (bytes + pieceBytes - 1) / pieceBytes;
-  io::SwapTime *of = repeats ? nullptr : times.next();
+  io::OffloadTime *of = repeats ? nullptr : times.next();
   for (int64_t piece = 0; piece < pieces; ++piece) {
     auto makeRoom = [=] {
       if (of && piece == 0)

@@ -9,7 +9,7 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_CUDA_FILECOPIES_H
 #define HEDDLE_RUNTIME_DEVICES_CUDA_FILECOPIES_H
 
-#include "heddle/runtime/core/SwapMemory.h"
+#include "heddle/runtime/core/OffloadMemory.h"
 #include "runtime/devices/cuda/HostTasks.h"
 
 #include <array>
@@ -22,7 +22,7 @@ namespace heddle::rt::cuda {
 /// reads, and one writes. Each copy has the ring to itself.
 class FileCopies {
 public:
-  FileCopies(const Driver &driver, const SwapOptions &options)
+  FileCopies(const Driver &driver, const OffloadOptions &options)
       : driver(driver), readers(driver), writers(driver), swap(options) {}
   ~FileCopies() { close(); }
 
@@ -55,7 +55,7 @@ public:
     writers.tasks.check();
   }
   /// For the host, while both streams are idle. Throws what failed before.
-  SwapMemory &memory() {
+  OffloadMemory &memory() {
     checkTasks();
     return swap;
   }
@@ -69,9 +69,9 @@ public:
     checkTasks();
     swap.await(swap.started());
   }
-  io::SwapTraffic traffic() const { return swap.traffic(); }
+  io::OffloadTraffic traffic() const { return swap.traffic(); }
   /// Of copies that no graph repeats; null where nothing is on file.
-  io::SwapTimes *copyTimes() { return writers.memory ? &times : nullptr; }
+  io::OffloadTimes *copyTimes() { return writers.memory ? &times : nullptr; }
 
 private:
   static constexpr int64_t numSlots = 4; ///< Of a ring.
@@ -83,24 +83,24 @@ private:
       return memory + piece % numSlots * pieceBytes;
     }
     /// The last transfer from or to the slot of a piece.
-    io::SwapPoint &transferOf(int64_t piece) {
+    io::OffloadPoint &transferOf(int64_t piece) {
       return transfers[piece % numSlots];
     }
 
     HostTasks tasks; ///< A direction waits for its own transfers alone.
     char *memory = nullptr;
-    std::array<io::SwapPoint, numSlots> transfers = {};
+    std::array<io::OffloadPoint, numSlots> transfers = {};
   };
 
   void open(Ring &ring);
   void startRead(Address source, int64_t bytes, int64_t piece);
   void startWrite(Address target, int64_t bytes, int64_t piece,
-                  io::SwapTime *time = nullptr);
+                  io::OffloadTime *time = nullptr);
 
   const Driver &driver;
   Ring readers, writers;
-  io::SwapTimes times; ///< Is there as long as the thread of what swaps.
-  SwapMemory swap;
+  io::OffloadTimes times; ///< Is there as long as the thread of what swaps.
+  OffloadMemory swap;
 };
 
 } // namespace heddle::rt::cuda

@@ -20,7 +20,8 @@ void RowCopies::copy(StreamHandle stream, const RowCopy &rows, bool repeats) {
   constexpr int64_t idBytes = sizeof(int32_t);
   char *buffer = files.buffer();
   bool isFile = files.holds(rows.source);
-  io::SwapTime *of = isFile && !repeats ? files.copyTimes()->next() : nullptr;
+  io::OffloadTime *of =
+      isFile && !repeats ? files.copyTimes()->next() : nullptr;
   char *ids = buffer + bufferBytes;
   int64_t atOnce = std::min(mostIds, bufferBytes / rows.rowBytes);
   for (int64_t first = 0; first < rows.count; first += atOnce) {

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "IoTestSupport.h"
-#include "heddle/runtime/io/SwapDirectories.h"
-#include "heddle/runtime/io/SwapStream.h"
+#include "heddle/runtime/io/OffloadDirectories.h"
+#include "heddle/runtime/io/OffloadStream.h"
 
 #include <atomic>
 #include <cerrno>
@@ -22,7 +22,7 @@
 using namespace heddle;
 using namespace heddle::io;
 
-static constexpr int64_t page = SwapFile::pageBytes;
+static constexpr int64_t page = OffloadFile::pageBytes;
 
 namespace {
 
@@ -103,7 +103,7 @@ public:
 };
 
 /// Each way to move bytes; the last ones do it as badly as they may.
-class SwapStreamTest : public testing::TestWithParam<std::string> {
+class OffloadStreamTest : public testing::TestWithParam<std::string> {
 protected:
   static std::unique_ptr<BlockQueue> queue(int64_t depth) {
     const std::string &name = GetParam();
@@ -127,18 +127,18 @@ static std::vector<std::string> queueNames() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(, SwapStreamTest, testing::ValuesIn(queueNames()),
+INSTANTIATE_TEST_SUITE_P(, OffloadStreamTest, testing::ValuesIn(queueNames()),
                          [](const auto &info) { return info.param; });
 
 /// Transfers that overlap in the file and in memory, against a plain copy of
 /// both.
-TEST_P(SwapStreamTest, TransfersAppearInTheirOrder) {
+TEST_P(OffloadStreamTest, TransfersAppearInTheirOrder) {
   constexpr int64_t filePages = 40, memoryPages = 24;
   std::mt19937_64 random(7);
-  SwapFile file({directory.path()}, filePages * page, "states");
+  OffloadFile file({directory.path()}, filePages * page, "states");
   Pages memory(memoryPages);
   std::string expectedFile(filePages * page, 0), expected = memory.text();
-  SwapStream stream(queue(3), {2 * page, 3});
+  OffloadStream stream(queue(3), {2 * page, 3});
   int64_t read = 0, written = 0;
   for (int round = 0; round < 40; ++round) {
     // New values, where nothing is under way.
@@ -148,7 +148,7 @@ TEST_P(SwapStreamTest, TransfersAppearInTheirOrder) {
       memset(expected.data() + i * page, value, page);
     }
     for (uint64_t count = random() % 40; count > 0; --count) {
-      SwapTransfer next;
+      OffloadTransfer next;
       next.isWrite = random() % 2;
       next.file = &file;
       int64_t pages = 1 + random() % 9;
@@ -177,11 +177,11 @@ TEST_P(SwapStreamTest, TransfersAppearInTheirOrder) {
 }
 
 /// Bytes that begin and end wherever they like leave those around them alone.
-TEST_P(SwapStreamTest, MovesWhatFillsNoPages) {
+TEST_P(OffloadStreamTest, MovesWhatFillsNoPages) {
   constexpr int64_t bytes = 11 * page;
   std::mt19937_64 random(11);
-  SwapFile file({directory.path()}, bytes, "states");
-  SwapStream stream(queue(2), {2 * page, 2});
+  OffloadFile file({directory.path()}, bytes, "states");
+  OffloadStream stream(queue(2), {2 * page, 2});
   std::string expected(bytes, 0), found;
   for (int round = 0; round < 60; ++round) {
     int64_t first = random() % bytes;
@@ -206,15 +206,16 @@ TEST_P(SwapStreamTest, MovesWhatFillsNoPages) {
 /// Two files of one stream: the same offsets are not the same bytes.
 /// Rows that lie anywhere, twice, at the file's end, and nowhere; more than the
 /// detour has room for, and rows that are larger than it.
-TEST_P(SwapStreamTest, ReadsRowsOfTables) {
+TEST_P(OffloadStreamTest, ReadsRowsOfTables) {
   constexpr int64_t filePages = 9;
-  SwapFile file({directory.path()}, filePages * page, "states");
+  OffloadFile file({directory.path()}, filePages * page, "states");
   std::mt19937 random(3);
   std::string bytes(filePages * page, 0);
   for (char &byte : bytes)
     byte = char(random());
-  for (SwapShape shape : {SwapShape{page, 1}, SwapShape{2 * page, 3}}) {
-    SwapStream stream(queue(shape.depth), shape);
+  for (OffloadShape shape :
+       {OffloadShape{page, 1}, OffloadShape{2 * page, 3}}) {
+    OffloadStream stream(queue(shape.depth), shape);
     stream.write(file, 0, bytes.data(), bytes.size());
     for (auto [offset, rowBytes] : {std::pair<int64_t, int64_t>(0, 4),
                                     {4, 100},
@@ -238,7 +239,7 @@ TEST_P(SwapStreamTest, ReadsRowsOfTables) {
       int64_t before = stream.traffic().readBytes;
       stream.readRows(file, offset, found.data(), choice);
       EXPECT_EQ(found, expected) << offset << " " << rowBytes;
-      int64_t span = SwapFile::bytesForRow(offset, rowBytes);
+      int64_t span = OffloadFile::bytesForRow(offset, rowBytes);
       // What ends within a page is read again.
       bool isWhole = GetParam().find("scrambled") == std::string::npos;
       if (isWhole && span <= shape.requestBytes * shape.depth)
@@ -260,13 +261,13 @@ TEST_P(SwapStreamTest, ReadsRowsOfTables) {
   }
 }
 
-TEST_P(SwapStreamTest, KeepsFilesApart) {
-  SwapFile first({directory.path()}, 4 * page, "states");
-  SwapFile second({directory.path()}, 4 * page, "activations");
-  SwapStream stream(queue(4), {page, 4});
-  for (SwapFile *file : {&first, &second})
+TEST_P(OffloadStreamTest, KeepsFilesApart) {
+  OffloadFile first({directory.path()}, 4 * page, "states");
+  OffloadFile second({directory.path()}, 4 * page, "activations");
+  OffloadStream stream(queue(4), {page, 4});
+  for (OffloadFile *file : {&first, &second})
     stream.fill(*file, 0, file == &first ? 'a' : 'b', 4 * page);
-  for (SwapFile *file : {&first, &second}) {
+  for (OffloadFile *file : {&first, &second}) {
     std::string found(4 * page, 0);
     stream.read(*file, 0, found.data(), found.size());
     EXPECT_EQ(found, std::string(4 * page, file == &first ? 'a' : 'b'));
@@ -275,19 +276,19 @@ TEST_P(SwapStreamTest, KeepsFilesApart) {
 
 /// Which transfer is done is told one by one: with those of its direction that
 /// were before it, and maybe without those behind it.
-TEST_P(SwapStreamTest, AwaitsOneOfMany) {
+TEST_P(OffloadStreamTest, AwaitsOneOfMany) {
   constexpr int64_t count = 1500; // More than may wait.
-  SwapFile file({directory.path()}, 8 * page, "states");
+  OffloadFile file({directory.path()}, 8 * page, "states");
   Pages memory(8);
-  SwapStream stream(queue(4), {page, 4});
+  OffloadStream stream(queue(4), {page, 4});
   for (int64_t i = 0; i < count; ++i)
     stream.start(
         {false, &file, i % 8 * page, memory.data() + i % 8 * page, page});
-  EXPECT_EQ(stream.started()[SwapLane::Read], count);
-  EXPECT_EQ(stream.started()[SwapLane::Write], 0);
+  EXPECT_EQ(stream.started()[OffloadLane::Read], count);
+  EXPECT_EQ(stream.started()[OffloadLane::Write], 0);
   for (int64_t i = 1; i <= count; i += 100) {
-    SwapPoint point;
-    point[SwapLane::Read] = i;
+    OffloadPoint point;
+    point[OffloadLane::Read] = i;
     stream.await(point);
   }
   stream.await(stream.started());
@@ -321,19 +322,19 @@ private:
 
 /// Who waits for what is read waits for no write of other bytes, and who needs
 /// rows for nothing that is under way.
-TEST(SwapStreamOrder, ReadsDoNotWaitForWrites) {
+TEST(OffloadStreamOrder, ReadsDoNotWaitForWrites) {
   TestDirectory directory;
-  SwapFile file({directory.path()}, 16 * page, "states");
+  OffloadFile file({directory.path()}, 16 * page, "states");
   Pages memory(16);
   std::atomic<bool> mayEnd{false};
-  SwapStream stream(std::make_unique<HeldWrites>(mayEnd), {page, 4});
-  SwapPoint written =
+  OffloadStream stream(std::make_unique<HeldWrites>(mayEnd), {page, 4});
+  OffloadPoint written =
       stream.start({true, &file, 0, memory.data(), 2 * page});
-  SwapPoint read =
+  OffloadPoint read =
       stream.start({false, &file, 4 * page, memory.data() + 4 * page, page});
   stream.await(read);
-  EXPECT_EQ(written[SwapLane::Write], 1);
-  EXPECT_EQ(written[SwapLane::Read], 0);
+  EXPECT_EQ(written[OffloadLane::Write], 1);
+  EXPECT_EQ(written[OffloadLane::Read], 0);
   std::vector<int32_t> ids = {3, 0};
   std::string rows(2 * 100, 'x');
   stream.readRows(file, 8 * page, rows.data(), {100, 40, ids.data(), 2});
@@ -343,14 +344,14 @@ TEST(SwapStreamOrder, ReadsDoNotWaitForWrites) {
 }
 
 /// One after the other, as all are read to the same page.
-TEST_P(SwapStreamTest, SaysWhenTransfersWereUnderWay) {
+TEST_P(OffloadStreamTest, SaysWhenTransfersWereUnderWay) {
   constexpr int64_t count = 2000;
-  SwapFile file({directory.path()}, page, "states");
+  OffloadFile file({directory.path()}, page, "states");
   Pages memory(1);
-  std::vector<SwapTime> times(count);
+  std::vector<OffloadTime> times(count);
   times.back().begin = 1; // Its transfers have begun: this is the last one.
-  SwapStream stream(queue(4), {page, 4});
-  for (SwapTime &time : times) {
+  OffloadStream stream(queue(4), {page, 4});
+  for (OffloadTime &time : times) {
     stream.start({false, &file, 0, memory.data(), page, &time});
     stream.start({false, &file, 0, memory.data(), page});
   }
@@ -358,7 +359,7 @@ TEST_P(SwapStreamTest, SaysWhenTransfersWereUnderWay) {
   EXPECT_EQ(times.back().begin, 1);
   times.back().begin = times.back().end;
   int64_t before = 1;
-  for (const SwapTime &time : times) {
+  for (const OffloadTime &time : times) {
     EXPECT_LE(before, time.begin);
     EXPECT_LE(time.begin, time.end);
     before = time.end;
@@ -379,7 +380,7 @@ protected:
   }
   /// Writes all of the file in 16 transfers of 4 requests; what comes of it.
   Diagnostic writeAll(std::unique_ptr<BlockQueue> queue) {
-    SwapStream stream(std::move(queue), {page, 4});
+    OffloadStream stream(std::move(queue), {page, 4});
     for (int64_t i = 0; i < 16; ++i)
       stream.start({true, &file, i * 4 * page, memory.data(), 4 * page});
     Diagnostic first = diagnosticOf([&] { stream.await(stream.started()); });
@@ -389,7 +390,7 @@ protected:
     return first;
   }
   TestDirectory directory;
-  SwapFile file;
+  OffloadFile file;
   Pages memory{4};
 };
 } // namespace
@@ -424,8 +425,8 @@ TEST_F(SwapFaultTest, ARequestFails) {
 }
 
 TEST_F(SwapFaultTest, ADiskThatForgetsIsFound) {
-  SwapFile checked({directory.path(), /*checks=*/true}, 8 * page, "states");
-  SwapStream stream(openBlockThreads(2), {2 * page, 2});
+  OffloadFile checked({directory.path(), /*checks=*/true}, 8 * page, "states");
+  OffloadStream stream(openBlockThreads(2), {2 * page, 2});
   stream.fill(checked, 0, 'x', 8 * page);
   std::string found(8 * page, 0);
   stream.read(checked, 0, found.data(), found.size());
@@ -439,18 +440,18 @@ TEST_F(SwapFaultTest, ADiskThatForgetsIsFound) {
       << said.message;
 }
 
-TEST(SwapFile, LeavesNoNameBehind) {
+TEST(OffloadFile, LeavesNoNameBehind) {
   TestDirectory directory;
   std::string place = directory / "new/deep";
-  SwapFile file({place}, 4 * page, "states");
+  OffloadFile file({place}, 4 * page, "states");
   EXPECT_EQ(listDirectory(place, "H0402"), std::vector<std::string>());
   EXPECT_EQ(file.directory(), place);
 }
 
-TEST(SwapDirectories, ReadsWhatUsersWrite) {
+TEST(OffloadDirectories, ReadsWhatUsersWrite) {
   using plan::FileRole;
   auto of = [](const std::string &text, FileRole role) {
-    auto directories = SwapDirectories::parse(text);
+    auto directories = OffloadDirectories::parse(text);
     return directories ? directories->of(role) : "none";
   };
   EXPECT_EQ(of("/a", FileRole::Optimizer), "/a");
@@ -460,32 +461,33 @@ TEST(SwapDirectories, ReadsWhatUsersWrite) {
     EXPECT_EQ(of(text, FileRole::Optimizer), "/a");
     EXPECT_EQ(of(text, FileRole::Activations), "/a");
     EXPECT_EQ(of(text, FileRole::Parameters), "b=c");
-    EXPECT_EQ(SwapDirectories::parse(text)->text(), "/a,parameters=b=c");
+    EXPECT_EQ(OffloadDirectories::parse(text)->text(), "/a,parameters=b=c");
   }
-  EXPECT_EQ(SwapDirectories::parse("./b=c")->text(), "./b=c");
+  EXPECT_EQ(OffloadDirectories::parse("./b=c")->text(), "./b=c");
   EXPECT_EQ(of("gradients=/b", FileRole::Optimizer), "");
   EXPECT_EQ(of("gradients=/b", FileRole::Gradients), "/b");
   for (const char *wrong :
        {",", "/a,", ",/a", "/a,/b", "parameters=", "weights=/a", "a=b",
         "/a,gradients=/b,gradients=/c", "/a,optimiser=/b"})
-    EXPECT_FALSE(SwapDirectories::parse(wrong)) << wrong;
+    EXPECT_FALSE(OffloadDirectories::parse(wrong)) << wrong;
 }
 
-TEST(SwapDirectories, AreTheSameHoweverTheyAreWritten) {
+TEST(OffloadDirectories, AreTheSameHoweverTheyAreWritten) {
   for (auto [text, plain] :
        {std::pair("/a/", "/a"), std::pair("//a/./b//", "/a/b"),
         std::pair("./a", "a"), std::pair("a/../b/", "a/../b"),
         std::pair("/", "/"), std::pair("./", ".")})
-    EXPECT_EQ(SwapDirectories::parse(text)->all, plain) << text;
-  EXPECT_EQ(SwapDirectories::parse("/a/,parameters=/a")->text(), "/a");
-  EXPECT_EQ(SwapDirectories::parse("/a,parameters=/b/,gradients=/a/.")->text(),
-            "/a,parameters=/b");
+    EXPECT_EQ(OffloadDirectories::parse(text)->all, plain) << text;
+  EXPECT_EQ(OffloadDirectories::parse("/a/,parameters=/a")->text(), "/a");
+  EXPECT_EQ(
+      OffloadDirectories::parse("/a,parameters=/b/,gradients=/a/.")->text(),
+      "/a,parameters=/b");
 }
 
-TEST(SwapDirectories, TakeWhatIsStronger) {
+TEST(OffloadDirectories, TakeWhatIsStronger) {
   auto taken = [](const char *text, const char *stronger) {
-    SwapDirectories all = *SwapDirectories::parse(text);
-    all.take(*SwapDirectories::parse(stronger));
+    OffloadDirectories all = *OffloadDirectories::parse(text);
+    all.take(*OffloadDirectories::parse(stronger));
     return all.text();
   };
   EXPECT_EQ(taken("/a,parameters=/b", ""), "/a,parameters=/b");
@@ -498,7 +500,7 @@ TEST(SwapDirectories, TakeWhatIsStronger) {
 
 /// What a killed process left is removed; what another one has open is not, nor
 /// what only has a similar name, as in /tmp.
-TEST(SwapFile, RemovesStaleFiles) {
+TEST(OffloadFile, RemovesStaleFiles) {
   TestDirectory directory;
   directory.write("heddle-swap-17", "stale");
   directory.write("heddle-swap-18-1", "stale");
@@ -508,7 +510,7 @@ TEST(SwapFile, RemovesStaleFiles) {
   directory.write("heddle-swap-2026/1", "a user's");
   Temporary used(directory / "heddle-swap-", Temporary::Kind::File,
                  directory.path());
-  SwapFile file({directory.path()}, page, "states");
+  OffloadFile file({directory.path()}, page, "states");
   EXPECT_FALSE(pathExists(directory / "heddle-swap-17"));
   EXPECT_FALSE(pathExists(directory / "heddle-swap-18-1"));
   EXPECT_TRUE(pathExists(used.path()));
@@ -517,10 +519,10 @@ TEST(SwapFile, RemovesStaleFiles) {
     EXPECT_TRUE(pathExists(directory / other)) << other;
 }
 
-TEST(SwapFile, RefusesWhatItCannotHave) {
+TEST(OffloadFile, RefusesWhatItCannotHave) {
   TestDirectory directory;
   Diagnostic full = diagnosticOf(
-      [&] { SwapFile({directory.path()}, int64_t(1) << 50, "states"); });
+      [&] { OffloadFile({directory.path()}, int64_t(1) << 50, "states"); });
   EXPECT_EQ(full.code, "H0295");
   EXPECT_NE(full.message.find("1125899906842624 bytes of states"),
             std::string::npos)
@@ -529,8 +531,9 @@ TEST(SwapFile, RefusesWhatItCannotHave) {
   EXPECT_EQ(listDirectory(directory.path(), "H0402"),
             std::vector<std::string>());
   std::string file = directory.write("file", "");
-  EXPECT_EQ(codeOf([&] { SwapFile({file}, page, "states"); }), "H0402");
-  EXPECT_EQ(codeOf([&] { SwapFile({file + "/in"}, page, "states"); }), "H0402");
+  EXPECT_EQ(codeOf([&] { OffloadFile({file}, page, "states"); }), "H0402");
+  EXPECT_EQ(codeOf([&] { OffloadFile({file + "/in"}, page, "states"); }),
+            "H0402");
 }
 
 /// Errors and short reads, of the system's own files that give them.

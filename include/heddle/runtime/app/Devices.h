@@ -11,7 +11,7 @@
 
 #include "heddle/runtime/core/Device.h"
 #include "heddle/runtime/core/Loader.h"
-#include "heddle/runtime/core/SwapMemory.h"
+#include "heddle/runtime/core/OffloadMemory.h"
 #include "heddle/runtime/devices/cpu/ThreadPool.h"
 #include "heddle/runtime/io/Peers.h"
 
@@ -29,8 +29,8 @@ struct DeviceOptions {
   bool shared = false;  ///< Several ranks may have one GPU.
   /// auto, library, generated; empty: as the binary was compiled.
   std::string gemm;
-  std::string swapDirectories; ///< See io::SwapDirectories; as compiled.
-  bool checksSwap = false;     ///< See io::SwapFile::verify.
+  std::string swapDirectories; ///< See io::OffloadDirectories; as compiled.
+  bool checksSwap = false;     ///< See io::OffloadFile::verify.
 };
 
 /// Which of the targets that a binary holds runs here: of those for GPUs the
@@ -47,7 +47,7 @@ void warnOfIdleGpu(const std::vector<Binary> &targets, size_t chosen,
 
 /// The directories of the plan's files, each with the roles of those in it.
 std::map<std::string, std::vector<plan::FileRole>>
-usedDirectories(const plan::Plan &plan, const SwapOptions &swap);
+usedDirectories(const plan::Plan &plan, const OffloadOptions &swap);
 
 /// Warns (H0463) where what the plan has on file would be in memory all the
 /// same (see io::fillsMemory).
@@ -73,11 +73,11 @@ bool mayUseNccl(const Device &device, io::Peers &ranks);
 /// `cpu`, or `separate` with a seed behind a colon. Throws H0190 for anything
 /// else.
 std::unique_ptr<Device> makeDevice(const char *name, ThreadPool &pool,
-                                   const SwapOptions &swap = {});
+                                   const OffloadOptions &swap = {});
 
 /// How a device swaps: as the user says, else as the plan does, and by what
 /// HEDDLE_SWAP_IO names.
-SwapOptions chooseSwap(const plan::Plan &plan, const DeviceOptions &options);
+OffloadOptions chooseSwap(const plan::Plan &plan, const DeviceOptions &options);
 
 } // namespace heddle::rt
 

@@ -10,8 +10,8 @@
 #define HEDDLE_RUNTIME_CORE_DEVICE_H
 
 #include "heddle/PlanFormat/Plan.h"
-#include "heddle/runtime/io/SwapFile.h"
-#include "heddle/runtime/io/SwapTimes.h"
+#include "heddle/runtime/io/OffloadFile.h"
+#include "heddle/runtime/io/OffloadTimes.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -51,7 +51,8 @@ struct MemoryRequest {
   /// Of what is File: the bytes of each file, which stand one behind the
   /// other. Those that are left are of activations.
   plan::PerFile<int64_t> files{};
-  /// Of what is File: says what stands at an offset; see SwapFile::nameBytes.
+  /// Of what is File: says what stands at an offset; see
+  /// OffloadFile::nameBytes.
   std::function<std::string(int64_t offset)> nameAt{};
 };
 
@@ -101,8 +102,8 @@ struct StatedPeak {
 struct RowCopy {
   Address target, source, ids;
   int64_t rowBytes = 0;
-  int64_t tableRows = 0; ///< Of the source.
-  int64_t count = 0;     ///< Of ids.
+  int64_t tableRows = 0;          ///< Of the source.
+  int64_t count = 0;              ///< Of ids.
   std::optional<int64_t> first{}; ///< As io::RowChoice has it.
 };
 
@@ -207,10 +208,10 @@ public:
   virtual void synchronize(Stream stream) = 0;
   /// What system calls have moved between files and memory that is not File;
   /// nothing where the system itself decides what is in a file.
-  virtual io::SwapTraffic swapTraffic() const { return {}; }
+  virtual io::OffloadTraffic offloadTraffic() const { return {}; }
   /// The times of copies from and to files that are done beside the host and
   /// the other streams, and repeated by no graph; null where there are none.
-  virtual io::SwapTimes *fileTimes() { return nullptr; }
+  virtual io::OffloadTimes *fileTimes() { return nullptr; }
   /// Captures what `submit` submits, instead of doing it, where that makes
   /// doing it faster; elsewhere calls nothing and returns none. The tables of
   /// launches must then stay as they are.

@@ -11,7 +11,7 @@
 
 #include "heddle/PlanFormat/Collective.h"
 #include "heddle/PlanFormat/Plan.h"
-#include "heddle/runtime/io/SwapFile.h"
+#include "heddle/runtime/io/OffloadFile.h"
 #include <map>
 
 namespace heddle::rt {
@@ -60,7 +60,7 @@ struct MoveLine {
   int64_t mostUnderWay = 0;
 };
 /// What is read from and written to files without a cache is a multiple of.
-inline constexpr int64_t fileBlock = io::SwapFile::pageBytes;
+inline constexpr int64_t fileBlock = io::OffloadFile::pageBytes;
 
 /// The bytes that copying rows of a table moves: of a file, whole blocks.
 int64_t bytesMoved(const plan::command::CopyRows &copy);

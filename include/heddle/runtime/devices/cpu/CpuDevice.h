@@ -11,7 +11,7 @@
 
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/core/Device.h"
-#include "heddle/runtime/core/SwapMemory.h"
+#include "heddle/runtime/core/OffloadMemory.h"
 #include "heddle/runtime/devices/cpu/ParallelRegion.h"
 
 #include <map>
@@ -24,7 +24,7 @@ namespace heddle::rt {
 /// captured is one parallel region.
 class CpuDevice : public Device {
 public:
-  explicit CpuDevice(ThreadPool &pool, const SwapOptions &swap = {})
+  explicit CpuDevice(ThreadPool &pool, const OffloadOptions &swap = {})
       : pool(pool), swap(swap) {}
 
   int64_t threads() const override { return pool.threads(); }
@@ -62,8 +62,8 @@ public:
   std::optional<CapturedWork>
   capture(const std::function<void()> &submit) override;
   void repeat(CapturedWork work) override;
-  io::SwapTraffic swapTraffic() const override { return swap.traffic(); }
-  io::SwapTimes *fileTimes() override {
+  io::OffloadTraffic offloadTraffic() const override { return swap.traffic(); }
+  io::OffloadTimes *fileTimes() override {
     return swap.isUsed() ? &times : nullptr;
   }
 
@@ -72,7 +72,7 @@ private:
   void perform(const CpuWork &work);
   /// The block that holds an address, with what it begins at.
   std::pair<const uintptr_t, Arena> &blockOf(Address address);
-  void await(const io::SwapPoint &point);
+  void await(const io::OffloadPoint &point);
   /// Returns when nothing is on its way from or to a file with these bytes.
   void settle(const char *memory, int64_t bytes);
 
@@ -80,17 +80,17 @@ private:
   struct Transfer {
     const char *memory;
     int64_t bytes;
-    io::SwapPoint point;
+    io::OffloadPoint point;
   };
 
   ThreadPool &pool;
   std::map<uintptr_t, Arena> blocks; ///< By where they begin.
-  io::SwapTimes times; ///< Is there as long as the thread of what swaps.
-  SwapMemory swap;
-  std::vector<io::SwapPoint> points; ///< Of each event: what to wait for.
+  io::OffloadTimes times; ///< Is there as long as the thread of what swaps.
+  OffloadMemory swap;
+  std::vector<io::OffloadPoint> points; ///< Of each event: what to wait for.
   /// What the streams Copy and Store have begun and wait for, which the host
   /// does not.
-  std::array<io::SwapPoint, numStreams> known;
+  std::array<io::OffloadPoint, numStreams> known;
   std::vector<Transfer> transfers;
   std::vector<std::vector<CpuWork>> captured;
   std::vector<CpuWork> *capturing = nullptr; ///< Null: work is done at once.

@@ -9,7 +9,7 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_CUDA_CUDADEVICE_H
 #define HEDDLE_RUNTIME_DEVICES_CUDA_CUDADEVICE_H
 
-#include "heddle/runtime/core/SwapMemory.h"
+#include "heddle/runtime/core/OffloadMemory.h"
 
 namespace heddle::rt {
 
@@ -28,7 +28,7 @@ struct CudaOptions {
   /// generated (none).
   std::string gemm = "auto";
   /// Of memory that is File.
-  SwapOptions swap = {};
+  OffloadOptions swap = {};
   /// Of the host, that run the kernels which a plan leaves to it.
   int64_t threads = 1;
 };
@@ -58,7 +58,7 @@ std::optional<GpuHere> findGpu(int64_t localRank);
 /// Throws H0280 without a driver, H0281 when that is too old, H0282 without a
 /// GPU for this rank. `load` throws H0283 when the code is for newer GPUs, and
 /// H0384 when it is none, H0450 when a library is asked for that is not there.
-/// Work throws H0434 to H0436, and H0451, and what SwapFile throws.
+/// Work throws H0434 to H0436, and H0451, and what OffloadFile throws.
 std::unique_ptr<Device> makeCudaDevice(const CudaOptions &options = {});
 
 } // namespace heddle::rt

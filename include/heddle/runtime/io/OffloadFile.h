@@ -1,4 +1,5 @@
-//===- SwapFile.h - Bytes that stand on a disk ------------------*- C++ -*-===//
+//===- OffloadFile.h - Bytes that stand on a disk ------------------*- C++
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_IO_SWAPFILE_H
-#define HEDDLE_RUNTIME_IO_SWAPFILE_H
+#ifndef HEDDLE_RUNTIME_IO_OFFLOADFILE_H
+#define HEDDLE_RUNTIME_IO_OFFLOADFILE_H
 
 #include <cstdint>
 #include <functional>
@@ -18,10 +19,10 @@
 namespace heddle::io {
 
 /// Where a file is, and how carefully it is read.
-struct SwapPlace {
+struct OffloadFolder {
   /// Made when it is absent. Empty: that of TMPDIR, or /tmp.
   std::string directory;
-  bool checks = false; ///< See SwapFile::verify.
+  bool checks = false; ///< See OffloadFile::verify.
 };
 
 /// The directory that is meant by one, or by "".
@@ -33,7 +34,7 @@ std::string swapDirectory(const std::string &directory);
 bool fillsMemory(const std::string &directory);
 
 /// What system calls have moved.
-struct SwapTraffic {
+struct OffloadTraffic {
   int64_t readBytes = 0, writtenBytes = 0;
   int64_t requests = 0;
 };
@@ -42,7 +43,7 @@ struct SwapTraffic {
 /// its name as soon as it is open, so nothing of it is left when the process
 /// ends, however it ends. All of it is allocated at once: a full disk is found
 /// at the start. The system's cache is passed by where the file system can.
-class SwapFile {
+class OffloadFile {
 public:
   /// Whole pages are read and written, from offsets and in memory that are
   /// multiples of this.
@@ -58,10 +59,11 @@ public:
   /// `bytes` are whole pages, and `owner` names them in errors. Removes what
   /// killed processes may have left in the directory. Throws H0295 when there
   /// is no room for the file, H0402 when none can be made in the directory.
-  SwapFile(const SwapPlace &place, int64_t bytes, const std::string &owner);
-  SwapFile(const SwapFile &) = delete;
-  SwapFile &operator=(const SwapFile &) = delete;
-  ~SwapFile();
+  OffloadFile(const OffloadFolder &place, int64_t bytes,
+              const std::string &owner);
+  OffloadFile(const OffloadFile &) = delete;
+  OffloadFile &operator=(const OffloadFile &) = delete;
+  ~OffloadFile();
 
   int descriptor() const { return handle; }
   int64_t size() const { return bytes; }
@@ -101,4 +103,4 @@ private:
 
 } // namespace heddle::io
 
-#endif // HEDDLE_RUNTIME_IO_SWAPFILE_H
+#endif // HEDDLE_RUNTIME_IO_OFFLOADFILE_H

@@ -1,4 +1,5 @@
-//===- SwapMemory.h - Memory that stands in files ---------------*- C++ -*-===//
+//===- OffloadMemory.h - Memory that stands in files ---------------*- C++
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,34 +7,34 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_CORE_SWAPMEMORY_H
-#define HEDDLE_RUNTIME_CORE_SWAPMEMORY_H
+#ifndef HEDDLE_RUNTIME_CORE_OFFLOADMEMORY_H
+#define HEDDLE_RUNTIME_CORE_OFFLOADMEMORY_H
 
 #include "heddle/runtime/core/Device.h"
-#include "heddle/runtime/io/SwapDirectories.h"
-#include "heddle/runtime/io/SwapStream.h"
+#include "heddle/runtime/io/OffloadDirectories.h"
+#include "heddle/runtime/io/OffloadStream.h"
 
 #include <map>
 
 namespace heddle::rt {
 
 /// How a device swaps.
-struct SwapOptions {
-  io::SwapDirectories directories;
-  bool checks = false;         ///< See SwapFile::verify.
+struct OffloadOptions {
+  io::OffloadDirectories directories;
+  bool checks = false;         ///< See OffloadFile::verify.
   std::string method = "auto"; ///< See openBlockQueue.
-  io::SwapShape shape;
+  io::OffloadShape shape;
 };
 
 /// Memory of the kind File: each block is a swap file for each role that has
 /// bytes in it. Its addresses are no pointer's, and nothing is mapped for them,
 /// so it takes no memory of the process. Files and a thread are there once
 /// something is allocated. What is read or written is of one file.
-class SwapMemory {
+class OffloadMemory {
 public:
-  explicit SwapMemory(const SwapOptions &options) : options(options) {}
+  explicit OffloadMemory(const OffloadOptions &options) : options(options) {}
 
-  /// Throws what SwapFile throws.
+  /// Throws what OffloadFile throws.
   Address allocate(const MemoryRequest &request);
   /// Whether the address is one of those that were handed out.
   bool holds(Address address) const { return address.value() >= firstAddress; }
@@ -41,15 +42,15 @@ public:
 
   /// Begin to copy whole pages, as Device::copy says; what does not begin at
   /// pages has been copied when they return. `target` and `source` of the host.
-  /// `time` as of SwapTransfer. Give the point at which they have copied.
-  io::SwapPoint startRead(char *target, Address source, int64_t bytes,
-                          io::SwapTime *time = nullptr);
-  io::SwapPoint startWrite(Address target, char *source, int64_t bytes,
-                  io::SwapTime *time = nullptr);
+  /// `time` as of OffloadTransfer. Give the point at which they have copied.
+  io::OffloadPoint startRead(char *target, Address source, int64_t bytes,
+                             io::OffloadTime *time = nullptr);
+  io::OffloadPoint startWrite(Address target, char *source, int64_t bytes,
+                              io::OffloadTime *time = nullptr);
   /// Have copied when they return, no byte more.
   void read(void *target, Address source, int64_t bytes);
   void write(Address target, const void *source, int64_t bytes);
-  /// See SwapStream::readRows.
+  /// See OffloadStream::readRows.
   void readRows(char *target, Address source, const io::RowChoice &choice);
   void fill(Address target, unsigned char value, int64_t bytes);
   void copy(Address target, Address source, int64_t bytes);
@@ -57,37 +58,38 @@ public:
   /// Whether something was allocated.
   bool isUsed() const { return stream != nullptr; }
   /// The copies that were begun.
-  io::SwapPoint started() const {
-    return stream ? stream->started() : io::SwapPoint();
+  io::OffloadPoint started() const {
+    return stream ? stream->started() : io::OffloadPoint();
   }
   /// Returns when these are done. Throws what failed.
-  void await(const io::SwapPoint &point) const {
+  void await(const io::OffloadPoint &point) const {
     if (stream)
       stream->await(point);
   }
-  io::SwapTraffic traffic() const {
-    return stream ? stream->traffic() : io::SwapTraffic();
+  io::OffloadTraffic traffic() const {
+    return stream ? stream->traffic() : io::OffloadTraffic();
   }
 
 private:
   struct Place {
-    io::SwapFile *file;
+    io::OffloadFile *file;
     int64_t offset;
   };
   Place placeOf(Address address);
   /// Begins a transfer of the pages, if they are.
-  std::optional<io::SwapPoint> start(bool isWrite, const Place &place, char *memory, int64_t bytes,
-             io::SwapTime *time);
+  std::optional<io::OffloadPoint> start(bool isWrite, const Place &place,
+                                        char *memory, int64_t bytes,
+                                        io::OffloadTime *time);
 
   /// No pointer of x86-64 is as large without being negative.
   static constexpr uintptr_t firstAddress = uintptr_t(1) << 62;
 
-  SwapOptions options;
+  OffloadOptions options;
   uintptr_t next = firstAddress;
-  std::map<uintptr_t, io::SwapFile> files; ///< By where they begin.
-  std::unique_ptr<io::SwapStream> stream;  ///< Ends before the files do.
+  std::map<uintptr_t, io::OffloadFile> files; ///< By where they begin.
+  std::unique_ptr<io::OffloadStream> stream;  ///< Ends before the files do.
 };
 
 } // namespace heddle::rt
 
-#endif // HEDDLE_RUNTIME_CORE_SWAPMEMORY_H
+#endif // HEDDLE_RUNTIME_CORE_OFFLOADMEMORY_H

@@ -1,4 +1,5 @@
-//===- SwapStream.cpp - Bytes on their way to and from files ----*- C++ -*-===//
+//===- OffloadStream.cpp - Bytes on their way to and from files ----*- C++
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/io/SwapStream.h"
+#include "heddle/runtime/io/OffloadStream.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -22,24 +23,24 @@ static constexpr int64_t mostWaiting = 1024, mostActive = 32;
 /// Results in a row that may be no whole page, as where a file was cut.
 static constexpr int64_t mostStalled = 16;
 
-SwapStream::Detour::Detour(int64_t bytes) {
+OffloadStream::Detour::Detour(int64_t bytes) {
   void *memory = nullptr;
-  if (posix_memalign(&memory, SwapFile::pageBytes, bytes) != 0)
+  if (posix_memalign(&memory, OffloadFile::pageBytes, bytes) != 0)
     throw std::bad_alloc();
   data = static_cast<char *>(memory);
 }
 
-SwapStream::Detour::~Detour() { free(data); }
+OffloadStream::Detour::~Detour() { free(data); }
 
-SwapStream::SwapStream(std::unique_ptr<BlockQueue> given,
-                       const SwapShape &shape)
+OffloadStream::OffloadStream(std::unique_ptr<BlockQueue> given,
+                             const OffloadShape &shape)
     : queue(std::move(given)), shape(shape), waiting(mostWaiting),
       slots(shape.depth) {
   active.reserve(mostActive);
   thread = std::thread([this] { work(); });
 }
 
-SwapStream::~SwapStream() {
+OffloadStream::~OffloadStream() {
   {
     std::lock_guard<std::mutex> lock(mutex);
     stopping = true;
@@ -52,12 +53,14 @@ SwapStream::~SwapStream() {
 // The caller
 //===----------------------------------------------------------------------===//
 
-SwapPoint SwapStream::start(const SwapTransfer &transfer) {
-  return start(transfer, transfer.isWrite ? SwapLane::Write : SwapLane::Read);
+OffloadPoint OffloadStream::start(const OffloadTransfer &transfer) {
+  return start(transfer,
+               transfer.isWrite ? OffloadLane::Write : OffloadLane::Read);
 }
 
-SwapPoint SwapStream::start(const SwapTransfer &transfer, SwapLane lane) {
-  SwapPoint point;
+OffloadPoint OffloadStream::start(const OffloadTransfer &transfer,
+                                  OffloadLane lane) {
+  OffloadPoint point;
   {
     std::unique_lock<std::mutex> lock(mutex);
     finishedSome.wait(lock, [&] { return offered - taken < mostWaiting; });
@@ -68,32 +71,32 @@ SwapPoint SwapStream::start(const SwapTransfer &transfer, SwapLane lane) {
   return point;
 }
 
-SwapPoint SwapStream::started() const {
+OffloadPoint OffloadStream::started() const {
   std::lock_guard<std::mutex> lock(mutex);
   return offeredOf;
 }
 
-void SwapStream::await(const SwapPoint &point) {
+void OffloadStream::await(const OffloadPoint &point) {
   std::unique_lock<std::mutex> lock(mutex);
   finishedSome.wait(lock, [&] { return point.isDone(done) || failure; });
   if (failure)
     throw UserError(*failure);
 }
 
-void SwapStream::moveNow(const SwapTransfer &transfer) {
-  await(start(transfer, SwapLane::Now));
+void OffloadStream::moveNow(const OffloadTransfer &transfer) {
+  await(start(transfer, OffloadLane::Now));
 }
 
-char *SwapStream::detour() {
+char *OffloadStream::detour() {
   if (!around)
     around.emplace(detourBytes());
   return around->data;
 }
 
 template <typename F>
-void SwapStream::forEachPiece(int64_t offset, int64_t bytes, F visit) const {
+void OffloadStream::forEachPiece(int64_t offset, int64_t bytes, F visit) const {
   for (int64_t end = offset + bytes; offset < end;) {
-    int64_t page = offset / SwapFile::pageBytes * SwapFile::pageBytes;
+    int64_t page = offset / OffloadFile::pageBytes * OffloadFile::pageBytes;
     int64_t count = std::min(end, page + detourBytes()) - offset;
     visit(page, offset - page, count);
     offset += count;
@@ -101,12 +104,12 @@ void SwapStream::forEachPiece(int64_t offset, int64_t bytes, F visit) const {
 }
 
 static int64_t roundUp(int64_t bytes) {
-  return (bytes + SwapFile::pageBytes - 1) / SwapFile::pageBytes *
-         SwapFile::pageBytes;
+  return (bytes + OffloadFile::pageBytes - 1) / OffloadFile::pageBytes *
+         OffloadFile::pageBytes;
 }
 
-void SwapStream::read(SwapFile &file, int64_t offset, void *target,
-                      int64_t bytes) {
+void OffloadStream::read(OffloadFile &file, int64_t offset, void *target,
+                         int64_t bytes) {
   std::lock_guard<std::mutex> lock(detouring);
   char *to = static_cast<char *>(target), *pages = detour();
   forEachPiece(offset, bytes, [&](int64_t page, int64_t first, int64_t count) {
@@ -116,8 +119,8 @@ void SwapStream::read(SwapFile &file, int64_t offset, void *target,
   });
 }
 
-void SwapStream::write(SwapFile &file, int64_t offset, const void *source,
-                       int64_t bytes) {
+void OffloadStream::write(OffloadFile &file, int64_t offset, const void *source,
+                          int64_t bytes) {
   std::lock_guard<std::mutex> lock(detouring);
   const char *from = static_cast<const char *>(source);
   char *pages = detour();
@@ -131,10 +134,10 @@ void SwapStream::write(SwapFile &file, int64_t offset, const void *source,
   });
 }
 
-void SwapStream::readRows(SwapFile &file, int64_t offset, char *target,
-                          const RowChoice &choice) {
+void OffloadStream::readRows(OffloadFile &file, int64_t offset, char *target,
+                             const RowChoice &choice) {
   int64_t span =
-      std::min(SwapFile::bytesForRow(offset, choice.rowBytes), file.size());
+      std::min(OffloadFile::bytesForRow(offset, choice.rowBytes), file.size());
   int64_t atOnce = std::max<int64_t>(1, detourBytes() / span);
   for (int64_t first = 0; first < choice.count; first += atOnce)
     readSomeRows(file, offset, target + first * choice.rowBytes, span,
@@ -142,23 +145,24 @@ void SwapStream::readRows(SwapFile &file, int64_t offset, char *target,
 }
 
 /// All of the pages are under way at a time, if the detour has room for them.
-void SwapStream::readSomeRows(SwapFile &file, int64_t offset, char *target,
-                              int64_t span, const RowChoice &choice) {
+void OffloadStream::readSomeRows(OffloadFile &file, int64_t offset,
+                                 char *target, int64_t span,
+                                 const RowChoice &choice) {
   auto rowOf = [&](int64_t number) {
     return offset + choice.rowOf(choice.ids[number]) * choice.rowBytes;
   };
   auto pageOf = [&](int64_t number) {
     int64_t row = rowOf(number);
-    return std::min(row - row % SwapFile::pageBytes, file.size() - span);
+    return std::min(row - row % OffloadFile::pageBytes, file.size() - span);
   };
   bool fits = span <= detourBytes();
   std::unique_lock<std::mutex> lock(detouring);
   char *pages = detour();
-  SwapPoint there;
+  OffloadPoint there;
   for (int64_t t = 0; fits && t < choice.count; ++t)
     if (choice.has(choice.ids[t]))
       there = start({false, &file, pageOf(t), pages + t * span, span},
-                    SwapLane::Now);
+                    OffloadLane::Now);
   await(there);
   if (!fits)
     lock.unlock();
@@ -171,15 +175,15 @@ void SwapStream::readSomeRows(SwapFile &file, int64_t offset, char *target,
       read(file, rowOf(t), target, choice.rowBytes);
 }
 
-void SwapStream::fill(SwapFile &file, int64_t offset, unsigned char value,
-                      int64_t bytes) {
+void OffloadStream::fill(OffloadFile &file, int64_t offset, unsigned char value,
+                         int64_t bytes) {
   std::vector<unsigned char> values(std::min(bytes, detourBytes()), value);
   for (int64_t at = 0; at < bytes; at += values.size())
     write(file, offset + at, values.data(),
           std::min<int64_t>(values.size(), bytes - at));
 }
 
-SwapTraffic SwapStream::traffic() const {
+OffloadTraffic OffloadStream::traffic() const {
   return {readBytes, writtenBytes, requests};
 }
 
@@ -187,7 +191,7 @@ SwapTraffic SwapStream::traffic() const {
 // The thread
 //===----------------------------------------------------------------------===//
 
-void SwapStream::work() {
+void OffloadStream::work() {
   while (take()) {
     try {
       issue();
@@ -201,7 +205,7 @@ void SwapStream::work() {
   }
 }
 
-BlockResult SwapStream::awaitOne() {
+BlockResult OffloadStream::awaitOne() {
   try {
     return queue->wait();
   } catch (const UserError &) {
@@ -212,7 +216,7 @@ BlockResult SwapStream::awaitOne() {
 
 /// Takes what was started, as far as there is room; waits when there is nothing
 /// else to do. False at the end.
-bool SwapStream::take() {
+bool OffloadStream::take() {
   std::unique_lock<std::mutex> lock(mutex);
   if (underWay == 0 && active.empty())
     startedOne.wait(lock, [&] { return stopping || offered > taken; });
@@ -222,9 +226,9 @@ bool SwapStream::take() {
     Active next;
     const Waiting &one = waiting[taken++ % mostWaiting];
     next.transfer = one.transfer;
-    next.place = one.place;
+    next.position = one.position;
     next.number = taken;
-    takenOf[one.place.lane] = one.place.number;
+    takenOf[one.position.lane] = one.position.number;
     active.push_back(next);
   }
   return underWay > 0 || !active.empty() || !stopping;
@@ -235,7 +239,8 @@ static bool overlap(int64_t a, int64_t aBytes, int64_t b, int64_t bBytes) {
 }
 
 /// Whether the one that was started later has to wait for the other.
-static bool follows(const SwapTransfer &later, const SwapTransfer &earlier) {
+static bool follows(const OffloadTransfer &later,
+                    const OffloadTransfer &earlier) {
   bool inFile =
       later.file == earlier.file &&
       overlap(later.offset, later.bytes, earlier.offset, earlier.bytes);
@@ -245,7 +250,7 @@ static bool follows(const SwapTransfer &later, const SwapTransfer &earlier) {
          (inMemory && !(later.isWrite && earlier.isWrite));
 }
 
-void SwapStream::issue() {
+void OffloadStream::issue() {
   for (size_t i = 0; i < active.size() && !failing; ++i) {
     Active &next = active[i];
     auto waitsFor = [&](const Active &earlier) {
@@ -260,8 +265,8 @@ void SwapStream::issue() {
   }
 }
 
-void SwapStream::issuePart(Active &next, int64_t slot) {
-  const SwapTransfer &transfer = next.transfer;
+void OffloadStream::issuePart(Active &next, int64_t slot) {
+  const OffloadTransfer &transfer = next.transfer;
   BlockRequest &request = slots[slot].request;
   request.isWrite = transfer.isWrite;
   request.descriptor = transfer.file->descriptor();
@@ -280,12 +285,12 @@ void SwapStream::issuePart(Active &next, int64_t slot) {
   queue->submit(request);
 }
 
-SwapStream::Active &SwapStream::activeOf(int64_t number) {
+OffloadStream::Active &OffloadStream::activeOf(int64_t number) {
   return *std::find_if(active.begin(), active.end(),
                        [&](const Active &one) { return one.number == number; });
 }
 
-void SwapStream::finish(const BlockResult &result) {
+void OffloadStream::finish(const BlockResult &result) {
   --underWay;
   ++requests;
   if (!failing)
@@ -294,11 +299,11 @@ void SwapStream::finish(const BlockResult &result) {
 }
 
 /// Takes a result; what is left of the request is asked for again.
-void SwapStream::finishPart(const BlockResult &result) {
+void OffloadStream::finishPart(const BlockResult &result) {
   Slot &slot = slots[result.tag];
   BlockRequest &request = slot.request;
   Active &of = activeOf(slot.number);
-  SwapFile &file = *of.transfer.file;
+  OffloadFile &file = *of.transfer.file;
   bool again = result.moved == -EINTR || result.moved == -EAGAIN;
   if (result.moved <= 0 && !again) {
     slot.number = 0;
@@ -309,7 +314,7 @@ void SwapStream::finishPart(const BlockResult &result) {
   (request.isWrite ? writtenBytes : readBytes) += moved;
   if (moved < request.bytes) {
     // Only whole pages can be asked for.
-    int64_t pages = moved / SwapFile::pageBytes * SwapFile::pageBytes;
+    int64_t pages = moved / OffloadFile::pageBytes * OffloadFile::pageBytes;
     slot.stalled = pages > 0 || again ? 0 : slot.stalled + 1;
     if (slot.stalled > mostStalled) {
       slot.number = 0;
@@ -334,7 +339,7 @@ void SwapStream::finishPart(const BlockResult &result) {
 }
 
 /// Tells the caller what is done.
-void SwapStream::announce() {
+void OffloadStream::announce() {
   if (failing && underWay > 0)
     return;
   if (failing)
@@ -342,8 +347,8 @@ void SwapStream::announce() {
   std::lock_guard<std::mutex> lock(mutex);
   done = takenOf;
   for (const Active &one : active) // By their numbers.
-    done[one.place.lane] =
-        std::min(done[one.place.lane], one.place.number - 1);
+    done[one.position.lane] =
+        std::min(done[one.position.lane], one.position.number - 1);
   if (failing && !failure)
     failure = failing;
   finishedSome.notify_all();

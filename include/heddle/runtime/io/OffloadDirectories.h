@@ -1,4 +1,5 @@
-//===- SwapDirectories.h - Where swap files are -----------------*- C++ -*-===//
+//===- OffloadDirectories.h - Where swap files are -----------------*- C++
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_IO_SWAPDIRECTORIES_H
-#define HEDDLE_RUNTIME_IO_SWAPDIRECTORIES_H
+#ifndef HEDDLE_RUNTIME_IO_OFFLOADDIRECTORIES_H
+#define HEDDLE_RUNTIME_IO_OFFLOADDIRECTORIES_H
 
 #include "heddle/PlanFormat/Memory.h"
 #include "heddle/runtime/io/ValueRange.h"
@@ -24,12 +25,12 @@ std::string plainDirectory(const std::string &directory);
 
 /// The directories of swap files, as users and plans write them: one for all,
 /// or for roles their own, `/mnt/nvme0,parameters=/mnt/nvme1`.
-struct SwapDirectories {
+struct OffloadDirectories {
   std::string all; ///< Of roles without their own; empty: none was given.
   plan::PerFile<std::string> own; ///< Empty: as `all`.
 
   /// Nothing for what is no such text. The empty one names none.
-  static std::optional<SwapDirectories> parse(const std::string &text);
+  static std::optional<OffloadDirectories> parse(const std::string &text);
   /// What `parse` reads as directories that are the same for each role.
   std::string text() const;
 
@@ -42,7 +43,7 @@ struct SwapDirectories {
                        [](const auto &each) { return each.empty(); });
   }
   /// Takes what the other one names; a directory for all is for every role.
-  void take(const SwapDirectories &stronger);
+  void take(const OffloadDirectories &stronger);
 };
 
 /// Texts that name a directory or more.
@@ -50,4 +51,4 @@ ValueRange swapDirectoriesRange();
 
 } // namespace heddle::io
 
-#endif // HEDDLE_RUNTIME_IO_SWAPDIRECTORIES_H
+#endif // HEDDLE_RUNTIME_IO_OFFLOADDIRECTORIES_H

@@ -1,4 +1,5 @@
-//===- SwapFile.cpp - Bytes that stand on a disk ----------------*- C++ -*-===//
+//===- OffloadFile.cpp - Bytes that stand on a disk ----------------*- C++
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,9 +7,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/io/SwapFile.h"
+#include "heddle/runtime/io/OffloadFile.h"
 #include "heddle/runtime/io/File.h"
-#include "heddle/runtime/io/SwapDirectories.h"
+#include "heddle/runtime/io/OffloadDirectories.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -32,8 +33,8 @@ std::string io::swapDirectory(const std::string &directory) {
   return temporary && *temporary ? plainDirectory(temporary) : "/tmp";
 }
 
-SwapFile::SwapFile(const SwapPlace &place, int64_t bytes,
-                   const std::string &owner)
+OffloadFile::OffloadFile(const OffloadFolder &place, int64_t bytes,
+                         const std::string &owner)
     : path(swapDirectory(place.directory)), bytes(bytes) {
   try {
     makeFile();
@@ -53,7 +54,7 @@ SwapFile::SwapFile(const SwapPlace &place, int64_t bytes,
     sums.resize(bytes / pageBytes);
 }
 
-void SwapFile::makeFile() {
+void OffloadFile::makeFile() {
   makeDirectories(path);
   // A process may be killed while its file has a name. Others keep things of
   // their own in directories such as /tmp.
@@ -68,9 +69,9 @@ void SwapFile::makeFile() {
     failToWrite(path, errno);
 }
 
-SwapFile::~SwapFile() { ::close(handle); }
+OffloadFile::~OffloadFile() { ::close(handle); }
 
-void SwapFile::allocate(const std::string &owner) {
+void OffloadFile::allocate(const std::string &owner) {
   if (fallocate(handle, 0, 0, bytes) == 0)
     return;
   // Over NFS nothing can be allocated ahead.
@@ -103,13 +104,14 @@ static bool isInMemory(int handle) {
 
 bool io::fillsMemory(const std::string &directory) {
   try {
-    return !SwapFile({directory}, SwapFile::pageBytes, "a page").isDirect();
+    return !OffloadFile({directory}, OffloadFile::pageBytes, "a page")
+                .isDirect();
   } catch (const UserError &) {
     return false; // Who makes the file says what is wrong.
   }
 }
 
-void SwapFile::passByCache() {
+void OffloadFile::passByCache() {
   if (isInMemory(handle))
     return;
   int flags = fcntl(handle, F_GETFL);
@@ -125,13 +127,13 @@ void SwapFile::passByCache() {
     fcntl(handle, F_SETFL, flags);
 }
 
-std::string SwapFile::describe(int64_t offset) const {
+std::string OffloadFile::describe(int64_t offset) const {
   return (nameAt ? nameAt(offset) : "what stands there") + ", at byte " +
          std::to_string(offset) + " of the swap file in " + path;
 }
 
-void SwapFile::failRequest(bool isWrite, int64_t offset, int64_t count,
-                           int error) const {
+void OffloadFile::failRequest(bool isWrite, int64_t offset, int64_t count,
+                              int error) const {
   fail("H0461",
        "cannot " + std::string(isWrite ? "write " : "read ") +
            std::to_string(count) + " bytes of " + describe(offset) + ": " +
@@ -143,17 +145,18 @@ void SwapFile::failRequest(bool isWrite, int64_t offset, int64_t count,
 
 /// Never 0.
 static uint64_t sumOf(const char *page) {
-  return hashBytes(page, SwapFile::pageBytes) | 1;
+  return hashBytes(page, OffloadFile::pageBytes) | 1;
 }
 
-void SwapFile::note(int64_t offset, const char *memory, int64_t count) {
+void OffloadFile::note(int64_t offset, const char *memory, int64_t count) {
   if (sums.empty())
     return;
   for (int64_t at = 0; at < count; at += pageBytes)
     sums[(offset + at) / pageBytes] = sumOf(memory + at);
 }
 
-void SwapFile::verify(int64_t offset, const char *memory, int64_t count) const {
+void OffloadFile::verify(int64_t offset, const char *memory,
+                         int64_t count) const {
   if (sums.empty())
     return;
   for (int64_t at = 0; at < count; at += pageBytes) {

@@ -1,4 +1,5 @@
-//===- SwapDirectories.cpp - Where swap files are -------------------------===//
+//===- OffloadDirectories.cpp - Where swap files are
+//-------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/io/SwapDirectories.h"
+#include "heddle/runtime/io/OffloadDirectories.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -15,8 +16,10 @@ using namespace heddle;
 using namespace heddle::io;
 
 /// The place of a part, without the role that it may begin with; null for a
-/// role that there is not. The text before a `=` with a slash in it is a path's.
-static std::string *placeOf(SwapDirectories &directories, std::string &part) {
+/// role that there is not. The text before a `=` with a slash in it is a
+/// path's.
+static std::string *placeOf(OffloadDirectories &directories,
+                            std::string &part) {
   size_t equals = std::min(part.find('='), part.size());
   if (equals == part.size() || part.find('/') < equals)
     return &directories.all;
@@ -33,9 +36,9 @@ std::string io::plainDirectory(const std::string &directory) {
   return plain.empty() ? "." : plain.string();
 }
 
-std::optional<SwapDirectories>
-SwapDirectories::parse(const std::string &text) {
-  SwapDirectories directories;
+std::optional<OffloadDirectories>
+OffloadDirectories::parse(const std::string &text) {
+  OffloadDirectories directories;
   if (text.empty())
     return directories;
   for (size_t begin = 0; begin <= text.size();) {
@@ -50,7 +53,7 @@ SwapDirectories::parse(const std::string &text) {
   return directories;
 }
 
-std::string SwapDirectories::text() const {
+std::string OffloadDirectories::text() const {
   // A name with a = would be one of a role.
   std::string text = all.find('=') < all.find('/') ? "./" + all : all;
   for (plan::FileRole role : plan::fileRoles)
@@ -60,7 +63,7 @@ std::string SwapDirectories::text() const {
   return text;
 }
 
-void SwapDirectories::take(const SwapDirectories &stronger) {
+void OffloadDirectories::take(const OffloadDirectories &stronger) {
   if (!stronger.all.empty())
     *this = stronger;
   for (plan::FileRole role : plan::fileRoles)
@@ -73,6 +76,6 @@ ValueRange io::swapDirectoriesRange() {
       "a directory, or several by role (optimizer, parameters, gradients, "
       "activations), as /mnt/a,parameters=/mnt/b",
       [](const std::string &text) {
-        return !text.empty() && SwapDirectories::parse(text);
+        return !text.empty() && OffloadDirectories::parse(text);
       });
 }

@@ -1,4 +1,5 @@
-//===- SwapTimes.h - When bytes moved from and to files ---------*- C++ -*-===//
+//===- OffloadTimes.h - When bytes moved from and to files ---------*- C++
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_IO_SWAPTIMES_H
-#define HEDDLE_RUNTIME_IO_SWAPTIMES_H
+#ifndef HEDDLE_RUNTIME_IO_OFFLOADTIMES_H
+#define HEDDLE_RUNTIME_IO_OFFLOADTIMES_H
 
 #include <chrono>
 #include <cstdint>
@@ -23,12 +24,12 @@ inline int64_t steadyNow() {
 }
 
 /// When a transfer was under way, by `steadyNow`.
-struct SwapTime {
+struct OffloadTime {
   int64_t begin = 0, end = 0;
 };
 
 /// When copies were under way, as long as somebody asks for it.
-class SwapTimes {
+class OffloadTimes {
 public:
   /// Notes those that begin from now on, or none. Nothing is under way, and
   /// what was noted is forgotten.
@@ -37,17 +38,17 @@ public:
     times.clear();
   }
   /// Where the times of the copy that begins go, or null.
-  SwapTime *next() { return notes ? &times.emplace_back() : nullptr; }
+  OffloadTime *next() { return notes ? &times.emplace_back() : nullptr; }
   /// How many have begun.
   int64_t count() const { return int64_t(times.size()); }
   /// Of one that is done, by its number from 1 on.
-  const SwapTime &of(int64_t number) const { return times[number - 1]; }
+  const OffloadTime &of(int64_t number) const { return times[number - 1]; }
 
 private:
   bool notes = false;
-  std::deque<SwapTime> times; ///< Stay where they are while others come.
+  std::deque<OffloadTime> times; ///< Stay where they are while others come.
 };
 
 } // namespace heddle::io
 
-#endif // HEDDLE_RUNTIME_IO_SWAPTIMES_H
+#endif // HEDDLE_RUNTIME_IO_OFFLOADTIMES_H

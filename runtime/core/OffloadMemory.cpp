@@ -1,4 +1,5 @@
-//===- SwapMemory.cpp - Memory that stands in files -----------------------===//
+//===- OffloadMemory.cpp - Memory that stands in files
+//-----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/core/SwapMemory.h"
+#include "heddle/runtime/core/OffloadMemory.h"
 
 #include <algorithm>
 #include <numeric>
@@ -14,19 +15,19 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-static constexpr int64_t page = io::SwapFile::pageBytes;
+static constexpr int64_t page = io::OffloadFile::pageBytes;
 
-Address SwapMemory::allocate(const MemoryRequest &request) {
+Address OffloadMemory::allocate(const MemoryRequest &request) {
   plan::PerFile<int64_t> bytes = request.files;
   int64_t named =
       std::accumulate(bytes.values.begin(), bytes.values.end(), int64_t(0));
   bytes[plan::FileRole::Activations] += request.bytes - named;
-  std::map<uintptr_t, io::SwapFile> block;
+  std::map<uintptr_t, io::OffloadFile> block;
   int64_t begin = 0;
   for (plan::FileRole role : plan::fileRoles) {
     if (bytes[role] == 0)
       continue;
-    io::SwapPlace place = {options.directories.of(role), options.checks};
+    io::OffloadFolder place = {options.directories.of(role), options.checks};
     auto [entry, isNew] =
         block.try_emplace(next + begin, place, bytes[role],
                           request.owner + " (" + plan::nameOf(role) + ")");
@@ -37,7 +38,7 @@ Address SwapMemory::allocate(const MemoryRequest &request) {
     begin += bytes[role];
   }
   if (!stream)
-    stream = std::make_unique<io::SwapStream>(
+    stream = std::make_unique<io::OffloadStream>(
         io::openBlockQueue(options.method, options.shape.depth), options.shape);
   files.merge(block);
   Address address(next);
@@ -45,7 +46,7 @@ Address SwapMemory::allocate(const MemoryRequest &request) {
   return address;
 }
 
-void SwapMemory::release(Address address) {
+void OffloadMemory::release(Address address) {
   try {
     await(started());
   } catch (const UserError &) {
@@ -58,69 +59,72 @@ void SwapMemory::release(Address address) {
   files.erase(first, last);
 }
 
-SwapMemory::Place SwapMemory::placeOf(Address address) {
+OffloadMemory::Place OffloadMemory::placeOf(Address address) {
   auto &[begin, file] = *std::prev(files.upper_bound(address.value()));
   return {&file, int64_t(address.value() - begin)};
 }
 
-std::optional<io::SwapPoint> SwapMemory::start(bool isWrite, const Place &place,
-                                               char *memory, int64_t bytes,
-                                               io::SwapTime *time) {
+std::optional<io::OffloadPoint>
+OffloadMemory::start(bool isWrite, const Place &place, char *memory,
+                     int64_t bytes, io::OffloadTime *time) {
   if (place.offset % page != 0 || uintptr_t(memory) % page != 0)
     return std::nullopt;
   int64_t whole = (bytes + page - 1) / page * page;
   if (whole == 0)
-    return io::SwapPoint();
-  return stream->start({isWrite, place.file, place.offset, memory, whole, time});
+    return io::OffloadPoint();
+  return stream->start(
+      {isWrite, place.file, place.offset, memory, whole, time});
 }
 
 /// Does what takes its time here.
-template <typename F> static void timed(io::SwapTime *time, F move) {
-  io::SwapTime here = {io::steadyNow(), 0};
+template <typename F> static void timed(io::OffloadTime *time, F move) {
+  io::OffloadTime here = {io::steadyNow(), 0};
   move();
   here.end = io::steadyNow();
   if (time)
     *time = here;
 }
 
-io::SwapPoint SwapMemory::startRead(char *target, Address source, int64_t bytes,
-                                    io::SwapTime *time) {
+io::OffloadPoint OffloadMemory::startRead(char *target, Address source,
+                                          int64_t bytes,
+                                          io::OffloadTime *time) {
   if (auto begun = start(false, placeOf(source), target, bytes, time))
     return *begun;
   timed(time, [&] { read(target, source, bytes); });
   return {};
 }
 
-io::SwapPoint SwapMemory::startWrite(Address target, char *source,
-                                     int64_t bytes, io::SwapTime *time) {
+io::OffloadPoint OffloadMemory::startWrite(Address target, char *source,
+                                           int64_t bytes,
+                                           io::OffloadTime *time) {
   if (auto begun = start(true, placeOf(target), source, bytes, time))
     return *begun;
   timed(time, [&] { write(target, source, bytes); });
   return {};
 }
 
-void SwapMemory::read(void *target, Address source, int64_t bytes) {
+void OffloadMemory::read(void *target, Address source, int64_t bytes) {
   Place place = placeOf(source);
   stream->read(*place.file, place.offset, target, bytes);
 }
 
-void SwapMemory::write(Address target, const void *source, int64_t bytes) {
+void OffloadMemory::write(Address target, const void *source, int64_t bytes) {
   Place place = placeOf(target);
   stream->write(*place.file, place.offset, source, bytes);
 }
 
-void SwapMemory::readRows(char *target, Address source,
-                          const io::RowChoice &choice) {
+void OffloadMemory::readRows(char *target, Address source,
+                             const io::RowChoice &choice) {
   Place place = placeOf(source);
   stream->readRows(*place.file, place.offset, target, choice);
 }
 
-void SwapMemory::fill(Address target, unsigned char value, int64_t bytes) {
+void OffloadMemory::fill(Address target, unsigned char value, int64_t bytes) {
   Place place = placeOf(target);
   stream->fill(*place.file, place.offset, value, bytes);
 }
 
-void SwapMemory::copy(Address target, Address source, int64_t bytes) {
+void OffloadMemory::copy(Address target, Address source, int64_t bytes) {
   std::vector<char> piece(std::min(bytes, options.shape.requestBytes));
   for (int64_t at = 0; at < bytes; at += piece.size()) {
     int64_t count = std::min<int64_t>(piece.size(), bytes - at);
