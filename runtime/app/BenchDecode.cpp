@@ -130,7 +130,8 @@ Feed Texts::feed(int64_t text, int64_t position, int64_t tokens,
     PhiloxWords words = philox(0, uint64_t(position + i), uint32_t(text), 0);
     feed.tokens.push_back(int32_t(words[0] % uint64_t(limits.vocab)));
   }
-  feed.pages = limits.pagesOfText(context + this->tokens, text / limits.groups);
+  feed.pages =
+      limits.pagesOfSequence(context + this->tokens, text / limits.groups);
   feed.numLogits = 1;
   feed.group = text % limits.groups;
   return feed;
@@ -249,14 +250,14 @@ static double slowestOfRanks(Ranks &ranks, double seconds) {
 namespace {
 
 /// Notes which texts have begun.
-class BegunTexts : public TextListener {
+class BegunTexts : public SequenceListener {
 public:
   bool onToken(uint64_t id, int32_t,
                const std::vector<TokenLogprob> &) override {
     ids.insert(id);
     return false;
   }
-  void onEnd(uint64_t, TextEnd) override {}
+  void onEnd(uint64_t, FinishReason) override {}
   std::set<uint64_t> ids;
 };
 
@@ -278,7 +279,7 @@ static ChosenTokens chooseTokens(Scheduler &scheduler, BegunTexts &begun,
                                  const Texts &texts, const EngineLimits &limits,
                                  int64_t count) {
   for (int64_t text = 0; text < texts.count; ++text) {
-    TextRequest request;
+    SequenceRequest request;
     request.id = uint64_t(text) + 1;
     request.prompt = texts.feed(text, 0, texts.context, limits).tokens;
     request.maxTokens = count;

@@ -178,7 +178,7 @@ void DataFeed::plan(int64_t first) {
   plannedFirst = first;
 }
 
-DataFeed::Place DataFeed::placeOf(int64_t row) const {
+DataFeed::RowPosition DataFeed::positionOf(int64_t row) const {
   if (sources.size() == 1)
     return {0, tokenOf(0, row)};
   assert(row >= plannedFirst && row < plannedFirst + shape.rows);
@@ -196,9 +196,10 @@ void DataFeed::read(int64_t first, const std::vector<Run> &runs, What what,
       int64_t row = (run.whole + done) / shape.seq;
       int64_t column = (run.whole + done) % shape.seq;
       int64_t tokens = std::min(run.count - done, shape.seq - column);
-      Place place = placeOf(first + row);
-      sources[place.source].file.read(place.token + column + shift, tokens,
-                                      shape.vocab, target + run.local + done);
+      RowPosition position = positionOf(first + row);
+      sources[position.source].file.read(position.token + column + shift,
+                                         tokens, shape.vocab,
+                                         target + run.local + done);
       done += tokens;
     }
 }

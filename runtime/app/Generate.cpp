@@ -280,10 +280,7 @@ public:
     messages.push_back({{"role", role}, {"content", content}});
   }
   std::vector<int32_t> tokens() const {
-    return tokenizer.encode(chat.render({{"messages", messages},
-                                         {"tools", nullptr},
-                                         {"documents", nullptr},
-                                         {"add_generation_prompt", true}}));
+    return chat.encodeChat(messages, tokenizer);
   }
   /// Forgets the first question and its answer, unless they are the last.
   bool forget() {

@@ -43,7 +43,7 @@ int heddle::rt::runLogits(const LogitsOptions &options, Ranks &ranks) {
   });
   loadWeights(job, options.job);
   Feed feed;
-  feed.pages = engine->limits().pagesOfText(int64_t(tokens.size()));
+  feed.pages = engine->limits().pagesOfSequence(int64_t(tokens.size()));
   feed.numLogits = 1;
   for (size_t first = 0; first < tokens.size(); first += most) {
     size_t count = std::min(most, tokens.size() - first);

@@ -172,7 +172,7 @@ MemoryImage::readChecksums(int file, const std::string &path) const {
   return sums;
 }
 
-MemoryImage::Pages MemoryImage::pagesOf(const Part &part) {
+MemoryImage::Pages MemoryImage::pagesOf(const StoredPart &part) {
   int64_t page = Arena::pageSize();
   int64_t first = roundUp(part.offset, page);
   int64_t last = (part.offset + part.bytes) / page * page;
@@ -180,7 +180,7 @@ MemoryImage::Pages MemoryImage::pagesOf(const Part &part) {
 }
 
 bool MemoryImage::map(int file, const std::string &path) {
-  for (const Part &part : parts) {
+  for (const StoredPart &part : parts) {
     Pages pages = pagesOf(part);
     if (pages.bytes > 0 &&
         !device.mapFile(part.begin + pages.first, pages.bytes, file,
@@ -193,7 +193,7 @@ bool MemoryImage::map(int file, const std::string &path) {
 }
 
 void MemoryImage::unmap() {
-  for (const Part &part : parts)
+  for (const StoredPart &part : parts)
     if (Pages pages = pagesOf(part); pages.bytes > 0)
       device.unmapFile(part.begin + pages.first, pages.bytes);
 }
@@ -224,7 +224,7 @@ static int64_t hugeBytes(uintptr_t begin, int64_t bytes) {
 bool MemoryImage::isHuge() const {
   std::vector<const volatile char *> touched;
   int64_t huge = 0;
-  for (const Part &part : parts) {
+  for (const StoredPart &part : parts) {
     int64_t first = roundUp(part.offset, hugePage);
     int64_t last = (part.offset + part.bytes) / hugePage * hugePage;
     for (int64_t at = first; at < last; at += hugePage)
@@ -232,7 +232,7 @@ bool MemoryImage::isHuge() const {
   }
   forEach(threads, int64_t(touched.size()),
           [&](int64_t i) { (void)*touched[i]; });
-  for (const Part &part : parts)
+  for (const StoredPart &part : parts)
     if (Pages pages = pagesOf(part); pages.bytes > 0)
       huge += hugeBytes(
           reinterpret_cast<uintptr_t>(device.map(part.begin + pages.first)),
@@ -242,7 +242,7 @@ bool MemoryImage::isHuge() const {
 
 /// Reads what of the parts is around whole pages.
 void MemoryImage::readAround(int file, const std::string &path) const {
-  for (const Part &part : parts) {
+  for (const StoredPart &part : parts) {
     Pages pages = pagesOf(part);
     char *memory = device.map(part.begin);
     int64_t last = pages.first + pages.bytes;
@@ -287,7 +287,7 @@ std::optional<LoadWay> MemoryImage::load(const std::string &path, LoadWay way) {
   } catch (const UserError &) {
     if (isMapped)
       unmap();
-    for (const Part &part : parts)
+    for (const StoredPart &part : parts)
       memset(device.map(part.begin), 0, part.bytes);
     throw;
   }

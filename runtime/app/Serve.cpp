@@ -12,8 +12,8 @@
 #include "heddle/runtime/app/ModelText.h"
 #include "heddle/runtime/app/SentenceText.h"
 #include "heddle/runtime/app/Signals.h"
+#include "heddle/runtime/app/UncachedEngine.h"
 #include "heddle/runtime/app/Weights.h"
-#include "heddle/runtime/app/WindowEngine.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/serve/AccessLog.h"
 #include "heddle/runtime/serve/Service.h"
@@ -143,7 +143,7 @@ ServedModel::ServedModel(Job &job, std::unique_ptr<Job> guesses,
     sentence = readSentenceText(directory, job.plan().maxPositions,
                                 options.promptName);
   } else if (!job.plan().findProgram(plan::ProgramKind::Prefill)) {
-    engine = std::make_unique<WindowEngine>(job);
+    engine = std::make_unique<UncachedEngine>(job);
   } else if (!draftJob) {
     engine = std::make_unique<CompiledEngine>(job);
   } else {
@@ -173,7 +173,7 @@ std::unique_ptr<Service> ServedModel::prepare(Job &job,
     defaults.sampling.temperature = 1;
   ServedText text{tokenizer.get(), chat ? &*chat : nullptr, defaults.ends,
                   defaults.sampling};
-  return serveTexts(*engine, draft.get(), text, service);
+  return serveCompletions(*engine, draft.get(), text, service);
 }
 
 int heddle::rt::runServe(const ServeOptions &options, Ranks &ranks) {

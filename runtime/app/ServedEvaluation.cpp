@@ -42,7 +42,7 @@ double ServedEvaluation::rowLoss(int64_t row) {
     data.read(row, {{0, 0, seq}}, DataFeed::What::Labels, labels.data());
   });
   Feed feed;
-  feed.pages = engine.limits().pagesOfText(seq);
+  feed.pages = engine.limits().pagesOfSequence(seq);
   feed.group = engine.group();
   double sum = 0;
   while (row < rows && feed.position < seq) {

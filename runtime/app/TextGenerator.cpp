@@ -89,7 +89,7 @@ private:
         sizes.firstSeen(int64_t(first)) + most)
       first = 0;
     Feed feed;
-    feed.pages = engine.limits().pagesOfText(engine.limits().maxContext);
+    feed.pages = engine.limits().pagesOfSequence(engine.limits().maxContext);
     while (first < tokens.size()) {
       size_t count =
           std::min<size_t>(engine.limits().maxChunk, tokens.size() - first);
@@ -112,7 +112,7 @@ private:
 
 /// With a draft: a run may give several tokens, which wait to be asked for.
 /// Rank 0 decides what is computed, and the others follow.
-class DraftedGenerator : public TextGenerator, TextListener {
+class DraftedGenerator : public TextGenerator, SequenceListener {
 public:
   DraftedGenerator(Job &job, Job &draft, const SamplingOptions &sampling)
       : job(job), engines(CompiledEngine::withDraft(job, draft)),
@@ -148,7 +148,7 @@ private:
   void begin(const std::vector<int32_t> &tokens) {
     scheduler.cancel(text);
     waiting.clear();
-    TextRequest request;
+    SequenceRequest request;
     request.id = ++text;
     request.prompt = told = tokens;
     request.maxTokens = scheduler.longest();
@@ -160,8 +160,8 @@ private:
     waiting.push_back(token);
     return false;
   }
-  void onEnd(uint64_t, TextEnd end) override {
-    if (end == TextEnd::NotFinite)
+  void onEnd(uint64_t, FinishReason end) override {
+    if (end == FinishReason::NotFinite)
       waiting.push_back(notFinite);
   }
 

@@ -28,7 +28,7 @@ struct Hello {
   int32_t unused;
 };
 /// Where a rank can be reached: an IPv4 address and a port.
-struct Place {
+struct RankAddress {
   uint32_t address, port;
 };
 } // namespace
@@ -84,7 +84,8 @@ static std::string listMissing(const std::vector<Socket> &peers, int first) {
 /// not belong to the job are closed.
 static void acceptRanks(const Launch &launch, const Socket &listener, int first,
                         int64_t deadline, std::vector<Socket> &peers,
-                        std::vector<Place> &places, const std::string &where) {
+                        std::vector<RankAddress> &addresses,
+                        const std::string &where) {
   Hello own = makeHello(launch, 0);
   int missing = launch.size - first;
   while (missing > 0) {
@@ -100,8 +101,8 @@ static void acceptRanks(const Launch &launch, const Socket &listener, int first,
         !sendAll(socket, &own, sizeof own, answerTime) ||
         !receiveAll(socket, &again, sizeof again, answerTime))
       continue;
-    places[hello.rank] = {inet_addr(peerAddress(socket).c_str()),
-                          static_cast<uint32_t>(hello.port)};
+    addresses[hello.rank] = {inet_addr(peerAddress(socket).c_str()),
+                             static_cast<uint32_t>(hello.port)};
     peers[hello.rank] = std::move(socket);
     --missing;
   }
@@ -131,11 +132,11 @@ static void meetAsFirst(const Launch &launch, int64_t deadline,
   if (!listener)
     failMissing(launch, "ports " + std::to_string(launch.port) + " to " +
                             std::to_string(port - 1) + " are taken");
-  std::vector<Place> places(launch.size);
-  acceptRanks(launch, listener, 1, deadline, peers, places, where);
+  std::vector<RankAddress> addresses(launch.size);
+  acceptRanks(launch, listener, 1, deadline, peers, addresses, where);
   for (int rank = 1; rank < launch.size; ++rank)
-    if (!sendAll(peers[rank], places.data(), places.size() * sizeof(Place),
-                 answerTime))
+    if (!sendAll(peers[rank], addresses.data(),
+                 addresses.size() * sizeof(RankAddress), answerTime))
       failMissing(launch, "rank " + std::to_string(rank) + " went away");
 }
 
@@ -153,22 +154,23 @@ static void meetAsOther(const Launch &launch, int64_t deadline,
     if (!peers[0] && nowMilliseconds() > deadline)
       failMissing(launch, "nobody answers for rank 0 at " + where);
   }
-  std::vector<Place> places(launch.size);
+  std::vector<RankAddress> addresses(launch.size);
   int64_t left = std::max<int64_t>(0, deadline - nowMilliseconds());
-  if (!receiveAll(peers[0], places.data(), places.size() * sizeof(Place),
+  if (!receiveAll(peers[0], addresses.data(),
+                  addresses.size() * sizeof(RankAddress),
                   static_cast<int>(left) + answerTime))
     failMissing(launch,
                 "rank 0 at " + where + " did not find all ranks, or went away");
   for (int rank = 1; rank < launch.rank; ++rank) {
-    in_addr address = {places[rank].address};
+    in_addr address = {addresses[rank].address};
     std::string text = inet_ntoa(address);
-    while (
-        !(peers[rank] = greet(launch, text, places[rank].port, ownPort, rank)))
+    while (!(peers[rank] =
+                 greet(launch, text, addresses[rank].port, ownPort, rank)))
       if (nowMilliseconds() > deadline)
         failMissing(launch, "no connection to rank " + std::to_string(rank) +
                                 " at " + text);
   }
-  acceptRanks(launch, listener, launch.rank + 1, deadline, peers, places,
+  acceptRanks(launch, listener, launch.rank + 1, deadline, peers, addresses,
               "port " + std::to_string(ownPort) + " of rank " +
                   std::to_string(launch.rank));
 }

@@ -135,7 +135,7 @@ void TokenFile::openText(int64_t vocab) {
   fileFormat = Format::Text;
   width = 1;
   count = file->size();
-  runs = {{0, 0, count}};
+  ranges = {{0, 0, count}};
 }
 
 void TokenFile::openHeaderless(TokenType type, int64_t vocab) {
@@ -169,7 +169,7 @@ void TokenFile::openHeaderless(TokenType type, int64_t vocab) {
              " bytes",
          prepareHelp, where);
   count = file->size() / width;
-  runs = {{0, 0, count}};
+  ranges = {{0, 0, count}};
 }
 
 std::string TokenFile::formatName() const {
@@ -225,7 +225,7 @@ void TokenFile::openLlmC() {
          "the file is damaged or still being written: make it again", where);
   if (count == 0)
     fail("H0343", "the file has no tokens", prepareHelp, where);
-  runs = {{0, llmcHeaderBytes, count}};
+  ranges = {{0, llmcHeaderBytes, count}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -305,12 +305,12 @@ void TokenFile::openMegatron(const std::string &prefix) {
                    std::to_string(offset) + " leaves the file of " +
                    std::to_string(file->size()) + " bytes");
     bool follows =
-        !runs.empty() &&
-        runs.back().byteOffset + runs.back().tokens * width == offset;
+        !ranges.empty() &&
+        ranges.back().byteOffset + ranges.back().tokens * width == offset;
     if (follows)
-      runs.back().tokens += length;
+      ranges.back().tokens += length;
     else if (length > 0)
-      runs.push_back({count, offset, length});
+      ranges.push_back({count, offset, length});
     count += length;
   }
   if (count == 0)
@@ -336,18 +336,19 @@ int64_t TokenFile::decode(const uint8_t *bytes) const {
   }
 }
 
-const TokenFile::Run &TokenFile::runOf(int64_t index) const {
-  auto it = std::upper_bound(
-      runs.begin(), runs.end(), index,
-      [](int64_t key, const Run &run) { return key < run.firstToken; });
+const TokenFile::TokenRange &TokenFile::rangeOf(int64_t index) const {
+  auto it = std::upper_bound(ranges.begin(), ranges.end(), index,
+                             [](int64_t key, const TokenRange &range) {
+                               return key < range.firstToken;
+                             });
   return *std::prev(it);
 }
 
 int64_t TokenFile::at(int64_t index) const {
   assert(index >= 0 && index < count && "token outside of the file");
-  const Run &run = runOf(index);
-  return decode(file->data() + run.byteOffset +
-                (index - run.firstToken) * width);
+  const TokenRange &range = rangeOf(index);
+  return decode(file->data() + range.byteOffset +
+                (index - range.firstToken) * width);
 }
 
 void TokenFile::read(int64_t first, int64_t number, int64_t vocab,
@@ -357,11 +358,11 @@ void TokenFile::read(int64_t first, int64_t number, int64_t vocab,
       vocab, int64_t(std::numeric_limits<int32_t>::max()) + 1);
   int64_t done = 0;
   while (done < number) {
-    const Run &run = runOf(first + done);
-    int64_t within = first + done - run.firstToken;
-    int64_t here = std::min(number - done, run.tokens - within);
+    const TokenRange &range = rangeOf(first + done);
+    int64_t within = first + done - range.firstToken;
+    int64_t here = std::min(number - done, range.tokens - within);
     std::vector<uint8_t> bytes(here * width);
-    file->read(run.byteOffset + within * width, here * width, bytes.data());
+    file->read(range.byteOffset + within * width, here * width, bytes.data());
     for (int64_t i = 0; i < here; ++i) {
       int64_t token = decode(bytes.data() + i * width);
       if (token < 0 || token >= limit)
@@ -373,8 +374,8 @@ void TokenFile::read(int64_t first, int64_t number, int64_t vocab,
 }
 
 void TokenFile::failForeign(int64_t index, int64_t vocab) const {
-  const Run &run = runOf(index);
-  int64_t byte = run.byteOffset + (index - run.firstToken) * width;
+  const TokenRange &range = rangeOf(index);
+  int64_t byte = range.byteOffset + (index - range.firstToken) * width;
   fail("H0346",
        "token " + std::to_string(index) + " is " + std::to_string(at(index)) +
            ", but the vocabulary has " + std::to_string(vocab) +
@@ -418,10 +419,10 @@ TokenFile::Scan TokenFile::scan(int64_t first, int64_t number,
   Scan result;
   std::vector<uint64_t> hashes; // Of what stands together in the file.
   for (int64_t done = 0; done < number;) {
-    const Run &run = runOf(first + done);
-    int64_t within = first + done - run.firstToken;
-    int64_t here = std::min(number - done, run.tokens - within);
-    const uint8_t *bytes = file->data() + run.byteOffset + within * width;
+    const TokenRange &range = rangeOf(first + done);
+    int64_t within = first + done - range.firstToken;
+    int64_t here = std::min(number - done, range.tokens - within);
+    const uint8_t *bytes = file->data() + range.byteOffset + within * width;
     if (result.firstBad < 0 && largest(bytes, here, width) >= most)
       for (int64_t i = 0; i < here && result.firstBad < 0; ++i) {
         int64_t token = decode(bytes + i * width);

@@ -62,7 +62,8 @@ CompletionReply::chatLogprob(const TokenLogprob &each) const {
           {"bytes", std::vector<uint8_t>(name.begin(), name.end())}};
 }
 
-CompletionReply::Json CompletionReply::logprobsOf(const TextPart &part) const {
+CompletionReply::Json
+CompletionReply::logprobsOf(const CompletionChoice &part) const {
   if (request.logprobs < 0)
     return nullptr;
   if (request.isChat) {
@@ -105,7 +106,7 @@ CompletionReply::Json CompletionReply::logprobsOf(const TextPart &part) const {
           {"text_offset", part.offsets}};
 }
 
-CompletionReply::Json CompletionReply::choice(const TextPart &part,
+CompletionReply::Json CompletionReply::choice(const CompletionChoice &part,
                                               bool isChunk) const {
   Json json = {{"index", part.index}};
   if (!request.isChat)
@@ -132,17 +133,18 @@ static nlohmann::ordered_json usageOf(const Usage &usage) {
           {"total_tokens", usage.promptTokens + usage.newTokens}};
 }
 
-std::string CompletionReply::whole(const std::vector<TextPart> &texts,
+std::string CompletionReply::whole(const std::vector<CompletionChoice> &texts,
                                    const Usage &usage) const {
   Json json = frame(/*isChunk=*/false);
   json["choices"] = Json::array();
-  for (const TextPart &text : texts)
+  for (const CompletionChoice &text : texts)
     json["choices"].push_back(choice(text, /*isChunk=*/false));
   json["usage"] = usageOf(usage);
   return dump(json);
 }
 
-std::string CompletionReply::chunk(const TextPart &part, bool isFirst) const {
+std::string CompletionReply::chunk(const CompletionChoice &part,
+                                   bool isFirst) const {
   Json json = frame(/*isChunk=*/true);
   json["choices"] = Json::array({choice(part, /*isChunk=*/true)});
   if (request.isChat && isFirst) {

@@ -18,38 +18,40 @@ void Drafter::compute(Feed feed, const std::vector<int32_t> &tokens) {
   engine.run({feed}, nullptr);
 }
 
-void Drafter::guess(std::vector<DraftedText> texts) {
+void Drafter::guess(std::vector<DraftedSequence> sequences) {
   const int64_t vocab = engine.limits().vocab;
-  // The first run has every text: none falls behind, guessed or not.
-  while (!texts.empty()) {
+  // The first run has every sequence: none falls behind, guessed or not.
+  while (!sequences.empty()) {
     std::vector<Feed> feeds;
-    for (const DraftedText &text : texts) {
-      feeds.push_back(
-          {text.sequence,
-           {text.tokens->begin() + *text.computed, text.tokens->end()},
-           *text.computed,
-           *text.pages,
-           /*numLogits=*/text.wanted > 0 ? 1 : 0,
-           text.group});
-      check(feeds.back(), *text.tokens);
+    for (const DraftedSequence &sequence : sequences) {
+      feeds.push_back({sequence.id,
+                       {sequence.tokens->begin() + *sequence.computed,
+                        sequence.tokens->end()},
+                       *sequence.computed,
+                       *sequence.pages,
+                       /*numLogits=*/sequence.wanted > 0 ? 1 : 0,
+                       sequence.group});
+      check(feeds.back(), *sequence.tokens);
     }
     logits.resize(countLogits(feeds) * vocab);
     engine.run(feeds, logits.data());
     float *next = logits.data();
-    for (DraftedText &text : texts) {
-      *text.computed = int64_t(text.tokens->size());
-      if (text.wanted == 0)
+    for (DraftedSequence &sequence : sequences) {
+      *sequence.computed = int64_t(sequence.tokens->size());
+      if (sequence.wanted == 0)
         continue;
       // Any token is a guess.
-      text.tokens->push_back(
-          areFinite(next, vocab) ? text.sampler->next(next, vocab, *text.tokens)
-                                 : 0);
+      sequence.tokens->push_back(
+          areFinite(next, vocab)
+              ? sequence.sampler->next(next, vocab, *sequence.tokens)
+              : 0);
       next += vocab;
-      --text.wanted;
+      --sequence.wanted;
     }
-    texts.erase(std::remove_if(
-                    texts.begin(), texts.end(),
-                    [](const DraftedText &text) { return text.wanted == 0; }),
-                texts.end());
+    sequences.erase(std::remove_if(sequences.begin(), sequences.end(),
+                                   [](const DraftedSequence &sequence) {
+                                     return sequence.wanted == 0;
+                                   }),
+                    sequences.end());
   }
 }

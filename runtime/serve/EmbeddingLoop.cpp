@@ -16,7 +16,7 @@ void EmbeddingLoop::takeRequests() {
   auto [came, gone] = inbox.take(/*waits=*/waiting.empty());
   std::move(came.begin(), came.end(), std::back_inserter(waiting));
   const std::vector<uint64_t> &ids = gone;
-  auto isGone = [&](const Asked &text) {
+  auto isGone = [&](const Submission &text) {
     return std::find(ids.begin(), ids.end(), text.id) != ids.end();
   };
   waiting.erase(std::remove_if(waiting.begin(), waiting.end(), isGone),
@@ -24,7 +24,7 @@ void EmbeddingLoop::takeRequests() {
 }
 
 void EmbeddingLoop::expire(Clock::time_point now) {
-  auto isLate = [&](const Asked &text) {
+  auto isLate = [&](const Submission &text) {
     if (text.deadline > now)
       return false;
     events.push_back({text.id, {}});
@@ -36,7 +36,7 @@ void EmbeddingLoop::expire(Clock::time_point now) {
 
 void EmbeddingLoop::step() {
   std::vector<const EncoderText *> all, rows;
-  for (const Asked &asked : waiting)
+  for (const Submission &asked : waiting)
     all.push_back(&asked.text);
   std::vector<size_t> batch = nextBatch(encoder, all);
   for (size_t i : batch) {

@@ -145,7 +145,7 @@ void EmbeddingService::begin(const std::shared_ptr<Active> &made,
   made->http = reply;
   made->left = texts.size();
   made->embeddings.resize(texts.size() * limits.width);
-  std::vector<EmbeddingLoop::Asked> asked;
+  std::vector<EmbeddingLoop::Submission> asked;
   Clock::time_point deadline = deadlineOf(made->request.timeout);
   for (const EncoderText &text : texts) {
     made->tokens += int64_t(text.tokens.size());

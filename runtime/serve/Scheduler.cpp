@@ -14,7 +14,7 @@
 
 using namespace heddle::rt;
 
-/// What a token of a text costs a client's turn, beside one of a prompt.
+/// What a token of a sequence costs a client's turn, beside one of a prompt.
 static constexpr double newTokenCharge = 2;
 
 /// What an engine and its draft can both do. A page of theirs is given back
@@ -38,8 +38,8 @@ static EngineLimits commonLimits(const Engine &engine, const Engine *draft) {
   return limits;
 }
 
-Scheduler::Scheduler(Engine &engine, TextListener &listener, bool checksPages,
-                     Engine *draft)
+Scheduler::Scheduler(Engine &engine, SequenceListener &listener,
+                     bool checksPages, Engine *draft)
     : engine(engine), listener(listener), limits(commonLimits(engine, draft)),
       mostTokens(limits.maxContext) {
   if (limits.cachePages().mostOf(mostTokens, limits.maxChunk) > limits.numPages)
@@ -63,74 +63,76 @@ int64_t Scheduler::numRunning() const {
   return count;
 }
 
-/// Without a window a text has the pages for all its tokens at once: what began
-/// will not wait for room.
-int64_t Scheduler::pagesFor(const Text &text, int64_t computed) const {
-  int64_t tokens = text.tokens.size();
+/// Without a window a sequence has the pages for all its tokens at once: what
+/// began will not wait for room.
+int64_t Scheduler::pagesFor(const Sequence &sequence, int64_t computed) const {
+  int64_t tokens = sequence.tokens.size();
   if (limits.window)
     tokens = std::min(tokens, computed + limits.maxChunk);
   return limits.cachePages().pagesFor(tokens);
 }
 
-void Scheduler::submit(TextRequest request) {
+void Scheduler::submit(SequenceRequest request) {
   assert(request.id != 0 && !request.prompt.empty() &&
          int64_t(request.prompt.size()) < mostTokens &&
          (request.maxTokens > 0 || request.scoresPrompt) &&
          (!request.scoresPrompt || limits.maxScored > 0));
   queue.push(request.client, request.id);
-  ++textsOfClient[request.client];
+  ++sequencesOfClient[request.client];
   uint64_t id = request.id;
-  texts.emplace(id, std::move(request)).first->second.reach = limits.maxGuesses;
+  sequences.emplace(id, std::move(request)).first->second.reach =
+      limits.maxGuesses;
 }
 
 bool Scheduler::cancel(uint64_t id) {
-  auto found = texts.find(id);
-  if (found == texts.end())
+  auto found = sequences.find(id);
+  if (found == sequences.end())
     return false;
   drop(found);
   return true;
 }
 
-void Scheduler::stopRunning(Text &text) {
-  Group &group = *text.group;
+void Scheduler::stopRunning(Sequence &sequence) {
+  Group &group = *sequence.group;
   // The end first: what others may share stays the longest.
-  for (size_t i = text.pages.size(); i-- > 0;)
-    if (text.pages[i] != noPage)
-      group.pool.release(text.pages[i]);
-  text.pages.clear();
-  text.computed = text.drafted = text.published = text.givenBack = 0;
-  text.chain = 0;
-  text.group = nullptr;
+  for (size_t i = sequence.pages.size(); i-- > 0;)
+    if (sequence.pages[i] != noPage)
+      group.pool.release(sequence.pages[i]);
+  sequence.pages.clear();
+  sequence.computed = sequence.drafted = sequence.published =
+      sequence.givenBack = 0;
+  sequence.chain = 0;
+  sequence.group = nullptr;
   group.running.erase(
-      std::find(group.running.begin(), group.running.end(), &text));
+      std::find(group.running.begin(), group.running.end(), &sequence));
 }
 
-void Scheduler::drop(Texts::iterator found) {
-  Text &text = found->second;
-  const std::string &client = text.request.client;
-  if (text.group)
-    stopRunning(text);
+void Scheduler::drop(Sequences::iterator found) {
+  Sequence &sequence = found->second;
+  const std::string &client = sequence.request.client;
+  if (sequence.group)
+    stopRunning(sequence);
   else
-    queue.remove(client, text.request.id);
-  if (--textsOfClient[client] == 0) {
-    textsOfClient.erase(client);
+    queue.remove(client, sequence.request.id);
+  if (--sequencesOfClient[client] == 0) {
+    sequencesOfClient.erase(client);
     queue.forget(client);
   }
-  texts.erase(found);
+  sequences.erase(found);
 }
 
 void Scheduler::expire(Clock::time_point now) {
-  for (auto next = texts.begin(); next != texts.end();) {
-    auto text = next++;
-    if (text->second.request.deadline > now)
+  for (auto next = sequences.begin(); next != sequences.end();) {
+    auto sequence = next++;
+    if (sequence->second.request.deadline > now)
       continue;
-    uint64_t id = text->first;
-    drop(text);
-    listener.onEnd(id, TextEnd::Expired);
+    uint64_t id = sequence->first;
+    drop(sequence);
+    listener.onEnd(id, FinishReason::Expired);
   }
 }
 
-bool Scheduler::tryToBegin(Text &text) {
+bool Scheduler::tryToBegin(Sequence &sequence) {
   Group *best = nullptr;
   size_t fewest = limits.maxRows;
   for (const Group &group : groups)
@@ -140,14 +142,15 @@ bool Scheduler::tryToBegin(Text &text) {
     const auto running = int64_t(group.running.size());
     if (running == limits.maxRows)
       continue;
-    PagePool::Found found = group.pool.find(text.tokens, mostShared(text));
+    PagePool::Found found =
+        group.pool.find(sequence.tokens, mostShared(sequence));
     int64_t needed =
-        pagesFor(text, found.pages * limits.pageTokens) - found.pages;
+        pagesFor(sequence, found.pages * limits.pageTokens) - found.pages;
     int64_t left = group.pool.available() - found.kept - needed;
     // Those that run may each need a page soon.
     if (left < running)
       continue;
-    // A prefix that all texts have is no reason to leave other groups idle.
+    // A prefix that all sequences have is no reason to leave other groups idle.
     bool mayShare = group.running.size() <= fewest + 1;
     std::pair comes(mayShare ? found.pages : 0, left - running);
     if (!best || comes > most) {
@@ -156,83 +159,86 @@ bool Scheduler::tryToBegin(Text &text) {
     }
   }
   if (best)
-    begin(text, *best);
+    begin(sequence, *best);
   return best;
 }
 
-void Scheduler::begin(Text &text, Group &group) {
-  PagePool::Prefix prefix = group.pool.share(text.tokens, mostShared(text));
-  text.pages = std::move(prefix.pages);
-  text.chain = prefix.chain;
-  text.published = text.pages.size();
-  text.givenBack = std::count(text.pages.begin(), text.pages.end(), noPage);
-  text.computed = text.drafted = text.published * limits.pageTokens;
-  counted.sharedTokens += text.computed;
-  int64_t needed = pagesFor(text, text.computed) - text.published;
+void Scheduler::begin(Sequence &sequence, Group &group) {
+  PagePool::Prefix prefix =
+      group.pool.share(sequence.tokens, mostShared(sequence));
+  sequence.pages = std::move(prefix.pages);
+  sequence.chain = prefix.chain;
+  sequence.published = sequence.pages.size();
+  sequence.givenBack =
+      std::count(sequence.pages.begin(), sequence.pages.end(), noPage);
+  sequence.computed = sequence.drafted = sequence.published * limits.pageTokens;
+  counted.sharedTokens += sequence.computed;
+  int64_t needed = pagesFor(sequence, sequence.computed) - sequence.published;
   for (; needed > 0; --needed)
-    text.pages.push_back(*group.pool.take());
-  text.group = &group;
-  group.running.push_back(&text);
+    sequence.pages.push_back(*group.pool.take());
+  sequence.group = &group;
+  group.running.push_back(&sequence);
 }
 
 void Scheduler::admit() {
   auto mayBegin = [&](uint64_t id) {
-    auto leader = texts.find(texts.at(id).request.after);
-    return leader == texts.end() || leader->second.hasBegun;
+    auto leader = sequences.find(sequences.at(id).request.after);
+    return leader == sequences.end() || leader->second.hasBegun;
   };
   while (numRunning() < limits.maxRows * numGroups()) {
     std::optional<uint64_t> id = queue.next(mayBegin);
     // What does not fit waits, and nobody overtakes it.
-    if (!id || !tryToBegin(texts.at(*id)))
+    if (!id || !tryToBegin(sequences.at(*id)))
       return;
-    queue.remove(texts.at(*id).request.client, *id);
+    queue.remove(sequences.at(*id).request.client, *id);
   }
 }
 
-void Scheduler::preempt(Text &text) {
-  stopRunning(text);
-  queue.pushFront(text.request.client, text.request.id);
+void Scheduler::preempt(Sequence &sequence) {
+  stopRunning(sequence);
+  queue.pushFront(sequence.request.client, sequence.request.id);
   ++counted.preempted;
 }
 
 void Scheduler::growPages(Group &group) {
   for (size_t i = 0; i < group.running.size(); ++i) {
-    Text &text = *group.running[i];
-    while (text.group &&
-           int64_t(text.pages.size()) < pagesFor(text, text.computed)) {
+    Sequence &sequence = *group.running[i];
+    while (sequence.group && int64_t(sequence.pages.size()) <
+                                 pagesFor(sequence, sequence.computed)) {
       if (std::optional<PagePool::Page> page = group.pool.take())
-        text.pages.push_back(*page);
+        sequence.pages.push_back(*page);
       else
         preempt(*group.running.back());
     }
   }
 }
 
-int64_t Scheduler::roomForGuesses(Text &text) {
-  int64_t tokens = text.tokens.size();
-  int64_t wanted = std::min({text.reach, text.request.maxTokens - text.made - 1,
-                             mostTokens - tokens - 1});
-  Group &group = *text.group;
+int64_t Scheduler::roomForGuesses(Sequence &sequence) {
+  int64_t tokens = sequence.tokens.size();
+  int64_t wanted =
+      std::min({sequence.reach, sequence.request.maxTokens - sequence.made - 1,
+                mostTokens - tokens - 1});
+  Group &group = *sequence.group;
   // Those that run may each need a page soon.
-  while (int64_t(text.pages.size()) <
+  while (int64_t(sequence.pages.size()) <
              limits.cachePages().pagesFor(tokens + wanted) &&
          group.pool.available() > int64_t(group.running.size()))
-    text.pages.push_back(*group.pool.take());
-  int64_t room = int64_t(text.pages.size()) * limits.pageTokens - tokens;
+    sequence.pages.push_back(*group.pool.take());
+  int64_t room = int64_t(sequence.pages.size()) * limits.pageTokens - tokens;
   return std::clamp<int64_t>(wanted, 0, room);
 }
 
 void Scheduler::guess() {
-  std::vector<DraftedText> drafted;
+  std::vector<DraftedSequence> drafted;
   for (Group &group : groups)
-    for (Text *text : group.running) {
-      if (int64_t(text->tokens.size()) - text->computed > 1)
+    for (Sequence *sequence : group.running) {
+      if (int64_t(sequence->tokens.size()) - sequence->computed > 1)
         continue;
-      text->guessed = roomForGuesses(*text);
-      counted.guesses += text->guessed;
-      drafted.push_back({text->request.id, &text->tokens, &text->pages,
-                         &text->sampler, &text->drafted, text->guessed,
-                         group.number});
+      sequence->guessed = roomForGuesses(*sequence);
+      counted.guesses += sequence->guessed;
+      drafted.push_back({sequence->request.id, &sequence->tokens,
+                         &sequence->pages, &sequence->sampler,
+                         &sequence->drafted, sequence->guessed, group.number});
     }
   drafter->guess(std::move(drafted));
 }
@@ -241,8 +247,8 @@ void Scheduler::guess() {
 int64_t Scheduler::promptTokensOfRun() const {
   constexpr int64_t mostBesideTokens = 128;
   for (const Group &group : groups)
-    for (const Text *text : group.running)
-      if (!isPrompt(*text))
+    for (const Sequence *sequence : group.running)
+      if (!isPrompt(*sequence))
         return std::min(limits.maxChunk, mostBesideTokens);
   return limits.maxChunk;
 }
@@ -255,153 +261,162 @@ void Scheduler::collectFeeds() {
 }
 
 void Scheduler::collectFeeds(Group &group, int64_t promptTokens) {
-  for (Text *text : group.running) {
-    int64_t left = text->tokens.size() - text->computed;
-    int64_t most = isScored(*text) ? std::min(promptTokens, limits.maxScored)
-                                   : promptTokens;
-    int64_t count = isPrompt(*text) ? std::min(left, most) : left;
+  for (Sequence *sequence : group.running) {
+    int64_t left = sequence->tokens.size() - sequence->computed;
+    int64_t most = isScored(*sequence)
+                       ? std::min(promptTokens, limits.maxScored)
+                       : promptTokens;
+    int64_t count = isPrompt(*sequence) ? std::min(left, most) : left;
     if (count == 0)
       continue;
-    if (isPrompt(*text))
+    if (isPrompt(*sequence))
       promptTokens -= count;
-    auto first = text->tokens.begin() + text->computed;
-    int64_t numLogits = count == left ? 1 + text->guessed : 0;
-    if (isScored(*text))
+    auto first = sequence->tokens.begin() + sequence->computed;
+    int64_t numLogits = count == left ? 1 + sequence->guessed : 0;
+    if (isScored(*sequence))
       numLogits = count;
-    feeds.push_back({text->request.id,
+    feeds.push_back({sequence->request.id,
                      {first, first + count},
-                     text->computed,
-                     text->pages,
+                     sequence->computed,
+                     sequence->pages,
                      numLogits,
                      group.number});
     if (group.checker)
-      group.checker->check(feeds.back(), text->tokens);
-    if (drafter && isPrompt(*text)) {
-      drafter->compute(feeds.back(), text->tokens);
-      text->drafted += count;
+      group.checker->check(feeds.back(), sequence->tokens);
+    if (drafter && isPrompt(*sequence)) {
+      drafter->compute(feeds.back(), sequence->tokens);
+      sequence->drafted += count;
     }
   }
 }
 
-void Scheduler::publishPages(Text &text) {
-  while ((text.published + 1) * limits.pageTokens <= cached(text)) {
-    const int32_t *tokens = &text.tokens[text.published * limits.pageTokens];
-    text.chain = text.group->pool.publish(text.pages[text.published], tokens,
-                                          text.chain);
-    ++text.published;
+void Scheduler::publishPages(Sequence &sequence) {
+  while ((sequence.published + 1) * limits.pageTokens <= cached(sequence)) {
+    const int32_t *tokens =
+        &sequence.tokens[sequence.published * limits.pageTokens];
+    sequence.chain = sequence.group->pool.publish(
+        sequence.pages[sequence.published], tokens, sequence.chain);
+    ++sequence.published;
   }
 }
 
-void Scheduler::giveBackPages(Text &text) {
-  int64_t end = std::min(limits.cachePages().firstSeen(cached(text)),
-                         int64_t(text.pages.size()));
-  for (; text.givenBack < end; ++text.givenBack) {
-    text.group->pool.release(text.pages[text.givenBack]);
-    text.pages[text.givenBack] = noPage;
+void Scheduler::giveBackPages(Sequence &sequence) {
+  int64_t end = std::min(limits.cachePages().firstSeen(cached(sequence)),
+                         int64_t(sequence.pages.size()));
+  for (; sequence.givenBack < end; ++sequence.givenBack) {
+    sequence.group->pool.release(sequence.pages[sequence.givenBack]);
+    sequence.pages[sequence.givenBack] = noPage;
   }
 }
 
-std::optional<TextEnd> Scheduler::addToken(Text &text, float *logits) {
-  const TextRequest &request = text.request;
+std::optional<FinishReason> Scheduler::addToken(Sequence &sequence,
+                                                float *logits) {
+  const SequenceRequest &request = sequence.request;
   if (!areFinite(logits, limits.vocab))
-    return TextEnd::NotFinite;
+    return FinishReason::NotFinite;
   // Logprobs are the model's own, so they come before bias and penalties.
   std::vector<float> own;
   if (request.logprobs >= 0)
     own.assign(logits, logits + limits.vocab);
-  int32_t token = text.sampler.next(logits, limits.vocab, text.tokens);
+  int32_t token = sequence.sampler.next(logits, limits.vocab, sequence.tokens);
   if (std::find(request.ends.begin(), request.ends.end(), token) !=
       request.ends.end())
-    return TextEnd::Stop;
+    return FinishReason::Stop;
   std::vector<TokenLogprob> logprobs;
   if (request.logprobs >= 0)
     logprobs = logprobsOf(own.data(), limits.vocab, token, request.logprobs);
-  text.tokens.push_back(token);
-  ++text.made;
+  sequence.tokens.push_back(token);
+  ++sequence.made;
   ++counted.newTokens;
   if (listener.onToken(request.id, token, logprobs))
-    return TextEnd::Stop;
-  if (text.made == request.maxTokens ||
-      int64_t(text.tokens.size()) == mostTokens)
-    return TextEnd::Length;
+    return FinishReason::Stop;
+  if (sequence.made == request.maxTokens ||
+      int64_t(sequence.tokens.size()) == mostTokens)
+    return FinishReason::Length;
   return std::nullopt;
 }
 
-std::optional<TextEnd> Scheduler::tellPrompt(Text &text, int64_t position,
-                                             int64_t count, float *logits) {
-  const TextRequest &request = text.request;
-  if (text.told == 0) {
+std::optional<FinishReason> Scheduler::tellPrompt(Sequence &sequence,
+                                                  int64_t position,
+                                                  int64_t count,
+                                                  float *logits) {
+  const SequenceRequest &request = sequence.request;
+  if (sequence.told == 0) {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
     listener.onPrompt(request.id, {{request.prompt[0], none}});
-    text.told = 1;
+    sequence.told = 1;
   }
   for (size_t at = size_t(position) + 1; at <= size_t(position + count);
        ++at, logits += limits.vocab) {
     if (!areFinite(logits, limits.vocab))
-      return TextEnd::NotFinite;
-    // A text that had to begin again has told some already.
-    if (at < text.told || at >= request.prompt.size())
+      return FinishReason::NotFinite;
+    // A sequence that had to begin again has told some already.
+    if (at < sequence.told || at >= request.prompt.size())
       continue;
     listener.onPrompt(request.id,
                       logprobsOf(logits, limits.vocab, request.prompt[at],
                                  std::max<int64_t>(request.logprobs, 0)));
-    ++text.told;
+    ++sequence.told;
   }
   return std::nullopt;
 }
 
-std::optional<TextEnd>
-Scheduler::addTokens(Text &text, std::vector<int32_t> guesses, float *logits) {
-  std::optional<TextEnd> end = addToken(text, logits);
+std::optional<FinishReason> Scheduler::addTokens(Sequence &sequence,
+                                                 std::vector<int32_t> guesses,
+                                                 float *logits) {
+  std::optional<FinishReason> end = addToken(sequence, logits);
   size_t right = 0;
-  for (; !end && right < guesses.size() && text.tokens.back() == guesses[right];
+  for (; !end && right < guesses.size() &&
+         sequence.tokens.back() == guesses[right];
        ++right) {
-    ++text.computed;
+    ++sequence.computed;
     logits += limits.vocab;
-    end = addToken(text, logits);
+    end = addToken(sequence, logits);
   }
-  // As far as the draft has read what the text has now.
-  text.drafted = std::min(text.drafted, text.computed);
+  // As far as the draft has read what the sequence has now.
+  sequence.drafted = std::min(sequence.drafted, sequence.computed);
   counted.rightGuesses += int64_t(right);
   // More where all were right, else fewer, as in Hugging Face's transformers.
   if (!guesses.empty())
-    text.reach = std::clamp<int64_t>(
-        text.reach + (right == guesses.size() ? 2 : -1), 1, limits.maxGuesses);
+    sequence.reach =
+        std::clamp<int64_t>(sequence.reach + (right == guesses.size() ? 2 : -1),
+                            1, limits.maxGuesses);
   return end;
 }
 
-void Scheduler::takeResult(Text &text, const Feed &feed, float *logits) {
-  std::vector<int32_t> guesses(text.tokens.end() - text.guessed,
-                               text.tokens.end());
-  text.tokens.resize(text.tokens.size() - guesses.size());
-  text.guessed = 0;
+void Scheduler::takeResult(Sequence &sequence, const Feed &feed,
+                           float *logits) {
+  std::vector<int32_t> guesses(sequence.tokens.end() - sequence.guessed,
+                               sequence.tokens.end());
+  sequence.tokens.resize(sequence.tokens.size() - guesses.size());
+  sequence.guessed = 0;
   int64_t count = int64_t(feed.tokens.size() - guesses.size());
-  text.computed += count;
+  sequence.computed += count;
   bool isOfPrompt =
-      count > 1 || feed.position < int64_t(text.request.prompt.size());
+      count > 1 || feed.position < int64_t(sequence.request.prompt.size());
   if (isOfPrompt)
     counted.promptTokens += count;
-  int64_t before = text.made;
-  std::optional<TextEnd> end;
-  if (isScored(text)) {
-    end = tellPrompt(text, feed.position, count, logits);
+  int64_t before = sequence.made;
+  std::optional<FinishReason> end;
+  if (isScored(sequence)) {
+    end = tellPrompt(sequence, feed.position, count, logits);
     logits += (count - 1) * limits.vocab; // Those of guesses come behind.
   }
-  if (!end && text.computed == int64_t(text.tokens.size())) {
-    text.hasBegun = true;
-    end = text.request.maxTokens == 0
-              ? TextEnd::Length
-              : addTokens(text, std::move(guesses), logits);
+  if (!end && sequence.computed == int64_t(sequence.tokens.size())) {
+    sequence.hasBegun = true;
+    end = sequence.request.maxTokens == 0
+              ? FinishReason::Length
+              : addTokens(sequence, std::move(guesses), logits);
   }
-  queue.charge(text.request.client,
+  queue.charge(sequence.request.client,
                isOfPrompt ? double(count)
-                          : newTokenCharge * double(text.made - before));
-  publishPages(text);
-  giveBackPages(text);
+                          : newTokenCharge * double(sequence.made - before));
+  publishPages(sequence);
+  giveBackPages(sequence);
   if (!end)
     return;
-  uint64_t id = text.request.id;
-  drop(texts.find(id));
+  uint64_t id = sequence.request.id;
+  drop(sequences.find(id));
   listener.onEnd(id, *end);
 }
 
@@ -420,7 +435,7 @@ void Scheduler::step(Clock::time_point now) {
   ++counted.runs;
   float *next = logits.data();
   for (const Feed &feed : feeds) {
-    takeResult(texts.at(feed.sequence), feed, next);
+    takeResult(sequences.at(feed.sequence), feed, next);
     next += feed.numLogits * limits.vocab;
   }
 }

@@ -33,8 +33,8 @@ struct ChatTemplate::Program {
     source.line = line;
     source.column = column;
   } else if (line > 0) {
-    where = ", line " + std::to_string(line) + ", column " +
-            std::to_string(column);
+    where =
+        ", line " + std::to_string(line) + ", column " + std::to_string(column);
   }
   fail("H0359", "the chat template" + where + ": " + error.message,
        error.help.empty() ? "change the conversation or the template; "
@@ -126,6 +126,15 @@ ChatTemplate::render(const nlohmann::ordered_json &variables) const {
     refuse(program->source, {"what the template makes is too large"});
   }
   return text;
+}
+
+std::vector<int32_t>
+ChatTemplate::encodeChat(const nlohmann::ordered_json &messages,
+                         const Tokenizer &tokenizer) const {
+  return tokenizer.encode(render({{"messages", messages},
+                                  {"tools", nullptr},
+                                  {"documents", nullptr},
+                                  {"add_generation_prompt", true}}));
 }
 
 //===----------------------------------------------------------------------===//

@@ -74,7 +74,8 @@ std::string ExpressionParser::name() {
 }
 
 /// Calls `action`, and says the place of what goes wrong, unless that is said.
-template <typename Action> static auto at(Place place, const Action &action) {
+template <typename Action>
+static auto at(TemplatePosition place, const Action &action) {
   try {
     return action();
   } catch (TemplateError &error) {
@@ -84,7 +85,8 @@ template <typename Action> static auto at(Place place, const Action &action) {
   }
 }
 
-Expression ExpressionParser::located(Expression inner, Place place) const {
+Expression ExpressionParser::located(Expression inner,
+                                     TemplatePosition place) const {
   return [inner = std::move(inner), place](const ScopePtr &scope) {
     return at(place, [&] {
       Work::spend(Work::step / 10);
@@ -155,7 +157,7 @@ Expression ExpressionParser::binary(int level) {
     if (sign.empty())
       return left;
     link();
-    Place place = take().place;
+    TemplatePosition place = take().place;
     Expression right = operand();
     if (sign == "or" || sign == "and")
       left = [=, isOr = sign == "or"](const ScopePtr &scope) {
@@ -189,7 +191,7 @@ Expression ExpressionParser::comparison() {
   constexpr int sums = 3;
   Expression first = binary(sums);
   std::vector<std::pair<std::string, Expression>> rest;
-  Place place = peek().place;
+  TemplatePosition place = peek().place;
   for (;;) {
     std::string sign;
     for (const char *one : {"==", "!=", "<", ">", "<=", ">=", "in"})
@@ -362,7 +364,7 @@ Expression ExpressionParser::subscript(Expression value) {
   Expression parts[3];
   int count = 0;
   bool isSlice = false;
-  Place place = peek().place;
+  TemplatePosition place = peek().place;
   while (!accept("]")) {
     if (accept(":")) {
       isSlice = true;
@@ -416,7 +418,7 @@ Expression ExpressionParser::subscript(Expression value) {
 
 Expression ExpressionParser::postfix(Expression value) {
   for (;; link()) {
-    Place place = peek().place;
+    TemplatePosition place = peek().place;
     if (accept(".")) {
       if (peek().kind == Kind::Integer) {
         int64_t index = std::stoll(take().text);
@@ -452,7 +454,7 @@ Expression ExpressionParser::postfix(Expression value) {
 /// Behind `is`.
 Expression ExpressionParser::test(Expression input) {
   bool isNegated = accept("not");
-  Place place = peek().place;
+  TemplatePosition place = peek().place;
   std::string which = name();
   jinja::Test test = at(place, [&] { return findTest(which); });
   Call call;
@@ -474,7 +476,7 @@ Expression ExpressionParser::test(Expression input) {
 
 /// Behind `|`.
 Expression ExpressionParser::filter(Expression input) {
-  Place place = peek().place;
+  TemplatePosition place = peek().place;
   std::string which = name();
   Filter found = at(place, [&] { return findFilter(which); });
   Call call;

@@ -34,7 +34,7 @@ private:
   [[noreturn]] void refuse(const std::string &what) const {
     throw TemplateError{what, place()};
   }
-  Place place() const { return {line, int(at - lineBegin) + 1}; }
+  TemplatePosition place() const { return {line, int(at - lineBegin) + 1}; }
   bool has(const std::string &part) const {
     return text.compare(at, part.size(), part) == 0;
   }

@@ -29,7 +29,7 @@ struct Token {
   };
   Kind kind;
   std::string text; ///< Of a string what it stands for.
-  Place place;
+  TemplatePosition place;
 };
 
 /// A template's tokens. White space is stripped where tags say so; a line's

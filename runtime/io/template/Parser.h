@@ -61,7 +61,7 @@ protected:
   void link();
   [[noreturn]] void refuse(const std::string &what) const;
   /// Says the place of what goes wrong in `inner` when it runs.
-  Expression located(Expression inner, Place place) const;
+  Expression located(Expression inner, TemplatePosition place) const;
   struct Call {
     std::vector<Expression> positional;
     ByName<Expression> named;

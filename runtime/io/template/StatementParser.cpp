@@ -310,7 +310,7 @@ Statement StatementParser::loop() {
   made->target = targets();
   expect("in");
   Expression over = tuple(/*withCondition=*/false);
-  Place place = peek().place;
+  TemplatePosition place = peek().place;
   if (accept("if"))
     made->when = expression();
   made->isRecursive = accept("recursive");
@@ -340,7 +340,7 @@ static Value textOfBlock(const ScopePtr &scope) {
 /// `set x = value`, `set a, b = pair`, `set space.x = value`, or a name for all
 /// that stands up to `endset`, behind filters.
 Statement StatementParser::assignment() {
-  Place place = peek().place;
+  TemplatePosition place = peek().place;
   Target target = targets();
   if (accept(".")) {
     std::string member = name();

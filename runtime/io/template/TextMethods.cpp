@@ -31,8 +31,8 @@ static bool isGiven(const Value &value) {
 
 namespace {
 /// The part of a text that the arguments `start` and `end` of a method choose.
-struct Window {
-  Window(const Value &self, const Arguments &arguments)
+struct SliceArgument {
+  SliceArgument(const Value &self, const Arguments &arguments)
       : begin(0), isNone(false) {
     if (!arguments.has(1, "start") && !arguments.has(2, "end")) {
       text = self.string();
@@ -192,9 +192,9 @@ static bool endsWith(const std::string &text, const std::string &part) {
 template <bool (*holds)(const std::string &, const std::string &)>
 static Value affixMethod(const Value &self, const Arguments &arguments) {
   Value part = arguments.get(0, "prefix");
-  Window window(self, arguments);
+  SliceArgument slice(self, arguments);
   auto isOne = [&](const Value &one) {
-    return holds(window.text, one.string()) && !window.isNone;
+    return holds(slice.text, one.string()) && !slice.isNone;
   };
   if (!part.isList())
     return isOne(part);
@@ -219,12 +219,12 @@ static Value removeSuffix(const Value &self, const Arguments &arguments) {
 
 template <bool isLast>
 static Value find(const Value &self, const Arguments &arguments) {
-  Window window(self, arguments);
+  SliceArgument slice(self, arguments);
   std::string part = arguments.get(0, "sub").string();
-  size_t found = isLast ? window.text.rfind(part) : window.text.find(part);
-  if (found == std::string::npos || window.isNone)
+  size_t found = isLast ? slice.text.rfind(part) : slice.text.find(part);
+  if (found == std::string::npos || slice.isNone)
     return int64_t(-1);
-  return window.begin + Value(window.text.substr(0, found)).length();
+  return slice.begin + Value(slice.text.substr(0, found)).length();
 }
 
 template <bool isLast>
@@ -236,12 +236,12 @@ static Value index(const Value &self, const Arguments &arguments) {
 }
 
 static Value count(const Value &self, const Arguments &arguments) {
-  Window window(self, arguments);
+  SliceArgument slice(self, arguments);
   std::string part = arguments.get(0, "sub").string();
   if (part.empty())
-    return window.isNone ? int64_t(0) : Value(window.text).length() + 1;
+    return slice.isNone ? int64_t(0) : Value(slice.text).length() + 1;
   int64_t times = 0;
-  for (size_t at = 0; (at = window.text.find(part, at)) != std::string::npos;
+  for (size_t at = 0; (at = slice.text.find(part, at)) != std::string::npos;
        at += part.size())
     ++times;
   return times;

@@ -147,7 +147,7 @@ private:
 };
 
 /// A line and a column of a template, from 1 on; 0: not known.
-struct Place {
+struct TemplatePosition {
   int line = 0, column = 0;
 };
 
@@ -155,7 +155,7 @@ struct Place {
 /// so.
 struct TemplateError {
   std::string message;
-  Place place = {};
+  TemplatePosition place = {};
   std::string help = ""; ///< Empty: what helps in general.
 };
 

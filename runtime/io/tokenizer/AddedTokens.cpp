@@ -88,13 +88,13 @@ static size_t endOfSpace(const std::string &text, size_t end) {
   return end;
 }
 
-void AddedTokens::splitBy(const Table &table, const Part &part,
-                          std::vector<Part> &parts) const {
-  const std::string &text = part.piece.text;
+void AddedTokens::splitBy(const Table &table, const Segment &segment,
+                          std::vector<Segment> &segments) const {
+  const std::string &text = segment.piece.text;
   size_t done = 0, offset = 0;
   auto addBetween = [&](size_t end) {
     if (done < end)
-      parts.push_back({part.piece.part(done, end), -1});
+      segments.push_back({segment.piece.part(done, end), -1});
   };
   while (offset < text.size()) {
     const std::vector<const Token *> &row =
@@ -120,27 +120,27 @@ void AddedTokens::splitBy(const Table &table, const Part &part,
     if (begin >= end)
       continue;
     addBetween(begin);
-    parts.push_back({part.piece.part(begin, end), token.id});
+    segments.push_back({segment.piece.part(begin, end), token.id});
     done = end;
   }
   addBetween(text.size());
 }
 
-std::vector<AddedTokens::Part>
+std::vector<AddedTokens::Segment>
 AddedTokens::split(const std::string &text,
                    const Normalizer &normalizer) const {
-  std::vector<Part> raw, parts;
+  std::vector<Segment> raw, segments;
   size_t head = text.empty() ? 0 : unicode::characterAt(text, 0).length;
   splitBy(plain, {{text, head}, -1}, raw);
-  for (Part &part : raw) {
-    if (part.id >= 0) {
-      parts.push_back(std::move(part));
+  for (Segment &segment : raw) {
+    if (segment.id >= 0) {
+      segments.push_back(std::move(segment));
       continue;
     }
-    part.piece = normalizer(std::move(part.piece));
-    splitBy(normalized, part, parts);
+    segment.piece = normalizer(std::move(segment.piece));
+    splitBy(normalized, segment, segments);
   }
-  return parts;
+  return segments;
 }
 
 const std::string *AddedTokens::tokenOf(int32_t id) const {

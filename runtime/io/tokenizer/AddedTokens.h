@@ -24,13 +24,13 @@ public:
               const Normalizer &normalizer);
 
   /// A part of a text: a token, or what lies between.
-  struct Part {
-    Piece piece;
+  struct Segment {
+    TextPiece piece;
     int32_t id; ///< -1 between tokens.
   };
-  /// The parts of a text, those between tokens normalized; none is empty.
-  std::vector<Part> split(const std::string &text,
-                          const Normalizer &normalizer) const;
+  /// The segments of a text, those between tokens normalized; none is empty.
+  std::vector<Segment> split(const std::string &text,
+                             const Normalizer &normalizer) const;
 
   /// The text of an added token, or null.
   const std::string *tokenOf(int32_t id) const;
@@ -48,8 +48,8 @@ private:
   };
   /// By first byte of the pattern, longest first.
   using Table = std::vector<const Token *>[256];
-  void splitBy(const Table &table, const Part &part,
-               std::vector<Part> &parts) const;
+  void splitBy(const Table &table, const Segment &segment,
+               std::vector<Segment> &segments) const;
 
   std::vector<Token> tokens;
   std::unordered_map<int32_t, const Token *> byId;

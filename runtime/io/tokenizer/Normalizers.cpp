@@ -14,14 +14,14 @@ using namespace heddle;
 using namespace heddle::io;
 using unicode::Character;
 
-void io::prepend(Piece &piece, const std::string &what) {
+void io::prepend(TextPiece &piece, const std::string &what) {
   piece.text.insert(0, what);
   piece.head += piece.head > 0 ? what.size() : 0;
 }
 
-Piece io::replace(const Piece &piece, const Regex &pattern,
-                  const std::string &content) {
-  Piece result;
+TextPiece io::replace(const TextPiece &piece, const Regex &pattern,
+                      const std::string &content) {
+  TextPiece result;
   for (const Span &span : pattern.spans(piece.text)) {
     if (span.isMatch)
       result.text += content;
@@ -35,10 +35,10 @@ Piece io::replace(const Piece &piece, const Regex &pattern,
   return result;
 }
 
-Piece io::bytesAsCharacters(const Piece &piece) {
+TextPiece io::bytesAsCharacters(const TextPiece &piece) {
   std::string head;
   alphabet::append(head, piece.text.substr(0, piece.head));
-  Piece result = {head, head.size()};
+  TextPiece result = {head, head.size()};
   result.text.reserve(2 * piece.text.size());
   alphabet::append(result.text, piece.text.substr(piece.head));
   return result;
@@ -46,8 +46,8 @@ Piece io::bytesAsCharacters(const Piece &piece) {
 
 /// What is left when each character is replaced by what `visit` appends.
 template <typename Visitor>
-static Piece mapCharacters(const Piece &piece, Visitor visit) {
-  Piece result;
+static TextPiece mapCharacters(const TextPiece &piece, Visitor visit) {
+  TextPiece result;
   result.text.reserve(piece.text.size());
   unicode::forEach(piece.text, [&](Character character, size_t offset) {
     if (character.isValid)
@@ -60,8 +60,8 @@ static Piece mapCharacters(const Piece &piece, Visitor visit) {
   return result;
 }
 
-static Piece normalize(const Piece &piece, unicode::Form form) {
-  Piece result = {unicode::normalize(piece.text, form)};
+static TextPiece normalize(const TextPiece &piece, unicode::Form form) {
+  TextPiece result = {unicode::normalize(piece.text, form)};
   size_t head =
       unicode::normalize(piece.text.substr(0, piece.head), form).size();
   // With marks that are composed with the first character it may be longer.
@@ -71,23 +71,23 @@ static Piece normalize(const Piece &piece, unicode::Form form) {
 }
 
 static Normalizer makeForm(unicode::Form form) {
-  return [form](const Piece &piece) { return normalize(piece, form); };
+  return [form](const TextPiece &piece) { return normalize(piece, form); };
 }
 
-static Piece lower(const Piece &piece) {
+static TextPiece lower(const TextPiece &piece) {
   return mapCharacters(piece, unicode::appendLower);
 }
 
 static Normalizer makeLowercase(const JsonValue &) { return lower; }
 
 Normalizer io::lowered(Normalizer next) {
-  return [next = std::move(next)](const Piece &piece) {
+  return [next = std::move(next)](const TextPiece &piece) {
     return next(lower(piece));
   };
 }
 
 static Normalizer makeStripAccents(const JsonValue &) {
-  return [](const Piece &piece) {
+  return [](const TextPiece &piece) {
     return mapCharacters(piece, [](std::string &out, uint32_t code) {
       if (!unicode::isMark(code))
         unicode::append(out, code);
@@ -98,7 +98,7 @@ static Normalizer makeStripAccents(const JsonValue &) {
 static Normalizer makeStrip(const JsonValue &value) {
   bool left = value.boolOr("strip_left", true);
   bool right = value.boolOr("strip_right", true);
-  return [left, right](const Piece &piece) {
+  return [left, right](const TextPiece &piece) {
     const std::string &text = piece.text;
     size_t begin = text.size(), end = 0;
     unicode::forEach(text, [&](Character character, size_t offset) {
@@ -109,12 +109,12 @@ static Normalizer makeStrip(const JsonValue &value) {
     });
     begin = left ? begin : 0;
     end = right ? end : text.size();
-    return begin < end ? piece.part(begin, end) : Piece();
+    return begin < end ? piece.part(begin, end) : TextPiece();
   };
 }
 
 static Normalizer makePrepend(const JsonValue &value) {
-  return [what = value.at("prepend").asString()](Piece piece) {
+  return [what = value.at("prepend").asString()](TextPiece piece) {
     if (!piece.text.empty())
       prepend(piece, what);
     return piece;
@@ -122,8 +122,10 @@ static Normalizer makePrepend(const JsonValue &value) {
 }
 
 static Normalizer makeReplace(const JsonValue &value) {
-  return [pattern = patternOf(value), content = value.at("content").asString()](
-             const Piece &piece) { return replace(piece, pattern, content); };
+  return [pattern = patternOf(value),
+          content = value.at("content").asString()](const TextPiece &piece) {
+    return replace(piece, pattern, content);
+  };
 }
 
 static Normalizer makeByteLevel(const JsonValue &) { return bytesAsCharacters; }
@@ -164,7 +166,7 @@ static Normalizer makeBert(const JsonValue &value) {
   bool strips = value.boolOr("strip_accents", lowers);
   bool cleans = value.boolOr("clean_text", true);
   bool spaces = value.boolOr("handle_chinese_chars", true);
-  return [=](Piece piece) {
+  return [=](TextPiece piece) {
     if (cleans)
       piece = mapCharacters(piece, cleanCharacter);
     if (spaces)
@@ -183,7 +185,7 @@ static Normalizer makeSequence(const JsonValue &value) {
   std::vector<Normalizer> parts;
   for (const JsonValue &part : value.at("normalizers").elements())
     parts.push_back(makeNormalizer(part));
-  return [parts](Piece piece) {
+  return [parts](TextPiece piece) {
     for (const Normalizer &part : parts)
       piece = part(std::move(piece));
     return piece;

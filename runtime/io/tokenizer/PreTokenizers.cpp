@@ -72,10 +72,10 @@ static std::vector<Span> arrange(std::vector<Span> spans, Behavior behavior) {
 }
 
 /// Splits every piece; empty parts are dropped.
-static void split(std::vector<Piece> &pieces, Behavior behavior,
+static void split(std::vector<TextPiece> &pieces, Behavior behavior,
                   const Finder &find) {
-  std::vector<Piece> parts;
-  for (const Piece &piece : pieces)
+  std::vector<TextPiece> parts;
+  for (const TextPiece &piece : pieces)
     for (const Span &span : arrange(find(piece.text), behavior))
       if (!span.isMatch && span.begin < span.end)
         parts.push_back(piece.part(span.begin, span.end));
@@ -114,7 +114,7 @@ static Finder matchesOf(const Regex &regex) {
 }
 
 static PreTokenizer makeSplitter(Behavior behavior, const Finder &find) {
-  return [=](std::vector<Piece> &pieces) { split(pieces, behavior, find); };
+  return [=](std::vector<TextPiece> &pieces) { split(pieces, behavior, find); };
 }
 
 static PreTokenizer makeSplit(const JsonValue &value) {
@@ -141,13 +141,13 @@ static PreTokenizer makeByteLevel(const JsonValue &value) {
   Finder find;
   if (value.boolOr("use_regex", true))
     find = matchesOf(Regex(gpt2Pattern, value));
-  return [prefixes, find](std::vector<Piece> &pieces) {
-    for (Piece &piece : pieces)
+  return [prefixes, find](std::vector<TextPiece> &pieces) {
+    for (TextPiece &piece : pieces)
       if (prefixes && piece.text[0] != ' ')
         prepend(piece, " ");
     if (find)
       split(pieces, Behavior::Isolated, find);
-    for (Piece &piece : pieces) {
+    for (TextPiece &piece : pieces) {
       piece = bytesAsCharacters(piece);
     }
   };
@@ -162,8 +162,8 @@ static PreTokenizer makeMetaspace(const JsonValue &value) {
   bool splits = value.boolOr("split", true);
   Finder find = matchesOf(Regex::literal(mark));
   Regex space = Regex::literal(" ");
-  return [=](std::vector<Piece> &pieces) {
-    for (Piece &piece : pieces) {
+  return [=](std::vector<TextPiece> &pieces) {
+    for (TextPiece &piece : pieces) {
       piece = replace(piece, space, mark);
       bool isPrefixed =
           scheme == "always" || (scheme == "first" && piece.head > 0);
@@ -181,14 +181,14 @@ static PreTokenizer makeWhitespaceSplit(const JsonValue &) {
 
 /// Words, and runs of what is neither word nor white space.
 static PreTokenizer makeWhitespace(const JsonValue &) {
-  return [](std::vector<Piece> &pieces) {
+  return [](std::vector<TextPiece> &pieces) {
     split(pieces, Behavior::Removed, charactersThat(unicode::isSpace));
     split(pieces, Behavior::Contiguous, charactersThat(unicode::isWord));
   };
 }
 
 static PreTokenizer makeBert(const JsonValue &) {
-  return [](std::vector<Piece> &pieces) {
+  return [](std::vector<TextPiece> &pieces) {
     split(pieces, Behavior::Removed, charactersThat(unicode::isSpace));
     split(pieces, Behavior::Isolated, charactersThat(unicode::isPunctuation));
   };
@@ -216,7 +216,7 @@ static PreTokenizer makeSequence(const JsonValue &value) {
   std::vector<PreTokenizer> parts;
   for (const JsonValue &part : value.at("pretokenizers").elements())
     parts.push_back(makePreTokenizer(part));
-  return [parts](std::vector<Piece> &pieces) {
+  return [parts](std::vector<TextPiece> &pieces) {
     for (const PreTokenizer &part : parts)
       part(pieces);
   };

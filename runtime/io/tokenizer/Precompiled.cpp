@@ -95,7 +95,7 @@ namespace {
 /// The text that is made, and how much of it stands for the old text's head.
 class Replacing {
 public:
-  explicit Replacing(const Piece &old) : old(old) {}
+  explicit Replacing(const TextPiece &old) : old(old) {}
   /// New characters count as the old ones in turn, those that are too many as
   /// the last one. Old ones that are too many go with the one before; where
   /// there is none, all that comes counts as what stands so much before it.
@@ -115,12 +115,12 @@ public:
     for (; left > 0 && !made.text.empty(); --left)
       skipOne();
   }
-  Piece made;
+  TextPiece made;
 
 private:
   void skipOne() { place += unicode::characterAt(old.text, place).length; }
 
-  const Piece &old;
+  const TextPiece &old;
   size_t place = 0; ///< What comes next counts as the character there.
   bool isHead = false;
 };
@@ -128,7 +128,7 @@ private:
 
 Normalizer io::makePrecompiled(const JsonValue &value) {
   Replacements table(value.at("precompiled_charsmap"));
-  return [table](const Piece &piece) {
+  return [table](const TextPiece &piece) {
     const std::string &text = piece.text;
     // Longer clusters are looked up character by character.
     constexpr size_t longest = 6;

@@ -22,33 +22,33 @@ namespace heddle::io {
 // throws H0351 for what it does not know.
 
 /// A part of a text.
-struct Piece {
+struct TextPiece {
   std::string text;
   /// How many bytes at its front are made of the character that the whole text
   /// begins with: none where that is in another piece, or has been removed.
   size_t head = 0;
   /// What lies from one byte to another.
-  Piece part(size_t begin, size_t end) const {
+  TextPiece part(size_t begin, size_t end) const {
     return {text.substr(begin, end - begin),
             std::max(std::min(head, end), begin) - begin};
   }
 };
 /// Puts a text before a piece. It counts as the piece's first character does.
-void prepend(Piece &piece, const std::string &what);
+void prepend(TextPiece &piece, const std::string &what);
 /// `content` in place of each match. It counts as the match's last character.
-Piece replace(const Piece &piece, const Regex &pattern,
-              const std::string &content);
+TextPiece replace(const TextPiece &piece, const Regex &pattern,
+                  const std::string &content);
 /// Bytes as the characters of byte-level tokenizers.
-Piece bytesAsCharacters(const Piece &piece);
+TextPiece bytesAsCharacters(const TextPiece &piece);
 
-using Normalizer = std::function<Piece(Piece)>;
+using Normalizer = std::function<TextPiece(TextPiece)>;
 Normalizer makeNormalizer(const JsonValue &value);
 /// Puts a text into lower case before `next`.
 Normalizer lowered(Normalizer next);
 /// SentencePiece's table of replacements, in base 64, that a trie finds.
 Normalizer makePrecompiled(const JsonValue &value);
 
-using PreTokenizer = std::function<void(std::vector<Piece> &)>;
+using PreTokenizer = std::function<void(std::vector<TextPiece> &)>;
 PreTokenizer makePreTokenizer(const JsonValue &value);
 
 /// Gives pieces of text their tokens.

@@ -55,7 +55,7 @@ public:
       : model(makeTokenModel(root.at("model"))),
         normalizer(normalizerOf(root, lowersCase)),
         preTokenizer(part(root, "pre_tokenizer", makePreTokenizer,
-                          PreTokenizer([](std::vector<Piece> &) {}))),
+                          PreTokenizer([](std::vector<TextPiece> &) {}))),
         special(
             part(root, "post_processor", makePostProcessor, SpecialTokens())),
         decoder(part(root, "decoder", makeDecoder, Decoder(joinedBySpaces))),
@@ -97,7 +97,7 @@ private:
   }
   static Normalizer normalizerOf(const JsonValue &root, bool lowersCase) {
     Normalizer own = part(root, "normalizer", makeNormalizer,
-                          Normalizer([](Piece piece) { return piece; }));
+                          Normalizer([](TextPiece piece) { return piece; }));
     return lowersCase ? lowered(std::move(own)) : own;
   }
   static std::vector<std::string>
@@ -124,14 +124,14 @@ std::vector<int32_t> Pipeline::encodeAsIs(const std::string &text) const {
   // Words come again and again.
   constexpr size_t longestWord = 64;
   std::unordered_map<std::string, std::vector<int32_t>> words;
-  for (AddedTokens::Part &part : added.split(text, normalizer)) {
-    if (part.id >= 0) {
-      ids.push_back(part.id);
+  for (AddedTokens::Segment &segment : added.split(text, normalizer)) {
+    if (segment.id >= 0) {
+      ids.push_back(segment.id);
       continue;
     }
-    std::vector<Piece> pieces = {std::move(part.piece)};
+    std::vector<TextPiece> pieces = {std::move(segment.piece)};
     preTokenizer(pieces);
-    for (const Piece &piece : pieces) {
+    for (const TextPiece &piece : pieces) {
       if (piece.text.size() > longestWord) {
         model->encode(piece.text, ids);
         continue;
@@ -231,7 +231,7 @@ bool Pipeline::splitsBeforeWords() const {
                          parts = encode(text.substr(0, space));
     std::vector<int32_t> rest = encode(text.substr(space));
     parts.insert(parts.end(), rest.begin(), rest.end());
-    std::vector<Piece> pieces = {normalizer({text, 1})};
+    std::vector<TextPiece> pieces = {normalizer({text, 1})};
     preTokenizer(pieces);
     if (whole != parts || pieces.size() < 2)
       return false;

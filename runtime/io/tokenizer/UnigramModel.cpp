@@ -28,14 +28,14 @@ public:
               std::vector<int32_t> &ids) const override;
 
 private:
-  /// The best way to a place in the piece.
-  struct Place {
+  /// The best way to a path in the piece.
+  struct BestPath {
     double score = 0;
     size_t begin = none; ///< Where its last token begins.
     bool isUnknown = false;
   };
   static constexpr size_t none = std::numeric_limits<size_t>::max();
-  std::vector<Place> bestPlaces(const std::string &piece) const;
+  std::vector<BestPath> bestPaths(const std::string &piece) const;
   void addUnknown(const std::string &text, std::vector<int32_t> &ids) const;
 
   std::vector<double> scores;
@@ -94,14 +94,14 @@ UnigramModel::UnigramModel(const JsonValue &value)
   }
 }
 
-std::vector<UnigramModel::Place>
-UnigramModel::bestPlaces(const std::string &piece) const {
-  std::vector<Place> places(piece.size() + 1);
+std::vector<UnigramModel::BestPath>
+UnigramModel::bestPaths(const std::string &piece) const {
+  std::vector<BestPath> paths(piece.size() + 1);
   auto offer = [&](size_t begin, size_t end, double score, bool isUnknown) {
-    double sum = places[begin].score + score;
-    Place &place = places[end];
-    if (place.begin == none || sum > place.score)
-      place = {sum, begin, isUnknown};
+    double sum = paths[begin].score + score;
+    BestPath &path = paths[end];
+    if (path.begin == none || sum > path.score)
+      path = {sum, begin, isUnknown};
   };
   unicode::forEach(piece, [&](unicode::Character character, size_t begin) {
     bool hasOne = false;
@@ -117,7 +117,7 @@ UnigramModel::bestPlaces(const std::string &piece) const {
     if (!hasOne)
       offer(begin, begin + character.length, unknownScore, true);
   });
-  return places;
+  return paths;
 }
 
 void UnigramModel::addUnknown(const std::string &text,
@@ -132,15 +132,15 @@ void UnigramModel::addUnknown(const std::string &text,
 
 void UnigramModel::encode(const std::string &piece,
                           std::vector<int32_t> &ids) const {
-  std::vector<Place> places = bestPlaces(piece);
+  std::vector<BestPath> paths = bestPaths(piece);
   // Tokens from the last to the first; neighbours that are unknown are one.
   std::vector<Span> tokens;
-  for (size_t end = piece.size(); end > 0; end = places[end].begin) {
-    const Place &place = places[end];
-    if (place.isUnknown && !tokens.empty() && tokens.back().isMatch)
-      tokens.back().begin = place.begin;
+  for (size_t end = piece.size(); end > 0; end = paths[end].begin) {
+    const BestPath &path = paths[end];
+    if (path.isUnknown && !tokens.empty() && tokens.back().isMatch)
+      tokens.back().begin = path.begin;
     else
-      tokens.push_back({place.begin, end, place.isUnknown});
+      tokens.push_back({path.begin, end, path.isUnknown});
   }
   for (auto token = tokens.rbegin(); token != tokens.rend(); ++token) {
     std::string text = piece.substr(token->begin, token->end - token->begin);

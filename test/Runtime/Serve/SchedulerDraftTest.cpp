@@ -13,7 +13,7 @@ using namespace heddle::rt;
 TEST_F(SchedulerTest, ADraftMayHaveLogitsThatAreNotFinite) {
   begin(roomy, 4, /*strays=*/0);
   draft->poison = 4;
-  TextRequest one = request({3, 1, 4}, 20);
+  SequenceRequest one = request({3, 1, 4}, 20);
   scheduler->submit(one);
   finish();
   EXPECT_EQ(heard.texts[one.id], alone(one));
@@ -21,7 +21,7 @@ TEST_F(SchedulerTest, ADraftMayHaveLogitsThatAreNotFinite) {
 
 TEST_F(SchedulerTest, ADraftSavesRuns) {
   begin(roomy, 4, /*strays=*/0);
-  TextRequest one = request({3, 1, 4}, 20);
+  SequenceRequest one = request({3, 1, 4}, 20);
   scheduler->submit(one);
   finish();
   EXPECT_EQ(heard.texts[1], alone(one));
@@ -33,7 +33,7 @@ TEST_F(SchedulerTest, ADraftSavesRuns) {
 
 TEST_F(SchedulerTest, AWrongDraftGuessesOneTokenAtATime) {
   begin(roomy, 8, /*strays=*/100);
-  TextRequest one = request({3, 1, 4}, 60);
+  SequenceRequest one = request({3, 1, 4}, 60);
   scheduler->submit(one);
   finish();
   EXPECT_EQ(heard.texts[1], alone(one));
@@ -46,17 +46,17 @@ TEST_F(SchedulerTest, AWrongDraftGuessesOneTokenAtATime) {
 TEST_F(SchedulerTest, TextsEndWithinGuesses) {
   begin(roomy, 6, /*strays=*/10);
   auto [ended, stopped] = submitTextsThatStop();
-  TextRequest three = request(count(90), 40);
+  SequenceRequest three = request(count(90), 40);
   three.logprobs = 2;
   scheduler->submit(three);
   finish();
   EXPECT_EQ(heard.texts[1], ended);
-  EXPECT_EQ(heard.ends[1], TextEnd::Stop);
+  EXPECT_EQ(heard.ends[1], FinishReason::Stop);
   EXPECT_EQ(heard.texts[2], stopped);
   Tokens full = alone(three);
   full.resize(10);
   EXPECT_EQ(heard.texts[3], full);
-  EXPECT_EQ(heard.ends[3], TextEnd::Length);
+  EXPECT_EQ(heard.ends[3], FinishReason::Length);
   for (size_t i = 0; i < full.size(); ++i)
     EXPECT_EQ(heard.logprobs[3][i].at(0).token, full[i]);
 }

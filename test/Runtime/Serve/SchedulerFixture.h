@@ -19,9 +19,9 @@ namespace heddle::rt {
 using Tokens = std::vector<int32_t>;
 
 /// What becomes of the texts.
-struct Heard : TextListener {
+struct Heard : SequenceListener {
   std::map<uint64_t, Tokens> texts;
-  std::map<uint64_t, TextEnd> ends;
+  std::map<uint64_t, FinishReason> ends;
   std::vector<uint64_t> order; ///< In which they ended.
   std::map<uint64_t, std::vector<std::vector<TokenLogprob>>> logprobs;
   std::map<uint64_t, std::vector<std::vector<TokenLogprob>>> prompts;
@@ -38,7 +38,7 @@ struct Heard : TextListener {
     EXPECT_EQ(texts.count(id), 0u);
     prompts[id].push_back(told);
   }
-  void onEnd(uint64_t id, TextEnd end) override {
+  void onEnd(uint64_t id, FinishReason end) override {
     EXPECT_TRUE(ends.emplace(id, end).second);
     order.push_back(id);
   }
@@ -47,7 +47,7 @@ struct Heard : TextListener {
 /// Whether these are the tokens of a prompt, with the logprobs that the engine
 /// gives them.
 inline void expectPrompt(const std::vector<std::vector<TokenLogprob>> &told,
-                         const TextRequest &request, int64_t vocab,
+                         const SequenceRequest &request, int64_t vocab,
                          int64_t window = 0) {
   ASSERT_EQ(told.size(), request.prompt.size());
   EXPECT_EQ(told[0][0].token, request.prompt[0]);
@@ -88,8 +88,8 @@ protected:
     scheduler = std::make_unique<Scheduler>(*engine, heard,
                                             /*checksPages=*/true, draft.get());
   }
-  TextRequest request(Tokens prompt, int64_t maxTokens) {
-    TextRequest made;
+  SequenceRequest request(Tokens prompt, int64_t maxTokens) {
+    SequenceRequest made;
     made.id = ++lastId;
     made.prompt = std::move(prompt);
     made.maxTokens = maxTokens;
@@ -112,7 +112,7 @@ protected:
         groups[feed.sequence].insert(feed.group);
     };
   }
-  Tokens alone(const TextRequest &request) {
+  Tokens alone(const SequenceRequest &request) {
     return HashEngine::continued(request.prompt, request.maxTokens,
                                  engine->limits().vocab, request.sampling,
                                  engine->limits().window);
@@ -121,7 +121,7 @@ protected:
   /// Submits text 1, which ends before one of its own tokens, and text 2, which
   /// is stopped after five of them; gives what each comes to.
   std::pair<Tokens, Tokens> submitTextsThatStop() {
-    TextRequest one = request({1, 2}, 40), two = request({1, 3}, 40);
+    SequenceRequest one = request({1, 2}, 40), two = request({1, 3}, 40);
     Tokens ended = alone(one), stopped = alone(two);
     one.ends = {ended[7]};
     heard.stop = [&](uint64_t id, int32_t) {

@@ -16,16 +16,16 @@ TEST_F(SchedulerTest, GroupsWithMorePagesGetTheNextText) {
   begin(limits);
   noteGroups();
   // Of unequal lengths: the long one counts for the short ones.
-  std::vector<TextRequest> texts = {request(count(40), 5), request({1}, 30),
-                                    request({2}, 30), request({3}, 30)};
-  for (const TextRequest &text : texts)
+  std::vector<SequenceRequest> texts = {request(count(40), 5), request({1}, 30),
+                                        request({2}, 30), request({3}, 30)};
+  for (const SequenceRequest &text : texts)
     scheduler->submit(text);
   scheduler->step(now);
   EXPECT_EQ(scheduler->numRunning(0), 1);
   EXPECT_EQ(scheduler->numRunning(1), 3);
   EXPECT_EQ(scheduler->numRunning(), 4);
   finish();
-  for (const TextRequest &text : texts) {
+  for (const SequenceRequest &text : texts) {
     EXPECT_EQ(heard.texts[text.id], alone(text));
     EXPECT_EQ(groups[text.id].size(), 1u);
   }

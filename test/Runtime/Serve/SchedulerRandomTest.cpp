@@ -24,12 +24,12 @@ static SchedulerCounts runAtRandom(uint64_t seed, EngineLimits limits,
   HashEngine engine(limits), draft(ofDraft(limits), strays.value_or(0));
   Scheduler scheduler(engine, heard, /*checksPages=*/true,
                       strays ? &draft : nullptr);
-  std::map<uint64_t, TextRequest> sent;
+  std::map<uint64_t, SequenceRequest> sent;
   std::set<uint64_t> cancelled;
   const int64_t longest = scheduler.longest();
   while (int(sent.size()) < count || !scheduler.isIdle()) {
     while (int(sent.size()) < count && below(3) == 0) {
-      TextRequest text;
+      SequenceRequest text;
       text.id = sent.size() + 1;
       text.client = std::to_string(below(3));
       int64_t length = 1 + below(longest - 1);

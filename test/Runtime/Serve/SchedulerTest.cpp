@@ -12,11 +12,11 @@ using namespace heddle::rt;
 
 TEST_F(SchedulerTest, ContinuesOneText) {
   begin(roomy);
-  TextRequest one = request({3, 1, 4}, 20);
+  SequenceRequest one = request({3, 1, 4}, 20);
   scheduler->submit(one);
   finish();
   EXPECT_EQ(heard.texts[1], alone(one));
-  EXPECT_EQ(heard.ends[1], TextEnd::Length);
+  EXPECT_EQ(heard.ends[1], FinishReason::Length);
   EXPECT_EQ(engine->runs, 20);
 }
 
@@ -26,28 +26,28 @@ TEST_F(SchedulerTest, EndsTextsWhoseLogitsAreNotFinite) {
       begin(roomy);
     else
       begin(roomy, guesses, /*strays=*/10);
-    TextRequest good = request({3, 1, 4}, 20);
+    SequenceRequest good = request({3, 1, 4}, 20);
     Tokens text = alone(good);
     // No token of the good text, so that it is not ended.
     int32_t poison = 5;
     while (std::count(text.begin(), text.end(), poison) > 0)
       ++poison;
     engine->poison = poison;
-    TextRequest bad = request({3, 1, poison}, 20);
+    SequenceRequest bad = request({3, 1, poison}, 20);
     bad.logprobs = 2;
     scheduler->submit(bad);
     scheduler->submit(good);
     finish();
-    EXPECT_EQ(heard.ends[bad.id], TextEnd::NotFinite);
+    EXPECT_EQ(heard.ends[bad.id], FinishReason::NotFinite);
     EXPECT_TRUE(heard.texts[bad.id].empty());
-    EXPECT_EQ(heard.ends[good.id], TextEnd::Length);
+    EXPECT_EQ(heard.ends[good.id], FinishReason::Length);
     EXPECT_EQ(heard.texts[good.id], text);
   }
 }
 
 TEST_F(SchedulerTest, ComputesLongPromptsInChunksBesideTexts) {
   begin(roomy);
-  TextRequest writer = request({5}, 30), reader = request(count(50), 3);
+  SequenceRequest writer = request({5}, 30), reader = request(count(50), 3);
   scheduler->submit(writer);
   scheduler->step(now);
   scheduler->submit(reader);
@@ -68,8 +68,8 @@ TEST_F(SchedulerTest, ComputesFewTokensOfPromptsBesideTexts) {
   EngineLimits limits = {29, 4, 512, 16, 128, 1000};
   limits.groups = 2;
   begin(limits);
-  TextRequest first = request(count(400), 30),
-              second = request(count(300, 7), 3);
+  SequenceRequest first = request(count(400), 30),
+                  second = request(count(300, 7), 3);
   std::vector<size_t> sizes;
   engine->onRun = [&](const std::vector<Feed> &feeds) {
     for (const Feed &feed : feeds)
@@ -89,7 +89,7 @@ TEST_F(SchedulerTest, ComputesFewTokensOfPromptsBesideTexts) {
 
 TEST_F(SchedulerTest, SharesTheFullPagesOfEqualBeginnings) {
   begin(roomy);
-  TextRequest first = request(count(17), 5), second = request(count(16), 5);
+  SequenceRequest first = request(count(17), 5), second = request(count(16), 5);
   scheduler->submit(first);
   finish();
   scheduler->submit(second);
@@ -100,7 +100,7 @@ TEST_F(SchedulerTest, SharesTheFullPagesOfEqualBeginnings) {
   // What was written is shared as what was read.
   Tokens both = first.prompt;
   both.insert(both.end(), heard.texts[1].begin(), heard.texts[1].end());
-  TextRequest third = request(both, 5);
+  SequenceRequest third = request(both, 5);
   scheduler->submit(third);
   finish();
   EXPECT_EQ(scheduler->counts().sharedTokens, 12 + 20);
@@ -109,9 +109,9 @@ TEST_F(SchedulerTest, SharesTheFullPagesOfEqualBeginnings) {
 
 TEST_F(SchedulerTest, SeveralTextsOfAPromptComputeItOnce) {
   begin(roomy);
-  std::vector<TextRequest> texts;
+  std::vector<SequenceRequest> texts;
   for (uint32_t stream = 0; stream < 4; ++stream) {
-    TextRequest text = request(count(33), 6);
+    SequenceRequest text = request(count(33), 6);
     text.sampling.temperature = 1;
     text.sampling.seed = 5;
     text.sampling.stream = stream;
@@ -122,7 +122,7 @@ TEST_F(SchedulerTest, SeveralTextsOfAPromptComputeItOnce) {
   finish();
   EXPECT_EQ(scheduler->counts().sharedTokens, 3 * 32);
   EXPECT_EQ(scheduler->counts().promptTokens, 33 + 3);
-  for (const TextRequest &text : texts)
+  for (const SequenceRequest &text : texts)
     EXPECT_EQ(heard.texts[text.id], alone(text));
   EXPECT_NE(heard.texts[1], heard.texts[2]);
 }
@@ -130,44 +130,44 @@ TEST_F(SchedulerTest, SeveralTextsOfAPromptComputeItOnce) {
 TEST_F(SchedulerTest, EndsWhereItIsTold) {
   begin(roomy);
   auto [ended, stopped] = submitTextsThatStop();
-  TextRequest three = request(count(90), 40);
+  SequenceRequest three = request(count(90), 40);
   scheduler->submit(three);
   finish();
   EXPECT_EQ(heard.texts[1], ended);
-  EXPECT_EQ(heard.ends[1], TextEnd::Stop);
+  EXPECT_EQ(heard.ends[1], FinishReason::Stop);
   EXPECT_EQ(heard.texts[2], stopped);
-  EXPECT_EQ(heard.ends[2], TextEnd::Stop);
+  EXPECT_EQ(heard.ends[2], FinishReason::Stop);
   EXPECT_EQ(heard.texts[3].size(), 10u);
-  EXPECT_EQ(heard.ends[3], TextEnd::Length);
+  EXPECT_EQ(heard.ends[3], FinishReason::Length);
 }
 
 TEST_F(SchedulerTest, TellsThePromptsLogprobs) {
   EngineLimits limits = roomy;
   limits.maxScored = 5;
   begin(limits);
-  TextRequest before = request(count(13), 1), one = request(count(13), 3);
+  SequenceRequest before = request(count(13), 1), one = request(count(13), 3);
   one.logprobs = 2;
   one.scoresPrompt = true;
-  TextRequest none = request(count(9, 4), 0), single = request({7}, 0);
+  SequenceRequest none = request(count(9, 4), 0), single = request({7}, 0);
   none.scoresPrompt = single.scoresPrompt = true;
   scheduler->submit(before);
   finish();
   // Others have pages of the same tokens.
-  for (const TextRequest &each : {one, none, single})
+  for (const SequenceRequest &each : {one, none, single})
     scheduler->submit(each);
   finish();
   EXPECT_EQ(heard.texts[2], alone(one));
-  for (const TextRequest &each : {one, none, single})
+  for (const SequenceRequest &each : {one, none, single})
     expectPrompt(heard.prompts[each.id], each, limits.vocab);
   EXPECT_EQ(heard.prompts.size(), 3u);
   EXPECT_EQ(heard.texts.count(3) + heard.texts.count(4), 0u);
-  EXPECT_EQ(heard.ends[3], TextEnd::Length);
-  EXPECT_EQ(heard.ends[4], TextEnd::Length);
+  EXPECT_EQ(heard.ends[3], FinishReason::Length);
+  EXPECT_EQ(heard.ends[4], FinishReason::Length);
 }
 
 TEST_F(SchedulerTest, TellsLogprobsOfTheModel) {
   begin(roomy);
-  TextRequest one = request({1, 2}, 3);
+  SequenceRequest one = request({1, 2}, 3);
   one.logprobs = 2;
   one.sampling.repetitionPenalty = 100;
   scheduler->submit(one);
@@ -192,7 +192,7 @@ TEST_F(SchedulerTest, TellsLogprobsOfTheModel) {
 
 TEST_F(SchedulerTest, EndsTextsAtTheirDeadline) {
   begin(roomy);
-  TextRequest running = request({1}, 50), waiting = request({2}, 50);
+  SequenceRequest running = request({1}, 50), waiting = request({2}, 50);
   running.deadline = now + std::chrono::seconds(3);
   waiting.deadline = now + std::chrono::seconds(2);
   scheduler->submit(running);
@@ -202,9 +202,9 @@ TEST_F(SchedulerTest, EndsTextsAtTheirDeadline) {
   scheduler->submit(waiting);
   scheduler->step(now + std::chrono::seconds(2));
   EXPECT_EQ(heard.ends.count(running.id), 0u);
-  EXPECT_EQ(heard.ends.at(waiting.id), TextEnd::Expired);
+  EXPECT_EQ(heard.ends.at(waiting.id), FinishReason::Expired);
   scheduler->step(now + std::chrono::seconds(3));
-  EXPECT_EQ(heard.ends.at(running.id), TextEnd::Expired);
+  EXPECT_EQ(heard.ends.at(running.id), FinishReason::Expired);
   EXPECT_EQ(heard.texts[running.id].size(), 2u);
   finish();
 }
@@ -212,14 +212,14 @@ TEST_F(SchedulerTest, EndsTextsAtTheirDeadline) {
 TEST_F(SchedulerTest, ClientsHaveTheirTurnsAlike) {
   begin(roomy);
   for (int i = 0; i < 40; ++i) {
-    TextRequest text = request(count(9, i), 10);
+    SequenceRequest text = request(count(9, i), 10);
     text.client = "many";
     scheduler->submit(text);
   }
   for (int i = 0; i < 20; ++i)
     scheduler->step(now);
   size_t before = heard.order.size();
-  TextRequest one = request(count(9, 3), 10);
+  SequenceRequest one = request(count(9, 3), 10);
   one.client = "one";
   scheduler->submit(one);
   finish();
@@ -231,7 +231,7 @@ TEST_F(SchedulerTest, ClientsHaveTheirTurnsAlike) {
 TEST_F(SchedulerTest, TheOldestGoesOnWhenPagesRunOut) {
   // Each text needs 6 of the 9 pages in the end.
   begin({29, 4, 16, 4, 9, 24});
-  std::vector<TextRequest> texts;
+  std::vector<SequenceRequest> texts;
   for (int i = 0; i < 4; ++i) {
     texts.push_back(request(count(3, i), 21));
     scheduler->submit(texts.back());
@@ -239,14 +239,15 @@ TEST_F(SchedulerTest, TheOldestGoesOnWhenPagesRunOut) {
   finish();
   EXPECT_GT(scheduler->counts().preempted, 0);
   EXPECT_EQ(heard.order.front(), 1u);
-  for (const TextRequest &text : texts)
+  for (const SequenceRequest &text : texts)
     EXPECT_EQ(heard.texts[text.id], alone(text));
 }
 
 TEST_F(SchedulerTest, AllPagesAreEnoughForOneText) {
   begin({29, 4, 16, 4, 6, 100});
   EXPECT_EQ(scheduler->longest(), 24);
-  TextRequest all = request(count(23), 40), other = request(count(22, 4), 40);
+  SequenceRequest all = request(count(23), 40),
+                  other = request(count(22, 4), 40);
   scheduler->submit(all);
   scheduler->submit(other);
   finish();
@@ -257,7 +258,7 @@ TEST_F(SchedulerTest, AllPagesAreEnoughForOneText) {
 TEST_F(SchedulerTest, KeepsThePagesThatAWindowShows) {
   EngineLimits limits = {29, 4, 8, 4, 6, 300, 7};
   begin(limits);
-  TextRequest first = request(count(120), 100);
+  SequenceRequest first = request(count(120), 100);
   scheduler->submit(first);
   int64_t most = 0;
   engine->onRun = [&](const std::vector<Feed> &) {

@@ -61,8 +61,8 @@ static int serve(int argc, char **argv) {
   sampling.temperature = 1;
   catchStopSignals();
   std::unique_ptr<Service> service =
-      serveTexts(engine, /*draft=*/nullptr,
-                 {tokenizer.get(), &chat, {}, sampling}, options);
+      serveCompletions(engine, /*draft=*/nullptr,
+                       {tokenizer.get(), &chat, {}, sampling}, options);
   service->listen();
   printf("%d\n", int(service->port()));
   fflush(stdout);

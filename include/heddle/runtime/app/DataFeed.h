@@ -104,7 +104,7 @@ private:
     int64_t taken = 0, credit = 0, firstCredit = 0;
   };
   /// Where a row's tokens are.
-  struct Place {
+  struct RowPosition {
     int64_t source = 0;
     int64_t token = 0;
   };
@@ -112,7 +112,7 @@ private:
   int64_t rowsFrom(const Source &source, int64_t origin) const;
   void begin(Source &source, Pass pass) const;
   Pass passAfter(const Source &source, int64_t rows) const;
-  Place placeOf(int64_t row) const;
+  RowPosition positionOf(int64_t row) const;
   int64_t tokenOf(int64_t source, int64_t row) const;
   int64_t chooseSource();
   void advance(int64_t row);

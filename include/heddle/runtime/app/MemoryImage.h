@@ -52,7 +52,7 @@ public:
   std::optional<LoadWay> load(const std::string &path, LoadWay way);
 
 private:
-  struct Part : ImagePart {
+  struct StoredPart : ImagePart {
     int64_t file = 0; ///< Where it stands in the file.
   };
   /// What has a checksum: at most a huge page, and in one of the file.
@@ -65,7 +65,7 @@ private:
   struct Pages {
     int64_t first = 0, bytes = 0; ///< From the part's beginning.
   };
-  static Pages pagesOf(const Part &part);
+  static Pages pagesOf(const StoredPart &part);
 
   std::vector<uint64_t> checksums() const;
   std::string footerOf(const std::vector<uint64_t> &sums) const;
@@ -80,7 +80,7 @@ private:
   Device &device;
   ThreadPool &threads;
   std::string key;
-  std::vector<Part> parts;
+  std::vector<StoredPart> parts;
   std::vector<Block> blocks;
   int64_t end = 0; ///< Of the last part in the file.
 };

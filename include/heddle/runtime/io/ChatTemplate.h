@@ -13,6 +13,7 @@
 #define HEDDLE_RUNTIME_IO_CHATTEMPLATE_H
 
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/Tokenizer.h"
 
 #include <functional>
 #include <memory>
@@ -22,7 +23,7 @@
 
 namespace heddle::io {
 
-/// How a model is told of a conversation.
+/// Turns the messages of a chat into the text, or the tokens, of a prompt.
 class ChatTemplate {
 public:
   /// Throws H0359 for a template that cannot be read. `begin` is the file that
@@ -32,6 +33,12 @@ public:
   /// tokenizer_config.json has, with the model's special tokens (TokenNames.h).
   /// Nothing where there is none.
   static std::optional<ChatTemplate> find(const std::string &directory);
+
+  /// Turns a chat into tokens: `messages` is an array of objects with a `role`
+  /// and a `content`. The prompt ends where the assistant's answer begins.
+  /// Both /v1/chat/completions and the verb `chat` call it.
+  std::vector<int32_t> encodeChat(const nlohmann::ordered_json &messages,
+                                  const Tokenizer &tokenizer) const;
 
   /// The text of `variables`: `messages`, each with a `role` and a `content`,
   /// `add_generation_prompt` ... Throws H0359 for what the template refuses.

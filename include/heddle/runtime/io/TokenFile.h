@@ -72,7 +72,7 @@ public:
 
 private:
   /// Tokens that stand one after the other in the file.
-  struct Run {
+  struct TokenRange {
     int64_t firstToken;
     int64_t byteOffset;
     int64_t tokens;
@@ -83,7 +83,7 @@ private:
   void openMegatron(const std::string &prefix);
   /// Bare numbers, of the type that was given or that the bytes show.
   void openHeaderless(TokenType type, int64_t vocab);
-  const Run &runOf(int64_t index) const;
+  const TokenRange &rangeOf(int64_t index) const;
   int64_t decode(const uint8_t *bytes) const;
   std::string filePath;
   Format fileFormat = Format::Headerless;
@@ -91,7 +91,7 @@ private:
   int64_t width = 2; ///< Bytes per token.
   bool isSigned = false;
   bool isGuessed = false; ///< The bytes showed that tokens are wide.
-  std::vector<Run> runs;
+  std::vector<TokenRange> ranges;
   std::shared_ptr<const MappedFile> file;
 };
 

@@ -15,7 +15,7 @@
 namespace heddle::rt {
 
 /// A text, or the part of one that is sent at once.
-struct TextPart {
+struct CompletionChoice {
   int64_t index = 0; ///< Which of the request's texts.
   std::string text;
   std::vector<int32_t> tokens;
@@ -40,17 +40,17 @@ public:
         created(created), tokenizer(tokenizer) {}
 
   /// The body of an answer that comes at once.
-  std::string whole(const std::vector<TextPart> &texts,
+  std::string whole(const std::vector<CompletionChoice> &texts,
                     const Usage &usage) const;
   /// One event of a stream. The first of a chat's text says who speaks.
-  std::string chunk(const TextPart &part, bool isFirst) const;
+  std::string chunk(const CompletionChoice &part, bool isFirst) const;
   std::string usageChunk(const Usage &usage) const;
 
 private:
   using Json = nlohmann::ordered_json;
   Json frame(bool isChunk) const;
-  Json choice(const TextPart &part, bool isChunk) const;
-  Json logprobsOf(const TextPart &part) const;
+  Json choice(const CompletionChoice &part, bool isChunk) const;
+  Json logprobsOf(const CompletionChoice &part) const;
   Json chatLogprob(const TokenLogprob &each) const;
   std::string nameOf(int32_t token) const;
   std::string wholeNameOf(int32_t token) const;

@@ -8,10 +8,10 @@
 // all of them in one run (Leviathan et al., 2023, arXiv 2211.17192). The papers
 // accept a guess with a probability that keeps the distribution. Here the large
 // model chooses each token with the random numbers of its position, as it does
-// without guesses, and a guess is right if it is that token: the text is the
-// same one. The small model chooses with the same numbers, so it guesses what
-// the large one chooses as far as their distributions are alike (Daliri et al.,
-// 2024, arXiv 2408.07978).
+// without guesses, and a guess is right if it is that token: the sequence is
+// the same one. The small model chooses with the same numbers, so it guesses
+// what the large one chooses as far as their distributions are alike (Daliri et
+// al., 2024, arXiv 2408.07978).
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,9 +25,9 @@
 
 namespace heddle::rt {
 
-/// A text whose next tokens are guessed.
-struct DraftedText {
-  uint64_t sequence = 0;             ///< As in its feeds.
+/// A sequence whose next tokens are guessed.
+struct DraftedSequence {
+  uint64_t id = 0;                   ///< As in its feeds.
   std::vector<int32_t> *tokens;      ///< To which guesses are added.
   const std::vector<int32_t> *pages; ///< For all of them.
   Sampler *sampler;
@@ -39,7 +39,7 @@ struct DraftedText {
 };
 
 /// Guesses with a model whose cache has the pages of the one that checks: each
-/// page holds the same positions of the same text in both.
+/// page holds the same positions of the same sequence in both.
 class Drafter {
 public:
   /// `checked`: the pools of the groups, where pages are checked; else none.
@@ -52,7 +52,7 @@ public:
   /// Computes tokens of a prompt, which begins with `tokens`.
   void compute(Feed feed, const std::vector<int32_t> &tokens);
   /// Adds the guesses. All tokens but the last guess are in the cache then.
-  void guess(std::vector<DraftedText> texts);
+  void guess(std::vector<DraftedSequence> sequences);
 
 private:
   void check(const Feed &feed, const std::vector<int32_t> &tokens) {

@@ -28,7 +28,7 @@ struct EmbeddingEvent {
 class EmbeddingLoop {
 public:
   using Clock = std::chrono::steady_clock;
-  struct Asked {
+  struct Submission {
     uint64_t id = 0; ///< Different for each text that waits.
     EncoderText text;
     Clock::time_point deadline;
@@ -39,7 +39,7 @@ public:
       : encoder(encoder), metrics(metrics), deliver(std::move(deliver)) {}
 
   /// Any thread may call these.
-  void submit(std::vector<Asked> texts) { inbox.submit(std::move(texts)); }
+  void submit(std::vector<Submission> texts) { inbox.submit(std::move(texts)); }
   void cancel(const std::vector<uint64_t> &ids) { inbox.cancel(ids); }
   /// Whether a signal came: what is submitted now may not be heard.
   bool isDraining() const { return inbox.isDraining(); }
@@ -56,10 +56,10 @@ private:
   Encoder &encoder;
   Metrics &metrics;
   Deliver deliver;
-  std::deque<Asked> waiting;
+  std::deque<Submission> waiting;
   SchedulerCounts counts;
   std::vector<EmbeddingEvent> events; ///< Of this run.
-  RequestInbox<Asked> inbox;
+  RequestInbox<Submission> inbox;
 };
 
 } // namespace heddle::rt

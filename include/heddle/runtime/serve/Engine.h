@@ -41,7 +41,8 @@ struct EngineLimits {
   plan::CachePages cachePages() const { return {pageTokens, window}; }
   /// Pages for text `number` of some that have so many tokens each, and the
   /// cache to themselves.
-  std::vector<int32_t> pagesOfText(int64_t tokens, int64_t number = 0) const {
+  std::vector<int32_t> pagesOfSequence(int64_t tokens,
+                                       int64_t number = 0) const {
     plan::CachePages sizes = cachePages();
     int64_t most = sizes.mostOf(tokens, maxChunk);
     std::vector<int32_t> pages(sizes.pagesFor(tokens));
@@ -69,7 +70,7 @@ struct Feed {
   /// Of so many tokens, the last ones, they are wanted. Where there are more
   /// tokens than guesses: of the last, or of all of at most `maxScored`.
   int64_t numLogits = 0;
-  int64_t group = 0;     ///< Of ranks, which has the pages and computes it.
+  int64_t group = 0; ///< Of ranks, which has the pages and computes it.
 };
 
 /// The tokens whose logits some feeds want.

@@ -23,10 +23,10 @@ namespace heddle::rt {
 
 /// Requests of other threads for the one that serves, and its turns until a
 /// signal ends them.
-template <class Asked> class RequestInbox {
+template <class Submission> class RequestInbox {
 public:
   /// Any thread may call these.
-  void submit(std::vector<Asked> more) {
+  void submit(std::vector<Submission> more) {
     std::lock_guard lock(mutex);
     std::move(more.begin(), more.end(), std::back_inserter(asked));
     hasCome.notify_one();
@@ -40,7 +40,7 @@ public:
   bool isDraining() const { return draining; }
 
   /// What has come: requests, and those that are given up.
-  std::pair<std::vector<Asked>, std::vector<uint64_t>> take(bool waits) {
+  std::pair<std::vector<Submission>, std::vector<uint64_t>> take(bool waits) {
     std::unique_lock lock(mutex);
     if (waits)
       // Signals are looked at from time to time.
@@ -72,7 +72,7 @@ public:
 private:
   std::mutex mutex;
   std::condition_variable hasCome;
-  std::vector<Asked> asked;        ///< Under the mutex.
+  std::vector<Submission> asked;   ///< Under the mutex.
   std::vector<uint64_t> cancelled; ///< The same.
   std::atomic<bool> draining = false;
 };

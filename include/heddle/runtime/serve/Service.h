@@ -64,9 +64,9 @@ public:
 /// Completions and chats. Takes the port; throws H0150 when it cannot. `draft`
 /// guesses tokens for the engine (Scheduler.h), if it is not null. Both and
 /// what `text` names must live longer.
-std::unique_ptr<Service> serveTexts(Engine &engine, Engine *draft,
-                                    const ServedText &text,
-                                    const ServiceOptions &options);
+std::unique_ptr<Service> serveCompletions(Engine &engine, Engine *draft,
+                                          const ServedText &text,
+                                          const ServiceOptions &options);
 /// Embeddings. If `texts` has no tokenizer, of tokens only.
 std::unique_ptr<Service> serveEmbeddings(Encoder &encoder, TextPreparer texts,
                                          const ServiceOptions &options);

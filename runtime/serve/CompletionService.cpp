@@ -1,4 +1,5 @@
-//===- TextService.cpp - Texts over HTTP ----------------------------------===//
+//===- CompletionService.cpp - Texts over HTTP
+//----------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -7,8 +8,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "ServiceFront.h"
+#include "heddle/runtime/serve/CompletionLoop.h"
 #include "heddle/runtime/serve/CompletionReply.h"
-#include "heddle/runtime/serve/TextLoop.h"
 #include "runtime/io/tokenizer/Unicode.h"
 
 #include <algorithm>
@@ -20,12 +21,13 @@ using namespace heddle::rt;
 namespace {
 
 /// A request that is being answered, known to the server's thread.
-struct Active {
+struct ActiveRequest {
   CompletionRequest request;
   std::shared_ptr<HttpReply> http;
   std::optional<CompletionReply> writer;
-  std::vector<uint64_t> ids;   ///< Of its texts.
-  std::vector<TextPart> texts; ///< All of them, unless they are streamed.
+  std::vector<uint64_t> ids; ///< Of its texts.
+  std::vector<CompletionChoice>
+      texts;                   ///< All of them, unless they are streamed.
   std::vector<bool> hasBegun;  ///< Of those that are streamed.
   std::vector<int64_t> echoed; ///< Characters of the prompts that they have.
   std::string path;
@@ -33,19 +35,19 @@ struct Active {
   int64_t left = 0; ///< Texts that have not ended.
 };
 
-class TextService final : public ServiceFront {
+class CompletionService final : public ServiceFront {
 public:
-  TextService(Engine &engine, Engine *draft, const ServedText &text,
-              const ServiceOptions &options)
+  CompletionService(Engine &engine, Engine *draft, const ServedText &text,
+                    const ServiceOptions &options)
       : ServiceFront(options), limits(engine.limits()), text(text),
         loop(engine, {text.tokenizer, options.checksPages, draft}, metrics,
-             [this](std::vector<TextEvent> events) {
+             [this](std::vector<SequenceEvent> events) {
                server.post([this, events = std::move(events)] {
-                 for (const TextEvent &event : events)
+                 for (const SequenceEvent &event : events)
                    take(event);
                });
              }) {}
-  ~TextService() override { stop(); }
+  ~CompletionService() override { stop(); }
 
 private:
   std::vector<std::string> paths() const override {
@@ -60,32 +62,36 @@ private:
   void failAll(const ApiError &error) override;
 
   /// The rest of what is done for a request, on the server's thread.
-  void begin(const std::shared_ptr<Active> &made,
+  void begin(const std::shared_ptr<ActiveRequest> &made,
              const std::vector<std::vector<int32_t>> &prompts,
              const std::string &client, const Reply &reply);
   std::vector<std::vector<int32_t>>
   promptsOf(const CompletionRequest &request) const;
   void checkLength(const std::vector<int32_t> &prompt, const char *field) const;
-  std::vector<TextLoop::Asked>
-  textsOf(Active &active, const std::vector<std::vector<int32_t>> &prompts,
-          const std::string &client);
+  std::vector<CompletionLoop::Submission>
+  sequencesOf(ActiveRequest &active,
+              const std::vector<std::vector<int32_t>> &prompts,
+              const std::string &client);
 
   /// What the loop tells, on the server's thread.
-  void take(const TextEvent &event);
-  void takeStreamed(Active &active, const TextPart &part);
+  void take(const SequenceEvent &event);
+  void takeStreamed(ActiveRequest &active, const CompletionChoice &part);
   /// Begins texts with their prompts.
-  void echo(Active &active, const std::vector<std::vector<int32_t>> &prompts);
-  void finish(Active &active);
-  void fail(const std::shared_ptr<Active> &active, const ApiError &error);
-  void forget(const Active &active);
+  void echo(ActiveRequest &active,
+            const std::vector<std::vector<int32_t>> &prompts);
+  void finish(ActiveRequest &active);
+  void fail(const std::shared_ptr<ActiveRequest> &active,
+            const ApiError &error);
+  void forget(const ActiveRequest &active);
 
   const EngineLimits limits;
   const ServedText text;
-  std::unordered_map<uint64_t, std::pair<std::shared_ptr<Active>, int64_t>>
+  std::unordered_map<uint64_t,
+                     std::pair<std::shared_ptr<ActiveRequest>, int64_t>>
       active; ///< By text, with its place in the request.
   uint64_t lastId = 0;
   std::mt19937_64 random{randomSeed()};
-  TextLoop loop;
+  CompletionLoop loop;
 };
 
 } // namespace
@@ -94,8 +100,8 @@ private:
 // Requests
 //===----------------------------------------------------------------------===//
 
-void TextService::checkLength(const std::vector<int32_t> &prompt,
-                              const char *field) const {
+void CompletionService::checkLength(const std::vector<int32_t> &prompt,
+                                    const char *field) const {
   if (int64_t(prompt.size()) >= longest())
     throw ApiError(400, "H0380",
                    "the prompt has " + std::to_string(prompt.size()) +
@@ -111,7 +117,7 @@ static bool scoresPrompt(const CompletionRequest &request) {
 }
 
 std::vector<std::vector<int32_t>>
-TextService::promptsOf(const CompletionRequest &request) const {
+CompletionService::promptsOf(const CompletionRequest &request) const {
   if (!text.tokenizer && !request.stops.empty())
     throw ApiError(400, "H0380", "stop needs a tokenizer: there is none",
                    "stop");
@@ -133,11 +139,7 @@ TextService::promptsOf(const CompletionRequest &request) const {
       throw ApiError(400, "H0380",
                      "this model has no chat template: use /v1/completions",
                      "messages");
-    prompts.push_back(text.tokenizer->encode(
-        text.chat->render({{"messages", request.messages},
-                           {"tools", nullptr},
-                           {"documents", nullptr},
-                           {"add_generation_prompt", true}})));
+    prompts.push_back(text.chat->encodeChat(request.messages, *text.tokenizer));
     checkTokens(prompts.back(), limits.vocab, "messages");
     checkLength(prompts.back(), "messages");
     return prompts;
@@ -150,18 +152,18 @@ TextService::promptsOf(const CompletionRequest &request) const {
 }
 
 /// The texts of a request: those of the first prompt, of the second, ...
-std::vector<TextLoop::Asked>
-TextService::textsOf(Active &made,
-                     const std::vector<std::vector<int32_t>> &prompts,
-                     const std::string &client) {
+std::vector<CompletionLoop::Submission>
+CompletionService::sequencesOf(ActiveRequest &made,
+                               const std::vector<std::vector<int32_t>> &prompts,
+                               const std::string &client) {
   const CompletionRequest &request = made.request;
   auto deadline = deadlineOf(request.timeout);
   uint64_t seed = request.seed.value_or(random());
-  std::vector<TextLoop::Asked> asked;
+  std::vector<CompletionLoop::Submission> asked;
   for (const std::vector<int32_t> &prompt : prompts) {
     made.usage.promptTokens += prompt.size();
     for (int64_t text = 0; text < request.count; ++text) {
-      TextRequest one;
+      SequenceRequest one;
       one.id = ++lastId;
       one.client = client;
       one.prompt = prompt;
@@ -183,8 +185,8 @@ TextService::textsOf(Active &made,
   return asked;
 }
 
-ServiceFront::Answer TextService::read(const HttpRequest &http) {
-  auto made = std::make_shared<Active>();
+ServiceFront::Answer CompletionService::read(const HttpRequest &http) {
+  auto made = std::make_shared<ActiveRequest>();
   bool isChat = http.path == "/v1/chat/completions";
   made->request = CompletionRequest::read(http.body, isChat, text.sampling);
   made->path = http.path;
@@ -197,13 +199,14 @@ ServiceFront::Answer TextService::read(const HttpRequest &http) {
   };
 }
 
-void TextService::begin(const std::shared_ptr<Active> &made,
-                        const std::vector<std::vector<int32_t>> &prompts,
-                        const std::string &client, const Reply &reply) {
+void CompletionService::begin(const std::shared_ptr<ActiveRequest> &made,
+                              const std::vector<std::vector<int32_t>> &prompts,
+                              const std::string &client, const Reply &reply) {
   const CompletionRequest &request = made->request;
   admit(request.model, int64_t(active.size()),
         request.count * int64_t(prompts.size()));
-  std::vector<TextLoop::Asked> asked = textsOf(*made, prompts, client);
+  std::vector<CompletionLoop::Submission> asked =
+      sequencesOf(*made, prompts, client);
   made->http = reply;
   made->left = made->ids.size();
   made->texts.resize(made->left);
@@ -217,8 +220,8 @@ void TextService::begin(const std::shared_ptr<Active> &made,
     made->texts[i].index = int64_t(i);
     active[made->ids[i]] = {made, int64_t(i)};
   }
-  reply->onClose = [this, waiting = std::weak_ptr<Active>(made)] {
-    if (std::shared_ptr<Active> gone = waiting.lock()) {
+  reply->onClose = [this, waiting = std::weak_ptr<ActiveRequest>(made)] {
+    if (std::shared_ptr<ActiveRequest> gone = waiting.lock()) {
       metrics.countRequest(gone->path, clientGone);
       forget(*gone);
     }
@@ -230,13 +233,13 @@ void TextService::begin(const std::shared_ptr<Active> &made,
   loop.submit(std::move(asked));
 }
 
-void TextService::echo(Active &made,
-                       const std::vector<std::vector<int32_t>> &prompts) {
+void CompletionService::echo(ActiveRequest &made,
+                             const std::vector<std::vector<int32_t>> &prompts) {
   const CompletionRequest &request = made.request;
-  for (TextPart &text : made.texts) {
+  for (CompletionChoice &text : made.texts) {
     size_t number = size_t(text.index / request.count);
     const CompletionRequest::Prompt &given = request.prompts[number];
-    TextPart part;
+    CompletionChoice part;
     part.index = text.index;
     if (const auto *written = std::get_if<std::string>(&given))
       part.text = *written;
@@ -258,7 +261,7 @@ void TextService::echo(Active &made,
 //===----------------------------------------------------------------------===//
 
 /// Leaves an answer that needs nothing more; its texts end.
-void TextService::forget(const Active &gone) {
+void CompletionService::forget(const ActiveRequest &gone) {
   std::vector<uint64_t> ids = gone.ids, alive;
   for (uint64_t id : ids)
     if (active.erase(id) > 0)
@@ -266,8 +269,8 @@ void TextService::forget(const Active &gone) {
   loop.cancel(alive);
 }
 
-void TextService::fail(const std::shared_ptr<Active> &failed,
-                       const ApiError &error) {
+void CompletionService::fail(const std::shared_ptr<ActiveRequest> &failed,
+                             const ApiError &error) {
   std::shared_ptr<HttpReply> http = failed->http;
   if (failed->request.streams) {
     metrics.countRequest(failed->path, error.status);
@@ -281,7 +284,8 @@ void TextService::fail(const std::shared_ptr<Active> &failed,
   forget(*failed);
 }
 
-void TextService::takeStreamed(Active &streamed, const TextPart &part) {
+void CompletionService::takeStreamed(ActiveRequest &streamed,
+                                     const CompletionChoice &part) {
   // What is held back, as a part of a character, is not sent alone.
   bool isEmpty = part.text.empty() && part.finish.empty() &&
                  part.logprobs.empty() && !streamed.request.returnsTokenIds;
@@ -292,7 +296,7 @@ void TextService::takeStreamed(Active &streamed, const TextPart &part) {
   streamed.http->write(streamed.writer->chunk(part, isFirst));
 }
 
-void TextService::finish(Active &ended) {
+void CompletionService::finish(ActiveRequest &ended) {
   if (!ended.request.streams)
     return send(ended.http, ended.path, 200, jsonType,
                 ended.writer->whole(ended.texts, ended.usage));
@@ -303,17 +307,17 @@ void TextService::finish(Active &ended) {
   ended.http->end();
 }
 
-void TextService::take(const TextEvent &event) {
+void CompletionService::take(const SequenceEvent &event) {
   auto found = active.find(event.id);
   if (found == active.end())
     return; // Its client went away.
   auto [owner, index] = found->second;
-  if (event.end == TextEnd::Expired)
+  if (event.end == FinishReason::Expired)
     return fail(owner, {504, "H0475", "the time for this request is over"});
-  if (event.end == TextEnd::NotFinite)
+  if (event.end == FinishReason::NotFinite)
     return fail(owner,
                 {500, "H0481", "the model gives values that are not finite"});
-  TextPart part;
+  CompletionChoice part;
   part.index = index;
   part.text = event.part;
   if (event.token) {
@@ -328,11 +332,11 @@ void TextService::take(const TextEvent &event) {
                                        : std::min(prompt, event.offset));
   }
   if (event.end)
-    part.finish = event.end == TextEnd::Stop ? "stop" : "length";
+    part.finish = event.end == FinishReason::Stop ? "stop" : "length";
   if (owner->request.streams) {
     takeStreamed(*owner, part);
   } else {
-    TextPart &whole = owner->texts[index];
+    CompletionChoice &whole = owner->texts[index];
     whole.text += part.text;
     whole.tokens.insert(whole.tokens.end(), part.tokens.begin(),
                         part.tokens.end());
@@ -349,13 +353,14 @@ void TextService::take(const TextEvent &event) {
     finish(*owner);
 }
 
-void TextService::failAll(const ApiError &error) {
+void CompletionService::failAll(const ApiError &error) {
   while (!active.empty())
     fail(active.begin()->second.first, error);
 }
 
-std::unique_ptr<Service> heddle::rt::serveTexts(Engine &engine, Engine *draft,
-                                                const ServedText &text,
-                                                const ServiceOptions &options) {
-  return std::make_unique<TextService>(engine, draft, text, options);
+std::unique_ptr<Service>
+heddle::rt::serveCompletions(Engine &engine, Engine *draft,
+                             const ServedText &text,
+                             const ServiceOptions &options) {
+  return std::make_unique<CompletionService>(engine, draft, text, options);
 }

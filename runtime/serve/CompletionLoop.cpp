@@ -1,4 +1,5 @@
-//===- TextLoop.cpp - Tokens of many texts, as texts ----------------------===//
+//===- CompletionLoop.cpp - Tokens of many sequences, as sequences
+//----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,15 +7,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/serve/TextLoop.h"
+#include "heddle/runtime/serve/CompletionLoop.h"
 #include "runtime/io/tokenizer/Unicode.h"
 
 using namespace heddle;
 using namespace heddle::rt;
 using Clock = Scheduler::Clock;
 
-TextLoop::TextLoop(Engine &engine, const Options &options, Metrics &metrics,
-                   Deliver deliver)
+CompletionLoop::CompletionLoop(Engine &engine, const Options &options,
+                               Metrics &metrics, Deliver deliver)
     : options(options), metrics(metrics), deliver(std::move(deliver)),
       scheduler(engine, *this, options.checksPages, options.draft) {
   metrics.update(scheduler);
@@ -34,67 +35,67 @@ static int64_t charactersBefore(const io::Tokenizer &tokenizer, int32_t token,
       part.substr(0, part.size() - piece.size()));
 }
 
-bool TextLoop::onToken(uint64_t id, int32_t token,
-                       const std::vector<TokenLogprob> &logprobs) {
-  Text &text = texts.at(id);
+bool CompletionLoop::onToken(uint64_t id, int32_t token,
+                             const std::vector<TokenLogprob> &logprobs) {
+  Sequence &sequence = sequences.at(id);
   Clock::time_point now = Clock::now();
-  double seconds = std::chrono::duration<double>(now - text.last).count();
-  if (text.hasToken)
+  double seconds = std::chrono::duration<double>(now - sequence.last).count();
+  if (sequence.hasToken)
     metrics.betweenTokens(seconds);
   else
     metrics.firstToken(seconds);
-  std::string part = text.stream
-                         ? text.stream->add({token})
-                         : (text.hasToken ? " " : "") + std::to_string(token);
-  text.last = now;
-  text.hasToken = true;
-  int64_t offset = text.characters;
-  if (text.stream)
+  std::string part =
+      sequence.stream ? sequence.stream->add({token})
+                      : (sequence.hasToken ? " " : "") + std::to_string(token);
+  sequence.last = now;
+  sequence.hasToken = true;
+  int64_t offset = sequence.characters;
+  if (sequence.stream)
     offset += charactersBefore(*options.tokenizer, token, part);
-  text.characters += io::unicode::countCharacters(part);
+  sequence.characters += io::unicode::countCharacters(part);
   events.push_back(
-      {id, text.filter.add(part), token, logprobs, offset, std::nullopt});
-  return text.filter.hasStopped();
+      {id, sequence.filter.add(part), token, logprobs, offset, std::nullopt});
+  return sequence.filter.hasStopped();
 }
 
-void TextLoop::onPrompt(uint64_t id,
-                        const std::vector<TokenLogprob> &logprobs) {
-  Text &text = texts.at(id);
+void CompletionLoop::onPrompt(uint64_t id,
+                              const std::vector<TokenLogprob> &logprobs) {
+  Sequence &sequence = sequences.at(id);
   int32_t token = logprobs.front().token;
-  std::string part = text.promptStream ? text.promptStream->add({token})
-                                       : std::to_string(token) + " ";
-  int64_t offset = text.promptCharacters;
-  if (text.promptStream)
+  std::string part = sequence.promptStream ? sequence.promptStream->add({token})
+                                           : std::to_string(token) + " ";
+  int64_t offset = sequence.promptCharacters;
+  if (sequence.promptStream)
     offset += charactersBefore(*options.tokenizer, token, part);
-  text.promptCharacters += io::unicode::countCharacters(part);
+  sequence.promptCharacters += io::unicode::countCharacters(part);
   events.push_back({id, "", std::nullopt, logprobs, offset, std::nullopt});
 }
 
-void TextLoop::onEnd(uint64_t id, TextEnd end) {
-  Text &text = texts.at(id);
+void CompletionLoop::onEnd(uint64_t id, FinishReason end) {
+  Sequence &sequence = sequences.at(id);
   std::string part;
-  if (text.stream)
-    part = text.filter.add(text.stream->finish());
-  part += text.filter.finish();
-  events.push_back({id, part, std::nullopt, {}, text.characters, end});
-  texts.erase(id);
+  if (sequence.stream)
+    part = sequence.filter.add(sequence.stream->finish());
+  part += sequence.filter.finish();
+  events.push_back({id, part, std::nullopt, {}, sequence.characters, end});
+  sequences.erase(id);
 }
 
-void TextLoop::takeRequests() {
+void CompletionLoop::takeRequests() {
   auto [came, gone] = inbox.take(/*waits=*/scheduler.isIdle());
-  for (Asked &each : came) {
+  for (Submission &each : came) {
     uint64_t id = each.request.id;
-    Text text(options.tokenizer, each);
-    text.last = Clock::now();
-    texts.emplace(id, std::move(text));
+    Sequence sequence(options.tokenizer, each);
+    sequence.last = Clock::now();
+    sequences.emplace(id, std::move(sequence));
     scheduler.submit(std::move(each.request));
   }
   for (uint64_t id : gone)
     if (scheduler.cancel(id))
-      texts.erase(id);
+      sequences.erase(id);
 }
 
-int TextLoop::run(const std::function<int()> &stopSignal) {
+int CompletionLoop::run(const std::function<int()> &stopSignal) {
   auto turn = [&] {
     scheduler.step(Clock::now());
     metrics.update(scheduler);

@@ -1,4 +1,5 @@
-//===- WindowEngine.h - Texts without a cache ----------------- -*- C++ -*-===//
+//===- UncachedEngine.h - Texts without a cache ----------------- -*- C++
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_APP_WINDOWENGINE_H
-#define HEDDLE_RUNTIME_APP_WINDOWENGINE_H
+#ifndef HEDDLE_RUNTIME_APP_UNCACHEDENGINE_H
+#define HEDDLE_RUNTIME_APP_UNCACHEDENGINE_H
 
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/runtime/serve/Engine.h"
@@ -18,10 +19,10 @@ namespace heddle::rt {
 
 /// Serves with the program `generate` of a binary that trains: its pages hold
 /// tokens, and every token computes the whole window again.
-class WindowEngine : public Engine {
+class UncachedEngine : public Engine {
 public:
   /// Throws H0191 when the plan has no such program.
-  explicit WindowEngine(Job &job);
+  explicit UncachedEngine(Job &job);
 
   const EngineLimits &limits() const override { return most; }
   void run(const std::vector<Feed> &feeds, float *logits) override;
@@ -44,4 +45,4 @@ private:
 
 } // namespace heddle::rt
 
-#endif // HEDDLE_RUNTIME_APP_WINDOWENGINE_H
+#endif // HEDDLE_RUNTIME_APP_UNCACHEDENGINE_H

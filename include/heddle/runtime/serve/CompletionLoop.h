@@ -1,4 +1,5 @@
-//===- TextLoop.h - Tokens of many texts, as texts ------------ -*- C++ -*-===//
+//===- CompletionLoop.h - Tokens of many sequences, as sequences ------------
+//-*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_SERVE_TEXTLOOP_H
-#define HEDDLE_RUNTIME_SERVE_TEXTLOOP_H
+#ifndef HEDDLE_RUNTIME_SERVE_COMPLETIONLOOP_H
+#define HEDDLE_RUNTIME_SERVE_COMPLETIONLOOP_H
 
 #include "heddle/runtime/io/Tokenizer.h"
 #include "heddle/runtime/serve/Metrics.h"
@@ -17,8 +18,8 @@
 
 namespace heddle::rt {
 
-/// What has happened to a text.
-struct TextEvent {
+/// What has happened to a sequence.
+struct SequenceEvent {
   uint64_t id = 0;
   std::string part; ///< That follows what was told before.
   std::optional<int32_t> token;
@@ -26,31 +27,33 @@ struct TextEvent {
   /// Where that token begins: characters before it, of the prompt where it is
   /// one of its tokens, else of what was generated.
   int64_t offset = 0;
-  std::optional<TextEnd> end;
+  std::optional<FinishReason> end;
 };
 
 /// Runs a scheduler for requests that come from other threads, and tells what
-/// it makes as text: as the tokenizer has it, without texts that stop it.
-class TextLoop : private TextListener {
+/// it makes as sequence: as the tokenizer has it, without sequences that stop
+/// it.
+class CompletionLoop : private SequenceListener {
 public:
   /// What happened in a run, told on the thread of `run`.
-  using Deliver = std::function<void(std::vector<TextEvent>)>;
+  using Deliver = std::function<void(std::vector<SequenceEvent>)>;
   struct Options {
     const io::Tokenizer *tokenizer = nullptr; ///< Null: numbers and blanks.
     bool checksPages = false;                 ///< See PageChecker.
     Engine *draft = nullptr;                  ///< See Scheduler.
   };
-  TextLoop(Engine &engine, const Options &options, Metrics &metrics,
-           Deliver deliver);
+  CompletionLoop(Engine &engine, const Options &options, Metrics &metrics,
+                 Deliver deliver);
 
-  struct Asked {
-    TextRequest request;
+  struct Submission {
+    SequenceRequest request;
     std::vector<std::string> stops;
-    /// Whether the text goes on from the prompt's; else it stands for itself.
-    bool goesOn = false;
+    /// Whether the sequence goes on from the prompt's; else it stands for
+    /// itself.
+    bool continuesPrompt = false;
   };
   /// Any thread may call these.
-  void submit(std::vector<Asked> asked) { inbox.submit(std::move(asked)); }
+  void submit(std::vector<Submission> asked) { inbox.submit(std::move(asked)); }
   void cancel(const std::vector<uint64_t> &ids) { inbox.cancel(ids); }
   /// Whether a signal came: what is submitted now may not be heard.
   bool isDraining() const { return inbox.isDraining(); }
@@ -58,18 +61,19 @@ public:
   /// See Scheduler.
   int64_t longest() const { return scheduler.longest(); }
 
-  /// Runs until `stopSignal` gives something else than 0 and all texts have
+  /// Runs until `stopSignal` gives something else than 0 and all sequences have
   /// ended; returns it. Throws what the engine throws.
   int run(const std::function<int()> &stopSignal);
 
 private:
-  struct Text {
-    Text(const io::Tokenizer *tokenizer, const Asked &asked)
+  struct Sequence {
+    Sequence(const io::Tokenizer *tokenizer, const Submission &asked)
         : filter(asked.stops) {
       if (!tokenizer)
         return;
-      stream.emplace(*tokenizer, asked.goesOn ? asked.request.prompt
-                                              : std::vector<int32_t>());
+      stream.emplace(*tokenizer, asked.continuesPrompt
+                                     ? asked.request.prompt
+                                     : std::vector<int32_t>());
       promptStream.emplace(*tokenizer);
     }
     std::optional<io::TextStream> stream, promptStream;
@@ -83,7 +87,7 @@ private:
                const std::vector<TokenLogprob> &logprobs) override;
   void onPrompt(uint64_t id,
                 const std::vector<TokenLogprob> &logprobs) override;
-  void onEnd(uint64_t id, TextEnd end) override;
+  void onEnd(uint64_t id, FinishReason end) override;
   /// Waits for requests if there is nothing else to do, and takes them.
   void takeRequests();
 
@@ -91,11 +95,11 @@ private:
   Metrics &metrics;
   Deliver deliver;
   Scheduler scheduler;
-  std::unordered_map<uint64_t, Text> texts;
-  std::vector<TextEvent> events; ///< Of this run.
-  RequestInbox<Asked> inbox;
+  std::unordered_map<uint64_t, Sequence> sequences;
+  std::vector<SequenceEvent> events; ///< Of this run.
+  RequestInbox<Submission> inbox;
 };
 
 } // namespace heddle::rt
 
-#endif // HEDDLE_RUNTIME_SERVE_TEXTLOOP_H
+#endif // HEDDLE_RUNTIME_SERVE_COMPLETIONLOOP_H

@@ -1,4 +1,5 @@
-//===- WindowEngine.cpp - Texts without a cache ---------------------------===//
+//===- UncachedEngine.cpp - Texts without a cache
+//---------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/WindowEngine.h"
+#include "heddle/runtime/app/UncachedEngine.h"
 #include "heddle/runtime/app/Job.h"
 #include "heddle/runtime/io/Safetensors.h"
 
@@ -17,7 +18,7 @@ using namespace heddle::rt;
 
 static constexpr int64_t rows = 8, tokensOfPage = 16;
 
-WindowEngine::WindowEngine(Job &job)
+UncachedEngine::UncachedEngine(Job &job)
     : job(job), program(job.program(plan::ProgramKind::Generate)),
       inputs(job.session(), program),
       output(program.output(plan::PortRole::Logits)) {
@@ -31,7 +32,7 @@ WindowEngine::WindowEngine(Job &job)
 }
 
 const std::vector<float> &
-WindowEngine::compute(const std::vector<int32_t> &tokens) {
+UncachedEngine::compute(const std::vector<int32_t> &tokens) {
   job.ranks().beginStep(++numRuns);
   inputs.fill([&](int64_t index, DataFeed::What) {
     return index < int64_t(tokens.size()) ? tokens[index] : 0;
@@ -65,7 +66,7 @@ static std::string pack(const std::vector<int32_t> &tokens) {
           tokens.size() * sizeof(int32_t)};
 }
 
-void WindowEngine::run(const std::vector<Feed> &feeds, float *logits) {
+void UncachedEngine::run(const std::vector<Feed> &feeds, float *logits) {
   for (const Feed &feed : feeds) {
     auto held = [&](int64_t at) -> int32_t & {
       return cache[feed.pages[at / tokensOfPage] * tokensOfPage +
@@ -86,7 +87,7 @@ void WindowEngine::run(const std::vector<Feed> &feeds, float *logits) {
   }
 }
 
-void WindowEngine::follow() {
+void UncachedEngine::follow() {
   for (;;) {
     std::string told = job.ranks().tell();
     if (told.empty())
@@ -97,4 +98,4 @@ void WindowEngine::follow() {
   }
 }
 
-void WindowEngine::finish() { job.ranks().tell(); }
+void UncachedEngine::finish() { job.ranks().tell(); }
