@@ -16,7 +16,7 @@ using namespace llvm;
 namespace heddle::eval {
 
 /// Makes buffers known to the device. Those that overlap become one.
-static rt::emulator::GlobalMemory
+static emulator::GlobalMemory
 memoryOf(std::vector<std::pair<char *, int64_t>> buffers) {
   llvm::sort(buffers);
   std::vector<std::pair<char *, int64_t>> apart;
@@ -28,15 +28,14 @@ memoryOf(std::vector<std::pair<char *, int64_t>> buffers) {
     auto &[first, all] = apart.back();
     all = std::max<int64_t>(all, begin + bytes - first);
   }
-  rt::emulator::GlobalMemory memory;
+  emulator::GlobalMemory memory;
   for (auto [index, buffer] : llvm::enumerate(apart))
     memory.add("buffer " + std::to_string(index), buffer.first, buffer.second);
   return memory;
 }
 
 std::string PtxKernel::run(ArrayRef<void *> refs, ArrayRef<int64_t> scalars,
-                           char *scratch,
-                           rt::emulator::Counters *counters) const {
+                           char *scratch, emulator::Counters *counters) const {
   // Numbers that were not written there before are NaN.
   std::vector<uint64_t> own;
   if (!scratch)
@@ -56,13 +55,13 @@ std::string PtxKernel::run(ArrayRef<void *> refs, ArrayRef<int64_t> scalars,
     buffers.emplace_back(static_cast<char *>(*address), *bytes);
     values.push_back(address++);
   }
-  rt::emulator::GlobalMemory memory = memoryOf(std::move(buffers));
-  if (std::string wrong = rt::emulator::Options::problemOfEnvironment();
+  emulator::GlobalMemory memory = memoryOf(std::move(buffers));
+  if (std::string wrong = emulator::Options::problemOfEnvironment();
       !wrong.empty())
     return wrong;
-  auto options = rt::emulator::Options::fromEnvironment();
+  auto options = emulator::Options::fromEnvironment();
   options.counts = counters != nullptr;
-  for (rt::emulator::Launch launch : launches) {
+  for (emulator::Launch launch : launches) {
     launch.arguments = values;
     std::string fault = module->run(launch, memory, options, counters);
     if (!fault.empty())

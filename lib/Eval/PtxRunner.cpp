@@ -12,11 +12,11 @@ using namespace mlir;
 
 namespace heddle::eval {
 
-static rt::emulator::Launch launchOf(planir::GridLaunchAttr attribute) {
+static emulator::Launch launchOf(planir::GridLaunchAttr attribute) {
   auto sizes = [](ArrayRef<int64_t> list) {
-    return rt::emulator::Dim3{list[0], list[1], list[2]};
+    return emulator::Dim3{list[0], list[1], list[2]};
   };
-  rt::emulator::Launch launch;
+  emulator::Launch launch;
   launch.kernel = attribute.getSymbol().str();
   launch.grid = sizes(attribute.getGrid());
   launch.block = sizes(attribute.getBlock());
@@ -47,7 +47,7 @@ static PtxKernel kernelFrom(planir::KernelOp op) {
 std::unique_ptr<PtxRunner> PtxRunner::create(Operation *symbolTable) {
   SymbolTable symbols(symbolTable);
   std::unique_ptr<PtxRunner> result(new PtxRunner());
-  DenseMap<Operation *, std::shared_ptr<rt::emulator::Module>> modules;
+  DenseMap<Operation *, std::shared_ptr<emulator::Module>> modules;
   for (auto op : symbolTable->getRegion(0).getOps<planir::KernelOp>()) {
     if (!op.getObject() || !op.getLaunches())
       continue;
@@ -57,10 +57,10 @@ std::unique_ptr<PtxRunner> PtxRunner::create(Operation *symbolTable) {
                                          << "there";
       return nullptr;
     }
-    std::shared_ptr<rt::emulator::Module> &module = modules[object];
+    std::shared_ptr<emulator::Module> &module = modules[object];
     std::string error;
     if (!module)
-      module = rt::emulator::Module::load(object.getData(), error);
+      module = emulator::Module::load(object.getData(), error);
     if (!module) {
       object.emitError("is no PTX that can be executed: ") << error;
       return nullptr;

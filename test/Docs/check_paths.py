@@ -13,7 +13,8 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from check_links import documents  # noqa: E402
 
-FOLDERS = "bench|cmake|dialects|docs|examples|include|lib|runtime|scripts|test|tools"
+FOLDERS = ("bench|cmake|dialects|docs|emulator|examples|include|lib|runtime|scripts|"
+           "test|tools")
 PATH = re.compile(r"(?<![\w./$-])(?:%s)/[\w.{},*/-]*" % FOLDERS)
 
 

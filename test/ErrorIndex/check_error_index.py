@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ("dialects", "include", "lib", "runtime", "tools")
+FOLDERS = ("dialects", "emulator", "include", "lib", "runtime", "tools")
 SUFFIXES = {".cpp", ".h", ".td"}
 
 

@@ -10,7 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Verbs.h"
-#include "heddle/runtime/devices/emulator/Environment.h"
+#include "heddle/emulator/cuda/Environment.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include <cerrno>
 #include <cstdlib>

@@ -11,8 +11,8 @@
 #include "PtxResources.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/PlanFormat/PtxImage.h"
+#include "heddle/emulator/ptx/Sample.h"
 #include "heddle/runtime/core/DrawOperand.h"
-#include "heddle/runtime/devices/emulator/Sample.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
 #include <iostream>
@@ -22,7 +22,6 @@
 using namespace heddle;
 using namespace heddle::driver;
 using nlohmann::json;
-namespace emulator = heddle::rt::emulator;
 
 namespace {
 

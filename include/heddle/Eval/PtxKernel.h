@@ -9,7 +9,7 @@
 #ifndef HEDDLE_EVAL_PTXKERNEL_H
 #define HEDDLE_EVAL_PTXKERNEL_H
 
-#include "heddle/runtime/devices/emulator/Machine.h"
+#include "heddle/emulator/ptx/Machine.h"
 #include "llvm/ADT/ArrayRef.h"
 #include <memory>
 #include <optional>
@@ -20,8 +20,8 @@ namespace heddle::eval {
 
 /// The launches of a plan.kernel, for the machine that executes PTX.
 struct PtxKernel {
-  std::shared_ptr<rt::emulator::Module> module;
-  std::vector<rt::emulator::Launch> launches; ///< Without arguments.
+  std::shared_ptr<emulator::Module> module;
+  std::vector<emulator::Launch> launches; ///< Without arguments.
   int64_t scratchBytes = 0;
   /// Bytes behind each argument that is an address; none for a scalar. The
   /// scratch memory is one of them.
@@ -33,7 +33,7 @@ struct PtxKernel {
   /// launches did to `counters`.
   std::string run(llvm::ArrayRef<void *> refs, llvm::ArrayRef<int64_t> scalars,
                   char *scratch = nullptr,
-                  rt::emulator::Counters *counters = nullptr) const;
+                  emulator::Counters *counters = nullptr) const;
 };
 
 } // namespace heddle::eval

@@ -13,7 +13,7 @@ using namespace llvm;
 
 namespace heddle::gpu {
 
-static rt::emulator::Dim3 toDim3(ArrayRef<int32_t> sizes) {
+static emulator::Dim3 toDim3(ArrayRef<int32_t> sizes) {
   return {sizes[0], sizes[1], sizes[2]};
 }
 
@@ -41,11 +41,11 @@ EmulatedKernel::load(const MappedKernel &source, StringRef chip) {
   std::unique_ptr<EmulatedKernel> result(new EmulatedKernel());
   eval::PtxKernel &kernel = result->kernel;
   std::string error;
-  kernel.module = rt::emulator::Module::load(*ptx, error);
+  kernel.module = emulator::Module::load(*ptx, error);
   if (!kernel.module)
     return createStringError(inconvertibleErrorCode(), error + " of\n" + *ptx);
   for (MappedLaunch mapped : source.launches) {
-    rt::emulator::Launch launch;
+    emulator::Launch launch;
     launch.kernel = mapped.func.getName().str();
     launch.grid = toDim3(*mapped.func.getKnownGridSize());
     launch.block = toDim3(*mapped.func.getKnownBlockSize());

@@ -17,8 +17,8 @@ namespace {
 
 /// The first block of a launch, of two sequences of this length, with two heads
 /// of 64.
-rt::emulator::Counters count(const char *type, int64_t seq, bool isGradient,
-                             unsigned launch) {
+emulator::Counters count(const char *type, int64_t seq, bool isGradient,
+                         unsigned launch) {
   AttentionForm form = {seq, 2, 2, 64, type, /*causal=*/false};
   form.packed = true;
   KernelCheck check = attentionCheck(form, isGradient, 0);
@@ -47,7 +47,7 @@ TEST_P(GpuAttentionCounts, OfOneBlock) {
   double products = (more.tensorOperations - some.tensorOperations) / 4096.0;
   bool isBf16 = products > 0;
   if (!isBf16)
-    products = (pass + 2) * 64.0 * 256 * 64 / rt::emulator::warpSize;
+    products = (pass + 2) * 64.0 * 256 * 64 / emulator::warpSize;
   double others = (sumOf(more) - sumOf(some) - products) / products;
   RecordProperty("others", std::to_string(others));
   EXPECT_LE(others, !isBf16 ? 0.65 : pass == 0 ? 5.3 : 3.3);

@@ -115,7 +115,7 @@ static constexpr const char *chip = "sm_90";
 static std::string emulate(const gpu::MappedKernel &mapped,
                            const std::vector<Buffer *> &buffers,
                            const std::vector<int64_t> &scalars,
-                           rt::emulator::Counters *counters) {
+                           emulator::Counters *counters) {
   auto kernel = gpu::EmulatedKernel::load(mapped, chip);
   if (!kernel)
     return llvm::toString(kernel.takeError());
@@ -131,7 +131,7 @@ static std::string emulate(const gpu::MappedKernel &mapped,
 std::string emulateKernel(const std::string &text,
                           std::vector<Buffer *> buffers,
                           std::vector<int64_t> scalars,
-                          rt::emulator::Counters *counters) {
+                          emulator::Counters *counters) {
   OwningOpRef<ModuleOp> module = parseModule(text);
   if (!module)
     return "the test's kernel does not parse";
@@ -148,10 +148,10 @@ std::string emulateKernel(const std::string &text,
   return emulate(*mapped, buffers, scalars, counters);
 }
 
-rt::emulator::Counters countBlocks(const std::string &text,
-                                   const std::vector<int64_t> &bytes,
-                                   const std::vector<double> &places,
-                                   unsigned launch, const std::string &matmul) {
+emulator::Counters countBlocks(const std::string &text,
+                               const std::vector<int64_t> &bytes,
+                               const std::vector<double> &places,
+                               unsigned launch, const std::string &matmul) {
   OwningOpRef<ModuleOp> module = parseModule(
       "nn.model @m family \"gpt2\" phase \"fuse\" attributes {config = \"{}\", "
       "strategy = #dist.strategy<{target = \"sm_90\", matmul = \"" +
@@ -161,10 +161,10 @@ rt::emulator::Counters countBlocks(const std::string &text,
   auto object = *model.getOps<planir::ObjectOp>().begin();
   auto kernel = *model.getOps<planir::KernelOp>().begin();
   std::string error;
-  auto image = rt::emulator::Module::load(object.getData().str(), error);
+  auto image = emulator::Module::load(object.getData().str(), error);
   EXPECT_TRUE(image) << error;
   auto grid = cast<planir::GridLaunchAttr>((*kernel.getLaunches())[launch]);
-  rt::emulator::Launch block;
+  emulator::Launch block;
   block.kernel = grid.getSymbol().str();
   block.block = {grid.getBlock()[0], 1, 1};
   block.sharedBytes = grid.getShared();
@@ -175,7 +175,7 @@ rt::emulator::Counters countBlocks(const std::string &text,
   // Of zeros that need no memory until they are touched.
   std::vector<std::unique_ptr<void, decltype(&std::free)>> buffers;
   std::vector<void *> pointers;
-  rt::emulator::GlobalMemory memory;
+  emulator::GlobalMemory memory;
   std::vector<int64_t> sizes(bytes);
   if (int64_t scratch = kernel.getScratchBytes().value_or(0))
     sizes.push_back(scratch);
@@ -190,22 +190,21 @@ rt::emulator::Counters countBlocks(const std::string &text,
   }
   for (void *&pointer : pointers)
     block.arguments.push_back(&pointer);
-  rt::emulator::Options options;
-  options.checks = rt::emulator::Checks::Light;
+  emulator::Options options;
+  options.checks = emulator::Checks::Light;
   options.counts = true;
-  rt::emulator::Counters counters;
+  emulator::Counters counters;
   EXPECT_EQ(image->run(block, memory, options, &counters), "");
   return counters;
 }
 
-rt::emulator::Counters countFirstBlock(const std::string &text,
-                                       const std::vector<int64_t> &bytes,
-                                       unsigned launch,
-                                       const std::string &matmul) {
+emulator::Counters countFirstBlock(const std::string &text,
+                                   const std::vector<int64_t> &bytes,
+                                   unsigned launch, const std::string &matmul) {
   return countBlocks(text, bytes, {0}, launch, matmul);
 }
 
-uint64_t sumOf(const rt::emulator::Counters &counters) {
+uint64_t sumOf(const emulator::Counters &counters) {
   return std::accumulate(std::begin(counters.instructions),
                          std::end(counters.instructions), uint64_t(0));
 }

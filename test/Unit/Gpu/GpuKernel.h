@@ -10,7 +10,7 @@
 #define HEDDLE_TEST_UNIT_GPU_GPUKERNEL_H
 
 #include "heddle/Codegen/GPU/Kernels.h"
-#include "heddle/runtime/devices/emulator/Machine.h"
+#include "heddle/emulator/ptx/Machine.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include <string>
@@ -61,24 +61,24 @@ private:
 std::string emulateKernel(const std::string &text,
                           std::vector<Buffer *> buffers,
                           std::vector<int64_t> scalars = {},
-                          heddle::rt::emulator::Counters *counters = nullptr);
+                          heddle::emulator::Counters *counters = nullptr);
 
 /// What some blocks of one of the kernel's launches do, for sm_90, on buffers
 /// of zeros of these sizes; products in f32 with --matmul `matmul`. `places`:
 /// where in the grid they are, from 0, the first block, to 1, the last one.
-rt::emulator::Counters countBlocks(const std::string &text,
-                                   const std::vector<int64_t> &bytes,
-                                   const std::vector<double> &places,
-                                   unsigned launch = 0,
-                                   const std::string &matmul = "ieee");
+emulator::Counters countBlocks(const std::string &text,
+                               const std::vector<int64_t> &bytes,
+                               const std::vector<double> &places,
+                               unsigned launch = 0,
+                               const std::string &matmul = "ieee");
 
 /// The same of the first block.
-rt::emulator::Counters countFirstBlock(const std::string &text,
-                                       const std::vector<int64_t> &bytes,
-                                       unsigned launch = 0,
-                                       const std::string &matmul = "ieee");
+emulator::Counters countFirstBlock(const std::string &text,
+                                   const std::vector<int64_t> &bytes,
+                                   unsigned launch = 0,
+                                   const std::string &matmul = "ieee");
 /// All instructions that were counted.
-uint64_t sumOf(const rt::emulator::Counters &counters);
+uint64_t sumOf(const emulator::Counters &counters);
 
 /// The norm of got - expected over the norm of expected.
 double relativeError(const Buffer &got, const std::vector<double> &expected);

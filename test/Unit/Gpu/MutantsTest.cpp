@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GpuKernel.h"
-#include "heddle/runtime/devices/emulator/Machine.h"
+#include "heddle/emulator/ptx/Machine.h"
 #include "gtest/gtest.h"
 
 #include <cstdio>
@@ -22,7 +22,7 @@
 
 using namespace heddle;
 using namespace heddle::test;
-namespace emu = heddle::rt::emulator;
+namespace emu = heddle::emulator;
 
 namespace {
 

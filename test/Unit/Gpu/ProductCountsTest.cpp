@@ -14,7 +14,7 @@
 
 using namespace heddle;
 using namespace heddle::test;
-namespace emu = heddle::rt::emulator;
+namespace emu = heddle::emulator;
 
 namespace {
 

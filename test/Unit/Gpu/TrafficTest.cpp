@@ -30,7 +30,7 @@ void check(const std::string &name, const std::string &text,
     buffer.fill(number + 1);
     pointers.push_back(&buffer);
   }
-  heddle::rt::emulator::Counters counters;
+  heddle::emulator::Counters counters;
   ASSERT_EQ(emulateKernel(text, pointers, {}, &counters), "");
   auto bytes = static_cast<double>(counters.globalBytes);
   EXPECT_GE(bytes, 0.95 * 32 * static_cast<double>(counters.globalSectors));
@@ -109,7 +109,7 @@ TEST(GpuTraffic, Dropout) {
   std::vector<Buffer> buffers = {{size, true}, {4, false}, {size, true}};
   for (Buffer &buffer : buffers)
     buffer.fill(1);
-  heddle::rt::emulator::Counters counters;
+  heddle::emulator::Counters counters;
   ASSERT_EQ(
       emulateKernel(kernelText("rows",
                                "%x: " + type +
@@ -150,7 +150,7 @@ TEST(GpuTraffic, OddRows) {
 /// former.
 double checkBlock(const std::string &text, const std::vector<int64_t> &bytes,
                   int64_t least, int64_t rows, int64_t rowsPerBlock) {
-  heddle::rt::emulator::Counters counters = countFirstBlock(text, bytes);
+  heddle::emulator::Counters counters = countFirstBlock(text, bytes);
   auto asked = static_cast<double>(counters.globalBytes);
   double needed = static_cast<double>(least) * rowsPerBlock / rows;
   EXPECT_GE(asked, 0.95 * 32 * static_cast<double>(counters.globalSectors));
@@ -247,7 +247,7 @@ TEST_P(GpuRowTraffic, NormGradientsAndSums) {
   const int64_t least = 3 * size + columns + 2 * stats;
   const int64_t blocks = rows / rowsPerBlock;
   double first = checkBlock(text, bytes, least, rows, rowsPerBlock);
-  heddle::rt::emulator::Counters second = countFirstBlock(text, bytes, 1);
+  heddle::emulator::Counters second = countFirstBlock(text, bytes, 1);
   EXPECT_GE(second.globalBytes, uint64_t(0.95 * 32 * second.globalSectors));
   constexpr int64_t columnsPerBlock = 8;
   EXPECT_EQ(second.globalBytes,
@@ -345,7 +345,7 @@ TEST(GpuTraffic, VocabularyHead) {
        4}};
   for (const Head &head : heads) {
     SCOPED_TRACE(head.body);
-    heddle::rt::emulator::Counters counters =
+    heddle::emulator::Counters counters =
         countFirstBlock(kernelText("gemm", head.arguments, head.result,
                                    head.body, "%y", head.pitches),
                         head.bytes);
@@ -372,7 +372,7 @@ TEST(GpuTraffic, Scatter) {
     std::set<int64_t> written;
     for (int64_t i = 0; i < positions; ++i)
       written.insert(i * i * 7 % used);
-    heddle::rt::emulator::Counters counters;
+    heddle::emulator::Counters counters;
     ASSERT_EQ(emulateKernel(
                   kernelText("scatter",
                              "%g: tensor<2048x768xbf16>, %i: tensor<2048xi32>",
@@ -396,7 +396,7 @@ TEST(GpuTraffic, Scatter) {
 /// Sums of parts of k are added by 16 bytes.
 TEST(GpuTraffic, SumsOfParts) {
   constexpr int64_t k = 3072, size = 768 * 768;
-  heddle::rt::emulator::Counters counters = countFirstBlock(
+  heddle::emulator::Counters counters = countFirstBlock(
       kernelText("gemm", "%x: tensor<768x3072xbf16>, %w: tensor<3072x768xbf16>",
                  "tensor<768x768xbf16>",
                  "%y = nn.linear %x, %w : (tensor<768x3072xbf16>, "

@@ -35,7 +35,7 @@ void checkWidth(const std::string &name, const std::string &text,
                 const std::vector<int64_t> &bytes, double wide, double others) {
   SCOPED_TRACE(name);
   const std::vector<double> places = {0, 0.31, 0.7, 1};
-  heddle::rt::emulator::Counters counters = countBlocks(text, bytes, places);
+  heddle::emulator::Counters counters = countBlocks(text, bytes, places);
   auto requests = static_cast<double>(counters.globalRequests) /
                   static_cast<double>(places.size());
   EXPECT_GE(requests, wide);

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A gpu.func becomes PTX as for a GPU, and that text runs in the machine of
-// heddle::rt::emulator.
+// heddle::emulator.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +32,7 @@ public:
   /// may touch. Adds what the launches did to `counters`.
   std::string run(llvm::ArrayRef<void *> refs,
                   llvm::ArrayRef<int64_t> scalars = {},
-                  rt::emulator::Counters *counters = nullptr) const {
+                  emulator::Counters *counters = nullptr) const {
     return kernel.run(refs, scalars, /*scratch=*/nullptr, counters);
   }
 

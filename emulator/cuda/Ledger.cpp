@@ -1,0 +1,114 @@
+//===- Ledger.cpp - Commands that touch the same bytes --------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "emulator/cuda/Ledger.h"
+
+#include <algorithm>
+
+using namespace heddle::rt;
+using namespace heddle::rt::cuda;
+
+/// Whether the marked command comes before the one with that clock.
+static bool isBefore(size_t stream, uint64_t number, const Clock &clock) {
+  return stream < clock.size() && clock[stream] >= number;
+}
+
+static std::string hex(uint64_t value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "0x%llx",
+                static_cast<unsigned long long>(value));
+  return text;
+}
+
+/// Throws when an earlier command has no order with one that is added.
+template <class Mark>
+static void require(const Mark &earlier, const char *did, uint64_t address,
+                    const Command &command, const char *does) {
+  if (!earlier.name || isBefore(earlier.stream, earlier.number, command.clock))
+    return;
+  throw Fault{LaunchFailed, command.name + " " + does + " the byte at " +
+                                hex(address) + " that " + *earlier.name + " " +
+                                did + "; no event or wait orders them"};
+}
+
+Ledger::Segments::iterator Ledger::split(uint64_t address) {
+  auto after = segments.lower_bound(address);
+  if (after == segments.begin())
+    return after;
+  auto before = std::prev(after);
+  if (before->second.end <= address)
+    return after;
+  Segment rest = before->second;
+  before->second.end = address;
+  return segments.emplace_hint(after, address, std::move(rest));
+}
+
+void Ledger::read(emulator::ByteRange range, const Command &command,
+                  const Mark &mark) {
+  split(range.end);
+  auto at = split(range.first);
+  for (uint64_t place = range.first; place < range.end;) {
+    if (at == segments.end() || at->first > place) {
+      // Nobody has touched these.
+      uint64_t next = at == segments.end() ? range.end : at->first;
+      Segment fresh;
+      fresh.end = std::min(range.end, next);
+      at = segments.emplace_hint(at, place, std::move(fresh));
+    }
+    Segment &segment = at->second;
+    require(segment.writer, "wrote", place, command, "reads");
+    auto same = std::find_if(
+        segment.readers.begin(), segment.readers.end(),
+        [&](const Mark &other) { return other.stream == mark.stream; });
+    if (same == segment.readers.end())
+      segment.readers.push_back(mark);
+    else
+      *same = mark;
+    place = segment.end;
+    ++at;
+  }
+}
+
+void Ledger::write(emulator::ByteRange range, const Command &command,
+                   const Mark &mark) {
+  split(range.end);
+  auto begin = split(range.first), at = begin;
+  for (; at != segments.end() && at->first < range.end; ++at) {
+    require(at->second.writer, "wrote", at->first, command, "writes");
+    for (const Mark &reader : at->second.readers)
+      require(reader, "read", at->first, command, "writes");
+  }
+  auto after = segments.erase(begin, at);
+  segments.emplace_hint(after, range.first, Segment{range.end, mark, {}});
+}
+
+void Ledger::add(const Command &command, size_t stream) {
+  Mark mark = {stream, command.clock[stream],
+               std::make_shared<const std::string>(command.name)};
+  for (const emulator::ByteRange &range : command.memory.reads)
+    read(range, command, mark);
+  for (const emulator::ByteRange &range : command.memory.writes)
+    write(range, command, mark);
+}
+
+void Ledger::forgetBefore(const Clock &floor) {
+  auto isPast = [&](const Mark &mark) {
+    return !mark.name || isBefore(mark.stream, mark.number, floor);
+  };
+  for (auto at = segments.begin(); at != segments.end();) {
+    Segment &segment = at->second;
+    std::vector<Mark> &readers = segment.readers;
+    readers.erase(std::remove_if(readers.begin(), readers.end(), isPast),
+                  readers.end());
+    if (isPast(segment.writer))
+      segment.writer = {};
+    bool isEmpty = !segment.writer.name && readers.empty();
+    at = isEmpty ? segments.erase(at) : std::next(at);
+  }
+  most = std::max<size_t>(4096, 2 * segments.size());
+}

@@ -1,0 +1,127 @@
+//===- Submit.cpp - Work that other emulated libraries do -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/emulator/cuda/Submit.h"
+#include "emulator/cuda/Context.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+using namespace heddle;
+using namespace heddle::rt;
+using namespace heddle::rt::cuda;
+
+/// In order, without ranges that meet.
+static void sortRanges(std::vector<emulator::ByteRange> &ranges) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const auto &a, const auto &b) { return a.first < b.first; });
+  std::vector<emulator::ByteRange> merged;
+  for (const emulator::ByteRange &range : ranges)
+    if (!merged.empty() && range.first <= merged.back().end)
+      merged.back().end = std::max(merged.back().end, range.end);
+    else
+      merged.push_back(range);
+  ranges = std::move(merged);
+}
+
+/// Other processes may need what this one has not done yet, although its host
+/// does not wait for it: a GPU would go on by itself. So does this thread, when
+/// the program has not called the driver for some time.
+static void goOnAlone() {
+  constexpr std::chrono::milliseconds pause(20), idle(100);
+  DriverState &state = DriverState::get();
+  while (true) {
+    std::this_thread::sleep_for(pause);
+    std::lock_guard<std::mutex> lock(state.mutex);
+    for (const auto &[device, context] : state.contexts) {
+      auto silence = std::chrono::steady_clock::now() - context->lastCall;
+      if (context->fault != Success || silence < idle)
+        continue;
+      try {
+        context->timeline.advanceExchanges();
+      } catch (const Fault &fault) {
+        complain(fault.message);
+        context->timeline.abandon();
+        context->fault = fault.code;
+      }
+    }
+  }
+}
+
+/// Finds the places of what a work touches; false where they are not on the
+/// GPU.
+static bool findPlaces(const ContextData &context, const EmulatedWork &work,
+                       emulator::Touched &touched) {
+  for (EmulatedAccess *access = work.accesses;
+       access < work.accesses + work.numAccesses; ++access) {
+    if (access->bytes == 0)
+      continue;
+    if (!context.memory.isOnGpu(access->address))
+      return false;
+    access->place = context.memory.at(access->address, access->bytes);
+    if (!access->place)
+      return false;
+    (access->writes ? touched.writes : touched.reads)
+        .push_back({access->address, access->address + access->bytes});
+  }
+  sortRanges(touched.reads);
+  sortRanges(touched.writes);
+  return true;
+}
+
+Result cuda::heddleEmulateSubmit(StreamHandle handle,
+                                 const EmulatedWork *given) {
+  EmulatedWork work = *given;
+  std::shared_ptr<void> data(work.data, work.drop);
+  auto submit = [&](ContextData &context, StreamData &stream) {
+    Command command;
+    command.name = work.name;
+    if (!findPlaces(context, work, command.memory))
+      return InvalidValue;
+    command.run = [work, data, &context](emulator::Touched &) {
+      if (work.sentBytes)
+        context.sentBytes += work.sentBytes(data.get());
+      work.run(data.get());
+    };
+    if (work.isReady) {
+      static std::once_flag once;
+      std::call_once(once, [] { std::thread(goOnAlone).detach(); });
+      command.begin = [work, data, &context] {
+        context.befall("exchange", context.exchanges++);
+        work.begin(data.get());
+      };
+      command.isReady = [work, data] { return work.isReady(data.get()) != 0; };
+    }
+    context.submit(stream, std::move(command));
+    return Success;
+  };
+  return inStream(handle, submit);
+}
+
+int cuda::heddleEmulateDevice() {
+  int device = -1;
+  inContext([&](ContextData &context) {
+    device = context.device;
+    return Success;
+  });
+  return device;
+}
+
+int cuda::heddleEmulateIsCapturing(StreamHandle handle) {
+  bool isCapturing = false;
+  inStream(handle, [&](ContextData &context, StreamData &stream) {
+    isCapturing = context.captures(stream);
+    return Success;
+  });
+  return isCapturing;
+}
+
+void cuda::heddleEmulateCount(const char *call) {
+  inContext([](ContextData &) { return Success; }, call);
+}

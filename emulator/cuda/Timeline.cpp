@@ -1,0 +1,188 @@
+//===- Timeline.cpp - In which order streams do their work ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "emulator/cuda/Timeline.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+using namespace heddle::rt::cuda;
+
+Timeline::Timeline(const Settings &settings)
+    : settings(settings), random(settings.seed) {
+  makeStream(/*isBlocking=*/true);
+}
+
+StreamData &Timeline::makeStream(bool isBlocking) {
+  auto stream = std::make_unique<StreamData>();
+  stream->number = streams.size();
+  stream->isBlocking = isBlocking;
+  stream->clock.resize(streams.size() + 1);
+  streams.push_back(std::move(stream));
+  return *streams.back();
+}
+
+void Timeline::submit(StreamData &stream, Command command) {
+  join(stream.clock, seen);
+  if (stream.number == 0) {
+    for (const auto &other : streams)
+      if (other->isBlocking)
+        join(stream.clock, other->clock);
+  } else if (stream.isBlocking) {
+    join(stream.clock, defaultStream().clock);
+  }
+  stream.clock[stream.number] = ++stream.submitted;
+  command.clock = stream.clock;
+  stream.queue.push_back(std::move(command));
+  if (settings.order == Settings::Order::Early)
+    reach(Clock(stream.clock));
+  // Most work waits; now and then some of it is done early.
+  else if (settings.order == Settings::Order::Seed && random() % 16 == 0)
+    for (uint64_t count = random() % 8; count > 0 && advance(); --count)
+      ;
+}
+
+void Timeline::record(StreamData &stream, EventData &event) const {
+  event.point = stream.clock;
+}
+
+void Timeline::wait(StreamData &stream, const EventData &event) {
+  join(stream.clock, event.point);
+}
+
+bool Timeline::isDone(const Clock &point) const {
+  for (size_t i = 0; i < point.size(); ++i)
+    if (streams[i]->done < point[i])
+      return false;
+  return true;
+}
+
+bool Timeline::query(const Clock &point) {
+  if (!isDone(point))
+    return false;
+  join(seen, point);
+  return true;
+}
+
+void Timeline::finish() {
+  Clock all;
+  for (const auto &stream : streams)
+    join(all, stream->clock);
+  finish(all);
+}
+
+void Timeline::finish(const Clock &given) {
+  Clock point = given; // Streams may have gone when it returns.
+  reach(point);
+  join(seen, point);
+}
+
+void Timeline::reach(const Clock &point) {
+  constexpr std::chrono::microseconds pause(50);
+  for (size_t i = 0; i < point.size(); ++i)
+    while (streams[i]->done < point[i]) {
+      StreamData *next = nullptr;
+      if (settings.order != Settings::Order::Seed)
+        next = &leading(*streams[i]);
+      if (next && isReady(*next))
+        execute(*next);
+      // Another process may need what other streams do before it answers.
+      else if (!advance())
+        std::this_thread::sleep_for(pause);
+    }
+}
+
+void Timeline::advanceExchanges() {
+  for (const auto &stream : streams) {
+    auto waits = [](const Command &command) { return bool(command.isReady); };
+    while (std::any_of(stream->queue.begin(), stream->queue.end(), waits)) {
+      StreamData &next = leading(*stream);
+      if (!isReady(next))
+        break;
+      execute(next);
+    }
+  }
+}
+
+bool Timeline::isReady(StreamData &stream) {
+  Command &command = stream.queue.front();
+  if (command.begin) {
+    command.begin();
+    command.begin = nullptr;
+  }
+  return !command.isReady || command.isReady();
+}
+
+bool Timeline::isFree(const StreamData &stream) const {
+  if (stream.queue.empty())
+    return false;
+  const Clock &clock = stream.queue.front().clock;
+  for (size_t i = 0; i < clock.size(); ++i)
+    if (i != stream.number && streams[i]->done < clock[i])
+      return false;
+  return true;
+}
+
+/// What a command waits for was submitted before it, so this comes to an end.
+StreamData &Timeline::leading(StreamData &stream) {
+  StreamData *found = &stream;
+  while (!isFree(*found)) {
+    const Clock &clock = found->queue.front().clock;
+    size_t i = 0;
+    while (i == found->number || streams[i]->done >= clock[i])
+      ++i;
+    found = streams[i].get();
+  }
+  return *found;
+}
+
+bool Timeline::advance() {
+  size_t first = random() % streams.size();
+  for (size_t i = 0; i < streams.size(); ++i) {
+    StreamData &chosen = *streams[(first + i) % streams.size()];
+    if (isFree(chosen) && isReady(chosen)) {
+      execute(chosen);
+      return true;
+    }
+  }
+  return false;
+}
+
+void Timeline::execute(StreamData &stream) {
+  Command command = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  ++stream.done;
+  command.run(command.memory);
+  if (!isChecked())
+    return;
+  ledger.add(command, stream.number);
+  if (ledger.isLong())
+    ledger.forgetBefore(floor());
+}
+
+Clock Timeline::floor() const {
+  Clock least = seen;
+  least.resize(streams.size());
+  for (const auto &stream : streams)
+    if (!stream->queue.empty()) {
+      Clock clock = stream->queue.front().clock;
+      clock.resize(streams.size());
+      for (size_t i = 0; i < least.size(); ++i)
+        least[i] = std::min(least[i], clock[i]);
+    }
+  return least;
+}
+
+void Timeline::abandon() {
+  for (const auto &stream : streams) {
+    stream->done = stream->submitted;
+    stream->queue.clear();
+  }
+  ledger.clear();
+}

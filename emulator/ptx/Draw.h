@@ -1,0 +1,43 @@
+//===- Draw.h - Orders that a seed chooses ----------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_EMULATOR_PTX_DRAW_H
+#define HEDDLE_EMULATOR_PTX_DRAW_H
+
+#include <cstdint>
+
+namespace heddle::emulator {
+
+/// Random numbers that cost nothing to begin: SplitMix64 (Steele, Lea and
+/// Flood, "Fast splittable pseudorandom number generators", 2014).
+class Draw {
+public:
+  Draw() = default;
+  /// The numbers of a part of what `seed` chooses.
+  Draw(uint64_t seed, uint64_t part)
+      : state(Draw(seed).next() + Draw(~part).next()) {}
+
+  /// One of 0 to `count` - 1.
+  uint64_t below(uint64_t count) { return next() % count; }
+
+private:
+  explicit Draw(uint64_t state) : state(state) {}
+
+  uint64_t next() {
+    state += 0x9e3779b97f4a7c15;
+    uint64_t z = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+
+  uint64_t state = 0;
+};
+
+} // namespace heddle::emulator
+
+#endif // HEDDLE_EMULATOR_PTX_DRAW_H

@@ -1,0 +1,60 @@
+//===- Fragments.h - Elements of matrices in registers ----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_EMULATOR_PTX_FRAGMENTS_H
+#define HEDDLE_EMULATOR_PTX_FRAGMENTS_H
+
+#include "emulator/ptx/Lanes.h"
+#include "emulator/ptx/Numbers.h"
+
+namespace heddle::emulator {
+
+/// All 32 lanes have to be here. False: others run first.
+inline bool meetAll(Warp &warp) {
+  if (!warp.converge(allLanes))
+    return false;
+  if (warp.mask != allLanes)
+    warp.fail("incomplete operation of a warp: only " +
+                  std::to_string(__builtin_popcount(warp.mask)) +
+                  " of 32 lanes are here",
+              warp.mask);
+  return true;
+}
+
+/// Elements of operands: how many are in a register, and their values.
+struct BFloat16Elements {
+  static constexpr int count = 2;
+  using Value = float;
+  static float get(uint32_t bits, int i) {
+    return floatOf(i ? bits & 0xffff0000u : bits << 16);
+  }
+};
+struct HalfElements {
+  static constexpr int count = 2;
+  using Value = float;
+  static float get(uint32_t bits, int i) {
+    return widenNarrow<Half>(static_cast<uint16_t>(bits >> (16 * i)));
+  }
+};
+/// The low 13 bits are not looked at.
+struct Tf32Elements {
+  static constexpr int count = 1;
+  using Value = float;
+  static float get(uint32_t bits, int) { return floatOf(bits & 0xffffe000u); }
+};
+template <class T> struct ByteElements {
+  static constexpr int count = 4;
+  using Value = int32_t;
+  static int32_t get(uint32_t bits, int i) {
+    return static_cast<T>(bits >> (8 * i));
+  }
+};
+
+} // namespace heddle::emulator
+
+#endif // HEDDLE_EMULATOR_PTX_FRAGMENTS_H

@@ -1,0 +1,414 @@
+//===- Launch.cpp - All blocks of a launch --------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "emulator/ptx/Launch.h"
+#include "emulator/ptx/Lanes.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+namespace heddle::emulator {
+
+namespace {
+/// A row that is the same in all lanes.
+void fillRow(char *row, int width, uint64_t bits) {
+  if (width == 1) {
+    auto mask = static_cast<uint32_t>(bits);
+    std::memcpy(row, &mask, sizeof(mask));
+    return;
+  }
+  size_t bytes = width / 8;
+  for (int lane = 0; lane < warpSize; ++lane)
+    std::memcpy(row + lane * bytes, &bits, bytes);
+}
+
+/// The value of a special register in a lane.
+uint32_t specialValue(const std::string &name, const Launch &launch,
+                      const Program &program, const Block &block,
+                      const Warp &warp, int lane) {
+  const Dim3 &size = launch.block;
+  int64_t thread = warp.thread(lane);
+  Dim3 tid = {thread % size.x, thread / size.x % size.y,
+              thread / (size.x * size.y)};
+  auto component = [&](const Dim3 &of) {
+    char axis = name.back();
+    return static_cast<uint32_t>(axis == 'x'   ? of.x
+                                 : axis == 'y' ? of.y
+                                               : of.z);
+  };
+  auto is = [&](const char *prefix) { return name.rfind(prefix, 0) == 0; };
+  if (is("%tid."))
+    return component(tid);
+  if (is("%ntid."))
+    return component(size);
+  const Dim3 &at = block.at, &grid = launch.grid;
+  const Dim3 &cluster = block.cluster->size;
+  if (is("%ctaid."))
+    return component(at);
+  if (is("%nctaid."))
+    return component(grid);
+  if (is("%clusterid."))
+    return component({at.x / cluster.x, at.y / cluster.y, at.z / cluster.z});
+  if (is("%nclusterid."))
+    return component(
+        {grid.x / cluster.x, grid.y / cluster.y, grid.z / cluster.z});
+  if (is("%cluster_ctaid."))
+    return component({at.x % cluster.x, at.y % cluster.y, at.z % cluster.z});
+  if (is("%cluster_nctaid."))
+    return component(cluster);
+  if (name == "%cluster_ctarank")
+    return static_cast<uint32_t>(block.rank);
+  if (name == "%cluster_nctarank")
+    return static_cast<uint32_t>(cluster.count());
+  if (name == "%is_explicit_cluster")
+    return launch.cluster || program.cluster[0];
+  if (name == "%laneid")
+    return lane;
+  if (name == "%warpid")
+    return warp.index;
+  if (name == "%nwarpid")
+    return static_cast<uint32_t>(block.warps.size());
+  uint32_t self = uint32_t(1) << lane;
+  if (name == "%lanemask_eq")
+    return self;
+  if (name == "%lanemask_lt")
+    return self - 1;
+  if (name == "%lanemask_le")
+    return self | (self - 1);
+  if (name == "%lanemask_gt")
+    return ~(self | (self - 1));
+  if (name == "%lanemask_ge")
+    return ~(self - 1);
+  if (name == "%dynamic_smem_size")
+    return static_cast<uint32_t>(launch.sharedBytes);
+  if (name == "%total_smem_size")
+    return static_cast<uint32_t>(program.sharedBytes + launch.sharedBytes);
+  return name == "WARP_SZ" ? warpSize : 0; // %smid: all blocks on the first.
+}
+
+/// All clusters of a launch: workers take one after the other.
+class LaunchRunner {
+public:
+  explicit LaunchRunner(const LaunchSetup &setup)
+      : setup(setup), program(setup.program), launch(setup.launch),
+        options(setup.options), order(launch.blocks),
+        count(order.empty() ? launch.grid.count() / setup.cluster.count()
+                            : static_cast<int64_t>(order.size())),
+        firstFault(count) {
+    drawOrder();
+    parameters.resize(program.parameterBytes + sizeof(uint64_t));
+    for (size_t i = 0; i < program.parameters.size(); ++i)
+      std::memcpy(parameters.data() + program.parameters[i].offset,
+                  launch.arguments[i], program.parameters[i].bytes);
+  }
+
+  std::string run(Counters *counters, Touched *touched);
+
+private:
+  void work(Worker &worker);
+  void prepare(Worker &worker, std::vector<uint64_t> &registers);
+  void startCluster(Worker &worker, int64_t index);
+  void startBlock(Block &block, int64_t cluster);
+  void startWarp(Warp &warp);
+  void drawOrder();
+  /// The place of a number among so many, along x first.
+  static Dim3 placeOf(int64_t index, const Dim3 &of) {
+    return {index % of.x, index / of.x % of.y, index / (of.x * of.y)};
+  }
+  void noteRace(std::vector<TouchedRange> &ranges);
+  void noteChangedConstant(std::vector<TouchedRange> &ranges);
+  /// Of two ranges that meet: the first is at fault, because of the second.
+  void noteMeeting(const TouchedRange &first, const TouchedRange &second,
+                   const std::string &what, const std::string &verb);
+  void note(int64_t turn, const Warp &warp, const Fault &fault);
+
+  const LaunchSetup &setup;
+  const Program &program;
+  const Launch &launch;
+  const Options &options;
+  std::vector<char> parameters;
+  std::atomic<int64_t> next{0};
+  std::vector<int64_t> order;      ///< Of the clusters; empty: as they are.
+  const int64_t count;             ///< Of the clusters that run.
+  std::atomic<int64_t> firstFault; ///< The turn of the first with a fault.
+  std::mutex mutex;
+  std::string message;
+  bool recordsTouches = false; ///< Of global memory.
+  Counters total;
+};
+} // namespace
+
+/// Gives the worker's warps their registers, with what never changes in them.
+void LaunchRunner::prepare(Worker &worker, std::vector<uint64_t> &registers) {
+  Cluster &cluster = worker.cluster;
+  worker.program = &program;
+  worker.launch = &launch;
+  worker.memory = &setup.memory;
+  worker.parameters = parameters.data();
+  worker.options = &options;
+  worker.executed.resize(program.ops.size());
+  worker.lastAllocation.resize(program.ops.size());
+  constexpr int64_t alignment = 128;
+  cluster.size = setup.cluster;
+  cluster.sharedBytes = program.sharedBytes + launch.sharedBytes;
+  cluster.sharedStride = (cluster.sharedBytes / alignment + 1) * alignment;
+  cluster.localBytes = program.localBytes;
+  cluster.numThreads = launch.block.count();
+  if (program.copiesBulk && options.checks == Checks::Full)
+    cluster.written = std::make_unique<GlobalWrites>();
+  cluster.blocks.resize(setup.cluster.count());
+  size_t warps = (cluster.numThreads + warpSize - 1) / warpSize;
+  constexpr size_t line = 64;
+  registers.resize(
+      (program.registerBytes * warps * cluster.blocks.size() + line) / 8);
+  auto start = reinterpret_cast<uintptr_t>(registers.data());
+  auto *next = reinterpret_cast<char *>((start + line - 1) / line * line);
+  for (Block &block : cluster.blocks) {
+    block.cluster = &cluster;
+    block.rank = static_cast<int>(&block - cluster.blocks.data());
+    block.firstShared = block.rank * cluster.sharedStride;
+    block.warps.resize(warps);
+    block.local.resize(warps * warpSize * cluster.localBytes);
+    if (recordsTouches)
+      block.touched = std::make_unique<TouchRecorder>(program.ops.size());
+    for (size_t i = 0; i < warps; ++i, next += program.registerBytes) {
+      Warp &warp = block.warps[i];
+      warp.index = static_cast<int>(i);
+      warp.inCluster = static_cast<int>(block.rank * warps + i);
+      warp.block = &block;
+      warp.cluster = &cluster;
+      warp.worker = &worker;
+      warp.registers = next;
+      for (const FixedRow &fixed : program.fixed)
+        if (fixed.special.empty())
+          fillRow(warp.registers + fixed.row, fixed.width, fixed.bits);
+    }
+  }
+}
+
+void LaunchRunner::startCluster(Worker &worker, int64_t index) {
+  Cluster &cluster = worker.cluster;
+  const Dim3 &size = cluster.size, &grid = launch.grid;
+  Dim3 at = placeOf(index, {grid.x / size.x, grid.y / size.y, grid.z / size.z});
+  cluster.shared.reset(cluster.sharedStride,
+                       static_cast<int>(cluster.blocks.size()),
+                       static_cast<int>(cluster.blocks.front().warps.size()),
+                       options.checks == Checks::Full);
+  if (cluster.written)
+    cluster.written->clear();
+  cluster.barriersInMemory.clear();
+  cluster.copies.clear();
+  cluster.arrivals.clear();
+  cluster.known[0] = cluster.known[1] = {};
+  cluster.inits[0] = cluster.inits[1] = {};
+  cluster.phase = 0;
+  cluster.clock = 0;
+  if (options.order)
+    cluster.draw = Draw(*options.order, static_cast<uint64_t>(index));
+  for (Block &block : cluster.blocks) {
+    Dim3 in = placeOf(block.rank, size);
+    block.at = {at.x * size.x + in.x, at.y * size.y + in.y,
+                at.z * size.z + in.z};
+    startBlock(block, index);
+  }
+}
+
+void LaunchRunner::startBlock(Block &block, int64_t cluster) {
+  const Dim3 &grid = launch.grid, &at = block.at;
+  if (block.touched) {
+    block.touched->startBlock(at.x + grid.x * (at.y + grid.y * at.z), cluster);
+    if (block.cluster->blocks.size() == 1)
+      block.touched->endClusterRaces();
+  }
+  std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier());
+  std::fill(block.local.begin(), block.local.end(), static_cast<char>(0xff));
+  block.freeRegisters = 0;
+  block.isDone = false;
+  for (Warp &warp : block.warps)
+    startWarp(warp);
+}
+
+void LaunchRunner::startWarp(Warp &warp) {
+  int64_t threads =
+      std::min(launch.block.count() - warp.index * warpSize, warpSize);
+  warp.live = threads == warpSize ? allLanes : (uint32_t(1) << threads) - 1;
+  warp.active = warp.live;
+  warp.pc = 0;
+  warp.reconverge = noPc;
+  warp.state = Warp::Running;
+  warp.paths.clear();
+  warp.groups.clear();
+  warp.open.clear();
+  warp.numCopies = 0;
+  warp.products.reset();
+  warp.stores = {};
+  warp.awaited = -1;
+  warp.clusterArrivals = warp.clusterWaits = 0;
+  warp.fenced = warp.fencedInits = warp.knownInits = {};
+  // Of registers a thread gets whole groups of 8.
+  warp.maxRegisters = (setup.entryRegisters + 7) / 8 * 8;
+  warp.registerChanges = warp.registerTime = 0;
+  warp.trace = 0;
+  for (const FixedRow &fixed : program.fixed) {
+    if (fixed.special.empty())
+      continue;
+    auto value = [&](int lane) {
+      return specialValue(fixed.special, launch, program, *warp.block, warp,
+                          lane);
+    };
+    char *to = warp.registers + fixed.row;
+    if (fixed.width == 1) {
+      fillRow(to, 1, value(0) ? allLanes : 0);
+      continue;
+    }
+    for (int lane = 0; lane < warpSize; ++lane)
+      reinterpret_cast<uint32_t *>(to)[lane] = value(lane);
+  }
+  // The same in every run, and a NaN.
+  for (uint32_t row : program.unwritten)
+    std::memset(warp.registers + row, 0xff, 64);
+}
+
+std::string describePlace(const Place &place,
+                          const std::map<int64_t, std::string> &files) {
+  std::string result = "line " + std::to_string(place.line);
+  auto file = files.find(place.sourceFile);
+  if (file != files.end())
+    result +=
+        " (" + file->second + ":" + std::to_string(place.sourceLine) + ")";
+  return result;
+}
+
+void LaunchRunner::drawOrder() {
+  if (!options.order)
+    return;
+  if (order.empty()) {
+    order.resize(count);
+    std::iota(order.begin(), order.end(), 0);
+  }
+  Draw draw(*options.order, UINT64_MAX);
+  for (size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[draw.below(i)]);
+}
+
+void LaunchRunner::note(int64_t turn, const Warp &warp, const Fault &fault) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (turn >= firstFault)
+    return;
+  firstFault = turn;
+  const Block &block = *warp.block;
+  const Place &place = program.places[warp.current];
+  auto number = [](int64_t value) { return std::to_string(value); };
+  message = "kernel " + program.name + ", " +
+            describePlace(place, setup.files) + ", " + place.opcode + ": " +
+            fault.message + "; block (" + number(block.at.x) + ", " +
+            number(block.at.y) + ", " + number(block.at.z) + "), " +
+            describeThreads(warp, fault.lanes ? fault.lanes : warp.mask);
+}
+
+void LaunchRunner::work(Worker &worker) {
+  std::vector<uint64_t> registers;
+  prepare(worker, registers);
+  // Clusters are taken in order, so the first fault is that of every run.
+  for (int64_t turn = next++; turn < count && turn < firstFault;
+       turn = next++) {
+    startCluster(worker, order.empty() ? turn : order[turn]);
+    try {
+      worker.cluster.run(program);
+    } catch (const Fault &fault) {
+      note(turn, *worker.cluster.current, fault);
+    }
+  }
+  for (size_t i = 0; i < program.ops.size(); ++i)
+    worker.counters.instructions[static_cast<int>(program.ops[i].kind)] +=
+        worker.executed[i];
+  std::lock_guard<std::mutex> lock(mutex);
+  total += worker.counters;
+}
+
+std::string LaunchRunner::run(Counters *counters, Touched *touched) {
+  recordsTouches = touched != nullptr || options.checks == Checks::Full;
+  unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
+  int64_t numWorkers =
+      std::min<int64_t>(options.threads ? options.threads : cores, count);
+  std::vector<Worker> workers(numWorkers);
+  std::vector<std::thread> threads;
+  for (int64_t i = 1; i < numWorkers; ++i)
+    threads.emplace_back([&, i] { work(workers[i]); });
+  work(workers[0]);
+  for (std::thread &thread : threads)
+    thread.join();
+  if (counters)
+    *counters += total;
+  std::vector<TouchedRange> raceable, others;
+  for (const Worker &worker : workers)
+    for (const Block &block : worker.cluster.blocks)
+      if (block.touched)
+        block.touched->finish(raceable, others);
+  if (touched) {
+    addTouched(raceable, *touched);
+    addTouched(others, *touched);
+  }
+  if (options.checks != Checks::Full)
+    return message;
+  if (message.empty() &&
+      std::any_of(program.ops.begin(), program.ops.end(),
+                  [](const Op &op) { return op.readsConstants; })) {
+    others.insert(others.end(), raceable.begin(), raceable.end());
+    noteChangedConstant(others);
+  }
+  if (message.empty())
+    noteRace(raceable);
+  return message;
+}
+
+static const char *verbOf(Touch kind) {
+  return !writes(kind) ? "reads" : kind == Touch::Write ? "writes" : "changes";
+}
+
+void LaunchRunner::noteMeeting(const TouchedRange &first,
+                               const TouchedRange &second,
+                               const std::string &what,
+                               const std::string &verb) {
+  auto place = [&](const TouchedRange &range) {
+    return describePlace(program.places[range.by.op], setup.files);
+  };
+  auto name = [&](const TouchedRange &range) {
+    Dim3 at = placeOf(range.block, launch.grid);
+    return "block (" + std::to_string(at.x) + ", " + std::to_string(at.y) +
+           ", " + std::to_string(at.z) + ")";
+  };
+  message = "kernel " + program.name + ", " + place(first) + ", " +
+            program.places[first.by.op].opcode + ": " + what + name(first) +
+            " " + verb + " what " + name(second) + " " +
+            verbOf(second.by.kind) + ", " + place(second) + ": " +
+            setup.memory.describe(std::max(first.first, second.first));
+}
+
+/// What ld.nc reads, nobody may write as long as the launch runs.
+void LaunchRunner::noteChangedConstant(std::vector<TouchedRange> &ranges) {
+  if (auto found = findChangedConstant(ranges, program.ops))
+    noteMeeting(found->first, found->second, "", "reads as a constant");
+}
+
+/// Two blocks have no order but that which they make themselves.
+void LaunchRunner::noteRace(std::vector<TouchedRange> &ranges) {
+  if (auto race = findRace(ranges))
+    noteMeeting(race->first, race->second,
+                "race between blocks: ", verbOf(race->first.by.kind));
+}
+
+std::string runLaunch(const LaunchSetup &setup, Counters *counters,
+                      Touched *touched) {
+  return LaunchRunner(setup).run(counters, touched);
+}
+
+} // namespace heddle::emulator

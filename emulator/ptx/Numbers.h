@@ -1,0 +1,169 @@
+//===- Numbers.h - Floats of 16 and 32 bits and their roundings -*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_EMULATOR_PTX_NUMBERS_H
+#define HEDDLE_EMULATOR_PTX_NUMBERS_H
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace heddle::emulator {
+
+inline uint32_t bitsOf(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return bits;
+}
+inline uint64_t bitsOf(double value) {
+  uint64_t bits;
+  std::memcpy(&bits, &value, 8);
+  return bits;
+}
+inline float floatOf(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+inline double doubleOf(uint64_t bits) {
+  double value;
+  std::memcpy(&value, &bits, 8);
+  return value;
+}
+
+/// How a result is rounded: to nearest even, to zero, down, up, to nearest
+/// with ties away from zero.
+enum class Rounding { Nearest, Zero, Down, Up, Away };
+
+/// The NaN that PTX's operations on f32 return.
+constexpr uint32_t canonicalNan = 0x7fffffff;
+
+inline float canonical(float value) {
+  return value == value ? value : floatOf(canonicalNan);
+}
+inline double canonical(double value) { return value; }
+
+/// Denormals become zeros of their sign, for `.ftz`.
+inline float flush(float value) {
+  uint32_t bits = bitsOf(value);
+  return (bits & 0x7f800000u) ? value : floatOf(bits & 0x80000000u);
+}
+inline double flush(double value) { return value; }
+
+/// A float of `Mantissa` stored bits in 16.
+template <int Mantissa> struct Narrow {
+  static constexpr int mantissa = Mantissa;
+  static constexpr int exponentBits = 15 - Mantissa;
+  static constexpr int bias = (1 << (exponentBits - 1)) - 1;
+  static constexpr uint16_t infinity = ((1 << exponentBits) - 1) << Mantissa;
+  static constexpr uint16_t nan = 0x7fff;
+};
+using Half = Narrow<10>;
+using BFloat16 = Narrow<7>;
+
+/// Rounds to an integer by the mode.
+inline double roundInteger(double value, Rounding mode) {
+  switch (mode) {
+  case Rounding::Nearest:
+    return std::nearbyint(value);
+  case Rounding::Zero:
+    return std::trunc(value);
+  case Rounding::Down:
+    return std::floor(value);
+  case Rounding::Up:
+    return std::ceil(value);
+  case Rounding::Away:
+    return std::round(value);
+  }
+  return value;
+}
+
+/// Rounds a number to `Format`, and returns its bits.
+template <class Format>
+uint16_t roundToNarrow(double value, Rounding mode = Rounding::Nearest) {
+  uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  if (value != value)
+    return Format::nan;
+  double size = std::fabs(value);
+  if (std::isinf(value))
+    return sign | Format::infinity;
+  if (size == 0)
+    return sign;
+  int exponent = std::ilogb(size);
+  int least = 1 - Format::bias;
+  int unit = (exponent < least ? least : exponent) - Format::mantissa;
+  // Directions turn round for negative numbers.
+  Rounding of = mode;
+  if (sign && mode == Rounding::Down)
+    of = Rounding::Up;
+  else if (sign && mode == Rounding::Up)
+    of = Rounding::Down;
+  double steps = roundInteger(std::ldexp(size, -unit), of);
+  double rounded = std::ldexp(steps, unit);
+  constexpr int largestExponent = Format::bias;
+  double largest =
+      std::ldexp(2 - std::ldexp(1, -Format::mantissa), largestExponent);
+  if (rounded > largest)
+    return sign |
+           (of == Rounding::Zero || of == Rounding::Down ? Format::infinity - 1
+                                                         : Format::infinity);
+  if (steps == 0)
+    return sign;
+  int top = std::ilogb(rounded);
+  if (top < least)
+    return sign | static_cast<uint16_t>(steps);
+  auto fraction =
+      static_cast<uint16_t>(std::ldexp(rounded, Format::mantissa - top)) &
+      ((1 << Format::mantissa) - 1);
+  return sign |
+         static_cast<uint16_t>((top + Format::bias) << Format::mantissa) |
+         fraction;
+}
+
+/// The value of a narrow float, exactly.
+template <class Format> float widenNarrow(uint16_t bits);
+
+template <> inline float widenNarrow<BFloat16>(uint16_t bits) {
+  return floatOf(uint32_t(bits) << 16);
+}
+
+template <> inline float widenNarrow<Half>(uint16_t bits) {
+  uint32_t sign = uint32_t(bits & 0x8000) << 16, size = bits & 0x7fff;
+  // Shifted into an f32's place, an f16 is 2^112 too small; infinities and
+  // NaNs need their exponent filled.
+  float scaled = floatOf(size << 13) * 0x1p112f;
+  uint32_t wide = size >= 0x7c00 ? (size << 13) | 0x7f800000u : bitsOf(scaled);
+  return floatOf(wide | sign);
+}
+
+/// f32 to bf16, to nearest even; as fast as vectors allow.
+inline uint16_t nearestBFloat16(float value) {
+  uint32_t bits = bitsOf(value);
+  uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  return (bits & 0x7fffffffu) > 0x7f800000u ? BFloat16::nan
+                                            : static_cast<uint16_t>(rounded);
+}
+
+/// The sum, rounded to odd where it is not exact: a second rounding to fewer
+/// bits then errs no more than one alone.
+inline double addToOdd(double a, double b) {
+  double sum = a + b;
+  double other = sum - a;
+  double error = (a - (sum - other)) + (b - other);
+  if (!(error != 0) || !std::isfinite(sum))
+    return sum;
+  uint64_t bits = bitsOf(sum);
+  if (bits & 1)
+    return sum;
+  bool grows = (error > 0) == (sum > 0);
+  return doubleOf(grows ? bits + 1 : bits - 1);
+}
+
+} // namespace heddle::emulator
+
+#endif // HEDDLE_EMULATOR_PTX_NUMBERS_H

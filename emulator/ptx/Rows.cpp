@@ -1,0 +1,230 @@
+//===- Rows.cpp - Registers that share memory -----------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// PTX has a register for every value. Rows that live at different times share
+// memory, so that the registers of a warp stay in the cache.
+//
+//===----------------------------------------------------------------------===//
+
+#include "emulator/ptx/Program.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+
+namespace heddle::emulator {
+
+namespace {
+constexpr uint32_t unit = 64;
+
+uint32_t unitsOf(int width) { return width <= 16 ? 1 : width / 16; }
+
+struct Interval {
+  size_t first = ~size_t(0), last = 0;
+
+  void include(size_t at) {
+    first = std::min(first, at);
+    last = std::max(last, at);
+  }
+};
+
+using Bits = std::vector<uint64_t>;
+
+/// Which rows are read before they are written, and which are written.
+struct BlockUse {
+  Bits reads, writes, liveIn;
+};
+
+class Liveness {
+public:
+  Liveness(const Program &program, size_t numRows)
+      : ops(program.ops), blocks(program), intervals(numRows),
+        uses(blocks.starts.size() + 1) {
+    for (BlockUse &use : uses) {
+      use.reads.resize((numRows + 63) / 64);
+      use.writes = use.liveIn = use.reads;
+    }
+    for (size_t block = 0; block < blocks.starts.size(); ++block)
+      scan(block);
+    propagate();
+    extend();
+  }
+
+  std::vector<Interval> take() { return std::move(intervals); }
+  bool isReadUnwritten(uint32_t row) const {
+    return get(uses.front().liveIn, row);
+  }
+
+private:
+  static bool get(const Bits &bits, uint32_t row) {
+    return bits[row / 64] >> (row % 64) & 1;
+  }
+  static void set(Bits &bits, uint32_t row) {
+    bits[row / 64] |= uint64_t(1) << (row % 64);
+  }
+
+  void scan(size_t block) {
+    BlockUse &use = uses[block];
+    auto read = [&](uint32_t row) {
+      if (!get(use.writes, row))
+        set(use.reads, row);
+    };
+    for (size_t i = blocks.starts[block]; i < blocks.end(block, ops.size());
+         ++i) {
+      const Op &op = ops[i];
+      for (int j = op.results; j < op.results + op.operands; ++j)
+        read(op.rows[j]);
+      if (op.guard != noRow)
+        read(op.guard);
+      for (int j = 0; j < op.results; ++j) {
+        // Lanes whose predicate is false keep what was there.
+        if (op.guard != noRow)
+          read(op.rows[j]);
+        set(use.writes, op.rows[j]);
+      }
+    }
+  }
+
+  void propagate() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t block = blocks.starts.size(); block-- > 0;) {
+        BlockUse &use = uses[block];
+        for (size_t word = 0; word < use.reads.size(); ++word) {
+          uint64_t out = 0;
+          for (size_t next : blocks.successors[block])
+            out |= uses[next].liveIn[word];
+          uint64_t in = use.reads[word] | (out & ~use.writes[word]);
+          changed |= in != use.liveIn[word];
+          use.liveIn[word] = in;
+        }
+      }
+    }
+  }
+
+  void extend() {
+    auto include = [&](const Bits &bits, size_t at) {
+      for (size_t word = 0; word < bits.size(); ++word)
+        for (uint64_t rest = bits[word]; rest; rest &= rest - 1)
+          intervals[word * 64 + __builtin_ctzll(rest)].include(at);
+    };
+    for (size_t block = 0; block < blocks.starts.size(); ++block) {
+      size_t end = blocks.end(block, ops.size());
+      include(uses[block].liveIn, blocks.starts[block]);
+      for (size_t next : blocks.successors[block])
+        include(uses[next].liveIn, end);
+      for (size_t i = blocks.starts[block]; i < end; ++i) {
+        const Op &op = ops[i];
+        for (int j = 0; j < op.results + op.operands; ++j)
+          intervals[op.rows[j]].include(i);
+        if (op.guard != noRow)
+          intervals[op.guard].include(i);
+      }
+    }
+  }
+
+  const std::vector<Op> &ops;
+  Blocks blocks;
+  std::vector<Interval> intervals;
+  std::vector<BlockUse> uses;
+};
+
+/// Places of one size, given out again when their interval has ended.
+class Places {
+public:
+  uint32_t take(const Interval &interval, uint32_t units, uint32_t &end) {
+    // What is read last where another is written first must not be the same:
+    // an op may write a result before it has read all lanes.
+    if (!busy.empty() && busy.top().first < interval.first) {
+      uint32_t place = busy.top().second;
+      busy.pop();
+      busy.push({interval.last, place});
+      return place;
+    }
+    uint32_t place = end;
+    end += units;
+    busy.push({interval.last, place});
+    return place;
+  }
+
+private:
+  using Entry = std::pair<size_t, uint32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> busy;
+};
+
+/// Registers of 32 bits that live at once at most: what the chip needs at
+/// least.
+int64_t pressure(const std::vector<Interval> &intervals,
+                 const std::vector<int> &widths,
+                 const std::vector<bool> &isFixed, size_t numOps) {
+  std::vector<int64_t> change(numOps + 2);
+  for (size_t row = 0; row < widths.size(); ++row) {
+    const Interval &interval = intervals[row];
+    if (isFixed[row] || widths[row] == 1 || interval.last <= interval.first)
+      continue;
+    int64_t registers = (widths[row] + 31) / 32;
+    change[interval.first] += registers;
+    change[interval.last] -= registers;
+  }
+  int64_t live = 0, most = 0;
+  for (int64_t step : change)
+    most = std::max(most, live += step);
+  return most;
+}
+} // namespace
+
+void assignRows(Program &program, const std::vector<int> &widths) {
+  Liveness liveness(program, widths.size());
+  std::vector<Interval> intervals = liveness.take();
+  std::sort(program.pinned.begin(), program.pinned.end());
+  program.pinned.erase(
+      std::unique(program.pinned.begin(), program.pinned.end()),
+      program.pinned.end());
+  std::vector<uint32_t> places(widths.size());
+  std::vector<bool> isFixed(widths.size());
+  uint32_t end = 0;
+  for (FixedRow &fixed : program.fixed) {
+    isFixed[fixed.row] = true;
+    places[fixed.row] = end;
+    end += unitsOf(fixed.width);
+  }
+  program.registersPerThread =
+      pressure(intervals, widths, isFixed, program.ops.size());
+  for (uint32_t row : program.pinned) {
+    intervals[row].include(0);
+    intervals[row].include(program.ops.size());
+  }
+  std::vector<uint32_t> order;
+  for (uint32_t row = 0; row < widths.size(); ++row)
+    if (!isFixed[row])
+      order.push_back(row);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return intervals[a].first < intervals[b].first;
+  });
+  // Paths that lanes take one after the other may share memory, each its own
+  // lanes: only if all rows there have them at the same bytes. The lanes of a
+  // predicate are bits.
+  std::map<int, Places> byWidth;
+  for (uint32_t row : order) {
+    uint32_t units = unitsOf(widths[row]);
+    places[row] = byWidth[widths[row]].take(intervals[row], units, end);
+    if (liveness.isReadUnwritten(row))
+      for (uint32_t i = 0; i < units; ++i)
+        program.unwritten.push_back((places[row] + i) * unit);
+  }
+  for (uint32_t &row : program.pinned)
+    row = places[row] * unit;
+  for (FixedRow &fixed : program.fixed)
+    fixed.row = places[fixed.row] * unit;
+  for (Op &op : program.ops)
+    if (op.guard != noRow)
+      op.guard = places[op.guard] * unit;
+  for (uint32_t &row : program.rows)
+    row = places[row] * unit;
+  program.registerBytes = int64_t(end) * unit;
+}
+
+} // namespace heddle::emulator

@@ -1,0 +1,272 @@
+//===- TouchRecorder.cpp - Which bytes a launch touched -------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "emulator/ptx/TouchRecorder.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace heddle::emulator {
+
+/// Whose ranges may be merged if they meet.
+static auto keyOf(const TouchedRange &range) {
+  return std::tie(range.by.op, range.by.arrivals, range.by.waits,
+                  range.seesCluster);
+}
+
+/// Sorts ranges of a block, and makes one of those of an instruction that meet.
+static void merge(std::vector<TouchedRange> &ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const auto &a, const auto &b) {
+    return std::tuple_cat(keyOf(a), std::tie(a.first)) <
+           std::tuple_cat(keyOf(b), std::tie(b.first));
+  });
+  size_t kept = 0;
+  for (const TouchedRange &range : ranges) {
+    if (kept > 0 && keyOf(range) == keyOf(ranges[kept - 1]) &&
+        range.first <= ranges[kept - 1].end)
+      ranges[kept - 1].end = std::max(ranges[kept - 1].end, range.end);
+    else
+      ranges[kept++] = range;
+  }
+  ranges.resize(kept);
+}
+
+void TouchRecorder::flush(TouchedRange &run) {
+  if (run.end == 0)
+    return;
+  constexpr uint64_t line = 128, factor = 0x9e3779b97f4a7c15;
+  uint64_t hash = (run.first / line + uint64_t(run.by.op) * 8191) * factor;
+  TouchedRange &known = recent[hash >> 54];
+  if (known.end && keyOf(known) == keyOf(run) && run.first <= known.end &&
+      run.end >= known.first) {
+    known.first = std::min(known.first, run.first);
+    known.end = std::max(known.end, run.end);
+  } else {
+    keep(known);
+    known = run;
+  }
+  run = {};
+}
+
+void TouchRecorder::flushAll() {
+  for (TouchedRange &run : last)
+    flush(run);
+  for (TouchedRange &run : recent)
+    keep(run);
+}
+
+void TouchRecorder::keep(TouchedRange &run) {
+  if (run.end == 0)
+    return;
+  ofBlock.push_back(run);
+  run = {};
+  if (ofBlock.size() < most)
+    return;
+  merge(ofBlock);
+  most = std::max(most, 2 * ofBlock.size());
+}
+
+void TouchRecorder::endBlock() {
+  flushAll();
+  merge(ofBlock);
+  std::vector<TouchedRange> &to = seesRaces ? raceable : ordered;
+  to.insert(to.end(), ofBlock.begin(), ofBlock.end());
+  ofBlock.clear();
+}
+
+void TouchRecorder::endRaces() {
+  if (!seesRaces)
+    return;
+  endBlock();
+  seesRaces = false;
+}
+
+void TouchRecorder::endClusterRaces() {
+  if (!seesCluster)
+    return;
+  flushAll();
+  seesCluster = false;
+}
+
+void TouchRecorder::finish(std::vector<TouchedRange> &intoRaceable,
+                           std::vector<TouchedRange> &others) {
+  endBlock();
+  intoRaceable.insert(intoRaceable.end(), raceable.begin(), raceable.end());
+  others.insert(others.end(), ordered.begin(), ordered.end());
+}
+
+using RacePair = std::pair<TouchedRange, TouchedRange>;
+
+/// Two ranges, that of the later block first.
+static RacePair inOrder(const TouchedRange &a, const TouchedRange &b) {
+  return a.block < b.block ? RacePair(b, a) : RacePair(a, b);
+}
+
+/// Whether two blocks may touch the same bytes in these ways.
+static bool areCompatible(Touch a, Touch b) {
+  if (!writes(a) && !writes(b))
+    return true;
+  auto isAtomic = [](Touch kind) {
+    return kind == Touch::Atomic || kind == Touch::AtomicRead;
+  };
+  return isAtomic(a) && isAtomic(b);
+}
+
+namespace {
+/// Of the ranges of one kind so far, those of two clusters that reach furthest.
+struct Furthest {
+  const TouchedRange *best = nullptr, *second = nullptr;
+
+  void add(const TouchedRange &range) {
+    if (!best || range.end > best->end) {
+      if (best && best->cluster != range.cluster)
+        second = best;
+      best = &range;
+    } else if (range.cluster != best->cluster &&
+               (!second || range.end > second->end)) {
+      second = &range;
+    }
+  }
+  /// One of another cluster that meets `range`, which begins no earlier.
+  const TouchedRange *meeting(const TouchedRange &range) const {
+    const TouchedRange *other =
+        best && best->cluster == range.cluster ? second : best;
+    return other && other->end > range.first ? other : nullptr;
+  }
+};
+} // namespace
+
+/// A race of blocks of different clusters; `ranges` are in order of addresses.
+static std::optional<RacePair>
+raceOfClusters(const std::vector<TouchedRange> &ranges) {
+  constexpr Touch kinds[] = {Touch::Read, Touch::AtomicRead, Touch::Write,
+                             Touch::Atomic};
+  Furthest furthest[std::size(kinds)];
+  for (const TouchedRange &range : ranges) {
+    for (Touch kind : kinds)
+      if (!areCompatible(kind, range.by.kind))
+        if (const auto *other = furthest[int(kind)].meeting(range))
+          return inOrder(range, *other);
+    furthest[int(range.by.kind)].add(range);
+  }
+  return std::nullopt;
+}
+
+/// A race of blocks of one cluster.
+static std::optional<RacePair>
+raceInCluster(const std::vector<const TouchedRange *> &ranges) {
+  auto isBefore = [](const TouchedRange &a, const TouchedRange &b) {
+    return a.by.arrivals < b.by.waits;
+  };
+  std::vector<const TouchedRange *> open;
+  for (const TouchedRange *range : ranges) {
+    open.erase(std::remove_if(open.begin(), open.end(),
+                              [&](const TouchedRange *other) {
+                                return other->end <= range->first;
+                              }),
+               open.end());
+    for (const TouchedRange *other : open)
+      if (other->block != range->block &&
+          !areCompatible(other->by.kind, range->by.kind) &&
+          !isBefore(*other, *range) && !isBefore(*range, *other))
+        return inOrder(*range, *other);
+    open.push_back(range);
+  }
+  return std::nullopt;
+}
+
+/// Sorts ranges, and makes one of those that meet.
+static void mergeRanges(std::vector<ByteRange> &ranges) {
+  std::sort(
+      ranges.begin(), ranges.end(),
+      [](const ByteRange &a, const ByteRange &b) { return a.first < b.first; });
+  size_t kept = 0;
+  for (const ByteRange &range : ranges) {
+    if (kept > 0 && range.first <= ranges[kept - 1].end)
+      ranges[kept - 1].end = std::max(ranges[kept - 1].end, range.end);
+    else
+      ranges[kept++] = range;
+  }
+  ranges.resize(kept);
+}
+
+/// Leaves out what is read where nobody writes: most of what a launch reads.
+static void dropUnwritten(std::vector<TouchedRange> &ranges) {
+  std::vector<ByteRange> written;
+  for (const TouchedRange &range : ranges)
+    if (writes(range.by.kind))
+      written.push_back({range.first, range.end});
+  mergeRanges(written);
+  auto isUnwritten = [&](const TouchedRange &range) {
+    auto after = std::lower_bound(
+        written.begin(), written.end(), range.end,
+        [](const ByteRange &one, uint64_t end) { return one.first < end; });
+    return after == written.begin() || std::prev(after)->end <= range.first;
+  };
+  ranges.erase(std::remove_if(ranges.begin(), ranges.end(), isUnwritten),
+               ranges.end());
+}
+
+static void sortByPlace(std::vector<TouchedRange> &ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const auto &a, const auto &b) {
+    return std::tie(a.first, a.end, a.block, a.by.op) <
+           std::tie(b.first, b.end, b.block, b.by.op);
+  });
+}
+
+std::optional<RacePair> findChangedConstant(std::vector<TouchedRange> &ranges,
+                                            const std::vector<Op> &ops) {
+  sortByPlace(ranges);
+  // Of those so far the ones that reach furthest.
+  const TouchedRange *read = nullptr, *written = nullptr;
+  auto meets = [](const TouchedRange *one, const TouchedRange &range) {
+    return one && one->end > range.first;
+  };
+  auto take = [](const TouchedRange *&furthest, const TouchedRange &range) {
+    if (!furthest || range.end > furthest->end)
+      furthest = &range;
+  };
+  for (const TouchedRange &range : ranges) {
+    if (writes(range.by.kind)) {
+      if (meets(read, range))
+        return RacePair(*read, range);
+      take(written, range);
+    } else if (ops[range.by.op].readsConstants) {
+      if (meets(written, range))
+        return RacePair(range, *written);
+      take(read, range);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<RacePair> findRace(std::vector<TouchedRange> &ranges) {
+  dropUnwritten(ranges);
+  sortByPlace(ranges);
+  if (auto race = raceOfClusters(ranges))
+    return race;
+  std::map<int64_t, std::vector<const TouchedRange *>> ofCluster;
+  for (const TouchedRange &range : ranges)
+    if (range.seesCluster)
+      ofCluster[range.cluster].push_back(&range);
+  for (const auto &[cluster, inOrder] : ofCluster)
+    if (auto race = raceInCluster(inOrder))
+      return race;
+  return std::nullopt;
+}
+
+void addTouched(const std::vector<TouchedRange> &ranges, Touched &touched) {
+  for (const TouchedRange &range : ranges)
+    (writes(range.by.kind) ? touched.writes : touched.reads)
+        .push_back({range.first, range.end});
+  mergeRanges(touched.reads);
+  mergeRanges(touched.writes);
+}
+
+} // namespace heddle::emulator
