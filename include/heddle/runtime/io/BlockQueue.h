@@ -1,8 +1,11 @@
-//===- BlockQueue.h - Reads and writes beside the caller --------*- C++ -*-===//
+//===- BlockQueue.h - Asynchronous block reads and writes -------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A queue of asynchronous reads and writes of files, on io_uring or on threads.
+// OffloadStream is its only user.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,44 +18,46 @@
 
 namespace heddle::io {
 
-/// A single read or write of an open file, as one system call does it.
+/// One pread or pwrite of an open file.
 struct BlockRequest {
   bool isWrite = false;
   int descriptor = -1;
   int64_t offset = 0;
   char *memory = nullptr;
   int64_t bytes = 0;
-  int64_t tag = 0; ///< What the result is known by.
+  int64_t tag = 0; ///< Identifies the result of this request.
 };
 
 struct BlockResult {
   int64_t tag = 0;
-  int64_t moved = 0; ///< Bytes, maybe fewer than wanted; or minus an errno.
+  /// Bytes that were moved, maybe fewer than requested; negative: an errno.
+  int64_t moved = 0;
 };
 
-/// Several requests under way at a time, done in any order. One thread uses it.
+/// Runs several requests at a time and completes them in any order. One thread
+/// uses a queue.
 class BlockQueue {
 public:
   virtual ~BlockQueue() = default;
   /// `io_uring` or `threads`.
   virtual const char *name() const = 0;
-  /// Adds a request, which begins with the next `wait` at the latest. No more
-  /// may be under way than the queue is deep.
+  /// Adds a request. It starts at the latest when `wait` is called next. At
+  /// most `depth` requests may be in flight.
   virtual void submit(const BlockRequest &request) = 0;
-  /// Returns when one is done; some must be under way.
+  /// Returns when a request is done; at least one must be in flight.
   virtual BlockResult wait() = 0;
 };
 
-/// A queue of the kernel's; null, with the reason in `why`, where it is
-/// forbidden, as in many containers, or was not built in.
+/// Opens a queue on io_uring. Returns null, with the reason in `why`, where
+/// io_uring is forbidden, as in many containers, or missing in the kernel.
 std::unique_ptr<BlockQueue> openUring(int64_t depth, std::string &why);
 
-/// `depth` threads that call pread and pwrite.
+/// Opens a queue of `depth` threads that call pread and pwrite.
 std::unique_ptr<BlockQueue> openBlockThreads(int64_t depth);
 
-/// The queue that `method` means: `io_uring`, `threads`, or `auto`, which is
-/// the first one where it can be had. Throws H0190 for another word, and where
-/// io_uring was asked for and cannot be had.
+/// Opens the queue that `method` names: `io_uring`, `threads`, or `auto` for
+/// io_uring if possible and threads otherwise. Throws H0190 for another name,
+/// and for `io_uring` where that is not available.
 std::unique_ptr<BlockQueue> openBlockQueue(const std::string &method,
                                            int64_t depth);
 

@@ -1,8 +1,11 @@
-//===- CacheDirectory.h - Where what can be made again is kept --*- C++ -*-===//
+//===- CacheDirectory.h - The directory of cached files ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The directory for files that can be made again (mapped weights, lists of
+// verified files), and how its size is limited.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,15 +17,16 @@
 
 namespace heddle::io {
 
-/// $XDG_CACHE_HOME/heddle, or ~/.cache/heddle; empty where neither is set.
+/// Returns $XDG_CACHE_HOME/heddle or ~/.cache/heddle; empty if neither variable
+/// is set.
 std::string cacheDirectory();
 
-/// What the files of a directory may have in bytes, together: `most`, or a
-/// quarter of what they and nobody else have on their file system.
+/// Returns how many bytes the files of a directory may have together: `most`,
+/// or if less, a quarter of the free bytes of the file system and these files.
 int64_t shareOfDisk(const std::string &directory, int64_t most);
 
-/// Removes the files of a directory whose times are the oldest, until `bytes`
-/// more keep all together within `limit`. Who has a file open keeps its bytes.
+/// Removes the oldest files of a directory until `bytes` more fit into `limit`
+/// bytes. A process that has a removed file open can still read it.
 void makeRoom(const std::string &directory, int64_t bytes, int64_t limit);
 
 } // namespace heddle::io

@@ -1,11 +1,13 @@
-//===- ChatTemplate.h - Conversations as texts ------------------*- C++ -*-===//
+//===- ChatTemplate.h - Chat messages to prompts --------------------------===//
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The part of Jinja that the chat templates of models use, rendered as
-// transformers renders it.
+// Chat templates of models: renders the messages of a chat with the model's
+// Jinja template, as transformers does, and tokenizes the result. Supports the
+// part of Jinja that such templates use.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,12 +28,14 @@ namespace heddle::io {
 /// Turns the messages of a chat into the text, or the tokens, of a prompt.
 class ChatTemplate {
 public:
-  /// Throws H0359 for a template that cannot be read. `begin` is the file that
-  /// it is, or where it begins in a file of something else.
+  /// `source` is the template's text, and `begin` its position, for errors: a
+  /// file, or a string inside another file. Throws H0359 for a template that
+  /// cannot be parsed.
   ChatTemplate(const std::string &source, SourceLocation begin);
-  /// The template of the model in a directory: chat_template.jinja, or what
-  /// tokenizer_config.json has, with the model's special tokens (TokenNames.h).
-  /// Nothing where there is none.
+  /// Returns the chat template of the model in a directory:
+  /// chat_template.jinja, or else `chat_template` of tokenizer_config.json;
+  /// with the model's special tokens (TokenNames.h). Returns nothing if there
+  /// is none.
   static std::optional<ChatTemplate> find(const std::string &directory);
 
   /// Turns a chat into tokens: `messages` is an array of objects with a `role`
@@ -40,8 +44,9 @@ public:
   std::vector<int32_t> encodeChat(const nlohmann::ordered_json &messages,
                                   const Tokenizer &tokenizer) const;
 
-  /// The text of `variables`: `messages`, each with a `role` and a `content`,
-  /// `add_generation_prompt` ... Throws H0359 for what the template refuses.
+  /// Renders the template to text. `variables` are `messages`, each with a
+  /// `role` and a `content`, `add_generation_prompt` and others. Throws H0359
+  /// for an error of the template.
   std::string render(const nlohmann::ordered_json &variables) const;
 
 private:

@@ -7,20 +7,20 @@
 // A checkpoint is a Hugging Face model directory with a folder `heddle/` beside
 // the weights:
 //
-//   DIR/step-000200/config.json                   as the model was read
+//   DIR/step-000200/config.json                   the model's
 //   DIR/step-000200/model.safetensors             Hugging Face names, layouts
-//   DIR/step-000200/heddle/masters.safetensors    weights that were rounded
+//   DIR/step-000200/heddle/masters.safetensors    fp32 values, if rounded
 //   DIR/step-000200/heddle/optimizer.safetensors  exp_avg.NAME, exp_avg_sq.NAME
 //   DIR/step-000200/heddle/state.json             step, seed, data position ...
 //   DIR/step-000200/heddle/manifest.json          size, checksum of every file
 //   DIR/latest                                    "step-000200"
 //
-// config.json is that of the model, with the type of the weights. A weight that
-// model.safetensors has in a type which rounds it is among the masters, as the
-// run had it: runs that resume go on with these bits.
+// config.json is the model's, with the type of the written weights. If
+// model.safetensors has a weight in a type that rounds it, the masters have the
+// weight as the run had it, and a run that resumes continues with these bits.
 //
-// It is there whole or not at all: written to a temporary directory, synced,
-// renamed, and only then named in `latest`.
+// A checkpoint is complete or absent: it is written to a temporary directory,
+// synced, renamed, and only then named in `latest`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,24 +35,25 @@
 
 namespace heddle::io {
 
-/// A token file that is trained on, and how far it has been read.
+/// A token file of the training data, and how far the run has read it.
 struct DataSourceState {
-  std::string file;   ///< As it was given.
-  std::string digest; ///< Of all its tokens; "" when they were not scanned.
-  int64_t tokens = 0; ///< In the file.
-  double weight = 0;  ///< Of its rows among those of all; 0: not given.
-  int64_t taken = 0;  ///< Rows that were taken of it.
-  int64_t pass = 0;   ///< Times that it has been read to its end.
-  int64_t origin = 0; ///< The token at which the first row of the pass begins.
-  int64_t row = 0;    ///< The next row of the pass.
-  int64_t passRows = 0; ///< The rows that --shuffle permutes in the pass.
+  std::string file;   ///< The path as the user gave it.
+  std::string digest; ///< XXH3 of all tokens; "" if the file was not scanned.
+  int64_t tokens = 0; ///< Tokens in the file.
+  /// Its share of the rows, relative to the other files; 0: not given.
+  double weight = 0;
+  int64_t taken = 0;  ///< Rows of the file that were used so far.
+  int64_t pass = 0;   ///< How often the file has been read to its end.
+  int64_t origin = 0; ///< The token at which the first row of this pass begins.
+  int64_t row = 0;    ///< The next row of this pass.
+  int64_t passRows = 0; ///< Rows that --shuffle permutes in this pass.
 };
 
-/// The data of a run, and how much of it has been read.
+/// The training data of a run, and how far the run has read it.
 struct DataState {
-  int64_t rows = 0, tokens = 0; ///< That were trained on.
+  int64_t rows = 0, tokens = 0; ///< Rows and tokens that were trained on.
   int64_t batch = 0, seq = 0;   ///< Rows of a step, and tokens of a row.
-  /// The seed of --shuffle, when it was given.
+  /// The seed of --shuffle, if it was given.
   std::optional<uint64_t> shuffle;
   std::vector<DataSourceState> sources;
 };
@@ -61,111 +62,113 @@ struct DataState {
 struct BestValidation {
   double loss = 0;
   int64_t step = 0;
-  int64_t worse = 0; ///< Validations since.
+  int64_t worse = 0; ///< Validations since then.
 };
 
-/// A checkpoint in a --save directory, by its name there and by its content.
+/// A checkpoint in a --save directory: its name there, and a digest that tells
+/// whether it is still the same.
 struct SavedStep {
   std::string name;
-  std::string manifest; ///< The digest of its manifest.
+  std::string manifest; ///< Digest of its manifest.
 };
 
-/// What training needs besides tensors to go on.
+/// What a run needs besides tensors to continue from a checkpoint.
 struct CheckpointState {
-  int64_t step = 0; ///< Steps done.
-  /// Those of them that updated nothing: no label counted. None in the
-  /// checkpoints of older versions.
+  int64_t step = 0; ///< Steps that are done.
+  /// Steps among these that changed nothing, because no label counted.
+  /// Checkpoints of older versions have 0 here.
   int64_t skipped = 0;
   uint64_t seed = 0;
-  /// Nothing in the checkpoints of older versions: they have `dataSteps`, the
-  /// steps that were read from the beginning, and whether with --shuffle.
+  /// Checkpoints of older versions have none. They have `dataSteps`, the number
+  /// of steps that were read from the beginning, and whether rows were
+  /// shuffled.
   std::optional<DataState> data;
   int64_t dataSteps = 0;
   bool shuffled = false;
   std::optional<BestValidation> best;
   std::string planHash;
-  /// The name of what keeps the states; empty in the checkpoints of older
-  /// versions.
+  /// Name of the optimizer that the states belong to; empty in checkpoints of
+  /// older versions.
   std::string optimizer;
-  /// The hyperparameters that the run was told by flags, and all that it used;
-  /// none in the checkpoints of older versions.
+  /// Hyperparameters that flags gave (`told`), and all that the run used.
+  /// Checkpoints of older versions have none.
   std::map<std::string, double> told, used;
-  /// The checkpoints that this run and those that it continues have written
-  /// and not removed, in this order. Unknown in those of older versions.
+  /// Checkpoints that this run, and runs that it continues, have written and
+  /// not removed, oldest first. Unknown in checkpoints of older versions.
   std::vector<SavedStep> saved;
 };
 
 struct CheckpointContents {
   nlohmann::json config; ///< config.json
   std::vector<SharedTensor> model;
-  std::vector<SharedTensor> masters; ///< Of what the model has rounded.
+  /// fp32 values of parameters that the model holds rounded.
+  std::vector<SharedTensor> masters;
   std::vector<SharedTensor> optimizer;
   CheckpointState state;
-  /// Files copied beside the weights when they exist (tokenizer.json ...).
+  /// Files that are copied beside the weights if they exist, as tokenizer.json.
   std::vector<std::string> copies;
 };
 
-/// Keeps a directory, which is made first, for the checkpoints of this process,
-/// and removes what killed runs have left there. One rank of a job calls it.
-/// Throws H0433 when another run has the directory.
+/// Creates a directory, locks it for the checkpoints of this process, and
+/// removes what killed runs have left there. One rank of a job calls it. Throws
+/// H0433 when another run has the lock.
 std::unique_ptr<DirectoryLock> claimSaves(const std::string &directory);
 
-/// How a run begins to save.
+/// How a run that saves begins.
 struct SaveStart {
   std::string resume;      ///< --resume; empty for a run from the beginning.
-  bool overwrites = false; ///< Whether it may replace what others have saved.
-  int64_t lastStep = 0;    ///< The last step of the run.
+  bool overwrites = false; ///< The run may replace checkpoints of other runs.
+  int64_t lastStep = 0;    ///< Last step of the run.
 };
 
-/// Throws H0155 where a run that saves into the directory would replace or
-/// hide what is there: checkpoints that it does not continue, or something at
-/// the name of a checkpoint that is none.
+/// Throws H0155 where the run would replace or hide what is in the directory:
+/// checkpoints of runs that it does not continue, or another file that has the
+/// name of a checkpoint.
 void requireOwnSaves(const std::string &directory, const SaveStart &start);
 
-/// Throws H0155 where the directory has checkpoints that are not those which a
-/// run has written.
+/// Throws H0155 where the directory has checkpoints other than `saved`.
 void requireNoOthers(const std::string &directory,
                      const std::vector<SavedStep> &saved);
 
-/// Adds the checkpoint at `path` to those that a run has written, and forgets
-/// those that are no longer beside it.
+/// Adds the checkpoint at `path` to `saved`, and drops those whose directories
+/// are gone.
 void noteSaved(const std::string &path, std::vector<SavedStep> &saved);
 
-/// Writes DIR/step-NNNNNN and DIR/latest; with `keepLast` > 0 then removes, of
-/// those that `contents.state.saved` names, all but that many of the newest.
-/// Returns the path of the checkpoint. Throws H0413 rather than replace what is
-/// no checkpoint. Every rank calls it and writes its own pieces; what fails on
-/// one fails on all.
+/// Writes DIR/step-NNNNNN and DIR/latest. With `keepLast` > 0 it then removes
+/// all but the newest `keepLast` of `contents.state.saved`. Returns the path of
+/// the checkpoint. Throws H0413 rather than replace something that is no
+/// checkpoint. Every rank calls it and writes its own ranges; an error on one
+/// rank is thrown on all.
 std::string saveCheckpoint(const std::string &directory,
                            const CheckpointContents &contents, Peers &peers,
                            int64_t keepLast = 0);
 
-/// The step directory that `path` means: itself, or what its `latest` names.
-/// Throws H0360 when it is neither.
+/// Returns the step directory that `path` means: `path` itself, or the one that
+/// its `latest` names. Throws H0360 when `path` is neither.
 std::string resolveCheckpoint(const std::string &path);
 
-/// The directory that holds the model which `path` means: where `path` is a
-/// `--save` directory its latest checkpoint, else `path` itself. Throws H0365
-/// when `latest` names no checkpoint.
+/// Returns the directory of the model that `path` means: the latest checkpoint
+/// if `path` is a `--save` directory, else `path` itself. Throws H0365 when
+/// `latest` names no checkpoint.
 std::string resolveModel(const std::string &path);
 
-/// An opened checkpoint; tensors are mapped when they are read.
+/// An open checkpoint. Tensors are mapped when they are read.
 struct Checkpoint {
   std::string path;
   CheckpointState state;
-  WeightSet model; ///< With masters in the places of what they were rounded to.
+  WeightSet model; ///< With fp32 masters in place of the rounded parameters.
   WeightSet optimizer;
 };
 
-/// Opens a checkpoint for `--resume`, on every rank, after all its files were
-/// checked against the manifest: each by one of the ranks.
+/// Opens a checkpoint for `--resume`; every rank calls it. First compares all
+/// files with the manifest; each file is checked by one of the ranks.
 Checkpoint openCheckpoint(const std::string &path, Peers &peers);
 
-/// The masters of a checkpoint; none where its model has all bits.
+/// Opens the fp32 masters of a checkpoint; none if its model is not rounded.
 std::optional<WeightSet> openMasters(const std::string &checkpoint);
 
-/// Writes what transformers calls a type of floats into a config.json, as the
-/// type of its weights: under the key of transformers 4 and that of 5.
+/// Writes the type of the weights into a config.json, under the keys of
+/// transformers 4 and 5.
 template <typename Json>
 void setConfigType(Json &config, const std::string &dtype) {
   if (!config.is_object())
@@ -175,15 +178,16 @@ void setConfigType(Json &config, const std::string &dtype) {
 }
 
 /// Compares the weights that `path` means with the manifest beside them; does
-/// nothing where there is none. Sizes are always compared; a file is read for
-/// its checksum unless this version of it was before. Every rank calls it, each
-/// looks at some files. Throws H0361, H0362 or H0363.
+/// nothing without a manifest. Sizes are always compared. A file's checksum is
+/// only computed if this version of the file was not verified before. Every
+/// rank calls it and checks a part of the files. Throws H0361, H0362 or H0363.
 void requireWholeModel(const std::string &path, Peers &peers);
-/// The same for all that a conversion reads: everything but what only the
-/// optimizer has. Of a file of weights, the checkpoint that it is in.
+/// As `requireWholeModel`, for everything that a conversion reads: all files
+/// except the optimizer's states. `path` may be a file of weights in a
+/// checkpoint.
 void requireConvertible(const std::string &path);
 
-/// One file of a manifest and what is wrong with it ("" when nothing is).
+/// A file of a manifest, and what is wrong with it ("": nothing).
 struct CheckpointPart {
   std::string file;
   int64_t bytes = 0;
@@ -191,34 +195,34 @@ struct CheckpointPart {
   std::string problem;
 };
 
-/// `heddle checkpoint verify`: every file against the manifest; does not throw
-/// for damaged parts.
+/// `heddle checkpoint verify`: compares every file with the manifest. Does not
+/// throw for damaged files: the result describes them.
 std::vector<CheckpointPart> verifyCheckpoint(const std::string &path);
 
-/// `heddle checkpoint inspect`: step, seed, plan, tensors and sizes, as text or
-/// as one JSON object.
+/// `heddle checkpoint inspect`: describes step, seed, plan, tensors and sizes,
+/// as text or as one JSON object.
 std::string inspectCheckpoint(const std::string &path, bool json);
 
-/// `heddle checkpoint export`: the Hugging Face part alone, into a directory
-/// that does not exist yet or is empty.
+/// `heddle checkpoint export`: copies the Hugging Face part of a checkpoint
+/// into a directory that is empty or does not exist yet.
 void exportCheckpoint(const std::string &path, const std::string &output);
 
-/// `heddle checkpoint convert`. To another type it converts masters, where the
-/// input is a checkpoint that has them.
+/// Options of `heddle checkpoint convert`. A conversion to another type starts
+/// from the fp32 masters if the input has them.
 struct ConvertOptions {
-  std::string input;  ///< Whatever `openWeights` opens.
+  std::string input;  ///< Anything that `openWeights` opens.
   std::string output; ///< A directory that does not exist yet or is empty.
   std::string dtype;  ///< F32, BF16, F16 or F64 for all floats; "": unchanged.
-  /// Files are cut where they would get larger than this; 0: one file.
+  /// Largest size of a file of weights; 0: everything in one file.
   int64_t maxShardBytes = 0;
 };
-/// Writes the weights as a Hugging Face directory with another type or division
-/// into files; what else a Hugging Face directory holds is copied.
+/// Writes weights as a Hugging Face directory, with another type or divided
+/// into files. Copies the other files of a Hugging Face directory.
 void convertWeights(const ConvertOptions &options);
 
 /// Writes a Hugging Face directory: `tensors` in one file, `config` as
-/// config.json, and copies of the tokenizer's files and the like of the
-/// directory `from`. `output` does not exist yet or is empty.
+/// config.json, and copies of the tokenizer's and similar files of the
+/// directory `from`. `output` is empty or does not exist yet.
 void writeModel(const std::string &from, const std::string &output,
                 const std::string &config, std::vector<TensorToWrite> tensors);
 

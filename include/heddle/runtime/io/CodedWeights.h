@@ -1,14 +1,15 @@
-//===- CodedWeights.h - Matrices that files hold as codes -------*- C++ -*-===//
+//===- CodedWeights.h - Quantized weights of GPTQ and AWQ -----------------===//
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The layouts of GPTQ (of AutoGPTQ and GPTQModel) and AWQ (of AutoAWQ, "gemm"):
-// for a product X, `X.qweight` has codes in words of 32 bits, `X.scales` a
-// scale in f16 for every group of inputs and every output, `X.qzeros` zeros,
-// and with GPTQ `X.g_idx` may have the group of each input. A value is scale
-// (code - zero).
+// Reads int4 and int8 weights of GPTQ (AutoGPTQ, GPTQModel) and AWQ (AutoAWQ's
+// "gemm"). For a product X, `X.qweight` has codes packed into 32-bit words,
+// `X.scales` an f16 scale for each group of inputs and each output, `X.qzeros`
+// the zero points; with GPTQ, `X.g_idx` may have the group of each input. A
+// value is scale * (code - zero). CodedWeights.cpp unpacks the codes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,30 +24,32 @@
 
 namespace heddle::io {
 
-/// What `quantization_config` of a config.json says, or quantize_config.json.
+/// How a model's matrices are quantized, as `quantization_config` of
+/// config.json, or quantize_config.json, says.
 struct CodeFormat {
   enum class Kind { Gptq, Awq };
   Kind kind = Kind::Gptq;
   int64_t bits = 4;
-  int64_t group = 0;       ///< Inputs that share a scale; 0: all.
-  bool even = false;       ///< All zeros are in the middle of the codes.
-  bool inOrder = true;     ///< Input i is of group i / group: no desc_act.
-  bool storesLess = false; ///< A zero is stored less 1, as by GPTQ's format 1.
+  int64_t group = 0;   ///< Inputs that share a scale; 0: all of them.
+  bool even = false;   ///< Every zero point is the middle of the codes' range.
+  bool inOrder = true; ///< Input i belongs to group i / `group`: no desc_act.
+  /// A zero point is stored minus 1, as in format 1 of GPTQ.
+  bool storesLess = false;
 };
 
-/// The format of the weights beside `config`, which it says itself, or a file
-/// of AutoGPTQ or AutoAWQ in the directory does; none when they are no codes.
-/// Throws H0376 for a method, or numbers of it, that cannot be read.
+/// Reads the format from `config`, or from a file of AutoGPTQ or AutoAWQ in the
+/// directory. Returns none when the weights are not quantized. Throws H0376 for
+/// a method or a parameter that is not supported.
 std::optional<CodeFormat> readCodeFormat(const JsonValue &config,
                                          const std::string &directory);
 
-/// The tensors of one matrix of `inputs` x `outputs` codes.
+/// The tensors of a quantized matrix [inputs, outputs].
 struct CodedMatrix {
   CodeFormat format;
   TensorInfo words, zeros, scales;
   std::optional<TensorInfo> groupOfInput;
   int64_t inputs = 0, outputs = 0;
-  bool isByGroup = false; ///< Read with its inputs in the order of groups.
+  bool isByGroup = false; ///< Inputs are read in the order of their groups.
 
   int64_t groupLength() const {
     return format.group == 0 ? inputs : format.group;
@@ -56,32 +59,33 @@ struct CodedMatrix {
   }
 };
 
-/// Which inputs of a matrix of codes share scales, and in which order its
-/// values have them.
+/// Which inputs of a quantized matrix share scales, and in which order the
+/// values have the inputs.
 struct InputGroups {
-  /// Throws H0377 when the groups are not as the format says.
+  /// Throws H0377 when the groups contradict the format.
   InputGroups(const CodedMatrix &matrix, const WeightSet &weights);
-  /// Throws H0377 where inputs cannot be in the order of groups.
+  /// Throws H0377 where inputs cannot be sorted by group.
   void requireAlike(const CodedMatrix &matrix) const;
 
-  std::vector<int32_t> ofInput; ///< The group of each input.
-  std::vector<int32_t> inputAt; ///< The input at each place of the values.
-  /// Groups are of as many inputs each, where inputs are in their order.
+  std::vector<int32_t> ofInput; ///< Group of each input.
+  std::vector<int32_t> inputAt; ///< Input at each row of the values.
+  /// All groups have the same number of inputs, once inputs are sorted.
   bool areAlike = true;
 };
 
-/// The scales and zeros of a matrix of codes, and its values.
+/// Dequantizes one matrix: reads its scales, zero points and codes.
 class CodeReader {
 public:
-  /// Reads all but the codes. Throws as InputGroups does.
+  /// Reads everything except the codes. Throws as InputGroups does.
   CodeReader(const CodedMatrix &matrix, const WeightSet &weights);
 
   float scale(int64_t group, int64_t output) const {
     return scales[group * matrix.outputs + output];
   }
-  /// As a code, from 0 on.
+  /// Returns the zero point as an unsigned code.
   int32_t zero(int64_t group, int64_t output) const;
-  /// Reads the codes. [inputs, outputs], or with `turned` [outputs, inputs].
+  /// Reads and dequantizes the codes, as [inputs, outputs], or with `turned`
+  /// transposed as [outputs, inputs].
   std::vector<float> values(bool turned) const;
 
 private:
@@ -95,10 +99,10 @@ private:
                int64_t output) const;
 };
 
-/// What the name of a matrix ends with whose inputs are in the order of groups.
+/// Suffix of the name of a matrix whose inputs are sorted by group.
 inline constexpr std::string_view byGroupEnd = ".by_group";
 
-/// The name that a matrix has in files.
+/// Returns the name that a matrix has in files.
 inline std::string nameInFile(std::string name) {
   size_t end = name.size() - std::min(name.size(), byGroupEnd.size());
   if (name.compare(end, std::string::npos, byGroupEnd) == 0)
@@ -106,14 +110,14 @@ inline std::string nameInFile(std::string name) {
   return name;
 }
 
-/// The weights of a model's directory, as `openWeights`. Where they are codes,
-/// a matrix X is there as `X.weight` [outputs, inputs] and as `X.qweight`
-/// [inputs, outputs], of type F32 and with `coded`; its other tensors are not.
-/// If its inputs need not be in the order of their groups (desc_act), it is
-/// there in that order too, as `X.weight.by_group` and `X.qweight.by_group`,
-/// with `X.order`: which input stands at each place, I32 [inputs]. Throws
-/// H0376, H0377 for tensors whose shapes do not fit together, and H0399 where
-/// nothing says how codes were made.
+/// Opens the weights of a model's directory, as `openWeights`. A quantized
+/// matrix X appears twice, as `X.weight` [outputs, inputs] and as `X.qweight`
+/// [inputs, outputs], both of type F32 and with `coded`; its scales and zeros
+/// do not appear. If inputs are not in the order of their groups (desc_act), X
+/// also appears with sorted inputs, as `X.weight.by_group` and
+/// `X.qweight.by_group`, with `X.order`, I32 [inputs]: the input at each row.
+/// Throws H0376, H0377 for tensors whose shapes do not fit together, and H0399
+/// where no file describes the format of the codes.
 WeightSet openModelWeights(const std::string &path);
 
 } // namespace heddle::io

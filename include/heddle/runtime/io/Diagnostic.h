@@ -24,30 +24,31 @@
 
 namespace heddle {
 
-/// A place in a user's text file; `line` and `column` count from 1, 0: unknown.
+/// A position in a text file. `line` and `column` count from 1; 0: unknown.
 struct SourceLocation {
   std::string file;
   int64_t line = 0;
   int64_t column = 0;
 };
 
-/// An error in the user's input or surroundings. `code` is one of
-/// docs/errors.md and decides the exit status.
+/// An error in the user's input or environment. `code` is one of docs/errors.md
+/// and determines the exit status.
 struct Diagnostic {
   std::string code; ///< As "H0107".
   std::string message;
   SourceLocation location;
-  std::vector<std::string> notes; ///< The numbers involved, one a line.
-  std::string help;               ///< At least one edit that passes.
+  /// Numbers that explain the error, one a line.
+  std::vector<std::string> notes;
+  std::string help; ///< At least one change that avoids the error.
 
-  /// The whole text, with the source line and a caret when there is one.
+  /// Returns the whole message, with the source line and a caret if known.
   std::string format() const;
   /// 2 for H01xx, 4 for H02xx, 3 for H03xx, 5 for H04xx, 1 for H09xx.
   int exitCode() const;
 };
 
-/// Thrown by the readers and the runtime; caught once, where a tool's or a
-/// binary's main begins. It never crosses an LLVM or MLIR frame.
+/// The exception of the readers and of the runtime. It is caught once, in
+/// `main` of a tool or binary, and never crosses an LLVM or MLIR frame.
 class UserError : public std::exception {
 public:
   explicit UserError(Diagnostic diagnostic)
@@ -62,8 +63,8 @@ public:
 [[noreturn]] void fail(std::string code, std::string message,
                        std::string help = "", SourceLocation location = {});
 
-/// The candidate with the smallest edit distance to `word`, or "" when none is
-/// near enough to be meant.
+/// Returns the candidate with the smallest edit distance to `word`, or "" when
+/// none is close enough.
 std::string closestMatch(const std::string &word,
                          const std::vector<std::string> &candidates);
 

@@ -1,4 +1,5 @@
-//===- DirectoryLock.h - One run at a time saves here -----------*- C++ -*-===//
+//===- DirectoryLock.h - Lock a directory of checkpoints ------------------===//
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,21 +14,21 @@
 
 namespace heddle::io {
 
-/// Keeps a directory for this process while it lives. The file `.heddle-lock`
-/// in it names host and process; the system's lock on that file says whether
-/// the process is still there, on whatever host. A file system without locks
-/// leaves it to the names: a process of this host that is gone has lost its
-/// lock, and one of another host is taken to be there.
+/// Locks a directory for this process while the object lives. The file
+/// `.heddle-lock` in it names host and process. The system's lock on that file
+/// tells whether the process still lives, on any host. On a file system without
+/// locks the names decide: a process of this host is looked up, and one of
+/// another host is assumed to live.
 class DirectoryLock {
 public:
-  /// The directory must be there. Throws H0433, with host and process, when
-  /// another process has it.
+  /// The directory must exist. Throws H0433, with host and process, when
+  /// another process has the lock.
   explicit DirectoryLock(const std::string &directory);
   DirectoryLock(const DirectoryLock &) = delete;
   DirectoryLock &operator=(const DirectoryLock &) = delete;
   ~DirectoryLock();
-  /// Whether the directory at that path is still the one that is kept; not when
-  /// it was renamed, or removed and made anew.
+  /// Whether the path still leads to the locked directory; false after it was
+  /// renamed, or removed and created again.
   bool isHeld() const;
 
 private:

@@ -1,11 +1,12 @@
-//===- File.h - Files mapped, and files written whole -----------*- C++ -*-===//
+//===- File.h - Mapped files, atomic outputs, paths -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reading by mapping, and writing such that a file is there whole or not at
-// all.
+// Files as all of Heddle reads and writes them: mapped for reading, and written
+// under a temporary name until they are complete; and helpers for paths. Errors
+// are UserErrors that name the file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +20,9 @@
 
 namespace heddle::io {
 
-/// Says while it is there that a file's pages are mapped: if they are lost, the
-/// process ends with an error that names the file (io::prepareProcess).
+/// Registers a mapped file while the object lives. If its pages are lost,
+/// because somebody truncates the file, the process ends with an error that
+/// names the file (io::prepareProcess).
 class NamedMapping {
 public:
   NamedMapping(const void *begin, int64_t bytes, std::string path);
@@ -32,14 +34,14 @@ public:
 
 private:
   const char *begin;
-  int64_t bytes; ///< Of whole pages.
+  int64_t bytes; ///< A multiple of the page size.
   std::string name;
 };
 
-/// A file mapped for reading; symbolic links are followed.
+/// A file that is mapped for reading; symbolic links are followed.
 class MappedFile {
 public:
-  /// Throws `code` when the file cannot be opened or is no regular file.
+  /// Throws `code` when the path cannot be opened or is no regular file.
   static std::shared_ptr<const MappedFile> open(const std::string &path,
                                                 const std::string &code);
   MappedFile(const MappedFile &) = delete;
@@ -48,11 +50,11 @@ public:
   const std::string &path() const { return filePath; }
   const uint8_t *data() const { return bytes; }
   int64_t size() const { return length; }
-  /// Copies bytes by reading the file. Throws H0432 when they are no longer
-  /// there, where an access to `data` would end the process.
+  /// Copies bytes with read calls. If the file was truncated, this throws
+  /// H0432, where an access to `data` would end the process.
   void read(int64_t offset, int64_t bytes, void *destination) const;
-  /// The bytes have been read: their pages no longer count as memory of
-  /// this process. They may still be looked at.
+  /// Drops pages that have been read from this process's resident memory. They
+  /// can still be read, from the file.
   void forget(int64_t offset, int64_t bytes) const;
 
 private:
@@ -64,51 +66,52 @@ private:
   std::optional<NamedMapping> mapping;
 };
 
-/// The path of the file that is mapped at an address, or null; may be called in
-/// the handler of a signal.
+/// Returns the path of the file that is mapped at an address, or null. Safe in
+/// a signal handler.
 const char *mappedFileAt(const void *address);
 
-/// An output that is not complete yet: a file under a temporary name beside the
-/// one that `path` leads to, symbolic links followed. What is there and no file
-/// (a device, a pipe, /dev/stdout) is never replaced: the temporary is where
-/// temporaries are, and its bytes are written to the device in the end.
-/// Destroyed without `commit`, it leaves nothing behind.
+/// An output that is not complete yet: a temporary file beside the file that
+/// `path` leads to (symbolic links are followed). A device or pipe, as
+/// /dev/stdout, is never replaced: the temporary file is in the system's
+/// directory for these, and `commit` copies its bytes to the device. Without
+/// `commit`, the destructor removes everything.
 class PendingOutput {
 public:
-  /// `mode`: the permissions of a new file, less the umask. Waits for the
-  /// reader of a named pipe, and throws H0430 when none comes.
+  /// `mode`: permissions of a new file, minus the umask. Waits until a named
+  /// pipe has a reader, and throws H0430 when none comes.
   explicit PendingOutput(const std::string &path, mode_t mode = 0666);
   PendingOutput(const PendingOutput &) = delete;
   PendingOutput &operator=(const PendingOutput &) = delete;
   ~PendingOutput();
-  /// The temporary, open for reading and writing, and its path.
+  /// The temporary file, open for reading and writing, and its path.
   int descriptor() const;
   const std::string &temporaryPath() const;
-  /// Renames, or writes to the device. Unless it is durable, a crash of the
-  /// machine may leave the file empty; syncing a busy disk can take seconds.
+  /// Renames the temporary file, or copies it to the device. If not
+  /// `isDurable`, the file may be empty after a crash of the machine, but no
+  /// time is lost with fsync, which takes seconds on a busy disk.
   void commit(bool isDurable = true);
 
 private:
   std::string given, target;
-  int device = -1; ///< Where the bytes go, unless they become a file.
+  int device = -1; ///< Target of the bytes if the path is a device; -1: a file.
   std::unique_ptr<Temporary> temporary;
 };
 
-/// A pending output that is written in sequence, and hashed.
+/// A pending output that is written sequentially and hashed.
 class OutputFile {
 public:
   explicit OutputFile(const std::string &path, mode_t mode = 0666);
   ~OutputFile();
   void write(const void *data, int64_t bytes);
-  /// Overwrites bytes that were written before; `digest` then no longer holds.
+  /// Overwrites bytes that were written before. `digest` is invalid then.
   void rewrite(int64_t offset, const void *data, int64_t bytes);
-  /// Hands to the system what was written so far.
+  /// Passes buffered bytes to the system.
   void flush();
-  /// The file until `commit`.
+  /// Path of the file until `commit`.
   const std::string &temporaryPath() const { return output.temporaryPath(); }
   void commit(bool isDurable = true);
   int64_t size() const { return written; }
-  /// XXH3 (64 bit, hexadecimal) of what was written in sequence.
+  /// Returns XXH3 (64 bit, hexadecimal) of the sequentially written bytes.
   std::string digest() const;
 
 private:
@@ -120,16 +123,16 @@ private:
   std::unique_ptr<Hash> hash;
 };
 
-/// A file whose bytes several processes write at the same time, each its own.
+/// A file that several processes write at the same time, each other ranges.
 class SharedFile {
 public:
-  /// Opens a file that is there.
+  /// Opens an existing file.
   explicit SharedFile(const std::string &path);
   SharedFile(const SharedFile &) = delete;
   SharedFile &operator=(const SharedFile &) = delete;
   ~SharedFile();
   void write(int64_t offset, const void *data, int64_t bytes);
-  /// Syncs and closes.
+  /// Syncs and closes the file.
   void commit();
 
 private:
@@ -137,54 +140,54 @@ private:
   int descriptor = -1;
 };
 
-/// Throws for what could not be written, for the reason `error` (an errno):
-/// H0401, H0402, or H0184 when a name is too long.
+/// Throws the error of a failed write; `error` is an errno: H0184 for a name
+/// that is too long, otherwise H0401 or H0402.
 [[noreturn]] void failToWrite(const std::string &path, int error);
-/// Whether something is at the path, symbolic links followed, that outputs are
-/// written to as it is, since it is no file.
+/// Whether the path leads to a device or pipe (symbolic links are followed),
+/// into which outputs are written directly.
 bool isDevice(const std::string &path);
-/// Opens an output to which is written line by line, at its end or, unless
-/// `append` is set, emptied. The descriptor.
+/// Opens an output that is written line by line. It is truncated unless
+/// `append` is set. Returns the descriptor.
 int openForLines(const std::string &path, bool append);
-/// The whole file as text; throws `code` when it cannot be read.
+/// Reads a whole text file; throws `code` when it cannot be read.
 std::string readText(const std::string &path, const std::string &code);
-/// What a rank writes where rank 0 writes `path`: `trace.json` of rank 3 is
-/// `trace.rank3.json`. Throws H0185 when there is no file that it can be
-/// beside.
+/// Returns the file in which `rank` writes what rank 0 writes to `path`:
+/// `trace.rank3.json` for `trace.json`. Throws H0185 if `path` is not a file.
 std::string fileOfRank(const std::string &path, int64_t rank);
 /// Replaces the file atomically.
 void writeText(const std::string &path, const std::string &text,
                bool isDurable = true);
-/// Makes a directory and its parents; throws H0402.
+/// Creates a directory and its parents; throws H0402.
 void makeDirectories(const std::string &path);
-/// Throws H0402 when no file can be made in the directory, which is made first.
+/// Creates the directory; throws H0402 when no file can be created in it.
 void requireWritable(const std::string &directory);
-/// The same for an output; nothing is written to a device.
+/// As `requireWritable`, for an output file. Writes nothing to a device.
 void requireWritableOutput(const std::string &path);
-/// A file that a flag names; for an input also the directory of a model or of a
-/// checkpoint.
+/// A file that a flag names. An input may also be the directory of a model or
+/// of a checkpoint.
 struct NamedFile {
   std::string flag, path;
 };
-/// Throws H0160 when an output is one of the inputs, which would be lost, or
-/// two outputs are one file. What is no regular file may be named twice.
+/// Throws H0160 when an output is also an input, which would be overwritten, or
+/// when two outputs are one file. A device or pipe may be named twice.
 void requireApart(const std::vector<NamedFile> &inputs,
                   const std::vector<NamedFile> &outputs);
-/// Whether there is something at the path; false also when it cannot be seen.
+/// Whether the path exists; false also when it is not accessible.
 bool pathExists(const std::string &path);
-/// The names in a directory, sorted; throws `code` when it cannot be read.
+/// Returns the sorted names in a directory; throws `code` when it cannot be
+/// read.
 std::vector<std::string> listDirectory(const std::string &path,
                                        const std::string &code);
-/// Syncs a directory's entries to the disk.
+/// Syncs the entries of a directory to the disk.
 void syncDirectory(const std::string &path);
 /// Size and XXH3 (64 bit, hexadecimal) of a file.
 struct FileDigest {
   int64_t bytes = 0;
   std::string digest;
 };
-/// Reads a file once, piece by piece; throws `code` when it cannot.
+/// Reads a file once, block by block; throws `code` when it cannot be read.
 FileDigest digestFile(const std::string &path, const std::string &code);
-/// XXH3 (64 bit) of a buffer, and its hexadecimal form.
+/// Returns XXH3 (64 bit) of a buffer, as a number and in hexadecimal.
 uint64_t hashBytes(const void *data, int64_t bytes);
 std::string hexDigest(uint64_t hash);
 

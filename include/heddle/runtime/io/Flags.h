@@ -1,12 +1,13 @@
-//===- Flags.h - Flags with their ranges ------------------------*- C++ -*-===//
+//===- Flags.h - Command-line flags with ranges -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How the driver and compiled binaries declare and read flags with CLI11. A
-// flag with a value has a range; what is out of it is a CLI::ValidationError,
-// as `--threads: "0" is not a whole number from 1 to 1024`.
+// Declares and reads command-line flags with CLI11, for the driver and for
+// compiled binaries. A flag with a value has a range; another value is a
+// CLI::ValidationError, as `--threads: "0" is not a whole number from 1 to
+// 1024`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +22,7 @@
 
 namespace heddle::io {
 
-/// Adds a flag, or a positional argument, whose values are those of `range`.
+/// Adds a flag, or a positional argument, that accepts values of `range`.
 template <typename T>
 CLI::Option *addFlag(CLI::App &verb, const std::string &names, T &value,
                      const ValueRange &range, const std::string &help) {
@@ -34,9 +35,9 @@ CLI::Option *addFlag(CLI::App &verb, const std::string &names, T &value,
       ->transform(CLI::Validator(check, "", ""));
 }
 
-/// The words of a command line in CLI11's order, the last one first. CLI11
-/// gives `--flag=` the word after it as its value; here it gets none. Words
-/// from number `end` on are left as they are.
+/// Returns the words of a command line in CLI11's order, last word first. CLI11
+/// would read the word after `--flag=` as the flag's value; here the value is
+/// empty. Words from index `end` on stay as they are.
 inline std::vector<std::string>
 wordsForParser(const std::vector<std::string> &words, size_t end) {
   std::vector<std::string> result;
@@ -51,24 +52,24 @@ wordsForParser(const std::vector<std::string> &words, size_t end) {
   return result;
 }
 
-/// What was meant by a word that a verb does not take.
+/// Advice about a word that a verb does not know.
 struct Advice {
-  std::string message; ///< Empty: what is said of any such word.
+  std::string message; ///< Empty: the usual message about an unknown word.
   std::string help;
 };
-/// Knows what is said elsewhere, as `heddle compile` knows flags of binaries.
-/// `value` follows a flag, or is empty.
+/// Finds advice about a word, as `heddle compile` does for flags that belong to
+/// binaries. `value` is the word after a flag, or empty.
 using Adviser = std::function<std::optional<Advice>(
     const CLI::App &verb, const std::string &word, const std::string &value)>;
 
-/// As a shell takes it for one word.
+/// Quotes a text so that a shell reads it as one word.
 std::string shellWord(const std::string &text);
-/// The verb with the names of those around it, as `heddle data prepare`.
+/// Returns the verb with its parents, as `heddle data prepare`.
 std::string nameOf(const CLI::App &verb);
 
-/// What is wrong with a command line: `rangeCode` for a value that is out of
-/// its flag's range, else `code`, with the name that an unknown word is nearest
-/// to, or with what `adviser` knows of it.
+/// Describes an error in a command line: `rangeCode` for a value outside its
+/// flag's range, else `code`, with the closest known name for an unknown word,
+/// or with the advice of `adviser`.
 Diagnostic describeUsage(const CLI::App &app, const CLI::ParseError &error,
                          const std::string &code, const std::string &rangeCode,
                          const Adviser &adviser = nullptr);

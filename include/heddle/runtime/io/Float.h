@@ -1,8 +1,11 @@
-//===- Float.h - The 16-bit floats ------------------------------*- C++ -*-===//
+//===- Float.h - Conversions of bf16 and fp16 -------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Conversions between fp32 and the 16-bit floats bf16 and fp16, as bits. The
+// runtime and the readers of weights use them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +35,7 @@ inline float bf16ToFloat(uint16_t value) {
   return detail::floatOf(uint32_t(value) << 16);
 }
 
-/// To nearest, ties to even.
+/// Rounds to the nearest bf16, ties to even.
 inline uint16_t floatToBF16(float value) {
   uint32_t bits = detail::bitsOf(value);
   if ((bits & 0x7FFFFFFF) > 0x7F800000) // NaN stays NaN, made quiet.
@@ -53,7 +56,7 @@ inline float f16ToFloat(uint16_t value) {
   return detail::floatOf(sign | detail::bitsOf(magnitude));
 }
 
-/// To nearest, ties to even.
+/// Rounds to the nearest fp16, ties to even.
 inline uint16_t floatToF16(float value) {
   uint32_t bits = detail::bitsOf(value);
   uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
@@ -63,8 +66,8 @@ inline uint16_t floatToF16(float value) {
   if (magnitude >= 0x477FF000) // Rounds to 65536 or more: infinity.
     return sign | 0x7C00;
   if (magnitude < 0x38800000) {
-    // Below 2^-14 the result counts units of 2^-24. Adding 0.5 puts such a
-    // unit into the last place of the sum, so the addition does the rounding.
+    // Below 2^-14 the result is a multiple of 2^-24. Adding 0.5 makes this unit
+    // the last bit of the sum, so that the addition rounds.
     float sum = detail::floatOf(magnitude) + 0.5f;
     return sign |
            static_cast<uint16_t>(detail::bitsOf(sum) - detail::bitsOf(0.5f));
@@ -73,7 +76,8 @@ inline uint16_t floatToF16(float value) {
   return sign | static_cast<uint16_t>((rounded - (112u << 23)) >> 13);
 }
 
-/// How floats of a type are stored, and read and written as fp32.
+/// Each struct describes a type: how elements are stored, and their conversion
+/// from and to fp32.
 struct F32 {
   using Storage = float;
   static float load(float value) { return value; }

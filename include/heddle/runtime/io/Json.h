@@ -1,12 +1,13 @@
-//===- Json.h - JSON with positions -----------------------------*- C++ -*-===//
+//===- Json.h - JSON values with source positions ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One JSON front end for everything that a user may have written or downloaded:
-// every value and key knows its line and column, a key given twice is an error,
-// and the getters say what they expected and what they found.
+// Reads JSON that users have written or downloaded. Every value and key has its
+// line and column, a duplicate key is an error, and getters report what they
+// expected and what they found. nlohmann::json is used for JSON that Heddle
+// writes itself.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,36 +24,36 @@ namespace heddle::io {
 /// The error codes of one kind of JSON file.
 struct JsonCodes {
   const char *unreadable;   ///< The file cannot be opened or read.
-  const char *syntax;       ///< It is not JSON.
+  const char *syntax;       ///< The text is not JSON.
   const char *depth;        ///< It is nested too deeply.
   const char *duplicateKey; ///< An object names a key twice.
-  const char *wrongType;    ///< A value is not of the type that is needed.
-  const char *missingKey;   ///< A key that is needed is not there.
-  /// Comments (`//`, `/* */`, `#`) and commas before a closing bracket are
-  /// taken, as by Hjson, with which DeepSpeed reads its configuration.
+  const char *wrongType;    ///< A value has another type than is needed.
+  const char *missingKey;   ///< A required key is missing.
+  /// Accepts comments (`//`, `/* */`, `#`) and commas before closing brackets,
+  /// as Hjson does, with which DeepSpeed reads its configuration.
   bool isHandWritten = false;
 };
 
-/// For what a user writes: ds_config.json, cluster and strategy files.
+/// Codes for files that users write: ds_config.json, cluster, strategy.
 extern const JsonCodes configJsonCodes; // H0101 to H0106
-/// For what belongs to a model: config.json, indices, tokenizers, manifests.
+/// Codes for files of a model: config.json, indices, tokenizers, manifests.
 extern const JsonCodes modelJsonCodes; // H0301 to H0306
-/// For the header of a safetensors file.
+/// Codes for the header of a safetensors file.
 extern const JsonCodes safetensorsJsonCodes; // H0310 to H0315
 
-/// What all values of one document share.
+/// Facts that all values of one document share.
 struct JsonSource {
   std::string file;
   JsonCodes codes;
-  /// False when the text is a part of a binary file: no line is shown then.
+  /// False for text inside a binary file: errors do not show its lines.
   bool isTextFile = true;
 };
 
 struct JsonMember;
 
-/// A JSON value with its place. Numbers without fraction and exponent are
-/// integers; a getter for integers also takes floats with an integral value
-/// (`5e8`), and one for numbers takes both.
+/// A JSON value with its position. Numbers without fraction and exponent are
+/// integers. Getters of integers also accept floats with an integral value
+/// (`5e8`); getters of floats accept both.
 class JsonValue {
 public:
   enum class Kind { Null, Bool, Integer, Float, String, Array, Object };
@@ -74,7 +75,7 @@ public:
     return valueKind == Kind::Integer || valueKind == Kind::Float;
   }
 
-  /// These throw the document's `wrongType` error at this value.
+  /// These getters throw the document's `wrongType` error at this value.
   bool asBool() const;
   int64_t asInteger() const;
   double asNumber() const;
@@ -85,25 +86,25 @@ public:
 
   /// The member's value, or null when this object has no such key.
   const JsonValue *find(const std::string &key) const;
-  /// As `find`, but a member whose value is null counts as absent.
+  /// As `find`, but a member that is null counts as absent.
   const JsonValue *findNonNull(const std::string &key) const;
   /// Throws the document's `missingKey` error when the key is absent.
   const JsonValue &at(const std::string &key) const;
 
-  /// Members with a default; null counts as absent.
+  /// Getters of members with a default; a null member counts as absent.
   bool boolOr(const std::string &key, bool fallback) const;
   int64_t integerOr(const std::string &key, int64_t fallback) const;
   double numberOr(const std::string &key, double fallback) const;
   std::string stringOr(const std::string &key,
                        const std::string &fallback) const;
 
-  /// Where the value begins; the file only when it is a text file.
+  /// Where the value begins; without line and column if not `isTextFile`.
   SourceLocation location() const;
-  /// The key that leads here from the root, as `optimizer.params.lr`.
+  /// The keys that lead from the root to this value, as `optimizer.params.lr`.
   const std::string &path() const { return valuePath; }
-  /// What the value is, for messages: `the string "auto"`, `an object`.
+  /// Describes the value for messages: `the string "auto"`, `an object`.
   std::string describe() const;
-  /// An error at this value, with the file and path filled in.
+  /// Throws an error at this value, with file, position and path of keys.
   [[noreturn]] void fail(const std::string &code, const std::string &message,
                          const std::string &help = "") const;
   /// Throws `wrongType`: "PATH must be EXPECTED, not ...".
@@ -128,18 +129,19 @@ private:
   SourceLocation locate(int32_t atLine, int32_t atColumn) const;
 };
 
-/// A key with its place, and its value.
+/// A key with its position, and its value.
 struct JsonMember {
   std::string key;
   int32_t keyLine = 0;
   int32_t keyColumn = 0;
   JsonValue value;
-  /// Where the key stands; the file only when it is a text file.
+  /// Where the key is; without line and column if not `isTextFile`.
   SourceLocation keyLocation() const;
 };
 
-/// Parses `text`; throws UserError with the codes of `source`. Keys that are
-/// given twice are added to `duplicates` where there is one: the first counts.
+/// Parses `text`; throws UserError with the codes of `source`. The first of two
+/// members with the same key counts. If `duplicates` is given, such keys are
+/// added to it instead of throwing.
 JsonValue parseJson(const std::string &text, JsonSource source,
                     std::vector<Diagnostic> *duplicates = nullptr);
 

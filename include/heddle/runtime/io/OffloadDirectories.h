@@ -1,9 +1,13 @@
-//===- OffloadDirectories.h - Where swap files are -----------------*- C++
+//===- OffloadDirectories.h - Directories of offload files ----------------===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Parses the value of `--swap-dir`: the directories of offload files, for all
+// roles or by role. The compiler checks it, and the runtime opens files in
+// these directories.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,34 +23,37 @@
 
 namespace heddle::io {
 
-/// The text that stands for a directory however it is written: `/a//b/./c/` is
-/// `/a/b/c`. A `..` stays, since it may follow a link.
+/// Normalizes a directory: `/a//b/./c/` becomes `/a/b/c`. A `..` stays, since
+/// it may follow a symbolic link.
 std::string plainDirectory(const std::string &directory);
 
-/// The directories of swap files, as users and plans write them: one for all,
-/// or for roles their own, `/mnt/nvme0,parameters=/mnt/nvme1`.
+/// The directories of offload files: one for all roles, or others for some
+/// roles, written as `/mnt/nvme0,parameters=/mnt/nvme1`.
 struct OffloadDirectories {
-  std::string all; ///< Of roles without their own; empty: none was given.
-  plan::PerFile<std::string> own; ///< Empty: as `all`.
+  /// For roles without an entry of their own; empty: not given.
+  std::string all;
+  /// Directories of single roles; empty: `all` counts.
+  plan::PerFile<std::string> own;
 
-  /// Nothing for what is no such text. The empty one names none.
+  /// Parses a text; nothing if it is malformed. "" names no directory.
   static std::optional<OffloadDirectories> parse(const std::string &text);
-  /// What `parse` reads as directories that are the same for each role.
+  /// Returns the normalized text, which `parse` reads as the same directories.
   std::string text() const;
 
   const std::string &of(plan::FileRole role) const {
     return own[role].empty() ? all : own[role];
   }
-  /// Whether no role has one of its own.
+  /// Whether all roles share one directory.
   bool isOne() const {
     return std::all_of(own.values.begin(), own.values.end(),
                        [](const auto &each) { return each.empty(); });
   }
-  /// Takes what the other one names; a directory for all is for every role.
+  /// Overrides entries with those of `stronger`; its `all` replaces every
+  /// role's.
   void take(const OffloadDirectories &stronger);
 };
 
-/// Texts that name a directory or more.
+/// The range of flags and keys that take such a text; not empty.
 ValueRange swapDirectoriesRange();
 
 } // namespace heddle::io

@@ -1,9 +1,13 @@
-//===- OffloadFile.h - Bytes that stand on a disk ------------------*- C++
+//===- OffloadFile.h - Files that stand in for memory ---------------------===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Files that hold offloaded states: temporary files of fixed size, read and
+// written in whole pages past the page cache. OffloadStream transfers their
+// bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,47 +22,48 @@
 
 namespace heddle::io {
 
-/// Where a file is, and how carefully it is read.
+/// The directory of offload files, and whether their pages have checksums.
 struct OffloadFolder {
-  /// Made when it is absent. Empty: that of TMPDIR, or /tmp.
+  /// Created if absent. Empty: the directory of TMPDIR, or /tmp.
   std::string directory;
-  bool checks = false; ///< See OffloadFile::verify.
+  bool checks = false; ///< Checks what is read; see OffloadFile::verify.
 };
 
-/// The directory that is meant by one, or by "".
+/// Returns the directory that `directory` means: itself, or the default for "".
 std::string swapDirectory(const std::string &directory);
 
-/// Whether files there would take the system's memory: those of a file system
-/// that is in memory, or that does not let its cache be passed by. Makes the
-/// directory when it is absent; false where no file can be made in it.
+/// Whether files in the directory would occupy main memory: the file system is
+/// in memory, or does not allow direct I/O. Creates the directory; returns
+/// false where no file can be created in it.
 bool fillsMemory(const std::string &directory);
 
-/// What system calls have moved.
+/// Bytes that system calls have moved, and the number of calls.
 struct OffloadTraffic {
   int64_t readBytes = 0, writtenBytes = 0;
   int64_t requests = 0;
 };
 
-/// A file of a fixed size, zeros at first, that no other process sees: it loses
-/// its name as soon as it is open, so nothing of it is left when the process
-/// ends, however it ends. All of it is allocated at once: a full disk is found
-/// at the start. The system's cache is passed by where the file system can.
+/// A file of fixed size, filled with zeros, that no other process sees. Its
+/// name is removed once it is open, so nothing remains however the process
+/// ends. All blocks are allocated at once, so that a full disk is found at the
+/// start. Uses direct I/O where the file system supports it.
 class OffloadFile {
 public:
-  /// Whole pages are read and written, from offsets and in memory that are
+  /// Reads and writes cover whole pages: offsets, sizes and addresses are
   /// multiples of this.
   static constexpr int64_t pageBytes = 4096;
-  /// Bytes of the pages that are read for a row of `rowBytes`, of a table that
-  /// begins at `offset`: for each row as many as for one that lies worst.
+  /// Bytes of the pages that are read for one row of `rowBytes` in a table at
+  /// `offset`. All rows get the worst case, so that rows in memory have equal
+  /// distances.
   static int64_t bytesForRow(int64_t offset, int64_t rowBytes) {
     int64_t step = std::gcd(std::gcd(offset, rowBytes), pageBytes);
     int64_t end = pageBytes - step + rowBytes;
     return (end + pageBytes - 1) / pageBytes * pageBytes;
   }
 
-  /// `bytes` are whole pages, and `owner` names them in errors. Removes what
-  /// killed processes may have left in the directory. Throws H0295 when there
-  /// is no room for the file, H0402 when none can be made in the directory.
+  /// `bytes` is a multiple of the page size; `owner` names the file in errors.
+  /// Removes files that killed processes have left in the directory. Throws
+  /// H0295 when the disk is full, H0402 when no file can be created.
   OffloadFile(const OffloadFolder &place, int64_t bytes,
               const std::string &owner);
   OffloadFile(const OffloadFile &) = delete;
@@ -68,26 +73,27 @@ public:
   int descriptor() const { return handle; }
   int64_t size() const { return bytes; }
   const std::string &directory() const { return path; }
-  /// Whether the system's cache is passed by.
+  /// Whether the file is opened for direct I/O.
   bool isDirect() const { return direct; }
 
-  /// Says what stands at an offset, as `the state h.0.attn.weight`, for errors.
+  /// Sets the function that names the bytes at an offset in errors, as `the
+  /// state h.0.attn.weight`.
   void nameBytes(std::function<std::string(int64_t offset)> name) {
     nameAt = std::move(name);
   }
-  /// Throws H0461 for a request that failed for the reason `error` (an errno;
-  /// 0: the file has come to an end).
+  /// Throws H0461 for a request that failed; `error` is an errno, 0 at an
+  /// unexpected end of file.
   [[noreturn]] void failRequest(bool isWrite, int64_t offset, int64_t bytes,
                                 int error) const;
 
-  /// With `checks`: notes the checksums of pages that are about to be written.
+  /// With `checks`: stores the checksums of pages before they are written.
   void note(int64_t offset, const char *memory, int64_t bytes);
-  /// With `checks`: throws H0462 unless pages that were read are as they were
-  /// written, if they were.
+  /// With `checks`: throws H0462 when pages that were read differ from what was
+  /// last written to them.
   void verify(int64_t offset, const char *memory, int64_t bytes) const;
 
 private:
-  /// In its directory, which is made too.
+  /// Creates the directory and the file.
   void makeFile();
   void allocate(const std::string &owner);
   void passByCache();
@@ -98,7 +104,7 @@ private:
   int handle = -1;
   bool direct = false;
   std::function<std::string(int64_t offset)> nameAt;
-  std::vector<uint64_t> sums; ///< Of each page; 0: not written.
+  std::vector<uint64_t> sums; ///< Checksum of each page; 0: never written.
 };
 
 } // namespace heddle::io

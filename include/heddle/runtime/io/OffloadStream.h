@@ -1,9 +1,13 @@
-//===- OffloadStream.h - Bytes on their way to and from files ------*- C++
+//===- OffloadStream.h - Asynchronous transfers of offload files ----------===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Asynchronous transfers between memory and offload files, in stream order, as
+// CUDA streams have it: `start` returns a point, and `await` waits for it.
+// Devices use it to prefetch and write back states that are offloaded to files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,27 +29,28 @@
 
 namespace heddle::io {
 
-/// Pages of a file that are read to memory, or written from it.
+/// A transfer of whole pages from a file to memory, or back.
 struct OffloadTransfer {
   bool isWrite = false;
   OffloadFile *file = nullptr;
   int64_t offset = 0;
   char *memory = nullptr;
   int64_t bytes = 0;
-  OffloadTime *time = nullptr; ///< Noted there; the end alone if it has begun.
+  /// Receives begin and end of the transfer; only the end if the begin is set.
+  OffloadTime *time = nullptr;
 };
 
-/// Transfers are counted apart: those that read, those that write, and those
-/// that their caller waits for at once.
+/// Transfers are counted by lane: reads, writes, and transfers whose caller
+/// blocks until they are done.
 enum class OffloadLane { Read, Write, Now };
 
-/// So many of each lane.
+/// A point of the stream: a number of transfers in each lane.
 struct OffloadPoint {
   std::array<int64_t, 3> counts = {};
 
   int64_t &operator[](OffloadLane lane) { return counts[size_t(lane)]; }
   int64_t operator[](OffloadLane lane) const { return counts[size_t(lane)]; }
-  /// Of this point and the other one the later.
+  /// Moves this point to the later of the two, in each lane.
   void include(const OffloadPoint &other) {
     for (size_t lane = 0; lane < counts.size(); ++lane)
       counts[lane] = std::max(counts[lane], other.counts[lane]);
@@ -58,48 +63,50 @@ struct OffloadPoint {
   }
 };
 
-/// How transfers are cut into requests. What is not given is of the table in
-/// docs/swap.md, which heddle-bench-swap measures.
+/// How transfers are split into requests. The defaults are the best of the
+/// table in docs/offload.md, which heddle-bench-swap measures.
 struct OffloadShape {
-  int64_t requestBytes = int64_t(1) << 20; ///< At most, of one request.
-  int64_t depth = 16;                      ///< Requests under way at a time.
+  int64_t requestBytes = int64_t(1) << 20; ///< Largest size of a request.
+  int64_t depth = 16;                      ///< Requests in flight at a time.
 };
 
-/// Does transfers beside the caller, on a thread of its own. They appear to be
-/// done in the order of their starts; those of which no bytes overlap, in the
-/// file or in memory, are done at the same time. Several threads may use it;
-/// running allocates nothing.
+/// Runs transfers on a thread of its own. Their effects are as if they ran one
+/// after the other, in the order of `start`; transfers that overlap neither in
+/// the file nor in memory run at the same time. Several threads may use a
+/// stream. Transfers allocate no memory.
 class OffloadStream {
 public:
   OffloadStream(std::unique_ptr<BlockQueue> queue, const OffloadShape &shape);
-  /// Finishes what was started.
+  /// Finishes all transfers that were started.
   ~OffloadStream();
   OffloadStream(const OffloadStream &) = delete;
   OffloadStream &operator=(const OffloadStream &) = delete;
 
-  /// Begins a transfer, and returns at once unless very many are under way.
-  /// Offset, memory and bytes, of which there are some, are multiples of
-  /// OffloadFile::pageBytes; the bytes in memory stay as they are, or alone,
-  /// until it is done. Gives the point at which it is.
+  /// Starts a transfer of at least one byte. Blocks only if very many transfers
+  /// are queued. Offset, address and size are multiples of
+  /// OffloadFile::pageBytes. Until the returned point is reached, the caller
+  /// must not change memory that is written to the file, nor touch memory that
+  /// is read into.
   OffloadPoint start(const OffloadTransfer &transfer);
-  /// All that were started.
+  /// The point that is reached when all transfers started so far are done.
   OffloadPoint started() const;
-  /// Returns when the first so many of each lane are done. Throws what failed
-  /// of all so far (see OffloadFile): nothing is moved after that.
+  /// Waits until `point` is reached. Throws the error of any transfer so far
+  /// (see OffloadFile); no bytes are transferred after an error.
   void await(const OffloadPoint &point);
 
-  /// Read and write bytes wherever they stand, after what was started with
-  /// bytes of them, and return when they are there; what else is under way goes
-  /// on. What does not fill pages takes a detour.
+  /// Read or write a range at any offset and address, and return when it is
+  /// done. They run after earlier transfers that overlap with the range; other
+  /// transfers continue. Ranges that are not whole pages go through a
+  /// page-aligned buffer.
   void read(OffloadFile &file, int64_t offset, void *target, int64_t bytes);
   void write(OffloadFile &file, int64_t offset, const void *source,
              int64_t bytes);
-  /// Reads the rows of the table at `offset` that the ids name, one behind the
-  /// other; for each OffloadFile::bytesForRow. An id that is no row gives bytes
-  /// of ones.
+  /// Reads the rows of the table at `offset` that the ids name, one after the
+  /// other; each costs OffloadFile::bytesForRow. An id that is no row yields
+  /// bytes of ones.
   void readRows(OffloadFile &file, int64_t offset, char *target,
                 const RowChoice &choice);
-  /// Writes `value` into every byte.
+  /// Writes `value` to every byte of a range.
   void fill(OffloadFile &file, int64_t offset, unsigned char value,
             int64_t bytes);
 
@@ -108,7 +115,7 @@ public:
   const char *method() const { return queue->name(); }
 
 private:
-  /// In its lane, counted from 1.
+  /// The number of a transfer in its lane, from 1.
   struct LanePosition {
     OffloadLane lane = OffloadLane::Read;
     int64_t number = 0;
@@ -120,16 +127,16 @@ private:
   struct Active {
     OffloadTransfer transfer;
     LanePosition position;
-    int64_t number = 0; ///< Among all, counted from 1.
-    int64_t issued = 0; ///< Bytes of which requests were made.
+    int64_t number = 0; ///< Number among all transfers, from 1.
+    int64_t issued = 0; ///< Bytes for which requests were issued.
     int64_t moved = 0;
   };
   struct Slot {
     BlockRequest request;
-    int64_t number = 0;  ///< Of the transfer; 0: the slot is free.
-    int64_t stalled = 0; ///< Results in a row that were no whole page.
+    int64_t number = 0;  ///< Number of the transfer; 0: the slot is free.
+    int64_t stalled = 0; ///< Consecutive results that moved less than a page.
   };
-  /// A page-aligned buffer for the detour.
+  /// A page-aligned buffer for ranges that are not.
   struct Detour {
     explicit Detour(int64_t bytes);
     ~Detour();
@@ -149,31 +156,33 @@ private:
                     int64_t span, const RowChoice &choice);
   OffloadPoint start(const OffloadTransfer &transfer, OffloadLane lane);
   void moveNow(const OffloadTransfer &transfer);
-  /// Calls `visit(page-aligned offset, first byte there, bytes)` for pieces of
-  /// a range that fit into the detour.
+  /// Calls `visit(page-aligned offset, first byte there, bytes)` for chunks of
+  /// a range that fit into the detour buffer.
   template <typename F>
   void forEachPiece(int64_t offset, int64_t bytes, F visit) const;
   char *detour();
-  /// Some requests are under way at a time on the detour, too.
+  /// Size of the buffer: a few requests, so that transfers through it overlap
+  /// too.
   int64_t detourBytes() const {
     return shape.requestBytes * std::min<int64_t>(shape.depth, 4);
   }
 
   std::unique_ptr<BlockQueue> queue;
   OffloadShape shape;
-  std::mutex detouring; ///< Who has the detour holds it.
+  std::mutex detouring; ///< Held by the thread that uses the detour buffer.
   std::optional<Detour> around;
 
   mutable std::mutex mutex;
   std::condition_variable startedOne, finishedSome;
-  std::vector<Waiting> waiting; ///< A ring.
+  std::vector<Waiting> waiting; ///< A ring buffer.
   int64_t offered = 0, taken = 0;
   OffloadPoint offeredOf, takenOf, done;
   bool stopping = false;
-  std::optional<Diagnostic> failure; ///< Set once nothing is under way.
+  /// Set when the last request of a failed stream has ended.
+  std::optional<Diagnostic> failure;
 
-  // Of the thread alone.
-  std::vector<Active> active; ///< By their numbers.
+  // Used by the stream's thread only.
+  std::vector<Active> active; ///< Sorted by number.
   std::vector<Slot> slots;
   int64_t underWay = 0;
   std::optional<Diagnostic> failing;

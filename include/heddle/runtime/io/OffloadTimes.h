@@ -1,9 +1,12 @@
-//===- OffloadTimes.h - When bytes moved from and to files ---------*- C++
+//===- OffloadTimes.h - When transfers were in flight ---------------------===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Records when transfers from and to files were in flight, for `bench` and for
+// traces.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,37 +19,39 @@
 
 namespace heddle::io {
 
-/// Nanoseconds of the steady clock.
+/// Returns nanoseconds of the steady clock.
 inline int64_t steadyNow() {
   return std::chrono::nanoseconds(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
-/// When a transfer was under way, by `steadyNow`.
+/// Begin and end of a transfer, in nanoseconds of `steadyNow`.
 struct OffloadTime {
   int64_t begin = 0, end = 0;
 };
 
-/// When copies were under way, as long as somebody asks for it.
+/// Records the times of transfers while recording is on.
 class OffloadTimes {
 public:
-  /// Notes those that begin from now on, or none. Nothing is under way, and
-  /// what was noted is forgotten.
+  /// Turns recording on or off and discards what was recorded. No transfer may
+  /// be in flight.
   void note(bool all) {
     notes = all;
     times.clear();
   }
-  /// Where the times of the copy that begins go, or null.
+  /// Returns where the times of the next transfer go, or null if recording is
+  /// off.
   OffloadTime *next() { return notes ? &times.emplace_back() : nullptr; }
-  /// How many have begun.
+  /// Number of transfers that were started.
   int64_t count() const { return int64_t(times.size()); }
-  /// Of one that is done, by its number from 1 on.
+  /// Times of a transfer that is done, by its number from 1.
   const OffloadTime &of(int64_t number) const { return times[number - 1]; }
 
 private:
   bool notes = false;
-  std::deque<OffloadTime> times; ///< Stay where they are while others come.
+  /// A deque, so that entries keep their addresses.
+  std::deque<OffloadTime> times;
 };
 
 } // namespace heddle::io

@@ -1,11 +1,11 @@
-//===- OtherNames.h - What flags are called elsewhere -----------*- C++ -*-===//
+//===- OtherNames.h - Flags of other tools ----------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Flags of transformers' Trainer, DeepSpeed, Megatron-LM, vLLM and llama.cpp,
-// and what they are here, for errors that say what to write.
+// Translates flags of transformers' Trainer, DeepSpeed, Megatron-LM, vLLM and
+// llama.cpp, so that an error about an unknown flag says what to write.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,11 +17,12 @@
 
 namespace heddle::io {
 
-/// What stands here for a flag of another tool, as `--steps 10` for
-/// `--max_steps 10`: one for each verb that may be meant. Empty: not known.
+/// Returns Heddle's spelling of a flag of another tool, as `--steps 10` for
+/// `--max_steps 10`; one for each verb that may be meant. Empty: unknown.
 std::vector<std::string> namesFor(const std::string &flag,
                                   const std::string &value);
-/// What to do where no flag stands for one of another tool; "": not known.
+/// Returns advice for a flag of another tool that Heddle has no flag for; "":
+/// unknown.
 std::string adviceFor(const std::string &flag);
 
 } // namespace heddle::io

@@ -1,4 +1,4 @@
-//===- Process.h - What a program does for all its files --------*- C++ -*-===//
+//===- Process.h - Set up a process for file I/O ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -11,21 +11,24 @@
 
 namespace heddle::io {
 
-/// Readies a program, before it opens anything. No file gets the number of
-/// stdin, stdout or stderr when these are closed. A signal that ends the
-/// process removes its temporaries. A file that becomes shorter while it is
-/// mapped ends it with H0432. A file over the limit of the process's files is
-/// an error of its writing.
+/// Prepares a process, before it opens anything:
+///
+/// - No file gets the descriptor of stdin, stdout or stderr if these are
+///   closed.
+/// - A signal that ends the process removes its temporary files.
+/// - Truncation of a mapped file ends the process with H0432.
+/// - Exceeding the limit of the file size is an error of the write, not a
+///   signal.
 void prepareProcess();
 
-/// From here on the signal ends the process, after its temporaries were
-/// removed. May be called in the handler of a signal.
+/// From now on the signal ends the process, after its temporary files are
+/// removed. Safe in a signal handler.
 void endOnSignal(int signal);
 
-/// Throws H0431 for what could not be printed, for the reason `error` (an
-/// errno, or 0 when none is known).
+/// Throws H0431 for a failed write to stdout; `error` is an errno, or 0 if
+/// unknown.
 [[noreturn]] void failToPrint(int error);
-/// Sends what was printed on its way; throws H0431 when some of it was lost.
+/// Flushes stdout; throws H0431 when output was lost.
 void flushStandardOutput();
 
 } // namespace heddle::io

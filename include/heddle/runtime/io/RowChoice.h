@@ -1,8 +1,11 @@
-//===- RowChoice.h - Some rows of a table -----------------------*- C++ -*-===//
+//===- RowChoice.h - Gather rows of a table ---------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A gather of table rows by ids, as an embedding lookup does it, on tables in
+// memory or in a file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,34 +19,35 @@
 
 namespace heddle::io {
 
-/// The rows of a table that ids name, one behind the other.
+/// The rows of a table that ids name, written one after the other.
 struct RowChoice {
-  int64_t rowBytes = 0, rows = 0; ///< Of the table.
+  /// Size of a row, and number of rows of the table.
+  int64_t rowBytes = 0, rows = 0;
   const int32_t *ids = nullptr;
-  int64_t count = 0; ///< Of ids.
-  /// The table is a part of one, from this row of it on; ids of rows that are
-  /// elsewhere give zeros.
+  int64_t count = 0; ///< Number of ids.
+  /// Set if the table is a shard: its first row in the whole table. Ids of rows
+  /// in other shards yield zeros.
   std::optional<int64_t> first{};
-  /// Each byte for an id that is no row: NaN in every floating type.
+  /// Fills the row of an id that is out of range: NaN in every float type.
   static constexpr int noRow = 0xff;
-  /// A larger row is nobody's: buffers have room for one.
+  /// The largest row that is supported, which limits buffers.
   static constexpr int64_t mostRowBytes = int64_t(1) << 20;
 
-  /// The row of the table that an id names, if it has it.
+  /// Returns the row in this table that an id names, which may be out of range.
   int64_t rowOf(int32_t id) const { return id - first.value_or(0); }
   bool has(int32_t id) const { return rowOf(id) >= 0 && rowOf(id) < rows; }
-  /// Writes what an id gives that is no row of the table.
+  /// Writes the row for an id that is not in this table.
   void fillWithout(char *target) const {
     memset(target, first ? 0 : noRow, rowBytes);
   }
-  /// Those of `most` ids at most, from one of them on.
+  /// Returns the choice of at most `most` ids, from id `begin` on.
   RowChoice part(int64_t begin, int64_t most) const {
     RowChoice some = *this;
     some.ids += begin;
     some.count = std::min(most, count - begin);
     return some;
   }
-  /// Copies them out of a table in memory.
+  /// Copies the rows out of a table in memory.
   void gather(char *target, const char *table) const {
     for (int64_t t = 0; t < count; ++t, target += rowBytes)
       if (has(ids[t]))

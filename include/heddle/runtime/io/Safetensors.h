@@ -1,11 +1,13 @@
-//===- Safetensors.h - safetensors files, in and out ------------*- C++ -*-===//
+//===- Safetensors.h - Read and write safetensors ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads by the reference reader's rules, each breach with an error code of its
-// own; opening reads headers only, tensors are mapped when they are asked for.
+// Reads and writes files of weights in the safetensors format, one file or a
+// whole Hugging Face directory. Reading follows the rules of the reference
+// reader, with an error code for each violation. Opening reads only headers;
+// tensors are mapped when they are requested.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +24,7 @@ namespace heddle::io {
 
 struct CodedMatrix;
 
-/// Where a tensor is and what it is.
+/// Name, type, shape and file position of a tensor.
 struct TensorInfo {
   std::string name;
   std::string dtype; ///< As safetensors names it: F32, BF16, I64 ...
@@ -30,25 +32,26 @@ struct TensorInfo {
   std::string file;   ///< Path of the file that holds it.
   int64_t offset = 0; ///< From the beginning of that file.
   int64_t bytes = 0;
-  /// Of a matrix that the file holds as codes (CodedWeights.h): it stands
-  /// nowhere, and `isTurned` if it is [outputs, inputs].
+  /// Set for a matrix whose file holds quantized codes (CodedWeights.h). It has
+  /// no bytes of its own; `isTurned` if it is [outputs, inputs].
   std::shared_ptr<const CodedMatrix> coded;
   bool isTurned = false;
-  bool isOrder = false; ///< Not `coded` itself, but the order of its inputs.
+  /// The order of the inputs of `coded`, not the matrix itself.
+  bool isOrder = false;
   int64_t numElements() const;
 };
 
-/// Bits per element of a safetensors dtype; 0 when there is no such dtype.
+/// Bits per element of a safetensors dtype; 0 if unknown.
 int64_t dtypeBits(const std::string &dtype);
-/// Whether it is one of the types of floats that convert into each other: F32,
-/// F64, BF16, F16.
+/// Whether it is a float type that can be converted to the others: F32, F64,
+/// BF16, F16.
 bool isFloatType(const std::string &dtype);
-/// What config.json calls such a type: `bfloat16`, for example.
+/// The name that config.json has for such a type, as `bfloat16`.
 const char *nameInConfig(const std::string &dtype);
-/// A shape as `[768, 2304]`.
+/// Formats a shape, as `[768, 2304]`.
 std::string shapeToString(const std::vector<int64_t> &shape);
 
-/// One file's header.
+/// The header of one file.
 struct SafetensorsHeader {
   std::string file;
   std::map<std::string, std::string> metadata;
@@ -56,46 +59,48 @@ struct SafetensorsHeader {
   uint64_t hash = 0;               ///< XXH3 of the header's bytes.
 };
 
-/// Reads and checks a header; of the data only the length is looked at.
+/// Reads and checks a header. The data is not read, only its length is checked.
 SafetensorsHeader readSafetensorsHeader(const std::string &path);
 
-/// All weights of a directory, or of one file. Mapping tensors is not
-/// synchronised: one thread at a time may call `data` and `read`.
+/// All weights of a directory or of one file. Not synchronized: one thread at a
+/// time may call `data` and `read`.
 class WeightSet {
 public:
   /// All tensors, sorted by name.
   const std::vector<TensorInfo> &tensors() const { return all; }
-  /// A name with wrappers finds the tensor of the name without them, too.
+  /// Finds a tensor by its name, with or without the prefixes of PyTorch's
+  /// wrappers.
   const TensorInfo *find(const std::string &name) const;
-  /// Throws H0335, and names the nearest tensor, when there is none such.
+  /// Throws H0335, which names the closest tensor, when it does not exist.
   const TensorInfo &at(const std::string &name) const;
-  /// Hexadecimal, of all headers; file names play no part in it.
+  /// Hexadecimal hash of all headers. Independent of the files' names.
   const std::string &headerHash() const { return hash; }
-  /// The file, the index's directory or the index that was opened.
+  /// The file, the index or the index's directory that was opened.
   const std::string &origin() const { return path; }
   /// The files, in the order of their names.
   const std::vector<std::string> &files() const { return fileNames; }
-  /// What PyTorch's wrappers have put into the names of tensors, which are
-  /// without it here, as `_orig_mod., module.`; "" when there was nothing.
+  /// Prefixes of PyTorch's wrappers that were removed from the names of
+  /// tensors, as `_orig_mod., module.`; "" when there were none.
   const std::string &wrappers() const { return wrapperNames; }
   /// The metadata of the first file.
   const std::map<std::string, std::string> &metadata() const { return meta; }
 
-  /// Takes the tensors of `others` in the places of those of the same names.
+  /// Replaces tensors by those of `others` that have the same names.
   void replace(const WeightSet &others);
 
-  /// The tensor's bytes, mapped; they may stand at any address, unaligned.
+  /// Returns the tensor's mapped bytes, which may be unaligned.
   const uint8_t *data(const TensorInfo &info) const;
-  /// The same; of a matrix of codes the values, as long as they are held.
+  /// As `data`; for a quantized matrix, dequantizes it and keeps the values
+  /// while the result lives.
   std::shared_ptr<const uint8_t> hold(const TensorInfo &info) const;
-  /// Bytes of a tensor that was mapped have been read; several threads
-  /// may call it. See MappedFile::forget.
+  /// Drops pages of a mapped tensor after they were read (MappedFile::forget).
+  /// Thread-safe.
   void forget(const TensorInfo &info, int64_t offset, int64_t bytes) const;
-  /// Throws H0336 when the tensor's elements cannot be converted to `dtype`.
+  /// Throws H0336 when the tensor cannot be converted to `dtype`.
   static void requireConvertible(const TensorInfo &info,
                                  const std::string &dtype);
-  /// Copies the tensor to `destination`, converted to `dtype` (F32, BF16, F16,
-  /// F64, or the tensor's own); throws H0336 when there is no such conversion.
+  /// Copies the tensor to `destination`, converted to `dtype`: F32, BF16, F16,
+  /// F64, or the tensor's own type. Throws H0336 for another conversion.
   void read(const TensorInfo &info, const std::string &dtype,
             void *destination) const;
 
@@ -110,17 +115,18 @@ private:
 };
 
 /// Opens the weights of a Hugging Face directory (one file, or shards with or
-/// without an index), of a checkpoint, of a `--save` directory (its latest
-/// checkpoint), or of one .safetensors file. Names lose what PyTorch's wrappers
-/// put into them. Pickles are refused.
+/// without an index), of a checkpoint, of the latest checkpoint of a `--save`
+/// directory, or of one .safetensors file. Removes prefixes of PyTorch's
+/// wrappers from names. Refuses pickles.
 WeightSet openWeights(const std::string &path);
-/// Throws H0331 for a directory that PEFT has saved without its model.
+/// Throws H0331 for a directory in which PEFT has saved an adapter without its
+/// model.
 void refuseAdapter(const std::string &path);
 /// Opens one safetensors file.
 WeightSet openSafetensors(const std::string &path);
 
-/// A tensor to be written: `data`, or when that is null, what `produce` hands
-/// to its argument piece by piece.
+/// A tensor to write: its bytes are `data`, or if that is null, what `produce`
+/// passes to its argument, chunk by chunk.
 struct TensorToWrite {
   using Sink = std::function<void(const void *data, int64_t bytes)>;
   std::string name;
@@ -130,9 +136,9 @@ struct TensorToWrite {
   std::function<void(const Sink &sink)> produce;
 };
 
-/// A tensor of a file that all ranks of a job write. Every rank knows of it;
-/// `pieces` hands those bytes to its argument that this rank is to write, each
-/// piece with its offset in the tensor.
+/// A tensor of a file that all ranks write together. All ranks pass the same
+/// tensors. `pieces` passes the ranges that this rank writes to its argument,
+/// each with its offset in the tensor.
 struct SharedTensor {
   using Sink =
       std::function<void(int64_t offset, const void *data, int64_t bytes)>;
@@ -149,32 +155,33 @@ struct WrittenFile {
   std::string digest;
 };
 
-/// Writes a file as the reference writer orders it (wider types first, then by
-/// name), one tensor after the other, under a temporary name until complete.
+/// Writes a file in the order of the reference writer (wider types first, then
+/// by name), under a temporary name until it is complete.
 WrittenFile writeSafetensors(
     const std::string &path, std::vector<TensorToWrite> tensors,
     const std::map<std::string, std::string> &metadata = {{"format", "pt"}});
 
-/// The same file, made by all ranks of a job at once; every rank calls it with
-/// the same tensors, in whatever order. The file has a temporary name until it
-/// is on the disk, whole; what fails on one rank fails on all.
+/// Writes the same file by all ranks at once. Every rank calls it with the same
+/// tensors, in any order. The file has a temporary name until it is complete
+/// and on the disk. An error on one rank is thrown on all.
 void writeShared(const std::string &path, std::vector<SharedTensor> tensors,
                  Peers &peers);
-/// Throws when no such file can be made there, before there is what to write.
+/// Throws when the file cannot be created, so that a run fails before it
+/// computes.
 void requireShared(const std::string &path, Peers &peers);
 
-/// The first of `count` elements of a float type that is infinite or no number;
-/// -1 when there is none. At the speed of memory; they may be unaligned.
+/// Returns the index of the first infinite or NaN element of a float type; -1
+/// if there is none. Runs at memory bandwidth; elements may be unaligned.
 int64_t firstNonFinite(const void *elements, const std::string &type,
                        int64_t count);
-/// Throws H0307: an element of the tensor, counted in its whole, is not finite
-/// as a value of `type`.
+/// Throws H0307: element `element` of the whole tensor is not finite as a value
+/// of `type`.
 [[noreturn]] void failNonFinite(const TensorInfo &info, const std::string &type,
                                 int64_t element);
 
-/// Converts `count` elements between F32, F64, BF16 and F16, or copies them
-/// when the types are equal; the source may be unaligned. False when there is
-/// no such conversion.
+/// Converts `count` elements between F32, F64, BF16 and F16, or copies them if
+/// the types are equal. The source may be unaligned. Returns false for an
+/// unknown conversion.
 bool convertElements(const void *source, const std::string &sourceType,
                      void *destination, const std::string &destinationType,
                      int64_t count);

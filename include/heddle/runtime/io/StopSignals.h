@@ -1,4 +1,4 @@
-//===- StopSignals.h - What a signal asks for -------------------*- C++ -*-===//
+//===- StopSignals.h - Tell a first stop signal from a second ---*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,49 +16,51 @@
 
 namespace heddle::io {
 
-/// Who sent a signal.
+/// The sender of a signal.
 struct SignalSender {
-  bool isSystem = false; ///< The system itself, as for Ctrl-C at a terminal.
+  bool isSystem = false; ///< The kernel itself, as for Ctrl-C at a terminal.
   pid_t process = 0;
 };
 
-/// Tells a first signal that asks a process to stop from one that asks it to
-/// stop at once. One request often arrives as several signals: a supervisor
-/// (systemd, scancel) signals every process of a job, and a launcher passes its
-/// own on to the ranks; GNU timeout signals its child, and then its group.
+/// Distinguishes a first signal that asks a process to stop from a second one
+/// that asks it to stop at once. One request often arrives as several signals:
+/// a supervisor (systemd, scancel) signals every process of a job, a launcher
+/// passes its own signal on to the ranks, and GNU timeout signals its child and
+/// then its group.
 ///
-///   - Signals of one kind within two seconds of the first are the first.
-///   - Ctrl-C at a terminal is a person's: 0.3 seconds after the first one it
-///     is the second.
-///   - What a parent passes on is never the second. `heddle run` is a parent
-///     that has decided itself: what it sends again is the second.
+/// - Signals of one kind within two seconds of the first belong to it.
+/// - Ctrl-C at a terminal is typed by a person: it is a second request as soon
+///   as 0.3 seconds after the first.
+/// - A signal that a parent passes on is never a second request. `heddle run`
+///   is a parent that judges its own signals: what it sends again is a second
+///   request.
 ///
-/// All functions may be called in the handler of a signal.
+/// All functions are safe in a signal handler.
 class StopRequests {
 public:
   enum class Kind {
     First,
-    Repeated, ///< The same request, or one that was seen before.
+    Repeated, ///< Part of a request that was seen before.
     Urgent,   ///< Stop at once.
   };
 
-  /// Says who passes signals on. `decides`: that process sends one again only
-  /// where it was asked to stop at once.
+  /// Names the process that passes signals on. `decides`: this process sends a
+  /// signal again only to request an immediate stop.
   void setParent(pid_t process, bool decides);
-  /// The same of this process's parent, or of the process that the variable of
+  /// Uses this process's parent, or the process that the environment variable
   /// `launcherVariable` names.
   void setParent();
 
-  /// Judges SIGINT, SIGTERM or SIGHUP that arrived at a time of
+  /// Judges SIGINT, SIGTERM or SIGHUP that arrived at `nanoseconds` of
   /// CLOCK_MONOTONIC.
   Kind judge(int signal, SignalSender sender, int64_t nanoseconds);
-  /// The same for one that arrives now.
+  /// Judges a signal that arrives now.
   Kind judge(int signal, SignalSender sender);
 
 private:
-  /// What is known of one kind of signal.
+  /// The state of one kind of signal.
   struct Seen {
-    std::atomic<int64_t> first = 0; ///< Its time; 0: none came.
+    std::atomic<int64_t> first = 0; ///< Time of the first signal; 0: none yet.
     std::atomic<int> fromParent = 0;
   };
   bool hasParentEnded() const;
@@ -68,8 +70,8 @@ private:
   bool parentDecides = false;
 };
 
-/// The environment variable with which `heddle run` tells a rank the process
-/// that signals it.
+/// Environment variable in which `heddle run` tells a rank the id of the
+/// process that signals it.
 inline constexpr const char *launcherVariable = "HEDDLE_LAUNCHER";
 
 } // namespace heddle::io

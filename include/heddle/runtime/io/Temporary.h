@@ -1,8 +1,12 @@
-//===- Temporary.h - What is there until its owner ends ---------*- C++ -*-===//
+//===- Temporary.h - Temporary files and directories ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Temporary files and directories that are removed when their owner is
+// destroyed or the process is ended by a signal, and that later processes can
+// recognize as left over.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +20,7 @@
 
 namespace heddle::io {
 
-/// A path that `removeTemporaries` removes as long as this object lives.
+/// Makes `removeTemporaries` remove a path while the object lives.
 class RemovedAtEnd {
 public:
   explicit RemovedAtEnd(const std::string &path);
@@ -28,52 +32,51 @@ private:
   int slot = -1;
 };
 
-/// A file or directory under a temporary name. It goes with this object, or
-/// with the process when a signal ends that, with all that is in it. It is
-/// locked, so that others can tell it from what a killed process has left.
+/// A file or directory with a temporary name. The destructor removes it with
+/// its content, and so does a signal that ends the process. It is locked, so
+/// that other processes can tell it from one that a killed process has left.
 class Temporary {
 public:
   enum class Kind { File, Directory };
-  /// Makes `stem` followed by the number of the process, and by another number
-  /// where that name is taken. Throws as `failToWrite` does of `purpose`, the
-  /// path that all is done for. `mode`: permissions of a file, less the umask.
+  /// Creates `stem` followed by the process id, and by another number if that
+  /// name exists. Errors are those of `failToWrite` for `purpose`, the path
+  /// that the caller writes. `mode`: permissions of a file, minus the umask.
   Temporary(const std::string &stem, Kind kind, const std::string &purpose,
             mode_t mode = 0666);
   Temporary(const Temporary &) = delete;
   Temporary &operator=(const Temporary &) = delete;
   ~Temporary();
   const std::string &path() const { return name; }
-  /// Of a file: open for reading and writing.
+  /// Descriptor of a temporary file, open for reading and writing.
   int descriptor() const { return handle; }
-  /// Renames it, in place of a file that has the name; from then on it stays.
+  /// Renames it to `path`, replacing a file there, and keeps it.
   void become(const std::string &path);
 
 private:
   std::string name;
   int handle = -1;
-  std::optional<RemovedAtEnd> removal; ///< Until it has its own name.
+  /// Set until the file has its final name.
+  std::optional<RemovedAtEnd> removal;
 };
 
-/// Takes the lock of an open file, or gives the reason (an errno) why not.
+/// Locks an open file; returns an errno if that fails.
 int lockFile(int descriptor);
-/// Whether a path still leads to what is open.
+/// Whether `path` still leads to the open file.
 bool isStillAt(int descriptor, const std::string &path);
 
-/// Whether a `Temporary` with this stem could have the name: the stem, and
-/// numbers.
+/// Whether `name` could be that of a `Temporary` with this stem: the stem,
+/// followed by numbers.
 bool isNameOfTemporary(const std::string &name, const std::string &stem);
 
-/// Removes those entries of a directory for which `isTemporary` holds and that
-/// no process has locked.
+/// Removes entries of a directory for which `isTemporary` is true and that no
+/// process has locked.
 void sweepTemporaries(
     const std::string &directory,
     const std::function<bool(const std::string &name)> &isTemporary);
 
-/// Removes a file, or a directory with all that is in it; may be called in the
-/// handler of a signal.
+/// Removes a file, or a directory with its content. Safe in a signal handler.
 void removeTree(const char *path);
-/// Removes all that this process would remove at its end; may be called in the
-/// handler of a signal.
+/// Removes all temporary files of this process. Safe in a signal handler.
 void removeTemporaries();
 
 } // namespace heddle::io

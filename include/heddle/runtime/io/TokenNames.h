@@ -1,4 +1,4 @@
-//===- TokenNames.h - Special tokens by what they are for -------*- C++ -*-===//
+//===- TokenNames.h - Special tokens by their roles -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,17 +15,17 @@
 
 namespace heddle::io {
 
-/// The texts of a model's special tokens, by Hugging Face's names for them:
+/// Texts of a model's special tokens, by Hugging Face's names of their roles:
 /// `bos_token`, `eos_token`, `unk_token`, `sep_token`, `pad_token`,
 /// `cls_token`, `mask_token`.
 using TokenNames = std::map<std::string, std::string>;
 
-/// What the files in `directory` say of special tokens, as transformers reads
-/// them. tokenizer_config.json names them. special_tokens_map.json wins, but
-/// counts only if tokenizer_config.json does not list the added tokens, as
-/// newer versions do. For a token that no file mentions there is what the
-/// tokenizer's class presumes, if tokenizer.json has such an added token.
-/// `tokenizer` is tokenizer.json, where it has been read already.
+/// Reads the special tokens of a model directory, as transformers does.
+/// tokenizer_config.json names them. special_tokens_map.json overrides it, but
+/// only if tokenizer_config.json does not list the added tokens, as newer
+/// versions do. For a role that no file mentions, the default of the
+/// tokenizer's class is used if tokenizer.json has such an added token.
+/// `tokenizer` is the parsed tokenizer.json, if the caller has it.
 TokenNames readTokenNames(const std::string &directory,
                           const JsonValue *tokenizer = nullptr);
 

@@ -4,7 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tokenizers: bytes, and what a Hugging Face tokenizer.json describes.
+// Text to token ids and back, as Hugging Face's tokenizers do it.
+// `openTokenizer` reads a tokenizer.json; runtime/io/tokenizer has the stages.
+// A chat becomes tokens in ChatTemplate::encodeChat.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,71 +19,72 @@
 
 namespace heddle::io {
 
-/// Text to token ids and back.
+/// Converts text to token ids and back.
 class Tokenizer {
 public:
   virtual ~Tokenizer() = default;
   /// One more than the largest id.
   virtual int64_t vocabSize() const = 0;
-  /// The tokens of a text. What is no UTF-8 counts as U+FFFD, as in Python's
-  /// errors="replace", unless tokens are bytes. Throws H0353 for what has none.
+  /// Returns the tokens of a text. Invalid UTF-8 becomes U+FFFD, as with
+  /// errors="replace" in Python, unless tokens are bytes. Throws H0353 for a
+  /// character that has no token.
   virtual std::vector<int32_t> encode(const std::string &text) const = 0;
-  /// As `encode`, but if tokens stand for bytes, such that `decode` gives them
-  /// back, then with the bytes that are no UTF-8.
+  /// As `encode`, but a byte-level tokenizer keeps bytes that are invalid
+  /// UTF-8, so that `decode` returns them.
   virtual std::vector<int32_t> encodeBytes(const std::string &text) const {
     return encode(text);
   }
-  /// As `encode`, with the special tokens that the tokenizer puts around a
+  /// As `encode`, with the special tokens that the tokenizer adds around a
   /// text.
   virtual std::vector<int32_t> encodePrompt(const std::string &text) const = 0;
-  /// Those special tokens: the ones before a text, and the ones after it.
+  /// The special tokens before a text, and those after it.
   virtual std::vector<int32_t> openingTokens() const { return {}; }
   virtual std::vector<int32_t> closingTokens() const { return {}; }
-  /// The special token that the files beside tokenizer.json, or what they say
-  /// of the tokenizer's class, have under this name (TokenNames.h).
+  /// Returns the special token of a role, as `eos_token`, if the files beside
+  /// tokenizer.json or the tokenizer's class name one (TokenNames.h).
   virtual std::optional<int32_t> namedToken(const std::string &) const {
     return std::nullopt;
   }
-  /// What ends a document, when the tokenizer has such a token: the end of
-  /// sequence that the files beside it name, or one that is known by its text.
-  /// Throws H0374 for a name that it has no token of.
+  /// Returns the token that ends a document, if there is one: the
+  /// end-of-sequence token that the files name, or a token with a well-known
+  /// text. Throws H0374 when the named token does not exist.
   virtual std::optional<int32_t> endOfText() const { return std::nullopt; }
-  /// The text of tokens, of special ones too unless they are not wanted. Those
-  /// of a byte-level tokenizer are bytes, not always valid UTF-8.
+  /// Returns the text of tokens, without special tokens unless `withSpecial`. A
+  /// byte-level tokenizer may return invalid UTF-8.
   virtual std::string decode(const std::vector<int32_t> &ids,
                              bool withSpecial = true) const = 0;
-  /// How a token is written behind others, special or not: bytes, which need
-  /// not be whole characters.
+  /// Returns how a token is written after other tokens, special or not: bytes,
+  /// maybe incomplete characters.
   virtual std::string pieceOf(int32_t id) const = 0;
-  /// Whether a text may be cut before a space between two letters, and the
-  /// parts encoded one by one.
+  /// Whether a text may be split before a space between two letters and its
+  /// parts encoded one by one, with the same result.
   virtual bool splitsBeforeWords() const = 0;
 };
 
-/// The text of tokens that come one by one: the parts that are given back are
-/// together the text of all of them, without special ones. A part ends where a
-/// character does.
+/// Decodes tokens that arrive one by one. The returned texts together are the
+/// text of all tokens, without special ones; each ends at the end of a
+/// character.
 class TextStream {
 public:
-  /// `before`: tokens that the text goes on from, and of which nothing is given
-  /// back.
+  /// `before`: tokens before the first, which influence how it is written but
+  /// are not returned.
   explicit TextStream(const Tokenizer &tokenizer,
                       const std::vector<int32_t> &before = {});
   std::string add(const std::vector<int32_t> &more);
-  /// What was held back because a character was not complete.
+  /// Returns what was held back because a character was incomplete.
   std::string finish();
 
 private:
   std::string rest(const std::string &text);
   const Tokenizer &tokenizer;
-  /// Tokens from the last part on, of which `shown` have been given back: how
-  /// a token is written may depend on the one before.
+  /// Tokens since the last returned text, of which `shown` were returned
+  /// already: how a token is written may depend on the one before it.
   std::vector<int32_t> ids;
   size_t shown = 0;
 };
 
-/// `bytes`, or a directory with a tokenizer.json; throws H0350 to H0353. With
-/// `lowersCase` a text is put into lower case first.
+/// Opens `bytes`, or a directory with a tokenizer.json; throws H0350 to H0353.
+/// With `lowersCase` texts are converted to lower case first.
 std::unique_ptr<Tokenizer> openTokenizer(const std::string &name,
                                          bool lowersCase = false);
 

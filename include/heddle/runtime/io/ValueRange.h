@@ -1,4 +1,4 @@
-//===- ValueRange.h - The values that a flag or a key takes -----*- C++ -*-===//
+//===- ValueRange.h - Ranges of flags and configuration keys ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,26 +16,27 @@
 
 namespace heddle::io {
 
-/// The values that a flag, or a key of a configuration file, takes.
+/// The values that a flag, or a key of a configuration file, accepts.
 class ValueRange {
 public:
-  /// Whole numbers in decimal digits, from `least` to `most`.
+  /// Accepts decimal integers from `least` to `most`.
   static ValueRange integers(int64_t least, uint64_t most);
-  /// Finite numbers from `least` on.
+  /// Accepts finite numbers >= `least`.
   static ValueRange numbersFrom(double least);
-  /// Numbers from `least` to `most`, or to just below it.
+  /// Accepts numbers from `least` to `most`, or if `belowMost` less than
+  /// `most`.
   static ValueRange numbers(double least, double most, bool belowMost = false);
   static ValueRange choices(std::vector<std::string> all);
-  /// Any text but none at all; `what` it stands for, as "a path".
+  /// Accepts any text that is not empty; `what` describes it, as "a path".
   static ValueRange text(std::string what);
-  /// What `matches` accepts.
+  /// Accepts texts for which `matches` is true.
   static ValueRange matching(std::string what,
                              bool (*matches)(const std::string &));
 
-  /// As "a whole number from 1 to 1024".
+  /// Describes the range, as "a whole number from 1 to 1024".
   std::string describe() const;
-  /// Whether `value`, which a user wrote, is in range. A whole number is then
-  /// rewritten without leading zeros, which some readers take for octal.
+  /// Whether `value`, as the user wrote it, is in range. Removes leading zeros
+  /// of an integer, which some readers take for octal.
   bool take(std::string &value) const;
   bool holds(int64_t value) const;
   bool holds(double value) const;
@@ -56,15 +57,15 @@ private:
   bool (*matches)(const std::string &) = nullptr;
 };
 
-/// Ranges that flags of the driver and of binaries have in common.
+/// Ranges that flags of the driver and of binaries share.
 namespace range {
-/// What a random generator is started with.
+/// Seeds of random generators.
 ValueRange seed();
 /// Threads of a rank.
 ValueRange threads();
-/// Steps, rows, batches or tokens, from `least` on.
+/// Numbers of steps, rows, batches or tokens, >= `least`.
 ValueRange count(int64_t least);
-/// Seconds that a rank waits for the others to come.
+/// Seconds that a rank waits for the others at the start.
 ValueRange joinTimeout();
 ValueRange path();
 ValueRange text();

@@ -1,12 +1,12 @@
-//===- VerifiedFiles.h - Files whose checksums were compared ----*- C++ -*-===//
+//===- VerifiedFiles.h - Remember which files were verified -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reading a model once more for its checksum at every start would double the
-// time that a start takes. So the cache directory remembers which files were
-// found to have which checksum.
+// Remembers, in the cache directory, which versions of files had the right
+// checksum. Reading a whole model for its checksum at every start would double
+// the time that a start takes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,16 +17,16 @@
 
 namespace heddle::io {
 
-/// A file as it is now: its device, inode, size and times.
+/// Identifies a version of a file: device, inode, size and times.
 class FileVersion {
 public:
   explicit FileVersion(const std::string &path);
 
-  /// Whether this version of the file was found to have this checksum.
+  /// Whether this version was found to have this checksum.
   bool isVerified(const std::string &digest) const;
-  /// Remembers that it was. Does nothing where there is no cache directory, or
-  /// if the file was written a moment ago: the clock of its times is coarse,
-  /// and another write may leave them as they are.
+  /// Remembers that this version has this checksum. Does nothing without a
+  /// cache directory, or if the file was written a moment ago: times are
+  /// coarse, and another write could leave them unchanged.
   void remember(const std::string &digest) const;
 
 private:

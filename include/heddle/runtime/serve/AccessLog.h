@@ -1,4 +1,4 @@
-//===- AccessLog.h - A line for each request ------------------ -*- C++ -*-===//
+//===- AccessLog.h - A line of text for each request ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,20 +15,20 @@
 
 namespace heddle::rt {
 
-/// A line with its end: when, who, what, status, seconds, and in quotes why the
-/// request was refused.
+/// Formats a line with its line end: time, client, request, status, seconds,
+/// and in quotes the reason if the request was refused.
 std::string accessLine(const HttpAccess &access, time_t now);
 
-/// Appends a line to a file for each request that was answered.
+/// Appends one line to a file for each request that was answered.
 class AccessLog {
 public:
-  /// `path`: "-" for stderr. Throws H0411 for a file that cannot be written.
+  /// `path` "-" is stderr. Throws H0411 for a file that cannot be written.
   explicit AccessLog(const std::string &path);
   ~AccessLog();
   AccessLog(const AccessLog &) = delete;
   AccessLog &operator=(const AccessLog &) = delete;
 
-  /// Warns once when nothing can be written.
+  /// Warns once if writing fails.
   void write(const HttpAccess &access);
 
 private:

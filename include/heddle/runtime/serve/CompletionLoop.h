@@ -1,9 +1,12 @@
-//===- CompletionLoop.h - Tokens of many sequences, as sequences ------------
+//===- CompletionLoop.h - Generate text for many requests -----------------===//
 //-*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The loop that generates: takes requests from the HTTP thread, runs the
+// scheduler, and turns its tokens into text for the clients.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,29 +21,29 @@
 
 namespace heddle::rt {
 
-/// What has happened to a sequence.
+/// News about a sequence: text, a token or the end.
 struct SequenceEvent {
   uint64_t id = 0;
-  std::string part; ///< That follows what was told before.
+  std::string part; ///< Text that was added.
   std::optional<int32_t> token;
-  std::vector<TokenLogprob> logprobs; ///< Of it, or of one of the prompt.
-  /// Where that token begins: characters before it, of the prompt where it is
-  /// one of its tokens, else of what was generated.
+  std::vector<TokenLogprob> logprobs; ///< Of `token`, or of a prompt token.
+  /// Characters before that token: in the prompt for prompt tokens, else in the
+  /// generated text.
   int64_t offset = 0;
   std::optional<FinishReason> end;
 };
 
-/// Runs a scheduler for requests that come from other threads, and tells what
-/// it makes as sequence: as the tokenizer has it, without sequences that stop
-/// it.
+/// Runs a scheduler for requests of other threads and reports generated text:
+/// decoded by the tokenizer, up to a stop string.
 class CompletionLoop : private SequenceListener {
 public:
-  /// What happened in a run, told on the thread of `run`.
+  /// Receives the events of a run, on the thread of `run`.
   using Deliver = std::function<void(std::vector<SequenceEvent>)>;
   struct Options {
-    const io::Tokenizer *tokenizer = nullptr; ///< Null: numbers and blanks.
-    bool checksPages = false;                 ///< See PageChecker.
-    Engine *draft = nullptr;                  ///< See Scheduler.
+    /// Null: text is token ids and blanks.
+    const io::Tokenizer *tokenizer = nullptr;
+    bool checksPages = false; ///< See PageChecker.
+    Engine *draft = nullptr;  ///< See Scheduler.
   };
   CompletionLoop(Engine &engine, const Options &options, Metrics &metrics,
                  Deliver deliver);
@@ -48,21 +51,21 @@ public:
   struct Submission {
     SequenceRequest request;
     std::vector<std::string> stops;
-    /// Whether the sequence goes on from the prompt's; else it stands for
-    /// itself.
+    /// Whether the text continues the prompt's; otherwise it is decoded alone,
+    /// as the answer of a chat.
     bool continuesPrompt = false;
   };
-  /// Any thread may call these.
+  /// `submit` and `cancel` are thread-safe.
   void submit(std::vector<Submission> asked) { inbox.submit(std::move(asked)); }
   void cancel(const std::vector<uint64_t> &ids) { inbox.cancel(ids); }
-  /// Whether a signal came: what is submitted now may not be heard.
+  /// Whether a stop signal has come: submissions may be ignored.
   bool isDraining() const { return inbox.isDraining(); }
 
   /// See Scheduler.
   int64_t longest() const { return scheduler.longest(); }
 
-  /// Runs until `stopSignal` gives something else than 0 and all sequences have
-  /// ended; returns it. Throws what the engine throws.
+  /// Runs until `stopSignal` is not 0 and all sequences have ended; returns the
+  /// signal. Throws the errors of the engine.
   int run(const std::function<int()> &stopSignal);
 
 private:
@@ -78,8 +81,9 @@ private:
     }
     std::optional<io::TextStream> stream, promptStream;
     StopFilter filter;
-    int64_t characters = 0, promptCharacters = 0; ///< Of their tokens so far.
-    Scheduler::Clock::time_point last; ///< When it came, or its last token.
+    int64_t characters = 0, promptCharacters = 0; ///< Decoded so far.
+    /// Time of submission, or of the last token.
+    Scheduler::Clock::time_point last;
     bool hasToken = false;
   };
 
@@ -88,7 +92,7 @@ private:
   void onPrompt(uint64_t id,
                 const std::vector<TokenLogprob> &logprobs) override;
   void onEnd(uint64_t id, FinishReason end) override;
-  /// Waits for requests if there is nothing else to do, and takes them.
+  /// Takes submitted requests; waits for them if there is no work.
   void takeRequests();
 
   const Options options;
@@ -96,7 +100,7 @@ private:
   Deliver deliver;
   Scheduler scheduler;
   std::unordered_map<uint64_t, Sequence> sequences;
-  std::vector<SequenceEvent> events; ///< Of this run.
+  std::vector<SequenceEvent> events; ///< Events of the current run.
   RequestInbox<Submission> inbox;
 };
 

@@ -1,8 +1,12 @@
-//===- CompletionReply.h - What a client is answered ---------- -*- C++ -*-===//
+//===- CompletionReply.h - Answers of completions -------------------------===//
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writes answers in the format of OpenAI's API: whole bodies, and events of a
+// stream.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,35 +18,38 @@
 
 namespace heddle::rt {
 
-/// A text, or the part of one that is sent at once.
+/// One choice of an answer, or the chunk of it that is streamed at once.
 struct CompletionChoice {
-  int64_t index = 0; ///< Which of the request's texts.
+  int64_t index = 0; ///< Index of the choice in the answer.
   std::string text;
   std::vector<int32_t> tokens;
-  /// For each token itself and the likeliest, where they were asked for.
+  /// For each token: its log probability, then those of the likeliest tokens;
+  /// empty if not requested.
   std::vector<std::vector<TokenLogprob>> logprobs;
-  std::vector<int64_t> offsets; ///< Of the same: characters of the text before.
-  std::string finish;           ///< `stop` or `length`; empty: it goes on.
+  /// Of the same tokens: number of characters before each.
+  std::vector<int64_t> offsets;
+  std::string finish; ///< `stop` or `length`; empty: not finished.
 };
 
 struct Usage {
   int64_t promptTokens = 0, newTokens = 0;
 };
 
-/// Writes the answers to one request as OpenAI's interface has them.
+/// Writes the answers to one request in OpenAI's format.
 class CompletionReply {
 public:
-  /// Without a tokenizer tokens are written as numbers.
+  /// Without a tokenizer (null), tokens are written as decimal ids.
   CompletionReply(const CompletionRequest &request, std::string id,
                   std::string model, int64_t created,
                   const io::Tokenizer *tokenizer)
       : request(request), id(std::move(id)), model(std::move(model)),
         created(created), tokenizer(tokenizer) {}
 
-  /// The body of an answer that comes at once.
+  /// Returns the body of an answer that is not streamed.
   std::string whole(const std::vector<CompletionChoice> &texts,
                     const Usage &usage) const;
-  /// One event of a stream. The first of a chat's text says who speaks.
+  /// Returns one event of a stream. The first of a chat has the assistant's
+  /// role.
   std::string chunk(const CompletionChoice &part, bool isFirst) const;
   std::string usageChunk(const Usage &usage) const;
 
@@ -61,7 +68,7 @@ private:
   const io::Tokenizer *tokenizer;
 };
 
-/// A line of server-sent events.
+/// Formats one server-sent event.
 std::string serverSentEvent(const std::string &data);
 
 } // namespace heddle::rt

@@ -1,11 +1,12 @@
-//===- CompletionRequest.h - What a client asks for ----------- -*- C++ -*-===//
+//===- CompletionRequest.h - Requests of completions ----------------------===//
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The bodies of requests to /v1/completions and /v1/chat/completions, with the
-// fields of OpenAI's interface, and some that other servers have added to it.
+// Parses requests to /v1/completions and /v1/chat/completions: the fields of
+// OpenAI's API, and some that other servers have added to it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,51 +23,54 @@
 
 namespace heddle::rt {
 
-/// Why a request is refused; the server goes on.
+/// The reason for which a request is refused, as a status and a JSON body. It
+/// ends the request, not the server.
 struct ApiError : std::exception {
   ApiError(int status, std::string code, std::string message,
            std::string field = "")
       : status(status), code(std::move(code)), message(std::move(message)),
         field(std::move(field)) {}
   const char *what() const noexcept override { return message.c_str(); }
-  /// {"error": {"message", "type", "param", "code"}}, as OpenAI writes it.
+  /// Returns {"error": {"message", "type", "param", "code"}}, as OpenAI's API.
   std::string body() const;
-  /// As an access log has it.
+  /// Returns the reason as the access log shows it.
   std::string reason() const { return code + ": " + message; }
 
-  int status; ///< Of HTTP.
+  int status; ///< HTTP status.
   std::string code;
   std::string message;
-  std::string field; ///< Of the body; empty: none.
+  std::string field; ///< Field of the body that is wrong; empty: none.
 };
 
-/// A request, of which every field is in its range.
+/// A request of which every field has been checked.
 struct CompletionRequest {
-  /// A text, or tokens.
+  /// A prompt, as text or as token ids.
   using Prompt = std::variant<std::string, std::vector<int32_t>>;
 
   bool isChat = false;
-  std::string model;           ///< Empty: not named.
-  std::vector<Prompt> prompts; ///< Of a completion: at least one.
-  /// Of a chat: an array of objects with `role` and `content`, a text or null.
+  std::string model;           ///< Empty: not given.
+  std::vector<Prompt> prompts; ///< Prompts of a completion, at least one.
+  /// The messages of a chat: an array of objects with `role` and `content` (a
+  /// string or null). ChatTemplate::encodeChat turns them into tokens.
   nlohmann::ordered_json messages;
-  int64_t count = 1;                ///< Texts for each prompt.
-  std::optional<int64_t> maxTokens; ///< Of each text.
-  SamplingOptions sampling;         ///< Without `stream`.
+  int64_t count = 1;                ///< Choices for each prompt (`n`).
+  std::optional<int64_t> maxTokens; ///< Limit of new tokens for each choice.
+  SamplingOptions sampling;         ///< All but the random `stream`.
   std::optional<uint64_t> seed;
-  int64_t logprobs = -1; ///< Likeliest tokens told with each; -1: none.
+  /// Likeliest tokens reported with each token; -1: none.
+  int64_t logprobs = -1;
   std::vector<std::string> stops;
-  bool echoes = false; ///< Of completions: texts begin with their prompts.
+  bool echoes = false; ///< For completions: choices begin with the prompt.
   bool streams = false;
-  bool includesUsage = false; ///< Of a stream: says the counts at its end.
+  bool includesUsage = false; ///< The last event of a stream has the usage.
   bool returnsTokenIds = false;
-  bool ignoresEnd = false;       ///< Goes on after an end token.
-  std::string user;              ///< Whose turn it is; empty: the connection's.
+  bool ignoresEnd = false; ///< Continues after an end token.
+  std::string user; ///< Client for fair scheduling; empty: the connection's.
   std::optional<double> timeout; ///< Seconds.
 
-  /// Reads a body; throws ApiError. Unknown fields are not looked at, those
-  /// that would change the answer and are not supported are refused. `sampling`
-  /// is what holds where the body does not say it.
+  /// Parses a body; throws ApiError. Ignores unknown fields, but refuses known
+  /// ones that would change the answer and are not supported. `sampling` has
+  /// the defaults.
   static CompletionRequest read(const std::string &body, bool isChat,
                                 const SamplingOptions &sampling);
 };

@@ -1,17 +1,17 @@
-//===- Drafter.h - Guesses of the next tokens -------------------*- C++ -*-===//
+//===- Drafter.h - Draft tokens for speculative decoding --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A small model guesses tokens, one after the other, and the large one computes
-// all of them in one run (Leviathan et al., 2023, arXiv 2211.17192). The papers
-// accept a guess with a probability that keeps the distribution. Here the large
-// model chooses each token with the random numbers of its position, as it does
-// without guesses, and a guess is right if it is that token: the sequence is
-// the same one. The small model chooses with the same numbers, so it guesses
-// what the large one chooses as far as their distributions are alike (Daliri et
-// al., 2024, arXiv 2408.07978).
+// Speculative decoding: a small draft model guesses tokens one by one, and the
+// large model verifies all of them in one run (Leviathan et al., 2023, arXiv
+// 2211.17192). The papers accept a guess with a probability that keeps the
+// distribution. Here the large model samples each token with the random numbers
+// of the token's position, as without a draft, and a guess is accepted if it is
+// that token. So the generated text is the same as without a draft. The draft
+// samples with the same random numbers, so that it guesses right as far as both
+// distributions agree (Daliri et al., 2024, arXiv 2408.07978).
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,33 +25,37 @@
 
 namespace heddle::rt {
 
-/// A sequence whose next tokens are guessed.
+/// A sequence for which tokens are drafted.
 struct DraftedSequence {
-  uint64_t id = 0;                   ///< As in its feeds.
-  std::vector<int32_t> *tokens;      ///< To which guesses are added.
-  const std::vector<int32_t> *pages; ///< For all of them.
+  uint64_t id = 0;              ///< The sequence's id in feeds.
+  std::vector<int32_t> *tokens; ///< Drafted tokens are appended.
+  /// Pages for all tokens, drafted ones too.
+  const std::vector<int32_t> *pages;
   Sampler *sampler;
-  /// Tokens in the draft's cache; at most 1 + maxGuesses of the draft are
-  /// behind them.
+  /// Number of tokens in the draft's cache; at most 1 + maxGuesses (of the
+  /// draft) tokens are not in it yet.
   int64_t *computed;
-  int64_t wanted = 0; ///< Guesses that are still to be made.
-  int64_t group = 0;  ///< As in its feeds.
+  int64_t wanted = 0; ///< Number of tokens still to draft.
+  int64_t group = 0;  ///< The sequence's group in feeds.
 };
 
-/// Guesses with a model whose cache has the pages of the one that checks: each
-/// page holds the same positions of the same sequence in both.
+/// Drafts tokens with a model whose cache uses the page numbers of the large
+/// model: a page holds the same positions of the same sequence in both caches.
 class Drafter {
 public:
-  /// `checked`: the pools of the groups, where pages are checked; else none.
+  /// `checked`: the page pools of the groups if pages are to be checked; else
+  /// empty.
   Drafter(Engine &engine, const std::vector<const PagePool *> &checked)
       : engine(engine) {
     for (const PagePool *pool : checked)
       checkers.emplace_back(*pool);
   }
 
-  /// Computes tokens of a prompt, which begins with `tokens`.
+  /// Runs the draft on tokens of a prompt. `tokens` are all tokens of the
+  /// sequence.
   void compute(Feed feed, const std::vector<int32_t> &tokens);
-  /// Adds the guesses. All tokens but the last guess are in the cache then.
+  /// Appends drafted tokens to the sequences. All but the last one are in the
+  /// draft's cache then.
   void guess(std::vector<DraftedSequence> sequences);
 
 private:
@@ -61,7 +65,7 @@ private:
   }
 
   Engine &engine;
-  std::vector<PageChecker> checkers; ///< Of the groups.
+  std::vector<PageChecker> checkers; ///< One for each group, or none.
   std::vector<float> logits;
 };
 

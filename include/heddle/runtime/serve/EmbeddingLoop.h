@@ -1,8 +1,11 @@
-//===- EmbeddingLoop.h - Embeddings of many clients -------------*- C++ -*-===//
+//===- EmbeddingLoop.h - Batches of texts for an encoder --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The loop that computes embeddings: takes texts from the HTTP thread, batches
+// texts of the same padded length, and reports results.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,35 +20,35 @@
 
 namespace heddle::rt {
 
-/// What has become of a text.
+/// The result for one text.
 struct EmbeddingEvent {
   uint64_t id = 0;
-  std::vector<float> embedding; ///< Empty: its time was over.
+  std::vector<float> embedding; ///< Empty: its deadline has passed.
 };
 
-/// Runs an encoder for texts that come from other threads, those that wait at
-/// the same time and have the same bucket together.
+/// Runs an encoder on texts that other threads submit. Texts that wait at the
+/// same time and have the same bucket (padded length) are computed together.
 class EmbeddingLoop {
 public:
   using Clock = std::chrono::steady_clock;
   struct Submission {
-    uint64_t id = 0; ///< Different for each text that waits.
+    uint64_t id = 0; ///< Unique among the texts that wait.
     EncoderText text;
     Clock::time_point deadline;
   };
-  /// What came of a run is told on the thread of `run`.
+  /// Receives the results of a run, on the thread of `run`.
   using Deliver = std::function<void(std::vector<EmbeddingEvent>)>;
   EmbeddingLoop(Encoder &encoder, Metrics &metrics, Deliver deliver)
       : encoder(encoder), metrics(metrics), deliver(std::move(deliver)) {}
 
-  /// Any thread may call these.
+  /// `submit` and `cancel` are thread-safe.
   void submit(std::vector<Submission> texts) { inbox.submit(std::move(texts)); }
   void cancel(const std::vector<uint64_t> &ids) { inbox.cancel(ids); }
-  /// Whether a signal came: what is submitted now may not be heard.
+  /// Whether a stop signal has come: submissions may be ignored.
   bool isDraining() const { return inbox.isDraining(); }
 
-  /// Runs until `stopSignal` gives something else than 0 and no text waits;
-  /// returns it. Throws what the encoder throws.
+  /// Runs until `stopSignal` is not 0 and no text waits; returns the signal.
+  /// Throws the errors of the encoder.
   int run(const std::function<int()> &stopSignal);
 
 private:
@@ -58,7 +61,7 @@ private:
   Deliver deliver;
   std::deque<Submission> waiting;
   SchedulerCounts counts;
-  std::vector<EmbeddingEvent> events; ///< Of this run.
+  std::vector<EmbeddingEvent> events; ///< Results of the current run.
   RequestInbox<Submission> inbox;
 };
 

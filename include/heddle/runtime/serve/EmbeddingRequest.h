@@ -1,4 +1,4 @@
-//===- EmbeddingRequest.h - What a client wants encoded ---------*- C++ -*-===//
+//===- EmbeddingRequest.h - Parse requests for embeddings -------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,21 +15,22 @@ namespace heddle::rt {
 
 /// The body of a request to /v1/embeddings, with OpenAI's fields.
 struct EmbeddingRequest {
-  std::string model;                             ///< Empty: not named.
+  std::string model;                             ///< Empty: not given.
   std::vector<CompletionRequest::Prompt> inputs; ///< At least one.
-  bool isBase64 = false; ///< Embeddings are little-endian f32 in base64.
+  bool isBase64 = false; ///< Answer with little-endian f32 in base64.
   std::optional<int64_t> dimensions;
-  std::string promptName; ///< What is put before texts; empty: the default.
-  /// Tokens that stay of a text; -1: as many as the model takes. None: as the
-  /// server does.
+  /// Name of the prompt before each text; empty: default.
+  std::string promptName;
+  /// Limit of tokens of a text; -1: the model's; none: the server's default.
   std::optional<int64_t> truncateTokens;
   std::optional<double> timeout; ///< Seconds.
 
-  /// Throws an ApiError with the code H0380.
+  /// Parses a body; throws an ApiError with code H0380.
   static EmbeddingRequest read(const std::string &body);
 };
 
-/// The body of the answer: embeddings of `width` elements, one after the other.
+/// Returns the body of the answer, for embeddings of `width` elements,
+/// contiguous in memory.
 std::string embeddingReply(const EmbeddingRequest &request,
                            const std::string &model,
                            const std::vector<float> &embeddings, int64_t width,

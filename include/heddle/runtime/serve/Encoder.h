@@ -1,11 +1,11 @@
-//===- Encoder.h - What makes vectors of texts ------------------*- C++ -*-===//
+//===- Encoder.h - The interface of embedding models ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Between what decides which texts are computed next and what computes them:
-// the compiled programs, or a function in tests.
+// The interface between the server of embeddings and the compiled model.
+// CompiledEncoder implements it; tests have their own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,20 +19,20 @@ namespace heddle::rt {
 
 using Tokens = std::vector<int32_t>;
 
-/// A text as an encoder computes it.
+/// The tokens of a text to be embedded.
 struct EncoderText {
   Tokens tokens;
-  /// So many tokens at the beginning have no part in the vector: those of a
-  /// prompt, if the model was made so.
+  /// Number of leading tokens that pooling ignores: those of a prompt, if the
+  /// model was trained so.
   int32_t unpooled = 0;
 };
 
-/// What an encoder was compiled for.
+/// Limits of a compiled encoder.
 struct EncoderLimits {
   int64_t vocab = 0;
   int64_t width = 0;     ///< Elements of an embedding.
   int64_t maxRows = 0;   ///< Texts of one run.
-  int64_t maxTokens = 0; ///< Of one text.
+  int64_t maxTokens = 0; ///< Tokens of one text.
 };
 
 /// Computes embeddings. One thread calls it.
@@ -43,22 +43,22 @@ class Encoder {
 public:
   virtual ~Encoder() = default;
   virtual const EncoderLimits &limits() const = 0;
-  /// The tokens of the program that computes a text of so many: texts that are
-  /// computed in one run have the same.
+  /// Returns the padded length for a text of `tokens` tokens. Each bucket has a
+  /// compiled program; all texts of a run have the same bucket.
   virtual int64_t bucketOf(int64_t tokens) const = 0;
-  /// Writes the embeddings of texts, [texts][width]. There are from 1 to
-  /// `maxRows` texts of the same bucket, each of 1 to `maxTokens` tokens.
-  /// Throws a UserError when it cannot go on, as when a rank is lost.
+  /// Writes the embeddings [texts][width] of 1 to `maxRows` texts of one
+  /// bucket, each of 1 to `maxTokens` tokens. Throws a UserError when it cannot
+  /// continue, as when a rank is lost.
   virtual void run(const std::vector<const EncoderText *> &texts,
                    float *embeddings) = 0;
 
-  /// As of an Engine: rank 0 decides, the others follow.
+  /// As in Engine: rank 0 calls `run`, the other ranks `follow`.
   virtual void follow() {}
   virtual void finish() {}
 };
 
-/// Which of the texts are computed in the next run: the first, and those after
-/// it that have its bucket, as many as there is room for.
+/// Chooses the texts of the next run: the first one, and those after it with
+/// the same bucket, up to `maxRows`.
 std::vector<size_t> nextBatch(const Encoder &encoder,
                               const std::vector<const EncoderText *> &texts);
 

@@ -1,11 +1,12 @@
-//===- Engine.h - What computes the tokens of sequences ---------*- C++ -*-===//
+//===- Engine.h - The interface of generating models ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Between what decides which tokens are computed next (Scheduler.h) and what
-// computes them: the compiled programs, or a function in tests.
+// The interface between the scheduler and the compiled model. CompiledEngine
+// implements it with a paged key-value cache, UncachedEngine without one, and
+// tests with a hash.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,28 +20,29 @@
 
 namespace heddle::rt {
 
-/// What an engine was compiled for.
+/// Limits of a compiled engine.
 struct EngineLimits {
   int64_t vocab = 0;
-  int64_t maxRows = 0;    ///< Feeds of one run, each of another text.
-  int64_t maxChunk = 0;   ///< Tokens of the feeds of one run that have several.
-  int64_t pageTokens = 0; ///< Positions that a page of the cache holds.
-  int64_t numPages = 0;   ///< Pages of the cache, for all sequences together.
-  int64_t maxContext = 0; ///< Tokens of one sequence, prompt and text.
-  /// Positions that a token sees, its own counted; 0: all.
+  int64_t maxRows = 0;  ///< Feeds of one run, each of another sequence.
+  int64_t maxChunk = 0; ///< Tokens of all feeds with several tokens in one run.
+  int64_t pageTokens = 0; ///< Positions in a page of the cache.
+  int64_t numPages = 0;   ///< Pages of the cache, for all sequences.
+  int64_t maxContext = 0; ///< Tokens of a sequence, prompt included.
+  /// Attention window: positions that a token sees, its own included; 0: all.
   int64_t window = 0;
-  /// Tokens behind the first that a feed may have and still be one of the feeds
-  /// that are computed together.
+  /// Drafted tokens that a feed may have after its first token and still be
+  /// computed like a single token, not like a chunk of a prompt.
   int64_t maxGuesses = 0;
-  /// Of ranks that compute texts of their own, each with a cache of its own.
-  /// All that is above is of one group.
+  /// Data-parallel groups of ranks, each with its own cache. All other limits
+  /// are per group.
   int64_t groups = 1;
-  /// Tokens of a feed of a prompt whose logits may all be wanted; 0: none.
+  /// Tokens of a prompt's feed whose logits can all be returned; 0: only the
+  /// last.
   int64_t maxScored = 0;
 
   plan::CachePages cachePages() const { return {pageTokens, window}; }
-  /// Pages for text `number` of some that have so many tokens each, and the
-  /// cache to themselves.
+  /// Pages for sequence `number` if all sequences have `tokens` tokens and
+  /// nothing else uses the cache.
   std::vector<int32_t> pagesOfSequence(int64_t tokens,
                                        int64_t number = 0) const {
     plan::CachePages sizes = cachePages();
@@ -52,28 +54,30 @@ struct EngineLimits {
   }
 };
 
-/// Stands in tables where a sequence has no page: nobody sees it any more.
+/// Entry of a sequence's page table where no token sees the page any more.
 inline constexpr int32_t noPage = -1;
 
-/// Tokens of one sequence that are computed in one run: a chunk of a prompt,
-/// or the token that was chosen last and guesses of those behind it.
+/// Tokens of one sequence for one run: a chunk of its prompt, or the token that
+/// was sampled last and drafted tokens after it.
 struct Feed {
-  uint64_t sequence = 0;       ///< Different for each sequence that lives.
+  uint64_t sequence = 0;       ///< Id, unique among live sequences.
   std::vector<int32_t> tokens; ///< At least one.
-  int64_t position = 0;        ///< Of the first token, from 0.
-  /// Page `i` holds positions i * pageTokens on: at least as many as the last
-  /// token of this feed needs. The engine writes positions `position` to
-  /// `position + tokens.size() - 1` and reads those and all before that are
-  /// seen from there, which it has written earlier: for this sequence, or for
-  /// another one that began with the same tokens. Others may be `noPage`.
+  int64_t position = 0;        ///< Position of the first token, from 0.
+  /// Page table: page `i` holds the positions from i * pageTokens on, up to
+  /// that of the last token at least. The engine writes positions `position` to
+  /// `position + tokens.size() - 1`, and reads these and all earlier ones that
+  /// are seen from there. Those were written by earlier feeds of this sequence,
+  /// or of one with the same beginning. Pages that are not seen may be
+  /// `noPage`.
   std::vector<int32_t> pages;
-  /// Of so many tokens, the last ones, they are wanted. Where there are more
-  /// tokens than guesses: of the last, or of all of at most `maxScored`.
+  /// Number of last tokens whose logits are returned. A feed of more than 1 +
+  /// maxGuesses tokens can return one, or if it has at most `maxScored` tokens,
+  /// all.
   int64_t numLogits = 0;
-  int64_t group = 0; ///< Of ranks, which has the pages and computes it.
+  int64_t group = 0; ///< Group of ranks that has the pages and computes it.
 };
 
-/// The tokens whose logits some feeds want.
+/// Returns the number of tokens whose logits the feeds want.
 inline int64_t countLogits(const std::vector<Feed> &feeds) {
   int64_t count = 0;
   for (const Feed &feed : feeds)
@@ -81,23 +85,22 @@ inline int64_t countLogits(const std::vector<Feed> &feeds) {
   return count;
 }
 
-/// Computes tokens through a cache of pages. One thread calls it.
+/// Computes tokens with a paged key-value cache. One thread calls it.
 ///
-/// What a feed computes must not depend, in any bit, on the other feeds of the
-/// run, on how its sequence was cut into feeds, nor on which pages it has.
+/// The logits must not depend, in any bit, on the other feeds of the run, on
+/// how the sequence was divided into feeds, nor on its pages.
 class Engine {
 public:
   virtual ~Engine() = default;
   virtual const EngineLimits &limits() const = 0;
-  /// Computes the feeds, each of another sequence. Writes the logits that they
-  /// want, in their order, to `logits` [sum of numLogits][vocab]. More than one
-  /// are wanted of feeds of at most 1 + maxGuesses tokens alone. Throws a
-  /// UserError when it cannot go on, as when a rank is lost.
+  /// Computes feeds of different sequences. Writes the wanted logits, in the
+  /// order of feeds, to `logits` [sum of numLogits][vocab]. Throws a UserError
+  /// when it cannot continue, as when a rank is lost.
   virtual void run(const std::vector<Feed> &feeds, float *logits) = 0;
 
-  /// In a job of several ranks rank 0 alone decides: it calls `run`, which
-  /// tells the others, and `finish` in the end. They call `follow`, which
-  /// computes what they are told and returns after `finish`.
+  /// In a job of several ranks, rank 0 calls `run`, which tells the other
+  /// ranks, and `finish` at the end. The others call `follow`, which runs what
+  /// rank 0 tells them and returns after `finish`.
   virtual void follow() {}
   virtual void finish() {}
 };

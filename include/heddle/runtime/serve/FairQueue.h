@@ -1,4 +1,4 @@
-//===- FairQueue.h - Whose turn it is -----------------------------*- C++
+//===- FairQueue.h - Fair scheduling of clients ---------------------------===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
@@ -19,23 +19,22 @@
 
 namespace heddle::rt {
 
-/// Requests of several clients that wait. The next one is of the client that
-/// has been served the least; those of one client come in their order (Sheng
-/// et al., "Fairness in Serving Large Language Models", 2024, arXiv
-/// 2401.00588).
+/// Waiting requests of several clients. The next request is one of the client
+/// that has been served least; requests of a client keep their order (Sheng et
+/// al., "Fairness in Serving Large Language Models", 2024, arXiv 2401.00588).
 class FairQueue {
 public:
   void push(const std::string &client, uint64_t request);
-  /// Puts back what had its turn.
+  /// Puts a request that was taken out back to the front.
   void pushFront(const std::string &client, uint64_t request);
-  /// Takes a request out wherever it stands.
+  /// Removes a request, wherever it is in the queue.
   void remove(const std::string &client, uint64_t request);
-  /// Says that a client was served, in units of one's own.
+  /// Adds to the service that a client has received, in any unit.
   void charge(const std::string &client, double amount);
-  /// The client has neither a request here nor one that is served.
+  /// Drops a client that has no waiting and no running request.
   void forget(const std::string &client);
 
-  /// The request whose turn it is, of those that may begin.
+  /// Returns the next request among those for which `mayBegin` is true.
   std::optional<uint64_t>
   next(const std::function<bool(uint64_t)> &mayBegin) const;
   int64_t size() const { return count; }
@@ -43,11 +42,11 @@ public:
 private:
   struct Client {
     double served = 0;
-    uint64_t arrival = 0; ///< Of two that were served alike the first comes.
+    uint64_t arrival = 0; ///< Breaks ties: earlier clients first.
     std::deque<uint64_t> waiting;
   };
-  /// The client, who begins with what the least served one has had: who was
-  /// away saves nothing up.
+  /// Adds a client. It starts with the service of the least served client, so
+  /// that a client gains nothing by having been absent.
   Client &enter(const std::string &name);
 
   std::map<std::string, Client> clients;

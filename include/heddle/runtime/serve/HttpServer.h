@@ -1,8 +1,11 @@
-//===- HttpServer.h - Requests over HTTP ---------------------- -*- C++ -*-===//
+//===- HttpServer.h - An HTTP/1.1 server ------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A small HTTP/1.1 server on one thread. It knows nothing about models:
+// ServiceFront connects it to OpenAI's API.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,10 +20,10 @@
 
 namespace heddle::rt {
 
-/// The status of a request whose client went away.
+/// Status in the log of a request whose client closed the connection.
 inline constexpr int clientGone = 499;
 
-/// A request and its answer, as a line of an access log has them.
+/// A request and its answer, for the access log.
 struct HttpAccess {
   std::string peer, method, path;
   int status = 0;
@@ -28,21 +31,22 @@ struct HttpAccess {
   double seconds = 0; ///< From the request to the end of the answer.
 };
 
-/// Where a server listens, and what it puts up with.
+/// The server's address and limits.
 struct HttpOptions {
-  std::string host = "127.0.0.1"; ///< An address, or a name that has one.
-  uint16_t port = 8080;           ///< 0: one that is free.
-  int64_t maxHeader = 16 << 10;   ///< Bytes; more is answered with 431.
-  int64_t maxBody = 4 << 20;      ///< Bytes; more is answered with 413.
-  /// One more takes the place of the one that has waited for a request the
-  /// longest; where all are busy, it is answered with 503.
+  /// An address, or a name that resolves to one.
+  std::string host = "127.0.0.1";
+  uint16_t port = 8080;         ///< 0: any free port.
+  int64_t maxHeader = 16 << 10; ///< Bytes; larger headers get status 431.
+  int64_t maxBody = 4 << 20;    ///< Bytes; larger bodies get status 413.
+  /// Limit of connections. A new one replaces the one that has been idle the
+  /// longest; if none is idle, it gets status 503.
   int64_t maxConnections = 1000;
-  /// Bytes of an answer that its reader may be behind. Such a connection is
-  /// closed, as one that takes nothing for `seconds`.
+  /// Limit of bytes that the client has not read yet. A slower connection is
+  /// closed, and so is one that reads nothing for `seconds`.
   int64_t maxUnread = 4 << 20;
-  /// For a whole request to arrive, and for a part of an answer to leave.
+  /// Time limit for a request to arrive, and for progress in sending an answer.
   int64_t seconds = 30;
-  /// Origins whose pages a browser lets read the answers (CORS); "*": all.
+  /// Origins for which browsers may show the answers (CORS); "*": all.
   std::vector<std::string> allowedOrigins;
   /// Called on the server's thread when an answer has ended; may be empty.
   std::function<void(const HttpAccess &)> onAnswered;
@@ -50,14 +54,14 @@ struct HttpOptions {
 
 struct HttpRequest {
   std::string method, path, body;
-  std::string authorization; ///< The header, or empty.
-  std::string encoding;      ///< Of the body: `Content-Encoding`, or empty.
-  std::string peer;          ///< The client's address, without its port.
+  std::string authorization; ///< `Authorization` header, or empty.
+  std::string encoding;      ///< `Content-Encoding` header, or empty.
+  std::string peer;          ///< Address of the client, without the port.
 };
 
-/// The answer to one request: `send`, or `begin`, `write`s and `end`. What is
-/// written after the connection is gone is thrown away. Used by the server's
-/// thread alone.
+/// The answer to one request: either `send`, or `begin`, any number of `write`
+/// and `end`. Writes after the connection was closed are ignored. Used on the
+/// server's thread only.
 class HttpReply {
 public:
   virtual ~HttpReply() = default;
@@ -66,47 +70,47 @@ public:
   virtual void begin(const std::string &type) = 0;
   virtual void write(const std::string &part) = 0;
   virtual void end() = 0;
-  /// Whether the connection is gone, or the answer has ended.
+  /// Whether the connection is closed or the answer has ended.
   virtual bool isGone() const = 0;
-  /// Is called when the client goes away before the answer has ended.
+  /// Called when the client closes the connection before the answer has ended.
   std::function<void()> onClose;
-  /// What an answer with 405 says: the methods that there are, as "GET, HEAD".
+  /// Methods for an answer with status 405, as "GET, HEAD".
   std::string allowed;
-  /// For the access log: the status, where an answer that had begun fails, and
-  /// why it is an error.
+  /// For the access log: status and reason of an answer that fails after it has
+  /// begun.
   int status = 0;
   std::string reason;
 };
 
-/// As `127.0.0.1:8080`, or `[::1]:8080`: an address as URLs have it.
+/// Formats an address as in URLs: `127.0.0.1:8080`, or `[::1]:8080`.
 std::string hostAndPort(const std::string &host, uint16_t port);
 
-/// Answers HTTP/1.1 on a thread of its own.
+/// Serves HTTP/1.1 on a thread of its own.
 class HttpServer {
 public:
-  /// Called on the server's thread; must give an answer then or later.
+  /// Called on the server's thread; must answer at once or later.
   using Handler =
       std::function<void(HttpRequest, const std::shared_ptr<HttpReply> &)>;
-  /// The answer to what the server refuses by itself; its body, a JSON text.
+  /// Writes the body (JSON) of an answer that refuses a malformed request.
   using Refusal =
       std::function<std::string(int status, const std::string &message)>;
 
-  /// Takes the port, which refuses connections until `listen`; throws H0150
-  /// when it cannot.
+  /// Binds the port, which refuses connections until `listen`. Throws H0150
+  /// when that fails.
   HttpServer(const HttpOptions &options, Handler handler, Refusal refusal);
   ~HttpServer();
 
   uint16_t port() const;
-  /// Takes connections, which wait until `start`. Throws H0150 when somebody
-  /// else listens by now.
+  /// Accepts connections, whose requests wait until `start`. Throws H0150 when
+  /// another process listens on the port by now.
   void listen();
-  /// Begins to answer.
+  /// Starts to answer requests.
   void start();
-  /// Has the server's thread call `action` soon. Any thread may call this.
+  /// Makes the server's thread call `action` soon. Thread-safe.
   void post(std::function<void()> action);
-  /// Takes no more connections and requests, waits until the answers that were
-  /// begun have been sent, at most `seconds`, and ends the thread. Any other
-  /// thread may call this.
+  /// Accepts no more connections and requests, waits at most `seconds` until
+  /// answers that have begun are sent, and ends the thread. Must not be called
+  /// on the server's thread.
   void finish(int64_t seconds);
 
 private:

@@ -1,4 +1,4 @@
-//===- Metrics.h - What a server has done, for Prometheus ----- -*- C++ -*-===//
+//===- Metrics.h - Metrics of a server for Prometheus -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,16 +18,17 @@
 
 namespace heddle::rt {
 
-/// Figures in Prometheus' text format. Any thread may use it.
+/// Counters and histograms in Prometheus' text format. Thread-safe.
 class Metrics {
 public:
   Metrics();
   void countRequest(const std::string &path, int status);
-  /// Seconds from a request to its first token, and between two tokens.
+  /// Record seconds from a request to its first token, and between two tokens.
   void firstToken(double seconds);
   void betweenTokens(double seconds);
   void update(const Scheduler &scheduler);
-  /// The same of what has no cache: texts that wait, and that are computed.
+  /// As `update` of a scheduler, for an encoder, which has no pages: texts that
+  /// wait, and texts that are computed.
   void update(const SchedulerCounts &newCounts, int64_t newWaiting,
               int64_t newRunning);
   std::string text() const;
@@ -47,7 +48,7 @@ private:
   std::map<std::pair<std::string, int>, int64_t> requests;
   Histogram first, between;
   SchedulerCounts counts;
-  /// What a group of ranks computes, and its pages.
+  /// Running sequences and pages of a group of ranks.
   struct Group {
     int64_t running = 0, owned = 0, kept = 0, pages = 0;
   };

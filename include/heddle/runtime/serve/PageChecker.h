@@ -1,4 +1,4 @@
-//===- PageChecker.h - That sequences stay within their pages ----*- C++
+//===- PageChecker.h - Check that sequences use the right pages -----------===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
@@ -15,21 +15,22 @@
 
 namespace heddle::rt {
 
-/// Follows what every position of every page holds, apart from the pool. For
-/// tests, and where HEDDLE_CHECK_PAGES is set.
+/// Tracks what each position of each page holds, independently of the pool.
+/// Used by tests, and in servers if HEDDLE_CHECK_PAGES is set.
 class PageChecker {
 public:
   explicit PageChecker(const PagePool &pool)
       : pool(pool), written(pool.numPages() * pool.pageTokens()) {}
 
-  /// Throws std::logic_error unless `feed`, of the sequence with the tokens
-  /// `context`, reads what was computed from these tokens alone, in pages that
-  /// are owned, and writes to pages that no other sequence has or can find.
+  /// Records the writes of `feed`, whose sequence has the tokens `context`.
+  /// Throws std::logic_error if the feed reads values that were computed from
+  /// other tokens, uses a page without an owner, or writes to a page that
+  /// another sequence has or can find.
   void check(const Feed &feed, const std::vector<int32_t> &context);
 
 private:
   const PagePool &pool;
-  /// For each position of each page a hash of the tokens up to it.
+  /// For each position of each page: a hash of all tokens up to it.
   std::vector<uint64_t> written;
 };
 

@@ -1,13 +1,13 @@
-//===- PagePool.h - Who has which page of the cache -------------*- C++ -*-===//
+//===- PagePool.h - Pages of the key-value cache ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The cache of keys and values consists of pages that hold a fixed number of
-// tokens each. A sequence has a table of pages. Sequences that begin with the
-// same tokens share the full pages of these, which nobody writes again (Kwon
-// et al., "PagedAttention", 2023, arXiv 2309.06180).
+// Allocates the pages of the key-value cache. A page holds a fixed number of
+// positions, and each sequence has a page table. Sequences that begin with the
+// same tokens share the full pages of these, which are never written again
+// (Kwon et al., "PagedAttention", 2023, arXiv 2309.06180).
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,58 +24,59 @@
 
 namespace heddle::rt {
 
-/// Hands out pages. A page is in one of three states: free; owned by one or
-/// more sequences; or kept, because its tokens may be wanted again. Kept pages
-/// are handed out when no free one is left, those first that nobody has wanted
-/// for the longest time.
+/// Allocates pages of the key-value cache. A page is free, or owned by one or
+/// more sequences, or kept: without owner, but with tokens that a later prompt
+/// may begin with. When no page is free, `take` reuses the kept page that was
+/// released first.
 class PagePool {
 public:
   using Page = int32_t;
-  /// Names the tokens from the beginning of a sequence to the end of a
-  /// published page; 0: none.
+  /// Identifies all tokens from the beginning of a sequence to the end of a
+  /// published page; 0: no token.
   using Chain = uint64_t;
 
   PagePool(int64_t numPages, plan::CachePages cachePages);
 
-  /// A page with one owner; nothing when every page is owned.
+  /// Returns a page with one owner; nothing when all pages are owned.
   std::optional<Page> take();
-  /// One owner less. The last one of a page that was not published frees it.
+  /// Removes one owner. A page without owners becomes kept if it was published,
+  /// else free.
   void release(Page page);
 
   struct Prefix {
-    /// Each with the caller as one more owner, but for those that what follows
-    /// them does not see: for these there is `noPage`.
+    /// The caller becomes an owner of each page. Pages that the next token does
+    /// not see, because of the attention window, are `noPage`.
     std::vector<Page> pages;
-    Chain chain = 0; ///< Of the last of them.
+    Chain chain = 0; ///< Identifies the tokens up to the last page.
   };
-  /// The published pages that hold the first tokens of `tokens`, at most
-  /// `most` pages.
+  /// Finds published pages with the first tokens of `tokens`, at most `most`
+  /// pages, and makes the caller an owner of them.
   Prefix share(const std::vector<int32_t> &tokens, int64_t most);
-  /// How many pages `share` would find, and how many kept ones it would take:
-  /// these are no longer available afterwards.
+  /// How many pages `share` would find, and how many of them are kept and so
+  /// would no longer be available to `take`.
   struct Found {
     int64_t pages = 0, kept = 0;
   };
   Found find(const std::vector<int32_t> &tokens, int64_t most) const;
 
-  /// Lets others find an owned page that `pageTokens` tokens from `tokens` on
-  /// fill. They follow what `before` names. Nobody may write to the page any
-  /// more. Gives their chain, also where another page already holds the same.
+  /// Lets other sequences find an owned page that is filled with the
+  /// `pageTokens` tokens at `tokens`, after the tokens that `before`
+  /// identifies. The page must not be written any more. Returns the chain of
+  /// its last token, also if another page already has the same tokens.
   Chain publish(Page page, const int32_t *tokens, Chain before);
 
   int64_t numPages() const { return pages.size(); }
   const plan::CachePages &cachePages() const { return sizes; }
   int64_t pageTokens() const { return sizes.pageTokens; }
-  /// Pages that `take` can give.
+  /// Number of pages that `take` can return.
   int64_t available() const { return freePages.size() + kept.size(); }
   int64_t numOwned() const { return numPages() - available(); }
   int64_t numKept() const { return kept.size(); }
-  /// How many sequences have the page; 0: it is free or kept.
+  /// Number of sequences that own the page; 0: free or kept.
   int64_t owners(Page page) const { return pages[page].owners; }
   bool isPublished(Page page) const { return pages[page].key.has_value(); }
 
-  /// Counts everything anew; false when a page is lost, or in two states. For
-  /// tests.
+  /// Recounts all pages; false if a page is lost or in two states. For tests.
   bool isConsistent() const;
 
 private:
@@ -91,13 +92,13 @@ private:
   };
   struct State {
     int64_t owners = 0;
-    std::optional<Key> key; ///< Of a published page that can be found.
-    Chain chain = 0;        ///< Of the same.
-    uint64_t released = 0;  ///< The key in `kept`.
+    std::optional<Key> key; ///< Set if the page is published and can be found.
+    Chain chain = 0;        ///< Chain of the published page.
+    uint64_t released = 0;  ///< Key of the page in `kept`.
   };
   Page evict();
-  /// The published pages that hold the first tokens, and the first of them that
-  /// what follows sees.
+  /// Published pages with the first tokens, and the index of the first one that
+  /// the next token sees.
   struct Match {
     std::vector<Page> pages;
     size_t firstSeen = 0;

@@ -1,4 +1,4 @@
-//===- RequestInbox.h - What other threads ask a loop for -------*- C++ -*-===//
+//===- RequestInbox.h - Requests from other threads -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,11 +21,11 @@
 
 namespace heddle::rt {
 
-/// Requests of other threads for the one that serves, and its turns until a
-/// signal ends them.
+/// Passes requests of other threads to the thread that computes, and runs that
+/// thread's loop until a signal ends it.
 template <class Submission> class RequestInbox {
 public:
-  /// Any thread may call these.
+  /// `submit` and `cancel` are thread-safe.
   void submit(std::vector<Submission> more) {
     std::lock_guard lock(mutex);
     std::move(more.begin(), more.end(), std::back_inserter(asked));
@@ -36,21 +36,22 @@ public:
     cancelled.insert(cancelled.end(), ids.begin(), ids.end());
     hasCome.notify_one();
   }
-  /// Whether a signal came: what is submitted now may not be heard.
+  /// Whether a stop signal has come: submissions may be ignored.
   bool isDraining() const { return draining; }
 
-  /// What has come: requests, and those that are given up.
+  /// Returns submitted requests, and the ids of cancelled ones. With `waits`,
+  /// blocks until there is one, or a signal.
   std::pair<std::vector<Submission>, std::vector<uint64_t>> take(bool waits) {
     std::unique_lock lock(mutex);
     if (waits)
-      // Signals are looked at from time to time.
+      // Wake up regularly to check for signals.
       hasCome.wait_for(lock, std::chrono::milliseconds(50),
                        [&] { return !asked.empty() || !cancelled.empty(); });
     return {std::exchange(asked, {}), std::exchange(cancelled, {})};
   }
 
-  /// Calls `takeRequests`, which calls `take`, and `turn`, until `stopSignal`
-  /// gives something else than 0 and `isIdle`; returns the signal.
+  /// Calls `takeRequests`, which calls `take`, and `turn` in a loop until
+  /// `stopSignal` is not 0 and `isIdle`; returns the signal.
   int run(const std::function<int()> &stopSignal,
           const std::function<void()> &takeRequests,
           const std::function<bool()> &isIdle,
@@ -59,7 +60,8 @@ public:
     for (;;) {
       if (signal == 0)
         signal = stopSignal();
-      // What comes before others know of the signal is still taken.
+      // Requests that were submitted before others could see `draining` are
+      // still taken.
       bool isLast = draining;
       draining = signal != 0;
       takeRequests();
@@ -72,8 +74,8 @@ public:
 private:
   std::mutex mutex;
   std::condition_variable hasCome;
-  std::vector<Submission> asked;   ///< Under the mutex.
-  std::vector<uint64_t> cancelled; ///< The same.
+  std::vector<Submission> asked;   ///< Guarded by the mutex.
+  std::vector<uint64_t> cancelled; ///< Guarded by the mutex.
   std::atomic<bool> draining = false;
 };
 

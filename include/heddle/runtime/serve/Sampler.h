@@ -1,8 +1,11 @@
-//===- Sampler.h - Choosing the next token ----------------------*- C++ -*-===//
+//===- Sampler.h - Choose the next token ------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Samples the next token from logits: penalties, temperature, top-k, top-p,
+// min-p. Reproducible for a seed, on any number of threads and ranks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,44 +18,45 @@
 
 namespace heddle::rt {
 
-/// What a sampler may choose from; the defaults choose the likeliest token.
+/// Parameters of sampling. The defaults are greedy.
 struct SamplingOptions {
-  double temperature = 0; ///< 0: always the likeliest.
-  int64_t topK = 0;       ///< 0: all.
+  double temperature = 0; ///< 0: greedy.
+  int64_t topK = 0;       ///< 0: no limit.
   double topP = 1;
   uint64_t seed = 0;
-  double minP = 0; ///< Of the likeliest token's probability.
-  /// Logits of tokens that are there already are divided by it, negative ones
-  /// multiplied (Keskar et al., arXiv 1909.05858).
+  double minP = 0; ///< Relative to the probability of the likeliest token.
+  /// Divides positive logits of tokens that occur in prompt or output, and
+  /// multiplies negative ones (Keskar et al., arXiv 1909.05858).
   double repetitionPenalty = 1;
-  /// Taken from a token's logit if it was drawn before, and as often as it was
-  /// (OpenAI's API); tokens of the prompt are not meant.
+  /// Subtracted from the logit of a token: presence once if it was generated
+  /// before, frequency for each time (OpenAI's API). Prompt tokens do not
+  /// count.
   double presencePenalty = 0, frequencyPenalty = 0;
-  /// Tokens of the vocabulary and what is added to their logits.
+  /// Token ids, and what is added to their logits.
   std::vector<std::pair<int32_t, double>> bias = {};
-  uint32_t stream = 0; ///< Which of several texts of the same seed.
+  /// Number of the sequence among those that share a seed.
+  uint32_t stream = 0;
 };
 
-/// Draws tokens as Hugging Face does: the bias, penalties, temperature, top-k,
-/// top-p, then min-p. The random numbers for a position, one for each token of the
-/// vocabulary, are those of the seed and the stream, so the same logits give
-/// the same text however it is computed, and logits that are nearly the same
-/// nearly always the same token.
+/// Samples tokens in the order of Hugging Face's processors: bias, penalties,
+/// temperature, top-k, top-p, min-p. Seed, stream and position determine one
+/// random number for each token of the vocabulary. So equal logits give the
+/// same token, and almost equal logits almost always do.
 class Sampler {
 public:
-  /// Of what it sees, `prompt` tokens were not drawn.
+  /// The first `prompt` tokens of each `seen` are the prompt.
   explicit Sampler(const SamplingOptions &options, size_t prompt = 0)
       : options(options), prompt(prompt) {}
-  /// The token behind `seen`. The logits are finite; those with a bias or a
-  /// penalty are changed in place.
+  /// Returns the token after `seen`. The logits must be finite. Bias and
+  /// penalties change them in place.
   int32_t next(float *logits, int64_t vocab, const std::vector<int32_t> &seen);
 
   struct Candidate {
     int32_t token;
-    double weight; ///< The likeliest token's is 1.
+    double weight; ///< Relative to the likeliest token's, which is 1.
   };
-  /// The tokens that can be drawn behind `seen` at a temperature over 0. Valid
-  /// until the next call; changes `logits` as `next` does.
+  /// Returns the tokens that can be sampled after `seen` at a temperature > 0.
+  /// Valid until the next call; changes `logits` as `next` does.
   const std::vector<Candidate> &filter(float *logits, int64_t vocab,
                                        const std::vector<int32_t> &seen);
 
@@ -61,9 +65,9 @@ private:
   void penalize(float *logits, int64_t vocab, const std::vector<int32_t> &seen);
   void keepTopK();
   void keepTopP();
-  /// The candidate whose time is the first, of exponential random times with
-  /// the weights as their rates: each is it with the share of its weight
-  /// (Gumbel's maximum; Maddison et al., arXiv 1411.0030).
+  /// Samples a candidate in proportion to its weight: each draws an exponential
+  /// time with its weight as rate, and the earliest wins (Gumbel-max trick;
+  /// Maddison et al., arXiv 1411.0030).
   int32_t first(uint64_t position) const;
 
   SamplingOptions options;
@@ -72,16 +76,16 @@ private:
   std::vector<bool> isSeen;
 };
 
-/// Whether all of `count` logits are finite; of others no token can be chosen.
+/// Whether all of `count` logits are finite. Nothing can be sampled otherwise.
 bool areFinite(const float *logits, int64_t count);
 
-/// The logarithm of a token's probability.
+/// A token with its log probability.
 struct TokenLogprob {
   int32_t token;
   double logprob;
 };
-/// Those of `token` and then of the `top` likeliest, the likeliest first, by
-/// the model's own logits [vocab].
+/// Returns the log probabilities of `token` and then of the `top` likeliest
+/// tokens, likeliest first, by the model's unchanged logits [vocab].
 std::vector<TokenLogprob> logprobsOf(const float *logits, int64_t vocab,
                                      int32_t token, int64_t top);
 

@@ -1,14 +1,14 @@
-//===- Scheduler.h - What is computed next ------------------------*- C++
+//===- Scheduler.h - Continuous batching ----------------------------------===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Sequences are computed together, a token each in a run of the engine, and
-// enter and leave between runs (Yu et al., "Orca", 2022). Prompts are computed
-// in chunks beside them (Agrawal et al., "Sarathi-Serve", 2024, arXiv
-// 2403.02310).
+// Continuous batching: decides which tokens the engine computes in each run.
+// Running sequences get one token each, and enter and leave between runs (Yu et
+// al., "Orca", 2022). Prompts are computed in chunks beside them (Agrawal et
+// al., "Sarathi-Serve", 2024, arXiv 2403.02310).
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,90 +26,93 @@
 
 namespace heddle::rt {
 
-/// A sequence to be continued.
+/// A request to generate one sequence.
 struct SequenceRequest {
   using Clock = std::chrono::steady_clock;
-  uint64_t id = 0;    ///< Not 0, and different for each that lives.
-  std::string client; ///< Clients have their turns alike.
+  uint64_t id = 0;    ///< Unique among live sequences; not 0.
+  std::string client; ///< Who asks; clients are served fairly.
   std::vector<int32_t> prompt;
-  int64_t maxTokens = 0;     ///< To add; none only with `scoresPrompt`.
+  int64_t maxTokens = 0;     ///< New tokens; 0 only with `scoresPrompt`.
   std::vector<int64_t> ends; ///< Tokens that end the sequence.
   SamplingOptions sampling;
-  /// How many of the likeliest tokens are told with each; -1: no logprobs.
+  /// Number of likeliest tokens that are reported with each token; -1: no log
+  /// probabilities.
   int64_t logprobs = -1;
-  /// The prompt's tokens are told, too, with logprobs where those are; needs
-  /// the engine's `maxScored`.
+  /// Also report the prompt's tokens, with their log probabilities if
+  /// `logprobs` >= 0. Needs the engine's `maxScored`.
   bool scoresPrompt = false;
   Clock::time_point deadline = Clock::time_point::max();
-  /// A request with the same prompt, whose pages this one waits for; 0: none.
+  /// Id of a sequence with the same prompt, which is computed first so that
+  /// this one can share its pages; 0: none.
   uint64_t after = 0;
 };
 
 enum class FinishReason {
-  Stop,      ///< At a token of `ends`, or where the listener said so.
-  Length,    ///< `maxTokens`, or the most that a sequence can have.
+  Stop,      ///< A token of `ends`, or the listener returned true.
+  Length,    ///< `maxTokens`, or the longest sequence.
   Expired,   ///< The deadline has passed.
-  NotFinite, ///< The model's logits are not.
+  NotFinite, ///< The model's logits are infinite or NaN.
 };
 
-/// Hears of the sequences, during Scheduler::step; must not call the scheduler.
+/// Receives tokens and ends of sequences, during Scheduler::step. It must not
+/// call the scheduler.
 class SequenceListener {
 public:
   virtual ~SequenceListener() = default;
-  /// A token of the sequence, with what was asked for as `logprobs`; true ends
-  /// the sequence.
+  /// A token was generated; `logprobs` as requested. Returns true to end the
+  /// sequence.
   virtual bool onToken(uint64_t id, int32_t token,
                        const std::vector<TokenLogprob> &logprobs) = 0;
-  /// A token of the prompt of a sequence that scores it; the first has no
-  /// probability, NaN.
+  /// A token of the prompt was scored. The first one's log probability is NaN.
   virtual void onPrompt(uint64_t /*id*/,
                         const std::vector<TokenLogprob> & /*logprobs*/) {}
-  /// The last that is heard of a sequence.
+  /// The sequence has ended; no more calls for this id.
   virtual void onEnd(uint64_t id, FinishReason end) = 0;
 };
 
-/// What a scheduler has done so far.
+/// Counters of a scheduler.
 struct SchedulerCounts {
   int64_t runs = 0;
-  int64_t promptTokens = 0; ///< Computed, those computed again included.
-  int64_t sharedTokens = 0; ///< Found in pages of others.
+  /// Computed prompt tokens, those computed again included.
+  int64_t promptTokens = 0;
+  /// Prompt tokens found in pages of other sequences.
+  int64_t sharedTokens = 0;
   int64_t newTokens = 0;
   int64_t preempted = 0;
-  int64_t guesses = 0;      ///< That a draft made, and were computed.
-  int64_t rightGuesses = 0; ///< Tokens of sequences among them.
+  int64_t guesses = 0;      ///< Drafted tokens that were verified.
+  int64_t rightGuesses = 0; ///< Drafted tokens that were accepted.
 };
 
-/// Decides which tokens the engine computes. A sequence depends on its request
-/// alone, not on the others, on when it came or on the group of ranks that
-/// computes it. Used by one thread.
+/// Decides which tokens the engine computes in each run (continuous batching).
+/// The tokens of a sequence depend only on its request: not on other sequences,
+/// its arrival, or the group of ranks that computes it. Used by one thread.
 class Scheduler {
 public:
   using Clock = SequenceRequest::Clock;
 
-  /// `draft` guesses tokens for the engine, of the same vocabulary: then each
-  /// run gives a sequence one token and those guesses before it that were
-  /// right.
+  /// `draft`, if not null, is a draft model with the same vocabulary. Then each
+  /// run yields, for a sequence, the accepted drafted tokens and one more.
   Scheduler(Engine &engine, SequenceListener &listener,
             bool checksPages = false, Engine *draft = nullptr);
 
-  /// The most tokens that a sequence can have, prompt and sequence: what the
-  /// model and the whole cache allow.
+  /// Returns the longest possible sequence, prompt included: the limit of the
+  /// model and of the cache.
   int64_t longest() const { return mostTokens; }
-  /// Takes a request, whose prompt has between one token and `longest() - 1`,
-  /// all in the vocabulary.
+  /// Adds a request. Its prompt has 1 to `longest() - 1` tokens, all in the
+  /// vocabulary.
   void submit(SequenceRequest request);
-  /// Ends a sequence, of which no more is heard; false when it has ended
-  /// already.
+  /// Ends a sequence without further calls of the listener; false if it has
+  /// ended already.
   bool cancel(uint64_t id);
-  /// One run of the engine, if there is anything to compute; `now` decides
-  /// which deadlines have passed. Throws what the engine throws.
+  /// Runs the engine once if there is work. `now` decides which deadlines have
+  /// passed. Throws the errors of the engine.
   void step(Clock::time_point now);
 
   bool isIdle() const { return sequences.empty(); }
   int64_t numWaiting() const { return queue.size(); }
   int64_t numRunning() const;
-  /// The groups of ranks of the engine; the sequences that one computes, and
-  /// who has its pages.
+  /// Data-parallel groups of ranks: the sequences that each runs, and its
+  /// pages.
   int64_t numGroups() const { return groups.size(); }
   int64_t numRunning(int64_t group) const {
     return groups[group].running.size();
@@ -121,14 +124,14 @@ public:
 
 private:
   struct Sequence;
-  /// Ranks that compute sequences of their own.
+  /// Ranks that together compute their share of the sequences.
   struct Group {
     Group(int64_t number, const EngineLimits &limits)
         : number(number), pool(limits.numPages, limits.cachePages()) {}
     int64_t number;
     PagePool pool;
-    std::optional<PageChecker> checker; ///< Of this pool.
-    std::vector<Sequence *> running;    ///< In the order in which they began.
+    std::optional<PageChecker> checker; ///< Checks `pool`, if requested.
+    std::vector<Sequence *> running;    ///< In the order of their beginning.
   };
   struct Sequence {
     Sequence(SequenceRequest asked)
@@ -137,77 +140,82 @@ private:
           tokens(request.prompt) {}
     SequenceRequest request;
     Sampler sampler;
-    /// Prompt, and what was added; during a run also guesses.
+    /// Prompt and generated tokens; during a run also drafted ones.
     std::vector<int32_t> tokens;
-    int64_t guessed = 0; ///< So many of them.
-    int64_t reach = 0;   ///< How many will be guessed, if there is room.
+    int64_t guessed = 0; ///< Number of drafted tokens in `tokens`.
+    int64_t reach = 0;   ///< Number of tokens to draft if there is room.
     int64_t made = 0;
-    int64_t computed = 0; ///< Positions that are in the cache.
-    int64_t drafted = 0;  ///< The same of the draft's.
+    int64_t computed = 0; ///< Positions in the engine's cache.
+    int64_t drafted = 0;  ///< Positions in the draft's cache.
     std::vector<int32_t> pages;
-    int64_t published = 0; ///< Pages, from the first on.
-    int64_t givenBack = 0; ///< Pages from the first on that nobody sees now.
+    int64_t published = 0; ///< Number of leading pages that are published.
+    /// Number of leading pages that were released since the attention window no
+    /// longer reaches them.
+    int64_t givenBack = 0;
     PagePool::Chain chain = 0;
-    bool hasBegun = false;  ///< Its prompt has been computed once.
-    size_t told = 0;        ///< Tokens of a prompt that is scored.
-    Group *group = nullptr; ///< That computes it; null: it waits.
+    bool hasBegun = false;  ///< The whole prompt was computed once.
+    size_t told = 0;        ///< Prompt tokens that were reported.
+    Group *group = nullptr; ///< The group that runs it; null: it waits.
   };
   using Sequences = std::unordered_map<uint64_t, Sequence>;
 
   void expire(Clock::time_point now);
   void admit();
-  /// Begins a sequence in the group that has most of its first tokens in pages,
-  /// and of several in the one that keeps the most pages to give; false where
-  /// none has room.
+  /// Starts a sequence in the group that shares most pages with its prompt, or
+  /// among equals has most pages left. Returns false if no group has room.
   bool tryToBegin(Sequence &sequence);
   void begin(Sequence &sequence, Group &group);
-  /// Gives running sequences the pages for their next token; those that began
-  /// last wait again where there are not enough.
+  /// Allocates pages for the next tokens of running sequences. If pages run
+  /// out, the sequences that began last are preempted.
   void growPages(Group &group);
   void preempt(Sequence &sequence);
-  /// Lets the draft guess for the sequences that have computed their prompts.
+  /// Drafts tokens for the sequences whose prompts are computed.
   void guess();
-  /// How many guesses a sequence has use and pages for.
+  /// Returns the number of tokens to draft: as far as they are useful and there
+  /// are pages.
   int64_t roomForGuesses(Sequence &sequence);
   void collectFeeds();
-  /// With at most so many tokens of prompts.
+  /// Takes at most `promptTokens` tokens of prompts.
   void collectFeeds(Group &group, int64_t promptTokens);
-  /// Tokens of prompts that a group computes in a run.
+  /// Returns the limit of prompt tokens for a group in this run.
   int64_t promptTokensOfRun() const;
   void takeResult(Sequence &sequence, const Feed &feed, float *logits);
-  /// Positions that are in the caches, if there are two, of both.
+  /// Returns the number of positions in the cache, or if there is a draft in
+  /// both caches.
   int64_t cached(const Sequence &sequence) const {
     return drafter ? std::min(sequence.computed, sequence.drafted)
                    : sequence.computed;
   }
-  /// Whether there is more to compute than the next token.
+  /// Whether more than the next token is to be computed.
   static bool isPrompt(const Sequence &sequence) {
     return int64_t(sequence.tokens.size()) - sequence.computed >
            1 + sequence.guessed;
   }
-  /// Whether logits of the prompt's tokens are wanted yet.
+  /// Whether logits of prompt tokens are still to be reported.
   static bool isScored(const Sequence &sequence) {
     return sequence.request.scoresPrompt && !sequence.hasBegun;
   }
-  /// Tells the prompt's first token, and those behind `count` from `position`
-  /// on, of which these are the logits; how the sequence ended.
+  /// Reports prompt tokens after the `count` from `position` on, whose logits
+  /// these are, and before that the prompt's first token. Returns how the
+  /// sequence ended, if so.
   std::optional<FinishReason> tellPrompt(Sequence &sequence, int64_t position,
                                          int64_t count, float *logits);
-  /// Chooses tokens as long as guesses were right; how the sequence ended.
+  /// Samples tokens as long as drafted ones are accepted. Returns how the
+  /// sequence ended, if so.
   std::optional<FinishReason>
   addTokens(Sequence &sequence, std::vector<int32_t> guesses, float *logits);
   void publishPages(Sequence &sequence);
   void giveBackPages(Sequence &sequence);
-  /// Chooses the next token; whether the sequence goes on, or how it ended.
+  /// Samples the next token. Returns how the sequence ended, if so.
   std::optional<FinishReason> addToken(Sequence &sequence, float *logits);
   void stopRunning(Sequence &sequence);
   /// Forgets a sequence.
   void drop(Sequences::iterator sequence);
-  /// Pages that a sequence has when `computed` of its tokens are in the cache,
-  /// and the next ones are computed.
+  /// Returns the pages that a sequence needs to compute its next tokens after
+  /// `computed`.
   int64_t pagesFor(const Sequence &sequence, int64_t computed) const;
-  /// Pages that a sequence can begin with, at most: of its tokens but the last,
-  /// and none while the prompt's own are wanted.
+  /// Returns the limit of pages that a sequence may share at its beginning:
+  /// those before its last token, and none while prompt logits are wanted.
   int64_t mostShared(const Sequence &sequence) const {
     if (isScored(sequence))
       return 0;
@@ -217,13 +225,13 @@ private:
   Engine &engine;
   SequenceListener &listener;
   const EngineLimits limits;
-  std::deque<Group> groups; ///< Which stay where they are.
+  std::deque<Group> groups; ///< A deque, since sequences point to their groups.
   std::optional<Drafter> drafter;
   int64_t mostTokens;
   Sequences sequences;
   FairQueue queue;
   std::unordered_map<std::string, int64_t> sequencesOfClient;
-  std::vector<Feed> feeds; ///< Of this run.
+  std::vector<Feed> feeds; ///< Feeds of the current run.
   std::vector<float> logits;
   SchedulerCounts counted;
 };

@@ -1,8 +1,11 @@
-//===- Service.h - Models over HTTP --------------------------- -*- C++ -*-===//
+//===- Service.h - OpenAI's API for compiled models -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The HTTP services: completions and chats (CompletionService.cpp), and
+// embeddings (EmbeddingService.cpp). The verb `serve` runs one of them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,49 +28,51 @@
 
 namespace heddle::rt {
 
-/// How a model's tokens are texts.
+/// How a model's tokens relate to text: tokenizer, chat template, end tokens.
 struct ServedText {
-  const io::Tokenizer *tokenizer = nullptr; ///< Null: tokens only.
+  const io::Tokenizer *tokenizer = nullptr; ///< Null: only token ids.
   const io::ChatTemplate *chat = nullptr;   ///< Null: no chats.
-  std::vector<int64_t> ends;                ///< Tokens that end a text.
-  SamplingOptions sampling; ///< Where a request does not say it.
+  std::vector<int64_t> ends;                ///< Tokens that end a sequence.
+  SamplingOptions sampling;                 ///< Defaults of requests.
 };
 
 struct ServiceOptions {
   HttpOptions http;
-  /// Its names, of which clients may ask for each; answers have the first.
+  /// Names by which clients may ask for the model; answers use the first one.
   std::vector<std::string> models = {"model"};
-  std::string apiKey;       ///< Empty: everybody may ask.
-  int64_t maxTexts = 256;   ///< At a time, those that wait included.
-  double seconds = 600;     ///< For a request, if it does not want less.
+  std::string apiKey;     ///< Empty: no authorization.
+  int64_t maxTexts = 256; ///< Limit of choices that wait or run.
+  /// Time limit of a request; the request may shorten it.
+  double seconds = 600;
   bool checksPages = false; ///< See PageChecker.
 };
 
-/// Answers OpenAI's requests with a model. The model is used by the thread that
-/// calls `run`, connections by another one.
+/// A server of one model. The thread that calls `run` uses the model, another
+/// one the connections.
 class Service {
 public:
   virtual ~Service() = default;
   virtual uint16_t port() const = 0;
-  /// Takes connections, which wait until `run`. Throws H0150 when somebody else
-  /// listens by now.
+  /// Accepts connections, whose requests wait until `run`. Throws H0150 when
+  /// another process listens on the port by now.
   virtual void listen() = 0;
-  /// Serves until `stopSignal` gives something else than 0, finishes what was
-  /// begun, and returns it. When the model throws, clients are told, and the
-  /// error is thrown on.
+  /// Serves until `stopSignal` is not 0, completes the requests that have
+  /// begun, and returns the signal. An error of the model is reported to the
+  /// clients and thrown.
   virtual int run(const std::function<int()> &stopSignal) = 0;
-  /// Tells clients of the error with which this process is about to end. Any
-  /// thread may call it while `run` goes on; returns when they have been told.
+  /// Reports to clients the error with which this process is about to end, and
+  /// returns when that is sent. Any thread may call it during `run`.
   virtual void giveUp(const Diagnostic &diagnostic) = 0;
 };
 
-/// Completions and chats. Takes the port; throws H0150 when it cannot. `draft`
-/// guesses tokens for the engine (Scheduler.h), if it is not null. Both and
-/// what `text` names must live longer.
+/// Creates the service of completions and chats and binds its port; throws
+/// H0150 when that fails. `draft` is the draft model of speculative decoding,
+/// or null. Engines, tokenizer and template must outlive the service.
 std::unique_ptr<Service> serveCompletions(Engine &engine, Engine *draft,
                                           const ServedText &text,
                                           const ServiceOptions &options);
-/// Embeddings. If `texts` has no tokenizer, of tokens only.
+/// Creates the service of embeddings. Without a tokenizer it accepts only token
+/// ids.
 std::unique_ptr<Service> serveEmbeddings(Encoder &encoder, TextPreparer texts,
                                          const ServiceOptions &options);
 

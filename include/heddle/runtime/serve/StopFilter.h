@@ -1,4 +1,4 @@
-//===- StopFilter.h - Texts that end a text ------------------- -*- C++ -*-===//
+//===- StopFilter.h - Stop strings ------------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,18 +14,18 @@
 
 namespace heddle::rt {
 
-/// Lets a text through that comes in parts, up to where one of the texts that
-/// end it begins.
+/// Passes on generated text, up to the first stop string. Text that may be the
+/// beginning of a stop string is held back.
 class StopFilter {
 public:
-  /// No text of `stops` is empty.
+  /// Stop strings must not be empty.
   explicit StopFilter(std::vector<std::string> stops)
       : stops(std::move(stops)) {}
-  /// What can be shown after `part`: all that no stop text can begin with.
+  /// Adds text; returns what can be shown now.
   std::string add(const std::string &part);
-  /// What was held back, when nothing follows.
+  /// Returns what was held back, at the end of the text.
   std::string finish();
-  /// Whether a stop text was complete.
+  /// Whether a stop string has occurred.
   bool hasStopped() const { return stopped; }
 
 private:

@@ -1,8 +1,11 @@
-//===- TextPreparer.h - Texts as an encoder reads them ----------*- C++ -*-===//
+//===- TextPreparer.h - Texts to tokens for an encoder ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Turns a text into the tokens of an encoder: the model's prompt before it,
+// special tokens around it, and truncation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,39 +21,42 @@
 
 namespace heddle::rt {
 
-/// What a model's makers do with a text before they encode it.
+/// How a model of embeddings wants its texts prepared (from its
+/// sentence-transformers files).
 struct TextRules {
-  /// What may be put before a text, by name, and what is if nobody names one.
+  /// Prompts that may be put before a text, by name, and the default one's
+  /// name.
   std::map<std::string, std::string> prompts;
   std::string defaultPrompt;
-  int64_t maxTokens = 0;  ///< Longer texts are cut; 0: none is.
-  bool cutsFront = false; ///< Of a text that is cut the end stays.
+  int64_t maxTokens = 0;  ///< Limit to which texts are truncated; 0: none.
+  bool cutsFront = false; ///< Truncate at the front instead of at the end.
 
-  /// Has texts cut that are longer than `tokens`.
+  /// Lowers the limit to `tokens`.
   void cutAt(int64_t tokens) {
     maxTokens = maxTokens == 0 ? tokens : std::min(maxTokens, tokens);
   }
 };
 
-/// Makes tokens of texts, and cuts them.
+/// Tokenizes and truncates texts.
 class TextPreparer {
 public:
-  /// Without a tokenizer (null) it can only cut.
+  /// `tokenizer` may be null; then only `cut` may be called.
   TextPreparer(const io::Tokenizer *tokenizer, TextRules rules)
       : tokenizer(tokenizer), rules(std::move(rules)) {}
 
   bool hasTokenizer() const { return tokenizer != nullptr; }
-  /// Where a text is cut if nobody says it; 0: nowhere.
+  /// The default limit of tokens; 0: none.
   int64_t maxTokens() const { return rules.maxTokens; }
-  /// The prompt of that name, or the default one for "". Null if there is none
-  /// of the name.
+  /// Returns the prompt of that name, or the default one for ""; null if it
+  /// does not exist.
   const std::string *findPrompt(const std::string &name) const;
-  /// The names of all prompts, for messages.
+  /// Returns the names of all prompts, for messages.
   std::string promptNames() const;
-  /// A text after a prompt, with special tokens around both; not cut.
+  /// Returns the tokens of prompt and text, with special tokens around both;
+  /// not truncated.
   EncoderText prepare(const std::string &text, const std::string &prompt) const;
-  /// Leaves at most `most` tokens. The special tokens that the tokenizer puts
-  /// around a text stay, where the text has them. True if something was cut.
+  /// Truncates to at most `most` tokens, but keeps the special tokens around
+  /// the text. Returns true if anything was removed.
   bool cut(EncoderText &text, int64_t most) const;
 
 private:
