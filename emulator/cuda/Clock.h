@@ -10,7 +10,7 @@
 #define HEDDLE_EMULATOR_CUDA_CLOCK_H
 
 #include "heddle/emulator/ptx/Machine.h"
-#include "runtime/devices/cuda/CudaApi.h"
+#include "heddle/runtime/devices/cuda/CudaApi.h"
 
 #include <functional>
 #include <string>

@@ -10,7 +10,7 @@
 #define HEDDLE_EMULATOR_CUDA_MEMORY_H
 
 #include "emulator/cuda/Settings.h"
-#include "runtime/devices/cuda/CudaApi.h"
+#include "heddle/runtime/devices/cuda/CudaApi.h"
 
 #include <map>
 

@@ -9,7 +9,7 @@
 #ifndef HEDDLE_EMULATOR_NCCL_COMM_H
 #define HEDDLE_EMULATOR_NCCL_COMM_H
 
-#include "runtime/devices/cuda/NcclApi.h"
+#include "heddle/runtime/devices/cuda/NcclApi.h"
 
 #include <atomic>
 #include <deque>

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ScalarProgram.h"
 #include "dialects/NN/Scalars.h"
 #include "heddle/Eval/ReferenceOps.h"
-#include "heddle/Eval/ScalarProgram.h"
 #include "heddle/runtime/core/Philox.h"
 #include <cmath>
 

@@ -9,10 +9,10 @@
 
 #include "heddle/Eval/Interpreter.h"
 
+#include "ModelInterpreter.h"
+#include "PlanInterpreter.h"
+#include "PortBatch.h"
 #include "dialects/Plan/PlanFormat.h"
-#include "heddle/Eval/ModelInterpreter.h"
-#include "heddle/Eval/PlanInterpreter.h"
-#include "heddle/Eval/PortBatch.h"
 #include "heddle/runtime/core/PackWeights.h"
 #include "heddle/runtime/core/Pieces.h"
 #include "llvm/ADT/StringSwitch.h"

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Eval/KernelRunner.h"
+#include "KernelRunner.h"
 #include "PtxRunner.h"
 #include "heddle/Eval/Files.h"
 #include "heddle/runtime/core/KernelFunction.h"

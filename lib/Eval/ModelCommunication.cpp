@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Eval/ModelInterpreter.h"
+#include "ModelInterpreter.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include <limits>

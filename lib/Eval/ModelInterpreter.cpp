@@ -7,11 +7,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Eval/ModelInterpreter.h"
+#include "ModelInterpreter.h"
 
+#include "PortBatch.h"
 #include "dialects/NN/Ports.h"
 #include "dialects/Pipe/PipeDialect.h"
-#include "heddle/Eval/PortBatch.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;

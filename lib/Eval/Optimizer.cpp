@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ScalarProgram.h"
 #include "heddle/Eval/ReferenceOps.h"
-#include "heddle/Eval/ScalarProgram.h"
 #include <cmath>
 
 using namespace mlir;

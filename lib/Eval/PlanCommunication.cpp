@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Eval/PlanInterpreter.h"
+#include "PlanInterpreter.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include <cstring>

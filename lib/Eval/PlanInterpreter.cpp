@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Eval/PlanInterpreter.h"
+#include "PlanInterpreter.h"
 
+#include "PortBatch.h"
 #include "dialects/NN/Ports.h"
 #include "heddle/Eval/Files.h"
-#include "heddle/Eval/PortBatch.h"
 #include "heddle/runtime/io/RowChoice.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <cstring>

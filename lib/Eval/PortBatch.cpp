@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Eval/PortBatch.h"
+#include "PortBatch.h"
 
 #include "heddle/Eval/Files.h"
 

@@ -9,7 +9,7 @@
 #ifndef HEDDLE_LIB_EVAL_PTXRUNNER_H
 #define HEDDLE_LIB_EVAL_PTXRUNNER_H
 
-#include "heddle/Eval/KernelRunner.h"
+#include "KernelRunner.h"
 #include "heddle/Eval/PtxKernel.h"
 #include "llvm/ADT/StringMap.h"
 

@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "KernelTimes.h"
+#include "Timing.h"
 #include "heddle/runtime/app/JobRate.h"
-#include "heddle/runtime/app/KernelTimes.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/app/RunLog.h"
 #include "heddle/runtime/app/Steps.h"
-#include "heddle/runtime/app/Timing.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/core/Philox.h"
 

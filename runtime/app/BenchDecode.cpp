@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/CompiledEngine.h"
-#include "heddle/runtime/app/KernelTimes.h"
+#include "CompiledEngine.h"
+#include "KernelTimes.h"
+#include "Timing.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/app/RunLog.h"
-#include "heddle/runtime/app/Timing.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/core/Philox.h"
 #include "heddle/runtime/core/ProgramNeeds.h"

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/KernelCheck.h"
+#include "KernelCheck.h"
 #include "heddle/runtime/app/Options.h"
 #include "heddle/runtime/core/Loader.h"
 #include "heddle/runtime/io/Diagnostic.h"

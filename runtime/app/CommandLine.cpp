@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/CompileWords.h"
-#include "heddle/runtime/app/HyperFlags.h"
+#include "CompileWords.h"
+#include "HyperFlags.h"
+#include "Pooling.h"
 #include "heddle/runtime/app/Options.h"
-#include "heddle/runtime/app/Pooling.h"
 #include "heddle/runtime/comm/Launcher.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Flags.h"

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/CompileWords.h"
+#include "CompileWords.h"
 
 #include <algorithm>
 

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/CompiledEncoder.h"
+#include "CompiledEncoder.h"
+#include "FillPort.h"
 #include "heddle/PlanFormat/Serving.h"
-#include "heddle/runtime/app/FillPort.h"
 #include "heddle/runtime/core/ProgramNeeds.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Safetensors.h"

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/CompiledEngine.h"
+#include "CompiledEngine.h"
+#include "FillPort.h"
 #include "heddle/PlanFormat/Draft.h"
 #include "heddle/PlanFormat/Serving.h"
-#include "heddle/runtime/app/FillPort.h"
 #include "heddle/runtime/core/ProgramNeeds.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Safetensors.h"

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/DataScan.h"
+#include "DataScan.h"
 #include "heddle/runtime/app/Signals.h"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Devices.h"
-#include "heddle/runtime/app/Warnings.h"
+#include "Warnings.h"
 #include "heddle/runtime/devices/cpu/CpuDevice.h"
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include "heddle/runtime/devices/separate/SeparateDevice.h"

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/Dump.h"
+#include "Dump.h"
 #include "heddle/runtime/app/Sources.h"
 #include "heddle/runtime/app/Weights.h"
 

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/CompiledEncoder.h"
-#include "heddle/runtime/app/ModelText.h"
-#include "heddle/runtime/app/Prompt.h"
-#include "heddle/runtime/app/SentenceText.h"
+#include "CompiledEncoder.h"
+#include "ModelText.h"
+#include "Prompt.h"
+#include "SentenceText.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/io/File.h"
 #include "heddle/runtime/io/Process.h"

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ServedEvaluation.h"
 #include "heddle/runtime/app/RunLog.h"
-#include "heddle/runtime/app/ServedEvaluation.h"
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/io/Diagnostic.h"

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/FrozenStates.h"
+#include "FrozenStates.h"
+#include "Warnings.h"
 #include "heddle/runtime/app/Sources.h"
-#include "heddle/runtime/app/Warnings.h"
 #include "heddle/runtime/app/Weights.h"
 
 using namespace heddle;

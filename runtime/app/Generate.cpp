@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/ModelText.h"
-#include "heddle/runtime/app/Prompt.h"
+#include "ModelText.h"
+#include "Prompt.h"
+#include "TextGenerator.h"
+#include "TextOutput.h"
+#include "Warnings.h"
 #include "heddle/runtime/app/Signals.h"
-#include "heddle/runtime/app/TextGenerator.h"
-#include "heddle/runtime/app/TextOutput.h"
-#include "heddle/runtime/app/Warnings.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/io/ChatTemplate.h"
 #include "heddle/runtime/io/Diagnostic.h"

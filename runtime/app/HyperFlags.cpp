@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/HyperFlags.h"
+#include "HyperFlags.h"
 
 using namespace heddle;
 using namespace heddle::rt;

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/KernelCheck.h"
+#include "KernelCheck.h"
 #include "heddle/runtime/app/CompareResults.h"
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/core/DrawOperand.h"

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/KernelTimes.h"
-#include "heddle/runtime/app/Trace.h"
+#include "KernelTimes.h"
+#include "Trace.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

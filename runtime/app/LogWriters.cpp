@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/LogWriters.h"
+#include "LogWriters.h"
 
 #include <filesystem>
 #include <fstream>

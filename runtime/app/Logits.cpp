@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/CompiledEngine.h"
-#include "heddle/runtime/app/ModelText.h"
-#include "heddle/runtime/app/Prompt.h"
+#include "CompiledEngine.h"
+#include "ModelText.h"
+#include "Prompt.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/io/File.h"
 #include "heddle/runtime/io/Safetensors.h"

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/ModelText.h"
+#include "ModelText.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/File.h"

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/OtherModel.h"
-#include "heddle/runtime/app/Warnings.h"
+#include "OtherModel.h"
+#include "Warnings.h"
 #include "heddle/runtime/io/Json.h"
 
 #include <filesystem>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/Pooling.h"
+#include "Pooling.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/Prompt.h"
+#include "Prompt.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <charconv>

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/Pooling.h"
-#include "heddle/runtime/app/SentenceText.h"
+#include "Pooling.h"
+#include "SentenceText.h"
 #include "heddle/runtime/io/File.h"
 #include "heddle/runtime/io/Json.h"
 #include "heddle/runtime/io/Safetensors.h"

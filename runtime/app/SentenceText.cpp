@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/SentenceText.h"
+#include "SentenceText.h"
 #include "heddle/runtime/io/File.h"
 
 using namespace heddle;

@@ -6,13 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/CompiledEncoder.h"
-#include "heddle/runtime/app/CompiledEngine.h"
+#include "CompiledEncoder.h"
+#include "CompiledEngine.h"
+#include "ModelText.h"
+#include "SentenceText.h"
+#include "UncachedEngine.h"
 #include "heddle/runtime/app/Job.h"
-#include "heddle/runtime/app/ModelText.h"
-#include "heddle/runtime/app/SentenceText.h"
 #include "heddle/runtime/app/Signals.h"
-#include "heddle/runtime/app/UncachedEngine.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/serve/AccessLog.h"

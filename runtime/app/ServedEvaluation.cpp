@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/ServedEvaluation.h"
+#include "ServedEvaluation.h"
 #include "heddle/runtime/app/Masking.h"
 
 #include <algorithm>

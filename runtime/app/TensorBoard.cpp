@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/LogWriters.h"
+#include "LogWriters.h"
 #include "heddle/runtime/io/File.h"
 
 #include <array>

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/TextGenerator.h"
-#include "heddle/runtime/app/CompiledEngine.h"
+#include "TextGenerator.h"
+#include "CompiledEngine.h"
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/runtime/io/Diagnostic.h"
 

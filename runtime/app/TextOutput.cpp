@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/TextOutput.h"
+#include "TextOutput.h"
 #include "heddle/runtime/io/Process.h"
 #include <cstdio>
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/Trace.h"
+#include "Trace.h"
 #include "heddle/runtime/core/Traffic.h"
 #include "heddle/runtime/io/File.h"
 

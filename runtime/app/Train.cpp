@@ -6,16 +6,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/Dump.h"
+#include "Dump.h"
+#include "LogWriters.h"
+#include "ModelText.h"
+#include "Trace.h"
+#include "TrainData.h"
 #include "heddle/runtime/app/JobRate.h"
-#include "heddle/runtime/app/LogWriters.h"
-#include "heddle/runtime/app/ModelText.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/app/RunLog.h"
 #include "heddle/runtime/app/Signals.h"
 #include "heddle/runtime/app/Steps.h"
-#include "heddle/runtime/app/Trace.h"
-#include "heddle/runtime/app/TrainData.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/io/Diagnostic.h"
 

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/TrainData.h"
-#include "heddle/runtime/app/DataScan.h"
+#include "TrainData.h"
+#include "DataScan.h"
 
 #include <array>
 #include <chrono>

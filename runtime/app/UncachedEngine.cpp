@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/UncachedEngine.h"
+#include "UncachedEngine.h"
 #include "heddle/runtime/app/Job.h"
 #include "heddle/runtime/io/Safetensors.h"
 

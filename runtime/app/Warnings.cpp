@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/Warnings.h"
+#include "Warnings.h"
 
 #include <cstdio>
 

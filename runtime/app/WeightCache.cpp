@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/WeightCache.h"
+#include "WeightCache.h"
+#include "Warnings.h"
 #include "heddle/PlanFormat/Serving.h"
 #include "heddle/runtime/app/ServedMemory.h"
-#include "heddle/runtime/app/Warnings.h"
+#include "heddle/runtime/comm/Socket.h"
 #include "heddle/runtime/io/CacheDirectory.h"
-#include "runtime/comm/Socket.h"
 
 #include <algorithm>
 #include <chrono>

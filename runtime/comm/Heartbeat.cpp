@@ -8,7 +8,7 @@
 
 #include "heddle/runtime/comm/Heartbeat.h"
 
-#include "runtime/comm/Socket.h"
+#include "heddle/runtime/comm/Socket.h"
 
 #include <algorithm>
 #include <cerrno>

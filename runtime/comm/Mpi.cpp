@@ -10,9 +10,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/comm/Launcher.h"
+#include "heddle/runtime/comm/Plugins.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "runtime/comm/Mailbox.h"
-#include "runtime/comm/Plugins.h"
 #include "runtime/comm/mpi/PluginApi.h"
 
 #include <algorithm>

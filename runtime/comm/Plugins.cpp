@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/comm/Plugins.h"
+#include "heddle/runtime/comm/Plugins.h"
 
 using namespace heddle::rt;
 

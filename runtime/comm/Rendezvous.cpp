@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/comm/Rendezvous.h"
+#include "heddle/runtime/comm/Rendezvous.h"
 
 #include "heddle/runtime/io/Diagnostic.h"
 

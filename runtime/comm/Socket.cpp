@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/comm/Socket.h"
+#include "heddle/runtime/comm/Socket.h"
 
 #include <algorithm>
 #include <arpa/inet.h>

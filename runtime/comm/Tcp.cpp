@@ -9,9 +9,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/runtime/comm/Rendezvous.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "runtime/comm/Mailbox.h"
-#include "runtime/comm/Rendezvous.h"
 
 #include <algorithm>
 #include <cerrno>

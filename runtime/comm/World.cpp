@@ -8,8 +8,8 @@
 
 #include "heddle/runtime/comm/World.h"
 
+#include "heddle/runtime/comm/Socket.h"
 #include "heddle/runtime/io/Temporary.h"
-#include "runtime/comm/Socket.h"
 
 #include <chrono>
 #include <thread>

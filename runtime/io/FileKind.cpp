@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/FileKind.h"
-#include "tokenizer/Unicode.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <algorithm>
 #include <array>
 #include <cstring>

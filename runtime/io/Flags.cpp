@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/Flags.h"
-#include "heddle/runtime/io/OtherNames.h"
+#include "OtherNames.h"
 
 #include <algorithm>
 #include <sstream>

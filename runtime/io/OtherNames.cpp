@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/io/OtherNames.h"
+#include "OtherNames.h"
 
 #include <algorithm>
 #include <map>

@@ -7,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/serve/CompletionLoop.h"
-#include "runtime/io/tokenizer/Unicode.h"
+#include "CompletionLoop.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 
 using namespace heddle;
 using namespace heddle::rt;

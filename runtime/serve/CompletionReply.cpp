@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/serve/CompletionReply.h"
-#include "runtime/io/tokenizer/Unicode.h"
+#include "CompletionReply.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,10 +7,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CompletionLoop.h"
+#include "CompletionReply.h"
 #include "ServiceFront.h"
-#include "heddle/runtime/serve/CompletionLoop.h"
-#include "heddle/runtime/serve/CompletionReply.h"
-#include "runtime/io/tokenizer/Unicode.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 
 #include <algorithm>
 #include <random>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/serve/EmbeddingLoop.h"
+#include "EmbeddingLoop.h"
 
 #include <algorithm>
 

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "EmbeddingLoop.h"
 #include "ServiceFront.h"
-#include "heddle/runtime/serve/EmbeddingLoop.h"
 #include "heddle/runtime/serve/EmbeddingRequest.h"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/serve/Metrics.h"
+#include "Metrics.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -9,9 +9,9 @@
 #ifndef HEDDLE_LIB_RUNTIME_SERVE_SERVICEFRONT_H
 #define HEDDLE_LIB_RUNTIME_SERVE_SERVICEFRONT_H
 
+#include "Metrics.h"
 #include "WorkThread.h"
 #include "heddle/runtime/serve/CompletionRequest.h"
-#include "heddle/runtime/serve/Metrics.h"
 #include "heddle/runtime/serve/Service.h"
 
 namespace heddle::rt {

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/devices/cuda/Casts.h"
+#include "heddle/runtime/devices/cuda/Casts.h"
 #include "heddle/emulator/cuda/Calls.h"
 #include "heddle/runtime/io/Float.h"
 

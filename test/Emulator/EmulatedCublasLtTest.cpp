@@ -11,7 +11,7 @@
 
 #include "heddle/emulator/cublaslt/Library.h"
 #include "heddle/emulator/cuda/Calls.h"
-#include "runtime/devices/cuda/ProductCalls.h"
+#include "heddle/runtime/devices/cuda/ProductCalls.h"
 
 #include <cmath>
 #include <cstring>

@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/devices/cuda/CublasLtApi.h"
+#include "heddle/runtime/devices/cuda/CublasLtApi.h"
 #include <cublasLt.h>
 
 #include "test/Runtime/AreAlike.h"

@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/devices/cuda/CudaApi.h"
+#include "heddle/runtime/devices/cuda/CudaApi.h"
 #include "test/Runtime/AreAlike.h"
 // cuda.h renames functions to their newest versions by macros; what we name
 // with a version is what it declares under that name.

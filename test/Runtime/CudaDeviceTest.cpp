@@ -8,9 +8,9 @@
 
 #include "TestDevice.h"
 #include "heddle/PlanFormat/PtxImage.h"
+#include "heddle/runtime/devices/cuda/CudaApi.h"
+#include "heddle/runtime/devices/cuda/NcclApi.h"
 #include "heddle/runtime/io/Diagnostic.h"
-#include "runtime/devices/cuda/CudaApi.h"
-#include "runtime/devices/cuda/NcclApi.h"
 
 #include <dlfcn.h>
 #include <functional>

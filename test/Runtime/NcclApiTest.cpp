@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/devices/cuda/NcclApi.h"
+#include "heddle/runtime/devices/cuda/NcclApi.h"
 #include "test/Runtime/AreAlike.h"
 
 // It has bf16 where this is defined, as the headers of its types do.

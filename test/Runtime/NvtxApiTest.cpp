@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/devices/cuda/NvtxApi.h"
+#include "heddle/runtime/devices/cuda/NvtxApi.h"
 #include "test/Runtime/AreAlike.h"
 #include <nvtx3/nvToolsExt.h>
 

@@ -9,7 +9,7 @@
 #ifndef HEDDLE_LIB_CODEGEN_CPU_AMXTILES_H
 #define HEDDLE_LIB_CODEGEN_CPU_AMXTILES_H
 
-#include "LoopBuilder.h"
+#include "heddle/Codegen/CPU/LoopBuilder.h"
 
 namespace heddle::cpu {
 

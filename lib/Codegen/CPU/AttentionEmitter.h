@@ -9,8 +9,8 @@
 #ifndef HEDDLE_LIB_CODEGEN_CPU_ATTENTIONEMITTER_H
 #define HEDDLE_LIB_CODEGEN_CPU_ATTENTIONEMITTER_H
 
-#include "LoopBuilder.h"
 #include "heddle/Codegen/CPU/Attention.h"
+#include "heddle/Codegen/CPU/LoopBuilder.h"
 #include <array>
 
 namespace heddle::cpu {

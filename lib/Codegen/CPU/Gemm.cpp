@@ -9,7 +9,7 @@
 #include "heddle/Codegen/CPU/Gemm.h"
 #include "AmxTiles.h"
 #include "GemmEmitter.h"
-#include "WorkShares.h"
+#include "heddle/Codegen/CPU/WorkShares.h"
 
 using namespace mlir;
 

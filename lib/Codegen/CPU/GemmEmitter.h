@@ -10,7 +10,7 @@
 #define HEDDLE_LIB_CODEGEN_CPU_GEMMEMITTER_H
 
 #include "GemmBlocking.h"
-#include "LoopBuilder.h"
+#include "heddle/Codegen/CPU/LoopBuilder.h"
 
 namespace heddle::cpu {
 

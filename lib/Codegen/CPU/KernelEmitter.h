@@ -10,8 +10,8 @@
 #define HEDDLE_LIB_CODEGEN_CPU_KERNELEMITTER_H
 
 #include "TensorEvaluator.h"
-#include "WorkShares.h"
 #include "dialects/Plan/PlanDialect.h"
+#include "heddle/Codegen/CPU/WorkShares.h"
 
 namespace heddle::cpu {
 

@@ -15,8 +15,8 @@
 #ifndef HEDDLE_LIB_CODEGEN_CPU_PACKEDGEMM_H
 #define HEDDLE_LIB_CODEGEN_CPU_PACKEDGEMM_H
 
-#include "WorkShares.h"
 #include "heddle/Codegen/CPU/Gemm.h"
+#include "heddle/Codegen/CPU/WorkShares.h"
 #include <functional>
 
 namespace heddle::cpu {

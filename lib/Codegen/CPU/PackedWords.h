@@ -9,8 +9,8 @@
 #ifndef HEDDLE_LIB_CODEGEN_CPU_PACKEDWORDS_H
 #define HEDDLE_LIB_CODEGEN_CPU_PACKEDWORDS_H
 
-#include "LoopBuilder.h"
 #include "PackedGemm.h"
+#include "heddle/Codegen/CPU/LoopBuilder.h"
 
 namespace heddle::cpu {
 

@@ -9,8 +9,8 @@
 #ifndef HEDDLE_LIB_CODEGEN_CPU_TENSOREVALUATOR_H
 #define HEDDLE_LIB_CODEGEN_CPU_TENSOREVALUATOR_H
 
-#include "LoopBuilder.h"
 #include "heddle/Codegen/CPU/CpuTarget.h"
+#include "heddle/Codegen/CPU/LoopBuilder.h"
 #include "heddle/Codegen/Common/ElementEvaluator.h"
 
 namespace heddle::cpu {

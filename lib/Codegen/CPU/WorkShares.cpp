@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "WorkShares.h"
+#include "heddle/Codegen/CPU/WorkShares.h"
 
 using namespace mlir;
 

@@ -10,9 +10,9 @@
 #ifndef HEDDLE_LIB_TRANSFORMS_MEMORY_FRAME_H
 #define HEDDLE_LIB_TRANSFORMS_MEMORY_FRAME_H
 
-#include "Packing.h"
 #include "dialects/Plan/Lifetimes.h"
 #include "dialects/Plan/PlanFormat.h"
+#include "heddle/Transforms/Memory/Packing.h"
 #include <map>
 #include <string>
 

@@ -8,9 +8,9 @@
 
 #include "Layout.h"
 #include "EmitSequence.h"
-#include "Packing.h"
 #include "dialects/Plan/PlanFormat.h"
 #include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Memory/Packing.h"
 #include "heddle/Transforms/Memory/StateBytes.h"
 
 using namespace mlir;

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Packing.h"
+#include "heddle/Transforms/Memory/Packing.h"
 #include "llvm/ADT/STLExtras.h"
 #include <map>
 

@@ -8,9 +8,9 @@
 
 #include "Storage.h"
 #include "Collectives.h"
-#include "Packing.h"
 #include "dialects/NN/Ports.h"
 #include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Memory/Packing.h"
 
 using namespace mlir;
 using namespace heddle;

@@ -10,10 +10,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Layout.h"
-#include "Packing.h"
 #include "VerifyText.h"
 #include "dialects/Plan/Lifetimes.h"
 #include "dialects/Plan/PlanFormat.h"
+#include "heddle/Transforms/Memory/Packing.h"
 #include "heddle/Transforms/Memory/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Pipe/Schedule.h"
-#include "Cut.h"
+#include "heddle/Transforms/Pipe/Cut.h"
 #include "heddle/Transforms/Pipe/Passes.h"
 #include "llvm/ADT/SetVector.h"
 

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ProgramTraces.h"
 #include "heddle/Settings/Groups.h"
 #include "heddle/Transforms/Prove/Passes.h"
+#include "heddle/Transforms/Prove/ProgramTraces.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ProgramTraces.h"
 #include "heddle/Transforms/Prove/Passes.h"
+#include "heddle/Transforms/Prove/ProgramTraces.h"
 #include "mlir/IR/Threading.h"
 #include <atomic>
 

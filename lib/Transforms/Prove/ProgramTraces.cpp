@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ProgramTraces.h"
+#include "heddle/Transforms/Prove/ProgramTraces.h"
 #include "KernelTraces.h"
 #include "ProgramStates.h"
 #include "dialects/Dist/Strategy.h"

@@ -8,9 +8,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reasons.h"
+#include "ShardingPlan.h"
 #include "Units.h"
 #include "heddle/Transforms/Shard/Passes.h"
-#include "heddle/Transforms/Shard/ShardingPlan.h"
 #include "heddle/Transforms/Shard/Shardings.h"
 
 using namespace mlir;

@@ -10,7 +10,7 @@
 #define HEDDLE_LIB_TRANSFORMS_SHARD_FACTORS_H
 
 #include "Reasons.h"
-#include "heddle/Transforms/Shard/ShardingPlan.h"
+#include "ShardingPlan.h"
 
 namespace heddle::shard {
 

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ShardingPlan.h"
 #include "heddle/Transforms/Shard/Passes.h"
-#include "heddle/Transforms/Shard/ShardingPlan.h"
 
 using namespace mlir;
 using namespace heddle;

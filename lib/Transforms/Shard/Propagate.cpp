@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reasons.h"
+#include "ShardingPlan.h"
 #include "heddle/Transforms/Shard/Passes.h"
-#include "heddle/Transforms/Shard/ShardingPlan.h"
 
 using namespace mlir;
 using namespace heddle;

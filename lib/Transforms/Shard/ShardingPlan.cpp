@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Transforms/Shard/ShardingPlan.h"
+#include "ShardingPlan.h"
 #include "Factors.h"
 #include "Reasons.h"
 #include "Splits.h"

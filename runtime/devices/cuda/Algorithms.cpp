@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/devices/cuda/Algorithms.h"
+#include "heddle/runtime/devices/cuda/Algorithms.h"
 #include "heddle/runtime/io/File.h"
 
 #include <cctype>

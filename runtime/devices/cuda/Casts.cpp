@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/devices/cuda/Casts.h"
+#include "heddle/runtime/devices/cuda/Casts.h"
 
 #include <algorithm>
 #include <climits>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/devices/cuda/Driver.h"
+#include "heddle/runtime/devices/cuda/Driver.h"
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include "heddle/runtime/io/Diagnostic.h"
 

@@ -9,7 +9,7 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_CUDA_GPU_H
 #define HEDDLE_RUNTIME_DEVICES_CUDA_GPU_H
 
-#include "runtime/devices/cuda/Driver.h"
+#include "heddle/runtime/devices/cuda/Driver.h"
 #include "runtime/devices/cuda/Kernels.h"
 
 namespace heddle::rt::cuda {

@@ -9,8 +9,8 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_CUDA_HOSTTASKS_H
 #define HEDDLE_RUNTIME_DEVICES_CUDA_HOSTTASKS_H
 
+#include "heddle/runtime/devices/cuda/Driver.h"
 #include "heddle/runtime/io/Diagnostic.h"
-#include "runtime/devices/cuda/Driver.h"
 
 #include <atomic>
 #include <functional>

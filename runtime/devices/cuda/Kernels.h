@@ -10,8 +10,8 @@
 #define HEDDLE_RUNTIME_DEVICES_CUDA_KERNELS_H
 
 #include "heddle/runtime/core/Device.h"
-#include "runtime/devices/cuda/Driver.h"
-#include "runtime/devices/cuda/ProductCalls.h"
+#include "heddle/runtime/devices/cuda/Driver.h"
+#include "heddle/runtime/devices/cuda/ProductCalls.h"
 
 #include <map>
 #include <optional>

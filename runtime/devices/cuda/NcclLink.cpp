@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/cuda/NcclLink.h"
+#include "heddle/runtime/devices/cuda/Driver.h"
 #include "heddle/runtime/devices/cuda/Libraries.h"
 #include "heddle/runtime/io/Diagnostic.h"
-#include "runtime/devices/cuda/Driver.h"
 
 #include <chrono>
 #include <cstdlib>

@@ -10,8 +10,8 @@
 #define HEDDLE_RUNTIME_DEVICES_CUDA_NCCLLINK_H
 
 #include "heddle/runtime/core/DeviceLink.h"
-#include "runtime/devices/cuda/Casts.h"
-#include "runtime/devices/cuda/NcclApi.h"
+#include "heddle/runtime/devices/cuda/Casts.h"
+#include "heddle/runtime/devices/cuda/NcclApi.h"
 
 #include <condition_variable>
 #include <functional>

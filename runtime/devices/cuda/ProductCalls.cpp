@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/devices/cuda/ProductCalls.h"
+#include "heddle/runtime/devices/cuda/ProductCalls.h"
 
 using namespace heddle;
 using namespace heddle::rt::cuda;

@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/devices/cuda/Products.h"
+#include "heddle/runtime/devices/cuda/Products.h"
+#include "heddle/runtime/devices/cuda/Driver.h"
 #include "heddle/runtime/devices/cuda/Libraries.h"
-#include "runtime/devices/cuda/Driver.h"
 
 #include <dlfcn.h>
 

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/cuda/ProfilerRange.h"
-#include "runtime/devices/cuda/NvtxApi.h"
+#include "heddle/runtime/devices/cuda/NvtxApi.h"
 
 #include <array>
 #include <cstdlib>

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../tokenizer/Unicode.h"
 #include "Methods.h"
 #include "Named.h"
 #include "Work.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <algorithm>
 #include <cmath>
 #include <iomanip>

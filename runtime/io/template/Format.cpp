@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../tokenizer/Unicode.h"
 #include "Methods.h"
 #include "Work.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>

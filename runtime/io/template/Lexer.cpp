@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Lexer.h"
-#include "../tokenizer/Unicode.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <cctype>
 #include <cstdlib>
 #include <cstring>

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Value.h"
-#include "../tokenizer/Unicode.h"
 #include "Work.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <cmath>
 
 using namespace heddle::io;

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AddedTokens.h"
-#include "Unicode.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <algorithm>
 
 using namespace heddle;

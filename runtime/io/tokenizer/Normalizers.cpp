@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Stages.h"
-#include "Unicode.h"
 #include "Vocabulary.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 
 using namespace heddle;
 using namespace heddle::io;

@@ -11,7 +11,7 @@
 // bytes, the trie (a double array as Darts-clone lays it out, 32-bit units),
 // then the replacements, each ended by a zero byte. All little-endian.
 #include "Stages.h"
-#include "Unicode.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <cstring>
 
 using namespace heddle;

@@ -8,7 +8,7 @@
 
 #include "Regex.h"
 #include "RubyPattern.h"
-#include "Unicode.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdexcept>

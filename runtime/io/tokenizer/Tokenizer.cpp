@@ -9,10 +9,10 @@
 #include "heddle/runtime/io/Tokenizer.h"
 #include "AddedTokens.h"
 #include "Stages.h"
-#include "Unicode.h"
 #include "Vocabulary.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include "heddle/runtime/io/TokenNames.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <algorithm>
 #include <filesystem>
 

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Stages.h"
-#include "Unicode.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <algorithm>
 #include <charconv>
 #include <cmath>

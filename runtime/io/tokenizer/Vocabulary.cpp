@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Vocabulary.h"
-#include "Unicode.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <array>
 #include <cstdio>
 

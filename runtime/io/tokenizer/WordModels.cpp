@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Stages.h"
-#include "Unicode.h"
+#include "heddle/runtime/io/tokenizer/Unicode.h"
 
 using namespace heddle;
 using namespace heddle::io;

@@ -8,7 +8,7 @@
 
 #include "test/Runtime/Comm/JobRun.h"
 
-#include "runtime/comm/Socket.h"
+#include "heddle/runtime/comm/Socket.h"
 
 #include <algorithm>
 #include <chrono>

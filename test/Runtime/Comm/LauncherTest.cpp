@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/comm/Launcher.h"
+#include "heddle/runtime/comm/Rendezvous.h"
 #include "heddle/runtime/io/Diagnostic.h"
-#include "runtime/comm/Rendezvous.h"
 #include "test/Runtime/Comm/JobRun.h"
 
 #include <fstream>

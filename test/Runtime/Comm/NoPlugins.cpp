@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/comm/Plugins.h"
+#include "heddle/runtime/comm/Plugins.h"
 
 heddle::rt::EmbeddedPlugin heddle::rt::openMpiPlugin() { return {}; }
 heddle::rt::EmbeddedPlugin heddle::rt::mpichPlugin() { return {}; }

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "lib/Codegen/CPU/WorkShares.h"
+#include "heddle/Codegen/CPU/WorkShares.h"
 #include "../Support/GemmRunner.h"
 #include "../Support/LoadedObject.h"
 #include "heddle/Codegen/CPU/CompileObject.h"

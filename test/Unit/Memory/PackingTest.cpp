@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "lib/Transforms/Memory/Packing.h"
+#include "heddle/Transforms/Memory/Packing.h"
 #include "gtest/gtest.h"
 #include <random>
 #include <vector>

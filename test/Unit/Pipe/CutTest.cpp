@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "lib/Transforms/Pipe/Cut.h"
+#include "heddle/Transforms/Pipe/Cut.h"
 #include "gtest/gtest.h"
 #include <algorithm>
 #include <functional>

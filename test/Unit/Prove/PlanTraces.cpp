@@ -8,7 +8,7 @@
 
 #include "test/Unit/Prove/PlanTraces.h"
 #include "heddle/Pipelines/Compile.h"
-#include "lib/Transforms/Prove/ProgramTraces.h"
+#include "heddle/Transforms/Prove/ProgramTraces.h"
 #include "mlir/Parser/Parser.h"
 #include <cstdlib>
 #include <filesystem>

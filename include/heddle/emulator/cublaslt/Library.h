@@ -9,7 +9,7 @@
 #ifndef HEDDLE_EMULATOR_CUBLASLT_LIBRARY_H
 #define HEDDLE_EMULATOR_CUBLASLT_LIBRARY_H
 
-#include "runtime/devices/cuda/CublasLtApi.h"
+#include "heddle/runtime/devices/cuda/CublasLtApi.h"
 
 #include <string>
 

@@ -9,7 +9,7 @@
 #ifndef HEDDLE_EMULATOR_CUDA_CALLS_H
 #define HEDDLE_EMULATOR_CUDA_CALLS_H
 
-#include "runtime/devices/cuda/CudaApi.h"
+#include "heddle/runtime/devices/cuda/CudaApi.h"
 
 // What the library shows: as the runtime declares it, under the driver's names.
 namespace heddle::rt::cuda {

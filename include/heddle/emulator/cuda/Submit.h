@@ -13,7 +13,7 @@
 #ifndef HEDDLE_EMULATOR_CUDA_SUBMIT_H
 #define HEDDLE_EMULATOR_CUDA_SUBMIT_H
 
-#include "runtime/devices/cuda/CudaApi.h"
+#include "heddle/runtime/devices/cuda/CudaApi.h"
 
 namespace heddle::rt::cuda {
 /// Bytes of the GPU's memory that a command reads, or writes.

@@ -13,9 +13,9 @@
 #ifndef HEDDLE_RUNTIME_SERVE_COMPLETIONLOOP_H
 #define HEDDLE_RUNTIME_SERVE_COMPLETIONLOOP_H
 
+#include "Metrics.h"
+#include "RequestInbox.h"
 #include "heddle/runtime/io/Tokenizer.h"
-#include "heddle/runtime/serve/Metrics.h"
-#include "heddle/runtime/serve/RequestInbox.h"
 #include "heddle/runtime/serve/Scheduler.h"
 #include "heddle/runtime/serve/StopFilter.h"
 

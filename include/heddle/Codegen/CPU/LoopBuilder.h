@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_LIB_CODEGEN_CPU_LOOPBUILDER_H
-#define HEDDLE_LIB_CODEGEN_CPU_LOOPBUILDER_H
+#ifndef HEDDLE_CODEGEN_CPU_LOOPBUILDER_H
+#define HEDDLE_CODEGEN_CPU_LOOPBUILDER_H
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -94,4 +94,4 @@ public:
 
 } // namespace heddle::cpu
 
-#endif // HEDDLE_LIB_CODEGEN_CPU_LOOPBUILDER_H
+#endif // HEDDLE_CODEGEN_CPU_LOOPBUILDER_H

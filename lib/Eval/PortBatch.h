@@ -7,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_EVAL_PORTBATCH_H
-#define HEDDLE_EVAL_PORTBATCH_H
+#ifndef HEDDLE_LIB_EVAL_PORTBATCH_H
+#define HEDDLE_LIB_EVAL_PORTBATCH_H
 
 #include "heddle/Eval/RankInterpreter.h"
 
@@ -74,4 +74,4 @@ mlir::FailureOr<bool> addPart(mlir::Operation *at, const std::string &name,
 
 } // namespace heddle::eval
 
-#endif // HEDDLE_EVAL_PORTBATCH_H
+#endif // HEDDLE_LIB_EVAL_PORTBATCH_H

@@ -12,7 +12,7 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_CUDA_NCCLAPI_H
 #define HEDDLE_RUNTIME_DEVICES_CUDA_NCCLAPI_H
 
-#include "runtime/devices/cuda/CudaApi.h"
+#include "heddle/runtime/devices/cuda/CudaApi.h"
 
 namespace heddle::rt::nccl {
 

@@ -10,7 +10,7 @@
 #define HEDDLE_RUNTIME_DEVICES_CUDA_PRODUCTS_H
 
 #include "heddle/PlanFormat/Plan.h"
-#include "runtime/devices/cuda/Algorithms.h"
+#include "heddle/runtime/devices/cuda/Algorithms.h"
 
 #include <memory>
 #include <string>

@@ -9,7 +9,7 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_CUDA_PRODUCTCALLS_H
 #define HEDDLE_RUNTIME_DEVICES_CUDA_PRODUCTCALLS_H
 
-#include "runtime/devices/cuda/Products.h"
+#include "heddle/runtime/devices/cuda/Products.h"
 
 #include <array>
 #include <vector>

@@ -10,7 +10,7 @@
 #define HEDDLE_RUNTIME_COMM_RENDEZVOUS_H
 
 #include "heddle/runtime/comm/Launcher.h"
-#include "runtime/comm/Socket.h"
+#include "heddle/runtime/comm/Socket.h"
 
 namespace heddle::rt {
 

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_EVAL_SCALARPROGRAM_H
-#define HEDDLE_EVAL_SCALARPROGRAM_H
+#ifndef HEDDLE_LIB_EVAL_SCALARPROGRAM_H
+#define HEDDLE_LIB_EVAL_SCALARPROGRAM_H
 
 #include "dialects/NN/Scalars.h"
 #include "llvm/ADT/DenseMap.h"
@@ -61,4 +61,4 @@ private:
 
 } // namespace heddle::eval
 
-#endif // HEDDLE_EVAL_SCALARPROGRAM_H
+#endif // HEDDLE_LIB_EVAL_SCALARPROGRAM_H

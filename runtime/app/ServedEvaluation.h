@@ -9,7 +9,7 @@
 #ifndef HEDDLE_RUNTIME_APP_SERVEDEVALUATION_H
 #define HEDDLE_RUNTIME_APP_SERVEDEVALUATION_H
 
-#include "heddle/runtime/app/CompiledEngine.h"
+#include "CompiledEngine.h"
 #include "heddle/runtime/app/DataFeed.h"
 #include "heddle/runtime/app/Options.h"
 

@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_TRANSFORMS_SHARD_SHARDINGPLAN_H
-#define HEDDLE_TRANSFORMS_SHARD_SHARDINGPLAN_H
+#ifndef HEDDLE_LIB_TRANSFORMS_SHARD_SHARDINGPLAN_H
+#define HEDDLE_LIB_TRANSFORMS_SHARD_SHARDINGPLAN_H
 
 #include "dialects/NN/NNDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -77,4 +77,4 @@ bool isMadeAnywhere(mlir::Value value);
 
 } // namespace heddle::shard
 
-#endif // HEDDLE_TRANSFORMS_SHARD_SHARDINGPLAN_H
+#endif // HEDDLE_LIB_TRANSFORMS_SHARD_SHARDINGPLAN_H

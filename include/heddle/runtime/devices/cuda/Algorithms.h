@@ -10,7 +10,7 @@
 #define HEDDLE_RUNTIME_DEVICES_CUDA_ALGORITHMS_H
 
 #include "heddle/PlanFormat/Plan.h"
-#include "runtime/devices/cuda/CublasLtApi.h"
+#include "heddle/runtime/devices/cuda/CublasLtApi.h"
 
 #include <map>
 #include <optional>

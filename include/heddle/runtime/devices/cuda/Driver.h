@@ -9,7 +9,7 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_CUDA_DRIVER_H
 #define HEDDLE_RUNTIME_DEVICES_CUDA_DRIVER_H
 
-#include "runtime/devices/cuda/CudaApi.h"
+#include "heddle/runtime/devices/cuda/CudaApi.h"
 
 #include <string>
 

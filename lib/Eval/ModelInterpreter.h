@@ -7,10 +7,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_EVAL_MODELINTERPRETER_H
-#define HEDDLE_EVAL_MODELINTERPRETER_H
+#ifndef HEDDLE_LIB_EVAL_MODELINTERPRETER_H
+#define HEDDLE_LIB_EVAL_MODELINTERPRETER_H
 
-#include "heddle/Eval/KernelRunner.h"
+#include "KernelRunner.h"
 #include "heddle/Eval/RankInterpreter.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
@@ -28,8 +28,7 @@ public:
                    std::shared_ptr<KernelRunner> kernels);
 
   mlir::Operation *source() override { return model; }
-  int64_t batchParts(const ProgramName &name,
-                     const TensorMap &inputs) override;
+  int64_t batchParts(const ProgramName &name, const TensorMap &inputs) override;
   mlir::LogicalResult run(const ProgramName &name, const TensorMap &inputs,
                           const BatchPart &batch, TensorMap &outputs) override;
   std::optional<std::vector<std::string>>
@@ -100,4 +99,4 @@ private:
 
 } // namespace heddle::eval
 
-#endif // HEDDLE_EVAL_MODELINTERPRETER_H
+#endif // HEDDLE_LIB_EVAL_MODELINTERPRETER_H

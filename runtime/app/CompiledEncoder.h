@@ -9,8 +9,8 @@
 #ifndef HEDDLE_RUNTIME_APP_COMPILEDENCODER_H
 #define HEDDLE_RUNTIME_APP_COMPILEDENCODER_H
 
+#include "Pooling.h"
 #include "heddle/runtime/app/Job.h"
-#include "heddle/runtime/app/Pooling.h"
 #include "heddle/runtime/serve/Encoder.h"
 
 #include <map>

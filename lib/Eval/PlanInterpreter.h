@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_EVAL_PLANINTERPRETER_H
-#define HEDDLE_EVAL_PLANINTERPRETER_H
+#ifndef HEDDLE_LIB_EVAL_PLANINTERPRETER_H
+#define HEDDLE_LIB_EVAL_PLANINTERPRETER_H
 
-#include "heddle/Eval/KernelRunner.h"
+#include "KernelRunner.h"
 #include "heddle/Eval/RankInterpreter.h"
 #include "llvm/ADT/DenseMap.h"
 #include <deque>
@@ -31,8 +31,7 @@ public:
          std::shared_ptr<KernelRunner> kernels);
 
   mlir::Operation *source() override { return program; }
-  int64_t batchParts(const ProgramName &name,
-                     const TensorMap &inputs) override;
+  int64_t batchParts(const ProgramName &name, const TensorMap &inputs) override;
   mlir::LogicalResult run(const ProgramName &name, const TensorMap &inputs,
                           const BatchPart &batch, TensorMap &outputs) override;
   std::optional<std::vector<std::string>>
@@ -130,7 +129,7 @@ private:
   /// is done there.
   std::map<int64_t, int64_t> carried;
   planir::SequenceOp lastRun;
-  bool hasFailed = false; ///< Some of it.
+  bool hasFailed = false;                                 ///< Some of it.
   llvm::DenseMap<mlir::Operation *, Lifetimes> lifetimes; ///< By command.
   llvm::DenseMap<int64_t, Pending> pending; ///< By what is waited for.
 };
@@ -142,4 +141,4 @@ inline constexpr int poisonByte = 0xff;
 
 } // namespace heddle::eval
 
-#endif // HEDDLE_EVAL_PLANINTERPRETER_H
+#endif // HEDDLE_LIB_EVAL_PLANINTERPRETER_H

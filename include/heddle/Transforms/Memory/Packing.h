@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_LIB_TRANSFORMS_MEMORY_PACKING_H
-#define HEDDLE_LIB_TRANSFORMS_MEMORY_PACKING_H
+#ifndef HEDDLE_TRANSFORMS_MEMORY_PACKING_H
+#define HEDDLE_TRANSFORMS_MEMORY_PACKING_H
 
 #include "dialects/Dist/Strategy.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -57,4 +57,4 @@ int64_t lowerBound(llvm::ArrayRef<Interval> intervals, int64_t alignment);
 
 } // namespace heddle::memory
 
-#endif // HEDDLE_LIB_TRANSFORMS_MEMORY_PACKING_H
+#endif // HEDDLE_TRANSFORMS_MEMORY_PACKING_H

@@ -12,9 +12,9 @@
 #ifndef HEDDLE_RUNTIME_SERVE_EMBEDDINGLOOP_H
 #define HEDDLE_RUNTIME_SERVE_EMBEDDINGLOOP_H
 
+#include "Metrics.h"
+#include "RequestInbox.h"
 #include "heddle/runtime/serve/Encoder.h"
-#include "heddle/runtime/serve/Metrics.h"
-#include "heddle/runtime/serve/RequestInbox.h"
 
 #include <deque>
 

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_LIB_CODEGEN_CPU_WORKSHARES_H
-#define HEDDLE_LIB_CODEGEN_CPU_WORKSHARES_H
+#ifndef HEDDLE_CODEGEN_CPU_WORKSHARES_H
+#define HEDDLE_CODEGEN_CPU_WORKSHARES_H
 
-#include "LoopBuilder.h"
+#include "heddle/Codegen/CPU/LoopBuilder.h"
 
 namespace heddle::cpu {
 
@@ -62,4 +62,4 @@ private:
 
 } // namespace heddle::cpu
 
-#endif // HEDDLE_LIB_CODEGEN_CPU_WORKSHARES_H
+#endif // HEDDLE_CODEGEN_CPU_WORKSHARES_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_LIB_TRANSFORMS_PIPE_CUT_H
-#define HEDDLE_LIB_TRANSFORMS_PIPE_CUT_H
+#ifndef HEDDLE_TRANSFORMS_PIPE_CUT_H
+#define HEDDLE_TRANSFORMS_PIPE_CUT_H
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
@@ -48,4 +48,4 @@ std::string printCut(llvm::ArrayRef<int64_t> cut);
 
 } // namespace heddle::pipe
 
-#endif // HEDDLE_LIB_TRANSFORMS_PIPE_CUT_H
+#endif // HEDDLE_TRANSFORMS_PIPE_CUT_H

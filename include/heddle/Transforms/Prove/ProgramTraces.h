@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_LIB_TRANSFORMS_PROVE_PROGRAMTRACES_H
-#define HEDDLE_LIB_TRANSFORMS_PROVE_PROGRAMTRACES_H
+#ifndef HEDDLE_TRANSFORMS_PROVE_PROGRAMTRACES_H
+#define HEDDLE_TRANSFORMS_PROVE_PROGRAMTRACES_H
 
 #include "dialects/Plan/PlanFormat.h"
 #include "heddle/Transforms/Prove/Traces.h"
@@ -42,4 +42,4 @@ void report(const Fault &fault, llvm::ArrayRef<ProgramTrace> traces);
 
 } // namespace heddle::prove
 
-#endif // HEDDLE_LIB_TRANSFORMS_PROVE_PROGRAMTRACES_H
+#endif // HEDDLE_TRANSFORMS_PROVE_PROGRAMTRACES_H

@@ -11,7 +11,7 @@
 
 #include "heddle/PlanFormat/Command.h"
 #include "heddle/runtime/core/Device.h"
-#include "runtime/devices/cuda/Driver.h"
+#include "heddle/runtime/devices/cuda/Driver.h"
 
 #include <map>
 

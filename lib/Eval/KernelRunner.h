@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_EVAL_KERNELRUNNER_H
-#define HEDDLE_EVAL_KERNELRUNNER_H
+#ifndef HEDDLE_LIB_EVAL_KERNELRUNNER_H
+#define HEDDLE_LIB_EVAL_KERNELRUNNER_H
 
 #include "dialects/Plan/PlanDialect.h"
 #include <cstdlib>
@@ -59,4 +59,4 @@ private:
 
 } // namespace heddle::eval
 
-#endif // HEDDLE_EVAL_KERNELRUNNER_H
+#endif // HEDDLE_LIB_EVAL_KERNELRUNNER_H

@@ -44,8 +44,8 @@ bool isValid(const std::string &text);
 /// and Python's errors="replace" do so.
 std::string replaceInvalid(const std::string &text);
 
-/// The characters of a text, as Python's len() counts them; each part that is no
-/// UTF-8 counts as the U+FFFD that stands for it.
+/// The characters of a text, as Python's len() counts them; each part that is
+/// no UTF-8 counts as the U+FFFD that stands for it.
 int64_t countCharacters(const std::string &text);
 
 /// White_Space.
