@@ -1,8 +1,11 @@
-//===- CompileWords.h - Words that heddle compile takes ---------*- C++ -*-===//
+//===- CompileWords.h - Advice on misplaced words ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Advice for words on a binary's command line that belong elsewhere: flags of
+// `heddle compile`, verbs of `heddle`, or arguments of a flag.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,9 +16,8 @@
 
 namespace heddle::rt {
 
-/// What to do with a word that no verb of a binary takes: a flag of
-/// `heddle compile`, whose value is fixed in the binary, a verb of `heddle`, or
-/// what belongs behind a flag.
+/// Returns advice on a word that no verb of the binary accepts. A flag of
+/// `heddle compile` has a value that is fixed in the binary.
 std::optional<io::Advice> adviseOnBinary(const CLI::App &verb,
                                          const std::string &word,
                                          const std::string &value);

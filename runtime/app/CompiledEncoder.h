@@ -1,8 +1,11 @@
-//===- CompiledEncoder.h - The programs that encode -------------*- C++ -*-===//
+//===- CompiledEncoder.h - Embeddings with a compiled binary ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Implements Encoder with the compiled programs `encode`: embeds texts on all
+// ranks of a job.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,13 +20,13 @@
 
 namespace heddle::rt {
 
-/// Computes texts with the programs `encode` of a binary, and makes one vector
-/// of the hidden states of a text's tokens. Ranks along `data` are groups with
-/// whole weights, which share the texts of a run out.
+/// Runs the programs `encode` of a binary and pools the hidden states of each
+/// text into one vector. Ranks along `data` are groups with a full copy of the
+/// weights; each group gets a share of the texts.
 class CompiledEncoder : public Encoder {
 public:
-  /// Throws H0191 when the plan does not encode, and H0378 when its hidden
-  /// states have another width than the pooling needs.
+  /// Throws H0191 when the plan has no program `encode`, and H0378 when pooling
+  /// needs another width of the hidden states.
   CompiledEncoder(Job &job, Pooling pooling);
 
   const EncoderLimits &limits() const override { return most; }
@@ -33,21 +36,22 @@ public:
   void follow() override;
   void finish() override;
 
-  /// `run` where every rank has the texts; rank 0 has all embeddings.
+  /// `run` on a rank that already has the texts; rank 0 receives all
+  /// embeddings.
   void compute(const std::vector<const EncoderText *> &texts,
                float *embeddings);
-  /// The same of one text, which the first group computes, with the logits of
-  /// its tokens, [tokens][vocab].
+  /// Embeds one text on the first group and also returns the logits of its
+  /// tokens, [tokens][vocab].
   void score(const EncoderText &text, float *embedding, float *logits);
 
 private:
   const LoadedProgram &choose(int64_t rows, int64_t tokens, bool logits) const;
   void runOn(const LoadedProgram &program,
              const std::vector<const EncoderText *> &texts);
-  /// Writes the embeddings of texts of this rank's group.
+  /// Writes the embeddings of the texts of this rank's group.
   void computeOwn(const std::vector<const EncoderText *> &texts,
                   float *embeddings);
-  /// Makes the vector of the text of a row.
+  /// Pools the hidden states of a row of the batch into a vector.
   void pool(const LoadedProgram &program, int64_t row, const EncoderText &text,
             float *embedding);
 
@@ -55,9 +59,12 @@ private:
   const Pooling pooling;
   EncoderLimits most;
   int64_t ownGroup = 0;
-  int64_t numRuns = 0; ///< The steps of which ranks tell when one is missed.
-  std::vector<const LoadedProgram *> programs; ///< By tokens, then rows.
-  std::map<std::string, double> costs;         ///< Of programs, by name.
+  /// Number of runs; the step that other ranks report if this one dies.
+  int64_t numRuns = 0;
+  /// Sorted by tokens, then by rows.
+  std::vector<const LoadedProgram *> programs;
+  /// Estimated cost of each program, by name.
+  std::map<std::string, double> costs;
   std::vector<float> hidden;
 };
 

@@ -1,8 +1,11 @@
-//===- CompiledEngine.h - The programs that serve ---------------*- C++ -*-===//
+//===- CompiledEngine.h - Generation with a compiled binary -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Implements Engine with the compiled programs `prefill`, `decode` and `score`:
+// runs the scheduler's feeds on all ranks of a job.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,16 +18,16 @@
 
 namespace heddle::rt {
 
-/// Computes feeds with the programs `prefill`, `decode` and, where it has one,
-/// `score` of a binary. Prompts are cut as `PromptCuts` says; of the other
-/// kinds the smallest that has room is run. Ranks along `data` are groups with
-/// whole weights, and compute feeds of their own.
+/// Runs feeds with the programs `prefill`, `decode` and, if the binary has it,
+/// `score`. PromptCuts chooses the prefill programs; of decode programs the
+/// smallest with enough rows runs. Ranks along `data` are groups with a full
+/// copy of the weights, each with its own feeds.
 class CompiledEngine : public Engine {
 public:
-  /// Throws H0191 when the plan has no cache.
+  /// Throws H0191 when the plan has no key-value cache.
   explicit CompiledEngine(Job &job);
-  /// The engine of a model, and that of its draft. The other ranks follow the
-  /// first one, which computes there what either is told on rank 0.
+  /// Creates the engine of a model and the one of its draft model. Ranks other
+  /// than 0 follow the first, which runs both.
   static std::pair<std::unique_ptr<CompiledEngine>,
                    std::unique_ptr<CompiledEngine>>
   withDraft(Job &job, Job &draft);
@@ -34,25 +37,27 @@ public:
   void follow() override;
   void finish() override;
 
-  /// `run` where every rank has the feeds. Writes the logits of each on the
-  /// ranks of its group, of these on the last pipeline stage.
+  /// `run` on a rank that already has the feeds. Writes the logits of a feed on
+  /// the ranks of its group, there on the last pipeline stage only.
   void compute(const std::vector<Feed> &feeds, float *logits);
-  /// The program that continues so many texts together.
+  /// Returns the smallest program that decodes `texts` sequences together.
   const LoadedProgram &decodeProgram(int64_t texts) const;
-  /// Those that compute so many tokens of a prompt, one after the other.
+  /// Returns the programs that compute a prompt of `tokens` tokens, in their
+  /// order.
   std::vector<const LoadedProgram *> prefillPrograms(int64_t tokens) const;
-  /// That of this rank.
+  /// The group of this rank.
   int64_t group() const { return ownGroup; }
-  /// The first of the ranks that have the logits of a group.
+  /// Returns the first rank that has the logits of a group.
   int64_t speaker(int64_t group) const { return speakers[group]; }
-  /// Brings rank 0 the logits that `compute` has written on other ranks. Every
-  /// rank calls it.
+  /// Sends the logits that `compute` has written on other ranks to rank 0.
+  /// Collective.
   void bring(const std::vector<Feed> &feeds, float *logits);
-  /// Writes the logits of all tokens of a feed, [tokens][vocab], where
-  /// `compute` does; of at most `scoreTokens()` tokens. All ranks of the feed's
-  /// group call it.
+  /// Writes the logits of all tokens of a feed, [tokens][vocab], on the ranks
+  /// where `compute` would write them. The feed has at most `scoreTokens()`
+  /// tokens. All ranks of the feed's group call it.
   void score(const Feed &feed, float *logits);
-  /// Throws H0191 when the plan has no program `score`.
+  /// Returns the tokens that the program `score` takes. Throws H0191 if there
+  /// is none.
   int64_t scoreTokens() const;
 
 private:
@@ -62,21 +67,23 @@ private:
             const std::vector<const Feed *> &feeds);
   void runOn(const LoadedProgram &program,
              const std::vector<const Feed *> &feeds);
-  /// Writes the logits of the last token, where they are wanted.
+  /// Also writes the logits of the last token if they are wanted.
   void prefill(const Feed &feed, float *logits);
   void findSpeakers();
-  /// Copies a row of a program's logits, where this rank has them.
+  /// Copies a row of a program's logits if this rank has them.
   void takeLogits(const LoadedProgram &program, int64_t row, float *logits);
 
   Job &job;
-  CompiledEngine *draft = nullptr; ///< Which is followed, too.
+  /// The draft model's engine, which `follow` runs too.
+  CompiledEngine *draft = nullptr;
   bool isDraft = false;
-  int64_t numRuns = 0; ///< The steps of which ranks tell when one is missed.
+  /// Number of runs; the step that other ranks report if this one dies.
+  int64_t numRuns = 0;
   EngineLimits most;
   int64_t ownGroup = 0;
-  std::vector<int64_t> speakers; ///< By group.
-  bool hasLogits = false;        ///< Of the feeds of its group.
-  /// By their sizes.
+  std::vector<int64_t> speakers; ///< First rank with the logits, by group.
+  bool hasLogits = false; ///< Whether this rank has the logits of its group.
+  /// Sorted by size.
   std::vector<const LoadedProgram *> prefills, decodes;
   PromptCuts cuts;
   const LoadedProgram *scoring = nullptr;

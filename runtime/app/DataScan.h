@@ -1,4 +1,4 @@
-//===- DataScan.h - A look at all tokens before the first step --*- C++ -*-===//
+//===- DataScan.h - Check all tokens before the first step ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,11 +14,11 @@
 
 namespace heddle::rt {
 
-/// Looks at the first `tokens` tokens of a file, every rank and thread at a
-/// part of them. Throws H0346 on all ranks for the first that the vocabulary
-/// does not have. The result is a hash of them, in hexadecimal: XXH3 over the
-/// XXH3 of every 262144 tokens, whoever looked at them; "" when a signal that
-/// asks for the end came before all were seen.
+/// Scans the first `tokens` tokens of a file, divided over all ranks and
+/// threads. Throws H0346 on all ranks for the first token outside the
+/// vocabulary. Returns a hash in hexadecimal that does not depend on the
+/// division (XXH3 over the XXH3 of every 262144 tokens); "" if a stop signal
+/// ended the scan early.
 std::string scanTokens(Job &job, const io::TokenFile &file, int64_t tokens);
 
 } // namespace heddle::rt

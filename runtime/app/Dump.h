@@ -1,4 +1,4 @@
-//===- Dump.h - Values of a step, for comparison ----------------*- C++ -*-===//
+//===- Dump.h - Write values of a step to a file ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,9 +16,10 @@
 
 namespace heddle::rt {
 
-/// Writes what the program's last run left: `loss`, `logits` as [B,T,V],
-/// `grad.<name in the weight files>` of every gradient that the plan keeps, and
-/// every `value.<path>`. All ranks write their parts of one file.
+/// Writes the values of the program's last run to one safetensors file, as
+/// `--dump` asks: `loss`, `logits` [B,T,V], `grad.<parameter>` of every
+/// gradient that the plan keeps, and every `value.<path>`. Collective: each
+/// rank writes its shard.
 void writeDump(const std::string &path, Session &session,
                const LoadedProgram &program, io::Peers &peers);
 

@@ -1,4 +1,4 @@
-//===- FillPort.h - Values of a port, one by one ----------------*- C++ -*-===//
+//===- FillPort.h - Fill an input element by element ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,8 +13,9 @@
 
 namespace heddle::rt {
 
-/// Fills an input of [rows, columns] 32-bit numbers, or of fewer dimensions,
-/// with `valueAt(row, column)`, where the program has one of that role.
+/// Fills the input with this role, if the program has one, with `valueAt(row,
+/// column)`. The input is a tensor [rows, columns] of 32-bit elements, or has
+/// fewer dimensions.
 template <typename Function>
 void fillPort(Session &session, const LoadedProgram &program,
               plan::PortRole role, Function valueAt) {

@@ -1,4 +1,4 @@
-//===- FrozenStates.h - Parameters that were frozen -------------*- C++ -*-
+//===- FrozenStates.h - Parameters that were frozen -------------*- C++ -*-===//
 //-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
@@ -18,16 +18,16 @@
 
 namespace heddle::rt {
 
-/// What stands before the names of a state's tensors in a checkpoint: what the
-/// optimizer calls it, which stands behind the parameter's name in its own.
+/// Returns the prefix of a state's tensors in a checkpoint, as `exp_avg.`: the
+/// optimizer's name of the state, which the state has as a suffix in the plan.
 std::string checkpointPrefix(const plan::State &state);
 
-/// The parameters of which the checkpoint has nothing that the optimizer keeps,
-/// while it has all of that of others: they were frozen.
+/// Returns the parameters for which the checkpoint has no optimizer states
+/// although it has those of other parameters: they were frozen.
 std::set<std::string> frozenIn(const io::Checkpoint &checkpoint,
                                const plan::Plan &plan);
 
-/// Says that the optimizer begins anew for these parameters.
+/// Warns that the optimizer states of these parameters start from zero.
 void warnOfFrozen(const std::set<std::string> &frozen);
 
 } // namespace heddle::rt

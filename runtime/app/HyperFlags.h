@@ -14,8 +14,7 @@
 
 namespace heddle::rt {
 
-/// Adds the flags of `train` that take the place of what the binary was
-/// compiled with.
+/// Adds the flags of `train` that override hyperparameters of the binary.
 void addHyperFlags(CLI::App &verb, HyperOptions &hyper);
 
 } // namespace heddle::rt

@@ -1,8 +1,11 @@
-//===- KernelCheck.h - Kernels beside plain ones ----------------*- C++ -*-===//
+//===- KernelCheck.h - Compare kernels with simple ones ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Verifies kernels for the verb `check`: runs each on random data and compares
+// it with a kernel that was compiled from the same body without optimizations.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,30 +17,31 @@
 
 namespace heddle::rt {
 
-/// What came of one kernel.
+/// The result of one kernel.
 struct CheckedKernel {
   std::string name;
-  /// That of `compareResults`, of the result that is furthest from what it may
-  /// be.
+  /// The largest error of `compareResults`, relative to its tolerance the worst
+  /// of all results.
   double error = 0;
-  double tolerance = 0; ///< What that may be.
+  double tolerance = 0; ///< Largest error that is allowed.
   double seconds = 0, plainSeconds = 0;
-  int64_t elements = 0, compared = 0; ///< Of the results.
+  /// Elements of all results, and how many were compared.
+  int64_t elements = 0, compared = 0;
   bool agrees() const { return error <= tolerance; }
 };
 
-/// Runs kernels of a plan, each on numbers of its own, beside those that were
-/// made of the same bodies as plainly as possible.
+/// Runs kernels of a plan on random data, together with simple kernels that
+/// were compiled from the same bodies.
 class KernelChecker {
 public:
-  /// Loads both. `kernels` are those of the plan, in `image`. A launch of a
-  /// plain one that would sum more terms than `mostTerms` computes the first
-  /// and the last elements of its tensor alone; 0: none does.
+  /// Loads both. `kernels` are the plan's, in `image`. If a launch of a simple
+  /// kernel would sum more than `mostTerms` terms, only the first and last
+  /// elements of its tensor are computed; 0: no limit.
   KernelChecker(Device &device, const std::vector<char> &image,
                 const std::vector<plan::Kernel> &kernels,
                 int64_t mostTerms = 0);
 
-  /// Runs one of the kernels and its plain one. Throws what the device throws.
+  /// Runs a kernel and its simple counterpart. Throws errors of the device.
   CheckedKernel check(const plan::Kernel &kernel);
 
 private:

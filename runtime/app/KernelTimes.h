@@ -1,4 +1,4 @@
-//===- KernelTimes.h - How long each kernel takes ---------------*- C++ -*-===//
+//===- KernelTimes.h - Time of each kernel ----------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,19 +17,19 @@
 
 namespace heddle::rt {
 
-/// The time of each kernel, and of all copies, fills and so on, over runs of a
-/// program.
+/// Sums the time of each kernel, and of all copies, fills and other commands,
+/// over runs of a program.
 class KernelTimes {
 public:
   explicit KernelTimes(const plan::Plan &plan) : plan(plan) {}
 
-  /// Adds a run. `times` are those of the list's entries.
+  /// Adds a run; `times` has one entry for each entry of the list.
   void add(const CommandList &commands, const std::vector<LaunchTime> &times);
-  /// Prints a table, the longest first: of a run, the mean.
+  /// Prints a table of means per run, longest first.
   void print() const;
-  /// The same as an array of JSON: seconds, launches, flops and bytes of a run.
+  /// Returns a JSON array: seconds, launches, FLOPs and bytes per run.
   std::string json() const;
-  /// The highest rate of a kernel, in FLOPs per second.
+  /// Returns the highest rate of a kernel, in FLOPs per second.
   double bestRate() const;
 
 private:

@@ -1,4 +1,4 @@
-//===- LogWriters.h - Other forms of the log ------------------ -*- C++ -*-===//
+//===- LogWriters.h - CSV and TensorBoard logs ------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,14 +13,14 @@
 
 namespace heddle::rt {
 
-/// A table with a row for each step and for each validation. A file that is
-/// appended to keeps its rows. Throws H0411, and H0440 when it is appended to
-/// and has other columns.
+/// Creates a CSV log with a row for each step and each validation. With
+/// `append` existing rows stay. Throws H0411, and H0440 when an existing file
+/// has other columns.
 std::unique_ptr<LogWriter> makeCsvLog(const std::string &path, bool append);
 
-/// A new event file for TensorBoard in `directory`, which is made. `step`: how
-/// many steps there were before; what other files of the directory have of
-/// later ones is no longer shown. Throws H0402 or H0411.
+/// Creates a new event file for TensorBoard in `directory`, which is created.
+/// `step` is the number of earlier steps; TensorBoard then hides later steps in
+/// other files of the directory. Throws H0402 or H0411.
 std::unique_ptr<LogWriter> makeTensorBoardLog(const std::string &directory,
                                               int64_t step);
 

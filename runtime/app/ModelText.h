@@ -1,4 +1,5 @@
-//===- ModelText.h - How the tokens of a model are texts ------ -*- C++ -*-===//
+//===- ModelText.h - Tokenizer of a model ---------------------------------===//
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,41 +19,41 @@
 
 namespace heddle::rt {
 
-/// The directory of the model that a job takes: of its tokenizer and, unless
-/// they are random, of its weights. Empty where there is none.
+/// Returns the directory of the job's model, with its tokenizer and, unless
+/// they are random, its weights. Empty if there is none.
 std::string modelDirectory(const plan::Plan &plan, const JobOptions &options);
-/// The same, but empty for random weights.
+/// As `modelDirectory`, but empty for random weights.
 std::string readDirectory(const plan::Plan &plan, const JobOptions &options);
-/// Throws H0330 if the weights that the binary was compiled with are not where
-/// they were.
+/// Throws H0330 if the weights with which the binary was compiled are no longer
+/// there.
 void requireCompiledWeights(const plan::Plan &plan);
 
-/// The tokenizer beside the weights; without one, bytes are tokens where the
-/// vocabulary is about that of bytes. Null where there is none; throws H0370
-/// for one with tokens that the model does not know. With `lowersCase` it puts
-/// texts into lower case first.
+/// Opens the tokenizer beside the weights. Without one, tokens are bytes if the
+/// vocabulary has about 256 entries, else the result is null. Throws H0370 for
+/// a tokenizer with tokens outside the vocabulary. With `lowersCase` texts are
+/// converted to lower case first.
 std::unique_ptr<io::Tokenizer> findTokenizer(const plan::Plan &plan,
                                              const JobOptions &options,
                                              bool lowersCase = false);
-/// The same; throws H0195 with this help where there is none.
+/// As `findTokenizer`, but throws H0195 with `help` if there is none.
 std::unique_ptr<io::Tokenizer> requireTokenizer(const plan::Plan &plan,
                                                 const JobOptions &options,
                                                 const std::string &help,
                                                 bool lowersCase = false);
 
-/// How a model's makers continue texts.
+/// Defaults of generation for a model.
 struct TextDefaults {
-  std::vector<int64_t> ends; ///< The tokens that end a text.
-  /// Greedy, with a penalty where the files have one; or, with `samples`, what
-  /// they say of drawing tokens.
+  std::vector<int64_t> ends; ///< Tokens that end a sequence.
+  /// Greedy, with the files' repetition penalty; or with `samples`, the files'
+  /// sampling parameters.
   SamplingOptions sampling;
   bool samples = false;
 };
 
-/// By the model's config.json, which names ends alone, and what the weights
-/// have beside them: the end that the tokenizer names, if there is one (null),
-/// and generation_config.json. Throws H0370 for a token in that file which the
-/// model does not know, and H0373 for a value that nothing can be drawn with.
+/// Reads the defaults from the model's config.json (end tokens only), from the
+/// tokenizer's end token if it is not null, and from generation_config.json.
+/// Throws H0370 for a token of that file outside the vocabulary, and H0373 for
+/// an impossible sampling parameter.
 TextDefaults textDefaults(const plan::Plan &plan, const JobOptions &options,
                           const io::Tokenizer *tokenizer);
 

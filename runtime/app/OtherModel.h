@@ -1,4 +1,4 @@
-//===- OtherModel.h - Weights of a model that computes otherwise *- C++ -*-===//
+//===- OtherModel.h - Warn of weights of another model ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,10 +15,10 @@
 
 namespace heddle::rt {
 
-/// Warns (H0418) where the config.json beside weights of fitting shapes says
-/// that their model computes something else than the binary: other heads,
-/// another epsilon, another base of rotary positions. `directory` may be "", or
-/// have no config.json.
+/// Warns (H0418) if the config.json beside the weights describes another
+/// computation than the binary although all shapes match: another number of
+/// heads, epsilon or base of rotary positions. `directory` may be "" or have no
+/// config.json.
 void warnOfOtherModel(const Job &job, const std::string &directory);
 
 } // namespace heddle::rt

@@ -1,4 +1,4 @@
-//===- Pooling.h - What the vector of a text is -----------------*- C++ -*-===//
+//===- Pooling.h - Pool hidden states into an embedding ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,55 +16,54 @@
 
 namespace heddle::rt {
 
-/// How the hidden states of tokens become one vector.
+/// How hidden states of tokens become one vector.
 enum class PoolingMode {
-  First,        ///< The first token's.
-  Maximum,      ///< Of each feature the largest value.
-  Mean,         ///< The mean.
-  MeanSqrt,     ///< The sum, divided by the root of the number of tokens.
-  WeightedMean, ///< The mean, where token i counts i times, from 1 on.
-  Last          ///< The last token's.
+  First,    ///< The first token's state.
+  Maximum,  ///< The largest value of each feature.
+  Mean,     ///< The mean.
+  MeanSqrt, ///< The sum, divided by the square root of the number of tokens.
+  WeightedMean, ///< The mean, with weight i for token i, counted from 1.
+  Last          ///< The last token's state.
 };
 
-/// The modes by the names that sentence-transformers and `--pooling` have, in
-/// the order in which vectors of several modes are put together.
+/// The modes by their names in sentence-transformers and `--pooling`, in the
+/// order in which vectors of several modes are concatenated.
 extern const std::vector<std::pair<std::string, PoolingMode>> poolingModes;
 
-/// Something that is done with a vector after pooling.
+/// An operation on a vector after pooling.
 struct VectorStep {
-  std::string name;        ///< As messages call it.
-  int64_t inputs = 0;      ///< Elements of the vector; 0: any number.
-  int64_t outputs = 0;     ///< Elements after it; 0: as many.
-  bool cuts = false;       ///< Of fewer elements than `outputs` it leaves all.
-  SourceLocation location; ///< Where a file says so.
+  std::string name;    ///< Its name in messages.
+  int64_t inputs = 0;  ///< Elements that it takes; 0: any number.
+  int64_t outputs = 0; ///< Elements that it yields; 0: the same number.
+  bool cuts = false;   ///< Truncates to `outputs` elements if there are more.
+  SourceLocation location; ///< Where a file asks for it.
   std::function<void(std::vector<float> &)> apply;
   bool normalizes = false; ///< It is `normalizeStep`.
 };
 
-/// Divides a vector by its length.
+/// Returns the step that scales a vector to length 1.
 VectorStep normalizeStep();
 
-/// What makes one vector of the hidden states of a text's tokens: the mean, if
-/// nothing else is said.
+/// How the hidden states of a text's tokens become one vector; by default their
+/// mean.
 struct Pooling {
-  /// Vectors of several modes are put together.
+  /// Vectors of several modes are concatenated.
   std::vector<PoolingMode> modes = {PoolingMode::Mean};
-  bool poolsPrompt = true; ///< The tokens of a prompt have a part in it.
+  bool poolsPrompt = true; ///< Tokens of the prompt are pooled too.
   std::vector<VectorStep> steps;
 
-  /// Elements of the vector, if hidden states have `width`. Throws H0378 when a
-  /// step takes another number.
+  /// Returns the elements of the embedding for hidden states of `width`. Throws
+  /// H0378 when a step takes another number.
   int64_t widthOf(int64_t width) const;
-  /// Makes the vector of hidden states, [tokens][width], of which those of the
-  /// first `unpooled` tokens have no part in it.
+  /// Pools hidden states [tokens][width], without the first `unpooled` tokens.
   void apply(const float *hidden, int64_t tokens, int64_t unpooled,
              int64_t width, float *vector) const;
 };
 
-/// What the flags say; where they do not, what sentence-transformers saved in
-/// `directory`: the modules of modules.json with their files. Without
-/// modules.json it is the mean as it is. Throws H0398 where a module does what
-/// Heddle does not.
+/// Reads the pooling from the flags, and what these leave open from the modules
+/// of sentence-transformers in `directory` (modules.json). Without modules.json
+/// it is the mean, not normalized. Throws H0398 for a module that is not
+/// supported.
 Pooling findPooling(const std::string &directory,
                     const PoolingOptions &options);
 

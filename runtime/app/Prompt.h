@@ -1,4 +1,4 @@
-//===- Prompt.h - The tokens that a user gives ------------------*- C++ -*-===//
+//===- Prompt.h - Check prompts ---------------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,21 +15,21 @@
 
 namespace heddle::rt {
 
-/// The tokens of `1,2,3`, which `flag` gave; throws H0195 for what is none.
+/// Parses token ids `1,2,3` of the flag `flag`; throws H0195 if malformed.
 std::vector<int32_t> parseIds(const std::string &text,
                               const std::string &flag = "--prompt-ids");
 
-/// Throws H0195 when a prompt is empty, which `fuller` says how to change, or
-/// has a token that is none.
+/// Throws H0195 when a prompt is empty (`fuller` says how to fix that) or has a
+/// token outside the vocabulary.
 void checkPrompt(const std::vector<int32_t> &tokens, int64_t vocab,
                  const std::string &fuller);
 
-/// Throws H0132 unless a token can follow a prompt: with what follows it has
-/// `maxContext` tokens at most.
+/// Throws H0132 unless at least one token can follow the prompt within
+/// `maxContext` tokens.
 void checkRoom(const std::vector<int32_t> &prompt, int64_t maxContext);
 
-/// Throws H0132 when a text that is read alone is longer than it may be;
-/// `shorter` says what to do about it.
+/// Throws H0132 when a text that is only read is longer than `maxContext`;
+/// `shorter` says what to do.
 void checkPromptLength(const std::vector<int32_t> &tokens, int64_t maxContext,
                        const std::string &shorter = "give a shorter prompt");
 

@@ -1,4 +1,5 @@
-//===- SentenceText.h - Texts of sentence-transformers ----------*- C++ -*-===//
+//===- SentenceText.h - Texts of sentence models --------------------------===//
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,25 +15,25 @@
 
 namespace heddle::rt {
 
-/// Whether sentence-transformers saved the model in a directory: there is a
-/// modules.json.
+/// Whether sentence-transformers saved the model in a directory: modules.json
+/// exists.
 bool isSentenceModel(const std::string &directory);
-/// What it saved of the Transformer module: sentence_bert_config.json, or the
-/// file under one of its former names.
+/// Reads the configuration of the Transformer module:
+/// sentence_bert_config.json, or the file under one of its former names.
 std::optional<io::JsonValue> readSentenceConfig(const std::string &directory);
 
-/// How it makes tokens of a text.
+/// How a model of sentence-transformers turns texts into tokens.
 struct SentenceText {
   TextRules rules;
   bool lowersCase = false;
-  std::string cutBy; ///< What says where texts are cut, for messages.
+  std::string cutBy; ///< What limits the length of texts, for messages.
 };
 
-/// Reads it from sentence_bert_config.json, config_sentence_transformers.json
-/// and tokenizer_config.json. A model that another program saved has no rules.
-/// `positions`: the model's. Throws H0375 for what cannot be, and H0168 where
-/// there is no prompt of the name `prompt`, which takes the place of the
-/// default one.
+/// Reads the preparation from sentence_bert_config.json,
+/// config_sentence_transformers.json and tokenizer_config.json; none for a
+/// model of another program. `positions` is the model's limit of tokens. Throws
+/// H0375 for impossible values, and H0168 if there is no prompt with the name
+/// `prompt`, which replaces the default one.
 SentenceText readSentenceText(const std::string &directory, int64_t positions,
                               const std::string &prompt);
 

@@ -15,21 +15,21 @@
 
 namespace heddle::rt {
 
-/// The loss of a token file through the programs that serve: of its weights and
-/// its cache, as they are rounded there. A row has `seq` tokens of the plan.
+/// Computes the loss of a token file with the programs that serve, so that
+/// quantized weights and cache count. A row has `seq` tokens of the plan.
 class ServedEvaluation {
 public:
   /// `rows` is the number of rows, 0: all. Throws H0191 when the plan does not
-  /// serve, or what Masking::of throws.
+  /// serve, and the errors of Masking::of.
   ServedEvaluation(Job &job, const std::string &file, int64_t rows,
                    const MaskOptions &mask);
-  /// The mean of -log p over the labels, on every rank.
+  /// Returns the mean of -log p over the labels, on every rank.
   double meanLoss();
   int64_t tokens() const { return rows * job.plan().seq; }
 
 private:
-  /// The sum over a row, of which each group may have another; 0 where there
-  /// is none. Every rank calls it.
+  /// Returns the sum over a row. Each group of ranks may have another row; 0
+  /// without one. Collective.
   double rowLoss(int64_t row);
 
   Job &job;

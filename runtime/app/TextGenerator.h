@@ -1,8 +1,11 @@
-//===- TextGenerator.h - One text, token by token ---------------*- C++ -*-===//
+//===- TextGenerator.h - Generate one sequence ------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Generates one sequence token by token, for the verbs `generate` and `chat`,
+// with the programs that serve or with `generate`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,22 +17,22 @@
 
 namespace heddle::rt {
 
-/// Extends a text. Every rank computes; those that have the logits take the
-/// same token of them, and the others are told.
+/// Extends a sequence. Every rank computes; ranks with the logits sample the
+/// same token, and the others are told.
 class TextGenerator {
 public:
   virtual ~TextGenerator() = default;
-  /// The token after `tokens`; it is quick where these begin as those of the
-  /// last call did.
+  /// Returns the token after `tokens`. Fast if these begin like those of the
+  /// last call.
   virtual int32_t next(const std::vector<int32_t> &tokens) = 0;
-  /// Tokens that a text may have; nothing for any number.
+  /// Limit of tokens in a sequence; nothing: no limit.
   virtual std::optional<int64_t> maxTokens() const { return std::nullopt; }
-  /// What a draft has guessed so far; null without one.
+  /// Counts of drafted tokens so far; null without a draft.
   virtual const SchedulerCounts *drafted() const { return nullptr; }
 };
 
-/// With the programs that the binary holds: those that serve, or `generate`.
-/// `draft` guesses tokens for those that serve, if it is not null.
+/// Creates a generator with the programs of the binary: those that serve, or
+/// `generate`. `draft` (may be null) drafts tokens for those that serve.
 std::unique_ptr<TextGenerator> makeGenerator(Job &job, Job *draft,
                                              const SamplingOptions &sampling);
 

@@ -1,4 +1,4 @@
-//===- TextOutput.h - What generate prints ----------------------*- C++ -*-===//
+//===- TextOutput.h - Output of generate and chat ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,28 +16,28 @@ namespace heddle::rt {
 
 /// Where generated tokens go, and what ends them.
 struct TextSinks {
-  bool prints = true; ///< On stdout, as they are made.
-  bool asIds = false; ///< As numbers with blanks between.
-  /// Texts that end the output, and are not a part of it.
+  bool prints = true; ///< Print on stdout as they are generated.
+  bool asIds = false; ///< Print ids separated by blanks.
+  /// Stop strings, which are not printed.
   std::vector<std::string> stops;
 };
 
-/// Prints tokens as they are made.
+/// Prints tokens as they are generated.
 class TextOutput {
 public:
-  /// Without a tokenizer tokens can only be printed as numbers.
+  /// Without a tokenizer (null) only ids can be printed.
   TextOutput(TextSinks sinks, const io::Tokenizer *tokenizer)
       : sinks(sinks), stops(std::move(sinks.stops)) {
     if (tokenizer)
       stream.emplace(*tokenizer);
   }
-  /// Prints what comes before the generated tokens.
+  /// Prints the prompt before the generated tokens.
   void prompt(const std::vector<int32_t> &tokens);
-  /// Prints a generated token; true when the text has come to a stop.
+  /// Prints a generated token; returns true at a stop string.
   bool add(int32_t token);
   /// Prints what was held back, and ends the line.
   void finish();
-  /// What was made of the generated tokens.
+  /// The generated text.
   const std::string &text() const { return made; }
 
 private:

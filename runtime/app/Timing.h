@@ -1,4 +1,4 @@
-//===- Timing.h - What measurements have in common --------------*- C++ -*-===//
+//===- Timing.h - Helpers of measurements -----------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,15 +15,15 @@
 
 namespace heddle::rt {
 
-/// Processor time of all threads so far: unlike the time of day, it does not
-/// grow while other processes have the cores.
+/// Returns the processor time of all threads. Unlike wall time, it does not
+/// grow while other processes use the cores.
 inline double processorSeconds() {
   timespec time = {};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
-/// Sorts the values, of which there is one at least, on the way.
+/// Returns the median of at least one value; sorts them.
 inline double medianOf(std::vector<double> &values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];

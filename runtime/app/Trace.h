@@ -16,23 +16,23 @@
 
 namespace heddle::rt {
 
-/// Gathers the launches of a run's first steps and writes them in the trace
-/// format that Perfetto and Chrome read.
+/// Records the launches of a run's first steps, and writes them in the trace
+/// format of Perfetto and Chrome.
 class Trace {
 public:
-  /// An empty name: no trace. Rank 0 writes the file `name`, rank N of a job
-  /// its name with `.rankN` before the ending. Throws H0402 when the file
+  /// An empty name disables the trace. Rank 0 writes the file `name`, rank N
+  /// the same with `.rankN` before the extension. Throws H0402 when the file
   /// cannot be written.
   Trace(const std::string &name, const LoadedProgram &program,
         int64_t rank = 0);
 
-  /// Room for the times of the next step, or null when it is not traced.
+  /// Returns where the times of the next step go, or null if it is not traced.
   LaunchTime *beginStep();
-  /// Keeps what `beginStep` gave room for, as step `step`.
+  /// Stores the times of `beginStep` as step `step`.
   void endStep(int64_t step);
-  /// Writes the file; the path, empty when there is no trace. An event's
-  /// arguments say the step, rank and stage, the command, and where it is of a
-  /// fragment the fragment with its kind, chunk and micro-batch.
+  /// Writes the file; returns its path, or "" without a trace. The arguments of
+  /// an event are step, rank, stage and command, and for commands of a pipeline
+  /// fragment its kind, chunk and micro-batch.
   std::string write(const plan::Plan &plan);
 
 private:
@@ -40,11 +40,11 @@ private:
   const LoadedProgram &program;
   int64_t rank;
   std::vector<int64_t> steps;
-  std::vector<LaunchTime> times; ///< The launches of each of `steps`.
+  std::vector<LaunchTime> times; ///< Times of all launches, step by step.
 };
 
-/// How an entry is called in traces and tables: its kernel, `copy`, `fill`,
-/// `all_reduce data for NAME`, `send F` and so on.
+/// Names an entry in traces and tables: its kernel, `copy`, `fill`, `all_reduce
+/// data for NAME`, `send F` and so on.
 std::string launchName(const plan::Plan &plan, const LaunchInfo &info);
 
 } // namespace heddle::rt

@@ -13,31 +13,30 @@
 
 namespace heddle::rt {
 
-/// What a training run reads: the files of --data, looked at as a whole before
-/// the first step, from where a checkpoint has left off. Every rank does the
-/// same with it, and what fails on one is thrown on all.
+/// The batches of a training run, from `--data` or `--inputs`: checks all
+/// tokens before the first step, and continues where a checkpoint stopped. All
+/// ranks call the same functions; an error on one is thrown on all.
 class TrainData {
 public:
-  /// Opens the files. Throws H0186 or what DataFeed throws.
+  /// Opens the files. Throws H0186 and the errors of DataFeed.
   TrainData(Job &job, const TrainOptions &options);
 
-  /// Looks at all tokens of the data and of what `validation`, which may be
-  /// null, reads. Throws H0346 for one that the vocabulary does not have.
+  /// Checks all tokens of the data and of `validation` (may be null). Throws
+  /// H0346 for one outside the vocabulary.
   void check(const Evaluation *validation);
-  /// Begins with the first token.
+  /// Starts at the first token.
   void begin(uint64_t seed);
-  /// Begins with what `state` has not read. Throws H0368 when that cannot be
-  /// said, or the data is another than it read.
+  /// Continues after the data that `state` has read. Throws H0368 when the
+  /// position is unknown, or the data is not what the checkpoint's run read.
   void resume(const io::CheckpointState &state, uint64_t seed);
 
-  /// Fills this rank's part of the inputs of step `step`, counted from 0, and
-  /// says whether any label of all ranks counts: the host need not ask the
+  /// Fills this rank's inputs of step `step`, counted from 0. Returns whether
+  /// any label of all ranks counts, which the host knows without asking the
   /// device.
   bool read(const BatchInputs &inputs, int64_t step);
-  /// Where the run stands that has done `steps` steps, those before a resume
-  /// included.
+  /// Returns the position after `steps` steps, including those before a resume.
   io::DataState stateAfter(int64_t steps);
-  /// What a person should know of it, a line each.
+  /// Remarks for the user, one line each.
   const std::vector<std::string> &remarks() const { return lines; }
 
 private:
@@ -48,13 +47,13 @@ private:
   Job &job;
   const TrainOptions &options;
   BatchShape batch;
-  std::unique_ptr<DataFeed> source; ///< Or `given`.
+  std::unique_ptr<DataFeed> source; ///< Null if `given` is set.
   std::unique_ptr<InputFile> given;
-  std::optional<Masking> masking; ///< Of `source`.
-  uint64_t seed = 0;              ///< Of masks and the shuffle.
-  int64_t first = 0;              ///< The step with which this run begins.
+  std::optional<Masking> masking; ///< Masks tokens of `source`.
+  uint64_t seed = 0;              ///< Seed of masking and shuffling.
+  int64_t first = 0;              ///< First step of this run.
   std::vector<std::string> lines;
-  bool isWhole = true; ///< No signal came while tokens were looked at.
+  bool isWhole = true; ///< False if a signal ended the check of tokens early.
 };
 
 } // namespace heddle::rt

@@ -1,9 +1,12 @@
-//===- UncachedEngine.h - Texts without a cache ----------------- -*- C++
+//===- UncachedEngine.h - Generation without a cache ----------------------===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Implements Engine for binaries without a key-value cache, so that `serve`
+// also works with a binary that trains.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +20,8 @@
 
 namespace heddle::rt {
 
-/// Serves with the program `generate` of a binary that trains: its pages hold
-/// tokens, and every token computes the whole window again.
+/// Runs the program `generate` of a binary that trains. Its "pages" hold token
+/// ids, and every new token computes the whole context again.
 class UncachedEngine : public Engine {
 public:
   /// Throws H0191 when the plan has no such program.
@@ -30,16 +33,17 @@ public:
   void finish() override;
 
 private:
-  /// Computes the logits [vocab] after `tokens`, on every rank.
+  /// Returns the logits [vocab] after `tokens`, on every rank.
   const std::vector<float> &compute(const std::vector<int32_t> &tokens);
 
   Job &job;
   const LoadedProgram &program;
   BatchInputs inputs;
-  const Value *output; ///< Null on the stages that do not have it.
+  const Value *output; ///< Null on pipeline stages without the logits.
   EngineLimits most;
-  int64_t numRuns = 0; ///< The steps of which ranks tell when one is missed.
-  std::vector<int32_t> cache; ///< [pages][pageTokens].
+  /// Number of runs; the step that other ranks report if this one dies.
+  int64_t numRuns = 0;
+  std::vector<int32_t> cache; ///< Token ids, [pages][pageTokens].
   std::vector<float> values;
 };
 

@@ -1,4 +1,4 @@
-//===- Warnings.h - What a user should know of, and may leave ---*- C++ -*-===//
+//===- Warnings.h - Warnings ------------------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,7 +13,7 @@
 
 namespace heddle::rt {
 
-/// Prints the code, the message and the help to stderr. The job goes on.
+/// Prints code, message and help of a warning to stderr. The job continues.
 void warn(const Diagnostic &diagnostic);
 
 } // namespace heddle::rt

@@ -1,8 +1,11 @@
-//===- WeightCache.h - Weights kept from start to start ---------*- C++ -*-===//
+//===- WeightCache.h - Cache of converted weights ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Caches the weights of a server as its memory holds them, converted and
+// quantized, so that the next start maps them instead of converting again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,29 +18,28 @@
 
 namespace heddle::rt {
 
-/// Whether values of a state are made of weights when these are loaded.
+/// Whether a state's values are computed from weights when these are loaded.
 bool isOfWeights(const plan::State &state);
 
-/// Keeps the states that a rank of a binary which serves makes of weights,
-/// as its memory holds them, in a file: below io::cacheDirectory(), in the
-/// directory that --weights-cache names, or, if it says `beside`, in
-/// .heddle/weights beside the weights. All files of a directory together have a
-/// limit. The file's name is a hash of all that they depend on: the plan, the
-/// rank, the runtime's code, and the weights' headers, sizes and times.
+/// Saves the states that a rank of a serving binary computes from weights, as
+/// memory has them, in a file: in io::cacheDirectory(), in the directory of
+/// --weights-cache, or for `beside` in .heddle/weights beside the weights. The
+/// total size of a directory is limited. The file name is a hash of everything
+/// that the states depend on: plan, rank, code of the runtime, and the weights'
+/// headers, sizes and times.
 class WeightCache {
 public:
-  /// `weights`: of which the states are made; null where a seed makes them.
+  /// `weights` are the source of the states; null if a seed generates them.
   WeightCache(Job &job, const JobOptions &options,
               const io::WeightSet *weights);
 
-  /// Whether the states have what was kept. Prints a warning where that is
-  /// damaged.
+  /// Loads the states from the cache; returns false if they are not there.
+  /// Warns if the file is damaged.
   bool load();
-  /// Whether a rank before this one is to keep the same states in the same
-  /// file. Every rank calls it.
+  /// Whether a lower rank stores the same states in the same file. Collective.
   bool isKeptByAnother() const;
-  /// Keeps the states in the first place that can be; prints a warning if none
-  /// can.
+  /// Stores the states in the first directory where that succeeds; warns if
+  /// none does.
   void store();
 
 private:
@@ -45,12 +47,12 @@ private:
   void storeIn(const std::string &directory);
 
   Job &job;
-  std::optional<MemoryImage> image; ///< None where nothing is kept.
+  std::optional<MemoryImage> image; ///< Empty if nothing is cached.
   LoadWay way = LoadWay::Auto;
   std::string besideWeights;       ///< The directory beside the weights, or "".
-  std::vector<std::string> places; ///< Directories, the best first.
-  bool isPublic = false;           ///< Whether everybody may read the weights.
-  std::string key;                 ///< The file's name.
+  std::vector<std::string> places; ///< Directories to try, best first.
+  bool isPublic = false; ///< Whether the weights are readable by everybody.
+  std::string key;       ///< Name of the file.
 };
 
 } // namespace heddle::rt

@@ -1,4 +1,4 @@
-//===- CompareResults.h - How far two results are apart ---------*- C++ -*-===//
+//===- CompareResults.h - Compare a result with a reference -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,19 +13,19 @@
 
 namespace heddle::rt {
 
-/// Of one result.
+/// The comparison of one result.
 struct Comparison {
-  double error = 0; ///< The largest one; infinite where there is a NaN.
+  double error = 0; ///< Largest relative error; infinite if a NaN differs.
   int64_t elements = 0, compared = 0;
 };
 
-/// Compares a result, as it is in memory, with what it should be. An error is a
-/// difference as a share of the element and of what its row sums: the root of
-/// the mean square of the row's elements, or of all where that is more. In the
-/// first rows of causal attention few values make an element, and it is as
-/// large as they are; those of later rows are means of many, and small. What
-/// lies between rows is left out. With `isPart` an element that is expected to
-/// be NaN depends on what was not computed, and says nothing.
+/// Compares a result in memory with a reference. An error is a difference
+/// relative to the size of the element plus the size of its row: the root mean
+/// square of the row, or of the whole tensor if that is larger. (In causal
+/// attention, elements of the first rows combine few values and are large;
+/// those of later rows are means of many and small.) Padding between rows is
+/// ignored. With `isPart`, elements whose reference is NaN are ignored, since
+/// they depend on values that were not computed.
 Comparison compareResults(const char *actual, const char *expected,
                           const plan::PlainKernel::Result &of, bool isPart);
 

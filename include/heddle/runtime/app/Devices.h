@@ -1,4 +1,4 @@
-//===- Devices.h - Which device runs a binary -------------------*- C++ -*-===//
+//===- Devices.h - Choose and open the device of a rank ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,62 +21,62 @@
 
 namespace heddle::rt {
 
-/// What the user says of the device.
+/// What the user's flags say about the device.
 struct DeviceOptions {
-  std::string kind;     ///< cpu, cuda; empty: what the binary is for.
+  std::string kind;     ///< cpu or cuda; empty: chosen by the binary.
   bool sync = false;    ///< Wait for each launch, so that a fault names it.
-  bool noGraph = false; ///< Submit each launch by itself.
-  bool shared = false;  ///< Several ranks may have one GPU.
-  /// auto, library, generated; empty: as the binary was compiled.
+  bool noGraph = false; ///< Submit each launch alone instead of a CUDA graph.
+  bool shared = false;  ///< Several ranks may share a GPU.
+  /// GPU products: auto, library or generated; empty: as compiled.
   std::string gemm;
-  std::string swapDirectories; ///< See io::OffloadDirectories; as compiled.
-  bool checksSwap = false;     ///< See io::OffloadFile::verify.
+  /// See io::OffloadDirectories; empty: as compiled.
+  std::string swapDirectories;
+  bool checksSwap = false; ///< See io::OffloadFile::verify.
 };
 
-/// Which of the targets that a binary holds runs here: of those for GPUs the
-/// newest that this rank's GPU runs; where there is no GPU, that for CPUs.
-/// Throws H0172 when the binary holds no code for the kind that is asked for.
+/// Chooses the target of the binary to run: of its GPU targets the newest that
+/// this rank's GPU supports; without a GPU the CPU target. Throws H0172 when
+/// the binary has no code for the kind of device that was requested.
 size_t chooseTarget(const std::vector<Binary> &targets,
                     const DeviceOptions &options, int64_t localRank);
 
-/// Warns of a GPU that the binary holds code for and that cannot run it, with
-/// the error of `--device cuda`, when the CPU was chosen in its place. Without
-/// a driver there is none, and nothing is said.
+/// Warns if the CPU was chosen although there is a GPU and the binary has code
+/// for GPUs, which this one cannot run; the warning has the error of `--device
+/// cuda`. Without a driver there is no warning.
 void warnOfIdleGpu(const std::vector<Binary> &targets, size_t chosen,
                    const DeviceOptions &options, int64_t localRank);
 
-/// The directories of the plan's files, each with the roles of those in it.
+/// Groups the roles of the plan's offload files by directory.
 std::map<std::string, std::vector<plan::FileRole>>
 usedDirectories(const plan::Plan &plan, const OffloadOptions &swap);
 
-/// Warns (H0463) where what the plan has on file would be in memory all the
-/// same (see io::fillsMemory).
+/// Warns (H0463) if offload files would occupy main memory (see
+/// io::fillsMemory).
 void warnOfCachedSwap(const plan::Plan &plan, const DeviceOptions &options);
 
-/// Opens the device that the plan's kernels are for. Throws H0190 when the
-/// variable HEDDLE_DEVICE (for tests) names no device or HEDDLE_SWAP_IO no way
-/// to move bytes, H0177 when cuBLASLt is asked for and the plan has no products
-/// for it, and what the device throws.
+/// Opens the device for the plan's kernels. Throws H0190 when the environment
+/// variable HEDDLE_DEVICE (for tests) or HEDDLE_SWAP_IO has an unknown value,
+/// H0177 when cuBLASLt is requested but the plan has no products for it, and
+/// the errors of the device.
 std::unique_ptr<Device> openDevice(const plan::Plan &plan,
                                    const DeviceOptions &options,
                                    int64_t localRank, ThreadPool &pool);
 
-/// Throws H0285 when two ranks have the same GPU, on all; every rank calls it.
+/// Throws H0285 on all ranks when two ranks use the same GPU. Collective.
 void requireOwnGpu(const Device &device, io::Peers &ranks);
 
-/// Whether NCCL would take these ranks: it refuses two that are on one machine
-/// and have the same GPU. What a machine is to it, the variable NCCL_HOSTID may
-/// say. Every rank calls this, and hears the same.
+/// Whether NCCL accepts these ranks: it refuses two ranks of one machine (or of
+/// one value of NCCL_HOSTID) on the same GPU. Collective; all ranks get the
+/// same answer.
 bool mayUseNccl(const Device &device, io::Peers &ranks);
 
-/// The device of a CPU that `name` (null: unsaid) means, as tests choose it:
-/// `cpu`, or `separate` with a seed behind a colon. Throws H0190 for anything
-/// else.
+/// Creates a CPU device for tests: `cpu` (or null), or `separate:SEED`, which
+/// keeps host and device memory apart. Throws H0190 for another name.
 std::unique_ptr<Device> makeDevice(const char *name, ThreadPool &pool,
                                    const OffloadOptions &swap = {});
 
-/// How a device swaps: as the user says, else as the plan does, and by what
-/// HEDDLE_SWAP_IO names.
+/// Returns options of offload files: those of the user, else of the plan, with
+/// the I/O method of HEDDLE_SWAP_IO.
 OffloadOptions chooseSwap(const plan::Plan &plan, const DeviceOptions &options);
 
 } // namespace heddle::rt

@@ -1,8 +1,11 @@
-//===- InputFile.h - Batches that a file spells out -------------*- C++ -*-===//
+//===- InputFile.h - Batches from a file of tensors -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reads the batches of `--inputs`, a safetensors file with every input spelled
+// out, as an alternative to tokens of `--data`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,34 +20,33 @@
 
 namespace heddle::rt {
 
-/// The value of labels that Hugging Face calls -100: no label.
+/// The label that does not count, as in Hugging Face.
 inline constexpr int32_t noLabel = -100;
 
-/// The file of `--inputs`: a tensor of N rows for each input of the batch that
-/// a program declares, under its name or under that of Hugging Face's batches
-/// (`input_ids`, `token_type_ids`, `position_ids`; `attention_mask` for
-/// `lengths`). Left out, segments are 0, lengths whole rows, positions count
-/// from 0, and label weights are 1.
+/// The file of `--inputs`: a tensor of N rows for each input of the batch, by
+/// the program's name or Hugging Face's (`input_ids`, `token_type_ids`,
+/// `position_ids`; `attention_mask` for `lengths`). Defaults of missing
+/// tensors: segments 0, lengths whole rows, positions from 0, label weights 1.
 class InputFile {
 public:
-  /// Opens the file and looks at every value. Throws H0366 for a tensor that is
-  /// missing or that no input takes, H0367 for another type or shape, H0369 for
-  /// a value that the model does not have, for padding before tokens, and where
-  /// labels for the next token are the tokens themselves.
+  /// Opens the file and checks every value. Throws H0366 for a missing or an
+  /// unknown tensor, H0367 for a wrong type or shape, H0369 for a value out of
+  /// range, for padding before tokens, and for next-token labels that equal the
+  /// tokens.
   InputFile(const std::string &path, const plan::Plan &plan,
             plan::ProgramKind kind);
 
   int64_t rows() const { return numRows; }
-  /// Whether some label of so many rows from the row `first` on counts.
+  /// Whether any label in rows [first, first + rows) counts.
   bool hasLabels(int64_t first, int64_t rows) const {
     return countLabels(first, std::min(rows, numRows)) > 0;
   }
-  /// The labels that count in so many rows from the row `first` on, which count
-  /// modulo the rows of the file.
+  /// Counts the labels that count in rows [first, first + rows), modulo the
+  /// rows of the file.
   int64_t countLabels(int64_t first, int64_t rows) const;
   const std::string &path() const { return file; }
-  /// Copies those runs of the input of that name from the row `first` on, which
-  /// counts modulo the rows of the file.
+  /// Copies the ranges `runs` of the input `name`, from row `first` on (modulo
+  /// the rows of the file).
   template <typename Element>
   void read(const std::string &name, int64_t first,
             const std::vector<Run> &runs, Element *target) const {
@@ -60,7 +62,7 @@ public:
 private:
   struct Tensor {
     plan::PortRole role = plan::PortRole::Ids;
-    int64_t width = 1; ///< Elements of a row.
+    int64_t width = 1; ///< Elements in a row.
     std::vector<int32_t> ints;
     std::vector<float> floats;
   };
@@ -71,7 +73,7 @@ private:
     return tensor.floats[at];
   }
   const Tensor *find(plan::PortRole role) const;
-  /// The least and the greatest whole number that a tensor may have.
+  /// Least and greatest integer that a tensor may have.
   using Range = std::pair<int64_t, int64_t>;
   Tensor read(const io::TensorInfo &info, const io::WeightSet &file,
               plan::PortRole role, int64_t seq, Range range);
@@ -85,7 +87,7 @@ private:
   std::map<std::string, Tensor> tensors;
 };
 
-/// Throws H0309: none of the file's rows has a label.
+/// Throws H0309: no label in the file counts.
 [[noreturn]] void failNoLabel(const InputFile &file);
 
 } // namespace heddle::rt

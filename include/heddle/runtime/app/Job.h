@@ -1,8 +1,11 @@
-//===- Job.h - A binary that is loaded and ready ----------------*- C++ -*-===//
+//===- Job.h - A loaded binary ----------------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Loads a compiled binary on this rank: plan, device, memory and kernels. Each
+// verb (train, eval, generate, serve ...) starts with a Job.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,29 +22,29 @@
 
 namespace heddle::rt {
 
-/// A compiled binary with one rank's part of its plan in memory.
+/// A compiled binary with this rank's part of its plan in memory.
 class Job {
 public:
-  /// Loads the binary, joins the other ranks, checks that this CPU can run it,
-  /// and maps the memory of this rank's stage. What fails on one rank is thrown
+  /// Loads the binary, connects the ranks, checks that this machine can run it,
+  /// and maps the memory of this rank's stage. An error on one rank is thrown
   /// on all.
   Job(const JobOptions &options, Ranks &ranks);
-  /// The draft that guesses for this job's model, on its threads and its
-  /// device; null where the binary has none. This must outlive it.
+  /// Loads the draft model of the binary, which shares threads and device with
+  /// this job; null if there is none. This job must outlive it.
   std::unique_ptr<Job> openDraft(const JobOptions &options);
 
   const plan::Plan &plan() const { return binary.plan; }
   Ranks &ranks() { return others; }
-  /// Whether this is the rank that speaks to people.
+  /// Whether this is rank 0, which prints.
   bool isFirst() const { return others.rank() == 0; }
-  /// What stands before "weights" or "memory" where people read of it.
+  /// Prefix of "weights" or "memory" in messages: empty, or "draft ".
   const char *prefix() const { return own ? "" : "draft "; }
   Session &session() { return *loaded; }
   Device &device() { return *runsOn; }
   /// The host's threads.
   ThreadPool &threadPool() { return *threads; }
 
-  /// The program of that kind; throws H0191 when the plan holds none.
+  /// Returns the program of that kind; throws H0191 when there is none.
   const LoadedProgram &program(plan::ProgramKind kind) const;
 
 private:
@@ -51,8 +54,8 @@ private:
 
   Ranks &others;
   Binary binary;
-  size_t target = 0;                ///< Which one of the binary's.
-  std::unique_ptr<ThreadPool> pool; ///< Null of a draft, as `own` is.
+  size_t target = 0; ///< Index of the chosen target in the binary.
+  std::unique_ptr<ThreadPool> pool; ///< Null for a draft, as `own` is.
   std::unique_ptr<Device> own;
   ThreadPool *threads = nullptr;
   Device *runsOn = nullptr;
@@ -60,12 +63,12 @@ private:
   std::unique_ptr<Session> loaded;
 };
 
-/// Throws H0191: the plan holds no program of that kind.
+/// Throws H0191: the plan has no program of that kind.
 [[noreturn]] void failNoProgram(const plan::Plan &plan, plan::ProgramKind kind);
 
-/// The threads that a plan runs on when `requested` (0: unsaid) were asked for,
-/// in one of `ranks` ranks on this machine: those that it was compiled with if
-/// somebody chose them, else all cores that the rank has here.
+/// Returns the number of threads for one of `ranks` ranks on this machine:
+/// `requested`; or if that is 0, the number that was chosen at compilation; or
+/// else all cores of this rank.
 int64_t chooseThreads(const plan::Plan &plan, int64_t requested, int64_t ranks);
 
 } // namespace heddle::rt

@@ -1,8 +1,11 @@
-//===- JobRate.h - What the cores of a job can do ---------------*- C++ -*-===//
+//===- JobRate.h - Peak compute rate of a job -------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Measures the peak FLOP rate of all ranks, for the model FLOPs utilization
+// (MFU) that `train` and `bench` print.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,37 +17,38 @@
 
 namespace heddle::rt {
 
-/// Of all ranks together.
+/// The peak rate of all ranks together.
 struct JobRate {
-  double stepFlops = 0; ///< Of the model, in one step of a program.
+  double stepFlops = 0; ///< FLOPs of the model in one step.
   double peakFlopsPerSecond = 0;
-  bool isStated = false; ///< The peak is the maker's figure, not measured.
-  bool isSeen = false;   ///< It is the best rate of what the job computed.
-  std::string unit;      ///< What has that peak, as `avx512f`.
+  bool isStated = false; ///< The peak is the vendor's figure, not measured.
+  /// The peak is the best rate that the job itself reached.
+  bool isSeen = false;
+  std::string unit; ///< The instructions that have this peak, as `avx512f`.
   /// "stated", "measured" or "best seen".
   const char *kindOfPeak() const {
     return isStated ? "stated" : isSeen ? "best seen" : "measured";
   }
-  /// Takes a rate of the job's own computation for a lower limit of a measured
-  /// peak. Returns whether the peak was lower: other programs had the cores
-  /// while it was measured.
+  /// Raises a measured peak to a rate that the job itself reached. Returns
+  /// whether the peak was lower, because other programs used the cores while it
+  /// was measured.
   bool see(double flopsPerSecond);
-  /// Takes the peak of another measurement where it is higher.
+  /// Takes over the peak of another measurement if it is higher.
   void keepBest(const JobRate &other);
 };
 
-/// What one rank measured at the same time as the others.
+/// Results that one rank measured while the others measured too.
 struct RankPeak {
-  std::string host; ///< Ranks of one host have one clock, and may share cores.
+  std::string host; ///< Ranks of a host share the clock, and maybe cores.
   PeakWindows windows;
 };
 
-/// What the cores of all ranks can do, in FLOPs per second: the best window of
-/// each host, summed over its ranks.
+/// Returns the peak of all ranks in FLOPs per second: for each host, its ranks'
+/// sum in the best time interval.
 double peakOfRanks(const std::vector<RankPeak> &ranks);
 
-/// Measures, all ranks at once, what the cores of the job can do, or adds up
-/// what is stated of its devices. Every rank calls it.
+/// Measures the peak on all ranks at once, or sums the vendors' figures of the
+/// devices. Collective.
 JobRate measureJobRate(Job &job, const LoadedProgram &program);
 
 } // namespace heddle::rt

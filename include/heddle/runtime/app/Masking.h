@@ -1,12 +1,12 @@
-//===- Masking.h - Tokens to predict from those around them -----*- C++ -*-===//
+//===- Masking.h - Masked language modeling ---------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which tokens of a batch are masked is a function of a seed, the step and the
-// token's place in the batch: every rank finds the same, whatever the mesh, the
-// micro-batches and the steps that were done before.
+// Chooses and masks tokens for masked language modeling. The choice depends
+// only on a seed, the step and the token's position in the batch, so that all
+// ranks agree, for any mesh and number of micro-batches, and after a resume.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,40 +19,40 @@
 
 namespace heddle::rt {
 
-/// Where a token stands among all that are masked.
+/// Identifies a token among all that may be masked: step, index and purpose.
 struct MaskPlace {
   uint64_t seed = 0;
-  uint64_t index = 0; ///< Of the token.
+  uint64_t index = 0; ///< Index of the token in the batch.
   uint32_t step = 0;
-  uint32_t site = 0; ///< Of training, or of evaluation.
+  uint32_t site = 0; ///< `training` or `evaluation`.
 };
 
-/// Masks tokens as BERT does: of those that are no special tokens each is
-/// chosen with a probability. A chosen one is the label at its place, and the
-/// model is given the mask in 8 of 10 cases, any token in 1, itself in 1. The
-/// others have no label.
+/// Masks tokens as BERT does. Each token that is not special is chosen with a
+/// probability. The label of a chosen token is the token itself; the model sees
+/// the mask token in 8 of 10 cases, a random token in 1, the same token in 1.
+/// The other tokens have no label.
 class Masking {
 public:
-  /// The sites of the random numbers.
+  /// Random streams for training and evaluation.
   static constexpr uint32_t training = 0x6d61736b, evaluation = 0x6576616c;
 
-  /// What `options` say for this plan; nothing when its labels are the next
-  /// tokens. Throws H0161 for options that such a plan does not take, H0165
-  /// for a probability of 0, H0162 when nothing says what the mask is, H0163
-  /// for one that is no token.
+  /// Creates the masking that `options` and the plan describe; nothing if the
+  /// labels are the next tokens. Throws H0161 for options that the plan does
+  /// not take, H0165 for a probability of 0, H0162 when the mask token is
+  /// unknown, H0163 for one that is no token.
   static std::optional<Masking> of(const plan::Plan &plan,
                                    const MaskOptions &options);
 
-  /// Whether `token` is a label at its place.
+  /// Whether `token` is chosen at this position.
   bool chooses(const MaskPlace &place, int32_t token) const;
-  /// What the model is given in place of `token`, or its label.
+  /// Returns the input, or the label, in place of `token`.
   int32_t at(const MaskPlace &place, int32_t token, DataFeed::What what) const;
 
 private:
   double probability = 0;
   int64_t vocab = 0;
   int32_t mask = 0;
-  std::vector<bool> isSpecial; ///< By token.
+  std::vector<bool> isSpecial; ///< By token id.
 };
 
 } // namespace heddle::rt

@@ -1,8 +1,12 @@
-//===- MemoryImage.h - Memory kept in a file --------------------*- C++ -*-===//
+//===- MemoryImage.h - Memory saved in a file -------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Saves ranges of memory in a file, which a later process maps or reads.
+// WeightCache uses it, so that a server starts without converting its weights
+// again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,52 +22,53 @@
 
 namespace heddle::rt {
 
-/// Bytes of a region of memory.
+/// A range of a memory region.
 struct ImagePart {
   Address begin;
-  int64_t offset = 0; ///< From the beginning of the region.
+  int64_t offset = 0; ///< Offset in the region.
   int64_t bytes = 0;
 };
 
-/// How bytes come from a file into memory.
+/// How a file's bytes get into memory.
 enum class LoadWay {
-  Auto, ///< Mapped, where the file's pages are huge as the memory's own are.
-  Map,  ///< The memory is the file's pages, shared with all who map them.
+  /// Map, if the file's pages are as large as those of the memory (huge pages).
+  Auto,
+  Map,  ///< Map the file's pages, which processes share.
   Read, ///< Copied.
 };
 
-/// Parts of a region that the host sees, kept in a file: the parts in their
-/// order, each at an offset that lies in a huge page as that in the region
-/// does; then a checksum of each block; then who it belongs to.
+/// Ranges of a region that the host can access, saved in a file. The file has
+/// the ranges in order, each at the same offset in a huge page as in the
+/// region, then a checksum of each block, then the key.
 class MemoryImage {
 public:
-  /// `key` says what the bytes are: a file with another one is not this. The
-  /// device and the threads must outlive it.
+  /// `key` identifies the content; a file with another key is not loaded.
+  /// Device and threads must outlive this object.
   MemoryImage(Device &device, ThreadPool &threads,
               const std::vector<ImagePart> &parts, std::string key);
 
-  /// Of the file.
+  /// Size of the file.
   int64_t bytes() const;
-  /// Writes the file as a whole or not at all. Throws H0401 or H0402.
+  /// Writes the file atomically. Throws H0401 or H0402.
   void write(const std::string &path, mode_t mode = 0600) const;
-  /// Gives the memory the bytes of the file, and says in which way; none where
-  /// there is no file. Throws H0482 when the file is damaged: the memory is
-  /// then as it was, or zero.
+  /// Loads the file into memory, and returns how; nothing if there is no file.
+  /// Throws H0482 when the file is damaged; the memory then is unchanged or
+  /// zero.
   std::optional<LoadWay> load(const std::string &path, LoadWay way);
 
 private:
   struct StoredPart : ImagePart {
-    int64_t file = 0; ///< Where it stands in the file.
+    int64_t file = 0; ///< Offset in the file.
   };
-  /// What has a checksum: at most a huge page, and in one of the file.
+  /// A range with one checksum, inside one huge page of the file.
   struct Block {
     char *memory = nullptr;
     int64_t bytes = 0;
     int64_t file = 0;
   };
-  /// The whole pages of a part, which can be mapped.
+  /// The whole pages of a range, which can be mapped.
   struct Pages {
-    int64_t first = 0, bytes = 0; ///< From the part's beginning.
+    int64_t first = 0, bytes = 0; ///< Offset from the beginning of the range.
   };
   static Pages pagesOf(const StoredPart &part);
 
@@ -82,7 +87,7 @@ private:
   std::string key;
   std::vector<StoredPart> parts;
   std::vector<Block> blocks;
-  int64_t end = 0; ///< Of the last part in the file.
+  int64_t end = 0; ///< End of the last range in the file.
 };
 
 } // namespace heddle::rt

@@ -1,8 +1,11 @@
-//===- Options.h - What the user asked a binary to do -----------*- C++ -*-===//
+//===- Options.h - Options of the verbs of a binary -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The options of every verb of a compiled binary, as CommandLine.cpp parses
+// them, and the verbs' entry points.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,22 +23,23 @@
 
 namespace heddle::rt {
 
-/// How to load a binary; every verb has these.
+/// How to load a binary. Every verb has these options.
 struct JobOptions {
-  std::string binary = "/proc/self/exe"; ///< The file that carries the plan.
-  int64_t threads = 0;                   ///< 0: as many as plan and CPUs give.
+  std::string binary = "/proc/self/exe"; ///< File that contains the plan.
+  int64_t threads = 0;                   ///< 0: chosen by plan and machine.
   std::string weights;                   ///< Empty: those of the plan.
-  std::string draftWeights;              ///< The same of a draft.
-  /// auto, map, read, none: see WeightCache. With auto, few weights are not
-  /// kept.
+  std::string draftWeights;              ///< Weights of the draft model.
+  /// auto, map, read, none (see WeightCache). auto does not cache small
+  /// weights.
   std::string weightCache = "auto";
-  std::string weightCacheDirectory; ///< Empty: as `weightsCache` says.
-  /// off, beside (the weights), or a directory; empty: that of the user's
-  /// cache.
+  /// Directory of WeightCache; empty: `weightsCache` says it.
+  std::string weightCacheDirectory;
+  /// off, beside (the weights), or a directory; empty: the user's cache
+  /// directory.
   std::string weightsCache;
   DeviceOptions device;
 
-  /// The same of the draft in the binary.
+  /// Returns the options for loading the binary's draft model.
   JobOptions ofDraft() const {
     JobOptions draft = *this;
     draft.weights = draftWeights;
@@ -43,13 +47,13 @@ struct JobOptions {
   }
 };
 
-/// How tokens are masked, for a model that predicts those.
+/// Masking of tokens, for masked language models.
 struct MaskOptions {
   std::optional<double> probability;
-  std::optional<int64_t> token; ///< Absent: what the plan says.
+  std::optional<int64_t> token; ///< The mask token; absent: the plan's.
 };
 
-/// Hyperparameters that take the place of the binary's.
+/// Hyperparameters that override the binary's.
 struct HyperOptions {
   std::optional<double> lr, minLr, weightDecay, clip;
   std::optional<int64_t> warmupSteps, trainSteps;
@@ -57,26 +61,29 @@ struct HyperOptions {
   HyperValues values() const;
 };
 
-/// `train`.
+/// Options of `train`.
 struct TrainOptions {
   JobOptions job;
   std::vector<std::string> data; ///< FILE or FILE:WEIGHT.
-  std::string inputs;            ///< Batches in place of `data`.
+  std::string inputs;            ///< File of batches, instead of `data`.
   MaskOptions mask;
   std::string val;
   std::string dataCheck = "all";      ///< all, batch
   std::string dataPosition = "check"; ///< check, keep, start
-  int64_t steps = 0;            ///< In total, those before a resume included.
-  int64_t valEvery = 0;         ///< 0: only after the last step.
-  int64_t valSteps = 0;         ///< Batches of a validation; 0: the whole file.
-  int64_t stopWhenNoBetter = 0; ///< Validations; 0: never.
+  int64_t steps = 0;    ///< In total, including steps before a resume.
+  int64_t valEvery = 0; ///< 0: only after the last step.
+  int64_t valSteps = 0; ///< Batches of a validation; 0: all.
+  /// Number of validations without improvement; 0: never.
+  int64_t stopWhenNoBetter = 0;
   std::string save;
   int64_t saveEvery = 0;  ///< 0: only after the last step.
   int64_t keepLast = 0;   ///< 0: keep every checkpoint.
-  bool overwrite = false; ///< Where checkpoints of other runs are.
-  std::string saveDtype;  ///< Of the weights; empty: that of the model's files.
+  bool overwrite = false; ///< Replace checkpoints of other runs.
+  /// Type of saved weights; empty: that of the model's files.
+  std::string saveDtype;
   std::string resume;
-  bool resetOptimizer = false;      ///< Of the checkpoint take the rest alone.
+  /// Do not load optimizer states from the checkpoint.
+  bool resetOptimizer = false;
   std::string onNonfinite = "stop"; ///< stop, skip
   std::optional<uint64_t> seed;
   HyperOptions hyper;
@@ -85,110 +92,115 @@ struct TrainOptions {
   std::string progress = "auto";
 };
 
-/// `eval`.
+/// Options of `eval`.
 struct EvalOptions {
   JobOptions job;
   std::string data;
-  std::string inputs; ///< Batches in place of `data`.
+  std::string inputs; ///< File of batches, instead of `data`.
   MaskOptions mask;
-  int64_t steps = 0; ///< Batches; 0: the whole file.
+  int64_t steps = 0; ///< Number of batches; 0: all.
   std::string log;
   bool json = false;
 };
 
-/// `generate` and `chat`.
+/// Options of `generate` and `chat`.
 struct GenerateOptions {
   JobOptions job;
   std::string prompt;
-  std::string promptIds; ///< Token ids with commas, instead of a text.
+  /// Token ids separated by commas, instead of a prompt text.
+  std::string promptIds;
   int64_t maxNewTokens = 128;
   std::optional<double> temperature;
   std::optional<int64_t> topK;
   std::optional<double> topP;
   std::optional<double> minP;
   std::optional<double> repetitionPenalty;
-  std::string system;             ///< `chat`: what the model is told first.
-  std::vector<std::string> stops; ///< Texts that end the output.
-  bool ids = false;               ///< Print numbers.
+  std::string system;             ///< `chat`: the system message.
+  std::vector<std::string> stops; ///< Stop strings.
+  bool ids = false;               ///< Print token ids.
   bool json = false;
   uint64_t seed = 0;
 };
 
-/// What becomes of the hidden states of a text's tokens. What is not said
-/// follows from the model's directory (Pooling.h).
+/// How hidden states become an embedding. Defaults come from the model's
+/// directory (Pooling.h).
 struct PoolingOptions {
-  std::string kind;               ///< As in `poolingModes`.
-  std::optional<bool> normalizes; ///< Makes the vector's length 1.
+  std::string kind;               ///< A name in `poolingModes`.
+  std::optional<bool> normalizes; ///< Scale the embedding to length 1.
 };
 
-/// `serve`.
+/// Options of `serve`.
 struct ServeOptions {
   JobOptions job;
   std::string host = "127.0.0.1";
-  int64_t port = 8080;                     ///< 0: one that is free.
-  std::string apiKey;                      ///< Empty: everybody may ask.
-  std::vector<std::string> allowedOrigins; ///< "*": all.
-  std::vector<std::string> names; ///< Of the model; empty: its directory's.
-  std::string accessLog;          ///< A file; "-": stderr; empty: none.
-  int64_t requestTimeout = 600;   ///< Seconds.
+  int64_t port = 8080;                     ///< 0: any free port.
+  std::string apiKey;                      ///< Empty: no authorization.
+  std::vector<std::string> allowedOrigins; ///< Origins for CORS; "*": all.
+  /// Names of the model; empty: its directory's name.
+  std::vector<std::string> names;
+  std::string accessLog;        ///< Path; "-": stderr; empty: none.
+  int64_t requestTimeout = 600; ///< Seconds.
   int64_t maxTexts = 256;
-  PoolingOptions pooling; ///< Of a model that encodes.
-  bool truncates = false; ///< Texts to encode that are too long.
-  std::string promptName; ///< What is put before them; empty: the default.
+  PoolingOptions pooling; ///< For models that encode.
+  bool truncates = false; ///< Truncate texts that are too long to encode.
+  std::string promptName; ///< Prompt before texts to encode; empty: default.
 };
 
-/// `logits`.
+/// Options of `logits`.
 struct LogitsOptions {
   JobOptions job;
   std::string prompt;
-  std::string promptIds; ///< Token ids with commas, instead of a text.
-  bool decode = false;   ///< Token by token, not in chunks.
+  /// Token ids separated by commas, instead of a prompt text.
+  std::string promptIds;
+  bool decode = false; ///< Compute token by token, not in chunks.
   std::string output;
 };
 
-/// `encode`.
+/// Options of `encode`.
 struct EncodeOptions {
   JobOptions job;
   std::vector<std::string> texts;
-  std::vector<std::string> ids; ///< Texts as token ids with commas.
+  std::vector<std::string> ids; ///< Texts as token ids separated by commas.
   PoolingOptions pooling;
-  bool truncates = false; ///< Texts that are too long, in place of an error.
-  std::string promptName; ///< What is put before texts; empty: the default.
-  bool logits = false;    ///< Of all tokens, beside the embeddings.
-  std::string output;     ///< Empty: a line on stdout.
+  /// Truncate texts that are too long instead of failing.
+  bool truncates = false;
+  std::string promptName; ///< Prompt before texts; empty: default.
+  bool logits = false;    ///< Also write the logits of all tokens.
+  std::string output;     ///< Output file; empty: one line on stdout.
 };
 
-/// `bench`.
+/// Options of `bench`.
 struct BenchOptions {
   JobOptions job;
   int64_t steps = 10;
   int64_t warmup = 3;
   bool kernels = false; ///< Time every launch and list the kernels.
   bool json = false;
-  /// Of a binary that serves: time tokens, of `batch` texts together, each
-  /// after `context` tokens; `tokens` one after the other.
+  /// For binaries that serve: measure the generation of `tokens` tokens after
+  /// `context` tokens, for `batch` sequences together.
   bool decode = false;
   int64_t batch = 1;
   std::optional<int64_t> context; ///< None: as many as fit, at most 512.
   std::optional<int64_t> tokens;  ///< None: as many as fit, at most 64.
 };
 
-/// `info`.
+/// Options of `info`.
 struct InfoOptions {
   JobOptions job;
   bool json = false;
 };
 
-/// `check`.
+/// Options of `check`.
 struct CheckOptions {
   std::string binary = JobOptions().binary;
   DeviceOptions device;
-  int64_t sampleTerms = 0; ///< That a plain launch sums at most; 0: all.
+  /// Limit of terms in a launch of a simple kernel; 0: none.
+  int64_t sampleTerms = 0;
   bool json = false;
 };
 
-/// The verbs, run by every rank; each returns the exit status and throws a
-/// UserError. Only rank 0 writes what people read.
+/// Run a verb; every rank calls it. Returns the exit status; throws a
+/// UserError. Only rank 0 prints.
 int runTrain(const TrainOptions &options, Ranks &ranks);
 int runEval(const EvalOptions &options, Ranks &ranks);
 int runGenerate(const GenerateOptions &options, Ranks &ranks);
@@ -197,12 +209,13 @@ int runServe(const ServeOptions &options, Ranks &ranks);
 int runLogits(const LogitsOptions &options, Ranks &ranks);
 int runEncode(const EncodeOptions &options, Ranks &ranks);
 int runBench(const BenchOptions &options, Ranks &ranks);
-/// `bench --decode`.
+/// Runs `bench --decode`.
 int runBenchDecode(const BenchOptions &options, Ranks &ranks);
 int runInfo(const InfoOptions &options, Ranks &ranks);
 int runCheck(const CheckOptions &options, Ranks &ranks);
 
-/// A compiled binary's main: reads the command line and runs the verb.
+/// The main function of a compiled binary: parses the command line and runs the
+/// verb.
 int runApp(int argc, char **argv);
 
 } // namespace heddle::rt

@@ -1,4 +1,4 @@
-//===- Progress.h - What a person sees of a run -----------------*- C++ -*-===//
+//===- Progress.h - Progress on the terminal --------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,7 +18,7 @@ namespace heddle::rt {
 
 using plan::formatBytes;
 
-/// What one training step was like.
+/// The results of one training step.
 struct StepReport {
   int64_t step = 0;
   double loss = 0;
@@ -26,17 +26,17 @@ struct StepReport {
   double lr = 0;
   int64_t tokens = 0;
   double seconds = 0;
-  bool isFinite = true; ///< Loss and norm.
-  bool skipped = false; ///< Nothing was updated: no label counted, or they are
-                        ///< not finite.
-  double mfu = -1;      ///< Share of the peak; negative: not known.
+  bool isFinite = true; ///< Loss and gradient norm are finite.
+  /// The step updated nothing: no label counted, or it is not finite.
+  bool skipped = false;
+  double mfu = -1; ///< Model FLOPs utilization; negative: unknown.
 
   double tokensPerSecond() const {
     return seconds > 0 ? double(tokens) / seconds : 0;
   }
 };
 
-/// Shows the steps on stderr: a bar on a terminal, else a line for each.
+/// Shows steps on stderr: a bar on a terminal, else one line for each.
 class Progress {
 public:
   /// `mode` is auto, plain or none; steps run from `begin` to `end`.
@@ -44,22 +44,22 @@ public:
   ~Progress();
 
   void step(const StepReport &report);
-  /// A line of its own, for events that are no steps.
+  /// Prints a line for an event that is not a step.
   void line(const std::string &text);
 
 private:
   void drawBar(const StepReport &report);
-  /// Prints it, or loses it where nobody reads stderr.
+  /// Prints to stderr; drops the text if nobody reads the pipe.
   void print(const std::string &text);
 
   enum class Mode { Bar, Plain, None } mode;
   int64_t begin, end;
   bool barShown = false;
   SlowReader reader;
-  double total = 0; ///< Seconds of the steps so far.
+  double total = 0; ///< Seconds of all steps so far.
 };
 
-/// `1h02m`, `3m20s`, `14s`.
+/// Formats a duration: `1h02m`, `3m20s`, `14s`.
 std::string formatDuration(double seconds);
 
 } // namespace heddle::rt

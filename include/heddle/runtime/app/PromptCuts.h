@@ -1,4 +1,4 @@
-//===- PromptCuts.h - Prompts as runs of programs ---------------*- C++ -*-===//
+//===- PromptCuts.h - Divide prompts over compiled programs -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,31 +14,29 @@
 
 namespace heddle::rt {
 
-/// Which programs compute a part of a prompt, one after the other, at the
-/// least cost. A program computes all of its tokens, whether they are there or
-/// not, and reads every weight: so, on a CPU, 130 tokens are 128 and 16, not
-/// 512.
+/// Finds the cheapest sequence of prefill programs for a number of tokens. A
+/// program always computes its full number of tokens and reads all weights. So,
+/// on a CPU, 130 tokens run as 128 and 16 rather than 512.
 class PromptCuts {
 public:
-  /// A program that computes so many tokens at once, and what a run takes, in
-  /// any unit.
+  /// A program for a number of tokens, and the cost of a run in any unit.
   struct Program {
     int64_t tokens = 0;
     double cost = 0;
   };
 
   PromptCuts() = default;
-  /// The programs, the smallest first.
+  /// The programs, smallest first.
   explicit PromptCuts(const std::vector<Program> &programs);
 
-  /// The most tokens that are cut.
+  /// Largest number of tokens.
   int64_t most() const { return int64_t(first.size()) - 1; }
-  /// Which of the programs computes the first of 1 to `most()` tokens: all of
-  /// them, if they are no more than it has.
+  /// Returns the index of the program that computes the first of 1 to `most()`
+  /// tokens; it computes all of them if they fit.
   size_t firstOf(int64_t tokens) const { return first[tokens]; }
 
 private:
-  std::vector<size_t> first; ///< By tokens.
+  std::vector<size_t> first; ///< By number of tokens.
 };
 
 } // namespace heddle::rt

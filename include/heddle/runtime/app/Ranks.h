@@ -1,8 +1,11 @@
-//===- Ranks.h - This process among the ranks of a job ----------*- C++ -*-===//
+//===- Ranks.h - The ranks of a job -----------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// This process as one rank of a job: connection to the other ranks, the
+// communication of a plan's commands, and the orderly or failing end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,12 +25,12 @@ namespace heddle::rt {
 class DeviceLink;
 class World;
 
-/// The ranks that run one plan, from connecting to the end. In a job of one
-/// rank nothing is sent and nothing waits.
+/// The ranks that run one plan, from connection to end. In a job of one rank
+/// nothing is sent and nothing waits.
 class Ranks : public io::Peers, public Communication {
 public:
-  /// Connects with the ranks that a launcher started beside this process, and
-  /// takes this rank's share of the cores where several were given the same.
+  /// Connects to the ranks that a launcher started with this process. Pins this
+  /// rank to its share of the cores if several ranks were given the same ones.
   static std::unique_ptr<Ranks> open(int joinSeconds);
   explicit Ranks(std::unique_ptr<World> world);
   ~Ranks() override;
@@ -36,30 +39,32 @@ public:
   int64_t size() const override;
   std::vector<std::string> exchange(const std::string &text) override;
   int64_t maximum(int64_t value) override;
-  /// See bringParts. Ranks that have no part need not call it.
+  /// Gathers memory on rank 0 (see bringParts). Ranks without a part need not
+  /// call it.
   void bring(const std::vector<BroughtPart> &parts);
-  /// What rank 0 says, on every rank; what the others give is not heard. Every
-  /// rank calls it, and rank 0 waits for none.
+  /// Returns rank 0's text on every rank; the other ranks' arguments are
+  /// ignored. Every rank calls it; rank 0 does not wait.
   std::string tell(const std::string &text = "");
 
-  /// Readies the communication of a plan, which must outlive this. `spareCore`:
-  /// collectives may run on a thread beside the `threads` that compute. Throws
-  /// on all ranks, H0220 when the plan is for another number of ranks, H0222
-  /// when a rank runs another plan, H0292 when one has no thread left.
+  /// Sets up the communication of a plan, which must outlive this object.
+  /// `spareCore`: collectives may run on one more thread than the `threads`
+  /// that compute. Throws on all ranks: H0220 when the plan is for another
+  /// number of ranks, H0222 when ranks run different plans, H0292 when no
+  /// thread can be created.
   void join(const plan::Plan &plan, bool spareCore);
-  /// Readies the same for the plan of a draft, which runs beside the one that
-  /// was joined, on the same mesh. It has no channels: no axis cuts its layers.
+  /// Sets up the communication of a draft model's plan beside the joined one,
+  /// on the same mesh. It has no channels, since it has no pipeline stages.
   void joinBeside(const plan::Plan &plan);
-  /// Lets the devices of the ranks exchange what they can by themselves; after
-  /// `join`, and before the plan's commands are announced. Every rank calls it.
+  /// Lets the devices communicate directly where they can. Called after `join`,
+  /// and before the plan's commands are announced. Collective.
   void useLink(Device &device);
-  /// Hears the error with which this process ends; to be set before `join`.
-  /// See World::setWitness.
+  /// Sets a function that receives the error with which this process ends,
+  /// before `join`. See World::setWitness.
   void setWitness(std::function<void(const Diagnostic &, int missing)> witness);
-  /// Says which step runs, for the messages of others that miss this rank.
+  /// Sets the step, which other ranks report if this rank dies.
   void beginStep(int64_t step);
-  /// Says what this rank does from now on, as "saving", for the same; a step
-  /// begins with "computing".
+  /// Sets the activity, as "saving", which other ranks report if this rank
+  /// dies. A step begins with "computing".
   void setActivity(const char *text);
 
   void use(HostMirror &memory) override;
@@ -76,28 +81,28 @@ public:
   int64_t bytesOfDevices() const override;
   void countOfDevices(int64_t bytes) override;
 
-  /// Payload that this rank has sent in collectives and messages.
+  /// Bytes that this rank has sent in collectives and messages.
   int64_t bytesSent() const;
 
-  /// The orderly end, which every rank comes to.
+  /// Ends the job in order; every rank calls it.
   void finish();
-  /// The end after an error; the exit status. What `together` threw is printed
-  /// once and ends all ranks in order. Any other ends this process here, and
-  /// the others are told.
+  /// Ends after an error; returns the exit status. An error of `together` is
+  /// printed once and all ranks end in order. Any other error ends this process
+  /// here, and the other ranks are told.
   int end(const Diagnostic &diagnostic);
 
 private:
-  /// Ends this rank's work on its device, before the process ends.
+  /// Aborts this rank's communication on the device before the process ends.
   void abortLink();
-  /// What of `join` concerns this rank alone.
+  /// The part of `join` that needs no other rank.
   void prepare(const plan::Plan &plan, bool spareCore);
-  /// Makes the groups of ranks that the plan's collectives are of.
+  /// Creates the communicators of the plan's collectives.
   void addGroups(const plan::Plan &plan);
-  /// Says what this rank waits for; the destructor, that it goes on.
+  /// Announces what this rank waits for; its destructor, that it goes on.
   class Waiting;
-  struct Plan; ///< What belongs to the plan that was joined.
-  /// What an abort ends, for the thread that hears of other ranks' ends: before
-  /// `world`, which ends that thread. The device may have gone by then.
+  struct Plan; ///< What belongs to the joined plan.
+  /// Guards what an abort uses, for the thread that learns of other ranks'
+  /// ends. Declared before `world`, whose destructor ends that thread.
   std::mutex linkMutex;
   std::weak_ptr<DeviceLink> link;
   std::unique_ptr<World> world;

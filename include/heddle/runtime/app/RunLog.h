@@ -1,8 +1,11 @@
-//===- RunLog.h - The events of a run ---------------------------*- C++ -*-===//
+//===- RunLog.h - The log of a run ------------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The log of a run as JSON lines, and in other formats (LogWriters.h). A full
+// disk or a slow reader does not stop the run.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,14 +25,14 @@
 
 namespace heddle::rt {
 
-/// An event of a run: one JSON object, built field by field in the order in
-/// which they are added.
+/// An event of a run: a JSON object with fields in the order in which they are
+/// added.
 class JsonLine {
 public:
-  /// A field, its value as JSON.
+  /// A field with its value as JSON.
   struct Field {
     std::string key, json;
-    std::optional<double> number; ///< Its value, when that is a finite number.
+    std::optional<double> number; ///< The value, if it is a finite number.
   };
 
   explicit JsonLine(const std::string &event) : name(event) {
@@ -37,14 +40,14 @@ public:
   }
   JsonLine &add(const char *key, const std::string &value);
   JsonLine &add(const char *key, int64_t value);
-  /// Nine digits: enough to read the same fp32 back.
+  /// Writes nine digits, enough to read the same fp32 value back.
   JsonLine &add(const char *key, double value);
-  /// A value that is JSON already.
+  /// Adds a value that is already JSON.
   JsonLine &addRaw(const char *key, const std::string &json);
   std::string text() const;
 
   const std::string &event() const { return name; }
-  /// The field, or null.
+  /// Returns the field, or null.
   const Field *find(const std::string &key) const;
 
 private:
@@ -52,25 +55,25 @@ private:
   std::vector<Field> fields;
 };
 
-/// A file that grows by records, each written whole before the next. Once it
-/// has one, a disk that is full ends no run: a warning says so once, and later
-/// records wait in memory until there is room.
+/// A file that grows by records; each is written completely before the next.
+/// After the first record a full disk does not end the run: there is one
+/// warning, and records wait in memory until there is room.
 class LogFile {
 public:
-  /// At most so many bytes wait; the oldest records are given up.
+  /// Limit of bytes that wait; the oldest records are dropped beyond it.
   static constexpr int64_t mostWaiting = 16 << 20;
 
   LogFile() = default;
   LogFile(const LogFile &) = delete;
   LogFile &operator=(const LogFile &) = delete;
-  /// Tries once more to write what waits, and warns of what is missing.
+  /// Tries again to write waiting records, and warns of lost ones.
   ~LogFile();
 
-  /// Opens the file, at its end when `append` is set; a line that was not ended
-  /// there is. `flag` is what named it. Throws H0411.
+  /// Opens the file, with `append` at its end, where it terminates an
+  /// incomplete line. `flag` is the flag that named the file. Throws H0411.
   void open(const std::string &path, bool append, const char *flag);
   bool isOpen() const { return descriptor >= 0; }
-  /// Writes a record. Throws H0411 for the first one of an empty file.
+  /// Writes a record. Throws H0411 if the first one of an empty file fails.
   void put(const std::string &record);
 
 private:
@@ -79,35 +82,33 @@ private:
   int writeFirst();
 
   int descriptor = -1;
-  SlowReader reader; ///< Of a path that is no file.
+  SlowReader reader; ///< For a path that is a pipe or device.
   std::string path, flag;
   bool isBegun = false; ///< The file has a record.
   bool hasWarned = false;
-  std::deque<std::string> waiting; ///< Not written yet.
+  std::deque<std::string> waiting; ///< Records that are not written yet.
   int64_t waitingBytes = 0, missing = 0;
 };
 
-/// Writes the events of a run in a form of its own.
+/// Writes the events of a run in another format.
 class LogWriter {
 public:
   virtual ~LogWriter() = default;
   virtual void write(const JsonLine &event) = 0;
 };
 
-/// The events of a run: a file of JSON lines, and whatever else is written of
-/// them.
+/// Writes the events of a run to a file of JSON lines and to other writers.
 class RunLog {
 public:
-  /// Opens the file of JSON lines, at its end when `append` is set. Throws
-  /// H0411.
+  /// Opens the file of JSON lines, at its end with `append`. Throws H0411.
   void open(const std::string &path, bool append);
-  /// Adds another form.
+  /// Adds a writer.
   void add(std::unique_ptr<LogWriter> writer);
-  /// Writes one event to all that was opened. Throws H0411 for the first one.
+  /// Writes an event to all writers. Throws H0411 if the first one fails.
   void write(const JsonLine &line);
-  /// Writes the error after which there is no other line, from any thread;
-  /// nothing when another thread hangs in `write`, or when another rank ended
-  /// the file so while this one was stopped.
+  /// Writes the final error; thread-safe. Writes nothing if another thread
+  /// hangs in `write`, or if another rank has already ended the file while this
+  /// process was stopped.
   void writeError(const Diagnostic &diagnostic);
 
 private:

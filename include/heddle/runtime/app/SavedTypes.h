@@ -16,25 +16,25 @@
 
 namespace heddle::rt {
 
-/// The element types that a model's tensors have in the checkpoints of a run.
-/// A tensor keeps the type of the file that it was loaded from: config.json
-/// names that type, and other programs load the weights in it.
+/// Determines the element type of each of the model's tensors in checkpoints.
+/// By default a tensor keeps the type of the file from which it was loaded,
+/// since config.json names that type and other programs expect it.
 class SavedTypes {
 public:
-  /// Every tensor has the type of its state in the plan.
+  /// Uses the type of each tensor's state in the plan.
   SavedTypes() = default;
-  /// Every tensor has its type in `files`, if that is a type of floats.
+  /// Uses the type of each tensor in `files`, if it is a float type.
   explicit SavedTypes(io::WeightSet files) : files(std::move(files)) {}
-  /// The types of the model's files in a checkpoint that a run resumes.
+  /// Returns the types of a checkpoint that a run resumes.
   static SavedTypes ofCheckpoint(const std::string &directory);
 
-  /// Gives all tensors one type: `--save-dtype`.
+  /// Uses one type for all tensors: `--save-dtype`.
   void useForAll(const std::string &dtype) { forAll = dtype; }
 
-  /// Takes the model of `contents` with the types of its states, and gives it
-  /// the types that are saved. A tensor that this rounds is added to
-  /// `contents.masters` as it was. `trained` names the tensors that training
-  /// changes. Writes the type of most elements into config.json.
+  /// Converts the model in `contents` from the types of its states to the saved
+  /// types. If that rounds a tensor, the exact one is added to
+  /// `contents.masters`. `trained` names the tensors that training changes.
+  /// Writes the most frequent type into config.json.
   void apply(io::CheckpointContents &contents,
              const std::set<std::string> &trained) const;
 

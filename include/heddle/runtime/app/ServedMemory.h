@@ -1,4 +1,4 @@
-//===- ServedMemory.h - What a binary that serves maps ----------*- C++ -*-===//
+//===- ServedMemory.h - Memory of a binary that serves ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,22 +13,23 @@
 
 namespace heddle::rt {
 
-/// Whether the plan continues or encodes texts, and does not train.
+/// Whether the plan generates or encodes, and does not train.
 bool isForServing(const plan::Plan &plan);
 
-/// As `weights 8192 bytes (8.00 KiB), arena ...`, without what is empty.
+/// Formats regions as `weights 8192 bytes (8.00 KiB), arena ...`, without empty
+/// ones.
 std::string
 textOfRegions(std::initializer_list<std::pair<const char *, int64_t>> regions);
 
-/// The bytes that a rank maps for the selected stage of a plan that serves.
+/// Bytes that a rank maps for the selected stage of a plan that serves.
 struct ServedMemory {
-  int64_t weights = 0; ///< With the padding to whole pages.
+  int64_t weights = 0; ///< Includes padding to whole pages.
   int64_t cache = 0;
   int64_t arena = 0;
 
   explicit ServedMemory(const plan::Plan &plan);
   int64_t total() const { return weights + cache + arena; }
-  /// As textOfRegions.
+  /// Formats them as textOfRegions does.
   std::string text() const;
 };
 

@@ -1,4 +1,4 @@
-//===- Signals.h - A clean stop when a signal asks for it -------*- C++ -*-===//
+//===- Signals.h - Stop after a signal --------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -11,11 +11,12 @@
 
 namespace heddle::rt {
 
-/// From here on SIGINT, SIGTERM and, unless it is ignored, SIGHUP are only
-/// noted; a second one of a kind ends the process (io::StopRequests).
+/// From now on SIGINT, SIGTERM and, unless it is ignored, SIGHUP are recorded
+/// for `stopSignal`. A second signal of a kind ends the process
+/// (io::StopRequests).
 void catchStopSignals();
 
-/// The signal that came first, or 0.
+/// Returns the first signal that came, or 0.
 int stopSignal();
 
 } // namespace heddle::rt

@@ -1,4 +1,4 @@
-//===- SlowReader.h - Who reads what a run writes, or not -------*- C++ -*-===//
+//===- SlowReader.h - Pipes whose reader is slow ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -11,12 +11,12 @@
 
 namespace heddle::rt {
 
-/// Who reads the other end of a descriptor: a pipe that nobody empties must not
-/// hold up a run, least of all one that a signal ends.
+/// Limits how long writes to a pipe wait for its reader: a pipe that nobody
+/// reads must not stop a run, above all not one that a signal is to end.
 class SlowReader {
 public:
-  /// Whether a line finds room. A reader gets a second to make some, none after
-  /// one that passed in vain, and none after a stop signal.
+  /// Whether there is room for a line. Waits up to a second for the reader; not
+  /// at all after it has once waited in vain, or after a stop signal.
   bool takes(int descriptor);
 
 private:

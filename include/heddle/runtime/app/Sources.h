@@ -1,8 +1,11 @@
-//===- Sources.h - States in the tensors of files ---------------*- C++ -*-===//
+//===- Sources.h - Read and write states as tensors of files ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Maps states of a plan to tensors of weight files: reads a state, which may be
+// a slice or concatenation of tensors, and describes states as tensors to save.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,19 +22,18 @@
 
 namespace heddle::rt {
 
-/// The tensor of that name; null where there is none. Hugging Face's files of
-/// one model differ in whether names begin with that of the base model
-/// (`transformer.`).
+/// Finds a tensor by its name, with or without the prefix of the base model
+/// (`transformer.`), which differs between Hugging Face's files of one model.
+/// Returns null if it does not exist.
 const io::TensorInfo *findTensor(const io::WeightSet &weights,
                                  const std::string &name);
 
-/// Reads a state from the tensors that it is made of. What was read of their
-/// files does not stay in memory. The weights must outlive it.
+/// Reads a state from the tensors that it is made of. Drops the files' pages
+/// that were read from memory. The weights must outlive it.
 class SourceReader {
 public:
-  /// The tensors are looked up under their names behind `prefix`, or without
-  /// one by findTensor. Throws H0335 for a tensor that is missing, H0387 for
-  /// one of another shape.
+  /// Looks tensors up as `prefix` + name, or without a prefix by findTensor.
+  /// Throws H0335 for a missing tensor, H0387 for a wrong shape.
   SourceReader(const io::WeightSet &weights,
                const std::vector<plan::Piece> &pieces, const std::string &state,
                const std::string &prefix = "");
@@ -39,23 +41,24 @@ public:
   SourceReader &operator=(const SourceReader &) = delete;
   ~SourceReader();
 
-  /// Throws H0336 when some tensor cannot be read as `type`.
+  /// Throws H0336 when a tensor cannot be converted to `type`.
   void requireConvertible(const std::string &type) const;
-  /// Reads the elements first .. first + count of the state. The first of them
-  /// that is not finite, or -1.
+  /// Reads elements [first, first + count) of the state. Returns the index of
+  /// the first one that is not finite, or -1.
   int64_t read(int64_t first, int64_t count, const std::string &type,
                void *target) const;
-  /// Throws H0307 for an element of the state.
+  /// Throws H0307 for an element of the state that is not finite.
   [[noreturn]] void failNonFinite(const std::string &type,
                                   int64_t element) const;
-  /// The codes that the files have of a whole weight, if they are such as it is
-  /// packed with: then nothing is rounded once more. Else none.
+  /// Returns the files' quantized codes of a whole weight if they have the
+  /// format in which the plan stores it, so that nothing is rounded again; else
+  /// none.
   GroupCodes codesFor(const plan::Packed &whole) const;
-  /// Whether some of it is codes in the files.
+  /// Whether some tensor of the state is quantized in the files.
   bool hasCodes() const;
 
 private:
-  /// An output of a matrix of codes.
+  /// An output (column) of a quantized matrix.
   struct CodedOutput {
     const io::CodedMatrix *matrix = nullptr;
     int64_t output = 0;
@@ -63,8 +66,8 @@ private:
       return matrix == other.matrix && output == other.output;
     }
   };
-  /// Which each output of the state is, all inputs of it in order, where the
-  /// state is made of such outputs; else none.
+  /// Returns the source of each output of the state if the state consists of
+  /// whole outputs of quantized matrices; else none.
   std::vector<CodedOutput> codedOutputs() const;
   struct Tensor {
     const io::TensorInfo *info = nullptr;
@@ -75,31 +78,32 @@ private:
   }
   const io::WeightSet &weights;
   std::vector<plan::Piece> pieces;
-  std::vector<Tensor> tensors; ///< Of each piece.
+  std::vector<Tensor> tensors; ///< The tensor of each piece.
 };
 
-/// Throws H0389 unless each tensor with the order of a matrix's inputs is as
-/// the one that `orders` names for it, or with "" leaves them in turn: products
-/// may share what they multiply (plan::Weights).
+/// Throws H0389 unless the order of each quantized matrix's inputs equals that
+/// of the matrix that `orders` names for it, or for "" is the identity:
+/// products with a common input share one order (plan::Weights).
 void requireOrders(const io::WeightSet &weights,
                    const std::map<std::string, std::string> &orders);
 
-/// A value of the plan as a file of all ranks stores it; `value` and `part`, of
-/// which pieces point into the former, are null on ranks that do not hold it.
+/// Describes a value of the plan as a tensor of a file that all ranks write.
+/// `value` and `part` are null on ranks that do not hold it; the result refers
+/// to `value`.
 io::SharedTensor shareTensor(Session &session, const std::string &name,
                              plan::DType type,
                              const std::vector<int64_t> &shape,
                              const plan::Placement &placement,
                              const Value *value, const Part *part);
 
-/// Gathers the tensors that states are saved as.
+/// Collects the tensors of states to save.
 class SharedStates {
 public:
   explicit SharedStates(Session &session) : session(session) {}
 
-  /// Adds a state, under the names of its tensors behind `prefix`; but once for
-  /// each `prefix` and `name`. `value` and `part`, which must outlive the
-  /// tensors, are null on ranks that do not hold it.
+  /// Adds a state as tensors named `prefix` + name; a pair of `prefix` and
+  /// `name` is only added once. `value` and `part` are null on ranks that do
+  /// not hold the state, and must outlive the tensors.
   void add(const std::string &prefix, const std::string &name,
            const std::vector<plan::Piece> &pieces, plan::DType type,
            const Value *value, const Part *part);
@@ -109,13 +113,13 @@ public:
 private:
   Session &session;
   std::vector<io::SharedTensor> tensors;
-  std::map<std::string, size_t> numbers; ///< Of the tensors, by name.
+  std::map<std::string, size_t> numbers; ///< Index of each tensor, by name.
   std::set<std::string> known;
 };
 
-/// Calls `visit` with runs of at most `most` elements together that follow each
-/// other in the rank's memory, numbered from there on; with how many elements
-/// these are, and with the first one's number.
+/// Calls `visit` for consecutive chunks of at most `most` elements of this
+/// rank's memory: with the ranges of the chunk, relative to its first element,
+/// the number of its elements, and the index of its first element.
 void forEachPiece(
     const std::vector<Run> &runs, int64_t most,
     const std::function<void(const std::vector<Run> &piece, int64_t count,

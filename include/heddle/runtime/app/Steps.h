@@ -1,8 +1,11 @@
-//===- Steps.h - Runs of a plan's step programs -----------------*- C++ -*-===//
+//===- Steps.h - Run the step programs of a plan ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Runs training steps and evaluations: fills the inputs of a step program with
+// a batch, submits it, and reads its results.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,33 +27,35 @@
 
 namespace heddle::rt {
 
-/// The rows and columns that one run of a program takes, over all ranks: those
-/// of the first stage's `ids`. Throws H0385 when there are none, H0191 when the
-/// plan has no such program.
+/// Returns the rows and columns of a program's batch over all ranks: the shape
+/// of `ids` of the first stage. Throws H0385 when it has no `ids`, H0191 when
+/// the plan has no such program.
 BatchShape batchOf(const plan::Plan &plan, plan::ProgramKind kind);
 
-/// The port of that role; throws H0385 when the program has none such.
+/// Returns the output with this role; throws H0385 when the program has none.
 const Value &requireOutput(const LoadedProgram &program, plan::PortRole role);
 
-/// This rank's part of an input or output; throws H0385 when it is none.
+/// Returns this rank's shard of an input or output; throws H0385 for another
+/// port.
 Part partOf(const Session &session, const plan::Port &port);
 
-/// The inputs of a program that are of the batch, as far as this rank's stage
-/// has them.
+/// The inputs of a program that belong to the batch, as far as this rank's
+/// stage has them.
 class BatchInputs {
 public:
-  /// With `staging`, which must outlive this, the inputs are of its next run.
+  /// With `staging`, which must outlive this object, the inputs are those of
+  /// the next run in flight.
   BatchInputs(Session &session, const LoadedProgram &program,
               const Staging *staging = nullptr);
-  /// Rows of a batch that is not short.
+  /// All rows of a full batch.
   static constexpr int64_t allRows = std::numeric_limits<int64_t>::max();
-  /// Fills them with this rank's share of the rows from row `first` on. With
-  /// `masking` tokens are masked: the first of the batch stands at `begin`. Of
-  /// a short batch only the first `rows` rows have labels.
+  /// Fills the inputs with this rank's share of the rows from row `first` on.
+  /// With `masking`, tokens are masked; `begin` identifies the first token of
+  /// the batch. With `rows`, only the first rows of a short batch have labels.
   void read(DataFeed &feed, int64_t first, const Masking *masking = nullptr,
             const MaskPlace &begin = {}, int64_t rows = allRows) const;
   void read(const InputFile &file, int64_t first, int64_t rows = allRows) const;
-  /// Fills ids and labels with `token(index in the whole, which tokens)`.
+  /// Fills ids and labels with `token(index in the whole batch, which tokens)`.
   template <typename Function> void fill(Function token) const {
     for (const Port &port : ports)
       if (std::optional<DataFeed::What> what = tokensOf(port.role))
@@ -71,7 +76,7 @@ private:
   void dropLabels(const Port &port, int64_t rows) const;
   void mask(const Port &port, DataFeed::What what, const Masking &masking,
             const MaskPlace &begin) const;
-  /// What a row of a token file says of the other inputs.
+  /// Fills the other inputs as a row of a token file implies.
   void fillPlain(const Port &port) const;
   template <typename Element, typename Function>
   void write(const Port &port, Function valueAt) const {
@@ -90,66 +95,67 @@ private:
   Session &session;
   const LoadedProgram &program;
   const Staging *staging;
-  int64_t seq; ///< Tokens of a row.
+  int64_t seq; ///< Tokens in a row.
   std::vector<Port> ports;
 };
 
-/// What came of a training step.
+/// The result of a training step.
 struct StepResult {
   int64_t index = 0; ///< Counted from 0.
   double loss = 0, gradNorm = 0, learningRate = 0;
-  bool isFinite = true; ///< The loss and the gradient norm.
-  /// It updated nothing, as no label counted in it or it is not finite.
+  bool isFinite = true; ///< Loss and gradient norm are finite.
+  /// The step updated nothing, because no label counted or it is not finite.
   bool isSkipped = false;
 };
 
-/// Runs training steps: writes their inputs, reads their results.
+/// Runs training steps: writes their inputs and reads their results.
 class TrainSteps {
 public:
   struct Options {
     Hyperparameters hyper;
     uint64_t seed = 0;
-    int64_t skipped = 0; ///< The steps before the first that updated nothing.
+    int64_t skipped = 0; ///< Earlier steps that updated nothing.
     bool skipsNonfinite =
-        false; ///< A few in a row; else the first ends the run.
+        /// Skip a few such steps in a row; else the first one ends the run.
+        false;
   };
   TrainSteps(Job &job, const Options &options);
 
   const LoadedProgram &program() const { return source; }
   const BatchShape &batch() const { return shape; }
-  /// Where the tokens of the next step go.
+  /// The inputs of the next step.
   const BatchInputs &tokens() const { return inputs; }
 
-  /// Submits step `index`, counted from 0, on the tokens in place. A step of
-  /// whose labels none counts updates nothing.
+  /// Submits step `index`, counted from 0, on the inputs. A step without labels
+  /// that count updates nothing.
   void submit(int64_t index, bool hasLabels, LaunchTime *times = nullptr);
-  /// Steps that were submitted and not finished.
+  /// Number of steps that were submitted and not finished.
   int64_t pending() const { return int64_t(submitted.size()); }
-  /// Steps that may be pending while the host goes on: with one, it takes the
-  /// result of a step when the next one is submitted.
+  /// Limit of pending steps while the host continues. With 1, the host reads a
+  /// step's results after it has submitted the next one.
   int64_t maxPending() const { return ahead; }
-  /// Waits for the oldest pending step, and says what came of it. A step that
-  /// is not finite updates nothing, and neither do those that are pending
-  /// behind it: they are forgotten, to be submitted again.
+  /// Waits for the oldest pending step and returns its results. If that step is
+  /// not finite, it and the pending steps after it update nothing; these are
+  /// forgotten and must be submitted again.
   StepResult finish();
-  /// The step to submit next, counted from 0: the first whose update is not
-  /// made, or is not wanted of a step that is skipped.
+  /// Returns the step to submit next, counted from 0: the first whose update
+  /// was not made, unless that step is skipped.
   int64_t next() const { return following; }
-  /// Whether the states are those after the steps before `next`: not where a
+  /// Whether the states are those after the steps before `next`. False if a
   /// plan without the state `nonfinite` has run a step that is not finite.
   bool keepsStates() const { return isSound; }
   /// Throws H0410 on every rank when the step ends the run.
   void requireFinite(const StepResult &result) const;
-  /// The submitted steps that update nothing. Counters and the schedule pass
-  /// them over.
+  /// Number of submitted steps that updated nothing. Step counters and the
+  /// learning-rate schedule ignore them.
   int64_t skippedSteps() const { return skipped; }
 
 private:
-  /// Writes a number that the next step reads, where it reads one.
+  /// Writes a scalar input of the next step, if it has that input.
   void give(const char *name, float number);
 
   struct Submitted {
-    int64_t run; ///< Of `staging`.
+    int64_t run; ///< Index of the run in `staging`.
     int64_t index;
     double rate;
     bool isSkipped;
@@ -165,7 +171,8 @@ private:
   uint64_t seed;
   const Value &lossPort;
   const Value *normPort;
-  const Value *nonfinite; ///< While it is 1 no step updates anything. Or null.
+  /// While it is 1, no step updates anything; may be null.
+  const Value *nonfinite;
   Staging staging;
   BatchInputs inputs;
   int64_t skipped;
@@ -177,29 +184,28 @@ private:
   std::deque<Submitted> submitted;
 };
 
-/// The mean loss over all labels of a file's rows, in order. The last batch may
-/// be short: the result does not depend on the batch that was compiled.
+/// The mean loss over all labels of a file's rows, in order. A short last batch
+/// does not change the result, whatever batch was compiled.
 class Evaluation {
 public:
   /// `steps` is the number of batches, 0: all rows. Throws H0191 when the plan
-  /// has no eval program, H0309 when no row has a label, or what Masking::of
-  /// throws.
+  /// has no eval program, H0309 when no row has a label, and the errors of
+  /// Masking::of.
   Evaluation(Job &job, const std::string &file, int64_t steps,
              const MaskOptions &mask);
-  /// The same for the rows of `--inputs`, of which `steps` batches count modulo
-  /// their number.
+  /// For the rows of `--inputs`; `steps` batches, modulo the number of rows.
   Evaluation(Job &job, std::unique_ptr<InputFile> file, int64_t steps);
   double meanLoss() {
     return *meanLossUnless([] { return false; });
   }
-  /// Absent when `isAbandoned`, which is asked before each batch and says the
-  /// same on all ranks, does not want the rest.
+  /// Returns the mean loss; nothing if `isAbandoned` returned true. It is
+  /// called before each batch and must return the same on all ranks.
   std::optional<double>
   meanLossUnless(const std::function<bool()> &isAbandoned);
-  /// The labels in the rows that are evaluated.
+  /// Number of labels in the evaluated rows.
   int64_t labels() const { return numLabels; }
   const io::TokenFile &file() const { return feed->file(0); }
-  /// The tokens of `file` that are read.
+  /// Number of tokens of `file` that are read.
   int64_t tokensRead() const { return rows * part.seq + 1; }
 
 private:
@@ -208,10 +214,10 @@ private:
 
   Job &job;
   const LoadedProgram &program;
-  BatchShape part; ///< What one run of the program takes.
+  BatchShape part; ///< Batch of one run of the program.
   BatchInputs inputs;
-  std::unique_ptr<DataFeed> feed; ///< Or `given`.
-  std::optional<Masking> masking; ///< Of `feed`.
+  std::unique_ptr<DataFeed> feed; ///< Null if `given` is set.
+  std::optional<Masking> masking; ///< Masks tokens of `feed`.
   std::unique_ptr<InputFile> given;
   int64_t rows = 0, numLabels = 0;
 };

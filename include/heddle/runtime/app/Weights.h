@@ -1,4 +1,4 @@
-//===- Weights.h - Values of a session's states -----------------*- C++ -*-===//
+//===- Weights.h - Load and save the states of a session --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,33 +15,33 @@
 
 namespace heddle::rt {
 
-/// Gives every state its first value: parameters and what is derived of them
-/// from `options.weights`, or from where the plan says, or at random from the
-/// plan's seed, of which every rank makes what it stores. Throws H0386 when the
-/// plan's weights are not those it was compiled with, H0387 when a tensor has
-/// another shape, H0307 when a value is not finite.
+/// Sets the initial value of every state. Parameters and derived states come
+/// from `options.weights`, else from the plan's weights, else from random
+/// numbers of the plan's seed, of which every rank generates its shard. Throws
+/// H0386 when the weights are not those of compilation, H0387 for a tensor of
+/// another shape, H0307 for a value that is not finite.
 void loadWeights(Job &job, const JobOptions &options);
 
-/// The weights that a job is to load; none where a seed makes them. Throws
+/// Opens the weights that a job loads; none if a seed generates them. Throws
 /// H0386 as loadWeights does.
 std::optional<io::WeightSet> openJobWeights(const Job &job,
                                             const JobOptions &options);
 
-/// Takes parameters and optimizer state from a checkpoint; what remains to be
-/// set up is returned. With `resetOptimizer` the optimizer's states get their
-/// first values. Throws H0335 where the checkpoint has not what this optimizer
-/// keeps.
+/// Loads parameters and optimizer states from a checkpoint, and returns the
+/// rest of its state. With `resetOptimizer` the optimizer states get their
+/// initial values. Throws H0335 when the checkpoint lacks states of this
+/// optimizer.
 io::CheckpointState resumeFrom(Job &job, const std::string &directory,
                                bool resetOptimizer);
 
-/// The states of all stages as a checkpoint stores them, the model in `types`.
-/// Pieces point into the session.
+/// Describes the states of all stages as tensors of a checkpoint, the model in
+/// `types`. The result refers to the session's memory.
 io::CheckpointContents describeCheckpoint(Session &session,
                                           const io::CheckpointState &state,
                                           const SavedTypes &types = {});
 
-/// Where a state stands in weight files and checkpoints: as the parameter that
-/// it belongs to; one that belongs to none is a tensor of its own name.
+/// Returns the tensors that a state consists of in weight files and
+/// checkpoints: those of its parameter, or one tensor of its own name.
 std::vector<plan::Piece> sourcesOf(const plan::Stage &stage,
                                    const plan::State &state);
 

@@ -1,4 +1,4 @@
-//===- Communicator.h - Ranks that talk with each other ---------*- C++ -*-===//
+//===- Communicator.h - Groups of ranks along mesh axes ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,25 +13,26 @@
 
 namespace heddle::rt {
 
-/// Communicator::id is less: a mesh has up to 6 atoms.
+/// Upper bound of Communicator::id: a mesh has at most 6 atoms (factors of its
+/// axes).
 inline constexpr int numGroupIds = 64;
 
-/// The ranks that differ from one rank along some axes only.
+/// The ranks that differ from this rank only along some axes.
 struct Communicator {
-  int id = 0; ///< A bit for each of the mesh's atoms, the most minor first.
-  std::string name;       ///< As "data,seq".
-  std::vector<int> ranks; ///< World ranks, the first axis major.
-  int position = 0;       ///< Of the own rank in `ranks`.
+  int id = 0;       ///< One bit for each atom of the mesh, minor-most first.
+  std::string name; ///< For example "data,seq".
+  std::vector<int> ranks; ///< World ranks; the first axis is the slowest.
+  int position = 0;       ///< Index of this rank in `ranks`.
   int libraryGroup = -1;  ///< Set by Collectives::prepare.
 
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-/// `axes`: names of different axes, major to minor; H0922 for others.
+/// `axes` are different axes, major to minor; throws H0922 for others.
 Communicator makeCommunicator(const plan::Mesh &mesh,
                               const std::vector<std::string> &axes, int rank);
 
-/// As "data=2,tensor=2,pipe=2"; axes of size 1 are left out.
+/// Formats a mesh as "data=2,tensor=2,pipe=2", without axes of size 1.
 std::string formatMesh(const plan::Mesh &mesh);
 
 } // namespace heddle::rt

@@ -1,4 +1,4 @@
-//===- DeviceExchange.h - A plan's exchange between devices -----*- C++ -*-===//
+//===- DeviceExchange.h - Collectives between devices (NCCL) ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,37 +19,39 @@
 
 namespace heddle::rt {
 
-/// Collectives and messages of a plan that the devices of its ranks do by
-/// themselves. Collectives are done by the stream for communication; begin
-/// when the stream for computation has come to them; and are waited for by that
-/// stream, not by the host. All that a rank sends is work of one stream, all
-/// that it receives of another one, each in the plan's order; a send may wait
-/// there for its receive. The prove phase refuses plans of which that makes a
-/// circle. From one rank to another there is a group of the two: NCCL does
-/// what one communicator has to do in one order, on whatever streams.
+/// Runs the collectives and messages of a plan that devices exchange directly.
+/// Collectives run on the communication stream, after the computation stream
+/// has reached them; the computation stream, not the host, waits for their
+/// results. All sends of a rank run on one stream and all receives on another,
+/// each in the plan's order. A send may wait there for its receive, so the
+/// prove phase refuses plans in which that forms a cycle. There is one
+/// communicator for each ordered pair of ranks with messages, because NCCL runs
+/// the operations of one communicator in order, whatever their streams.
 class DeviceExchange {
 public:
-  /// Makes the groups of `plan`: every rank does so at the same time.
+  /// Creates the communicators of `plan`; every rank does so at the same time.
   DeviceExchange(const plan::Plan &plan, Device &device, DeviceLink &link,
                  io::Peers &ranks);
 
-  /// Whether the devices do that collective.
+  /// Whether the devices run this collective.
   bool takes(const plan::CollectiveShape &shape,
              const CollectiveBuffers &buffers) const;
-  /// The number of a collective that they do. The shape must stay.
+  /// Registers a collective and returns its number. The shape must outlive this
+  /// object.
   int64_t add(const plan::CollectiveShape &shape, const Communicator &group,
               const CollectiveBuffers &buffers);
   void start(int64_t collective);
   void wait(int64_t collective);
 
-  /// The number of a line: messages of a channel between this rank and `peer`.
+  /// Registers the channel's messages between this rank and `peer`; returns
+  /// their number.
   int64_t addLine(int64_t peer);
   void send(int64_t line, Address data, int64_t bytes);
   void receive(int64_t line, Address data, int64_t bytes);
-  /// What is computed from now on comes after all sends but the last `count`.
+  /// Makes later computation wait for all sends but the last `count`.
   void flush(int64_t line, int64_t count);
 
-  /// Payload that this rank has sent so.
+  /// Bytes that this rank has sent between devices.
   int64_t bytesSent = 0;
 
 private:
@@ -61,9 +63,11 @@ private:
     Event ready, done;
   };
   struct Line {
-    int out = -1, in = -1; ///< The groups; -1: no message goes that way.
+    /// Communicators of the two directions; -1: no messages.
+    int out = -1, in = -1;
     Event ready, done;
-    std::vector<Event> sent; ///< Of the sends since the last full flush.
+    /// Events of the sends since the last flush of all.
+    std::vector<Event> sent;
     int64_t sends = 0, flushed = 0;
   };
   int wayOf(int64_t from, int64_t to) const;
@@ -71,10 +75,11 @@ private:
   Device &device;
   DeviceLink &link;
   int64_t self;
-  std::map<std::vector<int>, int> groups; ///< By the ranks.
-  /// By from and to which rank messages go.
+  std::map<std::vector<int>, int> groups; ///< Communicator numbers by ranks.
+  /// Communicator numbers by sender and receiver.
   std::map<std::pair<int64_t, int64_t>, int> ways;
-  /// Of messages; unless there are some, streams that nothing is given to.
+  /// Streams of messages. Without messages, streams that are not used
+  /// otherwise.
   Stream out = Stream::Communication, in = Stream::Communication;
   std::vector<Collective> collectives;
   std::vector<Line> lines;

@@ -1,4 +1,4 @@
-//===- Executor.h - Collectives beside the computation ----------*- C++ -*-===//
+//===- Executor.h - Asynchronous collectives on the host --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,23 +18,23 @@
 
 namespace heddle::rt {
 
-/// Runs collectives one after the other, in the order of their starts. With a
-/// thread of its own a start returns at once; without one it is the collective.
-/// Starts and waits come from one thread. Nothing is allocated while running.
+/// Runs collectives in the order of `start`. With a thread of its own, `start`
+/// returns at once; without, it runs the collective. Starts and waits come from
+/// one thread. Running allocates no memory.
 class Executor {
 public:
-  /// Counts starts from 1.
+  /// Counts calls of `start`, from 1.
   using Ticket = int64_t;
 
-  /// It has a thread where several may use the transport, the group is not
-  /// alone, and the thread takes no core from the computation: there is one to
-  /// spare (`spareCore`), or the transport sleeps while it waits.
+  /// Uses a thread if the transport is thread-safe, the group has several
+  /// ranks, and the thread takes no core from the computation: there is a spare
+  /// core (`spareCore`), or the transport sleeps while it waits.
   Executor(Collectives &collectives, Transport &transport, bool spareCore);
-  /// Finishes what was started.
+  /// Completes all collectives that were started.
   ~Executor();
 
   Ticket start(const CollectiveCall &call);
-  /// Throws what the collective, or one before it, threw.
+  /// Throws the error of this collective or of an earlier one.
   void wait(Ticket ticket);
   bool isThreaded() const { return worker.joinable(); }
 

@@ -1,15 +1,15 @@
-//===- Heartbeat.h - Finds ranks that died or stopped -----------*- C++ -*-===//
+//===- Heartbeat.h - Detect ranks that died or hang -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Every rank keeps a connection to rank 0 and a thread that sends on it, about
-// every half second, what the rank does. A connection that closes without a
-// goodbye means that the rank died. A rank is taken to be stopped after six
-// seconds of silence, where only time counts in which the observer itself ran
-// on schedule: on a slow or suspended machine no alarm is raised. Rank 0 tells
-// the others whom it misses; rank 0 is missed by each of them.
+// Detects ranks that died or hang. Each rank has a connection to rank 0, and a
+// thread that sends the rank's activity on it about every half second. If the
+// connection closes without a goodbye, the rank has died. After six seconds of
+// silence a rank counts as hanging; only time in which the observer itself ran
+// on schedule counts, so that a slow or suspended machine raises no alarm. Rank
+// 0 watches all other ranks and tells them, and each of them watches rank 0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,16 +26,16 @@
 
 namespace heddle::rt {
 
-/// A text and a number that one thread writes and another reads, without a
-/// lock: a sequence lock over words.
+/// A text and a number that one thread writes and another reads without a lock
+/// (a seqlock).
 class ActivitySlot {
 public:
   static constexpr size_t maxText = 119;
-  /// A longer text is cut.
+  /// Longer texts are truncated.
   void set(int64_t step, std::string_view text);
   /// Changes with every `set`.
   uint64_t version() const { return sequence.load(std::memory_order_relaxed); }
-  /// `text` has room for maxText + 1 chars; it is ended by a zero.
+  /// `text` has room for maxText + 1 chars; it is zero-terminated.
   void get(int64_t &step, char *text) const;
 
 private:
@@ -46,29 +46,31 @@ private:
 
 class Heartbeat {
 public:
-  /// Called once, from the heartbeat's thread, with H0421 (a rank died), H0422
-  /// (it stopped) or H0423 (it ended with an error), and that rank.
+  /// Called once, on the heartbeat's thread, with the rank and an error: H0421
+  /// (it died), H0422 (it hangs) or H0423 (it ended with an error).
   using Handler = std::function<void(const Diagnostic &, int rank)>;
 
-  /// All ranks construct theirs at the same time. Throws H0225 when rank 0
-  /// cannot be reached.
+  /// All ranks construct it at the same time. Throws H0225 when rank 0 cannot
+  /// be reached.
   Heartbeat(Transport &transport, Handler onAlarm);
-  /// Without a goodbye before, the others take it that this rank died.
+  /// Unless `goodbye` was called, the other ranks now assume that this rank
+  /// died.
   ~Heartbeat();
 
-  /// What this rank does, as "all_reduce #12 over data"; from one thread.
+  /// Sets what this rank does, as "all_reduce #12 over data". Called from one
+  /// thread.
   void setActivity(int64_t step, std::string_view text) {
     activity.set(step, text);
   }
-  /// This rank ends, and the others know.
+  /// Announces the orderly end of this rank.
   void goodbye();
-  /// This rank ends with an error that the others do not see.
+  /// Announces that this rank ends with an error of its own.
   void failed(const std::string &message);
 
 private:
   class Star;
   ActivitySlot activity;
-  std::unique_ptr<Star> star; ///< None in a world of one.
+  std::unique_ptr<Star> star; ///< Null in a world of one rank.
 };
 
 } // namespace heddle::rt

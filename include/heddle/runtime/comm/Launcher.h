@@ -1,4 +1,4 @@
-//===- Launcher.h - Who started this process, and the ranks -----*- C++ -*-===//
+//===- Launcher.h - Detect the launcher and connect the ranks ---*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,43 +15,42 @@
 
 namespace heddle::rt {
 
-/// What the environment says of the job that this process is part of.
+/// What environment variables say about the job of this process.
 struct Launch {
   enum class Kind {
-    Alone,   ///< No launcher: a world of one; no MPI is loaded.
-    OpenMpi, ///< Through Open MPI's library.
-    Mpich,   ///< Through MPICH's, or one with its ABI.
-    Tcp,     ///< Sockets; rank 0 is met at `address`:`port`.
+    Alone,   ///< No launcher: one rank; MPI is not loaded.
+    OpenMpi, ///< Open MPI's library.
+    Mpich,   ///< MPICH's library, or one with its ABI.
+    Tcp,     ///< Sockets; ranks meet rank 0 at `address`:`port`.
   } kind = Kind::Alone;
-  std::string launcher = "none"; ///< As "torchrun", for messages.
+  std::string launcher = "none"; ///< For messages, as "torchrun".
   int rank = 0;
   int size = 1;
-  int localRank = 0; ///< Among the ranks on this machine.
-  int localSize = 1; ///< So many are there; 1 where nothing says it.
+  int localRank = 0; ///< Index among the ranks of this machine.
+  int localSize = 1; ///< Ranks of this machine; 1 if unknown.
   std::string address;
   int port = 0;
-  std::string job;      ///< Tells jobs apart that meet at the same place.
-  int joinSeconds = 60; ///< How long ranks over TCP wait for each other.
+  std::string job;      ///< Distinguishes jobs that meet at the same address.
+  int joinSeconds = 60; ///< Time limit for ranks to connect over TCP.
 };
 
-/// Looks for, in this order: torchrun, mpirun of Open MPI, mpirun of MPICH,
-/// RANK with WORLD_SIZE and MASTER_ADDR, and a step of srun. `variable` is as
-/// std::getenv. Throws H0224 for variables that make no sense.
+/// Looks for these launchers in order: torchrun, mpirun of Open MPI, mpirun of
+/// MPICH, RANK with WORLD_SIZE and MASTER_ADDR, a step of srun. `variable`
+/// works like std::getenv. Throws H0224 for inconsistent variables.
 Launch detectLaunch(const std::function<const char *(const char *)> &variable);
 Launch detectLaunch();
 
-/// Connects this rank with the others. Throws H0221 when the MPI library is
-/// not installed, H0223 when this binary was built without its plug-in, H0225
-/// when the ranks do not meet.
+/// Connects this rank to the others. Throws H0221 when the MPI library is not
+/// installed, H0223 when this binary was built without a plug-in for it, H0225
+/// when the ranks cannot connect.
 std::unique_ptr<Transport> openTransport(const Launch &launch);
 
-/// The parts of `openTransport`. Under srun, an MPI that is not there is no
-/// error: sockets take its place.
+/// Parts of `openTransport`. Under srun a missing MPI library is no error:
+/// sockets are used instead.
 std::unique_ptr<Transport> openMpi(const Launch &launch);
 std::unique_ptr<Transport> openTcp(const Launch &launch);
 
-/// Names of the MPI plug-ins that this binary carries, as "Open MPI, MPICH";
-/// "none".
+/// Lists the MPI plug-ins in this binary, as "Open MPI, MPICH", or "none".
 std::string carriedPlugins();
 
 } // namespace heddle::rt

@@ -1,17 +1,17 @@
-//===- Tags.h - What the tag of a message says ------------------*- C++ -*-===//
+//===- Tags.h - Tags of messages --------------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tags stay below 32768, which every MPI allows:
+// Tags of messages. They are below 32768, which every MPI allows:
 //
 //   0x0000-0x00FF  control: start-up and the same-plan check; no plan traffic
 //   0x1000-0x103F  collectives: 0x1000 + 4 * group + kind, where `group` has
 //                  bit 3 for pipe, 2 for data, 1 for seq, 0 for tensor
 //   0x2000-0x3FFF  send and receive: 0x2000 + channel
 //
-// Messages of a pair of ranks with one tag arrive in the order of sending.
+// Messages with the same tag between two ranks arrive in the order of sending.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- Transport.h - Messages between ranks ---------------------*- C++ -*-===//
+//===- Transport.h - Point-to-point messages between ranks ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,7 +16,8 @@
 
 namespace heddle::rt {
 
-/// A message that was started; used up by `wait`, or by a `test` that is true.
+/// A message that was started. `wait`, or a `test` that returns true, completes
+/// it; it must not be used after that.
 struct Request {
   uint64_t storage = 0;
   int64_t bytes = 0;
@@ -24,31 +25,32 @@ struct Request {
   bool receives = false;
 };
 
-/// The collectives that an MPI library brings. Element counts are below 2^31.
+/// Collectives of an MPI library. Element counts are below 2^31.
 class LibraryCollectives {
 public:
   virtual ~LibraryCollectives() = default;
-  /// Called once for a group, by all its ranks, in one order of groups.
+  /// Registers a group. All its ranks call it, and all ranks register groups in
+  /// the same order.
   virtual int addGroup(const std::vector<int> &worldRanks) = 0;
-  /// Sums of floats; `in` may be `out`.
+  /// Sums floats; `in` may equal `out`.
   virtual void allReduce(const float *in, float *out, int64_t count,
                          int group) = 0;
   virtual void reduceScatter(const float *in, float *out, int64_t countPerRank,
                              int group) = 0;
-  /// Elements of 2 or 4 bytes, the parts in the order of the ranks.
+  /// Gathers elements of 2 or 4 bytes in the order of ranks.
   virtual void allGather(const void *in, void *out, int64_t countPerRank,
                          int64_t elementBytes, int group) = 0;
   virtual void allToAll(const void *in, void *out, int64_t countPerRank,
                         int64_t elementBytes, int group) = 0;
 };
 
-/// Point-to-point messages between the ranks of a job. One class for each way
-/// of sending them. A message is at most `maxMessageBytes` long, and its
-/// receive is of just its size. Sends are asynchronous: the buffer belongs to
-/// the transport until the request is done. Between two ranks, messages of one
-/// tag are received in the order of sending.
+/// Point-to-point messages between the ranks of a job; each subclass is a way
+/// of sending them. A message has at most `maxMessageBytes`, and the receive
+/// must have the same size. Sends are asynchronous: the buffer must not change
+/// until the request is done. Between two ranks, messages with the same tag are
+/// received in the order of sending.
 ///
-/// A failure throws a UserError H0424; a message of another size than its
+/// A failure throws a UserError H0424; a message of an unexpected size, H0920.
 /// receive one of H0920.
 class Transport {
 public:
@@ -57,11 +59,11 @@ public:
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// For messages to people, as "Open MPI".
+  /// The name in messages to users, as "Open MPI".
   virtual const char *name() const = 0;
-  /// Several threads may call it at a time.
+  /// Whether several threads may use it at the same time.
   virtual bool isConcurrent() const = 0;
-  /// A thread that waits leaves its core to others, and does not poll.
+  /// Whether a waiting thread sleeps instead of polling.
   virtual bool waitsAsleep() const { return false; }
 
   virtual Request isend(int peer, int tag, const void *data, int64_t bytes) = 0;
@@ -69,36 +71,38 @@ public:
   virtual bool test(Request &request) = 0;
   virtual void wait(Request &request) = 0;
 
-  /// The orderly end: every rank calls it, and sends nothing after it.
+  /// Ends in order. Every rank calls it and sends nothing afterwards.
   virtual void finish() = 0;
-  /// Ends this process, and the others as far as the transport can, with exit
-  /// status `status`.
+  /// Ends this process with exit status `status`, and the other ranks as far as
+  /// the transport can.
   [[noreturn]] virtual void abort(int status) = 0;
 
   virtual LibraryCollectives *library() { return nullptr; }
 };
 
-/// A world of one rank, which may send to itself.
+/// Creates the transport of a single rank, which may send to itself.
 std::unique_ptr<Transport> makeLoopback();
 
-/// `ranks` ranks as threads of this process, for tests: one transport each.
+/// Creates transports for `ranks` ranks that are threads of this process, for
+/// tests.
 std::vector<std::unique_ptr<Transport>> makeLocalThreads(int ranks);
 
-/// Every rank's text, in the order of the ranks; all ranks call it.
+/// Returns every rank's text, in the order of ranks. Collective.
 std::vector<std::string> exchangeTexts(Transport &transport,
                                        const std::string &text);
-/// Rank 0's text, on every rank; all call it, and rank 0 waits for none.
+/// Returns rank 0's text on every rank. Every rank calls it; rank 0 does not
+/// wait.
 std::string tellText(Transport &transport, const std::string &text);
 
-/// Memory of a rank, and on rank 0 where that puts a copy of it.
+/// Memory of a rank, and where rank 0 puts a copy of it.
 struct BroughtPart {
-  int from = 0; ///< The rank; nothing is done where it is rank 0.
+  int from = 0; ///< The rank; parts of rank 0 are ignored.
   void *data = nullptr;
   int64_t bytes = 0;
 };
-/// Brings rank 0 parts of other ranks, all at the same time. Rank 0 has the
-/// list of all parts, each other rank at least its own ones, in the same order;
-/// sizes that differ are an error H0920.
+/// Sends parts of other ranks to rank 0, all at the same time. Rank 0 passes
+/// all parts, each other rank at least its own, in the same order. Throws H0920
+/// when sizes differ.
 void bringParts(Transport &transport, const std::vector<BroughtPart> &parts);
 
 } // namespace heddle::rt

@@ -1,4 +1,4 @@
-//===- World.h - All ranks of a job, seen from one --------------*- C++ -*-===//
+//===- World.h - The ranks of a job, from start to end ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,8 +21,7 @@ namespace heddle::rt {
 /// then steps, then `finish` or `fail`.
 class World {
 public:
-  /// Connects with the other ranks that the launcher started, which have so
-  /// many seconds to come.
+  /// Connects to the other ranks of the launcher, within `joinSeconds`.
   static std::unique_ptr<World> open(int joinSeconds);
   World(Launch launch, std::unique_ptr<Transport> transport);
 
@@ -31,30 +30,29 @@ public:
   const Launch &launch() const { return started; }
   Transport &transport() { return *link; }
 
-  /// Throws, on all ranks, H0222 when they do not all run the plan of this
-  /// hash, and H0220 when the plan's mesh is not as large as the job.
+  /// Throws on all ranks: H0222 when they run plans with different hashes,
+  /// H0220 when the plan's mesh has another size than the job.
   void checkPlan(const std::string &hash, const plan::Mesh &mesh);
 
-  /// Hears, after it was printed, the error with which this process ends, and
-  /// the rank that is missed (-1: the error is this rank's own or all ranks').
-  /// It is called from any thread.
+  /// Receives the error with which this process ends, after it was printed, and
+  /// the rank that died (-1: none, or all ranks failed). Called on any thread.
   using Witness = std::function<void(const Diagnostic &, int missing)>;
-  /// To be set before the heartbeat is started.
+  /// Must be called before startHeartbeat.
   void setWitness(Witness newWitness) { witness = std::move(newWitness); }
-  /// From now on a rank that is missed ends this process, whatever its other
-  /// threads do.
+  /// From now on the death of another rank ends this process, whatever its
+  /// other threads do.
   void startHeartbeat();
   void setActivity(int64_t step, std::string_view text) {
     if (heartbeat)
       heartbeat->setActivity(step, text);
   }
 
-  /// The orderly end, which all ranks come to: after the last step, or after an
-  /// error that each of them saw.
+  /// Ends in order; all ranks call it: after the last step, or after an error
+  /// that all of them have seen.
   void finish();
-  /// Ends this process after an error that the others may not have seen; they
-  /// are told. A broken connection (H0424) first gives the heartbeat time to
-  /// say whose fault it is.
+  /// Ends this process after an error that the other ranks may not have seen,
+  /// and tells them. After a broken connection (H0424) it first waits for the
+  /// heartbeat, which may know the rank at fault.
   [[noreturn]] void fail(const Diagnostic &diagnostic);
   /// Prints the error with which this process is about to end.
   void report(const Diagnostic &diagnostic, int missing = -1);
