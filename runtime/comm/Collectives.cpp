@@ -1,8 +1,11 @@
-//===- Collectives.cpp - Collectives in a fixed order ---------------------===//
+//===- Collectives.cpp - Collectives on host memory -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The collectives of Collectives.h on point-to-point messages, in chunks that
+// fit into the staging buffers, and the same by an MPI library.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +37,7 @@ public:
   void allToAll();
   void rotate();
 
-  /// Left to the MPI library; sums are then taken and sent in fp32.
+  /// The same by the MPI library, with sums in fp32.
   void libraryAllGather();
   void libraryReduceScatter();
   void libraryAllReduce();
@@ -42,36 +45,38 @@ public:
   bool useLibrary() const { return library; }
 
 private:
-  /// Position k ranks after, or before, the own one.
+  /// Positions in the group, k after or before this rank.
   int after(int k) const { return (self + k) % n; }
   int before(int k) const { return (self + n - k) % n; }
 
   void exchange(int to, const void *data, int64_t bytes, int from, void *into,
                 int64_t intoBytes);
-  /// Elements of a part: all of them, or those that are staged at a time.
+  /// A range of the elements of each part: all of them, or as many as fit into
+  /// the staging buffer.
   struct Chunk {
     int64_t first, count;
   };
-  /// Calls function(chunk) until all parts have passed.
+  /// Calls function(chunk) for all chunks.
   template <typename Function> void forEachChunk(Function function) const;
-  /// The elements of the chunk that piece `rank` of an all-reduce has.
+  /// Returns the elements of a chunk in `rank`'s part of an all-reduce; the
+  /// last parts are shorter.
   int64_t countOf(Chunk chunk, int rank) const {
     int64_t left = plan::partElements(shape, rank) - chunk.first;
     return std::clamp<int64_t>(left, 0, chunk.count);
   }
   /// Calls function(offset in the whole, offset in the chunk, elements) for
-  /// each run of a chunk of part `part`.
+  /// each contiguous range of a chunk of part `part`.
   template <typename Function>
   void forEachRun(const PartLayout &layout, int part, Chunk chunk,
                   Function function) const;
-  /// A chunk of part `part` of a whole buffer is taken out of it, or put there.
+  /// Copy a chunk of part `part` out of a whole buffer, or into it.
   void takePart(const PartLayout &layout, int part, Chunk chunk,
                 const void *whole, DType wholeType, void *to,
                 DType toType) const;
   void putPart(const PartLayout &layout, int part, Chunk chunk,
                const void *from, DType fromType, void *whole,
                DType wholeType) const;
-  /// The element of a contiguous whole where part or piece `part` begins.
+  /// Returns the first element of part `part` of a contiguous buffer.
   int64_t begin(int part) const {
     return std::min(part * plan::partElements(shape, 0), shape.count);
   }
@@ -82,10 +87,10 @@ private:
     return static_cast<uint8_t *>(base) + element * plan::byteSize(type);
   }
   void gatherPieces();
-  /// Where what comes from rank before(k) waits for its turn in a sum.
+  /// Staging buffer for values of rank before(k) until they are added.
   uint8_t *slot(int k) const { return receiveStaging + (k - 1) * slotBytes; }
-  /// Adds the chunk that each rank gave, in the order of the ranks. `sum` holds
-  /// the own one, the slots those of the others.
+  /// Adds the chunks of all ranks in the order of ranks. `sum` holds this
+  /// rank's chunk and receives the sum; slots hold the others.
   void addAll(float *sum, int64_t count) const;
 
   Collectives &owner;
@@ -193,7 +198,7 @@ void CollectiveRun::putPart(const PartLayout &layout, int part, Chunk chunk,
              });
 }
 
-/// A group of one rank moves its only part to its place.
+/// Copies the only part of a group of one rank.
 void CollectiveRun::copyToSelf() {
   convertElements(shape.type, source, shape.type, destination, shape.count);
 }
@@ -292,7 +297,7 @@ void CollectiveRun::allReduce() {
   gatherPieces();
 }
 
-/// The all-gather of an all-reduce: pieces may differ in size.
+/// The all-gather at the end of an all-reduce, whose parts may differ in size.
 void CollectiveRun::gatherPieces() {
   bool converts = shape.type != shape.wire;
   int64_t width = plan::byteSize(shape.wire);
@@ -452,7 +457,7 @@ void Collectives::run(const CollectiveCall &call) {
   }
 }
 
-/// Checks that a channel's number fits a tag.
+/// Returns the tag of a channel; checks that it is in range.
 static int checkedTag(int channel) {
   if (channel < 0 || channel >= numChannels)
     fail("H0922", "a plan's channel " + std::to_string(channel) +

@@ -1,4 +1,4 @@
-//===- Communicator.cpp - Ranks that talk with each other -----------------===//
+//===- Communicator.cpp - Groups of ranks along mesh axes -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

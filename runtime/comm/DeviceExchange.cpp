@@ -1,4 +1,4 @@
-//===- DeviceExchange.cpp - A plan's exchange between devices -------------===//
+//===- DeviceExchange.cpp - Collectives between devices (NCCL) ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,17 +19,19 @@ using namespace heddle::rt;
 
 namespace {
 
-/// What a plan's ranks need groups for, alike on every rank.
+/// The communicators that the plan's ranks need; the same on every rank.
 struct Needs {
   std::set<std::vector<int>> groups;
-  /// Those of them in which messages go.
+  /// Groups with exchanges between their members (all-to-all, rotate), which
+  /// need connections between all.
   std::set<std::vector<int>> exchanges;
-  std::set<std::pair<int64_t, int64_t>> edges; ///< Of messages.
+  /// Sender and receiver of messages.
+  std::set<std::pair<int64_t, int64_t>> edges;
 };
 
 } // namespace
 
-/// The rank that is `delta` from another one along an axis.
+/// Returns the rank at distance `delta` along the channel's axis.
 static int64_t neighbour(const plan::Mesh &mesh, int64_t rank,
                          const plan::Channel &channel) {
   int64_t extent = mesh.size(channel.axis);
@@ -62,7 +64,7 @@ static Needs needsOf(const plan::Plan &plan) {
   return needs;
 }
 
-/// The numbers below `size` but for one.
+/// Returns the numbers below `size` except `position`.
 static std::vector<int> others(int position, size_t size) {
   std::vector<int> all(size);
   std::iota(all.begin(), all.end(), 0);
@@ -74,7 +76,8 @@ DeviceExchange::DeviceExchange(const plan::Plan &plan, Device &device,
                                DeviceLink &link, io::Peers &ranks)
     : device(device), link(link), self(ranks.rank()) {
   Needs needs = needsOf(plan);
-  // Every group in one order on all ranks, so that none waits for another.
+  // All ranks create communicators in one order, so that none waits for another
+  // in a cycle.
   std::vector<std::vector<int>> all;
   for (const std::vector<int> &group : needs.groups)
     if (group.size() > 1)
@@ -114,7 +117,8 @@ DeviceExchange::DeviceExchange(const plan::Plan &plan, Device &device,
           ways[*edge] = number;
         else
           groups[group] = number;
-        // Those who come to a group have come to all before it.
+        // Connect at once, while all ranks are here: NCCL would do it at the
+        // first message, where ranks come in different orders.
         if (isMessage && position == 0)
           link.connect(number, {1}, {});
         else if (isMessage)
@@ -135,7 +139,7 @@ DeviceExchange::DeviceExchange(const plan::Plan &plan, Device &device,
 
 bool DeviceExchange::takes(const plan::CollectiveShape &shape,
                            const CollectiveBuffers &buffers) const {
-  // What the host sees is not on the device.
+  // NCCL can only access device memory.
   for (Address buffer : {buffers.target, buffers.source})
     if (device.map(buffer))
       return false;

@@ -1,10 +1,11 @@
-//===- Elements.cpp - Loops over the elements of a message ----------------===//
+//===- Elements.cpp - Convert and add elements ----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compiled for vectorization, see CMakeLists.txt.
+// Loops over the elements of collectives: conversions and sums. Compiled with
+// options for vectorization, see CMakeLists.txt.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +20,7 @@ using namespace heddle;
 using namespace heddle::rt;
 using plan::DType;
 
-/// Calls `function` with the traits of a type of floats.
+/// Calls `function` with the traits of a float type.
 template <typename Function> static void visit(DType type, Function function) {
   switch (type) {
   case DType::F32:

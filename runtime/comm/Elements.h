@@ -1,4 +1,4 @@
-//===- Elements.h - Loops over the elements of a message --------*- C++ -*-===//
+//===- Elements.h - Convert and add elements --------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,16 +13,16 @@
 
 namespace heddle::rt {
 
-/// Copies elements, converting them between F32, BF16 and F16; of one type,
-/// any elements. The buffers may be the same when the types are.
+/// Copies elements and converts them between F32, BF16 and F16. With equal
+/// types, any type is allowed, and the buffers may be the same.
 void convertElements(plan::DType from, const void *source, plan::DType to,
                      void *destination, int64_t count);
 
-/// sum[i] += values[i], in fp32.
+/// Computes sum[i] += values[i] in fp32.
 void addElements(float *sum, plan::DType type, const void *values,
                  int64_t count);
 
-/// values[i] becomes the nearest number of type `to`.
+/// Rounds each value to type `to`.
 void roundElements(float *values, plan::DType to, int64_t count);
 
 } // namespace heddle::rt

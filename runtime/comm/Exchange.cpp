@@ -1,4 +1,4 @@
-//===- Exchange.cpp - Texts from every rank to every rank -----------------===//
+//===- Exchange.cpp - Exchange texts between ranks ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -29,7 +29,7 @@ static std::string receiveText(Transport &transport, int peer) {
   return text;
 }
 
-/// Every rank's text on rank 0; the others have sent theirs, and get none.
+/// Gathers every rank's text on rank 0; the other ranks return nothing.
 static std::vector<std::string> gatherTexts(Transport &transport,
                                             const std::string &text) {
   if (transport.rank() != 0) {
@@ -48,7 +48,7 @@ std::string heddle::rt::tellText(Transport &transport,
   if (transport.rank() != 0)
     return receiveText(transport, 0);
   const int64_t size = static_cast<int64_t>(text.size());
-  std::vector<Request> sends; // To all at the same time.
+  std::vector<Request> sends; // To all ranks at the same time.
   for (int peer = 1; peer < transport.size(); ++peer) {
     sends.push_back(transport.isend(peer, controlTag, &size, sizeof size));
     sends.push_back(transport.isend(peer, controlTag + 1, text.data(), size));
@@ -58,7 +58,7 @@ std::string heddle::rt::tellText(Transport &transport,
   return text;
 }
 
-/// Rank 0 collects the texts and hands them all to each rank.
+/// Rank 0 gathers the texts and sends all of them to each rank.
 std::vector<std::string> heddle::rt::exchangeTexts(Transport &transport,
                                                    const std::string &text) {
   std::vector<std::string> texts = gatherTexts(transport, text);

@@ -1,4 +1,4 @@
-//===- Executor.cpp - Collectives beside the computation ------------------===//
+//===- Executor.cpp - Asynchronous collectives on the host ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -61,7 +61,7 @@ void Executor::work() {
     startedOne.wait(lock, [&] { return stopping || started > finished; });
     if (started == finished)
       return;
-    // After an error the peers are out of step: nothing more can be run.
+    // After an error the ranks are no longer in step, so nothing more can run.
     if (!error) {
       CollectiveCall call = calls[finished % capacity];
       lock.unlock();

@@ -1,4 +1,4 @@
-//===- Heartbeat.cpp - Finds ranks that died or stopped -------------------===//
+//===- Heartbeat.cpp - Detect ranks that died or hang ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -25,11 +25,11 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// The thread looks about itself so often, in milliseconds.
+/// Milliseconds between two checks of the heartbeat's thread.
 static constexpr int tickTime = 100;
-/// A tick that took longer was no tick on schedule.
+/// Milliseconds after which a check was late: this process was not scheduled.
 static constexpr int64_t gapTime = 5 * tickTime;
-/// A beat is sent after so long, or at the next tick when the activity changed.
+/// Milliseconds between beats. A changed activity is sent at the next check.
 static constexpr int64_t beatTime = 500;
 static constexpr int64_t silenceTime = 6000;
 static constexpr int connectTime = 20000;
@@ -40,7 +40,7 @@ enum class Kind : int32_t { Beat, Goodbye, Failed, Alarm };
 struct Message {
   uint64_t token = 0;
   Kind kind = Kind::Beat;
-  int32_t rank = 0; ///< Of the sender; in an alarm: who is missed.
+  int32_t rank = 0; ///< The sender; in an alarm the rank that is lost.
   int64_t step = -1;
   char code[8] = "";
   char text[480] = "";
@@ -48,10 +48,10 @@ struct Message {
 
 struct Connection {
   Socket socket;
-  int rank = 0; ///< Of the other side.
+  int rank = 0; ///< Rank at the other end.
   Message partial;
   size_t received = 0;
-  Message last; ///< The last beat.
+  Message last; ///< Last beat received.
   int64_t silence = 0;
   bool saidGoodbye = false;
 };
@@ -82,7 +82,7 @@ void ActivitySlot::get(int64_t &step, char *text) const {
   std::memcpy(text, &buffer[1], maxText + 1);
 }
 
-/// The connections of one rank, and the thread that serves them.
+/// The connections of this rank, and the thread that serves them.
 class Heartbeat::Star {
 public:
   Star(Transport &transport, const ActivitySlot &activity, Handler onAlarm);
@@ -137,8 +137,8 @@ void Heartbeat::failed(const std::string &message) {
   star->end(Kind::Failed, message);
 }
 
-/// Sends a message that the socket can take at once, or drops it: a peer that
-/// reads nothing must not hold this thread up.
+/// Sends a message if the socket accepts it at once, or drops it: a peer that
+/// does not read must not block this thread.
 static bool sendMessage(const Socket &socket, const Message &message) {
   constexpr int restTime = 100;
   auto *bytes = reinterpret_cast<const char *>(&message);
@@ -218,7 +218,7 @@ void Heartbeat::Star::connectToFirst(const std::string &text) {
   while (place >> address)
     addresses.push_back(address);
   bool isHere = host == hosts[self];
-  if (isHere) // Loopback, which is last, always works here.
+  if (isHere) // Loopback is the last address, and always works on this host.
     std::reverse(addresses.begin(), addresses.end());
   constexpr int tryTime = 2000;
   Message hello;
@@ -250,7 +250,7 @@ void Heartbeat::Star::work() {
     entries.back() = {wakeup.get(), POLLIN, 0};
     poll(entries.data(), entries.size(), tickTime);
     int64_t now = nowMilliseconds();
-    // What has come in while this process did not run counts first.
+    // First process what arrived while this process did not run.
     for (size_t i = 0; i < connections.size() && !raised && !stopping; ++i) {
       Connection &connection = connections[i];
       if (entries[i].revents == 0 || read(connection))
@@ -290,7 +290,7 @@ void Heartbeat::Star::tick(int64_t elapsed) {
   }
 }
 
-/// Takes what has come; false when the connection is over.
+/// Reads what has arrived; returns false when the connection has ended.
 bool Heartbeat::Star::read(Connection &connection) {
   while (true) {
     auto *into = reinterpret_cast<char *>(&connection.partial);
@@ -339,8 +339,8 @@ void Heartbeat::Star::broadcast(const Message &message,
 void Heartbeat::Star::raise(const char *code, const Connection &from,
                             const Message &lastOfRank) {
   Message message = lastOfRank;
-  // Its last beat may be some steps old. The ranks keep step: where this one
-  // came to is where the other is missed.
+  // The lost rank's last beat may be some steps old. Ranks run in step, so the
+  // lost rank is at least where this one is.
   int64_t step = -1;
   char text[ActivitySlot::maxText + 1];
   activity.get(step, text);

@@ -1,4 +1,4 @@
-//===- Launcher.cpp - Who started this process, and the ranks -------------===//
+//===- Launcher.cpp - Detect the launcher of a job ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,7 +19,7 @@ using namespace heddle;
 using namespace heddle::rt;
 
 namespace {
-/// The environment, with numbers checked.
+/// Environment variables; numbers are checked.
 class Environment {
 public:
   explicit Environment(
@@ -57,16 +57,16 @@ private:
 
 static constexpr int mostRanks = 1 << 20;
 
-/// Ranks and sizes from four variables; those of this machine may be missing.
+/// Reads rank and size, and local rank and size if they are set.
 static void readRank(const Environment &environment, Launch &launch,
                      const char *rank, const char *size, const char *localRank,
                      const char *localSize) {
   launch.size = environment.number(size, 1, mostRanks);
   launch.rank = environment.number(rank, 0, launch.size - 1);
   launch.localRank = environment.number(localRank, 0, launch.size - 1, 0);
-  // A step of srun may be smaller than its job.
-  launch.localSize = std::min(environment.number(localSize, 1, mostRanks, 1),
-                              launch.size);
+  // A step of srun may have fewer tasks than its job.
+  launch.localSize =
+      std::min(environment.number(localSize, 1, mostRanks, 1), launch.size);
 }
 
 static void readMaster(const Environment &environment, Launch &launch) {
@@ -76,12 +76,12 @@ static void readMaster(const Environment &environment, Launch &launch) {
   launch.address = environment.text("MASTER_ADDR");
   launch.port = environment.number("MASTER_PORT", 1, 65535, 29500);
   launch.job = environment.text("TORCHELASTIC_RUN_ID");
-  // torchrun itself listens at its port.
+  // torchrun itself listens on MASTER_PORT, so use another port.
   if (environment.has("TORCHELASTIC_RUN_ID"))
     launch.port += launch.port < 65000 ? 1 : -1000;
 }
 
-/// The first host of a list as "n[10,20-22],m3".
+/// Returns the first host of a Slurm list, as "n[10,20-22],m3".
 static std::string firstHost(const std::string &list) {
   size_t bracket = list.find('['), comma = list.find(',');
   if (bracket == std::string::npos || comma < bracket)
@@ -136,7 +136,7 @@ rt::detectLaunch(const std::function<const char *(const char *)> &variable) {
     readMaster(environment, launch);
   } else if (environment.has("SLURM_STEP_ID") &&
              environment.has("SLURM_PROCID")) {
-    // An sbatch script's shell has the rank, but no step.
+    // The shell of an sbatch script has a rank but is no step of srun.
     readSlurm(environment, launch);
   }
   if (launch.size == 1 && launch.kind == Launch::Kind::Tcp)

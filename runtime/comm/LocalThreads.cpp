@@ -1,4 +1,4 @@
-//===- LocalThreads.cpp - Ranks as threads, and the world of one ----------===//
+//===- LocalThreads.cpp - Ranks as threads of a process -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,7 +18,7 @@ using namespace heddle;
 using namespace heddle::rt;
 
 namespace {
-/// One rank's mailbox. A send writes right into the receiver's.
+/// Mailbox of one rank. A sender writes directly into it.
 struct Inbox {
   std::mutex mutex;
   std::condition_variable arrived;

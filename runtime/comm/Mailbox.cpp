@@ -1,4 +1,4 @@
-//===- Mailbox.cpp - Receives and the messages that wait for them ---------===//
+//===- Mailbox.cpp - Match messages with receives -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,7 +16,7 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// An object of the pool, or a new one.
+/// Returns an object of the pool, or a new one.
 template <typename T>
 static T *take(std::vector<T *> &free, std::vector<std::unique_ptr<T>> &all) {
   if (free.empty()) {

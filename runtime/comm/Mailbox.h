@@ -1,4 +1,4 @@
-//===- Mailbox.h - Receives and the messages that wait for them -*- C++ -*-===//
+//===- Mailbox.h - Match messages with receives -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,31 +15,34 @@
 
 namespace heddle::rt {
 
-/// Pairs the messages that arrive at one rank with its receives, by sender and
-/// tag, in order. Buffers of messages that come early are kept for the next
-/// ones. Not locked: the transport does that.
+/// Matches messages that arrive at one rank with its receives, by sender and
+/// tag, in order. Buffers of messages that arrive before their receive are
+/// reused. Not thread-safe: the transport locks it.
 class Mailbox {
 public:
   struct Receive {
     int peer = 0, tag = 0;
     void *data = nullptr;
     int64_t bytes = 0;
-    int64_t arrived = -1; ///< Size of the message, once it is complete.
+    /// Size of the message once it is complete; -1 before.
+    int64_t arrived = -1;
   };
-  /// A message on its way: its bytes go to `data`, then `complete` is called.
+  /// A message that is arriving: its bytes go to `data`, then `complete` is
+  /// called.
   struct Arrival {
     int peer = 0, tag = 0;
     int64_t bytes = 0;
     uint8_t *data = nullptr;
-    Receive *receive = nullptr; ///< Null: nobody asked for it yet.
+    Receive *receive = nullptr; ///< Null: no receive was posted yet.
     bool isComplete = false;
-    std::vector<uint8_t> early; ///< Where `data` points without a receive.
+    /// Storage of `data` if there is no receive yet.
+    std::vector<uint8_t> early;
   };
 
   Receive *post(int peer, int tag, void *data, int64_t bytes);
   Arrival *begin(int peer, int tag, int64_t bytes);
   void complete(Arrival *arrival);
-  /// Gives a receive back that is done, or will never be.
+  /// Releases a receive that is done or abandoned.
   void release(Receive *receive);
 
 private:
@@ -53,7 +56,7 @@ private:
   std::vector<std::unique_ptr<Arrival>> arrivals;
 };
 
-/// Throws H0920: a message of another size than its receive.
+/// Throws H0920: message and receive differ in size.
 [[noreturn]] void failMessageSize(int peer, int64_t bytes, int64_t expected);
 
 } // namespace heddle::rt

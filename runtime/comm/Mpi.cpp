@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The library and the plug-in for it are loaded when a launcher of that MPI
-// started the process. The plug-ins are in this binary, see Plugins.cpp.
+// The transport over an MPI library. The library and the matching plug-in are
+// loaded only when a launcher of that MPI has started the process. The plug-ins
+// are inside this binary, see Plugins.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +31,7 @@ using namespace heddle;
 using namespace heddle::rt;
 
 namespace {
-/// What there is to know of an MPI before it is loaded.
+/// What is known about an MPI implementation before it is loaded.
 struct Library {
   const char *name;
   EmbeddedPlugin plugin;
@@ -133,11 +134,11 @@ bool MpiTransport::test(Request &request) {
   return done;
 }
 
-/// Where ranks share cores, the one that is waited for must get to run. Who
-/// waits long, as the ranks of a server without requests do, sleeps: a small
-/// share of the time that it has waited, so that little is lost when the
-/// message comes. Large messages arrive only in tests, so there are many of
-/// them between two sleeps.
+/// Polls, but leaves the core to others, since ranks may share cores. After a
+/// long wait, as of the ranks of an idle server, it also sleeps: a small
+/// fraction of the time it has waited, so that a message is not delayed much.
+/// Large messages only make progress in tests, so there are many tests between
+/// two sleeps.
 void MpiTransport::wait(Request &request) {
   using namespace std::chrono;
   constexpr int politeTests = 100, testsBetweenSleeps = 100;
@@ -181,7 +182,8 @@ static Library describe(Launch::Kind kind) {
           "LD_LIBRARY_PATH to where libmpich.so.12 is"};
 }
 
-/// Loads the first library that is there; its symbols are the plug-in's.
+/// Loads the first library that exists, with global symbols, which the plug-in
+/// uses.
 static void loadLibrary(const Library &library) {
   std::string reasons;
   for (const char *soname : library.sonames) {
@@ -196,7 +198,7 @@ static void loadLibrary(const Library &library) {
        library.help);
 }
 
-/// The plug-in as a file in memory, for the dynamic loader.
+/// Loads the plug-in from a file in memory.
 static const HeddleMpiPlugin &loadPlugin(const EmbeddedPlugin &plugin) {
   int file = memfd_create("heddle_mpi", MFD_CLOEXEC);
   size_t written = 0;

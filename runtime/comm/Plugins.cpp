@@ -1,10 +1,11 @@
-//===- Plugins.cpp - The MPI plug-ins that this binary carries ------------===//
+//===- Plugins.cpp - MPI plug-ins inside the binary -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The build names the files to include, where it could make them.
+// Embeds the MPI plug-ins. The build defines the names of the files to include,
+// for each MPI whose headers it found.
 //
 //===----------------------------------------------------------------------===//
 

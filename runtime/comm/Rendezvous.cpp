@@ -1,4 +1,4 @@
-//===- Rendezvous.cpp - How ranks without an MPI meet ---------------------===//
+//===- Rendezvous.cpp - Connect ranks without MPI -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,15 +19,15 @@ using namespace heddle;
 using namespace heddle::rt;
 
 namespace {
-/// What a rank says first on every connection.
+/// The first message of a rank on each connection.
 struct Hello {
   uint64_t magic;
   uint64_t job;
   int32_t rank, size;
-  int32_t port; ///< Where this rank listens.
+  int32_t port; ///< Port on which this rank listens.
   int32_t unused;
 };
-/// Where a rank can be reached: an IPv4 address and a port.
+/// Address of a rank: IPv4 and port.
 struct RankAddress {
   uint32_t address, port;
 };
@@ -35,10 +35,10 @@ struct RankAddress {
 
 static constexpr uint64_t helloMagic = 0x314F4C4C45484448; // "HDHELLO1"
 static constexpr int numPorts = 16;
-/// A stranger that connects and says nothing is not waited for longer.
+/// Milliseconds to wait for a client that connects and says nothing.
 static constexpr int answerTime = 2000;
 
-/// FNV-1a.
+/// FNV-1a hash.
 static uint64_t hashText(const std::string &text) {
   uint64_t hash = 0xCBF29CE484222325;
   for (unsigned char c : text)
@@ -65,7 +65,7 @@ static bool isOfThisJob(const Hello &hello, const Hello &own) {
        "more time");
 }
 
-/// As "1, 2, 5 and 9 more".
+/// Lists the missing ranks, as "1, 2, 5 and 9 more".
 static std::string listMissing(const std::vector<Socket> &peers, int first) {
   std::string text;
   int shown = 0, more = 0;
@@ -80,8 +80,8 @@ static std::string listMissing(const std::vector<Socket> &peers, int first) {
   return more ? text + " and " + std::to_string(more) + " more" : text;
 }
 
-/// Accepts connections until each rank from `first` on has one. Those that do
-/// not belong to the job are closed.
+/// Accepts connections until all ranks from `first` on are connected. Closes
+/// connections of clients that do not belong to the job.
 static void acceptRanks(const Launch &launch, const Socket &listener, int first,
                         int64_t deadline, std::vector<Socket> &peers,
                         std::vector<RankAddress> &addresses,
@@ -94,7 +94,8 @@ static void acceptRanks(const Launch &launch, const Socket &listener, int first,
       failMissing(launch, "rank " + listMissing(peers, first) +
                               " did not come to " + where);
     Socket socket = acceptFrom(listener, static_cast<int>(left));
-    // The third message shows that the other did not give up in between.
+    // The third message of the handshake shows that the peer did not give up
+    // meanwhile.
     Hello hello = {}, again = {};
     if (!socket || !receiveAll(socket, &hello, sizeof hello, answerTime) ||
         !isOfThisJob(hello, own) || hello.rank < first || peers[hello.rank] ||
@@ -108,7 +109,7 @@ static void acceptRanks(const Launch &launch, const Socket &listener, int first,
   }
 }
 
-/// Connects and says hello; none when it is not `rank` of this job that
+/// Connects and says hello; returns none unless rank `rank` of this job
 /// answers.
 static Socket greet(const Launch &launch, const std::string &address, int port,
                     int ownPort, int rank) {

@@ -67,7 +67,7 @@ int heddle::rt::portOf(const Socket &socket) {
   return ntohs(address.sin_port);
 }
 
-/// Waits until `events` can be had; false after `deadline`.
+/// Waits for `events`; returns false after `deadline`.
 static bool waitFor(int fd, short events, int64_t deadline) {
   while (true) {
     pollfd entry = {fd, events, 0};

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One connection for each pair of ranks. A thread of its own moves the bytes,
-// so that a message makes its way while its receiver computes.
+// The transport over TCP: one connection for each pair of ranks, and a thread
+// that moves the bytes, so that messages make progress while the ranks compute.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,15 +38,15 @@ struct Header {
 struct Outgoing {
   Header header;
   const uint8_t *data = nullptr;
-  int64_t sent = 0; ///< Of header and data.
+  int64_t sent = 0; ///< Bytes of header and data.
   bool isDone = false;
 };
 
 struct Peer {
   Socket socket;
-  std::vector<Outgoing *> queue; ///< Not wholly sent, in order.
-  Header header;                 ///< Of the message that is coming in.
-  int64_t received = 0;          ///< Of header and data.
+  std::vector<Outgoing *> queue; ///< Incomplete messages, in order.
+  Header header;                 ///< Header of the message that is arriving.
+  int64_t received = 0;          ///< Bytes of header and data.
   Mailbox::Arrival *arrival = nullptr;
 };
 
@@ -71,7 +71,8 @@ private:
   void work();
   void stop();
   void wake();
-  /// Move what the socket takes or has; false when the connection is over.
+  /// Send or receive as much as possible; return false when the connection has
+  /// ended.
   bool write(Peer &peer);
   bool read(Peer &peer);
   bool isDone(const Request &request) const;
@@ -83,7 +84,7 @@ private:
   std::vector<std::unique_ptr<Outgoing>> outgoing;
   std::vector<Outgoing *> freeOutgoing;
   bool stopping = false;
-  std::mutex mutex; ///< Of all of the above.
+  std::mutex mutex; ///< Guards all of the above.
   std::condition_variable progressed;
   Socket wakeup;
   std::thread worker;
@@ -100,7 +101,7 @@ TcpTransport::TcpTransport(const Launch &launch, std::vector<Socket> sockets)
 
 void TcpTransport::wake() {
   uint64_t one = 1;
-  // Only fails when the counter is full, and then it wakes as well.
+  // It only fails when the counter is full; then the thread wakes up anyway.
   (void)!::write(wakeup.get(), &one, sizeof one);
 }
 
@@ -154,7 +155,7 @@ bool TcpTransport::isDone(const Request &request) const {
   return reinterpret_cast<Outgoing *>(request.storage)->isDone;
 }
 
-/// Takes a request back that is done, or whose peer is gone: H0424.
+/// Releases a request that is done, or whose peer is lost (throws H0424).
 void TcpTransport::release(Request &request) {
   bool done = isDone(request);
   int64_t bytes = request.bytes;

@@ -1,4 +1,4 @@
-//===- World.cpp - All ranks of a job, seen from one ----------------------===//
+//===- World.cpp - The ranks of a job, from start to end ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -55,9 +55,9 @@ void World::checkPlan(const std::string &hash, const plan::Mesh &mesh) {
                      std::to_string(size()));
 }
 
-/// Ends the process although other threads may hang inside an MPI, once its
-/// last message has travelled. The other ranks may be at this too: a launcher
-/// kills them once one ends.
+/// Ends the process even if other threads hang inside MPI, once the last
+/// message was sent. Other ranks may do the same at this time: a launcher kills
+/// the rest once one ends.
 [[noreturn]] static void endProcess(const Diagnostic &diagnostic) {
   constexpr std::chrono::milliseconds partingTime(200);
   std::this_thread::sleep_for(partingTime);
@@ -74,7 +74,8 @@ void World::startHeartbeat() {
 }
 
 void World::finish() {
-  // Nobody says goodbye while another may still fail.
+  // Wait for all ranks before the goodbye: until then any of them may still
+  // fail.
   exchangeTexts(*link, "");
   if (heartbeat)
     heartbeat->goodbye();

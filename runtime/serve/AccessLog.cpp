@@ -1,4 +1,4 @@
-//===- AccessLog.cpp - A line for each request ----------------------------===//
+//===- AccessLog.cpp - A line of text for each request --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,7 +19,8 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// In quotes, as ASCII on one line: a client chose what it says.
+/// Quotes a text from a client as one line of ASCII, so that a client cannot
+/// forge lines of the log.
 static std::string inQuotes(const std::string &text) {
   using nlohmann::json;
   constexpr size_t most = 500;
@@ -71,7 +72,7 @@ void AccessLog::write(const HttpAccess &access) {
   ssize_t written = ::write(file, line.data(), line.size());
   if (written == ssize_t(line.size()) || std::exchange(hasWarned, true))
     return;
-  // A server goes on without its log.
+  // The server continues without its log.
   fprintf(stderr,
           "warning: cannot write %s: %s; requests are answered all the "
           "same\n",

@@ -1,4 +1,4 @@
-//===- CompletionLoop.cpp - Tokens of many sequences, as sequences
+//===- CompletionLoop.cpp - Generate text for many requests ---------------===//
 //----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
@@ -21,8 +21,8 @@ CompletionLoop::CompletionLoop(Engine &engine, const Options &options,
   metrics.update(scheduler);
 }
 
-/// The characters of `part` before its token: it begins with bytes of earlier
-/// tokens where these turned out to be no character.
+/// Returns the number of characters in `part` before the token's own: bytes of
+/// earlier tokens that were held back and turned out to be no character.
 static int64_t charactersBefore(const io::Tokenizer &tokenizer, int32_t token,
                                 const std::string &part) {
   const std::string piece = tokenizer.pieceOf(token);

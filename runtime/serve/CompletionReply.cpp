@@ -1,4 +1,4 @@
-//===- CompletionReply.cpp - What a client is answered --------------------===//
+//===- CompletionReply.cpp - Answers of completions -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,7 +15,7 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Tokens may hold parts of characters.
+/// Replaces invalid UTF-8, since a token may be a part of a character.
 static std::string dump(const nlohmann::ordered_json &json) {
   return json.dump(-1, ' ', false,
                    nlohmann::ordered_json::error_handler_t::replace);
@@ -29,8 +29,9 @@ std::string CompletionReply::nameOf(int32_t token) const {
   return tokenizer ? tokenizer->pieceOf(token) : std::to_string(token);
 }
 
-/// A token by itself: parts of characters are written as OpenAI does, so that
-/// each token has a name of its own, as bytes:\xf0.
+/// Returns the name of a single token. A part of a character is written as
+/// OpenAI's API does, as bytes:\xf0, so that different tokens have different
+/// names.
 std::string CompletionReply::wholeNameOf(int32_t token) const {
   std::string name = nameOf(token);
   if (io::unicode::isValid(name))
@@ -85,18 +86,18 @@ CompletionReply::logprobsOf(const CompletionChoice &part) const {
     auto add = [&](const TokenLogprob &each) {
       auto [token, logprob] = each;
       std::string name = wholeNameOf(token);
-      // Two tokens may be written alike, as a byte and the character.
+      // Two tokens may have the same text: a byte token, and that character's.
       if (likeliest.contains(name))
         name = "token_id:" + std::to_string(token);
       likeliest[name] = logprob;
     };
     std::for_each(told.begin() + 1, told.end(), add);
-    // OpenAI's interface tells the chosen token in any case.
+    // OpenAI's API always includes the chosen token.
     if (std::none_of(told.begin() + 1, told.end(), [&](const auto &each) {
           return each.token == told.front().token;
         }))
       add(told.front());
-    // A prompt's first token has no probability: JSON writes null.
+    // A prompt's first token has no probability, which is null in JSON.
     bool isFirst = std::isnan(told.front().logprob);
     top.push_back(isFirst ? Json(nullptr) : likeliest);
   }

@@ -1,4 +1,4 @@
-//===- CompletionRequest.cpp - What a client asks for ---------------------===//
+//===- CompletionRequest.cpp - Requests of completions --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -32,10 +32,10 @@ std::string ApiError::body() const {
       -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-/// The text of a message, which may come in parts.
+/// Returns the text of a message, whose content may be a list of parts.
 static nlohmann::ordered_json readContent(const JsonValue *content,
                                           const JsonValue &message) {
-  // Calls may be all that there is.
+  // An assistant's message may have only tool calls.
   if (!content && message.find("tool_calls"))
     return nullptr;
   if (!content)
@@ -109,7 +109,7 @@ static int64_t readLogprobs(const RequestFields &fields, bool isChat) {
   return isWanted ? top.value_or(0) : -1;
 }
 
-/// Fields that change what a server answers, and cannot be followed.
+/// Refuses fields that would change the answer and are not supported.
 static void refuseUnsupported(const RequestFields &fields, bool isChat) {
   for (const char *name : {"tools", "functions"})
     if (const JsonValue *value = fields.find(name))
@@ -121,7 +121,7 @@ static void refuseUnsupported(const RequestFields &fields, bool isChat) {
           (value->asString() != "none" && value->asString() != "auto"))
         refuse(name, name + std::string(" may be \"none\" or \"auto\": tools "
                                         "are not supported"));
-  // Of other servers; false is their default.
+  // Fields of other servers, for which false is the default.
   for (const char *name :
        {"stop_token_ids", "bad_words", "min_tokens", "truncate_prompt_tokens",
         "use_beam_search", "guided_json", "guided_regex", "guided_choice",
@@ -134,7 +134,8 @@ static void refuseUnsupported(const RequestFields &fields, bool isChat) {
   for (const char *name : {"add_generation_prompt", "skip_special_tokens"})
     if (!fields.flag(name, true))
       refuse(name, name + std::string(" must be true"));
-  // A chat's template has them, and a text gets them.
+  // A chat template writes the special tokens itself; for a prompt the
+  // tokenizer adds them.
   if (fields.flag("add_special_tokens", !isChat) == isChat)
     refuse("add_special_tokens", std::string("add_special_tokens must be ") +
                                      (isChat ? "false" : "true"));
@@ -149,7 +150,7 @@ static void refuseUnsupported(const RequestFields &fields, bool isChat) {
   }
 }
 
-/// An object whose keys are tokens.
+/// Reads an object whose keys are token ids.
 static std::vector<std::pair<int32_t, double>>
 readBias(const RequestFields &fields) {
   std::vector<std::pair<int32_t, double>> bias;

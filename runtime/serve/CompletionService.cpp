@@ -1,9 +1,13 @@
-//===- CompletionService.cpp - Texts over HTTP
+//===- CompletionService.cpp - Serve completions and chats ----------------===//
 //----------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Answers /v1/completions and /v1/chat/completions: turns prompts or chats into
+// tokens (`promptsOf`), lets CompletionLoop generate, and sends the answers,
+// whole or streamed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,19 +24,19 @@ using namespace heddle::rt;
 
 namespace {
 
-/// A request that is being answered, known to the server's thread.
+/// A request that is being answered. Used on the server's thread.
 struct ActiveRequest {
   CompletionRequest request;
   std::shared_ptr<HttpReply> http;
   std::optional<CompletionReply> writer;
-  std::vector<uint64_t> ids; ///< Of its texts.
-  std::vector<CompletionChoice>
-      texts;                   ///< All of them, unless they are streamed.
-  std::vector<bool> hasBegun;  ///< Of those that are streamed.
-  std::vector<int64_t> echoed; ///< Characters of the prompts that they have.
+  std::vector<uint64_t> ids; ///< Ids of its sequences.
+  /// Its choices, whole; only their indices if they are streamed.
+  std::vector<CompletionChoice> texts;
+  std::vector<bool> hasBegun;  ///< Whether a choice's first chunk was sent.
+  std::vector<int64_t> echoed; ///< Characters of the echoed prompt, by choice.
   std::string path;
   Usage usage;
-  int64_t left = 0; ///< Texts that have not ended.
+  int64_t left = 0; ///< Sequences that have not ended.
 };
 
 class CompletionService final : public ServiceFront {
@@ -61,7 +65,7 @@ private:
   }
   void failAll(const ApiError &error) override;
 
-  /// The rest of what is done for a request, on the server's thread.
+  /// Starts to answer a request, on the server's thread, after `read`.
   void begin(const std::shared_ptr<ActiveRequest> &made,
              const std::vector<std::vector<int32_t>> &prompts,
              const std::string &client, const Reply &reply);
@@ -73,10 +77,10 @@ private:
               const std::vector<std::vector<int32_t>> &prompts,
               const std::string &client);
 
-  /// What the loop tells, on the server's thread.
+  /// Processes an event of the loop, on the server's thread.
   void take(const SequenceEvent &event);
   void takeStreamed(ActiveRequest &active, const CompletionChoice &part);
-  /// Begins texts with their prompts.
+  /// Starts choices with their prompts.
   void echo(ActiveRequest &active,
             const std::vector<std::vector<int32_t>> &prompts);
   void finish(ActiveRequest &active);
@@ -88,7 +92,7 @@ private:
   const ServedText text;
   std::unordered_map<uint64_t,
                      std::pair<std::shared_ptr<ActiveRequest>, int64_t>>
-      active; ///< By text, with its place in the request.
+      active; ///< By sequence id, with the index of the choice.
   uint64_t lastId = 0;
   std::mt19937_64 random{randomSeed()};
   CompletionLoop loop;
@@ -111,7 +115,8 @@ void CompletionService::checkLength(const std::vector<int32_t> &prompt,
                    field);
 }
 
-/// Whether more of a prompt is wanted than its text.
+/// Whether the prompt's tokens must be computed with their logits, not only
+/// echoed as text.
 static bool scoresPrompt(const CompletionRequest &request) {
   return request.echoes && (request.logprobs >= 0 || request.maxTokens == 0);
 }
@@ -151,7 +156,8 @@ CompletionService::promptsOf(const CompletionRequest &request) const {
   return prompts;
 }
 
-/// The texts of a request: those of the first prompt, of the second, ...
+/// Returns the sequences of a request: `count` for the first prompt, then for
+/// the second, and so on.
 std::vector<CompletionLoop::Submission>
 CompletionService::sequencesOf(ActiveRequest &made,
                                const std::vector<std::vector<int32_t>> &prompts,
@@ -260,7 +266,7 @@ void CompletionService::echo(ActiveRequest &made,
 // Answers
 //===----------------------------------------------------------------------===//
 
-/// Leaves an answer that needs nothing more; its texts end.
+/// Removes a request that is answered or failed, and cancels its sequences.
 void CompletionService::forget(const ActiveRequest &gone) {
   std::vector<uint64_t> ids = gone.ids, alive;
   for (uint64_t id : ids)
@@ -286,7 +292,8 @@ void CompletionService::fail(const std::shared_ptr<ActiveRequest> &failed,
 
 void CompletionService::takeStreamed(ActiveRequest &streamed,
                                      const CompletionChoice &part) {
-  // What is held back, as a part of a character, is not sent alone.
+  // Do not send a chunk without content, as when a part of a character is held
+  // back.
   bool isEmpty = part.text.empty() && part.finish.empty() &&
                  part.logprobs.empty() && !streamed.request.returnsTokenIds;
   if (isEmpty)
@@ -309,8 +316,9 @@ void CompletionService::finish(ActiveRequest &ended) {
 
 void CompletionService::take(const SequenceEvent &event) {
   auto found = active.find(event.id);
+  // The client has closed the connection.
   if (found == active.end())
-    return; // Its client went away.
+    return;
   auto [owner, index] = found->second;
   if (event.end == FinishReason::Expired)
     return fail(owner, {504, "H0475", "the time for this request is over"});
@@ -326,7 +334,7 @@ void CompletionService::take(const SequenceEvent &event) {
   }
   if (!event.logprobs.empty() && owner->request.logprobs >= 0) {
     part.logprobs.push_back(event.logprobs);
-    // A prompt may be written in more characters than its tokens are.
+    // The prompt's text may have more characters than its decoded tokens.
     int64_t prompt = owner->echoed[index];
     part.offsets.push_back(event.token ? prompt + event.offset
                                        : std::min(prompt, event.offset));

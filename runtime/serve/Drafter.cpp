@@ -1,4 +1,4 @@
-//===- Drafter.cpp - Guesses of the next tokens ---------------------------===//
+//===- Drafter.cpp - Draft tokens for speculative decoding ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -20,7 +20,8 @@ void Drafter::compute(Feed feed, const std::vector<int32_t> &tokens) {
 
 void Drafter::guess(std::vector<DraftedSequence> sequences) {
   const int64_t vocab = engine.limits().vocab;
-  // The first run has every sequence: none falls behind, guessed or not.
+  // The first run has all sequences, also those without tokens to draft, so
+  // that the draft's cache stays up to date.
   while (!sequences.empty()) {
     std::vector<Feed> feeds;
     for (const DraftedSequence &sequence : sequences) {
@@ -40,7 +41,8 @@ void Drafter::guess(std::vector<DraftedSequence> sequences) {
       *sequence.computed = int64_t(sequence.tokens->size());
       if (sequence.wanted == 0)
         continue;
-      // Any token is a guess.
+      // If logits are not finite, any token will do: a wrong guess is only
+      // rejected.
       sequence.tokens->push_back(
           areFinite(next, vocab)
               ? sequence.sampler->next(next, vocab, *sequence.tokens)

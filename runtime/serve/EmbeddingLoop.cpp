@@ -1,4 +1,4 @@
-//===- EmbeddingLoop.cpp - Embeddings of many clients ---------------------===//
+//===- EmbeddingLoop.cpp - Batches of texts for an encoder ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- EmbeddingRequest.cpp - What a client wants encoded -----------------===//
+//===- EmbeddingRequest.cpp - Parse requests for embeddings ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -55,7 +55,8 @@ static std::string base64(const float *values, int64_t count) {
   return text;
 }
 
-/// With as many digits as an f32 needs: nlohmann's numbers are f64.
+/// Formats f32 values with the digits that they need. nlohmann would write them
+/// as f64, which is longer.
 static std::string numbers(const float *values, int64_t count) {
   std::string text;
   char number[32];

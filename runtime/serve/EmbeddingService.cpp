@@ -1,8 +1,11 @@
-//===- EmbeddingService.cpp - Embeddings over HTTP ------------------------===//
+//===- EmbeddingService.cpp - Serve embeddings ----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Answers /v1/embeddings: turns texts into tokens, lets EmbeddingLoop encode
+// them, and sends the embeddings.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,15 +21,15 @@ using namespace heddle::rt;
 
 namespace {
 
-/// A request that is being answered, known to the server's thread.
+/// A request that is being answered. Used on the server's thread.
 struct Active {
   EmbeddingRequest request;
   std::shared_ptr<HttpReply> http;
   std::string path;
-  std::vector<uint64_t> ids; ///< Of its texts.
+  std::vector<uint64_t> ids; ///< Ids of its texts.
   std::vector<float> embeddings;
   int64_t tokens = 0;
-  size_t left = 0; ///< Texts that have no embedding yet.
+  size_t left = 0; ///< Texts without an embedding so far.
 };
 
 class EmbeddingService final : public ServiceFront {
@@ -55,7 +58,7 @@ private:
 
   std::vector<EncoderText> textsOf(const EmbeddingRequest &request) const;
   int64_t cutAt(const EmbeddingRequest &request) const;
-  /// The rest of what is done for a request, on the server's thread.
+  /// Starts to answer a request, on the server's thread, after `read`.
   void begin(const std::shared_ptr<Active> &made,
              const std::vector<EncoderText> &texts, const Reply &reply);
   void take(const EmbeddingEvent &event);
@@ -64,15 +67,16 @@ private:
 
   const EncoderLimits limits;
   const TextPreparer preparer;
+  /// By text id, with the index in the request.
   std::unordered_map<uint64_t, std::pair<std::shared_ptr<Active>, size_t>>
-      active; ///< By text, with its place in the request.
+      active;
   uint64_t lastId = 0;
   EmbeddingLoop loop;
 };
 
 } // namespace
 
-/// The tokens that stay of a text; 0: all.
+/// Returns the number of tokens to which a text is truncated; 0: not at all.
 int64_t EmbeddingService::cutAt(const EmbeddingRequest &request) const {
   if (!request.truncateTokens)
     return preparer.maxTokens();
@@ -162,7 +166,7 @@ void EmbeddingService::begin(const std::shared_ptr<Active> &made,
   loop.submit(std::move(asked));
 }
 
-/// Leaves an answer that needs nothing more.
+/// Removes a request that is answered or failed.
 void EmbeddingService::forget(const Active &gone) {
   std::vector<uint64_t> ids = gone.ids, alive;
   for (uint64_t id : ids)
@@ -179,8 +183,9 @@ void EmbeddingService::fail(const std::shared_ptr<Active> &failed,
 
 void EmbeddingService::take(const EmbeddingEvent &event) {
   auto found = active.find(event.id);
+  // The client has closed the connection.
   if (found == active.end())
-    return; // Its client went away.
+    return;
   auto [owner, index] = found->second;
   if (event.embedding.empty())
     return fail(owner, {504, "H0475", "the time for this request is over"});

@@ -1,4 +1,4 @@
-//===- Encoder.cpp - What makes vectors of texts --------------------------===//
+//===- Encoder.cpp - The interface of embedding models --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

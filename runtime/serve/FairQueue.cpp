@@ -1,4 +1,4 @@
-//===- FairQueue.cpp - Whose turn it is -----------------------------------===//
+//===- FairQueue.cpp - Fair scheduling of clients -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

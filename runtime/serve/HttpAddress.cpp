@@ -1,4 +1,4 @@
-//===- HttpAddress.cpp - Hosts, peers and paths ---------------------------===//
+//===- HttpAddress.cpp - Hosts, peers and paths of HTTP -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

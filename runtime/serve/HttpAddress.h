@@ -1,4 +1,4 @@
-//===- HttpAddress.h - Hosts, peers and paths -------------------*- C++ -*-===//
+//===- HttpAddress.h - Hosts, peers and paths of HTTP -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,14 +14,14 @@
 
 namespace heddle::rt {
 
-/// The path of a request's target, which a proxy is sent in the absolute form
-/// (RFC 9112, 3.2.2), without its query.
+/// Returns the path of a request's target without its query. The target may be
+/// a whole URL, as requests to a proxy have it (RFC 9112, 3.2.2).
 std::string pathOf(std::string target);
-/// An address of IPv4 that a socket of IPv6 sees is named as what it is.
+/// Formats an address; an IPv4 client of an IPv6 socket is shown as IPv4.
 std::string nameOf(const boost::asio::ip::address &peer);
-/// An address of IPv6 without the brackets that it has in a URL.
+/// Removes the brackets that an IPv6 address has in a URL.
 std::string withoutBrackets(const std::string &host);
-/// What to write for a --host that has no address.
+/// Returns help for a --host that does not resolve.
 std::string helpForHost(const std::string &host);
 
 } // namespace heddle::rt

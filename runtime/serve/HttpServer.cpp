@@ -1,8 +1,12 @@
-//===- HttpServer.cpp - Requests over HTTP --------------------------------===//
+//===- HttpServer.cpp - An HTTP/1.1 server --------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The HTTP server on Boost.Beast: State accepts connections, a Session reads
+// the requests of one connection one after the other, and a Reply sends the
+// answer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,17 +60,17 @@ struct HttpServer::State {
   HttpOptions options;
   Handler handler;
   Refusal refusal;
-  std::set<Session *> sessions; ///< All that live.
+  std::set<Session *> sessions; ///< All live sessions.
   asio::io_context context;
   tcp::acceptor acceptor;
-  asio::steady_timer deadline; ///< Of the end, once there is one.
+  asio::steady_timer deadline; ///< Time limit of the orderly end.
   bool isEnding = false;
-  std::mutex finishing; ///< Of the one that ends the thread.
+  std::mutex finishing; ///< Held by the thread that ends the server.
   std::thread thread;
 };
 
-/// A connection and its requests, one after the other. It lives as long as an
-/// operation of it does, or somebody has its reply.
+/// A connection and its requests, one after the other. It lives as long as one
+/// of its asynchronous operations, or as a reply to it.
 class HttpServer::Session : public std::enable_shared_from_this<Session> {
 public:
   Session(State &server, tcp::socket socket)
@@ -85,15 +89,16 @@ public:
   }
 
   void read();
-  /// Answers with an error, and closes.
+  /// Answers with an error and closes the connection.
   void refuse(int status, const std::string &message);
-  /// Closes unless an answer is on its way, or a part of one is being sent.
+  /// Closes the connection unless an answer is in progress or a request has
+  /// arrived in part.
   void closeIfIdle() {
     if (!reply.lock() && !isWriting)
       close();
   }
   void close();
-  /// Whether nothing of a request has come since the last answer.
+  /// Whether no byte of a request has come since the last answer.
   bool isIdle() const {
     return isReading && !isClosed && !parser->got_some() && buffer.size() == 0;
   }
@@ -104,24 +109,25 @@ private:
   void readBody();
   void onRequest();
   void onReadError(error_code error);
-  /// Finds out when the client goes away while it waits for its answer.
+  /// Detects that the client closes the connection while it waits for its
+  /// answer.
   void watch();
-  /// The same, when it has sent its next request already.
+  /// As `watch`, if the client has already sent its next request.
   void watchBehind();
   void put(std::string bytes);
   void writeNext();
-  /// The whole answer was given.
+  /// Called when the answer is complete.
   void endReply();
-  /// Closes when the client has stopped to send, lest it lose the answer, or
-  /// has sent much.
+  /// Closes the connection once the client has stopped sending, or has sent a
+  /// lot: an immediate close could make the client lose the answer.
   void linger();
   std::string head(int status, const std::string &type,
                    std::optional<int64_t> length,
                    const std::string &allowed = "");
   void allowOrigin(http::fields &answer) const;
-  /// Keeps what answers and the access log need of the request's head.
+  /// Stores what the answer and the access log need from the request's head.
   void takeHead();
-  /// Tells the access log of the answer.
+  /// Reports the answer to the access log.
   void tell(int status, const std::string &reason);
 
   State &server;
@@ -129,16 +135,18 @@ private:
   asio::steady_timer early;
   beast::flat_buffer buffer;
   std::optional<http::request_parser<http::string_body>> parser;
-  HttpAccess access; ///< Of the request that is being read or answered.
-  std::string origin, askedHeaders; ///< Of the same: what browsers say.
-  Clock::time_point begun;    ///< When reading began, then when the head came.
-  std::weak_ptr<Reply> reply; ///< To the request that is being answered.
+  HttpAccess access;                ///< The request that is read or answered.
+  std::string origin, askedHeaders; ///< CORS headers of that request.
+  /// Time at which reading began; then at which the head had arrived.
+  Clock::time_point begun;
+  std::weak_ptr<Reply> reply; ///< Reply to the request that is being answered.
   uint64_t numRequests = 0;
   std::deque<std::string> unsent;
   int64_t unsentBytes = 0, lingeringBytes = 0;
   unsigned version = 11;
-  bool isHead = false;    ///< The answer has no body.
-  bool isReading = false; ///< A request; its time must not be changed.
+  bool isHead = false; ///< HEAD request: the answer has no body.
+  /// Reading a request, whose time limit must not change.
+  bool isReading = false;
   bool keepsAlive = false, isWriting = false, isAnswered = false,
        isRefused = false, isClosed = false;
 };
@@ -177,7 +185,7 @@ public:
     finish();
   }
   bool isGone() const override { return !session; }
-  /// The connection is gone.
+  /// Called when the connection is closed.
   void drop() {
     if (std::shared_ptr<Session> gone = std::move(session))
       gone->tell(clientGone, "the connection ended before the answer");
@@ -193,7 +201,7 @@ private:
       ended->endReply();
     }
   }
-  std::shared_ptr<Session> session; ///< Null when nobody reads any more.
+  std::shared_ptr<Session> session; ///< Null once the connection is closed.
 };
 
 void HttpServer::Session::read() {
@@ -238,7 +246,7 @@ void HttpServer::Session::readBody() {
   takeHead();
   if (beast::iequals(parser->get()[http::field::expect], "100-continue"))
     put("HTTP/1.1 100 Continue\r\n\r\n");
-  // The time for the whole request goes on.
+  // The time limit of the whole request continues.
   http::async_read(stream, buffer, *parser,
                    [me = shared_from_this()](error_code error, size_t) {
                      if (error)
@@ -315,7 +323,8 @@ void HttpServer::Session::watch() {
       });
 }
 
-/// Bytes that wait would tell of themselves again and again.
+/// Polls for the closing of a connection whose unread bytes would make a wait
+/// return again and again.
 void HttpServer::Session::watchBehind() {
   early.expires_after(std::chrono::milliseconds(500));
   early.async_wait(
@@ -333,9 +342,9 @@ void HttpServer::Session::watchBehind() {
       });
 }
 
-/// The fields of the Fetch standard that let a page of another origin read the
-/// answer. A preflight's headers are repeated: "*" would not cover
-/// Authorization.
+/// Adds the fields of the Fetch standard (CORS) with which a page of another
+/// origin may read the answer. The names of a preflight's headers are repeated,
+/// since "*" would not include Authorization.
 void HttpServer::Session::allowOrigin(http::fields &answer) const {
   const std::vector<std::string> &allowed = server.options.allowedOrigins;
   auto has = [&](const std::string &name) {
@@ -388,8 +397,8 @@ void HttpServer::Session::put(std::string bytes) {
   if (isClosed)
     return;
   unsentBytes += bytes.size();
-  // A single answer may be as long as it is; one that comes in parts stops
-  // when it is not read.
+  // An answer that is sent at once may have any size; a stream ends if the
+  // client does not read it.
   if (!unsent.empty() && unsentBytes > server.options.maxUnread)
     return close();
   unsent.push_back(std::move(bytes));
@@ -491,7 +500,8 @@ void HttpServer::State::failToListen(const error_code &error) const {
              "--host 127.0.0.1 --port 8080");
 }
 
-/// Makes room for another connection, if one of them waits for a request.
+/// Closes the connection that has been idle the longest; returns false if none
+/// is idle.
 bool HttpServer::State::closeLongestIdle() {
   Session *longest = nullptr;
   for (Session *session : sessions)
@@ -508,7 +518,8 @@ void HttpServer::State::accept() {
     if (!acceptor.is_open())
       return;
     if (!error) {
-      // Many clients keep connections that they do not use: these give way.
+      // Many clients keep idle connections open; a new one may replace one of
+      // these.
       bool isFull = int64_t(sessions.size()) >= options.maxConnections &&
                     !closeLongestIdle();
       auto session = std::make_shared<Session>(*this, std::move(socket));
@@ -518,7 +529,7 @@ void HttpServer::State::accept() {
         session->read();
       return accept();
     }
-    // Out of files, for example: the next attempt may wait a little.
+    // For example too many open files: wait a little before the next attempt.
     closeLongestIdle();
     deadline.expires_after(std::chrono::milliseconds(100));
     deadline.async_wait([this](error_code) {
@@ -569,7 +580,7 @@ void HttpServer::finish(int64_t seconds) {
       state->context.stop();
   });
   state->thread.join();
-  // Whoever still has a reply may keep it.
+  // Replies may outlive the server.
   std::set<Session *> sessions = state->sessions;
   for (Session *session : sessions)
     session->close();

@@ -1,4 +1,4 @@
-//===- Metrics.cpp - What a server has done, for Prometheus ---------------===//
+//===- Metrics.cpp - Metrics of a server for Prometheus -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -81,7 +81,7 @@ void Metrics::update(const SchedulerCounts &newCounts, int64_t newWaiting,
   groups.front().running = newRunning;
 }
 
-/// Where there are several groups, each with its number.
+/// If there are several groups, each has a label with its number.
 void Metrics::writeGroups(std::string &text) const {
   auto add = [&](const std::string &name, const std::string &label,
                  size_t group, int64_t value) {

@@ -1,4 +1,4 @@
-//===- PageChecker.cpp - That sequences stay within their pages -----------===//
+//===- PageChecker.cpp - Check that sequences use the right pages ---------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

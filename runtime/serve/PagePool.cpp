@@ -1,4 +1,4 @@
-//===- PagePool.cpp - Who has which page of the cache ---------------------===//
+//===- PagePool.cpp - Pages of the key-value cache ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,7 +18,7 @@ using namespace heddle::rt;
 
 PagePool::PagePool(int64_t numPages, plan::CachePages cachePages)
     : sizes(cachePages), pages(numPages) {
-  // Handed out from the back: page 0 first.
+  // Pages are taken from the end of the list, so page 0 comes first.
   for (int64_t page = numPages; page-- > 0;)
     freePages.push_back(Page(page));
 }

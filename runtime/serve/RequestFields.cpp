@@ -1,4 +1,4 @@
-//===- RequestFields.cpp - Fields of a body of a request ------------------===//
+//===- RequestFields.cpp - Check fields of a request's body ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -44,7 +44,7 @@ static std::string range(double least, double most) {
   return "from " + name(least) + (std::isinf(most) ? "" : " to " + name(most));
 }
 
-/// Of a count without its end, where that is as good as none.
+/// Describes a range of integers; an upper limit of INT64_MAX is not shown.
 static std::string range(int64_t least, int64_t most) {
   using Limits = std::numeric_limits<int64_t>;
   std::string from = "from " + std::to_string(least);

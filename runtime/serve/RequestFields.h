@@ -1,4 +1,4 @@
-//===- RequestFields.h - Fields of a body of a request ----------*- C++ -*-===//
+//===- RequestFields.h - Check fields of a request's body -------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,15 +16,16 @@
 
 namespace heddle::rt {
 
-/// Throws an ApiError of status 400 and code H0380.
+/// Throws an ApiError of status 400 with code H0380.
 [[noreturn]] void refuse(const std::string &field, const std::string &message);
-/// The same of a value that is not what was expected.
+/// As `refuse`, for a value of a wrong type.
 [[noreturn]] void refuseType(const io::JsonValue &value,
                              const std::string &expected);
 
 const std::string &textOf(const io::JsonValue &value);
 
-/// Fields with the ranges of their values; null counts as absent.
+/// Reads the fields of a request's body and checks their ranges; null counts as
+/// absent.
 class RequestFields {
 public:
   explicit RequestFields(const io::JsonValue &object) : object(object) {}
@@ -41,7 +42,7 @@ public:
     const io::JsonValue *value = find(name);
     return value ? textOf(*value) : "";
   }
-  /// A text, tokens, or an array of at most so many of these.
+  /// Reads a text, an array of tokens, or an array of at most `most` of these.
   std::vector<CompletionRequest::Prompt> prompts(const char *name,
                                                  size_t most) const;
 
@@ -49,8 +50,8 @@ private:
   const io::JsonValue &object;
 };
 
-/// Hands the fields of a request's body to `read`; what is no JSON object is
-/// refused with its place.
+/// Parses a body and passes its fields to `read`. Refuses what is not a JSON
+/// object, with its position.
 void readBody(const std::string &body,
               const std::function<void(const RequestFields &)> &read);
 

@@ -1,4 +1,4 @@
-//===- Sampler.cpp - Choosing the next token ------------------------------===//
+//===- Sampler.cpp - Choose the next token --------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -41,7 +41,7 @@ void Sampler::adjust(float *logits, int64_t vocab,
   }
 }
 
-/// Logits of all that is there already become less likely.
+/// Applies the penalties of tokens that have occurred.
 void Sampler::penalize(float *logits, int64_t vocab,
                        const std::vector<int32_t> &seen) {
   isSeen.assign(vocab, false);
@@ -69,7 +69,7 @@ int32_t Sampler::first(uint64_t position) const {
   Candidate found = {candidates.front().token, 0};
   double least = std::numeric_limits<double>::infinity();
   PhiloxWords words = {};
-  uint32_t known = ~0u; // The block that the words are of.
+  uint32_t known = ~0u; // Block of random numbers that `words` has.
   for (const Candidate &candidate : candidates) {
     auto token = static_cast<uint32_t>(candidate.token);
     if (token / 4 != known) {
@@ -77,7 +77,7 @@ int32_t Sampler::first(uint64_t position) const {
       words = philox(options.seed, position, options.stream, known);
     }
     double uniform = (words[token % 4] + 0.5) / 4294967296.0;
-    // -log(x) is at least 1 - x: few logarithms are needed.
+    // Since -log(x) >= 1 - x, most logarithms can be skipped.
     if (1 - uniform > least * candidate.weight)
       continue;
     double time = -std::log(uniform) / candidate.weight;
@@ -110,7 +110,7 @@ Sampler::filter(float *logits, int64_t vocab,
   return candidates;
 }
 
-/// Keeps the K likeliest, and what is as likely as the last of them.
+/// Keeps the K likeliest tokens, and those as likely as the K-th.
 void Sampler::keepTopK() {
   if (options.topK <= 0 || options.topK >= int64_t(candidates.size()))
     return;
@@ -124,14 +124,14 @@ void Sampler::keepTopK() {
   std::sort(candidates.begin(), candidates.end(), isHeavier);
 }
 
-/// Keeps the fewest of the likeliest whose probabilities reach top-p.
+/// Keeps the smallest set of likeliest tokens whose probability reaches top-p.
 void Sampler::keepTopP() {
   if (options.topP >= 1)
     return;
   double sum = 0, reached = 0;
   for (const Candidate &candidate : candidates)
     sum += candidate.weight;
-  // Few are kept of many, as a rule: no more are sorted than needed.
+  // Usually few tokens are kept, so sort only as many as needed.
   size_t kept = 0, sorted = 0;
   while (kept < candidates.size() &&
          (kept == 0 || reached < options.topP * sum)) {
@@ -147,7 +147,7 @@ void Sampler::keepTopP() {
 }
 
 bool heddle::rt::areFinite(const float *logits, int64_t count) {
-  // Of bits, which a loop of vectors compares.
+  // Test the exponent's bits: the compiler can vectorize this loop.
   constexpr uint32_t exponent = 0x7F800000;
   uint32_t found = 0;
   for (int64_t i = 0; i < count; ++i) {

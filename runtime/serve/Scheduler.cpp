@@ -1,4 +1,4 @@
-//===- Scheduler.cpp - What is computed next ------------------------------===//
+//===- Scheduler.cpp - Continuous batching --------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,11 +14,11 @@
 
 using namespace heddle::rt;
 
-/// What a token of a sequence costs a client's turn, beside one of a prompt.
+/// Cost of a generated token in the fair queue, relative to a prompt token.
 static constexpr double newTokenCharge = 2;
 
-/// What an engine and its draft can both do. A page of theirs is given back
-/// when neither sees it.
+/// Returns limits that both engine and draft can satisfy. A page is only
+/// released when neither sees it any more.
 static EngineLimits commonLimits(const Engine &engine, const Engine *draft) {
   EngineLimits limits = engine.limits();
   if (!draft)
@@ -31,7 +31,8 @@ static EngineLimits commonLimits(const Engine &engine, const Engine *draft) {
   limits.maxChunk = std::min(limits.maxChunk, other.maxChunk);
   limits.numPages = std::min(limits.numPages, other.numPages);
   limits.maxContext = std::min(limits.maxContext, other.maxContext);
-  // Pages behind a window are counted for a chunk.
+  // Attention windows assume that the pages outside a window are counted by
+  // chunks, so drafted tokens must fit into one.
   limits.maxGuesses = std::min(limits.maxGuesses, limits.maxChunk - 1);
   bool seesAll = limits.window == 0 || other.window == 0;
   limits.window = seesAll ? 0 : std::max(limits.window, other.window);
@@ -63,8 +64,9 @@ int64_t Scheduler::numRunning() const {
   return count;
 }
 
-/// Without a window a sequence has the pages for all its tokens at once: what
-/// began will not wait for room.
+/// Without an attention window a sequence gets the pages for all its present
+/// tokens at once, so that its prompt need not wait for pages after it has
+/// begun.
 int64_t Scheduler::pagesFor(const Sequence &sequence, int64_t computed) const {
   int64_t tokens = sequence.tokens.size();
   if (limits.window)
@@ -94,7 +96,8 @@ bool Scheduler::cancel(uint64_t id) {
 
 void Scheduler::stopRunning(Sequence &sequence) {
   Group &group = *sequence.group;
-  // The end first: what others may share stays the longest.
+  // Release the last pages first: then the pool reuses them first, and keeps
+  // the beginning, which other prompts may share.
   for (size_t i = sequence.pages.size(); i-- > 0;)
     if (sequence.pages[i] != noPage)
       group.pool.release(sequence.pages[i]);
@@ -137,7 +140,7 @@ bool Scheduler::tryToBegin(Sequence &sequence) {
   size_t fewest = limits.maxRows;
   for (const Group &group : groups)
     fewest = std::min(fewest, group.running.size());
-  std::pair<int64_t, int64_t> most; // Pages that it shares, and has left.
+  std::pair<int64_t, int64_t> most; // Shared pages, and pages left.
   for (Group &group : groups) {
     const auto running = int64_t(group.running.size());
     if (running == limits.maxRows)
@@ -147,10 +150,11 @@ bool Scheduler::tryToBegin(Sequence &sequence) {
     int64_t needed =
         pagesFor(sequence, found.pages * limits.pageTokens) - found.pages;
     int64_t left = group.pool.available() - found.kept - needed;
-    // Those that run may each need a page soon.
+    // Every running sequence may soon need another page.
     if (left < running)
       continue;
-    // A prefix that all sequences have is no reason to leave other groups idle.
+    // If a group already runs more sequences than others, a shared prefix is no
+    // reason to add to it: all sequences may have that prefix.
     bool mayShare = group.running.size() <= fewest + 1;
     std::pair comes(mayShare ? found.pages : 0, left - running);
     if (!best || comes > most) {
@@ -187,7 +191,7 @@ void Scheduler::admit() {
   };
   while (numRunning() < limits.maxRows * numGroups()) {
     std::optional<uint64_t> id = queue.next(mayBegin);
-    // What does not fit waits, and nobody overtakes it.
+    // A sequence that does not fit waits, and no other one overtakes it.
     if (!id || !tryToBegin(sequences.at(*id)))
       return;
     queue.remove(sequences.at(*id).request.client, *id);
@@ -219,7 +223,7 @@ int64_t Scheduler::roomForGuesses(Sequence &sequence) {
       std::min({sequence.reach, sequence.request.maxTokens - sequence.made - 1,
                 mostTokens - tokens - 1});
   Group &group = *sequence.group;
-  // Those that run may each need a page soon.
+  // Every running sequence may soon need another page.
   while (int64_t(sequence.pages.size()) <
              limits.cachePages().pagesFor(tokens + wanted) &&
          group.pool.available() > int64_t(group.running.size()))
@@ -243,7 +247,8 @@ void Scheduler::guess() {
   drafter->guess(std::move(drafted));
 }
 
-/// All groups wait for the run, so tokens that are due in one of them do.
+/// Returns fewer prompt tokens if any group has tokens to generate: all groups
+/// wait for the run, so a long prompt would delay these tokens.
 int64_t Scheduler::promptTokensOfRun() const {
   constexpr int64_t mostBesideTokens = 128;
   for (const Group &group : groups)
@@ -314,7 +319,7 @@ std::optional<FinishReason> Scheduler::addToken(Sequence &sequence,
   const SequenceRequest &request = sequence.request;
   if (!areFinite(logits, limits.vocab))
     return FinishReason::NotFinite;
-  // Logprobs are the model's own, so they come before bias and penalties.
+  // Log probabilities are those of the model, before bias and penalties.
   std::vector<float> own;
   if (request.logprobs >= 0)
     own.assign(logits, logits + limits.vocab);
@@ -350,7 +355,7 @@ std::optional<FinishReason> Scheduler::tellPrompt(Sequence &sequence,
        ++at, logits += limits.vocab) {
     if (!areFinite(logits, limits.vocab))
       return FinishReason::NotFinite;
-    // A sequence that had to begin again has told some already.
+    // After a preemption the prompt is computed again, but not reported again.
     if (at < sequence.told || at >= request.prompt.size())
       continue;
     listener.onPrompt(request.id,
@@ -373,10 +378,11 @@ std::optional<FinishReason> Scheduler::addTokens(Sequence &sequence,
     logits += limits.vocab;
     end = addToken(sequence, logits);
   }
-  // As far as the draft has read what the sequence has now.
+  // The draft's cache is valid up to the accepted tokens.
   sequence.drafted = std::min(sequence.drafted, sequence.computed);
   counted.rightGuesses += int64_t(right);
-  // More where all were right, else fewer, as in Hugging Face's transformers.
+  // Draft more after all were accepted, else fewer, as in Hugging Face's
+  // transformers.
   if (!guesses.empty())
     sequence.reach =
         std::clamp<int64_t>(sequence.reach + (right == guesses.size() ? 2 : -1),
@@ -400,7 +406,8 @@ void Scheduler::takeResult(Sequence &sequence, const Feed &feed,
   std::optional<FinishReason> end;
   if (isScored(sequence)) {
     end = tellPrompt(sequence, feed.position, count, logits);
-    logits += (count - 1) * limits.vocab; // Those of guesses come behind.
+    // Logits of drafted tokens follow those of the prompt.
+    logits += (count - 1) * limits.vocab;
   }
   if (!end && sequence.computed == int64_t(sequence.tokens.size())) {
     sequence.hasBegun = true;

@@ -1,4 +1,4 @@
-//===- ServiceFront.cpp - What all services answer alike ------------------===//
+//===- ServiceFront.cpp - What all services share -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -47,8 +47,9 @@ static constexpr const char *modelPrefix = "/v1/models/";
 static constexpr const char *posted[] = {
     "/v1/completions", "/v1/chat/completions", "/v1/embeddings"};
 
-/// What was meant by a path without /v1, or with a client's own path behind a
-/// base URL that has one already; as "; ask /v1/completions", or empty.
+/// Returns the path that a client may have meant: without /v1, or after its own
+/// base URL that already ends in /v1. The result is as "; ask /v1/completions",
+/// or empty.
 static std::string nearPath(std::string path,
                             const std::vector<std::string> &paths) {
   while (!path.empty() && path.back() == '/')
@@ -64,7 +65,8 @@ static std::string nearPath(std::string path,
   return nearest.empty() ? "" : "; ask " + nearest;
 }
 
-/// The path as it is counted: few names, whatever clients ask for.
+/// Returns the path under which metrics count a request: unknown paths share
+/// one name, so that clients cannot add any number of them.
 static std::string countedPath(const std::string &path) {
   for (const char *known : posted)
     if (path == known)
@@ -117,7 +119,7 @@ void ServiceFront::readThenAnswer(HttpRequest http, const Reply &reply) {
         std::rethrow_exception(error);
       };
     }
-    // The reply goes back to the thread that it is for.
+    // The reply must be destroyed on the server's thread.
     server.post([this, reply = std::move(reply), path = http.path,
                  answer = std::move(answer)] {
       if (reply->isGone())
@@ -157,7 +159,7 @@ void ServiceFront::route(HttpRequest &http, const Reply &reply) {
     reply->allowed = isPost ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
     if (http.method != "OPTIONS")
       throw ApiError(405, "H0479", path + " is for " + method + " alone");
-    // A browser asks without the key whether a page may ask with it.
+    // A browser's preflight request has no API key.
     return send(reply, path, 200, "text/plain", "");
   }
   if (path == "/health")
@@ -198,7 +200,7 @@ std::string ServiceFront::modelsJson() const {
   return nlohmann::ordered_json{{"object", "list"}, {"data", data}}.dump();
 }
 
-/// Compares all of it, so that the time says nothing about the key.
+/// Compares in constant time, so that the time reveals nothing about the key.
 static bool isSame(const std::string &a, const std::string &b) {
   unsigned different = a.size() != b.size();
   for (size_t i = 0; i < a.size(); ++i)
@@ -206,7 +208,8 @@ static bool isSame(const std::string &a, const std::string &b) {
   return different == 0;
 }
 
-/// What a header says behind the scheme, which has no case (RFC 9110, 11.1).
+/// Returns the text after the scheme "Bearer", which is case-insensitive (RFC
+/// 9110, 11.1).
 static std::string keyOf(const std::string &authorization) {
   constexpr const char *scheme = "Bearer ";
   size_t length = std::strlen(scheme);
@@ -300,7 +303,7 @@ int ServiceFront::run(const std::function<int()> &stopSignal) {
   server.start();
   try {
     int signal = work(stopSignal);
-    // Of what came too late nothing is heard.
+    // Requests that came too late are refused.
     postError({503, "H0477", "the server ends"});
     server.finish(options.http.seconds);
     return signal;

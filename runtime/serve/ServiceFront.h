@@ -1,8 +1,12 @@
-//===- ServiceFront.h - What all services answer alike ----------*- C++ -*-===//
+//===- ServiceFront.h - What all services share -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The part of a service that completions and embeddings share: paths, API key,
+// errors, metrics, and the end. CompletionService and EmbeddingService derive
+// from it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,11 +22,11 @@ namespace heddle::rt {
 
 inline const char *const jsonType = "application/json";
 
-/// std::random_device would ask for a function that came with glibc 2.36.
+/// A random seed from the system. std::random_device would need glibc 2.36.
 uint64_t randomSeed();
 
-/// Paths, keys, errors, figures and the end of a service. What is protected is
-/// for the server's thread, but for `work` and `failAll`.
+/// The base of all services. Protected members are for the server's thread,
+/// except `work` and `failAll`.
 class ServiceFront : public Service {
 public:
   uint16_t port() const override { return server.port(); }
@@ -35,43 +39,44 @@ protected:
   using Clock = std::chrono::steady_clock;
 
   explicit ServiceFront(const ServiceOptions &options);
-  /// Must be called first when a service is destroyed.
+  /// A derived class must call it first in its destructor.
   void stop() {
     reading.finish();
     server.finish(0);
   }
 
-  /// What the server's thread does for a request that has been read.
+  /// Starts the answer to a request that was read, on the server's thread.
   using Answer = std::function<void(const Reply &)>;
-  /// The paths that take requests for the model, and what is done for one;
-  /// reading it, and what is done, throw an ApiError for what is refused. A
-  /// thread of its own calls `read`, which takes its time for a long text and
-  /// changes nothing.
+  /// `paths` lists the paths that `read` handles. `read` parses a request and
+  /// returns its Answer; both throw an ApiError to refuse it. `read` runs on a
+  /// thread of its own, since long texts take time, and must not change the
+  /// service.
   virtual std::vector<std::string> paths() const = 0;
   virtual Answer read(const HttpRequest &http) = 0;
-  /// Tokens that a text can have.
+  /// Returns the limit of tokens of a sequence or text.
   virtual int64_t longest() const = 0;
   virtual bool isDraining() const = 0;
-  /// Computes until a signal comes and all is done; returns it.
+  /// Computes until a stop signal has come and all work is done; returns the
+  /// signal.
   virtual int work(const std::function<int()> &stopSignal) = 0;
-  /// Tells all clients of an error; the server's thread calls it.
+  /// Reports an error to all clients; called on the server's thread.
   virtual void failAll(const ApiError &error) = 0;
 
-  /// Answers at once, and counts it.
+  /// Sends an answer at once, and counts it in the metrics.
   void send(const Reply &reply, const std::string &path, int status,
             const std::string &type, const std::string &body);
-  /// The same of an error, which the access log has, too.
+  /// Sends an error, and counts and logs it.
   void sendError(const Reply &reply, const std::string &path,
                  const ApiError &error);
-  /// Throws unless the model has that name, or none is given, and there is room
-  /// for `more` texts beside `now`.
+  /// Throws an ApiError for an unknown model name (an empty one is allowed), or
+  /// if `more` sequences beside `now` exceed the limit.
   void admit(const std::string &model, int64_t now, int64_t more) const;
-  /// The tokens of what a client gave. Throws unless there is one, and all are
-  /// in the vocabulary.
+  /// Returns the tokens of a prompt. Throws an ApiError if there is none, or
+  /// one is outside the vocabulary.
   std::vector<int32_t> tokensOf(const CompletionRequest::Prompt &prompt,
                                 const io::Tokenizer *tokenizer, int64_t vocab,
                                 const char *field) const;
-  /// When a request must have its answer.
+  /// Returns the time until which a request must be answered.
   Clock::time_point deadlineOf(const std::optional<double> &timeout) const;
 
   const ServiceOptions options;
@@ -81,7 +86,7 @@ protected:
 
 private:
   void answer(HttpRequest http, const Reply &reply);
-  /// Answers with what `action` throws.
+  /// Runs `action` and answers with the error that it throws.
   void orRefuse(const Reply &reply, const std::string &path,
                 const std::function<void()> &action);
   void readThenAnswer(HttpRequest http, const Reply &reply);
@@ -92,13 +97,13 @@ private:
   nlohmann::ordered_json modelJson(const std::string &name) const;
   std::string modelsJson() const;
 
-  /// The error with which the service has ended, for what comes later; known to
+  /// The error with which the service has ended, for later requests. Used on
   /// the server's thread.
   std::optional<ApiError> ended;
   WorkThread reading;
 };
 
-/// Throws unless all tokens are in the vocabulary, and there is one.
+/// Throws an ApiError if there is no token, or one is outside the vocabulary.
 void checkTokens(const std::vector<int32_t> &tokens, int64_t vocab,
                  const char *field);
 

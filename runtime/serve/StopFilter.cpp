@@ -1,4 +1,4 @@
-//===- StopFilter.cpp - Texts that end a text -----------------------------===//
+//===- StopFilter.cpp - Stop strings --------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,7 +16,7 @@ std::string StopFilter::add(const std::string &part) {
   if (stopped)
     return "";
   held += part;
-  // The first of all, whichever of them it is of.
+  // The earliest occurrence of any stop string ends the text.
   size_t end = std::string::npos, keep = 0;
   for (const std::string &stop : stops)
     end = std::min(end, held.find(stop));

@@ -1,4 +1,4 @@
-//===- TextPreparer.cpp - Texts as an encoder reads them ------------------===//
+//===- TextPreparer.cpp - Texts to tokens for an encoder ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -33,7 +33,7 @@ EncoderText TextPreparer::prepare(const std::string &text,
   made.tokens = tokenizer->encodePrompt(prompt + text);
   if (prompt.empty())
     return made;
-  // As sentence-transformers counts: without the last token, if it closes.
+  // As sentence-transformers counts them: without a closing special token.
   made.unpooled = int32_t(tokenizer->encodePrompt(prompt).size());
   if (!tokenizer->closingTokens().empty())
     --made.unpooled;

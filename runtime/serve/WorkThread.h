@@ -1,4 +1,4 @@
-//===- WorkThread.h - Work beside a thread that must not wait ---*- C++ -*-===//
+//===- WorkThread.h - A thread for slow work --------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,7 +17,7 @@
 
 namespace heddle::rt {
 
-/// A thread that does what it is given, one after the other.
+/// Runs functions on a thread of its own, one after the other.
 class WorkThread {
 public:
   WorkThread() : thread([this] { run(); }) {}
@@ -28,7 +28,7 @@ public:
     waiting.push_back(std::move(work));
     hasCome.notify_one();
   }
-  /// Ends the thread after what it does now; what waits is kept, undone.
+  /// Ends the thread after the current function; waiting ones are not run.
   void finish() {
     {
       std::lock_guard lock(mutex);
@@ -57,9 +57,9 @@ private:
 
   std::mutex mutex;
   std::condition_variable hasCome;
-  std::deque<std::function<void()>> waiting; ///< Under the mutex.
-  bool isEnding = false;                     ///< The same.
-  std::thread thread; ///< The last one: it uses the others.
+  std::deque<std::function<void()>> waiting; ///< Guarded by the mutex.
+  bool isEnding = false;                     ///< Guarded by the mutex.
+  std::thread thread; ///< Declared last, since it uses the other members.
 };
 
 } // namespace heddle::rt

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// C, so that the shared object needs no C++ library.
+// Written in C, so that the shared object needs no C++ library.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@ static int init(int *rank, int *size, int *threads) {
   *threads = provided >= MPI_THREAD_MULTIPLE     ? HeddleMpiThreadsMultiple
              : provided >= MPI_THREAD_SERIALIZED ? HeddleMpiThreadsSerialized
                                                  : HeddleMpiThreadsSingle;
-  // The runtime prints one message of its own instead of MPI's.
+  // The runtime prints its own message instead of MPI's.
   error = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   if (!error)
     error = MPI_Comm_rank(MPI_COMM_WORLD, rank);
@@ -42,7 +42,7 @@ static int finish(void) {
 
 static void abortAll(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
 
-/// MPI_Request is a pointer in one MPI and an int in the other.
+/// MPI_Request is a pointer in one MPI and an int in another.
 static void pack(MPI_Request from, HeddleMpiRequest *to) {
   to->storage = 0;
   memcpy(&to->storage, &from, sizeof from);

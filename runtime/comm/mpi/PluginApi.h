@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The same source is compiled once for each MPI whose headers are there. A
-// plug-in is linked to no MPI: its symbols come from the MPI library that the
-// runtime loaded before it.
+// The functions of an MPI plug-in. The same source is compiled once for each
+// MPI whose headers are installed. A plug-in is not linked to an MPI: its
+// symbols come from the MPI library that the runtime has loaded before.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,15 +25,15 @@ enum HeddleMpiThreads {
   HeddleMpiThreadsMultiple
 };
 
-/// Room for the request of any MPI.
+/// Storage for a request of any MPI.
 typedef struct HeddleMpiRequest {
   uint64_t storage;
 } HeddleMpiRequest;
 
-/// A function returns 0, or an MPI error code that `errorText` explains. `comm`
-/// is a number that `splitGroup` gave; 0 is the world.
+/// Functions return 0, or an MPI error code that `errorText` explains. `comm`
+/// is a number that `splitGroup` returned; 0 is the world.
 typedef struct HeddleMpiPlugin {
-  /// Starts MPI; `threads` becomes an HeddleMpiThreads.
+  /// Initializes MPI; sets `threads` to an HeddleMpiThreads.
   int (*init)(int *rank, int *size, int *threads);
   int (*finish)(void);
   void (*abort)(int status);
@@ -41,15 +41,16 @@ typedef struct HeddleMpiPlugin {
                HeddleMpiRequest *request);
   int (*irecv)(void *data, int bytes, int peer, int tag,
                HeddleMpiRequest *request);
-  /// When done is not 0, the request is used up; `received` is then the size
-  /// of the message, where the request was one to receive.
+  /// Sets `done` if the request is complete, and then frees it. `received` is
+  /// the size of the message for a receive.
   int (*test)(HeddleMpiRequest *request, int *done, int *received);
-  /// Collective over `numRanks` world ranks, which all call it alike.
+  /// Creates a group of `numRanks` world ranks; all of them call it with the
+  /// same arguments.
   int (*splitGroup)(const int *ranks, int numRanks, int tag, int *comm);
-  /// Sums of floats; `in` may be null: in place.
+  /// Sums floats; `in` may be null to sum in place.
   int (*allReduce)(const void *in, void *out, int count, int comm);
   int (*reduceScatter)(const void *in, void *out, int countPerRank, int comm);
-  /// Elements of 2 or 4 bytes.
+  /// Gathers elements of 2 or 4 bytes.
   int (*allGather)(const void *in, void *out, int countPerRank,
                    int elementBytes, int comm);
   int (*allToAll)(const void *in, void *out, int countPerRank, int elementBytes,
@@ -57,7 +58,7 @@ typedef struct HeddleMpiPlugin {
   void (*errorText)(int error, char *text, int size);
 } HeddleMpiPlugin;
 
-/// The one symbol of a plug-in.
+/// Name of the plug-in's only symbol.
 #define HEDDLE_MPI_PLUGIN_SYMBOL "heddleMpiPlugin"
 typedef const HeddleMpiPlugin *(*HeddleMpiPluginEntry)(void);
 

@@ -115,9 +115,9 @@ public:
     Hyperparameters hyper;
     uint64_t seed = 0;
     int64_t skipped = 0; ///< Earlier steps that updated nothing.
-    bool skipsNonfinite =
-        /// Skip a few such steps in a row; else the first one ends the run.
-        false;
+    /// Skip a few steps in a row that are not finite; else the first one ends
+    /// the run.
+    bool skipsNonfinite = false;
   };
   TrainSteps(Job &job, const Options &options);
 
