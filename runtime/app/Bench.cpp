@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// `bench` runs a program of the binary some times and prints its speed:
+// training steps here, generation in BenchDecode.cpp.
+//
 //===----------------------------------------------------------------------===//
 
 #include "KernelTimes.h"
@@ -23,7 +26,7 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Tokens that any vocabulary has and no file gives.
+/// Fills the batch with token ids that every vocabulary has.
 static void fillTokens(const TrainSteps &steps, int64_t step) {
   uint64_t vocab = steps.batch().vocab;
   steps.tokens().fill([&](int64_t index, DataFeed::What what) {
@@ -32,18 +35,19 @@ static void fillTokens(const TrainSteps &steps, int64_t step) {
   });
 }
 
-/// Measures steps. Where the host submits them ahead, one begins when the one
-/// before ends.
+/// Measures training steps. Where the host submits steps ahead, a step is taken
+/// to begin when the previous one ends.
 namespace {
 class StepClock {
 public:
   StepClock(TrainSteps &steps, int64_t warmup) : steps(steps), warmup(warmup) {}
 
-  /// Runs the next step; leaves as many pending as `pending` says.
+  /// Submits the next step, and waits until at most `pending` steps are in
+  /// flight.
   void run(LaunchTime *times) {
     begins.push_back(now());
     steps.submit(next++, /*hasLabels=*/true, times);
-    // What is timed launch by launch has been waited for.
+    // Launch times are only complete after the step.
     finish(times ? 0 : steps.maxPending());
   }
   void finish(int64_t pending) {
@@ -63,7 +67,7 @@ public:
     }
   }
 
-  std::vector<double> seconds, processor; ///< Of each measured step.
+  std::vector<double> seconds, processor; ///< One value for each measured step.
 
 private:
   struct Point {
@@ -77,7 +81,7 @@ private:
   TrainSteps &steps;
   int64_t warmup, next = 0;
   std::deque<Point> begins; ///< Of the pending steps.
-  Point last;               ///< The end of the one before those.
+  Point last;               ///< End of the last step before those.
 };
 } // namespace
 
@@ -118,7 +122,8 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   int64_t read = (swapped.readBytes - swapBefore.readBytes) / options.steps;
   int64_t written =
       (swapped.writtenBytes - swapBefore.writtenBytes) / options.steps;
-  // Other programs may have had the cores during one of the measurements.
+  // Measure the peak again: other programs may have used the cores the first
+  // time.
   rate.keepBest(measureJobRate(job, steps->program()));
   if (!job.isFirst())
     return 0;

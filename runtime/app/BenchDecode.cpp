@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// `bench --decode` measures generation with a binary that serves: prompts,
+// tokens for several sequences together, and speculative decoding.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CompiledEngine.h"
@@ -27,46 +30,48 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Tokens between two measurements of how fast memory is read.
+/// Tokens between two measurements of the memory's read rate.
 static constexpr int64_t tokensPerRead = 4;
-/// Times that each launch is timed; its shortest time goes into the table.
+/// Repetitions of each launch; the table has the shortest time.
 static constexpr int64_t kernelRuns = 20;
 
 namespace {
 
-/// What the texts of a measurement are. Groups of ranks take them in turn.
+/// The sequences of a measurement. They are dealt out to the groups of ranks in
+/// turn.
 struct Texts {
   int64_t count = 1, context = 1, tokens = 1;
 
-  /// Throws H0166 where they do not fit.
+  /// Throws H0166 when they do not fit into the cache.
   Texts(const BenchOptions &options, const EngineLimits &limits);
-  /// Those that the rank's group has, of `groups` that take them in turn.
+  /// Returns the number of sequences of `group`, of `groups` groups.
   int64_t ofGroup(int64_t group, int64_t groups) const {
     return (count - group + groups - 1) / groups;
   }
-  /// Some tokens of a text, which any vocabulary has.
+  /// Returns a feed with token ids that every vocabulary has.
   Feed feed(int64_t text, int64_t position, int64_t tokens,
             const EngineLimits &limits) const;
 };
 
-/// Runs texts and takes times.
+/// Runs the sequences and measures times.
 class DecodeBench {
 public:
   DecodeBench(Job &job, CompiledEngine &engine, Texts texts)
       : job(job), engine(engine), texts(texts),
         logits(texts.count * engine.limits().vocab) {}
 
-  /// Computes the prompts, one of each group at a time and `atLeast` of a
-  /// group, those of its texts again and again.
+  /// Computes the prompts, one of each group at a time. A group computes at
+  /// least `atLeast`, repeating its own.
   void runPrompts(int64_t atLeast);
   void runTokens();
   void printKernels();
-  /// Bytes that this rank has to read and write for a token of each text: the
-  /// weights that are used, each once, and the cache.
+  /// Bytes that this rank must read and write for one token of each sequence:
+  /// each weight that is used, once, and the cache.
   double bytesOfRun() const;
 
   std::vector<double> promptSeconds, tokenSeconds, processorSeconds;
-  std::vector<double> readRates; ///< Of this rank, in bytes per second.
+  /// Measured on this rank, in bytes per second.
+  std::vector<double> readRates;
 
 private:
   using Clock = std::chrono::steady_clock;
@@ -74,11 +79,11 @@ private:
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
   void prompt(int64_t text);
-  /// Texts of this rank's group.
+  /// Number of sequences of this rank's group.
   int64_t own() const {
     return texts.ofGroup(engine.group(), engine.limits().groups);
   }
-  /// Computes the token at `position` of every text.
+  /// Computes the token at `position` of every sequence.
   void token(int64_t position);
   void printKernels(const LoadedProgram &program);
 
@@ -173,7 +178,8 @@ void DecodeBench::token(int64_t position) {
 
 void DecodeBench::runTokens() {
   ReadRate reading(job.threadPool());
-  for (int64_t i = 0; i < 2; ++i) { // Memory is used for the first time.
+  // Warm-up: touches memory for the first time.
+  for (int64_t i = 0; i < 2; ++i) {
     token(texts.context);
     reading.measure();
   }
@@ -193,7 +199,7 @@ double DecodeBench::bytesOfRun() const {
     return 0;
   ProgramNeeds needs =
       needsOf(job.plan(), engine.decodeProgram(own()).program());
-  double cache = 0; // Of all runs.
+  double cache = 0; // Bytes of the cache, summed over all runs.
   for (int64_t i = 0; i < texts.tokens; ++i)
     cache += needs.cacheBytesAt(texts.context + i + 1);
   return needs.stateBytes + double(own()) * cache / double(texts.tokens);
@@ -222,19 +228,20 @@ void DecodeBench::printKernels(const LoadedProgram &program) {
   kernels.print();
 }
 
-/// Computes the last run of the first group again, of tokens and of prompts, of
-/// these its last part: programs have their inputs until another one runs.
+/// Times each launch of the last run of the first group once more, for decode
+/// and for the last chunk of a prompt. A program keeps its inputs until another
+/// one runs.
 void DecodeBench::printKernels() {
   printKernels(
       engine.decodeProgram(texts.ofGroup(/*group=*/0, engine.limits().groups)));
   prompt(0);
   int64_t rest = (texts.context - 1) % engine.limits().maxChunk + 1;
-  // Few are computed as a token and guesses are, in rows of one token.
+  // A short rest is computed by the decode program, in rows of one token.
   if (rest > 1 + engine.limits().maxGuesses)
     printKernels(*engine.prefillPrograms(rest).back());
 }
 
-/// The sum over the ranks of a number that each has.
+/// Returns the sum of a value over all ranks.
 static double sumOfRanks(Ranks &ranks, double value) {
   double sum = 0;
   for (const std::string &text : ranks.exchange(std::to_string(value)))
@@ -242,14 +249,14 @@ static double sumOfRanks(Ranks &ranks, double value) {
   return sum;
 }
 
-/// The largest of times that the ranks took: all wait for the last one.
+/// Returns the largest of the ranks' times, since all wait for the slowest.
 static double slowestOfRanks(Ranks &ranks, double seconds) {
   return double(ranks.maximum(int64_t(seconds * 1e9))) / 1e9;
 }
 
 namespace {
 
-/// Notes which texts have begun.
+/// Records which sequences have started.
 class BegunTexts : public SequenceListener {
 public:
   bool onToken(uint64_t id, int32_t,
@@ -261,12 +268,13 @@ public:
   std::set<uint64_t> ids;
 };
 
-/// Tokens that the model chooses, behind the prompts of a measurement.
+/// Tokens that the model generates after the prompts.
 struct ChosenTokens {
   double seconds = 0;
   int64_t tokens = 0, guesses = 0, right = 0;
   double perSecond() const { return double(tokens) / seconds; }
-  /// Of the guesses for a text in a run: one token comes in any case.
+  /// Accepted drafted tokens for a sequence and a run. One more token comes in
+  /// any case.
   double rightPerStep() const {
     return tokens > right ? double(right) / double(tokens - right) : 0;
   }
@@ -274,7 +282,7 @@ struct ChosenTokens {
 
 } // namespace
 
-/// Submits the texts, and computes until `count` tokens are behind each.
+/// Submits the sequences, and runs until each has `count` new tokens.
 static ChosenTokens chooseTokens(Scheduler &scheduler, BegunTexts &begun,
                                  const Texts &texts, const EngineLimits &limits,
                                  int64_t count) {
@@ -299,9 +307,9 @@ static ChosenTokens chooseTokens(Scheduler &scheduler, BegunTexts &begun,
           after.rightGuesses - before.rightGuesses};
 }
 
-/// What the texts come to with the draft, or without one, greedily. Rank 0
-/// decides, the others follow and have no figures. Prompts are found in the
-/// cache, where a first time has left them.
+/// Generates greedily with the draft, or without it. Rank 0 decides; the other
+/// ranks follow and get no counts. The prompts are found in the cache, where an
+/// earlier run has left them.
 static ChosenTokens chooseTokens(Job &job, CompiledEngine &engine,
                                  Engine *draft, const Texts &texts) {
   if (!job.isFirst()) {
@@ -320,15 +328,15 @@ static ChosenTokens chooseTokens(Job &job, CompiledEngine &engine,
 
 namespace {
 
-/// What is told of a measurement.
+/// The figures that are printed.
 struct DecodeFigures {
   Texts texts;
   int64_t ranks, groups, threads;
   std::string program = {};
-  int64_t launches = 0, submissions = 0; ///< Of the program.
+  int64_t launches = 0, submissions = 0; ///< Of the decode program.
   double bytes = 0, readRate = 0, processor = 0;
   double first = 0, median = 0, shortest = 0, longest = 0;
-  /// Where there is a draft.
+  /// With the draft, and without it; none if there is no draft.
   std::optional<std::pair<ChosenTokens, ChosenTokens>> withAndWithout = {};
 
   double perSecond() const { return double(texts.count) / median; }
@@ -336,7 +344,7 @@ struct DecodeFigures {
   double prefillPerSecond() const {
     return double(std::min(texts.count, groups) * texts.context) / first;
   }
-  /// Whether caches gave a part of the bytes: memory is not read so fast.
+  /// Whether some bytes came from the CPU's caches: memory is not that fast.
   bool isInCache() const { return bytes / median > readRate; }
   void printJson() const;
   void print() const;
@@ -409,7 +417,7 @@ void DecodeFigures::print() const {
          without.perSecond());
 }
 
-/// Bytes of the last level of caches, shared by cores.
+/// Returns the size of the last-level cache.
 static int64_t lastCacheBytes() {
   constexpr int64_t unknown = int64_t(256) << 20;
   int64_t bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -428,8 +436,8 @@ static DecodeFigures figuresOf(Job &job, CompiledEngine &engine,
     figures.launches += commands.info(i).kernel() >= 0;
   figures.submissions = int64_t(commands.submissions());
   figures.bytes = sumOfRanks(ranks, bench.bytesOfRun());
-  // Of the ranks that read something. The best of the measurements: other
-  // programs slow the others down.
+  // Of the ranks that measured a rate, take the best measurement: other
+  // programs can only slow them down.
   const std::vector<double> &rates = bench.readRates;
   figures.readRate =
       sumOfRanks(ranks, bench.bytesOfRun() > 0
@@ -440,7 +448,7 @@ static DecodeFigures figuresOf(Job &job, CompiledEngine &engine,
   figures.median = slowestOfRanks(ranks, medianOf(bench.tokenSeconds));
   figures.shortest = slowestOfRanks(ranks, bench.tokenSeconds.front());
   figures.longest = slowestOfRanks(ranks, bench.tokenSeconds.back());
-  // What no cache holds came from memory, which is as fast as that then.
+  // Data that exceeds all caches came from memory, which is at least as fast.
   if (figures.bytes > double(ranks.size() * lastCacheBytes()))
     figures.readRate =
         std::max(figures.readRate, figures.bytes / figures.median);

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// `check` runs every GPU kernel of a binary on random data and compares it with
+// a simply compiled kernel (KernelCheck.h).
+//
 //===----------------------------------------------------------------------===//
 
 #include "KernelCheck.h"
@@ -18,7 +21,7 @@ using namespace heddle;
 using namespace heddle::rt;
 using nlohmann::ordered_json;
 
-/// The plan for the GPU of this machine.
+/// Reads the plan for this machine's GPU.
 static Binary readForGpu(const CheckOptions &options) {
   std::vector<Binary> targets = readTargets(options.binary);
   auto isForGpu = [](const Binary &target) {
@@ -38,7 +41,7 @@ static ordered_json describe(const CheckedKernel &kernel,
                              const plan::Kernel &planned) {
   return {{"name", kernel.name},
           {"ops", planned.ops},
-          // No number of JSON is infinite.
+          // JSON has no infinity.
           {"error", std::min(kernel.error, 1e300)},
           {"tolerance", kernel.tolerance},
           {"agrees", kernel.agrees()},
@@ -77,7 +80,8 @@ int heddle::rt::runCheck(const CheckOptions &options, Ranks &ranks) {
              checked.tolerance, 1e3 * checked.seconds,
              1e3 * checked.plainSeconds, kernel.name.c_str(),
              kernel.ops.c_str(), checked.agrees() ? "" : "  WRONG");
-    fflush(stdout); // Whoever ends it too early sees how far it came.
+    // If the process is ended early, the user sees how far it came.
+    fflush(stdout);
     if (checked.agrees())
       continue;
     wrong += (numWrong++ ? ", " : "") + kernel.name;

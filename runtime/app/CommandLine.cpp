@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Declares the verbs of a compiled binary and their flags, and runs the verb of
+// a command line on all ranks.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CompileWords.h"
@@ -22,7 +25,7 @@ using namespace heddle::rt;
 
 namespace {
 
-/// The options of every verb and what the chosen one runs.
+/// The options of all verbs, and the action of the chosen one.
 struct CommandLine {
   TrainOptions train;
   EvalOptions eval;
@@ -34,7 +37,8 @@ struct CommandLine {
   InfoOptions info;
   CheckOptions check;
   int joinSeconds = Launch().joinSeconds;
-  int localRank = 0; ///< Not used: the launcher's variables say it too.
+  /// Ignored: the launcher's environment variables say it too.
+  int localRank = 0;
   std::function<int(Ranks &)> action;
 
   void build(CLI::App &app);
@@ -65,7 +69,7 @@ void CommandLine::addJoin(CLI::App &verb) {
       ->capture_default_str();
 }
 
-/// What computes a GPU's matrix products.
+/// Adds the flag that chooses the GPU's matrix products.
 void addGemm(CLI::App &verb, DeviceOptions &device) {
   addFlag(verb, "--gemm", device.gemm,
           ValueRange::choices({"auto", "library", "generated"}),
@@ -73,7 +77,7 @@ void addGemm(CLI::App &verb, DeviceOptions &device) {
           "not at all, or by Heddle (default: as compiled)");
 }
 
-/// Where the weights of a draft are, for the verbs that use one.
+/// Adds the flag for the draft model's weights.
 void addDraft(CLI::App &verb, JobOptions &job) {
   addFlag(verb, "--draft-weights", job.draftWeights, io::range::path(),
           "Weights of the draft, of a binary that was compiled with --draft "
@@ -81,7 +85,7 @@ void addDraft(CLI::App &verb, JobOptions &job) {
       ->type_name("DIR");
 }
 
-/// How the weights of a binary that does not train are kept.
+/// Adds the flags of the cache of converted weights.
 void addWeightCache(CLI::App &verb, JobOptions &job) {
   addFlag(verb, "--weight-cache", job.weightCache,
           ValueRange::choices({"auto", "map", "read", "none"}),
@@ -132,13 +136,13 @@ void CommandLine::addJob(CLI::App &verb, JobOptions &job) {
   addJoin(verb);
 }
 
-/// A flag for a file or, with `type` DIR, a directory.
+/// Adds a flag for a file, or for a directory if `type` is DIR.
 CLI::Option *addPath(CLI::App &verb, const char *name, std::string &value,
                      const char *help, const char *type = "FILE") {
   return addFlag(verb, name, value, io::range::path(), help)->type_name(type);
 }
 
-/// A count from 0 with its default shown.
+/// Adds a count from 0 whose default is shown.
 template <typename T>
 CLI::Option *addCount(CLI::App &verb, const char *name, T &value,
                       const char *help) {
@@ -156,7 +160,8 @@ void CommandLine::addMask(CLI::App &verb, MaskOptions &mask) {
           "(default: the tokenizer's)");
 }
 
-/// Batches come from one place, and from --inputs with their labels.
+/// Throws unless batches come from exactly one place; those of --inputs must
+/// have labels.
 void requireBatches(bool hasData, const std::string &inputs,
                     const MaskOptions &mask, bool validates = false) {
   bool masks = mask.probability || mask.token;
@@ -294,7 +299,7 @@ void CommandLine::addEval(CLI::App &app) {
   });
 }
 
-/// How the verbs that make text choose tokens, and when they stop.
+/// Adds the flags of sampling and stop strings.
 void CommandLine::addSampling(CLI::App &verb) {
   addCount(verb, "--max-new-tokens", generate.maxNewTokens,
            "How many tokens to add at most");
@@ -352,7 +357,7 @@ void CommandLine::addChat(CLI::App &app) {
   });
 }
 
-/// What becomes of the hidden states of a text.
+/// Adds the flags that say how hidden states become an embedding.
 void addPooling(CLI::App &verb, PoolingOptions &pooling, const char *whose) {
   std::vector<std::string> modes;
   for (const auto &[name, mode] : poolingModes)
@@ -520,7 +525,7 @@ void CommandLine::addCheck(CLI::App &app) {
 
 void CommandLine::build(CLI::App &app) {
   app.require_subcommand(1);
-  // DeepSpeed's launcher puts it before the verb.
+  // DeepSpeed's launcher passes --local_rank before the verb.
   app.fallthrough();
   addFlag(app, "--local_rank,--local-rank", localRank,
           ValueRange::integers(-1, (1 << 20) - 1),
@@ -543,7 +548,7 @@ int report(const Diagnostic &diagnostic) {
   return diagnostic.exitCode();
 }
 
-/// Runs the verb among the other ranks.
+/// Connects the ranks and runs the verb.
 int runAction(const std::function<int(Ranks &)> &action, int joinSeconds) {
   std::unique_ptr<Ranks> ranks = Ranks::open(joinSeconds);
   try {

@@ -1,4 +1,4 @@
-//===- CompareResults.cpp - How far two results are apart -----------------===//
+//===- CompareResults.cpp - Compare a result with a reference -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,7 +18,7 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// `count` numbers from `begin` on.
+/// Reads `count` elements from element `begin` on.
 static void read(const char *bytes, plan::DType type, int64_t begin,
                  int64_t count, double *to) {
   const char *from = bytes + begin * plan::byteSize(type);
@@ -76,7 +76,7 @@ Comparison heddle::rt::compareResults(const char *actual, const char *expected,
       return;
     double scale = std::max(least, ofRow[row].root());
     double one = std::abs(value - other) / (std::abs(other) + scale);
-    // NaN is no number that agrees, nor one to compare with.
+    // A NaN in one of the two is an infinite error.
     result.error = std::isnan(one) ? std::numeric_limits<double>::infinity()
                                    : std::max(result.error, one);
   });

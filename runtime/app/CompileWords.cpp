@@ -1,4 +1,4 @@
-//===- CompileWords.cpp - Words that heddle compile takes -----------------===//
+//===- CompileWords.cpp - Advice on misplaced words -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,8 +13,8 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// The flags of `heddle compile`; test/Driver/words.test compares them with its
-/// help. A binary does not have the compiler's code, which could name them.
+/// Flags of `heddle compile`; test/Driver/words.test compares them with its
+/// help. The binary does not contain the compiler, so it needs this list.
 static constexpr const char *compileFlags[] = {
     "--accumulate",
     "--all",
@@ -95,13 +95,13 @@ static constexpr const char *compileFlags[] = {
     "--zero",
 };
 
-/// The verbs of `heddle` that no binary has.
+/// Verbs of `heddle` that no binary has.
 static constexpr const char *driverVerbs[] = {
     "compile", "fit",      "explain", "data",
     "run",     "quantize", "emulate", "checkpoint"};
 
 namespace {
-/// The flag that a word without one is for.
+/// For a verb, the flag that a word without flag was probably meant for.
 struct MainFlag {
   const char *verb;
   const char *flag;
@@ -133,7 +133,8 @@ std::optional<io::Advice> rt::adviseOnBinary(const CLI::App &verb,
         "write heddle " + word +
             (takesBinary ? " " + io::nameOf(verb) : std::string())};
   }
-  // Its file may be left out, so only a = says that a word is one.
+  // --access-log may have no value, so a word after it is only its value with
+  // `=`.
   if (const CLI::Option *log = verb.get_option_no_throw("--access-log");
       log && log->count() > 0)
     return io::Advice{"", "write --access-log=" + io::shellWord(word)};

@@ -1,4 +1,4 @@
-//===- CompiledEncoder.cpp - The programs that encode ---------------------===//
+//===- CompiledEncoder.cpp - Embeddings with a compiled binary ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -87,7 +87,8 @@ int64_t CompiledEncoder::bucketOf(int64_t tokens) const {
   return tokensOf(choose(1, tokens, /*logits=*/false));
 }
 
-/// Rows without a text have one token: attention needs something to see.
+/// A row without a text gets one token, since attention over no tokens is
+/// undefined.
 void CompiledEncoder::runOn(const LoadedProgram &program,
                             const std::vector<const EncoderText *> &texts) {
   Session &session = job.session();
@@ -147,7 +148,8 @@ void CompiledEncoder::computeOwn(const std::vector<const EncoderText *> &texts,
   const int64_t count = int64_t(texts.size());
   const LoadedProgram &one = choose(1, int64_t(tokens), /*logits=*/false);
   const LoadedProgram &all = choose(count, tokensOf(one), /*logits=*/false);
-  // Rows and tokens that are not there are computed, too.
+  // Padding rows and padding tokens cost as much as others, so texts may be
+  // cheaper one by one.
   const bool isApart = double(count) * costs.at(one.program().name) <
                        costs.at(all.program().name);
   const LoadedProgram &program = isApart ? one : all;
@@ -181,7 +183,8 @@ void CompiledEncoder::score(const EncoderText &text, float *embedding,
 void CompiledEncoder::run(const std::vector<const EncoderText *> &texts,
                           float *embeddings) {
   if (job.ranks().size() > 1) {
-    // Each text after the number of its tokens, and of those not pooled.
+    // Each text follows the number of its tokens, and of those that are not
+    // pooled.
     Tokens told;
     for (const EncoderText *text : texts) {
       told.push_back(int32_t(text->tokens.size()));

@@ -1,4 +1,4 @@
-//===- CompiledEngine.cpp - The programs that serve -----------------------===//
+//===- CompiledEngine.cpp - Generation with a compiled binary -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -26,7 +26,7 @@ using plan::PortRole;
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// Every stage has the lengths of rows and the positions of tokens.
+/// Row lengths and token positions are inputs of every stage.
 static const Value &inputOf(const LoadedProgram &program, PortRole role) {
   const Value *input = program.input(role);
   if (!input)
@@ -87,7 +87,7 @@ CompiledEngine::CompiledEngine(Job &job) : job(job) {
   findSpeakers();
 }
 
-/// The pipeline stage whose programs give logits.
+/// Returns the pipeline stage whose programs have logits.
 static int64_t stageOfLogits(const plan::Plan &plan) {
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)
     for (const plan::Program &program : plan.stages[stage].programs)
@@ -131,7 +131,8 @@ CompiledEngine::prefillPrograms(int64_t tokens) const {
 // Inputs and outputs
 //===----------------------------------------------------------------------===//
 
-/// Rows without a feed, and tokens behind its last, are not there.
+/// Writes the inputs of a program. Rows without a feed get length 0, and the
+/// lengths exclude positions after a feed's last token.
 void CompiledEngine::fill(const LoadedProgram &program,
                           const std::vector<const Feed *> &feeds) {
   auto isThere = [&](int64_t row, int64_t token) {
@@ -187,8 +188,8 @@ void CompiledEngine::takeLogits(const LoadedProgram &program, int64_t row,
 // Feeds
 //===----------------------------------------------------------------------===//
 
-/// A feed of one token, of a token of `feed`. All of them write to the cache
-/// before any reads it, in every layer.
+/// Returns a feed with one token of `feed`. In every layer all rows write to
+/// the cache before any of them reads it, so a row sees the earlier ones.
 static Feed rowOf(const Feed &feed, size_t token) {
   return {feed.sequence,
           {feed.tokens[token]},
@@ -201,7 +202,8 @@ static Feed rowOf(const Feed &feed, size_t token) {
 void CompiledEngine::compute(const std::vector<Feed> &feeds, float *logits) {
   job.ranks().beginStep(++numRuns);
   std::vector<Feed> rows;
-  std::vector<float *> places; // Of the rows; null where nobody wants them.
+  // Target of each row's logits; null if they are not wanted.
+  std::vector<float *> places;
   for (const Feed &feed : feeds) {
     float *place = logits;
     int64_t count = int64_t(feed.tokens.size());
@@ -278,10 +280,10 @@ CompiledEngine::withDraft(Job &job, Job &draft) {
   return {std::move(model), std::move(guesses)};
 }
 
-/// Who computes feeds: their first byte.
+/// First byte of a message: which engine runs the feeds.
 static constexpr char forModel = '+', forDraft = '?';
 
-/// Feeds as bytes that ranks of one job understand.
+/// Serializes feeds for the ranks of the job.
 static std::string pack(char whose, const std::vector<Feed> &feeds) {
   std::string text(1, whose);
   auto add = [&](const void *data, size_t bytes) {

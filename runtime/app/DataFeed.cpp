@@ -1,4 +1,4 @@
-//===- DataFeed.cpp - Batches of token files ------------------------------===//
+//===- DataFeed.cpp - Batches from files of tokens ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,7 +21,7 @@ using namespace heddle::rt;
 // What --data says
 //===----------------------------------------------------------------------===//
 
-/// The number that all of `text` is.
+/// Parses a text that is a number as a whole.
 static std::optional<double> parseNumber(const std::string &text) {
   double value = 0;
   const char *end = text.data() + text.size();
@@ -33,7 +33,7 @@ static std::optional<double> parseNumber(const std::string &text) {
 
 static DataChoice parseChoice(const std::string &text) {
   size_t colon = text.rfind(':');
-  // Megatron's pair may be named by what its two files have in common.
+  // A Megatron pair may be named by the common prefix of its files.
   if (colon == std::string::npos || io::pathExists(text) ||
       io::pathExists(text + ".idx"))
     return {text, 0};
@@ -97,14 +97,15 @@ DataFeed::DataFeed(const std::vector<DataChoice> &files,
 
 void DataFeed::shuffle(uint64_t newSeed) { seed = newSeed; }
 
-/// The rows in a file from a token on. A single file gives whole batches.
+/// Returns the rows of a file from a token on. A single file only gives whole
+/// batches.
 int64_t DataFeed::rowsFrom(const Source &source, int64_t origin) const {
   int64_t whole = sources.size() > 1 ? 1 : shape.rows;
   int64_t tokens = std::max<int64_t>(0, source.file.size() - 1 - origin);
   return tokens / (shape.seq * whole) * whole;
 }
 
-/// Begins with the pass, or with the next one when nothing is left of it.
+/// Starts with this pass, or with the next one if the pass is at its end.
 void DataFeed::begin(Source &source, Pass pass) const {
   int64_t rest = source.file.size() - 1 - pass.origin;
   bool fits = rest > 0 && pass.permuted <= rest / shape.seq;
@@ -113,7 +114,7 @@ void DataFeed::begin(Source &source, Pass pass) const {
   source.pass = pass;
 }
 
-/// The pass that `rows` rows lead to.
+/// Returns the pass in which a run is after `rows` rows.
 DataFeed::Pass DataFeed::passAfter(const Source &source, int64_t rows) const {
   Pass pass = source.pass;
   if (rows < pass.end - pass.next) {
@@ -125,7 +126,7 @@ DataFeed::Pass DataFeed::passAfter(const Source &source, int64_t rows) const {
           rows % source.passRows, source.passRows};
 }
 
-/// Where the tokens of a file's row begin.
+/// Returns the first token of a row of a file.
 int64_t DataFeed::tokenOf(int64_t index, int64_t row) const {
   Pass pass = passAfter(sources[index], row);
   int64_t place = pass.next;
@@ -138,9 +139,10 @@ int64_t DataFeed::tokenOf(int64_t index, int64_t row) const {
 // The mixture
 //===----------------------------------------------------------------------===//
 
-/// The source of the next row. A row earns each source its units and costs the
-/// one that gives it the units of all, so that each is always within a few rows
-/// of its share. Of equals the first one is taken.
+/// Returns the file of the next row. Each row gives every file credit by its
+/// weight, and costs the chosen file the sum of all weights; the file with most
+/// credit is chosen, the first among equals. So each file is always within a
+/// few rows of its share.
 int64_t DataFeed::chooseSource() {
   size_t best = 0;
   for (size_t i = 0; i < sources.size(); ++i) {
@@ -152,7 +154,7 @@ int64_t DataFeed::chooseSource() {
   return best;
 }
 
-/// Counts up to `row`, or from the beginning when that is behind.
+/// Advances the counts to `row`; starts over if they are already beyond it.
 void DataFeed::advance(int64_t row) {
   if (row < at) {
     for (Source &source : sources) {
@@ -165,7 +167,7 @@ void DataFeed::advance(int64_t row) {
     ++sources[chooseSource()].taken;
 }
 
-/// Plans the rows of the batch that begins with `first`.
+/// Plans the rows of the batch that starts at `first`.
 void DataFeed::plan(int64_t first) {
   if (first == plannedFirst)
     return;
@@ -249,7 +251,8 @@ void DataFeed::resume(const io::DataState &state, bool sameMix) {
       int64_t left = std::max<int64_t>(0, pass.permuted - pass.next);
       pass.end = pass.next + left / whole * whole;
     } else {
-      // Rows may be of another length: the next one begins a row.
+      // The length of rows may have changed: the next row starts at the next
+      // token.
       pass.origin += saved.row * state.seq;
       pass.next = 0;
       pass.permuted = pass.end = rowsFrom(source, pass.origin);

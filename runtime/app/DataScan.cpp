@@ -1,4 +1,4 @@
-//===- DataScan.cpp - A look at all tokens before the first step ----------===//
+//===- DataScan.cpp - Check all tokens before the first step --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,12 +16,12 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Few enough for the cache of a core; a part of what the hash is.
+/// Tokens of a block, which fit into a core's cache. The hash depends on it.
 static constexpr int64_t blockTokens = int64_t(1) << 18;
 
 namespace {
 
-/// The blocks rank, rank + ranks, ... of a file.
+/// Scans blocks rank, rank + ranks, ... of a file.
 struct ScanWork {
   ScanWork(const io::TokenFile &file, int64_t tokens, const Ranks &ranks)
       : file(file), tokens(tokens), rank(ranks.rank()), ranks(ranks.size()),
@@ -30,15 +30,15 @@ struct ScanWork {
 
   const io::TokenFile &file;
   int64_t tokens, rank, ranks, vocab = 0;
-  std::vector<uint64_t> hashes; ///< Of this rank's blocks, in order.
+  std::vector<uint64_t> hashes; ///< Hashes of this rank's blocks, in order.
   std::atomic<int64_t> next{0};
-  std::atomic<int64_t> bad; ///< The first bad token, or the number of all.
+  std::atomic<int64_t> bad; ///< First bad token, or the number of tokens.
 };
 
 } // namespace
 
 static void scanShare(const void *context, int64_t, int64_t) {
-  // The pool's tasks take a constant: the threads write to parts of their own.
+  // The pool passes a const pointer; threads write to different elements.
   const_cast<ScanWork *>(static_cast<const ScanWork *>(context))->run();
 }
 
@@ -56,7 +56,7 @@ void ScanWork::run() {
   }
 }
 
-/// What one rank found, as text: the first bad token, then the hashes.
+/// Serializes this rank's result: the first bad token, then the hashes.
 static std::string describe(const ScanWork &work) {
   std::string text = std::to_string(work.bad.load());
   for (uint64_t hash : work.hashes)

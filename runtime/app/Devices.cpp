@@ -1,4 +1,4 @@
-//===- Devices.cpp - Which device runs a binary ---------------------------===//
+//===- Devices.cpp - Choose and open the device of a rank -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -41,7 +41,7 @@ std::unique_ptr<Device> heddle::rt::makeDevice(const char *name,
        "set it to cpu, separate or separate:SEED, or not at all");
 }
 
-/// What the words of a target's name say of a GPU: 90 of sm_90.
+/// Parses the GPU's compute capability from a target's name: 90 of sm_90.
 static int capabilityOf(const plan::Plan &plan) {
   return std::atoi(plan.target.c_str() + plan.target.find('_') + 1);
 }
@@ -53,8 +53,8 @@ size_t heddle::rt::chooseTarget(const std::vector<Binary> &targets,
   std::optional<GpuHere> gpu;
   if (targets.size() > 1 && options.kind != cpu)
     gpu = findGpu(localRank);
-  // Of what is allowed, the newest code that the GPU runs, then the CPU's; code
-  // for another GPU is left for the device to refuse.
+  // Ranks targets: the newest code that this GPU runs, then the CPU's. Code for
+  // other GPUs comes last, so that the device reports why it cannot run.
   auto worth = [&](const plan::Plan &plan) {
     if (!options.kind.empty() && options.kind != plan::nameOf(plan.device))
       return -1;
@@ -104,7 +104,8 @@ void heddle::rt::warnOfIdleGpu(const std::vector<Binary> &targets,
   warn(reason);
 }
 
-/// What computes products: as the user says, or as the plan does.
+/// Returns the library or generator of products that the user or else the plan
+/// chooses.
 static std::string chooseGemm(const plan::Plan &plan,
                               const DeviceOptions &options) {
   if (options.gemm == "library" && plan.gemm == "generated")
@@ -130,7 +131,8 @@ OffloadOptions heddle::rt::chooseSwap(const plan::Plan &plan,
                                       const DeviceOptions &options) {
   OffloadOptions swap;
   for (const std::string *text : {&plan.swapDir, &options.swapDirectories})
-    if (auto named = io::OffloadDirectories::parse(*text)) // As was checked.
+    // Valid: the flag was checked before.
+    if (auto named = io::OffloadDirectories::parse(*text))
       swap.directories.take(*named);
   swap.checks = options.checksSwap;
   constexpr int64_t page = io::OffloadFile::pageBytes;
@@ -167,7 +169,7 @@ void heddle::rt::warnOfCachedSwap(const plan::Plan &plan,
   }
 }
 
-/// The GPU of this rank among those of all machines, or "".
+/// Identifies this rank's GPU among those of all machines; "" without one.
 static std::string gpuOn(const std::string &machine, const Device &device) {
   std::string serial = device.serial();
   return serial.empty() ? "" : machine + " " + serial;

@@ -1,4 +1,4 @@
-//===- Dump.cpp - Values of a step, for comparison ------------------------===//
+//===- Dump.cpp - Write values of a step to a file ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,7 +18,7 @@ using namespace heddle::rt;
 
 namespace {
 
-/// Gathers what all stages have to show, and where this rank holds it.
+/// Collects the values of all stages, and this rank's shards of them.
 struct DumpWriter {
   DumpWriter(Session &session, const LoadedProgram &program)
       : session(session), program(program) {}
@@ -34,12 +34,13 @@ struct DumpWriter {
   std::vector<io::SharedTensor> tensors;
   SharedStates gradients{session};
   std::set<std::string> known;
-  std::deque<Part> parts; ///< Tensors point to them.
+  std::deque<Part> parts; ///< A deque, since tensors point to its elements.
 };
 
 } // namespace
 
-/// Micro-batches and their rows are the rows of the batch, in order.
+/// Merges the dimensions of micro-batches and their rows into one, the rows of
+/// the batch.
 static void mergeBatch(std::vector<int64_t> &shape) {
   while (shape.size() > 3) {
     shape[1] *= shape[0];
@@ -47,7 +48,7 @@ static void mergeBatch(std::vector<int64_t> &shape) {
   }
 }
 
-/// A tensor of all ranks, once for all stages that have one of the name.
+/// Adds a tensor, once for all stages that have one of this name.
 void DumpWriter::add(const std::string &name, plan::DType type,
                      const std::vector<int64_t> &shape,
                      const plan::Placement &placement, const Value *value) {

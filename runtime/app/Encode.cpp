@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// `encode` computes the embeddings of the texts on its command line or in a
+// file.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CompiledEncoder.h"
@@ -22,8 +25,7 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// The tokens of all texts that were given, cut where the model or a flag says
-/// so.
+/// Returns the tokens of all texts, truncated as the model or a flag says.
 static std::vector<EncoderText> readTexts(const EncodeOptions &options,
                                           const Job &job, int64_t maxTokens) {
   const plan::Plan &plan = job.plan();
@@ -44,7 +46,8 @@ static std::vector<EncoderText> readTexts(const EncodeOptions &options,
                                  "give the texts as tokens: --ids 1,2,3",
                                  sentence.lowersCase);
   else if (std::any_of(texts.begin(), texts.end(), isCut))
-    tokenizer = findTokenizer(plan, options.job); // It knows what closes texts.
+    // Needed for the closing tokens when texts are truncated.
+    tokenizer = findTokenizer(plan, options.job);
   const TextPreparer preparer(tokenizer.get(), sentence.rules);
   for (const std::string &text : options.texts)
     texts.push_back(preparer.prepare(text, *preparer.findPrompt("")));
@@ -67,17 +70,18 @@ static std::vector<EncoderText> readTexts(const EncodeOptions &options,
 
 namespace {
 
-/// What all texts together give.
+/// The results of all texts.
 struct Encoded {
   std::vector<float> embeddings; ///< [texts][width].
-  std::vector<float> logits;     ///< [texts][longest][vocab], 0 behind a text.
+  /// [texts][longest][vocab]; 0 after the end of a text.
+  std::vector<float> logits;
   std::vector<int32_t> lengths;
   int64_t longest = 0;
 };
 
 } // namespace
 
-/// Texts of the same bucket together.
+/// Encodes texts of the same bucket together.
 static void encodeTogether(CompiledEncoder &encoder,
                            const std::vector<EncoderText> &texts,
                            Encoded &made) {
@@ -103,7 +107,7 @@ static void encodeTogether(CompiledEncoder &encoder,
   }
 }
 
-/// Texts one by one, with logits.
+/// Encodes texts one by one, with their logits.
 static void scoreEach(CompiledEncoder &encoder,
                       const std::vector<EncoderText> &texts, Encoded &made) {
   const EncoderLimits &limits = encoder.limits();
@@ -133,7 +137,7 @@ static void write(const EncodeOptions &options, const EncoderLimits &limits,
   io::writeSafetensors(options.output, tensors);
 }
 
-/// One line: the shape, and of each vector its length and how it begins.
+/// Prints one line: the shape, and each vector's length and first elements.
 static void print(const EncoderLimits &limits, const Encoded &made) {
   auto norms = nlohmann::ordered_json::array(), firsts = norms;
   for (size_t i = 0; i < made.lengths.size(); ++i) {

@@ -43,7 +43,7 @@ int heddle::rt::runEval(const EvalOptions &options, Ranks &ranks) {
   loadWeights(job, options.job);
   double loss = served ? served->meanLoss() : evaluation->meanLoss();
   int64_t tokens = served ? served->tokens() : evaluation->labels();
-  // The loss is of all ranks.
+  // All ranks have the same loss, so all of them fail.
   if (!std::isfinite(loss))
     ranks.together([] {
       fail("H0410", "the loss is not finite",

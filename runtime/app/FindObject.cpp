@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// GCC's static unwinder asks the C library for the object around an address
-// with a function that only glibc 2.35 and later have. This one, local to the
-// binary, takes its place, so that the binary also starts on glibc 2.34.
+// Replaces a function of the C library that GCC's static unwinder calls to find
+// the object file of an address, and that only glibc 2.35 and later have. With
+// this local one the binary also starts on glibc 2.34.
 //
 //===----------------------------------------------------------------------===//
 

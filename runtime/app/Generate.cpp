@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// `generate` continues one prompt. `chat` answers messages from stdin:
+// Conversation turns them into tokens with ChatTemplate::encodeChat.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ModelText.h"
@@ -28,7 +31,7 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// What the flags say, over `sampling`.
+/// Returns `sampling` with the overrides of the flags.
 static SamplingOptions samplingOf(const GenerateOptions &options,
                                   SamplingOptions sampling) {
   sampling.seed = options.seed;
@@ -45,13 +48,13 @@ static SamplingOptions samplingOf(const GenerateOptions &options,
   return sampling;
 }
 
-/// 0 where nothing was made, in whatever time.
+/// Returns 0 if nothing was generated.
 static double perSecond(int64_t made, double seconds) {
   return made == 0 ? 0 : double(made) / seconds;
 }
 
-/// One object of what was made, and how long it took: until the first token,
-/// and from there on. Without a tokenizer there is no text.
+/// Prints one JSON object with the generated tokens and times: until the first
+/// token, and after it. Without a tokenizer there is no text.
 static void printJson(const std::string *text, const std::vector<int32_t> &ids,
                       size_t prompt, double first, double rest,
                       const SchedulerCounts *drafted) {
@@ -75,17 +78,17 @@ static void printJson(const std::string *text, const std::vector<int32_t> &ids,
 
 namespace {
 
-/// A model that continues texts, and what ends them.
+/// A model that generates, with the tokens that end its output.
 class TextModel {
 public:
-  /// With `asksMakers`, tokens are chosen as the model's files say where no
-  /// flag does.
+  /// With `asksMakers`, parameters of sampling without a flag come from the
+  /// model's files.
   TextModel(const GenerateOptions &options, Ranks &ranks, bool asksMakers)
       : job(options.job, ranks), options(options), ranks(ranks),
         asksMakers(asksMakers) {}
 
-  /// Loads the weights, when `open` and `prepare` have been done on all ranks.
-  /// `open` gives the tokenizer whose end of a text counts, or null.
+  /// Loads the weights after `open` and `prepare` have succeeded on all ranks.
+  /// `open` returns the tokenizer whose end token counts, or null.
   void load(const std::function<const io::Tokenizer *()> &open,
             const std::function<void()> &prepare) {
     draft = job.openDraft(options.job);
@@ -106,20 +109,21 @@ public:
 
   struct Outcome {
     int64_t made = 0;
-    double first = 0, rest = 0; ///< Seconds to the first token, and from it.
-    int64_t signal = 0;         ///< That ended it, or 0.
-    bool isFull = false;        ///< More tokens had no room.
+    /// Seconds until the first token, and after it.
+    double first = 0, rest = 0;
+    int64_t signal = 0;  ///< The signal that ended generation, or 0.
+    bool isFull = false; ///< The context was full.
   };
-  /// Throws H0132 where a prompt leaves no room for a token.
+  /// Throws H0132 when a prompt leaves no room for a token.
   void checkLength(const std::vector<int32_t> &prompt) const;
-  /// For an answer, or for a fair part of it.
+  /// Whether there is room for a typical answer.
   bool hasRoom(const std::vector<int32_t> &prompt) const {
     std::optional<int64_t> most = generator->maxTokens();
     return !most ||
            int64_t(prompt.size()) + std::min(options.maxNewTokens, *most / 4) <=
                *most;
   }
-  /// Adds tokens until the text ends.
+  /// Appends tokens until the sequence ends.
   Outcome extend(std::vector<int32_t> &tokens, TextOutput &output);
   /// See TextGenerator.
   const SchedulerCounts *drafted() const { return generator->drafted(); }
@@ -183,7 +187,7 @@ static void warnOfFullContext(int64_t made, int64_t asked, int64_t room) {
   warn(full);
 }
 
-/// The tokenizer, if tokens can be told as a text with it.
+/// Returns the tokenizer if prompt or output needs one.
 static std::unique_ptr<io::Tokenizer>
 tokenizerForText(const Job &job, const JobOptions &options) {
   try {
@@ -210,7 +214,7 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
                                  "1,2,3, without --stop");
     else if (options.json)
       tokenizer = tokenizerForText(model.job, options.job);
-    // Who gives tokens need not have a tokenizer.
+    // If the prompt is token ids, the tokenizer is optional.
     return options.promptIds.empty() ? tokenizer.get() : nullptr;
   };
   model.load(open, [&] {
@@ -222,7 +226,7 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
   });
   TextSinks sinks;
   sinks.prints = model.job.isFirst() && !options.json;
-  // An object has both the text and the ids.
+  // JSON output has both text and ids.
   sinks.asIds = !options.json && (options.ids || !options.promptIds.empty());
   sinks.stops = options.stops;
   TextOutput output(sinks, tokenizer.get());
@@ -247,7 +251,7 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
   return outcome.signal == 0 ? 0 : int(128 + outcome.signal);
 }
 
-/// The next line of the user, which rank 0 reads; nothing at the end.
+/// Returns the next line of the user, which rank 0 reads; nothing at the end.
 static std::optional<std::string> readLine(Ranks &ranks) {
   std::string line, sent;
   if (ranks.rank() == 0) {
@@ -265,7 +269,8 @@ static std::optional<std::string> readLine(Ranks &ranks) {
 
 namespace {
 
-/// What was said, as the model's chat template writes it.
+/// The messages of a chat so far, and their tokens by the model's chat
+/// template.
 class Conversation {
 public:
   Conversation(const io::ChatTemplate &chat, const io::Tokenizer &tokenizer,
@@ -282,7 +287,7 @@ public:
   std::vector<int32_t> tokens() const {
     return chat.encodeChat(messages, tokenizer);
   }
-  /// Forgets the first question and its answer, unless they are the last.
+  /// Drops the first question and its answer, unless they are the last ones.
   bool forget() {
     if (messages.size() < first + 3)
       return false;
@@ -295,7 +300,7 @@ private:
   const io::ChatTemplate &chat;
   const io::Tokenizer &tokenizer;
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
-  size_t first = 0; ///< Behind what the system says.
+  size_t first = 0; ///< Index of the first message after the system's.
 };
 
 } // namespace

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// `info` describes a binary as text or JSON: model, plan, memory, and what
+// would run on this machine.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/PlanFormat/Draft.h"
@@ -28,14 +31,14 @@ using namespace heddle;
 using namespace heddle::rt;
 using nlohmann::ordered_json;
 
-/// How many kernels are products that cuBLASLt may compute.
+/// Counts the kernels that are products cuBLASLt may compute.
 static int64_t countProducts(const plan::Plan &plan) {
   return std::count_if(
       plan.kernels.begin(), plan.kernels.end(),
       [](const plan::Kernel &kernel) { return !kernel.library.empty(); });
 }
 
-/// What computes them here; empty where that is not known.
+/// Names what computes products on this machine; empty if unknown.
 static std::string findProducts(const Binary &binary) {
   if (binary.plan.device != plan::DeviceKind::Cuda || !findGpu(0))
     return "";
@@ -49,7 +52,7 @@ static std::string findProducts(const Binary &binary) {
                             ->products();
     return found.empty() ? "none by cuBLASLt" : found;
   } catch (const UserError &) {
-    return ""; // This GPU does not run the binary.
+    return ""; // This GPU cannot run the binary.
   }
 }
 
@@ -57,7 +60,8 @@ static bool hasFiles(const plan::Plan &plan) {
   return plan.memory.peakBytes(plan::MemoryKind::File) > 0;
 }
 
-/// Where what the plan has on file would be here, and what would move it.
+/// Describes where offload files would be on this machine, and how they would
+/// be accessed.
 static ordered_json describeSwap(const plan::Plan &plan) {
   OffloadOptions swap = chooseSwap(plan, DeviceOptions());
   ordered_json directories = ordered_json::array();
@@ -75,7 +79,7 @@ static ordered_json describeSwap(const plan::Plan &plan) {
           {"requests", swap.shape.depth}};
 }
 
-/// The same as a line.
+/// Formats the description as one line.
 static std::string swapLine(const ordered_json &swap) {
   const ordered_json &directories = swap["directories"];
   std::string places;
@@ -94,7 +98,7 @@ static std::string swapLine(const ordered_json &swap) {
          std::to_string(swap["requests"].get<int64_t>()) + " at a time";
 }
 
-/// How a binary that trains continues texts; empty where it does not.
+/// Describes how a binary that trains can generate; empty if it cannot.
 static std::string describeTexts(const plan::Plan &plan) {
   const plan::Serving &serving = plan.serving;
   if (serving.pages > 0)
@@ -110,7 +114,7 @@ static std::string describeTexts(const plan::Plan &plan) {
   return "each token computes " + std::to_string(plan.seq) + " tokens: " + why;
 }
 
-/// What only a binary that trains has, or only one that serves.
+/// Describes what only binaries that train have, or only those that serve.
 static ordered_json describePurpose(const plan::Plan &plan) {
   if (!isForServing(plan))
     return {{"batch", plan.batch},
@@ -135,10 +139,10 @@ static ordered_json describePurpose(const plan::Plan &plan) {
             {"arena", memory.arena}}}};
 }
 
-/// Bits, inputs of a group, and whether there are zeros.
+/// Bits, group size, and whether there are zero points.
 using CodeForm = std::tuple<int64_t, int64_t, bool>;
 
-/// How many weights are codes, of each form.
+/// Counts quantized weights by format.
 static std::map<CodeForm, int64_t> countCodes(const plan::Plan &plan) {
   std::map<CodeForm, int64_t> counts;
   for (const plan::State &state : plan.states)
@@ -208,7 +212,7 @@ static ordered_json describe(const plan::Plan &plan,
 }
 
 namespace {
-/// The GPU that is here, or why there is none.
+/// The GPU of this machine, or why there is none.
 struct GpuAnswer {
   std::optional<GpuHere> gpu;
   std::string missing;
@@ -326,7 +330,7 @@ static void print(const plan::Plan &plan, const std::string &products) {
   line("plan", plan.hash + ", version " + plan.version);
 }
 
-/// What a draft adds to what its target has.
+/// Prints what the draft adds to its target's memory.
 static void printDraft(const plan::Plan &draft, const plan::Plan &target) {
   line("draft", draft.family + ", " + number(draft.parameters) +
                     " parameters, " + draft.precision + "; guesses at most " +
@@ -346,7 +350,7 @@ int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
   if (ranks.rank() != 0)
     return 0;
   std::vector<Binary> targets = readTargets(options.job.binary);
-  // What would run here.
+  // The target that would run on this machine.
   size_t here = chooseTarget(targets, {}, /*localRank=*/0);
   plan::Plan &chosen = targets[here].plan;
   plan::setThreads(chosen, chooseThreads(chosen, /*requested=*/0, /*ranks=*/1));

@@ -1,4 +1,4 @@
-//===- InitialValues.cpp - First values of states -------------------------===//
+//===- InitialValues.cpp - Initial values of states -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,8 +17,8 @@ using namespace heddle::rt;
 
 using plan::Init;
 
-/// FNV-1a: the number of a random stream is part of what a seed means, so it is
-/// fixed here.
+/// FNV-1a. It is implemented here because the same seed must give the same
+/// values in every version.
 static uint32_t streamOf(const std::string &name) {
   uint32_t hash = 2166136261u;
   for (unsigned char c : name)
@@ -33,7 +33,7 @@ void heddle::rt::fillNormal(float *values, int64_t first, int64_t count,
   for (int64_t i = first; i < first + count;) {
     PhiloxWords words = philox(seed, uint64_t(i) / 4, 0, site);
     double normals[4];
-    for (int pair = 0; pair < 2; ++pair) { // Box and Muller.
+    for (int pair = 0; pair < 2; ++pair) { // Box-Muller transform.
       double radius = std::sqrt(-2 * std::log((words[2 * pair] + 0.5) * scale));
       double angle = 2 * M_PI * scale * words[2 * pair + 1];
       normals[2 * pair] = radius * std::cos(angle);
@@ -44,8 +44,7 @@ void heddle::rt::fillNormal(float *values, int64_t first, int64_t count,
   }
 }
 
-/// Makes the part of a row that is among the elements first .. first + count
-/// zero.
+/// Zeroes the elements of a row that are in [first, first + count).
 static void zeroRow(int64_t row, const std::vector<int64_t> &whole,
                     int64_t first, int64_t count, float *values) {
   int64_t width = 1;
@@ -65,8 +64,9 @@ void heddle::rt::initialValues(const Init &init, const std::string &name,
   else
     std::fill_n(values, count,
                 init.kind == Init::Kind::Constant ? float(init.value)
-                : init.kind == Init::Kind::Power  ? 1.0f // To the power of 0.
-                                                  : 0.0f);
+                // Anything to the power of 0.
+                : init.kind == Init::Kind::Power ? 1.0f
+                                                 : 0.0f);
   if (init.zeroRow >= 0)
     zeroRow(init.zeroRow, whole, first, count, values);
 }

@@ -1,4 +1,4 @@
-//===- InputFile.cpp - Batches that a file spells out ---------------------===//
+//===- InputFile.cpp - Batches from a file of tensors ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -20,10 +20,10 @@ using namespace heddle;
 using namespace heddle::rt;
 using plan::PortRole;
 
-/// In Hugging Face's batches: which tokens of a row are no padding.
+/// Hugging Face's name for the mask of tokens that are not padding.
 static const std::string maskName = "attention_mask";
 
-/// The inputs of the batch that the stages declare, each once.
+/// Returns the batch inputs that stages declare, each once.
 static std::vector<plan::Port> portsOf(const plan::Plan &plan,
                                        plan::ProgramKind kind) {
   std::vector<plan::Port> ports;
@@ -46,7 +46,7 @@ static std::string namesOf(const std::vector<plan::Port> &ports) {
   return names;
 }
 
-/// The tensor's name in Hugging Face's batches; "" where they have none.
+/// Returns the tensor's name in Hugging Face's batches; "" if there is none.
 static std::string hubName(PortRole role) {
   switch (role) {
   case PortRole::Ids:
@@ -67,13 +67,13 @@ static const io::TensorInfo *findInput(const io::WeightSet &file,
   return info || other.empty() ? info : file.find(other);
 }
 
-/// Whether the port has a value for every row that leaves its tensor out.
+/// Whether the port has default values if the file lacks its tensor.
 static bool hasUsual(PortRole role) {
   return role == PortRole::Segments || role == PortRole::Lengths ||
          role == PortRole::Positions || role == PortRole::LabelWeights;
 }
 
-/// Throws H0366 for a tensor that is missing or that no input takes.
+/// Throws H0366 for a missing or an unknown tensor.
 static void checkNames(const io::WeightSet &file,
                        const std::vector<plan::Port> &ports,
                        plan::ProgramKind kind) {
@@ -96,7 +96,7 @@ static void checkNames(const io::WeightSet &file,
            takes);
 }
 
-/// The least and the greatest value of an input of whole numbers.
+/// Returns the least and greatest value of an integer input.
 static std::pair<int64_t, int64_t> rangeOf(PortRole role,
                                            const plan::Plan &plan) {
   switch (role) {
@@ -146,7 +146,7 @@ InputFile::InputFile(const std::string &path, const plan::Plan &plan,
        "change it, or compile for a model that has it");
 }
 
-/// Element `at` of a tensor of I32 or I64.
+/// Returns element `at` of an I32 or I64 tensor.
 static int64_t integerAt(const uint8_t *data, bool isWide, int64_t at) {
   int64_t wide = 0;
   int32_t narrow = 0;
@@ -209,8 +209,8 @@ InputFile::Tensor InputFile::read(const io::TensorInfo &info,
   return tensor;
 }
 
-/// The tokens of each row, of which an attention mask has ones; the rest of a
-/// row has zeros. Empty: the file has none.
+/// Returns the number of tokens in each row by the attention mask, which must
+/// be ones followed by zeros; empty if the file has no mask.
 std::vector<int32_t> InputFile::readMask(const io::WeightSet &file,
                                          int64_t seq) {
   const io::TensorInfo *info = file.find(maskName);

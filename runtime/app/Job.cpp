@@ -1,4 +1,4 @@
-//===- Job.cpp - A binary that is loaded and ready ------------------------===//
+//===- Job.cpp - A loaded binary ------------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -28,8 +28,8 @@ int64_t heddle::rt::chooseThreads(const plan::Plan &plan, int64_t requested,
     return plan::hasThreadsOfMachine(plan)
                ? threadsOfRank(ranks)
                : std::min(plan.threads, availableThreads());
-  // Beside a GPU they update what is in the host's memory, and read and write
-  // files. A core is left to the thread that submits steps.
+  // With a GPU, CPU threads update offloaded states and do file I/O. One core
+  // is left for the thread that submits steps.
   return std::max<int64_t>(threadsOfRank(ranks) - 1, 1);
 }
 
@@ -48,7 +48,8 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
   ranks.together([&] {
     binary.plan.selectStage(plan().mesh.stageOf(ranks.rank()));
     plan::setThreads(binary.plan, threads);
-    // Before any thread is made: they inherit what the system grants here.
+    // Before any thread is created, since threads inherit the CPU features that
+    // are requested here (AMX).
     requireCpuFeatures(plan().features, plan().march);
     pool = std::make_unique<ThreadPool>(threads);
     own = openDevice(plan(), options.device, local, *pool);
@@ -67,7 +68,7 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
 }
 
 void Job::load() {
-  malloc_trim(0); // Parsing takes several times what the plan does.
+  malloc_trim(0); // Parsing allocates several times the size of the plan.
   kernels = runsOn->load(binary.kernels.data(), binary.kernels.size(),
                          plan().kernels);
   binary.kernels = {};
@@ -107,7 +108,8 @@ const LoadedProgram &Job::program(plan::ProgramKind kind) const {
 
 void heddle::rt::failNoProgram(const plan::Plan &plan, plan::ProgramKind kind) {
   std::string held;
-  std::set<plan::ProgramKind> named; // Of a kind there may be several sizes.
+  // A kind of program may exist in several sizes.
+  std::set<plan::ProgramKind> named;
   for (const plan::Program &program : plan.programs)
     if (named.insert(program.kind).second)
       held +=

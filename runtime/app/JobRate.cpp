@@ -1,4 +1,4 @@
-//===- JobRate.cpp - What the cores of a job can do -----------------------===//
+//===- JobRate.cpp - Peak compute rate of a job ---------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -45,7 +45,7 @@ double heddle::rt::peakOfRanks(const std::vector<RankPeak> &ranks) {
 }
 
 JobRate heddle::rt::measureJobRate(Job &job, const LoadedProgram &program) {
-  job.ranks().exchange(""); // So that all begin together.
+  job.ranks().exchange(""); // A barrier: all ranks start together.
   const std::string &precision = job.plan().precision;
   std::optional<StatedPeak> stated = job.device().statedPeak(precision);
   PeakWindows own;

@@ -1,4 +1,4 @@
-//===- KernelCheck.cpp - Kernels beside plain ones ------------------------===//
+//===- KernelCheck.cpp - Compare kernels with simple ones -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -23,11 +23,11 @@ namespace {
 using Argument = plan::PlainKernel::Argument;
 using Result = plan::PlainKernel::Result;
 
-/// A NaN in every type of floats.
+/// Byte pattern that is a NaN in every float type.
 constexpr unsigned char poison = 0xff;
 
-/// The launch for the first and the last elements of its tensor: as many as sum
-/// `most` terms, of which a thread sums `terms`, but some blocks at least.
+/// Returns the launch for the first and last elements of the tensor: enough
+/// blocks to sum `most` terms, if each thread sums `terms`.
 plan::GridLaunch partOf(plan::GridLaunch launch, int64_t terms, int64_t most) {
   constexpr int64_t least = 16;
   auto &[columns, rows, layers] = launch.grid;
@@ -36,12 +36,12 @@ plan::GridLaunch partOf(plan::GridLaunch launch, int64_t terms, int64_t most) {
   return launch;
 }
 
-/// The name of the plain kernel of a text, or of what computes its part.
+/// Name of the simple kernel for a kernel text, or of its partial variant.
 std::string plainName(int64_t text, bool isPart) {
   return std::to_string(text) + (isPart ? "_part" : "");
 }
 
-/// The memory of one kernel's arguments, and the launch of it.
+/// The memory of one kernel's arguments, and its launch.
 class Operands {
 public:
   Operands(Device &device, int64_t scratchBytes)
@@ -61,7 +61,7 @@ public:
   }
   void addScalar(int64_t value) { scalars.push_back(value); }
   size_t count() const { return memory.size(); }
-  /// A copy of what a result has.
+  /// Copies a result to the host.
   std::vector<char> read(size_t place, const Result &result) {
     std::vector<char> bytes(result.elements * plan::byteSize(result.type));
     device.copyOut(Stream::Compute, bytes.data(), memory[place]->address(),
@@ -70,7 +70,7 @@ public:
     return bytes;
   }
 
-  /// Launches the kernel and waits for it; how long that took.
+  /// Launches the kernel and waits; returns the seconds.
   double run(KernelHandle kernel, const std::string &name) {
     using Clock = std::chrono::steady_clock;
     std::vector<void *> refs;
@@ -147,7 +147,7 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
   const plan::PlainKernel &other = image.plain.at(kernel.text);
   Operands mine(device, kernel.mostScratchBytes());
   Operands theirs(device, other.scratchBytes);
-  std::vector<size_t> placeOf; ///< Of each argument, among the memory.
+  std::vector<size_t> placeOf; ///< Index in the memory, by argument.
   for (const Argument &argument : other.arguments) {
     placeOf.push_back(mine.count());
     if (argument.isScalar) {
@@ -172,7 +172,7 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
   CheckedKernel checked;
   checked.name = kernel.name;
   checked.seconds = mine.run(fast->find(kernel.name), kernel.name);
-  // Integers do not tell what was not computed.
+  // For integers, elements that were not computed cannot be recognized.
   auto isInteger = [](const Result &result) {
     return result.type == plan::DType::I32;
   };
@@ -194,13 +194,15 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
     };
     Comparison found = compareWithPlain();
     if (isPart && found.compared == 0) {
-      isPart = false; // A sum of what was computed in part.
+      // A sum needs all its terms, so it is invalid if they were computed in
+      // part.
+      isPart = false;
       runPlain();
       found = compareWithPlain();
     }
     checked.elements += found.elements;
     checked.compared += found.compared;
-    // What must be equal is worse than all else if it is not.
+    // An error where equality is required counts as infinite.
     double share = found.error == 0 ? 0 : found.error / result.tolerance;
     if (share > worst) {
       worst = share;

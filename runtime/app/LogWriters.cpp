@@ -16,7 +16,7 @@ using namespace heddle::rt;
 
 namespace {
 
-/// A column: the event that has it, and its key there.
+/// A column: an event, and the key of its value.
 struct Column {
   const char *name, *event, *key;
 };
@@ -49,7 +49,7 @@ static std::string headerLine() {
   return line;
 }
 
-/// The first line of a file, "" when there is none.
+/// Returns the first line of a file; "" if there is none.
 static std::string firstLine(const std::string &path) {
   std::error_code ignored;
   std::string line;

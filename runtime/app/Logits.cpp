@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// `logits` prints or saves the logits of the tokens of a prompt.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CompiledEngine.h"

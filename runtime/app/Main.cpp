@@ -1,4 +1,4 @@
-//===- Main.cpp - Where a compiled binary begins --------------------------===//
+//===- Main.cpp - The main function of a compiled binary ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Masking.cpp - Tokens to predict from those around them -------------===//
+//===- Masking.cpp - Masked language modeling -----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,10 +14,10 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// What Hugging Face's collator masks.
+/// Default of Hugging Face's collator.
 static constexpr double usualProbability = 0.15;
 
-/// The flag that was given, or "".
+/// Returns the first masking flag that was given, or "".
 static std::string givenFlag(const MaskOptions &options) {
   return options.probability ? "--mask-probability"
          : options.token     ? "--mask-token"
@@ -61,7 +61,7 @@ std::optional<Masking> Masking::of(const plan::Plan &plan,
   return masking;
 }
 
-/// Whether a random word is below that share of all words.
+/// Whether a uniform random word falls into this share of all words.
 static bool isBelow(uint32_t word, double share) {
   return double(word) < share * 4294967296.0;
 }

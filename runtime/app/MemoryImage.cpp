@@ -1,4 +1,4 @@
-//===- MemoryImage.cpp - Memory kept in a file ----------------------------===//
+//===- MemoryImage.cpp - Memory saved in a file ---------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -24,7 +24,7 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// The last word of a file: another form of it needs another one.
+/// Version of the file's format.
 static constexpr char form[] = "heddle-image-1";
 
 static constexpr int64_t hugePage = Arena::hugePageBytes;
@@ -35,7 +35,7 @@ static int64_t roundUp(int64_t value, int64_t multiple) {
 
 namespace {
 
-/// An open file, or none.
+/// A file descriptor that is closed at the end, or -1.
 class OpenFile {
 public:
   explicit OpenFile(const std::string &path)
@@ -60,7 +60,7 @@ private:
        "they are made again; remove the file if this is said again");
 }
 
-/// Whether all of the bytes were read.
+/// Reads until all bytes have come; false if that fails.
 static bool readFully(int file, char *target, int64_t bytes, int64_t offset) {
   while (bytes > 0) {
     ssize_t done = pread(file, target, bytes, offset);
@@ -125,7 +125,7 @@ std::vector<uint64_t> MemoryImage::checksums() const {
   return sums;
 }
 
-/// What stands behind the checksums: its size depends on the key alone.
+/// Returns the bytes after the checksums, whose number depends on the key only.
 std::string MemoryImage::footerOf(const std::vector<uint64_t> &sums) const {
   return io::hexDigest(
              io::hashBytes(sums.data(), sums.size() * sizeof(uint64_t))) +
@@ -138,7 +138,8 @@ void MemoryImage::write(const std::string &path, mode_t mode) const {
   io::OutputFile file(path, mode);
   std::vector<char> zeros(hugePage);
   for (const Block &block : blocks) {
-    // In calls of whole huge pages, of which the system then makes such.
+    // Write whole huge pages at a time, so that the file system can allocate
+    // huge pages.
     if (block.file > file.size())
       file.write(zeros.data(), block.file - file.size());
     file.write(block.memory, block.bytes);
@@ -198,7 +199,7 @@ void MemoryImage::unmap() {
       device.unmapFile(part.begin + pages.first, pages.bytes);
 }
 
-/// How many of the bytes from `begin` on are mapped to huge pages of files.
+/// Returns how many bytes from `begin` on are mapped to huge pages of files.
 static int64_t hugeBytes(uintptr_t begin, int64_t bytes) {
   std::ifstream maps("/proc/self/smaps");
   int64_t sum = 0;
@@ -208,7 +209,8 @@ static int64_t hugeBytes(uintptr_t begin, int64_t bytes) {
     std::string first;
     int64_t kilobytes = 0;
     words >> first;
-    if (first.back() != ':') { // Where a mapping is, as 7f00-7f40.
+    // A line with an address range, as 7f00-7f40, starts a mapping.
+    if (first.back() != ':') {
       uintptr_t at = std::stoull(first, nullptr, 16);
       isHere = at >= begin && at < begin + bytes;
     } else if (isHere &&
@@ -220,7 +222,7 @@ static int64_t hugeBytes(uintptr_t begin, int64_t bytes) {
   return sum;
 }
 
-/// Whether the mapped pages are as good as the memory's own.
+/// Whether the mapped pages are huge, as those of anonymous memory would be.
 bool MemoryImage::isHuge() const {
   std::vector<const volatile char *> touched;
   int64_t huge = 0;
@@ -240,7 +242,7 @@ bool MemoryImage::isHuge() const {
   return huge >= int64_t(touched.size()) * hugePage / 10 * 9;
 }
 
-/// Reads what of the parts is around whole pages.
+/// Reads the bytes of ranges that are not whole pages.
 void MemoryImage::readAround(int file, const std::string &path) const {
   for (const StoredPart &part : parts) {
     Pages pages = pagesOf(part);
@@ -254,7 +256,7 @@ void MemoryImage::readAround(int file, const std::string &path) const {
   }
 }
 
-/// Reads what is not mapped, and compares all with the checksums.
+/// Reads what is not mapped, and compares all blocks with their checksums.
 void MemoryImage::fill(int file, const std::string &path, LoadWay way,
                        const std::vector<uint64_t> &sums) const {
   if (way == LoadWay::Map)
@@ -291,7 +293,7 @@ std::optional<LoadWay> MemoryImage::load(const std::string &path, LoadWay way) {
       memset(device.map(part.begin), 0, part.bytes);
     throw;
   }
-  // Those that were not used for the longest time go first.
+  // Mark the file as used: makeRoom removes the oldest.
   futimens(file, nullptr);
   return isMapped ? LoadWay::Map : LoadWay::Read;
 }

@@ -1,4 +1,4 @@
-//===- ModelText.cpp - How the tokens of a model are texts ----------------===//
+//===- ModelText.cpp - Tokenizer of a model -------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -41,7 +41,7 @@ std::string heddle::rt::readDirectory(const plan::Plan &plan,
   return isMade ? "" : modelDirectory(plan, options);
 }
 
-/// A token of a tokenizer.json whose id is not below `vocab`.
+/// Returns a token of tokenizer.json with an id >= `vocab`, or null.
 static const io::JsonValue *unknownToken(const io::JsonValue &root,
                                          int64_t vocab, std::string &name,
                                          int64_t &id) {
@@ -66,8 +66,8 @@ static const io::JsonValue *unknownToken(const io::JsonValue &root,
   return nullptr;
 }
 
-/// A vocabulary that is padded is larger than its tokenizer's. A tokenizer that
-/// is larger is one of other weights.
+/// A padded vocabulary is larger than its tokenizer's. A larger tokenizer
+/// belongs to other weights.
 static void requireKnownTokens(const io::Tokenizer &tokenizer,
                                const std::string &directory, int64_t vocab) {
   if (tokenizer.vocabSize() <= vocab)
@@ -115,7 +115,7 @@ heddle::rt::requireTokenizer(const plan::Plan &plan, const JobOptions &options,
        help);
 }
 
-/// Adds what `eos_token_id` says: a token, or several.
+/// Adds the tokens of `eos_token_id`: one, or several.
 static void addEnds(const nlohmann::json &config, std::vector<int64_t> &ends) {
   auto found = config.find("eos_token_id");
   if (found == config.end())
@@ -128,7 +128,7 @@ static void addEnds(const nlohmann::json &config, std::vector<int64_t> &ends) {
 
 namespace {
 
-/// What generation_config.json says.
+/// The contents of generation_config.json.
 class GenerationConfig {
 public:
   explicit GenerationConfig(const std::string &file)

@@ -1,4 +1,4 @@
-//===- OtherModel.cpp - Weights of a model that computes otherwise --------===//
+//===- OtherModel.cpp - Warn of weights of another model ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,7 +16,7 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Keys of config.json that change numbers, and no shape of a weight.
+/// Keys of config.json that change values but no shape of a weight.
 static constexpr const char *keys[] = {
     "model_type",
     "n_head",

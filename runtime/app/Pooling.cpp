@@ -1,4 +1,4 @@
-//===- Pooling.cpp - What the vector of a text is -------------------------===//
+//===- Pooling.cpp - Pool hidden states into an embedding -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -53,7 +53,7 @@ int64_t Pooling::widthOf(int64_t width) const {
   return made;
 }
 
-/// Sums the hidden states of tokens, each times `weightOf` it, and divides by
+/// Computes the weighted sum of the tokens' hidden states, divided by
 /// `divisor`.
 template <typename WeightOf>
 static void sum(const float *hidden, int64_t first, int64_t tokens,
@@ -66,7 +66,8 @@ static void sum(const float *hidden, int64_t first, int64_t tokens,
   }
 }
 
-/// The vector of one mode. Of no tokens, since all are the prompt's, it is 0.
+/// Pools by one mode. Without tokens, if all belong to the prompt, the result
+/// is 0.
 static void pool(PoolingMode mode, const float *hidden, int64_t first,
                  int64_t tokens, int64_t width, float *out) {
   const double count = double(tokens - first);
@@ -92,7 +93,7 @@ static void pool(PoolingMode mode, const float *hidden, int64_t first,
   case PoolingMode::MeanSqrt:
     return sum(hidden, first, tokens, width, one, std::sqrt(count), out);
   case PoolingMode::WeightedMean:
-    // The weights of first + 1, ..., tokens.
+    // The sum of the weights first + 1, ..., tokens.
     return sum(
         hidden, first, tokens, width,
         [](int64_t token) { return double(token + 1); },

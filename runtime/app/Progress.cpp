@@ -1,4 +1,4 @@
-//===- Progress.cpp - What a person sees of a run -------------------------===//
+//===- Progress.cpp - Progress on the terminal ----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -44,7 +44,8 @@ Progress::~Progress() {
     print("\n");
 }
 
-/// ` loss 2.1034  lr 3.00e-04  ...`: what bar and plain line share.
+/// Formats the values that bar and plain line share: ` loss 2.1034  lr 3.00e-04
+/// ...`.
 static std::string describe(const StepReport &report) {
   std::array<char, 160> text;
   int used =
@@ -73,7 +74,7 @@ void Progress::step(const StepReport &report) {
   }
 }
 
-/// The columns of the terminal.
+/// Width of the terminal in columns.
 static size_t terminalWidth() {
   winsize size = {};
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
@@ -86,7 +87,7 @@ void Progress::drawBar(const StepReport &report) {
   std::string text =
       std::to_string(report.step) + "/" + std::to_string(end) + " ";
   std::string tail = describe(report) + "  ETA " + formatDuration(left);
-  // What a line has no room for is left out: a longer one cannot be redrawn.
+  // Truncate the line: one that wraps cannot be redrawn.
   size_t columns = terminalWidth() - 1;
   size_t used = text.size() + tail.size() + 3;
   if (used + 8 <= columns) {

@@ -1,4 +1,4 @@
-//===- Prompt.cpp - The tokens that a user gives --------------------------===//
+//===- Prompt.cpp - Check prompts -----------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -43,7 +43,7 @@ void heddle::rt::checkPrompt(const std::vector<int32_t> &tokens, int64_t vocab,
            "use tokens from 0 to " + std::to_string(vocab - 1));
 }
 
-/// Throws H0132, with a context for which the prompt is short enough.
+/// Throws H0132 with a context length that would be enough for the prompt.
 [[noreturn]] static void refuseLength(const std::string &message,
                                       const std::string &shorter,
                                       size_t context) {

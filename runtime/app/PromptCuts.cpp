@@ -1,4 +1,4 @@
-//===- PromptCuts.cpp - Prompts as runs of programs -----------------------===//
+//===- PromptCuts.cpp - Divide prompts over compiled programs -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,7 +18,7 @@ PromptCuts::PromptCuts(const std::vector<Program> &programs)
   std::vector<double> costs(first.size());
   for (int64_t tokens = 1; tokens <= most(); ++tokens) {
     costs[tokens] = std::numeric_limits<double>::infinity();
-    // Of equal costs that with the largest program: it has the fewest runs.
+    // Among equal costs, the largest program gives the fewest runs.
     for (size_t i = programs.size(); i-- > 0;) {
       int64_t rest = std::max<int64_t>(tokens - programs[i].tokens, 0);
       double cost = programs[i].cost + costs[rest];

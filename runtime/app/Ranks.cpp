@@ -1,4 +1,4 @@
-//===- Ranks.cpp - This process among the ranks of a job ------------------===//
+//===- Ranks.cpp - The ranks of a job -------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -25,14 +25,14 @@ using namespace heddle::rt;
 
 using Axes = std::vector<std::string>;
 
-/// Control messages of `maximum`; the two tags before it are the text exchange.
+/// Tag of `maximum`; the two tags before it belong to the text exchange.
 static constexpr int maximumTag = 2;
 
 //===----------------------------------------------------------------------===//
 // Cores
 //===----------------------------------------------------------------------===//
 
-/// This process's cores as text, after the host's name.
+/// Serializes host name and allowed cores of this process.
 static std::string describeCores(const cpu_set_t &cores) {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
@@ -42,8 +42,8 @@ static std::string describeCores(const cpu_set_t &cores) {
   return text;
 }
 
-/// Ranks to which the launcher gave the same cores of one host divide them;
-/// where there are fewer cores than ranks, each has one.
+/// Divides cores between ranks of a host to which the launcher gave the same
+/// cores. If there are fewer cores than ranks, each rank gets one.
 static void divideCores(io::Peers &peers) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -74,25 +74,27 @@ static void divideCores(io::Peers &peers) {
 
 namespace {
 
-/// A collective with its buffers, ready to start.
+/// A registered collective of the plan with its buffers.
 struct Operation {
   plan::CollectiveShape shape;
-  CollectiveCall call;          ///< On the host's bytes.
-  CollectiveBuffers buffers;    ///< The device's.
-  HostMirror *memory = nullptr; ///< Of these.
+  CollectiveCall call;          ///< For the host's memory.
+  CollectiveBuffers buffers;    ///< For the device's memory.
+  HostMirror *memory = nullptr; ///< The host's copy of the buffers.
   Executor::Ticket ticket = 0;
-  int64_t onDevices = -1; ///< Its number there, if they do it.
-  std::string text;       ///< What it is, for those who miss this rank.
+  /// Number in DeviceExchange if the devices run it, else -1.
+  int64_t onDevices = -1;
+  std::string text; ///< Description for the heartbeat.
 };
 
-/// A channel and what was sent on it and is not yet known to be gone.
+/// A registered channel of the plan, with its pending sends.
 struct Line {
   plan::Channel channel;
-  HostMirror *memory = nullptr; ///< Of what is sent and received.
+  HostMirror *memory = nullptr; ///< The host's copy of the messages' memory.
   int peer = 0;
   int number = 0;
-  int64_t onDevices = -1; ///< Its number there, if they do it.
-  std::string text;       ///< What it is, for those who miss this rank.
+  /// Number in DeviceExchange if the devices run it, else -1.
+  int64_t onDevices = -1;
+  std::string text; ///< Description for the heartbeat.
   std::vector<Request> sent;
 };
 
@@ -101,20 +103,24 @@ struct Line {
 struct Ranks::Plan {
   Plan(const plan::Plan &plan, Transport &transport, bool spareCore)
       : source(plan),
-        // Of GPUs the library is NCCL; what it does not do, the host does.
+        // On GPUs `library` means NCCL; what NCCL does not run, the host runs
+        // with its own algorithms.
         collectives(transport, plan.collectives == "library" &&
                                    plan.device == plan::DeviceKind::Cpu),
         executor(collectives, transport, spareCore) {}
 
   const plan::Plan &source;
-  HostMirror *memory = nullptr; ///< Of the program that is being announced.
+  /// Of the program whose commands are being announced.
+  HostMirror *memory = nullptr;
   Collectives collectives;
   Executor executor;
   std::map<Axes, Communicator> groups;
   std::map<std::string, int> channels;
-  std::deque<Operation> operations; ///< A deque: calls point into it.
+  /// A deque, since calls point to its elements.
+  std::deque<Operation> operations;
   std::deque<Line> lines;
-  std::unique_ptr<DeviceExchange> devices; ///< Null: the host does it all.
+  /// Null: the host runs all communication.
+  std::unique_ptr<DeviceExchange> devices;
 };
 
 class Ranks::Waiting {
@@ -155,8 +161,9 @@ std::string Ranks::tell(const std::string &text) {
   return tellText(world->transport(), text);
 }
 
-/// In round k every rank hears from the one 2^k before it, which has heard from
-/// as many: after log2(ranks) rounds each has heard from all.
+/// In round k every rank receives from the rank 2^k before it, which has
+/// combined as many ranks by then; after log2(ranks) rounds each rank has the
+/// maximum of all.
 int64_t Ranks::maximum(int64_t value) {
   Waiting here(*this, "an exchange of all ranks");
   Transport &transport = world->transport();
@@ -187,7 +194,7 @@ void Ranks::joinBeside(const plan::Plan &plan) {
   together([&] { addGroups(plan); });
 }
 
-/// Calls `f` with each command of each stage.
+/// Calls `f` for each command of each stage.
 static void visitCommands(const plan::Plan &plan,
                           const std::function<void(const plan::Command &)> &f) {
   for (const plan::Stage &stage : plan.stages)
@@ -215,7 +222,7 @@ void Ranks::prepare(const plan::Plan &plan, bool spareCore) {
 }
 
 void Ranks::addGroups(const plan::Plan &plan) {
-  // Groups are of the whole plan: alike on every rank.
+  // Use the whole plan, so that all ranks create the same groups.
   std::set<Axes> groups;
   visitCommands(plan, [&](const plan::Command &command) {
     command.visit(
@@ -242,7 +249,8 @@ void Ranks::useLink(Device &device) {
       std::make_unique<DeviceExchange>(joined->source, device, *found, *this);
 }
 
-/// Not on the thread that ends the process: a library may take its time.
+/// Runs on another thread than the one that ends the process, since the
+/// library's abort may hang.
 void Ranks::abortLink() {
   std::lock_guard<std::mutex> lock(linkMutex);
   if (std::shared_ptr<DeviceLink> found = link.lock())
@@ -332,7 +340,7 @@ void Ranks::start(int64_t collective) {
     return joined->devices->start(operation.onDevices);
   operation.memory->load(operation.buffers.source,
                          operation.buffers.sourceBytes);
-  // Without a thread of its own it is run to its end here.
+  // Without a thread of its own, the collective runs to its end here.
   Waiting here(*this, operation.text);
   operation.ticket = joined->executor.start(operation.call);
 }

@@ -1,4 +1,4 @@
-//===- RunLog.cpp - The events of a run -----------------------------------===//
+//===- RunLog.cpp - The log of a run --------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -89,7 +89,7 @@ LogFile::~LogFile() {
   close(descriptor);
 }
 
-/// Whether something stands after the last end of a line.
+/// Whether the file's last line is incomplete.
 static bool endsWithinLine(const std::string &path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored) ||
@@ -116,9 +116,9 @@ void LogFile::open(const std::string &newPath, bool append,
     put("\n");
 }
 
-/// Writes the record that waits longest, or gives the reason (an errno) why
-/// not. The file then still ends with a whole record, also for those who read
-/// it meanwhile.
+/// Writes the oldest waiting record; returns an errno if that fails. The file
+/// then still ends with a complete record, also for programs that read it
+/// meanwhile.
 int LogFile::writeFirst() {
   std::string &record = waiting.front();
   if (!reader.takes(descriptor))
@@ -132,7 +132,7 @@ int LogFile::writeFirst() {
       continue;
     if (count <= 0) {
       int error = count < 0 ? errno : ENOSPC;
-      // What is no file has it already.
+      // A pipe or device cannot be truncated.
       if (end < 0 || ftruncate(descriptor, end) != 0)
         record.erase(0, written);
       return error;
@@ -142,7 +142,7 @@ int LogFile::writeFirst() {
   return 0;
 }
 
-/// Writes what waits, as far as possible; the reason why some of it still does.
+/// Writes waiting records as far as possible; returns an errno if some remain.
 int LogFile::writeWaiting() {
   while (!waiting.empty()) {
     if (int error = writeFirst())
@@ -198,7 +198,7 @@ void RunLog::write(const JsonLine &line) {
     writer->write(line);
 }
 
-/// Whether the last line of the file is an error.
+/// Whether the last line of the file is an error event.
 static bool endsWithError(const std::string &path) {
   constexpr int64_t longestError = 4096;
   std::error_code ignored;

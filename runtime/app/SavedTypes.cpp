@@ -16,10 +16,10 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Elements that are converted at a time.
+/// Elements converted at a time.
 static constexpr int64_t blockElements = int64_t(1) << 16;
 
-/// Whether every value of the type `from` is one of the type `to`.
+/// Whether type `to` represents every value of type `from`.
 static bool holds(const std::string &to, const std::string &from) {
   return to == from || to == "F64" ||
          (to == "F32" && (from == "BF16" || from == "F16"));
@@ -33,13 +33,12 @@ SavedTypes SavedTypes::ofCheckpoint(const std::string &directory) {
   return types;
 }
 
-/// The type that a tensor has in the files that were loaded; "" where it has
-/// none that can be saved.
+/// Returns the type that a tensor has in the loaded files; "" if it is not
+/// there or has no type that can be saved.
 static std::string typeInFiles(const std::optional<io::WeightSet> &files,
                                const std::string &tensor) {
   const io::TensorInfo *info = files ? findTensor(*files, tensor) : nullptr;
-  return info && io::isFloatType(info->dtype) ? info->dtype
-                                                              : "";
+  return info && io::isFloatType(info->dtype) ? info->dtype : "";
 }
 
 std::string SavedTypes::typeOf(const io::SharedTensor &tensor) const {
@@ -51,8 +50,8 @@ std::string SavedTypes::typeOf(const io::SharedTensor &tensor) const {
   return type.empty() ? tensor.dtype : type;
 }
 
-/// A type that holds the tensor's values. Weights that are frozen still have
-/// the values of the file.
+/// Returns a type that represents the tensor's values exactly. Frozen weights
+/// still have the file's values.
 std::string SavedTypes::typeOfValues(const io::SharedTensor &tensor,
                                      bool isTrained) const {
   std::string type = typeInFiles(files, tensor.name);
@@ -67,7 +66,7 @@ std::string SavedTypes::typeOfValues(const io::SharedTensor &tensor,
 
 namespace {
 
-/// Converts what is written of one tensor.
+/// Converts one tensor while it is written.
 class Converter {
 public:
   Converter(const io::SharedTensor &tensor, std::string to)
@@ -88,8 +87,8 @@ private:
 
 } // namespace
 
-/// Gives finite values that became infinite the largest value of the type: a
-/// weight that is not finite would be refused by all who load it.
+/// Replaces finite values that overflowed to infinity by the largest value of
+/// the type: programs refuse weights that are not finite.
 void Converter::limit(const char *source, int64_t count) {
   int64_t width = io::dtypeBits(to) / 8, step = io::dtypeBits(from) / 8;
   const float most = to == "F16" ? 65504.0f : 0x1.FEp127f;
@@ -133,7 +132,7 @@ void Converter::finish() const {
   warn(problem);
 }
 
-/// The tensor in another type.
+/// Returns the tensor in another type.
 static io::SharedTensor convert(const io::SharedTensor &tensor,
                                 const std::string &dtype) {
   io::SharedTensor result = tensor;
@@ -151,7 +150,7 @@ static io::SharedTensor convert(const io::SharedTensor &tensor,
 
 void SavedTypes::apply(io::CheckpointContents &contents,
                        const std::set<std::string> &trained) const {
-  std::map<std::string, int64_t> elements; // Of each type.
+  std::map<std::string, int64_t> elements; // Number of elements by type.
   for (io::SharedTensor &tensor : contents.model) {
     std::string type = typeOf(tensor);
     bool isTrained = trained.count(tensor.name) != 0;

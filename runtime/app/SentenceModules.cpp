@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// modules.json lists what is done one after the other: a Transformer, a
-// Pooling, and what changes its vector. Each module has a folder with its
-// config.json, and with its weights if it has some.
+// Reads modules.json of sentence-transformers: the list of operations from a
+// text to its embedding, usually a Transformer, a Pooling, and steps that
+// change the vector. Each module has a folder with its config.json, and maybe
+// weights.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +45,7 @@ static PoolingMode modeNamed(const io::JsonValue &name) {
          "pooling by " + name.asString() + " is not supported, only " + known);
 }
 
-/// The modes that the flags `pooling_mode_*` of versions before 6 say.
+/// Reads the modes from the flags `pooling_mode_*` of versions before 6.
 static std::vector<PoolingMode> modesOfFlags(const io::JsonValue &config) {
   const std::string prefix = "pooling_mode_";
   for (const io::JsonMember &member : config.members()) {
@@ -91,10 +92,10 @@ static void readPooling(const std::string &folder, Pooling &pooling) {
 
 static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 static double softplus(double x) {
-  return x > 20 ? x : std::log1p(std::exp(x)); // PyTorch's threshold.
+  return x > 20 ? x : std::log1p(std::exp(x)); // Above PyTorch's threshold.
 }
 
-/// PyTorch's modules without arguments, by the end of their names.
+/// PyTorch's activations without arguments, by the end of their class names.
 static constexpr std::pair<const char *, double (*)(double)> activations[] = {
     {"Identity", [](double x) { return x; }},
     {"Tanh", [](double x) { return std::tanh(x); }},
@@ -122,7 +123,7 @@ static double (*activationOf(const io::JsonValue &config))(double) {
                      " is not supported, only those of torch.nn: " + known);
 }
 
-/// Throws H0398 unless the module takes and gives the vector of a text.
+/// Throws H0398 unless the module maps the vector of a text to a vector.
 static void requireOfVector(const io::JsonValue &config) {
   for (const char *key : {"module_input_name", "module_output_name"})
     if (const io::JsonValue *name = config.findNonNull(key))
@@ -140,7 +141,7 @@ static int64_t sizeOf(const io::JsonValue &config, const char *key) {
   return size.asInteger();
 }
 
-/// A tensor of a module in f32. Throws H0378 for another shape.
+/// Reads a module's tensor as f32. Throws H0378 for another shape.
 static std::vector<float> readTensor(const io::WeightSet &weights,
                                      const std::string &name,
                                      const std::vector<int64_t> &shape) {
@@ -159,7 +160,7 @@ static std::vector<float> readTensor(const io::WeightSet &weights,
 
 namespace {
 
-/// A product with a matrix, [outputs, inputs] in the file.
+/// Multiplies with a matrix, which the file has as [outputs, inputs].
 class Matrix {
 public:
   Matrix(const io::WeightSet &weights, const std::string &name, int64_t inputs,
@@ -179,7 +180,7 @@ public:
 
 private:
   int64_t outputs;
-  std::vector<float> turned; ///< [inputs][outputs].
+  std::vector<float> turned; ///< Transposed, [inputs][outputs].
 };
 
 } // namespace
@@ -243,14 +244,14 @@ static VectorStep readLayerNorm(const std::string &folder) {
 }
 
 static VectorStep readNormalize(const std::string &folder) {
-  // Older versions save nothing of it.
+  // Older versions save no configuration of this module.
   if (io::pathExists(folder + "/config.json"))
     requireOfVector(
         io::parseJsonFile(folder + "/config.json", io::modelJsonCodes));
   return normalizeStep();
 }
 
-/// Leaves the first elements of a vector.
+/// Returns the step that truncates a vector.
 static VectorStep cutStep(const io::JsonValue &count) {
   if (count.asInteger() < 1)
     count.fail("H0375", "truncate_dim has to be 1 or more",
@@ -269,7 +270,7 @@ static VectorStep cutStep(const io::JsonValue &count) {
 // The list
 //===----------------------------------------------------------------------===//
 
-/// Throws H0398 where the Transformer does not give hidden states of a text.
+/// Throws H0398 unless the Transformer yields hidden states of a text.
 static void checkTransformer(const std::string &directory) {
   std::optional<io::JsonValue> config = readSentenceConfig(directory);
   if (!config)
@@ -309,7 +310,8 @@ static Pooling readModules(const std::string &directory) {
       pooling.steps.push_back(readDense(folder));
     } else if (kind == "LayerNorm" && pools) {
       pooling.steps.push_back(readLayerNorm(folder));
-    } else if (kind != "Dropout" || !pools) { // It only has a part in training.
+      // Dropout only matters in training.
+    } else if (kind != "Dropout" || !pools) {
       refuse(module, "a module " + type + " is not supported here");
     }
   }

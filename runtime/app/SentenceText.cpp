@@ -1,4 +1,4 @@
-//===- SentenceText.cpp - Texts of sentence-transformers ------------------===//
+//===- SentenceText.cpp - Texts of sentence models ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -33,7 +33,7 @@ heddle::rt::readSentenceConfig(const std::string &directory) {
   return std::nullopt;
 }
 
-/// A number of tokens; what stands for "any" is far more than there can be.
+/// Reads a number of tokens. Huge values stand for "no limit".
 static int64_t lengthOf(const JsonValue &value, const char *key) {
   double tokens = value.asNumber();
   if (!(tokens >= 1))
@@ -43,7 +43,7 @@ static int64_t lengthOf(const JsonValue &value, const char *key) {
   return int64_t(std::min(tokens, 1e15));
 }
 
-/// The `key` of the object that `config` has under one of the names, or null.
+/// Returns `key` of the object that `config` has under one of `names`, or null.
 static const JsonValue *findIn(const JsonValue &config,
                                std::initializer_list<const char *> names,
                                const char *key) {
@@ -54,8 +54,9 @@ static const JsonValue *findIn(const JsonValue &config,
   return nullptr;
 }
 
-/// Where texts are cut. A length in sentence_bert_config.json counts as it is;
-/// that of the tokenizer at most as far as there are positions.
+/// Reads the length to which texts are truncated. A length in
+/// sentence_bert_config.json is used as it is; the tokenizer's is limited by
+/// the model's positions.
 static void readLength(const std::optional<JsonValue> &config,
                        const std::optional<JsonValue> &tokenizer,
                        int64_t positions, SentenceText &text) {
@@ -84,7 +85,7 @@ static void readLength(const std::optional<JsonValue> &config,
   }
 }
 
-/// The prompts; null counts as an empty one.
+/// Reads the prompts; null is an empty one.
 static void readPrompts(const std::string &file, const std::string &asked,
                         TextRules &rules) {
   std::optional<JsonValue> config = parse(file);

@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// `serve` answers OpenAI's API over HTTP: loads the model, its tokenizer and
+// chat template, and runs a Service on rank 0, which the other ranks' engines
+// follow.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CompiledEncoder.h"
@@ -25,7 +29,7 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// What clients call the model: its directory's name.
+/// Returns the name of the model for clients: that of its directory.
 static std::string modelName(const plan::Plan &plan,
                              const JobOptions &options) {
   std::filesystem::path path = modelDirectory(plan, options);
@@ -34,7 +38,8 @@ static std::string modelName(const plan::Plan &plan,
   return path.empty() ? "model" : path.filename().string();
 }
 
-/// An origin as browsers send it: without the slash that pages' addresses have.
+/// Normalizes an origin to the form that browsers send, without a trailing
+/// slash.
 static std::string originOf(std::string text) {
   if (text == "*" || text == "null")
     return text;
@@ -75,8 +80,8 @@ static ServiceOptions serviceOf(const ServeOptions &options,
 
 namespace {
 
-/// Tells clients when a rank is missed: this process then ends, whatever its
-/// engine does.
+/// Tells clients when a rank is lost, since this process then ends, whatever
+/// its engine does.
 class LastWord {
 public:
   void set(Service *newService) {
@@ -96,7 +101,7 @@ private:
 
 } // namespace
 
-/// What rank 0 does beside the others, that compute what its engine tells them.
+/// Serves on rank 0; the other ranks compute what rank 0's engine tells them.
 static int serve(const ServeOptions &options, Service &service,
                  LastWord &lastWord) {
   fprintf(stderr, "serving at http://%s/v1\n",
@@ -114,15 +119,16 @@ static int serve(const ServeOptions &options, Service &service,
 
 namespace {
 
-/// What answers requests, of a binary that continues texts or encodes them.
+/// The model that answers requests, by generating or encoding.
 struct ServedModel {
-  std::unique_ptr<Job> draftJob;  ///< Null where there is no draft.
-  std::unique_ptr<Engine> draft;  ///< The same.
-  std::unique_ptr<Engine> engine; ///< This or the other.
+  std::unique_ptr<Job> draftJob; ///< Null without a draft.
+  std::unique_ptr<Engine> draft; ///< Null without a draft.
+  /// Set for models that generate; else `encoder` is set.
+  std::unique_ptr<Engine> engine;
   std::unique_ptr<Encoder> encoder;
   std::unique_ptr<io::Tokenizer> tokenizer;
   std::optional<io::ChatTemplate> chat;
-  SentenceText sentence; ///< Of what encodes.
+  SentenceText sentence; ///< For models that encode.
 
   ServedModel(Job &job, std::unique_ptr<Job> draft,
               const ServeOptions &options);
@@ -168,7 +174,7 @@ std::unique_ptr<Service> ServedModel::prepare(Job &job,
   }
   TextDefaults defaults =
       textDefaults(job.plan(), options.job, tokenizer.get());
-  // OpenAI's interface draws tokens where nothing is said.
+  // OpenAI's API samples by default, at temperature 1.
   if (!defaults.samples)
     defaults.sampling.temperature = 1;
   ServedText text{tokenizer.get(), chat ? &*chat : nullptr, defaults.ends,
@@ -185,7 +191,7 @@ int heddle::rt::runServe(const ServeOptions &options, Ranks &ranks) {
   std::unique_ptr<Job> draft = job.openDraft(options.job);
   std::optional<ServedModel> model;
   ranks.together([&] { model.emplace(job, std::move(draft), options); });
-  // A port that is taken is known before weights are loaded, which takes long.
+  // Bind the port first: loading weights takes long, and the port may be taken.
   std::unique_ptr<Service> service;
   ranks.together([&] {
     if (job.isFirst())

@@ -24,7 +24,7 @@ ServedEvaluation::ServedEvaluation(Job &job, const std::string &file,
   Masking::of(job.plan(), mask);
 }
 
-/// -log of the probability of `label`.
+/// Returns -log of the probability of `label`.
 static double lossOf(const float *logits, int64_t vocab, int32_t label) {
   double largest = *std::max_element(logits, logits + vocab), sum = 0;
   for (int64_t i = 0; i < vocab; ++i)
@@ -57,8 +57,8 @@ double ServedEvaluation::rowLoss(int64_t row) {
   return sum;
 }
 
-/// Groups take rows in turn. What each has of them is added up row by row, so
-/// that the sum has the bits of one group's.
+/// Groups evaluate rows in turn. The rows' sums are added in the order of rows,
+/// so that the result is bit-identical to that of one group.
 double ServedEvaluation::meanLoss() {
   const int64_t groups = engine.limits().groups;
   std::string own;

@@ -1,4 +1,4 @@
-//===- ServedMemory.cpp - What a binary that serves maps ------------------===//
+//===- ServedMemory.cpp - Memory of a binary that serves ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

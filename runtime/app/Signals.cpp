@@ -1,4 +1,4 @@
-//===- Signals.cpp - A clean stop when a signal asks for it ---------------===//
+//===- Signals.cpp - Stop after a signal ----------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -38,7 +38,8 @@ void heddle::rt::catchStopSignals() {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGHUP, nullptr, &before);
-  // nohup asks for a run that goes on when its terminal is closed.
+  // nohup ignores SIGHUP, so that the run continues when the terminal is
+  // closed.
   if (before.sa_handler != SIG_IGN)
     sigaction(SIGHUP, &action, nullptr);
 }

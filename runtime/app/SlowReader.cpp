@@ -1,4 +1,4 @@
-//===- SlowReader.cpp - Who reads what a run writes, or not ---------------===//
+//===- SlowReader.cpp - Pipes whose reader is slow ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Sources.cpp - States in the tensors of files -----------------------===//
+//===- Sources.cpp - Read and write states as tensors of files ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,7 +15,7 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Elements that are moved at a time: they are in the cache then.
+/// Elements moved at a time, so that they stay in the cache.
 static constexpr int64_t blockElements = int64_t(1) << 16;
 
 //===----------------------------------------------------------------------===//
@@ -70,7 +70,7 @@ void SourceReader::requireConvertible(const std::string &type) const {
     io::WeightSet::requireConvertible(*tensor.info, type);
 }
 
-/// Copies elements that stand `stride` apart.
+/// Copies elements with a distance of `stride` elements.
 static void gather(const uint8_t *from, int64_t width, int64_t stride,
                    int64_t count, uint8_t *to) {
   for (int64_t i = 0; i < count; ++i)
@@ -97,7 +97,7 @@ int64_t SourceReader::read(int64_t first, int64_t count,
       int64_t element = run.state + done;
       char *here = static_cast<char *>(target) + (element - first) * to;
       io::convertElements(source, dtype, here, type, part);
-      // Those that stand apart are on pages that are read again.
+      // With a stride, the same pages are read again by later elements.
       if (run.stride == 1)
         weights.forget(*tensor.info, (run.tensor + done) * from, part * from);
       int64_t found = io::firstNonFinite(here, type, part);
@@ -128,7 +128,8 @@ std::vector<SourceReader::CodedOutput> SourceReader::codedOutputs() const {
     numElements += count;
   }
   const int64_t inputs = first.coded->inputs, outputs = numElements / inputs;
-  // The lines of the state and of a tensor are outputs if that is turned.
+  // Outputs are rows of the state or tensor that is transposed, columns of the
+  // other.
   const int64_t line = first.isTurned ? inputs : outputs;
   std::vector<CodedOutput> found(outputs);
   bool fits = true;
@@ -163,7 +164,7 @@ std::vector<SourceReader::CodedOutput> SourceReader::codedOutputs() const {
 GroupCodes SourceReader::codesFor(const plan::Packed &whole) const {
   std::vector<CodedOutput> outputs = codedOutputs();
   std::map<const io::CodedMatrix *, io::CodeReader> readers;
-  std::vector<const io::CodeReader *> readerOf; // Of each output.
+  std::vector<const io::CodeReader *> readerOf; // Reader of each output.
   for (const CodedOutput &output : outputs) {
     const io::CodedMatrix &matrix = *output.matrix;
     bool isInOrder = matrix.format.inOrder || matrix.isByGroup;
@@ -220,7 +221,7 @@ void SourceReader::failNonFinite(const std::string &type,
   forEachRun(pieces, element, 1, [&](const PieceRun &run) {
     io::failNonFinite(*tensorOf(run).info, type, run.tensor);
   });
-  std::abort(); // Every element is in some run.
+  std::abort(); // Every element belongs to some range.
 }
 
 //===----------------------------------------------------------------------===//
@@ -229,8 +230,8 @@ void SourceReader::failNonFinite(const std::string &type,
 
 namespace {
 
-/// Hands the elements of one tensor on, in large pieces: those that stand apart
-/// in it are gathered, and those that then follow each other are one piece.
+/// Passes the elements of one tensor on in large chunks: strided elements are
+/// gathered, and adjacent chunks are merged.
 class TensorWriter {
 public:
   TensorWriter(int64_t width, const io::SharedTensor::Sink &sink)
@@ -296,8 +297,8 @@ void heddle::rt::forEachPiece(
   flush();
 }
 
-/// Calls `visit(runs, elements)` for pieces of a value: of the elements, which
-/// are there until it returns, the runs' local numbers count the places.
+/// Calls `visit(runs, elements)` for chunks of a value. The runs' local offsets
+/// count in `elements`, which is only valid during the call.
 template <typename F>
 static void viewRuns(Session &session, const Value &value, const Part &part,
                      F visit) {
@@ -335,7 +336,7 @@ io::SharedTensor heddle::rt::shareTensor(Session &session,
   return tensor;
 }
 
-/// Writes what this rank holds of one tensor's elements of a state.
+/// Writes the elements of one tensor that this rank holds of a state.
 static void writeTensor(Session &session, const Value &value, const Part &part,
                         const std::vector<plan::Piece> &pieces,
                         const std::string &tensor,
@@ -375,7 +376,7 @@ void SharedStates::add(const std::string &prefix, const std::string &name,
     }
     if (!value || !part->isFirstReplica())
       continue;
-    // Other states may be parts of the same tensor.
+    // Other states may contribute to the same tensor.
     auto &write = tensors[entry->second].pieces;
     write = [&session = session, value, part, pieces, others = write,
              tensor = piece.tensor](const io::SharedTensor::Sink &sink) {

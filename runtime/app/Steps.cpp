@@ -1,4 +1,4 @@
-//===- Steps.cpp - Runs of a plan's step programs -------------------------===//
+//===- Steps.cpp - Run the step programs of a plan ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -95,7 +95,7 @@ void BatchInputs::fillPlain(const Port &port) const {
     return write<int32_t>(port, [&](int64_t i) { return int32_t(i % seq); });
   case plan::PortRole::Lengths:
     return write<int32_t>(port, [&](int64_t) { return int32_t(seq); });
-  default: // One segment.
+  default: // Segments default to 0.
     return write<int32_t>(port, [](int64_t) { return 0; });
   }
 }
@@ -112,7 +112,7 @@ void BatchInputs::mask(const Port &port, DataFeed::What what,
     }
 }
 
-/// Takes the labels out of the rows behind the first `rows`.
+/// Replaces the labels of rows after the first `rows` by "no label".
 void BatchInputs::dropLabels(const Port &port, int64_t rows) const {
   if (port.role != plan::PortRole::Labels || rows == allRows)
     return;
@@ -132,7 +132,7 @@ void BatchInputs::read(DataFeed &feed, int64_t first, const Masking *masking,
       fillPlain(port);
       continue;
     }
-    // Masked tokens are labels where they stand.
+    // The label of a masked token is the token at the same position.
     feed.read(first, port.runs, masking ? DataFeed::What::Inputs : *what,
               at<int32_t>(port));
     if (masking)
@@ -163,7 +163,7 @@ void BatchInputs::store() const {
       session.store(*port.value);
 }
 
-/// The outputs that tell how a step went.
+/// Returns the outputs that tell how a step went.
 static std::vector<const Value *> resultsOf(const LoadedProgram &program) {
   std::vector<const Value *> results;
   for (plan::PortRole role : {plan::PortRole::Loss, plan::PortRole::GradNorm})
@@ -172,7 +172,7 @@ static std::vector<const Value *> resultsOf(const LoadedProgram &program) {
   return results;
 }
 
-/// The largest norm of gradients; that of any gradients, where none is clipped.
+/// Returns the limit of the gradient norm, infinite if none is clipped.
 static float limitOf(const plan::Optimizer &optimizer) {
   return optimizer.gradientClipping > 0 ? float(optimizer.gradientClipping)
                                         : std::numeric_limits<float>::max();
@@ -223,15 +223,15 @@ void TrainSteps::submit(int64_t index, bool hasLabels, LaunchTime *times) {
   following = index + 1;
 }
 
-/// Steps in a row that are not finite and may be skipped.
+/// Limit of skipped steps in a row.
 constexpr int64_t mostNonfinite = 10;
 
 bool TrainSteps::maySkip() const {
   return skipsNonfinite && nonfinite && nonfiniteInRow <= mostNonfinite;
 }
 
-/// Forgets what was submitted behind a step that is not finite, and lets steps
-/// update again.
+/// Drops the steps that were submitted after one that is not finite, and lets
+/// steps update again.
 void TrainSteps::forgetPending() {
   for (; !submitted.empty(); submitted.pop_front())
     skipped -= submitted.front().isSkipped ? 1 : 0;
@@ -275,7 +275,7 @@ void TrainSteps::requireFinite(const StepResult &result) const {
       nonfiniteInRow > mostNonfinite
           ? ", as in the " + std::to_string(mostNonfinite) + " steps before"
           : "";
-  // Loss and norm are of all ranks: they all come here, or none does.
+  // All ranks have the same loss and norm, so all of them or none come here.
   job.ranks().together([&] {
     fail("H0410",
          "the " + what + " of step " + std::to_string(result.index + 1) +
@@ -286,7 +286,8 @@ void TrainSteps::requireFinite(const StepResult &result) const {
   });
 }
 
-/// The batch that counts data: the plan's own when the program's divides it.
+/// Returns the batch by which data is counted: the plan's own if the program's
+/// divides it.
 static BatchShape wholeBatch(const plan::Plan &plan, BatchShape part) {
   if (plan.batch > 0 && plan.batch % part.rows == 0)
     part.rows = plan.batch;
@@ -325,7 +326,8 @@ Evaluation::Evaluation(Job &job, std::unique_ptr<InputFile> file, int64_t steps)
     failNoLabel(*given);
 }
 
-/// Chooses how many rows are evaluated. A program that does not count its
+/// Chooses how many rows are evaluated. A program that does not count labels
+/// needs full batches.
 /// labels takes full batches alone.
 void Evaluation::takeRows(int64_t count) {
   requireOutput(program, plan::PortRole::Loss);
@@ -333,8 +335,8 @@ void Evaluation::takeRows(int64_t count) {
   rows = counts ? count : std::max<int64_t>(1, count / part.rows) * part.rows;
 }
 
-/// The tokens of all rows that are masked. Places count from the beginning of
-/// the file, so that all evaluations mask the same tokens of it.
+/// Counts the masked tokens of all rows. Positions count from the beginning of
+/// the file, so that all evaluations mask the same tokens.
 int64_t Evaluation::countMasked() {
   std::vector<int32_t> tokens(part.seq);
   int64_t count = 0;
@@ -365,7 +367,7 @@ Evaluation::meanLossUnless(const std::function<bool()> &isAbandoned) {
     });
     job.session().run(program);
     double counts = weight ? *job.session().load<float>(*weight) : 1;
-    // Of a batch without labels the loss is 0, and counts nothing.
+    // The loss of a batch without labels is 0, and has no weight.
     sum += *job.session().load<float>(loss) * counts;
     weights += counts;
   }

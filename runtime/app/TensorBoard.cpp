@@ -1,8 +1,11 @@
-//===- TensorBoard.cpp - The log as event files of TensorBoard ------------===//
+//===- TensorBoard.cpp - TensorBoard event files --------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writes the log as event files of TensorBoard: TFRecord files with Protocol
+// Buffers messages, encoded by hand.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +25,7 @@ using namespace heddle::rt;
 // Records
 //===----------------------------------------------------------------------===//
 
-/// CRC-32C, bit by bit reflected, of a table for each value of a byte.
+/// Computes CRC-32C with a table for the values of a byte.
 static uint32_t crc32c(const std::string &bytes) {
   static const std::array<uint32_t, 256> table = [] {
     std::array<uint32_t, 256> entries;
@@ -39,15 +42,15 @@ static uint32_t crc32c(const std::string &bytes) {
   return ~crc;
 }
 
-/// The bytes of a value, the lowest first.
+/// Returns the bytes of a value, lowest first.
 template <typename T> static std::string littleEndian(T value) {
   std::string text(sizeof value, '\0');
   std::memcpy(text.data(), &value, sizeof value);
   return text;
 }
 
-/// A record of a TFRecord file: length and data, each with its checksum, which
-/// is masked since data may hold checksums itself.
+/// Encodes a record of a TFRecord file: length and data, each with a checksum.
+/// Checksums are masked because the data may contain checksums.
 static std::string makeRecord(const std::string &data) {
   auto masked = [](const std::string &bytes) {
     uint32_t crc = crc32c(bytes);
@@ -70,10 +73,10 @@ static std::string varint(uint64_t value) {
 
 namespace {
 
-/// How a field's value follows its number.
+/// Wire types: how a field's value is encoded.
 enum Wire : uint32_t { Varint = 0, Fixed64 = 1, Bytes = 2, Fixed32 = 5 };
 
-/// The message tensorflow.Event, as far as it is used here.
+/// The fields of the message tensorflow.Event that are used here.
 struct Event {
   static std::string tag(uint32_t field, Wire wire) {
     return varint(field << 3 | wire);
@@ -85,16 +88,16 @@ struct Event {
     return tag(1, Fixed64) + littleEndian(time) + tag(2, Varint) +
            varint(uint64_t(step)) + rest;
   }
-  /// Event.file_version
+  /// Event.file_version.
   static std::string version() { return bytes(3, "brain.Event:2"); }
-  /// Event.session_log with SessionLog.status = START: what other files have
-  /// from this step on is void.
+  /// Event.session_log with SessionLog.status = START: events of other files
+  /// from this step on are void.
   static std::string start() { return bytes(7, tag(1, Varint) + varint(1)); }
-  /// Summary.value with Value.tag and Value.simple_value
+  /// Summary.value with Value.tag and Value.simple_value.
   static std::string scalar(const std::string &name, float value) {
     return bytes(1, bytes(1, name) + tag(2, Fixed32) + littleEndian(value));
   }
-  /// Event.summary
+  /// Event.summary.
   static std::string summary(const std::string &values) {
     return bytes(5, values);
   }
@@ -122,8 +125,8 @@ static double now() {
   return time.count();
 }
 
-/// A name that no other file of the directory has; those that are made later
-/// sort behind it.
+/// Returns a file name that is new in the directory and sorts after earlier
+/// ones.
 static std::string newFile(const std::string &directory) {
   std::array<char, 256> host = {};
   gethostname(host.data(), host.size() - 1);

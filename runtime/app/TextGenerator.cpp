@@ -1,4 +1,4 @@
-//===- TextGenerator.cpp - One text, token by token -----------------------===//
+//===- TextGenerator.cpp - Generate one sequence --------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,8 +18,9 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// The first of so many tokens that the next one sees: a text that outgrows the
-/// window goes on from its last half. It moves seldom, and a cache holds on.
+/// Returns the first token that the next one sees. A sequence that exceeds the
+/// context continues with its last half: the start moves rarely, so that a
+/// cache stays valid for long.
 static int64_t firstSeen(int64_t tokens, int64_t window) {
   if (tokens <= window)
     return 0;
@@ -27,7 +28,8 @@ static int64_t firstSeen(int64_t tokens, int64_t window) {
   return (tokens - window + step - 1) / step * step;
 }
 
-/// What a rank says of the next token if it has no logits, or bad ones.
+/// Stands for the next token on a rank without logits, or with logits that are
+/// not finite.
 static constexpr int64_t noChoice = -1,
                          notFinite = std::numeric_limits<int64_t>::max();
 
@@ -39,7 +41,7 @@ static int64_t choose(Sampler &sampler, std::vector<float> &logits,
   return sampler.next(logits.data(), vocab, tokens);
 }
 
-/// The token that a rank has chosen, on all of them.
+/// Returns the token that one rank has chosen, on all ranks.
 static int32_t agree(Ranks &ranks, int64_t chosen) {
   int64_t token = ranks.maximum(chosen);
   if (token == notFinite)
@@ -53,7 +55,7 @@ static int32_t agree(Ranks &ranks, int64_t chosen) {
 
 namespace {
 
-/// Through the cache: what was computed for an earlier token stays.
+/// Generates with the key-value cache of a serving binary.
 class CachedGenerator : public TextGenerator {
 public:
   CachedGenerator(Job &job, const SamplingOptions &sampling)
@@ -68,7 +70,7 @@ public:
     return agree(job.ranks(),
                  speaks ? choose(sampler, logits, tokens) : noChoice);
   }
-  /// One that trains goes on in the next window.
+  /// A binary that trains has no limit, since it continues in the next context.
   std::optional<int64_t> maxTokens() const override {
     if (job.plan().findProgram(plan::ProgramKind::Train))
       return std::nullopt;
@@ -81,7 +83,8 @@ private:
     auto end = tokens.begin() + std::min(tokens.size() - 1, known.size());
     size_t first = std::mismatch(tokens.begin(), end, known.begin()).first -
                    tokens.begin();
-    // A page that the next token sees may have been used again since.
+    // With an attention window, a page that the next token sees may have been
+    // reused for later positions.
     plan::CachePages sizes = engine.limits().cachePages();
     int64_t most =
         sizes.mostOf(engine.limits().maxContext, engine.limits().maxChunk);
@@ -107,11 +110,11 @@ private:
   CompiledEngine engine;
   Sampler sampler;
   std::vector<float> logits;
-  std::vector<int32_t> known; ///< The tokens that the cache holds.
+  std::vector<int32_t> known; ///< Tokens in the cache.
 };
 
-/// With a draft: a run may give several tokens, which wait to be asked for.
-/// Rank 0 decides what is computed, and the others follow.
+/// Generates with a draft model. A run may yield several tokens, which are
+/// buffered. Rank 0 decides what to compute; the other ranks follow.
 class DraftedGenerator : public TextGenerator, SequenceListener {
 public:
   DraftedGenerator(Job &job, Job &draft, const SamplingOptions &sampling)
@@ -144,7 +147,8 @@ public:
   }
 
 private:
-  /// What the cache has of an earlier text that begins so is found again.
+  /// Starts a sequence. Its beginning is found in the cache if an earlier one
+  /// shared it.
   void begin(const std::vector<int32_t> &tokens) {
     scheduler.cancel(text);
     waiting.clear();
@@ -170,12 +174,12 @@ private:
       engines;
   SamplingOptions sampling;
   Scheduler scheduler;
-  uint64_t text = 0;           ///< The last one's id.
-  std::vector<int32_t> told;   ///< The text as far as it was asked for.
-  std::deque<int64_t> waiting; ///< What follows it.
+  uint64_t text = 0;           ///< Id of the last sequence.
+  std::vector<int32_t> told;   ///< Tokens that the caller has received.
+  std::deque<int64_t> waiting; ///< Tokens that were generated ahead.
 };
 
-/// Computes a whole window for each token.
+/// Generates without a cache: computes the whole context for each token.
 class WindowGenerator : public TextGenerator {
 public:
   WindowGenerator(Job &job, const SamplingOptions &sampling)
@@ -212,7 +216,7 @@ private:
   const LoadedProgram &program;
   int64_t window;
   BatchInputs inputs;
-  const Value *logits; ///< Null on the stages that do not have it.
+  const Value *logits; ///< Null on pipeline stages without logits.
   Sampler sampler;
   std::vector<float> values;
 };

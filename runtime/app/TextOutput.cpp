@@ -1,4 +1,4 @@
-//===- TextOutput.cpp - What generate prints ------------------------------===//
+//===- TextOutput.cpp - Output of generate and chat -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -56,5 +56,5 @@ void TextOutput::finish() {
     write(stops.add(stream->finish()));
     write(stops.finish());
   }
-  print("\n"); // No part of the text.
+  print("\n"); // The line end is not part of the text.
 }

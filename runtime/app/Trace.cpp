@@ -15,11 +15,11 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// A viewer shows some steps well, and all of a long run not at all.
+/// Limit of traced steps: viewers cannot handle a long run.
 static constexpr size_t maxSteps = 8;
 
-/// A collective as `all_reduce data,seq for optimizer`, or the stream whose
-/// point is noted.
+/// Describes a collective, as `all_reduce data,seq for optimizer`, or for an
+/// event its stream.
 static std::string describe(const plan::Command &command) {
   const auto *start = command.as<plan::command::Collective>();
   if (!start)
@@ -52,7 +52,7 @@ std::string heddle::rt::launchName(const plan::Plan &plan,
       [&](const auto &) { return name; });
 }
 
-/// What is known of an entry beside its name and times.
+/// Returns the arguments of an entry, beside its name and times.
 static nlohmann::json argumentsOf(const plan::Plan &plan,
                                   const LaunchInfo &info) {
   nlohmann::json arguments = {{"path", info.path()},
@@ -80,8 +80,8 @@ static nlohmann::json argumentsOf(const plan::Plan &plan,
   return arguments;
 }
 
-/// The line that an entry is drawn in: copies may overlap what the host does,
-/// those to a file those from it, and kernels on the host's cores all of them.
+/// Returns the track of an entry: one for the host, one for each direction of
+/// copies, which may overlap, and one for kernels on the host's cores.
 static int64_t lineOf(const plan::Command &command) {
   if (command.stream == plan::Stream::Host)
     return 3;
@@ -97,7 +97,7 @@ Trace::Trace(const std::string &name, const LoadedProgram &program,
     : path(io::fileOfRank(name, rank)), program(program), rank(rank) {
   if (path.empty())
     return;
-  // What is there stays until the whole trace replaces it.
+  // An existing file stays until the complete trace replaces it.
   io::requireWritableOutput(path);
   steps.reserve(maxSteps);
   times.resize(maxSteps * program.commands().size());

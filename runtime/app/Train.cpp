@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// `train`: the training loop with its logs, validation, checkpoints, signals
+// and errors.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Dump.h"
@@ -72,41 +75,43 @@ private:
   Ranks &ranks;
   TrainData data;
   Hyperparameters hyper;
-  std::vector<std::string> changes; ///< Of them since the resumed run.
-  io::CheckpointState state;  ///< Where the run begins; the best validation.
-  std::string savedOptimizer; ///< That of the checkpoint the run began with.
-  SavedTypes types;           ///< Of the model in checkpoints.
-  std::string modelDirectory; ///< Has the tokenizer that checkpoints get.
+  /// Hyperparameters that differ from the resumed run.
+  std::vector<std::string> changes;
+  io::CheckpointState state;  ///< Start of the run; best validation.
+  std::string savedOptimizer; ///< Optimizer of the resumed checkpoint.
+  SavedTypes types;           ///< Types of saved weights.
+  std::string modelDirectory; ///< Its tokenizer is copied into checkpoints.
   std::unique_ptr<Evaluation> validation;
-  std::unique_ptr<io::DirectoryLock> saves; ///< Rank 0's alone.
+  std::unique_ptr<io::DirectoryLock> saves; ///< Held by rank 0 only.
   std::unique_ptr<TrainSteps> steps;
   std::unique_ptr<Progress> progress;
   std::unique_ptr<Trace> trace;
   JobRate rate;
   bool isPeakLow = false; ///< A step was faster than the measured peak.
-  int64_t signal = 0;     ///< That asked some rank to stop.
-  /// Steps, those before a resume included, and those that are pending.
+  int64_t signal = 0;     ///< Signal that some rank received.
+  /// Finished steps, including those before a resume, and pending steps.
   int64_t done = 0;
   int64_t savedStep = -1;
-  bool isSound = true;        ///< The states are those after `done` steps.
-  bool isEnough = false;      ///< By --stop-when-no-better.
-  std::exception_ptr failure; ///< Of this rank alone, until all hear of it.
+  bool isSound = true;   ///< The states are those after `done` steps.
+  bool isEnough = false; ///< --stop-when-no-better has ended the run.
+  /// An error of this rank that the others do not know yet.
+  std::exception_ptr failure;
   Clock::time_point begin;
   std::deque<Clock::time_point> starts; ///< Of the pending steps.
-  Clock::time_point finished;           ///< The step before those.
+  Clock::time_point finished;           ///< End of the last finished step.
 };
 
 Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
     : options(options), log(log), job(options.job, ranks), ranks(ranks),
       data(job, options), hyper(job.plan()) {
-  // Whatever can be wrong with the user's files is found before the first
-  // step, and before anything is written.
+  // Find all errors in the user's files before the first step, and before
+  // anything is written.
   ranks.together([&] {
     requireOwnFiles();
     if (!options.val.empty())
       validation = std::make_unique<Evaluation>(job, options.val,
                                                 options.valSteps, options.mask);
-    // Where another run saves, this one does not begin to load.
+    // If another run saves there, fail before loading.
     if (io::pathExists(options.save) && job.isFirst())
       claimSaves();
   });
@@ -119,7 +124,7 @@ Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
       job.isFirst() ? options.progress : "none", state.step, options.steps);
 }
 
-/// No output is a file that is read.
+/// Throws if an output is also an input.
 void Training::requireOwnFiles() {
   std::vector<io::NamedFile> inputs = {
       {"--inputs", options.inputs},
@@ -135,7 +140,7 @@ void Training::requireOwnFiles() {
                             {"--dump", options.dump}});
 }
 
-/// Keeps the directory for this run, if nothing in it would be lost.
+/// Locks the directory of checkpoints, if nothing in it would be lost.
 void Training::claimSaves() {
   saves = io::claimSaves(options.save);
   io::requireOwnSaves(options.save,
@@ -188,8 +193,8 @@ void Training::resumeOrLoad() {
   state.planHash = job.plan().hash;
 }
 
-/// Chooses the types of saved weights: those in which they were loaded, unless
-/// a flag says another.
+/// Chooses the types of saved weights: those of the loaded files unless a flag
+/// overrides them.
 void Training::chooseTypes() {
   if (options.save.empty())
     return;
@@ -203,13 +208,13 @@ void Training::chooseTypes() {
   });
 }
 
-/// What runs a rank's kernels.
+/// Describes what runs a rank's kernels.
 static std::string runsOn(const Device &device) {
   return device.model().empty() ? std::to_string(device.threads()) + " threads"
                                 : device.model();
 }
 
-/// Takes the flags, and what the resumed run was told.
+/// Applies the flags, and those of the resumed run.
 void Training::tellHyperparameters() {
   ranks.together(
       [&] { state.told = hyper.tell(options.hyper.values(), state.told); });
@@ -268,8 +273,8 @@ void Training::announce() {
             static_cast<long long>(options.steps));
 }
 
-/// Writes to the logs. What goes wrong there is known to this rank alone: all
-/// hear of it at the next point to which they come together.
+/// Writes to the logs. Only this rank notices an error there; all ranks learn
+/// of it at their next common point.
 void Training::record(const JsonLine &line) {
   try {
     log.write(line);
@@ -291,7 +296,7 @@ void Training::submit(int64_t index) {
     throwFailure();
     hasLabels = data.read(steps->tokens(), index);
   });
-  isSound = false; // Until all of the step is done.
+  isSound = false; // Until the step is complete.
   steps->submit(index, hasLabels, trace->beginStep());
   isSound = true;
   trace->endStep(index + 1);
@@ -313,7 +318,7 @@ static JsonLine stepLine(const StepReport &report) {
   return line;
 }
 
-/// Reports steps until so many are left that the device may still compute.
+/// Reports finished steps until at most `pending` are still in flight.
 void Training::finishSteps(int64_t pending) {
   const BatchShape &batch = steps->batch();
   while (steps->pending() > pending) {
@@ -322,9 +327,9 @@ void Training::finishSteps(int64_t pending) {
     isSound = steps->keepsStates();
     done = steps->next();
     steps->requireFinite(result);
-    // Where steps are submitted ahead, one begins when the one before ends.
+    // Steps submitted ahead start when the previous one ends.
     Clock::time_point start = std::max(starts.front(), finished);
-    // A step that is not finite takes those behind it with it.
+    // Steps submitted after one that is not finite were dropped with it.
     starts.erase(starts.begin(), starts.end() - steps->pending());
     finished = Clock::now();
     StepReport report;
@@ -337,8 +342,9 @@ void Training::finishSteps(int64_t pending) {
     report.tokens = batch.rows * batch.seq;
     report.seconds = std::chrono::duration<double>(finished - start).count();
     double flops = rate.stepFlops / report.seconds;
+    // The MFU would exceed 1, so it is unknown.
     if (rate.see(flops))
-      isPeakLow = true; // What share the step has is not known.
+      isPeakLow = true;
     else if (rate.peakFlopsPerSecond > 0)
       report.mfu = flops / rate.peakFlopsPerSecond;
     record(stepLine(report));
@@ -376,7 +382,7 @@ void Training::validate() {
 void Training::save() {
   finishSteps(0);
   ranks.setActivity("the save of a checkpoint");
-  isSound = false; // What fails here is not tried again.
+  isSound = false; // Do not save again if saving fails.
   io::CheckpointState now = state;
   now.data = data.stateAfter(done);
   now.step = done;
@@ -397,7 +403,7 @@ void Training::save() {
   });
   std::string path =
       io::saveCheckpoint(options.save, contents, ranks, options.keepLast);
-  modelDirectory = path; // The one before may be removed by --keep-last.
+  modelDirectory = path; // --keep-last may remove the previous directory.
   ranks.together([&] {
     if (job.isFirst())
       io::noteSaved(path, state.saved);
@@ -408,8 +414,8 @@ void Training::save() {
   progress->line("saved " + path);
 }
 
-/// Ends what was begun before an error ends the run, and saves once more, where
-/// all ranks know of the error and their states are good.
+/// Finishes pending work before an error ends the run, and saves a checkpoint
+/// if all ranks know of the error and the states are valid.
 void Training::saveBeforeEnd() {
   bool isKnown = ranks.size() == 1 || ranks.failedTogether();
   if (!isKnown || !isSound)
@@ -424,7 +430,7 @@ void Training::saveBeforeEnd() {
   }
 }
 
-/// Measures the peak again: other programs had the cores when the run began.
+/// Measures the peak again: other programs used the cores when the run began.
 void Training::measureAgain() {
   isPeakLow = false;
   rate.keepBest(measureJobRate(job, steps->program()));
@@ -433,7 +439,7 @@ void Training::measureAgain() {
 }
 
 void Training::afterStep() {
-  // One exchange for both.
+  // One collective for both values.
   int64_t asked = ranks.maximum(2 * stopSignal() + (isPeakLow ? 1 : 0));
   signal = asked / 2;
   if (asked % 2 != 0)
@@ -442,13 +448,13 @@ void Training::afterStep() {
   bool validates = options.valEvery > 0 && done % options.valEvery == 0;
   bool saves = !options.save.empty() && options.saveEvery > 0 &&
                done % options.saveEvery == 0;
-  // What comes now is of this step, and after it no other is wanted.
+  // These belong to this step, and no other may be pending.
   if (last || validates || saves)
     finishSteps(0);
   int64_t patience = options.stopWhenNoBetter;
   bool mayEnd = validates && patience > 0 && state.best &&
                 state.best->worse + 1 >= patience;
-  // Before a validation, which writes over the values of the step.
+  // A validation overwrites the values of the step.
   if ((last || mayEnd) && !options.dump.empty())
     writeDump(options.dump, job.session(), steps->program(), ranks);
   if (validation && signal == 0 && (validates || last))
@@ -480,19 +486,19 @@ int Training::run() {
     saveBeforeEnd();
     throw;
   }
-  // A signal may have come while the last step was being validated or saved.
+  // A signal may have come during the last validation or save.
   signal = ranks.maximum(stopSignal());
   return finish();
 }
 
-/// Bytes of memory of this rank; not of files.
+/// Bytes of this rank's memory, without files.
 int64_t Training::mappedBytes() {
   return job.session().mappedBytes() -
          job.plan().memory.peakBytes(plan::MemoryKind::File);
 }
 
-/// Bytes of memory: what the plan says and what is mapped, of this rank; what
-/// is mapped, of all. What is on file is apart.
+/// Describes memory: what the plan needs and what is mapped on this rank, and
+/// what is mapped on all ranks. Offloaded bytes are separate.
 std::string Training::peakBytes() {
   const plan::Memory &memory = job.plan().memory;
   int64_t onFile = memory.peakBytes(plan::MemoryKind::File);
@@ -541,8 +547,8 @@ int Training::finish() {
 
 } // namespace
 
-/// Lets the log end with the error that ends the run: that of rank 0, and when
-/// it is rank 0 that is missed, rank 1's where it has the same file.
+/// Ends the log with the error that ends the run: rank 0 writes it, and if rank
+/// 0 is lost, rank 1 does if it has the same file.
 static void logErrors(const std::shared_ptr<RunLog> &log,
                       const TrainOptions &options, Ranks &ranks) {
   ranks.setWitness([log, path = options.log, isNext = ranks.rank() == 1](
@@ -553,7 +559,7 @@ static void logErrors(const std::shared_ptr<RunLog> &log,
         log->open(path, /*append=*/true);
       log->writeError(diagnostic);
     } catch (const UserError &) {
-      // The error with which the run ends is said already.
+      // The error that ends the run was already reported.
     }
   });
 }
@@ -562,7 +568,7 @@ int heddle::rt::runTrain(const TrainOptions &options, Ranks &ranks) {
   auto log = std::make_shared<RunLog>();
   logErrors(log, options, ranks);
   catchStopSignals();
-  // A run outlives the reader of its messages.
+  // A run continues when the reader of its output ends.
   signal(SIGPIPE, SIG_IGN);
   return Training(options, *log, ranks).run();
 }

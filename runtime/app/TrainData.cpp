@@ -45,8 +45,8 @@ bool TrainData::read(const BatchInputs &inputs, int64_t step) {
   return !masking || masksAny(step);
 }
 
-/// Whether a token of the step's batch is masked. One of the first few is,
-/// unless hardly any are.
+/// Whether any token of the step's batch is masked. Looks at tokens in order,
+/// so it usually stops at one of the first.
 bool TrainData::masksAny(int64_t step) {
   std::array<int32_t, 64> tokens;
   int64_t total = batch.rows * batch.seq, size = tokens.size();
@@ -120,7 +120,7 @@ static std::string describe(const std::string &file, int64_t tokens,
          (digest.empty() ? "" : ", xxh3 " + digest) + ")";
 }
 
-/// What keeps a run from going on in its data, or "".
+/// Describes why a run cannot continue in its data; "" if it can.
 static std::string differenceOf(const io::DataState &saved,
                                 const io::DataState &given) {
   if (saved.sources.size() != given.sources.size())
@@ -143,7 +143,7 @@ static std::string differenceOf(const io::DataState &saved,
   return "";
 }
 
-/// Throws unless the run can go on with the next token.
+/// Throws unless the run can continue at the next token.
 void TrainData::requireSame(const io::DataState &saved) const {
   io::DataState given = source->state(0);
   std::string difference = differenceOf(saved, given);
@@ -185,10 +185,11 @@ void TrainData::resumeOld(const io::CheckpointState &state) {
 
 void TrainData::resume(const io::CheckpointState &state, uint64_t newSeed) {
   first = state.step;
-  if (given) // Its rows follow from the step's number.
+  if (given) // The rows of --inputs depend only on the step number.
     return;
   begin(newSeed);
-  // After a signal nothing is read, and what it was is not known.
+  // After a signal the check of tokens is incomplete, so the data's hash is
+  // unknown.
   if (options.dataPosition == "start" || !isWhole)
     return;
   job.ranks().together([&] {

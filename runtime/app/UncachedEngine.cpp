@@ -1,4 +1,4 @@
-//===- UncachedEngine.cpp - Texts without a cache
+//===- UncachedEngine.cpp - Generation without a cache --------------------===//
 //---------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
@@ -46,7 +46,7 @@ UncachedEngine::compute(const std::vector<int32_t> &tokens) {
   if (output)
     io::convertElements(job.session().load(*output), plan::nameOf(output->type),
                         values.data(), "F32", most.vocab);
-  // The first rank may be of a stage that does not have them.
+  // The first rank may belong to a stage without logits.
   Ranks &ranks = job.ranks();
   int64_t owner = ranks.size() - 1 -
                   ranks.maximum(output ? ranks.size() - 1 - ranks.rank() : -1);
@@ -60,7 +60,8 @@ UncachedEngine::compute(const std::vector<int32_t> &tokens) {
   return values;
 }
 
-/// Tokens as bytes; never none at all.
+/// Serializes tokens. There is at least one, since an empty message means the
+/// end.
 static std::string pack(const std::vector<int32_t> &tokens) {
   return {reinterpret_cast<const char *>(tokens.data()),
           tokens.size() * sizeof(int32_t)};

@@ -1,4 +1,4 @@
-//===- Warnings.cpp - What a user should know of, and may leave -----------===//
+//===- Warnings.cpp - Warnings --------------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- WeightCache.cpp - Weights kept from start to start -----------------===//
+//===- WeightCache.cpp - Cache of converted weights -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -25,16 +25,16 @@ using namespace heddle::rt;
 using plan::State;
 using plan::StateRole;
 
-/// Of all kept weights together, if the disk has four times that.
+/// Limit of all cached weights, or a quarter of the disk if less.
 static constexpr int64_t mostBytes = int64_t(64) << 30;
 
-/// Fewer are made sooner than a file is worth.
+/// Smaller weights are converted faster than a file is worth.
 static constexpr int64_t leastBytes = int64_t(16) << 20;
 
 extern "C" const char __executable_start, etext;
 
-/// Of the runtime, which makes the states; without the ELF header, which
-/// differs with the size of the plan.
+/// Hashes the runtime's code, which converts weights. The ELF header is left
+/// out, since it changes with the size of the plan.
 static std::string hashOfCode() {
   const char *begin = &__executable_start + sizeof(Elf64_Ehdr);
   return io::hexDigest(io::hashBytes(begin, &etext - begin));
@@ -44,9 +44,9 @@ bool heddle::rt::isOfWeights(const State &state) {
   return state.role == StateRole::Parameter || state.role == StateRole::Derived;
 }
 
-/// The bytes of states that are made of weights; those of states which stand
-/// one behind the other, and what is between them, are one part. None where
-/// training changes them, or the host does not see them.
+/// Returns the ranges of states that are computed from weights; adjacent states
+/// form one range with the bytes between them. Empty if training changes them
+/// or the host cannot access them.
 static std::vector<ImagePart> partsOf(Job &job) {
   const plan::Plan &plan = job.plan();
   if (!isForServing(plan))
@@ -78,7 +78,7 @@ static std::vector<ImagePart> partsOf(Job &job) {
   return parts;
 }
 
-/// Changes whenever somebody may have changed a file.
+/// Changes whenever the file may have been modified.
 static std::string describe(const std::string &file) {
   struct stat status = {};
   if (::stat(file.c_str(), &status) != 0)
@@ -94,7 +94,7 @@ static std::string describe(const std::string &file) {
 
 static std::string keyOf(Job &job, const io::WeightSet *weights) {
   const plan::Plan &plan = job.plan();
-  // Of the ranks with the same weights, one in each group.
+  // The ranks with the same weights, one in each group.
   int64_t first =
       plan.mesh.member(job.ranks().rank(), plan::groupAxes(plan), 0);
   std::string text =
@@ -114,7 +114,8 @@ static std::string placeBeside(const io::WeightSet *weights) {
          "weights";
 }
 
-/// Whether nobody learns more from a file beside the weights than from these.
+/// Whether the weights are readable by everybody, so that a file beside them
+/// reveals nothing new.
 static bool canEverybodyRead(const io::WeightSet *weights) {
   constexpr mode_t readable = S_IRUSR | S_IRGRP | S_IROTH;
   return weights &&
@@ -126,9 +127,9 @@ static bool canEverybodyRead(const io::WeightSet *weights) {
                      });
 }
 
-/// Where weights may be kept, the best place first. Beside the model, where
-/// everybody who reads it finds them, only if the user says so: its directory
-/// may be a package's, whose owner wants no other files there.
+/// Returns the directories for cached weights, best first. The directory beside
+/// the model, where all its readers find the file, is only used if the user
+/// asks for it: it may belong to a package.
 static std::vector<std::string> placesFor(const JobOptions &options,
                                           const std::string &besideWeights) {
   if (!options.weightCacheDirectory.empty())
@@ -242,7 +243,8 @@ void WeightCache::storeIn(const std::string &directory) {
          "pass --weight-cache none");
   io::makeRoom(directory, image->bytes(), limit);
   std::string path = fs::path(directory) / key;
-  // Elsewhere it may be that only the model's directory is private.
+  // In other directories only this user may read: the model's directory itself
+  // may be private.
   image->write(path, isPublic && directory == besideWeights ? 0644 : 0600);
   if (job.isFirst())
     fprintf(stderr, "%sweights: kept in %s for the next start\n", job.prefix(),

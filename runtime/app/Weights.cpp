@@ -1,4 +1,4 @@
-//===- Weights.cpp - Values of a session's states -------------------------===//
+//===- Weights.cpp - Load and save the states of a session ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -38,7 +38,7 @@ static bool isParameter(const State &state) {
   return state.role == StateRole::Parameter;
 }
 
-/// The state of `role` that belongs to `parameter`, or -1.
+/// Returns the index of the state with `role` of `parameter`, or -1.
 static int64_t findState(const plan::Stage &stage, StateRole role,
                          const std::string &parameter) {
   for (size_t i = 0; i < stage.states.size(); ++i) {
@@ -73,18 +73,19 @@ std::vector<plan::Piece> heddle::rt::sourcesOf(const plan::Stage &stage,
 
 namespace {
 
-/// Fills the elements of a state that this rank stores, from tensors of files
-/// or from the first value of a state.
+/// Fills this rank's elements of a state, from tensors of files or with initial
+/// values.
 struct FillWork {
   std::vector<Run> runs;
-  int64_t count = 0; ///< Elements of all runs.
+  int64_t count = 0; ///< Elements of all ranges.
   char *target = nullptr;
   std::string type;
-  const SourceReader *source = nullptr; ///< Or null.
-  /// The first element of the whole state that was read and is not finite; with
-  /// a source.
+  const SourceReader *source = nullptr; ///< Null for initial values.
+  /// With a source: index of the first element in the whole state that is not
+  /// finite.
   std::atomic<int64_t> *bad = nullptr;
-  const State *first = nullptr; ///< Whose first value, without a source.
+  /// Without a source: the state whose initial value is computed.
+  const State *first = nullptr;
   uint64_t seed = 0;
 
   void fill(Run run) const;
@@ -124,7 +125,7 @@ void FillWork::fillRandom(Run run) const {
   }
 }
 
-/// One thread's share of the elements, wherever runs begin and end.
+/// Fills one thread's share of the elements.
 static void fillShare(const void *context, int64_t thread, int64_t threads) {
   const auto &work = *static_cast<const FillWork *>(context);
   int64_t share = (work.count + threads - 1) / threads;
@@ -167,7 +168,7 @@ static void fillState(Job &job, UploadRing &ring, size_t index, FillWork work) {
   forEachPiece(runs, ring.slotBytes() / width, send);
 }
 
-/// Through which the states of a job get their values.
+/// Creates the ring of buffers through which states are uploaded to the device.
 static UploadRing makeRing(Job &job) {
   int64_t most = 0;
   for (size_t i = 0; i < job.plan().states.size(); ++i)
@@ -175,8 +176,7 @@ static UploadRing makeRing(Job &job) {
   return UploadRing(job.session().runsOn(), most);
 }
 
-/// Reads a state from the tensors of `weights` that it is made of, whose names
-/// there begin with `prefix`.
+/// Reads a state from tensors of `weights`, whose names start with `prefix`.
 static void readState(Job &job, UploadRing &ring, size_t index,
                       const io::WeightSet &weights,
                       const std::string &prefix = "") {
@@ -195,8 +195,8 @@ static void readState(Job &job, UploadRing &ring, size_t index,
     reader.failNonFinite(type, bad);
 }
 
-/// Gives a state the first value that `source` has: itself, or the parameter it
-/// is a copy of.
+/// Sets a state's initial value; `source` is the state itself, or the parameter
+/// that it is a copy of.
 static void initialize(Job &job, UploadRing &ring, size_t index,
                        const State &source) {
   const State &state = job.plan().states[index];
@@ -211,7 +211,7 @@ static void initialize(Job &job, UploadRing &ring, size_t index,
   fillState(job, ring, index, std::move(work));
 }
 
-/// The parameter that a state is a copy of; itself for a parameter.
+/// Returns the parameter of which a state is a copy; a parameter itself.
 static const State &parameterOf(const plan::Plan &plan, const State &state) {
   if (isParameter(state))
     return state;
@@ -229,17 +229,18 @@ static const State &parameterOf(const plan::Plan &plan, const State &state) {
 
 namespace {
 
-/// Makes parameters, and states that are derived of weights, one after the
-/// other. The weight that was packed last is kept: its scales follow its words.
-/// Nothing else is in memory twice.
+/// Computes parameters and derived states one after the other. The weight that
+/// was quantized last is kept, since its scales are a state that follows its
+/// packed words. Nothing else is in memory twice.
 class WeightMaker {
 public:
-  /// From the tensors of `weights`, or from first values without them.
+  /// From `weights`, or if null from initial values.
   WeightMaker(Job &job, UploadRing &ring, const io::WeightSet *weights)
       : job(job), ring(ring), weights(weights) {}
 
   void make(size_t index);
-  /// Weights that are codes in the files, but not such codes.
+  /// Weights that are quantized in the files, but in another format, so that
+  /// they were rounded twice.
   const std::set<std::string> &roundedAgain() const { return rounded; }
 
 private:
@@ -254,8 +255,9 @@ private:
   Job &job;
   UploadRing &ring;
   const io::WeightSet *weights;
-  std::vector<float> weight; ///< This rank's part.
-  /// Where the files hold it as such codes, or where ranks share groups.
+  std::vector<float> weight; ///< This rank's shard.
+  /// Set if the files hold the weight in the plan's format, or if ranks share
+  /// groups of inputs.
   GroupCodes given;
   std::string name;
   std::vector<Run> runs;
@@ -264,12 +266,12 @@ private:
 
 } // namespace
 
-/// Reads elements of the weight that a state is made of, or makes their first
-/// values without a reader.
+/// Reads elements of the weight of a state; computes initial values if `reader`
+/// is null.
 void WeightMaker::fill(const State &state, const SourceReader *reader,
                        const std::vector<Run> &wanted,
                        std::vector<float> &values) {
-  State first = state; // As the weight would be.
+  State first = state; // With the properties of the weight itself.
   first.name = state.packed[0].name;
   first.shape = state.packed[0].shape;
   constexpr int64_t none = std::numeric_limits<int64_t>::max();
@@ -289,8 +291,8 @@ void WeightMaker::fill(const State &state, const SourceReader *reader,
     reader->failNonFinite(work.type, bad);
 }
 
-/// The codes of a weight whose inputs are split though all share a scale: the
-/// same on every mesh.
+/// Returns the codes of a weight whose inputs are split over ranks although all
+/// inputs share a scale. The codes do not depend on the mesh.
 GroupCodes WeightMaker::wholeCodes(const State &state,
                                    const SourceReader *reader,
                                    const plan::Packed &whole) {
@@ -313,7 +315,7 @@ GroupCodes WeightMaker::wholeCodes(const State &state,
   return codes;
 }
 
-/// Reads the part of the weight that a state is made of.
+/// Reads this rank's shard of the weight of a state.
 void WeightMaker::bring(size_t index) {
   const State &state = job.plan().states[index];
   const plan::Packed &packed = state.packed.at(0);
@@ -367,9 +369,9 @@ void WeightMaker::pack(size_t index) {
   session.host().release(value.address, value.numBytes());
 }
 
-/// Makes a parameter, or a copy: both are what the files have in the state's
-/// type. A copy is placed in its own way, so it takes what it stores from the
-/// files too.
+/// Computes a parameter, or a copy of one in another type: both are the files'
+/// values in the state's type. A copy may be sharded differently, so it also
+/// reads its own elements from the files.
 void WeightMaker::cast(size_t index) {
   if (weights)
     return readState(job, ring, index, *weights);
@@ -381,8 +383,8 @@ void WeightMaker::make(size_t index) {
   job.plan().states[index].packed.empty() ? cast(index) : pack(index);
 }
 
-/// Says that codes are rounded once more, of other weights than compiled ones:
-/// of these the compiler was told to.
+/// Warns that quantized weights are rounded again, unless they are the weights
+/// of compilation, for which the compiler was told to.
 static void warnOfRounding(Job &job, const std::set<std::string> &names,
                            const io::WeightSet &weights) {
   if (names.empty() || !job.isFirst() ||
@@ -399,8 +401,8 @@ static void warnOfRounding(Job &job, const std::set<std::string> &names,
   warn(rounded);
 }
 
-/// Parameters and derived states, of `weights` or, without them, of first
-/// values.
+/// Computes parameters and derived states from `weights`, or if null from
+/// initial values.
 static void makeStates(Job &job, UploadRing &ring,
                        const io::WeightSet *weights) {
   const plan::Plan &plan = job.plan();
@@ -437,7 +439,7 @@ heddle::rt::openJobWeights(const Job &job, const JobOptions &options) {
   return std::nullopt;
 }
 
-/// Where these are; "" for none.
+/// Returns the directory of the weights; "" if there is none.
 static std::string placeOfWeights(const Job &job, const JobOptions &options) {
   if (!options.weights.empty() || job.plan().weights.random)
     return options.weights;
@@ -465,7 +467,8 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
     makeStates(job, ring, weights ? &*weights : nullptr);
     isThere = true;
   };
-  // What one rank has made and kept, others of its machine need not make.
+  // Ranks of one machine with the same states convert them once: the others
+  // wait and load the cached file.
   const bool waits = cache->isKeptByAnother();
   job.ranks().together([&] {
     if (isThere || waits)
@@ -489,8 +492,8 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
 // Checkpoints
 //===----------------------------------------------------------------------===//
 
-/// Gives a state that is a power the value that it has after so many updates:
-/// checkpoints of older versions do not hold it.
+/// Sets a state that is a power of beta to its value after `updates` updates;
+/// checkpoints of older versions lack it.
 static void raisePower(Job &job, size_t index, int64_t updates) {
   const State &state = job.plan().states[index];
   double power = std::pow(state.init.value, double(updates));
@@ -502,7 +505,7 @@ static void raisePower(Job &job, size_t index, int64_t updates) {
   session.host().release(value.address, value.numBytes());
 }
 
-/// Reads what the optimizer keeps, and other states that are saved.
+/// Reads optimizer states and other saved states from a checkpoint.
 static void resumeState(Job &job, UploadRing &ring, size_t index,
                         const io::Checkpoint &checkpoint) {
   const plan::Plan &plan = job.plan();
@@ -561,7 +564,7 @@ heddle::rt::describeCheckpoint(Session &session,
   io::CheckpointContents contents;
   contents.config = plan.modelConfig;
   contents.state = state;
-  // A state that several stages hold is the first one's.
+  // If several stages hold a state, the first one saves it.
   SharedStates model(session), optimizer(session);
   std::set<std::string> trained;
   for (size_t number = 0; number < plan.stages.size(); ++number) {
