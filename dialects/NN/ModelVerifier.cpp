@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/NNDialect.h"
-#include "llvm/Support/JSON.h"
 #include <functional>
+#include <nlohmann/json.hpp>
 
 using namespace mlir;
 using namespace heddle;
@@ -259,11 +259,11 @@ LogicalResult ModelOp::verifyRegions() {
     return emitOpError("has a strategy whose objective is ")
            << chosen << ", but weights whose objective is " << ours
            << "; write the same in both";
-  llvm::Expected<llvm::json::Value> config = llvm::json::parse(getConfig());
-  if (!config)
-    return emitOpError("has a config that is no JSON: ")
-           << llvm::toString(config.takeError());
-  if (!config->getAsObject())
+  auto config = nlohmann::json::parse(getConfig(), nullptr,
+                                      /*allow_exceptions=*/false);
+  if (config.is_discarded())
+    return emitOpError("has a config that is no JSON");
+  if (!config.is_object())
     return emitOpError("has a config that is no JSON object");
   ShardingVerifier shardings(*this);
   WalkResult walk = getBody().walk([&](Operation *op) {

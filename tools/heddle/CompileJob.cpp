@@ -20,11 +20,11 @@
 #include "mlir/AsmParser/AsmParser.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 using namespace heddle;
@@ -179,18 +179,6 @@ JobEnd driver::runCompileJob(const CompileJob &job) {
 // Strategies from .mlir files
 //===----------------------------------------------------------------------===//
 
-static llvm::json::Value toJson(const config::SettingValue &value) {
-  return std::visit(
-      [](const auto &field) -> llvm::json::Value {
-        if constexpr (std::is_same_v<std::decay_t<decltype(field)>,
-                                     std::vector<std::string>>)
-          return llvm::json::Array(field);
-        else
-          return field;
-      },
-      value);
-}
-
 std::string
 driver::strategyFileToJson(const std::string &path,
                            std::vector<heddle::Diagnostic> &errors) {
@@ -230,13 +218,13 @@ driver::strategyFileToJson(const std::string &path,
       refuse("", {path, 1, 1});
     return "";
   }
-  llvm::json::Object object;
+  nlohmann::json object = nlohmann::json::object();
   for (auto [i, setting] : llvm::enumerate(config::allSettings()))
     if (strategy.isWritten(i))
-      object[setting.key] = toJson(setting.get(strategy.getValue()));
-  std::string json;
-  llvm::raw_string_ostream(json) << llvm::json::Value(std::move(object));
-  return json;
+      object[setting.key] =
+          std::visit([](const auto &field) { return nlohmann::json(field); },
+                     setting.get(strategy.getValue()));
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 int driver::flushCompilerOutput() {

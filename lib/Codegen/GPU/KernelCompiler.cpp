@@ -11,9 +11,10 @@
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/Support/Base64.h"
-#include "llvm/Support/JSON.h"
+#include <nlohmann/json.hpp>
 
 using namespace mlir;
+using nlohmann::json;
 
 namespace heddle::gpu {
 
@@ -104,27 +105,24 @@ FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
 //===----------------------------------------------------------------------===//
 
 std::string toBytes(const CompiledKernel &kernel) {
-  llvm::json::Array launches;
+  json launches = json::array();
   for (const CompiledKernel::Launch &launch : kernel.launches)
-    launches.push_back(
-        llvm::json::Object{{"symbol", launch.symbol},
-                           {"grid", llvm::json::Array(launch.grid)},
-                           {"block", llvm::json::Array(launch.block)},
-                           {"cluster", llvm::json::Array(launch.cluster)},
-                           {"shared", launch.sharedBytes}});
-  llvm::json::Object line{{"launches", std::move(launches)},
-                          {"scratch", kernel.scratchBytes},
-                          {"reason", kernel.reason},
-                          {"plain", kernel.plain},
-                          {"cubin", kernel.cubin}};
+    launches.push_back({{"symbol", launch.symbol},
+                        {"grid", launch.grid},
+                        {"block", launch.block},
+                        {"cluster", launch.cluster},
+                        {"shared", launch.sharedBytes}});
+  json line = {{"launches", std::move(launches)},
+               {"scratch", kernel.scratchBytes},
+               {"reason", kernel.reason},
+               {"plain", kernel.plain},
+               {"cubin", kernel.cubin}};
   if (kernel.resources)
-    line["resources"] = llvm::json::Array{kernel.resources->registers,
-                                          kernel.resources->sharedBytes,
-                                          kernel.resources->localBytes};
-  std::string bytes;
-  llvm::raw_string_ostream(bytes) << llvm::json::Value(std::move(line)) << "\n"
-                                  << kernel.ptx;
-  return bytes;
+    line["resources"] = {kernel.resources->registers,
+                         kernel.resources->sharedBytes,
+                         kernel.resources->localBytes};
+  return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n" +
+         kernel.ptx;
 }
 
 std::string sealOf(const CompiledKernel &kernel, StringRef sourceHash) {
@@ -134,42 +132,60 @@ std::string sealOf(const CompiledKernel &kernel, StringRef sourceHash) {
   return codegen::hashOf(toBytes(launched) + "\n" + sourceHash.str());
 }
 
-using Numbers = std::vector<int64_t>;
-
-static bool fromJSON(const llvm::json::Value &value,
-                     CompiledKernel::Launch &launch, llvm::json::Path path) {
-  llvm::json::ObjectMapper map(value, path);
-  Numbers grid, block, cluster;
-  bool isRead = map && map.map("symbol", launch.symbol) &&
-                map.map("grid", grid) && map.map("block", block) &&
-                map.map("cluster", cluster) &&
-                map.map("shared", launch.sharedBytes);
-  launch.grid.assign(grid.begin(), grid.end());
-  launch.block.assign(block.begin(), block.end());
-  launch.cluster.assign(cluster.begin(), cluster.end());
+static bool read(const json &object, const char *key, int64_t &number) {
+  auto at = object.find(key);
+  bool isRead = at != object.end() && at->is_number_integer();
+  if (isRead)
+    number = at->get<int64_t>();
   return isRead;
 }
 
+static bool read(const json &object, const char *key, std::string &text) {
+  auto at = object.find(key);
+  bool isRead = at != object.end() && at->is_string();
+  if (isRead)
+    text = at->get<std::string>();
+  return isRead;
+}
+
+static bool read(const json &object, const char *key,
+                 SmallVectorImpl<int64_t> &numbers) {
+  auto at = object.find(key);
+  bool isRead = at != object.end() && at->is_array() &&
+                llvm::all_of(*at, [](const json &number) {
+                  return number.is_number_integer();
+                });
+  if (isRead)
+    numbers.assign(at->begin(), at->end());
+  return isRead;
+}
+
+static bool read(const json &value, CompiledKernel::Launch &launch) {
+  return read(value, "symbol", launch.symbol) &&
+         read(value, "grid", launch.grid) &&
+         read(value, "block", launch.block) &&
+         read(value, "cluster", launch.cluster) &&
+         read(value, "shared", launch.sharedBytes);
+}
+
 std::optional<CompiledKernel> fromBytes(StringRef bytes) {
-  auto [line, ptx] = bytes.split('\n');
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(line);
-  if (!value) {
-    llvm::consumeError(value.takeError());
-    return std::nullopt;
-  }
+  auto [text, ptx] = bytes.split('\n');
+  // If the text is no JSON, the value has no members.
+  json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
   CompiledKernel kernel;
   kernel.ptx = ptx.str();
-  std::optional<Numbers> resources;
-  llvm::json::Path::Root root;
-  llvm::json::ObjectMapper map(*value, root);
-  if (!map || !map.map("launches", kernel.launches) ||
-      !map.map("scratch", kernel.scratchBytes) ||
-      !map.map("reason", kernel.reason) || !map.map("plain", kernel.plain) ||
-      !map.map("cubin", kernel.cubin) ||
-      !map.mapOptional("resources", resources))
+  auto launches = line.find("launches");
+  if (launches == line.end() || !launches->is_array() ||
+      !read(line, "scratch", kernel.scratchBytes) ||
+      !read(line, "reason", kernel.reason) ||
+      !read(line, "plain", kernel.plain) || !read(line, "cubin", kernel.cubin))
     return std::nullopt;
-  if (resources && resources->size() == 3)
-    kernel.resources = {(*resources)[0], (*resources)[1], (*resources)[2]};
+  for (const json &launch : *launches)
+    if (!read(launch, kernel.launches.emplace_back()))
+      return std::nullopt;
+  SmallVector<int64_t> resources;
+  if (read(line, "resources", resources) && resources.size() == 3)
+    kernel.resources = {resources[0], resources[1], resources[2]};
   return kernel;
 }
 

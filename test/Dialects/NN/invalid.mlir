@@ -552,7 +552,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 
 // -----
 
-// expected-error @+1 {{'nn.model' op has a config that is no JSON: [1:1, byte=1]: Invalid JSON value}}
+// expected-error @+1 {{'nn.model' op has a config that is no JSON}}
 nn.model @m family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{}>, config = "x", weights = {}} {
 }
