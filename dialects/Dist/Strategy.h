@@ -30,10 +30,10 @@ llvm::APInt allWritten();
 /// The bit of the setting with this key.
 llvm::APInt bitOf(llvm::StringRef key);
 
-/// How many users a launch has that each need a kernel's scratch memory: the
-/// threads of a CPU; a GPU's launch has it as a whole.
+/// How many blocks of a kernel's scratch memory a launch needs: one for each
+/// thread of a CPU, one for a whole launch of a GPU.
 inline int64_t scratchUsers(const Strategy &strategy) {
-  return config::isGpu(strategy.target) ? 1 : strategy.threads;
+  return factsOf(strategy.target).hasScratchPerThread ? strategy.threads : 1;
 }
 
 /// The first thing wrong with the strategy, or "".

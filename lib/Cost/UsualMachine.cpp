@@ -15,15 +15,15 @@ using namespace heddle::cost;
 static constexpr double gibi = double(int64_t(1) << 30);
 
 Cluster cost::usualMachines(plan::DeviceKind device, int64_t ranks) {
-  bool isGpu = device == plan::DeviceKind::Cuda;
+  bool hasGpus = device == plan::DeviceKind::Cuda;
   Cluster cluster;
   cluster.name = "usual machines";
   cluster.ranksPerNode = std::min<int64_t>(ranks, 8);
   cluster.nodes = (ranks + cluster.ranksPerNode - 1) / cluster.ranksPerNode;
-  cluster.intraNode = Link{(isGpu ? 200 : 10) * gibi, 2e-6};
-  cluster.interNode = Link{(isGpu ? 20 : 2.5) * gibi, 1e-5};
-  cluster.flops = isGpu ? 2e14 : 5e11;
-  cluster.memoryPerSecond = (isGpu ? 1500 : 20) * gibi;
+  cluster.intraNode = Link{(hasGpus ? 200 : 10) * gibi, 2e-6};
+  cluster.interNode = Link{(hasGpus ? 20 : 2.5) * gibi, 1e-5};
+  cluster.flops = hasGpus ? 2e14 : 5e11;
+  cluster.memoryPerSecond = (hasGpus ? 1500 : 20) * gibi;
   cluster.hostMemoryPerSecond = 100 * gibi;
   cluster.pcie = Link{20 * gibi, 1e-5};
   cluster.files = Files{/*bytes=*/0, 3 * gibi, 2 * gibi};

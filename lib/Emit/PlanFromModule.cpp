@@ -239,7 +239,8 @@ private:
       if (!object)
         return op.emitError("H0911: its object ")
                << *op.getObject() << " is not there";
-      bool onHost = op.getOnHost() && config::isGpu(strategy.target);
+      bool onHost =
+          op.getOnHost() && !factsOf(strategy.target).kernelsRunOnHost;
       auto &all = onHost ? parts.hostObjects : parts.objects;
       auto [text, isNewText] =
           objects.try_emplace(object.getData(), all.size());

@@ -74,11 +74,11 @@ private:
 };
 } // namespace
 
-/// Whether a model's or plan's kernels are for a GPU, but for those on the
-/// host.
-static bool isOfGpu(Operation *symbolTable) {
+/// Whether this process can call the kernels of a model or plan that are not
+/// marked `onHost`. Those of a GPU are PTX, which the emulator executes.
+static bool runInProcess(Operation *symbolTable) {
   auto strategy = symbolTable->getAttrOfType<dist::StrategyAttr>("strategy");
-  return strategy && config::isGpu(strategy.getValue().target);
+  return !strategy || factsOf(strategy.getValue().target).kernelsRunOnHost;
 }
 
 static llvm::Error addObject(llvm::orc::LLJIT &loader,
@@ -109,7 +109,7 @@ std::unique_ptr<ObjectRunner> ObjectRunner::create(Operation *symbolTable,
   }
   llvm::SetVector<Operation *> objects;
   for (auto kernel : symbolTable->getRegion(0).getOps<planir::KernelOp>())
-    if (kernel.getObject() && (!isOfGpu(symbolTable) || kernel.getOnHost()))
+    if (kernel.getObject() && (runInProcess(symbolTable) || kernel.getOnHost()))
       objects.insert(
           SymbolTable::lookupSymbolIn(symbolTable, kernel.getObjectAttr()));
   for (Operation *op : objects) {
@@ -145,7 +145,7 @@ LogicalResult ObjectRunner::launch(planir::KernelOp kernel,
 
 std::unique_ptr<KernelRunner> KernelRunner::create(Operation *symbolTable,
                                                    int64_t threads) {
-  if (!isOfGpu(symbolTable))
+  if (runInProcess(symbolTable))
     return ObjectRunner::create(symbolTable, threads);
   std::unique_ptr<KernelRunner> gpu = PtxRunner::create(symbolTable);
   auto kernels = symbolTable->getRegion(0).getOps<planir::KernelOp>();

@@ -19,7 +19,7 @@ using namespace heddle::config;
 /// The host's memory is that of a CPU's kernels.
 static void giveHost(const SettingField &field, const io::JsonValue &value,
                      Merger &merger) {
-  if (isGpu(merger.result.values.target))
+  if (factsOf(merger.result.values.target).hasDeviceMemory)
     merger.give(field.key, toSettingValue(MemoryKind::Host), fileOrigin(value));
   else
     merger.mark(value.path(), "no meaning here",

@@ -190,11 +190,11 @@ const char *config::whyNoGradientTravels(const Settings &values) {
 }
 
 const char *config::whyNoGpu(const Settings &values) {
-  return isGpu(values.target) ? "" : "the target is no GPU";
+  return factsOf(values.target).hasGemmSettings ? "" : "the target is no GPU";
 }
 
 const char *config::whyNoContext(const Settings &values) {
-  return values.mode == Mode::Train && isGpu(values.target)
+  return values.mode == Mode::Train && !factsOf(values.target).hasServing
              ? "the mode is train, on a GPU: texts have no cache"
              : "";
 }

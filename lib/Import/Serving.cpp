@@ -19,7 +19,7 @@ using namespace heddle::config;
 /// What a binary that serves or encodes cannot have.
 static void checkServing(const Settings &values) {
   std::string mode = std::string("--mode ") + wordOf(values.mode);
-  if (isGpu(values.target))
+  if (!factsOf(values.target).hasServing)
     fail("H0126", mode + " is not supported on GPUs yet",
          "use --target x86-64");
   if (values.sequence * values.pipe > 1 || values.zero > 0)
@@ -242,9 +242,10 @@ static void settleTexts(ResolvedSettings &settings, const ModelSpec &spec) {
     values.seq = std::min(spec.maxPositions, usualTokens);
     settings.setOrigin("seq", {Origin::Kind::Model, "", {}});
   }
-  bool isForGpu = std::any_of(settings.targets.begin(), settings.targets.end(),
-                              [](Target target) { return isGpu(target); });
-  if (isForGpu || *whyNoContext(values) ||
+  bool hasServing =
+      std::all_of(settings.targets.begin(), settings.targets.end(),
+                  [](Target target) { return factsOf(target).hasServing; });
+  if (!hasServing || *whyNoContext(values) ||
       spec.objective == plan::Objective::MaskedToken) {
     values.maxContext = 1;
     return;

@@ -122,15 +122,20 @@ static int64_t availableCores() {
   return 1;
 }
 
-static bool runsOnGpusAlone(const ResolvedSettings &settings) {
+/// Whether the library's collectives are the default of every target.
+static bool defaultsToLibrary(const ResolvedSettings &settings) {
+  auto isDefault = [](Target target) {
+    return factsOf(target).collectives == Collectives::Library;
+  };
   const std::vector<Target> &targets = settings.targets;
-  return targets.empty() ? isGpu(settings.values.target)
-                         : std::all_of(targets.begin(), targets.end(), isGpu);
+  return targets.empty()
+             ? isDefault(settings.values.target)
+             : std::all_of(targets.begin(), targets.end(), isDefault);
 }
 
 MemoryKind config::memoryOfGradients(const Settings &values) {
   MemoryKind kind = values.placeOptimizer;
-  bool isBeside = isGpu(values.target) &&
+  bool isBeside = factsOf(values.target).hasDeviceMemory &&
                   (kind == MemoryKind::Host || kind == MemoryKind::Pinned);
   // A delayed update does not wait for the norm: it runs beside the backward
   // pass, as soon as a gradient is on the device. Replicas that sum all
@@ -163,7 +168,7 @@ ResolvedSettings config::mergeSettings(const Flags &flags,
                 {Origin::Kind::Derived, "the cores of this machine", {}});
   if (!merger.isGiven("threads_of_machine"))
     merger.give("threads_of_machine", isOpen, *merger.originOf("threads"));
-  if (runsOnGpusAlone(result) && !merger.isGiven("collectives"))
+  if (defaultsToLibrary(result) && !merger.isGiven("collectives"))
     merger.give("collectives", std::string(wordOf(Collectives::Library)),
                 {Origin::Kind::Derived, "the default on GPUs", {}});
   if (MemoryKind kind = memoryOfGradients(result.values);

@@ -168,9 +168,8 @@ void Compilation::splitByTarget() {
       APInt own = dist::bitOf("target") | dist::bitOf("collectives");
       dist::Strategy strategy = old.getValue();
       strategy.target = target;
-      if (!old.getWritten().intersects(dist::bitOf("collectives")) &&
-          config::isGpu(target))
-        strategy.collectives = config::Collectives::Library;
+      if (!old.getWritten().intersects(dist::bitOf("collectives")))
+        strategy.collectives = factsOf(target).collectives;
       root->setAttr("strategy",
                     dist::StrategyAttr::get(root->getContext(), strategy,
                                             old.getWritten() | own));

@@ -314,7 +314,7 @@ static bool isOverBudget(const config::Settings &settings,
   using plan::MemoryKind;
   int64_t device = bytes[MemoryKind::Device];
   int64_t host = bytes[MemoryKind::Host] + bytes[MemoryKind::Pinned];
-  if (!config::isGpu(settings.target) && settings.hostBudget == 0)
+  if (!factsOf(settings.target).hasDeviceMemory && settings.hostBudget == 0)
     device += host;
   auto isOver = [](int64_t needed, int64_t budget) {
     return budget > 0 && needed > budget;

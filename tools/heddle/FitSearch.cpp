@@ -75,7 +75,7 @@ void FitSearch::setLimits() {
       smaller(base.values.fileBudget,
               cluster.files ? cluster.files->bytes / cluster.ranksPerNode : 0);
   // A CPU's memory is the host's.
-  if (!config::isGpu(base.values.target))
+  if (!factsOf(base.values.target).hasDeviceMemory)
     limits.device = smaller(limits.device, limits.host);
 }
 
@@ -93,7 +93,7 @@ FitSearch::boundsOf(const Bytes &bytes) const {
   int64_t host =
       bytes[plan::MemoryKind::Host] + bytes[plan::MemoryKind::Pinned];
   int64_t device = bytes[plan::MemoryKind::Device];
-  if (!config::isGpu(base.values.target))
+  if (!factsOf(base.values.target).hasDeviceMemory)
     device += host;
   return {{{device, limits.device},
            {host, limits.host},
@@ -140,7 +140,8 @@ std::optional<Mixture> FitSearch::plan(const config::Flags &flags,
   // What is gathered ahead follows the room that there is.
   config::Settings &settings = job.settings.values;
   settings.memoryBudget = hasLimits ? limits.device : 0;
-  settings.hostBudget = hasLimits && isGpu(settings.target) ? limits.host : 0;
+  bool hasHost = factsOf(settings.target).hasDeviceMemory;
+  settings.hostBudget = hasLimits && hasHost ? limits.host : 0;
   settings.fileBudget = hasLimits ? limits.file : 0;
   PlannedJob planned = planJob(job, [&](KnownBytes known, const Bytes &bytes) {
     if (known == KnownBytes::OfModel)
@@ -272,7 +273,7 @@ bool FitSearch::isPlaced() const {
 /// Beside the device's; a CPU's memory is the host's.
 std::vector<std::string> FitSearch::otherMemories() const {
   std::vector<std::string> kinds;
-  if (config::isGpu(base.values.target) && limits.host > 0)
+  if (factsOf(base.values.target).hasDeviceMemory && limits.host > 0)
     kinds.push_back(wordOf(config::MemoryKind::Host));
   if (limits.file > 0)
     kinds.push_back(wordOf(config::MemoryKind::File));
@@ -284,7 +285,7 @@ std::vector<FitSearch::Placement> FitSearch::placements() const {
   using config::MemoryKind;
   const std::vector<std::string> byHost = choices("host_updates", {"0", "1"});
   const config::Settings &values = base.values;
-  bool isBeside = config::isGpu(values.target) &&
+  bool isBeside = factsOf(values.target).hasDeviceMemory &&
                   (values.placeOptimizer == MemoryKind::Host ||
                    values.placeOptimizer == MemoryKind::Pinned);
   std::vector<std::string> kinds = otherMemories(), none = {""};

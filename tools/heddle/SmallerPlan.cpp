@@ -124,7 +124,7 @@ static Ladder broughtBack(const Settings &from, MemoryKind to) {
 
 /// Kinds of memory beside the device's, the nearest first.
 static std::vector<MemoryKind> otherMemories(const Settings &settings) {
-  if (isGpu(settings.target))
+  if (factsOf(settings.target).hasDeviceMemory)
     return {MemoryKind::Host, MemoryKind::File};
   return {MemoryKind::File};
 }
@@ -158,7 +158,7 @@ static std::vector<Ladder> singleChanges(const Settings &settings) {
   }
   all.push_back(activations);
   all.push_back(broughtBack(settings, MemoryKind::Device));
-  if (isGpu(settings.target))
+  if (factsOf(settings.target).hasDeviceMemory)
     all.push_back(broughtBack(settings, MemoryKind::Host));
   return all;
 }

@@ -33,14 +33,11 @@ template <> struct Words<Precision> {
   static constexpr std::array all = {"fp32", "bf16"};
 };
 
-/// What runs kernels.
+/// What runs kernels: an x86-64 processor, or a GPU of a compute capability.
 enum class Target { X86_64, SM_80, SM_90 };
 template <> struct Words<Target> {
   static constexpr std::array all = {"x86-64", "sm_80", "sm_90"};
 };
-constexpr bool isGpu(Target target) {
-  return target == Target::SM_80 || target == Target::SM_90;
-}
 
 /// What computes the matrix products of a GPU.
 enum class Gemm { Auto, Library, Generated };
@@ -87,6 +84,50 @@ enum class Collectives { Fixed, Library };
 template <> struct Words<Collectives> {
   static constexpr std::array all = {"fixed", "library"};
 };
+
+/// A row of the table of targets: facts that settings, passes and the driver
+/// need. The back end, which makes the code, is a `codegen::Target`.
+struct TargetFacts {
+  /// Kernels are functions for the host's cores, which a process can call.
+  bool kernelsRunOnHost;
+  /// The device has memory of its own: what is placed on `host` or `pinned` is
+  /// not in it.
+  bool hasDeviceMemory;
+  /// Each thread of a launch needs scratch memory. Otherwise a launch has one
+  /// block of it.
+  bool hasScratchPerThread;
+  /// Bytes at whose multiples every buffer of the plan begins.
+  int64_t bufferAlignment;
+  /// Bytes at whose multiples a kernel's operands begin: its widest access.
+  int64_t operandAlignment;
+  /// The device runs a step as one graph. A transfer that the step begins ends
+  /// in it, too.
+  bool stepIsGraph;
+  /// The default of `--collectives`.
+  Collectives collectives;
+  /// `--collectives library` is NCCL. It has staging memory of its own, and
+  /// pairs the sends and receives of two ranks in their order.
+  bool libraryIsNccl;
+  /// `--gemm` and `--matmul` choose how matrices are multiplied.
+  bool hasGemmSettings;
+  /// Programs with a cache of keys and values can be compiled.
+  bool hasServing;
+};
+
+/// The facts of each target, in the order of `Target`.
+inline constexpr std::array<TargetFacts, Words<Target>::all.size()>
+    targetTable = {{
+        {true, false, true, 64, 1, false, Collectives::Fixed, false, false,
+         true},
+        {false, true, false, 256, 16, true, Collectives::Library, true, true,
+         false},
+        {false, true, false, 256, 16, true, Collectives::Library, true, true,
+         false},
+    }};
+
+constexpr const TargetFacts &factsOf(Target target) {
+  return targetTable[static_cast<size_t>(target)];
+}
 
 /// The type in which gradients travel; None: the precision.
 enum class CommunicationType { None, FP32, BF16, FP16 };

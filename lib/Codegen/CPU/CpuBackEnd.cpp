@@ -27,8 +27,8 @@ FailureOr<cpu::CpuTarget> cpu::machineOf(Operation *root, StringRef march) {
 }
 
 bool cpu::runsKernel(planir::KernelOp kernel) {
-  return kernel.getOnHost() ||
-         !config::isGpu(codegen::strategyOf(kernel->getParentOp()).target);
+  const dist::Strategy &strategy = codegen::strategyOf(kernel->getParentOp());
+  return kernel.getOnHost() || factsOf(strategy.target).kernelsRunOnHost;
 }
 
 namespace {

@@ -38,7 +38,7 @@ struct KernelsCompile : heddle::impl::KernelsCompileBase<KernelsCompile> {
       return signalPassFailure();
     OpPassManager pipeline(ModuleOp::getOperationName());
     (*target)->buildPipeline(pipeline, {cache, sizesOnly});
-    if (config::isGpu((*target)->name()) &&
+    if (!factsOf((*target)->name()).kernelsRunOnHost &&
         llvm::any_of(models, codegen::hasKernelsOnHost)) {
       FailureOr<const codegen::Target *> host =
           codegen::findHostTarget(*models.begin());

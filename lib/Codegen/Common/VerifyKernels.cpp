@@ -29,7 +29,7 @@ struct KernelsVerify : heddle::impl::KernelsVerifyBase<KernelsVerify> {
       if (failed(target))
         return signalPassFailure();
       roots[*target].push_back(&root);
-      if (!config::isGpu((*target)->name()) ||
+      if (factsOf((*target)->name()).kernelsRunOnHost ||
           !codegen::hasKernelsOnHost(&root))
         continue;
       target = codegen::findHostTarget(&root);

@@ -272,7 +272,8 @@ bool RunOverlaps::share(StringRef a, StringRef b) {
 }
 
 int64_t heddle::memory::stagingBytesOf(planir::ProgramOp program) {
-  if (!config::isGpu(program.getStrategy().getValue().target))
+  const dist::Strategy &strategy = program.getStrategy().getValue();
+  if (!factsOf(strategy.target).hasDeviceMemory)
     return 0;
   if (program.getPersistentBytes().of(planir::MemoryKind::File) > 0 ||
       program.getArenaBytes().of(planir::MemoryKind::File) > 0)

@@ -112,7 +112,7 @@ private:
     };
     // NCCL stages nothing in memory of the plan.
     bool library = strategy.collectives == config::Collectives::Library &&
-                   !config::isGpu(strategy.target);
+                   !factsOf(strategy.target).libraryIsNccl;
     for (FunctionOpInterface function : inOrder(model, symbols)) {
       auto step = dyn_cast<nn::StepOp>(function.getOperation());
       auto attempt = [&] {
@@ -152,7 +152,8 @@ private:
 
   /// On a CPU the host's memory is the device's, unless it has a budget.
   static bool hostCounts(const dist::Strategy &strategy) {
-    return !config::isGpu(strategy.target) && strategy.hostBudget == 0;
+    return !factsOf(strategy.target).hasDeviceMemory &&
+           strategy.hostBudget == 0;
   }
 
   /// What the budget of the device's memory leaves for frames and scratch.
@@ -198,7 +199,7 @@ private:
     // On a GPU a step is a graph, which ends when all of it is done. Windows
     // that are fetched early take the bytes of those that are stored late.
     size_t carried = 0;
-    if (!config::isGpu(strategy.target))
+    if (!factsOf(strategy.target).stepIsGraph)
       carried = carryStores(step, symbols, mayBe);
     size_t early = fetchAhead(step, symbols, mayBe);
     if (before && !fits(planNow()->frame.numBytes())) {
@@ -288,9 +289,9 @@ private:
       map.owners[owner] += bytes;
       owned += bytes;
     }
-    map.owners[config::isGpu(strategy.target) ? "scratch of kernels"
-                                              : plan::scratchOwner] =
-        scratchBytes;
+    map.owners[factsOf(strategy.target).hasScratchPerThread
+                   ? plan::scratchOwner
+                   : "scratch of kernels"] = scratchBytes;
     map.owners[plan::unusedOwner] = arenaBytes - owned;
     Builder builder(&getContext());
     NamedAttrList owners;

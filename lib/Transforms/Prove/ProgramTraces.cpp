@@ -99,7 +99,7 @@ public:
       : program(program), symbols(program), mesh(meshOf(program)), rank(rank) {
     trace().stage = program.getStage().value_or(0);
     const dist::Strategy &strategy = program.getStrategy().getValue();
-    trace().sendsInOrder = config::isGpu(strategy.target) &&
+    trace().sendsInOrder = factsOf(strategy.target).libraryIsNccl &&
                            strategy.collectives == config::Collectives::Library;
     for (auto sequence : program.getOps<planir::SequenceOp>())
       numberCommands(sequence);
@@ -254,9 +254,9 @@ private:
       expected.constant = first.constant;
     else
       expected.ofRank[axes] = rows;
-    if (first.ofRank == expected.ofRank && first.constant == expected.constant &&
-        first.perIteration == 0 && first.perSlot == 0 &&
-        (given || axes.empty()))
+    if (first.ofRank == expected.ofRank &&
+        first.constant == expected.constant && first.perIteration == 0 &&
+        first.perSlot == 0 && (given || axes.empty()))
       return success();
     auto error = copy.emitError("H0914: copies rows of a table ");
     if (axes.empty())

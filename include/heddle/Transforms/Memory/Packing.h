@@ -16,14 +16,14 @@
 
 namespace heddle::memory {
 
-/// Every buffer begins at a multiple of this: of a CPU's cache line, of what a
-/// GPU's driver gives.
+/// The alignment of every buffer, in bytes: a CPU's cache line, or that of the
+/// memory that a GPU's driver allocates.
 inline int64_t alignmentFor(const dist::Strategy &strategy) {
-  return config::isGpu(strategy.target) ? 256 : 64;
+  return factsOf(strategy.target).bufferAlignment;
 }
-/// Where a kernel's operands must begin: its widest access.
+/// The alignment of a kernel's operands, in bytes: that of its widest access.
 inline int64_t operandAlignmentFor(const dist::Strategy &strategy) {
-  return config::isGpu(strategy.target) ? 16 : 1;
+  return factsOf(strategy.target).operandAlignment;
 }
 /// What mmap gives.
 inline constexpr int64_t pageBytes = 4096;
