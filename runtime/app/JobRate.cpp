@@ -48,7 +48,7 @@ JobRate heddle::rt::measureJobRate(Job &job, const LoadedProgram &program) {
   job.ranks().exchange(""); // A barrier: all ranks start together.
   const std::string &precision = job.plan().precision;
   std::optional<StatedPeak> stated = job.device().statedPeak(precision);
-  PeakWindows own;
+  PeakSamples own;
   if (stated)
     own = {0, {stated->flopsPerSecond}, stated->unit};
   else

@@ -71,7 +71,7 @@ TEST(CpuFeatures, RefusesWhatItCannotCheck) {
 
 TEST(PeakRate, IsMeasured) {
   ThreadPool pool(1);
-  PeakWindows peak = measurePeak(pool, "fp32");
+  PeakSamples peak = measurePeak(pool, "fp32");
   double best =
       *std::max_element(peak.flopsPerSecond.begin(), peak.flopsPerSecond.end());
   EXPECT_GT(best, 1e8);

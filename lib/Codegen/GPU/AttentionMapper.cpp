@@ -70,7 +70,8 @@ AttentionMapper::AttentionMapper(planir::KernelOp kernel,
 
 /// With slices, two stages of both sides are there whatever a product is of.
 int64_t AttentionMapper::sharedBytesFor(const Needs &needs) const {
-  int64_t rowBytes = tiles->pitch() * dist::byteSize(spec.elementType);
+  int64_t rowBytes =
+      tiles->leadingDimension() * dist::byteSize(spec.elementType);
   int64_t columnBytes = (isSliced() ? 1 : needs.columnTensors) * rowBytes +
                         needs.numbers * static_cast<int64_t>(sizeof(float));
   return (isSliced() ? 2 : needs.rowTensors) * rowsOfBlock() * rowBytes +
@@ -200,7 +201,7 @@ Value AttentionMapper::allocate(ArrayRef<int64_t> shape, Type type) {
 }
 
 Value AttentionMapper::allocateRows(int64_t count) {
-  return allocate({count, tiles->pitch()}, spec.elementType);
+  return allocate({count, tiles->leadingDimension()}, spec.elementType);
 }
 
 Value AttentionMapper::allocateNumbers(int64_t count) {

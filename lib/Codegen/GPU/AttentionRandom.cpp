@@ -113,10 +113,10 @@ AttentionMapper::Values AttentionMapper::keepShared(const WarpTile &tile,
   Values result;
   for (int64_t i = 0; i < tile.rows; ++i)
     for (int64_t j = 0; j < tile.columns; ++j) {
-      RandomShares::Place place = shares.place(i, j);
-      auto bit = static_cast<int32_t>(uint32_t(1)
-                                      << (4 * place.step + place.keyOffset));
-      Value mine = b.create<arith::AndIOp>(f.loc, answers[place.source],
+      RandomShares::WordSource word = shares.sourceOf(i, j);
+      auto bit =
+          static_cast<int32_t>(uint32_t(1) << (4 * word.step + word.keyOffset));
+      Value mine = b.create<arith::AndIOp>(f.loc, answers[word.source],
                                            i32.constant(bit));
       result.push_back(b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ne,
                                                mine, i32.constant(0)));

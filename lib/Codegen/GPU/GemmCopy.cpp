@@ -23,7 +23,7 @@ static Value keyOf(ThreadCode &c, const TileShape &shape, Value row) {
 }
 
 Value tileAddress(ThreadCode &c, const TileShape &shape, Value tile,
-                  const TilePlace &place) {
+                  const TileCoordinates &place) {
   bool alongK = shape.rowsAlongK();
   Value row = alongK ? place.outer : place.k;
   Value column = alongK ? place.k : place.outer;
@@ -67,12 +67,12 @@ TileCopy::TileCopy(ThreadCode &c, const TileShape &shape, int64_t threads,
               ? 1
               : accessWidth(shape);
   if (converts) {
-    way = Way::Elements;
+    method = Method::Elements;
   } else if (width * shape.storedBytes() < 4) {
-    way = Way::Shifted;
+    method = Method::Shifted;
     width = accessBytes / shape.storedBytes();
   }
-  TilePlace start = shape.tf32 ? unit(0) : place(0);
+  TileCoordinates start = shape.tf32 ? unit(0) : coordinatesOf(0);
   Value outer = c.wide(c.add(firstOuter, start.outer));
   Value k = c.wide(c.add(firstK, start.k));
   Value &row = shape.kContiguous ? outer : k;
@@ -87,7 +87,7 @@ int64_t TileCopy::step() const {
 }
 
 /// Where this thread's access number `access` begins.
-TilePlace TileCopy::place(int64_t access) const {
+TileCoordinates TileCopy::coordinatesOf(int64_t access) const {
   int64_t moved = access * threads;
   if (shape.isTransposed()) {
     // Rows become columns: eight along k by four outer ones are 32 banks on one
@@ -106,7 +106,7 @@ TilePlace TileCopy::place(int64_t access) const {
 }
 
 /// Null when every place is inside.
-Value TileCopy::isInside(const TilePlace &place, Value left) {
+Value TileCopy::isInside(const TileCoordinates &place, Value left) {
   Value inside;
   if (shape.outer % shape.tileOuter)
     inside = c.less(c.add(c.add(firstOuter, place.outer), place.outerMoved),
@@ -119,7 +119,7 @@ Value TileCopy::isInside(const TilePlace &place, Value left) {
 /// What an access may read along k: nothing of the gap behind a row, which may
 /// hold NaN, and a product has zeros for what lies behind the end of k. What
 /// lies behind the end of the other dimension makes sums that nobody stores.
-Value TileCopy::bytesInRow(const TilePlace &place, Value left) {
+Value TileCopy::bytesInRow(const TileCoordinates &place, Value left) {
   Value all = c.constant(width * shape.storedBytes());
   if (!shape.kContiguous || shape.k % width == 0)
     return all;
@@ -137,8 +137,8 @@ void TileCopy::copyElement(Value source, Value inside, Value target) {
 /// Eight bf16 of a row that may begin within a word, as in every other row of
 /// an odd number: words are loaded and shifted. At the end of a row, element by
 /// element.
-void TileCopy::copyShifted(Value source, const TilePlace &place, Value left,
-                           Value target) {
+void TileCopy::copyShifted(Value source, const TileCoordinates &place,
+                           Value left, Value target) {
   OpBuilder &b = c.builder;
   Value k = c.sub(left, c.add(place.k, place.kMoved));
   Value outer = c.sub(c.constant(shape.outer),
@@ -186,7 +186,7 @@ void TileCopy::copyWords(Value source, Value target) {
 /// Lanes beside each other have all units of a row, so that they store to all
 /// banks. Where the operand's rows run along "outer", a thread fetches units of
 /// four of these: four rows of four elements, which it turns by itself.
-TilePlace TileCopy::unit(int64_t number) const {
+TileCoordinates TileCopy::unit(int64_t number) const {
   int64_t together = shape.kContiguous ? 1 : tf32Unit;
   int64_t perPass = threads / lanesAlongK() * together;
   return {c.mul(c.div(thread, lanesAlongK()), together),
@@ -195,11 +195,11 @@ TilePlace TileCopy::unit(int64_t number) const {
 }
 
 /// Four elements of a stored row, by accesses as wide as rows allow.
-SmallVector<Value> TileCopy::fetchFour(const TilePlace &place, Value source,
-                                       Value left) {
+SmallVector<Value> TileCopy::fetchFour(const TileCoordinates &place,
+                                       Value source, Value left) {
   SmallVector<Value> values;
   for (int64_t i = 0; i < tf32Unit; i += width) {
-    TilePlace at = place;
+    TileCoordinates at = place;
     (shape.kContiguous ? at.kMoved : at.outerMoved) += i;
     int64_t rows = shape.kContiguous ? at.outerMoved : at.kMoved;
     int64_t columns = shape.kContiguous ? at.kMoved : at.outerMoved;
@@ -227,7 +227,7 @@ SmallVector<Value> TileCopy::fetch(Value source, Value left) {
   }
   for (int64_t first = 0; first < numUnits(); first += tf32Unit) {
     SmallVector<Value> rows;
-    TilePlace at = unit(first);
+    TileCoordinates at = unit(first);
     for (; at.kMoved < tf32Unit; ++at.kMoved)
       llvm::append_range(rows, fetchFour(at, source, left));
     for (int64_t column = 0; column < tf32Unit; ++column)
@@ -254,18 +254,18 @@ void TileCopy::put(ArrayRef<Value> values, Value target) {
 void TileCopy::start(Value source, Value left, Value target) {
   int64_t accesses = shape.tileOuter * shape.tileK / width / threads;
   for (int64_t access = 0; access < accesses; ++access) {
-    TilePlace at = place(access);
+    TileCoordinates at = coordinatesOf(access);
     int64_t rows = shape.kContiguous ? at.outerMoved : at.kMoved;
     int64_t columns = shape.kContiguous ? at.kMoved : at.outerMoved;
     Value from =
         c.at(source, (rows * shape.stride + columns) * shape.storedBytes());
     Value to = tileAddress(c, shape, target, at);
-    if (way == Way::Shifted) {
+    if (method == Method::Shifted) {
       copyShifted(from, at, left, to);
       continue;
     }
     Value inside = isInside(at, left);
-    if (way == Way::Elements)
+    if (method == Method::Elements)
       copyElement(from, inside, to);
     else
       c.copyAsync(to, from, width * shape.storedBytes(),

@@ -45,9 +45,8 @@ void TileSums::addFragments(Value tile, MutableArrayRef<Value> sums) {
   Value ones = c.constant(0x3f803f80); // Two of bf16.
   for (int64_t k = 0; k < tiling.k; k += mmaK)
     for (int64_t i = 0; i < fragments(); ++i)
-      multiplyFragments(
-          c, loadLeftFragment(c, shape, tile, firstOuter, i * mmaM, k),
-          {ones, ones}, sums.slice(i * valuesOfFragment, valuesOfFragment));
+      mmaSync(c, loadLeftFragment(c, shape, tile, firstOuter, i * mmaM, k),
+              {ones, ones}, sums.slice(i * valuesOfFragment, valuesOfFragment));
 }
 
 /// The first threads have a column each.
@@ -62,7 +61,7 @@ void TileSums::addElements(Value tile, Value &sum) {
     // By halves, so that few roundings add up.
     SmallVector<Value> column;
     for (int64_t k = 0; k < tiling.k; ++k) {
-      TilePlace place = {thread, c.constant(0), 0, k};
+      TileCoordinates place = {thread, c.constant(0), 0, k};
       column.push_back(
           c.load(sum.getType(), tileAddress(c, shape, tile, place)));
     }
@@ -116,7 +115,7 @@ LogicalResult TileSums::forSums(
   b.setInsertionPointToStart(choice.thenBlock());
   if (tiling.tf32) {
     for (auto [number, total] : llvm::enumerate(totals)) {
-      TilePlace place = copy.unit(number);
+      TileCoordinates place = copy.unit(number);
       if (failed(body(c.add(place.outer, place.outerMoved), total)))
         return failure();
     }

@@ -96,7 +96,7 @@ struct TileShape {
 };
 
 /// Coordinates within a tile: some of the thread, moved by constants.
-struct TilePlace {
+struct TileCoordinates {
   mlir::Value outer, k;
   int64_t outerMoved = 0, kMoved = 0;
 };
@@ -106,7 +106,7 @@ struct TilePlace {
 /// lies in different banks. Places that differ by constants share their
 /// arithmetic where the permutation allows.
 mlir::Value tileAddress(ThreadCode &c, const TileShape &shape, mlir::Value tile,
-                        const TilePlace &place);
+                        const TileCoordinates &place);
 
 /// Copies tiles of one operand, each thread its part.
 class TileCopy {
@@ -135,21 +135,21 @@ public:
   int64_t numUnits() const { return numElements() / tf32Unit; }
   /// Where a unit begins. All lanes that differ in the last `lanesAlongK()`
   /// have the same outer places.
-  TilePlace unit(int64_t number) const;
+  TileCoordinates unit(int64_t number) const;
   int64_t lanesAlongK() const { return shape.tileK / tf32Unit; }
   int64_t tileBytes() const { return shape.tileBytes(); }
 
 private:
   static constexpr int64_t tf32Unit = accessBytes / 4;
 
-  TilePlace place(int64_t access) const;
-  mlir::Value isInside(const TilePlace &place, mlir::Value left);
+  TileCoordinates coordinatesOf(int64_t access) const;
+  mlir::Value isInside(const TileCoordinates &place, mlir::Value left);
   llvm::SmallVector<mlir::Value>
-  fetchFour(const TilePlace &place, mlir::Value source, mlir::Value left);
-  mlir::Value bytesInRow(const TilePlace &place, mlir::Value left);
+  fetchFour(const TileCoordinates &place, mlir::Value source, mlir::Value left);
+  mlir::Value bytesInRow(const TileCoordinates &place, mlir::Value left);
   void copyElement(mlir::Value source, mlir::Value inside, mlir::Value target);
-  void copyShifted(mlir::Value source, const TilePlace &place, mlir::Value left,
-                   mlir::Value target);
+  void copyShifted(mlir::Value source, const TileCoordinates &place,
+                   mlir::Value left, mlir::Value target);
   void copyWords(mlir::Value source, mlir::Value target);
 
   ThreadCode &c;
@@ -158,7 +158,11 @@ private:
   int64_t width; ///< Elements of an access.
   /// By cp.async; through registers from rows that are not aligned to words; or
   /// converted one by one.
-  enum class Way { Asynchronous, Shifted, Elements } way = Way::Asynchronous;
+  enum class Method {
+    Asynchronous,
+    Shifted,
+    Elements
+  } method = Method::Asynchronous;
   bool checksK;
   mlir::Value thread, firstOuter, first, safe;
 };
@@ -171,10 +175,9 @@ loadLeftFragment(ThreadCode &c, const TileShape &shape, mlir::Value tile,
 
 /// `sum`, a lane's part of a 16 x 8 tile, plus the product of fragments of bf16
 /// or, where `tf32` says so, of tf32.
-void multiplyFragments(ThreadCode &c, llvm::ArrayRef<mlir::Value> left,
-                       llvm::ArrayRef<mlir::Value> right,
-                       llvm::MutableArrayRef<mlir::Value> sum,
-                       bool tf32 = false);
+void mmaSync(ThreadCode &c, llvm::ArrayRef<mlir::Value> left,
+             llvm::ArrayRef<mlir::Value> right,
+             llvm::MutableArrayRef<mlir::Value> sum, bool tf32 = false);
 
 /// The sums of this thread and where they stand in the block's tile.
 class Multiplier {

@@ -37,7 +37,7 @@ private:
   bool isInOwnMemory();
   int64_t addressOf(Value argument);
   int64_t addressOfResult(Value value);
-  int64_t pitchOf(int64_t address);
+  int64_t leadingDimensionOf(int64_t address);
 
   planir::KernelOp kernel;
   const codegen::Product &product;
@@ -72,7 +72,7 @@ int64_t CallReader::addressOfResult(Value value) {
 }
 
 /// The pitch of one of the kernel's addresses; 0 where there is none.
-int64_t CallReader::pitchOf(int64_t address) {
+int64_t CallReader::leadingDimensionOf(int64_t address) {
   for (auto [operand, type] : llvm::enumerate(kernel.getLaunchTypes()))
     if (isa<RankedTensorType>(type) && address-- == 0)
       return kernel.getPitch(operand);
@@ -194,8 +194,10 @@ LibraryProductAttr CallReader::read(bool tf32) {
       kernel.getContext(), product.m, product.n, product.k, product.transA,
       product.transB, factors, getElementTypeOrSelf(result.getType()),
       addressOf(product.a), addressOf(product.b), c, bias, d, aux, sumA, sumB,
-      pitchOf(addressOf(product.a)), pitchOf(addressOf(product.b)), pitchOf(c),
-      pitchOf(d), pitchOf(aux), end, tf32 && factors.isF32(), workspace);
+      leadingDimensionOf(addressOf(product.a)),
+      leadingDimensionOf(addressOf(product.b)), leadingDimensionOf(c),
+      leadingDimensionOf(d), leadingDimensionOf(aux), end,
+      tf32 && factors.isF32(), workspace);
 }
 
 FailureOr<LibraryProductAttr> libraryProductOf(planir::KernelOp kernel) {

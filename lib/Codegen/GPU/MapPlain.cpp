@@ -83,12 +83,12 @@ static int64_t termsOf(GenericOp op) {
 }
 
 /// A tensor without dimensions is one element of its memory.
-static SmallVector<Value> placeOf(KernelFrame &f, Value buffer,
-                                  ArrayRef<Value> at) {
-  SmallVector<Value> place(at);
-  if (place.empty() && cast<MemRefType>(buffer.getType()).getRank() > 0)
-    place.push_back(f.constant(0));
-  return place;
+static SmallVector<Value> indicesIn(KernelFrame &f, Value buffer,
+                                    ArrayRef<Value> at) {
+  SmallVector<Value> indices(at);
+  if (indices.empty() && cast<MemRefType>(buffer.getType()).getRank() > 0)
+    indices.push_back(f.constant(0));
+  return indices;
 }
 
 /// Whether each element would be computed again and again where it is used.
@@ -204,7 +204,7 @@ LogicalResult PlainMapper::emit(KernelFrame &f, Value tensor, Value buffer,
       isSum ? reduce(f, op, at) : f.emitter.element(tensor, at);
   if (failed(value))
     return failure();
-  f.store(*value, buffer, placeOf(f, buffer, at));
+  f.store(*value, buffer, indicesIn(f, buffer, at));
   return success();
 }
 
@@ -226,7 +226,7 @@ PlainMapper::launch(Value tensor, size_t numKnown,
           Value buffer = memoryOf(f, known);
           auto load = [&f, buffer](ElementEmitter::Indices at) -> Value {
             return f.builder.create<memref::LoadOp>(f.loc, buffer,
-                                                    placeOf(f, buffer, at));
+                                                    indicesIn(f, buffer, at));
           };
           f.emitter.bind(known.tensor, load);
         }
@@ -258,10 +258,10 @@ void untie(planir::KernelOp kernel) {
   size_t numArguments = kernel.getArgumentTypes().size();
   size_t numResults = kernel.getResultTypes().size();
   if (kernel.getPitches()) {
-    SmallVector<int64_t> pitches(kernel.getPitches()->take_front(numArguments));
+    SmallVector<int64_t> leading(kernel.getPitches()->take_front(numArguments));
     for (size_t result = 0; result < numResults; ++result)
-      pitches.push_back(kernel.getPitch(kernel.getLaunchOperandOf(result)));
-    kernel.setPitches(pitches);
+      leading.push_back(kernel.getPitch(kernel.getLaunchOperandOf(result)));
+    kernel.setPitches(leading);
   }
   kernel.setTies(SmallVector<int64_t>(numResults, -1));
 }

@@ -12,9 +12,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "RowChunks.h"
 #include "RowLayout.h"
 #include "RowMemory.h"
-#include "RowPlaces.h"
 #include "RowSums.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -46,7 +46,7 @@ private:
   bool mayDivide() const;
   LogicalResult placeKept();
   LogicalResult shareColumns();
-  RowPlaces::Kept keptOf(Value tensor) const;
+  RowChunks::KeptTensor keptOf(Value tensor) const;
   LogicalResult load(ArrayRef<Value> tensors);
   LogicalResult emitRow(Value row);
   LogicalResult emitColumnSums();
@@ -77,14 +77,14 @@ private:
   int64_t threads = 0;
   std::optional<RowLayout> layout;
   /// Where something is kept in registers: the columns of a thread.
-  std::optional<RowPlaces> places;
+  std::optional<RowChunks> chunks;
   /// Where rows are kept in workgroup memory instead.
   std::optional<RowMemory> memory;
   /// Where rows are summed, and what a thread's sums are so far.
   std::optional<RowSums> sums;
   SmallVector<Value> running;
   Walk walk; ///< Of the round that is emitted.
-  /// The shape of which `places` has a row.
+  /// The shape of which `chunks` has a row.
   SmallVector<int64_t> shape;
   /// A result lies on an argument of which bodies extract elements.
   bool overwritesExtracted = false;
@@ -170,7 +170,7 @@ void RowMapper::store(ArrayRef<unsigned> results, ArrayRef<Value> elements,
 // By rows
 //===----------------------------------------------------------------------===//
 
-RowPlaces::Kept RowMapper::keptOf(Value tensor) const {
+RowChunks::KeptTensor RowMapper::keptOf(Value tensor) const {
   bool isOfAllRows = llvm::is_contained(layout->keptColumns(), tensor);
   return {tensor, isOfAllRows ? ArrayRef<Value>() : ArrayRef(rowIndices)};
 }
@@ -223,7 +223,7 @@ LogicalResult RowMapper::placeKept() {
     return layout->keptColumns().empty() ? success() : shareColumns();
   if (layout->keptColumns().empty() && !sums)
     return success();
-  places.emplace(f, walkOf(round), round.extent);
+  chunks.emplace(f, walkOf(round), round.extent);
   return load(layout->keptColumns());
 }
 
@@ -249,8 +249,8 @@ LogicalResult RowMapper::emitRows() {
   SmallVector<Value> zeros;
   if (sums) {
     zeros = sums->zeros(f, threads);
-    if (!places)
-      places.emplace(f, walkOf(anyRound()), anyRound().extent);
+    if (!chunks)
+      chunks.emplace(f, walkOf(anyRound()), anyRound().extent);
   }
   auto loop = b.create<scf::ForOp>(f.loc, first, f.constant(form.rows()),
                                    f.constant(blocks * teams), zeros);
@@ -267,14 +267,14 @@ LogicalResult RowMapper::emitRows() {
       b.create<scf::YieldOp>(f.loc, running);
   }
   f.endTeams();
-  if (sums && failed(sums->store(f, *places, loop.getResults())))
+  if (sums && failed(sums->store(f, *chunks, loop.getResults())))
     return failure();
   f.finish({blocks}, threads * teams, layout->sharedBytes());
   return success();
 }
 
 LogicalResult RowMapper::load(ArrayRef<Value> tensors) {
-  if (failed(places->load(llvm::map_to_vector(
+  if (failed(chunks->load(llvm::map_to_vector(
           tensors, [&](Value tensor) { return keptOf(tensor); }))))
     return fail(frame->emitter.reason());
   return success();
@@ -291,8 +291,8 @@ LogicalResult RowMapper::emitRow(Value row) {
   if (memory)
     memory->beginRow();
   bool keeps = !memory && !layout->keptRowsAndResults().empty();
-  if (keeps && !places)
-    places.emplace(f, walkOf(anyRound()), anyRound().extent);
+  if (keeps && !chunks)
+    chunks.emplace(f, walkOf(anyRound()), anyRound().extent);
   if (keeps && failed(load(layout->keptRows())))
     return failure();
   if (failed(emitRounds(form.reductionRounds())))
@@ -315,7 +315,7 @@ LogicalResult RowMapper::emitRow(Value row) {
 
 LogicalResult RowMapper::emitColumnSums() {
   FailureOr<SmallVector<Value>> next =
-      sums->add(*frame, *places, rowIndices, running);
+      sums->add(*frame, *chunks, rowIndices, running);
   if (failed(next))
     return fail(frame->emitter.reason());
   running = *next;
@@ -353,15 +353,15 @@ LogicalResult RowMapper::emitRound(const RowRound &round) {
   auto body = [&](const Chunk &chunk, ValueRange running) {
     return emitColumns(round, chunk, running);
   };
-  SmallVector<RowPlaces::Kept> kept;
+  SmallVector<RowChunks::KeptTensor> kept;
   for (unsigned result : round.stores)
     if (llvm::is_contained(layout->keptResults(), form.result(result)))
       kept.push_back(keptOf(form.result(result)));
-  if (!places)
+  if (!chunks)
     walk = walkOf(round);
   FailureOr<SmallVector<Value>> parts =
-      places
-          ? places->walk(neutrals, kept, body)
+      chunks
+          ? chunks->walk(neutrals, kept, body)
           : forChunks(f, f.constant(0), f.constant(round.extent),
                       /*isWhole=*/!layout->isOdd(round), walk, neutrals, body);
   if (failed(parts))

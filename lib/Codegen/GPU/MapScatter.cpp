@@ -64,20 +64,20 @@ private:
   }
   /// What a block of the third launch has to do: a place for each of its
   /// threads that stand below each other.
-  struct Places {
+  struct BlockEntries {
     Value first;    ///< Its first place.
     Value segments; ///< The end and the row of each, in workgroup memory.
     Value order;    ///< The positions from the first place on.
     Value columns;  ///< Which of the tile's blocks of columns it has.
   };
-  Places loadPlaces(KernelFrame &f);
-  LogicalResult sumFew(KernelFrame &f, const Places &places);
-  LogicalResult sumMany(KernelFrame &f, const Places &places);
+  BlockEntries loadEntries(KernelFrame &f);
+  LogicalResult sumFew(KernelFrame &f, const BlockEntries &entries);
+  LogicalResult sumMany(KernelFrame &f, const BlockEntries &entries);
   /// The positions of one row.
   struct Segment {
     Value first, count, row;
   };
-  Segment segmentAt(KernelFrame &f, const Places &places, Value below);
+  Segment segmentAt(KernelFrame &f, const BlockEntries &entries, Value below);
   SmallVector<Value> zeros(KernelFrame &f) {
     Value zero = f.builder.create<arith::ConstantOp>(
         f.loc, f.builder.getF32FloatAttr(0));
@@ -193,16 +193,16 @@ FailureOr<Value> ScatterMapper::result(KernelFrame &f, Value at, Value sum) {
       .getResult();
 }
 
-ScatterMapper::Places ScatterMapper::loadPlaces(KernelFrame &f) {
+ScatterMapper::BlockEntries ScatterMapper::loadEntries(KernelFrame &f) {
   OpBuilder &b = f.builder;
   Type i32 = b.getI32Type();
   Value block = f.blockId(mlir::gpu::Dimension::x), thread = f.threadId();
-  Places places;
-  places.columns = f.rem(block, tile.blocks);
-  places.first = f.mul(f.div(block, tile.blocks), tile.below);
-  places.segments = f.addWorkgroup({tile.below, 2}, i32);
-  places.order = f.addWorkgroup({tile.below + mostAlone}, i32);
-  Value at = f.add(places.first, thread);
+  BlockEntries entries;
+  entries.columns = f.rem(block, tile.blocks);
+  entries.first = f.mul(f.div(block, tile.blocks), tile.below);
+  entries.segments = f.addWorkgroup({tile.below, 2}, i32);
+  entries.order = f.addWorkgroup({tile.below + mostAlone}, i32);
+  Value at = f.add(entries.first, thread);
   Value exists = f.compare(arith::CmpIPredicate::ult, at, positions);
   Value inside = b.create<arith::MinUIOp>(f.loc, at, f.constant(positions - 1));
   auto load = [&](int64_t count, llvm::function_ref<void()> body) {
@@ -219,25 +219,26 @@ ScatterMapper::Places ScatterMapper::loadPlaces(KernelFrame &f) {
     Value segment = b.create<vector::LoadOp>(f.loc, pair, sorted.segments(f),
                                              ValueRange{inside, f.constant(0)});
     segment = b.create<arith::SelectOp>(f.loc, exists, segment, none);
-    b.create<vector::StoreOp>(f.loc, segment, places.segments,
+    b.create<vector::StoreOp>(f.loc, segment, entries.segments,
                               ValueRange{thread, f.constant(0)});
   });
   load(tile.below + mostAlone, [&] {
     Value position = b.create<memref::LoadOp>(f.loc, sorted.order(f), inside);
-    b.create<memref::StoreOp>(f.loc, position, places.order, thread);
+    b.create<memref::StoreOp>(f.loc, position, entries.order, thread);
   });
   b.create<mlir::gpu::BarrierOp>(f.loc);
-  return places;
+  return entries;
 }
 
 /// The segment that begins at a place of the block; its count is 0 if none
 /// does.
-ScatterMapper::Segment
-ScatterMapper::segmentAt(KernelFrame &f, const Places &places, Value below) {
+ScatterMapper::Segment ScatterMapper::segmentAt(KernelFrame &f,
+                                                const BlockEntries &entries,
+                                                Value below) {
   auto number = [&](int64_t which) {
-    return loadIndex(f, places.segments, ValueRange{below, f.constant(which)});
+    return loadIndex(f, entries.segments, ValueRange{below, f.constant(which)});
   };
-  Value first = f.add(places.first, below), end = number(SortedPositions::end);
+  Value first = f.add(entries.first, below), end = number(SortedPositions::end);
   Value count = f.builder.create<arith::SubIOp>(f.loc, end, first);
   Value begins = f.compare(arith::CmpIPredicate::ne, end, 0);
   count =
@@ -271,11 +272,12 @@ FailureOr<SmallVector<Value>> ScatterMapper::sumListed(KernelFrame &f,
 
 /// Rows of few positions, each by the threads beside each other that have its
 /// place.
-LogicalResult ScatterMapper::sumFew(KernelFrame &f, const Places &places) {
+LogicalResult ScatterMapper::sumFew(KernelFrame &f,
+                                    const BlockEntries &entries) {
   OpBuilder &b = f.builder;
   Value below = f.div(f.threadId(), tile.across);
-  Value column = tile.column(f, places.columns);
-  Segment segment = segmentAt(f, places, below);
+  Value column = tile.column(f, entries.columns);
+  Segment segment = segmentAt(f, entries, below);
   Value exists = f.compare(arith::CmpIPredicate::ult, column, columns);
   Value isFew = f.compare(
       arith::CmpIPredicate::ult,
@@ -285,7 +287,7 @@ LogicalResult ScatterMapper::sumFew(KernelFrame &f, const Places &places) {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(few.thenBlock());
   FailureOr<SmallVector<Value>> sums =
-      sumListed(f, column, places.order,
+      sumListed(f, column, entries.order,
                 {below, f.add(below, segment.count), 1}, zeros(f));
   if (failed(sums))
     return failure();
@@ -303,18 +305,19 @@ LogicalResult ScatterMapper::sumFew(KernelFrame &f, const Places &places) {
 }
 
 /// Rows of many positions, one after the other by all threads.
-LogicalResult ScatterMapper::sumMany(KernelFrame &f, const Places &places) {
+LogicalResult ScatterMapper::sumMany(KernelFrame &f,
+                                     const BlockEntries &entries) {
   OpBuilder &b = f.builder;
   Value list = f.addWorkgroup({threads}, b.getI32Type());
   auto rows = b.create<scf::ForOp>(f.loc, f.constant(0), f.constant(tile.below),
                                    f.constant(1));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(rows.getBody());
-  Segment segment = segmentAt(f, places, rows.getInductionVar());
+  Segment segment = segmentAt(f, entries, rows.getInductionVar());
   auto many = b.create<scf::IfOp>(
       f.loc, f.compare(arith::CmpIPredicate::ugt, segment.count, mostAlone));
   b.setInsertionPointToStart(many.thenBlock());
-  Value column = tile.column(f, places.columns), thread = f.threadId();
+  Value column = tile.column(f, entries.columns), thread = f.threadId();
   Value exists = f.compare(arith::CmpIPredicate::ult, column, columns);
   auto loop = b.create<scf::ForOp>(f.loc, f.constant(0), segment.count,
                                    f.constant(threads), zeros(f));
@@ -345,7 +348,7 @@ LogicalResult ScatterMapper::sumMany(KernelFrame &f, const Places &places) {
       return failure();
     b.create<scf::YieldOp>(f.loc, *sums);
   }
-  return addColumnSums(f, tile, places.columns,
+  return addColumnSums(f, tile, entries.columns,
                        SmallVector<Value>(loop.getResults()),
                        columnMemory(f, tile, 1),
                        [&](Value own, ArrayRef<Value> sums) -> LogicalResult {
@@ -359,8 +362,8 @@ LogicalResult ScatterMapper::sumMany(KernelFrame &f, const Places &places) {
 }
 
 LogicalResult ScatterMapper::emitSums(KernelFrame &f) {
-  Places places = loadPlaces(f);
-  return failure(failed(sumFew(f, places)) || failed(sumMany(f, places)));
+  BlockEntries entries = loadEntries(f);
+  return failure(failed(sumFew(f, entries)) || failed(sumMany(f, entries)));
 }
 
 LogicalResult

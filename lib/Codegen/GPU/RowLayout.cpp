@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "RowLayout.h"
+#include "RowChunks.h"
 #include "RowMemory.h"
-#include "RowPlaces.h"
 #include "RowSums.h"
 
 using namespace mlir;
@@ -57,7 +57,7 @@ static RankedTensorType tensorOf(Value value) {
 
 RowLayout::RowLayout(planir::KernelOp kernel, const codegen::RowsForm &form,
                      bool mayDivide)
-    : kernel(kernel), form(form), hasGaps(kernel.getPitches()) {
+    : kernel(kernel), form(form), hasPadding(kernel.getPitches()) {
   chooseThreads();
   if (findKept() && !(mayDivide && chooseTeams()))
     chooseKept();
@@ -76,11 +76,11 @@ SmallVector<Value> RowLayout::keptRowsAndResults() const {
 bool RowLayout::isOdd(const RowRound &round) const {
   int64_t widest = widestChunk(kernel);
   return !form.hasColumnSums() && round.extent % widest &&
-         (hasGaps || round.extent >= warpSize * widest);
+         (hasPadding || round.extent >= warpSize * widest);
 }
 
 bool RowLayout::isShifted(const RowRound &round) const {
-  return isOdd(round) && !hasGaps;
+  return isOdd(round) && !hasPadding;
 }
 
 int64_t RowLayout::chunkOf(const RowRound &round) const {
@@ -101,7 +101,7 @@ void RowLayout::chooseThreads() {
 int64_t RowLayout::keptBytesOf(const Walk &walk, ArrayRef<Value> kept) const {
   int64_t extent = form.rounds().front()->extent, bytes = 0;
   for (Value tensor : kept)
-    bytes += RowPlaces::countOf(walk, extent) * walk.width *
+    bytes += RowChunks::countOf(walk, extent) * walk.width *
              dist::byteSize(tensorOf(tensor).getElementType());
   return bytes;
 }
@@ -109,7 +109,7 @@ int64_t RowLayout::keptBytesOf(const Walk &walk, ArrayRef<Value> kept) const {
 /// What a thread has of sums over rows, where there are some.
 int64_t RowLayout::elementsOfSums(const Walk &walk) const {
   auto sums = static_cast<int64_t>(form.columnSums().reductions.size());
-  return RowPlaces::countOf(walk, form.rounds().front()->extent) * walk.width *
+  return RowChunks::countOf(walk, form.rounds().front()->extent) * walk.width *
          sums;
 }
 
@@ -218,7 +218,7 @@ bool RowLayout::chooseTeams() {
                       : form.rows() >= rowsAtOnce * leastTeamBlocks;
   if (form.reductionRounds().empty() || isShifted(round) || !isEnough ||
       elementsOfSums(walk) > registersOfTeams ||
-      RowPlaces::countOf(walk, round.extent) > mostAccesses ||
+      RowChunks::countOf(walk, round.extent) > mostAccesses ||
       keptBytesOf(walk, keptRowsAndResults()) > registersOfTeams * 4 ||
       shared > sharedColumnBytes)
     return false;

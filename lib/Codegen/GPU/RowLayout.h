@@ -67,7 +67,7 @@ private:
 
   planir::KernelOp kernel;
   const codegen::RowsForm &form;
-  bool hasGaps; ///< Between rows.
+  bool hasPadding; ///< Between rows.
   std::string why;
   int64_t numThreads = 0, numTeams = 1, numBlocks = 0, memoryBytes = 0;
   llvm::SmallVector<mlir::Value> rows, results, columns;

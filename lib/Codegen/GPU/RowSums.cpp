@@ -42,11 +42,11 @@ SmallVector<Value> RowSums::zeros(KernelFrame &f, int64_t threads) const {
     type = VectorType::get({width}, type);
   Value zero =
       f.builder.create<arith::ConstantOp>(f.loc, f.builder.getZeroAttr(type));
-  int64_t places = RowPlaces::countOf({width, threads}, parts.columns);
-  return SmallVector<Value>(places * parts.sums, zero);
+  int64_t chunks = RowChunks::countOf({width, threads}, parts.columns);
+  return SmallVector<Value>(chunks * parts.sums, zero);
 }
 
-FailureOr<SmallVector<Value>> RowSums::add(KernelFrame &f, RowPlaces &places,
+FailureOr<SmallVector<Value>> RowSums::add(KernelFrame &f, RowChunks &chunks,
                                            ArrayRef<Value> leading,
                                            ValueRange running) const {
   ArrayRef<codegen::RowReduction> sums = form.columnSums().reductions;
@@ -54,7 +54,7 @@ FailureOr<SmallVector<Value>> RowSums::add(KernelFrame &f, RowPlaces &places,
     f.emitter.hoistTerms(sum.op, leading);
   // Places are met in order; each has its own of what is carried.
   size_t next = 0;
-  return places.walk(
+  return chunks.walk(
       running, {},
       [&](const Chunk &, ValueRange carried) -> FailureOr<SmallVector<Value>> {
         SmallVector<Value> result(carried);
@@ -79,8 +79,8 @@ LogicalResult RowSums::storeOfTeams(KernelFrame &f, ValueRange sums) const {
     for (int64_t i = 0; i < width; ++i)
       own.push_back(width == 1 ? sum
                                : b.create<vector::ExtractOp>(f.loc, sum, i));
-  size_t perPlace = parts.sums * width;
-  for (size_t first = 0; first < own.size(); first += perPlace) {
+  size_t perChunk = parts.sums * width;
+  for (size_t first = 0; first < own.size(); first += perChunk) {
     if (first > 0) // The place before is read.
       b.create<mlir::gpu::BarrierOp>(f.loc);
     auto store = [&](Value column, ArrayRef<Value> totals) {
@@ -88,16 +88,16 @@ LogicalResult RowSums::storeOfTeams(KernelFrame &f, ValueRange sums) const {
         f.store(total, parts.of(f, sum, parts.columns), {part, column});
       return success();
     };
-    Value place = f.constant(first / perPlace);
+    Value place = f.constant(first / perChunk);
     if (failed(addColumnSums(f, tile, place,
-                             ArrayRef(own).slice(first, perPlace), memory,
+                             ArrayRef(own).slice(first, perChunk), memory,
                              store)))
       return failure();
   }
   return success();
 }
 
-LogicalResult RowSums::store(KernelFrame &f, RowPlaces &places,
+LogicalResult RowSums::store(KernelFrame &f, RowChunks &chunks,
                              ValueRange sums) const {
   if (teams > 1)
     return storeOfTeams(f, sums);
@@ -107,7 +107,7 @@ LogicalResult RowSums::store(KernelFrame &f, RowPlaces &places,
   for (int64_t sum = 0; sum < parts.sums; ++sum)
     memory.push_back(parts.of(f, sum, {strips(), stripSize()}));
   size_t next = 0;
-  return places.walk({}, {}, [&](const Chunk &chunk, ValueRange) {
+  return chunks.walk({}, {}, [&](const Chunk &chunk, ValueRange) {
     int64_t size = std::min(width, stripWidth);
     Value inStrip = f.mul(f.div(chunk.base, width), size);
     for (Value own : memory) {

@@ -10,7 +10,7 @@
 #define HEDDLE_LIB_CODEGEN_GPU_ROWSUMS_H
 
 #include "ColumnSums.h"
-#include "RowPlaces.h"
+#include "RowChunks.h"
 #include "heddle/Codegen/Common/RowsForm.h"
 
 namespace heddle::gpu {
@@ -40,10 +40,10 @@ public:
   llvm::SmallVector<mlir::Value> zeros(KernelFrame &f, int64_t threads) const;
   /// Emits what `running` becomes with the row at `leading`.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
-  add(KernelFrame &f, RowPlaces &places, llvm::ArrayRef<mlir::Value> leading,
+  add(KernelFrame &f, RowChunks &chunks, llvm::ArrayRef<mlir::Value> leading,
       mlir::ValueRange running) const;
   /// Writes the block's part; what teams have summed is added before.
-  mlir::LogicalResult store(KernelFrame &f, RowPlaces &places,
+  mlir::LogicalResult store(KernelFrame &f, RowChunks &chunks,
                             mlir::ValueRange sums) const;
   /// Adds the launch that makes the results of the parts.
   mlir::LogicalResult addLaunch(MappedKernel &mapped, planir::KernelOp kernel,

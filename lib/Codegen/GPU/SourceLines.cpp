@@ -16,12 +16,12 @@ using namespace mlir;
 namespace heddle::gpu {
 
 /// The location for messages stays; that for PTX is beside it.
-static void setPlace(Operation *op, FileLineColLoc place) {
-  op->setLoc(FusedLoc::get({op->getLoc()}, place, op->getContext()));
+static void setSourceLine(Operation *op, FileLineColLoc line) {
+  op->setLoc(FusedLoc::get({op->getLoc()}, line, op->getContext()));
 }
 
-/// What `setPlace` said, or null.
-static FileLineColLoc placeOf(Location loc) {
+/// What `setSourceLine` said, or null.
+static FileLineColLoc sourceLineOf(Location loc) {
   auto numbered = loc->findInstanceOf<FusedLocWith<FileLineColLoc>>();
   return numbered ? numbered.getMetadata() : FileLineColLoc();
 }
@@ -30,53 +30,51 @@ void numberOperations(planir::KernelOp kernel) {
   unsigned number = 0;
   bool isNamed = false;
   for (Operation &op : kernel.getBody().front().without_terminator()) {
-    auto place = FileLineColLoc::get(kernel.getContext(), nn::labelOf(&op),
-                                     ++number, /*column=*/0);
-    op.walk([&](Operation *inner) { setPlace(inner, place); });
+    auto line = FileLineColLoc::get(kernel.getContext(), nn::labelOf(&op),
+                                    ++number, /*column=*/0);
+    op.walk([&](Operation *inner) { setSourceLine(inner, line); });
     auto lowering = dyn_cast<nn::LinalgLoweringOpInterface>(op);
     if (isNamed || !lowering ||
         lowering.getGenerator() != kernel.getGenerator())
       continue;
-    setPlace(kernel, place);
+    setSourceLine(kernel, line);
     isNamed = true;
   }
 }
 
-static LLVM::DIFileAttr fileOf(FileLineColLoc place) {
-  return LLVM::DIFileAttr::get(place.getContext(), place.getFilename(), "");
+static LLVM::DIFileAttr fileOf(FileLineColLoc line) {
+  return LLVM::DIFileAttr::get(line.getContext(), line.getFilename(), "");
 }
 
 static LLVM::DISubprogramAttr scopeOf(LLVM::LLVMFuncOp func,
-                                      FileLineColLoc place) {
+                                      FileLineColLoc line) {
   MLIRContext *context = func.getContext();
-  auto distinct = [&] {
-    return DistinctAttr::create(UnitAttr::get(context));
-  };
-  LLVM::DIFileAttr file = fileOf(place);
+  auto distinct = [&] { return DistinctAttr::create(UnitAttr::get(context)); };
+  LLVM::DIFileAttr file = fileOf(line);
   auto unit = LLVM::DICompileUnitAttr::get(
       distinct(), llvm::dwarf::DW_LANG_C, file,
       StringAttr::get(context, "heddle"), /*isOptimized=*/true,
       LLVM::DIEmissionKind::DebugDirectivesOnly);
   return LLVM::DISubprogramAttr::get(
       distinct(), unit, file, func.getName(), func.getName(), file,
-      place.getLine(), place.getLine(),
+      line.getLine(), line.getLine(),
       LLVM::DISubprogramFlags::Definition | LLVM::DISubprogramFlags::Optimized,
       LLVM::DISubroutineTypeAttr::get(context, /*types=*/{}));
 }
 
 void addSourceLines(mlir::gpu::GPUModuleOp module) {
   for (auto func : module.getOps<LLVM::LLVMFuncOp>()) {
-    FileLineColLoc begin = placeOf(func.getLoc());
+    FileLineColLoc begin = sourceLineOf(func.getLoc());
     if (func.isExternal() || !begin)
       continue;
     LLVM::DISubprogramAttr scope = scopeOf(func, begin);
     auto within = [&](Location old) -> Location {
-      FileLineColLoc place = placeOf(old);
-      if (!place)
-        place = begin;
+      FileLineColLoc line = sourceLineOf(old);
+      if (!line)
+        line = begin;
       return FusedLoc::get(
-          {place},
-          LLVM::DILexicalBlockFileAttr::get(scope, fileOf(place),
+          {line},
+          LLVM::DILexicalBlockFileAttr::get(scope, fileOf(line),
                                             /*discriminator=*/0),
           func.getContext());
     };

@@ -139,7 +139,7 @@ RandomShares MmaTiles::randomShares(bool keysAreColumns) {
     shares.row = i32.add(i32.div(lane, 4), i32.mul(mine, 8));
     shares.column = i32.mul(i32.div(i32.rem(lane, 4), 2), 4);
     shares.lanes = {first, i32.add(first, 1)};
-    shares.place = [](int64_t i, int64_t j) -> RandomShares::Place {
+    shares.sourceOf = [](int64_t i, int64_t j) -> RandomShares::WordSource {
       return {i, j / 2, j % 2};
     };
     shares.key = i32.mul(mine, 2);
@@ -154,7 +154,7 @@ RandomShares MmaTiles::randomShares(bool keysAreColumns) {
   shares.column = i32.add(firstColumn(), i32.rem(mine, 2));
   for (int64_t source = 0; source < 4; ++source)
     shares.lanes.push_back(i32.add(first, 4 * source));
-  shares.place = [](int64_t i, int64_t j) -> RandomShares::Place {
+  shares.sourceOf = [](int64_t i, int64_t j) -> RandomShares::WordSource {
     return {2 * i + j % 2, j / 2, 0};
   };
   shares.key = mine;
@@ -281,7 +281,7 @@ void MmaTiles::accumulate(WarpTile &sums, const WarpTile &weights,
 
 RandomShares FmaTiles::randomShares(bool keysAreColumns) {
   RandomShares shares;
-  shares.place = [](int64_t i, int64_t j) -> RandomShares::Place {
+  shares.sourceOf = [](int64_t i, int64_t j) -> RandomShares::WordSource {
     return {i, j, 0};
   };
   // Four lanes have the four keys: each draws one of the four rows.

@@ -59,10 +59,10 @@ struct RandomShares {
   llvm::SmallVector<mlir::Value> lanes;
   /// Where the word of an element is: with lane `lanes[source]`, who drew it in
   /// `step`, as number `key` + `keyOffset` of the four.
-  struct Place {
+  struct WordSource {
     int64_t source, step, keyOffset;
   };
-  std::function<Place(int64_t i, int64_t j)> place;
+  std::function<WordSource(int64_t i, int64_t j)> sourceOf;
   mlir::Value key;
 };
 
@@ -81,7 +81,7 @@ public:
   /// Elements of a row in workgroup memory that hold data or zeros, and from
   /// one row to the next.
   int64_t width() const { return paddedWidth; }
-  int64_t pitch() const {
+  int64_t leadingDimension() const {
     return paddedWidth + accessBytes / dist::byteSize(element);
   }
 

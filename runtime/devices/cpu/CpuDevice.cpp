@@ -148,15 +148,15 @@ void CpuDevice::copyRows(Stream, const RowCopy &rows) {
   io::RowChoice choice = {rows.rowBytes, rows.tableRows,
                           reinterpret_cast<const int32_t *>(map(rows.ids)),
                           rows.count, rows.first};
-  settle(map(rows.ids), rows.count * int64_t(sizeof(int32_t)));
-  settle(map(rows.target), rows.count * rows.rowBytes);
+  awaitTransfers(map(rows.ids), rows.count * int64_t(sizeof(int32_t)));
+  awaitTransfers(map(rows.target), rows.count * rows.rowBytes);
   if (swap.holds(rows.source))
     return swap.readRows(map(rows.target), rows.source, choice);
-  settle(map(rows.source), rows.tableRows * rows.rowBytes);
+  awaitTransfers(map(rows.source), rows.tableRows * rows.rowBytes);
   perform(RowsWork{map(rows.target), map(rows.source), choice});
 }
 
-void CpuDevice::settle(const char *memory, int64_t bytes) {
+void CpuDevice::awaitTransfers(const char *memory, int64_t bytes) {
   io::OffloadPoint point;
   for (const Transfer &transfer : transfers)
     if (transfer.memory < memory + bytes &&

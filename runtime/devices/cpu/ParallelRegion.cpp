@@ -19,7 +19,7 @@ namespace {
 
 /// One of the threads that work, with the count of what all have taken of a
 /// piece: see KernelFunction.
-struct Self {
+struct WorkingThread {
   int64_t thread, threads;
   int64_t *taken;
 };
@@ -29,7 +29,7 @@ struct alignas(64) TakenCount {
   int64_t count = 0;
 };
 
-struct Running {
+struct RunningRegion {
   ThreadPool &pool;
   const CpuWork *works;
   size_t count;
@@ -46,7 +46,7 @@ static bool isSmall(const CpuWork &work) {
 }
 
 /// Moves the part of one thread: whole cache lines.
-static void move(const MoveWork &work, const Self &self) {
+static void move(const MoveWork &work, const WorkingThread &self) {
   constexpr int64_t line = 64;
   int64_t share = (work.bytes + self.threads - 1) / self.threads;
   share = (share + line - 1) / line * line;
@@ -58,7 +58,7 @@ static void move(const MoveWork &work, const Self &self) {
     memset(work.target + begin, work.value, bytes);
 }
 
-static void perform(const CpuWork &work, const Self &self) {
+static void perform(const CpuWork &work, const WorkingThread &self) {
   std::visit(plan::Overloads{[&](const KernelWork &kernel) {
                                const Scratch &scratch = kernel.scratch;
                                kernel.function(kernel.refs, kernel.scalars,
@@ -77,7 +77,7 @@ static void perform(const CpuWork &work, const Self &self) {
 /// What one thread does. The results of small pieces do not depend on the
 /// threads.
 static void work(const void *context, int64_t thread, int64_t threads) {
-  const auto &region = *static_cast<const Running *>(context);
+  const auto &region = *static_cast<const RunningRegion *>(context);
   int turn = 0;
   for (size_t i = 0; i < region.count; ++i) {
     const CpuWork &piece = region.works[i];
@@ -99,7 +99,7 @@ static void work(const void *context, int64_t thread, int64_t threads) {
 
 void heddle::rt::runRegion(ThreadPool &pool, const CpuWork *works,
                            size_t count) {
-  Running region = {pool, works, count, {}};
+  RunningRegion region = {pool, works, count, {}};
   if (std::all_of(works, works + count, isSmall))
     return work(&region, 0, 1);
   pool.run(work, &region);

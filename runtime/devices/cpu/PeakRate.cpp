@@ -23,7 +23,7 @@ using namespace heddle::rt;
 
 /// A unit of the CPU: a loop over it and what one round of that computes.
 namespace {
-struct Unit {
+struct MultiplyUnit {
   const char *name;
   void (*loop)(int64_t rounds);
   double flopsPerRound;
@@ -132,7 +132,7 @@ static bool canUseTiles() {
   }
 }
 
-static Unit chooseUnit(const std::string &precision) {
+static MultiplyUnit chooseUnit(const std::string &precision) {
   bool bf16 = precision == "bf16";
   if (bf16 && canUseTiles())
     return {"amx-bf16", loopAmx, 4 * 16 * 16 * 32 * 2};
@@ -146,48 +146,47 @@ static Unit chooseUnit(const std::string &precision) {
 }
 
 /// Some microseconds.
-static constexpr int64_t roundsPerPiece = 1000;
+static constexpr int64_t roundsPerCall = 1000;
 /// Shorter than a time slice, so that on a busy machine some have the cores.
-static constexpr std::chrono::milliseconds windowLength(2);
-static constexpr int64_t windows = 50;
+static constexpr std::chrono::milliseconds sampleTime(2);
+static constexpr int64_t numSamples = 50;
 
-static int64_t currentWindow() {
-  return std::chrono::steady_clock::now().time_since_epoch() / windowLength;
+static int64_t currentSample() {
+  return std::chrono::steady_clock::now().time_since_epoch() / sampleTime;
 }
 
 /// What the threads share.
 namespace {
 struct Measurement {
-  Unit unit;
+  MultiplyUnit unit;
   int64_t first;
-  std::array<std::atomic<int64_t>, windows> rounds = {};
+  std::array<std::atomic<int64_t>, numSamples> rounds = {};
 };
 } // namespace
 
-/// Counts each piece in the window in which it ends.
+/// Counts each piece in the sample in which it ends.
 static void measureOnThread(const void *context, int64_t, int64_t) {
   auto &shared = *static_cast<Measurement *>(const_cast<void *>(context));
   for (;;) {
-    shared.unit.loop(roundsPerPiece);
-    int64_t window = currentWindow() - shared.first;
-    if (window >= windows)
+    shared.unit.loop(roundsPerCall);
+    int64_t sample = currentSample() - shared.first;
+    if (sample >= numSamples)
       return;
-    if (window >= 0)
-      shared.rounds[window].fetch_add(roundsPerPiece,
-                                      std::memory_order_relaxed);
+    if (sample >= 0)
+      shared.rounds[sample].fetch_add(roundsPerCall, std::memory_order_relaxed);
   }
 }
 
-PeakWindows heddle::rt::measurePeak(ThreadPool &pool,
+PeakSamples heddle::rt::measurePeak(ThreadPool &pool,
                                     const std::string &precision) {
   Measurement shared;
   shared.unit = chooseUnit(precision);
-  shared.first = currentWindow() + 1;
+  shared.first = currentSample() + 1;
   pool.run(measureOnThread, &shared);
-  PeakWindows peak;
+  PeakSamples peak;
   peak.first = shared.first;
   peak.unit = shared.unit.name;
-  double seconds = std::chrono::duration<double>(windowLength).count();
+  double seconds = std::chrono::duration<double>(sampleTime).count();
   for (const std::atomic<int64_t> &rounds : shared.rounds)
     peak.flopsPerSecond.push_back(shared.unit.flopsPerRound *
                                   double(rounds.load()) / seconds);

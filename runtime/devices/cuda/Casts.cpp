@@ -68,7 +68,7 @@ static std::string narrow(DType type, int i) {
 }
 
 /// Sets %at to where a thread's numbers are.
-static std::string place(const char *parameter, DType type, int each) {
+static std::string setAddress(const char *parameter, DType type, int each) {
   return std::string("  ld.param.u64 %at, [") + parameter +
          "];\n  mul.wide.u32 %offset, %index, " +
          std::to_string(each * plan::byteSize(type)) +
@@ -93,11 +93,11 @@ static std::string textOf(DType to, DType from, int each) {
   @%beyond bra DONE;
   mov.b16 %zero, 0;
 )";
-  text += place("source", from, each) + access("ld", from, each);
+  text += setAddress("source", from, each) + access("ld", from, each);
   for (int i = 0; i < each; ++i)
     text += (from == DType::F32 ? "" : widen(from, i)) +
             (to == DType::F32 ? "" : narrow(to, i));
-  return text + place("target", to, each) + access("st", to, each) +
+  return text + setAddress("target", to, each) + access("st", to, each) +
          "DONE:\n  ret;\n}\n";
 }
 

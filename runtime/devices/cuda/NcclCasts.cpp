@@ -72,11 +72,12 @@ void Link::reduceCast(const Cast &cast) {
 /// Calls `function` with each run of the elements from `begin` on of all parts:
 /// where it stands in the whole and in the staged parts, and how long it is.
 template <typename Function>
-static void forEachRun(const CollectiveShape &shape, int64_t begin,
-                       int64_t count, Function function) {
+static void forEachContiguous(const CollectiveShape &shape, int64_t begin,
+                              int64_t count, Function function) {
   for (int64_t part = 0; part < shape.ranks; ++part)
     for (int64_t i = 0; i < count;) {
-      auto [whole, together] = placeOf(shape.layout, shape, part, begin + i);
+      auto [whole, together] =
+          contiguousFrom(shape.layout, shape, part, begin + i);
       int64_t length = std::min(together, count - i);
       function(whole, part * count + i, length);
       i += length;
@@ -88,12 +89,12 @@ void Link::scatterCast(const Cast &cast) {
   int64_t part = shape.count / shape.ranks, most = cast.most();
   for (int64_t done = 0; done < part; done += most) {
     int64_t count = std::min(most, part - done);
-    forEachRun(shape, done, count,
-               [&](int64_t whole, int64_t staged, int64_t length) {
-                 casts->submit(cast.stream, shape.wire, cast.staged(staged),
-                               shape.type,
-                               cast.source + whole * cast.ownBytes(), length);
-               });
+    forEachContiguous(
+        shape, done, count, [&](int64_t whole, int64_t staged, int64_t length) {
+          casts->submit(cast.stream, shape.wire, cast.staged(staged),
+                        shape.type, cast.source + whole * cast.ownBytes(),
+                        length);
+        });
     Address own = cast.staged(cast.group.position * count);
     library.check(library.reduceScatter(pointer(cast.staging), pointer(own),
                                         count, typeOf(shape.wire), Sum,
@@ -116,11 +117,11 @@ void Link::gatherCast(const Cast &cast) {
                                     typeOf(shape.wire), cast.group.comm,
                                     cast.stream),
                   "an all_gather");
-    forEachRun(shape, done, count,
-               [&](int64_t whole, int64_t staged, int64_t length) {
-                 casts->submit(cast.stream, shape.type,
-                               cast.target + whole * cast.ownBytes(),
-                               shape.wire, cast.staged(staged), length);
-               });
+    forEachContiguous(shape, done, count,
+                      [&](int64_t whole, int64_t staged, int64_t length) {
+                        casts->submit(cast.stream, shape.type,
+                                      cast.target + whole * cast.ownBytes(),
+                                      shape.wire, cast.staged(staged), length);
+                      });
   }
 }

@@ -260,9 +260,10 @@ static void forEachSegment(const CollectiveShape &shape, Function function) {
     }
 }
 
-std::pair<int64_t, int64_t> nccl::placeOf(const PartLayout &layout,
-                                          const CollectiveShape &shape,
-                                          int64_t part, int64_t element) {
+std::pair<int64_t, int64_t> nccl::contiguousFrom(const PartLayout &layout,
+                                                 const CollectiveShape &shape,
+                                                 int64_t part,
+                                                 int64_t element) {
   int64_t n = shape.ranks, row = shape.count / layout.outer;
   int64_t whole = element / (row / n) * row, left = element % (row / n);
   std::vector<int64_t> segments = layout.segments;
@@ -307,8 +308,8 @@ void Link::allToAll(const Group &group, StreamHandle stream,
   int64_t part = shape.count / shape.ranks;
   for (int peer = 0; peer < group.ranks; ++peer)
     for (int64_t i = 0; i < part;) {
-      auto [there, together] = placeOf(shape.layout, shape, peer, i);
-      auto [here, alike] = placeOf(shape.concat, shape, peer, i);
+      auto [there, together] = contiguousFrom(shape.layout, shape, peer, i);
+      auto [here, alike] = contiguousFrom(shape.concat, shape, peer, i);
       int64_t length = std::min({together, alike, part - i});
       moveOut(group, stream, peer, source + there * width, length * width);
       moveIn(group, stream, peer, target + here * width, length * width);

@@ -38,9 +38,9 @@ DataType typeOf(plan::DType type);
 void *pointer(Address address);
 /// Where an element of a part stands in the whole, and how many follow it
 /// there.
-std::pair<int64_t, int64_t> placeOf(const plan::PartLayout &layout,
-                                    const plan::CollectiveShape &shape,
-                                    int64_t part, int64_t element);
+std::pair<int64_t, int64_t> contiguousFrom(const plan::PartLayout &layout,
+                                           const plan::CollectiveShape &shape,
+                                           int64_t part, int64_t element);
 
 /// Makes a stream of the device, and finds one.
 struct Streams {

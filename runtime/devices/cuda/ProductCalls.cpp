@@ -17,8 +17,8 @@ using plan::LibraryProduct;
 // Parts
 //===----------------------------------------------------------------------===//
 
-/// With operands numbered by `places`, and all pitches written out: those of a
-/// part are those of the whole.
+/// With operands numbered by `operands`, and all pitches written out: those of
+/// a part are those of the whole.
 static ProductPart wholeOf(const LibraryProduct &what) {
   ProductPart whole{what, {}};
   LibraryProduct &part = whole.what;
@@ -26,16 +26,16 @@ static ProductPart wholeOf(const LibraryProduct &what) {
                            &part.aux, &part.sumA, &part.sumB}) {
     if (*operand < 0)
       continue;
-    whole.places.push_back({*operand, 0});
-    *operand = int64_t(whole.places.size()) - 1;
+    whole.operands.push_back({*operand, 0});
+    *operand = int64_t(whole.operands.size()) - 1;
   }
-  auto write = [](int64_t &pitch, int64_t columns) {
-    pitch = pitch > 0 ? pitch : columns;
+  auto write = [](int64_t &leading, int64_t columns) {
+    leading = leading > 0 ? leading : columns;
   };
   write(part.pitchA, part.transA ? part.m : part.k);
   write(part.pitchB, part.transB ? part.k : part.n);
-  for (int64_t *pitch : {&part.pitchC, &part.pitchD, &part.pitchAux})
-    write(*pitch, part.n);
+  for (int64_t *leading : {&part.pitchC, &part.pitchD, &part.pitchAux})
+    write(*leading, part.n);
   return whole;
 }
 
@@ -52,8 +52,8 @@ static Split splitOf(const LibraryProduct &what) {
   int64_t ofFactor = plan::byteSize(what.type);
   int64_t ofResult = plan::byteSize(what.result);
   constexpr int64_t unit = 16; // Bytes that are moved together.
-  auto isAligned = [](int64_t pitch, int64_t size) {
-    return pitch * size % unit == 0;
+  auto isAligned = [](int64_t leading, int64_t size) {
+    return leading * size % unit == 0;
   };
   bool isAlignedA = isAligned(what.pitchA, ofFactor);
   bool isAlignedB = isAligned(what.pitchB, ofFactor);
@@ -89,7 +89,7 @@ static void moveToRest(ProductPart &part, const Split &split) {
   const LibraryProduct &what = part.what;
   auto move = [&](int64_t operand, int64_t elements, plan::DType type) {
     if (operand >= 0)
-      part.places[operand].bytes += elements * plan::byteSize(type);
+      part.operands[operand].bytes += elements * plan::byteSize(type);
   };
   int64_t by = split.main;
   if (split.size == &LibraryProduct::k) {
@@ -154,7 +154,7 @@ ProductCalls::prepare(const ProductLibrary &library,
     auto call = ProductCall::prepare(library, part.what, known);
     if (!call)
       return nullptr;
-    made->calls.push_back({std::move(call), part.places});
+    made->calls.push_back({std::move(call), part.operands});
   }
   return made;
 }
@@ -172,10 +172,10 @@ ProductCalls::prepare(const ProductLibrary &library, const LibraryProduct &what,
 lt::Status ProductCalls::submit(StreamHandle stream, void *const *refs,
                                 void *workspace) const {
   for (const Call &call : calls) {
-    std::array<void *, ProductPart::mostPlaces> operands;
-    for (size_t i = 0; i < call.places.size(); ++i)
-      operands[i] =
-          static_cast<char *>(refs[call.places[i].ref]) + call.places[i].bytes;
+    std::array<void *, ProductPart::mostOperands> operands;
+    for (size_t i = 0; i < call.operands.size(); ++i)
+      operands[i] = static_cast<char *>(refs[call.operands[i].ref]) +
+                    call.operands[i].bytes;
     if (lt::Status status =
             call.product->submit(stream, operands.data(), workspace);
         status != lt::Success)

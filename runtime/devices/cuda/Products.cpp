@@ -142,10 +142,10 @@ bool ProductCall::describe() {
                              what.pitchAux > 0 ? what.pitchAux : what.n)))
     return false;
   auto make = [&](lt::Layout &layout, plan::DType type, int64_t rows,
-                  int64_t columns, int64_t pitch) {
+                  int64_t columns, int64_t leading) {
     return calls.makeLayout(&layout, typeOf(type), uint64_t(rows),
                             uint64_t(columns),
-                            pitch > 0 ? pitch : rows) == lt::Success;
+                            leading > 0 ? leading : rows) == lt::Success;
   };
   return (what.transB ? make(left, what.type, what.k, what.n, what.pitchB)
                       : make(left, what.type, what.n, what.k, what.pitchB)) &&

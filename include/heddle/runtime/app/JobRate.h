@@ -40,7 +40,7 @@ struct JobRate {
 /// Results that one rank measured while the others measured too.
 struct RankPeak {
   std::string host; ///< Ranks of a host share the clock, and maybe cores.
-  PeakWindows windows;
+  PeakSamples windows;
 };
 
 /// Returns the peak of all ranks in FLOPs per second: for each host, its ranks'

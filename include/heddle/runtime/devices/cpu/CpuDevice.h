@@ -74,7 +74,7 @@ private:
   std::pair<const uintptr_t, Arena> &blockOf(Address address);
   void await(const io::OffloadPoint &point);
   /// Returns when nothing is on its way from or to a file with these bytes.
-  void settle(const char *memory, int64_t bytes);
+  void awaitTransfers(const char *memory, int64_t bytes);
 
   /// What is on its way to or from memory, as far as is known.
   struct Transfer {

@@ -17,7 +17,7 @@ namespace heddle::rt {
 
 /// Rates of multiply-adds on registers, all threads at once, in consecutive
 /// spans of time.
-struct PeakWindows {
+struct PeakSamples {
   /// The number of the first span since the host's clock began: processes of
   /// one host count alike, so that the sum over those that share cores is what
   /// the cores do.
@@ -29,7 +29,7 @@ struct PeakWindows {
 /// Measures for a tenth of a second the widest unit of this CPU that computes
 /// in `precision` (fp32 or bf16). The best span is the peak: what slows the
 /// others down is not the machine's.
-PeakWindows measurePeak(ThreadPool &pool, const std::string &precision);
+PeakSamples measurePeak(ThreadPool &pool, const std::string &precision);
 
 } // namespace heddle::rt
 

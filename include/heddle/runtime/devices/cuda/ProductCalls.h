@@ -19,13 +19,13 @@ namespace heddle::rt::cuda {
 /// A part of a product.
 struct ProductPart {
   /// Where an operand of the part begins.
-  struct Place {
+  struct OperandAddress {
     int64_t ref;   ///< Which of the kernel's `refs` it is a part of.
     int64_t bytes; ///< From its beginning.
   };
-  static constexpr size_t mostPlaces = 8; ///< As many as operands have names.
-  plan::LibraryProduct what; ///< Its operands are numbers of `places`.
-  std::vector<Place> places;
+  static constexpr size_t mostOperands = 8; ///< As many as operands have names.
+  plan::LibraryProduct what; ///< Its operands are numbers of `operands`.
+  std::vector<OperandAddress> operands;
 };
 
 /// The product in parts, one after the other. cuBLASLt multiplies bf16 at a
@@ -59,7 +59,7 @@ public:
 private:
   struct Call {
     std::unique_ptr<ProductCall> product;
-    std::vector<ProductPart::Place> places;
+    std::vector<ProductPart::OperandAddress> operands;
   };
   std::vector<Call> calls;
 };

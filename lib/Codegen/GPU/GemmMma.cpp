@@ -1,4 +1,4 @@
-//===- GemmMultiply.cpp - The product of two tiles ------------------------===//
+//===- GemmMma.cpp - The product of two tiles, by mma.sync or FMA ---------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -62,8 +62,8 @@ SmallVector<Value> loadLeftFragment(ThreadCode &c, const TileShape &shape,
   Value lane = c.rem(c.threadId(), warpSize);
   Value matrix = c.div(lane, 8), inMatrix = c.rem(lane, 8);
   int64_t perUnit = accessBytes / shape.elementBytes();
-  TilePlace place = {c.add(outer, c.mul(c.rem(matrix, 2), 8)),
-                     c.mul(c.div(matrix, 2), perUnit), outerMoved, k};
+  TileCoordinates place = {c.add(outer, c.mul(c.rem(matrix, 2), 8)),
+                           c.mul(c.div(matrix, 2), perUnit), outerMoved, k};
   Value &rows = shape.rowsAlongK() ? place.outer : place.k;
   rows = c.add(rows, inMatrix);
   return loadMatrices(c, tileAddress(c, shape, tile, place),
@@ -76,17 +76,17 @@ SmallVector<Value> Multiplier::rightFragments(Value tile, int64_t pair,
                                               int64_t k) {
   Value matrix = c.div(lane, 8), inMatrix = c.rem(lane, 8);
   int64_t perUnit = accessBytes / right.elementBytes();
-  TilePlace place = {c.add(warpColumn, c.mul(c.div(matrix, 2), 8)),
-                     c.mul(c.rem(matrix, 2), perUnit), pair * 2 * mmaN, k};
+  TileCoordinates place = {c.add(warpColumn, c.mul(c.div(matrix, 2), 8)),
+                           c.mul(c.rem(matrix, 2), perUnit), pair * 2 * mmaN,
+                           k};
   Value &rows = right.rowsAlongK() ? place.outer : place.k;
   rows = c.add(rows, inMatrix);
   return loadMatrices(c, tileAddress(c, right, tile, place),
                       !right.rowsAlongK());
 }
 
-void multiplyFragments(ThreadCode &c, ArrayRef<Value> left,
-                       ArrayRef<Value> right, MutableArrayRef<Value> sum,
-                       bool tf32) {
+void mmaSync(ThreadCode &c, ArrayRef<Value> left, ArrayRef<Value> right,
+             MutableArrayRef<Value> sum, bool tf32) {
   SmallVector<Type> floats(4, c.builder.getF32Type());
   auto type = LLVM::LLVMStructType::getLiteral(c.builder.getContext(), floats);
   SmallVector<Value> operands(left);
@@ -111,10 +111,9 @@ void Multiplier::multiplyMma(Value leftTile, Value rightTile, int64_t k,
     rightPairs.push_back(rightFragments(rightTile, pair, k));
   for (int64_t row = 0; row < tilesM; ++row)
     for (int64_t column = 0; column < tilesN; ++column)
-      multiplyFragments(
-          c, leftTiles[row],
-          ArrayRef(rightPairs[column / 2]).slice(column % 2 * 2, 2),
-          sums.slice((row * tilesN + column) * 4, 4), tiling.tf32);
+      mmaSync(c, leftTiles[row],
+              ArrayRef(rightPairs[column / 2]).slice(column % 2 * 2, 2),
+              sums.slice((row * tilesN + column) * 4, 4), tiling.tf32);
 }
 
 //===----------------------------------------------------------------------===//

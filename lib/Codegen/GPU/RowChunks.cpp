@@ -1,4 +1,4 @@
-//===- RowPlaces.cpp - What a thread keeps of a row -----------------------===//
+//===- RowChunks.cpp - What a thread keeps of a row -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,14 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "RowPlaces.h"
+#include "RowChunks.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 
 namespace heddle::gpu {
 
-RowPlaces::RowPlaces(KernelFrame &f, const Walk &walk, int64_t extent) : f(f) {
+RowChunks::RowChunks(KernelFrame &f, const Walk &walk, int64_t extent) : f(f) {
   OpBuilder &b = f.builder;
   auto isBelow = [&](Value at, Value end) -> Value {
     return b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult, at, end);
@@ -26,30 +26,31 @@ RowPlaces::RowPlaces(KernelFrame &f, const Walk &walk, int64_t extent) : f(f) {
   int64_t missing = isWhole ? 0 : 2 * (walk.width - 1);
   Value begin = f.add(span.first, f.mul(f.threadId(), walk.width));
   for (int64_t i = 0, count = countOf(walk, extent); i < count; ++i) {
-    Place place;
-    place.chunk = f.chunk(f.add(begin, i * step), walk.width);
-    place.chunk.row.assign(walk.row.begin(), walk.row.end());
-    place.chunk.shape = walk.shape;
+    ThreadChunk mine;
+    mine.chunk = f.chunk(f.add(begin, i * step), walk.width);
+    mine.chunk.row.assign(walk.row.begin(), walk.row.end());
+    mine.chunk.shape = walk.shape;
     if ((i + 1) * step > extent - missing)
-      place.exists = isBelow(place.chunk.base, span.wholeEnd);
-    places.push_back(std::move(place));
+      mine.exists = isBelow(mine.chunk.base, span.wholeEnd);
+    chunks.push_back(std::move(mine));
   }
   if (isWhole)
     return;
   Value at = restOf(f, f.constant(0), span, walk);
-  places.push_back({f.chunk(at, 1), isBelow(at, end), {}});
+  chunks.push_back({f.chunk(at, 1), isBelow(at, end), {}});
 }
 
-FailureOr<SmallVector<Value>> RowPlaces::emit(Place &place, ValueRange carried,
-                                              ArrayRef<Kept> kept,
+FailureOr<SmallVector<Value>> RowChunks::emit(ThreadChunk &mine,
+                                              ValueRange carried,
+                                              ArrayRef<KeptTensor> kept,
                                               ChunkBody body) {
-  ElementEmitter::Scope scope(f.emitter, place.chunk);
-  for (const Known &known : place.known)
+  ElementEmitter::Scope scope(f.emitter, mine.chunk);
+  for (const KeptElements &known : mine.known)
     f.emitter.define(known.kept.tensor, known.kept.leading, known.elements);
-  FailureOr<SmallVector<Value>> next = body(place.chunk, carried);
+  FailureOr<SmallVector<Value>> next = body(mine.chunk, carried);
   if (failed(next))
     return failure();
-  for (const Kept &one : kept) {
+  for (const KeptTensor &one : kept) {
     FailureOr<Value> elements = f.emitter.elements(one.tensor, one.leading);
     if (failed(elements))
       return failure();
@@ -58,24 +59,24 @@ FailureOr<SmallVector<Value>> RowPlaces::emit(Place &place, ValueRange carried,
   return next;
 }
 
-FailureOr<SmallVector<Value>> RowPlaces::emitIfExists(Place &place,
+FailureOr<SmallVector<Value>> RowChunks::emitIfExists(ThreadChunk &mine,
                                                       ValueRange carried,
-                                                      ArrayRef<Kept> kept,
+                                                      ArrayRef<KeptTensor> kept,
                                                       ChunkBody body) {
   OpBuilder &b = f.builder;
   SmallVector<Type> types(carried.getTypes());
   SmallVector<Value> otherwise(carried);
   OpBuilder::InsertionGuard guard(b);
-  for (const Kept &one : kept) {
+  for (const KeptTensor &one : kept) {
     Type type = getElementTypeOrSelf(one.tensor);
-    if (place.chunk.width() > 1)
-      type = VectorType::get({place.chunk.width()}, type);
+    if (mine.chunk.width() > 1)
+      type = VectorType::get({mine.chunk.width()}, type);
     types.push_back(type);
   }
-  auto branch = b.create<scf::IfOp>(f.loc, types, place.exists,
+  auto branch = b.create<scf::IfOp>(f.loc, types, mine.exists,
                                     /*withElseRegion=*/!types.empty());
   b.setInsertionPointToStart(branch.thenBlock());
-  FailureOr<SmallVector<Value>> next = emit(place, carried, kept, body);
+  FailureOr<SmallVector<Value>> next = emit(mine, carried, kept, body);
   if (failed(next))
     return failure();
   if (types.empty())
@@ -90,23 +91,23 @@ FailureOr<SmallVector<Value>> RowPlaces::emitIfExists(Place &place,
 }
 
 FailureOr<SmallVector<Value>>
-RowPlaces::walk(ValueRange inits, ArrayRef<Kept> kept, ChunkBody body) {
+RowChunks::walk(ValueRange inits, ArrayRef<KeptTensor> kept, ChunkBody body) {
   SmallVector<Value> carried(inits);
-  for (Place &place : places) {
+  for (ThreadChunk &mine : chunks) {
     FailureOr<SmallVector<Value>> next =
-        place.exists ? emitIfExists(place, carried, kept, body)
-                     : emit(place, carried, kept, body);
+        mine.exists ? emitIfExists(mine, carried, kept, body)
+                    : emit(mine, carried, kept, body);
     if (failed(next))
       return failure();
     ArrayRef<Value> elements = ArrayRef(*next).take_back(kept.size());
     for (auto [one, value] : llvm::zip(kept, elements))
-      place.known.push_back({one, value});
+      mine.known.push_back({one, value});
     carried.assign(next->begin(), next->end() - kept.size());
   }
   return carried;
 }
 
-LogicalResult RowPlaces::load(ArrayRef<Kept> kept) {
+LogicalResult RowChunks::load(ArrayRef<KeptTensor> kept) {
   return walk({}, kept, [](const Chunk &, ValueRange) {
     return FailureOr<SmallVector<Value>>(SmallVector<Value>());
   });
