@@ -85,45 +85,55 @@ template <> struct Words<Collectives> {
   static constexpr std::array all = {"fixed", "library"};
 };
 
-/// A row of the table of targets: facts that settings, passes and the driver
-/// need. The back end, which makes the code, is a `codegen::Target`.
+/// A row of `targetTable`: facts about a target that settings, passes and the
+/// driver need. The back end, which makes the code, is a `codegen::Target`. The
+/// defaults are the facts of x86-64.
 struct TargetFacts {
   /// Kernels are functions for the host's cores, which a process can call.
-  bool kernelsRunOnHost;
-  /// The device has memory of its own: what is placed on `host` or `pinned` is
-  /// not in it.
-  bool hasDeviceMemory;
+  bool kernelsRunOnHost = true;
+  /// The device has memory of its own: states that are placed on `host` or
+  /// `pinned` take none of it.
+  bool hasDeviceMemory = false;
   /// Each thread of a launch needs scratch memory. Otherwise a launch has one
   /// block of it.
-  bool hasScratchPerThread;
+  bool hasScratchPerThread = true;
   /// Bytes at whose multiples every buffer of the plan begins.
-  int64_t bufferAlignment;
+  int64_t bufferAlignment = 64;
   /// Bytes at whose multiples a kernel's operands begin: its widest access.
-  int64_t operandAlignment;
-  /// The device runs a step as one graph. A transfer that the step begins ends
-  /// in it, too.
-  bool stepIsGraph;
+  int64_t operandAlignment = 1;
+  /// The device runs a step as one graph, so that each transfer ends in the
+  /// step that starts it.
+  bool stepIsGraph = false;
   /// The default of `--collectives`.
-  Collectives collectives;
+  Collectives collectives = Collectives::Fixed;
   /// `--collectives library` is NCCL. It has staging memory of its own, and
   /// pairs the sends and receives of two ranks in their order.
-  bool libraryIsNccl;
+  bool libraryIsNccl = false;
   /// `--gemm` and `--matmul` choose how matrices are multiplied.
-  bool hasGemmSettings;
+  bool hasGemmSettings = false;
   /// Programs with a cache of keys and values can be compiled.
-  bool hasServing;
+  bool hasServing = true;
 };
 
+inline constexpr TargetFacts gpuFacts = {
+    /*kernelsRunOnHost=*/false,
+    /*hasDeviceMemory=*/true,
+    /*hasScratchPerThread=*/false,
+    /*bufferAlignment=*/256,
+    /*operandAlignment=*/16,
+    /*stepIsGraph=*/true,
+    Collectives::Library,
+    /*libraryIsNccl=*/true,
+    /*hasGemmSettings=*/true,
+    /*hasServing=*/false};
+
 /// The facts of each target, in the order of `Target`.
-inline constexpr std::array<TargetFacts, Words<Target>::all.size()>
-    targetTable = {{
-        {true, false, true, 64, 1, false, Collectives::Fixed, false, false,
-         true},
-        {false, true, false, 256, 16, true, Collectives::Library, true, true,
-         false},
-        {false, true, false, 256, 16, true, Collectives::Library, true, true,
-         false},
-    }};
+inline constexpr TargetFacts targetTable[] = {
+    TargetFacts(), // X86_64
+    gpuFacts,      // SM_80
+    gpuFacts,      // SM_90
+};
+static_assert(std::size(targetTable) == Words<Target>::all.size());
 
 constexpr const TargetFacts &factsOf(Target target) {
   return targetTable[static_cast<size_t>(target)];
