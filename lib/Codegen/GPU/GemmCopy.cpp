@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// TileCopy: copies of an operand's tiles from global to shared memory, and the
+// permutation of addresses that avoids bank conflicts.
+//
 //===----------------------------------------------------------------------===//
 
 #include "GemmTiles.h"
@@ -13,10 +16,10 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// By what the units of a row are permuted.
+/// The key of a row's permutation: the unit at i moves to i xor key.
 static Value keyOf(ThreadCode &c, const TileShape &shape, Value row) {
   int64_t units = shape.rowBytes() / accessBytes;
-  // Where several rows share all banks, they share a permutation.
+  // A row shorter than all banks shares its key with the next rows.
   if (units < mixedUnits)
     return c.rem(c.div(row, mixedUnits / units), units);
   return c.rem(row, mixedUnits);
@@ -30,7 +33,7 @@ Value tileAddress(ThreadCode &c, const TileShape &shape, Value tile,
   int64_t rowMoved = alongK ? place.outerMoved : place.kMoved;
   int64_t columnMoved = alongK ? place.kMoved : place.outerMoved;
   int64_t perUnit = accessBytes / shape.elementBytes();
-  // A move by whole periods of the permutation is a constant.
+  // Moving by a multiple of the permutation's period adds a constant.
   int64_t constant = 0;
   if (!shape.isPermuted() || rowMoved % mixedUnits == 0)
     constant += rowMoved * shape.rowBytes();
@@ -50,7 +53,8 @@ Value tileAddress(ThreadCode &c, const TileShape &shape, Value tile,
   return c.at(c.at(tile, offset), constant);
 }
 
-/// Elements of one access: 16 bytes, or fewer where rows do not allow it.
+/// Number of elements of one access: 16 bytes, or fewer where the leading
+/// dimension is no multiple of that.
 static int64_t accessWidth(const TileShape &shape) {
   int64_t width = accessBytes / shape.storedBytes();
   while (shape.stride % width)
@@ -86,12 +90,13 @@ int64_t TileCopy::step() const {
          shape.storedBytes();
 }
 
-/// Where this thread's access number `access` begins.
+/// Coordinates of the first element of this thread's access `access`.
 TileCoordinates TileCopy::coordinatesOf(int64_t access) const {
   int64_t moved = access * threads;
   if (shape.isTransposed()) {
-    // Rows become columns: eight along k by four outer ones are 32 banks on one
-    // side and whole sectors on the other.
+    // The tile is transposed. A warp takes eight elements along k times four
+    // outer ones: they lie in whole sectors of global memory and in 32 banks of
+    // shared memory.
     int64_t perRow = mixedUnits * shape.tileOuter;
     return {c.div(thread, mixedUnits), c.rem(thread, mixedUnits),
             moved % perRow / mixedUnits, moved / perRow * mixedUnits};
@@ -105,7 +110,7 @@ TileCoordinates TileCopy::coordinatesOf(int64_t access) const {
   return {column, row, columnMoved, rowMoved};
 }
 
-/// Null when every place is inside.
+/// Whether an element lies within the operand. Null when all elements do.
 Value TileCopy::isInside(const TileCoordinates &place, Value left) {
   Value inside;
   if (shape.outer % shape.tileOuter)
@@ -116,9 +121,10 @@ Value TileCopy::isInside(const TileCoordinates &place, Value left) {
   return inside;
 }
 
-/// What an access may read along k: nothing of the gap behind a row, which may
-/// hold NaN, and a product has zeros for what lies behind the end of k. What
-/// lies behind the end of the other dimension makes sums that nobody stores.
+/// Number of bytes that an access may read along k. Padding after a row may
+/// hold NaN, so it is not read: zeros stand in for all elements after the end
+/// of k. Elements after the end of the other dimension need no such care, since
+/// their sums are never stored.
 Value TileCopy::bytesInRow(const TileCoordinates &place, Value left) {
   Value all = c.constant(width * shape.storedBytes());
   if (!shape.kContiguous || shape.k % width == 0)
@@ -127,16 +133,16 @@ Value TileCopy::bytesInRow(const TileCoordinates &place, Value left) {
   return c.create<arith::MinSIOp>(c.mul(elements, shape.storedBytes()), all);
 }
 
-/// Through registers, converted to f32.
+/// Copies one element through a register and converts it to f32.
 void TileCopy::copyElement(Value source, Value inside, Value target) {
   if (inside)
     source = c.create<arith::SelectOp>(inside, source, safe);
   c.store(c.orZero(inside, c.widen(c.load(shape.stored, source))), target);
 }
 
-/// Eight bf16 of a row that may begin within a word, as in every other row of
-/// an odd number: words are loaded and shifted. At the end of a row, element by
-/// element.
+/// Copies eight bf16 of a row that may begin in the middle of a 4-byte word, as
+/// every other row of an odd length does. Loads whole words and shifts them. At
+/// the end of a row, copies element by element.
 void TileCopy::copyShifted(Value source, const TileCoordinates &place,
                            Value left, Value target) {
   OpBuilder &b = c.builder;
@@ -161,11 +167,11 @@ void TileCopy::copyShifted(Value source, const TileCoordinates &place,
   c.store(c.orZero(inside, c.load(shape.stored, from)), c.at(target, bytes));
 }
 
-/// Four words from five, all of which hold some of the eight elements.
+/// Makes four aligned words from the five words that hold the eight elements.
 void TileCopy::copyWords(Value source, Value target) {
   Type i32 = c.builder.getI32Type(), i64 = c.builder.getI64Type();
   Value address = c.builder.create<LLVM::PtrToIntOp>(c.loc, i64, source);
-  // 2 when the first element is a word's upper half.
+  // 2 when the first element is the upper half of a word, else 0.
   Value half = c.create<arith::AndIOp>(c.create<arith::TruncIOp>(i32, address),
                                        c.constant(2));
   Value first = c.at(source, c.sub(c.constant(0), half));
@@ -183,9 +189,9 @@ void TileCopy::copyWords(Value source, Value target) {
 // Rounded to tf32
 //===----------------------------------------------------------------------===//
 
-/// Lanes beside each other have all units of a row, so that they store to all
-/// banks. Where the operand's rows run along "outer", a thread fetches units of
-/// four of these: four rows of four elements, which it turns by itself.
+/// Adjacent lanes take the units of one row, so that their stores cover all
+/// banks. Where the operand's rows run along "outer", a thread fetches four
+/// rows of four elements and transposes them in registers.
 TileCoordinates TileCopy::unit(int64_t number) const {
   int64_t together = shape.kContiguous ? 1 : tf32Unit;
   int64_t perPass = threads / lanesAlongK() * together;
@@ -194,7 +200,8 @@ TileCoordinates TileCopy::unit(int64_t number) const {
           number / together * perPass + number % together, 0};
 }
 
-/// Four elements of a stored row, by accesses as wide as rows allow.
+/// Loads four elements of a stored row, by accesses as wide as its alignment
+/// allows.
 SmallVector<Value> TileCopy::fetchFour(const TileCoordinates &place,
                                        Value source, Value left) {
   SmallVector<Value> values;
@@ -208,7 +215,7 @@ SmallVector<Value> TileCopy::fetchFour(const TileCoordinates &place,
     Value inside = isInside(at, left);
     if (inside)
       from = c.create<arith::SelectOp>(inside, from, safe);
-    // Behind a row's end along k may be a gap, as in `bytesInRow`.
+    // Padding may follow a row's end along k: see `bytesInRow`.
     bool mayEnd = shape.kContiguous && shape.k % width;
     for (Value value : c.elements(c.loadVector(shape.stored, width, from))) {
       values.push_back(c.orZero(mayEnd ? isInside(at, left) : inside, value));
@@ -248,7 +255,7 @@ void TileCopy::put(ArrayRef<Value> values, Value target) {
 }
 
 //===----------------------------------------------------------------------===//
-// All ways
+// Start of a copy
 //===----------------------------------------------------------------------===//
 
 void TileCopy::start(Value source, Value left, Value target) {

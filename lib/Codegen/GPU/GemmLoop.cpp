@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// GemmLoop: the loop over k of a product. Two forms of it exist: cp.async fills
+// a ring of stages, or, for tf32, registers hold the next tile while the
+// current one is multiplied.
+//
 //===----------------------------------------------------------------------===//
 
 #include "GemmTiles.h"
@@ -41,13 +45,13 @@ void GemmLoop::advance(Source &source) {
 // By asynchronous copies
 //===----------------------------------------------------------------------===//
 
-/// Starts the copies of both tiles of a step.
+/// Starts the copies of both operands' tiles of a step.
 void GemmLoop::startCopies(const Source &source, Value target) {
   left.start(source.pointers[0], source.left, target);
   right.start(source.pointers[1], source.left, c.at(target, left.tileBytes()));
 }
 
-/// One step fewer than the ring has stages.
+/// Starts the copies of the first steps, one fewer than the ring has stages.
 void GemmLoop::startRing() {
   for (int64_t step = 0; step < tiling.stages - 1; ++step) {
     if (step < tiling.steps())
@@ -74,8 +78,8 @@ GemmLoop::Values GemmLoop::emitRing(Multiplier &multiplier,
   Source source = {{rest[0], rest[1]}, rest[2]};
   Value reading = rest[3], writing = rest[4];
   c.waitForCopies(tiling.stages - 2);
-  // This tile is there for all threads, and none still reads the one before,
-  // whose place the next copies take.
+  // After the barrier all threads see this tile, and none reads the tile before
+  // it any more, which the next copies overwrite.
   c.barrier();
   if (steps > ahead) {
     auto more = b.create<scf::IfOp>(
@@ -103,7 +107,7 @@ GemmLoop::Values GemmLoop::emitRing(Multiplier &multiplier,
 }
 
 //===----------------------------------------------------------------------===//
-// By way of registers
+// Through registers (tf32)
 //===----------------------------------------------------------------------===//
 
 void GemmLoop::fetchFirst() {
@@ -115,10 +119,10 @@ void GemmLoop::fetchFirst() {
   advance(next);
 }
 
-/// Of two stages. While one half of a step is multiplied, this thread's part of
-/// the next left tile is on its way to registers, then that of the right one.
-/// The last step fetches nothing, and stands behind the loop, which so has no
-/// branch.
+/// Uses two stages. While half of a step is multiplied, this thread loads its
+/// part of the next left tile into registers; during the other half, that of
+/// the right tile. The last step loads nothing: it follows the loop, whose body
+/// needs no branch for that reason.
 GemmLoop::Values GemmLoop::emitTf32(Multiplier &multiplier,
                                     TileSums *factorSums, Values carried) {
   OpBuilder &b = c.builder;
@@ -145,7 +149,7 @@ GemmLoop::Values GemmLoop::emitTf32(Multiplier &multiplier,
     Source source = {{rest[0], rest[1]}, rest[2]};
     Value reading = rest[3];
     Value writing = c.sub(c.constant(tiling.stageBytes()), reading);
-    c.barrier(); // As in emitRing.
+    c.barrier(); // For the same reason as in emitRing.
     for (bool isLeft : {true, false}) {
       TileCopy &copy = isLeft ? left : right;
       Values values = copy.fetch(source.pointers[isLeft ? 0 : 1], source.left);

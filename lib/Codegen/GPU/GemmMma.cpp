@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Multiplier: where a matrix product becomes mma.sync instructions of tensor
+// cores (bf16 and tf32), or FMA (f32). SumTile: how their sums become rows.
+//
 //===----------------------------------------------------------------------===//
 
 #include "GemmTiles.h"
@@ -40,11 +43,11 @@ void Multiplier::multiply(Value leftTile, Value rightTile, int64_t begin,
 }
 
 //===----------------------------------------------------------------------===//
-// Tensor cores
+// Tensor cores: mma.sync
 //===----------------------------------------------------------------------===//
 
-/// Four matrices of 8 x 8 bf16, or 8 x 4 tf32, which are twice as wide; each
-/// lane gives a row's address.
+/// Loads four matrices by ldmatrix: 8 x 8 bf16, or 8 x 4 tf32, whose elements
+/// are twice as wide. Each lane passes the address of one row.
 static SmallVector<Value> loadMatrices(ThreadCode &c, Value pointer,
                                        bool transpose) {
   SmallVector<Type> words(4, c.builder.getI32Type());
@@ -54,8 +57,8 @@ static SmallVector<Value> loadMatrices(ThreadCode &c, Value pointer,
                                                       /*num=*/4, layout));
 }
 
-/// The four matrices are rows 0-7 and 8-15 of the first 16 bytes of columns,
-/// then of the next.
+/// The first two matrices are rows 0-7 and 8-15 of the first 16 bytes of
+/// columns, the others the same rows of the next 16 bytes.
 SmallVector<Value> loadLeftFragment(ThreadCode &c, const TileShape &shape,
                                     Value tile, Value outer, int64_t outerMoved,
                                     int64_t k) {
@@ -70,8 +73,8 @@ SmallVector<Value> loadLeftFragment(ThreadCode &c, const TileShape &shape,
                       !shape.rowsAlongK());
 }
 
-/// Two tiles of 16 x 8, or in tf32 8 x 8, of the right operand, one after the
-/// other.
+/// Loads two adjacent tiles of the right operand, each 16 x 8, or 8 x 8 in
+/// tf32.
 SmallVector<Value> Multiplier::rightFragments(Value tile, int64_t pair,
                                               int64_t k) {
   Value matrix = c.div(lane, 8), inMatrix = c.rem(lane, 8);
@@ -92,8 +95,8 @@ void mmaSync(ThreadCode &c, ArrayRef<Value> left, ArrayRef<Value> right,
   SmallVector<Value> operands(left);
   llvm::append_range(operands, right);
   llvm::append_range(operands, sum);
-  // By its intrinsic: nvvm.mma.sync wants bf16 in vectors of f16, which the
-  // intrinsic does not take.
+  // Calls the intrinsic, since the operation nvvm.mma.sync takes bf16 only as
+  // vectors of f16, which do not match the intrinsic's types.
   Value next = c.call(tf32 ? "llvm.nvvm.mma.m16n8k8.row.col.tf32"
                            : "llvm.nvvm.mma.m16n8k16.row.col.bf16",
                       type, operands);
@@ -120,9 +123,10 @@ void Multiplier::multiplyMma(Value leftTile, Value rightTile, int64_t k,
 // FMA
 //===----------------------------------------------------------------------===//
 
-/// Groups of four adjacent elements at `k`, from `outer` on. Where units are
-/// permuted, the addresses of all `k` and groups follow from one by flipping
-/// bits: memory is aligned, and no lane's unit has those of the groups set.
+/// Loads groups of four adjacent elements at `k`, from `outer` on. With
+/// permuted units, all addresses follow from the first by flipping bits of it:
+/// tiles are aligned, and the bits that `k` and the group set are zero in every
+/// lane's first address.
 SmallVector<Value> Multiplier::loadGroups(const TileShape &shape, Value tile,
                                           Value outer, int64_t groups,
                                           int64_t groupStep, int64_t k) {
@@ -142,7 +146,7 @@ SmallVector<Value> Multiplier::loadGroups(const TileShape &shape, Value tile,
   return values;
 }
 
-/// The lanes of a warp are 4 x 8.
+/// The lanes of a warp are arranged as 4 x 8.
 void Multiplier::multiplyFma(Value leftTile, Value rightTile, int64_t k,
                              MutableArrayRef<Value> sums) {
   Value row = c.add(warpRow, c.mul(c.div(lane, 8), fmaGroup));
@@ -158,7 +162,7 @@ void Multiplier::multiplyFma(Value leftTile, Value rightTile, int64_t k,
 }
 
 //===----------------------------------------------------------------------===//
-// Where sums stand
+// Layout of sums
 //===----------------------------------------------------------------------===//
 
 using SumBody = llvm::function_ref<void(Value, Value, ArrayRef<Value>)>;
@@ -185,8 +189,8 @@ void Multiplier::forSums(ArrayRef<Value> sums, SumBody body) {
            sums.slice(i * columns + j * fmaGroup, fmaGroup));
 }
 
-/// Units of four sums are permuted so that both accesses meet all banks: by
-/// rows, and by the lanes of a fragment.
+/// Units of four sums are permuted by the row and by bits of the column, so
+/// that both the stores of fragments and the loads of rows access all banks.
 Value SumTile::pointer(Value row, Value column) {
   Value unit = c.div(column, 4);
   unit = c.exclusiveOr(unit, c.rem(c.div(unit, 8), 2));

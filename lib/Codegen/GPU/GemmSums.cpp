@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// TileSums: sums of a product's operand along k, computed from the tiles that
+// the product loads anyway. A bias gradient is such a sum.
+//
 //===----------------------------------------------------------------------===//
 
 #include "GemmTiles.h"
@@ -13,7 +16,8 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// A lane's values of a fragment's sums: four, of which two are others'.
+/// Values of a fragment's sums that a lane holds. Two of the four repeat the
+/// sums of other lanes.
 constexpr int64_t valuesOfFragment = 4;
 
 TileSums::TileSums(ThreadCode &c, const Tiling &tiling, const TileShape &shape,
@@ -23,7 +27,7 @@ TileSums::TileSums(ThreadCode &c, const Tiling &tiling, const TileShape &shape,
     firstOuter = c.mul(c.div(thread, warpSize), fragments() * mmaM);
 }
 
-/// Fragments of 16 that a warp sums.
+/// Number of 16-row fragments that a warp sums.
 int64_t TileSums::fragments() const {
   return shape.tileOuter / (tiling.threads() / warpSize) / mmaM;
 }
@@ -42,14 +46,14 @@ void TileSums::add(Value tile, MutableArrayRef<Value> sums) {
 }
 
 void TileSums::addFragments(Value tile, MutableArrayRef<Value> sums) {
-  Value ones = c.constant(0x3f803f80); // Two of bf16.
+  Value ones = c.constant(0x3f803f80); // Two ones in bf16.
   for (int64_t k = 0; k < tiling.k; k += mmaK)
     for (int64_t i = 0; i < fragments(); ++i)
       mmaSync(c, loadLeftFragment(c, shape, tile, firstOuter, i * mmaM, k),
               {ones, ones}, sums.slice(i * valuesOfFragment, valuesOfFragment));
 }
 
-/// The first threads have a column each.
+/// Each of the first threads sums one column.
 void TileSums::addElements(Value tile, Value &sum) {
   OpBuilder &b = c.builder;
   auto choice =
@@ -58,7 +62,7 @@ void TileSums::addElements(Value tile, Value &sum) {
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(choice.thenBlock());
-    // By halves, so that few roundings add up.
+    // Adds by halves (pairwise), which accumulates fewer rounding errors.
     SmallVector<Value> column;
     for (int64_t k = 0; k < tiling.k; ++k) {
       TileCoordinates place = {thread, c.constant(0), 0, k};
@@ -76,7 +80,7 @@ void TileSums::addElements(Value tile, Value &sum) {
   sum = choice.getResult(0);
 }
 
-/// A sum for each unit.
+/// Each unit that a thread fetches has one sum.
 void TileSums::addFetched(ArrayRef<Value> values, MutableArrayRef<Value> sums) {
   size_t perUnit = values.size() / sums.size();
   for (auto [number, sum] : llvm::enumerate(sums)) {
@@ -87,7 +91,7 @@ void TileSums::addFetched(ArrayRef<Value> values, MutableArrayRef<Value> sums) {
   }
 }
 
-/// What the lanes that have units of the same outer place come to.
+/// Adds the sums of the lanes whose units have the same outer coordinate.
 Value TileSums::acrossLanes(Value sum) {
   for (int64_t offset = 1; offset < copy.lanesAlongK(); offset *= 2) {
     auto other = c.builder.create<mlir::gpu::ShuffleOp>(
@@ -106,7 +110,8 @@ LogicalResult TileSums::forSums(
   if (tiling.tf32)
     for (Value &total : totals)
       total = acrossLanes(total);
-  // All columns of a fragment's sums are equal: the first has a lane of four.
+  // All columns of a fragment's sums are equal, so that one of four lanes
+  // reports them.
   Value hasSum = tiling.tf32 ? c.less(c.rem(thread, copy.lanesAlongK()), 1)
                  : tiling.tensorCores ? c.less(c.rem(lane, 4), 1)
                                       : c.less(thread, shape.tileOuter);

@@ -4,16 +4,18 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A block computes one tile of the result. Tiles of both operands stand in a
-// ring of stages in shared memory: while the warps multiply one, the next are
-// under way (cp.async). The parts:
+// The parts of a matrix product's kernel. A block computes one tile of the
+// result. Shared memory holds a ring of stages, each with a tile of both
+// operands: the warps multiply one stage while cp.async copies the next ones.
+// MapGemm.cpp puts the parts together:
 //
-//   TileCopy     moves tiles of one operand from global to shared memory
-//                (f32 for tensor cores is rounded to tf32 on the way)
-//   Multiplier   multiplies a stage: mma.sync in bf16 and tf32, FMA in f32
-//   TileSums     sums one operand of a stage along k
-//   GemmLoop     brings and multiplies one stage after the other
-//   SumTile      brings the sums, through shared memory, into rows
+//   TileCopy     copies tiles of one operand from global to shared memory, and
+//                rounds f32 to tf32 where tensor cores multiply it
+//   Multiplier   multiplies the tiles of a stage: mma.sync in bf16 and tf32,
+//                FMA in f32 (GemmMma.cpp)
+//   TileSums     sums one operand along k, beside the product
+//   GemmLoop     the loop over k, which copies and multiplies stage by stage
+//   SumTile      moves sums from fragments to rows through shared memory
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,30 +30,32 @@ namespace heddle::gpu {
 
 /// The shape of one mma.sync.
 constexpr int64_t mmaM = 16, mmaN = 8, mmaK = 16, mmaKTf32 = 8;
-/// What a warp multiplies by FMA at a time: a group of 4 x 4 sums each lane.
+/// A warp's tile in one step of FMA: each lane has a group of 4 x 4 sums.
 constexpr int64_t fmaGroup = 4, fmaM = 4 * fmaGroup, fmaN = 8 * fmaGroup;
 
-/// Units of 16 bytes in shared memory that are permuted among each other: those
-/// that meet all banks once.
+/// Number of 16-byte units of shared memory that are permuted with each other.
+/// Together they cover all 32 banks once.
 constexpr int64_t mixedUnits = 8;
-/// Bytes behind each row of a tile in tf32: so the same units of eight rows
-/// meet all banks once, and every place is a constant away from the first.
+/// Padding in bytes after each row of a tile in tf32. It puts the same unit of
+/// eight consecutive rows into different banks, and the distance of two
+/// elements stays a constant.
 constexpr int64_t tf32Padding = 16;
 
-/// How a product is divided.
+/// The tile sizes of a product, and how its blocks and warps divide it.
 struct Tiling {
-  int64_t m, n, k;          ///< A block's tile, and the step along k.
-  int64_t warpsM, warpsN;   ///< How the warps divide the tile.
-  int64_t stages;           ///< Of the ring.
-  bool tensorCores = false; ///< bf16 operands on mma.sync.
-  bool tf32 = false;        ///< f32 operands on mma.sync.
-  int64_t parts = 1;        ///< Of k, each summed by blocks of its own.
-  int64_t partK = 0;        ///< The length of a part.
+  int64_t m, n, k;          ///< The tile of a block, and the step along k.
+  int64_t warpsM, warpsN;   ///< Number of warps along m and along n.
+  int64_t stages;           ///< Stages of the ring.
+  bool tensorCores = false; ///< bf16 operands, multiplied by mma.sync.
+  bool tf32 = false;        ///< f32 operands, rounded to tf32 for mma.sync.
+  int64_t parts = 1;        ///< Split-K: k is cut into parts, each for its own
+                            ///< blocks.
+  int64_t partK = 0;        ///< The length of a part of k.
 
   int64_t threads() const { return warpsM * warpsN * warpSize; }
   int64_t warpM() const { return m / warpsM; }
   int64_t warpN() const { return n / warpsN; }
-  /// Of an element in shared memory.
+  /// Bytes of an element in shared memory.
   int64_t elementBytes() const { return tensorCores ? 2 : 4; }
   int64_t stageBytes() const {
     return (m + n) * (k * elementBytes() + (tf32 ? tf32Padding : 0));
@@ -62,32 +66,36 @@ struct Tiling {
   int64_t steps() const { return llvm::divideCeil(partK, k); }
 };
 
-/// The tiling for a product that should take the least time on `chip`.
+/// Returns the tiling that is estimated to take the least time on `chip`.
 Tiling chooseTiling(const codegen::Product &product, const Chip &chip);
 
-/// One operand's tiles. "Outer" is the dimension that is not k.
+/// The layout of one operand and of its tiles. "Outer" is the dimension other
+/// than k.
 struct TileShape {
   mlir::Type stored;        ///< Element type in global memory.
   bool kContiguous;         ///< Stored rows run along k.
   int64_t outer, k;         ///< Sizes of the whole operand.
-  int64_t stride;           ///< Elements from a stored row to the next.
-  int64_t tileOuter, tileK; ///< Of a tile.
-  bool tensorCores;         ///< Holds bf16 for ldmatrix; f32 otherwise.
-  bool tf32;                ///< Holds tf32 for ldmatrix.
+  int64_t stride;           ///< Leading dimension, in elements.
+  int64_t tileOuter, tileK; ///< Sizes of a tile.
+  bool tensorCores;         ///< Shared memory holds bf16 for ldmatrix, else
+                            ///< f32.
+  bool tf32;                ///< Shared memory holds tf32 for ldmatrix.
 
   int64_t elementBytes() const { return tensorCores ? 2 : 4; }
   int64_t storedBytes() const { return stored.isBF16() ? 2 : 4; }
   int64_t tileBytes() const {
     return (rowsAlongK() ? tileOuter : tileK) * rowBytes();
   }
-  /// Whether rows in shared memory run along k: of bf16 as stored, which
-  /// ldmatrix transposes on the way to registers; of tf32 always, which it
-  /// cannot. FMA reads vectors along "outer".
+  /// Whether rows in shared memory run along k. Rows of bf16 keep their order,
+  /// since ldmatrix can transpose them on the way to registers. Rows of tf32
+  /// always run along k, since ldmatrix transposes only 16-bit elements. FMA
+  /// reads vectors along "outer".
   bool rowsAlongK() const { return tf32 || (tensorCores && kContiguous); }
-  /// Whether rows become columns on the way to shared memory.
+  /// Whether the copy to shared memory transposes the tile.
   bool isTransposed() const { return kContiguous != rowsAlongK(); }
-  /// Whether accesses would meet in the same banks if units stood in order:
-  /// those of ldmatrix, and copies that transpose. Rows of tf32 are padded.
+  /// Whether 16-byte units are permuted (swizzled) to avoid bank conflicts,
+  /// which ldmatrix and transposing copies would have otherwise. Tiles in tf32
+  /// use padding instead.
   bool isPermuted() const { return !tf32 && (tensorCores || isTransposed()); }
   int64_t rowBytes() const {
     return (rowsAlongK() ? tileK : tileOuter) * elementBytes() +
@@ -95,46 +103,50 @@ struct TileShape {
   }
 };
 
-/// Coordinates within a tile: some of the thread, moved by constants.
+/// Coordinates of an element in a tile: a part that depends on the thread, and
+/// a constant part (`outerMoved`, `kMoved`).
 struct TileCoordinates {
   mlir::Value outer, k;
   int64_t outerMoved = 0, kMoved = 0;
 };
 
-/// The address of an element in the tile at `tile`, in shared memory. Units of
-/// 16 bytes are permuted within a row, so that what a warp accesses together
-/// lies in different banks. Places that differ by constants share their
-/// arithmetic where the permutation allows.
+/// The address in shared memory of an element of the tile at `tile`. 16-byte
+/// units are permuted within a row, so that the addresses that a warp accesses
+/// together lie in different banks. Elements whose coordinates differ by
+/// constants share address arithmetic where the permutation allows it.
 mlir::Value tileAddress(ThreadCode &c, const TileShape &shape, mlir::Value tile,
                         const TileCoordinates &place);
 
-/// Copies tiles of one operand, each thread its part.
+/// Copies tiles of one operand to shared memory. Each thread copies a part of
+/// each tile.
 class TileCopy {
 public:
-  /// For the tile rows from `firstOuter` on, the first at k = `firstK`.
-  /// `checksK`: some tile reaches beyond the end of k.
+  /// Copies tiles of the rows from `firstOuter` on, beginning at k = `firstK`.
+  /// `checksK`: some tile extends beyond the end of k.
   TileCopy(ThreadCode &c, const TileShape &shape, int64_t threads,
            mlir::Value global, mlir::Value firstOuter, mlir::Value firstK,
            bool checksK);
 
-  /// Where this thread reads in the first tile; each next is `step` bytes on.
+  /// The address that this thread reads first in the first tile. It grows by
+  /// `step` bytes from one tile to the next.
   mlir::Value begin() const { return first; }
   int64_t step() const;
-  /// Starts a tile's copies to `target`. `left`: elements along k until the
-  /// end, from this tile on.
+  /// Starts the copy of one tile to `target`. `left` is the number of elements
+  /// along k from this tile to the end.
   void start(mlir::Value source, mlir::Value left, mlir::Value target);
 
-  /// Tiles in tf32 take two calls instead. First this thread's part comes to
-  /// registers, in f32: `numUnits` times four elements along k.
+  /// For tf32, `fetch` and `put` replace `start`. `fetch` loads this thread's
+  /// part of a tile into registers in f32: `numUnits` times four elements along
+  /// k.
   llvm::SmallVector<mlir::Value> fetch(mlir::Value source, mlir::Value left);
-  /// Then it is rounded and stored.
+  /// Rounds the fetched values to tf32 and stores them in the tile at `target`.
   void put(llvm::ArrayRef<mlir::Value> values, mlir::Value target);
   int64_t numElements() const {
     return shape.tileOuter * shape.tileK / threads;
   }
   int64_t numUnits() const { return numElements() / tf32Unit; }
-  /// Where a unit begins. All lanes that differ in the last `lanesAlongK()`
-  /// have the same outer places.
+  /// Coordinates of the first element of a unit of four. Lanes that differ only
+  /// in the last `lanesAlongK()` have the same outer coordinate.
   TileCoordinates unit(int64_t number) const;
   int64_t lanesAlongK() const { return shape.tileK / tf32Unit; }
   int64_t tileBytes() const { return shape.tileBytes(); }
@@ -155,9 +167,9 @@ private:
   ThreadCode &c;
   TileShape shape;
   int64_t threads;
-  int64_t width; ///< Elements of an access.
-  /// By cp.async; through registers from rows that are not aligned to words; or
-  /// converted one by one.
+  int64_t width; ///< Elements that one access copies.
+  /// How a tile is copied: by cp.async; through registers, where rows are not
+  /// aligned to words; or element by element with a conversion to f32.
   enum class Method {
     Asynchronous,
     Shifted,
@@ -167,30 +179,32 @@ private:
   mlir::Value thread, firstOuter, first, safe;
 };
 
-/// A fragment of 16 x 16 bf16 or 16 x 8 tf32 as mma.sync's left operand, from
-/// the places `outer` + `outerMoved` and `k` of the tile at `tile` on.
+/// Loads the left operand of mma.sync, 16 x 16 bf16 or 16 x 8 tf32, from the
+/// coordinates (`outer` + `outerMoved`, `k`) of the tile at `tile`.
 llvm::SmallVector<mlir::Value>
 loadLeftFragment(ThreadCode &c, const TileShape &shape, mlir::Value tile,
                  mlir::Value outer, int64_t outerMoved, int64_t k);
 
-/// `sum`, a lane's part of a 16 x 8 tile, plus the product of fragments of bf16
-/// or, where `tf32` says so, of tf32.
+/// Emits one mma.sync: adds the product of two fragments, bf16 or with `tf32`
+/// tf32, to `sum`, this lane's part of a 16 x 8 tile.
 void mmaSync(ThreadCode &c, llvm::ArrayRef<mlir::Value> left,
              llvm::ArrayRef<mlir::Value> right,
              llvm::MutableArrayRef<mlir::Value> sum, bool tf32 = false);
 
-/// The sums of this thread and where they stand in the block's tile.
+/// Multiplies tiles in shared memory, and knows which sums of the block's tile
+/// this thread has.
 class Multiplier {
 public:
   Multiplier(ThreadCode &c, const Tiling &tiling, const TileShape &left,
              const TileShape &right);
 
   int64_t numSums() const;
-  /// Adds the product of the tiles at `leftTile` and `rightTile`, from place
-  /// `begin` along k to `end`.
+  /// Adds the product of the tiles at `leftTile` and `rightTile` for k from
+  /// `begin` to `end`, counted from the beginning of the tiles.
   void multiply(mlir::Value leftTile, mlir::Value rightTile, int64_t begin,
                 int64_t end, llvm::MutableArrayRef<mlir::Value> sums);
-  /// Calls `body` with adjacent sums and the place of the first in the tile.
+  /// Calls `body` for each group of adjacent sums, with the coordinates of the
+  /// first one in the tile.
   void forSums(llvm::ArrayRef<mlir::Value> sums,
                llvm::function_ref<void(mlir::Value row, mlir::Value column,
                                        llvm::ArrayRef<mlir::Value> values)>
@@ -214,25 +228,25 @@ private:
   mlir::Value lane, warpRow, warpColumn;
 };
 
-/// Sums along k of one operand, one for each of its rows or columns in the
-/// block's tile. bf16 is multiplied by ones on tensor cores. f32 is added in
-/// f32 whatever the product is in: a thread adds up a column, or with tf32 what
-/// it fetches before that is rounded.
+/// Sums of one operand along k, one for each of its rows or columns in the
+/// block's tile. For bf16, tensor cores multiply by ones. For f32, sums are
+/// always in f32: a thread adds up a column, or with tf32 the elements that it
+/// fetches, before they are rounded.
 class TileSums {
 public:
-  /// `copy` brings the operand's tiles.
+  /// `copy` is the object that copies the operand's tiles.
   TileSums(ThreadCode &c, const Tiling &tiling, const TileShape &shape,
            const TileCopy &copy);
 
-  /// Values in f32 that a thread carries.
+  /// Number of f32 values that a thread carries.
   int64_t numSums() const;
-  /// Adds the tile at `tile`.
+  /// Adds the tile at `tile` to the sums.
   void add(mlir::Value tile, llvm::MutableArrayRef<mlir::Value> sums);
-  /// With tf32: adds what this thread has fetched.
+  /// Adds the values that this thread has fetched, with tf32.
   void addFetched(llvm::ArrayRef<mlir::Value> values,
                   llvm::MutableArrayRef<mlir::Value> sums);
-  /// Calls `body` with each sum that this thread has and its place in the tile,
-  /// where only the threads that have one run.
+  /// Calls `body` with each sum that this thread has and its coordinate in the
+  /// tile. The code of `body` runs only in threads that have a sum.
   mlir::LogicalResult
   forSums(llvm::ArrayRef<mlir::Value> sums,
           llvm::function_ref<mlir::LogicalResult(mlir::Value outer,
@@ -249,25 +263,26 @@ private:
   const Tiling &tiling;
   TileShape shape;
   const TileCopy &copy;
-  mlir::Value thread, firstOuter; ///< The warp's first in the tile.
+  mlir::Value thread, firstOuter; ///< First outer coordinate of the warp.
 };
 
-/// The loop over k.
+/// The loop over k: copies the tiles of each step and multiplies them.
 class GemmLoop {
 public:
   /// Starts the copies of the first steps to the ring at `memory`. `elements`
-  /// are left along k; `sumsLeft` says which operand may be summed.
+  /// is the length of k for this block. `sumsLeft` says which operand is
+  /// summed, if one is.
   GemmLoop(ThreadCode &c, const Tiling &tiling, TileCopy &left, TileCopy &right,
            mlir::Value memory, mlir::Value elements, bool sumsLeft);
 
-  /// Returns this thread's sums, then those of the operand. May be called once
-  /// in each branch that follows.
+  /// Emits the loop. Returns this thread's sums of the product, then those of
+  /// the operand. May be called once in each branch that follows.
   llvm::SmallVector<mlir::Value> emit(Multiplier &multiplier,
                                       TileSums *factorSums);
 
 private:
   using Values = llvm::SmallVector<mlir::Value>;
-  /// Where the next copies read: of both operands, and the elements that are
+  /// Addresses of the next copies of both operands, and the number of elements
   /// left along k.
   struct Source {
     Values pointers;
@@ -277,7 +292,7 @@ private:
   void fetchFirst();
   void startCopies(const Source &source, mlir::Value target);
   void advance(Source &source);
-  /// Sums begin as `carried`.
+  /// These emit the loop with `carried` as initial values of the sums.
   Values emitRing(Multiplier &multiplier, TileSums *factorSums, Values carried);
   Values emitTf32(Multiplier &multiplier, TileSums *factorSums, Values carried);
 
@@ -287,11 +302,12 @@ private:
   mlir::Value memory;
   bool sumsLeft;
   Source next;
-  /// With tf32: what this thread fetched of the operand's first tile.
+  /// With tf32: this thread's part of the first tile of the summed operand.
   Values firstOfFactor;
 };
 
-/// A tile of f32 sums in shared memory.
+/// A tile of f32 sums in shared memory, written in the layout of fragments and
+/// read by rows.
 class SumTile {
 public:
   SumTile(ThreadCode &c, const Tiling &tiling, mlir::Value memory)
@@ -299,7 +315,7 @@ public:
 
   void put(mlir::Value row, mlir::Value column,
            llvm::ArrayRef<mlir::Value> values);
-  /// `width` adjacent sums: 1, 2, 4 or 8.
+  /// Returns `width` adjacent sums: 1, 2, 4 or 8.
   llvm::SmallVector<mlir::Value> get(mlir::Value row, mlir::Value column,
                                      int64_t width);
 

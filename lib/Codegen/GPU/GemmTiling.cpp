@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Chooses tile sizes and the number of parts of k (split-K) by a simple cost
+// model, from the sizes of the product and of the chip.
+//
 //===----------------------------------------------------------------------===//
 
 #include "GemmTiles.h"
@@ -13,8 +16,7 @@ using namespace mlir;
 namespace heddle::gpu {
 
 namespace {
-/// A tiling, and how fast a multiprocessor multiplies in it compared to the
-/// fastest.
+/// A tiling, and its speed on one multiprocessor relative to the fastest one.
 struct Candidate {
   Tiling tiling;
   double rate;
@@ -27,23 +29,25 @@ constexpr Candidate fmaTilings[] = {{{128, 128, 8, 4, 2, 3, false}, 1},
 constexpr Candidate tf32Tilings[] = {{{128, 128, 32, 2, 2, 2, false, true}, 1},
                                      {{64, 64, 32, 2, 2, 2, false, true}, 0.5}};
 
-/// What costs time beside the multiplications, in multiplications that a
-/// multiprocessor could have done meanwhile.
+/// Costs beside the multiplications. Their unit is one multiplication of a
+/// multiprocessor.
 struct Costs {
-  double partialSum; ///< Writing a sum of a part and reading it again.
+  double partialSum; ///< Writing one partial sum to memory and reading it
+                     ///< again.
   double launch;     ///< The second launch, which adds the parts: about a
                      ///< microsecond passes between two kernels of a graph.
 };
 constexpr Costs mmaCosts = {800, 4e6}, tf32Costs = {400, 2e6},
                 fmaCosts = {80, 2.5e5};
-/// Filling the ring and storing the results, as steps along k.
+/// Cost of filling the ring and of storing the results, as elements along k.
 constexpr double blockOverhead = 128;
-/// A part is not shorter.
+/// The shortest part of k.
 constexpr int64_t leastPart = 256;
 constexpr int64_t mostScratch = int64_t(64) << 20;
 } // namespace
 
-/// The time in multiplications of one multiprocessor.
+/// The estimated time, as the multiplications that one multiprocessor does
+/// meanwhile.
 static double timeOf(const Candidate &candidate,
                      const codegen::Product &product, const Chip &chip,
                      const Costs &costs) {
