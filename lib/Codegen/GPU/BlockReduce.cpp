@@ -14,7 +14,7 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-// Shuffles move 32 bits.
+// A shuffle moves 32 bits, so that f64 takes two.
 Value exchange(KernelFrame &f, Value value, int64_t offset) {
   OpBuilder &b = f.builder;
   auto shuffle = [&](Value part) -> Value {
@@ -96,7 +96,8 @@ Value restOf(KernelFrame &f, Value begin, const WalkSpan &span,
   Value at = f.add(span.wholeEnd, thread);
   if (!walk.head)
     return at;
-  // The first threads take the head, those after them what is behind.
+  // The first threads take the head, the next ones the elements after the last
+  // whole chunk.
   Value isHead = b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult,
                                          thread, walk.head);
   Value behind = b.create<arith::SubIOp>(f.loc, at, walk.head);
@@ -112,7 +113,7 @@ FailureOr<SmallVector<Value>> forChunks(KernelFrame &f, Value begin, Value end,
     FailureOr<SmallVector<Value>> next = body(chunk, carried);
     if (failed(next))
       return failure();
-    // Where nothing is carried, the end of a region stands there already.
+    // Where no values are carried, the region already has a terminator.
     if (!next->empty())
       b.create<scf::YieldOp>(f.loc, *next);
     return success();
@@ -174,7 +175,8 @@ LogicalResult storeSums(KernelFrame &f, ArrayRef<linalg::GenericOp> reductions,
     f.emitter.bind(reduction.getResult(0),
                    [total](ElementEmitter::Indices) { return total; });
   }
-  // A result may take the place of what another one reads.
+  // Computes all results before it stores any: a result may overwrite an
+  // argument of another one.
   SmallVector<Value> values;
   for (unsigned result : results) {
     FailureOr<Value> value = f.emitter.element(f.yielded(result), at);

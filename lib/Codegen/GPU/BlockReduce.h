@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reductions over the threads of a block, and loops over the elements that its
+// threads share (`forChunks`).
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_CODEGEN_GPU_BLOCKREDUCE_H
@@ -13,21 +16,21 @@
 
 namespace heddle::gpu {
 
-/// Emits what two values combine to.
+/// Emits the combination of two values.
 using Combine = llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)>;
 
-/// The value, of f32, f64 or i32, that the lane has whose number differs in the
-/// bit `offset`.
+/// Exchanges a value (f32, f64 or i32) with the lane whose number differs in
+/// the bit `offset`.
 mlir::Value exchange(KernelFrame &f, mlir::Value value, int64_t offset);
 
-/// Every thread of a block gets what the f32 or f64 values of all combine to,
-/// in an order that is always the same: by shuffles within a warp, and through
-/// `slots` (workgroup memory of one element for each warp) between warps. A
-/// block of one warp needs no slots.
+/// Combines the f32 or f64 values of all threads of a block, in a fixed order,
+/// and gives every thread the result. Uses shuffles within a warp, and `slots`
+/// between warps: workgroup memory with one element for each warp. A block of
+/// one warp needs no slots.
 mlir::Value acrossBlock(KernelFrame &f, mlir::Value value, int64_t threads,
                         mlir::Value slots, Combine combine);
 
-/// Emits what two of the values with a number combine to.
+/// Emits the combination of two values of reduction number i.
 using CombineOne =
     llvm::function_ref<mlir::Value(size_t, mlir::Value, mlir::Value)>;
 
@@ -36,40 +39,41 @@ llvm::SmallVector<mlir::Value>
 acrossBlock(KernelFrame &f, mlir::ValueRange values, int64_t threads,
             llvm::ArrayRef<mlir::Value> slots, CombineOne combine);
 
-/// The sum of two values.
+/// Emits the sum of two floats.
 mlir::Value addFloats(KernelFrame &f, mlir::Value a, mlir::Value b);
 
-/// What `sums` of a body's reductions begin with is added to them, and the
-/// kernel's `results`, by their numbers, which are computed of that, are stored
-/// at `at`.
+/// Adds the initial values of `reductions` to `sums`, and stores those of the
+/// kernel's results that `results` lists, at the indices `at`. These results
+/// are computed from the sums.
 mlir::LogicalResult
 storeSums(KernelFrame &f, llvm::ArrayRef<mlir::linalg::GenericOp> reductions,
           llvm::ArrayRef<mlir::Value> sums, llvm::ArrayRef<mlir::Value> at,
           llvm::ArrayRef<unsigned> results);
 
-/// How a block goes over elements.
+/// How the threads of a block visit elements: in chunks, a grid of `threads`
+/// chunks at a time.
 struct Walk {
-  int64_t width = 1;   ///< Elements that a thread handles together.
-  int64_t threads = 0; ///< Of the block.
-  /// Elements before the first chunk, fewer than `width`; null: none.
+  int64_t width = 1;   ///< Elements of a chunk.
+  int64_t threads = 0; ///< Threads of the block.
+  /// Number of elements before the first chunk, less than `width`; null: 0.
   mlir::Value head = {};
-  /// With a head: which row of which shape the elements are, as of a Chunk.
+  /// With a head: the row and shape of the elements, as in `Chunk`.
   llvm::ArrayRef<mlir::Value> row = {};
   llvm::ArrayRef<int64_t> shape = {};
 };
 
-/// Where a walk has whole chunks.
+/// The range of whole chunks in a walk.
 struct WalkSpan {
   mlir::Value first, wholeEnd;
 };
 
-/// Emits that for the elements from `begin` to `end`; when `isWhole`, the last
-/// chunk ends there.
+/// Emits this range for the elements from `begin` to `end`. With `isWhole` the
+/// last chunk ends at `end`.
 WalkSpan spanOf(KernelFrame &f, mlir::Value begin, mlir::Value end,
                 bool isWhole, const Walk &walk);
 
-/// Emits which element beside the whole chunks the thread has, by itself; none
-/// if that is not before the end.
+/// Emits the index of the element outside of whole chunks that the thread
+/// handles. The thread has none if the index is at or after the end.
 mlir::Value restOf(KernelFrame &f, mlir::Value begin, const WalkSpan &span,
                    const Walk &walk);
 
@@ -77,14 +81,16 @@ using ChunkBody =
     llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>(
         const Chunk &chunk, mlir::ValueRange carried)>;
 
-/// Carries values through the elements from `begin` to `end` of flat tensors,
-/// as one block: chunk by chunk, what is left one by one. `begin`, with the
-/// head, is a multiple of the width, and so is `end` when `isWhole`.
+/// Emits `body` for the elements from `begin` to `end` of flat tensors, and
+/// carries values from one chunk to the next: first the whole chunks, then the
+/// rest element by element. `begin`, plus the head, is a multiple of the width;
+/// so is `end` with `isWhole`.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 forChunks(KernelFrame &f, mlir::Value begin, mlir::Value end, bool isWhole,
           const Walk &walk, mlir::ValueRange inits, ChunkBody body);
 
-/// `running`, in f64, plus the squares of a chunk of the flat tensor `input`.
+/// Returns `running`, in f64, plus the squares of a chunk of the flat tensor
+/// `input`.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>> sumSquares(KernelFrame &f,
                                                            mlir::Value input,
                                                            const Chunk &chunk,

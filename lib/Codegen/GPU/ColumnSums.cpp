@@ -14,7 +14,7 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// The sums of this thread's rows: every `tile.below`-th one.
+/// Emits this thread's sums: it takes every `tile.below`-th row.
 static FailureOr<SmallVector<Value>>
 sumRows(KernelFrame &f, const ColumnTile &tile, Value begin, Value end,
         size_t count, const Chunk &chunk, ColumnTerms terms) {
@@ -44,7 +44,7 @@ LogicalResult sumColumns(KernelFrame &f, const ColumnTile &tile,
   Value thread = f.threadId();
   Value below = f.div(thread, tile.across);
   Value column = tile.column(f, work.block);
-  // Threads beyond the last column have no rows.
+  // Threads after the last column sum no rows.
   Value exists = f.compare(arith::CmpIPredicate::ult, column, tile.columns);
   Value end =
       f.builder.create<arith::SelectOp>(f.loc, exists, work.end, f.constant(0));
@@ -103,8 +103,8 @@ Value SumParts::of(KernelFrame &f, int64_t sum, ArrayRef<int64_t> shape) const {
   return f.scratch(sum * bytes, all, f.builder.getF32Type());
 }
 
-/// Threads beside each other read a whole sector of each part; so there are
-/// many below each other, and no thread reads many parts.
+/// Threads with adjacent columns read one sector of each part. Most threads of
+/// the block have different parts, so that no thread adds many.
 static ColumnTile tileOf(const SumParts &parts) {
   constexpr int64_t ofSector = 32 / sizeof(float);
   return ColumnTile(parts.columns, 1, ofSector);

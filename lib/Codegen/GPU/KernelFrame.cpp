@@ -16,7 +16,7 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// The memory of an operand of `kernel`.
+/// The type of the buffer of an operand of `kernel`.
 static Type bufferType(planir::KernelOp kernel, unsigned operand, bool flat) {
   auto type = cast<MemRefType>(kernel.getBufferType(operand));
   if (flat && type.getRank() > 0)
@@ -59,7 +59,7 @@ KernelFrame::KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
         MemRefType::get({options.scratchBytes}, builder.getI8Type()));
   SmallVector<Type> types(buffers);
   types.append(scalars);
-  // A module's block ends in a terminator that stays last.
+  // Keeps the terminator of the module's block last.
   if (module.getBody()->mightHaveTerminator())
     builder.setInsertionPoint(module.getBody()->getTerminator());
   func = builder.create<mlir::gpu::GPUFuncOp>(
@@ -68,7 +68,7 @@ KernelFrame::KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
   func->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(),
                 builder.getUnitAttr());
   builder.setInsertionPointToStart(&func.getBody().front());
-  // The mapped code is inserted before the return.
+  // Inserts the mapped code before the return.
   builder.create<mlir::gpu::ReturnOp>(loc);
   builder.setInsertionPointToStart(&func.getBody().front());
 

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The gpu.func of a plan.kernel, which the Map*.cpp files fill, and the list of
+// these mappings.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_CODEGEN_GPU_KERNELFRAME_H
@@ -20,30 +23,31 @@ namespace heddle::gpu {
 /// Lanes of a warp.
 constexpr int64_t warpSize = 32;
 
-/// How a function of a kernel is written.
+/// How one of a kernel's functions is written.
 struct FrameOptions {
-  bool flat = false; ///< Every buffer has one dimension.
-  /// Of the kernel's scratch memory; 0: the function does not take it. All
-  /// functions of a kernel agree.
+  bool flat = false; ///< Every buffer is flat: it has one dimension.
+  /// Bytes of the kernel's scratch memory; 0: the function has no such
+  /// argument. All functions of a kernel have the same value.
   int64_t scratchBytes = 0;
-  std::string
-      suffix; ///< To the kernel's name, for all functions but the first.
+  std::string suffix; ///< Appended to the kernel's name, for all functions but
+                      ///< the first.
 };
 
-/// A function of a kernel being written. It takes the tensor arguments of the
-/// plan.kernel as memrefs, then its results that are not tied, then the scratch
-/// memory, then its index arguments, as i64.
+/// A function of a kernel that is being written. Its arguments are the tensor
+/// arguments of the plan.kernel as memrefs, the results that are not tied to
+/// arguments, the scratch memory, and the kernel's index arguments as i64.
 class KernelFrame {
 public:
-  /// Starts the function inside `module`. The body of `kernel` is linalg on
-  /// tensors (lowerBodyToLinalg).
+  /// Starts the function inside of `module`. The body of `kernel` must be
+  /// linalg on tensors (lowerBodyToLinalg).
   KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
               const FrameOptions &options);
 
-  /// Emits the body's scalar operations; why it cannot is in `reason`.
+  /// Emits the body's scalar operations. On failure, the emitter's `reason`
+  /// says why.
   mlir::LogicalResult emitScalars();
 
-  /// The memory of yielded value `i`.
+  /// The buffer of yielded value `i`.
   mlir::Value outputBuffer(unsigned i) const { return outputs[i]; }
   mlir::Value yielded(unsigned i) const { return yield->getOperand(i); }
   unsigned numOutputs() const { return yield->getNumOperands(); }
@@ -51,32 +55,34 @@ public:
   llvm::SmallVector<unsigned> allOutputs() const {
     return llvm::to_vector(llvm::seq<unsigned>(0, numOutputs()));
   }
-  /// The memory of an argument of the kernel; null for other values.
+  /// The buffer of an argument of the kernel; null for other values.
   mlir::Value argumentBuffer(mlir::Value argument) const;
   /// The value of an index argument of the kernel, as an i64.
   mlir::Value argumentScalar(mlir::Value argument) const {
     return scalarArguments.lookup(argument);
   }
 
-  /// Workgroup memory, aligned to 16 bytes.
+  /// Allocates workgroup memory, aligned to 16 bytes.
   mlir::Value addWorkgroup(llvm::ArrayRef<int64_t> shape, mlir::Type element);
-  /// A part of the scratch memory, `offset` bytes behind its begin.
+  /// A view of the scratch memory, beginning at byte `offset`.
   mlir::Value scratch(int64_t offset, llvm::ArrayRef<int64_t> shape,
                       mlir::Type element);
-  /// Writes the return and records the launch.
+  /// Sets the sizes of grid and block, and records the launch.
   void finish(llvm::ArrayRef<int64_t> grid, int64_t threads,
               int64_t sharedBytes = 0);
   const MappedLaunch &launch() const { return mapped; }
 
-  /// Stores elements at `indices`, whose last one is the chunk's first column,
-  /// as one vector; a single element as what it is, a scalar or a vector.
+  /// Stores `elements` as one vector at `indices`, whose last one is the
+  /// chunk's first column. A single element, scalar or vector, is stored as it
+  /// is.
   void store(llvm::ArrayRef<mlir::Value> elements, mlir::Value buffer,
              llvm::ArrayRef<mlir::Value> indices);
 
   mlir::Value constant(int64_t value);
-  /// Of the block, or of the team after `beginTeams`.
+  /// The thread's number in the block, or after `beginTeams` in its team.
   mlir::Value threadId();
-  /// From here on, so many threads beside each other are a team. Its number.
+  /// Divides the block into teams of `threads` adjacent threads, until
+  /// `endTeams`. Returns the number of this thread's team.
   mlir::Value beginTeams(int64_t threads);
   void endTeams() { teamThreads = 0; }
   mlir::Value blockId(mlir::gpu::Dimension dimension);
@@ -87,7 +93,7 @@ public:
   mlir::Value mul(mlir::Value a, int64_t b);
   mlir::Value div(mlir::Value a, int64_t b);
   mlir::Value rem(mlir::Value a, int64_t b);
-  /// `linear` as indices of a row-major space of this shape.
+  /// The indices of element `linear` of a row-major tensor of this shape.
   llvm::SmallVector<mlir::Value> delinearize(mlir::Value linear,
                                              llvm::ArrayRef<int64_t> shape);
   /// The chunk of `width` columns from `base` on.
@@ -104,53 +110,58 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> arguments, scalarArguments;
   llvm::SmallVector<mlir::Value> outputs;
   mlir::Value scratchBuffer;
-  int64_t teamThreads = 0; ///< 0: the block is one team.
+  int64_t teamThreads = 0; ///< Threads of a team; 0: the block is one team.
   MappedLaunch mapped;
 };
 
-/// The elements that fill one access of the widest type among the largest
-/// tensors of `kernel`, or a part of them that divides `columns` where there
-/// are some. So the lanes of a warp access bytes without gaps in all of these.
+/// The number of elements of a chunk: as many as fill one access of the widest
+/// element type among the largest tensors of `kernel`, or a fraction of that
+/// which divides `columns`, if columns are given. Thus the lanes of a warp
+/// access consecutive bytes of all these tensors.
 int64_t widestChunk(planir::KernelOp kernel, int64_t columns = 0);
 
-/// Writes a function of a kernel, named by `suffix`, and adds its launch on
-/// `grid` to `mapped`, whose scratch memory it takes; `body` writes what its
-/// threads do. When that fails, `mapped` has a reason.
+/// Writes a function of a kernel, whose name ends in `options.suffix`, and adds
+/// its launch on `grid` to `mapped`. The function takes the scratch memory of
+/// `mapped`. `body` emits the code of a thread. On failure, `mapped.reason` is
+/// set.
 mlir::LogicalResult
 addLaunch(MappedKernel &mapped, planir::KernelOp kernel,
           mlir::gpu::GPUModuleOp module, FrameOptions options,
           llvm::ArrayRef<int64_t> grid, int64_t threads,
           llvm::function_ref<mlir::LogicalResult(KernelFrame &)> body);
 
-/// Replaces exp, tanh, erf ... in a mapped function by polynomials, as PTX has
-/// no math library, and simplifies.
+/// Replaces exp, tanh, erf and the like by polynomials, since PTX has no math
+/// library, and folds what can be folded.
 mlir::LogicalResult simplify(mlir::gpu::GPUFuncOp func);
 
-/// Maps results that are made element by element, at the same places of all
-/// tensors: those of one number of elements are a range of blocks.
+/// Maps element-wise results. The results of each length have their own range
+/// of blocks.
 MappedKernel mapFlat(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
-/// Maps sums over rows: columns to threads, rows to threads and blocks.
+/// Maps sums over rows: columns are divided among threads, rows among threads
+/// and blocks.
 MappedKernel mapColumns(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps sums of all elements to one number each.
 MappedKernel mapReduce(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps nn.square_sums.
 MappedKernel mapBlockSums(planir::KernelOp kernel,
                           mlir::gpu::GPUModuleOp module);
-/// Maps nn.embedding_grad: positions sorted by row, rows to blocks.
+/// Maps nn.embedding_grad: sorts the positions by row, and divides rows among
+/// blocks.
 MappedKernel mapScatter(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps sums and factors of segments of flat tensors.
 MappedKernel mapSegments(planir::KernelOp kernel,
                          mlir::gpu::GPUModuleOp module);
 /// Maps chains of element-wise operations and reductions over the last
-/// dimension: rows to blocks, the last dimension to threads.
+/// dimension: rows are divided among blocks, columns among threads.
 mlir::FailureOr<MappedKernel> mapRows(planir::KernelOp kernel,
                                       mlir::gpu::GPUModuleOp module);
-/// Maps a matrix product and the element-wise operations after it: bf16 to
-/// tensor cores, f32 to FMA. Reports a kernel that holds no such product.
+/// Maps a matrix product and the element-wise operations after it: bf16 (and
+/// with --matmul tf32 also f32) to mma.sync of tensor cores, else f32 to FMA.
+/// Reports an error if the kernel holds no such product.
 mlir::FailureOr<MappedKernel> mapGemm(planir::KernelOp kernel,
                                       mlir::gpu::GPUModuleOp module,
                                       const Chip &chip);
-/// Maps nn.attention, or its gradient, to blocks of queries or keys.
+/// Maps nn.attention or its gradient: blocks have queries or keys.
 MappedKernel mapAttention(planir::KernelOp kernel,
                           mlir::gpu::GPUModuleOp module);
 

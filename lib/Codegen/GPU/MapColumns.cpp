@@ -4,10 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A block owns some columns: threads beside each other take adjacent ones, and
-// those below each other every n-th row. Their sums meet in workgroup memory.
-// Where the columns do not fill the chip, blocks share the rows, and a second
-// launch adds up what each of them summed. Every order is fixed by the sizes.
+// Maps sums over rows, for example the gradient of a bias. A block has some
+// columns: adjacent threads take adjacent columns, the others take every n-th
+// row, and their sums are added in workgroup memory. Where the columns do not
+// fill the chip, blocks share the rows, and a second launch adds the blocks'
+// sums. The order of all additions depends only on sizes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,11 +23,12 @@ namespace {
 using linalg::GenericOp;
 using Tile = ColumnTile;
 
-/// Rows that a thread sums at least, where blocks share them.
+/// The least rows that a thread sums, where blocks share the rows.
 constexpr int64_t leastRows = 8;
-/// Blocks that fill any chip.
+/// Number of blocks that fill any chip.
 constexpr int64_t manyBlocks = 512;
-/// Shares of the rows at most: the second launch reads them all.
+/// The most blocks that share the rows: the second launch reads the sums of all
+/// of them.
 constexpr int64_t maxShares = 64;
 
 class ColumnMapper {
@@ -43,7 +45,7 @@ private:
   LogicalResult store(KernelFrame &f, Value column, ArrayRef<Value> sums) {
     return storeSums(f, reductions, sums, column, f.allOutputs());
   }
-  /// What blocks sum that share the rows.
+  /// The partial sums of the blocks that share the rows.
   SumParts parts() const {
     return {shares, columns, static_cast<int64_t>(reductions.size())};
   }
@@ -63,7 +65,8 @@ LogicalResult ColumnMapper::fail(const Twine &why) {
   return failure();
 }
 
-/// Whether all sums are of one row: then elements are added to elements.
+/// Whether all sums are over a single row: then they are element-wise
+/// additions.
 bool ColumnMapper::sumsVectors() {
   auto generics = kernel.getBody().front().getOps<GenericOp>();
   return llvm::all_of(generics, [](GenericOp op) {

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A flat kernel is a grid of threads over one long vector, which every tensor
-// is. Vectors of different lengths, as the gradients of a layer's biases, are
-// beside each other: each has blocks of its own.
+// Maps element-wise kernels: a grid of threads over flat tensors. Where results
+// have different lengths, as the gradients of a layer's biases, each length has
+// its own range of blocks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,12 +18,12 @@ using namespace mlir;
 namespace heddle::gpu {
 
 namespace {
-/// Threads of a block; blocks of a vector at most: more than any chip holds at
-/// once.
+/// Threads of a block, and the most blocks of a vector, which is more than any
+/// chip runs at once.
 constexpr int64_t threads = 256;
 constexpr int64_t maxBlocks = 4096;
 
-/// Results of one length.
+/// The results that have the same length.
 struct FlatVector {
   int64_t elements;
   SmallVector<unsigned> results;
@@ -49,7 +49,8 @@ static SmallVector<FlatVector> vectorsOf(planir::KernelOp kernel) {
   return vectors;
 }
 
-/// All is read before anything is written: results may lie on arguments.
+/// Emits all elements before any is stored, since results may overwrite
+/// arguments.
 static LogicalResult emitChunk(KernelFrame &f, ArrayRef<unsigned> results,
                                Chunk chunk) {
   ElementEmitter::Scope scope(f.emitter, chunk);
@@ -65,7 +66,8 @@ static LogicalResult emitChunk(KernelFrame &f, ArrayRef<unsigned> results,
   return success();
 }
 
-/// A vector by the blocks from 0 on that it has, of which `block` is one.
+/// Emits the code of a vector's blocks. `block` is the block's number among
+/// them.
 static LogicalResult emitVector(KernelFrame &f, const FlatVector &vector,
                                 Value block, int64_t width) {
   OpBuilder &b = f.builder;
@@ -90,7 +92,7 @@ static LogicalResult emitVector(KernelFrame &f, const FlatVector &vector,
   return emitChunk(f, vector.results, f.chunk(f.add(global, whole), 1));
 }
 
-/// All vectors, each by its range of blocks.
+/// Emits all vectors, each for its range of blocks.
 static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
                                  int64_t width) {
   OpBuilder &b = f.builder;
@@ -99,8 +101,8 @@ static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
     return emitVector(f, vectors[0], block, width);
   int64_t first = 0;
   for (const FlatVector &vector : vectors) {
-    // To blocks before its first one, which are less than 0, all others are
-    // greater when signs do not count.
+    // The comparison is unsigned: blocks before the first one of this vector
+    // have a negative number, which then is larger than all others.
     Value own = f.add(block, -first);
     auto isOwn = b.create<scf::IfOp>(
         f.loc, f.compare(arith::CmpIPredicate::ult, own, vector.blocks(width)));
@@ -115,7 +117,8 @@ static LogicalResult emitVectors(KernelFrame &f, ArrayRef<FlatVector> vectors,
 }
 
 MappedKernel mapFlat(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
-  // The widest chunk of any size: what it leaves over is done one by one.
+  // Uses the widest chunk for every size. The elements that remain are handled
+  // one by one.
   int64_t width = widestChunk(kernel), blocks = 0;
   SmallVector<FlatVector> vectors = vectorsOf(kernel);
   for (const FlatVector &vector : vectors)

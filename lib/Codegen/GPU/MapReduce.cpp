@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Sums in f64. Short ones are made by one block. Long ones take two launches:
-// each block of the first sums a part, which depends on nothing but the size;
-// the second adds up the parts.
+// Maps sums of all elements of a tensor, in f64. One block computes short sums.
+// Long ones take two launches: each block of the first sums a part whose size
+// depends only on the tensor's, and the second adds the parts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,9 +23,9 @@ namespace {
 using linalg::GenericOp;
 
 constexpr int64_t threads = 256;
-/// Elements that a block sums at least, where there are several blocks.
+/// The least elements of a block's part, where there are several blocks.
 constexpr int64_t leastPart = 8192;
-/// Parts at most: the second launch reads one or a few per thread.
+/// The most parts: each thread of the second launch reads one or two.
 constexpr int64_t maxParts = 512;
 
 class ReduceMapper {
@@ -37,15 +37,16 @@ public:
 
 private:
   LogicalResult findReductions();
-  /// The sum of the terms of `op` in the part of this block, of `parts`.
+  /// Returns the sum of the terms of `op` in this block's part; there are
+  /// `parts`.
   FailureOr<Value> sumTerms(KernelFrame &f, GenericOp op, Value slots);
   LogicalResult emitParts(KernelFrame &f);
   LogicalResult emitAll(KernelFrame &f);
   LogicalResult emitSumOfParts(KernelFrame &f);
-  /// The results, from the sums that every thread has.
+  /// Stores the results, which every thread can compute from `sums`.
   LogicalResult emitResults(KernelFrame &f, ArrayRef<Value> sums);
   SmallVector<Value> addSlots(KernelFrame &f);
-  /// Where the parts of a sum stand between two launches.
+  /// Scratch memory with the partial sums of a reduction, between the launches.
   Value partsOf(KernelFrame &f, size_t reduction) {
     int64_t bytes = parts * static_cast<int64_t>(sizeof(double));
     return f.scratch(static_cast<int64_t>(reduction) * bytes, {parts},
@@ -95,7 +96,7 @@ LogicalResult ReduceMapper::findReductions() {
   return success();
 }
 
-/// One element of workgroup memory for each warp, for each sum.
+/// Workgroup memory of one element for each warp, for each sum.
 SmallVector<Value> ReduceMapper::addSlots(KernelFrame &f) {
   SmallVector<Value> slots;
   for (size_t i = 0; i < reductions.size(); ++i)
@@ -217,10 +218,10 @@ MappedKernel mapReduce(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
 }
 
 //===----------------------------------------------------------------------===//
-// Sums of blocks
+// Block sums of squares
 //===----------------------------------------------------------------------===//
 
-/// One block of threads for each block of elements.
+/// Each block of threads sums the squares of one block of elements.
 MappedKernel mapBlockSums(planir::KernelOp kernel,
                           mlir::gpu::GPUModuleOp module) {
   auto op = dyn_cast<nn::SquareSumsOp>(kernel.getBody().front().front());

@@ -4,11 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a kernel over rows is, codegen::RowsForm says. For a flat one see
-// MapFlat.cpp. Of others a block takes a row, and its threads take the columns
-// in chunks, the same thread the same columns in every round.
-// What several rounds read stays in registers between them, where that fits, or
-// in workgroup memory.
+// Maps chains of row-wise operations (element-wise ones, and reductions over
+// the last dimension), as codegen::RowsForm describes them. Flat kernels go to
+// MapFlat.cpp. In others a block takes a row, and each thread takes the same
+// chunks of columns in every round. Values that several rounds read are kept in
+// registers where they fit, otherwise in workgroup memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -76,23 +76,24 @@ private:
   std::unique_ptr<KernelFrame> frame;
   int64_t threads = 0;
   std::optional<RowLayout> layout;
-  /// Where something is kept in registers: the columns of a thread.
+  /// A thread's chunks, where something is kept in registers.
   std::optional<RowChunks> chunks;
-  /// Where rows are kept in workgroup memory instead.
+  /// Rows that are kept in workgroup memory instead.
   std::optional<RowMemory> memory;
-  /// Where rows are summed, and what a thread's sums are so far.
+  /// Sums over rows, and the values of a thread's sums so far.
   std::optional<RowSums> sums;
   SmallVector<Value> running;
-  Walk walk; ///< Of the round that is emitted.
-  /// The shape of which `chunks` has a row.
+  Walk walk; ///< The walk of the current round.
+  /// The shape that `walk` refers to.
   SmallVector<int64_t> shape;
-  /// A result lies on an argument of which bodies extract elements.
+  /// Whether a result overwrites an argument from which bodies extract
+  /// elements.
   bool overwritesExtracted = false;
-  /// A result of one value per row lies on an argument.
+  /// Whether a result with one value per row overwrites an argument.
   bool overwritesRow = false;
   /// Workgroup memory of each reduction.
   llvm::DenseMap<Operation *, Value> slots;
-  Value row; ///< Its number.
+  Value row; ///< The number of the current row.
   SmallVector<Value> rowIndices;
   Value thread;
   std::string reason;
@@ -121,8 +122,9 @@ LogicalResult RowMapper::checkReductions() {
   return success();
 }
 
-/// Threads do not wait for each other between columns: none may read what
-/// another one overwrites.
+/// Checks results that are computed in place. Threads do not wait for each
+/// other between columns, so that none may read elements that another one
+/// overwrites.
 LogicalResult RowMapper::checkTies() {
   for (auto [index, tie] : llvm::enumerate(kernel.getTies())) {
     if (tie < 0)
@@ -143,8 +145,8 @@ LogicalResult RowMapper::checkTies() {
   return success();
 }
 
-/// The results' elements at the chunk. All is read before anything is written:
-/// results may lie on arguments.
+/// Emits elements of `results` for the chunk. All of them are computed before
+/// any is stored, since a result may overwrite an argument.
 LogicalResult RowMapper::elementsOf(ArrayRef<unsigned> results,
                                     ArrayRef<Value> leading,
                                     SmallVectorImpl<Value> &elements) {
@@ -167,7 +169,7 @@ void RowMapper::store(ArrayRef<unsigned> results, ArrayRef<Value> elements,
 }
 
 //===----------------------------------------------------------------------===//
-// By rows
+// Rows
 //===----------------------------------------------------------------------===//
 
 RowChunks::KeptTensor RowMapper::keptOf(Value tensor) const {
@@ -175,7 +177,7 @@ RowChunks::KeptTensor RowMapper::keptOf(Value tensor) const {
   return {tensor, isOfAllRows ? ArrayRef<Value>() : ArrayRef(rowIndices)};
 }
 
-/// Whether no thread reads what those of other warps write.
+/// Whether no thread reads values that threads of other warps write.
 bool RowMapper::mayDivide() const {
   return !overwritesExtracted && !overwritesRow &&
          llvm::none_of(llvm::seq<unsigned>(0, form.numResults()),
@@ -184,7 +186,8 @@ bool RowMapper::mayDivide() const {
                        });
 }
 
-/// Brings what all rows share to workgroup memory, where all teams read it.
+/// Copies the values that all rows share to workgroup memory, where all teams
+/// read them.
 LogicalResult RowMapper::shareColumns() {
   KernelFrame &f = *frame;
   int64_t extent = anyRound().extent;
@@ -212,7 +215,8 @@ LogicalResult RowMapper::shareColumns() {
   return success();
 }
 
-/// Makes places for what is kept where they are the same for every row.
+/// Prepares registers or workgroup memory for kept values, where these are the
+/// same for every row.
 LogicalResult RowMapper::placeKept() {
   KernelFrame &f = *frame;
   const RowRound &round = anyRound();
@@ -260,7 +264,7 @@ LogicalResult RowMapper::emitRows() {
     llvm::append_range(running, loop.getRegionIterArgs());
     if (failed(emitRow(loop.getInductionVar())))
       return failure();
-    // The next row writes the slots that this one may still be reading.
+    // The next row writes the slots, which threads may still read for this one.
     if (!slots.empty() && form.rows() > blocks)
       b.create<mlir::gpu::BarrierOp>(f.loc);
     if (sums)
@@ -280,9 +284,9 @@ LogicalResult RowMapper::load(ArrayRef<Value> tensors) {
   return success();
 }
 
-/// Results of one value per row may read any column, so that they come before
-/// the last rounds, which may overwrite arguments; they are stored last, as
-/// they may lie on what every thread reads.
+/// Emits one row. Results of one value per row may read any column. They are
+/// computed before the last rounds, which may overwrite arguments, and stored
+/// last, because they may themselves overwrite values that every thread reads.
 LogicalResult RowMapper::emitRow(Value row) {
   KernelFrame &f = *frame;
   ElementEmitter::Scope scope(f.emitter);
@@ -385,8 +389,8 @@ Walk RowMapper::walkOf(const RowRound &round) {
   return walk;
 }
 
-/// The chunk's part of a round: stores its results, and returns what its
-/// reductions come to.
+/// Emits a round's code for one chunk: stores its results, and returns the
+/// reductions' running values.
 FailureOr<SmallVector<Value>> RowMapper::emitColumns(const RowRound &round,
                                                      const Chunk &chunk,
                                                      ValueRange running) {
@@ -410,7 +414,8 @@ FailureOr<SmallVector<Value>> RowMapper::emitColumns(const RowRound &round,
   return next;
 }
 
-/// Makes what the threads' parts come to the values of a round's reductions.
+/// Combines the threads' partial values, and binds them as results of the
+/// round's reductions.
 LogicalResult RowMapper::bindTotals(const RowRound &round, ValueRange parts) {
   KernelFrame &f = *frame;
   SmallVector<Value> own;
@@ -438,8 +443,8 @@ LogicalResult RowMapper::bindTotals(const RowRound &round, ValueRange parts) {
   return success();
 }
 
-/// The elements of a vector combined in halves, so that few wait for others; a
-/// scalar as it is.
+/// Combines the elements of a vector by halves, which shortens the chain of
+/// dependent operations. Returns a scalar unchanged.
 Value RowMapper::combineElements(const RowReduction &reduction, Value terms) {
   auto type = dyn_cast<VectorType>(terms.getType());
   if (!type)
@@ -454,8 +459,8 @@ Value RowMapper::combineElements(const RowReduction &reduction, Value terms) {
   return parts.front();
 }
 
-/// The results of one value per row, in registers of every thread; null for
-/// others.
+/// Results of one value per row, in registers of every thread. Null for other
+/// results.
 FailureOr<SmallVector<Value>> RowMapper::rowResults() {
   KernelFrame &f = *frame;
   SmallVector<Value> values(form.numResults());

@@ -1,8 +1,11 @@
-//===- RowChunks.h - What a thread keeps of a row ---------------*- C++ -*-===//
+//===- RowChunks.h - The chunks of a row that a thread has ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The columns of a row that one thread handles, as unrolled code. MapRows.cpp
+// uses it where values of a row stay in registers between rounds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,31 +16,33 @@
 
 namespace heddle::gpu {
 
-/// The columns of a row that one thread has, written out instead of in a loop:
-/// then elements stay in its registers from one round to the next.
+/// The chunks of a row that one thread has, unrolled instead of in a loop, so
+/// that their elements can stay in registers from one round to the next.
 class RowChunks {
 public:
-  /// Emits where the chunks of `walk` are among the columns up to `extent`.
-  /// With a head, what `walk` refers to has to live as long as this.
+  /// Emits the positions of the chunks that `walk` has among the columns up to
+  /// `extent`. With a head, the arrays that `walk` refers to must live as long
+  /// as this object.
   RowChunks(KernelFrame &f, const Walk &walk, int64_t extent);
 
-  /// How many chunks a thread has.
+  /// The number of chunks of a thread.
   static int64_t countOf(const Walk &walk, int64_t extent) {
     return llvm::divideCeil(extent, walk.threads * walk.width);
   }
 
-  /// A tensor, and the indices before the column.
+  /// A tensor whose elements are kept, and the indices before the column.
   struct KeptTensor {
     mlir::Value tensor;
     mlir::ArrayRef<mlir::Value> leading;
   };
 
-  /// Carries values through the chunks, as forChunks does. After `body`, the
-  /// elements of `kept` are there for every later walk.
+  /// Emits `body` for each chunk and carries values from one to the next, as
+  /// forChunks does. Elements of `kept` are computed in this walk and defined
+  /// in every later one.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   walk(mlir::ValueRange inits, llvm::ArrayRef<KeptTensor> kept, ChunkBody body);
 
-  /// Loads the elements of `kept` at all chunks.
+  /// Loads the elements of `kept` for all chunks.
   mlir::LogicalResult load(llvm::ArrayRef<KeptTensor> kept);
 
 private:
@@ -47,7 +52,7 @@ private:
   };
   struct ThreadChunk {
     Chunk chunk;
-    mlir::Value exists; ///< Null: the row always reaches this mine.
+    mlir::Value exists; ///< Null: every row has this chunk.
     llvm::SmallVector<KeptElements> known;
   };
 

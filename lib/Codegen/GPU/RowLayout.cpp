@@ -17,38 +17,42 @@ namespace heddle::gpu {
 
 using codegen::RowRound;
 
-/// Threads of a block at most: enough to hide latency, few enough that a
-/// reduction crosses eight warps.
+/// The most threads of a block: enough to hide latency, and few enough that a
+/// reduction combines only eight warps.
 static constexpr int64_t maxThreads = 256;
-/// Blocks at most: more than any chip holds at once; the rest is grid-stride.
+/// The most blocks: more than any chip runs at once. Each takes further rows in
+/// a grid-stride loop.
 static constexpr int64_t maxBlocks = 4096;
-/// Registers of a thread for elements that are kept from round to round: a
-/// quarter of what a block of the most threads leaves it, and as many for sums
-/// over rows. Teams have twice as many of both. The rest has to do for
-/// addresses and whatever else is made of them.
+/// Registers of a thread for elements that are kept between rounds: a quarter
+/// of the registers that a thread has in the largest block. Sums over rows may
+/// take as many again. Teams have twice as many of both. The rest is for
+/// addresses and intermediate values.
 static constexpr int64_t keptRegisters = 32;
-/// Threads of a block that needs them to keep its row.
+/// The most threads of a block that needs them to keep its row in registers.
 static constexpr int64_t mostThreads = 512;
 static_assert(mostElementsOfSums == mostThreads * keptRegisters &&
               mostSumsInRows * (accessBytes / 2) == keptRegisters);
-/// Workgroup memory for longer rows: what sm_80 gives a block, but for what
-/// reductions take. There is room for one block of the most threads.
+/// Workgroup memory for rows that are too long for registers: the limit of a
+/// block on sm_80, minus the memory of reductions. Only one block of the most
+/// threads fits then.
 static constexpr int64_t keptBytes = 160 << 10;
 static constexpr int64_t threadsWithMemory = 1024;
-/// Weights of columns stay in registers while a block goes from row to row:
-/// then it has several, but not so many that fewer blocks than this are left,
-/// about five for each multiprocessor of a large chip.
+/// Weights of columns stay in registers while a block handles several rows. The
+/// number of rows per block is limited, so that at least this many blocks
+/// remain: about five for each multiprocessor of a large chip.
 static constexpr int64_t enoughBlocks = 640;
 static constexpr int64_t mostRows = 8;
 
-/// Rows that a block has at once where each is a warp's, and the accesses that
-/// a lane has of each tensor at most. No warp waits for another, and what is
-/// kept may take more registers, as there are few threads. There have to be
-/// blocks for the multiprocessors of a large chip.
+/// Limits of teams, where each warp has a row of its own: rows of a block at
+/// the same time, and accesses of a lane to each tensor. No warp waits for
+/// another, and more registers are free for kept values, since there are few
+/// threads. At least `leastTeamBlocks` blocks must remain for the
+/// multiprocessors of a large chip.
 static constexpr int64_t rowsAtOnce = 8, mostAccesses = 8;
 static constexpr int64_t registersOfTeams = 2 * keptRegisters;
 static constexpr int64_t leastTeamBlocks = 128;
-/// Workgroup memory that all blocks have, for what these rows share.
+/// Workgroup memory for values that all rows of a block share. Every block may
+/// have that much.
 static constexpr int64_t sharedColumnBytes = 32 << 10;
 
 static RankedTensorType tensorOf(Value value) {
@@ -72,7 +76,7 @@ SmallVector<Value> RowLayout::keptRowsAndResults() const {
   return kept;
 }
 
-/// A thread that sums rows has chunks alone.
+/// Threads that sum over rows handle only whole chunks.
 bool RowLayout::isOdd(const RowRound &round) const {
   int64_t widest = widestChunk(kernel);
   return !form.hasColumnSums() && round.extent % widest &&
@@ -97,7 +101,7 @@ void RowLayout::chooseThreads() {
   }
 }
 
-/// What a thread needs for elements of rows.
+/// Bytes of registers that a thread needs to keep its elements of `kept`.
 int64_t RowLayout::keptBytesOf(const Walk &walk, ArrayRef<Value> kept) const {
   int64_t extent = form.rounds().front()->extent, bytes = 0;
   for (Value tensor : kept)
@@ -106,16 +110,17 @@ int64_t RowLayout::keptBytesOf(const Walk &walk, ArrayRef<Value> kept) const {
   return bytes;
 }
 
-/// What a thread has of sums over rows, where there are some.
+/// Number of f32 registers that a thread needs for sums over rows; 0 without
+/// such sums.
 int64_t RowLayout::elementsOfSums(const Walk &walk) const {
   auto sums = static_cast<int64_t>(form.columnSums().reductions.size());
   return RowChunks::countOf(walk, form.rounds().front()->extent) * walk.width *
          sums;
 }
 
-/// Rows that a block has at least where it sums them: so many that they make up
-/// five sixths of what is moved. The rest is what all rows share, and its part
-/// of the sums, which is written and read.
+/// The least number of rows of a block that sums them. Its rows must make up
+/// five sixths of the block's memory traffic. The rest is the traffic of shared
+/// columns, and of the block's partial sums, which are written and read again.
 int64_t RowLayout::leastRowsOfSums() const {
   constexpr int64_t share = 5;
   int64_t extent = form.rounds().front()->extent, ofRow = 0;
@@ -132,9 +137,8 @@ int64_t RowLayout::leastRowsOfSums() const {
   return ofRow ? llvm::divideCeil(share * ofBlock, ofRow) : 1;
 }
 
-/// Whether there are registers for the tensors' elements, and for the sums over
-/// rows, in a block of more threads if need be. Every round has the same
-/// columns.
+/// Whether the elements of `kept` and the sums over rows fit into registers, if
+/// need be with more threads per block. Every round must have the same columns.
 bool RowLayout::fits(ArrayRef<Value> kept) {
   const RowRound &round = *form.rounds().front();
   for (int64_t count = numThreads; count <= mostThreads; count *= 2) {
@@ -148,8 +152,8 @@ bool RowLayout::fits(ArrayRef<Value> kept) {
   return false;
 }
 
-/// The same for workgroup memory. Sums over rows need the columns of a thread
-/// in registers.
+/// The same for workgroup memory. It does not help kernels with sums over rows,
+/// which need a thread's columns in registers.
 bool RowLayout::fitsMemory(ArrayRef<Value> kept) {
   const RowRound &round = *form.rounds().front();
   Walk any = {chunkOf(round), threadsWithMemory};
@@ -179,8 +183,9 @@ int64_t RowLayout::countBlocks() const {
   return std::min(areShared ? shared : all, maxBlocks);
 }
 
-/// What may be kept: tensors with rows that several rounds read, and tensors
-/// with one row for all. Not where rounds have rows of different lengths.
+/// Finds the tensors that may be kept: those whose rows several rounds read,
+/// and those with one row for all. There are none where rounds have rows of
+/// different lengths.
 bool RowLayout::findKept() {
   const RowRound &first = *form.rounds().front();
   if (llvm::any_of(form.rounds(), [&](const RowRound *round) {
@@ -205,8 +210,8 @@ bool RowLayout::findKept() {
   return true;
 }
 
-/// Rows that are short enough go to the lanes of a warp each: many rows, or
-/// rows that a block has many of because it sums them.
+/// Gives each row to one warp, if rows are short enough and there are many of
+/// them, or if a block has many rows because it sums them.
 bool RowLayout::chooseTeams() {
   const RowRound &round = *form.rounds().front();
   Walk walk = {chunkOf(round), warpSize};
@@ -227,8 +232,8 @@ bool RowLayout::chooseTeams() {
   return true;
 }
 
-/// Leaves out what there is no room for, or, where a block has one row, what is
-/// not of that row.
+/// Drops tensors that do not fit, and shared columns where a block has only one
+/// row.
 void RowLayout::chooseKept() {
   if (rowsPerBlock() == 1)
     columns.clear();

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Decides how a kernel of row-wise operations (mapRows) uses the GPU, from the
+// rounds of its RowsForm and the sizes of its tensors.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_CODEGEN_GPU_ROWLAYOUT_H
@@ -14,40 +17,47 @@
 
 namespace heddle::gpu {
 
-/// How a kernel over rows that is not flat is divided: which blocks have which
-/// rows, which threads which columns, and what they keep from round to round.
+/// The division of a row-wise kernel that is not flat: which blocks have which
+/// rows, which threads have which columns, and what is kept between rounds.
 class RowLayout {
 public:
-  /// `mayDivide` says whether rows of one block need not wait for each other.
+  /// `mayDivide`: warps of a block may work on different rows without waiting
+  /// for each other.
   RowLayout(planir::KernelOp kernel, const codegen::RowsForm &form,
             bool mayDivide);
 
-  /// Why there is none, or "".
+  /// The reason why no layout exists, or "".
   llvm::StringRef reason() const { return why; }
 
-  int64_t threads() const { return numThreads; } ///< Of a row.
-  /// Rows that a block has at once. If there are several, each is a warp's.
+  int64_t threads() const {
+    return numThreads;
+  } ///< Threads that work on one
+    ///< row.
+  /// Number of rows that a block works on at the same time. If there are
+  /// several, each has one warp.
   int64_t teams() const { return numTeams; }
-  /// Rows go to this many blocks in turn, `teams()` at a time.
+  /// Number of blocks. Rows are given to them in turn, `teams()` at a time.
   int64_t blocks() const { return numBlocks; }
-  /// Columns that a thread handles together in a round.
+  /// Number of adjacent columns that a thread handles together in a round.
   int64_t chunkOf(const codegen::RowRound &round) const;
-  /// Whether the rows' length is no multiple of that: a few columns lie beside
-  /// the chunks.
+  /// Whether the length of rows is no multiple of the chunk, so that some
+  /// columns are in no whole chunk.
   bool isOdd(const codegen::RowRound &round) const;
-  /// Whether some of these lie before the first chunk, as there are no gaps
-  /// between rows: then chunks begin elsewhere in every row.
+  /// Whether some of these columns come before the first chunk. This is so
+  /// where rows have no padding: aligned chunks then begin at another column in
+  /// every row.
   bool isShifted(const codegen::RowRound &round) const;
 
-  /// Tensors with a row that several rounds read, and results that are read
-  /// after they were stored: a block keeps them as long as it has the row.
+  /// What a block keeps while it works on a row: tensors with such rows that
+  /// several rounds read (`keptRows`), and results that are read after they
+  /// were stored (`keptResults`).
   llvm::ArrayRef<mlir::Value> keptRows() const { return rows; }
   llvm::ArrayRef<mlir::Value> keptResults() const { return results; }
-  /// Tensors with one row for all, which stay in registers, or where a block
-  /// has teams in workgroup memory.
+  /// Tensors with one row that all rows share. They are kept in registers, or
+  /// in workgroup memory where a block has teams.
   llvm::ArrayRef<mlir::Value> keptColumns() const { return columns; }
-  /// Where rows and results are kept: both in registers, or both in workgroup
-  /// memory of so many bytes.
+  /// Whether rows and results are kept in workgroup memory, of `sharedBytes()`
+  /// bytes; otherwise in registers.
   bool keepsInMemory() const { return sharedBytes() > 0; }
   int64_t sharedBytes() const { return memoryBytes; }
   llvm::SmallVector<mlir::Value> keptRowsAndResults() const;
@@ -67,7 +77,7 @@ private:
 
   planir::KernelOp kernel;
   const codegen::RowsForm &form;
-  bool hasPadding; ///< Between rows.
+  bool hasPadding; ///< Rows have padding.
   std::string why;
   int64_t numThreads = 0, numTeams = 1, numBlocks = 0, memoryBytes = 0;
   llvm::SmallVector<mlir::Value> rows, results, columns;

@@ -14,7 +14,8 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// The whole chunks, then for each thread the column that it has by itself.
+/// Number of elements: all whole chunks, and for each thread one column outside
+/// of them.
 static int64_t elementsOf(const Walk &walk, int64_t extent) {
   return llvm::alignTo(extent, walk.width) + walk.threads;
 }
@@ -55,7 +56,7 @@ RowMemory::RowMemory(KernelFrame &f, const Walk &walk, int64_t extent,
   }
 }
 
-/// Where the chunk's first element stands.
+/// The position of the chunk's first element in memory.
 Value RowMemory::placeOf(const Walk &walk, const Chunk &chunk) {
   if (chunk.width() < walk.width)
     return f.add(f.threadId(), llvm::alignTo(extent, walk.width));

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Rows in workgroup memory, for kernels of MapRows.cpp whose rows are too long
+// for registers.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_CODEGEN_GPU_ROWMEMORY_H
@@ -15,29 +18,31 @@
 
 namespace heddle::gpu {
 
-/// A row in workgroup memory, for rows that are too long for registers. A
-/// thread has the same places in every walk over the row, and reads what it has
-/// written itself: nobody waits.
+/// Keeps elements of a row in workgroup memory between rounds. A thread handles
+/// the same columns in every walk, and reads only elements that it has written
+/// itself, so that no barrier is needed.
 class RowMemory {
 public:
-  /// Keeps a row of `extent` columns of each tensor, for walks like `walk`.
+  /// Keeps a row of `extent` columns of each of `tensors`, for walks like
+  /// `walk`.
   RowMemory(KernelFrame &f, const Walk &walk, int64_t extent,
             llvm::ArrayRef<mlir::Value> tensors);
 
-  /// What that takes.
+  /// Bytes of workgroup memory that this takes.
   static int64_t bytesOf(const Walk &walk, int64_t extent,
                          llvm::ArrayRef<mlir::Value> tensors);
 
-  /// Nothing of the next row is there.
+  /// Begins a row: no element of it is kept yet.
   void beginRow();
-  /// In the body of a walk: the elements of the row at `leading` that are there
-  /// come from there; those of arguments that are not are put there.
+  /// To be called in the body of a walk, for the row at `leading`. Loads the
+  /// chunk's elements that are kept, and keeps those of arguments that are not
+  /// yet.
   mlir::LogicalResult fetch(const Walk &walk, const Chunk &chunk,
                             mlir::ArrayRef<mlir::Value> leading);
-  /// Puts a chunk's elements there, if they are of a tensor that is kept.
+  /// Keeps a chunk's elements, if `tensor` is one of the tensors to keep.
   void put(mlir::Value tensor, const Walk &walk, const Chunk &chunk,
            mlir::Value elements);
-  /// After a walk: arguments are there, and the results that were put there.
+  /// Ends a walk: later walks find the elements that it has put.
   void endWalk() { known.insert(written.begin(), written.end()); }
 
 private:
@@ -46,7 +51,8 @@ private:
 
   KernelFrame &f;
   int64_t extent;
-  llvm::MapVector<mlir::Value, mlir::Value> rows; ///< Their memory.
+  llvm::MapVector<mlir::Value, mlir::Value> rows; ///< The memory of each
+                                                  ///< tensor.
   llvm::DenseSet<mlir::Value> written, known;
 };
 

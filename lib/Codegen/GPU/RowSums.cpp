@@ -4,10 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A thread has up to eight columns beside each other, of which f32 takes two
-// accesses. So a part is written in strips: the first four columns of every
-// thread, then the next four. Each access of a warp is without gaps. Where a
-// block has teams, their sums meet in workgroup memory, place by place.
+// A thread has up to eight adjacent columns, which take two accesses in f32.
+// Partial sums are therefore stored in strips: the first four columns of every
+// thread, then the next four, so that a warp accesses consecutive bytes. Where
+// a block has teams, their sums are added in workgroup memory, one chunk after
+// the other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,14 +20,14 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// Elements of f32 in one access.
+/// f32 elements of one access.
 static constexpr int64_t stripWidth = accessBytes / sizeof(float);
 
 int64_t RowSums::strips() const {
   return teams > 1 ? 1 : std::max<int64_t>(width / stripWidth, 1);
 }
 
-/// The column that stands at a place of a part.
+/// The column whose sum is element `place` of a block's partial sums.
 Value RowSums::columnAt(KernelFrame &f, Value place) const {
   if (strips() == 1)
     return place;
@@ -52,7 +53,7 @@ FailureOr<SmallVector<Value>> RowSums::add(KernelFrame &f, RowChunks &chunks,
   ArrayRef<codegen::RowReduction> sums = form.columnSums().reductions;
   for (const codegen::RowReduction &sum : sums)
     f.emitter.hoistTerms(sum.op, leading);
-  // Places are met in order; each has its own of what is carried.
+  // The walk visits chunks in order, and each chunk has its own carried values.
   size_t next = 0;
   return chunks.walk(
       running, {},
@@ -81,7 +82,7 @@ LogicalResult RowSums::storeOfTeams(KernelFrame &f, ValueRange sums) const {
                                : b.create<vector::ExtractOp>(f.loc, sum, i));
   size_t perChunk = parts.sums * width;
   for (size_t first = 0; first < own.size(); first += perChunk) {
-    if (first > 0) // The place before is read.
+    if (first > 0) // Other threads have read the chunk before.
       b.create<mlir::gpu::BarrierOp>(f.loc);
     auto store = [&](Value column, ArrayRef<Value> totals) {
       for (auto [sum, total] : llvm::enumerate(totals))

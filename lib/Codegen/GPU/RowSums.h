@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Sums over rows inside of a row-wise kernel (MapRows.cpp), for example the
+// gradient of a norm's weight.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_CODEGEN_GPU_ROWSUMS_H
@@ -15,15 +18,15 @@
 
 namespace heddle::gpu {
 
-/// Sums over rows in a kernel that has the rows at hand anyway, as the gradient
-/// of a norm's weight beside that of its input. A thread sums its columns in
-/// registers while its block, or its team, goes from row to row. Each block
-/// writes a part of the sums, in f32, to the kernel's scratch memory; a second
-/// launch adds the parts in order.
+/// Sums over rows in a kernel that reads these rows anyway: for example the
+/// gradient of a norm's weight, beside the gradient of its input. A thread sums
+/// its columns in registers while its block or team goes from row to row. Each
+/// block writes its partial sums, in f32, to scratch memory. A second launch
+/// adds the partial sums in order.
 class RowSums {
 public:
-  /// `width` columns of a thread stand together; `parts` blocks have the rows,
-  /// and each so many `teams`.
+  /// `width` is the number of adjacent columns of a thread, `parts` the number
+  /// of blocks, `teams` the number of teams of a block.
   RowSums(const codegen::RowsForm &form, int64_t width, int64_t parts,
           int64_t teams)
       : form(form), width(width),
@@ -31,21 +34,21 @@ public:
                             static_cast<int64_t>(
                                 form.columnSums().reductions.size())} {}
 
-  /// Blocks that rows are given to at most: three for each multiprocessor of a
+  /// The most blocks that rows are given to: three for each multiprocessor of a
   /// large chip.
   static constexpr int64_t mostParts = 384;
   int64_t scratchBytes() const { return parts.scratchBytes(); }
 
-  /// Emits what the sums of a thread begin with.
+  /// Emits the initial values of a thread's sums.
   llvm::SmallVector<mlir::Value> zeros(KernelFrame &f, int64_t threads) const;
-  /// Emits what `running` becomes with the row at `leading`.
+  /// Emits the sums `running` plus the terms of the row at `leading`.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   add(KernelFrame &f, RowChunks &chunks, llvm::ArrayRef<mlir::Value> leading,
       mlir::ValueRange running) const;
-  /// Writes the block's part; what teams have summed is added before.
+  /// Writes the block's partial sums. Those of its teams are added first.
   mlir::LogicalResult store(KernelFrame &f, RowChunks &chunks,
                             mlir::ValueRange sums) const;
-  /// Adds the launch that makes the results of the parts.
+  /// Adds the second launch, which computes the results from the partial sums.
   mlir::LogicalResult addLaunch(MappedKernel &mapped, planir::KernelOp kernel,
                                 mlir::gpu::GPUModuleOp module) const;
 
