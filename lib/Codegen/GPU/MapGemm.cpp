@@ -66,7 +66,7 @@ private:
                               int64_t width);
   LogicalResult emitOddChunk(SumTile &tile, Value row, Value column,
                              int64_t width, bool isShifted);
-  bool resultsHaveGaps();
+  bool resultsArePadded();
   LogicalResult emitSumOfParts();
   SmallVector<Value> addParts(int64_t width,
                               llvm::function_ref<Value(Value)> pointer);
@@ -244,7 +244,7 @@ LogicalResult GemmMapper::emitTile(SumTile &tile) {
   // In long rows of other lengths chunks begin where the row allows, unless all
   // rows begin at aligned places.
   bool isOdd = !part && product.n % most;
-  bool isAligned = isOdd && resultsHaveGaps();
+  bool isAligned = isOdd && resultsArePadded();
   bool isShifted = isOdd && !isAligned && product.n >= tiling.n;
   int64_t width = isShifted || isAligned ? most : widestChunk(most);
   int64_t perRow = tiling.n / width + isShifted;
@@ -263,7 +263,7 @@ LogicalResult GemmMapper::emitTile(SumTile &tile) {
   return emitTileChunk(tile, row, column, width);
 }
 
-bool GemmMapper::resultsHaveGaps() {
+bool GemmMapper::resultsArePadded() {
   return llvm::any_of(frame->allOutputs(), [&](unsigned output) {
     auto type = cast<MemRefType>(frame->outputBuffer(output).getType());
     return !type.getLayout().isIdentity();
