@@ -23,18 +23,18 @@ namespace heddle::gpu {
 namespace {
 constexpr int64_t maxWarps = 4;
 constexpr int64_t maxColumns = 64;
-/// Of workgroup memory: every chip has so much for one block.
+/// The most workgroup memory: every chip has that much for one block.
 constexpr int64_t maxSharedBytes = 160 * 1024;
-/// Registers of a thread for what `Needs` counts.
+/// The most registers of a thread for the tiles that `Needs` counts.
 constexpr int64_t maxRegisters = 160;
-/// Copies of a thread that are not in a loop.
+/// The most copies of a thread that are unrolled.
 constexpr int64_t maxUnrolled = 8;
-/// See AttentionMapper::finish.
+/// Heads with fewer features get a launch bound in AttentionMapper::finish.
 constexpr int64_t fewFeatures = 16;
 } // namespace
 
-/// Features of a slice: all, unless there are more than registers have sums
-/// for.
+/// Number of features of a slice: all of a head, unless registers cannot hold
+/// their sums.
 static int64_t sliceWidth(int64_t headDim) {
   constexpr int64_t most = 256, ofSlice = 128, unit = 32;
   if (headDim <= most)
@@ -43,7 +43,7 @@ static int64_t sliceWidth(int64_t headDim) {
       llvm::divideCeil(headDim, llvm::divideCeil(headDim, ofSlice)), unit);
 }
 
-/// Of indices of the kernel's tensors.
+/// The type of indices of the kernel's tensors.
 static Type indexType(planir::KernelOp kernel) {
   auto isLarge = [](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -68,7 +68,7 @@ AttentionMapper::AttentionMapper(planir::KernelOp kernel,
               op.getTurn() ? f.argumentScalar(op.getTurn()) : Value()),
       slices(llvm::divideCeil(spec.headDim, sliceWidth(spec.headDim))) {}
 
-/// With slices, two stages of both sides are there whatever a product is of.
+/// With slices, both sides have two stages, whichever tensors are multiplied.
 int64_t AttentionMapper::sharedBytesFor(const Needs &needs) const {
   int64_t rowBytes =
       tiles->leadingDimension() * dist::byteSize(spec.elementType);
@@ -82,8 +82,8 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
   warps = std::min<int64_t>(maxWarps, llvm::divideCeil(spec.seq, warpRows));
   int64_t most = spec.elementType.isF32() ? maxColumns / 2 : maxColumns;
   columns = std::min<int64_t>(most, llvm::alignTo(spec.seq, warpColumns));
-  // Of a tile, a thread has a 32nd of 16 rows.
-  // With slices, the product of one stands beside the sum of those before.
+  // A thread has 1/32 of a tile of 16 rows. With slices, the product of one
+  // slice is in registers beside the sum of the previous ones.
   int64_t products = needs.products + isSliced();
   auto registers = [&] {
     return (needs.sums * tiles->width() + products * columns) / 2;
@@ -94,7 +94,8 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
     columns = llvm::alignTo(columns / 2, warpColumns);
   while (warps > 1 && sharedBytesFor(needs) > maxSharedBytes)
     warps = llvm::divideCeil(warps, 2);
-  // bf16 of left factors are half as large. Random numbers need some, too.
+  // Left operands in bf16 take half as many registers. Random numbers need
+  // some, too.
   int64_t fragments = needs.rowTensors * tiles->width() / 4;
   int64_t others = spec.p > 0 ? 32 : 0;
   keepsLeft = registers() + fragments + others <= maxRegisters;
@@ -108,7 +109,8 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
     firstFeature = i32.mul(i32.rem(headOfBlock, slices), tiles->width());
     headOfBlock = i32.div(headOfBlock, slices);
   }
-  // The last rows first: with a causal mask those of queries see most keys.
+  // The last rows come first: with a causal mask, their queries see the most
+  // keys.
   Value block = i32.sub(i32.constant(rowBlocks() - 1),
                         i32.from(f.blockId(mlir::gpu::Dimension::x)));
   firstRow = i32.mul(block, rowsOfBlock());
@@ -133,8 +135,8 @@ int64_t AttentionMapper::rowBlocks() const {
 MappedLaunch AttentionMapper::finish(int64_t heads) {
   f.finish({rowBlocks(), heads * slices, spec.batch}, warps * warpSize,
            sharedBytes);
-  // Where heads have few features, ptxas sees room for more blocks and spills
-  // registers for their sake, unless it is told how many there have to be.
+  // With few features, ptxas tries to fit more blocks on a multiprocessor and
+  // spills registers for that, unless it gets a minimum of blocks.
   if (spec.headDim < fewFeatures)
     f.func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                     f.builder.getI32IntegerAttr(1));
@@ -208,7 +210,7 @@ Value AttentionMapper::allocateNumbers(int64_t count) {
   return allocate({count}, f.builder.getF32Type());
 }
 
-/// The widest access that every head begins and ends with.
+/// The widest access that divides a head.
 static int64_t accessWidth(const codegen::AttentionSpec &spec) {
   int64_t width = accessBytes / dist::byteSize(spec.elementType);
   while (spec.headDim % width)
@@ -245,7 +247,7 @@ static Value unsignedLess(KernelFrame &f, Value a, Value b) {
                                          b);
 }
 
-/// Access number `access` of a copy, which `width` elements are.
+/// Emits the copy of `width` elements, number `access` of a copy.
 void AttentionMapper::copyAccess(const SharedRows &to, const HeadRows &from,
                                  Value feature, Value access, int64_t width) {
   OpBuilder &b = f.builder;
@@ -273,7 +275,8 @@ void AttentionMapper::copyAccess(const SharedRows &to, const HeadRows &from,
   }
   Value count =
       b.create<arith::SelectOp>(f.loc, isIn, f.constant(width), f.constant(0));
-  // The address of nothing is not used, wherever it points.
+  // The address is not accessed if the count is 0, so that it may be outside of
+  // the tensor.
   Value source = indexOf(from.heads, from.head, row, column);
   bool isWide = width * dist::byteSize(spec.elementType) == accessBytes;
   b.create<nvgpu::DeviceAsyncCopyOp>(
@@ -334,7 +337,7 @@ AttentionMapper::Values AttentionMapper::forColumns(Value begin, Value end,
       [&](OpBuilder &b, Location loc, Value first, ValueRange carried) {
         Value stage = carried.back();
         Value other = i32.sub(i32.constant(1), stage);
-        // These columns are there for all threads, and none still reads the
+        // After this, all threads see these columns, and none still reads the
         // other stage.
         waitForCopies(0);
         copy(i32.add(first, columns), other);
@@ -343,7 +346,7 @@ AttentionMapper::Values AttentionMapper::forColumns(Value begin, Value end,
         next.push_back(other);
         b.create<scf::YieldOp>(loc, next);
       });
-  // The last copy is of columns behind the end.
+  // The last iteration has copied columns after the end.
   waitForCopies(0);
   return Values(loop.getResults().drop_back());
 }
@@ -372,8 +375,9 @@ void AttentionMapper::hide(WarpTile &tile, Value first, Value isFull,
         b.create<scf::YieldOp>(loc, tile.elements);
       },
       [&](OpBuilder &b, Location loc) {
-        // All lanes come here or none; so the compiler does not compare in
-        // blocks that are full, too.
+        // The condition is the same for all lanes. The barrier keeps the
+        // compiler from merging the branches, which would add comparisons to
+        // blocks that need none.
         b.create<NVVM::SyncWarpOp>(loc, i32.constant(-1));
         Value hidden = constant(-std::numeric_limits<float>::infinity());
         Value start = i32.add(first, tiles->firstColumn());
@@ -437,7 +441,7 @@ Value AttentionMapper::subF(Value a, Value b) {
 
 Value AttentionMapper::exp2(Value t) {
   OpBuilder &b = f.builder;
-  if (spec.elementType.isBF16()) // What is made of it is rounded to bf16.
+  if (spec.elementType.isBF16()) // Its results are rounded to bf16 anyway.
     return b
         .create<LLVM::CallIntrinsicOp>(
             f.loc, t.getType(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"),
@@ -466,7 +470,8 @@ void AttentionMapper::storeRows(const WarpTile &sums, ArrayRef<Value> factors,
   }
 }
 
-/// The adjacent elements from column `j` of row `i` on, as they are stored.
+/// The elements of one chunk, from column `j` of row `i` on, in the type in
+/// which they are stored.
 AttentionMapper::Values AttentionMapper::rounded(const WarpTile &sums,
                                                  int64_t i, int64_t j,
                                                  Value factor) {
@@ -480,13 +485,13 @@ AttentionMapper::Values AttentionMapper::rounded(const WarpTile &sums,
   return elements;
 }
 
-/// By way of workgroup memory, which only this warp uses: lanes store adjacent
-/// accesses of full width.
+/// Stores through workgroup memory, which only this warp uses, so that adjacent
+/// lanes store adjacent accesses of full width.
 void AttentionMapper::storeWide(const WarpTile &sums, ArrayRef<Value> factors,
                                 const Heads &to, Value head, Value staging) {
   OpBuilder &b = f.builder;
   Value firstStaged = i32.mul(warp, warpRows);
-  if (isSliced()) // What was staged before is read.
+  if (isSliced()) // Waits until lanes have read what was staged before.
     b.create<NVVM::SyncWarpOp>(f.loc, i32.constant(-1));
   for (int64_t i = 0; i < sums.rows; ++i)
     for (int64_t j = 0; j < sums.columns; j += tiles->chunk()) {

@@ -4,13 +4,15 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A block has rows of one side of the scores, 16 for each warp, and meets one
-// block of the other side, the columns, after the other: two stages of
-// workgroup memory hold the one that is multiplied and the next.
+// The common part of MapAttention.cpp and MapAttentionGrad.cpp. A block has
+// rows of one side of the scores (queries or keys), 16 for each warp. It loops
+// over blocks of the other side, which are the columns. Workgroup memory has
+// two stages: one is multiplied while the next is copied.
 //
-// Heads of more features than registers have sums for are sliced: a block makes
-// one slice of the results. It meets all slices of both sides for the scores,
-// one after the other, and its own once more for the sums.
+// If heads have too many features for the registers of their sums, they are
+// sliced: a block computes one slice of the results. It loads all slices of
+// both sides for the scores, one after the other, and then its own slice once
+// more for the sums.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,19 +24,20 @@
 
 namespace heddle::gpu {
 
-/// The heads of one tensor [batch, seq, row], from some element of a row on.
+/// The heads of one tensor [batch, seq, row], beginning at some element of each
+/// row.
 struct Heads {
   mlir::Value memory;
   int64_t offset, row;
 };
 
-/// Rows of one head, from `first` on; zeros from `limit` on.
+/// Rows of one head from `first` on. Rows from `limit` on read as zeros.
 struct HeadRows {
   Heads heads;
   mlir::Value head, first, limit;
 };
 
-/// Emits the parts that the forward pass and the gradients share.
+/// Emits the code that the forward pass and the gradients share.
 class AttentionMapper {
 protected:
   using Value = mlir::Value;
@@ -42,26 +45,27 @@ protected:
   AttentionMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
                   nn::AttentionOpInterface op, const FrameOptions &options);
 
-  /// How many tensors have tiles in workgroup memory, of rows and of columns,
-  /// and how many numbers each column has besides.
+  /// What a mapping needs: tensors with tiles in workgroup memory, of rows and
+  /// of columns, and f32 numbers for each column besides.
   struct Needs {
     int64_t rowTensors, columnTensors, numbers = 0;
-    /// Sums and products of a warp that are in registers at a time.
+    /// Tiles of sums and of products that a warp has in registers at the same
+    /// time.
     int64_t sums, products;
-    /// Registers that dropout takes in the same loop, as ptxas shows by
-    /// spilling.
+    /// Registers that dropout takes in the same loop, as found by watching when
+    /// ptxas spills.
     int64_t random = 0;
   };
   void chooseBlocks(const Needs &needs);
   int64_t rowsOfBlock() const { return warps * warpRows; }
   int64_t rowBlocks() const;
 
-  /// q, k and v of the operands or results in `memories`.
+  /// The heads of q, k and v, as operands or results in `memories`.
   std::array<Heads, 3> splitHeads(mlir::ValueRange memories) const;
-  /// A tensor [batch, seq, heads * headDim].
+  /// The heads of a tensor [batch, seq, heads * headDim].
   Heads queryHeads(Value memory) const;
   mlir::SmallVector<Value> buffersOf(mlir::ValueRange arguments) const;
-  /// Where a result is written; null when the kernel does not yield it.
+  /// The buffer of a result; null if the kernel does not yield it.
   Value bufferOf(Value result) const;
   /// The index of an element of a head.
   Value indexOf(const Heads &heads, Value head, Value row, Value column);
@@ -69,64 +73,68 @@ protected:
   Value numberIndex(Value head, Value query);
   Value loadNumber(Value memory, Value index);
 
-  /// A tile in workgroup memory for each of the stages.
+  /// Allocates a tile of `count` rows in workgroup memory.
   Value allocateRows(int64_t count);
   Value allocateNumbers(int64_t count);
 
-  /// Starts to copy `count` rows from row `first` on; zeros from `limit` on.
+  /// Starts to copy `count` rows from row `first` on. Rows from `limit` on
+  /// become zeros.
   void copyRows(const SharedRows &to, int64_t count, const Heads &from,
                 Value head, Value first, Value limit) {
     copyRows(to, count, {from, head, first, limit}, i32.constant(0));
   }
-  /// The same of the slice of features from `feature` on.
+  /// The same for the slice of features that begins at `feature`.
   void copyRows(const SharedRows &to, int64_t count, const HeadRows &from,
                 Value feature);
-  /// The same with the numbers of queries.
+  /// The same for one f32 number for each query.
   void copyNumbers(Value to, Value at, int64_t count, Value from, Value head,
                    Value first);
   void commitCopies();
-  /// Waits for all copies but those of the last `pending` commits, of all
-  /// threads.
+  /// Waits for the copies of all threads, except those of the last `pending`
+  /// commits.
   void waitForCopies(int64_t pending);
 
   using Copy = llvm::function_ref<void(Value first, Value stage)>;
   using Values = llvm::SmallVector<Value>;
   using Compute = llvm::function_ref<Values(Value first, Value stage,
                                             mlir::ValueRange carried)>;
-  /// Starts the copy of the block of columns from `begin` on.
+  /// Starts the copy of the block of columns that begins at `begin`.
   void beginColumns(Value begin, Copy copy);
-  /// Calls `compute` for each block of columns up to `end`, of which
-  /// `beginColumns` has started the first, while the next is copied. `stage` is
-  /// 0 or 1.
+  /// Calls `compute` for each block of columns up to `end`, while the next
+  /// block is copied. `beginColumns` must have started the first copy. `stage`
+  /// is 0 or 1.
   Values forColumns(Value begin, Value end, Values init, Copy copy,
                     Compute compute);
-  /// The same rows of another stage.
+  /// The rows of stage `stage` of a tile with two stages.
   SharedRows columnsOf(Value memory, Value stage);
 
-  /// With slices: makes room for them. Returns a tile of rows that `storeRows`
-  /// may use.
+  /// With slices: allocates tiles for them. Returns a tile that `storeRows` may
+  /// use.
   Value allocateSlices();
   bool isSliced() const { return slices > 1; }
-  /// The first slice's block, which does what is done once for a row.
+  /// Whether this block has the first slice. It does what must be done only
+  /// once for a row.
   Value isFirstSlice() { return i32.less(firstFeature, 1); }
-  /// The products of the block's rows with `columns` rows of the other side.
+  /// Returns the products of the block's rows with `columns` rows of the other
+  /// side.
   WarpTile multiplySlices(const HeadRows &rows, const HeadRows &others);
-  /// The block's own slice of the other side's rows, in one of two places.
+  /// Copies the block's own slice of the other side's rows, to one of two
+  /// stages.
   SharedRows ownSlice(const HeadRows &others, int64_t place);
 
-  /// Makes elements minus infinity whose query does not see the key, unless
-  /// `isFull`: the column of an element is at least, or with `below` less than,
-  /// the bound of its row.
+  /// Masks elements whose query does not see the key: they become minus
+  /// infinity. Does nothing if `isFull`. An element is masked if its column is
+  /// less than its row's bound; with `below`, if it is not less.
   void hide(WarpTile &tile, Value first, Value isFull,
             llvm::ArrayRef<Value> bounds, bool below);
-  /// With a window: the same of keys in `tile`, of the queries from `firstRow`
-  /// on, before the first that a query sees.
+  /// With a window: masks keys of `tile` that come before the first key that
+  /// its query sees. The queries begin at `firstRow`.
   void hideBeforeWindows(WarpTile &tile, Value first);
-  /// The first block of keys that the block's queries see.
+  /// The first block of keys that queries of the block see.
   Value firstKeys();
-  /// With a soft cap: the score of a product, in units of log 2.
+  /// With a soft cap: the capped score of a product, in units of log 2.
   Value capped(Value product);
-  /// 2^t for t <= 0 or slightly above.
+  /// 2^t, for t that are at most slightly above 0.
   Value exp2(Value t);
   Value constant(double value);
   Value mulF(Value a, Value b);
@@ -135,18 +143,20 @@ protected:
   Value addF(Value a, Value b);
   Value subF(Value a, Value b);
 
-  /// Loads seed, step and where this head's random numbers are.
+  /// Loads seed and step, and computes the first index of this head's random
+  /// numbers.
   void prepareRandom(Value head);
-  /// Which elements of a tile of scores are kept: of `keysAreColumns`, from row
-  /// `row` and column `column` on.
+  /// Which elements of a tile of scores dropout keeps. The tile begins at row
+  /// `row` and column `column`.
   Values keep(const WarpTile &tile, Value row, Value column,
               bool keysAreColumns);
 
-  /// Stores sums times their row's factor as rows of a head. `staging` is a
-  /// tile in workgroup memory whose rows no other warp reads.
+  /// Stores sums as rows of a head, each row multiplied by its factor.
+  /// `staging` is a tile in workgroup memory; no other warp may read this
+  /// warp's rows of it.
   void storeRows(const WarpTile &sums, llvm::ArrayRef<Value> factors,
                  const Heads &to, Value head, Value staging);
-  /// Emits `body` where `condition` holds.
+  /// Emits `body` under the condition.
   void ifThen(Value condition, llvm::function_ref<void()> body);
   MappedLaunch finish(int64_t heads);
 
@@ -154,16 +164,17 @@ protected:
   codegen::AttentionSpec spec;
   KernelFrame f;
   codegen::IntBuilder i32;
-  codegen::IntBuilder wide; ///< For indices of tensors.
+  codegen::IntBuilder wide; ///< For indices of tensors: i32, or i64 for large
+                            ///< tensors.
   std::unique_ptr<WarpTiles> tiles;
   codegen::VisibleKeys visible;
   int64_t warps = 0;
-  int64_t columns = 0; ///< In a block of them.
+  int64_t columns = 0; ///< Columns of a block of them.
   bool keepsLeft = false;
   Value thread, warp, batch, headOfBlock, firstRow; ///< i32
-  Value firstOfWarp; ///< The first row of the warp.
+  Value firstOfWarp;                                ///< First row of the warp.
   int64_t slices = 1;
-  Value firstFeature; ///< Of the block's slice.
+  Value firstFeature; ///< First feature of the block's slice.
 
 private:
   int64_t sharedBytesFor(const Needs &needs) const;
@@ -189,7 +200,7 @@ private:
   Value step, stream, firstRandom;
 };
 
-/// The part of `mapAttention` for gradients.
+/// Maps nn.attention_grad, for `mapAttention`.
 MappedKernel mapAttentionGrad(planir::KernelOp kernel,
                               mlir::gpu::GPUModuleOp module,
                               nn::AttentionGradOp op);

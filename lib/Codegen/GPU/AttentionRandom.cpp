@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Philox4x32-10 (Salmon et al., SC11) over the tensor [B, H, T, T], as
-// nn.dropout draws it. Where every four keys share a block of four words, each
-// block is drawn by one lane.
+// Draws the random numbers of attention's dropout, equal to those of
+// nn.dropout: Philox4x32-10 (Salmon et al., SC11) over the tensor [B, H, T, T].
+// Philox returns four words at a time. Where four adjacent keys share these
+// words, only one lane draws them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +43,7 @@ void AttentionMapper::prepareRandom(Value head) {
       op.getPart() ? scalar(op.getPart()) : Value(), batch, head);
 }
 
-/// The four words of a block (i64).
+/// The four words of a counter `block` (i64).
 AttentionMapper::Values AttentionMapper::philox(Value block) {
   OpBuilder &b = f.builder;
   codegen::IntBuilder i64(b, f.loc, b.getI64Type());
@@ -65,7 +66,7 @@ AttentionMapper::Values AttentionMapper::philox(Value block) {
   return counter;
 }
 
-/// Whether an element with this word is kept.
+/// Whether an element with this random word is kept.
 Value AttentionMapper::kept(Value word) {
   auto threshold = static_cast<uint32_t>(std::floor(std::ldexp(spec.p, 32)));
   return f.builder.create<arith::CmpIOp>(
@@ -76,7 +77,8 @@ Value AttentionMapper::kept(Value word) {
 AttentionMapper::Values AttentionMapper::keep(const WarpTile &tile, Value row,
                                               Value column,
                                               bool keysAreColumns) {
-  // Rows of keys begin with a block of words, wherever they begin.
+  // If the length of a row is a multiple of four, every row begins with new
+  // words.
   return spec.seq % 4 == 0 ? keepShared(tile, row, column, keysAreColumns)
                            : keepApart(tile, row, column, keysAreColumns);
 }
@@ -90,7 +92,7 @@ AttentionMapper::Values AttentionMapper::keepShared(const WarpTile &tile,
   Value firstBlock = i64.div(firstRandom, 4);
   Value drawnRow = i32.add(row, shares.row);
   Value drawnColumn = i32.add(column, shares.column);
-  // A lane's answers: four bits for each step.
+  // The results of this lane's draws: four bits for each step.
   Value bits = i32.constant(0);
   int64_t steps = tile.columns * tiles->lanesOfRow() / 8;
   for (int64_t t = 0; t < steps; ++t) {

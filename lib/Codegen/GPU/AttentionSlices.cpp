@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Attention with more features than registers can sum: products and sums slice
+// by slice.
+//
 //===----------------------------------------------------------------------===//
 
 #include "AttentionMapper.h"
@@ -19,8 +22,8 @@ Value AttentionMapper::allocateSlices() {
   return rowSlices;
 }
 
-/// The next slice is copied while one is multiplied; behind the last one that
-/// is zeros, which nothing is read for.
+/// Copies the next slice while one is multiplied. After the last slice the copy
+/// writes zeros and reads nothing.
 WarpTile AttentionMapper::multiplySlices(const HeadRows &rows,
                                          const HeadRows &others) {
   auto copy = [&](Value stage, Value feature) {
@@ -29,7 +32,7 @@ WarpTile AttentionMapper::multiplySlices(const HeadRows &rows,
     copyRows(columnsOf(columnSlices, stage), columns, others, feature);
     commitCopies();
   };
-  // Warps may still be reading what stood here.
+  // Warps may still read the memory that the copy overwrites.
   f.builder.create<mlir::gpu::BarrierOp>(f.loc);
   copy(i32.constant(0), i32.constant(0));
   int64_t width = tiles->width();

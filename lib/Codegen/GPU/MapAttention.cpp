@@ -38,9 +38,10 @@ public:
   MappedLaunch emit();
 
 private:
-  /// What a warp knows of its queries.
+  /// State of a warp's queries.
   struct State {
-    Values maxima, sums; ///< Of a row; sums of what the thread has of it.
+    Values maxima, sums; ///< Maximum of each row; this thread's part of the sum
+                         ///< of each row.
     WarpTile output;
 
     Values flat() const;
@@ -56,13 +57,14 @@ private:
   Value largest(Value a, Value b) {
     return f.builder.create<arith::MaxNumFOp>(f.loc, a, b);
   }
-  /// Whether the largest product is the largest score.
+  /// Whether scaling keeps the order of products, so that the maximum can be
+  /// found before it.
   bool isScaledLast() const { return spec.scale > 0 && spec.softcap == 0; }
 
   nn::AttentionOp forward;
   std::array<Heads, 3> qkv;
   Value kvHead, queryTile, keys, values;
-  Values ends; ///< Of the keys that the thread's queries see.
+  Values ends; ///< End of the keys that each of the thread's queries sees.
 };
 } // namespace
 
@@ -128,14 +130,14 @@ MappedLaunch ForwardMapper::emit() {
   return finish(spec.heads);
 }
 
-/// Of queries, keys or values.
+/// Rows of the queries (0), keys (1) or values (2).
 HeadRows ForwardMapper::headRows(int64_t tensor, Value first) {
   if (tensor == 0)
     return {qkv[0], headOfBlock, first, i32.constant(spec.seq)};
   return {qkv[tensor], kvHead, first, visible.count()};
 }
 
-/// With slices, what is multiplied says which it takes.
+/// With slices, the products copy the slices that they multiply.
 void ForwardMapper::copyColumns(Value first, Value stage) {
   if (isSliced())
     return;
@@ -168,8 +170,8 @@ void ForwardMapper::addColumns(const LeftRows &queries, Value first,
                                : columnsOf(values, stage));
 }
 
-/// Makes probabilities of scores, relative to the new maxima, and brings the
-/// sums up to date.
+/// Turns scores into probabilities relative to the new maxima, and updates the
+/// sums.
 WarpTile ForwardMapper::probabilities(WarpTile scores, State &state) {
   for (int64_t i = 0; i < scores.rows; ++i) {
     Value most = scores.at(i, 0);
@@ -247,7 +249,8 @@ MappedKernel mapAttention(planir::KernelOp kernel,
   auto op = dyn_cast<nn::AttentionOpInterface>(body.front());
   if (!op || op->getNextNode() != body.getTerminator())
     return MappedKernel::no("attention with other operations");
-  // Blocks and launches read all arguments after others have written.
+  // Blocks, and later launches, read arguments after others have written
+  // results.
   if (llvm::any_of(kernel.getTies(), [](int64_t tie) { return tie >= 0; }))
     return MappedKernel::no("attention in place");
   auto timesYielded = [&](Value result) {
@@ -255,7 +258,7 @@ MappedKernel mapAttention(planir::KernelOp kernel,
   };
   auto isYielded = [&](Value result) { return timesYielded(result) > 0; };
   auto forward = dyn_cast<nn::AttentionOp>(*op);
-  // Evaluation has no use for the forward pass's second result.
+  // An evaluation does not use the forward pass's second result.
   if (forward ? !isYielded(forward.getOutput())
               : !llvm::all_of(op->getResults(), isYielded))
     return MappedKernel::no("attention whose results are not all yielded");

@@ -31,7 +31,7 @@ using namespace mlir;
 namespace heddle::gpu {
 
 namespace {
-/// What both launches have in common.
+/// The common part of both launches.
 class GradMapper : public AttentionMapper {
 public:
   GradMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
@@ -49,22 +49,23 @@ public:
   }
 
 protected:
-  /// From scores and from the products of output gradients and values: M P in
-  /// `weights`, dS in `scores`. `lse` and `delta` are those of an element.
+  /// Computes M P in `weights` from scores, and dS in `scores` from the
+  /// products of output gradients and values. `lse` and `delta` return these
+  /// numbers for an element.
   using OfElement = function_ref<Value(int64_t i, int64_t j)>;
   void gradScores(WarpTile &weights, WarpTile &scores, Value first,
                   Value isFull, ArrayRef<Value> bounds, bool keysAreColumns,
                   OfElement lse, OfElement delta);
-  /// Hides what is outside of windows.
+  /// Masks the elements outside of attention's window.
   void hideOutside(WarpTile &weights, Value first, bool keysAreColumns);
-  /// With a soft cap: the derivative of a score by the one before it.
+  /// With a soft cap: the derivative of a capped score by the uncapped one.
   Value slopeOf(Value score) {
     Value share = mulF(score, constant(1.0 / spec.capFactor()));
     return subF(constant(1.0), mulF(share, share));
   }
-  /// Products of a warp in registers at a time.
+  /// Products of a warp that are in registers at the same time.
   int64_t products() const { return spec.softcap > 0 ? 3 : 2; }
-  /// The exponent of 2 that stands for an exponent of e.
+  /// Multiplies by log2(e): e^x is 2^(x log2(e)).
   Value inLog2(Value exponent) { return mulF(exponent, constant(M_LOG2E)); }
 
   nn::AttentionGradOp gradient;
@@ -73,7 +74,7 @@ protected:
   Value lse, delta;
 };
 
-/// dQ, and delta.
+/// The first launch: dQ, and delta for the second one.
 class QueriesMapper : public GradMapper {
 public:
   using GradMapper::GradMapper;
@@ -85,7 +86,7 @@ private:
   Value keys, values;
 };
 
-/// dK and dV.
+/// The second launch: dK and dV.
 class KeysMapper : public GradMapper {
 public:
   using GradMapper::GradMapper;
@@ -100,7 +101,7 @@ private:
 
   Value queries, grads, lses, deltas;
   LeftRows keys, values;
-  Values firsts; ///< Of the queries that see the thread's keys.
+  Values firsts; ///< The first query that sees each of the thread's keys.
 };
 } // namespace
 
@@ -108,7 +109,7 @@ void GradMapper::gradScores(WarpTile &weights, WarpTile &scores, Value first,
                             Value isFull, ArrayRef<Value> bounds,
                             bool keysAreColumns, OfElement lse,
                             OfElement delta) {
-  Values slopes; // With a soft cap.
+  Values slopes; // One for each element, with a soft cap.
   for (int64_t i = 0; i < weights.rows; ++i)
     for (int64_t j = 0; j < weights.columns; ++j) {
       Value &weight = weights.at(i, j);
@@ -361,11 +362,11 @@ AttentionMapper::Values KeysMapper::queriesOf(Value head, Values sums) {
     copyNumbers(lses, at, columns, lse, head, first);
     copyNumbers(deltas, at, columns, delta, head, first);
   };
-  // None of the keys behind the first is seen by earlier queries.
+  // Earlier queries see none of the block's keys.
   Value begin = i32.floorTo(visible.firstSeeing(firstRow), columns);
   beginColumns(begin, copy);
   Value end = all;
-  if (spec.window) // The last key is seen longest.
+  if (spec.window) // The block's last key has the latest last query.
     end = i32.min(visible.endSeeing(i32.add(firstRow, rowsOfBlock() - 1)), all);
   size_t count = sums.size() / 2;
   return forColumns(begin, end, sums, copy,
@@ -400,7 +401,7 @@ void KeysMapper::addQueries(Value head, Value first, Value stage,
     lsesHere.push_back(loadNumber(lses, at));
     deltasHere.push_back(loadNumber(deltas, at));
   }
-  // The last key is seen by the fewest.
+  // The block's last key is seen by the fewest queries.
   Value lastKey = i32.min(i32.add(firstRow, rowsOfBlock() - 1), spec.seq - 1);
   Value isFull = i32.less(visible.firstSeeing(lastKey), i32.add(first, 1));
   gradScores(

@@ -4,14 +4,14 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A block multiplies tiles along k (GemmTiles.h), brings its sums into rows
-// through shared memory, and computes the results of a few adjacent columns at
-// a time. With k in parts, the blocks of a part leave their sums in scratch
-// memory, and a second launch adds the parts in order and computes the results.
-// The blocks of one edge of the grid also sum the factor whose tiles they all
-// meet, where the kernel has such sums.
-// What is outside of the operands counts as zero; what is outside of the result
-// is not stored.
+// Maps a matrix product and its epilogue. A block multiplies tiles along k
+// (GemmTiles.h; mma.sync is in GemmMma.cpp), moves its sums to rows through
+// shared memory, and computes the results of a few adjacent columns at a time.
+// With split-K, blocks write partial sums to scratch memory, and a second
+// launch adds them in order and computes the results. If the kernel also sums
+// one of the factors, the blocks at one edge of the grid do it, since they load
+// each tile of that factor once. Elements outside of the operands count as
+// zero, and sums outside of the result are not stored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +39,7 @@ private:
   using ChunkBody =
       llvm::function_ref<LogicalResult(Value row, Value column, Value sums)>;
 
-  /// Sums over k of a factor: how many, or none.
+  /// The number of sums of a factor along k; 0 if no factor is summed.
   int64_t numFactorSums() const {
     if (product.sums.empty())
       return 0;
@@ -117,9 +117,9 @@ LogicalResult GemmMapper::startFrame(StringRef suffix) {
   return frame->emitScalars();
 }
 
-/// Which tile this block computes. Blocks that run at the same time share rows
-/// and columns, so that the second-level cache serves most reads: they go
-/// through bands of a few tiles of rows, column by column.
+/// Chooses the tile that this block computes. Blocks go through bands of a few
+/// rows of tiles, column by column. Blocks that run at the same time therefore
+/// share rows and columns, and the L2 cache serves most of their reads.
 void GemmMapper::placeBlock() {
   ThreadCode &c = *code;
   int64_t band = std::min<int64_t>(8, tilesM());
@@ -135,9 +135,9 @@ void GemmMapper::placeBlock() {
   firstColumn = c.mul(c.div(inBand, height), tiling.n);
 }
 
-/// All steps along k. Returns this thread's sums. Where a factor is summed, the
-/// blocks that do it have a loop of their own: those of one row or column of
-/// tiles, which meet every tile of that factor once.
+/// Emits all steps along k and returns this thread's sums. Where a factor is
+/// summed, blocks of one row or column of tiles load each of its tiles once.
+/// They sum it, in a copy of the loop of their own.
 FailureOr<SmallVector<Value>> GemmMapper::emitSteps(Multiplier &multiplier,
                                                     const TileShape &summed) {
   ThreadCode &c = *code;
@@ -196,7 +196,7 @@ LogicalResult GemmMapper::emitProduct() {
       emitSteps(multiplier, product.sumsA ? left : right);
   if (failed(sums))
     return failure();
-  // The sums take the place of the last tiles.
+  // The sums overwrite the last tiles, which all warps must have read.
   c.barrier();
   SumTile tile(c, tiling, memory);
   multiplier.forSums(*sums, [&](Value row, Value column, ArrayRef<Value> some) {
@@ -207,7 +207,8 @@ LogicalResult GemmMapper::emitProduct() {
     return failure();
   frame->finish({tilesM() * tilesN(), 1, tiling.parts}, tiling.threads(),
                 tiling.sharedBytes());
-  // Two blocks hide each other's waits: registers have to allow both.
+  // Two blocks on a multiprocessor hide each other's latency. Registers must
+  // suffice for both.
   frame->func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                        c.builder.getI32IntegerAttr(2));
   launches.push_back(frame->launch());
@@ -218,14 +219,15 @@ LogicalResult GemmMapper::emitProduct() {
 // The results
 //===----------------------------------------------------------------------===//
 
-/// Adjacent columns, at most `most`, whose vectors are aligned in every row.
+/// The largest number of adjacent columns, at most `most`, whose vectors are
+/// aligned in every row.
 int64_t GemmMapper::widestChunk(int64_t most) const {
   while (product.n % most)
     most /= 2;
   return most;
 }
 
-/// Columns that make accesses of 16 bytes of the narrowest elements.
+/// The number of columns of a 16-byte access to the narrowest elements.
 int64_t GemmMapper::resultChunk() {
   auto shape = cast<RankedTensorType>(product.result().getType()).getShape();
   for (Type type : llvm::concat<const Type>(kernel.getArgumentTypes(),
@@ -236,13 +238,15 @@ int64_t GemmMapper::resultChunk() {
   return 4;
 }
 
-/// Takes the block's sums by rows, each thread some chunks.
+/// Reads the block's sums by rows and emits their results. Each thread has some
+/// chunks.
 LogicalResult GemmMapper::emitTile(SumTile &tile) {
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
   int64_t most = part ? 4 : resultChunk();
-  // In long rows of other lengths chunks begin where the row allows, unless all
-  // rows begin at aligned places.
+  // In long rows whose length is no multiple of the chunk, chunks begin where
+  // memory is aligned, a different column in each row. Rows with padding need
+  // no such shift.
   bool isOdd = !part && product.n % most;
   bool isAligned = isOdd && resultsArePadded();
   bool isShifted = isOdd && !isAligned && product.n >= tiling.n;
@@ -270,7 +274,7 @@ bool GemmMapper::resultsArePadded() {
   });
 }
 
-/// A chunk of a tile's row, unless it is behind the row's end.
+/// Emits a chunk of a row of the tile, unless it is after the row's end.
 LogicalResult GemmMapper::emitTileChunk(SumTile &tile, Value inTileRow,
                                         Value inTileColumn, int64_t width) {
   ThreadCode &c = *code;
@@ -287,9 +291,9 @@ LogicalResult GemmMapper::emitTileChunk(SumTile &tile, Value inTileRow,
   return success();
 }
 
-/// A chunk of a row whose length is no multiple of `width`: at the ends of the
-/// tile's row, element by element. A shifted one begins before `column`, where
-/// the result's memory is aligned.
+/// Emits a chunk of a row whose length is no multiple of `width`. Chunks that
+/// cross the end of the tile's row are emitted element by element. A shifted
+/// chunk begins before `column`, where the result's memory is aligned.
 LogicalResult GemmMapper::emitOddChunk(SumTile &tile, Value row, Value column,
                                        int64_t width, bool isShifted) {
   ThreadCode &c = *code;
@@ -324,7 +328,7 @@ LogicalResult GemmMapper::emitOddChunk(SumTile &tile, Value row, Value column,
                     /*isShifted=*/false);
 }
 
-/// A part's sum in the scratch memory.
+/// The address of a partial sum in scratch memory.
 Value GemmMapper::partPointer(Value inPart, Value row, Value column) {
   ThreadCode &c = *code;
   Value all = frame->scratch(0, {tiling.parts, product.m, product.n},
@@ -334,7 +338,8 @@ Value GemmMapper::partPointer(Value inPart, Value row, Value column) {
   return c.at(c.globalPointer(all), c.mul(element, 4));
 }
 
-/// The same of a factor's sum; these stand behind those of the product.
+/// The address of a partial sum of a factor. These follow the sums of the
+/// product.
 Value GemmMapper::factorPartPointer(Value inPart, Value place) {
   ThreadCode &c = *code;
   Value all =
@@ -344,7 +349,7 @@ Value GemmMapper::factorPartPointer(Value inPart, Value place) {
   return c.at(c.globalPointer(all), c.mul(c.wide(element), 4));
 }
 
-/// `width` adjacent sums of all parts, added in order.
+/// Returns `width` adjacent sums: the partial sums, added in order.
 SmallVector<Value>
 GemmMapper::addParts(int64_t width, llvm::function_ref<Value(Value)> pointer) {
   ThreadCode &c = *code;
@@ -361,14 +366,15 @@ GemmMapper::addParts(int64_t width, llvm::function_ref<Value(Value)> pointer) {
   return sums;
 }
 
-/// The second launch: a chunk for each thread, then a factor's sum for each.
+/// Emits the second launch. Each thread has a chunk of the result, or one sum
+/// of a factor.
 LogicalResult GemmMapper::emitSumOfParts() {
   constexpr int64_t threads = 256;
   if (failed(startFrame("_sum")))
     return failure();
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
-  // Sums are in f32.
+  // Partial sums are f32.
   int64_t width = widestChunk(accessBytes / 4), perRow = product.n / width;
   int64_t chunks = product.m * perRow;
   Value chunk =
@@ -402,7 +408,8 @@ LogicalResult GemmMapper::emitSumOfParts() {
   return success();
 }
 
-/// What this block makes of a factor's sum, at a place of its tile.
+/// Stores this block's sum of a factor: a result, or a partial sum. `inTile` is
+/// the sum's row or column in the tile.
 LogicalResult GemmMapper::emitFactorSum(Value inTile, Value sum) {
   ThreadCode &c = *code;
   Value place = c.add(product.sumsA ? firstRow : firstColumn, inTile);
@@ -416,7 +423,7 @@ LogicalResult GemmMapper::emitFactorSum(Value inTile, Value sum) {
   return success();
 }
 
-/// Stores a factor's sum, added to what each result begins with.
+/// Stores a factor's sum, plus the initial value of each result.
 LogicalResult GemmMapper::storeFactorSum(Value place, Value sum) {
   KernelFrame &f = *frame;
   Chunk chunk = f.chunk(code->toIndex(place), 1);
@@ -437,7 +444,7 @@ LogicalResult GemmMapper::storeFactorSum(Value place, Value sum) {
   return success();
 }
 
-/// Adds the addend and rounds to the type of the product's result.
+/// Adds the addend, and rounds to the element type of the product.
 FailureOr<Value> GemmMapper::finishSums(Value sums, ArrayRef<Value> leading) {
   ThreadCode &c = *code;
   if (product.addend) {
@@ -450,8 +457,9 @@ FailureOr<Value> GemmMapper::finishSums(Value sums, ArrayRef<Value> leading) {
   return c.narrow(sums, getElementTypeOrSelf(product.result().getType()));
 }
 
-/// Computes and stores the results of adjacent columns of one row. Shifted ones
-/// begin at no multiple of their number, but their memory does.
+/// Computes and stores the results of adjacent columns of one row. A shifted
+/// chunk is aligned in memory, though its first column is no multiple of its
+/// width.
 LogicalResult GemmMapper::storeChunk(Value row, Value column,
                                      ArrayRef<Value> sums, bool isShifted) {
   KernelFrame &f = *frame;

@@ -1,15 +1,16 @@
-//===- MapPlain.cpp - A kernel again, as plain as it can be ---------------===//
+//===- MapPlain.cpp - A simple second version of a kernel -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What `BINARY check` compares kernels with: one thread for each element, loops
-// over what is summed, one launch for each tensor that is asked for several
-// times. Nothing is shared, nothing waits, no access is wider than an element.
-// The grid has two layers, of which one counts elements from the first one on,
-// and the other one from the last one back. So fewer blocks compute a tensor's
-// beginning and its end.
+// The reference kernels that `BINARY check` compares with. They are as simple
+// as possible: one thread for each element, loops over reduced dimensions, and
+// a launch of its own for each tensor that is used several times. No memory is
+// shared, no thread waits, and no access is wider than an element. The grid has
+// two layers: one counts elements from the first one, the other from the last
+// one backward. Running only the first blocks thus computes both the beginning
+// and the end of a tensor.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,10 +29,11 @@ namespace {
 using linalg::GenericOp;
 
 constexpr int64_t threads = 256;
-/// Tensors in the scratch memory begin at multiples of this.
+/// Alignment of tensors in scratch memory, in bytes.
 constexpr int64_t alignment = 256;
 
-/// The element of a thread, and whether it is there and no other thread's.
+/// The element that a thread computes. `isThere` is false where it does not
+/// exist, or where another thread computes it.
 struct PlainElement {
   Value number, isThere;
 };
@@ -44,10 +46,10 @@ public:
   PlainMapping run();
 
 private:
-  /// A tensor that is computed by a launch of its own.
+  /// A tensor that a launch of its own computes into scratch memory.
   struct Stored {
     Value tensor;
-    int64_t offset; ///< In the scratch memory.
+    int64_t offset; ///< Offset in the scratch memory.
   };
 
   void findStored();
@@ -57,7 +59,8 @@ private:
   FailureOr<Value> loop(KernelFrame &f, GenericOp op,
                         SmallVector<Value> &iteration, unsigned dim,
                         Value carried);
-  /// The launch that computes `tensor` into the memory that `target` gives.
+  /// Adds the launch that computes `tensor` into the memory that `target`
+  /// returns. The first `numKnown` stored tensors are read from memory.
   LogicalResult launch(Value tensor, size_t numKnown,
                        llvm::function_ref<Value(KernelFrame &)> target);
   Value memoryOf(KernelFrame &f, const Stored &stored);
@@ -73,7 +76,7 @@ static RankedTensorType typeOf(Value tensor) {
   return cast<RankedTensorType>(tensor.getType());
 }
 
-/// What becomes one element of its result.
+/// The number of elements that are combined to one element of the result.
 static int64_t termsOf(GenericOp op) {
   int64_t terms = 1;
   for (auto [size, kind] :
@@ -82,7 +85,7 @@ static int64_t termsOf(GenericOp op) {
   return terms;
 }
 
-/// A tensor without dimensions is one element of its memory.
+/// The indices `at` in `buffer`. A tensor of rank 0 is stored as one element.
 static SmallVector<Value> indicesIn(KernelFrame &f, Value buffer,
                                     ArrayRef<Value> at) {
   SmallVector<Value> indices(at);
@@ -91,7 +94,7 @@ static SmallVector<Value> indicesIn(KernelFrame &f, Value buffer,
   return indices;
 }
 
-/// Whether each element would be computed again and again where it is used.
+/// Whether each element would be computed several times where it is used.
 static bool isAskedOften(OpResult tensor) {
   if (cast<GenericOp>(tensor.getOwner()).getNumReductionLoops())
     return true;
@@ -122,7 +125,8 @@ Value PlainMapper::memoryOf(KernelFrame &f, const Stored &stored) {
                    typeOf(stored.tensor).getElementType());
 }
 
-/// Carries the reduction through its dimensions from `dim` on.
+/// Emits loops over the reduced dimensions from `dim` on, and carries the value
+/// through them.
 FailureOr<Value> PlainMapper::loop(KernelFrame &f, GenericOp op,
                                    SmallVector<Value> &iteration, unsigned dim,
                                    Value carried) {
@@ -165,8 +169,8 @@ static int64_t blocksFor(Value tensor) {
   return llvm::divideCeil(typeOf(tensor).getNumElements(), threads);
 }
 
-/// The blocks of a tensor in the two layers of the grid: from the first one on,
-/// and from the last one back.
+/// Gives the blocks of both layers their elements: the first layer counts from
+/// the first block, the second from the last one backward.
 static PlainElement elementOf(KernelFrame &f, Value tensor) {
   OpBuilder &b = f.builder;
   int64_t blocks = blocksFor(tensor);
@@ -177,7 +181,7 @@ static PlainElement elementOf(KernelFrame &f, Value tensor) {
       b.create<arith::SubIOp>(f.loc, f.constant(blocks - 1), column);
   Value block = b.create<arith::SelectOp>(f.loc, isFromEnd, fromEnd, column);
   Value number = f.add(f.mul(block, threads), f.threadId());
-  // Of an odd number of blocks the one in the middle is in the first layer.
+  // The block in the middle of an odd number belongs to the first layer.
   Value isOther = f.compare(arith::CmpIPredicate::ult, column, blocks / 2);
   Value isFirst = f.compare(arith::CmpIPredicate::eq,
                             f.blockId(mlir::gpu::Dimension::z), 0);
@@ -187,7 +191,7 @@ static PlainElement elementOf(KernelFrame &f, Value tensor) {
   return {number, b.create<arith::AndIOp>(f.loc, exists, isMine)};
 }
 
-/// One thread for each element of `tensor`.
+/// Emits one thread's code: the element of `tensor` that it computes.
 LogicalResult PlainMapper::emit(KernelFrame &f, Value tensor, Value buffer,
                                 bool isYielded) {
   OpBuilder &b = f.builder;
@@ -197,7 +201,7 @@ LogicalResult PlainMapper::emit(KernelFrame &f, Value tensor, Value buffer,
   b.setInsertionPointToStart(exists.thenBlock());
   ElementEmitter::Scope scope(f.emitter);
   SmallVector<Value> at = f.delinearize(number, typeOf(tensor).getShape());
-  // A yielded sum stands in the scratch memory already.
+  // A sum that is yielded is in scratch memory already.
   auto op = tensor.getDefiningOp<GenericOp>();
   bool isSum = !isYielded && op && op.getNumReductionLoops();
   FailureOr<Value> value =
@@ -215,7 +219,7 @@ PlainMapper::launch(Value tensor, size_t numKnown,
   options.suffix = "_plain" + std::to_string(mapped.launches.size());
   const int64_t layers = 2;
   int64_t columns = llvm::divideCeil(blocksFor(tensor), layers);
-  // A yielded sum stands in the scratch memory already.
+  // A sum that is yielded is in scratch memory already.
   auto op = tensor.getDefiningOp<GenericOp>();
   bool isSum = numKnown < stored.size() && op;
   mapped.terms.push_back(isSum ? termsOf(op) : 1);
@@ -278,8 +282,8 @@ FailureOr<PlainMapping> mapPlain(planir::KernelOp kernel,
   for (const MappedLaunch &launch : mapped.launches) {
     if (failed(simplify(launch.func)))
       return failure();
-    // A scalar of 64 bits that is asked for as such never was an index, which
-    // may have 32.
+    // Folds casts from i64 to index and back, since an index may have only 32
+    // bits.
     RewritePatternSet patterns(context);
     arith::IndexCastOp::getCanonicalizationPatterns(patterns, context);
     if (failed(applyPatternsAndFoldGreedily(launch.func, std::move(patterns))))

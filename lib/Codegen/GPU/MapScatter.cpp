@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The first launch sorts the positions by the row that they add to, so that the
-// order of each sum follows from the ids alone. The second writes what the
-// table is without any position, unless that stands there already. Then the
-// rows that have positions are written: those of few by some threads each,
-// those of many by a whole block.
+// Maps the gradient of an embedding table in three launches. The first sorts
+// the positions of tokens by the row that they add to. The order of each sum
+// therefore depends only on the ids. The second fills the table with its
+// initial values, unless they are there already. The third writes rows that
+// have positions: a few threads sum a row of few positions, a whole block sums
+// one of many.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,13 +27,14 @@ namespace heddle::gpu {
 
 namespace {
 constexpr int64_t threads = ColumnTile::threads;
-/// Elements of the table that a block fills, as accesses of a thread.
+/// Elements of the table that a block fills, as accesses of each thread.
 constexpr int64_t accessesToFill = 8;
-/// Positions of a row that threads beside each other sum alone.
+/// The most positions of a row that a few adjacent threads sum alone.
 constexpr int64_t mostAlone = 8;
 
-/// Columns of a thread: those of one access to the wider of both tensors, so
-/// that the lanes of a warp access bytes without gaps in both.
+/// The number of columns of a thread: those of one access to the tensor with
+/// wider elements, so that the lanes of a warp access consecutive bytes of both
+/// tensors.
 int64_t chunkOf(nn::EmbeddingGradOp op) {
   int64_t width = accessBytes;
   for (Type type : {op.getGrad().getType(), op.getOutput().getType()})
@@ -62,18 +64,19 @@ private:
   int64_t fillWidth() const {
     return accessBytes / dist::byteSize(table.getElementType());
   }
-  /// What a block of the third launch has to do: a place for each of its
-  /// threads that stand below each other.
+  /// What a block of the third launch works on: a range of the sorted
+  /// positions, one for each group of threads that share columns.
   struct BlockEntries {
-    Value first;    ///< Its first place.
-    Value segments; ///< The end and the row of each, in workgroup memory.
-    Value order;    ///< The positions from the first place on.
-    Value columns;  ///< Which of the tile's blocks of columns it has.
+    Value first;    ///< Index of the first one in the sorted list.
+    Value segments; ///< End and row of the segment that begins at each, in
+                    ///< workgroup memory.
+    Value order;    ///< The positions from the first one on.
+    Value columns;  ///< The number of the block's columns among the tile's.
   };
   BlockEntries loadEntries(KernelFrame &f);
   LogicalResult sumFew(KernelFrame &f, const BlockEntries &entries);
   LogicalResult sumMany(KernelFrame &f, const BlockEntries &entries);
-  /// The positions of one row.
+  /// The positions of one row in the sorted list.
   struct Segment {
     Value first, count, row;
   };
@@ -83,7 +86,7 @@ private:
         f.loc, f.builder.getF32FloatAttr(0));
     return SmallVector<Value>(tile.width, zero);
   }
-  /// Which of the positions in a list a thread adds.
+  /// The entries of a list that a thread adds.
   struct Span {
     Value begin, end;
     int64_t step;
@@ -125,7 +128,7 @@ private:
 };
 } // namespace
 
-/// The row that a position adds to; the number of rows where it adds to none.
+/// The row that a position adds to; the number of rows, if it adds to none.
 FailureOr<Value> ScatterMapper::rowOf(KernelFrame &f, Value position) {
   OpBuilder &b = f.builder;
   FailureOr<Value> id = f.emitter.element(op.getIds(), position);
@@ -137,7 +140,7 @@ FailureOr<Value> ScatterMapper::rowOf(KernelFrame &f, Value position) {
         f.loc, row,
         b.create<arith::TruncIOp>(f.loc, b.getI32Type(),
                                   f.argumentScalar(op.getFirst())));
-  // Rows before the first become large unsigned numbers.
+  // Rows before the first one become large unsigned numbers.
   Value adds =
       b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult, row, none);
   if (std::optional<int64_t> padding = op.getPadding()) {
@@ -152,7 +155,7 @@ LogicalResult ScatterMapper::emitOrder(KernelFrame &f) {
   return sorted.emit(f, [&](Value position) { return rowOf(f, position); });
 }
 
-/// The table without any position: what is added to, or zeros.
+/// Fills the table with its initial values, or with zeros.
 LogicalResult ScatterMapper::emitFill(KernelFrame &f) {
   OpBuilder &b = f.builder;
   int64_t width = fillWidth(), size = table.getNumElements();
@@ -179,7 +182,7 @@ LogicalResult ScatterMapper::emitFill(KernelFrame &f) {
       });
 }
 
-/// What stands at element `at` of the table with the sum of its positions.
+/// The result at element `at` of the table: the initial value plus `sum`.
 FailureOr<Value> ScatterMapper::result(KernelFrame &f, Value at, Value sum) {
   if (op.getInit()) {
     FailureOr<Value> before = f.emitter.element(op.getInit(), at);
@@ -230,8 +233,8 @@ ScatterMapper::BlockEntries ScatterMapper::loadEntries(KernelFrame &f) {
   return entries;
 }
 
-/// The segment that begins at a place of the block; its count is 0 if none
-/// does.
+/// The segment that begins at entry `below` of the block. Its count is 0 if
+/// none begins there.
 ScatterMapper::Segment ScatterMapper::segmentAt(KernelFrame &f,
                                                 const BlockEntries &entries,
                                                 Value below) {
@@ -246,7 +249,8 @@ ScatterMapper::Segment ScatterMapper::segmentAt(KernelFrame &f,
   return {first, count, number(SortedPositions::row)};
 }
 
-/// `sums` of the thread's columns, from `column` on, with these positions.
+/// Adds the gradients of the listed positions to `sums` of the thread's
+/// columns, which begin at `column`.
 FailureOr<SmallVector<Value>> ScatterMapper::sumListed(KernelFrame &f,
                                                        Value column, Value list,
                                                        const Span &span,
@@ -270,8 +274,8 @@ FailureOr<SmallVector<Value>> ScatterMapper::sumListed(KernelFrame &f,
   return SmallVector<Value>(loop.getResults());
 }
 
-/// Rows of few positions, each by the threads beside each other that have its
-/// place.
+/// Sums rows of few positions. Each entry's threads sum the segment that begins
+/// at it.
 LogicalResult ScatterMapper::sumFew(KernelFrame &f,
                                     const BlockEntries &entries) {
   OpBuilder &b = f.builder;
@@ -304,7 +308,7 @@ LogicalResult ScatterMapper::sumFew(KernelFrame &f,
   return success();
 }
 
-/// Rows of many positions, one after the other by all threads.
+/// Sums rows of many positions, one row after the other, by all threads.
 LogicalResult ScatterMapper::sumMany(KernelFrame &f,
                                      const BlockEntries &entries) {
   OpBuilder &b = f.builder;
@@ -324,7 +328,7 @@ LogicalResult ScatterMapper::sumMany(KernelFrame &f,
   {
     OpBuilder::InsertionGuard inLoop(b);
     b.setInsertionPointToStart(loop.getBody());
-    // Nobody reads what stood in the memory before.
+    // After the barrier no thread reads the previous content of the memory.
     b.create<mlir::gpu::BarrierOp>(f.loc);
     Value left =
         b.create<arith::SubIOp>(f.loc, segment.count, loop.getInductionVar());
@@ -339,7 +343,7 @@ LogicalResult ScatterMapper::sumMany(KernelFrame &f,
           b.create<scf::YieldOp>(f.loc);
         });
     b.create<mlir::gpu::BarrierOp>(f.loc);
-    // Threads beyond the last column have no positions.
+    // Threads after the last column add no positions.
     Value end = b.create<arith::SelectOp>(f.loc, exists, count, f.constant(0));
     FailureOr<SmallVector<Value>> sums = sumListed(
         f, column, list, {f.div(thread, tile.across), end, tile.below},

@@ -4,10 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A kernel has a run of a flat tensor whose segments begin and end at multiples
-// of 64 elements: in such units, places fit 32 bits. Where segments begin
-// stands in a table in constant memory. Sums take two launches: a block for
-// each piece of a segment, then a warp for each segment.
+// Maps sums of squares and factors of segments of a flat tensor. A kernel has a
+// range of the tensor. Segments begin and end at multiples of 64 elements, and
+// counting in such units makes offsets fit 32 bits. A table in constant memory
+// holds the beginnings. Sums take two launches: a block for each piece of a
+// segment, then a warp for each segment.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,9 +24,9 @@ namespace heddle::gpu {
 namespace {
 constexpr int64_t unit = 64;
 constexpr int64_t threads = 256;
-/// Of a piece that one block sums, in units.
+/// Length of a piece, which one block sums, in units.
 constexpr int64_t pieceUnits = 1024;
-/// Elements that a block scales, as accesses of a thread.
+/// Elements that a block scales, as accesses of each thread.
 constexpr int64_t accessesToScale = 16;
 
 class SegmentMapper {
@@ -56,16 +57,17 @@ private:
   LogicalResult launch(StringRef suffix, int64_t blocks, int64_t blockThreads,
                        Stage body);
 
-  /// Numbers in constant memory.
+  /// Emits a table of numbers in constant memory.
   Value table(KernelFrame &f, StringRef name, ArrayRef<int32_t> numbers);
   Value at(KernelFrame &f, Value table, Value index) {
     return f.builder.create<memref::LoadOp>(f.loc, table, ValueRange(index));
   }
-  /// The last entry of the table that is no larger than `key`.
+  /// Binary search: the last entry of the table that is at most `key`.
   Value search(KernelFrame &f, Value table, int64_t last, Value key);
-  /// The unit at which the run begins.
+  /// The unit at which the kernel's range begins.
   Value firstUnit(KernelFrame &f);
-  /// The element of the run at which a unit begins, or the nearest there is.
+  /// The element of the range at which a unit begins, or the nearest element of
+  /// the range.
   Value inRun(KernelFrame &f, Value place);
   Value pieceSums(KernelFrame &f) {
     return f.scratch(0, {pieces.back()}, f.builder.getF64Type());
@@ -79,8 +81,8 @@ private:
   mlir::gpu::GPUModuleOp module;
   Value input, first;
   int64_t length, width;
-  /// Of each segment, and the end of the last: its first unit, and the number
-  /// of its first piece.
+  /// For each segment its first unit, and the number of its first piece. The
+  /// last entry is the end of the last segment.
   SmallVector<int32_t> begins, pieces;
   MappedKernel mapped;
 };
@@ -142,7 +144,7 @@ Value SegmentMapper::inRun(KernelFrame &f, Value place) {
                unit);
 }
 
-/// The sum of squares of one piece, of what the run has of it.
+/// Sums the squares of one piece, as far as the range has it.
 LogicalResult SegmentMapper::emitPieces(KernelFrame &f) {
   OpBuilder &b = f.builder;
   Type i32 = b.getI32Type();
@@ -179,7 +181,7 @@ LogicalResult SegmentMapper::emitPieces(KernelFrame &f) {
   return success();
 }
 
-/// The sum of the pieces of one segment, by a warp.
+/// Sums the pieces of one segment, by a warp.
 LogicalResult SegmentMapper::emitSums(KernelFrame &f) {
   OpBuilder &b = f.builder;
   Value firstPieces = table(f, "pieces", pieces), sums = pieceSums(f);
@@ -206,8 +208,8 @@ LogicalResult SegmentMapper::emitSums(KernelFrame &f) {
   return success();
 }
 
-/// A part of the run, segment by segment. What comes after the last segment
-/// becomes zero.
+/// Scales a part of the range, segment by segment. Elements after the last
+/// segment become zero.
 LogicalResult SegmentMapper::emitScaled(KernelFrame &f, Value factors) {
   OpBuilder &b = f.builder;
   Value firstUnits = table(f, "begins", begins);

@@ -1,4 +1,4 @@
-//===- WarpTiles.cpp - Small products of one warp -------------------------===//
+//===- WarpTiles.cpp - Attention's products in a warp ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -60,12 +60,12 @@ Value WarpTiles::shuffle(Value value, Value lane) {
 }
 
 //===----------------------------------------------------------------------===//
-// Tensor cores
+// Tensor cores: mma.sync
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// bf16: mma.sync m16n8k16. A thread has rows lane / 4 and the one eight below
-/// it, and of every eight columns the two from 2 (lane mod 4) on.
+/// bf16, by mma.sync m16n8k16. A thread has two rows: lane / 4, and eight rows
+/// after it. Of every eight columns it has two, beginning at 2 (lane mod 4).
 class MmaTiles : public WarpTiles {
 public:
   MmaTiles(KernelFrame &frame, Type element, int64_t width)
@@ -97,8 +97,9 @@ private:
   void multiplyAdd(Value left, Value right, WarpTile &sums, int64_t tile);
 };
 
-/// f32: a thread has rows lane / 8, four below it and so on, and of every eight
-/// columns the one lane mod 8; of sums four adjacent ones of every 32.
+/// f32, by FMA. A thread has row lane / 8 and every fourth row after it. Of
+/// every eight columns it has column lane mod 8; of sums, four adjacent columns
+/// of every 32.
 class FmaTiles : public WarpTiles {
 public:
   FmaTiles(KernelFrame &frame, Type element, int64_t width)
@@ -120,7 +121,7 @@ public:
                   const SharedRows &right) override;
 
 private:
-  /// Products in one sum of `multiply`.
+  /// Products that `multiply` adds before it begins a new sum.
   static constexpr int64_t partDepth = 16;
 
   WarpTile multiplyPart(const LeftRows &left, const SharedRows &right,
@@ -134,7 +135,7 @@ private:
 RandomShares MmaTiles::randomShares(bool keysAreColumns) {
   RandomShares shares;
   if (keysAreColumns) {
-    // Two lanes have the four keys: each draws one of the two rows.
+    // Two lanes share four keys: each draws words for one of the two rows.
     Value mine = i32.rem(lane, 2), first = i32.sub(lane, mine);
     shares.row = i32.add(i32.div(lane, 4), i32.mul(mine, 8));
     shares.column = i32.mul(i32.div(i32.rem(lane, 4), 2), 4);
@@ -145,7 +146,7 @@ RandomShares MmaTiles::randomShares(bool keysAreColumns) {
     shares.key = i32.mul(mine, 2);
     return shares;
   }
-  // Four lanes have the four keys: each draws one of the two rows of one of the
+  // Four lanes share four keys: each draws words for one of two rows and one of
   // two columns.
   Value mine = i32.rem(i32.div(lane, 4), 4);
   Value first = i32.sub(lane, i32.mul(mine, 4));
@@ -161,7 +162,7 @@ RandomShares MmaTiles::randomShares(bool keysAreColumns) {
   return shares;
 }
 
-/// Four 8 x 8 matrices, whose rows the lanes' addresses are: lane i is row
+/// Loads four 8 x 8 matrices by ldmatrix. The address of lane i is that of row
 /// i mod 8 of matrix i / 8.
 Value MmaTiles::loadMatrices(const SharedRows &rows, Value row, Value column,
                              bool transpose) {
@@ -171,8 +172,8 @@ Value MmaTiles::loadMatrices(const SharedRows &rows, Value row, Value column,
                                              ValueRange(at), transpose, 4);
 }
 
-/// Columns `first` to `first` + 15. The matrices are rows 0-7 and 8-15 of the
-/// first eight columns, then of the others.
+/// Loads columns `first` to `first` + 15. The first two matrices are rows 0-7
+/// and 8-15 of eight columns, the others the same rows of the next eight.
 Value MmaTiles::leftFragment(const SharedRows &rows, int64_t first) {
   Value column = i32.add(i32.mul(i32.div(lane, 16), 8), first);
   return loadMatrices(rows, i32.rem(lane, 16), column, /*transpose=*/false);
@@ -195,14 +196,15 @@ Value MmaTiles::fragmentsOf(ArrayRef<Value> rows) {
   return result;
 }
 
-/// Sixteen columns of a tile in registers, rounded: what a thread has of sums
-/// is what it needs of a left factor.
+/// Makes a left operand from sixteen columns of a tile in registers, rounded to
+/// bf16. No lane needs elements of others: mma.sync lays out sums and left
+/// operands alike.
 Value MmaTiles::leftFragment(const WarpTile &tile, int64_t first) {
   SmallVector<Value> rows;
   auto pairType = VectorType::get({2}, element);
   for (int64_t j : {first / 4, first / 4 + 2})
     for (int64_t i : {0, 1}) {
-      // The second operand is the lower half.
+      // The second operand becomes the lower half.
       auto call = f.builder.create<LLVM::CallIntrinsicOp>(
           f.loc, pairType, f.builder.getStringAttr("llvm.nvvm.ff2bf16x2.rn"),
           ValueRange{tile.at(i, j + 1), tile.at(i, j)});
@@ -211,7 +213,7 @@ Value MmaTiles::leftFragment(const WarpTile &tile, int64_t first) {
   return fragmentsOf(rows);
 }
 
-/// One of the two right factors in four matrices.
+/// One of the two right operands that four matrices hold.
 Value MmaTiles::half(Value fragments, int64_t first) {
   Value rows[] = {
       f.builder.create<vector::ExtractOp>(f.loc, fragments, first),
@@ -241,8 +243,8 @@ WarpTile MmaTiles::multiply(const LeftRows &left, const SharedRows &right,
                             int64_t columns) {
   WarpTile sums{2, columns / 4, {}};
   sums.elements.assign(sums.rows * sums.columns, constant(0.0));
-  // The matrices are rows 0-7 of the depth's first and second half, then rows
-  // 8-15 of them.
+  // The first two matrices are rows 0-7 of the first and the second eight
+  // features, the others rows 8-15 of these.
   Value row = i32.add(i32.rem(lane, 8), i32.mul(i32.div(lane, 16), 8));
   Value column = i32.mul(i32.rem(i32.div(lane, 8), 2), 8);
   for (int64_t k = 0; k < width(); k += depth) {
@@ -260,8 +262,8 @@ WarpTile MmaTiles::multiply(const LeftRows &left, const SharedRows &right,
 
 void MmaTiles::accumulate(WarpTile &sums, const WarpTile &weights,
                           const SharedRows &right) {
-  // The matrices are rows 0-7 and 8-15 of eight columns, then of the next
-  // eight; they are transposed on the way.
+  // The first two matrices are rows 0-7 and 8-15 of eight columns, the others
+  // the same rows of the next eight. ldmatrix transposes them.
   Value row = i32.rem(lane, 16);
   Value column = i32.mul(i32.div(lane, 16), 8);
   for (int64_t k = 0; k < weights.columns * 4; k += depth) {
@@ -276,7 +278,7 @@ void MmaTiles::accumulate(WarpTile &sums, const WarpTile &weights,
 }
 
 //===----------------------------------------------------------------------===//
-// Element by element
+// FMA
 //===----------------------------------------------------------------------===//
 
 RandomShares FmaTiles::randomShares(bool keysAreColumns) {
@@ -284,7 +286,7 @@ RandomShares FmaTiles::randomShares(bool keysAreColumns) {
   shares.sourceOf = [](int64_t i, int64_t j) -> RandomShares::WordSource {
     return {i, j, 0};
   };
-  // Four lanes have the four keys: each draws one of the four rows.
+  // Four lanes share four keys: each draws words for one of the four rows.
   if (keysAreColumns) {
     Value mine = i32.rem(lane, 4), first = i32.sub(lane, mine);
     shares.row = i32.add(i32.div(lane, 8), i32.mul(mine, 4));
@@ -312,8 +314,8 @@ SmallVector<Value> FmaTiles::four(const SharedRows &rows, Value row,
   return elements;
 }
 
-/// Sums of a few products each, which are added up: so fewer roundings meet in
-/// one sum than in one as long as a row.
+/// Adds partial sums of a few products each. Fewer rounding errors accumulate
+/// than in one sum as long as a row.
 WarpTile FmaTiles::multiply(const LeftRows &left, const SharedRows &right,
                             int64_t columns) {
   OpBuilder &b = f.builder;
@@ -341,7 +343,7 @@ WarpTile FmaTiles::multiply(const LeftRows &left, const SharedRows &right,
   return sums;
 }
 
-/// The same of `count` columns from `begin` on, in one sum each.
+/// Multiplies `count` columns from `begin` on, with one sum for each element.
 WarpTile FmaTiles::multiplyPart(const LeftRows &left, const SharedRows &right,
                                 int64_t columns, Value begin, int64_t count) {
   OpBuilder &b = f.builder;

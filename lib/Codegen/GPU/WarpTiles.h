@@ -1,12 +1,12 @@
-//===- WarpTiles.h - Small products of one warp -----------------*- C++ -*-===//
+//===- WarpTiles.h - Attention's products in a warp -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A warp has 16 rows. Their products with a matrix in workgroup memory stay in
-// registers, and may be the left factor of the next product. bf16 is multiplied
-// by tensor cores, f32 element by element.
+// Attention's matrix products. A warp has 16 rows. Their product with a matrix
+// in workgroup memory stays in registers, where it can be the left factor of
+// the next product. bf16 is multiplied by mma.sync on tensor cores, f32 by FMA.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,10 +20,10 @@ namespace heddle::gpu {
 
 /// Rows of a tile.
 constexpr int64_t warpRows = 16;
-/// Columns of a tile are counted in multiples of this.
+/// The number of columns of a tile is a multiple of this.
 constexpr int64_t warpColumns = 16;
 
-/// What a thread holds of a tile of its warp: rows x columns f32.
+/// A thread's part of a tile of its warp: rows x columns f32.
 struct WarpTile {
   int64_t rows = 0, columns = 0;
   llvm::SmallVector<mlir::Value> elements;
@@ -36,29 +36,30 @@ struct WarpTile {
   }
 };
 
-/// Rows in workgroup memory from `firstRow` (i32) on; `memory` has two
-/// dimensions.
+/// Rows of a two-dimensional buffer in workgroup memory, from `firstRow` (i32)
+/// on.
 struct SharedRows {
   mlir::Value memory, firstRow;
 };
 
-/// The left factor of products: 16 rows.
+/// The left factor of products: 16 rows of a warp.
 struct LeftRows {
   SharedRows rows;
-  /// What tensor cores take, when it stays in registers.
+  /// The rows as operands of mma.sync, if they stay in registers.
   llvm::SmallVector<mlir::Value> fragments;
 };
 
-/// Which lanes draw the random words of a tile. Four adjacent keys share a
-/// block of random words: a lane draws some blocks, and other lanes ask it. In
-/// step t, of one for every eight columns, it draws for the element at `row`
-/// and `column` + 8 t, and the three keys behind it.
+/// How lanes share the random words of a tile. Philox draws four words at a
+/// time, for four adjacent keys. Each lane draws some of them, and other lanes
+/// get the words by shuffles. There is one step for every eight columns. In
+/// step t a lane draws for the element at `row` and `column` + 8 t, and for the
+/// next three keys.
 struct RandomShares {
   mlir::Value row, column;
-  /// The lanes that a lane asks.
+  /// The lanes that a lane gets words from.
   llvm::SmallVector<mlir::Value> lanes;
-  /// Where the word of an element is: with lane `lanes[source]`, who drew it in
-  /// `step`, as number `key` + `keyOffset` of the four.
+  /// The origin of an element's word: lane `lanes[source]` has drawn it in
+  /// `step`, as number `key` + `keyOffset` of four.
   struct WordSource {
     int64_t source, step, keyOffset;
   };
@@ -66,55 +67,59 @@ struct RandomShares {
   mlir::Value key;
 };
 
-/// How elements lie in a warp's registers, and products of such tiles.
+/// The layout of tiles in a warp's registers, and products of such tiles.
+/// Subclasses multiply by mma.sync (bf16) or FMA (f32).
 class WarpTiles {
 public:
-  /// For matrices of rows of `width` elements of `element`: f32 or bf16.
+  /// For matrices whose rows have `width` elements of type `element`: f32 or
+  /// bf16.
   static std::unique_ptr<WarpTiles> create(KernelFrame &frame,
                                            mlir::Type element, int64_t width);
   virtual ~WarpTiles() = default;
 
-  /// Rows of a tile that one thread holds, and lanes that share a row: adjacent
-  /// ones.
+  /// `rowsOfThread`: rows of a tile of which a thread has elements.
+  /// `lanesOfRow`: adjacent lanes that share a row.
   int64_t rowsOfThread() const { return threadRows; }
   int64_t lanesOfRow() const { return rowLanes; }
-  /// Elements of a row in workgroup memory that hold data or zeros, and from
-  /// one row to the next.
+  /// `width`: elements of a row in workgroup memory, with zeros to a multiple.
+  /// `leadingDimension` adds padding to that, which avoids bank conflicts.
   int64_t width() const { return paddedWidth; }
   int64_t leadingDimension() const {
     return paddedWidth + accessBytes / dist::byteSize(element);
   }
 
-  /// The row of the tile that is the thread's row `i` (i32).
+  /// The row of the tile (i32) that is row `i` of this thread.
   virtual mlir::Value row(int64_t i) = 0;
-  /// Columns of a product of rows: the one of the thread's first, and how far
-  /// behind that its column `j` is.
+  /// Columns of a product of rows: the thread's first column, and the distance
+  /// of its column `j` from that.
   virtual mlir::Value firstColumn() = 0;
   virtual int64_t columnOffset(int64_t j) = 0;
-  /// The same of sums whose columns are those of the matrices, of which `chunk`
-  /// are adjacent.
+  /// The same for tiles of sums (`accumulate`), whose columns are features.
+  /// `chunk` of them are adjacent.
   virtual mlir::Value firstSumColumn() = 0;
   virtual int64_t sumColumnOffset(int64_t j) = 0;
   virtual int64_t chunk() const = 0;
-  /// `keysAreColumns`: in a product of rows, else keys are its rows.
+  /// With `keysAreColumns`, the tile's columns are keys; otherwise its rows.
   virtual RandomShares randomShares(bool keysAreColumns) = 0;
 
-  /// Rows as a left factor; with `keep` they stay in registers where that is
-  /// useful. A barrier must be between writing and this.
+  /// Prepares rows as a left factor. With `keep` they stay in registers, if
+  /// that saves loads. A barrier must separate the writes of the rows from
+  /// this.
   virtual LeftRows left(const SharedRows &rows, bool keep) = 0;
-  /// left right^T, for `columns` rows of `right`.
+  /// Returns left right^T, for `columns` rows of `right`.
   virtual WarpTile multiply(const LeftRows &left, const SharedRows &right,
                             int64_t columns) = 0;
-  /// sums += weights right; `weights` has a column for each row of `right`.
+  /// Computes sums += weights right. `weights` has a column for each row of
+  /// `right`.
   virtual void accumulate(WarpTile &sums, const WarpTile &weights,
                           const SharedRows &right) = 0;
 
-  /// A tile of zeros for `accumulate`.
+  /// Returns a tile of zeros for `accumulate`.
   WarpTile zeroSums();
-  /// Combines what the lanes of a row have.
+  /// Combines a value over the lanes that share a row.
   using Combine = llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)>;
   mlir::Value acrossRow(mlir::Value value, Combine combine);
-  /// What another lane has.
+  /// Returns the value that another lane has.
   mlir::Value shuffle(mlir::Value value, mlir::Value lane);
 
 protected:
