@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The pass gpu-compile-kernels: every plan.kernel of a model becomes PTX, a
+// plain kernel for `BINARY check`, and a cubin where ptxas is installed.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Ptxas.h"
@@ -17,8 +20,8 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// Tells one ptxas from another: what another one refused or counted is not
-/// taken from the cache.
+/// Identifies a ptxas by path, size and time, for the key of the cache: results
+/// of another ptxas do not count.
 static std::string identify(StringRef ptxas) {
   llvm::sys::fs::file_status status;
   if (ptxas.empty() || llvm::sys::fs::status(ptxas, status))
@@ -34,7 +37,7 @@ toAttribute(MLIRContext *context, const CompiledKernel::Launch &launch) {
                                      launch.sharedBytes);
 }
 
-/// Gives a kernel its code, or says that it has none.
+/// Attaches the compiled code to a kernel, or remarks that it has none.
 static FailureOr<KernelReport> attach(planir::KernelOp kernel,
                                       const CompiledKernel &compiled,
                                       StringRef chip, StringRef hash) {
@@ -66,7 +69,7 @@ static FailureOr<KernelReport> attach(planir::KernelOp kernel,
   kernel.setHash(hash);
   kernel.setLaunchesAttr(builder.getArrayAttr(launches));
   kernel.setScratchBytes(compiled.scratchBytes);
-  // Beside its code, a product gets the call that may take its place.
+  // A product also gets the cuBLASLt call that may replace its code.
   FailureOr<planir::LibraryProductAttr> call = libraryProductOf(kernel);
   if (failed(call))
     return failure();
@@ -80,7 +83,7 @@ static FailureOr<KernelReport> attach(planir::KernelOp kernel,
   return report;
 }
 
-/// Says once which kernels stayed without code.
+/// Warns once about all kernels that have no code.
 static void summarize(Operation *root, ArrayRef<KernelReport> reports,
                       StringRef chip) {
   SmallVector<StringRef> missing;
@@ -96,8 +99,8 @@ static void summarize(Operation *root, ArrayRef<KernelReport> reports,
   llvm::interleaveComma(missing, warning);
 }
 
-/// The ptxas to assemble with; empty when there is none that can. One that is
-/// broken or too old is no reason to fail: a binary needs no cubins.
+/// The ptxas to assemble with, or "". A ptxas that is broken or too old is no
+/// error, since a binary works without cubins.
 static std::string choosePtxas(ModuleOp module, StringRef chip) {
   std::string ptxas = findPtxas();
   if (ptxas.empty())

@@ -1,4 +1,4 @@
-//===- ElementEmitter.cpp - Elements of tensors behind memrefs ------------===//
+//===- ElementEmitter.cpp - Elements of tensors as code -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,7 +19,7 @@ namespace heddle::gpu {
 using codegen::Coordinate;
 
 //===----------------------------------------------------------------------===//
-// What is read
+// Inputs
 //===----------------------------------------------------------------------===//
 
 void ElementEmitter::bind(Value tensor, Reader reader) {
@@ -49,7 +49,7 @@ ElementEmitter::Scope::~Scope() {
   emitter.setChunk(std::move(outer));
 }
 
-/// Reads lane after lane where lanes stand at different places.
+/// Reads one lane after the other, where lanes have different indices.
 ElementEmitter::Element ElementEmitter::readLanes(const Reader &reader,
                                                   const Point &at) {
   Location loc = evaluator.location();
@@ -79,7 +79,8 @@ ElementEmitter::Element ElementEmitter::readLanes(const Reader &reader,
           Element::Vector};
 }
 
-/// Whether `column` is a multiple of the chunk's width, which its base is.
+/// Whether `column` is a multiple of the chunk's width. The chunk's base is
+/// one.
 bool ElementEmitter::startsChunk(Value column) const {
   if (column == chunk.base)
     return true;
@@ -90,21 +91,22 @@ bool ElementEmitter::startsChunk(Value column) const {
          startsChunk(add.getLhs());
 }
 
-/// Whether the elements of `buffer` from `start` on are one access.
+/// Whether one access can load the chunk's elements of `buffer` from `start`
+/// on.
 bool ElementEmitter::isAligned(Value buffer, Indices start) const {
   auto type = cast<MemRefType>(buffer.getType());
   ArrayRef<int64_t> shape = type.getShape();
   if (!chunk.shape.empty())
     return shape == chunk.shape && start.back() == chunk.base &&
            start.drop_back() == ArrayRef<Value>(chunk.row);
-  // Each row begins at a multiple of the chunk's width.
+  // The leading dimension is a multiple of the chunk's width.
   return startsChunk(start.back()) &&
          (shape.size() == 1 || *dist::rowPitch(type) % chunk.width() == 0);
 }
 
 ElementEmitter::Element ElementEmitter::load(Value buffer, const Point &at) {
   Location loc = evaluator.location();
-  // A flat kernel has an index even where there is no dimension.
+  // A flat kernel passes an index even for tensors of rank 0.
   if (cast<MemRefType>(buffer.getType()).getRank() == 0)
     return {builder.create<memref::LoadOp>(loc, buffer, ValueRange())};
   auto isUniform = [](const Coordinate &c) {
@@ -134,8 +136,9 @@ Value ElementEmitter::loadChunk(Value buffer, Indices start) {
   return known;
 }
 
-/// An element of a tensor that is one access, as the words that random numbers
-/// are drawn from: that is loaded as a whole. Null for others.
+/// Emits an element of a small tensor that is as large as one access, for
+/// example the words of a random number generator: loads all of it. Null for
+/// other tensors.
 Value ElementEmitter::loadFromAccess(Value buffer, Indices indices) {
   Location loc = evaluator.location();
   auto type = cast<MemRefType>(buffer.getType());
@@ -168,7 +171,7 @@ Value ElementEmitter::loadElement(Value buffer, Indices indices) {
 }
 
 //===----------------------------------------------------------------------===//
-// What is computed
+// Computed elements
 //===----------------------------------------------------------------------===//
 
 ElementEmitter::Point ElementEmitter::pointOf(Indices indices) const {
@@ -200,7 +203,7 @@ FailureOr<Value> ElementEmitter::element(Value tensor, Indices indices) {
   return checked(evaluator.evaluate(tensor, pointOf(indices)).value);
 }
 
-/// A point of which nothing but the leading coordinates is asked.
+/// The indices of an element whose column does not matter.
 ElementEmitter::Point ElementEmitter::anyColumn(Indices leading) const {
   Point at = pointOf(leading);
   at.push_back({Value(), Coordinate::Consecutive});

@@ -1,13 +1,14 @@
-//===- ElementEmitter.h - Elements of tensors behind memrefs ----*- C++ -*-===//
+//===- ElementEmitter.h - Elements of tensors as code -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// All mappings fuse the same way: whoever needs an element of a tensor emits
-// the code of its producers right there (codegen::ElementEvaluator). What is
-// read (kernel arguments, row statistics, an accumulator) is bound to a reader
-// or to a buffer; everything between is element-wise and is inlined.
+// All mappings of kernels fuse operations in the same way: code that needs an
+// element of a tensor emits the code of its producers inline
+// (codegen::ElementEvaluator). Inputs (kernel arguments, row statistics, an
+// accumulator) are bound to readers or buffers. All operations in between are
+// element-wise.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,76 +20,78 @@
 
 namespace heddle::gpu {
 
-/// Adjacent columns that one thread handles together: the values `columns[i]`
-/// are `base` + i, and `base` is a multiple of their number. Buffers whose last
-/// index is such a column are accessed by vectors of `columns.size()` elements.
+/// Adjacent columns that one thread handles together: `columns[i]` is `base` +
+/// i, and `base` is a multiple of their number. Buffers whose last index is a
+/// column of the chunk are accessed by vectors of `columns.size()` elements.
 struct Chunk {
   mlir::Value base;
   llvm::SmallVector<mlir::Value> columns;
-  /// If there is a shape, `base` is no such multiple in its row, but the place
-  /// of (row, base) is one among all elements of a tensor of this shape.
+  /// With a shape, `base` itself is no such multiple. Instead, the linear index
+  /// of (row, base) in a tensor of this shape is one.
   llvm::SmallVector<mlir::Value> row;
   llvm::ArrayRef<int64_t> shape;
 
   int64_t width() const { return static_cast<int64_t>(columns.size()); }
 };
 
-/// Emits elements of the tensors of one kernel's body at the insertion point
-/// of a builder: one element, or those of the chunk as a vector.
+/// Emits elements of the tensors in a kernel's body at the insertion point of a
+/// builder: one element, or those of a chunk as a vector.
 class ElementEmitter {
 public:
   using Indices = llvm::ArrayRef<mlir::Value>;
-  /// Emits the element of a bound tensor at some indices; null if it is not
-  /// there.
+  /// Emits the element of a bound tensor at the given indices. Null if it has
+  /// none there.
   using Reader = std::function<mlir::Value(Indices)>;
 
   ElementEmitter(mlir::OpBuilder &builder, mlir::Location loc)
       : builder(builder),
         evaluator(builder, loc, builder.getIndexType(), /*lanes=*/1) {}
 
-  /// Elements of `tensor` come from `reader`.
+  /// Binds `tensor`: its elements come from `reader`.
   void bind(mlir::Value tensor, Reader reader);
-  /// Elements of `tensor` are loaded from `buffer`, by vectors within a chunk.
+  /// Binds `tensor`: its elements are loaded from `buffer`, as vectors within a
+  /// chunk.
   void bindBuffer(mlir::Value tensor, mlir::Value buffer);
-  /// The body's scalar `from` is `to` in the code that is emitted.
+  /// Replaces the body's scalar `from` by `to` in emitted code.
   void bindScalar(mlir::Value from, mlir::Value to) {
     evaluator.setScalar(from, to);
   }
-  /// Every tensor has one index, which counts its elements.
+  /// Gives every tensor a single index, which counts its elements.
   void setFlat() { evaluator.setFlat(); }
 
-  /// Emits an operation of the body outside of any tensor and binds what it
-  /// gives.
+  /// Emits an operation of the body that is outside of any tensor, and binds
+  /// its results.
   mlir::LogicalResult scalar(mlir::Operation &op);
 
-  /// Emits an element of `tensor`, or says in `reason` why it cannot.
+  /// Emits an element of `tensor`. On failure, `reason` says why.
   mlir::FailureOr<mlir::Value> element(mlir::Value tensor, Indices indices);
   /// Emits the elements of `tensor` at `leading` and each column of the chunk:
-  /// a vector, or a scalar if the chunk has one column.
+  /// a vector, or a scalar for a chunk of one column.
   mlir::FailureOr<mlir::Value> elements(mlir::Value tensor, Indices leading);
-  /// Makes `values`, what `elements` would give, the elements of `tensor`
-  /// there, in the current scope.
+  /// Sets the elements of `tensor` at `leading` in the current scope to
+  /// `values`, which has the form that `elements` returns.
   void define(mlir::Value tensor, Indices leading, mlir::Value values);
-  /// Emits the payload of one iteration of `op` with these values of its
-  /// outputs; returns the yielded values.
+  /// Emits one iteration of `op` with `outputs` as values of its outputs.
+  /// Returns the values that it yields.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   payload(mlir::linalg::GenericOp op, Indices indices,
           llvm::ArrayRef<mlir::Value> outputs);
-  /// Emits what a reduction over columns combines at `leading` and each column
-  /// of the chunk: a vector, or a scalar if the chunk has one column.
+  /// Emits the terms that a reduction over columns combines, at `leading` and
+  /// each column of the chunk: a vector, or a scalar for a chunk of one column.
   mlir::FailureOr<mlir::Value> terms(mlir::linalg::GenericOp reduction,
                                      Indices leading);
 
-  /// Emits what `elements` of `tensor` at `leading` will need and is the same
-  /// for all columns.
+  /// Emits the part of `elements` of `tensor` at `leading` that is the same for
+  /// all columns.
   void hoist(mlir::Value tensor, Indices leading);
   /// The same for `terms`.
   void hoistTerms(mlir::linalg::GenericOp reduction, Indices leading);
-  /// Emits what elements of `tensor` need and is the same for all of them.
+  /// Emits the part of the code of `tensor` that is the same for all its
+  /// elements.
   void hoistConstants(mlir::Value tensor) { evaluator.hoistConstants(tensor); }
 
-  /// Values emitted in a scope, a region or the body of a loop, are not used
-  /// after it. Columns in it are those of a chunk.
+  /// Marks a region or the body of a loop: values that are emitted in it are
+  /// not reused after it. `chunk` is the current chunk in it.
   class Scope {
   public:
     explicit Scope(ElementEmitter &emitter, Chunk chunk = {});
@@ -101,7 +104,7 @@ public:
     std::map<std::vector<void *>, mlir::Value> outerVectors;
   };
 
-  /// Why the last request failed.
+  /// The reason of the last failure.
   std::string reason() const {
     return evaluator.failure() ? evaluator.failure()->reason : "";
   }
@@ -121,16 +124,15 @@ private:
   mlir::Value loadChunk(mlir::Value buffer, Indices start);
   bool startsChunk(mlir::Value column) const;
   bool isAligned(mlir::Value buffer, Indices start) const;
-  /// `element` as a vector in a chunk of several columns, as a scalar in
-  /// others.
+  /// The element as a vector in a chunk of several columns, else as a scalar.
   mlir::Value ofChunk(Element element);
-  /// `value`, unless something failed.
+  /// Returns `value`, or failure if anything failed.
   mlir::FailureOr<mlir::Value> checked(mlir::Value value) const;
 
   mlir::OpBuilder &builder;
   codegen::ElementEvaluator evaluator;
   Chunk chunk;
-  /// (buffer, start) and the vector that was loaded there.
+  /// Vectors that are loaded already, by (buffer, start).
   std::map<std::vector<void *>, mlir::Value> vectors;
 };
 

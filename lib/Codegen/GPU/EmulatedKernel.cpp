@@ -17,14 +17,14 @@ static emulator::Dim3 toDim3(ArrayRef<int32_t> sizes) {
   return {sizes[0], sizes[1], sizes[2]};
 }
 
-/// The PTX of the functions' module, which stays as it is.
+/// Compiles a copy of the module of the functions to PTX.
 static Expected<std::string> compileToPtx(const MappedKernel &source,
                                           StringRef chip) {
   mlir::gpu::GPUFuncOp first = source.launches.front().func;
   mlir::OwningOpRef<mlir::ModuleOp> scratch(
       mlir::ModuleOp::create(first.getLoc()));
   auto builder = mlir::OpBuilder::atBlockEnd(scratch->getBody());
-  // With its tables.
+  // The copy includes the module's tables.
   auto module = cast<mlir::gpu::GPUModuleOp>(
       builder.clone(*first->getParentOfType<mlir::gpu::GPUModuleOp>()));
   if (failed(lowerToNvvm(module)))

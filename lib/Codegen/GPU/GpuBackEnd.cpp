@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The back end for NVIDIA GPUs: says what goes into one kernel, runs the
+// passes, checks their objects, and puts PTX and cubins into the image of a
+// binary.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Codegen/GPU/GpuBackEnd.h"
@@ -27,8 +31,9 @@ public:
   fusionRules(const dist::Strategy &strategy) const override {
     codegen::FusionRules rules;
     rules.sumsInProducts = true;
-    // cuBLASLt writes a bias's gradient and cannot add to one; a product that
-    // it may compute is worth more than a launch.
+    // cuBLASLt writes the gradient of a bias, but cannot add to one. Letting
+    // the library compute the product saves more than the launch that the
+    // addition takes.
     rules.sumsOntoInits = strategy.gemm == config::Gemm::Generated;
     rules.vectorSums = heddle::gpu::mostVectorSums;
     rules.sumsInRows = heddle::gpu::mostSumsInRows;
@@ -71,7 +76,8 @@ public:
     return plan::DeviceKind::Cuda;
   }
 
-  /// The host's part of a binary runs on any x86-64, but for kernels of it.
+  /// The host's part of a binary runs on every x86-64, except for kernels that
+  /// run on the host.
   FailureOr<std::vector<std::string>>
   requirementsOf(planir::ProgramOp program) const override {
     if (!codegen::hasKernelsOnHost(program))
@@ -115,7 +121,7 @@ private:
         SymbolTable::lookupSymbolIn(object->getParentOp(), name));
   }
 
-  /// Empty where there was no ptxas.
+  /// The cubin of a PTX object; "" if there was no ptxas.
   static FailureOr<std::string> cubinOf(planir::ObjectOp object) {
     planir::ObjectOp cubin =
         besides(object, heddle::gpu::cubinNameOf(object.getSymName()));

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Compiles one kernel: mapping, lowering, PTX, and with ptxas a cubin. Also the
+// form of compiled kernels in the cache.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SourceLines.h"
@@ -41,8 +44,8 @@ CompiledKernel::Launch launchOf(const MappedLaunch &mapped) {
           wide(func.getKnownBlockSize()), mapped.cluster, mapped.sharedBytes};
 }
 
-/// The most that any function needs of each, with the shared memory that its
-/// launch adds.
+/// The maximum of each resource over all functions. Shared memory includes what
+/// the launch adds.
 static Resources largest(const CompiledKernel &kernel,
                          const llvm::StringMap<Resources> &functions) {
   Resources most;
@@ -63,7 +66,7 @@ FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
   if (!parsed)
     return failure();
   auto kernel = *parsed->getOps<planir::KernelOp>().begin();
-  kernel.setSymName(source.symbol); // Functions are named after it.
+  kernel.setSymName(source.symbol); // Functions take this name.
   auto builder = OpBuilder::atBlockEnd(parsed->getBody());
   auto module = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(),
                                                        source.symbol + "_gpu");
@@ -74,7 +77,7 @@ FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
   result.reason = mapped->reason;
   if (!*mapped)
     return result;
-  // Lowering replaces the functions, which know their launches.
+  // Reads the launches from the functions before lowering replaces these.
   for (const MappedLaunch &launch : mapped->launches)
     result.launches.push_back(launchOf(launch));
   result.scratchBytes = mapped->scratchBytes;
@@ -101,7 +104,7 @@ FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
 }
 
 //===----------------------------------------------------------------------===//
-// Bytes: a line of JSON, and the PTX
+// Bytes in the cache: a line of JSON, then the PTX
 //===----------------------------------------------------------------------===//
 
 std::string toBytes(const CompiledKernel &kernel) {

@@ -1,13 +1,14 @@
-//===- LanePatterns.cpp - What adjacent lanes have in common --------------===//
+//===- LanePatterns.cpp - Common parts of adjacent lanes ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Random numbers come in blocks of four: element e has word e % 4 of block
-// e / 4. In a chunk that begins at a multiple of four, four lanes need one and
-// the same block. These patterns say so; then the code of the block is there
-// once, not once for each lane.
+// Random numbers come in blocks of four: element e is word e % 4 of block e /
+// 4. In a chunk whose base is a multiple of four, four adjacent lanes need the
+// same block. These patterns make that visible: they simplify shifts and masks
+// of the lanes' indices, so that the code of a block is emitted once, not once
+// for each lane.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +23,7 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// How many of the lowest bits of an integer are zero for sure.
+/// A lower bound of the number of trailing zero bits of an integer.
 static unsigned trailingZeros(Value value, unsigned depth = 0) {
   constexpr unsigned many = 32, deepest = 16;
   APInt constant;
@@ -49,7 +50,7 @@ static unsigned trailingZeros(Value value, unsigned depth = 0) {
 }
 
 namespace {
-/// A vector of `base` + a number for each lane.
+/// A vector of `base` plus a constant number for each lane.
 struct Lanes {
   static std::optional<Lanes> match(Value vector) {
     auto add = vector.getDefiningOp<arith::AddIOp>();
@@ -69,7 +70,7 @@ struct Lanes {
     return std::nullopt;
   }
 
-  /// The constant that `change` makes of the numbers.
+  /// The constant with `change` applied to each number.
   template <typename Change> DenseElementsAttr change(Change change) const {
     SmallVector<APInt> changed;
     for (const APInt &number : numbers.getValues<APInt>())
@@ -81,7 +82,8 @@ struct Lanes {
   DenseIntElementsAttr numbers;
 };
 
-/// (base + numbers) >> bits, where the base has that many zeros.
+/// Rewrites (base + numbers) >> bits, if the base has that many trailing zeros,
+/// to (base >> bits) + (numbers >> bits).
 struct ShiftLanes : OpRewritePattern<arith::ShRUIOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -107,8 +109,8 @@ struct ShiftLanes : OpRewritePattern<arith::ShRUIOp> {
   }
 };
 
-/// (base + numbers) & mask, where the base has zeros wherever the mask has
-/// ones.
+/// Rewrites (base + numbers) & mask to a constant, if the base has only zeros
+/// under the mask.
 struct MaskLanes : OpRewritePattern<arith::AndIOp> {
   using OpRewritePattern::OpRewritePattern;
 

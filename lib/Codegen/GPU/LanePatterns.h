@@ -1,4 +1,4 @@
-//===- LanePatterns.h - What adjacent lanes have in common ------*- C++ -*-===//
+//===- LanePatterns.h - Common parts of adjacent lanes ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,8 +15,8 @@ class RewritePatternSet;
 
 namespace heddle::gpu {
 
-/// Shifts and masks of lanes beside each other, whose first is a multiple of a
-/// power of two.
+/// Adds patterns that simplify shifts and masks of adjacent lanes, whose first
+/// one is a multiple of a power of two.
 void populateLanePatterns(mlir::RewritePatternSet &patterns);
 
 } // namespace heddle::gpu

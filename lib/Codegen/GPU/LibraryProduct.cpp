@@ -1,12 +1,13 @@
-//===- LibraryProduct.cpp - Products that a library can compute -----------===//
+//===- LibraryProduct.cpp - Products for cuBLASLt -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads a product's kernel as a call of cuBLASLt: the product, what is added to
-// its sums, GELU or its derivative at the end, and sums of a factor beside it.
-// Whatever else is in a body, as dropout, is beyond the library.
+// Expresses a product's kernel as one call of cuBLASLt, if that is possible:
+// the product, an addend, GELU or its derivative as epilogue, and the sum of a
+// factor. Kernels with anything else in their body, for example dropout, always
+// use Heddle's code.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +26,7 @@ public:
   CallReader(planir::KernelOp kernel, const codegen::Product &product)
       : kernel(kernel), product(product) {}
 
-  /// Null when the library cannot do it.
+  /// Returns null if the library cannot compute the kernel.
   LibraryProductAttr read(bool tf32);
 
 private:
@@ -41,14 +42,15 @@ private:
 
   planir::KernelOp kernel;
   const codegen::Product &product;
-  Value result;    ///< What becomes d.
-  Value auxiliary; ///< What the library reads or writes beside it.
+  Value result;    ///< The value that the call writes to d.
+  Value auxiliary; ///< The second matrix that the epilogue reads or writes.
   ProductEnd end = ProductEnd::Plain;
   int64_t c = -1, bias = -1, d = -1, aux = -1, sumA = -1, sumB = -1;
 };
 } // namespace
 
-/// The number of an argument among the kernel's addresses; -1 for what is none.
+/// The number of an argument among the kernel's addresses; -1 if it is no
+/// argument.
 int64_t CallReader::addressOf(Value argument) {
   auto place = dyn_cast_or_null<BlockArgument>(argument);
   if (!place)
@@ -57,7 +59,7 @@ int64_t CallReader::addressOf(Value argument) {
   return llvm::count_if(before, llvm::IsaPred<RankedTensorType>);
 }
 
-/// The same for a value that the kernel yields.
+/// The number of a yielded value among the kernel's addresses, or -1.
 int64_t CallReader::addressOfResult(Value value) {
   Block &body = kernel.getBody().front();
   int64_t next = llvm::count_if(kernel.getArgumentTypes(),
@@ -71,7 +73,7 @@ int64_t CallReader::addressOfResult(Value value) {
   return -1;
 }
 
-/// The pitch of one of the kernel's addresses; 0 where there is none.
+/// The leading dimension of one of the kernel's addresses; 0 if it is dense.
 int64_t CallReader::leadingDimensionOf(int64_t address) {
   for (auto [operand, type] : llvm::enumerate(kernel.getLaunchTypes()))
     if (isa<RankedTensorType>(type) && address-- == 0)
@@ -87,7 +89,7 @@ bool CallReader::readAddend() {
   return address >= 0;
 }
 
-/// The library sums a factor once, onto nothing.
+/// The library computes one sum of a factor, and cannot add it to a value.
 bool CallReader::readFactorSum() {
   if (product.sums.empty())
     return true;
@@ -97,7 +99,7 @@ bool CallReader::readFactorSum() {
   return product.sums.size() == 1 && !sum.getInit() && address >= 0;
 }
 
-/// What the body does with the product: at most one operation.
+/// Reads the operations after the product: at most one is allowed.
 bool CallReader::readEnd() {
   result = product.result();
   for (Operation &op : kernel.getBody().front().without_terminator()) {
@@ -146,13 +148,13 @@ bool CallReader::readResults() {
     aux = addressOfResult(value);
   }
   d = addressOfResult(result);
-  // Each of them once.
+  // Each of these results must be yielded exactly once.
   bool writesAux = end == ProductEnd::GeluTanh && aux >= 0;
   return d >= 0 &&
          yielded.size() == 1 + size_t(writesAux) + product.sums.size();
 }
 
-/// All that is added and written has one type.
+/// The addend and all results must have the same type.
 bool CallReader::typesFit() {
   auto typeOf = [](Value value) {
     return getElementTypeOrSelf(value.getType());
@@ -172,7 +174,8 @@ bool CallReader::typesFit() {
   return isKnown && typeOf(product.b) == factors;
 }
 
-/// The library reads while it writes: of what it reads, only c may be d.
+/// The library reads operands while it writes results. Only c may overlap with
+/// d.
 bool CallReader::isInOwnMemory() {
   int64_t a = addressOf(product.a), b = addressOf(product.b);
   bool writesAux = end == ProductEnd::GeluTanh && aux >= 0;
@@ -186,7 +189,8 @@ LibraryProductAttr CallReader::read(bool tf32) {
   if (!readAddend() || !readFactorSum() || !readEnd() || !readResults() ||
       !typesFit() || !isInOwnMemory())
     return {};
-  // Enough for sums of k in eight parts, within what NVIDIA advises for sm_90.
+  // Enough for split-K in eight parts, and within NVIDIA's recommendation for
+  // sm_90.
   int64_t workspace =
       std::min<int64_t>(int64_t(32) << 20, 8 * 4 * product.m * product.n);
   Type factors = getElementTypeOrSelf(product.a.getType());
@@ -208,7 +212,7 @@ FailureOr<LibraryProductAttr> libraryProductOf(planir::KernelOp kernel) {
   FailureOr<codegen::Product> product = codegen::describeProduct(kernel);
   if (failed(product))
     return failure();
-  if (product->bits > 0) // The library has no weights of this form.
+  if (product->bits > 0) // The library does not support quantized weights.
     return LibraryProductAttr();
   return CallReader(kernel, *product)
       .read(settings.matmul == config::Matmul::Tf32);

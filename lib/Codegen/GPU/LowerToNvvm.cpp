@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The pass gpu-lower-to-nvvm: upstream's conversions in one step, a lowering of
+// mma.sync for bf16, and corrections of alignments and of asynchronous copies.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Codegen/GPU/Kernels.h"
@@ -43,8 +46,9 @@ namespace heddle {
 
 namespace {
 
-/// mma.sync m16n8k16 of bf16 operands with f32 sums. Fragments are arrays of
-/// vectors here, and single registers in nvvm.
+/// Lowers mma.sync m16n8k16 of bf16 operands with f32 sums, which upstream
+/// cannot. Fragments are arrays of vectors in nvgpu, and single registers in
+/// nvvm.
 struct LowerBf16Mma : ConvertOpToLLVMPattern<nvgpu::MmaSyncOp> {
   LowerBf16Mma(const LLVMTypeConverter &converter)
       : ConvertOpToLLVMPattern(converter, /*benefit=*/2) {}
@@ -65,8 +69,8 @@ struct LowerBf16Mma : ConvertOpToLLVMPattern<nvgpu::MmaSyncOp> {
     SmallVector<Value> operands(a);
     operands.append(b);
     operands.append(c);
-    // By its intrinsic: nvvm.mma.sync wants bf16 in vectors of f16, which the
-    // intrinsic does not take.
+    // Calls the intrinsic, since the operation nvvm.mma.sync takes bf16 only as
+    // vectors of f16, which do not match the intrinsic's types.
     Value sums =
         rewriter
             .create<LLVM::CallIntrinsicOp>(
@@ -124,8 +128,9 @@ private:
 };
 } // namespace
 
-/// The vectors of mapped kernels are aligned to their size, up to the widest
-/// access; upstream's lowering only claims the alignment of an element.
+/// Sets the alignment of vector accesses to their size, up to the widest
+/// access. Upstream's lowering only assumes the alignment of an element, which
+/// would split them.
 static void alignVectors(Operation *root) {
   auto alignment = [](Type type) -> std::optional<uint64_t> {
     auto vector = dyn_cast<VectorType>(type);
@@ -145,8 +150,8 @@ static void alignVectors(Operation *root) {
   });
 }
 
-/// Copies that fill up with zeros, by their intrinsics: translating
-/// nvvm.cp.async drops the size of what is there.
+/// Replaces copies that are filled with zeros by their intrinsics: the
+/// translation of nvvm.cp.async drops the number of source bytes.
 static void keepSourceSizes(Operation *root) {
   root->walk([](NVVM::CpAsyncOp op) {
     if (!op.getCpSize())
@@ -163,22 +168,23 @@ static void keepSourceSizes(Operation *root) {
   });
 }
 
-/// The memory whose size the launch states has no size and no definition here:
-/// upstream's lowering defines it, and ptxas gives that one byte.
+/// Makes dynamic shared memory an external symbol of size 0. Upstream's
+/// lowering defines it, and ptxas would give it one byte.
 static void declareDynamicMemory(Operation *root) {
   root->walk([](LLVM::GlobalOp global) {
     auto type = dyn_cast<LLVM::LLVMArrayType>(global.getType());
     if (type && type.getNumElements() == 0 &&
         global.getAddrSpace() == NVVM::kSharedMemorySpace) {
       global.setLinkage(LLVM::Linkage::External);
-      // All banks once: mappings permute within.
+      // All banks: mappings permute addresses within that range.
       global.setAlignment(128);
     }
   });
 }
 
-/// Bits of an index: 32 where the number of any element, and what a loop over
-/// them reaches beyond the last, fits, and no address is taken as an index.
+/// The width of an index in bits. 32 if the number of every element fits,
+/// including how far a loop may step past the last one, and if no address is
+/// used as an index.
 static unsigned indexBits(mlir::gpu::GPUModuleOp module) {
   constexpr int64_t beyond = int64_t(1) << 26;
   constexpr int64_t most = std::numeric_limits<int32_t>::max() - beyond;
@@ -196,7 +202,7 @@ static unsigned indexBits(mlir::gpu::GPUModuleOp module) {
   return fits ? 32 : 64;
 }
 
-/// One conversion for all dialects, so that no type is converted twice.
+/// Converts all dialects at once, so that no type is converted twice.
 static LogicalResult convert(mlir::gpu::GPUModuleOp module) {
   MLIRContext *context = module.getContext();
   LowerToLLVMOptions options(context);
@@ -242,7 +248,8 @@ struct GpuLowerToNvvm : impl::GpuLowerToNvvmBase<GpuLowerToNvvm> {
     OpPassManager first(mlir::gpu::GPUModuleOp::getOperationName());
     first.addPass(createConvertSCFToCFPass());
     first.addPass(createLowerAffinePass());
-    // Before gpu's own patterns: those make square roots calls to libdevice.
+    // Runs before gpu's own patterns, which would turn square roots into calls
+    // of libdevice.
     first.addPass(createConvertMathToLLVMPass());
     OpPassManager last(mlir::gpu::GPUModuleOp::getOperationName());
     last.addPass(createReconcileUnrealizedCastsPass());
@@ -261,7 +268,7 @@ struct GpuLowerToNvvm : impl::GpuLowerToNvvmBase<GpuLowerToNvvm> {
 LogicalResult gpu::lowerToNvvm(mlir::gpu::GPUModuleOp module) {
   PassManager pm(module.getContext(),
                  mlir::gpu::GPUModuleOp::getOperationName());
-  pm.enableVerifier(false); // Only the end result is verified.
+  pm.enableVerifier(false); // Only the final result is verified.
   pm.addPass(createGpuLowerToNvvm());
   return success(succeeded(pm.run(module)) && succeeded(verify(module)));
 }

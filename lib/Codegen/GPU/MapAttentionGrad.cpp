@@ -117,8 +117,8 @@ void GradMapper::gradScores(WarpTile &weights, WarpTile &scores, Value first,
         weight = capped(weight);
         slopes.push_back(slopeOf(weight));
       } else if (spec.elementType.isF32()) {
-        // The difference is small where the probability is large: so it is
-        // what is multiplied, and lse is not rounded once more.
+        // Subtracts before it multiplies: where the probability is large the
+        // difference is small, and lse needs no further rounding.
         Value negated = f.builder.create<arith::NegFOp>(f.loc, lse(i, j));
         weight = inLog2(fmaF(weight, spec.scale, negated));
         continue;
@@ -160,7 +160,7 @@ void GradMapper::hideOutside(WarpTile &weights, Value first,
   Values ends;
   for (int64_t i = 0; i < weights.rows; ++i)
     ends.push_back(visible.endSeeing(i32.add(firstOfWarp, tiles->row(i))));
-  // The first key is seen by the fewest of the last queries.
+  // The block's first key has the earliest last query.
   Value isFull =
       i32.less(i32.add(first, columns - 1), visible.endSeeing(firstRow));
   hide(weights, first, isFull, ends, /*below=*/true);
@@ -204,7 +204,7 @@ MappedLaunch QueriesMapper::emit() {
 
   Values ends, lses, deltas;
   for (int64_t i = 0; i < tiles->rowsOfThread(); ++i) {
-    // Rows behind the last one are as that, and are not stored.
+    // Rows after the last one repeat it; their results are not stored.
     Value row = i32.min(i32.add(firstOfWarp, tiles->row(i)), spec.seq - 1);
     ends.push_back(visible.endOf(row));
     lses.push_back(loadNumber(lse, numberIndex(headOfBlock, row)));
@@ -246,8 +246,8 @@ MappedLaunch QueriesMapper::emit() {
   return finish(spec.heads);
 }
 
-/// The sum of a row of O dO, of which each lane of the row adds a part; kept in
-/// scratch memory.
+/// The row sum of O dO. The lanes that share the row add their parts, and the
+/// sum goes to scratch memory.
 Value QueriesMapper::deltaOf(Value row) {
   OpBuilder &b = f.builder;
   Heads output = queryHeads(f.argumentBuffer(gradient.getForward()));
@@ -278,7 +278,7 @@ Value QueriesMapper::deltaOf(Value row) {
       });
   Value sum = tiles->acrossRow(loop.getResult(0),
                                [&](Value a, Value b) { return addF(a, b); });
-  // The lanes of a row store the same.
+  // All lanes of a row store the same value.
   ifThen(isFirstSlice(), [&] {
     b.create<memref::StoreOp>(f.loc, sum, delta, numberIndex(headOfBlock, row));
   });
@@ -335,17 +335,17 @@ MappedLaunch KeysMapper::emit() {
   return finish(spec.kvHeads);
 }
 
-/// The block's keys or values.
+/// The block's rows of keys (1) or values (2).
 HeadRows KeysMapper::ownRows(int64_t tensor) {
   return {qkv[tensor], headOfBlock, firstRow, visible.count()};
 }
 
-/// Queries, or gradients of their outputs.
+/// Rows of queries, or of the gradients of their outputs.
 HeadRows KeysMapper::otherRows(const Heads &heads, Value head, Value first) {
   return {heads, head, first, i32.constant(spec.seq)};
 }
 
-/// Adds what the queries of one head give.
+/// Adds the contribution of one head's queries.
 AttentionMapper::Values KeysMapper::queriesOf(Value head, Values sums) {
   if (spec.p > 0)
     prepareRandom(head);

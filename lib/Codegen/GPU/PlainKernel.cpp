@@ -1,12 +1,12 @@
-//===- PlainKernel.cpp - What kernels are checked against -----------------===//
+//===- PlainKernel.cpp - Reference data for `BINARY check` ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which numbers a kernel may be given, so that it does what it is for: ids are
-// of rows that exist, variances are positive, and so on; and how far from the
-// plain kernel its results may be.
+// Describes how `BINARY check` tests a kernel against its plain form: ranges of
+// inputs for which the kernel is defined (ids of existing rows, positive
+// variances), and tolerances of results.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,19 +40,20 @@ static Range below(int64_t end) {
   return {0, static_cast<double>(std::max<int64_t>(end - 1, 0))};
 }
 
-/// Labels of these columns; a negative one is none.
+/// Labels below `columns`. -1 means no label.
 static Range labels(int64_t columns) {
   return {-1, static_cast<double>(columns - 1)};
 }
 
-/// What a sum of `count` exponentials of small numbers has as its logarithm.
+/// The range of the logarithm of a sum of `count` exponentials of small
+/// numbers.
 static Range logOfSum(int64_t count) {
   double log = std::log(static_cast<double>(count));
   return {log, log + 1};
 }
 
-/// Whether a number of a scalar body must be positive: a root, a logarithm or a
-/// quotient depends on its sign.
+/// Whether an argument of a scalar body must be positive, because a root, a
+/// logarithm or a quotient depends on it.
 static bool mustBePositive(Value value) {
   return llvm::any_of(value.getUses(), [](OpOperand &use) {
     Operation *op = use.getOwner();
@@ -98,7 +99,7 @@ static std::optional<Range> rangeOfLoss(Operation *op, Value value) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-/// What an operation says of one of its operands.
+/// The range that an operation requires of one of its operands.
 static std::optional<Range> rangeOf(OpOperand &use) {
   Value value = use.get();
   if (std::optional<Range> ofLoss = rangeOfLoss(use.getOwner(), value))
@@ -156,7 +157,8 @@ static std::optional<Range> rangeOf(OpOperand &use) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-/// The value that scalars get, so that none is a neutral one.
+/// A value for a scalar argument that is not its neutral value, so that
+/// ignoring the argument changes results.
 static int64_t scalarFor(BlockArgument argument) {
   for (Operation *user : argument.getUsers()) {
     Value layer, microBatch, part;
@@ -180,7 +182,7 @@ static int64_t scalarFor(BlockArgument argument) {
   return 0;
 }
 
-/// Elements of an operand's memory, gaps between rows included.
+/// Elements of an operand's buffer, with padding between rows.
 static int64_t elementsOf(planir::KernelOp kernel, unsigned operand) {
   Type type = kernel.getBufferType(operand);
   return dist::byteSize(type) / dist::byteSize(getElementTypeOrSelf(type));
@@ -213,14 +215,15 @@ static bool isNarrow(Type type) {
   return element.isBF16() || element.isF16();
 }
 
-/// How far two orders of the same sums may be apart. They err by a unit in the
-/// last place of f32 for each term, in either direction; tensor cores, which
-/// cut off what they cannot hold, by more. Factors in tf32 have ten bits.
+/// The relative tolerance between two orders of the same sums. Each term adds
+/// an error of one f32 ulp of either sign. Tensor cores, which truncate, add
+/// more. tf32 has a mantissa of ten bits.
 static double toleranceOf(planir::KernelOp kernel, int64_t longestSum,
                           const Chip &chip) {
   for (Operation &op : kernel.getBody().front())
     if (llvm::any_of(op.getResultTypes(), isNarrow))
-      return 0x1p-6; // Values are rounded to bf16 on the way, to either side.
+      return 0x1p-6; // Intermediate values are rounded to bf16, in either
+                     // direction.
   bool isGemm = kernel.getGenerator() == nn::Generator::Gemm;
   if (chip.tf32 && isGemm && llvm::none_of(kernel.getArgumentTypes(), isNarrow))
     return 0x1p-8;

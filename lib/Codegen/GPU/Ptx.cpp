@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// From the llvm dialect to PTX, by LLVM's NVPTX back end.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Ptxas.h"
@@ -34,9 +36,10 @@ namespace heddle::gpu {
 namespace {
 constexpr const char *triple = "nvptx64-nvidia-cuda";
 
-/// LLVM's default pipeline without what a kernel has no use for (calls, vectors
-/// made of loops, stores that die) and without most of its repetitions: as many
-/// instructions and fewer sectors, in three quarters of the time.
+/// LLVM's default pipeline without passes that kernels do not need (calls,
+/// vectorization of loops, dead stores) and without most repetitions. It yields
+/// as many instructions and fewer accessed sectors in three quarters of the
+/// time.
 constexpr const char *pipeline =
     "function(nvvm-intr-range,sroa,early-cse,simplifycfg,"
     "instcombine<no-verify-fixpoint>,reassociate,"
@@ -48,7 +51,7 @@ constexpr const char *pipeline =
 } // namespace
 
 const Chip *findChip(StringRef name) {
-  // The multiprocessors of an A100 and of an H100.
+  // The number of multiprocessors of an A100 and of an H100.
   static constexpr Chip chips[] = {{"sm_80", 108}, {"sm_90", 132}};
   const auto *found =
       llvm::find_if(chips, [&](const Chip &chip) { return chip.name == name; });
@@ -70,14 +73,15 @@ createTargetMachine(StringRef chip) {
     return createStringError(inconvertibleErrorCode(), message);
   TargetOptions options;
   options.AllowFPOpFusion = FPOpFusion::Fast;
-  // One level more compiles a sixth longer, and gives the same instructions.
+  // The next level (Aggressive) takes a sixth longer and yields the same
+  // instructions.
   return std::unique_ptr<TargetMachine>(target->createTargetMachine(
       triple, chip, ("+ptx" + Twine(ptxVersion)).str(), options, std::nullopt,
       std::nullopt, CodeGenOptLevel::Default));
 }
 
-/// Four adjacent bf16 are one access: the back end knows it of other elements
-/// of 16 bits only, and would make two.
+/// Makes one access of four adjacent bf16. The back end does that for other
+/// 16-bit types only, and would emit two accesses.
 static void joinAccesses(Function &function) {
   IRBuilder<> b(function.getContext());
   auto *four = FixedVectorType::get(b.getBFloatTy(), 4);

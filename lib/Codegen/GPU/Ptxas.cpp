@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Runs ptxas in a process of its own, with temporary files.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Ptxas.h"
@@ -28,7 +30,7 @@ std::string findPtxas() {
   return {};
 }
 
-/// The number that the first group of `pattern` matches; 0 when none does.
+/// The number in the first group of `pattern`; 0 if nothing matches.
 static int64_t numberIn(StringRef text, StringRef pattern) {
   SmallVector<StringRef> groups;
   int64_t number = 0;
@@ -37,7 +39,7 @@ static int64_t numberIn(StringRef text, StringRef pattern) {
   return number;
 }
 
-/// What `ptxas -v` prints, by functions.
+/// Parses the output of `ptxas -v`, for each function.
 static StringMap<Resources> readResources(StringRef text) {
   StringMap<Resources> all;
   constexpr StringRef heading = "Compiling entry function '";

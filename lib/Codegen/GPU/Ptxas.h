@@ -1,4 +1,4 @@
-//===- Ptxas.h - Whether a ptxas can be used --------------------*- C++ -*-===//
+//===- Ptxas.h - Checks whether a ptxas is usable ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,12 +14,12 @@
 
 namespace heddle::gpu {
 
-/// The PTX version of CUDA 12.0, times ten: every driver that Heddle takes
-/// (H0281) reads it.
+/// The PTX version of CUDA 12.0, times ten. Every supported driver (H0281)
+/// reads it.
 constexpr int ptxVersion = 80;
 
-/// Why the ptxas at `path` assembles not even an empty kernel for `chip`: it is
-/// too old, say, or does not start. Empty when it does.
+/// Why the ptxas at `path` cannot assemble an empty kernel for `chip`, for
+/// example because it is too old or does not start. "" if it can.
 std::string whyPtxasFails(llvm::StringRef path, llvm::StringRef chip);
 
 } // namespace heddle::gpu

@@ -1,5 +1,4 @@
-//===- Registration.cpp - What GPU code generation needs ------------------===//
-//----------------------===//
+//===- Registration.cpp - Registration for GPU code generation ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- SortPositions.cpp - Positions in the order of their rows -----------===//
+//===- SortPositions.cpp - Positions sorted by row ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,8 +19,8 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// Every block reads all positions, so there are few; but a block's rows have
-/// their counts in workgroup memory.
+/// Every block reads all positions, so there should be few blocks. But the
+/// counters of a block's rows must fit workgroup memory.
 static constexpr int64_t mostBlocks = 32, mostRowsOfBlock = 2048;
 
 SortedPositions::SortedPositions(int64_t positions, int64_t rows)
@@ -41,7 +41,7 @@ Value SortedPositions::segments(KernelFrame &f) const {
 }
 
 namespace {
-/// What one block does.
+/// Emits the code of one block.
 class Sorter {
 public:
   Sorter(KernelFrame &f, int64_t positions, int64_t rows, int64_t rowsOfBlock,
@@ -57,7 +57,7 @@ private:
   static constexpr int64_t threads = SortedPositions::threads;
 
   struct Prefix {
-    Value before, total; ///< The sums of the threads before this one, of all.
+    Value before, total; ///< The sum of earlier threads, and of all.
   };
   Prefix sumBefore(Value value);
   FailureOr<Value> localRow(Value position);
@@ -74,7 +74,7 @@ private:
   Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
     return b.create<arith::CmpIOp>(f.loc, predicate, x, y);
   }
-  /// Whether a row is one of the block's.
+  /// Whether a row belongs to this block.
   Value isOwn(Value local) {
     return compare(arith::CmpIPredicate::ult, local, c.constant(rowsOfBlock));
   }
@@ -93,8 +93,9 @@ private:
   Value order, segments;
   SortedPositions::RowOf rowOf;
   Value thread, lane, firstRow;
-  /// Of each of the block's rows: its positions, and later the place of the
-  /// next one; where they begin and end. Then positions to be placed.
+  /// `next`: the count of each of the block's rows, later the index of its next
+  /// position. `starts`, `ends`: the range of each row. `list`: positions that
+  /// are to be placed.
   Value next, starts, ends, list;
 };
 } // namespace
@@ -122,7 +123,8 @@ Sorter::Prefix Sorter::sumBefore(Value value) {
   return prefix;
 }
 
-/// A position's row as one of the block's; no such number if it is another's.
+/// The number of a position's row among the block's rows; out of range if
+/// another block has it.
 FailureOr<Value> Sorter::localRow(Value position) {
   ElementEmitter::Scope scope(f.emitter);
   FailureOr<Value> row = rowOf(c.toIndex(position));
@@ -131,7 +133,8 @@ FailureOr<Value> Sorter::localRow(Value position) {
   return c.sub(*row, firstRow);
 }
 
-/// Counts the positions of each row; how many of earlier rows this thread saw.
+/// Counts the positions of each row. Returns the number of positions of earlier
+/// rows that this thread saw.
 FailureOr<Value> Sorter::count() {
   b.create<scf::ForOp>(
       f.loc, f.threadId(), f.constant(rowsOfBlock), f.constant(threads),
@@ -147,7 +150,7 @@ FailureOr<Value> Sorter::count() {
   FailureOr<Value> local = localRow(c.toI32(loop.getInductionVar()));
   if (failed(local))
     return failure();
-  // In any order: these are sums of integers.
+  // The order of these additions does not matter, since they are of integers.
   ifThen(isOwn(*local), [&] {
     b.create<memref::AtomicRMWOp>(f.loc, arith::AtomicRMWKind::addi,
                                   c.constant(1), next, c.toIndex(*local));
@@ -159,7 +162,7 @@ FailureOr<Value> Sorter::count() {
   return loop.getResult(0);
 }
 
-/// From the counts of rows: where each begins and ends.
+/// Computes beginning and end of each row from the counts.
 void Sorter::placeRows(Value earlier) {
   Value begin = sumBefore(earlier).total;
   int64_t perThread = llvm::divideCeil(rowsOfBlock, threads);
@@ -203,7 +206,7 @@ LogicalResult Sorter::placePositions() {
     store(c.add(c.mul(*local, threads), thread), list, prefix.before);
   });
   c.barrier();
-  // One warp: its lanes know of each other without a barrier.
+  // Only one warp does it: its lanes exchange values without a barrier.
   ifThen(c.less(thread, warpSize), [&] { placeListed(tile, prefix.total); });
   c.barrier();
   return success();
@@ -219,7 +222,7 @@ void Sorter::placeListed(Value tile, Value total) {
   Value entry =
       load(list, c.create<arith::MinSIOp>(at, c.sub(total, c.constant(1))));
   Value local = c.div(entry, threads);
-  // Lanes behind the end are equal to none.
+  // Lanes after the end get a key that no other lane has.
   Value key =
       c.create<arith::SelectOp>(isHere, local, c.sub(c.constant(-1), lane));
   Type i32 = b.getI32Type();

@@ -1,13 +1,14 @@
-//===- SortPositions.h - Positions in the order of their rows ---*- C++ -*-===//
+//===- SortPositions.h - Positions sorted by row ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A counting sort in one launch, stable and without an order that threads could
-// change. Each block has adjacent rows. It goes over all positions twice: first
-// it counts those of earlier rows, and those of each of its own; then it knows
-// where each row begins, and puts its positions there, in their order.
+// A stable counting sort in one launch, whose result does not depend on the
+// order in which threads run. Each block has a range of rows and reads all
+// positions twice. First it counts the positions of its rows and those of
+// earlier rows, which gives the beginning of each row. Then it writes the
+// positions of its rows in their order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,29 +19,29 @@
 
 namespace heddle::gpu {
 
-/// `positions` numbers, of which each belongs to one of `rows` rows or to none,
-/// which is as one more row; sorted in the kernel's scratch memory.
+/// Sorts `positions` positions by their rows into the kernel's scratch memory.
+/// There are `rows` rows; positions without a row count as one row more.
 class SortedPositions {
 public:
-  static constexpr int64_t threads = 1024; ///< Of a block that sorts.
-  /// Numbers of a segment: its end and its row.
+  static constexpr int64_t threads = 1024; ///< Threads of a block.
+  /// The two numbers of a segment.
   static constexpr int64_t end = 0, row = 1;
 
   SortedPositions(int64_t positions, int64_t rows);
 
   int64_t scratchBytes() const { return 3 * listBytes(); }
   int64_t blocks() const;
-  /// i32: the positions in order.
+  /// The sorted positions, i32.
   mlir::Value order(KernelFrame &f) const;
-  /// 2 x i32: at the place of the first position of each row, the place where
-  /// those of the row end, and the row; zeros at other places, and at those of
-  /// positions that belong to none.
+  /// Pairs of i32, one for each sorted position. At the first position of a
+  /// row: the end of the row's positions, and the row. Zeros elsewhere, and at
+  /// positions without a row.
   mlir::Value segments(KernelFrame &f) const;
 
-  /// Emits the row, an i32, of a position that exists; `rows` if it has none.
+  /// Emits the row, an i32, of an existing position; `rows` if it has none.
   using RowOf =
       llvm::function_ref<mlir::FailureOr<mlir::Value>(mlir::Value position)>;
-  /// Writes what a block of the launch does.
+  /// Emits the code of a block.
   mlir::LogicalResult emit(KernelFrame &f, RowOf rowOf) const;
 
 private:
@@ -49,7 +50,7 @@ private:
   }
 
   int64_t positions, rows;
-  int64_t rowsOfBlock; ///< With that of positions without a row.
+  int64_t rowsOfBlock; ///< Counts the row of positions without a row.
 };
 
 } // namespace heddle::gpu

@@ -1,4 +1,4 @@
-//===- SourceLines.cpp - Where instructions come from ---------------------===//
+//===- SourceLines.cpp - Source lines of instructions ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,12 +15,12 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// The location for messages stays; that for PTX is beside it.
+/// Adds the location for PTX. The location for messages stays.
 static void setSourceLine(Operation *op, FileLineColLoc line) {
   op->setLoc(FusedLoc::get({op->getLoc()}, line, op->getContext()));
 }
 
-/// What `setSourceLine` said, or null.
+/// The location that `setSourceLine` has set, or null.
 static FileLineColLoc sourceLineOf(Location loc) {
   auto numbered = loc->findInstanceOf<FusedLocWith<FileLineColLoc>>();
   return numbered ? numbered.getMetadata() : FileLineColLoc();

@@ -1,12 +1,12 @@
-//===- SourceLines.h - Where instructions come from -------------*- C++ -*-===//
+//===- SourceLines.h - Source lines of instructions -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A kernel is one for all equal layers, so its text cannot say which layer it
-// is of: its instructions lead to operations of its body. The launch knows the
-// module.
+// Equal layers share one kernel, so the text of a kernel cannot name a layer.
+// Its `.loc` lines therefore refer to operations of the kernel's body. The
+// launch knows the module.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,17 +17,16 @@
 
 namespace heddle::gpu {
 
-/// Gives each operation of the body its name for a file and its number, from 1,
-/// for a line. The kernel itself has those of the operation that its generator
-/// is for.
+/// Gives each operation of the body a location: its name as the file, its
+/// number from 1 as the line. The kernel's own location is that of the
+/// operation that its generator implements.
 void numberOperations(planir::KernelOp kernel);
 
-/// Lets instructions of numbered kernels keep their files and lines in PTX
-/// (`.file`, `.loc`), and nothing else of debug information: code is the same
-/// without.
+/// Emits files and lines of numbered kernels to PTX (`.file`, `.loc`), without
+/// other debug information. The code does not change.
 void addSourceLines(mlir::gpu::GPUModuleOp module);
 
-/// The text for ptxas, which would put all of it into a cubin that has lines.
+/// Removes source lines from PTX. ptxas would copy them into the cubin.
 std::string withoutSourceLines(llvm::StringRef ptx);
 
 } // namespace heddle::gpu

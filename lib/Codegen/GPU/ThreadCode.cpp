@@ -133,7 +133,7 @@ void ThreadCode::barrier() { builder.create<mlir::gpu::BarrierOp>(loc); }
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// The pointer that lowering finds in a memref.
+/// The pointer of a memref, as its lowering makes it.
 static Value pointerOf(ThreadCode &c, Value buffer, unsigned space) {
   Value address =
       c.builder.create<memref::ExtractAlignedPointerAsIndexOp>(c.loc, buffer);
@@ -218,7 +218,7 @@ SmallVector<Value> ThreadCode::elements(Value vector) {
 }
 
 //===----------------------------------------------------------------------===//
-// Instructions of PTX
+// PTX instructions
 //===----------------------------------------------------------------------===//
 
 Value ThreadCode::call(StringRef intrinsic, Type result, ValueRange operands) {
@@ -241,7 +241,7 @@ SmallVector<Value> ThreadCode::members(Value aggregate) {
 
 void ThreadCode::copyAsync(Value target, Value source, int64_t bytes,
                            Value present) {
-  // What is 16 bytes wide bypasses the first-level cache.
+  // Copies of 16 bytes bypass the L1 cache.
   std::string name = "llvm.nvvm.cp.async." +
                      std::string(bytes == 16 ? "cg" : "ca") +
                      ".shared.global." + std::to_string(bytes) + ".s";

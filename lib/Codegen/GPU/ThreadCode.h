@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Where every instruction counts, code is written with 32-bit integers,
-// pointers with offsets in bytes, and PTX's instructions by their intrinsics.
+// A builder for code in which every instruction counts: 32-bit integers,
+// pointers with byte offsets, and PTX instructions by their intrinsics.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@
 
 namespace heddle::gpu {
 
-/// Short forms. Integers are i32 unless they were made `wide`.
+/// Short forms of builder calls. Integers are i32 unless made `wide`.
 class ThreadCode {
 public:
   ThreadCode(mlir::OpBuilder &builder, mlir::Location loc)
@@ -45,18 +45,20 @@ public:
   /// a < b as signed numbers.
   mlir::Value less(mlir::Value a, mlir::Value b);
   mlir::Value less(mlir::Value a, int64_t b);
-  /// Whether both conditions hold; a null one does.
+  /// The conjunction of two conditions. A null condition is true.
   mlir::Value both(mlir::Value a, mlir::Value b);
-  /// `value` if the condition holds, which a null one does, else zero.
+  /// `value` if the condition holds, else zero. A null condition is true.
   mlir::Value orZero(mlir::Value condition, mlir::Value value);
-  /// In 64 bits.
+  /// `value`, extended to 64 bits.
   mlir::Value wide(mlir::Value value);
   mlir::Value toIndex(mlir::Value value);
   mlir::Value toI32(mlir::Value index);
-  /// A float, or a vector of them, in f32; and one in f32 rounded to `type`.
+  /// `widen`: a float, or a vector of floats, as f32. `narrow`: f32 rounded to
+  /// `type`.
   mlir::Value widen(mlir::Value value);
   mlir::Value narrow(mlir::Value value, mlir::Type type);
-  /// `linear` as indices of a row-major space of this shape, of type index.
+  /// The indices, of type index, of element `linear` of a row-major tensor of
+  /// this shape.
   llvm::SmallVector<mlir::Value> split(mlir::Value linear,
                                        llvm::ArrayRef<int64_t> shape);
 
@@ -64,16 +66,16 @@ public:
   mlir::Value blockId(mlir::gpu::Dimension dimension);
   void barrier();
 
-  /// The first element of a memref in global memory.
+  /// A pointer to the first element of a memref in global memory.
   mlir::Value globalPointer(mlir::Value buffer);
-  /// The memory whose size the launch states.
+  /// A pointer to dynamic shared memory, whose size the launch sets.
   mlir::Value sharedMemory();
-  /// `pointer` moved by bytes.
+  /// `pointer` plus `bytes`.
   mlir::Value at(mlir::Value pointer, mlir::Value bytes);
   mlir::Value at(mlir::Value pointer, int64_t bytes);
-  /// `pointer` with these bits of its address flipped.
+  /// `pointer` with the given bits of its address flipped.
   mlir::Value flip(mlir::Value pointer, int64_t bits);
-  /// Accesses aligned to their size.
+  /// Accesses must be aligned to their size.
   mlir::Value load(mlir::Type type, mlir::Value pointer);
   void store(mlir::Value value, mlir::Value pointer);
   mlir::Value loadVector(mlir::Type element, int64_t count,
@@ -81,18 +83,18 @@ public:
   void storeVector(llvm::ArrayRef<mlir::Value> elements, mlir::Value pointer);
   llvm::SmallVector<mlir::Value> elements(mlir::Value vector);
 
-  /// Calls an intrinsic; null without a result.
+  /// Calls an intrinsic. Returns null if it has no result.
   mlir::Value call(llvm::StringRef intrinsic, mlir::Type result,
                    mlir::ValueRange operands);
-  /// The members of what an intrinsic gives.
+  /// The members of the struct that an intrinsic returns.
   llvm::SmallVector<mlir::Value> members(mlir::Value aggregate);
 
-  /// cp.async of `bytes` (4, 8 or 16), of which `present` are read and the
-  /// others are zeros.
+  /// Emits cp.async of `bytes` (4, 8 or 16). Reads `present` of them and fills
+  /// the rest with zeros.
   void copyAsync(mlir::Value target, mlir::Value source, int64_t bytes,
                  mlir::Value present);
   void commitCopies();
-  /// Waits until at most `pending` groups of copies are under way.
+  /// Waits until at most `pending` groups of copies are unfinished.
   void waitForCopies(int64_t pending);
 };
 
