@@ -100,8 +100,8 @@ Value restOf(KernelFrame &f, Value begin, const WalkSpan &span,
   // whole chunk.
   Value isHead = b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult,
                                          thread, walk.head);
-  Value behind = b.create<arith::SubIOp>(f.loc, at, walk.head);
-  return b.create<arith::SelectOp>(f.loc, isHead, f.add(begin, thread), behind);
+  Value inRest = b.create<arith::SubIOp>(f.loc, at, walk.head);
+  return b.create<arith::SelectOp>(f.loc, isHead, f.add(begin, thread), inRest);
 }
 
 FailureOr<SmallVector<Value>> forChunks(KernelFrame &f, Value begin, Value end,

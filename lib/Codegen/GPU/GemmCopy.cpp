@@ -122,7 +122,7 @@ Value TileCopy::isInside(const TileCoordinates &place, Value left) {
 }
 
 /// Number of bytes that an access may read along k. Padding after a row may
-/// hold NaN, so it is not read: zeros stand in for all elements after the end
+/// hold NaN, so it is not read: zeros replace all elements after the end
 /// of k. Elements after the end of the other dimension need no such care, since
 /// their sums are never stored.
 Value TileCopy::bytesInRow(const TileCoordinates &place, Value left) {

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A block has queries of one head, and meets one block of keys after the other
-// (Dao et al., arXiv 2205.14135):
+// Maps the forward pass of attention as in FlashAttention (Dao et al., arXiv
+// 2205.14135). A block has some queries of one head, and loops over blocks of
+// keys:
 //
 //   S = Q K^T scale log2(e)         in units of log 2, with a soft cap
 //                                   c log2(e) tanh(Q K^T scale / c)
@@ -13,7 +14,7 @@
 //   P = 2^(S - m'), l = a l + row sums of P
 //   O = a O + P V
 //
-// and at the end output = O / l, lse = m ln(2) + ln(l).
+// After the last block, output = O / l and lse = m ln(2) + ln(l).
 //
 //===----------------------------------------------------------------------===//
 

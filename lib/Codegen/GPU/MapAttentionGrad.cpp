@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Two launches compute the probabilities again: the blocks of one have queries
-// and meet keys, those of the other have keys and meet queries. So every sum
-// belongs to one block, and has one order.
+// Maps the gradient of attention to two launches, which both recompute the
+// probabilities. Blocks of the first have queries and loop over keys; blocks of
+// the second have keys and loop over queries. Thus one block computes each sum,
+// in a fixed order.
 //
 //   P  = 2^((Q K^T scale - lse) log2(e))
 //   dP = dO V^T
@@ -14,8 +15,9 @@
 //   first:  dQ = dS K scale
 //   second: dV = (M P)^T dO,  dK = dS^T Q scale
 //
-// M is 1 without dropout. The first launch keeps delta for the second. With a
-// soft cap dS is multiplied by its slope, too.
+// M is the mask of dropout, with its scale; 1 without dropout. The first launch
+// stores delta for the second. With a soft cap, dS is also multiplied by the
+// derivative of the cap.
 //
 //===----------------------------------------------------------------------===//
 

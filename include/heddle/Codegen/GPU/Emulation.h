@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A gpu.func becomes PTX as for a GPU, and that text runs in the machine of
-// heddle::emulator.
+// Compiles a mapped kernel to PTX as for a GPU, and executes the PTX in the
+// machine of heddle::rt::emulator. Tests use it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,16 +20,16 @@
 
 namespace heddle::gpu {
 
-/// A kernel's PTX, ready to run.
+/// The PTX of a kernel, loaded into the emulator.
 class EmulatedKernel {
 public:
   /// Compiles the functions of `source` for `chip`.
   static llvm::Expected<std::unique_ptr<EmulatedKernel>>
   load(const MappedKernel &source, llvm::StringRef chip);
 
-  /// Runs all launches; returns what went wrong, or an empty string. `refs`
-  /// are the addresses of the buffers, which nothing beyond their types' sizes
-  /// may touch. Adds what the launches did to `counters`.
+  /// Runs all launches. Returns an error message, or "". `refs` are the
+  /// addresses of the buffers. Accesses beyond the size of a buffer's type are
+  /// errors. Adds counts of the launches' operations to `counters`.
   std::string run(llvm::ArrayRef<void *> refs,
                   llvm::ArrayRef<int64_t> scalars = {},
                   emulator::Counters *counters = nullptr) const {

@@ -13,7 +13,7 @@
 
 namespace heddle::gpu {
 
-/// The back end for one chip.
+/// Creates the back end for one chip (SM_80 or SM_90).
 std::unique_ptr<codegen::Target> createBackEnd(config::Target chip);
 
 } // namespace heddle::gpu

@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The steps from a plan.kernel to code for an NVIDIA GPU: mapping to gpu.func,
+// lowering, PTX, and a cubin where ptxas is installed. The back end and the
+// passes of Passes.td use them.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_CODEGEN_GPU_KERNELS_H
@@ -23,32 +27,37 @@ class DialectRegistry;
 
 namespace heddle::gpu {
 
-/// Registers every dialect, interface and translation that GPU code generation
+/// Registers all dialects, interfaces and translations that GPU code generation
 /// uses.
 void registerGpuCodegen(mlir::DialectRegistry &registry);
 
-/// A GPU that code can be made for, as the mapping of kernels sees it.
+/// A supported chip, with the facts that the mapping of kernels needs.
 struct Chip {
   llvm::StringRef name;
   int64_t multiprocessors;
-  bool tf32 = false; ///< Products in f32 round their factors to tf32.
+  bool tf32 = false; ///< Products in f32 round their factors to tf32 (--matmul
+                     ///< tf32).
 };
 
-/// sm_80 or sm_90; null for others.
+/// The chip sm_80 or sm_90; null for other names.
 const Chip *findChip(llvm::StringRef name);
 
-/// A function that is launched once, on the grid and blocks that it states.
+/// A function that is launched once. Its attributes have the sizes of the grid
+/// and of a block.
 struct MappedLaunch {
   mlir::gpu::GPUFuncOp func;
-  int64_t sharedBytes = 0; ///< Of a block, beyond what the function declares.
-  llvm::SmallVector<int64_t, 3> cluster; ///< Its blocks; empty: there is none.
+  int64_t sharedBytes = 0; ///< Dynamic shared memory of a block, beyond what
+                           ///< the function declares.
+  llvm::SmallVector<int64_t, 3> cluster; ///< Blocks of a cluster; empty: no
+                                         ///< clusters.
 };
 
-/// What became of a kernel: the functions that are launched one after the
-/// other, each with all of the kernel's arguments, or why there are none.
+/// The result of mapping a kernel: functions that are launched in order, each
+/// with all arguments of the kernel, or the reason why there are none.
 struct MappedKernel {
   llvm::SmallVector<MappedLaunch, 2> launches;
-  /// Memory that the launches share; what stands there before is undefined.
+  /// Bytes of scratch memory that the launches share. Its content is undefined
+  /// before the first one.
   int64_t scratchBytes = 0;
   std::string reason;
 
@@ -61,137 +70,144 @@ struct MappedKernel {
 /// Bytes of the widest access of one thread.
 constexpr int64_t accessBytes = 16;
 
-/// Bytes that memory moves together.
+/// Bytes of a sector, the unit of accesses to global memory.
 constexpr int64_t sectorBytes = 32;
 
-/// Sums over rows that a kernel over rows may hold, and their elements: as many
-/// as the registers of its largest block.
+/// Limits of sums over rows in a row-wise kernel: their number, and their
+/// elements, which must fit the registers of its largest block.
 constexpr int64_t mostSumsInRows = 4, mostElementsOfSums = 512 * 32;
 
-/// Sums of vectors in one kernel: their addresses are its parameters, and each
-/// has blocks of its own.
+/// The most sums of vectors in one kernel. Each has blocks of its own, and its
+/// addresses are parameters of the kernel.
 constexpr int64_t mostVectorSums = 32;
 
-/// Writes the functions of `kernel` for `chip` into `module`. `kernel` is left
-/// alone. When there is no mapping the result says which part has none; an
-/// emitted diagnostic means that the kernel is wrong.
+/// Maps `kernel`, which does not change, for `chip`: writes its functions into
+/// `module`. If there is no mapping, the result's `reason` says why. Failure,
+/// with an emitted error, means that the kernel is invalid.
 mlir::FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
                                         mlir::gpu::GPUModuleOp module,
                                         const Chip &chip);
 
-/// Gives each result memory of its own, with the pitch that it had.
+/// Gives each result memory of its own instead of an argument's, with the same
+/// leading dimension.
 void untie(planir::KernelOp kernel);
 
 struct PlainMapping : MappedKernel {
-  int64_t longestSum = 1;           ///< Terms that one thread sums at most.
-  llvm::SmallVector<int64_t> terms; ///< That a thread of each launch sums.
+  int64_t longestSum = 1;           ///< The most terms that one thread sums.
+  llvm::SmallVector<int64_t> terms; ///< Terms that a thread of each launch
+                                    ///< sums.
 };
 
-/// The same, as plain as it can be: one thread for each element, and loops. No
-/// result takes the place of an argument. BINARY check compares with it.
+/// Maps `kernel` as simply as possible, with one thread for each element and
+/// loops. No result overwrites an argument. `BINARY check` compares results of
+/// kernels with it.
 mlir::FailureOr<PlainMapping> mapPlain(planir::KernelOp kernel,
                                        mlir::gpu::GPUModuleOp module);
 
-/// What BINARY check needs of `kernel`: a plan::PlainKernel, as JSON.
+/// The reference of `kernel` for `BINARY check`: a plan::PlainKernel, as JSON.
 mlir::FailureOr<std::string> compilePlain(planir::KernelOp kernel,
                                           const Chip &chip);
 
-/// The name of the plan.object that holds this beside the PTX of a kernel.
+/// The name of the plan.object that holds the reference of the kernel with PTX
+/// object `object`.
 std::string plainNameOf(llvm::StringRef object);
 
-/// The settings of a model; the defaults of a module.
+/// The settings of a model. A module has the defaults.
 config::Settings settingsOf(mlir::Operation *root);
-/// What kernels in `root` are compiled for, as their hashes have it: `sm_90`,
-/// or `sm_90 tf32`.
+/// The target of kernels in `root` as a part of their hashes: `sm_90`, or
+/// `sm_90 tf32`.
 std::string describeTarget(llvm::StringRef chip, mlir::Operation *root);
 
-/// The call of cuBLASLt that computes what the kernel does, read from its body;
-/// null when there is none, or the strategy of the kernel's model wants none.
+/// The cuBLASLt call that computes the kernel, read from its body. Null if
+/// there is none, or if the strategy of the kernel's model excludes the
+/// library.
 mlir::FailureOr<planir::LibraryProductAttr>
 libraryProductOf(planir::KernelOp kernel);
 
-/// Lowers a mapped module in place to nvvm and llvm.
+/// Lowers a mapped module in place to the nvvm and llvm dialects.
 mlir::LogicalResult lowerToNvvm(mlir::gpu::GPUModuleOp module);
 
-/// The PTX text of a module that `lowerToNvvm` has lowered. Needs no CUDA.
+/// Returns the PTX of a module that `lowerToNvvm` has lowered. Needs no CUDA.
 llvm::Expected<std::string> emitPtx(mlir::gpu::GPUModuleOp module,
                                     llvm::StringRef chip);
 
-/// What ptxas says of a kernel: of the function that needs most.
+/// What a kernel needs according to ptxas: the maximum over its functions.
 struct Resources {
-  int64_t registers = 0;   ///< Of one thread.
-  int64_t sharedBytes = 0; ///< Of one block.
-  int64_t localBytes = 0;  ///< Of local memory, spills among it, of one thread.
+  int64_t registers = 0;   ///< Of a thread.
+  int64_t sharedBytes = 0; ///< Of a block.
+  int64_t localBytes = 0;  ///< Local memory of a thread, with spilled
+                           ///< registers.
 };
 
-/// The path of ptxas: on PATH or in /usr/local/cuda/bin; empty when there is
-/// none.
+/// The path of ptxas, from PATH or /usr/local/cuda/bin; "" if it is not found.
 std::string findPtxas();
 
-/// What ptxas made of a text.
+/// The output of ptxas.
 struct Assembly {
   llvm::StringMap<Resources> functions;
   std::string cubin;
 };
 
-/// Assembles PTX with the ptxas at `path`. An error holds what it printed.
+/// Assembles PTX with the ptxas at `path`. An error has the text that ptxas
+/// printed.
 llvm::Expected<Assembly> assemblePtx(llvm::StringRef path, llvm::StringRef ptx,
                                      llvm::StringRef chip);
 
-/// The name of the object that has the cubin of another's PTX, in base64.
+/// The name of the plan.object that holds, in base64, the cubin of PTX object
+/// `object`.
 std::string cubinNameOf(llvm::StringRef object);
 
-/// A kernel as PTX.
+/// A kernel compiled to PTX.
 struct CompiledKernel {
-  /// A function, and how it is launched.
+  /// A function and the configuration of its launch.
   struct Launch {
     std::string symbol;
     llvm::SmallVector<int64_t, 3> grid, block;
-    llvm::SmallVector<int64_t, 3> cluster; ///< Empty: there is none.
-    int64_t sharedBytes = 0; ///< Beyond what the function declares.
+    llvm::SmallVector<int64_t, 3> cluster; ///< Blocks of a cluster; empty: no
+                                           ///< clusters.
+    int64_t sharedBytes = 0;               ///< Dynamic shared memory.
   };
-  std::vector<Launch> launches; ///< One after the other.
-  int64_t scratchBytes = 0;     ///< That they share.
+  std::vector<Launch> launches; ///< In the order of execution.
+  int64_t scratchBytes = 0;     ///< Shared by the launches.
   std::string ptx;
-  std::string cubin;  ///< Of the PTX, in base64; empty without ptxas.
-  std::string plain;  ///< What `compilePlain` makes of it.
-  std::string reason; ///< Why there is no code; empty when there is.
-  std::optional<Resources> resources; ///< When ptxas was there.
+  std::string cubin;                  ///< In base64; empty without ptxas.
+  std::string plain;                  ///< The result of `compilePlain`.
+  std::string reason;                 ///< Why there is no code; "" if there is.
+  std::optional<Resources> resources; ///< Only with ptxas.
 };
 
-/// How a mapped function is launched.
+/// The launch of a mapped function.
 CompiledKernel::Launch launchOf(const MappedLaunch &mapped);
 
-/// Compiles a source for `chip`, in a context that has what
-/// `registerGpuCodegen` registers. What the ptxas at `ptxas` refuses is an
-/// error; with an empty path nothing is assembled.
+/// Compiles a source for `chip`. `context` must have everything that
+/// `registerGpuCodegen` registers. It is an error if the ptxas at `ptxas`
+/// refuses the PTX; with an empty path nothing is assembled.
 mlir::FailureOr<CompiledKernel>
 compileKernel(const codegen::KernelSource &source, const Chip &chip,
               llvm::StringRef ptxas, mlir::MLIRContext &context);
 
-/// A compiled kernel as bytes for the cache, and back. None when the bytes are
-/// of something else.
+/// A compiled kernel as bytes for the cache, and back. `fromBytes` returns none
+/// if the bytes hold something else.
 std::string toBytes(const CompiledKernel &kernel);
 std::optional<CompiledKernel> fromBytes(llvm::StringRef bytes);
 
-/// A hash of how a kernel is launched, of its scratch memory and of the source.
-/// Its PTX may be edited in a dump, what the plan says of it may not.
+/// A hash of a kernel's launches, of its scratch memory and of its source. A
+/// user may edit the PTX in a dump, but not these.
 std::string sealOf(const CompiledKernel &kernel, llvm::StringRef sourceHash);
 
-/// What became of one plan.kernel.
+/// What happened to one plan.kernel.
 struct KernelReport {
   std::string name;
-  std::string reason; ///< Why there is no code; empty when there is.
-  std::optional<Resources> resources; ///< When ptxas was there.
+  std::string reason;                 ///< Why there is no code; "" if there is.
+  std::optional<Resources> resources; ///< Only with ptxas.
   bool isCached = false;
 };
 
-/// Compiles every plan.kernel of a module and of its models to PTX for `chip`,
-/// as codegen::KernelJobs does. A kernel that is mapped gets a plan.object
-/// beside it with the PTX as its text, and its launches. Others get the remark
-/// "no GPU generator for ... yet" and stay without an object; a warning names
-/// them all. Where ptxas is found every object is assembled, and what ptxas
-/// refuses is an error.
+/// Compiles all plan.kernels of a module and of its models to PTX for `chip`,
+/// by codegen::KernelJobs. A mapped kernel gets its launches, and a plan.object
+/// with the PTX. Others get the remark "no GPU generator for ... yet" and no
+/// object, and one warning lists them. If ptxas is found, every object is
+/// assembled; an error of ptxas is an error.
 mlir::FailureOr<std::vector<KernelReport>>
 compileKernelsForGpu(mlir::ModuleOp module, llvm::StringRef chip,
                      llvm::StringRef cache = "");

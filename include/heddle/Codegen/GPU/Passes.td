@@ -14,12 +14,14 @@ include "mlir/Pass/PassBase.td"
 def GpuMapKernels : Pass<"gpu-map-kernels", "::mlir::ModuleOp"> {
   let summary = "Writes a gpu.func for every plan.kernel that has a mapping.";
   let description = [{
-    Rows go to blocks and the last dimension to threads; a product of bf16 goes
-    to tensor cores, one of f32 to FMA; queries or keys of attention go to
-    warps. The function has the kernel's name, stands in a
-    `gpu.module` of its own at the end of the module, and carries the sizes of
-    its grid and its blocks; the plan.kernel stays. Kernels without a mapping
-    get a remark.
+    The generator of a kernel decides how it is mapped. Row-wise kernels divide
+    rows among blocks, and columns among threads. Products use mma.sync of
+    tensor cores for bf16, and FMA for f32. In attention, warps have queries or
+    keys.
+
+    The gpu.func has the kernel's name and attributes with the sizes of its grid
+    and blocks. It is in a `gpu.module` of its own at the end of the module; the
+    plan.kernel stays. Kernels without a mapping get a remark.
 
     ```mlir
     plan.kernel @add(%a: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<64xf32>
@@ -58,9 +60,9 @@ def GpuMapKernels : Pass<"gpu-map-kernels", "::mlir::ModuleOp"> {
 def GpuLowerToNvvm : Pass<"gpu-lower-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
   let summary = "Lowers a gpu.module to the nvvm and llvm dialects.";
   let description = [{
-    No call is left to any library: math functions are polynomials by now, and
-    square roots are instructions. Buffers are bare pointers. bf16 mma.sync, for
-    which upstream has no lowering, gets one here.
+    The result calls no library: math functions are polynomials already, and
+    square roots are instructions. Buffers become bare pointers. The pass has a
+    lowering of its own for mma.sync of bf16, since upstream has none.
 
     ```mlir
     %d = nvgpu.mma.sync (%a, %b, %c) {mmaShape = [16, 8, 16]}
@@ -76,11 +78,11 @@ def GpuLowerToNvvm : Pass<"gpu-lower-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
 def GpuCompileKernels : Pass<"gpu-compile-kernels", "::mlir::ModuleOp"> {
   let summary = "Compiles every plan.kernel that has a mapping to PTX.";
   let description = [{
-    For models whose strategy names a GPU as target; others are left alone.
-    Kernels whose bodies are equal become one, are compiled on all threads, and
-    are kept in the cache, as by `cpu-compile-kernels`. Each leaves a remark: that
-    there is code, with what ptxas says of it where ptxas is installed, or which
-    generator is missing. Needs no CUDA.
+    Compiles the kernels of models whose strategy has a GPU as target; other
+    models do not change. Kernels with equal bodies are compiled once. The pass
+    uses all threads and the cache of kernels, as `cpu-compile-kernels` does. A
+    remark for each kernel says that it has code, with the resources that ptxas
+    reports if it is installed, or which generator is missing. Needs no CUDA.
 
     ```mlir
     plan.kernel @gelu(...) attributes {generator = #plan.generator<rows>, ...} { ... }
