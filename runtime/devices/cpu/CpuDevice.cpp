@@ -1,4 +1,4 @@
-//===- CpuDevice.cpp - Kernels on the cores of this machine ---------------===//
+//===- CpuDevice.cpp - The device that is this machine's CPU --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,13 +19,14 @@ using namespace heddle::rt;
 
 namespace {
 
-/// What a handle points to.
+/// What a KernelHandle of this device points to.
 struct LoadedKernel {
   KernelFunction function;
-  bool isSmall; ///< One thread does it sooner than others are told to.
+  bool isSmall; ///< One thread finishes before others could be woken.
 };
 
-/// Of kernels whose cost is known: less than a launch on several threads takes.
+/// Whether a kernel takes less time than starting several threads. Unknown cost
+/// counts as large.
 bool isSmall(const plan::Kernel &kernel) {
   return kernel.bytes > 0 && kernel.bytes <= 16 << 10 &&
          kernel.flops <= 32 << 10;
@@ -126,7 +127,8 @@ void CpuDevice::copy(Stream stream, Address target, Address source,
   bool toFile = swap.holds(target), fromFile = swap.holds(source);
   if (toFile && fromFile)
     return swap.copy(target, source, bytes);
-  // Work of a stream is done in order, and of other streams at once.
+  // A transfer with a file is asynchronous only on the streams that copy. The
+  // host waits for it on any other stream.
   if (toFile || fromFile) {
     io::OffloadPoint done =
         toFile ? swap.startWrite(target, map(source), bytes, times.next())
@@ -141,9 +143,9 @@ void CpuDevice::copy(Stream stream, Address target, Address source,
   perform(MoveWork{map(target), map(source), 0, bytes});
 }
 
-/// Which rows are copied is known when it is submitted: kernels that make ids
-/// have run. Few bytes are copied, and the host waits for them, but for nothing
-/// else that is under way.
+/// The ids are final at this point, because kernels run during submission. The
+/// copy is small, so the host waits for it, and only for transfers of the same
+/// bytes.
 void CpuDevice::copyRows(Stream, const RowCopy &rows) {
   io::RowChoice choice = {rows.rowBytes, rows.tableRows,
                           reinterpret_cast<const int32_t *>(map(rows.ids)),
@@ -199,14 +201,16 @@ void CpuDevice::await(const io::OffloadPoint &point) {
                   transfers.end());
 }
 
-/// What other streams were given is done.
+/// A stream's work except its file transfers is complete, so that only these
+/// are recorded.
 void CpuDevice::record(Stream stream, Event event) {
   points[event.number] = known[size_t(stream)];
 }
 
-/// The host waits for the others, which run as it submits. What one that copies
-/// waits for is done, or is begun before, and transfers of the same bytes keep
-/// their order.
+/// For a stream that computes, the host waits, since kernels run during
+/// submission. A stream that copies only remembers what it has to wait for: the
+/// event's transfers have started before, and transfers of the same bytes stay
+/// in order.
 void CpuDevice::wait(Stream stream, Event event) {
   if (plan::copiesBeside(stream))
     known[size_t(stream)].include(points[event.number]);
@@ -216,7 +220,8 @@ void CpuDevice::wait(Stream stream, Event event) {
 
 void CpuDevice::synchronize(Stream stream) { await(known[size_t(stream)]); }
 
-/// Where nothing is on file all is done in its order, and events say nothing.
+/// Without files, all work completes in order of submission, and events need no
+/// action.
 std::optional<CapturedWork>
 CpuDevice::capture(const std::function<void()> &submit) {
   if (swap.isUsed())

@@ -1,4 +1,4 @@
-//===- CpuFeatures.cpp - What this CPU can do -----------------------------===//
+//===- CpuFeatures.cpp - Features of this machine's CPU -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,7 +21,8 @@ namespace {
 
 enum Register { EAX, EBX, ECX, EDX };
 
-/// The state that the operating system must save for a feature: bits of XCR0.
+/// Bits of XCR0: the registers that the operating system must save for a
+/// feature.
 enum SavedState : uint64_t {
   None = 0,
   Avx = 0x6,
@@ -29,9 +30,9 @@ enum SavedState : uint64_t {
   Tiles = 0x60000,
 };
 
-/// Where cpuid shows a feature.
+/// The bit of cpuid that shows a feature.
 struct Feature {
-  const char *name; ///< As LLVM names it.
+  const char *name; ///< LLVM's name.
   uint32_t leaf;
   uint32_t subleaf;
   Register reg;
@@ -144,7 +145,8 @@ const Feature *findFeature(const std::string &name) {
   return nullptr;
 }
 
-/// What the operating system saves when it switches threads.
+/// XCR0: the registers that the operating system saves when it switches
+/// threads.
 uint64_t savedState() {
   uint32_t a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & (1u << 27)))
@@ -154,7 +156,7 @@ uint64_t savedState() {
   return low | (uint64_t(high) << 32);
 }
 
-/// Linux gives the tile registers only to processes that ask for them.
+/// Linux gives the tile registers only to processes that request them.
 bool requestTiles() {
   constexpr int requestPermission = 0x1023, tileData = 18;
   return syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
@@ -178,7 +180,7 @@ bool heddle::rt::hasCpuFeature(const std::string &name) {
   if (!__get_cpuid_count(feature->leaf, feature->subleaf, &r[EAX], &r[EBX],
                          &r[ECX], &r[EDX]))
     return false;
-  // Leaf 7 says how many subleaves it has.
+  // Leaf 7 reports its number of subleaves.
   if (feature->subleaf == 1 && feature->leaf == 7) {
     uint32_t most, b, c, d;
     if (!__get_cpuid_count(7, 0, &most, &b, &c, &d) || most < 1)

@@ -1,4 +1,4 @@
-//===- KernelImage.cpp - The kernels of a plan, ready to run --------------===//
+//===- KernelImage.cpp - Loads the kernels of a plan ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -24,14 +24,14 @@ namespace {
                "compile the binary again");
 }
 
-/// Reads an ELF file in a buffer, never beyond its end.
+/// Reads an ELF file in a buffer, with a check that every access is within it.
 class ElfReader {
 public:
   ElfReader(const void *data, size_t size)
       : data(static_cast<const char *>(data)), size(size) {}
 
-  /// `count` structs of type T at `offset`, copied: the buffer may stand at any
-  /// address.
+  /// Copies `count` structs of type T from `offset`. The buffer may have any
+  /// alignment.
   template <typename T>
   std::vector<T> read(uint64_t offset, uint64_t count) const {
     if (offset > size || count > (size - offset) / sizeof(T))
@@ -42,7 +42,7 @@ public:
     return result;
   }
 
-  /// The text at `offset`, which ends before the end of the buffer.
+  /// The string at `offset`, limited by the end of the buffer.
   std::string text(uint64_t offset) const {
     if (offset >= size)
       malformed("a name stands beyond the end of the file");
@@ -59,7 +59,7 @@ struct Symbols {
   std::vector<std::string> names;
 };
 
-/// Loads one image; `base` and `bytes` describe the mapping once it is made.
+/// Loads one image. `base` and `bytes` describe its mapping once it exists.
 class ImageLoader {
 public:
   ImageLoader(const void *data, size_t size) : elf(data, size) {}
@@ -168,8 +168,8 @@ void ImageLoader::relocate(const Elf64_Ehdr &header) {
   }
 }
 
-/// Where code of the image may go that is not its own: what LLVM emits for
-/// copies and fills.
+/// Functions outside of the image that its code may call: LLVM emits calls of
+/// them for copies and fills.
 uint64_t hostFunction(const std::string &name) {
   if (name == "memcpy")
     return reinterpret_cast<uint64_t>(

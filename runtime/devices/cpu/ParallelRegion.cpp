@@ -1,4 +1,4 @@
-//===- ParallelRegion.cpp - What threads do one after another -------------===//
+//===- ParallelRegion.cpp - Work of all threads together ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,14 +17,14 @@ using namespace heddle::rt;
 
 namespace {
 
-/// One of the threads that work, with the count of what all have taken of a
-/// piece: see KernelFunction.
+/// A thread's number, and the counter from which all threads take parts of an
+/// item: see KernelFunction.
 struct WorkingThread {
   int64_t thread, threads;
   int64_t *taken;
 };
 
-/// In a line of its own, which all threads write.
+/// Has a cache line of its own, since all threads write it.
 struct alignas(64) TakenCount {
   int64_t count = 0;
 };
@@ -33,7 +33,7 @@ struct RunningRegion {
   ThreadPool &pool;
   const CpuWork *works;
   size_t count;
-  /// Of pieces by turns: while one is done, that of the next is set to 0.
+  /// Counters of alternate items: while one is in use, the other is reset to 0.
   mutable TakenCount taken[2];
 };
 
@@ -45,7 +45,7 @@ static bool isSmall(const CpuWork &work) {
   return std::holds_alternative<RowsWork>(work);
 }
 
-/// Moves the part of one thread: whole cache lines.
+/// Copies or fills this thread's part: whole cache lines.
 static void move(const MoveWork &work, const WorkingThread &self) {
   constexpr int64_t line = 64;
   int64_t share = (work.bytes + self.threads - 1) / self.threads;
@@ -74,8 +74,8 @@ static void perform(const CpuWork &work, const WorkingThread &self) {
              work);
 }
 
-/// What one thread does. The results of small pieces do not depend on the
-/// threads.
+/// The work of one thread. Results of small items do not depend on the number
+/// of threads.
 static void work(const void *context, int64_t thread, int64_t threads) {
   const auto &region = *static_cast<const RunningRegion *>(context);
   int turn = 0;

@@ -1,4 +1,4 @@
-//===- PeakRate.cpp - How fast this machine multiplies --------------------===//
+//===- PeakRate.cpp - Measures this machine's peak FLOP rate --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,7 +21,8 @@
 
 using namespace heddle::rt;
 
-/// A unit of the CPU: a loop over it and what one round of that computes.
+/// Instructions that multiply: a loop of them, and the operations of one round
+/// of the loop.
 namespace {
 struct MultiplyUnit {
   const char *name;
@@ -76,7 +77,7 @@ loopBf16(int64_t rounds) {
     }
 }
 
-/// The memory form of a tile configuration.
+/// The tile configuration as LDTILECFG reads it.
 struct alignas(64) TileConfig {
   uint8_t palette = 1, startRow = 0, reserved[14] = {};
   uint16_t columnBytes[16] = {};
@@ -106,7 +107,7 @@ loopAmx(int64_t rounds) {
   _tile_release();
 }
 
-/// A baseline that every x86-64 runs.
+/// The baseline, which every x86-64 processor runs.
 static void loopSse(int64_t rounds) {
   __m128 sums[accumulators];
 #pragma GCC unroll 12
@@ -128,7 +129,8 @@ static bool canUseTiles() {
     requireCpuFeatures({"amx-tile"}, "native");
     return true;
   } catch (const std::exception &) {
-    return false; // The system keeps them to itself: the next unit counts.
+    return false; // The system does not grant tile registers, so the next unit
+                  // is measured.
   }
 }
 
@@ -145,9 +147,10 @@ static MultiplyUnit chooseUnit(const std::string &precision) {
   return {"sse2", loopSse, accumulators * 4 * 2};
 }
 
-/// Some microseconds.
+/// A call takes some microseconds.
 static constexpr int64_t roundsPerCall = 1000;
-/// Shorter than a time slice, so that on a busy machine some have the cores.
+/// Shorter than a scheduler's time slice: on a busy machine, some intervals
+/// then have the cores to themselves.
 static constexpr std::chrono::milliseconds sampleTime(2);
 static constexpr int64_t numSamples = 50;
 
@@ -155,7 +158,7 @@ static int64_t currentSample() {
   return std::chrono::steady_clock::now().time_since_epoch() / sampleTime;
 }
 
-/// What the threads share.
+/// Data that the threads share.
 namespace {
 struct Measurement {
   MultiplyUnit unit;
@@ -164,7 +167,7 @@ struct Measurement {
 };
 } // namespace
 
-/// Counts each piece in the sample in which it ends.
+/// Counts the rounds of each call in the interval in which the call ends.
 static void measureOnThread(const void *context, int64_t, int64_t) {
   auto &shared = *static_cast<Measurement *>(const_cast<void *>(context));
   for (;;) {

@@ -1,4 +1,4 @@
-//===- ReadRate.cpp - How fast this machine reads memory ------------------===//
+//===- ReadRate.cpp - Measures this machine's memory bandwidth ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,7 +21,7 @@ static constexpr int64_t streams = 8;
 using Narrow = long long __attribute__((vector_size(16)));
 using Wide = long long __attribute__((vector_size(32)));
 
-/// The sum of what is read, so that reading is not left out.
+/// Returns a sum of the values, so that the compiler keeps the reads.
 template <typename Vector>
 __attribute__((always_inline)) static inline int64_t
 readStreams(const char *from, int64_t bytes) {

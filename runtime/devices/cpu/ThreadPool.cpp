@@ -1,4 +1,4 @@
-//===- ThreadPool.cpp - Threads that wait for the next launch -------------===//
+//===- ThreadPool.cpp - The threads of a rank -----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,10 +21,10 @@
 
 using namespace heddle::rt;
 
-/// A step's launches follow each other within microseconds; whoever waits
-/// longer than this sleeps.
+/// How long a thread spins before it sleeps. Launches of a step follow each
+/// other within microseconds.
 static constexpr std::chrono::microseconds spinTime(200);
-/// After this long, let another process have the core if one wants it.
+/// How long a thread spins before it yields its core to other processes.
 static constexpr std::chrono::microseconds politeTime(20);
 
 int64_t heddle::rt::availableThreads() {
@@ -36,7 +36,8 @@ int64_t heddle::rt::availableThreads() {
 }
 
 int64_t heddle::rt::threadsOfRank(int64_t ranks) {
-  // Of a rank that its launcher has bound to cores the others have others.
+  // Divides the machine's cores, not the process's: a launcher may have bound
+  // each rank to its own cores already.
   int64_t cores = std::max<int64_t>(sysconf(_SC_NPROCESSORS_ONLN), 1);
   return std::min(availableThreads(), std::max<int64_t>(cores / ranks, 1));
 }
@@ -51,7 +52,7 @@ static void futexWakeAll(std::atomic<uint32_t> &word) {
           INT_MAX, nullptr, nullptr, 0);
 }
 
-/// Spins until `done()` or until it has spun long enough; the last `done()`.
+/// Spins until `done()` is true or the time is over. Returns the last `done()`.
 template <typename Predicate> static bool spin(Predicate done) {
   using Clock = std::chrono::steady_clock;
   for (int i = 0; i < 64; ++i) {
@@ -74,8 +75,8 @@ template <typename Predicate> static bool spin(Predicate done) {
   }
 }
 
-/// Sequentially consistent on both sides: either who falls asleep sees the new
-/// count, or is seen here as a sleeper.
+/// Both operations are sequentially consistent. A thread that goes to sleep
+/// either sees the new count, or is seen here as a sleeper and woken.
 void Signal::raise() {
   raised.fetch_add(1);
   if (sleepers.load() != 0)

@@ -1,11 +1,11 @@
-//===- Algorithms.cpp - What cuBLASLt chose, from run to run --------------===//
+//===- Algorithms.cpp - Cached choices of cuBLASLt ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A line for each product: its description, and the words of the algorithm. The
-// first line has a checksum of the others.
+// Format of the file: a checksum of the other lines, then a line for each
+// product, with its description and the words of its algorithm.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +25,8 @@ using namespace heddle::rt::cuda;
 namespace fs = std::filesystem;
 using heddle::rt::cublaslt::Algorithm;
 
-/// All that an algorithm depends on. What is asked of every product alike is in
-/// the form's name: another way to ask needs another one.
+/// Everything that the choice of an algorithm depends on. Conditions that are
+/// the same for all products belong to `form`, which must change with them.
 static std::string describe(const plan::LibraryProduct &what) {
   std::ostringstream text;
   text << what.m << 'x' << what.n << 'x' << what.k << '.' << what.transA
@@ -111,11 +111,11 @@ void Algorithms::save() {
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
   try {
-    // Other ranks may be reading, or writing the same.
+    // Other ranks may be reading the file or writing the same content.
     io::OutputFile file(path);
     file.write(text.data(), int64_t(text.size()));
     file.commit(/*isDurable=*/false);
   } catch (const UserError &) {
-    // The library will be asked again.
+    // The next run will ask the library again.
   }
 }

@@ -1,4 +1,4 @@
-//===- Casts.cpp - Numbers in another type, on a GPU ----------------------===//
+//===- Casts.cpp - Kernels that cast buffers between types ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,7 +17,7 @@ using namespace heddle::rt::cuda;
 using plan::DType;
 
 static constexpr DType types[] = {DType::F32, DType::BF16, DType::F16};
-/// Numbers of a thread: one, or what makes accesses wide.
+/// Elements of a thread: one, or enough for a wide access.
 static constexpr int widths[] = {1, 4};
 static constexpr unsigned threads = 256;
 
@@ -31,10 +31,10 @@ static std::string nameOf(DType to, DType from, int each) {
 }
 
 //===----------------------------------------------------------------------===//
-// Their text
+// PTX of the kernels
 //===----------------------------------------------------------------------===//
 
-/// As "{%h0, %h1, %h2, %h3}", or "%h0".
+/// A list of registers, as "{%h0, %h1, %h2, %h3}" or "%h0".
 static std::string registers(const char *prefix, int count) {
   std::string list = count > 1 ? "{" : "";
   for (int i = 0; i < count; ++i)
@@ -42,7 +42,7 @@ static std::string registers(const char *prefix, int count) {
   return list + (count > 1 ? "}" : "");
 }
 
-/// The access of a thread's numbers at the address in %at.
+/// PTX that loads or stores a thread's elements at the address in %at.
 static std::string access(const char *what, DType type, int each) {
   bool isWide = type == DType::F32;
   std::string name = std::string(what) + ".global" + (each > 1 ? ".v4" : "") +
@@ -52,12 +52,12 @@ static std::string access(const char *what, DType type, int each) {
          (what[0] == 'l' ? values + ", [%at]" : "[%at], " + values) + ";\n";
 }
 
-/// What makes number `i` an f32, or of an f32 the number.
+/// PTX that converts element `i` to f32.
 static std::string widen(DType type, int i) {
   std::string number = std::to_string(i);
   if (type == DType::F16)
     return "  cvt.f32.f16 %f" + number + ", %h" + number + ";\n";
-  // Its bits are the upper ones of the f32.
+  // The bits of a bf16 are the upper bits of the f32.
   return "  mov.b32 %r0, {%zero, %h" + number + "};\n  mov.b32 %f" + number +
          ", %r0;\n";
 }
@@ -67,7 +67,7 @@ static std::string narrow(DType type, int i) {
          ".f32 %h" + number + ", %f" + number + ";\n";
 }
 
-/// Sets %at to where a thread's numbers are.
+/// PTX that sets %at to the address of a thread's elements.
 static std::string setAddress(const char *parameter, DType type, int each) {
   return std::string("  ld.param.u64 %at, [") + parameter +
          "];\n  mul.wide.u32 %offset, %index, " +
@@ -101,7 +101,7 @@ static std::string textOf(DType to, DType from, int each) {
          "DONE:\n  ret;\n}\n";
 }
 
-/// Calls `function` with each cast that there is.
+/// Calls `function` for each pair of types and each width.
 template <typename Function> static void forEachCast(Function function) {
   for (DType from : types)
     for (DType to : types)
@@ -128,7 +128,8 @@ Casts::Casts(const Driver &driver) : driver(driver) {
     std::string name = nameOf(to, from, each);
     check(driver.findFunction(&functions[name], module, name.c_str()),
           "the runtime's own kernels");
-    // Loads it: not first while work is captured.
+    // Makes the driver load the function now: it must not do so while work is
+    // captured.
     int registers = 0;
     check(driver.functionAttribute(&registers, FunctionRegisters,
                                    functions[name]),

@@ -1,4 +1,4 @@
-//===- CudaDevice.cpp - Kernels on an NVIDIA GPU --------------------------===//
+//===- CudaDevice.cpp - The device that is an NVIDIA GPU ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -81,18 +81,18 @@ public:
   io::OffloadTimes *fileTimes() override { return files.copyTimes(); }
 
 private:
-  /// What was allocated at one address.
+  /// An allocation.
   struct Block {
     MemoryKind kind = MemoryKind::Device;
     int64_t bytes = 0;
-    Arena pages; ///< Of what is Host.
+    Arena pages; ///< The memory of a Host block.
   };
 
   void open(const CudaOptions &options);
   void close();
   StreamHandle of(Stream stream) const { return streams[size_t(stream)]; }
   Stream addStream();
-  /// The block that holds these bytes. Throws H0412 when none does.
+  /// The block that contains these bytes. Throws H0412 if there is none.
   const Block &find(Address address, int64_t bytes) const;
   bool isOnGpu(Address address, int64_t bytes) const {
     return find(address, bytes).kind == MemoryKind::Device;
@@ -101,15 +101,15 @@ private:
     tasks.add(of(stream), std::move(work), isCapturing);
   }
   void copyFile(Stream stream, Address target, Address source, int64_t bytes);
-  /// Files, once nothing that was submitted uses them any more.
+  /// Access to files after all submitted work has finished.
   OffloadMemory &idleFiles();
   EventHandle makeHandle(unsigned flags = eventDisableTiming);
-  /// What one stream is given next waits for what the other has been given.
+  /// Orders streams: work that is submitted to `later` from now on waits for
+  /// work submitted to `earlier` so far.
   void follow(Stream later, Stream earlier);
-  /// What all other streams have been given comes before what the stream for
-  /// computation is given next.
+  /// Makes the compute stream wait for all other streams.
   void join();
-  /// The other way round.
+  /// Makes all other streams wait for the compute stream.
   void fork();
 
   const Driver &driver;
@@ -117,20 +117,25 @@ private:
   DeviceNumber number = 0;
   GpuModel gpu;
   Context context = nullptr;
-  std::vector<StreamHandle> streams; ///< The plan's, then those of the link.
+  std::vector<StreamHandle> streams; ///< The plan's streams, then those of the
+                                     ///< link.
   std::vector<EventHandle> events;
-  std::vector<EventHandle> ends; ///< Of each stream, for join and fork.
-  std::array<EventHandle, 2> clocks = {}; ///< Around what is measured.
+  std::vector<EventHandle> ends;          ///< An event for each stream, used by
+                                          ///< `follow`.
+  std::array<EventHandle, 2> clocks = {}; ///< Events around work that `measure`
+                                          ///< times.
   std::shared_ptr<nccl::Link> ranks;
   bool isCapturing = false;
-  std::vector<bool> captured; ///< Events that were last recorded in a capture.
-  std::vector<bool> here;     ///< Those in this one.
+  std::vector<bool> captured; ///< Whether each event was last recorded in a
+                              ///< capture.
+  std::vector<bool> here;     ///< Whether each event was recorded in the
+                              ///< current capture.
   std::vector<GraphExec> execs;
   HostTasks tasks;
   FileCopies files;
   RowCopies rowCopies;
   Launcher launcher;
-  std::map<uintptr_t, Block> blocks; ///< By the address handed out.
+  std::map<uintptr_t, Block> blocks; ///< Blocks by address.
 };
 
 char *pointer(Address address) {
@@ -191,7 +196,7 @@ std::shared_ptr<DeviceLink> CudaDevice::link() {
 
 CudaDevice::~CudaDevice() { close(); }
 
-/// After a fault every call fails, which changes nothing any more.
+/// After a fault every call fails. These errors are ignored.
 void CudaDevice::close() {
   for (StreamHandle stream : streams)
     driver.finishStream(stream);
@@ -284,7 +289,7 @@ Address CudaDevice::allocate(const MemoryRequest &request) {
 }
 
 void CudaDevice::release(Address address) {
-  // It may be called while an error is thrown: failures are not thrown again.
+  // May run during the handling of an exception, so that it must not throw.
   for (StreamHandle stream : streams)
     driver.finishStream(stream);
   if (files.holds(address))
@@ -338,7 +343,7 @@ void CudaDevice::submit(Stream stream, const KernelLaunch &launch,
 // Fills and copies
 //===----------------------------------------------------------------------===//
 
-// The driver's own fills and copies are for memory of the GPU.
+// The driver's asynchronous fills and copies work only on memory of the GPU.
 
 void CudaDevice::fill(Stream stream, Address target, unsigned char value,
                       int64_t bytes) {
@@ -365,7 +370,8 @@ void CudaDevice::copy(Stream stream, Address target, Address source,
         "a copy");
 }
 
-/// Between a file and the GPU; what else there is, no step does.
+/// Copies between a file and the GPU. Steps do no other copies of files; those
+/// that remain run while nothing else does.
 void CudaDevice::copyFile(Stream stream, Address target, Address source,
                           int64_t bytes) {
   bool toFile = files.holds(target);
@@ -385,7 +391,7 @@ void CudaDevice::copyFile(Stream stream, Address target, Address source,
     follow(stream, ring);
 }
 
-/// There is one buffer, for one stream.
+/// Uses the one buffer, and therefore the one stream, that row copies have.
 void CudaDevice::copyRows(Stream stream, const RowCopy &rows) {
   constexpr Stream buffer = Stream::Copy;
   if (stream != buffer)
@@ -446,7 +452,7 @@ void CudaDevice::record(Stream stream, Event event) {
 }
 
 void CudaDevice::wait(Stream stream, Event event) {
-  // What is before and after a capture has an order with all of it.
+  // Everything before and after a capture is ordered with all of it already.
   if (isCapturing ? !here[event.number] : captured[event.number])
     return;
   check(driver.streamWait(of(stream), events[event.number], 0),
@@ -514,7 +520,8 @@ CudaDevice::capture(const std::function<void()> &submit) {
     return std::nullopt;
   StreamHandle begun = of(Stream::Compute);
   here.assign(here.size(), false);
-  // Libraries load their kernels when they are first called: now, perhaps.
+  // Relaxed mode, since libraries may load kernels when they are first called,
+  // which can be now.
   check(driver.beginCapture(begun, CaptureRelaxed), "a capture");
   isCapturing = true;
   Graph graph = nullptr;

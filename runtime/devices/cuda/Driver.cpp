@@ -1,4 +1,4 @@
-//===- Driver.cpp - The CUDA driver, found at start -----------------------===//
+//===- Driver.cpp - The CUDA driver, loaded at run time -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -53,9 +53,9 @@ std::string Driver::path() const {
 }
 
 static Driver loadDriver() {
-  // Streams that share a queue to the GPU keep each other waiting, those with
-  // messages for other ranks too. Let each have its own: 32 are the most, 8
-  // what there are unless somebody asks, and some environments ask for one.
+  // Streams that share a hardware queue block each other, including streams
+  // that communicate with other ranks. 32 is the maximum; the default is 8, and
+  // some environments set 1.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/1);
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) {
@@ -77,7 +77,7 @@ static Driver loadDriver() {
 }
 
 const Driver &Driver::get() {
-  // The library stays: what it set up does not survive being unloaded.
+  // The library is never unloaded, because its state would not survive that.
   static const Driver driver = loadDriver();
   int version = 0;
   if (driver.driverVersion(&version) == Success && version < lowestCudaDriver)

@@ -48,7 +48,7 @@ Address FileCopies::allocate(const MemoryRequest &request) {
 
 void FileCopies::close() {
   if (writers.memory)
-    try { // The last writes may be on their way.
+    try { // The last writes may still be running.
       swap.await(swap.started());
     } catch (const UserError &) {
     }
@@ -57,7 +57,7 @@ void FileCopies::close() {
       driver.releaseHost(memory);
 }
 
-/// The bytes of a piece of a copy.
+/// The number of bytes of a piece.
 static int64_t sizeOf(int64_t piece, int64_t pieceBytes, int64_t bytes) {
   return std::min(pieceBytes, bytes - piece * pieceBytes);
 }
@@ -83,7 +83,7 @@ void FileCopies::read(StreamHandle stream, DevicePointer target, Address source,
     auto prepare = [=] {
       if (of && piece == 0)
         of->begin = io::steadyNow();
-      // The slots of the pieces before this one are free again.
+      // The slots of earlier pieces are free again.
       int64_t begin = piece == 0 ? 0 : piece - 1 + numSlots;
       for (int64_t next = begin; next < std::min(pieces, piece + numSlots);
            ++next)

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Transfers of offloaded states between files and a GPU, staged in pinned
+// memory.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_DEVICES_CUDA_FILECOPIES_H
@@ -16,65 +19,68 @@
 
 namespace heddle::rt::cuda {
 
-/// Memory of the kind File, and copies between it and a GPU, in pieces through
-/// a ring of pinned memory for each direction: some pieces are on their way
-/// between file and ring while another one is between ring and GPU. One stream
-/// reads, and one writes. Each copy has the ring to itself.
+/// Memory of the kind File, and copies between it and a GPU. A copy goes piece
+/// by piece through a ring of pinned memory. There is a ring for each
+/// direction, so that some pieces are between file and ring while another one
+/// is between ring and GPU. One stream reads and one writes, and a copy uses
+/// the whole ring.
 class FileCopies {
 public:
   FileCopies(const Driver &driver, const OffloadOptions &options)
       : driver(driver), readers(driver), writers(driver), swap(options) {}
   ~FileCopies() { close(); }
 
-  /// Gets the rings that have room in so many bytes, the readers' first.
+  /// Allocates the rings that fit into `bytes`, the readers' first.
   void stage(int64_t bytes);
   int64_t stagedBytes() const;
-  /// The readers' ring, for other copies of their stream.
+  /// The readers' ring as a buffer for other copies on the same stream.
   char *buffer() {
     open(readers);
     return readers.memory;
   }
-  /// The rings are there from the first call on.
+  /// Allocates memory on file, and the rings with the first call.
   Address allocate(const MemoryRequest &request);
   bool holds(Address address) const { return swap.holds(address); }
   void release(Address address) { swap.release(address); }
-  /// Releases the rings. Nothing is under way.
+  /// Releases the rings. No copy may be running.
   void close();
 
-  /// Submit a copy to the stream. The stream has come to its end when the bytes
-  /// are on the GPU, or have left it: what reads them in the file later finds
-  /// them. With `repeats` a graph is captured.
+  /// These submit a copy to the stream. The stream continues when the bytes are
+  /// on the GPU, or have left it; a later read of the same bytes of the file
+  /// waits for them. With `repeats` the copy is captured in a graph.
   void read(StreamHandle stream, DevicePointer target, Address source,
             int64_t bytes, bool repeats);
   void write(StreamHandle stream, Address target, DevicePointer source,
              int64_t bytes, bool repeats);
 
-  /// Throws what failed so far.
+  /// Throws the first error of earlier copies.
   void checkTasks() {
     readers.tasks.check();
     writers.tasks.check();
   }
-  /// For the host, while both streams are idle. Throws what failed before.
+  /// Access for the host while both streams are idle. Throws the first error of
+  /// earlier copies.
   OffloadMemory &memory() {
     checkTasks();
     return swap;
   }
-  /// For a function of the host, in the order of the stream: what has left the
-  /// GPU before is found.
+  /// Reads rows for a host function that runs in the order of the stream. Waits
+  /// for earlier writes of the same bytes.
   void readRows(char *target, Address source, const io::RowChoice &choice) {
     swap.readRows(target, source, choice);
   }
-  /// Returns when what has left the GPU is in the files.
+  /// Waits until everything that has left the GPU is in the files. Throws the
+  /// first error of earlier copies.
   void finish() {
     checkTasks();
     swap.await(swap.started());
   }
   io::OffloadTraffic traffic() const { return swap.traffic(); }
-  /// Of copies that no graph repeats; null where nothing is on file.
+  /// The times of copies outside of graphs; null if nothing is on file.
   io::OffloadTimes *copyTimes() { return writers.memory ? &times : nullptr; }
 
 private:
-  static constexpr int64_t numSlots = 4; ///< Of a ring.
+  static constexpr int64_t numSlots = 4; ///< Slots of a ring.
   static constexpr int64_t pieceBytes = plan::stagingRingBytes / numSlots;
 
   struct Ring {
@@ -82,12 +88,13 @@ private:
     char *slotOf(int64_t piece) const {
       return memory + piece % numSlots * pieceBytes;
     }
-    /// The last transfer from or to the slot of a piece.
+    /// The last transfer between a file and the slot of a piece.
     io::OffloadPoint &transferOf(int64_t piece) {
       return transfers[piece % numSlots];
     }
 
-    HostTasks tasks; ///< A direction waits for its own transfers alone.
+    HostTasks tasks; ///< Separate for each ring, so that one direction does not
+                     ///< wait for the other's transfers.
     char *memory = nullptr;
     std::array<io::OffloadPoint, numSlots> transfers = {};
   };
@@ -99,7 +106,8 @@ private:
 
   const Driver &driver;
   Ring readers, writers;
-  io::OffloadTimes times; ///< Is there as long as the thread of what swaps.
+  io::OffloadTimes times; ///< Declared before `swap`, whose thread uses it
+                          ///< until it ends.
   OffloadMemory swap;
 };
 

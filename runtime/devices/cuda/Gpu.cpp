@@ -38,11 +38,12 @@ GpuModel cuda::modelOf(const Driver &driver, DeviceNumber number) {
   return gpu;
 }
 
-/// A multiplication and an addition count as two.
+/// A multiply-add counts as two operations.
 StatedPeak cuda::peakOf(const Driver &driver, DeviceNumber number,
                         const GpuModel &gpu, const std::string &precision) {
   bool isBf16 = precision == "bf16";
-  // Of a multiprocessor in a clock. Boards for games do half of it in bf16.
+  // Operations of a multiprocessor per clock. Gaming GPUs reach half of it in
+  // bf16.
   int perClock = gpu.major > 9    ? isBf16 ? 8192 : 256
                  : gpu.major == 9 ? isBf16 ? 4096 : 256
                  : gpu.minor == 0 ? isBf16 ? 2048 : 128

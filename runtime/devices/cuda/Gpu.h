@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Chooses the GPU of a rank and knows its peak FLOP rate.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_DEVICES_CUDA_GPU_H
@@ -14,12 +16,13 @@
 
 namespace heddle::rt::cuda {
 
-/// The GPU of a rank: a launcher may show each rank its own alone.
-/// Throws H0282 when it has none.
+/// The GPU of a rank with this number on its machine. If only one is visible,
+/// that one: a launcher may show each rank only its own GPU. Throws H0282 if
+/// the rank has none.
 DeviceNumber chooseGpu(const Driver &driver, int64_t localRank);
 GpuModel modelOf(const Driver &driver, DeviceNumber number);
-/// What it can do at most, as its maker says, in computations of that
-/// precision.
+/// The GPU's peak FLOP rate in computations of `precision`, from its
+/// specification.
 StatedPeak peakOf(const Driver &driver, DeviceNumber number,
                   const GpuModel &gpu, const std::string &precision);
 

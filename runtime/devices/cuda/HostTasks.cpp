@@ -13,7 +13,8 @@ using namespace heddle::rt::cuda;
 
 void HostTasks::add(StreamHandle stream, std::function<void()> work,
                     bool repeats) {
-  // It belongs to the function that does it, or to its graph.
+  // The task is owned by the function that performs it, or by this object for a
+  // graph.
   auto task = std::make_unique<Task>(Task{this, std::move(work), repeats});
   auto run = [](void *data) {
     auto *task = static_cast<Task *>(data);
@@ -37,7 +38,8 @@ void HostTasks::perform(const Task &task) {
   } catch (const UserError &error) {
     failure = error.diagnostic;
     hasFailed = true;
-  } catch (const std::exception &error) { // The driver's thread knows none.
+  } catch (const std::exception &error) { // Exceptions must not reach the
+                                          // driver's thread.
     failure.code = "H0900";
     failure.message = std::string("work of the host: ") + error.what();
     hasFailed = true;

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Host functions that run in the order of a GPU stream (cuLaunchHostFunc), for
+// transfers with files and for kernels on the host.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_DEVICES_CUDA_HOSTTASKS_H
@@ -20,17 +23,18 @@
 
 namespace heddle::rt::cuda {
 
-/// Functions of the host that streams of a GPU call when they come to them, on
-/// a thread of the driver, one at a time.
+/// Host functions that GPU streams call when they reach them. They run on a
+/// thread of the driver, one at a time.
 class HostTasks {
 public:
   explicit HostTasks(const Driver &driver) : driver(driver) {}
 
-  /// With `repeats` a graph is captured, which calls it each time that it runs:
-  /// it is kept as long as this is. What it throws as UserError is for `check`;
-  /// nothing more is called after that.
+  /// Submits `work` to the stream. With `repeats` it becomes part of a captured
+  /// graph, which calls it in each run; it then lives as long as this object. A
+  /// UserError that `work` throws is kept for `check`, and no later function is
+  /// called.
   void add(StreamHandle stream, std::function<void()> work, bool repeats);
-  /// Throws what failed of all that was called so far.
+  /// Throws the error of a function that failed.
   void check();
 
 private:
@@ -43,8 +47,8 @@ private:
 
   const Driver &driver;
   std::vector<std::unique_ptr<Task>> repeated;
-  std::mutex running; ///< One at a time.
-  Diagnostic failure; ///< Written before `hasFailed` is.
+  std::mutex running; ///< Lets one function run at a time.
+  Diagnostic failure; ///< Written before `hasFailed` is set.
   std::atomic<bool> hasFailed{false};
 };
 

@@ -1,4 +1,4 @@
-//===- Kernels.cpp - Kernels that a GPU has loaded ------------------------===//
+//===- Kernels.cpp - The loaded kernels of a plan -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -23,7 +23,7 @@ using namespace heddle::rt::cuda;
        "compile the binary again");
 }
 
-/// What stands behind a directive of PTX, as "sm_90" behind ".target".
+/// The word after a PTX directive, for example "sm_90" of ".target sm_90".
 static std::string directive(const std::string &text, const char *name) {
   size_t at = text.find(name);
   if (at == std::string::npos)
@@ -66,7 +66,7 @@ LoadedKernels::~LoadedKernels() {
 
 Module LoadedKernels::load(const GpuModel &gpu, const std::string &text,
                            const std::string &cubin) {
-  // As sm_90, or sm_90a, which runs on 9.0 alone.
+  // For example sm_90. Code for sm_90a runs only on compute capability 9.0.
   std::string target = directive(text, ".target");
   int chip = target.size() > 3 ? std::atoi(target.c_str() + 3) : 0;
   int here = gpu.major * 10 + gpu.minor;
@@ -78,7 +78,8 @@ Module LoadedKernels::load(const GpuModel &gpu, const std::string &text,
          "compile the binary with --target sm_80, for GPUs from there on, or "
          "run it on another GPU");
   Module module = nullptr;
-  // A newer GPU or an older driver does not take it: they compile the text.
+  // A newer GPU or an older driver rejects the cubin. The driver then compiles
+  // the PTX.
   if (!cubin.empty() &&
       driver.loadModule(&module, cubin.data(), 0, nullptr, nullptr) == Success)
     return module;
@@ -96,7 +97,7 @@ Module LoadedKernels::load(const GpuModel &gpu, const std::string &text,
   return module;
 }
 
-/// Looks for the library, if it has anything to do.
+/// Opens cuBLASLt, if there are products for it.
 void LoadedKernels::openLibrary(const std::string &gemm, const GpuModel &gpu,
                                 const std::vector<plan::Kernel> &kernels) {
   numProducts =
@@ -148,7 +149,7 @@ void LoadedKernels::add(const plan::Kernel &kernel) {
                    nullptr,
                    nullptr,
                    0};
-    // Chips before sm_90 do not know the attribute.
+    // Chips before sm_90 do not support this attribute.
     if (launch.cluster != plan::GridLaunch().cluster) {
       LaunchAttribute &cluster = made.cluster.emplace();
       cluster.id = LaunchAttributeCluster;
@@ -160,13 +161,13 @@ void LoadedKernels::add(const plan::Kernel &kernel) {
                             launch.symbol.c_str()) != Success)
       failKernels("there is no function '" + launch.symbol + "' for '" +
                   kernel.name + "'");
-    // The driver loads a function when it is first asked about, which must not
-    // be while work is captured.
+    // The driver loads a function on the first query, which must not happen
+    // while work is captured.
     int registers = 0;
     if (driver.functionAttribute(&registers, FunctionRegisters,
                                  made.function) != Success)
       failKernels("the driver cannot load '" + launch.symbol + "'");
-    // Beyond 48 KiB it has to be asked for.
+    // More than 48 KiB of shared memory must be requested.
     if (launch.sharedBytes > 0 &&
         driver.setFunction(made.function, FunctionMaxDynamicShared,
                            int(launch.sharedBytes)) != Success)

@@ -1,8 +1,11 @@
-//===- Kernels.h - Kernels that a GPU has loaded ----------------*- C++ -*-===//
+//===- Kernels.h - The loaded kernels of a plan -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Loads the kernels of a binary into a GPU: PTX or cubins, cuBLASLt calls, and
+// kernels that run on the host.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,30 +25,31 @@ namespace heddle::rt::cuda {
 struct LoadedKernel {
   struct Launch {
     Function function = nullptr;
-    /// But for the stream, and the attributes that are below.
+    /// Complete except for the stream and the attributes, which are below.
     LaunchConfig config = {};
     std::optional<LaunchAttribute> cluster;
   };
   std::string name;
   bool hasScratch = false;
-  std::unique_ptr<ProductCalls> product; ///< If there, it is what runs.
+  std::unique_ptr<ProductCalls> product; ///< If set, cuBLASLt computes the
+                                         ///< kernel.
   std::vector<Launch> launches;
-  KernelHandle onHost = nullptr; ///< If there, the host's cores run it.
+  KernelHandle onHost = nullptr; ///< If set, the host's cores run the kernel.
 };
 
-/// The GPU that the code must be for.
+/// The GPU that runs the code.
 struct GpuModel {
   std::string name;
   int major = 0, minor = 0;
 };
 
-/// The kernels of a plan as modules of the current context.
+/// The kernels of a plan, loaded as modules of the current context.
 class LoadedKernels : public KernelSet {
 public:
-  /// Throws H0283 when the code is for newer GPUs, H0281 when the driver does
-  /// not know its version of PTX, H0384 when it is none. `gemm` is auto,
-  /// library or generated: with library throws H0450 where there is none.
-  /// `cores` loads the kernels that run on the host; null where there are none.
+  /// Throws H0283 if the code is for newer GPUs, H0281 if the driver does not
+  /// know its PTX version, and H0384 if the image is invalid. `gemm` is auto,
+  /// library or generated; with library, throws H0450 if cuBLASLt is missing.
+  /// `cores` loads the kernels that run on the host; null if there are none.
   LoadedKernels(const Driver &driver, const GpuModel &gpu,
                 std::string_view image,
                 const std::vector<plan::Kernel> &kernels,
@@ -58,7 +62,8 @@ public:
   std::string products() const override;
 
 private:
-  /// Of the text, or of its cubin where there is one and the driver takes it.
+  /// Loads a module from its cubin, if there is one that the driver accepts,
+  /// otherwise from its PTX.
   Module load(const GpuModel &gpu, const std::string &text,
               const std::string &cubin);
   void add(const plan::Kernel &kernel);
@@ -66,11 +71,12 @@ private:
                    const std::vector<plan::Kernel> &kernels);
 
   const Driver &driver;
-  std::unique_ptr<ProductLibrary> library; ///< Null: there is no need of it.
-  std::unique_ptr<Algorithms> algorithms;  ///< Where there is a library.
-  int64_t numProducts = 0;                 ///< That it may compute.
+  std::unique_ptr<ProductLibrary> library; ///< Null if no kernel uses it.
+  std::unique_ptr<Algorithms> algorithms;  ///< Set if there is a library.
+  int64_t numProducts = 0;                 ///< Products that the library may
+                                           ///< compute.
   std::vector<Module> modules;
-  std::unique_ptr<KernelSet> ofHost; ///< Null: no kernel runs there.
+  std::unique_ptr<KernelSet> ofHost; ///< Null if no kernel runs on the host.
   std::map<std::string, LoadedKernel> kernels;
 };
 

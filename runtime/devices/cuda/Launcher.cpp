@@ -30,7 +30,7 @@ Launcher::load(const GpuModel &gpu, std::string_view image,
                                          cores.get());
 }
 
-/// As "'linear_7f24' for h.0.mlp".
+/// The kernel for error messages, as "'linear_7f24' for h.0.mlp".
 static std::string describe(const LoadedKernel &kernel,
                             const KernelLaunch &launch) {
   bool hasPath = launch.path && !launch.path->empty();
@@ -41,7 +41,7 @@ void Launcher::submit(StreamHandle stream, const KernelLaunch &launch,
                       const Scratch &scratch, bool repeats) {
   const auto &kernel = *reinterpret_cast<const LoadedKernel *>(
       reinterpret_cast<uintptr_t>(launch.kernel));
-  // What is captured now runs at other times.
+  // No range for captured launches, which run later.
   const std::string &name =
       launch.path && !launch.path->empty() ? *launch.path : kernel.name;
   ProfilerRange range(repeats ? nullptr : name.c_str());
@@ -55,7 +55,7 @@ void Launcher::submit(StreamHandle stream, const KernelLaunch &launch,
 
 void Launcher::submitOnGpu(StreamHandle stream, const LoadedKernel &kernel,
                            const KernelLaunch &launch, const Scratch &scratch) {
-  // The driver reads the arguments now.
+  // The driver copies the arguments during the call.
   arguments.clear();
   auto take = [&](const void *value) {
     arguments.push_back(const_cast<void *>(value));
@@ -78,7 +78,7 @@ void Launcher::submitOnGpu(StreamHandle stream, const LoadedKernel &kernel,
   }
 }
 
-/// The stream waits for threads that do it; who submits does not.
+/// The stream waits for the host's threads, but the caller does not.
 void Launcher::submitOnHost(StreamHandle stream, const LoadedKernel &kernel,
                             const KernelLaunch &launch, bool repeats) {
   KernelLaunch work = launch;

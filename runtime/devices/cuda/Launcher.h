@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Launches kernels, wherever they run.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_DEVICES_CUDA_LAUNCHER_H
@@ -16,23 +18,24 @@
 
 namespace heddle::rt::cuda {
 
-/// Loads the kernels of plans, and submits each to what runs it: the GPU,
-/// cuBLASLt, or the cores of the host.
+/// Loads the kernels of plans, and submits each launch to the GPU, to cuBLASLt,
+/// or to the host's cores.
 class Launcher {
 public:
   Launcher(const Driver &driver, const CudaOptions &options)
       : driver(driver), sync(options.sync), gemm(options.gemm),
         hostThreads(options.threads), updates(driver) {}
 
-  /// Device::load, on the current context. Throws what LoadedKernels throws.
+  /// Implements Device::load in the current context. Throws the errors of
+  /// LoadedKernels.
   std::unique_ptr<KernelSet> load(const GpuModel &gpu, std::string_view image,
                                   const std::vector<plan::Kernel> &kernels);
-  /// Device::submit. With `repeats` a graph is captured, which runs the launch
-  /// each time. Throws H0434 to H0436, and H0451 when cuBLASLt fails; of faults
-  /// in the kernel itself only with CudaOptions::sync.
+  /// Implements Device::submit. With `repeats` the launch is captured in a
+  /// graph. Throws H0434 to H0436, and H0451 if cuBLASLt fails. Faults in the
+  /// kernel itself are thrown here only with CudaOptions::sync.
   void submit(StreamHandle stream, const KernelLaunch &launch,
               const Scratch &scratch, bool repeats);
-  /// Throws what failed of all that the host's cores ran so far.
+  /// Throws the error of a kernel that failed on the host.
   void check() { updates.check(); }
 
 private:
@@ -42,19 +45,21 @@ private:
                      const KernelLaunch &launch, const Scratch &scratch);
   void submitOnGpu(StreamHandle stream, const LoadedKernel &kernel,
                    const KernelLaunch &launch, const Scratch &scratch);
-  /// With `sync`, waits for it as well.
+  /// Checks a launch, and with `sync` waits until the stream has finished it.
   void checkLaunch(Result result, StreamHandle stream,
                    const LoadedKernel &kernel, const KernelLaunch &launch);
 
   const Driver &driver;
   bool sync;
   std::string gemm;
-  int64_t hostThreads; ///< Of `cores`.
-  /// What runs the kernels of the host; null where there are none.
+  int64_t hostThreads; ///< Threads of `pool`.
+  /// The device for kernels that run on the host; null if there are none.
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<CpuDevice> cores;
-  HostTasks updates; ///< Those kernels, beside copies from and to files.
-  std::vector<void *> arguments; ///< Of the launch that is submitted.
+  HostTasks updates; ///< Runs these kernels independently of copies from and to
+                     ///< files.
+  std::vector<void *> arguments; ///< Arguments of the launch that is being
+                                 ///< submitted.
 };
 
 } // namespace heddle::rt::cuda

@@ -1,12 +1,13 @@
-//===- NcclCasts.cpp - What is sent in another type -----------------------===//
+//===- NcclCasts.cpp - Collectives in another type ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// NCCL sends and sums numbers of one type. Where the plan's buffers have
-// another one, what is sent is written to staging memory, as much at a time as
-// fits there, and what comes is read from it. All of it is work of one stream.
+// NCCL sends and adds values of one type. Where that is not the type of the
+// plan's buffers, data is cast to staging memory before it is sent, and from it
+// after it is received, as much at a time as fits. All of it is work of one
+// stream.
 //
 //===----------------------------------------------------------------------===//
 
@@ -69,8 +70,9 @@ void Link::reduceCast(const Cast &cast) {
   }
 }
 
-/// Calls `function` with each run of the elements from `begin` on of all parts:
-/// where it stands in the whole and in the staged parts, and how long it is.
+/// Calls `function` for contiguous ranges that together are elements `begin` to
+/// `begin` + `count` of all parts: with the index in the whole tensor, the
+/// index in staging memory, and the length.
 template <typename Function>
 static void forEachContiguous(const CollectiveShape &shape, int64_t begin,
                               int64_t count, Function function) {

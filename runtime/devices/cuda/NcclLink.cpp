@@ -1,4 +1,4 @@
-//===- NcclLink.cpp - GPUs that talk through NCCL -------------------------===//
+//===- NcclLink.cpp - Communication of GPUs through NCCL ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -25,14 +25,14 @@ using plan::CollectiveShape;
 using plan::DType;
 using plan::PartLayout;
 
-/// The lowest version, as the library says it: 2.18.0.
+/// The lowest supported version, in NCCL's notation: 2.18.0.
 static constexpr int lowestVersion = 21800;
 
 //===----------------------------------------------------------------------===//
 // The library
 //===----------------------------------------------------------------------===//
 
-/// As "2.18.0".
+/// The version as text, as "2.18.0".
 static std::string versionText(int version) {
   return std::to_string(version / 10000) + "." +
          std::to_string(version % 10000 / 100) + "." +
@@ -48,8 +48,9 @@ static std::string versionText(int version) {
 }
 
 static Library loadLibrary() {
-  // From 2.22 on NCCL connects ranks at their first collective, which here is
-  // captured. Unless the user wants that, connect them with the communicator.
+  // From 2.22 on, NCCL connects ranks during their first collective, which
+  // would happen while a graph is captured. This makes it connect them with the
+  // communicator, unless the user has chosen otherwise.
   setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
   void *handle = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
@@ -72,7 +73,7 @@ static Library loadLibrary() {
 }
 
 const Library &Library::get() {
-  // It stays: what it set up does not survive being unloaded.
+  // The library is never unloaded, because its state would not survive that.
   static const Library library = loadLibrary();
   return library;
 }
@@ -90,7 +91,7 @@ FoundLibrary heddle::rt::findNccl() {
 }
 
 void Library::check(Result result, const std::string &doing) const {
-  // Work of a communicator may go on after the call.
+  // InProgress: work of a communicator may continue after the call.
   if (result == Success || result == InProgress)
     return;
   fail("H0441",
@@ -133,7 +134,7 @@ void Link::watch() {
     }
     if (found == Success || isAborted)
       continue;
-    // What hangs ends, and the host hears of it.
+    // Aborting ends the operations that hang, so that the host sees the error.
     isAborted = true;
     for (const Group &group : groups)
       library.abort(group.comm);
@@ -150,7 +151,7 @@ void Link::abort() {
 }
 
 void Link::check() const {
-  // Longer than a process needs to end that has said why.
+  // More time than a process needs to end after it has reported an error.
   constexpr std::chrono::seconds parting(10);
   std::unique_lock<std::mutex> lock(mutex);
   bool isLost = isAborted && found == Success;
@@ -161,7 +162,7 @@ void Link::check() const {
   library.check(result, "work that a stream did");
 }
 
-/// The bytes of an id, as hexadecimal digits.
+/// Returns the bytes of a new id as hexadecimal digits.
 std::string Link::nameGroup() {
   UniqueId id;
   library.check(library.newId(&id), "making a communicator's id");
@@ -184,10 +185,10 @@ int Link::join(const std::string &name, int ranks, int position) {
   return int(groups.size()) - 1;
 }
 
-/// NCCL connects two ranks when the first message goes between them, and the
-/// host waits there until both have come. In the capture of a step, which each
-/// rank does in an order of its own, they might wait for ever. So a byte goes
-/// each way before.
+/// Sends one byte each way between ranks that will exchange messages. NCCL
+/// connects two ranks at their first message and blocks the host until both
+/// have called. Ranks capture their steps in different orders, so that they
+/// could wait for each other forever.
 void Link::connect(int number, const std::vector<int> &to,
                    const std::vector<int> &from) {
   if (to.empty() && from.empty())
@@ -243,8 +244,9 @@ void *nccl::pointer(Address address) {
   return reinterpret_cast<void *>(address.value());
 }
 
-/// Calls `function` with where each segment begins in the whole, where its run
-/// begins in a part, and how long that is: as every rank has it.
+/// Calls `function` for each segment of the layout, with its index in the whole
+/// tensor, its index in a part, and its length in a part. These are the same
+/// for every rank.
 template <typename Function>
 static void forEachSegment(const CollectiveShape &shape, Function function) {
   const PartLayout &layout = shape.layout;
@@ -299,8 +301,8 @@ void Link::moveIn(const Group &group, StreamHandle stream, int peer, Address to,
       "a receive");
 }
 
-/// What one rank's layout has together may be apart in the other's: a message
-/// is what both have together.
+/// Elements that are contiguous in the sender's layout may not be so in the
+/// receiver's. Each message has elements that are contiguous in both.
 void Link::allToAll(const Group &group, StreamHandle stream,
                     const CollectiveShape &shape, Address target,
                     Address source) const {

@@ -1,8 +1,11 @@
-//===- NcclLink.h - GPUs that talk through NCCL -----------------*- C++ -*-===//
+//===- NcclLink.h - Communication of GPUs through NCCL ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Collectives and messages between ranks with GPUs. It is the rt::DeviceLink of
+// CudaDevice.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,29 +30,29 @@ struct Library {
   HEDDLE_NCCL_CALLS(HEDDLE_MEMBER)
 #undef HEDDLE_MEMBER
 
-  /// The one of this process. Throws H0286 when there is none, or one that is
-  /// too old.
+  /// The library of this process. Throws H0286 if NCCL is missing or too old.
   static const Library &get();
-  /// Throws H0441 when a call failed; `doing` is as "an all_reduce".
+  /// Throws H0441 if a call failed. `doing` names the call, as "an all_reduce".
   void check(Result result, const std::string &doing) const;
 };
 
 DataType typeOf(plan::DType type);
 void *pointer(Address address);
-/// Where an element of a part stands in the whole, and how many follow it
-/// there.
+/// The index in the whole tensor of element `element` of a part, and the number
+/// of elements from there on that are contiguous in both.
 std::pair<int64_t, int64_t> contiguousFrom(const plan::PartLayout &layout,
                                            const plan::CollectiveShape &shape,
                                            int64_t part, int64_t element);
 
-/// Makes a stream of the device, and finds one.
+/// Functions that create a stream of the device, and find one.
 struct Streams {
   std::function<Stream()> add;
   std::function<StreamHandle(Stream)> find;
 };
 
-/// One communicator for each group. A thread looks for errors of any, since the
-/// host may be waiting for a stream that hangs because of them.
+/// The communicators of this rank, one for each group. A thread polls all of
+/// them for errors, since the host may be waiting for a stream that hangs
+/// because of an error.
 class Link : public DeviceLink {
 public:
   Link(const Library &library, Streams streams);
@@ -71,8 +74,9 @@ public:
   void receive(Stream stream, int group, int peer, Address data,
                int64_t bytes) override;
   void abort() override;
-  /// Throws H0441 when the thread found an error: streams have left no results.
-  /// After `abort` the process is about to end: it is given time for that.
+  /// Throws H0441 if the thread has found an error: the streams' results are
+  /// invalid. After `abort`, waits a few seconds first, since the process is
+  /// ending.
   void check() const;
 
 private:
@@ -81,7 +85,7 @@ private:
     int ranks = 0, position = 0;
   };
   void watch();
-  /// A collective that sends another type than its buffers have.
+  /// A collective that sends another type than that of its buffers.
   struct Cast {
     const Group &group;
     StreamHandle stream;
@@ -94,8 +98,8 @@ private:
     Address staged(int64_t element) const {
       return staging + element * wireBytes();
     }
-    /// Elements of each rank's part that are sent at a time. Wide accesses need
-    /// parts that are multiples of 16 bytes.
+    /// Elements of each rank's part that are sent at a time. A multiple of
+    /// eight, so that accesses can be 16 bytes wide.
     int64_t most() const;
   };
   void runCast(const Cast &cast);
@@ -108,7 +112,7 @@ private:
   void rotate(const Group &group, StreamHandle stream,
               const plan::CollectiveShape &shape, Address target,
               Address source) const;
-  /// Makes one call of all that `calls` calls.
+  /// Groups the calls that `calls` makes into one (ncclGroupStart).
   void together(const std::function<void()> &calls) const;
   void moveOut(const Group &group, StreamHandle stream, int peer, Address from,
                int64_t bytes) const;
@@ -117,8 +121,8 @@ private:
 
   const Library &library;
   Streams streams;
-  std::unique_ptr<cuda::Casts> casts; ///< Null: there is no need of them.
-  mutable std::mutex mutex;           ///< Of all below.
+  std::unique_ptr<cuda::Casts> casts; ///< Null until it is needed.
+  mutable std::mutex mutex;           ///< Guards the members below.
   std::vector<Group> groups;
   bool isAborted = false, isEnding = false;
   Result found = Success;

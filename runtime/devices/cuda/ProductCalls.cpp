@@ -1,4 +1,4 @@
-//===- ProductCalls.cpp - The calls that compute a product ----------------===//
+//===- ProductCalls.cpp - The cuBLASLt calls of a product -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,8 +17,8 @@ using plan::LibraryProduct;
 // Parts
 //===----------------------------------------------------------------------===//
 
-/// With operands numbered by `operands`, and all pitches written out: those of
-/// a part are those of the whole.
+/// The whole product as one part: operands become indices into `operands`, and
+/// leading dimensions are explicit, since parts keep those of the whole.
 static ProductPart wholeOf(const LibraryProduct &what) {
   ProductPart whole{what, {}};
   LibraryProduct &part = whole.what;
@@ -40,18 +40,20 @@ static ProductPart wholeOf(const LibraryProduct &what) {
 }
 
 namespace {
-/// How much of a product's m, n or k the main part has.
+/// How a product is split: one of m, n and k, and the main part's share of it.
 struct Split {
   int64_t LibraryProduct::*size = nullptr;
   int64_t main = 0;
 };
 } // namespace
 
-/// Which size to split, if one is worth it. `what` has its pitches.
+/// Chooses the size to split, if splitting helps. `what` must have explicit
+/// leading dimensions.
 static Split splitOf(const LibraryProduct &what) {
   int64_t ofFactor = plan::byteSize(what.type);
   int64_t ofResult = plan::byteSize(what.result);
-  constexpr int64_t unit = 16; // Bytes that are moved together.
+  constexpr int64_t unit = 16; // The alignment, in bytes, that fast accesses
+                               // need.
   auto isAligned = [](int64_t leading, int64_t size) {
     return leading * size % unit == 0;
   };
@@ -63,18 +65,19 @@ static Split splitOf(const LibraryProduct &what) {
   auto split = [&](int64_t LibraryProduct::*size) {
     return Split{size, what.*size * ofFactor / unit * unit / ofFactor};
   };
-  // Whether splitting gives anything: where rows begin anywhere, it does not.
+  // Whether a size has a rest to split off.
   auto isOdd = [&](int64_t LibraryProduct::*size) {
     return split(size).main > 0 && split(size).main < what.*size;
   };
-  // A sum of a factor beside the product would be computed with each part.
+  // If a factor is summed, the product is not split: each part would compute
+  // that sum.
   if (isOdd(&LibraryProduct::n) && isAlignedD && (what.transB || isAlignedB) &&
       what.sumA < 0)
     return split(&LibraryProduct::n);
   if (isOdd(&LibraryProduct::m) && what.transA && isAlignedA && what.sumB < 0)
     return split(&LibraryProduct::m);
-  // The sums of the rest are rounded to the type of the result, and so would be
-  // what is added to them.
+  // The rest's sums are rounded to the result's type. An addend that is added
+  // with them would lose precision.
   bool keepsAddend = what.c < 0 || what.result == plan::DType::F32;
   bool isAlignedK = what.transA ? what.transB && isAlignedB
                                 : isAlignedA && (!what.transB || isAlignedB);
@@ -84,7 +87,7 @@ static Split splitOf(const LibraryProduct &what) {
   return {};
 }
 
-/// Lets operands begin where the rest of the product has them.
+/// Moves the operands to where the rest of the product begins.
 static void moveToRest(ProductPart &part, const Split &split) {
   const LibraryProduct &what = part.what;
   auto move = [&](int64_t operand, int64_t elements, plan::DType type) {
@@ -110,7 +113,8 @@ static void moveToRest(ProductPart &part, const Split &split) {
   move(isRows ? what.sumA : what.sumB, by, what.result);
 }
 
-/// The sums of the rest alone, without what is made of the whole sum.
+/// Makes the rest compute only its sums. Everything that needs the complete
+/// sums is left to the main part.
 static void leaveSums(LibraryProduct &rest) {
   rest.bias = rest.aux = -1;
   rest.end = plan::ProductEnd::Plain;

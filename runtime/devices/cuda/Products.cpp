@@ -1,12 +1,12 @@
-//===- Products.cpp - Matrix products by cuBLASLt -------------------------===//
+//===- Products.cpp - One matrix product by cuBLASLt ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The library takes matrices by columns. What a plan has by rows is the same
-// bytes as the transposed matrix by columns, so that the library computes the
-// transposed product: its left factor is the plan's right one.
+// cuBLASLt stores matrices by columns. A matrix that a plan stores by rows has
+// the same bytes as its transpose stored by columns. The library therefore
+// computes the transposed product, whose left factor is the plan's right one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,11 +24,11 @@ namespace lt = heddle::rt::cublaslt;
 // The library
 //===----------------------------------------------------------------------===//
 
-/// False when it is not there, or is another library.
+/// Loads the functions. False if the library is missing or incomplete.
 static bool load(lt::Functions &calls, std::string &reason) {
   void *library = nullptr;
   for (const char *name : {"libcublasLt.so.13", "libcublasLt.so.12"}) {
-    // It stays: what it set up does not survive being unloaded.
+    // The library is never unloaded, because its state would not survive that.
     library = library ? library : dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library && reason.empty())
       if (const char *error = dlerror())
@@ -62,7 +62,7 @@ std::unique_ptr<ProductLibrary> ProductLibrary::open(std::string &reason) {
 
 ProductLibrary::~ProductLibrary() { calls.destroy(handle); }
 
-/// Of a number as 130100.
+/// The version as text, from a number like 130100.
 static std::string versionText(size_t number) {
   return std::to_string(number / 10000) + "." +
          std::to_string(number % 10000 / 100) + "." +
@@ -90,7 +90,7 @@ static lt::DataType typeOf(plan::DType type) {
   return type == plan::DType::BF16 ? lt::BF16 : lt::F32;
 }
 
-/// The library's a is our b: its matrices are stored by columns.
+/// The library's a is the plan's b, since the product is transposed.
 static lt::Epilogue epilogueOf(const plan::LibraryProduct &what) {
   if (what.sumB >= 0)
     return lt::SumsA;
@@ -110,7 +110,7 @@ static lt::Epilogue epilogueOf(const plan::LibraryProduct &what) {
   return lt::GeluGrad;
 }
 
-/// Which of the kernel's addresses is the library's bias: one that is added, or
+/// The kernel's address that is the library's bias pointer: an added bias, or
 /// the gradient of one. -1: none.
 static int64_t biasOf(const plan::LibraryProduct &what) {
   return std::max({what.bias, what.sumA, what.sumB});
@@ -122,7 +122,7 @@ static bool set(lt::Status (*call)(Target, Attribute, const void *, size_t),
   return call(target, attribute, &value, sizeof value) == lt::Success;
 }
 
-/// Makes the descriptions of the operation and its matrices.
+/// Creates the descriptors of the operation and of its matrices.
 bool ProductCall::describe() {
   lt::ComputeType compute = what.tf32 ? lt::Compute32FFastTf32 : lt::Compute32F;
   if (calls.makeDesc(&desc, compute, lt::F32) != lt::Success)
@@ -133,7 +133,8 @@ bool ProductCall::describe() {
       !set(calls.setDesc, desc, lt::TransB, ofRight) ||
       !set(calls.setDesc, desc, lt::EpilogueAttribute, epilogueOf(what)))
     return false;
-  // Addresses are set with each call; before, they say how they are aligned.
+  // Each call sets the real addresses. Until then these show the library how
+  // they are aligned.
   void *aligned = reinterpret_cast<void *>(alignment);
   if (biasOf(what) >= 0 && !set(calls.setDesc, desc, lt::BiasPointer, aligned))
     return false;
@@ -156,7 +157,7 @@ bool ProductCall::describe() {
          make(sums, what.result, what.n, what.m, what.pitchD);
 }
 
-/// Takes the algorithm of an earlier run, if the library does.
+/// Takes the cached algorithm, if the library accepts it.
 bool ProductCall::recall(const Algorithms &known) {
   std::optional<lt::Algorithm> before = known.find(what);
   if (!before ||
@@ -169,8 +170,8 @@ bool ProductCall::recall(const Algorithms &known) {
   return true;
 }
 
-/// Asks the library for its best algorithm. Sums of parts of k are added in an
-/// order of their own, in the workspace: two runs give the same bits.
+/// Asks the library for its best algorithm. Split-K sums must be added in the
+/// workspace, in a fixed order, so that two runs give the same bits.
 bool ProductCall::choose() {
   lt::Preference preference = nullptr;
   if (calls.makePreference(&preference) != lt::Success)

@@ -1,4 +1,4 @@
-//===- ProfilerRange.cpp - Names in a profiler's timeline -----------------===//
+//===- ProfilerRange.cpp - Named ranges in a profiler's timeline ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,11 +18,12 @@ using namespace heddle::rt::cuda;
 using namespace heddle::rt::nvtx;
 
 namespace {
-/// The functions of a module: null, or a profiler's.
+/// The function pointers of a module: null, or set by the profiler.
 struct ModuleTable {
   static constexpr size_t most = 16;
   std::array<FunctionPointer, most> functions = {};
-  std::array<FunctionPointer *, most + 1> places = {}; ///< Ends with null.
+  /// Ends with a null pointer.
+  std::array<FunctionPointer *, most + 1> places = {};
 };
 } // namespace
 
@@ -34,7 +35,7 @@ static int getTable(CallbackModule module, FunctionTable *table,
   if (module < ModuleCore || module >= NumModules)
     return 0;
   ModuleTable &found = modules[module];
-  // That of number 0 is none.
+  // Entry 0 is unused.
   for (size_t i = 1; i < moduleSizes[module]; ++i)
     found.places[i] = &found.functions[i];
   if (table)

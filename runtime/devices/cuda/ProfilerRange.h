@@ -1,8 +1,11 @@
-//===- ProfilerRange.h - Names in a profiler's timeline ---------*- C++ -*-===//
+//===- ProfilerRange.h - Named ranges in a profiler's timeline --*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Shows kernels and steps in NVIDIA's profilers by NVTX ranges, without linking
+// NVTX.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,17 +15,16 @@
 namespace heddle::rt::cuda {
 
 /// A range of this thread's time that a profiler shows under a name, for as
-/// long as the object lives: one of NVTX. Nothing where no profiler is
-/// attached.
+/// long as the object lives. Does nothing if no profiler is attached.
 class ProfilerRange {
 public:
-  /// Null: nothing.
+  /// Null: no range.
   explicit ProfilerRange(const char *name);
   ProfilerRange(const ProfilerRange &) = delete;
   ProfilerRange &operator=(const ProfilerRange &) = delete;
   ~ProfilerRange();
 
-  /// Looks for the profiler whose library the environment names.
+  /// Loads the profiler's library that NVTX_INJECTION64_PATH names.
   static void attach();
 
 private:

@@ -1,4 +1,4 @@
-//===- RowCopies.cpp - Rows of tables that are not on a GPU ---------------===//
+//===- RowCopies.cpp - Copies of offloaded table rows to a GPU ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,8 +14,8 @@ using namespace heddle;
 using namespace heddle::rt;
 using namespace heddle::rt::cuda;
 
-/// Which rows they are is known when the stream comes to it: a graph that was
-/// captured once copies others each time.
+/// The rows are chosen when the stream reaches the copy, so that each run of a
+/// captured graph copies the rows of its own ids.
 void RowCopies::copy(StreamHandle stream, const RowCopy &rows, bool repeats) {
   constexpr int64_t idBytes = sizeof(int32_t);
   char *buffer = files.buffer();

@@ -1,8 +1,10 @@
-//===- RowCopies.h - Rows of tables that are not on a GPU -------*- C++ -*-===//
+//===- RowCopies.h - Copies of offloaded table rows to a GPU ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Embedding lookups whose table is offloaded to the host or to a file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,19 +15,21 @@
 
 namespace heddle::rt::cuda {
 
-/// Copies to a GPU the rows that ids there name of tables elsewhere: the ids go
-/// to pinned memory, the host gathers the rows there, and they go to the GPU.
-/// Of the stream that reads files, whose ring is that memory.
+/// Copies rows of an offloaded table to a GPU, chosen by ids that are on the
+/// GPU. The ids are copied to pinned memory, the host gathers the rows there,
+/// and the rows are copied to the GPU. Uses the ring of the stream that reads
+/// files, and that stream.
 class RowCopies {
 public:
   RowCopies(const Driver &driver, HostTasks &tasks, FileCopies &files)
       : driver(driver), tasks(tasks), files(files) {}
 
-  /// Submits a copy to the stream; with `repeats` a graph is captured.
+  /// Submits the copy to the stream. With `repeats` it is captured in a graph.
   void copy(StreamHandle stream, const RowCopy &rows, bool repeats);
 
 private:
-  static constexpr int64_t mostIds = 4096; ///< Behind the rows.
+  static constexpr int64_t mostIds = 4096; ///< At the end of the buffer, after
+                                           ///< the rows.
   static constexpr int64_t bufferBytes =
       plan::stagingRingBytes - mostIds * int64_t(sizeof(int32_t));
   static_assert(io::RowChoice::mostRowBytes <= bufferBytes);

@@ -1,4 +1,4 @@
-//===- SeparateDevice.cpp - Memory out of the host's sight ----------------===//
+//===- SeparateDevice.cpp - A test device with memory of its own ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -177,7 +177,8 @@ void SeparateDevice::synchronize(Stream stream) {
     advance();
 }
 
-/// Most work waits; now and then some of it is done early.
+/// Most work waits for a synchronization, but at random some of it is performed
+/// early.
 void SeparateDevice::add(Stream stream, const Work &work) {
   queue(stream).push_back(work);
   if (random() % 16 == 0)
@@ -193,8 +194,8 @@ bool SeparateDevice::isReady(const std::deque<Work> &queue) const {
          events[work.event.number].done >= work.time;
 }
 
-/// What a stream waits for was submitted before: one of them is always ready
-/// unless nothing is left.
+/// A stream waits only for work that was submitted earlier. Therefore some
+/// stream is always ready, unless all queues are empty.
 void SeparateDevice::advance() {
   size_t first = random() % queues.size();
   for (size_t i = 0; i < queues.size(); ++i) {

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Compiles a mapped kernel to PTX as for a GPU, and executes the PTX in the
-// machine of heddle::rt::emulator. Tests use it.
+// machine of heddle::emulator. Tests use it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,8 +1,11 @@
-//===- CpuDevice.h - Kernels on the cores of this machine -------*- C++ -*-===//
+//===- CpuDevice.h - The device that is this machine's CPU ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The rt::Device for x86-64 binaries: kernels run on threads of this process,
+// in its memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,10 +21,10 @@
 
 namespace heddle::rt {
 
-/// The host itself: its memory of every kind but File is the host's, and work
-/// is done, on all threads of a pool, when its submission returns. Copies from
-/// and to files on the streams Copy and Store alone are done beside it. What is
-/// captured is one parallel region.
+/// A device that is the host itself. All kinds of memory except File are host
+/// memory. Work is done by all threads of a pool before its submission returns.
+/// Only copies between memory and files on the streams Copy and Store are
+/// asynchronous. Captured work becomes one parallel region.
 class CpuDevice : public Device {
 public:
   explicit CpuDevice(ThreadPool &pool, const OffloadOptions &swap = {})
@@ -68,15 +71,15 @@ public:
   }
 
 private:
-  /// Does it now, or captures it.
+  /// Performs the work, or records it while capturing.
   void perform(const CpuWork &work);
-  /// The block that holds an address, with what it begins at.
+  /// The block that contains an address, and the address at which it begins.
   std::pair<const uintptr_t, Arena> &blockOf(Address address);
   void await(const io::OffloadPoint &point);
-  /// Returns when nothing is on its way from or to a file with these bytes.
+  /// Waits until no transfer between a file and these bytes is running.
   void awaitTransfers(const char *memory, int64_t bytes);
 
-  /// What is on its way to or from memory, as far as is known.
+  /// A transfer between memory and a file that may still be running.
   struct Transfer {
     const char *memory;
     int64_t bytes;
@@ -84,16 +87,17 @@ private:
   };
 
   ThreadPool &pool;
-  std::map<uintptr_t, Arena> blocks; ///< By where they begin.
-  io::OffloadTimes times; ///< Is there as long as the thread of what swaps.
+  std::map<uintptr_t, Arena> blocks; ///< Blocks by their first address.
+  io::OffloadTimes times; ///< Declared before `swap`, whose thread uses it
+                          ///< until it ends.
   OffloadMemory swap;
-  std::vector<io::OffloadPoint> points; ///< Of each event: what to wait for.
-  /// What the streams Copy and Store have begun and wait for, which the host
-  /// does not.
+  std::vector<io::OffloadPoint> points; ///< The transfers before each event.
+  /// Transfers of the streams Copy and Store which the host has not waited for.
   std::array<io::OffloadPoint, numStreams> known;
   std::vector<Transfer> transfers;
   std::vector<std::vector<CpuWork>> captured;
-  std::vector<CpuWork> *capturing = nullptr; ///< Null: work is done at once.
+  std::vector<CpuWork> *capturing = nullptr; ///< Null: work is performed
+                                             ///< immediately.
 };
 
 } // namespace heddle::rt

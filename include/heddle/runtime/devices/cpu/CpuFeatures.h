@@ -1,8 +1,11 @@
-//===- CpuFeatures.h - What this CPU can do ---------------------*- C++ -*-===//
+//===- CpuFeatures.h - Features of this machine's CPU -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Tells whether this machine's CPU can run a binary. A binary checks its
+// features when it starts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,20 +17,21 @@
 
 namespace heddle::rt {
 
-/// Whether this CPU and its operating system have a feature, by LLVM's name of
-/// it (`avx512f`, `amx-bf16`). A name that is not known counts as absent.
+/// Whether this CPU and its operating system have a feature, given by LLVM's
+/// name for it (`avx512f`, `amx-bf16`). An unknown name counts as absent.
 bool hasCpuFeature(const std::string &name);
 
-/// Whether the name is one that `hasCpuFeature` can answer for.
+/// Whether `hasCpuFeature` knows the name.
 bool isKnownCpuFeature(const std::string &name);
 
-/// Throws H0291, naming every missing one, unless this CPU has all `features`;
-/// `march` is what the binary was compiled for. Asks the system for the tile
-/// registers when they are needed (H0293 when it refuses).
+/// Throws H0291, with the names of all missing features, unless this CPU has
+/// all of `features`. `march` is what the binary was compiled for. Also
+/// requests the AMX tile registers from the system if they are needed; throws
+/// H0293 if it refuses.
 void requireCpuFeatures(const std::vector<std::string> &features,
                         const std::string &march);
 
-/// The model name of this machine's CPU, for people.
+/// The CPU's model name, for messages.
 std::string cpuName();
 
 } // namespace heddle::rt

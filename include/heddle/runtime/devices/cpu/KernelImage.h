@@ -1,8 +1,11 @@
-//===- KernelImage.h - The kernels of a plan, ready to run ------*- C++ -*-===//
+//===- KernelImage.h - Loads the kernels of a plan --------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A small loader of ELF shared objects: a binary holds its kernels as one,
+// which needs neither a file nor the system's loader.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,22 +21,22 @@
 
 namespace heddle::rt {
 
-/// An ELF shared object of x86-64, mapped from a buffer. It may refer to its
-/// own symbols and to memcpy, memmove and memset, and to nothing else.
+/// An ELF shared object for x86-64, mapped from a buffer. It may use only its
+/// own symbols, memcpy, memmove and memset.
 class KernelImage {
 public:
   KernelImage() = default;
-  /// Maps and relocates the object in `data`; the buffer is not kept. Throws a
-  /// UserError (H0384) when it is not such an object.
+  /// Maps and relocates the object in `data`. The buffer may be freed
+  /// afterwards. Throws a UserError (H0384) if it is no such object.
   KernelImage(const void *data, size_t size);
   KernelImage(KernelImage &&other) noexcept;
   KernelImage &operator=(KernelImage &&other) noexcept;
   ~KernelImage();
 
-  /// The kernel of that name, or null.
+  /// The kernel with that name, or null.
   KernelFunction find(const std::string &name) const;
-  /// Gives the name to a function of this process, which then takes the place
-  /// of the image's own.
+  /// Defines `name` as a function of this process, which replaces a kernel of
+  /// the image.
   void define(const std::string &name, KernelFunction function);
 
 private:

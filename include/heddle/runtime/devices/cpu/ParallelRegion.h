@@ -1,8 +1,11 @@
-//===- ParallelRegion.h - What threads do one after another -----*- C++ -*-===//
+//===- ParallelRegion.h - Work of all threads together ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Runs kernels and copies of a CPU's plan by all threads of a pool. The threads
+// start once for a whole list of work.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,16 +21,16 @@
 
 namespace heddle::rt {
 
-/// A kernel that is called with the operands of a launch.
+/// A kernel, with the operands of a launch.
 struct KernelWork {
   KernelFunction function;
-  bool isSmall; ///< One thread does it sooner than others are told to.
+  bool isSmall; ///< One thread finishes before others could be woken.
   void *const *refs;
   const int64_t *scalars;
   Scratch scratch;
 };
 
-/// Bytes that are copied or, without a source, filled.
+/// Bytes to copy, or to fill if there is no source.
 struct MoveWork {
   char *target;
   const char *source;
@@ -35,19 +38,19 @@ struct MoveWork {
   int64_t bytes;
 };
 
-/// Rows of a table that are copied, few bytes.
+/// Rows of a table to copy; few bytes.
 struct RowsWork {
   char *target;
   const char *source;
   io::RowChoice rows;
 };
 
-/// One piece of what a region does.
+/// One item of a region's work.
 using CpuWork = std::variant<KernelWork, MoveWork, RowsWork>;
 
-/// Does `count` pieces from `works` on in their order, all threads together at
-/// each: they are started once, and wait for each other between one piece and
-/// the next. Pieces that are small are done by the caller. Allocates nothing.
+/// Performs the `count` items at `works` in order, each by all threads
+/// together. The threads start once, and meet at a barrier between two items.
+/// The caller performs small items alone. Allocates no memory.
 void runRegion(ThreadPool &pool, const CpuWork *works, size_t count);
 
 } // namespace heddle::rt

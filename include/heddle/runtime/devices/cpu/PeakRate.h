@@ -1,8 +1,11 @@
-//===- PeakRate.h - How fast this machine multiplies ------------*- C++ -*-===//
+//===- PeakRate.h - Measures this machine's peak FLOP rate ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Measures the peak rate of multiplications, to which training and `heddle
+// explain` compare FLOP rates.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,20 +18,21 @@
 
 namespace heddle::rt {
 
-/// Rates of multiply-adds on registers, all threads at once, in consecutive
-/// spans of time.
+/// Rates of multiply-adds on registers by all threads, in consecutive intervals
+/// of time.
 struct PeakSamples {
-  /// The number of the first span since the host's clock began: processes of
-  /// one host count alike, so that the sum over those that share cores is what
-  /// the cores do.
+  /// The number of the first interval since the start of the system's clock.
+  /// All processes of a host count alike, so that the rates of ranks that share
+  /// cores can be added.
   int64_t first = 0;
   std::vector<double> flopsPerSecond;
-  std::string unit; ///< What was measured: `amx-bf16`, `avx512f`, ...
+  std::string unit; ///< The instructions that were measured: `amx-bf16`,
+                    ///< `avx512f`, ...
 };
 
 /// Measures for a tenth of a second the widest unit of this CPU that computes
-/// in `precision` (fp32 or bf16). The best span is the peak: what slows the
-/// others down is not the machine's.
+/// in `precision` (fp32 or bf16). The best interval is the peak, since other
+/// processes can only make an interval slower.
 PeakSamples measurePeak(ThreadPool &pool, const std::string &precision);
 
 } // namespace heddle::rt

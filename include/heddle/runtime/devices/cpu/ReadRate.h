@@ -1,8 +1,11 @@
-//===- ReadRate.h - How fast this machine reads memory ----------*- C++ -*-===//
+//===- ReadRate.h - Measures this machine's memory bandwidth ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Measures the rate of reading memory, for `BINARY bench`. It limits decoding,
+// since every token reads all weights.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,14 +17,15 @@
 
 namespace heddle::rt {
 
-/// Measures how fast the threads of a pool read memory, each its part in 8
-/// streams side by side: the limit of what has to read weights.
+/// Measures how fast the threads of a pool read memory. Each thread reads a
+/// part of it, in 8 interleaved streams.
 class ReadRate {
 public:
-  /// Maps memory to read, many times the size of a cache, and writes it.
+  /// Allocates and writes the memory to read, which is many times larger than a
+  /// cache.
   explicit ReadRate(ThreadPool &pool);
 
-  /// Bytes per second of one pass over the memory.
+  /// Reads the memory once and returns bytes per second.
   double measure();
 
 private:

@@ -1,8 +1,11 @@
-//===- ThreadPool.h - Threads that wait for the next launch -----*- C++ -*-===//
+//===- ThreadPool.h - The threads of a rank ---------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The thread pool on which kernels run. Threads wait in user space for a short
+// time, so that the next launch of a step starts without a system call.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,21 +19,22 @@
 
 namespace heddle::rt {
 
-/// How many threads this process may use at once: its CPU affinity.
+/// The number of threads that this process may run at the same time: its CPU
+/// affinity.
 int64_t availableThreads();
 
-/// Those of one of `ranks` ranks on a machine: an equal part of its cores, as
-/// far as this process may use them.
+/// The threads of one of `ranks` ranks on a machine: an equal share of the
+/// cores, but at most as many as the process may use.
 int64_t threadsOfRank(int64_t ranks);
 
-/// A count that one thread raises and others wait for. They spin for a short
-/// time and then sleep, so that a step keeps them awake and an idle process
-/// costs nothing.
+/// A counter that one thread raises and other threads wait for. They spin for a
+/// short time and then sleep: threads stay awake during a step, and an idle
+/// process uses no CPU time.
 class Signal {
 public:
   uint32_t count() const { return raised.load(std::memory_order_acquire); }
   void raise();
-  /// Returns when the count is no longer `seen`.
+  /// Returns once the count is not `seen` any more.
   void await(uint32_t seen);
 
 private:
@@ -38,13 +42,13 @@ private:
   alignas(64) std::atomic<uint32_t> sleepers{0};
 };
 
-/// A fixed number of threads, the caller's among them. Between two launches
-/// they wait for a Signal. Threads are not pinned.
+/// A fixed number of threads, including the caller's. They wait on a Signal
+/// between launches, and are not pinned to cores.
 class ThreadPool {
 public:
   using Task = void (*)(const void *context, int64_t thread, int64_t threads);
 
-  /// Throws H0193 when the system does not start so many.
+  /// Throws H0193 if the system cannot start that many threads.
   explicit ThreadPool(int64_t threads);
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
@@ -52,12 +56,12 @@ public:
 
   int64_t threads() const { return count; }
 
-  /// Calls `task(context, t, threads())` for every t at the same time and
-  /// returns when all have returned. Not to be called from within a task.
+  /// Calls `task(context, t, threads())` for every t in parallel, and returns
+  /// after all have returned. Must not be called within a task.
   void run(Task task, const void *context);
 
-  /// Returns when every thread of the task has called it as often as this one.
-  /// Only to be called from within a task.
+  /// Waits until all threads of the task have called it equally often. Must be
+  /// called only within a task.
   void barrier();
 
 private:
@@ -68,8 +72,9 @@ private:
   Task task = nullptr;
   const void *context = nullptr;
   Signal launches;
-  Signal barriers;                             ///< Those that all have come to.
-  alignas(64) std::atomic<int64_t> arrived{0}; ///< At the next one.
+  Signal barriers;                             ///< Barriers that all threads
+                                               ///< have reached.
+  alignas(64) std::atomic<int64_t> arrived{0}; ///< Threads at the next barrier.
   std::atomic<bool> stopping{false};
   std::vector<std::thread> workers;
 };

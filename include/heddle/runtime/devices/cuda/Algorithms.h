@@ -1,8 +1,11 @@
-//===- Algorithms.h - What cuBLASLt chose, from run to run ------*- C++ -*-===//
+//===- Algorithms.h - Cached choices of cuBLASLt ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Keeps the algorithms that cuBLASLt chose, so that later runs use the same
+// ones: asking takes time, and another algorithm may give other bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,12 +21,12 @@
 
 namespace heddle::rt::cuda {
 
-/// The algorithms that cuBLASLt chose for products, in a file for each kind of
-/// GPU and version of the library. A file that is damaged, or of another form,
-/// counts as empty; one that cannot be written is left out.
+/// The algorithm that cuBLASLt chose for each product. There is one file for
+/// each kind of GPU and version of the library. A damaged file, or one of
+/// another format, counts as empty. Failure to write it is ignored.
 class Algorithms {
 public:
-  /// Reads what is kept in `directory`; with an empty one nothing is kept.
+  /// Reads the file in `directory`. If that is "", nothing is kept.
   Algorithms(const std::string &directory, const std::string &gpu,
              const std::string &version);
 
@@ -31,7 +34,7 @@ public:
   find(const plan::LibraryProduct &what) const;
   void set(const plan::LibraryProduct &what,
            const cublaslt::Algorithm &algorithm);
-  /// Writes the file, as a whole or not at all, if something is new.
+  /// Writes the file atomically, if anything is new.
   void save();
 
 private:
@@ -39,7 +42,8 @@ private:
 
   std::string path;
   bool isNew = false;
-  std::map<std::string, cublaslt::Algorithm> chosen; ///< By description.
+  /// By the product's description.
+  std::map<std::string, cublaslt::Algorithm> chosen;
 };
 
 } // namespace heddle::rt::cuda

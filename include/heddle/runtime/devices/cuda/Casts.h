@@ -1,8 +1,11 @@
-//===- Casts.h - Numbers in another type, on a GPU --------------*- C++ -*-===//
+//===- Casts.h - Kernels that cast buffers between types --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Casts on a GPU for collectives whose data travels in another type than the
+// plan's buffers have (--communication-data-type).
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,27 +20,26 @@
 
 namespace heddle::rt::cuda {
 
-/// Kernels of the runtime's own that write numbers in another type: what ranks
-/// send need not have the type of the plan's buffers.
+/// The runtime's own kernels, which convert elements to another type.
 class Casts {
 public:
-  /// Loads them in the current context. Throws H0436.
+  /// Loads the kernels in the current context. Throws H0436.
   explicit Casts(const Driver &driver);
   Casts(const Casts &) = delete;
   Casts &operator=(const Casts &) = delete;
   ~Casts();
 
-  /// Whether it casts from and to that type: F32, BF16 and F16.
+  /// Whether it casts from and to `type`: F32, BF16 and F16.
   static bool takes(plan::DType type);
-  /// Their PTX, for any GPU from sm_80 on.
+  /// The PTX of the kernels, for GPUs from sm_80 on.
   static std::string text();
-  /// Gives the stream a cast of `count` numbers, each rounded to the nearest,
-  /// a tie to even. Both places are multiples of their type's size.
+  /// Submits a cast of `count` elements to the stream, rounding to nearest
+  /// even. Both addresses must be multiples of their type's size.
   void submit(StreamHandle stream, plan::DType to, Address target,
               plan::DType from, Address source, int64_t count) const;
 
 private:
-  /// Takes so many numbers a thread.
+  /// Launches the cast with `each` elements for each thread.
   void launch(StreamHandle stream, plan::DType to, Address target,
               plan::DType from, Address source, int64_t count, int each) const;
 

@@ -1,11 +1,12 @@
-//===- CublasLtApi.h - What Heddle uses of cuBLASLt -------------*- C++ -*-===//
+//===- CublasLtApi.h - The functions of cuBLASLt in use ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Declarations of our own, as those of CudaApi.h. Names and numbers are those
-// of cublasLt.h, alike in versions 12 and 13.
+// Heddle's own declarations, so that building needs no CUDA (see CudaApi.h).
+// Names and values are those of cublasLt.h, which are the same in versions 12
+// and 13.
 //
 //===----------------------------------------------------------------------===//
 
@@ -66,7 +67,7 @@ enum PreferenceAttribute : int {
   AlignmentC = 7,
   AlignmentD = 8,
 };
-/// cublasLtReductionScheme_t: sums of parts of k in f32, in workspace.
+/// cublasLtReductionScheme_t: split-K sums in f32, in the workspace.
 enum ReductionScheme : unsigned { ReduceInComputeType = 2 };
 
 using Handle = struct HandleData *;         ///< cublasLtHandle_t.
@@ -87,8 +88,8 @@ struct HeuristicResult {
 };
 
 // clang-format off
-/// The functions that the runtime calls: CALL(what it returns, a name here, the
-/// symbol in the library, the parameters).
+/// The functions that the runtime calls, as CALL(return type, name in
+/// `Functions`, symbol in the library, parameters).
 #define HEDDLE_CUBLASLT_CALLS(CALL)                                            \
   CALL(size_t, version, cublasLtGetVersion, ())                                \
   CALL(Status, create, cublasLtCreate, (Handle *handle))                       \

@@ -1,11 +1,11 @@
-//===- CudaApi.h - What Heddle uses of the CUDA driver ----------*- C++ -*-===//
+//===- CudaApi.h - Functions of the CUDA driver in use ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Declarations of our own, so that neither a build nor a binary needs CUDA.
-// Names and numbers are those of cuda.h; a test compares both where cuda.h is
+// Heddle's own declarations, so that neither a build nor a binary needs CUDA.
+// Names and values are those of cuda.h; a test compares them where cuda.h is
 // installed.
 //
 //===----------------------------------------------------------------------===//
@@ -99,7 +99,7 @@ enum FunctionAttribute : int {
 /// CUjit_option.
 enum JitOption : int { JitErrorLog = 5, JitErrorLogBytes = 6 };
 
-/// CUpointer_attribute, and CUmemorytype as the value of the first.
+/// CUpointer_attribute, and CUmemorytype as the value of PointerMemoryType.
 enum PointerAttribute : int { PointerMemoryType = 2 };
 enum MemoryType : int { HostMemory = 1, DeviceMemoryType = 2 };
 
@@ -134,8 +134,7 @@ struct Uuid {
   char bytes[16];
 };
 
-/// CUtensorMap, and what says how it is made. A driver of CUDA 12.0 knows no
-/// more of each.
+/// CUtensorMap and its parameters, as far as a driver of CUDA 12.0 knows them.
 struct alignas(64) TensorMapData {
   uint64_t opaque[16];
 };
@@ -189,8 +188,8 @@ struct LaunchConfig {
 };
 
 // clang-format off
-/// The functions that the runtime calls: CALL(a name here, the symbol in the
-/// library, which says the version, the parameters).
+/// The functions that the runtime calls, as CALL(name in `Driver`, symbol in
+/// the library with its version suffix, parameters).
 #define HEDDLE_CUDA_CALLS(CALL)                                                \
   CALL(init, cuInit, (unsigned flags))                                         \
   CALL(driverVersion, cuDriverGetVersion, (int *version))                      \
@@ -236,7 +235,8 @@ struct LaunchConfig {
   CALL(errorName, cuGetErrorName, (Result error, const char **name))           \
   CALL(errorText, cuGetErrorString, (Result error, const char **text))
 
-/// Those that the stand-in has besides.
+/// Further functions, which only the emulated driver implements, for other
+/// users of it.
 #define HEDDLE_CUDA_MORE_CALLS(CALL)                                           \
   CALL(totalMemory, cuDeviceTotalMem_v2, (size_t *bytes, DeviceNumber device)) \
   CALL(currentContext, cuCtxGetCurrent, (Context *context))                    \

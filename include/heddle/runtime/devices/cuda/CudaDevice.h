@@ -1,8 +1,11 @@
-//===- CudaDevice.h - Kernels on an NVIDIA GPU ------------------*- C++ -*-===//
+//===- CudaDevice.h - The device that is an NVIDIA GPU ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The rt::Device for binaries with GPU kernels. It loads the driver, cuBLASLt
+// and NCCL at run time, so that nothing of CUDA is linked.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,52 +16,54 @@
 
 namespace heddle::rt {
 
-/// The lowest CUDA that a driver must be for, as the driver says it: 12.0.
+/// The lowest CUDA version that a driver must support, in the driver's
+/// notation: 12.0.
 inline constexpr int lowestCudaDriver = 12000;
 
 struct CudaOptions {
-  /// Which of the machine's ranks this is: it takes the GPU of that number, or
-  /// the only one.
+  /// The rank's number on its machine. It uses the GPU with that number, or the
+  /// only one.
   int64_t localRank = 0;
-  /// Waits for each launch, so that a fault names its kernel.
+  /// Waits after each launch, so that an error names its kernel.
   bool sync = false;
-  /// Captures work into graphs, which one call launches; not with `sync`.
+  /// Captures work as CUDA graphs, each of which one call launches. Ignored
+  /// with `sync`.
   bool graphs = true;
-  /// Matrix products by cuBLASLt: auto (where it is found), library or
-  /// generated (none).
+  /// What multiplies matrices: `auto` (cuBLASLt if it is found), `library`
+  /// (cuBLASLt) or `generated` (Heddle's kernels).
   std::string gemm = "auto";
-  /// Of memory that is File.
+  /// Options of memory on file.
   OffloadOptions swap = {};
-  /// Of the host, that run the kernels which a plan leaves to it.
+  /// Number of host threads for kernels that a plan runs on the host.
   int64_t threads = 1;
 };
 
-/// What is known of a GPU without opening it.
+/// Facts of a GPU that need no context.
 struct GpuHere {
   std::string name;
-  int capability = 0; ///< 90 for what runs sm_90.
-  std::string cuda;   ///< What its driver is for, as "13.0".
+  int capability = 0; ///< Compute capability times ten: 90 runs sm_90.
+  std::string cuda;   ///< The CUDA version that its driver supports, as "13.0".
   std::string driver; ///< The path of the driver's library.
 };
 
-/// The GPU that the machine's rank of that number would have. Throws H0280 to
-/// H0282 where there is none.
+/// Returns the GPU for the rank with that number on this machine. Throws H0280
+/// to H0282 if there is none.
 GpuHere requireGpu(int64_t localRank);
 
-/// The same, or none; never throws.
+/// The same, but returns nothing instead of throwing.
 std::optional<GpuHere> findGpu(int64_t localRank);
 
-/// A GPU, reached through the driver alone. This call looks for it: nothing of
-/// CUDA is linked. Memory that is Device lies on the GPU, out of the host's
-/// sight and at multiples of 256; what is Host is the host's, and what is
-/// Pinned the driver's. What is File is copied from and to swap files through
-/// pinned memory, on threads of the host. Kernels of the host run on threads of
-/// their own, which the stream waits for.
+/// Creates the device of a GPU, using only the driver's library, which it looks
+/// for. Memory of the kind Device is on the GPU; the host cannot access it, and
+/// it is aligned to 256 bytes. Host memory is pageable, and Pinned memory is
+/// allocated by the driver. Memory of the kind File is in offload files, and
+/// copied through pinned memory by host threads. Kernels that run on the host
+/// have threads of their own, and streams wait for them.
 ///
-/// Throws H0280 without a driver, H0281 when that is too old, H0282 without a
-/// GPU for this rank. `load` throws H0283 when the code is for newer GPUs, and
-/// H0384 when it is none, H0450 when a library is asked for that is not there.
-/// Work throws H0434 to H0436, and H0451, and what OffloadFile throws.
+/// Throws H0280 without a driver, H0281 if the driver is too old, and H0282
+/// without a GPU for this rank. `load` throws H0283 if the code is for newer
+/// GPUs, H0384 if it is no valid image, and H0450 if a required library is
+/// missing. Work throws H0434 to H0436, H0451, and the errors of OffloadFile.
 std::unique_ptr<Device> makeCudaDevice(const CudaOptions &options = {});
 
 } // namespace heddle::rt

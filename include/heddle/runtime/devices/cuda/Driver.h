@@ -1,8 +1,11 @@
-//===- Driver.h - The CUDA driver, found at start ---------------*- C++ -*-===//
+//===- Driver.h - The CUDA driver, loaded at run time -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Loads libcuda.so.1 and calls it, so that a binary starts without CUDA
+// installed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,24 +25,25 @@ struct Driver {
   HEDDLE_CUDA_CALLS(HEDDLE_MEMBER)
 #undef HEDDLE_MEMBER
 
-  /// The one of this process, ready to be called. Throws H0280 when there is
-  /// none, H0281 when it is too old, H0282 when it sees no GPU.
+  /// The driver of this process, initialized. Throws H0280 if there is none,
+  /// H0281 if it is too old, and H0282 if it finds no GPU.
   static const Driver &get();
 
-  /// The error as "CUDA_ERROR_NO_DEVICE (100, no CUDA-capable device is
-  /// detected)".
+  /// The error as text, as "CUDA_ERROR_NO_DEVICE (100, no CUDA-capable device
+  /// is detected)".
   std::string describe(Result error) const;
-  /// The CUDA that it is for, as "13.0".
+  /// The CUDA version that the driver supports, as "13.0".
   std::string version() const;
-  /// The file that it was loaded from.
+  /// The file from which the driver was loaded.
   std::string path() const;
 };
 
-/// The file of the library that a function is in, or "?".
+/// The library file that contains a function, or "?".
 std::string pathOfLibrary(const void *function);
 
-/// Throws what a failed call means while something runs: H0434 for a fault in
-/// a kernel, H0435 for a GPU that is lost, else H0436. `doing` is as "a copy".
+/// Throws the error of a failed call during a run: H0434 for a fault in a
+/// kernel, H0435 for a lost GPU, otherwise H0436. `doing` names the action, as
+/// "a copy".
 void check(Result result, const std::string &doing);
 
 } // namespace heddle::rt::cuda

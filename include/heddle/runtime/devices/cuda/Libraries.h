@@ -1,8 +1,10 @@
-//===- Libraries.h - Libraries for GPUs that are here -----------*- C++ -*-===//
+//===- Libraries.h - NVIDIA's libraries on this machine ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Finds NVIDIA's libraries on this machine, for `BINARY info`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,16 +15,16 @@
 
 namespace heddle::rt {
 
-/// A library of NVIDIA's that a binary looks for when it starts.
+/// A library of NVIDIA that a binary loads when it starts.
 struct FoundLibrary {
-  std::string version; ///< As "2.18.0"; empty: it cannot be used.
-  std::string path;    ///< As the loader found it.
-  std::string missing; ///< Why it cannot be used; empty: it can.
+  std::string version; ///< As "2.18.0"; "" if it cannot be used.
+  std::string path;    ///< The path at which the loader found it.
+  std::string missing; ///< Why it cannot be used; "" if it can.
 };
 
-/// What several ranks with GPUs talk through; never throws.
+/// Finds NCCL, over which several ranks with GPUs communicate. Never throws.
 FoundLibrary findNccl();
-/// What may compute matrix products; never throws.
+/// Finds cuBLASLt, which may compute matrix products. Never throws.
 FoundLibrary findCublasLt();
 
 } // namespace heddle::rt

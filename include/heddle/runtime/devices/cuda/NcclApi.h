@@ -1,11 +1,12 @@
-//===- NcclApi.h - What Heddle uses of NCCL ---------------------*- C++ -*-===//
+//===- NcclApi.h - The functions of NCCL that Heddle uses -------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Declarations of our own, as those of the driver in CudaApi.h. Names and
-// numbers are those of nccl.h; a test compares both where that is installed.
+// Heddle's own declarations, so that building needs no NCCL (see CudaApi.h).
+// Names and values are those of nccl.h; a test compares them where it is
+// installed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,8 +52,8 @@ using Comm = struct CommData *; ///< ncclComm_t.
 using cuda::StreamHandle;
 
 // clang-format off
-/// The functions that the runtime calls: CALL(the type of their result, a name
-/// here, the symbol in the library, the parameters).
+/// The functions that the runtime calls, as CALL(return type, name in
+/// `Library`, symbol in the library, parameters).
 #define HEDDLE_NCCL_CALLS(CALL)                                                \
   CALL(Result, version, ncclGetVersion, (int *version))                        \
   CALL(const char *, errorText, ncclGetErrorString, (Result error))            \

@@ -1,13 +1,14 @@
-//===- NvtxApi.h - What Heddle uses of NVTX ---------------------*- C++ -*-===//
+//===- NvtxApi.h - The parts of NVTX that Heddle uses -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A profiler names its library in NVTX_INJECTION64_PATH. A program calls
-// InitializeInjectionNvtx2 of it, which asks for tables of pointers to
-// functions and sets those that it has. Declarations of our own; a test
-// compares them with NVTX's headers where these are installed.
+// A profiler names its library in NVTX_INJECTION64_PATH. The program calls
+// InitializeInjectionNvtx2 of that library, which asks for tables of function
+// pointers and sets the functions that it implements. These declarations are
+// Heddle's own; a test compares them with NVTX's headers where they are
+// installed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,13 +23,14 @@ namespace heddle::rt::nvtx {
 using FunctionPointer = void (*)();
 using FunctionTable = FunctionPointer **;
 using GetExportTable = const void *(*)(uint32_t number);
-/// InitializeInjectionNvtx2: whether the profiler takes part.
+/// InitializeInjectionNvtx2. Returns whether the profiler attaches.
 using Initialize = int (*)(GetExportTable getTable);
 
 /// NvtxExportTableID.
 enum ExportTable : uint32_t { CallbackTable = 1, VersionTable = 3 };
 
-/// NvtxCallbackModule, and how many functions each has, with one of number 0.
+/// NvtxCallbackModule, and the size of each module's table, including the
+/// unused entry 0.
 enum CallbackModule : int { ModuleCore = 1, NumModules = 7 };
 constexpr unsigned moduleSizes[NumModules] = {0, 16, 9, 15, 7, 16, 7};
 

@@ -1,8 +1,11 @@
-//===- ProductCalls.h - The calls that compute a product --------*- C++ -*-===//
+//===- ProductCalls.h - The cuBLASLt calls of a product ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Computes a matrix product by cuBLASLt, in several calls where unaligned sizes
+// would be slow.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,43 +19,45 @@
 
 namespace heddle::rt::cuda {
 
-/// A part of a product.
+/// One of the parts into which a product is split.
 struct ProductPart {
-  /// Where an operand of the part begins.
+  /// The address of an operand of the part.
   struct OperandAddress {
-    int64_t ref;   ///< Which of the kernel's `refs` it is a part of.
-    int64_t bytes; ///< From its beginning.
+    int64_t ref;   ///< The number of the kernel's `refs` that contains it.
+    int64_t bytes; ///< Offset from the beginning of that.
   };
-  static constexpr size_t mostOperands = 8; ///< As many as operands have names.
-  plan::LibraryProduct what; ///< Its operands are numbers of `operands`.
+  static constexpr size_t mostOperands = 8; ///< As many as a product has
+                                            ///< operands.
+  plan::LibraryProduct what; ///< Its operands are indices into `operands`.
   std::vector<OperandAddress> operands;
 };
 
-/// The product in parts, one after the other. cuBLASLt multiplies bf16 at a
-/// seventh of its speed where rows of a matrix have another number of elements
-/// than a multiple of 16 bytes, though each begins at one (an H100 and version
-/// 13.1: 4096 x 768 by 768 x 50257 at 98 TFLOP/s, by 768 x 50256 at 709). So
-/// what is beyond that multiple is a part of its own, which comes first: the
-/// main part adds to its sums where both sum into the same elements. Products
-/// of fewer operations than `leastFlops` stay whole: a launch takes longer than
-/// what they would gain.
+/// Splits a product into parts, which must run in this order. cuBLASLt
+/// multiplies bf16 at a seventh of its speed where the number of elements of a
+/// row is no multiple of 16 bytes, even if each row is aligned (H100, version
+/// 13.1: 4096 x 768 by 768 x 50257 at 98 TFLOP/s, by 768 x 50256 at 709). The
+/// rest after that multiple therefore is a part of its own. It comes first:
+/// where both parts sum into the same elements, the main part adds to its sums.
+/// Products of fewer than `leastFlops` operations are not split, since another
+/// launch would cost more than the split saves.
 std::vector<ProductPart> partsOf(const plan::LibraryProduct &what,
                                  double leastFlops = 0x1p32);
 
-/// A product by cuBLASLt, in a call for each of its parts.
+/// A product by cuBLASLt, as one call for each of its parts.
 class ProductCalls {
 public:
-  /// The parts, or the whole product where the library refuses one of them.
-  /// Null where it refuses that too.
+  /// Prepares the parts; if the library rejects one of them, the whole product.
+  /// Null if it rejects that, too.
   static std::unique_ptr<ProductCalls> prepare(const ProductLibrary &library,
                                                const plan::LibraryProduct &what,
                                                Algorithms &known);
-  /// Each of the parts, or null.
+  /// Prepares the given parts. Null if the library rejects one.
   static std::unique_ptr<ProductCalls>
   prepare(const ProductLibrary &library, const std::vector<ProductPart> &parts,
           Algorithms &known);
 
-  /// Gives them to the stream. `refs` are those of the kernel's launch.
+  /// Submits all calls to the stream. `refs` are the addresses of the kernel's
+  /// launch.
   cublaslt::Status submit(StreamHandle stream, void *const *refs,
                           void *workspace) const;
 

@@ -1,8 +1,10 @@
-//===- Products.h - Matrix products by cuBLASLt -----------------*- C++ -*-===//
+//===- Products.h - One matrix product by cuBLASLt --------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Calls cuBLASLt. ProductCalls.h uses it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +19,7 @@
 
 namespace heddle::rt::cublaslt {
 
-/// The functions of libcublasLt.so.13, or .12.
+/// The functions of libcublasLt.so.13 or .12.
 struct Functions {
 #define HEDDLE_MEMBER(RETURN, NAME, SYMBOL, PARAMETERS)                        \
   RETURN(*NAME) PARAMETERS = nullptr;
@@ -29,17 +31,16 @@ struct Functions {
 
 namespace heddle::rt::cuda {
 
-/// cuBLASLt on the current context. It is looked for at start: nothing of it is
-/// linked.
+/// cuBLASLt on the current context. It is loaded at run time.
 class ProductLibrary {
 public:
-  /// Null where it is not there or does not start; then `reason` says why.
+  /// Loads and starts the library. Null if that fails; `reason` then says why.
   static std::unique_ptr<ProductLibrary> open(std::string &reason);
   ProductLibrary(const ProductLibrary &) = delete;
   ProductLibrary &operator=(const ProductLibrary &) = delete;
   ~ProductLibrary();
 
-  /// As "13.1.0".
+  /// The version, as "13.1.0".
   std::string version() const;
 
   const cublaslt::Functions calls;
@@ -50,12 +51,12 @@ private:
       : calls(calls), handle(handle) {}
 };
 
-/// One product, with the algorithm that the library has chosen for it.
+/// One product, with the algorithm chosen for it.
 class ProductCall {
 public:
-  /// With the algorithm in `known`, if the library still takes it, or with the
-  /// one that it chooses, which goes there. Null when the library refuses the
-  /// product.
+  /// Prepares a product with the algorithm in `known`, if the library still
+  /// accepts it. Otherwise the library chooses one, which is added to `known`.
+  /// Null if the library rejects the product.
   static std::unique_ptr<ProductCall> prepare(const ProductLibrary &library,
                                               const plan::LibraryProduct &what,
                                               Algorithms &known);
@@ -63,12 +64,13 @@ public:
   ProductCall &operator=(const ProductCall &) = delete;
   ~ProductCall();
 
-  /// Gives it to the stream. `refs` are those of the kernel's launch.
+  /// Submits the product to the stream. `refs` are the addresses of the
+  /// kernel's launch.
   cublaslt::Status submit(StreamHandle stream, void *const *refs,
                           void *workspace) const;
 
 private:
-  /// What the addresses in a plan are multiples of.
+  /// Alignment of all addresses in a plan.
   static constexpr uintptr_t alignment = 16;
 
   ProductCall(const ProductLibrary &library, const plan::LibraryProduct &what)

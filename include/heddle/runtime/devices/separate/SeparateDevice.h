@@ -1,8 +1,11 @@
-//===- SeparateDevice.h - Memory out of the host's sight --------*- C++ -*-===//
+//===- SeparateDevice.h - A test device with memory of its own --*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A device for tests that finds missing copies and missing synchronization
+// without a GPU.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,11 +22,11 @@
 
 namespace heddle::rt {
 
-/// A device for tests, which computes on the host's cores as CpuDevice does,
-/// but keeps apart what a GPU keeps apart. Whoever follows one of its addresses
-/// faults: the bytes stand elsewhere. Submitted work waits until somebody
-/// synchronizes, and the streams take turns in an order that a seed
-/// chooses, so that a missing copy or event changes the results.
+/// Computes on the host's cores as CpuDevice does, but behaves like a GPU with
+/// memory of its own. Its addresses are not accessible: dereferencing one
+/// faults, since the bytes are at another address. Submitted work waits until
+/// the host synchronizes. The streams advance in an order that `seed`
+/// determines, so that a missing copy or event changes results.
 class SeparateDevice : public Device {
 public:
   SeparateDevice(ThreadPool &pool, uint64_t seed);
@@ -60,11 +63,11 @@ public:
   using Device::synchronize;
 
 private:
-  /// What was allocated at one address.
+  /// An allocation.
   struct Block {
     Arena bytes;
-    int64_t reserved = 0; ///< Bytes without access at the address; 0: it is
-                          ///< that of the bytes.
+    int64_t reserved = 0; ///< Size of the inaccessible range at the block's
+                          ///< address; 0: the address is that of the bytes.
   };
   struct Work {
     enum class Kind {
@@ -81,31 +84,32 @@ private:
     const char *source = nullptr;
     unsigned char value = 0;
     int64_t bytes = 0;
-    io::RowChoice choice; ///< CopyRows.
+    io::RowChoice choice; ///< Of CopyRows.
     Event event;
-    int64_t time = 0; ///< Record, Wait: of the event.
+    int64_t time = 0; ///< Of Record and Wait: which recording of the event.
   };
-  /// How often an event was recorded, by submission and in fact.
+  /// How often an event was recorded: by submission, and by a stream that has
+  /// reached it.
   struct Times {
     int64_t submitted = 0, done = 0;
   };
 
-  /// The last block that begins at the address or before; null: there is none.
+  /// The last block that begins at or before the address; null: none.
   const std::pair<const uintptr_t, Block> *blockAt(Address address) const;
-  /// Where `bytes` bytes from an address on stand. Throws H0412 when they were
-  /// not allocated together.
+  /// The host address of `bytes` bytes at `address`. Throws H0412 if they are
+  /// not in one allocation.
   char *bytesAt(Address address, int64_t bytes) const;
   std::deque<Work> &queue(Stream stream) { return queues[size_t(stream)]; }
   void add(Stream stream, const Work &work);
   void addCopy(Stream stream, char *target, const char *source, int64_t bytes);
   bool isReady(const std::deque<Work> &queue) const;
-  /// Does the next work of a stream that the seed chooses.
+  /// Performs the next work of a stream that the seed chooses.
   void advance();
   void perform(const Work &work);
 
   CpuDevice cpu;
   std::mt19937_64 random;
-  std::map<uintptr_t, Block> blocks; ///< By the address handed out.
+  std::map<uintptr_t, Block> blocks; ///< Blocks by device address.
   std::array<std::deque<Work>, numStreams> queues;
   std::vector<Times> events;
 };
