@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reads a model directory: chooses the family by config.json, fills the table
+// of parameters, and opens the weights.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Family.h"
@@ -22,7 +25,7 @@ using namespace heddle::config;
 
 namespace fs = std::filesystem;
 
-/// All families.
+/// All supported families.
 static const std::vector<const Family *> &families() {
   static const std::vector<const Family *> all = {
       &gpt2Family(),  &llamaFamily(),  &mistralFamily(), &qwen2Family(),
@@ -44,8 +47,8 @@ static const Family &findFamily(const io::JsonValue &config) {
             "the families that are known: " + known);
 }
 
-/// Whether the Hugging Face Hub may have a model of that name, as `gpt2` or
-/// `org/name`.
+/// Whether the path could be the name of a model on the Hugging Face Hub, as
+/// `gpt2` or `org/name`.
 static bool isHubName(const std::string &path) {
   static const std::regex pattern(
       "[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?");
@@ -54,7 +57,7 @@ static bool isHubName(const std::string &path) {
          fs::path(path).extension() != ".mlir";
 }
 
-/// The first bytes of a file; fewer where it is shorter.
+/// The first 64 bytes of a file, or fewer if it is shorter.
 static std::string beginningOf(const std::string &path) {
   std::string bytes(64, '\0');
   std::ifstream file(path, std::ios::binary);
@@ -63,8 +66,9 @@ static std::string beginningOf(const std::string &path) {
   return bytes;
 }
 
-/// Refuses a file that is known to be something else than a config: what was
-/// meant is beside it, or another command.
+/// Rejects a file that is recognized as something else than a config, with
+/// advice: often the config is in the same directory, or another command is
+/// meant.
 static void requireConfigText(const std::string &path) {
   const std::string bytes = beginningOf(path);
   auto refuse = [&](const std::string &what, const std::string &help) {
@@ -88,7 +92,7 @@ static void requireConfigText(const std::string &path) {
            "give a directory that save_pretrained has written");
   if (beginsWith("GGUF"))
     refuse("a GGUF file", "give the directory that it was made from");
-  // llm.c's magic numbers, of 16 and of 32 bits.
+  // The magic numbers of llm.c's files of 16-bit and 32-bit tokens.
   if (beginsWith("\210\3304\001") || beginsWith("\241\3314\001"))
     refuse("a token file", "give a Hugging Face directory or a config file "
                            "(.json), and this file to the binary: BINARY "
@@ -96,7 +100,7 @@ static void requireConfigText(const std::string &path) {
                                path);
 }
 
-/// The config file that `path` means, and whether `path` is a directory.
+/// The config file for `path`, and whether `path` is a directory.
 static std::pair<std::string, bool> findConfig(const std::string &path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
@@ -116,8 +120,8 @@ static std::pair<std::string, bool> findConfig(const std::string &path) {
   return {path, false};
 }
 
-/// The directory of a config file if it has a tokenizer, of which a vocabulary
-/// of so many tokens has all; else "".
+/// The directory of a config file if it has a tokenizer whose tokens are all
+/// below `vocab`; else "".
 static std::string tokenizerBeside(const std::string &configFile,
                                    int64_t vocab) {
   std::string directory = fs::absolute(configFile).parent_path().string();
@@ -126,7 +130,7 @@ static std::string tokenizerBeside(const std::string &configFile,
   try {
     return io::openTokenizer(directory)->vocabSize() <= vocab ? directory : "";
   } catch (const UserError &) {
-    return directory; // Who needs it hears of it.
+    return directory; // Commands that need the tokenizer report the error.
   }
 }
 
@@ -156,7 +160,8 @@ static void applyNoDecay(const std::string &expression, const Family &family,
 // The table of weights
 //===----------------------------------------------------------------------===//
 
-/// Without weights: the names under which Hugging Face would save them.
+/// Without weights, sets the names under which Hugging Face would save the
+/// parameters.
 static void nameSources(const Family &family, ModelSpec &spec) {
   for (ParameterSpec &parameter : spec.parameters) {
     weights::forEachTensor(parameter.source, [&](weights::Source &tensor) {
@@ -165,7 +170,7 @@ static void nameSources(const Family &family, ModelSpec &spec) {
   }
 }
 
-/// As `[n_embd, 3 n_embd]`.
+/// The text of a shape, as `[n_embd, 3 n_embd]`.
 static std::string reasonOf(const std::vector<Dim> &shape) {
   std::string text;
   for (const Dim &dim : shape)
@@ -173,7 +178,8 @@ static std::string reasonOf(const std::vector<Dim> &shape) {
   return text + "]";
 }
 
-/// The row's parameter, of that layer where it has a `*`.
+/// Makes the parameter of a row. A `*` in its name is replaced by the layer's
+/// number.
 static ParameterSpec parameterFrom(const Weight &weight, int64_t layer) {
   auto ofLayer = [&](std::string name) {
     size_t star = name.find('*');
@@ -197,7 +203,8 @@ static ParameterSpec parameterFrom(const Weight &weight, int64_t layer) {
   return parameter;
 }
 
-/// Fills the parameters but for their sources: rows with a `*` once a layer.
+/// Adds all parameters without their sources. Rows with a `*` are repeated for
+/// each layer.
 static void addParameters(const std::vector<Weight> &table, int64_t layers,
                           ModelSpec &spec) {
   for (size_t begin = 0; begin < table.size();) {
@@ -213,7 +220,7 @@ static void addParameters(const std::vector<Weight> &table, int64_t layers,
   }
 }
 
-/// Reads what the family makes of config.json.
+/// Reads config.json by the family's rules into `spec`.
 static void readFamily(const Family &family, const io::JsonValue &config,
                        bool isStrict, ModelSpec &spec) {
   spec.family = family.name;
@@ -238,8 +245,8 @@ static void readFamily(const Family &family, const io::JsonValue &config,
 // Entry points
 //===----------------------------------------------------------------------===//
 
-/// Opens the weights, which in a checkpoint must not be damaged, and says of
-/// them in `spec` what their headers do.
+/// Opens the weights and copies facts of their headers to `spec`. A damaged
+/// checkpoint is rejected.
 static io::WeightSet openSpecWeights(const io::JsonValue &config,
                                      const std::string &path, ModelSpec &spec) {
   io::Peers alone;
@@ -265,8 +272,8 @@ static std::string untied(const io::JsonValue &config) {
   return json.dump();
 }
 
-/// Whether a module has the head as a parameter of its own, and config.json
-/// says that it is tied.
+/// Whether config.json says that the head is tied, but the module has it as a
+/// separate parameter.
 static bool isUntied(const io::JsonValue &config, const ModelSpec &spec) {
   auto family = std::find_if(
       families().begin(), families().end(),
@@ -281,7 +288,7 @@ static bool isUntied(const io::JsonValue &config, const ModelSpec &spec) {
                      });
 }
 
-/// Reads the family again, with a head of its own, and says so.
+/// Reads the family again with an untied head, and adds a warning.
 static void untie(const Family &family, const io::JsonValue &config,
                   bool isStrict, ModelSpec &spec) {
   std::vector<std::string> warnings = std::move(spec.warnings);

@@ -1,8 +1,12 @@
-//===- ReadModule.cpp - An .mlir file that a user hands in ----------------===//
+//===- ReadModule.cpp - Reads an .mlir file of a user ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reads an .mlir file with checks that MLIR's parser lacks, so that no file can
+// crash the compiler, and records the position of each operation for error
+// messages.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +24,8 @@
 using namespace mlir;
 using namespace heddle;
 
-/// The location with `place` in it; the first module path stays the first.
+/// Adds the position `place` to a location. A module path that comes first
+/// stays first.
 static Location withPlace(Location location, Location place) {
   if (auto name = dyn_cast<NameLoc>(location))
     return NameLoc::get(name.getName(), place);
@@ -29,8 +34,8 @@ static Location withPlace(Location location, Location place) {
   return place;
 }
 
-/// Whether the types of a module are such that what is computed from them, as
-/// bytes, fits into 64 bits: no tensor has more than 2^38 elements.
+/// Checks that types are supported and that sizes in bytes fit 64 bits: a
+/// tensor has at most 2^38 elements.
 class TypeCheck {
 public:
   explicit TypeCheck(Operation *at) : at(at) {
@@ -39,7 +44,7 @@ public:
         check(shaped);
     });
   }
-  /// Checks a type, or all that an attribute has in it.
+  /// Checks a type, or all types in an attribute.
   template <typename T> LogicalResult operator()(T what) {
     walker.walk(what);
     return success(!wrong);
@@ -90,8 +95,8 @@ private:
   bool wrong = false;
 };
 
-/// Whether a value's name, which begins at `place`, has more digits after it in
-/// `%a#1` than results can be numbered with.
+/// Whether the value name at `place` has a result number, as in `%a#1`, with
+/// more digits than the parser can handle.
 static bool isNumberedTooHigh(llvm::StringRef text, size_t place) {
   constexpr size_t mostDigits = 6;
   auto isInName = [](char c) {
@@ -142,7 +147,7 @@ OwningOpRef<ModuleOp> heddle::readModule(MLIRContext &context,
         << "H0396: " << hazard->reason;
     return {};
   }
-  // Verified once the places are known.
+  // Verifies after the positions are known, so that errors name them.
   ParserConfig config(&context, /*verifyAfterParse=*/false);
   AsmParserState state;
   Block block;

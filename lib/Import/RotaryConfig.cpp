@@ -1,8 +1,11 @@
-//===- RotaryConfig.cpp - How rotary positions are scaled -----------------===//
+//===- RotaryConfig.cpp - Reads the scaling of rotary embeddings ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reads `rope_scaling` or `rope_parameters` of config.json: linear, llama3 and
+// yarn.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,10 +18,11 @@ using namespace heddle::config;
 
 namespace {
 
-/// The object `rope_scaling`, or `rope_parameters` of newer files.
+/// Reads the object `rope_scaling`, or in newer files `rope_parameters`.
 class RotaryReader {
 public:
-  /// `known` is a key that the family has read; `config` is the whole file.
+  /// `known` is a key that the family has read already. `config` is the whole
+  /// file.
   RotaryReader(const io::JsonValue &object, const io::JsonValue &config,
                const Dim &positions, const char *known, Rotary &rotary,
                std::vector<UnknownKey> &unknown)
@@ -26,7 +30,7 @@ public:
         rotary(rotary), unknown(unknown) {}
 
   void read() {
-    object.members(); // It is an object.
+    object.members(); // Throws if it is no object.
     rotary.theta = number("rope_theta", rotary.theta);
     std::string type =
         object.stringOr("rope_type", object.stringOr("type", "default"));
@@ -52,7 +56,8 @@ private:
     rotary.factor = number("factor");
   }
 
-  // Rates that turn often in the original length stay; see Meta's LLaMA 3.1.
+  // Keeps frequencies that rotate often within the original length, as in
+  // Meta's LLaMA 3.1.
   void readLlama3() {
     rotary.ramp = Rotary::Ramp::Rates;
     rotary.factor = number("factor");
@@ -65,13 +70,14 @@ private:
                 "give a larger number");
   }
 
-  // Peng et al., 2023, arXiv 2309.00071, as Hugging Face computes it.
+  // YaRN (Peng et al., 2023, arXiv 2309.00071), as Hugging Face computes it.
   void readYarn() {
     rotary.ramp = Rotary::Ramp::Pairs;
     double original = originalPositions(double(positions));
     rotary.factor = number("factor", double(positions) / original);
     double pairs = double(rotary.dims);
-    // The pair that turns so often in the original length.
+    // The pair of features that rotates `turns` times within the original
+    // length.
     auto pairOf = [&](double turns) {
       return pairs * std::log(original / (turns * 2 * M_PI)) /
              (2 * std::log(rotary.theta));
@@ -98,8 +104,8 @@ private:
     rotary.magnitude = number("attention_factor", rotary.magnitude);
   }
 
-  /// The length that the model was trained for first. Some files say it beside
-  /// the object.
+  /// The length that the model was trained for originally. Some files have it
+  /// outside of the object.
   double originalPositions(std::optional<double> fallback = {}) {
     const char *key = "original_max_position_embeddings";
     const io::JsonValue *outer = config.findNonNull(key);
@@ -114,7 +120,7 @@ private:
     return given;
   }
 
-  /// A positive number; without a fallback it must be there.
+  /// A positive number. Throws if it is missing and has no fallback.
   double number(const char *key, std::optional<double> fallback = {}) {
     allowed.push_back(key);
     const io::JsonValue *value = object.findNonNull(key);

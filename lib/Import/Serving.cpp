@@ -1,8 +1,11 @@
-//===- Serving.cpp - Settings of a binary that serves ---------------------===//
+//===- Serving.cpp - Settings for serving and encoding --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Settles the settings of binaries that serve or encode, and of text generation
+// in binaries that train: cache, context, precision and quantized weights.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +19,7 @@
 using namespace heddle;
 using namespace heddle::config;
 
-/// What a binary that serves or encodes cannot have.
+/// Rejects settings that serving and encoding do not support.
 static void checkServing(const Settings &values) {
   std::string mode = std::string("--mode ") + wordOf(values.mode);
   if (!factsOf(values.target).hasServing)
@@ -56,8 +59,8 @@ static void checkContext(const ResolvedSettings &settings,
          spec.positionsLocation);
 }
 
-/// Products that round their inputs have weights that are codes, made here or
-/// in the files.
+/// Rejects int8 activations without quantized weights, made here or in the
+/// files.
 static void checkActivations(const Settings &values) {
   if (values.quantizeActivations == QuantizeActivations::None ||
       values.quantize != Quantize::None)
@@ -69,8 +72,8 @@ static void checkActivations(const Settings &values) {
        "--quantize-activations");
 }
 
-/// Whether products with codes are faster with rows that are codes too, as
-/// measured: everywhere but for single tokens with AVX-512, and without tiles
+/// Whether int8 activations make quantized products faster, as measured:
+/// always, except for single tokens with AVX-512 and without AMX
 /// (bench/README.md, docs/cpu.md).
 static bool pays(const Settings &values) {
   auto has = [&](March level, const char *feature) {
@@ -93,11 +96,11 @@ bool config::settleActivations(Settings &values) {
 
 namespace {
 
-/// A setting that says how weights become codes.
+/// A setting that says how weights are quantized.
 struct CodeSetting {
   const char *key;
   std::string flag;
-  bool isOfFiles; ///< Codes that files have say it.
+  bool isOfFiles; ///< Quantized files determine it.
 };
 
 } // namespace
@@ -107,7 +110,7 @@ static const CodeSetting codeSettings[] = {
     {"quantize_zeros", "--quantize-zeros", true},
     {"keep16bit", "--keep-16bit", false}};
 
-/// What says how weights become codes needs weights that do.
+/// Rejects settings of quantization if weights are not quantized.
 static void checkCodes(const ResolvedSettings &settings) {
   if (settings.values.quantize != Quantize::None)
     return;
@@ -136,7 +139,7 @@ void config::checkKept(const ResolvedSettings &settings,
     auto matches = [&](const std::string &name) {
       return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
     };
-    // What is no pattern is said where weights are packed.
+    // An invalid pattern is reported later, where weights are packed.
     size_t open = pattern.find('[');
     bool isWhole = open == std::string::npos ||
                    pattern.find(']', open) != std::string::npos;
@@ -147,20 +150,21 @@ void config::checkKept(const ResolvedSettings &settings,
   }
 }
 
-/// Whether the file has codes of a matrix in groups of `group` that divide its
-/// inputs; 0: in one.
+/// Whether the file has the matrix quantized in groups of `group` inputs that
+/// divide its inputs; 0: all inputs in one group.
 static bool hasWholeGroups(const ParameterSpec &matrix, int64_t group) {
   int64_t inputs = matrix.shape[matrix.outIn ? 1 : 0];
   return matrix.isCoded && (group == 0 || inputs % group == 0);
 }
 
-/// Codes of the files stay what they are, and the others are not made codes.
-/// Where they cannot stay, their values are computed with.
+/// Keeps quantized weights of the files as they are, and quantizes no others.
+/// If that is impossible, they are dequantized.
 static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
   Settings &values = settings.values;
   if (!spec.codes || settings.origins.count("quantize"))
     return;
-  // A group of 0 means 64 where codes have 4 bits.
+  // A group of 0 means 64 inputs for 4-bit weights, so that one group for all
+  // inputs cannot be expressed.
   bool canStay =
       spec.codes->inOrder && (spec.codes->group > 0 || spec.codes->bits == 8);
   if (!canStay)
@@ -213,7 +217,7 @@ std::string config::warnOfCodes(const ResolvedSettings &settings,
          std::to_string(spec.codes->bits) + " rounds them once more";
 }
 
-/// Weights whose files all have bf16 are served in bf16.
+/// Serves in bf16 if all weights in the files are bf16.
 static void settlePrecision(ResolvedSettings &settings, const ModelSpec &spec) {
   if (settings.origins.count("precision") || spec.random)
     return;
@@ -230,15 +234,15 @@ static void settlePrecision(ResolvedSettings &settings, const ModelSpec &spec) {
   settings.setOrigin("precision", {Origin::Kind::Model, "", {}});
 }
 
-/// Tokens of a row or a text where nobody says how many.
+/// The default number of tokens of a row or a text.
 static constexpr int64_t usualTokens = 4096;
 
-/// Gives a binary that trains what its texts go through: a cache of a row's
-/// tokens, for one text; none where the programs of one cannot be made.
+/// Sets up text generation for a binary that trains: a cache for one text of a
+/// row's length. No cache where such programs cannot be compiled.
 static void settleTexts(ResolvedSettings &settings, const ModelSpec &spec) {
   Settings &values = settings.values;
   if (!settings.origins.count("seq")) {
-    // Rows of all positions of a model with a long context fit few machines.
+    // Rows as long as a long-context model allows would not fit most machines.
     values.seq = std::min(spec.maxPositions, usualTokens);
     settings.setOrigin("seq", {Origin::Kind::Model, "", {}});
   }
@@ -273,7 +277,8 @@ void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
              " bits, which cannot be trained",
          "add --mode serve, or train the model that they were made of");
   if (values.mode == Mode::Train) {
-    settleActivations(values); // To what says nothing, as the user is told.
+    settleActivations(values); // Resolved to its default, which has no effect
+                               // in training.
     checkCodes(settings);
     settleTexts(settings, spec);
     return;

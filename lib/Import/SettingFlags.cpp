@@ -1,8 +1,11 @@
-//===- SettingFlags.cpp - What flags give settings ------------------------===//
+//===- SettingFlags.cpp - Reads the flags of settings ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reads the flags whose text needs more than the setting's type: meshes,
+// targets, budgets, places, betas and groups.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,12 +41,13 @@ static std::vector<std::string> splitAt(const char *separators,
   return parts;
 }
 
-/// A list; a flag that is given several times has a line for each.
+/// Splits a list. A flag that is given several times has one line for each.
 static std::vector<std::string> splitAtCommas(const std::string &text) {
   return splitAt(",\n", text);
 }
 
-/// The value that a flag's text, which is in the flag's range, stands for.
+/// Converts a flag's text, which is in the flag's range, to the type of the
+/// setting.
 static SettingValue valueFromText(const SettingField &field,
                                   const std::string &text) {
   SettingValue like = field.get(Settings());
@@ -58,7 +62,7 @@ static SettingValue valueFromText(const SettingField &field,
   return splitAtCommas(text);
 }
 
-/// Gives a setting a value; H0114 when another flag gave it another one.
+/// Gives a setting a value. H0114 if another flag gave another one.
 static void giveFromFlag(const SettingFlag &flag, const std::string &text,
                          const std::string &key, const SettingValue &value,
                          Merger &merger) {
@@ -94,7 +98,7 @@ static int64_t parseAxisSize(const SettingFlag &flag, const std::string &mesh,
 
 void config::mergeMesh(const SettingFlag &flag, const std::string &mesh,
                        Merger &merger) {
-  std::map<std::string, std::string> axes; // The setting of each.
+  std::map<std::string, std::string> axes; // Settings by axis.
   for (const Setting &setting : allSettings())
     if (setting.section() == "mesh")
       axes[setting.name()] = setting.key;
@@ -116,7 +120,7 @@ void config::mergeMesh(const SettingFlag &flag, const std::string &mesh,
   }
 }
 
-/// The targets that a text names, in their order; an absent one is `auto`.
+/// The targets that a text names, in order. No value means `auto`.
 static std::optional<std::vector<std::optional<Target>>>
 parseTargets(const std::string &text) {
   std::vector<std::optional<Target>> targets;
@@ -139,7 +143,7 @@ io::ValueRange config::targetsRange() {
       [](const std::string &text) { return parseTargets(text).has_value(); });
 }
 
-/// The newest target that the GPU here runs; without a GPU, this CPU.
+/// The newest target that the GPU of this machine runs; x86-64 without a GPU.
 static Target targetHere(ResolvedSettings &settings) {
   std::optional<rt::GpuHere> gpu = rt::findGpu(0);
   settings.hasNoGpu = !gpu;
@@ -188,7 +192,7 @@ void config::mergeByteSize(const SettingFlag &flag, const std::string &text,
   merger.give(flag.key, *bytes, flagOrigin(flag));
 }
 
-/// A size for each kind of memory that is named; a size alone is the device's.
+/// Parses the sizes for kinds of memory. A single size is the device's.
 static std::optional<std::map<std::string, int64_t>>
 parseBudgets(const std::string &text) {
   static const std::map<std::string, std::string> settings = {
@@ -234,7 +238,7 @@ io::ValueRange config::swapBlockRange() {
       });
 }
 
-/// The kind of memory that a word of a ds_config.json stands for; or "".
+/// The kind of memory that a word of ds_config.json means, or "".
 static std::string kindOfDsWord(const std::string &word) {
   return word == "nvme"   ? wordOf(MemoryKind::File)
          : word == "cpu"  ? wordOf(MemoryKind::Host)
@@ -244,7 +248,7 @@ static std::string kindOfDsWord(const std::string &word) {
 
 void config::mergePlace(const SettingFlag &flag, const std::string &text,
                         Merger &merger) {
-  std::map<std::string, std::string> places; // By the setting.
+  std::map<std::string, std::string> places; // Kinds of memory by setting.
   for (const std::string &line : splitAt("\n", text)) {
     std::set<std::string> seen;
     for (const std::string &part : splitAt(",", line)) {
@@ -273,7 +277,7 @@ parseBetas(const std::string &text) {
   const io::ValueRange &range = settingOf("beta1").range;
   if (parts.size() != 2 || !range.take(parts[0]) || !range.take(parts[1]))
     return std::nullopt;
-  // Not std::stod, which throws over what is nearly 0.
+  // std::stod would throw on denormal numbers.
   return std::make_pair(std::strtod(parts[0].c_str(), nullptr),
                         std::strtod(parts[1].c_str(), nullptr));
 }
@@ -297,7 +301,7 @@ void config::mergeGroups(const SettingFlag &flag, const std::string &text,
                          Merger &merger) {
   std::vector<std::string> groups;
   for (std::string group : splitAt("\n", text)) {
-    // A number is none of parameters: it is that of --quantize.
+    // A number is no list of parameters: it is the group of --quantize.
     if (settingOf("quantize_group").range.take(group)) {
       giveFromFlag(flag, group, "quantize_group", int64_t(std::stoll(group)),
                    merger);

@@ -1,11 +1,12 @@
-//===- SettingReaders.h - What rows of Settings.def call --------*- C++ -*-===//
+//===- SettingReaders.h - What rows of Settings.def call ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What is special about a setting: how its flags and keys are read where that
-// is not as its type says, and when it changes nothing.
+// How flags and keys of special settings are read, for which the setting's type
+// is not enough, and when a setting has no effect. The rows of Settings.def
+// refer to these functions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,43 +21,45 @@ namespace heddle::config {
 // Flags (SettingFlags.cpp)
 //===----------------------------------------------------------------------===//
 
-/// As the setting's type is written; H0114 when another flag says otherwise.
+/// Reads a flag by the setting's type. H0114 if another flag gives another
+/// value.
 void mergeFlag(const SettingFlag &flag, const std::string &text,
                Merger &merger);
-/// `data=2,tensor=4`.
+/// Reads a mesh: `data=2,tensor=4`.
 void mergeMesh(const SettingFlag &flag, const std::string &text,
                Merger &merger);
-/// `sm_90`, or several with commas; `auto` is the GPU that is here.
+/// Reads targets: `sm_90`, or several with commas. `auto` is the GPU of this
+/// machine.
 void mergeTargets(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
-/// Words of targets, each once, or auto.
+/// Names of targets, each at most once, or auto.
 io::ValueRange targetsRange();
-/// ZeRO's first stage at least.
+/// Sets at least ZeRO 1.
 void mergeDistributedOptimizer(const SettingFlag &flag, const std::string &text,
                                Merger &merger);
-/// `16GiB`.
+/// Reads a size: `16GiB`.
 void mergeByteSize(const SettingFlag &flag, const std::string &text,
                    Merger &merger);
-/// `16GiB`, or `device=8GiB,file=1TiB`.
+/// Reads budgets: `16GiB`, or `device=8GiB,file=1TiB`.
 void mergeBudgets(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
-/// Sizes as `mergeBudgets` reads them.
+/// Sizes in the form that `mergeBudgets` reads.
 io::ValueRange budgetsRange();
-/// Sizes of requests to swap files.
+/// Sizes of requests to offload files.
 io::ValueRange swapBlockRange();
-/// `optimizer=file,gradients=host`.
+/// Reads placements of states: `optimizer=file,gradients=host`.
 void mergePlace(const SettingFlag &flag, const std::string &text,
                 Merger &merger);
-/// `0.9,0.999`.
+/// Reads both betas: `0.9,0.999`.
 void mergeBetas(const SettingFlag &flag, const std::string &text,
                 Merger &merger);
-/// What `mergeScheduleFlags` reads.
+/// Does nothing: `mergeScheduleFlags` reads these flags.
 void mergeNothing(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
-/// `REGEX:frozen` and the like, one a line.
+/// Reads parameter groups, one a line: `REGEX:frozen` and the like.
 void mergeGroups(const SettingFlag &flag, const std::string &text,
                  Merger &merger);
-/// Two numbers that are betas.
+/// Two numbers that can be betas.
 io::ValueRange betasRange();
 
 //===----------------------------------------------------------------------===//
@@ -64,48 +67,50 @@ io::ValueRange betasRange();
 // DsOptimizer.cpp)
 //===----------------------------------------------------------------------===//
 
-/// As the setting's type is written; "auto" leaves it open, null says nothing.
+/// Reads a key by the setting's type. "auto" leaves the setting open, and null
+/// is ignored.
 void readKey(const SettingField &field, const io::JsonValue &value,
              Merger &merger);
-/// The size of an axis of the mesh, where 0 says nothing.
+/// Reads the size of an axis of the mesh. 0 is ignored.
 void readAxis(const SettingField &field, const io::JsonValue &value,
               Merger &merger);
-/// A largest norm; infinity is none.
+/// Reads the largest gradient norm. Infinity means no limit.
 void readClipping(const SettingField &field, const io::JsonValue &value,
                   Merger &merger);
-/// True is bf16, false fp32.
+/// Reads a boolean: true means bf16, false fp32.
 void readSwitchOfPrecision(const SettingField &field,
                            const io::JsonValue &value, Merger &merger);
-/// `zero_optimization` as true or false.
+/// Reads `zero_optimization` as a boolean.
 void readSwitchOfZero(const SettingField &field, const io::JsonValue &value,
                       Merger &merger);
-/// none, cpu or nvme; cpu has no meaning where it is what computes.
+/// Reads none, cpu or nvme. On a CPU target, cpu has no meaning.
 void readOffloadDevice(const SettingField &field, const io::JsonValue &value,
                        Merger &merger);
-/// True is cpu, as `readOffloadDevice` reads it.
+/// Reads a boolean: true means cpu, as in `readOffloadDevice`.
 void readSwitchOfOffload(const SettingField &field, const io::JsonValue &value,
                          Merger &merger);
-/// A list of both betas.
+/// Reads a list of both betas.
 void readBetas(const SettingField &field, const io::JsonValue &value,
                Merger &merger);
-/// What the row's `dsAfter` reads.
+/// Does nothing: the function in the row's `dsAfter` reads these keys.
 void readNothing(const SettingField &field, const io::JsonValue &value,
                  Merger &merger);
 
-/// Pinned memory in place of the host's, where a file asks for both.
+/// These choose pinned memory instead of host memory, if a file asks for both.
 void mergePinnedOptimizer(const io::JsonValue &root, Merger &merger);
 void mergePinnedParameters(const io::JsonValue &root, Merger &merger);
-/// The directories of swap files.
+/// Reads the directories of offload files.
 void mergeSwapPaths(const io::JsonValue &root, Merger &merger);
-/// The part of the optimizer's states that the host updates.
+/// Reads the part of the optimizer's states that the host updates.
 void mergeHostUpdates(const io::JsonValue &root, Merger &merger);
-/// The types in which gradients travel, with and without sequence parallelism.
+/// Reads the types in which gradients are communicated, with and without
+/// sequence parallelism.
 void mergeCommunication(const io::JsonValue &root, Merger &merger);
-/// The optimizer that a value of `optimizer.type` names, without case.
+/// The optimizer that a value of `optimizer.type` names, ignoring case.
 std::optional<Optimizer> findOptimizer(const io::JsonValue &type);
-/// The section `optimizer`, and the default of its weight decay.
+/// Reads the section `optimizer`, and sets the default of its weight decay.
 void mergeOptimizer(const io::JsonValue &root, Merger &merger);
-/// The section `scheduler`.
+/// Reads the section `scheduler`.
 void mergeScheduler(const io::JsonValue &root, Merger &merger);
 /// The parameters of all schedules.
 std::vector<DsKey> scheduleKeys();
@@ -114,7 +119,8 @@ std::vector<DsKey> scheduleKeys();
 // Values of two sources (SettingsMerge.cpp)
 //===----------------------------------------------------------------------===//
 
-/// Directories of roles, which a weaker source names where a stronger does not.
+/// Combines directories by role: a weaker source gives those that the stronger
+/// one does not.
 SettingValue combineDirectories(const SettingValue &stronger,
                                 const SettingValue &weaker);
 

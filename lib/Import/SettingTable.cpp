@@ -35,7 +35,7 @@ SettingField &SettingField::idle(const char *(*why)(const Settings &)) {
   return *this;
 }
 
-/// How a help text names the type of the setting's flags.
+/// The type of a setting's flags, as help texts name it.
 static const char *typeOfFlag(const SettingField &field) {
   SettingValue value = field.get(Settings());
   return std::holds_alternative<int64_t>(value)  ? "INT"
@@ -45,7 +45,7 @@ static const char *typeOfFlag(const SettingField &field) {
 
 SettingField &SettingField::flag(const char *names, const char *group,
                                  const char *help, const char *shown) {
-  // Text may be anything but nothing; a refused word is met where it is read.
+  // Any text but "" is possible. A rejected word is reported where it is read.
   bool isText = range.describe().empty() || refused;
   flags.push_back({names, group, help, shown,
                    isText ? io::range::text() : range, typeOfFlag(*this),
@@ -206,7 +206,7 @@ std::string config::settingToString(const Settings &settings,
 // The reference
 //===----------------------------------------------------------------------===//
 
-/// Names as `--batch`, `--global-batch-size`; a dash when there is none.
+/// A list of names, as `--batch`, `--global-batch-size`; a dash if it is empty.
 static std::string listOf(const std::vector<std::string> &names) {
   std::string text;
   for (const std::string &name : names)
@@ -232,7 +232,7 @@ static std::string rowOfReference(const SettingField &field) {
   for (const DsKey &key : field.keys)
     if (key.rule == DsRule::Applied)
       keys.push_back(key.path);
-  // Parameters of schedules are a page of their own.
+  // The parameters of schedules have a page of their own.
   if (keys.size() > 8)
     keys = {keys.front().substr(0, keys.front().rfind('.')) + ".*"};
   std::string values = field.range.describe();

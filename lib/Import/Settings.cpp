@@ -1,4 +1,4 @@
-//===- Settings.cpp - Merges the sources of settings ----------------------===//
+//===- Settings.cpp - Merges all sources of settings ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -63,7 +63,7 @@ io::ValueRange config::sizeRange() {
 // Strategy files
 //===----------------------------------------------------------------------===//
 
-/// The value that JSON gives a setting.
+/// Converts a JSON value to the type of a setting.
 static SettingValue valueFromJson(const SettingField &field,
                                   const io::JsonValue &value) {
   return std::visit(
@@ -137,9 +137,9 @@ MemoryKind config::memoryOfGradients(const Settings &values) {
   MemoryKind kind = values.placeOptimizer;
   bool isBeside = factsOf(values.target).hasDeviceMemory &&
                   (kind == MemoryKind::Host || kind == MemoryKind::Pinned);
-  // A delayed update does not wait for the norm: it runs beside the backward
-  // pass, as soon as a gradient is on the device. Replicas that sum all
-  // gradients at the end of a step need all of them there.
+  // A delayed update runs during the next backward pass, as soon as a gradient
+  // is on the device, and does not wait for the norm. Replicas that all-reduce
+  // gradients at the end of a step need all of them on the device.
   bool sumsAll = values.zero < 2 && values.data * values.sequence > 1;
   bool waits = !values.delayedUpdate && !sumsAll;
   return isBeside && waits && values.mode == Mode::Train ? kind

@@ -1,4 +1,4 @@
-//===- SettingsCheck.cpp - Batch triangle, ranges, explanations -----------===//
+//===- SettingsCheck.cpp - Batch sizes and ranges -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -20,7 +20,7 @@ using namespace heddle::config;
 
 namespace {
 
-/// One corner: batch = micro_batch x accumulate x data.
+/// One of the sizes in batch = micro_batch x accumulate x data.
 struct Corner {
   const char *key;
   int64_t Settings::*member;
@@ -42,10 +42,11 @@ private:
     return origin && origin->kind == Origin::Kind::Flag;
   }
   int64_t &value(const Corner &corner) { return settings.*corner.member; }
-  /// What the batch must be.
+  /// The batch that the other sizes imply.
   int64_t product() const { return rowsOfBatch(settings); }
   void requireInRange(const Corner &corner);
-  /// Of three values of which flags say some, drops a weaker one.
+  /// If all three sizes are given, contradict each other, and flags give some
+  /// of them, drops one that no flag gives.
   void dropOverridden();
   [[noreturn]] void failContradiction();
   std::string describe(const Corner &corner);
@@ -141,8 +142,8 @@ void ResolvedSettings::failAt(const char *code, const std::string &key,
        origin == origins.end() ? SourceLocation() : origin->second.location);
 }
 
-/// Throws when what was given for the field is out of its range. Words have
-/// been read.
+/// Throws if the value that was given for the field is out of its range. Words
+/// are checked when they are read.
 static void checkField(const ResolvedSettings &settings,
                        const SettingField &field) {
   if (!field.holds(settings.values))

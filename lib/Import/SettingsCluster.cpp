@@ -1,4 +1,4 @@
-//===- SettingsCluster.cpp - Whether a mesh fits a cluster ----------------===//
+//===- SettingsCluster.cpp - Reads a cluster file, and checks a mesh ------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,8 +19,8 @@ using namespace heddle::config;
 
 namespace {
 
-/// Reads a cluster file and writes a row for every leaf. What is wrong with one
-/// value does not keep the rest from being read.
+/// Reads a cluster file, and adds a row to the explanation for each value. An
+/// invalid value does not prevent the others from being read.
 class ClusterReader {
 public:
   ClusterReader(Cluster &cluster, std::vector<Diagnostic> &problems)
@@ -85,7 +85,7 @@ int64_t ClusterReader::readCount(const io::JsonValue &root,
   return count;
 }
 
-/// Bytes of a second.
+/// Reads a rate in bytes per second.
 double ClusterReader::readRate(const io::JsonValue &object,
                                const std::string &key) {
   const io::JsonValue &rate = object.at(key);
@@ -97,7 +97,7 @@ double ClusterReader::readRate(const io::JsonValue &object,
   return double(*bytes);
 }
 
-/// The size of a memory, or 0 where the file says nothing of it.
+/// Reads the size of a memory; 0 if the file does not give it.
 int64_t ClusterReader::readBytes(const io::JsonValue &root,
                                  const std::string &key) {
   const io::JsonValue *size = root.findNonNull(key);
@@ -208,14 +208,14 @@ Cluster config::parseCluster(const std::string &json, const std::string &file) {
   return cluster;
 }
 
-/// As `46.0 GiB/s`, or "" when the file does not say.
+/// A link's bandwidth as ` at 46.0 GiB/s`; "" if the file does not give it.
 static std::string speedOf(const std::optional<cost::Link> &link) {
   if (!link)
     return "";
   return " at " + plan::formatBytes(int64_t(link->bytesPerSecond)) + "/s";
 }
 
-/// Sequence ranks exchange what every attention reads.
+/// Warns if sequence groups cross nodes: they exchange data in every attention.
 static std::string warnOfSequence(const Settings &settings,
                                   const Cluster &cluster) {
   int64_t group = settings.sequence * settings.tensor;
@@ -257,7 +257,7 @@ std::string config::checkCluster(const Settings &settings,
          "use tensor=" + std::to_string(cluster.ranksPerNode) +
              " or less, and more of data, pipe or seq",
          cluster.ranksLocation);
-  // Tensor ranks follow each other, so nodes hold whole groups or cut one.
+  // Tensor ranks are consecutive, so that nodes must hold whole groups.
   if (ranks > cluster.ranksPerNode &&
       cluster.ranksPerNode % settings.tensor != 0)
     fail("H0227",

@@ -1,8 +1,11 @@
-//===- SettingsDefaults.cpp - What nobody chose for a training run --------===//
+//===- SettingsDefaults.cpp - Defaults of a training run ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Chooses the learning rate for fine-tuning, and notes the defaults that a user
+// might want to know about.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +16,7 @@
 using namespace heddle;
 using namespace heddle::config;
 
-/// Whether a flag or a file says what a setting is.
+/// Whether a flag or a file gives the setting.
 static bool isChosen(const ResolvedSettings &settings, const char *key) {
   auto found = settings.origins.find(key);
   if (found == settings.origins.end())
@@ -25,7 +28,8 @@ static bool isChosen(const ResolvedSettings &settings, const char *key) {
 
 void config::settleRate(ResolvedSettings &settings, const ModelSpec &spec) {
   Settings &values = settings.values;
-  // An optimizer of a ds_config.json without a rate has DeepSpeed's.
+  // If a ds_config.json has an optimizer without a learning rate, DeepSpeed's
+  // default applies.
   auto optimizer = settings.origins.find("optimizer");
   bool isDeepSpeeds = optimizer != settings.origins.end() &&
                       optimizer->second.kind == Origin::Kind::File;
@@ -37,7 +41,7 @@ void config::settleRate(ResolvedSettings &settings, const ModelSpec &spec) {
   settings.setOrigin(
       "lr",
       {Origin::Kind::Derived, "the Trainer's default for loaded weights", {}});
-  // A schedule that flags made rises to the rate.
+  // A schedule made from flags warms up to this rate.
   auto schedule = settings.origins.find("scheduler");
   if (schedule == settings.origins.end() ||
       schedule->second.kind != Origin::Kind::Flag)

@@ -1,4 +1,4 @@
-//===- SettingsMerge.cpp - What no source says, and what became of each ---===//
+//===- SettingsMerge.cpp - Precedence of settings, "auto" and rows --------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -78,7 +78,7 @@ SettingValue config::combineDirectories(const SettingValue &stronger,
   auto given = io::OffloadDirectories::parse(std::get<std::string>(stronger));
   auto filled = io::OffloadDirectories::parse(std::get<std::string>(weaker));
   if (!given || !filled)
-    return stronger; // Their sources say what is wrong.
+    return stronger; // The sources of the values report the error.
   filled->take(*given);
   return filled->text();
 }
@@ -156,7 +156,7 @@ void Merger::notePlaces(const io::JsonMember &member) {
   const std::string &path = member.value.path();
   places.emplace_back(member.keyLocation(), path);
   places.emplace_back(member.value.location(), path);
-  // A list has one row.
+  // A list has a single row.
   if (member.value.isArray())
     for (const io::JsonValue &element : member.value.elements())
       places.emplace_back(element.location(), path);
@@ -183,7 +183,7 @@ void Merger::finishRows() {
     std::string why = link.isAuto ? "auto: " + source
                       : isDerived ? "computed " + source
                                   : source + " wins";
-    // A list's elements have one row.
+    // The elements of a list share its row.
     mark(link.path.substr(0, link.path.find('[')),
          link.isAuto ? "applied" : "overridden", why);
   }

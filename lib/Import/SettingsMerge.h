@@ -1,8 +1,12 @@
-//===- SettingsMerge.h - Sources of settings, by rank -----------*- C++ -*-===//
+//===- SettingsMerge.h - Merges settings by precedence ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Flags, a strategy file and a ds_config.json may give the same setting. The
+// Merger takes the value of the strongest source, and remembers where each
+// value came from.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,11 +18,12 @@
 
 namespace heddle::config {
 
-/// Errors of a file that are reported together.
+/// Collects errors of a file, so that all of them are reported at once.
 class Problems {
 public:
   explicit Problems(std::vector<Diagnostic> &all) : all(all) {}
-  /// Keeps what `step` throws, and says what it was. A place has one error.
+  /// Runs `step` and keeps the error that it throws, which is also returned.
+  /// Only one error is kept for each position in the file.
   template <typename Step> std::optional<Diagnostic> attempt(Step step) {
     try {
       step();
@@ -34,26 +39,27 @@ private:
   std::vector<Diagnostic> &all;
 };
 
-/// Puts them into the order of their places.
+/// Sorts problems by their position in the file.
 void sortProblems(std::vector<Diagnostic> &problems);
-/// Throws them all, in that order, when there are any.
+/// Throws all problems, in order of position, if there are any.
 void throwProblems(std::vector<Diagnostic> problems);
 
-/// Settings while the sources are merged, from the strongest to the weakest:
-/// the first to give a value wins.
+/// The settings while sources are merged. Sources come from the strongest to
+/// the weakest, and the first value given wins.
 class Merger {
 public:
   Merger(ResolvedSettings &result, const Flags &flags)
       : result(result), problems(result.problems), flags(flags) {}
 
-  /// Gives `key` a value; one that a stronger source has given it stays, and is
-  /// filled up where the setting's values are combined. Keeps H0108 or H0114
-  /// for a word that cannot be. The text of a file's origin is the path of its
+  /// Gives `key` a value. A value from a stronger source stays; it is only
+  /// completed, if the setting's values can be combined. Records H0108 or H0114
+  /// for an invalid word. For a file's value, `origin.text` is the path of its
   /// row.
   void give(const std::string &key, const SettingValue &value, Origin origin);
-  /// Adds to a value that was given what it leaves to a weaker source.
+  /// Completes a value by what a weaker source says, if the setting's values
+  /// can be combined.
   void fill(const std::string &key, const SettingValue &weaker);
-  /// Says that the file leaves `key` to the other sources.
+  /// Records that the file leaves `key` to other sources ("auto").
   void leaveOpen(const std::string &path, const std::string &key) {
     links.push_back({path, key, true});
   }
@@ -64,20 +70,21 @@ public:
     auto found = result.origins.find(key);
     return found == result.origins.end() ? nullptr : &found->second;
   }
-  /// Whether the file leaves `key` open, and no stronger source has given it.
+  /// Whether the file leaves `key` open and no stronger source has given it.
   bool isOpen(const std::string &key) const;
-  /// Gives what is left open the defaults of Hugging Face's Trainer; the rows
-  /// of a micro-batch before, and the rest after the batch is resolved.
+  /// These give open settings the defaults of Hugging Face's Trainer.
+  /// `fillMicroBatch` runs before the batch is resolved, and `fillOpen` after
+  /// it.
   void fillMicroBatch();
   void fillOpen();
-  /// Changes the verdict of the row at `path`.
+  /// Changes the verdict of the explanation's row at `path`.
   void mark(const std::string &path, const std::string &verdict,
             const std::string &why);
-  /// Remembers where a key of the file and its value are.
+  /// Remembers the positions of a key and its value in the file.
   void notePlaces(const io::JsonMember &member);
-  /// Says in the rows of the file which values were overridden or filled.
+  /// Marks the rows of the file whose values were overridden or filled in.
   void finishRows();
-  /// Says in the rows of the file what the problems refuse.
+  /// Marks the rows of the file that problems reject.
   void markRefused();
   /// The text of a flag, or nothing.
   std::optional<std::string> flag(const std::string &name) const;
@@ -85,46 +92,47 @@ public:
   ResolvedSettings &result;
   Problems problems;
   const Flags &flags;
-  /// A key that says a size of the batch could not be read.
+  /// A key that gives a batch size could not be read.
   bool isBatchUnsure = false;
 
 private:
-  /// Gives a setting that is left open the Trainer's default, if it has one.
+  /// Gives a setting that was left open the Trainer's default, if there is one.
   void fillWithTrainers(const SettingField &field);
 
-  /// A row of the file, and the setting it speaks of.
+  /// A row of the file and the setting that it gives.
   struct Link {
     std::string path, key;
     bool isAuto;
   };
   std::vector<Link> links;
-  /// Places in the file, and the paths of their rows.
+  /// Positions in the file, with the paths of their rows.
   std::vector<std::pair<SourceLocation, std::string>> places;
 };
 
-/// Where a value of a ds_config.json comes from.
+/// The origin of a value in a ds_config.json.
 Origin fileOrigin(const io::JsonValue &value);
-/// True for the string "auto".
+/// Whether the value is the string "auto".
 bool isAuto(const io::JsonValue &value);
 
-/// Flags; throws H0114 for what is not well formed.
+/// Merges flags. Throws H0114 for malformed ones.
 void mergeFlags(Merger &merger);
-/// A strategy as JSON, with the keys of the strategy attribute.
+/// Merges a strategy file: JSON with the keys of the strategy attribute.
 void mergeStrategy(const SettingsFile &strategy, Merger &merger);
-/// A ds_config.json.
+/// Merges a ds_config.json.
 void mergeDsConfig(const SettingsFile &config, Merger &merger);
-/// What an optimizer has another default for, where nobody gave it.
+/// Sets the defaults that depend on the optimizer, for settings that no source
+/// has given.
 void mergeOptimizerDefaults(Merger &merger);
-/// The flags --lr, --warmup-steps and --train-steps, in the schedule that the
-/// other sources gave, or one of their own. Throws H0123 for a schedule that
-/// has no such parameter.
+/// Merges --lr, --warmup-steps and --train-steps into the schedule that other
+/// sources gave, or into a new one. Throws H0123 if the schedule has no such
+/// parameter.
 void mergeScheduleFlags(Merger &merger);
 
-/// Makes batch = micro_batch x accumulate x data ranks hold, with the default
-/// for what nobody gave; throws H0109 when it cannot.
+/// Makes batch = micro_batch x accumulate x data ranks, with defaults for sizes
+/// that no source has given. Throws H0109 if that is impossible.
 void resolveBatch(Merger &merger);
 
-/// Finds H0110: numbers that are out of range, at their origin.
+/// Reports settings that are out of range (H0110), at their origin.
 void checkSettings(Merger &merger);
 
 } // namespace heddle::config

@@ -1,8 +1,11 @@
-//===- SettingsParallel.cpp - Whether a mesh fits the model ---------------===//
+//===- SettingsParallel.cpp - Checks a mesh against a model ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Checks that pipeline stages, sequence lengths and ZeRO settings fit the
+// model.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +17,7 @@ using namespace heddle::config;
 
 namespace {
 
-/// The checks of one mesh and model.
+/// Checks one mesh against one model.
 class ParallelCheck {
 public:
   ParallelCheck(ResolvedSettings &settings, const ModelSpec &spec)
@@ -24,7 +27,7 @@ public:
   void checkTokens() const;
 
 private:
-  /// Takes back what was given for a pipeline, and says so.
+  /// Resets a pipeline setting to its default, and says so in the explanation.
   void drop(const char *key);
 
   ResolvedSettings &settings;
@@ -32,7 +35,7 @@ private:
   int64_t layers;
 };
 
-/// The sizes up to `most` that divide `size`, as "1, 2 or 4".
+/// The divisors of `size` up to `most`, as "1, 2 or 4".
 std::string divisorsOf(int64_t size, int64_t most) {
   std::vector<std::string> all;
   for (int64_t divisor = 1; divisor <= std::min(size, most); ++divisor)
@@ -75,7 +78,7 @@ void ParallelCheck::settleSchedule() {
 void ParallelCheck::checkStages() const {
   if (values.pipe == 1)
     return;
-  // A schedule lists the commands of each micro-batch, and gpipe keeps the
+  // A schedule lists the commands of every micro-batch, and gpipe keeps the
   // activations of all.
   constexpr int64_t mostMicroBatches = 1 << 14;
   if (values.accumulate > mostMicroBatches)

@@ -1,11 +1,11 @@
-//===- SpecialTokens.cpp - Tokens that mean no text -----------------------===//
+//===- SpecialTokens.cpp - Special tokens of a model ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the files beside a model say of the tokens that masking knows: the mask
-// itself, and those that are never masked.
+// Finds the special tokens for masked language modelling in the files of a
+// model: the mask token, and the tokens that are never masked.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,14 +35,14 @@ private:
   void readVocabulary();
 
   std::string directory;
-  /// The texts of the tokens that Hugging Face's classes of BERT presume, or
-  /// that files name.
+  /// The texts of special tokens: those that Hugging Face's BERT classes
+  /// assume, unless files name others.
   std::map<std::string, std::string> names = {{"mask_token", "[MASK]"},
                                               {"cls_token", "[CLS]"},
                                               {"sep_token", "[SEP]"},
                                               {"pad_token", "[PAD]"},
                                               {"unk_token", "[UNK]"}};
-  std::map<std::string, int64_t> ids; ///< Of special tokens, by text.
+  std::map<std::string, int64_t> ids; ///< Ids of special tokens by text.
 };
 
 } // namespace
@@ -72,7 +72,7 @@ void Finder::readTokenizer() {
       ids[token.at("content").asString()] = token.at("id").asInteger();
 }
 
-/// The words of vocab.txt, one a line from 0 on.
+/// Reads vocab.txt, which has one token a line, numbered from 0.
 void Finder::readVocabulary() {
   std::string path = directory + "/vocab.txt";
   if (directory.empty() || !ids.empty() || !io::pathExists(path))
@@ -90,7 +90,7 @@ void Finder::readVocabulary() {
   }
 }
 
-/// The `mask_token_id` of config.json.
+/// The value of `mask_token_id` in config.json.
 static int64_t maskOf(const io::JsonValue &value, int64_t vocab) {
   int64_t id = value.asInteger();
   if (id < 0 || id >= vocab)
@@ -116,14 +116,14 @@ SpecialTokens Finder::find(const io::JsonValue &config, int64_t vocab) {
       continue;
     if (kind == std::string("mask"))
       tokens.mask = maskOf(*id, vocab);
-    // A model may have several ends of a text.
+    // A model may have several end-of-text tokens.
     if (!id->isArray())
       all.insert(id->asInteger());
     else
       for (const io::JsonValue &one : id->elements())
         all.insert(one.asInteger());
   }
-  // A tokenizer may know more tokens than the model has rows for.
+  // Ignores tokens of the tokenizer for which the model has no embedding.
   for (int64_t id : all)
     if (id >= 0 && id < vocab)
       tokens.all.push_back(id);

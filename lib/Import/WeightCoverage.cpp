@@ -1,4 +1,4 @@
-//===- WeightCoverage.cpp - Every parameter filled, every tensor used ----===//
+//===- WeightCoverage.cpp - Matches tensors with parameters ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,8 +14,8 @@
 using namespace heddle;
 using namespace heddle::config;
 
-/// The names that a tensor may have in the files: with the prefix and without
-/// it, and those of old files.
+/// The names that a tensor may have in the files: with and without the family's
+/// prefix, and older spellings.
 static std::vector<std::string> namesOf(const std::string &plain,
                                         const Family &family) {
   std::vector<std::string> names = {family.sourceName(plain), plain};
@@ -31,7 +31,7 @@ static std::vector<std::string> namesOf(const std::string &plain,
   return names;
 }
 
-/// The tensor with one of the names, or null.
+/// The tensor that has one of these names, or null.
 static const io::TensorInfo *findTensor(const std::string &plain,
                                         const Family &family,
                                         const io::WeightSet &weights) {
@@ -41,7 +41,7 @@ static const io::TensorInfo *findTensor(const std::string &plain,
   return nullptr;
 }
 
-/// The same; throws H0335 when there is none.
+/// The same, but throws H0335 if there is none.
 static const io::TensorInfo &findSource(const std::string &plain,
                                         const Family &family,
                                         const io::WeightSet &weights) {
@@ -105,20 +105,21 @@ bool config::matchesPattern(const std::string &name,
          name.substr(end) == pattern.substr(star + 1);
 }
 
-/// Why a tensor that is no parameter is ignored; "" when it must not be.
+/// The reason to ignore a tensor that is no parameter; "" if it may not be
+/// ignored.
 static std::string ignoreReason(const std::string &name, const Family &family,
                                 const ModelSpec &spec) {
   for (const auto &[pattern, reason] : family.ignored)
     if (matchesPattern(name, pattern))
       return reason;
-  // Untied, it would be a parameter and not come here.
+  // If the head were not tied, it would be a parameter.
   if (name == family.head && spec.model && spec.model->tied)
     return "tie_word_embeddings: the head is " + spec.parameters.front().name;
   return "";
 }
 
-/// Whether the tensor is the bias of a product of codes; writers of GPTQ give
-/// each product one, of zeros where the model has none.
+/// Whether the tensor is the bias of a quantized product. GPTQ tools write one
+/// for each product, filled with zeros if the model has none.
 static bool isBiasOfCodes(const io::TensorInfo &info,
                           const io::WeightSet &weights) {
   const std::string end = ".bias";
@@ -134,7 +135,7 @@ static bool isZero(const io::TensorInfo &info, const io::WeightSet &weights) {
                      [](float value) { return value == 0; });
 }
 
-/// What to change about a tensor that is no parameter.
+/// Advice for an error about a tensor that is no parameter.
 static std::string helpForUnused(const io::TensorInfo &info,
                                  const io::WeightSet &weights,
                                  const ModelSpec &spec) {
@@ -164,7 +165,8 @@ static void checkUnused(const io::TensorInfo &info, const Family &family,
   spec.ignored.push_back({info.name, std::move(reason)});
 }
 
-/// Of a matrix of codes, the one of its two orders that the parameter has.
+/// A quantized matrix can be stored in two orders. Returns the one that the
+/// parameter needs.
 static const io::TensorInfo &asStored(ParameterSpec &parameter,
                                       const io::TensorInfo &info,
                                       const io::WeightSet &weights,

@@ -1,13 +1,11 @@
-//===- WeightCoverage.h - Every parameter filled, every tensor used *- C++ -*-//
+//===- WeightCoverage.h - Matches tensors with parameters -------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//===----------------------------------------------------------------------===//
-//
-// The tensors of a model's files, as its family names them, and the parameters
-// that are filled from them.
+// Matches the tensors in a model's files with the parameters of its family:
+// every parameter must be filled, and every tensor used or known to be useless.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,18 +17,20 @@
 
 namespace heddle::config {
 
-/// Whether the files of a tied model have a head that is not its embedding.
+/// Whether a model's config ties head and embedding, but its files have a head
+/// with other values.
 bool hasOtherHead(const Family &family, const io::WeightSet &weights,
                   const ModelSpec &spec);
 
-/// Leaves the head out where an encoder's files have nothing of it.
+/// Removes the head's parameters from `spec` if an encoder's files have none of
+/// them.
 void dropMissingHead(const Family &family, const io::WeightSet &weights,
                      ModelSpec &spec);
 
-/// Names in every parameter's source the tensors of the files, and in
-/// `spec.ignored` those that are no parameters. Throws H0335 for a tensor that
-/// is missing, H0393 and H0394 for a shape or a type that it cannot have, H0395
-/// for a tensor that nothing explains.
+/// Sets the names of the files' tensors in each parameter's source, and lists
+/// in `spec.ignored` the tensors that are no parameters. Throws H0335 for a
+/// missing tensor, H0393 or H0394 for one of a wrong shape or type, and H0395
+/// for one whose purpose is unknown.
 void coverWeights(const Family &family, const io::WeightSet &weights,
                   ModelSpec &spec);
 
