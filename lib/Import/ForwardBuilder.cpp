@@ -1,4 +1,4 @@
-//===- ForwardBuilder.cpp - Modules as nn operations ----------------------===//
+//===- ForwardBuilder.cpp - Builds a family's modules as nn operations ----===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -23,7 +23,8 @@ static Value unwrap(Tensor tensor) {
   return Value::getFromOpaquePointer(tensor.value);
 }
 
-/// The stable number of a random operation, from its path in the layer.
+/// A stable number that seeds a random operation, from its path within the
+/// layer.
 static int32_t siteOf(llvm::StringRef path) {
   return static_cast<int32_t>(llvm::xxh3_64bits(path));
 }
@@ -348,7 +349,7 @@ Value ForwardBuilder::map(
 
 Tensor ForwardBuilder::scale(Tensor x, double factor, const std::string &path) {
   Value input = use(x);
-  // A tensor: in a lower precision it is rounded, too.
+  // The factor is a tensor, so that a lower precision also rounds it.
   Value number = builder.create<nn::FillOp>(at(path), floats({}),
                                             builder.getF64FloatAttr(factor),
                                             /*shardings=*/ArrayAttr());
@@ -403,7 +404,8 @@ ForwardBuilder::Random ForwardBuilder::random(const std::string &path) {
   Value microBatch = input(nn::PortRole::MicroBatch, builder.getIndexType());
   if (!layer)
     return {rng, indexConstant(0, path), microBatch};
-  // The arguments of a layer stand in this order.
+  // The calls determine the order of the layer's arguments, so that it must
+  // stay.
   rng = use(rng);
   if (!layer->index)
     layer->index = layer->function.getBody().addArgument(

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements config::Modules: turns a family's forward function into nn
+// operations.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_IMPORT_FORWARDBUILDER_H
@@ -19,9 +22,9 @@
 
 namespace heddle {
 
-/// Builds a family's forward function, and those of its layers, for one row of
-/// as many tokens as the model has positions: the pass import-derive-programs
-/// makes programs of it.
+/// Builds the forward function of a model and the functions of its layers. They
+/// are for one row with as many tokens as the model has positions; the pass
+/// import-derive-programs makes programs of them.
 class ForwardBuilder final : public config::Modules {
 public:
   ForwardBuilder(nn::ModelOp model, const config::ModelSpec &spec);
@@ -71,17 +74,20 @@ public:
       override;
 
 private:
-  /// The function of a layer while its body is built.
+  /// A layer's function while its body is being built.
   struct Layer {
     nn::FuncOp function;
-    std::string name;                        ///< As `h`.
-    llvm::SmallVector<std::string> paths;    ///< Of its parameters, in it.
+    std::string name;                        ///< The name of the layers, as
+                                             ///< `h`.
+    llvm::SmallVector<std::string> paths;    ///< Paths of its parameters within
+                                             ///< the layer.
     llvm::StringMap<mlir::Value> parameters; ///< By path within the layer.
-    /// Values of the forward function, and the arguments that they become.
+    /// Values of the forward function that the layer uses, with the arguments
+    /// that they become.
     llvm::MapVector<mlir::Value, mlir::Value> outer;
-    mlir::Value index; ///< The layer's number.
+    mlir::Value index; ///< The layer's number, as an argument.
   };
-  /// The operands of what is random.
+  /// The operands of a random operation.
   struct Random {
     mlir::Value rng, layer, microBatch;
   };
@@ -93,37 +99,38 @@ private:
   nn::FuncOp beginFunction(llvm::StringRef name, llvm::StringRef path,
                            llvm::ArrayRef<mlir::Type> arguments);
   void endFunction(nn::FuncOp function, config::Tensor result);
-  /// A value where the builder stands: an argument of the layer for one of the
-  /// forward function.
+  /// Returns `value` for use at the current position. In a layer, a value of
+  /// the forward function becomes an argument.
   mlir::Value use(mlir::Value value);
   mlir::Value use(config::Tensor tensor);
-  /// A parameter at a path, or null when the model has none there.
+  /// The parameter at a path; null if the model has none there.
   mlir::Value parameter(const std::string &path);
   Random random(const std::string &path);
-  /// The model's argument of that role, made when it is first asked for.
+  /// The model's argument with that role, which is created on first use.
   mlir::Value input(nn::PortRole role, mlir::Type type);
   mlir::Value indexConstant(int64_t value, llvm::StringRef path);
   mlir::Value rmsNorm(mlir::Value x, mlir::Value weight, double eps,
                       const std::string &path);
   mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape,
                       const std::string &path);
-  /// nn.map of a scalar function of one element of each input.
+  /// Emits nn.map with a scalar function of one element of each input.
   mlir::Value
   map(mlir::ValueRange inputs, const std::string &path,
       llvm::function_ref<mlir::Value(nn::Scalars &, mlir::ValueRange)> body);
   config::Tensor linear(config::Tensor x, mlir::Value weight, mlir::Value bias,
                         bool outIn, const std::string &path);
-  /// What a product with `weight` multiplies by: x in the order of the weight's
-  /// inputs. Products of one order share it.
+  /// The operand of a product with `weight`: x with its features in the order
+  /// of the weight's inputs. Products with equal orders share the reordered
+  /// value.
   config::Tensor inOrderOf(const config::ParameterSpec &weight,
                            config::Tensor x);
   mlir::RankedTensorType typeOf(const config::ParameterSpec &parameter);
 
   mlir::RankedTensorType floats(llvm::ArrayRef<int64_t> shape);
   mlir::RankedTensorType ints(llvm::ArrayRef<int64_t> shape);
-  /// [1, tokens, width].
+  /// The type [1, tokens, width].
   mlir::RankedTensorType hidden(int64_t width);
-  /// The path in the model; `*` stands for the number of a layer.
+  /// The path within the model, with `*` for the number of a layer.
   std::string fullPath(const std::string &path) const;
   mlir::Location at(llvm::StringRef path);
 

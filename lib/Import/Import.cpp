@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The first phase: makes the module of a model from its ModelSpec, with a state
+// for each parameter and the forward function.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Import/Import.h"
@@ -30,8 +33,8 @@ void heddle::emitUserDiagnostic(MLIRContext &context,
     error.attachNote() << "help: " << diagnostic.help;
 }
 
-/// How many segments a row may have: the rows of the table that their numbers
-/// choose from; 0 when nothing says it.
+/// The number of segments that a row may have: the rows of the embedding table
+/// that segment numbers select from. 0 if there is none.
 static int64_t segmentsOf(nn::ModelOp model) {
   for (auto function : model.getOps<nn::FuncOp>()) {
     if (!function.getInputs())
@@ -49,7 +52,8 @@ static int64_t segmentsOf(nn::ModelOp model) {
   return 0;
 }
 
-/// Where the values come from, and what the runtime asks of the data.
+/// The attribute that tells the runtime where weights come from and what data
+/// the model needs.
 static DictionaryAttr describeWeights(Builder &builder, nn::ModelOp model,
                                       const config::ModelSpec &spec) {
   SmallVector<NamedAttribute> weights;
@@ -83,7 +87,7 @@ static DictionaryAttr describeWeights(Builder &builder, nn::ModelOp model,
   return builder.getDictionaryAttr(weights);
 }
 
-/// Says what is known of a parameter, but for its type.
+/// Sets the attributes of a parameter's state, except for its type.
 static void setParameter(nn::StateOp state,
                          const config::ParameterSpec &parameter) {
   Builder builder(state.getContext());

@@ -21,15 +21,15 @@ static constexpr const char *weightEnd = ".weight", *orderEnd = ".order";
 
 namespace {
 
-/// The weights of one product, in all layers; of those that are codes the
-/// tensors with the orders of their inputs, which are alike, and these.
+/// The weights of one product in all layers. For each quantized weight: the
+/// tensors with the order of its inputs, which are equal, and that order.
 struct Product {
   std::vector<ParameterSpec *> weights;
   std::vector<std::set<std::string>> tensors;
   std::vector<std::vector<int32_t>> orders;
-  bool isEven = true; ///< Groups of its codes have as many inputs each.
+  bool isEven = true; ///< All groups have the same number of inputs.
 
-  /// Whether both can be multiplied with the same values.
+  /// Whether both products can multiply the same reordered activations.
   bool isLike(const Product &other) const {
     return orders == other.orders &&
            weights.front()->isOfLayer == other.weights.front()->isOfLayer;
@@ -43,7 +43,8 @@ struct Product {
 
 } // namespace
 
-/// `layers.*.mlp.up_proj.weight` of `layers.3.mlp.up_proj.weight`.
+/// The name with `*` for its layer: `layers.*.mlp.up_proj.weight` for
+/// `layers.3.mlp.up_proj.weight`.
 static std::string withoutLayer(const ParameterSpec &parameter) {
   std::string name = parameter.name;
   size_t begin = parameter.isOfLayer ? name.find_first_of("0123456789")
@@ -59,7 +60,7 @@ static std::string orderName(const ParameterSpec &weight) {
   return name.erase(name.rfind(weightEnd)) + orderEnd;
 }
 
-/// The parameter with the order of a weight's inputs.
+/// The parameter that holds the order of a weight's inputs.
 static ParameterSpec orderOf(const ParameterSpec &weight,
                              const std::string &tensor) {
   ParameterSpec order;
@@ -74,13 +75,13 @@ static ParameterSpec orderOf(const ParameterSpec &weight,
 
 namespace {
 
-/// The orders of the files, each read once.
+/// Reads the orders of the files, each only once.
 class Orders {
 public:
   explicit Orders(const io::WeightSet &weights) : weights(weights) {}
-  /// The tensor with the order of a matrix's inputs; "" where it has none.
+  /// The tensor with the order of a matrix's inputs; "" if there is none.
   std::string tensorOf(const std::string &matrix) const;
-  /// None where groups do not have as many inputs each.
+  /// The order; none if groups have different numbers of inputs.
   const std::optional<std::vector<int32_t>> &at(const std::string &tensor);
 
 private:
@@ -110,7 +111,8 @@ Orders::at(const std::string &tensor) {
   return entry->second;
 }
 
-/// Adds the weight with the order that all of its tensors have, if they do.
+/// Adds a weight to its product, with its order if all its tensors have the
+/// same one.
 static void addWeight(ParameterSpec &parameter, Orders &orders,
                       Product &product) {
   product.weights.push_back(&parameter);
@@ -146,7 +148,7 @@ void config::orderInputs(const io::WeightSet &weights, ModelSpec &spec) {
   std::vector<ParameterSpec> added;
   std::vector<const Product *> ordered;
   for (Product *product : inTurn) {
-    // Layers share what they compute: values where some have no codes.
+    // Layers share code, so that all are dequantized if some are not quantized.
     if (product->orders.size() < product->weights.size()) {
       for (ParameterSpec *weight : product->weights) {
         weight->isCoded = false;

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Quantized weights of GPTQ with desc_act, whose groups do not have consecutive
+// inputs.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_IMPORT_INPUTORDERS_H
@@ -14,13 +17,13 @@
 
 namespace heddle::config {
 
-/// Where the files have matrices of codes whose inputs are not in the order of
-/// their groups (desc_act of GPTQ): takes them in that order, and gives what
-/// they are multiplied with an order: a parameter, which products share that
-/// have the same in every layer, as q, k and v may. The codes of the spec then
-/// are in order. A product that has codes in some layers only loses them, and
-/// so does one whose groups do not have as many inputs each: its values are
-/// taken. Throws H0377.
+/// Sorts the inputs of quantized matrices by group, if the files have them in
+/// another order (GPTQ with desc_act). The activations that such a matrix
+/// multiplies are then reordered by a new parameter, the order of its inputs.
+/// Products whose orders are equal in every layer share it, as q, k and v may.
+/// Afterwards `spec.codes` is in order. A product is dequantized if it is not
+/// quantized in every layer, or if its groups have different numbers of inputs.
+/// Throws H0377.
 void orderInputs(const io::WeightSet &weights, ModelSpec &spec);
 
 } // namespace heddle::config

@@ -1,4 +1,4 @@
-//===- SettingReaders.h - What rows of Settings.def call ---------*- C++ -*-===//
+//===- SettingReaders.h - What rows of Settings.def call --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

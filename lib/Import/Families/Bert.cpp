@@ -41,7 +41,8 @@ public:
   Tensor forward(Modules &m) const override;
 
 private:
-  /// What ends a half of a block: `x` is what went into it.
+  /// The end of each half of a block: dropout, residual addition and norm. `x`
+  /// is the half's input.
   Tensor residual(Modules &m, Tensor y, Tensor x,
                   const std::string &path) const;
   Tensor block(Modules &m, Tensor x, Tensor lengths) const;

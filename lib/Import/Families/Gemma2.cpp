@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// LLaMA with norms before and behind attention and MLP, whose weights are 1
-// plus what is stored; embeddings times sqrt(hidden_size); soft caps of scores
+// LLaMA with norms before and after attention and MLP, whose weights are 1 plus
+// the stored value; embeddings scaled by sqrt(hidden_size); soft caps of scores
 // and of logits; and a window in every other layer (Gemma team, 2024, arXiv
 // 2408.00118).
 //
@@ -35,7 +35,7 @@ private:
                int64_t window) const override;
 
   static LlamaVariant variantOf(const Config &c);
-  /// null says that there is none, which is 0.
+  /// null means no cap, which is 0 here.
   static double capOf(const Config &c, const char *key, double fallback) {
     const io::JsonValue *value = c.json.find(key);
     return value && value->isNull() ? 0 : c.number(key, fallback, 1e-9, 1e9);
@@ -115,7 +115,7 @@ const Family &config::gemma2Family() {
          {"cache_implementation", V::Meaningless, "the cache is planned"},
          {"use_bidirectional_attention", V::NeutralOnly,
           "attention that sees what follows is not supported"}});
-    // Its activation has the key `hidden_activation` alone.
+    // Its activation has only the key `hidden_activation`.
     for (ConfigKey &key : keys)
       if (key.name == std::string("hidden_act"))
         key = {"hidden_act", V::Meaningless, "hidden_activation says it"};

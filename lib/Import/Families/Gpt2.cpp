@@ -51,7 +51,8 @@ private:
 
 std::vector<Weight> Gpt2::weights() const {
   const Init normal = {Init::Kind::Normal, 0, deviation};
-  // Residual projections start smaller: two of them add up in every layer.
+  // Residual projections have smaller initial values, since two of them are
+  // added in every layer.
   const Init residual = {Init::Kind::Normal, 0,
                          deviation / std::sqrt(2.0 * double(layers))};
   const Init ones = {Init::Kind::Constant, 1, 0}, zeros = {};

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// GPT-2's blocks with q, k and v apart and without biases, scores that are not
-// scaled, and a window in the layers of local attention (Black et al., 2021),
-// in Hugging Face's layout.
+// GPT-2's blocks with separate q, k and v without biases, unscaled scores, and
+// a window in layers of local attention (Black et al., 2021), in Hugging Face's
+// layout.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,11 +47,11 @@ private:
   Dim heads, inner;
   std::string act;
   double eps, residDropout, embedDropout, attnDropout, deviation;
-  std::vector<int64_t> windows; ///< Of the layers; 0: of global attention.
+  std::vector<int64_t> windows; ///< For each layer; 0: global attention.
 };
 
-/// `attention_types` has pairs of a pattern of layers and how often it comes:
-/// [[["global", "local"], 12]].
+/// `attention_types` has pairs of a list of layer types and a number of
+/// repetitions: [[["global", "local"], 12]].
 std::vector<int64_t> GptNeo::windowsOf(const Config &c) const {
   int64_t window = c.size("window_size", 256, Config::maxRows);
   std::vector<int64_t> made;

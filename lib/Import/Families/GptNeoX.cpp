@@ -5,9 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Decoder blocks whose attention and MLP read the same input, with rotary
-// positions of a part of each head (Black et al., 2022, arXiv 2204.06745). The
-// files hold q, k and v of a head side by side, head after head, in one matrix;
-// here each is a matrix of its own.
+// embeddings of a part of each head (Black et al., 2022, arXiv 2204.06745). The
+// files store q, k and v of all heads interleaved in one matrix; here each is a
+// separate matrix.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,7 +37,7 @@ public:
         parallel(c.flag("use_parallel_residual", true)) {
     tied = c.flag("tie_word_embeddings", false);
     c.requireDivides(heads, embed);
-    // Newer files have all of it in `rope_parameters`.
+    // Newer files have these keys in `rope_parameters`.
     const io::JsonValue *newer = c.json.findNonNull("rope_parameters");
     const char *part = "partial_rotary_factor";
     double share = newer && newer->findNonNull(part)
@@ -75,8 +75,8 @@ private:
 
 constexpr const char *parts[] = {"query", "key", "value"};
 
-/// The weight (rank 2) or the bias (rank 1) of q, k or v: the rows of all heads
-/// in the files' tensor.
+/// Adds the weight (rank 2) or the bias (rank 1) of q, k or v: the rows of all
+/// heads in the files' tensor.
 void GptNeoX::addPart(int64_t part, const Init &init, int64_t rank,
                       std::vector<Weight> &table) const {
   const char *kind = rank == 2 ? ".weight" : ".bias";

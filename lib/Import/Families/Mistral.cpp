@@ -18,7 +18,7 @@ namespace {
 class Mistral final : public Llama {
 public:
   explicit Mistral(const Config &c) : Llama(c, variantOf(c)) {
-    // Hugging Face's class reads no types of layers: the window is that of all.
+    // Hugging Face's class ignores `layer_types`: all layers have the window.
     for (int64_t window : windows)
       if (window != variant.window)
         c.json.at("layer_types")
@@ -32,7 +32,7 @@ private:
     variant.inner = 14336;
     variant.kvHeads = 8;
     variant.positions = 4096 * 32;
-    // Absent it is 4096; null says that there is none.
+    // If the key is absent, the window is 4096; null means no window.
     const io::JsonValue *window = c.json.find("sliding_window");
     if (!window || !window->isNull())
       variant.window = c.size("sliding_window", 4096, Config::maxRows);

@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Decoder blocks with norms before or behind attention and MLP, learned
-// positions whose table has two rows more at its beginning, and embeddings of
-// another width than the layers (Zhang et al., 2022, arXiv 2205.01068), in
-// Hugging Face's layout.
+// Decoder blocks with norms before or after attention and MLP, learned
+// positions whose table has two extra rows at its beginning, and embeddings
+// whose width may differ from that of the layers (Zhang et al., 2022, arXiv
+// 2205.01068), in Hugging Face's layout.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@ using namespace heddle::config;
 
 namespace {
 
-/// Rows of the table before that of the first token.
+/// The row of the position table that the first token has.
 constexpr int64_t firstPosition = 2;
 
 class Opt final : public FamilyModel {
@@ -50,7 +50,7 @@ public:
 
 private:
   Tensor block(Modules &m, Tensor x) const;
-  /// The norm of a part of a block, where it stands.
+  /// The norm of a part of a block, if the model has it at that point.
   Tensor normIf(bool isHere, Modules &m, Tensor x, const char *path) const {
     return isHere ? m.layerNorm(x, eps, path) : x;
   }
