@@ -145,7 +145,7 @@ SourceLocation locationOf(const io::JsonValue &config, const std::string &key);
 //===----------------------------------------------------------------------===//
 
 /// A row of the table of weights: a parameter. With `*` in its name it means
-/// for one parameter per layer. Consecutive rows with `*` belong to the same
+/// one parameter per layer. Consecutive rows with `*` belong to the same
 /// layer.
 struct Weight {
   std::string name;
