@@ -121,8 +121,7 @@ inline constexpr TargetFacts gpuFacts = {
     /*hasScratchPerThread=*/false,
     /*bufferAlignment=*/256,
     /*operandAlignment=*/16,
-    /*stepIsGraph=*/true,
-    Collectives::Library,
+    /*stepIsGraph=*/true,          Collectives::Library,
     /*libraryIsNccl=*/true,
     /*hasGemmSettings=*/true,
     /*hasServing=*/false};
