@@ -74,7 +74,7 @@ static void checkActivations(const Settings &values) {
 
 /// Whether int8 activations make quantized products faster, as measured:
 /// always, except for single tokens with AVX-512 and without AMX
-/// (bench/README.md, docs/cpu.md).
+/// (bench/README.md).
 static bool pays(const Settings &values) {
   auto has = [&](March level, const char *feature) {
     return values.march == level ||

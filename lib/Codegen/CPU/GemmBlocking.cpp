@@ -29,7 +29,7 @@ constexpr int64_t maxResidentBytes = 1 << 20;
 constexpr int64_t maxPartialBytes = 1 << 20;
 
 /// How many rows are few: for more of them packing B pays off, as a packed
-/// micro-kernel is faster. docs/cpu.md has the measurements.
+/// micro-kernel is faster. bench/README.md has the measurements.
 int64_t mostFewRows(const GemmSpec &spec, const CpuTarget &target,
                     bool onTiles) {
   if (spec.transB || !target.hasAvx512)

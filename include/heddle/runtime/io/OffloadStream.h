@@ -64,7 +64,7 @@ struct OffloadPoint {
 };
 
 /// How transfers are split into requests. The defaults are the best of the
-/// table in docs/offload.md, which heddle-bench-swap measures.
+/// table in bench/README.md, which heddle-bench-swap measures.
 struct OffloadShape {
   int64_t requestBytes = int64_t(1) << 20; ///< Largest size of a request.
   int64_t depth = 16;                      ///< Requests in flight at a time.
