@@ -16,7 +16,7 @@ constexpr unsigned Any =
     DsBool | DsNumber | DsString | DsList | DsNull | DsAuto;
 } // namespace
 
-/// A section that is refused when it is switched on, and its members.
+/// Adds a section, with its members, that is rejected if it is enabled.
 static void addGated(std::vector<DsKey> &keys, const std::string &section,
                      const char *why,
                      const std::vector<const char *> &members) {
@@ -26,7 +26,7 @@ static void addGated(std::vector<DsKey> &keys, const std::string &section,
     keys.push_back({section + "." + member, Any, R::Ignored, "off"});
 }
 
-/// A section without a switch, which is refused when it is there.
+/// Adds a section without a switch, which is rejected if it is present.
 static void addRefused(std::vector<DsKey> &keys, const std::string &section,
                        const char *why) {
   keys.push_back({section, DsObject | DsBool | DsNull, R::Neutral, why,
@@ -36,7 +36,8 @@ static void addRefused(std::vector<DsKey> &keys, const std::string &section,
 static void addCompression(std::vector<DsKey> &keys) {
   constexpr const char *why = "compression while training is not supported";
   keys.push_back({"compression_training", DsObject, R::Section});
-  // DeepSpeed looks for the shared parameters of weights outside, too.
+  // DeepSpeed also accepts the shared parameters of weights outside of the
+  // section.
   for (const char *kind :
        {"", ".weight_quantization", ".activation_quantization",
         ".sparse_pruning", ".row_pruning", ".head_pruning",

@@ -1,11 +1,11 @@
-//===- DsOffload.cpp - Keys of a ds_config.json about offload -------------===//
+//===- DsOffload.cpp - Offload keys of a ds_config.json -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Where states and parameters are, the directories of swap files, and what the
-// host updates.
+// Reads where DeepSpeed offloads states and parameters, the directories of
+// offload files, and which states the host updates.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +16,8 @@
 using namespace heddle;
 using namespace heddle::config;
 
-/// The host's memory is that of a CPU's kernels.
+/// Gives the value `host`, which has no meaning on a CPU target: its device
+/// memory is the host's.
 static void giveHost(const SettingField &field, const io::JsonValue &value,
                      Merger &merger) {
   if (factsOf(merger.result.values.target).hasDeviceMemory)
@@ -48,8 +49,8 @@ void config::readSwitchOfOffload(const SettingField &field,
     merger.mark(value.path(), "no meaning here", "off");
 }
 
-/// The value behind keys of sections, or null. Sections may be switches in old
-/// files, or wrong, which others report.
+/// The value at a path of keys, or null. Sections may be booleans in old files,
+/// or have a wrong type, which is reported elsewhere.
 static const io::JsonValue *valueAt(const io::JsonValue &root,
                                     std::initializer_list<const char *> keys) {
   const io::JsonValue *value = &root;
@@ -58,7 +59,8 @@ static const io::JsonValue *valueAt(const io::JsonValue &root,
   return value;
 }
 
-/// What a file puts in the host's memory is pinned if `wish` is true.
+/// Changes host memory from a file's settings to pinned memory, if `wish` is
+/// true.
 static void pin(const char *key, MemoryKind Settings::*kind,
                 const io::JsonValue *wish, Merger &merger) {
   if (!wish || !wish->isBool())
@@ -90,7 +92,7 @@ void config::mergePinnedParameters(const io::JsonValue &root, Merger &merger) {
       merger);
 }
 
-/// The `nvme_path` of a section, or null where it names no directory.
+/// The `nvme_path` of a section, or null if it names no directory.
 static const io::JsonValue *swapPathAt(const io::JsonValue &root,
                                        const char *section, Merger &merger) {
   const io::JsonValue *path =
@@ -107,9 +109,9 @@ static bool isOnFile(plan::FileRole role, const Settings &values) {
   return values.*findPlacedRole(plan::nameOf(role))->place == MemoryKind::File;
 }
 
-/// The directory that an `nvme_path` names for `roles`, beside `given`, which a
-/// stronger source names. One that cannot be told from directories of roles is
-/// an error where it counts, and "" elsewhere.
+/// The directory of an `nvme_path` for `roles`. `given` has the directories
+/// from a stronger source. A path that would parse as directories of roles is
+/// an error if it is used; otherwise the result is "".
 static std::string directoryFor(const std::vector<plan::FileRole> &roles,
                                 const io::JsonValue &path,
                                 const io::OffloadDirectories &given,
@@ -140,15 +142,16 @@ static std::string directoryFor(const std::vector<plan::FileRole> &roles,
   return "";
 }
 
-/// One path is for all files; of two the parameters' is for theirs alone. So is
-/// each beside directories of roles that a stronger source names.
+/// A single path is for all files. Of two paths, that of the parameters is for
+/// these alone. Either is used only for roles without a directory from a
+/// stronger source.
 void config::mergeSwapPaths(const io::JsonValue &root, Merger &merger) {
   using plan::FileRole;
   const io::JsonValue *first = swapPathAt(root, "offload_optimizer", merger);
   const io::JsonValue *second = swapPathAt(root, "offload_param", merger);
   auto given = io::OffloadDirectories::parse(merger.result.values.swapDir);
   if ((!first && !second) || !given)
-    return; // As combineDirectories.
+    return; // The source of the directories reports the error.
   io::OffloadDirectories paths;
   auto read = [&](std::vector<FileRole> roles, const io::JsonValue &path) {
     return directoryFor(roles, path, *given, merger);
@@ -172,8 +175,9 @@ void config::mergeSwapPaths(const io::JsonValue &root, Merger &merger) {
     merger.give("swap_dir", text, fileOrigin(*first));
 }
 
-/// DeepSpeed's CPU updates all of what is in its memory, unless a ratio says
-/// less. A ratio also counts for states that a flag has put there.
+/// DeepSpeed's CPU optimizer updates all states in host memory, or the part
+/// that a ratio gives. A ratio also applies to states that a flag has placed
+/// there.
 void config::mergeHostUpdates(const io::JsonValue &root, Merger &merger) {
   const io::JsonValue *ratio =
       valueAt(root, {"zero_optimization", "offload_optimizer", "ratio"});

@@ -14,14 +14,15 @@
 using namespace heddle;
 using namespace heddle::config;
 
-/// The member unless it is absent, null or "auto".
+/// The member, unless it is absent, null or "auto".
 static const io::JsonValue *findGiven(const io::JsonValue *object,
                                       const char *key) {
   const io::JsonValue *value = object ? object->findNonNull(key) : nullptr;
   return value && !isAuto(*value) ? value : nullptr;
 }
 
-/// Throws H0111 for a type that is not among `known`; `others` are DeepSpeed's.
+/// Throws H0111 for a type that is not in `known`. `others` are types that
+/// DeepSpeed has.
 static void checkType(const io::JsonValue &type, const char *what,
                       const std::vector<std::string> &known,
                       const std::vector<std::string> &others) {
@@ -56,7 +57,7 @@ void config::readBetas(const SettingField &field, const io::JsonValue &betas,
   merger.give("beta2", pair[1].asNumber(), fileOrigin(pair[1]));
 }
 
-/// DeepSpeed compares names without case.
+/// DeepSpeed ignores the case of names.
 static std::string lowered(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return std::tolower(c); });
@@ -80,7 +81,7 @@ static Optimizer readOptimizer(const io::JsonValue &type) {
   return {};
 }
 
-/// Says which parameters the optimizer has no use for.
+/// Marks the parameters that the optimizer does not use.
 static void markUnused(Optimizer optimizer, const io::JsonValue *params,
                        Merger &merger) {
   auto mark = [&](const char *key, const std::string &why) {
@@ -117,8 +118,8 @@ void config::mergeOptimizer(const io::JsonValue &root, Merger &merger) {
   markUnused(optimizer, params, merger);
   if (merger.isOpen("weight_decay"))
     return;
-  // Left out, weight decay is 0 in DeepSpeed's Adam and torch.optim.Adam, and
-  // 0.01 in torch.optim.AdamW.
+  // The default of weight decay is 0 in DeepSpeed's Adam and in
+  // torch.optim.Adam, but 0.01 in torch.optim.AdamW.
   const io::JsonValue *torch = findGiven(params, "torch_adam");
   bool isAdam = optimizer == Optimizer::Adam || optimizer == Optimizer::AdamW;
   bool isTorchAdamW = torch && torch->asBool() && isAdam && decoupled;
@@ -141,12 +142,12 @@ void config::mergeOptimizerDefaults(Merger &merger) {
 
 namespace {
 
-/// A parameter of a schedule.
+/// A parameter of a learning rate schedule.
 struct Parameter {
   enum class Kind { Number, Integer, Bool, String };
   const char *name;
   Kind kind;
-  const char *fallback; ///< As JSON; "" when it must be given.
+  const char *fallback; ///< As JSON; "" if it must be given.
   double minimum = -1e300;
 };
 
@@ -244,7 +245,7 @@ static nlohmann::json readParameter(const Parameter &parameter,
   return result;
 }
 
-/// Finds H0107: parameters that belong to another schedule.
+/// Reports parameters that belong to another schedule (H0107).
 static void checkForeign(const io::JsonValue &params, Scheduler type,
                          Merger &merger) {
   std::vector<std::string> names = {"last_batch_iteration"};
@@ -263,7 +264,7 @@ static void checkForeign(const io::JsonValue &params, Scheduler type,
   }
 }
 
-/// What DeepSpeed accepts and this does not follow.
+/// Rejects values that DeepSpeed accepts but Heddle does not support.
 static void checkSchedule(Scheduler type, const nlohmann::json &values,
                           const io::JsonValue &section,
                           const io::JsonValue *params) {
@@ -319,7 +320,7 @@ void ScheduleReader::failMissing(const Parameter &parameter,
                 name + "\" with a number to its params");
 }
 
-/// What the Trainer makes of a parameter that is "auto", or else its default.
+/// The value of a parameter that is "auto": the Trainer's, or else the default.
 nlohmann::json ScheduleReader::readOpen(const Parameter &parameter,
                                         const io::JsonValue &written) {
   std::string name = parameter.name;
@@ -350,7 +351,7 @@ nlohmann::json ScheduleReader::read() {
       if (written && !isAuto(*written))
         values[name] = readParameter(parameter, *written);
       else if (byFlag)
-        values[name] = 0; // mergeScheduleFlags has its value.
+        values[name] = 0; // mergeScheduleFlags sets the value.
       else if (*parameter.fallback == 0)
         failMissing(parameter, written);
       else if (written)
@@ -390,7 +391,8 @@ void config::mergeScheduler(const io::JsonValue &root, Merger &merger) {
 // Flags
 //===----------------------------------------------------------------------===//
 
-/// Sets a parameter of the schedule, and says so in its row.
+/// Sets a parameter of the schedule from a flag, and notes it in the
+/// parameter's row.
 static void setParameter(nlohmann::json &params, const char *name,
                          const nlohmann::json &value, const char *flag,
                          Merger &merger) {
@@ -421,7 +423,7 @@ void config::mergeScheduleFlags(Merger &merger) {
   if (values.scheduler == Scheduler::None) {
     if (!warmup && !train)
       return;
-    // As the Trainer's schedules `linear` and `constant_with_warmup`.
+    // These are the Trainer's schedules `linear` and `constant_with_warmup`.
     const char *flag = train ? "--train-steps" : "--warmup-steps";
     values.scheduler = train ? Scheduler::WarmupDecayLR : Scheduler::WarmupLR;
     values.schedulerParams = nlohmann::json({{"warmup_min_lr", 0.0},
@@ -438,7 +440,8 @@ void config::mergeScheduleFlags(Merger &merger) {
   if (train)
     setParameter(params, "total_num_steps", std::stoll(*train), "--train-steps",
                  merger);
-  // WarmupCosineLR takes the optimizer's rate, as WarmupLR without a peak.
+  // WarmupCosineLR uses the optimizer's learning rate, as WarmupLR does without
+  // a maximum.
   bool takesRate = values.scheduler == Scheduler::WarmupCosineLR ||
                    (values.scheduler == Scheduler::WarmupLR &&
                     !params.contains("warmup_max_lr"));

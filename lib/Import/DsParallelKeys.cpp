@@ -152,7 +152,7 @@ static void addOffload(std::vector<DsKey> &keys) {
 static void addParallelism(std::vector<DsKey> &keys) {
   constexpr const char *wholeSplit =
       "matrices and heads are split evenly, or not at all";
-  // The second is the field, whose alias is the first.
+  // The first name is an alias of the second, which is DeepSpeed's field.
   for (const std::string section :
        {"tensor_parallel.tp", "tensor_parallel.tensor_parallel"}) {
     keys.push_back({section, DsObject | DsNull, R::Section});

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The keys of ds_config.json that belong to no setting, with their verdicts.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_IMPORT_DSSCHEMA_H
@@ -13,11 +15,11 @@
 
 namespace heddle::config {
 
-/// Keys that no setting has: of numbers, optimizer, schedule, and what reports.
+/// Keys about precision, optimizer, schedule and logging.
 const std::vector<DsKey> &dsTrainingKeys();
-/// ZeRO, offload and parallelism.
+/// Keys about ZeRO, offload and parallelism.
 const std::vector<DsKey> &dsParallelKeys();
-/// Sections of features, each with its own switch.
+/// Sections of features, each with a switch of its own.
 const std::vector<DsKey> &dsFeatureKeys();
 
 } // namespace heddle::config

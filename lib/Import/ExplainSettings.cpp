@@ -25,8 +25,8 @@ using Widths = std::array<size_t, numColumns>;
 
 } // namespace
 
-/// Where a line of at most `width` characters ends: before a blank, or after a
-/// character that may end one, or anywhere.
+/// The end of a line of at most `width` characters: before a blank, else after
+/// a character at which a line may break, else anywhere.
 static size_t endOfLine(const std::string &text, size_t begin, size_t width) {
   if (text.size() - begin <= width)
     return text.size();
@@ -62,8 +62,8 @@ std::string config::wrapText(const std::string &text, size_t width) {
   return result;
 }
 
-/// Widths of columns that fill a line: the last one gets what the others leave
-/// it, and the widest of the others shrink until that is enough to read.
+/// Column widths that fill a line. The last column gets the rest; if that is
+/// too little to read, the widest other columns shrink.
 static Widths fitColumns(const std::vector<Cells> &rows, size_t width) {
   constexpr size_t readable = 26, least = 8;
   Widths widths = {};
@@ -114,7 +114,7 @@ std::string config::formatRows(const std::string &heading,
       ++hidden;
       continue;
     }
-    // A file is named by its last part.
+    // Shows only the name of a file, without its directories.
     std::string origin = row.origin.substr(row.origin.find_last_of('/') + 1);
     std::string verdict =
         row.verdict + (row.why.empty() || row.verdict.empty() ? "" : ": ");
@@ -136,10 +136,10 @@ std::string config::formatRows(const std::string &heading,
 }
 
 //===----------------------------------------------------------------------===//
-// Why a setting changes nothing
+// Why a setting has no effect
 //===----------------------------------------------------------------------===//
 
-/// The ranks that hold the same parameters.
+/// The number of ranks that hold the same parameters.
 static int64_t replicasOf(const Settings &values) {
   return values.data * values.sequence;
 }
@@ -241,7 +241,8 @@ const char *config::whyNoSchedule(const Settings &values) {
 }
 
 std::string config::warnOfMode(const ResolvedSettings &settings) {
-  // Flags by what is said of them. One flag may say several settings.
+  // Flags by the reason why they have no effect. One flag may give several
+  // settings.
   std::map<std::string, std::string> idle;
   std::set<std::string> named;
   for (const SettingField &field : settingFields()) {
@@ -263,10 +264,10 @@ std::string config::warnOfMode(const ResolvedSettings &settings) {
   return warning;
 }
 
-/// The rows of the user's keys. One that is applied to a setting which changes
-/// nothing says so.
+/// The rows of the keys in the user's files. A key that is applied to a setting
+/// without effect says so.
 static std::vector<ExplainRow> rowsOfKeys(const ResolvedSettings &settings) {
-  std::map<std::string, std::string> idle; // Why, by the key's path.
+  std::map<std::string, std::string> idle; // Reasons, by the key's path.
   for (const SettingField &field : settingFields())
     for (const DsKey &key : field.keys)
       if (field.whyIdle)

@@ -1,8 +1,10 @@
-//===- Draft.h - A second model that guesses tokens -------------*- C++ -*-===//
+//===- Draft.h - Draft models for speculative decoding ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Settings and checks of a draft model, whose tokens the served model verifies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,16 +15,16 @@
 
 namespace heddle::config {
 
-/// Throws H0136 where a model with these settings cannot have a draft.
+/// Throws H0136 if a model with these settings cannot have a draft.
 void requireDraftable(const Settings &values);
 
-/// The settings of a draft: those that its target was `asked` for, before the
-/// target's model filled them in, with the contexts of the `settled` target.
+/// The settings of a draft: those that were `asked` for, before the target's
+/// model completed them, with the context lengths of the `settled` target.
 ResolvedSettings draftSettings(const ResolvedSettings &asked,
                                const Settings &settled);
 
-/// Throws H0135 unless both models have the same tokens: as many, and, as far
-/// as there are tokenizers, of the same texts.
+/// Throws H0135 unless both models have the same vocabulary: its size and, if
+/// there are tokenizers, its tokens.
 void requireSameTokens(const ModelSpec &target, const ModelSpec &draft);
 
 } // namespace heddle::config

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Builds the module of a model.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_IMPORT_IMPORT_H
@@ -18,21 +20,20 @@
 
 namespace heddle {
 
-/// The phase `import`: builds the whole-model program in f32 from a model whose
-/// files have been read. What is wrong with the user's choices is reported as
-/// an error whose text begins with its code; the coverage of the weights is
-/// reported as a remark. Null when there was an error.
+/// The phase `import`: builds the program of the whole model, in f32, from a
+/// ModelSpec. Errors in the user's choices are reported with their code at the
+/// beginning of the message. A remark reports the coverage of the weights. Null
+/// after an error.
 mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context,
                                               const config::ModelSpec &spec,
                                               const dist::Strategy &strategy);
 
-/// Gives a model whose forward function the user wrote its strategy and its
-/// weights, as they were found in files.
+/// Sets strategy and weights of a model whose forward function the user wrote.
 void completeForward(nn::ModelOp model, const config::ModelSpec &spec,
                      const dist::Strategy &strategy);
 
-/// Reports a user's error through MLIR's diagnostics: the text is
-/// `CODE: message`, notes are attached, the help as a note `help: ...`.
+/// Reports a user's error through MLIR's diagnostics: `CODE: message`, with
+/// notes, and with the help as a note `help: ...`.
 void emitUserDiagnostic(mlir::MLIRContext &context,
                         const Diagnostic &diagnostic);
 

@@ -1,12 +1,12 @@
-//===- ModelSpec.h - A model directory as it was read -----------*- C++ -*-===//
+//===- ModelSpec.h - A model directory's content ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What import needs to know of a model before any IR is built: its shape, its
-// parameters, and which tensors of the weight files fill them. Only headers of
-// weight files are read.
+// Everything about a model that is needed before IR is built: sizes,
+// parameters, and the tensors of the weight files that fill them. Only headers
+// of weight files are read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,27 +24,27 @@ namespace heddle::config {
 
 using plan::Init;
 
-/// A parameter, and the tensors that fill it.
+/// A parameter and the tensors that fill it.
 struct ParameterSpec {
-  std::string name; ///< Hugging Face's, without the prefix of the base model.
+  std::string name; ///< Hugging Face's name, without the base model's prefix.
   std::vector<int64_t> shape;
-  Init init;               ///< Its first value when no weights are loaded.
-  std::string shapeReason; ///< As `[n_embd, 3 n_embd]`, for messages.
-  weights::Source source;  ///< In the weight files.
+  Init init;               ///< Its initial value if no weights are loaded.
+  std::string shapeReason; ///< The shape for messages, as `[n_embd, 3 n_embd]`.
+  weights::Source source;  ///< Its tensors in the weight files.
   bool decays = true;
-  /// Parts of the last dimension that ranks split each for itself; none when it
-  /// is one piece.
+  /// Segments of the last dimension, each of which is split among tensor ranks
+  /// by itself. Empty: one segment.
   std::vector<int64_t> segments;
-  bool outIn = false; ///< A matrix that is stored [out, in].
+  bool outIn = false; ///< The matrix is stored as [out, in].
   bool isOfLayer = false;
-  bool isCoded = false; ///< The weight files have codes of it.
-  /// The parameter that says which input stands at each place of a product's
-  /// weight; none where they stand in turn.
+  bool isCoded = false; ///< It is quantized in the weight files.
+  /// The parameter that gives the order of a product's inputs; "" if they are
+  /// in order.
   std::string order;
-  bool isOrder = false; ///< It is one: of integers.
+  bool isOrder = false; ///< This parameter is such an order, of integers.
 };
 
-/// A tensor of the weight files that is not used, and why.
+/// A tensor of the weight files that is not used, with the reason.
 struct IgnoredTensor {
   std::string name;
   std::string reason;
@@ -52,71 +52,74 @@ struct IgnoredTensor {
 
 class FamilyModel;
 
-/// Tokens that mean no text.
+/// Tokens that represent no text.
 struct SpecialTokens {
   std::optional<int64_t> mask;
   std::vector<int64_t> all; ///< In ascending order.
 };
 
-/// A model as import reads it.
+/// A model, as the import reads it.
 struct ModelSpec {
-  std::string family; ///< The `model_type` of config.json.
+  std::string family; ///< `model_type` of config.json.
   std::string configFile;
-  std::string configJson; ///< config.json, on one line.
+  std::string configJson; ///< config.json on one line.
   std::vector<ExplainRow> configRows;
-  /// What whoever asked for the model should hear, a line each.
+  /// Warnings for the user, one per line.
   std::vector<std::string> warnings;
-  std::shared_ptr<const FamilyModel> model; ///< Its forward function.
+  std::shared_ptr<const FamilyModel> model; ///< The forward function.
   int64_t layers = 1, width = 0;
   int64_t vocabSize = 0, maxPositions = 0;
   plan::Objective objective = plan::Objective::NextToken;
-  /// What the tokenizer's files say of tokens; only for masked ones.
+  /// Special tokens, only for models of masked tokens.
   SpecialTokens tokens;
-  std::string positionsKey; ///< The key that says `maxPositions`.
+  std::string positionsKey; ///< The key that gives `maxPositions`.
   SourceLocation positionsLocation;
 
-  bool random = false; ///< No weights: initialise from `seed`.
+  bool random = false; ///< No weights: initialize from `seed`.
   uint64_t seed = 0;
-  std::string directory;  ///< Absolute; of the weights and the tokenizer.
-  std::string headerHash; ///< Of the weight files' headers.
-  std::optional<io::CodeFormat> codes; ///< Of the weight files.
-  /// Tensors with orders of inputs that are as another one is, or with "" as
-  /// inputs stand: what is multiplied with these weights depends on it.
+  std::string directory;  ///< The absolute path of weights and tokenizer.
+  std::string headerHash; ///< A hash of the weight files' headers.
+  std::optional<io::CodeFormat> codes; ///< Set if the weight files are
+                                       ///< quantized.
+  /// Tensors with the order of inputs. The value names a tensor with the same
+  /// order, or is "" for inputs in order. The activations that these weights
+  /// multiply depend on it.
   std::map<std::string, std::string> orders;
-  /// Weights whose codes cannot stay, since their groups (g_idx) do not have as
-  /// many inputs each.
+  /// Weights that must be dequantized, since their groups (g_idx) have
+  /// different numbers of inputs.
   std::vector<std::string> unevenWeights;
 
   std::vector<ParameterSpec> parameters;
-  /// The weight files have no head, as those of sentence encoders: the forward
-  /// function ends with the hidden states.
+  /// The weight files have no head, as those of sentence encoders. The forward
+  /// function then ends with hidden states.
   bool isHeadless = false;
   std::vector<IgnoredTensor> ignored;
 };
 
 struct ModelRequest {
-  std::string path; ///< A Hugging Face directory, or a config file.
+  std::string path; ///< A Hugging Face directory or a config file.
   bool random = false;
   uint64_t seed = 0;
-  std::string noDecay;   ///< Regular expression over parameter names.
+  std::string noDecay;   ///< Regular expression of parameter names without
+                         ///< weight decay.
   bool isStrict = false; ///< Unknown keys of config.json are errors.
-  /// In place of what the family or the module says.
+  /// Overrides the objective of the family or module.
   std::optional<plan::Objective> objective;
 };
 
-/// Reads config.json and the headers of the weights, and matches every tensor
-/// with a parameter. Throws UserError.
+/// Reads config.json and the headers of the weights, and matches all tensors
+/// with parameters. Throws UserError.
 ModelSpec readModelSpec(const ModelRequest &request);
 
-/// Finds the weights of a model whose parameters are known: `request.path` says
-/// where they, and the config.json to save with them, are. Throws UserError.
+/// Finds the weights of a model whose parameters are known. `request.path` has
+/// them, and the config.json to save with them. Throws UserError.
 void findWeights(const ModelRequest &request, ModelSpec &spec);
 
-/// Throws H0116 when `seq` is more than the positions of the model, and H0110
-/// when the logits of a micro-batch would not be addressable.
+/// Throws H0116 if `seq` is more than the model's positions, and H0110 if the
+/// logits of a micro-batch have too many elements to be addressed.
 void checkShapes(const ModelSpec &spec, int64_t microBatch, int64_t seq);
 
-/// The coverage report: parameters filled, tensors ignored and why.
+/// The coverage report: filled parameters, and ignored tensors with reasons.
 std::string coverageReport(const ModelSpec &spec);
 
 } // namespace heddle::config

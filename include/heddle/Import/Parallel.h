@@ -1,8 +1,10 @@
-//===- Parallel.h - Whether a mesh fits model and cluster -------*- C++ -*-===//
+//===- Parallel.h - Settings that depend on model or cluster ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Completes and checks settings once the model and the cluster are known.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,61 +16,61 @@
 
 namespace heddle::config {
 
-/// Settles what follows from the mesh and the model: several virtual stages
-/// mean the schedule interleaved, and one pipeline stage has no schedule.
-/// Throws H0115 when tokens do not divide by the ranks that split them, H0119
-/// when there are more stages than layers, H0111 when there is no such
-/// schedule.
+/// Completes settings of the mesh: virtual stages imply the schedule
+/// `interleaved`, and a single pipeline stage has no schedule. Throws H0115 if
+/// tokens cannot be divided among their ranks, H0119 if there are more stages
+/// than layers, and H0111 for an impossible schedule.
 void settleParallel(ResolvedSettings &settings, const ModelSpec &spec);
 
-/// Throws H0145 where `--keep-16bit` has a pattern that no parameter of the
-/// model has the name of, its own or that of the files.
+/// Throws H0145 if a pattern of `--keep-16bit` matches no parameter's name,
+/// neither the model's nor the files'.
 void checkKept(const ResolvedSettings &settings, const ModelSpec &spec);
 
-/// Gives what the mode leaves to the model: the tokens of a row and of a text,
-/// the precision of files in bf16, and the type of the cache. Throws H0126,
-/// H0128, H0129 and H0131 where the settings are none of a binary of that mode.
+/// Completes settings that depend on the mode and the model: lengths of rows
+/// and texts, bf16 for files in bf16, and the type of the cache. Throws H0126,
+/// H0128, H0129 and H0131 for settings that the mode does not support.
 void settleServing(ResolvedSettings &settings, const ModelSpec &spec);
 
-/// Whether rows of products were to be codes where that pays, which is chosen.
+/// Resolves `quantizeActivations` if it is Auto: int8 activations where they
+/// are faster. Returns whether it was Auto.
 bool settleActivations(Settings &values);
 
-/// Says that codes of the files cannot stay what they are, and why; "" where
-/// they can, or the user has said what becomes of them.
+/// Warns if quantized weights of the files must be dequantized, with the
+/// reason. "" if they need not be, or if the user has chosen.
 std::string warnOfCodes(const ResolvedSettings &settings,
                         const ModelSpec &spec);
 
-/// Gives sizes of ZeRO 3 that are "auto" what Hugging Face's Trainer makes of
-/// the model's width.
+/// Sets the sizes of ZeRO 3 that are "auto" as Hugging Face's Trainer does,
+/// from the model's width.
 void fillFromModel(ResolvedSettings &settings, const ModelSpec &spec);
 
-/// Gives weights that are loaded to be trained further the learning rate of
-/// Hugging Face's Trainer, unless flags or files say a rate or an optimizer.
+/// Sets the learning rate of Hugging Face's Trainer for fine-tuning, unless
+/// flags or files give a rate or an optimizer.
 void settleRate(ResolvedSettings &settings, const ModelSpec &spec);
 
-/// The line that names what nobody chose of what matters most to a training run
-/// with loaded weights, or with shorter rows than the model has positions; ""
-/// where rate, rows and batch were all chosen.
+/// A line that lists important defaults of a training run which the user has
+/// not chosen, for loaded weights, or for rows shorter than the model's
+/// positions. "" if learning rate, rows and batch are all chosen.
 std::string noteOfDefaults(const ResolvedSettings &settings,
                            const ModelSpec &spec);
 
-/// The machines that a plan is for, as a cluster file describes them.
+/// The machines of a cluster file.
 struct Cluster : cost::Cluster {
   std::string file;
-  std::string json; ///< As `parseCluster` reads it.
+  std::string json; ///< The file's content, as `parseCluster` reads it.
   SourceLocation nodesLocation, ranksLocation;
-  std::vector<ExplainRow> rows; ///< A verdict on every key.
+  std::vector<ExplainRow> rows; ///< A verdict on each key.
 };
 
-/// Reads a cluster file (docs/configuration.md). Throws H0101 to H0107 for what
-/// is not one, H0110 for numbers that are out of range.
+/// Reads a cluster file (docs/configuration.md). Throws H0101 to H0107 for an
+/// invalid file, and H0110 for numbers out of range.
 Cluster readCluster(const std::string &path);
-/// The same from its text; errors name `file`.
+/// Parses the text of a cluster file. Errors name `file`.
 Cluster parseCluster(const std::string &json, const std::string &file);
 
-/// Throws H0227 when the mesh has more ranks than the cluster, or when tensor
-/// ranks, which speak with each other in every layer, are on several nodes.
-/// The warning, or "": seq ranks, which do so too, are on several nodes.
+/// Throws H0227 if the mesh has more ranks than the cluster, or if a tensor
+/// group, which communicates in every layer, is on several nodes. Returns a
+/// warning, or "": a sequence group, which does so too, is on several nodes.
 std::string checkCluster(const Settings &settings, const Cluster &cluster);
 
 } // namespace heddle::config

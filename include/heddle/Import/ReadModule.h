@@ -1,8 +1,10 @@
-//===- ReadModule.h - An .mlir file that a user hands in --------*- C++ -*-===//
+//===- ReadModule.h - Reads an .mlir file of a user -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reads MLIR text from users, robustly and with positions for error messages.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,19 +17,18 @@
 
 namespace heddle {
 
-/// What MLIR's parser must not be given: it calls itself for each bracket in
-/// another, and makes as many values as a number of a result says.
+/// A construct that would crash MLIR's parser: it recurses for each nested
+/// bracket, and creates as many values as a result number says.
 struct ParserHazard {
-  size_t place;       ///< In the text.
-  const char *reason; ///< In words, for the user.
+  size_t place;       ///< Position in the text.
+  const char *reason; ///< A description for the user.
 };
 std::optional<ParserHazard> findHazard(llvm::StringRef text);
 
-/// Reads and verifies a module. The location of every operation names its place
-/// in the file, beside the module path that a dump has there, so that whatever
-/// is found wrong later, of an operation or of what a pass made of it, points
-/// into the file. Gives null, and diagnostics to the context's handler, when it
-/// cannot be read or does not verify.
+/// Reads and verifies a module. Each operation gets the position in the file as
+/// a location, beside the module path that a dump has, so that later errors
+/// about it, or about what a pass made of it, point into the file. Returns
+/// null, with diagnostics, if the file cannot be read or does not verify.
 mlir::OwningOpRef<mlir::ModuleOp> readModule(mlir::MLIRContext &context,
                                              llvm::StringRef file);
 

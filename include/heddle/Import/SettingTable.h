@@ -1,10 +1,11 @@
-//===- SettingTable.h - The rows of Settings.def, at run time ---*- C++ -*-===//
+//===- SettingTable.h - The rows of Settings.def at run time ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What flags, ds_config.json, strategies, tables and checks take from a row.
+// The table of all settings. Flags, ds_config.json, strategies, tables and
+// checks are derived from its rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +28,7 @@ struct SettingField;
 // Keys of a ds_config.json
 //===----------------------------------------------------------------------===//
 
-/// Types that a value may have; they add up.
+/// Types of a value. They can be combined.
 enum DsType : unsigned {
   DsBool = 1,
   DsInt = 2, ///< Also a float with an integral value, as 5e8.
@@ -39,35 +40,34 @@ enum DsType : unsigned {
   DsAuto = 128, ///< The string "auto".
 };
 
-/// What becomes of a key.
+/// The treatment of a key.
 enum class DsRule {
-  Section, ///< Its members have rules of their own.
-  Gated,   ///< A section that is refused when its member `enabled` is true,
-           ///< and has no effect otherwise.
-  Applied, ///< It is a setting's.
-  Ignored, ///< It has no meaning here; `why` says why.
-  Neutral, ///< Refused unless its value is one of `neutral`.
+  Section, ///< A section whose members have rules of their own.
+  Gated,   ///< A section that is rejected if its member `enabled` is true, and
+           ///< has no effect otherwise.
+  Applied, ///< It gives a setting.
+  Ignored, ///< It has no effect; `why` gives the reason.
+  Neutral, ///< Rejected unless its value is one of `neutral`.
 };
 
-/// Gives the setting what a key of it says.
+/// Reads the value of a key into its setting.
 using DsReader = void (*)(const SettingField &, const io::JsonValue &,
                           Merger &);
 
 struct DsKey {
-  /// From the root; a segment `*` stands for any name.
+  /// From the root of the file. A segment `*` matches any name.
   std::string path;
   unsigned types;
   DsRule rule;
   const char *why = "";
-  /// The values that change nothing, as a JSON list.
+  /// Values without effect, as a JSON list.
   const char *neutral = "[false, null]";
-  DsReader read = nullptr; ///< Of a setting's key.
-  /// A setting: where a flag or a strategy says it, a section that is refused
-  /// does not count.
+  DsReader read = nullptr; ///< For the key of a setting.
+  /// A setting: if a flag or a strategy gives it, this section is not rejected.
   const char *yieldsTo = "";
 };
 
-/// Every key that is known: those of settings, and those without one.
+/// All known keys: those of settings and those without one.
 const std::vector<DsKey> &dsKeys();
 
 //===----------------------------------------------------------------------===//
@@ -76,21 +76,22 @@ const std::vector<DsKey> &dsKeys();
 
 /// A flag of `heddle compile`.
 struct SettingFlag {
-  /// Gives settings what the flag says.
+  /// Reads a flag into settings.
   using Merge = void (*)(const SettingFlag &, const std::string &text,
                          Merger &);
   std::string names; ///< As `--batch,--global-batch-size`.
   const char *group;
   const char *help;
-  const char *shown; ///< In place of a default.
+  const char *shown; ///< Shown instead of a default.
   io::ValueRange range;
-  const char *type; ///< INT, FLOAT or TEXT; "" takes no value.
+  const char *type; ///< INT, FLOAT or TEXT; "" for a flag without a value.
   Merge merge;
-  std::string key; ///< Of its setting; "" where it has several.
+  std::string key; ///< Key of its setting; "" if there are several.
 
-  /// Whether it may be given several times: its text has a line for each.
+  /// Whether it may be given several times. Its text then has one line for
+  /// each.
   bool isRepeatable() const;
-  /// The first of the names.
+  /// The first name.
   std::string name() const { return names.substr(0, names.find(',')); }
 };
 
@@ -101,31 +102,32 @@ const std::vector<SettingFlag> &settingFlags();
 // Settings
 //===----------------------------------------------------------------------===//
 
-/// A row of Settings.def; its members' names are those that rows call.
+/// A row of Settings.def. The rows call these functions by name.
 struct SettingField : Setting {
   explicit SettingField(const Setting &setting) : Setting(setting) {}
 
-  /// The phases that read it first and last. After the first it can no longer
-  /// be changed in a dump.
+  /// The first and last phase that reads it. After the first, a dump can no
+  /// longer change it.
   std::string firstPhase, lastPhase;
   std::string meaning;
-  /// Why it changes nothing on this mesh, or "".
+  /// Why it has no effect on this mesh, or "".
   const char *(*whyIdle)(const Settings &) = nullptr;
   std::vector<SettingFlag> flags;
   std::vector<DsKey> keys;
-  /// Reads what follows from several keys, after all others were read.
+  /// Reads what depends on several keys, after all other keys.
   void (*readAfter)(const io::JsonValue &root, Merger &) = nullptr;
-  /// What "auto" means to Hugging Face's Trainer, where it is not the default.
+  /// The meaning of "auto" for Hugging Face's Trainer, if it is not the
+  /// default.
   std::optional<SettingValue> trainerDefault;
-  /// What it is when nobody gives it, where that is not the default.
+  /// The value if no source gives one, if that is not the default.
   std::string whenLeftOut;
-  /// A word that is known and not supported: H0108.
+  /// A word that is known but not supported (H0108).
   struct Refused {
     std::string word, why, help;
   };
   std::optional<Refused> refused;
-  /// What a source and a weaker one give together, of a value that need not say
-  /// all. Null: the value of the weaker one does not count.
+  /// Combines the values of two sources, if a value may be incomplete. Null:
+  /// the stronger value is used alone.
   using Combine = SettingValue (*)(const SettingValue &stronger,
                                    const SettingValue &weaker);
   Combine combine = nullptr;
@@ -135,11 +137,11 @@ struct SettingField : Setting {
   SettingField &idle(const char *(*why)(const Settings &));
   SettingField &flag(const char *names, const char *group, const char *help,
                      const char *shown);
-  /// A flag whose text is not written as the setting's values are.
+  /// Adds a flag whose text needs a reader of its own.
   SettingField &flag(const char *names, const char *group, const char *help,
                      const char *shown, io::ValueRange range,
                      SettingFlag::Merge merge);
-  /// A flag without a value.
+  /// Adds a flag without a value.
   SettingField &switchOn(const char *names, const char *group,
                          const char *help);
   SettingField &switchOn(const char *names, const char *group, const char *help,
@@ -147,7 +149,7 @@ struct SettingField : Setting {
   SettingField &ds(const char *path, unsigned types, const char *why = "");
   SettingField &ds(const char *path, unsigned types, const char *why,
                    DsReader read);
-  /// A section that may have a value in place of its members.
+  /// Adds a section that may have a value instead of members.
   SettingField &dsSection(const char *path, unsigned types, DsReader read);
   SettingField &dsKeys(std::vector<DsKey> more);
   SettingField &dsAfter(void (*read)(const io::JsonValue &root, Merger &));
@@ -157,20 +159,20 @@ struct SettingField : Setting {
   SettingField &combines(Combine with);
 };
 
-/// All settings, in the order in which they are explained.
+/// All settings, in the order of explanations.
 const std::vector<SettingField> &settingFields();
 
 /// The setting with this key, or null.
 const SettingField *findSetting(const std::string &key);
 
-/// The same; there must be one.
+/// The setting with this key, which must exist.
 const SettingField &settingOf(const std::string &key);
 
-/// A value of a setting, as tables print it.
+/// The value of a setting, as tables print it.
 std::string settingToString(const Settings &settings,
                             const SettingField &field);
 
-/// The reference of all settings, as Markdown: docs/reference/settings.md.
+/// The reference of all settings in Markdown: docs/reference/settings.md.
 std::string settingsReference();
 
 } // namespace heddle::config

@@ -1,11 +1,11 @@
-//===- Settings.h - The user's choices, and where from ----------*- C++ -*-===//
+//===- Settings.h - The user's settings and their origins -------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The choices that a compilation depends on, merged from flags, a strategy
-// file, ds_config.json and defaults, each with its origin.
+// The settings of a compilation, merged from flags, a strategy file,
+// ds_config.json and defaults, with the origin of each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@
 
 namespace heddle::config {
 
-/// All that is wrong with a file; the first error decides the exit status.
+/// All errors of a file. The first one decides the exit status.
 class ConfigErrors : public UserError {
 public:
   explicit ConfigErrors(std::vector<Diagnostic> all)
@@ -26,112 +26,115 @@ public:
   std::vector<Diagnostic> all;
 };
 
-/// Where a value came from.
+/// The source of a value.
 struct Origin {
   enum class Kind { Default, Derived, Model, File, StrategyFile, Flag };
   Kind kind = Kind::Default;
-  std::string text; ///< The flag, the key of the file, or what it follows from.
+  std::string text; ///< The flag, the key of the file, or the reason of a
+                    ///< derived value.
   SourceLocation location;
-  /// As `flag --batch`, `ds_config.json:3`, `default`.
+  /// As `flag --batch`, `ds_config.json:3` or `default`.
   std::string describe() const;
 };
 
-/// What the user gave on the command line: the text of each flag, by the first
-/// of its names (`settingFlags`); that of a switch is of no matter.
+/// The flags of the command line: the text of each flag by its first name
+/// (`settingFlags`). The text of a switch is ignored.
 using Flags = std::map<std::string, std::optional<std::string>>;
 
-/// One line of `--explain-config`.
+/// One row of `--explain-config`.
 struct ExplainRow {
   std::string key, value, origin;
   std::string verdict; ///< applied, overridden, refused, no meaning here
   std::string why;
 };
 
-/// The settings with their origins, and the verdict on every key of the file.
+/// The settings with their origins, and a verdict on each key of the files.
 struct ResolvedSettings {
   Settings values;
-  /// What --target asks for: one binary for all of them. Empty: `values` says.
+  /// The targets of --target: one binary contains all of them. Empty: only the
+  /// target in `values`.
   std::vector<Target> targets;
-  bool hasNoGpu = false;                 ///< --target auto found none here.
+  bool hasNoGpu = false;                 ///< --target auto found no GPU.
   std::map<std::string, Origin> origins; ///< By key; absent: the default.
-  std::vector<ExplainRow> rows;          ///< Keys of files, in their order.
-  /// What is wrong with them, in the order of the file.
+  std::vector<ExplainRow> rows;          ///< The keys of files, in their order.
+  /// Errors in these, in the order of the file.
   std::vector<Diagnostic> problems;
-  /// Keys that are "auto" and that nothing else fills, each with the key of
-  /// its setting; a schedule's parameter has its value instead.
+  /// Keys that are "auto" and that no other source fills, with the key of their
+  /// setting; for a parameter of a schedule, with its value.
   std::vector<std::pair<std::string, std::string>> unfilled;
 
-  /// Sets where the value of `key` came from.
+  /// Sets the origin of the value of `key`.
   void setOrigin(const std::string &key, Origin origin) {
     origins[key] = std::move(origin);
   }
 
-  /// Throws a UserError that points at where the value of `key` came from.
+  /// Throws a UserError that points at the origin of the value of `key`.
   [[noreturn]] void failAt(const char *code, const std::string &key,
                            const std::string &message,
                            const std::string &help) const;
 };
 
-/// A file of settings that was read.
+/// The content of a settings file.
 struct SettingsFile {
-  std::string name; ///< For errors; "": there is none.
+  std::string name; ///< For errors; "": no file.
   std::string text; ///< JSON.
 };
 
 /// Reads the ds_config.json at `config`: a path, or the file itself in base64.
-/// Throws H0101 for one that cannot be read.
+/// Throws H0101 if it cannot be read.
 SettingsFile readDsConfig(const std::string &config);
 
-/// Merges flags over a strategy over a ds_config.json over the defaults. Errors
-/// of files are collected in `problems`; those of flags are thrown.
+/// Merges flags, a strategy, a ds_config.json and defaults; earlier sources
+/// win. Errors of files are collected in `problems`, and errors of flags
+/// thrown.
 ResolvedSettings mergeSettings(const Flags &flags,
                                const SettingsFile &dsConfig = {},
                                const SettingsFile &strategy = {});
 
-/// The same of the ds_config.json that `dsConfig` is (as for readDsConfig; "":
-/// none), and a strategy; throws all problems at once.
+/// The same for a `dsConfig` as readDsConfig takes it ("": none) and a
+/// strategy. Throws all problems at once.
 ResolvedSettings resolveSettings(const Flags &flags,
                                  const std::string &dsConfig,
                                  const std::string &strategyName = "",
                                  const std::string &strategyText = "");
 
-/// Where gradients wait for their update that nobody has placed: with the
-/// optimizer's states where these are beside a GPU, unless that would cost the
-/// device what it is to save, or updates their place beside the backward pass.
+/// Where gradients wait for the update, unless the user has placed them: in the
+/// memory of offloaded optimizer states on a GPU target, except where that
+/// would use more device memory than it saves, or where delayed updates read
+/// gradients early.
 MemoryKind memoryOfGradients(const Settings &values);
 
-/// The line that names every "auto" which got the default of Hugging Face's
-/// Trainer, or Heddle's where that has none; "" when there is none such.
+/// A line that lists all "auto" values which got the default of Hugging Face's
+/// Trainer, or Heddle's; "" if there are none.
 std::string warnOfAuto(const ResolvedSettings &settings);
-/// Says that --target auto means this CPU, where it found no GPU; else "".
+/// A warning if --target auto found no GPU and chose x86-64; else "".
 std::string warnOfTarget(const ResolvedSettings &settings);
-/// Names flags that do nothing in the mode, as of an optimizer in a binary that
-/// serves, and says why; empty where there is none.
+/// A warning that lists flags without effect in this mode, for example flags of
+/// the optimizer for a binary that serves; "" if there are none.
 std::string warnOfMode(const ResolvedSettings &settings);
 
 /// How `--explain-config` prints.
 struct ExplainStyle {
-  size_t width = 80; ///< Of a line.
-  bool all = false;  ///< Also what has no meaning here.
+  size_t width = 80; ///< Characters of a line.
+  bool all = false;  ///< Also prints settings without effect.
 };
 
-/// The table that `--explain-config` prints: every setting, then every key of
-/// the files.
+/// The table of `--explain-config`: all settings, then all keys of the files.
 std::string explainSettings(const ResolvedSettings &settings,
                             const ExplainStyle &style = {});
 
-/// The same for other rows, under a heading.
+/// Prints other rows as such a table, with a heading.
 std::string formatRows(const std::string &heading,
                        const std::vector<ExplainRow> &rows,
                        const ExplainStyle &style = {});
 
-/// Text whose lines are cut at `width`; what follows a cut is indented.
+/// Breaks lines at `width`, and indents continuation lines.
 std::string wrapText(const std::string &text, size_t width);
 
-/// Bytes of a size as `16GiB`, `512MiB` or `4096`; nothing when it is none.
+/// Parses a size: `16GiB`, `512MiB` or `4096`. Nothing if the text is no size.
 std::optional<int64_t> parseByteSize(const std::string &text);
 
-/// Sizes of at least a byte, as `parseByteSize` reads them.
+/// Sizes of at least one byte, in the form that `parseByteSize` reads.
 io::ValueRange sizeRange();
 
 } // namespace heddle::config
