@@ -108,7 +108,7 @@ const std::vector<ConfigKey> &config::commonConfigKeys() {
   return keys;
 }
 
-/// True for null, false, 0, and what is empty.
+/// Whether the value is null, false, 0 or empty.
 static bool isNeutral(const io::JsonValue &value) {
   switch (value.kind()) {
   case io::JsonValue::Kind::Null:
@@ -142,16 +142,15 @@ static std::string shortValue(const io::JsonValue &value) {
 }
 
 //===----------------------------------------------------------------------===//
-// Keys that are not known
+// Unknown keys
 //===----------------------------------------------------------------------===//
 
 namespace {
 
-/// A key that changes numbers where a model has it, in a way that no family
-/// here can.
+/// A key that changes a model's results in a way that no family here supports.
 struct NumbersKey {
   const char *name;
-  const char *neutral; ///< As JSON, the values that change nothing.
+  const char *neutral; ///< Values without effect, as a JSON list.
   const char *why;
 };
 
@@ -180,7 +179,7 @@ constexpr NumbersKey numbersKeys[] = {
 
 } // namespace
 
-/// A key as it is compared: without case and separators.
+/// A key in the form that is compared: lower case, without separators.
 static std::string plainOf(const std::string &key) {
   std::string plain;
   for (char c : key)
@@ -189,7 +188,7 @@ static std::string plainOf(const std::string &key) {
   return plain;
 }
 
-/// Whether two words differ in one character at most, or in the order of two
+/// Whether two words differ by at most one character, or by exchanging two
 /// neighbours.
 static bool isOneEdit(const std::string &a, const std::string &b) {
   size_t begin = 0, rest = 0;
@@ -250,7 +249,8 @@ std::string config::warnOfUnknownKeys(const std::vector<UnknownKey> &unknown,
 // Verdicts
 //===----------------------------------------------------------------------===//
 
-/// The keys of the family and of all families that readers read.
+/// The keys that a family's reader reads, and those that are read for all
+/// families.
 static std::vector<std::string> appliedKeys(const Family &family) {
   std::vector<std::string> names;
   for (const std::vector<ConfigKey> *keys : {&family.keys, &commonConfigKeys()})
@@ -260,8 +260,8 @@ static std::vector<std::string> appliedKeys(const Family &family) {
   return names;
 }
 
-/// The key that `name` is another name of; throws H0391 when both are there and
-/// say different things. "" for any other key.
+/// The key that `name` is an alias of. Throws H0391 if both are present with
+/// different values. "" for other keys.
 static std::string aliasedKey(const io::JsonMember &member,
                               const io::JsonValue &config,
                               const Family &family) {
@@ -394,7 +394,7 @@ std::optional<int64_t> Config::padding(int64_t vocab,
     fail("H0392", "\"pad_token_id\" is " + std::to_string(id),
          "give null, or a number from 0 to " + std::to_string(vocab - 1),
          value->location());
-  // As PyTorch counts.
+  // Negative ids count from the end, as in PyTorch.
   return id < 0 ? id + vocab : id;
 }
 

@@ -1,4 +1,4 @@
-//===- Draft.cpp - A second model that guesses tokens ---------------------===//
+//===- Draft.cpp - Draft models for speculative decoding ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -25,14 +25,14 @@ void config::requireDraftable(const Settings &values) {
 ResolvedSettings config::draftSettings(const ResolvedSettings &asked,
                                        const Settings &settled) {
   ResolvedSettings settings = asked;
-  // It has the pages of its target.
+  // A draft uses the page numbers of its target, and has no budget of its own.
   settings.values.cacheBytes = 0;
   settings.values.maxContext = settled.maxContext;
   settings.setOrigin("max_context", {Origin::Kind::Derived, "--draft", {}});
   return settings;
 }
 
-/// The tokenizer beside the weights; null where there is none.
+/// The tokenizer in the weights' directory; null if there is none.
 static std::unique_ptr<io::Tokenizer> tokenizerOf(const ModelSpec &spec) {
   if (spec.directory.empty() ||
       !io::pathExists(spec.directory + "/tokenizer.json"))

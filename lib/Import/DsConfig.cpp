@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Every key is looked up in the schema and gets its verdict; the values that
-// are applied are then read as the rows of Settings.def say.
+// Reads a ds_config.json. First every key gets a verdict by its rule in the
+// schema. Then the keys of settings are read as the rows of Settings.def say.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,14 +25,14 @@ using namespace heddle::config;
 
 namespace {
 
-/// All keys, by path.
+/// The rules of all keys, by path.
 class Schema {
 public:
   static const Schema &get() {
     static const Schema schema;
     return schema;
   }
-  /// The rule for `key` in the section `path`, or null.
+  /// The rule of `key` in the section `path`, or null.
   const DsKey *find(const std::string &path, const std::string &key) const {
     std::string prefix = path.empty() ? "" : path + ".";
     auto found = keys.find(prefix + key);
@@ -40,7 +40,7 @@ public:
       found = keys.find(prefix + "*");
     return found == keys.end() ? nullptr : found->second;
   }
-  /// The names that may stand in the section.
+  /// The keys that a section may have.
   std::vector<std::string> namesIn(const std::string &path) const {
     std::string prefix = path.empty() ? "" : path + ".";
     std::vector<std::string> names;
@@ -103,19 +103,19 @@ bool hasType(const io::JsonValue &value, unsigned types) {
 // Verdicts
 //===----------------------------------------------------------------------===//
 
-/// Sections of parameters whose owner is not supported, and why their members
-/// do not matter. The owner has the only error.
+/// Sections with parameters of something unsupported, and the reason why they
+/// have no effect. Only their owner is an error.
 using Foreign = std::map<std::string, std::string>;
 
-/// Walks a document, and writes one row for each leaf.
+/// Gives each key of a document its verdict, and adds a row for each value.
 class Judge {
 public:
-  /// `foreign` are sections whose members may be any.
+  /// Members of `foreign` sections may have any name.
   Judge(Merger &merger, const Foreign &foreign)
       : merger(merger), foreign(foreign), rows(merger.result.rows) {}
 
-  /// `section` is the path of the rule of `object`. What is refused does not
-  /// keep the rest from being judged.
+  /// `section` is the path of the rule for `object`. A rejected member does not
+  /// prevent the others from being judged.
   void judge(const io::JsonValue &object, const std::string &section);
 
 private:
@@ -131,7 +131,8 @@ private:
   std::vector<ExplainRow> &rows;
 };
 
-/// Whether the key says a size of the batch, or is meant to.
+/// Whether a key gives a batch size, or looks like a misspelling of one that
+/// does.
 bool saysBatch(const std::string &key) {
   std::vector<std::string> names;
   for (const char *size : {"batch", "micro_batch", "accumulate"})
@@ -192,14 +193,14 @@ bool isOneOf(const io::JsonValue &value, const std::string &list) {
   return false;
 }
 
-/// Whether it is a section that says so of itself.
+/// Whether the value is a section with `enabled` set to false.
 bool isOff(const io::JsonValue &value) {
   const io::JsonValue *enabled =
       value.isObject() ? value.find("enabled") : nullptr;
   return enabled && enabled->isBool() && !enabled->asBool();
 }
 
-/// Why a value that is not refused changes nothing.
+/// Why a value that is accepted has no effect.
 std::string whyNeutral(const io::JsonMember &member, const DsKey &rule) {
   if (isOneOf(member.value, "[false, null, 0, \"none\", {}]") ||
       isOff(member.value))
@@ -277,7 +278,7 @@ Origin config::fileOrigin(const io::JsonValue &value) {
   return {Origin::Kind::File, value.path(), value.location()};
 }
 
-/// Whether it is `Infinity`.
+/// Whether the value is `Infinity`.
 static bool isEndless(const io::JsonValue &value) {
   return value.isNumber() && std::isinf(value.asNumber()) &&
          value.asNumber() > 0;
@@ -340,13 +341,13 @@ static void giveType(const io::JsonValue &value, Merger &merger) {
   std::string type = value.asString();
   std::transform(type.begin(), type.end(), type.begin(),
                  [](unsigned char c) { return std::tolower(c); });
-  // DeepSpeed's old spelling.
+  // This is DeepSpeed's older spelling of the key.
   merger.give("communication_type",
               type == "bfp16" ? std::string("bf16") : type, fileOrigin(value));
 }
 
-/// With sequence parallelism, DeepSpeed's engine takes the type from a key of
-/// its own, and fp32 when that is left out.
+/// With sequence parallelism, DeepSpeed's engine reads the type from another
+/// key, and uses fp32 if that is absent.
 void config::mergeCommunication(const io::JsonValue &root, Merger &merger) {
   const io::JsonValue *type = root.findNonNull("communication_data_type");
   const io::JsonValue *withSeq =
@@ -369,7 +370,7 @@ bool config::isAuto(const io::JsonValue &value) {
   return value.isString() && value.asString() == "auto";
 }
 
-/// What urlsafe base64, or the usual one, stands for; nothing when it is none.
+/// Decodes base64, urlsafe or standard. Nothing if the text is neither.
 static std::optional<std::string> decodeBase64(const std::string &text) {
   static const std::string digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -388,8 +389,8 @@ static std::optional<std::string> decodeBase64(const std::string &text) {
   return bytes;
 }
 
-/// The file that --config names, or that it is in base64, as DeepSpeed's
-/// launcher passes it.
+/// Reads the file that --config names, or that it contains in base64, as
+/// DeepSpeed's launcher passes it.
 SettingsFile config::readDsConfig(const std::string &config) {
   std::optional<std::string> text;
   if (!io::pathExists(config))
@@ -399,7 +400,7 @@ SettingsFile config::readDsConfig(const std::string &config) {
   return {"base64 of --config", *text};
 }
 
-/// The value at a path, or null; what is wrong on the way has been judged.
+/// The value at a path, or null. Errors on the way have been reported.
 static const io::JsonValue *findPath(const io::JsonValue &root,
                                      const std::string &path) {
   const io::JsonValue *value = &root;
@@ -415,13 +416,14 @@ static const io::JsonValue *findPath(const io::JsonValue &root,
   return value;
 }
 
-/// The section that a path is in.
+/// The section of a path.
 static std::string sectionOf(const std::string &path) {
   size_t dot = path.rfind('.');
   return dot == std::string::npos ? "" : path.substr(0, dot);
 }
 
-/// Reads the keys of a setting. Those that say it differently are no choice.
+/// Reads the keys of a setting. Keys that give it different values are an error
+/// (H0104).
 static void readSetting(const SettingField &field, const io::JsonValue &root,
                         const Foreign &foreign, Merger &merger) {
   const io::JsonValue *first = nullptr;
@@ -447,7 +449,7 @@ static void readSetting(const SettingField &field, const io::JsonValue &root,
 }
 
 /// The parameters of an optimizer or a schedule that is not supported. A flag
-/// for the optimizer is in place of its type and of its parameters.
+/// for the optimizer replaces both its type and its parameters.
 static Foreign findForeign(const io::JsonValue &root) {
   auto nameAt = [&](const char *path) -> const io::JsonValue * {
     const io::JsonValue *type = findPath(root, path);
