@@ -1,4 +1,4 @@
-//===- CacheDirectory.cpp - Where what can be made again is kept ----------===//
+//===- CacheDirectory.cpp - The directory of cached files -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -38,7 +38,7 @@ static std::vector<KeptFile> keptFiles(const std::string &directory) {
   std::error_code error;
   for (fs::directory_iterator it(directory, error), end; !error && it != end;
        it.increment(error)) {
-    // Other processes remove files, too.
+    // Other processes may remove files at the same time.
     std::error_code gone;
     KeptFile file = {it->last_write_time(gone), int64_t(it->file_size(gone)),
                      it->path()};

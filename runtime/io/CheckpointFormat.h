@@ -1,4 +1,4 @@
-//===- CheckpointFormat.h - Names inside a checkpoint -----------*- C++ -*-===//
+//===- CheckpointFormat.h - File names in a checkpoint ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -23,22 +23,25 @@ inline constexpr const char *stateFile = "heddle/state.json";
 inline constexpr const char *manifestFile = "heddle/manifest.json";
 inline constexpr const char *latestFile = "latest";
 inline constexpr const char *stepPrefix = "step-";
-/// Directories that are being written or removed; none is ever read.
+/// Prefix of directories that are being written or removed; they are never
+/// read.
 inline constexpr const char *temporaryPrefix = ".heddle-tmp-";
-/// Version 2 has masters, which a reader of version 1 would pass over.
+/// Version 2 has fp32 masters, which a reader of version 1 would ignore.
 inline constexpr int manifestVersion = 1, manifestVersionWithMasters = 2;
 
-/// Whether a directory has a manifest, which is written last.
+/// Whether the directory has a manifest, the file that is written last.
 bool isCheckpoint(const std::string &path);
-/// The name of the checkpoint after a step, and the step of such a name.
+/// Returns the name of a step's checkpoint, and the step of a name.
 std::string stepName(int64_t step);
 std::optional<int64_t> stepOfName(const std::string &name);
-/// Those that the run which wrote a checkpoint had written before it.
+/// Returns the checkpoints that the same run had written before this one.
 std::vector<SavedStep> savedBefore(const std::string &path);
-/// Fails where something at the path is no checkpoint: it is somebody else's.
+/// Throws if something at the path is not a checkpoint, and so may not be
+/// replaced.
 void requireReplaceable(const std::string &path);
-/// Removes the checkpoints of `saved` but the last `keep - 1` and the one that
-/// `newest` names. Only what is still as it was written is removed.
+/// Removes the checkpoints in `saved`, except the last `keep - 1` and the one
+/// that `newest` names. A checkpoint that has changed since it was written
+/// stays.
 void prune(const std::string &directory, const std::string &newest,
            const std::vector<SavedStep> &saved, int64_t keep);
 

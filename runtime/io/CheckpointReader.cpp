@@ -1,8 +1,11 @@
-//===- CheckpointReader.cpp - Reading of checkpoints ------------*- C++ -*-===//
+//===- CheckpointReader.cpp - Read checkpoints ------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Finds, verifies, opens and describes checkpoints; see Checkpoint.h for their
+// files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +26,7 @@ using namespace heddle::io;
 using namespace heddle::io::checkpoint;
 namespace fs = std::filesystem;
 
-/// The checkpoint with the highest step, "" when there is none.
+/// Returns the checkpoint with the highest step; "" if there is none.
 static std::string newestIn(const std::string &directory) {
   std::optional<int64_t> newest;
   for (const std::string &name : listDirectory(directory, "H0360"))
@@ -38,7 +41,8 @@ std::string io::resolveCheckpoint(const std::string &path) {
     return path;
   std::string latest = path + "/" + latestFile;
   std::error_code ignored;
-  // A run that was killed may have saved and not yet named its first one.
+  // A run that was killed may have written its first checkpoint but not
+  // `latest`.
   if (!pathExists(latest) && fs::is_directory(path, ignored))
     if (std::string newest = newestIn(path); !newest.empty())
       return path + "/" + newest;
@@ -74,7 +78,7 @@ std::string io::resolveModel(const std::string &path) {
 // The manifest
 //===----------------------------------------------------------------------===//
 
-/// The parts that the manifest names, not yet looked at.
+/// Returns the files that the manifest names, unchecked.
 static std::vector<CheckpointPart> readManifest(const std::string &directory) {
   JsonValue manifest =
       parseJsonFile(directory + "/" + manifestFile, modelJsonCodes);
@@ -101,10 +105,11 @@ static std::vector<CheckpointPart> readManifest(const std::string &directory) {
   return parts;
 }
 
-/// Whether a file is read for its checksum though it was before.
+/// Whether to compute a file's checksum again if this version of it was
+/// verified before.
 enum class ReadAgain { Yes, No };
 
-/// What is wrong with a part, as an error; its code is empty when nothing is.
+/// Returns the error of a damaged file; its code is empty if the file is whole.
 static Diagnostic inspectPart(const std::string &directory,
                               const CheckpointPart &part,
                               ReadAgain again = ReadAgain::Yes) {
@@ -147,8 +152,8 @@ std::vector<CheckpointPart> io::verifyCheckpoint(const std::string &path) {
   return parts;
 }
 
-/// Throws for the first part that is damaged; each rank looks at some of those
-/// that `isRead` names.
+/// Throws for the first damaged file among those that `isRead` selects. Each
+/// rank checks some of them.
 static void requireWhole(
     const std::string &directory, Peers &peers,
     bool (*isRead)(const std::string &) = [](const std::string &) {
@@ -166,7 +171,8 @@ static void requireWhole(
   });
 }
 
-/// The directory of a file of weights, or the one that the path leads to.
+/// Returns the directory of a file of weights, or the one that the path leads
+/// to.
 static std::string directoryOfModel(const std::string &path) {
   std::error_code error;
   return fs::is_regular_file(path, error)
@@ -182,7 +188,7 @@ void io::requireConvertible(const std::string &path) {
                  [](const std::string &name) { return name != optimizerFile; });
 }
 
-/// Whether a name is that of a file of weights, or of their index.
+/// Whether `name` is that of a file of weights or of their index.
 static bool isOfModel(const std::string &name) {
   return name.find('/') == std::string::npos &&
          (fs::path(name).extension() == ".safetensors" || name == indexFile);
@@ -212,8 +218,8 @@ void io::requireWholeModel(const std::string &path, Peers &peers) {
   });
 }
 
-/// A seed, which is a string: readers that keep numbers as doubles would round
-/// it.
+/// Reads a seed. It is a string, because readers that keep numbers as doubles
+/// would round it.
 static uint64_t readSeed(const JsonValue &seed) {
   const std::string &text = seed.asString();
   bool isNumber = !text.empty() && text.size() <= 20 &&
@@ -225,7 +231,7 @@ static uint64_t readSeed(const JsonValue &seed) {
   return value;
 }
 
-/// No sum of two counts overflows.
+/// Limit of counts, so that no sum of two overflows.
 static constexpr int64_t mostCount = int64_t(1) << 53;
 
 static int64_t readCount(const JsonValue &object, const char *key,
@@ -347,7 +353,7 @@ Checkpoint io::openCheckpoint(const std::string &path, Peers &peers) {
 // For people
 //===----------------------------------------------------------------------===//
 
-/// What comes next of the data.
+/// Describes which data comes next.
 static void describeData(const CheckpointState &state,
                          nlohmann::ordered_json &out) {
   if (!state.data) {

@@ -1,14 +1,15 @@
-//===- CheckpointSaves.cpp - Which checkpoints are whose --------*- C++ -*-===//
+//===- CheckpointSaves.cpp - Which run owns a checkpoint --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A run replaces and removes only what it, or a run that it continues, has
-// written. Each checkpoint names those before it with the digest of their
-// manifests, which holds the digests of all their files. So no copy of another
-// run's checkpoint, and none that was replaced, is taken for its own; and equal
-// runs still write equal bytes, as they would not with the name of a run.
+// Decides which checkpoints a run may replace or remove: only those that it, or
+// a run that it continues, has written. Each checkpoint lists earlier ones with
+// the digests of their manifests, which contain the digests of all files. So a
+// run does not mistake a copy of another run's checkpoint, or a replaced one,
+// for its own. The lists have no name of the run, so that equal runs write
+// equal bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,14 +53,14 @@ std::optional<int64_t> checkpoint::stepOfName(const std::string &name) {
   return stepName(step) == name ? std::optional(step) : std::nullopt;
 }
 
-/// The digest of a checkpoint's manifest; "" when there is none.
+/// Returns the digest of a checkpoint's manifest; "" if there is none.
 static std::string digestOf(const std::string &path) {
   return isCheckpoint(path)
              ? digestFile(path + "/" + manifestFile, "H0402").digest
              : "";
 }
 
-/// Whether one of the checkpoints beside it that a run has written.
+/// Whether the checkpoint is in `saved`, unchanged.
 static bool isAmong(const std::vector<SavedStep> &saved,
                     const std::string &path) {
   std::string name = fs::path(path).filename(), digest = digestOf(path);
@@ -72,7 +73,8 @@ static bool isAmong(const std::vector<SavedStep> &saved,
 // Before a run saves
 //===----------------------------------------------------------------------===//
 
-/// What stops a run from saving into a directory, and what else there is to do.
+/// Throws the error that a run cannot save into a directory, with other
+/// remedies.
 [[noreturn]] static void refuse(const std::string &problem,
                                 const std::string &edit) {
   fail("H0155", "--save: " + problem,
@@ -80,7 +82,7 @@ static bool isAmong(const std::vector<SavedStep> &saved,
               "`latest` and the steps that this run saves");
 }
 
-/// The name that `latest` has in it; "" when there is none.
+/// Returns the name in `latest`; "" if there is none.
 static std::string latestOf(const std::string &directory) {
   std::string path = directory + "/" + latestFile, name;
   std::error_code ignored;
@@ -89,7 +91,7 @@ static std::string latestOf(const std::string &directory) {
   return name.substr(0, name.find_first_of("\r\n"));
 }
 
-/// The absolute path of an entry, symbolic links not followed.
+/// Returns the absolute path of an entry; a symbolic link is not followed.
 static fs::path entryPath(const std::string &path) {
   std::error_code ignored;
   fs::path whole = fs::absolute(path, ignored).lexically_normal();
@@ -98,7 +100,7 @@ static fs::path entryPath(const std::string &path) {
 
 namespace {
 
-/// A checkpoint that a run goes on from.
+/// The checkpoint that a run continues.
 struct Resumed {
   std::string path;
   int64_t step = 0;
@@ -116,9 +118,8 @@ static Resumed findResumed(const std::string &path) {
   return resumed;
 }
 
-/// Checkpoints are there, `newest` is the highest step of them: the run goes on
-/// from the last one that was saved, and what it may replace is not another
-/// run's.
+/// Throws unless a run may save into a directory with checkpoints up to step
+/// `newest`: it must continue the last one saved, and only replace its own.
 static void requireContinued(const std::string &directory, int64_t newest,
                              const std::optional<Resumed> &resumed,
                              int64_t lastStep) {
@@ -130,7 +131,7 @@ static void requireContinued(const std::string &directory, int64_t newest,
   std::error_code ignored;
   if (!fs::equivalent(path.parent_path(), directory, ignored))
     refuse(upTo + ", and this run goes on from " + resumed->path, edit);
-  // Where `latest` names an older one, a run ended between the two writes.
+  // If `latest` names an older one, a run ended between writing both.
   if (resumed->step < newest && path.filename() != latestOf(directory))
     refuse(upTo + ", and this run goes back to step " +
                std::to_string(resumed->step),
@@ -158,7 +159,7 @@ void io::requireOwnSaves(const std::string &directory, const SaveStart &start) {
       continue;
     if (isCheckpoint(directory + "/" + name))
       newest = std::max(newest.value_or(0), *step);
-    // A signal may have any step saved.
+    // A signal may cause a checkpoint at any step.
     else if (*step > begin && *step <= start.lastStep)
       fail("H0155",
            "--save: " + directory + "/" + name +
@@ -215,7 +216,8 @@ void checkpoint::prune(const std::string &directory, const std::string &newest,
       others.push_back(step.name);
   int64_t count = int64_t(others.size()) - (keep - 1);
   for (int64_t i = 0; i < count; ++i) {
-    // A checkpoint loses its name before its files.
+    // Rename a checkpoint before its files are removed, so that no partial one
+    // is found.
     std::string doomed =
         directory + "/" + temporaryPrefix + "removed-" + others[i];
     std::error_code ignored;

@@ -1,15 +1,14 @@
-//===- CheckpointWriter.cpp - Writing of checkpoints ------------*- C++ -*-===//
+//===- CheckpointWriter.cpp - Write checkpoints -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rank 0 makes the directory and all that is no tensor; the tensors' bytes are
-// written by the ranks that hold them, and each large file is read back by one
-// of them for its checksum. The order of writes is what makes a checkpoint
-// whole or absent: files, then the manifest, then the directory's name, then
-// `latest`, then the removal of older ones; each is on the disk before the next
-// begins.
+// Writes checkpoints. Rank 0 creates the directory and all small files; each
+// rank writes the bytes of the tensors that it holds, and one rank reads each
+// large file again for its checksum. The order makes a checkpoint complete or
+// absent: files, manifest, the directory's name, `latest`, removal of older
+// checkpoints. Each is synced to the disk before the next begins.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,8 +32,8 @@ static bool startsWith(const std::string &text, const std::string &start) {
   return text.compare(0, start.size(), start) == 0;
 }
 
-/// Removes what interrupted saves have left behind: directories, and what would
-/// have become the file `latest`.
+/// Removes what interrupted saves have left: directories, and temporary files
+/// of `latest`.
 static void removeLeftovers(const std::string &directory) {
   std::string latest = std::string(latestFile) + ".tmp-";
   sweepTemporaries(directory, [&](const std::string &name) {
@@ -48,7 +47,7 @@ static void removeLeftovers(const std::string &directory) {
 
 namespace {
 
-/// Writes files into one directory and records them for the manifest.
+/// Writes files into a directory and records them for the manifest.
 class Recorder {
 public:
   explicit Recorder(std::string directory) : directory(std::move(directory)) {}
@@ -108,7 +107,7 @@ static nlohmann::ordered_json stateToJson(const CheckpointState &state) {
   nlohmann::ordered_json json;
   json["step"] = state.step;
   json["skipped"] = state.skipped;
-  // A string: readers that keep numbers as doubles would round it.
+  // A string, because readers that keep numbers as doubles would round it.
   json["seed"] = std::to_string(state.seed);
   if (state.data)
     json["data"] = dataToJson(*state.data);
@@ -135,7 +134,7 @@ static void writeTexts(const std::string &directory,
   recorder.addText(stateFile, stateToJson(contents.state).dump(1) + "\n");
 }
 
-/// The large files, and what each holds: the same ones on all ranks.
+/// Returns the large files and their tensors, the same on all ranks.
 static std::vector<std::pair<const char *, const std::vector<SharedTensor> *>>
 tensorFiles(const CheckpointContents &contents) {
   std::vector<std::pair<const char *, const std::vector<SharedTensor> *>>
@@ -146,8 +145,8 @@ tensorFiles(const CheckpointContents &contents) {
   return files;
 }
 
-/// Writes the large files, by all ranks; the result is each one's name,
-/// size and digest as text.
+/// Writes the large files with all ranks. Returns name, size and digest of
+/// each, as text.
 static std::vector<std::string> writeTensors(const std::string &directory,
                                              const CheckpointContents &contents,
                                              Peers &peers) {
@@ -175,8 +174,8 @@ static std::vector<std::string> writeTensors(const std::string &directory,
 // Names
 //===----------------------------------------------------------------------===//
 
-/// Gives the complete directory its name. A checkpoint that has the name
-/// already is exchanged with it in one go, and removed with the temporary.
+/// Renames the complete directory. If a checkpoint has the name already, both
+/// are exchanged atomically and the old one is removed.
 static void giveName(Temporary &temporary, const std::string &path) {
   if (!pathExists(path))
     return temporary.become(path);
@@ -184,7 +183,7 @@ static void giveName(Temporary &temporary, const std::string &path) {
   if (renameat2(AT_FDCWD, temporary.path().c_str(), AT_FDCWD, path.c_str(),
                 RENAME_EXCHANGE) == 0)
     return;
-  // A file system that cannot exchange: the old one goes first.
+  // The file system cannot exchange two names: rename the old one first.
   std::string old = temporary.path() + "-old";
   if (::rename(path.c_str(), old.c_str()) != 0)
     failToWrite(path, errno);
@@ -193,7 +192,7 @@ static void giveName(Temporary &temporary, const std::string &path) {
 }
 
 static void recordTensors(std::vector<std::string> files, Recorder &recorder) {
-  // Whichever rank has looked at a file: the manifest is the same.
+  // Sort, so that the manifest does not depend on which rank checked a file.
   std::sort(files.begin(), files.end());
   for (const std::string &file : files) {
     std::istringstream words(file);
@@ -216,7 +215,7 @@ std::string io::saveCheckpoint(const std::string &directory,
                                int64_t keepLast) {
   std::string name = stepName(contents.state.step);
   std::string path = directory + "/" + name;
-  // Rank 0 alone has these.
+  // Set on rank 0 only.
   std::unique_ptr<Temporary> temporary;
   std::unique_ptr<Recorder> recorder;
   std::string written;

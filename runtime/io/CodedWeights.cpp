@@ -1,4 +1,4 @@
-//===- CodedWeights.cpp - Matrices that files hold as codes ---------------===//
+//===- CodedWeights.cpp - Unpack int4 and int8 weights --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -44,7 +44,7 @@ static std::string textOf(const JsonValue &object, const char *key,
                                                            : missing;
 }
 
-/// Of GPTQ's format, the one whose words and zeros can be read.
+/// Reads GPTQ's parameters; throws for a variant that cannot be read.
 static void readGptq(const JsonValue &said, CodeFormat &format) {
   format.even = boolOf(said, "sym", false);
   format.inOrder = !boolOf(said, "desc_act", false);
@@ -56,14 +56,15 @@ static void readGptq(const JsonValue &said, CodeFormat &format) {
   format.storesLess = layout == "gptq";
 }
 
-/// A number that has one of two names; AutoAWQ's own file has the second.
+/// Returns a member that may have two names; AutoAWQ's own file uses the
+/// second.
 static const JsonValue *eitherOf(const JsonValue &said, const char *name,
                                  const char *other) {
   const JsonValue *found = said.findNonNull(name);
   return found ? found : said.findNonNull(other);
 }
 
-/// `fallback` is the method where nothing says it.
+/// `fallback` is the method if the configuration names none.
 static CodeFormat readFormat(const JsonValue &said, const char *fallback) {
   std::string method = textOf(said, "quant_method", fallback);
   if (method != "gptq" && method != "awq")
@@ -170,7 +171,7 @@ CodeReader::CodeReader(const CodedMatrix &matrix, const WeightSet &weights)
   groups.requireAlike(matrix);
 }
 
-/// AWQ's words hold every other column first.
+/// AWQ packs even columns into a word first, then odd ones.
 uint32_t CodeReader::field(uint32_t word, int64_t index) const {
   constexpr int64_t awqPlaces[] = {0, 4, 1, 5, 2, 6, 3, 7};
   int64_t place = matrix.format.kind == Kind::Awq ? awqPlaces[index] : index;
@@ -193,7 +194,7 @@ int32_t CodeReader::zero(int64_t group, int64_t output) const {
   uint32_t stored =
       field(zeros[group * (matrix.outputs / perWord) + output / perWord],
             output % perWord);
-  // Modulo: some writers let the zero 0 become all ones.
+  // Masked, since some writers let a zero point of 0 wrap around to all ones.
   uint32_t mask = (1u << matrix.format.bits) - 1;
   return matrix.format.storesLess ? int32_t((stored + 1) & mask)
                                   : int32_t(stored);
@@ -222,7 +223,7 @@ std::vector<float> CodeReader::values(bool turned) const {
 
 namespace heddle::io {
 
-/// Puts matrices in the places of their tensors of codes.
+/// Replaces the tensors of codes of each quantized matrix by the matrix itself.
 class CodedSet {
 public:
   CodedSet(WeightSet &set, CodeFormat format) : set(set), format(format) {}

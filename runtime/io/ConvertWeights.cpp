@@ -1,4 +1,4 @@
-//===- ConvertWeights.cpp - Weights of another type or in other files *- C++
+//===- ConvertWeights.cpp - Convert or reshard weights --------------------===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
@@ -18,10 +18,10 @@ using namespace heddle;
 using namespace heddle::io;
 namespace fs = std::filesystem;
 
-/// Elements that are converted at a time.
+/// Elements converted at a time.
 static constexpr int64_t blockElements = int64_t(1) << 16;
 
-/// The tensor as it is to be written; it reads `weights` when it is.
+/// Returns the converted tensor, which reads `weights` while it is written.
 static TensorToWrite convertTensor(const WeightSet &weights,
                                    const TensorInfo &info,
                                    const std::string &dtype) {
@@ -49,8 +49,8 @@ static int64_t bytesOf(const TensorToWrite &tensor) {
   return elements * dtypeBits(tensor.dtype) / 8;
 }
 
-/// Divides the tensors, in their order, into files of at most `limit` bytes; a
-/// larger tensor gets a file of its own.
+/// Divides the tensors, in order, into files of at most `limit` bytes. A larger
+/// tensor gets its own file.
 static std::vector<std::vector<TensorToWrite>>
 divide(std::vector<TensorToWrite> tensors, int64_t limit) {
   std::vector<std::vector<TensorToWrite>> shards(1);
@@ -96,7 +96,7 @@ static void writeShards(const std::string &output,
   writeText(output + "/model.safetensors.index.json", index.dump(2) + "\n");
 }
 
-/// Copies what stands beside the weights: configuration and tokenizer.
+/// Copies the files beside the weights: configuration, tokenizer.
 static void copyCompanions(const std::string &from, const std::string &to) {
   for (const std::string &name : listDirectory(from, "H0330")) {
     bool wanted = name == "merges.txt" || name == "vocab.txt" ||
@@ -124,8 +124,8 @@ void io::writeModel(const std::string &from, const std::string &output,
   directory.commit();
 }
 
-/// Writes the type that tensors have now into config.json: transformers loads
-/// them in that.
+/// Writes the tensors' new type into config.json, which transformers loads them
+/// as.
 static void updateConfig(const std::string &file, const std::string &dtype) {
   if (dtype.empty() || !pathExists(file))
     return;

@@ -1,4 +1,4 @@
-//===- DataPrepare.cpp - Making and checking token files --------*- C++ -*-===//
+//===- DataPrepare.cpp - Write and check token files ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,7 +19,7 @@ using namespace heddle;
 using namespace heddle::io;
 
 static constexpr int64_t headerWords = 256;
-/// Tokens and bytes that are handled at a time.
+/// Tokens or bytes that are processed at a time.
 static constexpr int64_t blockTokens = int64_t(1) << 18;
 static constexpr int64_t blockBytes = int64_t(1) << 20;
 
@@ -65,7 +65,7 @@ int64_t TokenWriter::finish() {
 // data check
 //===----------------------------------------------------------------------===//
 
-/// Entropy of the counts, in nats.
+/// Returns the entropy of a histogram, in nats.
 template <typename Counts>
 static double entropyOf(const Counts &counts, int64_t total) {
   double sum = 0;
@@ -75,7 +75,7 @@ static double entropyOf(const Counts &counts, int64_t total) {
   return std::log(static_cast<double>(total)) - sum / total;
 }
 
-/// Entropy of a token given the one before it.
+/// Returns the entropy of a token given the previous one.
 static double bigramEntropy(const TokenFile &file, int64_t vocab) {
   std::vector<int32_t> pairs(vocab * vocab, 0), block(blockTokens);
   std::vector<int64_t> before(vocab, 0);
@@ -130,7 +130,7 @@ TokenStatistics io::checkTokens(const std::string &path, int64_t vocab) {
 // data prepare: documents
 //===----------------------------------------------------------------------===//
 
-/// The tokens of a line end; none where the tokenizer drops or refuses it.
+/// Returns the tokens of a line end; none if the tokenizer drops or refuses it.
 static std::vector<int32_t> lineEnd(const Tokenizer &tokenizer) {
   try {
     return tokenizer.encode("\n");
@@ -141,8 +141,7 @@ static std::vector<int32_t> lineEnd(const Tokenizer &tokenizer) {
 
 namespace {
 
-/// Writes documents, or parts of them, one after the other, and puts what
-/// divides them between two.
+/// Writes documents, or parts of them, and a separator between two documents.
 class DocumentWriter {
 public:
   DocumentWriter(const std::string &path, int64_t vocab,
@@ -150,9 +149,9 @@ public:
       : out(path, vocab), end(tokenizer.endOfText()),
         divider(end ? std::vector<int32_t>{*end} : lineEnd(tokenizer)) {}
 
-  /// Divides what comes from what is there; the number of tokens so far.
+  /// Writes a separator if needed; returns the number of tokens so far.
   int64_t begin() {
-    // A document ends with the end of text, unless it was cut off.
+    // A document already ends with the end token, unless it was cut off.
     if (count > 0 && (!end || last != *end))
       append(divider);
     return count;
@@ -181,13 +180,13 @@ private:
   int32_t last = -1;
 };
 
-/// Takes input files apart into documents, and encodes these.
+/// Splits input files into documents and encodes them.
 class Preparation {
 public:
   Preparation(const PrepareOptions &options, const Tokenizer &tokenizer)
       : options(options), tokenizer(tokenizer) {}
 
-  /// Appends the documents of a file; the token where they begin.
+  /// Appends the documents of a file; returns the index of their first token.
   int64_t add(const std::string &path, DocumentWriter &out);
 
 private:
@@ -198,15 +197,15 @@ private:
 
   const PrepareOptions &options;
   const Tokenizer &tokenizer;
-  int64_t begin = 0; ///< Of the file's first document.
+  int64_t begin = 0; ///< Index of the file's first token.
   bool isFirst = true;
 };
 
 } // namespace
 
-/// The largest cut in [1, size] at which a text can be divided such that the
-/// parts encode as the whole does: before a space that stands between two
-/// letters. The whole size when there is none.
+/// Returns the largest position in [1, size] where a text can be split so that
+/// its parts encode like the whole: before a space between two letters. Returns
+/// the size if there is none.
 static size_t findCut(std::string_view text) {
   auto isLetter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -221,7 +220,7 @@ static std::string_view textOf(const MappedFile &file) {
   return {reinterpret_cast<const char *>(file.data()), size_t(file.size())};
 }
 
-/// One document; none where the text is empty.
+/// Appends one document; nothing if the text is empty.
 void Preparation::addText(std::string_view text, DocumentWriter &out) {
   if (text.empty())
     return;
@@ -231,7 +230,7 @@ void Preparation::addText(std::string_view text, DocumentWriter &out) {
   isFirst = false;
   while (!text.empty()) {
     size_t size = text.size();
-    // Without a place to cut in one block, look in a longer one.
+    // If a block has no position to split, try a longer one.
     for (size_t window = blockBytes;
          window < text.size() && tokenizer.splitsBeforeWords(); window *= 2) {
       size_t cut = findCut(text.substr(0, window));
@@ -246,7 +245,7 @@ void Preparation::addText(std::string_view text, DocumentWriter &out) {
   out.endDocument();
 }
 
-/// The text of a record: a line of JSON.
+/// Returns the text of a record, which is a line of JSON.
 std::string Preparation::textOf(std::string_view line,
                                 const SourceLocation &where) const {
   static const JsonCodes codes = {"H0340", "H0339", "H0339",
@@ -294,7 +293,7 @@ void Preparation::addRecords(const MappedFile &file, DocumentWriter &out) {
   }
 }
 
-/// Whether a line is a document. Throws H0348 for what is no text.
+/// Whether each line is a document. Throws H0348 for a file that is no text.
 bool Preparation::hasRecords(const MappedFile &file) const {
   if (options.format != "auto")
     return options.format == "jsonl";
@@ -360,15 +359,15 @@ static void checkOptions(const PrepareOptions &options) {
 
 namespace {
 
-/// The tokens of an input file among all.
+/// Range of an input file's tokens among all tokens.
 struct InputTokens {
   int64_t first, last;
 };
 
 } // namespace
 
-/// Divides the tokens of each input: its last ones are for validation. Shares
-/// are rounded such that they add up to that of all.
+/// Splits the tokens of each input: the last ones are for validation. Rounds
+/// the shares so that they add up to the share of all tokens.
 static void divide(const PrepareOptions &options, const Tokenizer &tokenizer,
                    const TokenFile &all, const std::vector<InputTokens> &inputs,
                    PrepareResult &result) {

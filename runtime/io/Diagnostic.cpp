@@ -13,8 +13,8 @@
 
 using namespace heddle;
 
-/// Line `number` of a file, without its end and a byte order mark; "" when it
-/// cannot be had.
+/// Returns line `number` of a file, without line end and byte order mark; "" if
+/// it cannot be read.
 static std::string readLine(const std::string &file, int64_t number) {
   std::ifstream in(file);
   std::string line;
@@ -32,8 +32,8 @@ static bool isContinuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
 }
 
-/// The source line with a caret under `column` (a byte position from 1). Tabs
-/// become spaces; a long line is cut around the column.
+/// Formats the source line with a caret under `column` (a byte position from
+/// 1). Tabs become spaces; a long line is truncated around the column.
 static std::string formatCaret(const std::string &line, int64_t column) {
   constexpr size_t maxWidth = 100;
   size_t at = std::min<size_t>(column > 0 ? column - 1 : 0, line.size());
@@ -105,7 +105,8 @@ void heddle::fail(std::string code, std::string message, std::string help,
                    std::move(help)});
 }
 
-/// Levenshtein's distance, where swapping two neighbours also counts one.
+/// Returns the edit distance, in which a swap of two neighbours counts as one
+/// edit.
 static size_t editDistance(const std::string &a, const std::string &b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1),
       row(b.size() + 1);

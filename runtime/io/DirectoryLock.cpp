@@ -1,4 +1,4 @@
-//===- DirectoryLock.cpp - One run at a time saves here ---------*- C++ -*-===//
+//===- DirectoryLock.cpp - Lock a directory of checkpoints ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,8 +21,8 @@ using namespace heddle::io;
 
 namespace {
 
-/// Who has the lock. Numbers of processes are used again; together with the
-/// time of its start one means a single process.
+/// The process that has a lock. Process ids are reused, so the start time is
+/// needed to identify a process.
 struct Holder {
   std::string host;
   int64_t process = 0;
@@ -36,12 +36,13 @@ struct Holder {
 
 } // namespace
 
-/// When a process was started, by the system's own count; "" when it is gone.
+/// Returns the start time of a process in kernel ticks; "" if it has ended.
 static std::string startOf(int64_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
   std::getline(file, text);
-  // The program's name may hold blanks; the start is the 20th word after it.
+  // The program's name may contain blanks; the start time is the 20th word
+  // after it.
   size_t name = text.rfind(')');
   if (name == std::string::npos)
     return "";
@@ -59,7 +60,7 @@ static Holder thisProcess() {
   return {host, getpid(), startOf(getpid())};
 }
 
-/// Without the system's lock: whether the process may still run.
+/// Without the file system's locks: whether the process may still run.
 bool Holder::isThere() const {
   if (process == 0)
     return false;
@@ -79,7 +80,7 @@ static Holder readHolder(int handle) {
 
 [[noreturn]] static void refuse(const std::string &directory,
                                 const std::string &path, const Holder &holder) {
-  // Its file is empty for a moment when it has just begun.
+  // The lock file is empty for a moment after it was created.
   std::string who =
       holder.process
           ? "process " + std::to_string(holder.process) + " on " + holder.host
@@ -90,7 +91,7 @@ static Holder readHolder(int handle) {
   fail("H0433", "another run saves into " + directory + ": " + who, help);
 }
 
-/// Opens and locks the file; -1 when it was removed meanwhile.
+/// Opens and locks the file; -1 if it was removed meanwhile.
 static int tryToLock(const std::string &directory, const std::string &path) {
   struct stat status;
   if (lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
@@ -128,7 +129,8 @@ DirectoryLock::DirectoryLock(const std::string &directory)
 bool DirectoryLock::isHeld() const { return isStillAt(handle, path); }
 
 DirectoryLock::~DirectoryLock() {
-  // Before the lock ends: from then on the file may be another one's.
+  // Remove the file before the lock is released: afterwards another process may
+  // own it.
   if (isHeld())
     ::unlink(path.c_str());
   ::close(handle);

@@ -1,4 +1,4 @@
-//===- Dtype.cpp - Element types and their conversion -----------*- C++ -*-===//
+//===- Dtype.cpp - Convert elements and test them ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -80,7 +80,8 @@ bool io::convertElements(const void *source, const std::string &sourceType,
 // Values that are not finite
 //===----------------------------------------------------------------------===//
 
-/// Whether an element has all bits of `mask` set: those of the exponent.
+/// Whether an element has all bits of `mask` set; for the exponent's bits, it
+/// is not finite.
 template <typename Bits>
 static int64_t firstWithAll(const uint8_t *elements, Bits mask, int64_t count) {
   auto load = [&](int64_t i) {
@@ -88,7 +89,8 @@ static int64_t firstWithAll(const uint8_t *elements, Bits mask, int64_t count) {
     std::memcpy(&bits, elements + i * sizeof bits, sizeof bits);
     return bits;
   };
-  constexpr int64_t most = 4096; // One answer for so many: a loop of vectors.
+  // Test many elements before branching, so that the loop vectorizes.
+  constexpr int64_t most = 4096;
   for (int64_t first = 0; first < count; first += most) {
     int64_t end = std::min(count, first + most);
     Bits any = 0;

@@ -1,4 +1,4 @@
-//===- File.cpp - Files mapped, and what is known of files ------*- C++ -*-===//
+//===- File.cpp - Mapped files, directories, hashes -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -29,10 +29,10 @@ namespace fs = std::filesystem;
 // Reading
 //===----------------------------------------------------------------------===//
 
-/// All that is mapped: a handler may look at it at any moment.
+/// All mappings; the signal handler may read them at any time.
 static std::atomic<const NamedMapping *> mappings[1024];
 
-/// Puts `now` in the place of `before` among them.
+/// Replaces `before` by `now` in the list of mappings.
 static void exchangeMapped(const NamedMapping *before,
                            const NamedMapping *now) {
   for (std::atomic<const NamedMapping *> &place : mappings)
@@ -64,7 +64,8 @@ const char *io::mappedFileAt(const void *address) {
   return nullptr;
 }
 
-/// Throws H0379 for what a clone without Git LFS has in place of a large file.
+/// Throws H0379 for a pointer file, which a clone without Git LFS has in place
+/// of a large file.
 static void refusePointer(const MappedFile &file) {
   constexpr std::string_view begin = "version https://git-lfs.github.com/spec/";
   std::string_view text(reinterpret_cast<const char *>(file.data()),
@@ -85,7 +86,7 @@ static void refusePointer(const MappedFile &file) {
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string &path,
                                                    const std::string &code) {
-  // Of a named pipe the opening alone would wait for a writer.
+  // O_NONBLOCK, since opening a named pipe would wait for a writer.
   int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0)
     fail(code, "cannot open " + path + ": " + std::strerror(errno),
@@ -179,8 +180,8 @@ void io::syncDirectory(const std::string &path) {
   int descriptor = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0)
     failToWrite(name, errno);
-  // Some file systems refuse to sync a directory; their renames are durable or
-  // nothing can be done about it.
+  // Some file systems cannot sync a directory. Either their renames are
+  // durable, or nothing can be done.
   int status = fsync(descriptor);
   int error = errno;
   ::close(descriptor);

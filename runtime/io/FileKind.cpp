@@ -1,4 +1,4 @@
-//===- FileKind.cpp - What a file is, by its bytes ------------------------===//
+//===- FileKind.cpp - Recognize files by their bytes ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -22,7 +22,7 @@ using namespace heddle::io;
 
 namespace {
 
-/// Bytes at a fixed place, by which a format is known.
+/// Bytes at a fixed offset that identify a format.
 struct Magic {
   std::string bytes;
   const char *name;
@@ -67,7 +67,8 @@ static const std::vector<Magic> &magics() {
   return all;
 }
 
-/// What llm.c writes besides token files, all with a header of 1024 bytes.
+/// Recognizes files of llm.c that hold no tokens; all have a header of 1024
+/// bytes.
 static const char *llmcKind(const MappedFile &file) {
   int32_t magic = 0;
   if (file.size() < 1024)
@@ -86,7 +87,7 @@ static const char *llmcKind(const MappedFile &file) {
   return "";
 }
 
-/// A header of JSON whose size comes first.
+/// Recognizes a JSON header after its size.
 static bool isSafetensors(const MappedFile &file) {
   uint64_t size = 0;
   if (file.size() < 16)
@@ -112,7 +113,7 @@ ForeignKind io::foreignKindOf(const MappedFile &file) {
 // Texts
 //===----------------------------------------------------------------------===//
 
-/// The beginning that is looked at.
+/// Returns the beginning of the file that is examined.
 static std::string_view sampleOf(const MappedFile &file) {
   constexpr int64_t sampleBytes = 1 << 16;
   return {reinterpret_cast<const char *>(file.data()),
@@ -121,18 +122,20 @@ static std::string_view sampleOf(const MappedFile &file) {
 
 bool io::hasControlCharacters(const MappedFile &file) {
   std::string_view sample = sampleOf(file);
-  // Tab, line ends, form feed, backspace and escape are in texts of terminals.
+  // Texts of terminals contain tab, line ends, form feed, backspace and escape.
   auto isControl = [](unsigned char byte) {
     return (byte < 0x20 && (byte < 0x08 || byte > 0x0D) && byte != 0x1B) ||
            byte == 0x7F;
   };
   int64_t controls = std::count_if(sample.begin(), sample.end(), isControl);
-  // A corpus has a stray one now and then; one byte of ten would be random.
+  // A corpus may have a few stray control characters; of random bytes, one in
+  // ten is one.
   return controls * 1000 > int64_t(sample.size());
 }
 
 bool io::isText(const MappedFile &file) {
-  // So many token ids have zeros or other control characters among their bytes.
+  // So many token ids would have zeros or other control characters among their
+  // bytes.
   constexpr int64_t longEnough = 4096;
   if (file.size() == 0 || hasControlCharacters(file))
     return false;
@@ -148,7 +151,7 @@ bool io::isText(const MappedFile &file) {
 bool io::isJsonLines(const MappedFile &file) {
   std::string_view rest(reinterpret_cast<const char *>(file.data()),
                         size_t(file.size()));
-  // A byte order mark.
+  // The UTF-8 byte order mark.
   if (rest.substr(0, 3) == "\xEF\xBB\xBF")
     rest.remove_prefix(3);
   int64_t found = 0;
@@ -171,13 +174,13 @@ bool io::isJsonLines(const MappedFile &file) {
 
 namespace {
 
-/// The 16-bit words of a file's beginning, by their place among four.
+/// Statistics of a file's first 16-bit words, by position modulo 4.
 struct WordCounts {
   WordCounts(const MappedFile &file, int64_t limit);
-  /// Whether all words at the place are within the limit, or 0.
+  /// Whether all words at this position are at most `limit`, or 0.
   bool allSmall(int place) const { return small[place] == all[place]; }
   bool allZero(int place) const { return zero[place] == all[place]; }
-  /// How many of the words at two places are within the limit.
+  /// Returns the share of words at two positions that are at most `limit`.
   double shareSmall(int one, int other) const {
     return double(small[one] + small[other]) / double(all[one] + all[other]);
   }
@@ -201,12 +204,13 @@ WordCounts::WordCounts(const MappedFile &file, int64_t limit) {
 
 NumberWidth io::widthOfNumbers(const MappedFile &file, int64_t vocab) {
   constexpr int64_t fewestWords = 16;
-  // The largest vocabularies that are known have less than 4 x 65536 tokens.
+  // No known vocabulary has 4 x 65536 tokens or more.
   int64_t limit = vocab > 0 ? (vocab - 1) >> 16 : 3;
   if (file.size() < 2 * fewestWords)
     return {};
   WordCounts words(file, limit);
-  // Without a larger number there is nothing that the others are halves of.
+  // Some word must be larger than the limit: otherwise no words can be the
+  // lower halves of wide ids.
   bool isWide64 = words.allSmall(1) && words.allZero(2) && words.allZero(3) &&
                   !words.allSmall(0);
   bool isWide32 =

@@ -1,4 +1,4 @@
-//===- Flags.cpp - What is wrong with a command line ------------*- C++ -*-===//
+//===- Flags.cpp - Errors in command lines ----------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,7 +14,7 @@
 
 using namespace heddle;
 
-/// The verb that was being read when an error occurred.
+/// Returns the verb that was being parsed when an error occurred.
 static const CLI::App &chosenVerb(const CLI::App &app) {
   const CLI::App *verb = &app;
   while (!verb->get_subcommands().empty())
@@ -53,11 +53,11 @@ static std::vector<std::string> verbsOf(const CLI::App &verb) {
 
 namespace {
 
-/// A word that its verb does not take, and what is known of it.
+/// A word that its verb does not accept, and advice about it.
 struct UnreadWord {
   const CLI::App &app;
   const CLI::App &verb;
-  std::string word, value; ///< As --steps=3 and --steps 3 have it.
+  std::string word, value; ///< --steps=3 and --steps 3 give the same.
   const io::Adviser &adviser;
 
   std::optional<io::Advice> adviceForFlag() const;
@@ -72,7 +72,7 @@ private:
   bool has(const CLI::App &verb, const std::string &flag) const {
     return flag.size() > 1 && verb.get_option_no_throw(flag);
   }
-  /// The flag with what follows it.
+  /// Returns the flag with its value.
   std::string withValue(const std::string &flag) const {
     return value.empty() ? flag : flag + " " + io::shellWord(value);
   }
@@ -80,8 +80,7 @@ private:
 
 } // namespace
 
-/// Of a flag that is right, but comes before the verb, and of one that is
-/// written with other dashes.
+/// Advises on a known flag before the verb, or with a wrong number of dashes.
 std::optional<io::Advice> UnreadWord::adviceForPlace() const {
   if (has(verb, word))
     return io::Advice{word + " is a flag of the verb " + verb.get_name() +
@@ -96,7 +95,7 @@ std::optional<io::Advice> UnreadWord::adviceForPlace() const {
   return std::nullopt;
 }
 
-/// Of a flag of transformers, vLLM and others.
+/// Advises on flags of transformers, vLLM and other tools.
 std::optional<io::Advice> UnreadWord::adviceForOtherTool() const {
   std::vector<std::string> names =
       io::namesFor(word, value.empty() ? "" : io::shellWord(value));
@@ -147,7 +146,7 @@ std::optional<io::Advice> UnreadWord::adviceForFlag() const {
   return adviceForOtherVerb();
 }
 
-/// The flag or verb nearest to a word that nothing takes, or "".
+/// Returns the known flag or verb closest to an unknown word, or "".
 static std::string suggestionFor(const CLI::App &verb, std::string word) {
   std::vector<std::string> known = verbsOf(verb);
   for (const CLI::Option *option : verb.get_options())
@@ -156,8 +155,8 @@ static std::string suggestionFor(const CLI::App &verb, std::string word) {
   return closestMatch(word, known);
 }
 
-/// Of an error as `--kind: "Adam" is not one of adam, sgd`, the choice that was
-/// meant, or "".
+/// Returns the choice that was probably meant in an error like `--kind: "Adam"
+/// is not one of adam, sgd`, or "".
 static std::string nearestChoice(const std::string &message) {
   const std::string middle = "\" is not one of ";
   size_t begin = message.find('"'), end = message.find(middle);
@@ -175,7 +174,7 @@ static std::string nearestChoice(const std::string &message) {
   return closestMatch(given, choices);
 }
 
-/// The error in our words, where CLI11's speak of types and counts.
+/// Returns the message in Heddle's words; CLI11's speak of types and counts.
 static std::string messageOf(const CLI::ParseError &error) {
   std::string text = error.what();
   auto between = [&](const char *before, const char *after) {
@@ -197,7 +196,7 @@ Diagnostic io::describeUsage(const CLI::App &app, const CLI::ParseError &error,
                              const Adviser &adviser) {
   const CLI::App &verb = chosenVerb(app);
   std::vector<std::string> verbs = verbsOf(verb), unread = app.remaining(true);
-  // Between flags and words it is neither.
+  // `--` separates flags from words, and is not an unknown word itself.
   unread.erase(std::remove(unread.begin(), unread.end(), "--"), unread.end());
   Diagnostic result;
   result.code = code;
@@ -207,7 +206,8 @@ Diagnostic io::describeUsage(const CLI::App &app, const CLI::ParseError &error,
     if (std::string near = nearestChoice(result.message); !near.empty())
       result.help = "did you mean " + near + "? ";
   } else if (!unread.empty()) {
-    // Whatever else is missing: it may be what this word was meant to be.
+    // Report an unknown word before anything missing: it may be a misspelled
+    // form of that.
     std::string word = unread.front(), value;
     bool isFlag = word.rfind('-', 0) == 0, isVerb = !isFlag && !verbs.empty();
     if (size_t equals = word.find('='); isFlag && equals != word.npos) {

@@ -1,11 +1,11 @@
-//===- Json.cpp - JSON with positions ---------------------------*- C++ -*-===//
+//===- Json.cpp - JSON values with source positions -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The syntax is nlohmann's SAX parser's; the places come from a cursor that
-// walks over the same text, token by token, with the parser's events.
+// Parses JSON with nlohmann's SAX parser. A cursor follows the parser's events
+// through the same text, token by token, to find the position of each value.
 //
 //===----------------------------------------------------------------------===//
 
@@ -107,7 +107,8 @@ bool JsonValue::asBool() const {
 int64_t JsonValue::asInteger() const {
   if (valueKind == Kind::Integer)
     return integer;
-  // 2^63 is a double; every integral double below it in magnitude converts.
+  // 2^63 is a double; all integral doubles with a smaller magnitude can be
+  // converted.
   if (valueKind == Kind::Float && std::trunc(number) == number &&
       std::abs(number) < 9223372036854775808.0)
     return static_cast<int64_t>(number);
@@ -218,7 +219,8 @@ nlohmann::json JsonValue::toJson() const {
 
 namespace {
 
-/// A number that Python's json writes as a word, which JSON has not.
+/// A number that Python's json module writes as a word that JSON lacks: NaN,
+/// Infinity.
 struct WordNumber {
   std::string_view text;
   double value;
@@ -236,12 +238,12 @@ public:
       offset = lineStart = 3;
   }
 
-  /// Goes to the beginning of the next token that is not `,` or `:`.
+  /// Moves to the next token other than `,` or `:`.
   void skipToToken() {
     while (offset < text.size() && isBetween(text[offset]))
       newLineIf(text[offset++]);
   }
-  /// Goes over the token that begins here.
+  /// Moves past the current token.
   void skipToken() {
     if (offset >= text.size())
       return;
@@ -251,7 +253,7 @@ public:
         offset += text[offset] == '\\' ? 2 : 1;
       ++offset;
     } else if (!isStructure(first)) {
-      // To the parser a leading zero is a number of its own.
+      // The parser takes a leading zero as a number of its own.
       size_t digit = first == '-' ? offset : offset - 1;
       if (text.compare(digit, 1, "0") == 0 && digit + 1 < text.size() &&
           std::isdigit(static_cast<unsigned char>(text[digit + 1]))) {
@@ -263,12 +265,12 @@ public:
         ++offset;
     }
   }
-  /// Goes on to a byte offset.
+  /// Moves forward to a byte offset.
   void skipTo(size_t target) {
     while (offset < std::min(target, text.size()))
       newLineIf(text[offset++]);
   }
-  /// The number whose word begins here.
+  /// Returns the value of the word at the cursor if it is a number.
   std::optional<double> wordNumber() const {
     for (const WordNumber &word : wordNumbers)
       if (!atEnd() && text.compare(offset, word.text.size(), word.text) == 0)
@@ -307,7 +309,7 @@ private:
 
 namespace heddle::io {
 
-/// Receives the parser's events and builds the tree.
+/// Builds the tree of values from the parser's events.
 class JsonTreeBuilder {
 public:
   using number_integer_t = nlohmann::json::number_integer_t;
@@ -331,7 +333,7 @@ public:
     return true;
   }
   bool number_unsigned(number_unsigned_t value) {
-    // The parser gets 0 in place of a word.
+    // The parser sees 0 in place of such a word.
     cursor.skipToToken();
     if (std::optional<double> word = cursor.wordNumber())
       return number_float(*word, "");
@@ -387,7 +389,7 @@ private:
   std::shared_ptr<const JsonSource> source;
   std::vector<Diagnostic> *duplicates;
   JsonValue root;
-  /// The containers that are open, outermost first, and the keys they have.
+  /// Open arrays and objects, outermost first, and their keys.
   std::vector<JsonValue *> open;
   std::vector<std::unordered_set<std::string>> keys;
 };
@@ -448,7 +450,7 @@ bool JsonTreeBuilder::key(string_t &value) {
   return true;
 }
 
-/// What nlohmann says after its own preamble.
+/// Returns nlohmann's message without its prefix.
 static std::string syntaxMessage(const std::string &what) {
   for (const char *mark : {"syntax error while parsing ", "] "}) {
     size_t at = what.find(mark);
@@ -499,7 +501,7 @@ bool JsonTreeBuilder::parse_error(size_t position, const std::string &,
   fail(source->codes.syntax, "not valid JSON: " + message, help);
 }
 
-/// Where the string that begins at `begin` ends, or the text.
+/// Returns the end of the string that begins at `begin`, or of the text.
 static size_t endOfString(const std::string &text, size_t begin) {
   size_t end = begin + 1;
   while (end < text.size() && text[end] != '"')
@@ -507,8 +509,8 @@ static size_t endOfString(const std::string &text, size_t begin) {
   return std::min(end + 1, text.size());
 }
 
-/// Where the comment that begins at `begin` ends; `begin` when there is none,
-/// or it has no end.
+/// Returns the end of the comment that begins at `begin`; `begin` if there is
+/// none or it does not end.
 static size_t endOfComment(const std::string &text, size_t begin) {
   if (text[begin] == '#' || text.compare(begin, 2, "//") == 0)
     return std::min(text.find('\n', begin), text.size());
@@ -518,9 +520,9 @@ static size_t endOfComment(const std::string &text, size_t begin) {
   return end == std::string::npos ? begin : end + 2;
 }
 
-/// JSON with blanks in place of comments and of commas that nothing follows.
+/// Replaces comments, and commas before closing brackets, by blanks.
 static std::string blankHandWriting(std::string text) {
-  // The last token but blanks and commas, and the only comma since.
+  // The last character that is no blank or comma, and the comma since then.
   char last = '{';
   size_t comma = std::string::npos;
   for (size_t i = 0; i < text.size();) {
@@ -545,8 +547,7 @@ static std::string blankHandWriting(std::string text) {
   return text;
 }
 
-/// JSON with 0 in place of the words that are numbers; each byte keeps its
-/// place.
+/// Replaces words that are numbers by 0, keeping all offsets.
 static std::string zeroWordNumbers(std::string text) {
   char last = ' ';
   for (size_t i = 0; i < text.size();) {

@@ -1,4 +1,4 @@
-//===- NewDirectory.cpp - A directory that is filled whole ------*- C++ -*-===//
+//===- NewDirectory.cpp - Fill a new directory atomically -------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -23,7 +23,7 @@ static bool isTemporaryName(const std::string &name) {
 NewDirectory::NewDirectory(const std::string &path) : path(path) {
   if (pathExists(path)) {
     std::vector<std::string> names = listDirectory(path, "H0181");
-    // Where there is more, a run may be at work.
+    // If there are other files, another process may be writing them.
     if (std::all_of(names.begin(), names.end(), isTemporaryName))
       sweepTemporaries(path, isTemporaryName);
     if (!listDirectory(path, "H0181").empty())
@@ -37,7 +37,7 @@ NewDirectory::NewDirectory(const std::string &path) : path(path) {
 
 void NewDirectory::commit() {
   syncDirectory(temporaryPath());
-  // In this order an index comes after the files that it names.
+  // In this order the index of a model comes after the files that it names.
   for (const std::string &name : listDirectory(temporaryPath(), "H0402"))
     if (::rename((temporaryPath() + "/" + name).c_str(),
                  (path + "/" + name).c_str()) != 0)

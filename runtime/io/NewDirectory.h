@@ -1,4 +1,4 @@
-//===- NewDirectory.h - A directory that is filled whole --------*- C++ -*-===//
+//===- NewDirectory.h - Fill a new directory atomically ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,14 +13,14 @@
 
 namespace heddle::io {
 
-/// A directory that did not exist or was empty, and gets all its files once
-/// they are complete. Until then they are in a temporary one inside of it.
+/// Creates a directory, or fills an empty one, once all its files are complete.
+/// Until then the files are in a temporary directory inside it.
 class NewDirectory {
 public:
-  /// Throws H0181 when something is in the directory, unless a process that was
-  /// killed has left it there.
+  /// Throws H0181 when the directory is not empty, unless only a killed process
+  /// has left something there.
   explicit NewDirectory(const std::string &path);
-  /// Where files are to be written.
+  /// The directory into which files are written.
   const std::string &temporaryPath() const { return temporary->path(); }
   void commit();
 

@@ -1,4 +1,4 @@
-//===- OffloadDirectories.cpp - Where swap files are
+//===- OffloadDirectories.cpp - Directories of offload files --------------===//
 //-------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
@@ -15,9 +15,9 @@
 using namespace heddle;
 using namespace heddle::io;
 
-/// The place of a part, without the role that it may begin with; null for a
-/// role that there is not. The text before a `=` with a slash in it is a
-/// path's.
+/// Returns the entry that a part of the text sets, and removes the role before
+/// `=` from the part; null for an unknown role. If the text before `=` contains
+/// a slash, it belongs to the path.
 static std::string *placeOf(OffloadDirectories &directories,
                             std::string &part) {
   size_t equals = std::min(part.find('='), part.size());
@@ -54,7 +54,7 @@ OffloadDirectories::parse(const std::string &text) {
 }
 
 std::string OffloadDirectories::text() const {
-  // A name with a = would be one of a role.
+  // A path with `=` would be read as a role's.
   std::string text = all.find('=') < all.find('/') ? "./" + all : all;
   for (plan::FileRole role : plan::fileRoles)
     if (!own[role].empty() && own[role] != all)

@@ -1,4 +1,4 @@
-//===- OffloadFile.cpp - Bytes that stand on a disk ----------------*- C++
+//===- OffloadFile.cpp - Files that stand in for memory -------------------===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
@@ -56,8 +56,8 @@ OffloadFile::OffloadFile(const OffloadFolder &place, int64_t bytes,
 
 void OffloadFile::makeFile() {
   makeDirectories(path);
-  // A process may be killed while its file has a name. Others keep things of
-  // their own in directories such as /tmp.
+  // A process may be killed while its file has a name. Only remove such files:
+  // directories like /tmp also contain other things.
   sweepTemporaries(path, [&](const std::string &name) {
     std::error_code error;
     return isNameOfTemporary(name, namePrefix) &&
@@ -74,7 +74,7 @@ OffloadFile::~OffloadFile() { ::close(handle); }
 void OffloadFile::allocate(const std::string &owner) {
   if (fallocate(handle, 0, 0, bytes) == 0)
     return;
-  // Over NFS nothing can be allocated ahead.
+  // NFS cannot allocate blocks in advance.
   if (errno == EOPNOTSUPP && ftruncate(handle, bytes) == 0)
     return;
   int error = errno;
@@ -94,7 +94,7 @@ void OffloadFile::allocate(const std::string &owner) {
   failToWrite(path, error);
 }
 
-/// Whether the file is in memory, whatever flags its system takes.
+/// Whether the file system is in memory, although it may accept O_DIRECT.
 static bool isInMemory(int handle) {
   constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;
   struct statfs system = {};
@@ -107,7 +107,7 @@ bool io::fillsMemory(const std::string &directory) {
     return !OffloadFile({directory}, OffloadFile::pageBytes, "a page")
                 .isDirect();
   } catch (const UserError &) {
-    return false; // Who makes the file says what is wrong.
+    return false; // Creating the file will report the error.
   }
 }
 
@@ -117,7 +117,7 @@ void OffloadFile::passByCache() {
   int flags = fcntl(handle, F_GETFL);
   if (fcntl(handle, F_SETFL, flags | O_DIRECT) != 0)
     return;
-  // Some file systems take the flag and then refuse every request.
+  // Some file systems accept O_DIRECT and then refuse every request.
   void *page = nullptr;
   if (posix_memalign(&page, pageBytes, pageBytes) != 0)
     return;
@@ -143,7 +143,7 @@ void OffloadFile::failRequest(bool isWrite, int64_t offset, int64_t count,
        "--resume");
 }
 
-/// Never 0.
+/// Returns a checksum other than 0.
 static uint64_t sumOf(const char *page) {
   return hashBytes(page, OffloadFile::pageBytes) | 1;
 }

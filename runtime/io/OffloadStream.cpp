@@ -1,4 +1,4 @@
-//===- OffloadStream.cpp - Bytes on their way to and from files ----*- C++
+//===- OffloadStream.cpp - Asynchronous transfers of offload files --------===//
 //-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
@@ -17,10 +17,11 @@
 using namespace heddle;
 using namespace heddle::io;
 
-/// Transfers that wait for the thread, and those that it looks at together.
+/// Limits of transfers in the queue, and of transfers in progress.
 static constexpr int64_t mostWaiting = 1024, mostActive = 32;
 
-/// Results in a row that may be no whole page, as where a file was cut.
+/// Limit of consecutive results of less than a page, as when the file was
+/// truncated.
 static constexpr int64_t mostStalled = 16;
 
 OffloadStream::Detour::Detour(int64_t bytes) {
@@ -144,7 +145,8 @@ void OffloadStream::readRows(OffloadFile &file, int64_t offset, char *target,
                  choice.part(first, atOnce));
 }
 
-/// All of the pages are under way at a time, if the detour has room for them.
+/// Reads the pages of all these rows at the same time, if the detour buffer has
+/// room.
 void OffloadStream::readSomeRows(OffloadFile &file, int64_t offset,
                                  char *target, int64_t span,
                                  const RowChoice &choice) {
@@ -209,13 +211,13 @@ BlockResult OffloadStream::awaitOne() {
   try {
     return queue->wait();
   } catch (const UserError &) {
-    underWay = 0; // There is no queue any more that could end them.
+    underWay = 0; // The queue is broken, so these requests will never end.
     throw;
   }
 }
 
-/// Takes what was started, as far as there is room; waits when there is nothing
-/// else to do. False at the end.
+/// Moves queued transfers to the active ones, as far as there is room; waits if
+/// nothing is active. Returns false at the end.
 bool OffloadStream::take() {
   std::unique_lock<std::mutex> lock(mutex);
   if (underWay == 0 && active.empty())
@@ -238,7 +240,7 @@ static bool overlap(int64_t a, int64_t aBytes, int64_t b, int64_t bBytes) {
   return a < b + bBytes && b < a + aBytes;
 }
 
-/// Whether the one that was started later has to wait for the other.
+/// Whether `later` overlaps with the earlier transfer, so that it must wait.
 static bool follows(const OffloadTransfer &later,
                     const OffloadTransfer &earlier) {
   bool inFile =
@@ -298,7 +300,7 @@ void OffloadStream::finish(const BlockResult &result) {
   slots[result.tag].number = 0;
 }
 
-/// Takes a result; what is left of the request is asked for again.
+/// Processes a result; requests the rest of a short transfer again.
 void OffloadStream::finishPart(const BlockResult &result) {
   Slot &slot = slots[result.tag];
   BlockRequest &request = slot.request;
@@ -313,7 +315,7 @@ void OffloadStream::finishPart(const BlockResult &result) {
   int64_t moved = again ? 0 : result.moved;
   (request.isWrite ? writtenBytes : readBytes) += moved;
   if (moved < request.bytes) {
-    // Only whole pages can be asked for.
+    // Requests cover whole pages only.
     int64_t pages = moved / OffloadFile::pageBytes * OffloadFile::pageBytes;
     slot.stalled = pages > 0 || again ? 0 : slot.stalled + 1;
     if (slot.stalled > mostStalled) {
@@ -338,7 +340,7 @@ void OffloadStream::finishPart(const BlockResult &result) {
   active.erase(active.begin() + (&of - active.data()));
 }
 
-/// Tells the caller what is done.
+/// Publishes which transfers are done.
 void OffloadStream::announce() {
   if (failing && underWay > 0)
     return;
@@ -346,7 +348,7 @@ void OffloadStream::announce() {
     active.clear();
   std::lock_guard<std::mutex> lock(mutex);
   done = takenOf;
-  for (const Active &one : active) // By their numbers.
+  for (const Active &one : active) // Sorted by number.
     done[one.position.lane] =
         std::min(done[one.position.lane], one.position.number - 1);
   if (failing && !failure)

@@ -1,4 +1,4 @@
-//===- OtherNames.cpp - What flags are called elsewhere ---------*- C++ -*-===//
+//===- OtherNames.cpp - Flags of other tools --------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,16 +15,17 @@ using namespace heddle;
 
 namespace {
 
-/// `ours`: several for several verbs, with "|" between. The value is appended,
-/// directly after "="; what has a value already takes none.
+/// `ours` may have several flags for several verbs, separated by "|". The value
+/// is appended, after a "=" directly. A flag that already has a value takes
+/// none.
 struct OtherName {
   const char *theirs;
   const char *ours;
 };
 
-/// Theirs without dashes in front, and with "-" for "_".
+/// Their names without leading dashes, and with "-" for "_".
 constexpr OtherName otherNames[] = {
-    // Steps and data.
+    // Steps and data:
     {"max-steps", "--steps"},
     {"num-steps", "--steps"},
     {"total-steps", "--steps"},
@@ -51,7 +52,7 @@ constexpr OtherName otherNames[] = {
     {"eval-every", "--val-every"},
     {"eval-iters", "--val-steps"},
     {"early-stopping-patience", "--stop-when-no-better"},
-    // Checkpoints and logs.
+    // Checkpoints and logs:
     {"output-dir", "--save|--output"},
     {"out-dir", "--save|--output"},
     {"save-dir", "--save|--output"},
@@ -73,7 +74,7 @@ constexpr OtherName otherNames[] = {
     {"disable-tqdm", "--progress none"},
     {"quiet", "--progress none"},
     {"random-seed", "--seed"},
-    // The optimizer.
+    // The optimizer:
     {"learning-rate", "--lr"},
     {"learningrate", "--lr"},
     {"wd", "--weight-decay"},
@@ -94,7 +95,7 @@ constexpr OtherName otherNames[] = {
     {"adam-epsilon", "--eps"},
     {"adam-eps", "--eps"},
     {"label-smoothing-factor", "--label-smoothing"},
-    // Batches and precision.
+    // Batches and precision:
     {"batch-size", "--batch"},
     {"bs", "--batch"},
     {"train-batch-size", "--batch"},
@@ -121,7 +122,7 @@ constexpr OtherName otherNames[] = {
     {"gradient-checkpointing", "--recompute full"},
     {"activation-checkpointing", "--recompute full"},
     {"recompute-activations", "--recompute selective"},
-    // Parallelism.
+    // Parallelism:
     {"deepspeed", "--config"},
     {"deepspeed-config", "--config"},
     {"ds-config", "--config"},
@@ -143,7 +144,7 @@ constexpr OtherName otherNames[] = {
     {"cpu-offload", "--place optimizer=host"},
     {"offload-dir", "--swap-dir"},
     {"nvme-path", "--swap-dir"},
-    // Models and serving.
+    // Models and serving:
     {"model", "--weights"},
     {"model-path", "--weights"},
     {"model-name-or-path", "--weights"},
@@ -179,7 +180,7 @@ constexpr OtherName otherNames[] = {
     {"max-concurrent-requests", "--max-texts"},
     {"enable-log-requests", "--access-log"},
     {"log-requests", "--access-log"},
-    // Text.
+    // Text:
     {"text", "--prompt"},
     {"max-tokens", "--max-new-tokens"},
     {"max-length", "--max-new-tokens|--seq"},
@@ -200,7 +201,7 @@ constexpr OtherName otherNames[] = {
     {"m", "--weights"},
     {"c", "--max-context"},
     {"t", "--threads"},
-    // Machines.
+    // Machines:
     {"num-threads", "--threads"},
     {"nthreads", "--threads"},
     {"n-threads", "--threads"},
@@ -256,7 +257,7 @@ constexpr OtherName advices[] = {
     {"packing", "leave it out: rows are cut from one stream of tokens"},
 };
 
-/// As the tables have it.
+/// Returns a flag as the tables write it.
 std::string normalized(const std::string &flag) {
   std::string name =
       flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
@@ -266,7 +267,7 @@ std::string normalized(const std::string &flag) {
   return name;
 }
 
-/// The value of a precision as it is called here.
+/// Returns Heddle's name for a precision of another tool.
 std::string valueFor(const std::string &ours, const std::string &value) {
   static const std::map<std::string, std::string> types = {
       {"bfloat16", "bf16"}, {"float16", "fp16"}, {"half", "fp16"},

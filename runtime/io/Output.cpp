@@ -1,4 +1,4 @@
-//===- Output.cpp - Files written whole, and devices ------------*- C++ -*-===//
+//===- Output.cpp - Atomic outputs, and devices -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -44,7 +44,7 @@ void io::failToWrite(const std::string &path, int error) {
 // Where an output goes
 //===----------------------------------------------------------------------===//
 
-/// The number in `/dev/fd/3`, or -1 when the path is not of that kind.
+/// Returns the number in a path like `/dev/fd/3`; -1 for other paths.
 static int descriptorOf(const std::string &path) {
   const std::string folders[] = {"/dev/fd/", "/proc/self/fd/",
                                  "/proc/" + std::to_string(getpid()) + "/fd/"};
@@ -59,9 +59,9 @@ static int descriptorOf(const std::string &path) {
   return -1;
 }
 
-/// What the symbolic links at `path` lead to, be it there or not: a rename onto
-/// a link would replace the link. An open descriptor counts as no link, since
-/// it may lead to what has no name.
+/// Follows symbolic links, also if the target does not exist: a rename onto a
+/// link would replace the link. /dev/fd/N is not followed, since an open file
+/// may have no name.
 static std::string followLinks(const std::string &path) {
   constexpr int mostLinks = 40;
   fs::path at = path;
@@ -77,7 +77,7 @@ static std::string followLinks(const std::string &path) {
   failToWrite(path, ELOOP);
 }
 
-/// As `isDevice`, of a path without links.
+/// As `isDevice`, for a path whose links were followed.
 static bool isDeviceAt(const std::string &target, const std::string &given) {
   if (descriptorOf(target) >= 0)
     return true;
@@ -99,13 +99,14 @@ bool io::isDevice(const std::string &path) {
   return isDeviceAt(followLinks(path), path);
 }
 
-/// Opens what is no file. A named pipe that nobody reads would block for ever.
+/// Opens a device or pipe. Without O_NONBLOCK a named pipe without reader would
+/// block forever.
 static int openDevice(const std::string &target, const std::string &given) {
   constexpr int attempts = 250;
   constexpr useconds_t pause = 20000;
   int number = descriptorOf(target), handle = -1;
   if (number >= 0) {
-    // What was printed before goes there before.
+    // Flush, so that earlier output comes first.
     fflush(nullptr);
     handle = fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (handle < 0)
@@ -128,8 +129,8 @@ static int openDevice(const std::string &target, const std::string &given) {
   return handle;
 }
 
-/// The beginning of the temporary's name: beside the file, and no longer than a
-/// name may be.
+/// Returns the beginning of a temporary name beside the file, short enough for
+/// the file system.
 static std::string stemOf(const std::string &target) {
   constexpr size_t roomForNumbers = 24;
   fs::path path = target;
@@ -139,7 +140,7 @@ static std::string stemOf(const std::string &target) {
          ".tmp-";
 }
 
-/// Removes what runs that were killed have left of the same output.
+/// Removes temporary files that killed runs have left for the same output.
 static void sweepBeside(const std::string &stem) {
   fs::path path = stem;
   std::string prefix = path.filename().string();
@@ -176,7 +177,7 @@ const std::string &PendingOutput::temporaryPath() const {
   return temporary->path();
 }
 
-/// Copies a whole file to what is no file.
+/// Copies a whole file to a device or pipe.
 static void copyToDevice(int from, int device, const std::string &given) {
   std::vector<char> buffer(bufferBytes);
   int64_t position = 0;
@@ -226,7 +227,7 @@ OutputFile::OutputFile(const std::string &target, mode_t mode)
 
 OutputFile::~OutputFile() = default;
 
-/// Writes all bytes at an offset, however many calls it takes.
+/// Writes all bytes at an offset, with as many calls as needed.
 static void writeFully(int descriptor, const std::string &path,
                        const uint8_t *data, int64_t bytes, int64_t offset) {
   while (bytes > 0) {
@@ -303,7 +304,7 @@ int io::openForLines(const std::string &path, bool append) {
   std::string target = followLinks(path);
   if (isDeviceAt(target, path))
     return openDevice(target, path);
-  // At the end always: another rank may add a line when this one is missed.
+  // O_APPEND, since another rank may append a line when this one dies.
   int handle = ::open(
       target.c_str(),
       O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
@@ -336,7 +337,7 @@ void io::writeText(const std::string &path, const std::string &text,
 void io::makeDirectories(const std::string &path) {
   std::error_code error;
   fs::create_directories(path, error);
-  // What is there in place of a directory may be a link to nothing.
+  // There may be a dangling symbolic link in place of the directory.
   if (error && error.value() != EEXIST)
     failToWrite(path, error.value());
   if (!fs::is_directory(path, error))
@@ -361,7 +362,7 @@ void io::requireWritableOutput(const std::string &path) {
   PendingOutput probe(path);
 }
 
-/// The path from the root, without links as far as it is there; "" where it
+/// Returns the absolute path, with links followed as far as it exists; "" if it
 /// cannot be followed.
 static fs::path wholePath(const std::string &path) {
   std::error_code error;
@@ -371,8 +372,8 @@ static fs::path wholePath(const std::string &path) {
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
-/// What two names of one regular file have in common, be it there or not; ""
-/// for what is none.
+/// Returns a text that two names of one regular file share, existing or not; ""
+/// for other files.
 static std::string identityOf(const std::string &path) {
   struct stat status;
   if (path.empty())
@@ -384,15 +385,15 @@ static std::string identityOf(const std::string &path) {
   return wholePath(path).string();
 }
 
-/// Whether a file of this name, beside others, is a part of a model.
+/// Whether a file of this name belongs to a model.
 static bool isOfModel(const fs::path &path) {
   std::string name = path.filename().string();
   return path.extension() == ".safetensors" || name == "config.json" ||
          name == "tokenizer.json" || name == "model.safetensors.index.json";
 }
 
-/// The files in a directory for which `isMeant` is true; none if there is no
-/// such directory.
+/// Returns the files in a directory for which `isMeant` is true; none if it
+/// does not exist.
 static std::vector<std::string> filesIn(const fs::path &directory,
                                         bool (*isMeant)(const fs::path &path)) {
   std::vector<std::string> files;
@@ -406,7 +407,8 @@ static std::vector<std::string> filesIn(const fs::path &directory,
 
 void io::requireApart(const std::vector<NamedFile> &inputs,
                       const std::vector<NamedFile> &outputs) {
-  std::map<std::string, std::string> known; // What says so, by identity.
+  // Which flag names each file, by identity.
+  std::map<std::string, std::string> known;
   for (const auto &[flag, path] : inputs) {
     if (path.empty())
       continue;
@@ -415,7 +417,7 @@ void io::requireApart(const std::vector<NamedFile> &inputs,
     known.insert({identityOf(path), reason});
     for (const std::string &file : filesIn(path, isOfModel))
       known.insert({identityOf(file), reason});
-    // What a checkpoint has beside the model.
+    // Files that a checkpoint has in addition to the model.
     if (!pathExists(path + "/" + checkpoint::manifestFile))
       continue;
     for (const std::string &file : filesIn(

@@ -1,4 +1,4 @@
-//===- Peers.cpp - The ranks that share files -------------------*- C++ -*-===//
+//===- Peers.cpp - The ranks of a job, for I/O ------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

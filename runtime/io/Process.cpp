@@ -1,4 +1,4 @@
-//===- Process.cpp - What a program does for all its files ------*- C++ -*-===//
+//===- Process.cpp - Set up a process for file I/O --------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -23,12 +23,12 @@ using namespace heddle::io;
 // Standard streams
 //===----------------------------------------------------------------------===//
 
-/// A closed stdout stays one that cannot be written; what goes to a closed
-/// stderr is lost without a failure.
+/// Fills closed standard descriptors. Writes to a closed stdout still fail;
+/// those to a closed stderr are lost silently.
 static void fillStandardDescriptors() {
   for (int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(number, F_GETFD) < 0)
-      // The lowest free number is this one.
+      // open returns the lowest free number, which is this one.
       (void)!open("/dev/null", number == STDERR_FILENO ? O_WRONLY : O_RDONLY);
 }
 
@@ -53,7 +53,7 @@ void io::flushStandardOutput() {
 
 static void removeAndEnd(int signal) {
   removeTemporaries();
-  // The default action is back; it is taken once this returns.
+  // The default action is set again, and runs when the handler returns.
   raise(signal);
 }
 
@@ -64,10 +64,10 @@ void io::endOnSignal(int signal) {
   sigaction(signal, &action, nullptr);
 }
 
-/// The system sends SIGBUS for an address of a mapped file whose bytes are no
-/// longer there.
+/// Handles SIGBUS, which the system sends for an access to a mapped page that a
+/// truncated file has lost.
 static void reportLostBytes(int signal, siginfo_t *information, void *) {
-  // Threads that read the same file get here together: one of them reports.
+  // Several threads may come here at once: one reports.
   static std::atomic_flag isReported = ATOMIC_FLAG_INIT;
   while (isReported.test_and_set())
     pause();
@@ -95,7 +95,7 @@ void io::prepareProcess() {
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before = {};
     sigaction(signal, nullptr, &before);
-    // nohup has SIGHUP ignored.
+    // nohup ignores SIGHUP.
     if (before.sa_handler != SIG_IGN)
       endOnSignal(signal);
   }

@@ -1,4 +1,4 @@
-//===- SafetensorsReader.cpp - Checked reading of safetensors ---*- C++ -*-===//
+//===- SafetensorsReader.cpp - Read safetensors headers ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -62,7 +62,7 @@ std::optional<int64_t> io::tensorBits(const std::vector<int64_t> &shape,
 
 namespace {
 
-/// Turns the text of a header into tensors, and checks them.
+/// Parses the text of a header into tensors, and checks them.
 class HeaderReader {
 public:
   HeaderReader(const MappedFile &file) : file(file) {
@@ -138,7 +138,8 @@ void HeaderReader::readMetadata(const JsonValue &value) {
   }
 }
 
-/// A number that the reference reader takes: no fraction, no exponent.
+/// Reads an integer as the reference reader accepts it: without fraction and
+/// exponent.
 static int64_t plainInteger(const JsonValue &value) {
   if (value.kind() != JsonValue::Kind::Integer)
     value.failType("an integer below 2^63");
@@ -180,8 +181,8 @@ void HeaderReader::readTensor(const JsonMember &member) {
   header.tensors.push_back(std::move(info));
 }
 
-/// The tensors must fill the rest of the file, one after the other. Makes their
-/// offsets count from the beginning of the file.
+/// Checks that the tensors fill the rest of the file without gaps. Makes their
+/// offsets relative to the beginning of the file.
 void HeaderReader::checkLayout() {
   std::stable_sort(header.tensors.begin(), header.tensors.end(),
                    [](const TensorInfo &a, const TensorInfo &b) {

@@ -1,4 +1,4 @@
-//===- SafetensorsTypes.h - The element types of safetensors ----*- C++ -*-===//
+//===- SafetensorsTypes.h - Element types of safetensors --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -22,7 +22,7 @@ struct DtypeEntry {
   int bits;
 };
 
-/// By rank: the reference writer puts the highest rank first in a file.
+/// Sorted by rank: the reference writer puts tensors of the highest rank first.
 inline constexpr DtypeEntry dtypes[] = {
     {"BOOL", 8},        {"F4", 4},          {"F6_E2M3", 6}, {"F6_E3M2", 6},
     {"U8", 8},          {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8},
@@ -33,10 +33,11 @@ inline constexpr DtypeEntry dtypes[] = {
 };
 inline constexpr size_t numDtypes = sizeof dtypes / sizeof dtypes[0];
 
-/// The index in `dtypes`; -1 when there is no such type.
+/// Returns the index in `dtypes`; -1 if there is no such type.
 int dtypeRank(const std::string &dtype);
 
-/// The bits of a tensor; none when a dimension is negative or they overflow.
+/// Returns the bits of a tensor; none if a dimension is negative or the product
+/// overflows.
 std::optional<int64_t> tensorBits(const std::vector<int64_t> &shape,
                                   int64_t bits);
 

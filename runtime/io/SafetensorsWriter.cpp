@@ -1,4 +1,4 @@
-//===- SafetensorsWriter.cpp - Writing of safetensors -----------*- C++ -*-===//
+//===- SafetensorsWriter.cpp - Write safetensors ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,7 +17,7 @@
 using namespace heddle;
 using namespace heddle::io;
 
-/// Bytes of a tensor that is to be written.
+/// Returns the bytes of a tensor to write.
 template <typename Tensor> static int64_t bytesOf(const Tensor &tensor) {
   int64_t bitsEach = dtypeBits(tensor.dtype);
   std::optional<int64_t> bits = tensorBits(tensor.shape, bitsEach);
@@ -28,7 +28,7 @@ template <typename Tensor> static int64_t bytesOf(const Tensor &tensor) {
   return *bits / 8;
 }
 
-/// As the reference writer orders a file.
+/// Sorts tensors as the reference writer does.
 template <typename Tensor> static void sortTensors(std::vector<Tensor> &list) {
   std::sort(list.begin(), list.end(), [](const Tensor &a, const Tensor &b) {
     int rankA = dtypeRank(a.dtype), rankB = dtypeRank(b.dtype);
@@ -36,8 +36,8 @@ template <typename Tensor> static void sortTensors(std::vector<Tensor> &list) {
   });
 }
 
-/// What stands before the tensors: a length, and text that is padded with
-/// spaces to a multiple of 8.
+/// Returns the bytes before the tensors: a length, and JSON padded with spaces
+/// to a multiple of 8.
 template <typename Tensor>
 static std::string
 headerOf(const std::vector<Tensor> &tensors,
@@ -52,7 +52,7 @@ headerOf(const std::vector<Tensor> &tensors,
     entry["dtype"] = tensor.dtype;
     entry["shape"] = tensor.shape;
     entry["data_offsets"] = {offset, end};
-    // Appending a pair skips the linear search for an equal key.
+    // Appending a pair avoids a linear search for an equal key.
     header.get_ref<nlohmann::ordered_json::object_t &>().emplace_back(
         tensor.name, std::move(entry));
     offset = end;
@@ -89,7 +89,7 @@ io::writeSafetensors(const std::string &path,
           out.digest()};
 }
 
-/// Writes this rank's pieces; the tensors begin at `begin`.
+/// Writes this rank's ranges; the tensors begin at `begin`.
 static void writePieces(SharedFile &file, int64_t begin,
                         const std::vector<SharedTensor> &tensors) {
   for (const SharedTensor &tensor : tensors) {
@@ -118,7 +118,7 @@ void io::writeShared(const std::string &path, std::vector<SharedTensor> tensors,
                      Peers &peers) {
   sortTensors(tensors);
   std::string header = headerOf(tensors, {{"format", "pt"}});
-  // Rank 0 alone has it.
+  // Set on rank 0 only.
   std::unique_ptr<PendingOutput> output;
   std::string temporary;
   peers.together([&] {

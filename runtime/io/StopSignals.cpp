@@ -1,4 +1,4 @@
-//===- StopSignals.cpp - What a signal asks for -----------------*- C++ -*-===//
+//===- StopSignals.cpp - Tell a first stop signal from a second -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -28,8 +28,9 @@ void StopRequests::setParent() {
   setParent(process > 0 ? process : getppid(), process > 0);
 }
 
-/// The system sends the signal that `heddle run` asks for at its end
-/// (PR_SET_PDEATHSIG) in the name of the parent, which then is no longer ours.
+/// Whether the parent has ended. The kernel then sends the signal that `heddle
+/// run` has requested (PR_SET_PDEATHSIG), in the name of a parent that is no
+/// longer ours.
 bool StopRequests::hasParentEnded() const {
   return parent == begunBy && getppid() != parent;
 }

@@ -1,4 +1,4 @@
-//===- Temporary.cpp - What is there until its owner ends -------*- C++ -*-===//
+//===- Temporary.cpp - Temporary files and directories ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -31,8 +31,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A path to remove at the end. A handler may run at any moment: a slot counts
-/// once it has its owner, and a child of fork does not own its parent's.
+/// A path to remove at the end. A signal handler may run at any time, so a slot
+/// is valid once its owner is set; a child of fork does not own its parent's
+/// slots.
 struct Slot {
   std::atomic<pid_t> owner;
   char path[PATH_MAX];
@@ -43,8 +44,8 @@ Slot slots[32];
 
 } // namespace
 
-/// Removes an entry of an open directory. Of the C library only system calls
-/// may be used here.
+/// Removes an entry of an open directory. Only system calls are allowed here,
+/// since a signal handler calls it.
 static void removeEntry(int parent, const char *name) {
   if (unlinkat(parent, name, 0) == 0)
     return;
@@ -82,7 +83,7 @@ RemovedAtEnd::RemovedAtEnd(const std::string &path) {
     if (slots[i].owner.compare_exchange_strong(expected, underWay))
       slot = static_cast<int>(i);
   }
-  // What finds no slot is removed by the next process that sweeps.
+  // If no slot is free, the next process that sweeps removes the file.
   if (slot < 0)
     return;
   std::memcpy(slots[slot].path, path.c_str(), path.size() + 1);
@@ -111,7 +112,7 @@ bool io::isStillAt(int descriptor, const std::string &path) {
          opened.st_dev == found.st_dev && opened.st_ino == found.st_ino;
 }
 
-/// Whether what has the name was left by a process that is gone.
+/// Whether the file of this name was left by a process that has ended.
 static bool isAbandoned(const std::string &path) {
   struct stat status;
   if (lstat(path.c_str(), &status) != 0)
@@ -119,7 +120,7 @@ static bool isAbandoned(const std::string &path) {
   bool isDirectory = S_ISDIR(status.st_mode);
   if (!isDirectory && !S_ISREG(status.st_mode))
     return false;
-  // Over NFS a lock needs a file that is open for writing.
+  // NFS only locks files that are open for writing.
   int flags = isDirectory ? O_RDONLY | O_DIRECTORY : O_RDWR;
   int handle = ::open(path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC);
   if (handle < 0)
@@ -127,8 +128,8 @@ static bool isAbandoned(const std::string &path) {
   int reason = lockFile(handle);
   bool isSame = isStillAt(handle, path);
   ::close(handle);
-  // Not every file system can lock a directory. Those of a checkpoint are in a
-  // directory that has a lock of its own.
+  // Not every file system can lock directories. Directories of checkpoints are
+  // inside a directory that is locked.
   return isSame && (reason == 0 || (isDirectory && reason != EWOULDBLOCK));
 }
 
@@ -156,14 +157,14 @@ void io::sweepTemporaries(
 // Temporaries
 //===----------------------------------------------------------------------===//
 
-/// The name for the `attempt`th attempt.
+/// Returns the name for attempt number `attempt`.
 static std::string candidateName(const std::string &stem, int attempt) {
   return stem + std::to_string(getpid()) +
          (attempt > 0 ? "-" + std::to_string(attempt) : "");
 }
 
-/// Makes it under the name, and opens and locks it; -1, with the reason in
-/// `errno`, when it could not.
+/// Creates, opens and locks the file; returns -1 and sets `errno` if that
+/// fails.
 static int makeTemporary(const std::string &path, Temporary::Kind kind,
                          mode_t mode) {
   bool isDirectory = kind == Temporary::Kind::Directory;
@@ -171,7 +172,7 @@ static int makeTemporary(const std::string &path, Temporary::Kind kind,
     return -1;
   int flags = isDirectory ? O_RDONLY | O_DIRECTORY : O_RDWR | O_CREAT | O_EXCL;
   int handle = ::open(path.c_str(), flags | O_CLOEXEC, mode);
-  // One that sweeps may come between the making and the lock.
+  // Another process may sweep between creation and lock.
   bool isSwept =
       handle < 0 ? isDirectory && errno == ENOENT
                  : lockFile(handle) == EWOULDBLOCK || !isStillAt(handle, path);

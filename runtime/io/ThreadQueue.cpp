@@ -1,8 +1,11 @@
-//===- ThreadQueue.cpp - Reads and writes by threads ------------*- C++ -*-===//
+//===- ThreadQueue.cpp - Block I/O with threads -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// BlockQueue on threads that call pread and pwrite, for systems without
+// io_uring.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +22,7 @@ using namespace heddle::io;
 
 namespace {
 
-/// A ring of requests that wait, and one of results that nobody has taken.
+/// Has a ring buffer of waiting requests and one of results.
 class ThreadQueue : public BlockQueue {
 public:
   explicit ThreadQueue(int64_t depth) : requests(depth), results(depth) {

@@ -1,4 +1,4 @@
-//===- TokenFile.cpp - Reading of token files -------------------*- C++ -*-===//
+//===- TokenFile.cpp - Read files of tokens ---------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,7 +17,7 @@ using namespace heddle;
 using namespace heddle::io;
 
 static constexpr int64_t llmcHeaderBytes = 256 * 4;
-/// A vocabulary of bytes has at most so many tokens, special ones included.
+/// Limit of a vocabulary of bytes, special tokens included.
 static constexpr int64_t maxByteVocab = 512;
 static const char *const prepareHelp =
     "make a token file: heddle data prepare TEXT --tokenizer bytes|DIR -o "
@@ -110,7 +110,7 @@ void TokenFile::openByContent(int64_t vocab) {
   bool isIndex = beginsWith(*file, megatronMagic) || endsWith(filePath, ".idx");
   if (isLlmC(*file))
     return openLlmC();
-  // The two files of Megatron find each other by name.
+  // The two files of a Megatron pair are found by their names.
   if (isIndex || (endsWith(filePath, ".bin") && pathExists(stem + ".idx")))
     return openMegatron(stem);
   if (file->size() == 0)
@@ -234,7 +234,8 @@ void TokenFile::openLlmC() {
 
 namespace {
 
-/// The index beside a Megatron file. Its arrays begin at byte 34, unaligned.
+/// The index of a Megatron pair. Its arrays begin at byte 34, so they are
+/// unaligned.
 class MegatronIndex {
 public:
   explicit MegatronIndex(const std::string &path)
@@ -289,7 +290,8 @@ void TokenFile::openMegatron(const std::string &prefix) {
   filePath = prefix + ".bin";
   file = MappedFile::open(filePath, "H0344");
   fileFormat = Format::Megatron;
-  // By Megatron's codes: u8 i8 i16 i32 i64 f64 f32 u16; floats are no tokens.
+  // By Megatron's type codes: u8 i8 i16 i32 i64 f64 f32 u16; floats are not
+  // supported.
   static constexpr int64_t widths[] = {0, 1, 1, 2, 4, 8, 0, 0, 2};
   uint8_t code = index.dtype();
   if (code >= sizeof widths / sizeof widths[0] || widths[code] == 0)
@@ -386,7 +388,8 @@ void TokenFile::failForeign(int64_t index, int64_t vocab) const {
        {filePath, 0, 0});
 }
 
-/// The largest token, each taken as unsigned: a negative one is out of range.
+/// Returns the largest token, as unsigned, so that negative ones are out of
+/// range.
 template <typename T> static T largest(const uint8_t *bytes, int64_t count) {
   T most = 0;
   for (int64_t i = 0; i < count; ++i)
@@ -412,12 +415,13 @@ TokenFile::Scan TokenFile::scan(int64_t first, int64_t number,
   assert(first >= 0 && first + number <= count && "tokens outside of the file");
   int64_t limit = std::min<int64_t>(
       vocab, int64_t(std::numeric_limits<int32_t>::max()) + 1);
-  // Taken as unsigned, negative tokens begin at half of what the bits hold.
+  // As unsigned, negative tokens start at half of the range of their bits.
   uint64_t most = limit;
   if (isSigned)
     most = std::min(most, uint64_t(1) << (8 * width - 1));
   Scan result;
-  std::vector<uint64_t> hashes; // Of what stands together in the file.
+  // One hash for each contiguous range of the file.
+  std::vector<uint64_t> hashes;
   for (int64_t done = 0; done < number;) {
     const TokenRange &range = rangeOf(first + done);
     int64_t within = first + done - range.firstToken;

@@ -1,4 +1,4 @@
-//===- UringQueue.cpp - Reads and writes by io_uring ------------*- C++ -*-===//
+//===- UringQueue.cpp - Block I/O with io_uring -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -37,7 +37,7 @@ private:
 } // namespace
 
 void UringQueue::submit(const BlockRequest &request) {
-  // There is one for each request that may be under way.
+  // The ring has an entry for each request that may be in flight.
   io_uring_sqe *entry = io_uring_get_sqe(&ring);
   if (request.isWrite)
     io_uring_prep_write(entry, request.descriptor, request.memory,
@@ -54,7 +54,7 @@ BlockResult UringQueue::wait() {
     int status = io_uring_submit_and_wait(&ring, 1);
     if (status >= 0 && io_uring_peek_cqe(&ring, &done) == 0)
       break;
-    // What it could not take now it takes the next time.
+    // What the kernel does not accept now is submitted again later.
     if (status < 0 && status != -EINTR && status != -EAGAIN && status != -EBUSY)
       fail("H0461", std::string("io_uring failed: ") + std::strerror(-status),
            "set HEDDLE_SWAP_IO=threads to do without it");

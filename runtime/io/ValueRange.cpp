@@ -1,4 +1,4 @@
-//===- ValueRange.cpp - The values that a flag or a key takes -------------===//
+//===- ValueRange.cpp - Ranges of flags and configuration keys ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -55,7 +55,7 @@ ValueRange ValueRange::matching(std::string what,
   return range;
 }
 
-/// The shortest digits that mean the number.
+/// Returns the shortest digits that parse to the number.
 static std::string shortest(double value) {
   char buffer[32];
   auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
@@ -151,4 +151,6 @@ ValueRange range::joinTimeout() { return ValueRange::integers(1, 86400); }
 
 ValueRange range::path() { return ValueRange::text("a path"); }
 
-ValueRange range::text() { return ValueRange::text("a text of a character or more"); }
+ValueRange range::text() {
+  return ValueRange::text("a text of a character or more");
+}

@@ -1,4 +1,4 @@
-//===- VerifiedFiles.cpp - Files whose checksums were compared --*- C++ -*-===//
+//===- VerifiedFiles.cpp - Remember which files were verified ---*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,14 +18,15 @@
 using namespace heddle;
 using namespace heddle::io;
 
-/// The list is cut in half when it gets longer: it names 3,800 files then.
+/// Limit of the list, about 3,800 files; a longer one is cut in half.
 static constexpr size_t mostBytes = size_t(64) << 10;
 
-/// Within this time after a write, a second one may leave the times of a file
-/// as they are. Ticks of the kernel take up to 10 ms.
+/// Seconds after a write in which another write may leave the file's times
+/// unchanged. Ticks of the kernel take up to 10 ms.
 static constexpr double coarseSeconds = 0.1;
 
-/// One line for each file; "" where there is no cache directory.
+/// Returns the path of the list, which has a line for each file; "" without a
+/// cache directory.
 static std::string listFile() {
   std::string directory = cacheDirectory();
   return directory.empty() ? "" : directory + "/verified";
@@ -51,7 +52,7 @@ FileVersion::FileVersion(const std::string &path) : path(path) {
         int64_t(status.st_mtim.tv_sec), int64_t(status.st_mtim.tv_nsec),
         int64_t(status.st_ctim.tv_sec), int64_t(status.st_ctim.tv_nsec)})
     version += std::to_string(number) + " ";
-  // A clock that was set back makes no file old.
+  // If the clock was set back, the file does not count as old.
   isOld = secondsOf(now) - secondsOf(status.st_ctim) > coarseSeconds;
 }
 
@@ -66,7 +67,7 @@ bool FileVersion::isVerified(const std::string &digest) const {
            ("\n" + readList()).find("\n" + lineFor(digest)) !=
                std::string::npos;
   } catch (const UserError &) {
-    return false; // A list that cannot be read names no files.
+    return false; // A list that cannot be read is empty.
   }
 }
 
@@ -80,14 +81,14 @@ void FileVersion::remember(const std::string &digest) const {
       writeText(file, list.substr(list.find('\n', list.size() / 2) + 1),
                 /*isDurable=*/false);
   } catch (const UserError &) {
-    return; // The file is read again at the next start.
+    return; // Then the file is verified again at the next start.
   }
   int list = ::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC,
                     S_IRUSR | S_IWUSR);
   if (list < 0)
     return;
   std::string line = lineFor(digest);
-  // A line that is cut off names no file.
+  // An incomplete line matches no file.
   [[maybe_unused]] ssize_t written = ::write(list, line.data(), line.size());
   ::close(list);
 }

@@ -20,14 +20,14 @@ using namespace heddle::io;
 using namespace heddle::io::checkpoint;
 namespace fs = std::filesystem;
 
-/// What torch.compile, FSDP and activation checkpointing put before the names
-/// of a module's members, wherever the module is.
+/// Prefixes that torch.compile, FSDP and activation checkpointing put before
+/// the names of a module's members, at any depth.
 static constexpr const char *innerWrappers[] = {
     "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."};
-/// What DDP and PEFT put before all names.
+/// Prefixes that DDP and PEFT put before all names.
 static constexpr const char *outerWrappers[] = {"module.", "base_model.model."};
 
-/// A name without wrappers; `met` gets those that it had.
+/// Removes wrappers from a name, and adds them to `met`.
 static std::string withoutWrappers(std::string name,
                                    std::set<std::string> &met) {
   auto isMet = [&](const char *wrapper, size_t at) {
@@ -117,8 +117,8 @@ void WeightSet::read(const TensorInfo &info, const std::string &dtype,
   forget(info, 0, info.bytes);
 }
 
-/// Hash of the headers' hashes, in their own order, so that it depends neither
-/// on the names of the files nor on how they are found.
+/// Combines the hashes of all headers, sorted, so that the result does not
+/// depend on the files' names or order.
 static std::string combineHashes(std::vector<uint64_t> hashes) {
   std::sort(hashes.begin(), hashes.end());
   return hexDigest(hashBytes(hashes.data(), hashes.size() * sizeof(uint64_t)));
@@ -136,10 +136,10 @@ public:
   explicit WeightSetReader(const std::string &path) { set.path = path; }
   WeightSet readFile();
   WeightSet readIndex(const std::string &indexPath);
-  /// All files of a directory that have these names, without an index.
+  /// Reads all files of a directory with these names, without an index.
   WeightSet readShards(const std::string &directory,
                        const std::set<std::string> &names);
-  /// Takes wrappers out of all names, unless two would be the same.
+  /// Removes wrappers from all names, unless two names would become equal.
   static void unwrap(WeightSet &set);
 
 private:
@@ -149,7 +149,7 @@ private:
   void checkEntries();
 
   WeightSet set;
-  /// What the index says: the shard of each tensor.
+  /// The index: the shard of each tensor.
   std::map<std::string, const JsonValue *> entries;
   std::set<std::string> shards;
   std::map<std::string, TensorInfo> tensors;
@@ -190,7 +190,7 @@ void WeightSetReader::readEntries(const JsonValue &weightMap,
                    "download the index again");
 }
 
-/// Tensors that the index places in another shard are left out.
+/// Skips tensors that the index assigns to another shard.
 void WeightSetReader::addShard(SafetensorsHeader header,
                                const std::string &name) {
   for (TensorInfo &info : header.tensors) {
@@ -300,7 +300,8 @@ void io::refuseAdapter(const std::string &path) {
          "model.merge_and_unload().save_pretrained(NEW_DIR)");
 }
 
-/// Says what the directory holds instead of weights that can be read.
+/// Throws an error that says what the directory contains instead of supported
+/// weights.
 [[noreturn]] static void failNoWeights(const std::string &path) {
   refuseAdapter(path);
   std::string pickle, others;
@@ -322,16 +323,16 @@ void io::refuseAdapter(const std::string &path) {
        std::string("put ") + modelFile + " there, or name another directory");
 }
 
-/// The files of a directory that belong together, by what their names have
-/// before the number of a shard, as `model` for model-00001-of-00003; those
-/// without one by their names.
+/// Groups the files of a directory by the prefix of their names before the
+/// shard number, as `model` of model-00001-of-00003; files without a number by
+/// their whole name.
 static std::map<std::string, std::set<std::string>>
 weightFilesOf(const std::vector<std::string> &names) {
   static const std::regex shard("(.*)-[0-9]+-of-([0-9]+)\\.safetensors");
   std::map<std::string, std::set<std::string>> files;
   for (const std::string &name : names) {
     std::smatch parts;
-    // An adapter is no model.
+    // An adapter is not a model.
     if (!endsWith(name, ".safetensors") || name.rfind("adapter_", 0) == 0)
       continue;
     bool isShard = std::regex_match(name, parts, shard);
@@ -341,7 +342,7 @@ weightFilesOf(const std::vector<std::string> &names) {
   return files;
 }
 
-/// Throws H0333 unless the shards, of which each name ends with `-of-N`, are N.
+/// Throws H0333 unless there are all N shards, whose names end with `-of-N`.
 static void requireAllShards(const std::string &directory,
                              const std::string &stem,
                              const std::set<std::string> &names) {
@@ -360,8 +361,8 @@ static void requireAllShards(const std::string &directory,
   }
 }
 
-/// The weights of a directory whose files have other names than Hugging Face
-/// gives them today, as gptq_model-4bit-128g.safetensors, or no index.
+/// Opens a directory without an index whose files do not have Hugging Face's
+/// current names, as gptq_model-4bit-128g.safetensors.
 static WeightSet openOtherNames(const std::string &directory) {
   std::vector<std::string> names = listDirectory(directory, "H0330");
   std::string index;
@@ -381,7 +382,7 @@ static WeightSet openOtherNames(const std::string &directory) {
   return WeightSetReader(directory).readShards(directory, chosen->second);
 }
 
-/// As openWeights, with the names that the files have.
+/// As openWeights, without changing names.
 static WeightSet openAsNamed(const std::string &path) {
   std::error_code error;
   fs::file_status status = fs::status(path, error);

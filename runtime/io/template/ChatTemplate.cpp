@@ -1,8 +1,11 @@
-//===- ChatTemplate.cpp - Conversations as texts --------------------------===//
+//===- ChatTemplate.cpp - Chat messages to prompts ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Renders chat templates (Jinja) and turns chats into tokens: `encodeChat`.
+// Parser.h compiles a template to functions; Value.h has the values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,8 +26,9 @@ struct ChatTemplate::Program {
   nlohmann::ordered_json specialTokens = nlohmann::ordered_json::object();
 };
 
-/// The error at its place. A template inside of another file begins there, and
-/// its own line and column are told in words.
+/// Throws an error at its position. If the template is a string inside a file,
+/// the position is that of the string, and the message has the line and column
+/// in the template.
 [[noreturn]] static void refuse(SourceLocation source,
                                 const TemplateError &error) {
   std::string where;
@@ -62,7 +66,7 @@ static Value raiseException(const Arguments &arguments) {
   throw TemplateError{arguments.get(0, "message").str()};
 }
 
-/// The time of now, in the manner of strftime.
+/// Returns the current time, formatted as by strftime.
 static Value now(const Arguments &arguments) {
   char text[256] = "";
   std::time_t time = std::time(nullptr);
@@ -70,7 +74,7 @@ static Value now(const Arguments &arguments) {
   localtime_r(&time, &parts);
   size_t length = std::strftime(
       text, sizeof text, arguments.get(0, "format").string().c_str(), &parts);
-  return std::string(text, length); // Nothing, where it is too long.
+  return std::string(text, length); // Empty if it is too long.
 }
 
 static Value makeNamespace(const Arguments &arguments) {
@@ -122,7 +126,7 @@ ChatTemplate::render(const nlohmann::ordered_json &variables) const {
     program->body(scope, text);
   } catch (const TemplateError &error) {
     refuse(program->source, error);
-  } catch (const std::exception &) { // There is no room for it.
+  } catch (const std::exception &) { // Out of memory.
     refuse(program->source, {"what the template makes is too large"});
   }
   return text;
@@ -141,8 +145,8 @@ ChatTemplate::encodeChat(const nlohmann::ordered_json &messages,
 // The template of a model
 //===----------------------------------------------------------------------===//
 
-/// The template that a tokenizer_config.json has: one text, or several with
-/// names, of which `default` counts.
+/// Returns the template in a tokenizer_config.json: a string, or in a list with
+/// names the one named `default`.
 static const JsonValue *templateIn(const JsonValue &config) {
   const JsonValue *found = config.findNonNull("chat_template");
   if (!found || found->isString())

@@ -1,4 +1,4 @@
-//===- ExpressionParser.cpp - Expressions of templates --------------------===//
+//===- ExpressionParser.cpp - Expressions of chat templates ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -62,7 +62,8 @@ bool ExpressionParser::hasName(const std::string &wanted, size_t since) const {
 }
 
 void ExpressionParser::link() {
-  constexpr int most = 1000; // Each of them is called by the next.
+  // Limit of nested evaluations, each of which calls the next.
+  constexpr int most = 1000;
   if (++links > most)
     refuse("an expression is too long");
 }
@@ -73,7 +74,7 @@ std::string ExpressionParser::name() {
   return take().text;
 }
 
-/// Calls `action`, and says the place of what goes wrong, unless that is said.
+/// Calls `action` and adds the position to an error that has none.
 template <typename Action>
 static auto at(TemplatePosition place, const Action &action) {
   try {
@@ -117,7 +118,7 @@ Expression ExpressionParser::tuple(bool withCondition) {
 }
 
 Expression ExpressionParser::expression(bool withCondition) {
-  // As deep as the stack allows.
+  // Limit of nesting, for the stack.
   constexpr int deepest = 100;
   if (++depth > deepest)
     refuse("the template is nested too deeply");
@@ -139,7 +140,7 @@ Expression ExpressionParser::expression(bool withCondition) {
   return value;
 }
 
-/// Binary operators, from those that bind loosest: `or`, `and`, `not` and
+/// Parses binary operators, from the loosest: `or`, `and`, `not` and
 /// comparisons, `+ -`, `~`, `* / // %`, `**`.
 Expression ExpressionParser::binary(int level) {
   static const std::vector<std::string> signs[] = {
@@ -186,7 +187,7 @@ Expression ExpressionParser::logicalNot() {
   };
 }
 
-/// `a < b == c` is `a < b and b == c`.
+/// Parses comparisons: `a < b == c` means `a < b and b == c`.
 Expression ExpressionParser::comparison() {
   constexpr int sums = 3;
   Expression first = binary(sums);
@@ -286,7 +287,7 @@ ExpressionParser::Call ExpressionParser::arguments() {
   return call;
 }
 
-/// Lists, tuples, dictionaries and what stands in brackets.
+/// Parses lists, tuples, dictionaries and parentheses.
 Expression ExpressionParser::collection() {
   std::string open = take().text;
   if (open == "{") {
@@ -334,7 +335,7 @@ Expression ExpressionParser::primary() {
   switch (token.kind) {
   case Kind::String: {
     std::string text;
-    while (peek().kind == Kind::String) // Neighbours are one text.
+    while (peek().kind == Kind::String) // Adjacent strings are concatenated.
       text += take().text;
     return [text](const ScopePtr &) { return Value(text); };
   }
@@ -359,7 +360,7 @@ Expression ExpressionParser::primary() {
   }
 }
 
-/// `[i]` or `[from:to:step]`.
+/// Parses `[i]` or `[from:to:step]`.
 Expression ExpressionParser::subscript(Expression value) {
   Expression parts[3];
   int count = 0;
@@ -402,7 +403,7 @@ Expression ExpressionParser::subscript(Expression value) {
         };
         int64_t first = bound(begin, by > 0 ? 0 : size - 1);
         int64_t last = bound(end, by > 0 ? size : -1);
-        // A longer step chooses no more, and cannot be added.
+        // A larger step selects nothing more, and could overflow.
         by = std::clamp(by, -size - 1, size + 1);
         for (int64_t i = first; by > 0 ? i < last : i > last; i += by)
           chosen.push_back(all[i]);
@@ -451,7 +452,7 @@ Expression ExpressionParser::postfix(Expression value) {
   }
 }
 
-/// Behind `is`.
+/// Parses a test, after `is`.
 Expression ExpressionParser::test(Expression input) {
   bool isNegated = accept("not");
   TemplatePosition place = peek().place;
@@ -474,7 +475,7 @@ Expression ExpressionParser::test(Expression input) {
       place);
 }
 
-/// Behind `|`.
+/// Parses a filter, after `|`.
 Expression ExpressionParser::filter(Expression input) {
   TemplatePosition place = peek().place;
   std::string which = name();

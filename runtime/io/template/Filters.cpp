@@ -1,4 +1,4 @@
-//===- Filters.cpp - Filters of templates ---------------------------------===//
+//===- Filters.cpp - Filters of chat templates ----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -20,7 +20,7 @@
 using namespace heddle::io;
 using namespace heddle::io::jinja;
 
-/// A filter that is a method of texts.
+/// A filter that calls a method of strings.
 template <const char *name>
 static Value method(const Value &input, const Arguments &arguments) {
   return memberOf(input.str(), name).call(arguments);
@@ -35,7 +35,8 @@ static Value length(const Value &input, const Arguments &) {
 
 static constexpr int64_t widestIndent = 1 << 10;
 
-/// As transformers has it, and with Jinja's own argument at its place.
+/// The filter `tojson` of transformers, which also accepts Jinja's own
+/// argument.
 static Value toJson(const Value &input, const Arguments &arguments) {
   JsonStyle style;
   Value ascii = arguments.get(0, "ensure_ascii");
@@ -56,7 +57,8 @@ static Value toJson(const Value &input, const Arguments &arguments) {
   return input.json(style);
 }
 
-/// The member that a filter's `attribute` names, as `a.b`, or itself.
+/// Returns the member that a filter's `attribute` names, as `a.b`, or the value
+/// itself.
 static Value attributeOf(const Value &value, const Value &attribute) {
   if (attribute.isUndefined())
     return value;
@@ -73,13 +75,13 @@ static Value attributeOf(const Value &value, const Value &attribute) {
   return found;
 }
 
-/// What texts are compared by unless their case counts.
+/// Returns the key by which texts are compared if case does not count.
 static Value caseless(const Value &value, bool hasCase) {
   return value.isString() && !hasCase ? memberOf(value, "lower").call({})
                                       : value;
 }
 
-/// Sorts by what `key` makes of elements; those that are equal stay in order.
+/// Sorts elements by `key`; stable.
 template <typename Key>
 static void sortBy(List &all, bool isReversed, const Key &key) {
   std::stable_sort(all.begin(), all.end(), [&](const Value &a, const Value &b) {
@@ -121,14 +123,14 @@ static std::string trimmed(const Value &input) {
   return memberOf(input.str(), "strip").call({}).string();
 }
 
-/// A number that is all of the text.
+/// Parses a text that is a number as a whole.
 static std::optional<double> numberOf(const std::string &text) {
   try {
     size_t read = 0;
     double number = std::stod(text, &read);
     if (read == text.size())
       return number;
-  } catch (const std::exception &) { // No number.
+  } catch (const std::exception &) { // Not a number.
   }
   return std::nullopt;
 }
@@ -146,7 +148,7 @@ static Value toInteger(const Value &input, const Arguments &arguments) {
                            : int(std::clamp<int64_t>(wholeOf(base), -1, 99)));
     if (read == text.size())
       return whole;
-  } catch (const std::exception &) { // A fraction, or no number.
+  } catch (const std::exception &) { // A fraction, or not a number.
   }
   std::optional<double> number = numberOf(text);
   if (number && std::abs(*number) < 0x1p63)
@@ -192,7 +194,7 @@ static Value sort(const Value &input, const Arguments &arguments) {
   return all;
 }
 
-/// The least element, or the largest: the first of several.
+/// Returns the first minimum or maximum.
 template <bool isLargest>
 static Value extreme(const Value &input, const Arguments &arguments) {
   List all = input.elements();
@@ -228,8 +230,8 @@ static Value reverse(const Value &input, const Arguments &) {
   return text;
 }
 
-/// As Jinja's do_title, and not the method of texts: a word begins behind
-/// white space, a hyphen or an opening bracket, so not behind an apostrophe.
+/// Jinja's do_title, which differs from the string method: a word begins after
+/// white space, a hyphen or an opening bracket, and not after an apostrophe.
 static Value title(const Value &input, const Arguments &) {
   std::string text;
   bool begins = true;
@@ -242,7 +244,7 @@ static Value title(const Value &input, const Arguments &) {
   return text;
 }
 
-/// The arguments behind the first `count`.
+/// Returns the arguments after the first `count`.
 static Arguments behind(const Arguments &arguments, size_t count) {
   Arguments rest;
   if (arguments.positional.size() > count)
@@ -269,7 +271,8 @@ static Value map(const Value &input, const Arguments &arguments) {
   return all;
 }
 
-/// Elements for which a test holds, or does not; of them, or of an attribute.
+/// Selects elements for which a test holds (or does not), on the element or on
+/// an attribute.
 template <bool keeps, bool ofAttribute>
 static Value select(const Value &input, const Arguments &arguments) {
   List all;
@@ -333,7 +336,8 @@ static Value rounded(const Value &input, const Arguments &arguments) {
     return std::nearbyint(scaled) / scale;
   if (!input.is<double>())
     return input.integer();
-  // Of the number itself: multiplied it may be nearer to another.
+  // Round the decimal digits: a multiplied value may round to another
+  // neighbour.
   constexpr int64_t most = 400;
   std::ostringstream text;
   text << std::fixed << std::setprecision(int(std::min(places, most)))
@@ -355,12 +359,12 @@ static Value escape(const Value &input, const Arguments &) {
   return text;
 }
 
-/// Whether a fill is given; Jinja's filters take None for none.
+/// Whether a fill value is given; None counts as not given in Jinja's filters.
 static bool fills(const Value &fill) {
   return !fill.isUndefined() && !fill.isNone();
 }
 
-/// Rows of so many elements.
+/// Returns rows of `linecount` elements.
 static Value batch(const Value &input, const Arguments &arguments) {
   int64_t size = arguments.get(0, "linecount").integer();
   Value fill = arguments.get(1, "fill_with");
@@ -382,7 +386,8 @@ static Value batch(const Value &input, const Arguments &arguments) {
   return rows;
 }
 
-/// So many columns, the first ones with an element more where they differ.
+/// Returns `slices` columns; the first ones have one element more if they do
+/// not divide evenly.
 static Value slice(const Value &input, const Arguments &arguments) {
   List all = input.elements(), columns;
   int64_t count = arguments.get(0, "slices").integer();
@@ -402,7 +407,7 @@ static Value slice(const Value &input, const Arguments &arguments) {
   return columns;
 }
 
-/// Pairs of a value and the elements that have it, in the order of values.
+/// Returns pairs of a value and the elements that have it, sorted by value.
 static Value groupBy(const Value &input, const Arguments &arguments) {
   List all = input.elements(), groups;
   Value attribute = arguments.get(0, "attribute"),
@@ -464,7 +469,7 @@ static Value truncate(const Value &input, const Arguments &arguments) {
   return text + end;
 }
 
-/// A member that is no element.
+/// Returns a member, never an element.
 static Value attr(const Value &input, const Arguments &arguments) {
   std::string name = arguments.get(0, "name").string();
   Value found = memberOf(input, name);

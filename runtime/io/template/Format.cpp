@@ -1,4 +1,4 @@
-//===- Format.cpp - Values in formatted texts -----------------------------===//
+//===- Format.cpp - String formatting of chat templates -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,23 +17,23 @@ using namespace heddle::io;
 using namespace heddle::io::jinja;
 
 namespace {
-/// How a value is written:
+/// A format specification:
 /// `[[fill]align][sign][#][0][width][,][.precision][type]` of Python's
-/// format(), or the same of a `%`.
+/// format(), or its equivalent after a `%`.
 struct Style {
   std::string fill = " ";
-  char align = 0; ///< One of `<>^=`; 0: as the kind of value has it.
+  char align = 0; ///< One of `<>^=`; 0: the default of the type.
   char sign = '-';
   bool isAlternate = false;
   int64_t width = 0, precision = -1;
-  char group = 0; ///< Between thousands.
+  char group = 0; ///< Separator of thousands.
   char type = 0;
 };
 } // namespace
 
 static constexpr int64_t mostDigits = 400;
 
-/// Digits at a place of a text, which moves behind them; -1 where none are.
+/// Reads digits at a position and moves past them; -1 if there are none.
 static int64_t digitsAt(const std::string &text, size_t &at) {
   int64_t number = -1;
   for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at)
@@ -74,7 +74,8 @@ static Style styleOf(const std::string &spec) {
   return style;
 }
 
-/// As wide as wanted; what fills stands behind `sign` for the alignment `=`.
+/// Pads a text to the width; for the alignment `=`, the fill goes after the
+/// sign.
 static std::string padded(const std::string &sign, const std::string &text,
                           const Style &style, char align) {
   align = style.align ? style.align : align;
@@ -196,7 +197,7 @@ class Fields {
 public:
   explicit Fields(const Arguments &arguments) : arguments(arguments) {}
 
-  /// `text` with values in place of its `{...}`, which may hold others.
+  /// Replaces each `{...}`, which may be nested, by its value.
   std::string fill(const std::string &text, int depth = 0) {
     std::string result;
     for (size_t at = 0; at < text.size();) {
@@ -234,7 +235,7 @@ private:
     throw TemplateError{"a format has a { without its }"};
   }
 
-  /// `[name][!conversion][:spec]`.
+  /// Formats `[name][!conversion][:spec]`.
   std::string field(const std::string &text, int depth) {
     size_t end = std::min(text.find_first_of("!:"), text.size());
     Value value = valueOf(text.substr(0, end));
@@ -252,7 +253,7 @@ private:
         value, end < text.size() ? fill(text.substr(end + 1), depth + 1) : "");
   }
 
-  /// An argument by place or name, or by its turn, and its members.
+  /// Returns an argument by position or name, or the next one, and its members.
   Value valueOf(const std::string &path) {
     size_t end = std::min(path.find_first_of(".["), path.size());
     std::string name = path.substr(0, end);
@@ -346,7 +347,7 @@ static std::string percentOf(const Value &value, Style style, char type) {
   }
 }
 
-/// Reads what stands between a `%` and its type.
+/// Parses the text between a `%` and its type.
 static Style percentStyle(const std::string &text, size_t &at) {
   Style style;
   for (; at < text.size() && std::strchr("-+ #0", text[at]); ++at) {

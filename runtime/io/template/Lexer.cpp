@@ -1,4 +1,4 @@
-//===- Lexer.cpp - Tokens of templates ------------------------------------===//
+//===- Lexer.cpp - Tokens of chat templates -------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -67,20 +67,20 @@ private:
 };
 } // namespace
 
-/// Strips what a tag with this sign takes from the text before it.
+/// Strips white space before a tag, as the tag's sign says.
 void Lexer::stripBefore(std::string &part, char sign, bool isStatement) const {
   if (sign == '-') {
     size_t end = part.find_last_not_of(" \t\n\v\f");
     part.resize(end == std::string::npos ? 0 : end + 1);
   } else if (sign != '+' && isStatement) {
-    size_t begin = part.rfind('\n') + 1; // 0 where there is none.
+    size_t begin = part.rfind('\n') + 1; // 0 if there is no newline.
     if ((begin > 0 || isLineStart) &&
         part.find_first_not_of(" \t\v\f", begin) == std::string::npos)
       part.resize(begin);
   }
 }
 
-/// Takes the text up to the next tag, and white space from its end.
+/// Reads the text up to the next tag, and strips white space at its end.
 void Lexer::data() {
   size_t open = at;
   while (open < text.size() &&
@@ -97,7 +97,7 @@ void Lexer::data() {
   skip(open - at);
 }
 
-/// Ends a tag, and takes white space behind it.
+/// Ends a tag, and strips white space after it.
 void Lexer::closeTag(size_t length, bool strips, bool isStatement) {
   skip(length);
   isLineStart = false;
@@ -195,7 +195,7 @@ void Lexer::number() {
   skip(end - at);
 }
 
-/// Takes a token inside of a tag.
+/// Reads one token inside of a tag.
 void Lexer::one() {
   auto c = static_cast<unsigned char>(text[at]);
   if (isspace(c))
@@ -222,7 +222,8 @@ void Lexer::one() {
   refuse(std::string("'") + static_cast<char>(c) + "' is not expected");
 }
 
-/// How long the tag `{% word %}` at a place is; 0 where there is none.
+/// Returns the length of the tag `{% word %}` at a position; 0 if it is another
+/// tag.
 size_t Lexer::rawAt(size_t place, const std::string &word) const {
   size_t end = place + 2;
   auto skipBlanks = [&] {
@@ -245,7 +246,7 @@ size_t Lexer::rawAt(size_t place, const std::string &word) const {
   return text.compare(end, 2, "%}") == 0 ? end + 2 - place : 0;
 }
 
-/// Takes what stands between `{% raw %}` and `{% endraw %}` as data.
+/// Reads the text between `{% raw %}` and `{% endraw %}` as data.
 void Lexer::raw() {
   size_t length = rawAt(at, "raw"), begin = at + length, close = begin;
   auto signBefore = [&](size_t end) { return text[end - 3]; };
@@ -265,13 +266,13 @@ void Lexer::raw() {
            signBefore(at + length) != '+');
 }
 
-/// Takes a tag that begins here, to `close`.
+/// Reads a tag up to `close`.
 void Lexer::tag(const std::string &close, Kind begin, Kind end) {
   add(begin, "");
   skip(2);
   if (at < text.size() && (text[at] == '-' || text[at] == '+'))
     skip(1);
-  int depth = 0; // Of brackets: `}}` may end a dictionary.
+  int depth = 0; // Nesting of brackets: `}}` may end a dictionary.
   while (at < text.size()) {
     bool strips = has("-" + close);
     if (depth == 0 && (strips || has(close) || has("+" + close))) {

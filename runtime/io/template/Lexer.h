@@ -1,4 +1,4 @@
-//===- Lexer.h - Tokens of templates ----------------------------*- C++ -*-===//
+//===- Lexer.h - Tokens of chat templates -----------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -28,13 +28,13 @@ struct Token {
     End
   };
   Kind kind;
-  std::string text; ///< Of a string what it stands for.
+  std::string text; ///< For a string, its value.
   TemplatePosition place;
 };
 
-/// A template's tokens. White space is stripped where tags say so; a line's
-/// before a statement, and the line's end behind it, always are. Throws
-/// TemplateError.
+/// Splits a template into tokens. White space is stripped where tags ask for
+/// it, and always at the beginning of a line before a statement, and the line
+/// end after it. Throws TemplateError.
 std::vector<Token> tokenize(const std::string &source);
 
 } // namespace heddle::io::jinja

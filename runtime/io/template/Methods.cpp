@@ -1,4 +1,4 @@
-//===- Methods.cpp - Methods of values in templates -----------------------===//
+//===- Methods.cpp - Methods of template values ---------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Methods.h - Methods of values in templates ---------------*- C++ -*-===//
+//===- Methods.h - Methods of template values -------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,22 +15,22 @@ namespace heddle::io::jinja {
 
 using Method = Value (*)(const Value &self, const Arguments &arguments);
 using MethodTable = std::map<std::string, Method>;
-/// Those of Python's str.
+/// Returns the methods of Python's str.
 const MethodTable &textMethods();
 
-/// In characters, what a text may be filled up to.
+/// Limit of characters to which a text may be padded.
 inline constexpr int64_t widestText = 1 << 20;
-/// So many times what fills a text.
+/// Returns `fill` repeated `times` times.
 std::string filling(const std::string &fill, int64_t times);
-/// What `textOf` makes of the elements, with `separator` between them.
+/// Concatenates `textOf` of the elements, with `separator` between them.
 std::string joined(const List &elements, const std::string &separator,
                    const std::function<std::string(const Value &)> &textOf);
 
 /// Python's format(value, spec).
 std::string formatValue(const Value &value, const std::string &spec);
-/// `text.format(...)`.
+/// Python's text.format(...).
 Value formatMethod(const Value &self, const Arguments &arguments);
-/// `text % values`: a tuple, a dictionary, or one value.
+/// Python's text % values: a tuple, a dictionary, or one value.
 std::string formatPercent(const std::string &text, const Value &values);
 
 } // namespace heddle::io::jinja

@@ -1,4 +1,4 @@
-//===- Named.h - What templates call by name --------------------*- C++ -*-===//
+//===- Named.h - Look up filters and tests by name --------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,7 +13,7 @@
 
 namespace heddle::io::jinja {
 
-/// What has a name; throws for one that is not there.
+/// Returns the entry of a name; throws for an unknown one.
 template <typename Entry>
 Entry named(const std::map<std::string, Entry> &all, const char *kind,
             const std::string &name) {

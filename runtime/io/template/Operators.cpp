@@ -1,4 +1,4 @@
-//===- Operators.cpp - Operators of templates -----------------------------===//
+//===- Operators.cpp - Operators of chat templates ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,7 +13,7 @@
 using namespace heddle::io;
 using namespace heddle::io::jinja;
 
-/// A whole number that is computed, unless it does not fit.
+/// Computes an integer; throws on overflow.
 template <typename Compute>
 static Value whole(const Value &a, const Value &b, const Compute &compute) {
   int64_t result = 0;
@@ -73,7 +73,7 @@ static Value subtract(const Value &a, const Value &b) {
   });
 }
 
-/// Python's division: rounded down, with the remainder's sign the divisor's.
+/// Python's division: rounds down; the remainder has the divisor's sign.
 static Value divide(const std::string &sign, const Value &a, const Value &b) {
   if (b.number() == 0)
     throw TemplateError{"a division by 0"};

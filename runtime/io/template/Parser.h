@@ -1,4 +1,4 @@
-//===- Parser.h - Programs of templates -------------------------*- C++ -*-===//
+//===- Parser.h - Parse chat templates --------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,7 +14,7 @@
 
 namespace heddle::io::jinja {
 
-/// The names that a part of a template sees: its own, then those around.
+/// Variables of a block; lookups continue in the enclosing scope.
 struct Scope {
   std::map<std::string, Value> names;
   std::shared_ptr<Scope> around;
@@ -25,20 +25,20 @@ using ScopePtr = std::shared_ptr<Scope>;
 
 enum class Flow { Next, Break, Continue };
 using Expression = std::function<Value(const ScopePtr &)>;
-/// Appends to the output.
+/// Runs a statement, which appends to the output.
 using Statement = std::function<Flow(const ScopePtr &, std::string &)>;
 
 /// Compiles a template. Throws TemplateError.
 Statement parse(const std::string &source);
 
-/// Reads the expressions of a template.
+/// Parses the expressions of a template.
 class ExpressionParser {
 public:
   explicit ExpressionParser(std::vector<Token> tokens)
       : tokens(std::move(tokens)) {}
-  /// With `x if c else y` unless that is not wanted.
+  /// Parses an expression, by default including `x if c else y`.
   Expression expression(bool withCondition = true);
-  /// An expression, or several, which are a tuple.
+  /// Parses one expression, or several that form a tuple.
   Expression tuple(bool withCondition = true);
 
 protected:
@@ -48,33 +48,34 @@ protected:
   }
   Token take() { return tokens[next + 1 < tokens.size() ? next++ : next]; }
   bool isNext(const std::string &text) const;
-  /// Takes an operator or name if it comes next.
+  /// Consumes an operator or name if it comes next.
   bool accept(const std::string &text);
   void expect(const std::string &text);
   void expect(Kind kind);
   std::string name();
-  /// Where in the tokens the next one is.
+  /// Returns the index of the next token.
   size_t place() const { return next; }
-  /// Whether a name has been read since.
+  /// Whether a name was read since token `since`.
   bool hasName(const std::string &wanted, size_t since) const;
-  /// Counts an operator, filter or the like that holds what came before it.
+  /// Counts nested operators, filters and so on, which limits the stack.
   void link();
   [[noreturn]] void refuse(const std::string &what) const;
-  /// Says the place of what goes wrong in `inner` when it runs.
+  /// Adds the position to errors of `inner` when it runs.
   Expression located(Expression inner, TemplatePosition place) const;
   struct Call {
     std::vector<Expression> positional;
     ByName<Expression> named;
-    std::vector<Expression> spread, namedSpread; ///< `*list`, `**dictionary`.
+    /// `*list` and `**dictionary`.
+    std::vector<Expression> spread, namedSpread;
     Arguments evaluate(const ScopePtr &scope) const;
   };
-  /// Arguments, up to the bracket behind them.
+  /// Parses arguments up to the closing bracket.
   Call arguments();
   Expression filters(Expression input, bool withTests);
   Expression filter(Expression input);
   Expression primary();
   Expression postfix(Expression value);
-  /// The call whose closing bracket was read last.
+  /// The call whose closing bracket was parsed last.
   std::shared_ptr<Call> lastCall;
 
 private:

@@ -1,4 +1,4 @@
-//===- StatementParser.cpp - Statements of templates ----------------------===//
+//===- StatementParser.cpp - Statements of chat templates -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,7 +19,7 @@ static ScopePtr inside(const ScopePtr &scope) {
   return inner;
 }
 
-/// The scope that a function is of, which does not hold it.
+/// Returns the scope of a function, which only has a weak reference to it.
 static ScopePtr held(const std::weak_ptr<Scope> &scope) {
   ScopePtr found = scope.lock();
   if (!found)
@@ -28,13 +28,13 @@ static ScopePtr held(const std::weak_ptr<Scope> &scope) {
 }
 
 namespace {
-/// What a value is given to: a name, or several for the elements.
+/// The target of an assignment: a name, or several for the elements.
 struct Target {
   std::string name;
-  std::vector<Target> parts; ///< Not empty: `name` does not count.
+  std::vector<Target> parts; ///< Not empty: `name` is ignored.
 };
 
-/// A macro, or what stands between `call` and `endcall`.
+/// A macro, or the block between `call` and `endcall`.
 struct Macro {
   std::string name;
   std::vector<std::pair<std::string, Expression>> parameters;
@@ -58,7 +58,8 @@ public:
   }
 
 private:
-  /// Statements up to a tag with one of the words, behind which it stops.
+  /// Parses statements up to a tag with one of the words, and stops after that
+  /// word.
   Statement block(const std::vector<std::string> &ends,
                   std::string *end = nullptr);
   Statement statement(const std::string &word);
@@ -161,7 +162,8 @@ Statement StatementParser::statement(const std::string &word) {
     Flow flow = word == "break" ? Flow::Break : Flow::Continue;
     return [flow](const ScopePtr &, std::string &) { return flow; };
   }
-  if (word == "generation") { // What the model is trained to say.
+  // Marks the tokens that training predicts; only its content is rendered.
+  if (word == "generation") {
     endTag();
     Statement body = block({"endgeneration"});
     endTag();
@@ -231,7 +233,7 @@ struct Loop {
 };
 } // namespace
 
-/// What a loop's body knows of its place.
+/// Returns `loop`, with what a loop's body knows about its position.
 Value Loop::placeOf(const std::shared_ptr<const Loop> &self,
                     const ScopePtr &scope, const List &all, size_t i,
                     int64_t depth) const {
@@ -255,7 +257,7 @@ Value Loop::placeOf(const std::shared_ptr<const Loop> &self,
   if (!isRecursive)
     return place;
   constexpr int64_t deepest = 100;
-  // Of the scope around the loop, which holds this function while it runs.
+  // The scope around the loop lives while this function runs.
   std::weak_ptr<Scope> around = scope;
   place.emplace_back(Value::callKey, Function([=](const Arguments &arguments) {
                        if (depth >= deepest)
@@ -279,10 +281,11 @@ Flow Loop::run(const std::shared_ptr<const Loop> &self, const ScopePtr &scope,
     if (!when || when(inner).truth())
       all.push_back(element);
   }
-  // As in Jinja, where a body that was left counts as none.
+  // As in Jinja, where `else` also runs after a body that was left early.
   bool isDone = false;
   auto last = std::make_shared<std::optional<List>>();
-  // Of the loop, which may be among what it is called with.
+  // Weak reference: the function may be among the values that it is called
+  // with.
   Function changed = [known = std::weak_ptr<std::optional<List>>(last)](
                          const Arguments &arguments) {
     auto last = known.lock();
@@ -331,14 +334,14 @@ Statement StatementParser::loop() {
   };
 }
 
-/// A value that stands in a scope under a name that no template can have.
+/// A name in a scope that no template can use.
 static constexpr const char *blockKey = "()";
 static Value textOfBlock(const ScopePtr &scope) {
   return scope->find(blockKey);
 }
 
-/// `set x = value`, `set a, b = pair`, `set space.x = value`, or a name for all
-/// that stands up to `endset`, behind filters.
+/// Parses `set x = value`, `set a, b = pair`, `set space.x = value`, or a block
+/// up to `endset`, with filters.
 Statement StatementParser::assignment() {
   TemplatePosition place = peek().place;
   Target target = targets();
@@ -383,7 +386,7 @@ Statement StatementParser::assignment() {
   };
 }
 
-/// `filter upper | trim`, up to `endfilter`.
+/// Parses `filter upper | trim`, up to `endfilter`.
 Statement StatementParser::filterBlock() {
   Expression filtered = filters(filter(textOfBlock), /*withTests=*/false);
   endTag();
@@ -399,7 +402,8 @@ Statement StatementParser::filterBlock() {
   };
 }
 
-/// `with a = 1, b = 2`: names up to `endwith`, whose values see those around.
+/// Parses `with a = 1, b = 2`, up to `endwith`. The values are evaluated in the
+/// enclosing scope.
 Statement StatementParser::withBlock() {
   std::vector<std::pair<Target, Expression>> names;
   while (peek().kind != Kind::StatementEnd) {
@@ -448,7 +452,7 @@ Value Macro::call(const ScopePtr &around, const Arguments &arguments) const {
     throw TemplateError{"the macro '" + name + "' calls no caller"};
   for (size_t i = 0; i < count; ++i) {
     const auto &[parameter, fallback] = parameters[i];
-    // A value that is given but not defined is no reason for another.
+    // An argument that is given but undefined does not get the default.
     bool isGiven = arguments.has(i, parameter.c_str());
     inner->names[parameter] = isGiven || !fallback
                                   ? arguments.get(i, parameter.c_str())
@@ -459,7 +463,7 @@ Value Macro::call(const ScopePtr &around, const Arguments &arguments) const {
   return text;
 }
 
-/// Parameters in brackets, where there are any, and what stands up to the end.
+/// Parses parameters in brackets, if any, and the body.
 Macro StatementParser::macroOf(const std::string &name) {
   Macro made;
   made.name = name;
@@ -488,7 +492,7 @@ Statement StatementParser::macro() {
   endTag();
   return [made = std::make_shared<const Macro>(std::move(made))](
              const ScopePtr &scope, std::string &) {
-    // The scope holds the macro, which must not hold the scope.
+    // Weak reference: the scope owns the macro.
     std::weak_ptr<Scope> defined = scope;
     auto depth = std::make_shared<int>(0);
     scope->names[made->name] = Function([=](const Arguments &arguments) {
@@ -505,7 +509,8 @@ Statement StatementParser::macro() {
   };
 }
 
-/// `call(a, b) macro(...)`: the macro's `caller(a, b)` is all up to `endcall`.
+/// Parses `call(a, b) macro(...)`: the block up to `endcall` is the macro's
+/// `caller(a, b)`.
 Statement StatementParser::callBlock() {
   Macro made;
   made.name = "caller";

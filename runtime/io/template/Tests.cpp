@@ -1,4 +1,4 @@
-//===- Tests.cpp - Tests of templates -------------------------------------===//
+//===- Tests.cpp - Tests of chat templates --------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -24,7 +24,7 @@ static bool isNotLess(const Value &value, const Arguments &arguments) {
   return !isLess(value, arguments);
 }
 
-/// Whether there is a filter or a test of that name.
+/// Whether a filter or test with that name exists.
 template <typename Entry, Entry (*find)(const std::string &)>
 static bool isKnown(const Value &value, const Arguments &) {
   try {
@@ -35,7 +35,7 @@ static bool isKnown(const Value &value, const Arguments &) {
   }
 }
 
-/// A test that is a method of texts.
+/// A test that calls a method of strings.
 template <const char *name>
 static bool is(const Value &value, const Arguments &) {
   return memberOf(value.str(), name).call({}).truth();
@@ -79,7 +79,7 @@ Test jinja::findTest(const std::string &name) {
       {"divisibleby",
        [](const V &v, const A &a) {
          int64_t by = a.get(0, "num").integer();
-         // All are by -1, which the least number cannot be divided by.
+         // By -1 every integer is divisible, but the smallest one overflows.
          return by == -1 || (by != 0 && v.integer() % by == 0);
        }},
       {"equalto",

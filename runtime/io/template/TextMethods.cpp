@@ -1,4 +1,4 @@
-//===- TextMethods.cpp - Methods of texts in templates --------------------===//
+//===- TextMethods.cpp - Methods of strings in templates ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,18 +19,18 @@ using namespace heddle::io::jinja;
 // Parts of texts
 //===----------------------------------------------------------------------===//
 
-/// Of Python: with separators of ASCII.
+/// As in Python, which includes ASCII separators.
 static bool isSpace(uint32_t code) {
   return unicode::isSpace(code) || (code >= 0x1C && code <= 0x1F);
 }
 
-/// Whether a value is given; Python's methods take None for none.
+/// Whether a value is given; None counts as not given in Python's methods.
 static bool isGiven(const Value &value) {
   return !value.isUndefined() && !value.isNone();
 }
 
 namespace {
-/// The part of a text that the arguments `start` and `end` of a method choose.
+/// The slice of a text that the arguments `start` and `end` of a method select.
 struct SliceArgument {
   SliceArgument(const Value &self, const Arguments &arguments)
       : begin(0), isNone(false) {
@@ -52,12 +52,12 @@ struct SliceArgument {
       text += all[i].string();
   }
   int64_t begin;
-  bool isNone; ///< It begins behind its end: not even an empty text is there.
+  bool isNone; ///< The start is after the end: not even an empty text is found.
   std::string text;
 };
 } // namespace
 
-/// Strips characters, white space unless others are given, from the ends.
+/// Strips characters (white space by default) from the ends.
 static std::string strip(const std::string &text, const Value &characters,
                          bool left, bool right) {
   auto isStripped = [&](unicode::Character character, size_t at) {
@@ -140,7 +140,7 @@ static Value splitFromEnd(const Value &self, const Arguments &arguments) {
   return parts;
 }
 
-/// What stands before a separator, it, and what stands behind it.
+/// Returns the text before a separator, the separator, and the text after it.
 template <bool isLast>
 static Value partition(const Value &self, const Arguments &arguments) {
   const std::string &text = self.string();
@@ -155,7 +155,7 @@ static Value partition(const Value &self, const Arguments &arguments) {
 }
 
 static Value splitLines(const Value &self, const Arguments &arguments) {
-  // What Python ends lines with.
+  // Python's line ends.
   static constexpr const char *ends[] = {"\r\n",     "\n",     "\r",    "\v",
                                          "\f",       "\x1C",   "\x1D",  "\x1E",
                                          "\xC2\x85", "\u2028", "\u2029"};
@@ -188,7 +188,7 @@ static bool endsWith(const std::string &text, const std::string &part) {
          text.compare(text.size() - part.size(), part.size(), part) == 0;
 }
 
-/// Whether `holds` for a text, or for one of several.
+/// Whether `holds` is true for a text, or for one of several.
 template <bool (*holds)(const std::string &, const std::string &)>
 static Value affixMethod(const Value &self, const Arguments &arguments) {
   Value part = arguments.get(0, "prefix");
@@ -252,7 +252,8 @@ static Value replace(const Value &self, const Arguments &arguments) {
               to = arguments.get(1, "new").string();
   Value most = arguments.get(2, "count");
   int64_t left = isGiven(most) ? std::max<int64_t>(most.integer(), -1) : -1;
-  if (from.empty()) { // Stands before each character, and at the end.
+  // An empty text matches before each character, and at the end.
+  if (from.empty()) {
     std::string result;
     List all = Value(text).elements();
     all.push_back("");
@@ -299,8 +300,8 @@ static Value join(const Value &self, const Arguments &arguments) {
 // Cases
 //===----------------------------------------------------------------------===//
 
-/// Appends in lower case what `isWanted` chooses, and what `other` makes of the
-/// rest.
+/// Appends the characters that `isWanted` selects in lower case, and the others
+/// by `other`.
 static std::string
 lowerSome(const std::string &text, bool (*isWanted)(uint32_t),
           void (*other)(std::string &, const std::string &, uint32_t)) {
@@ -313,8 +314,9 @@ lowerSome(const std::string &text, bool (*isWanted)(uint32_t),
                   !unicode::isCased(unicode::characterAt(text, end).code);
     if (!isWanted(character.code))
       other(result, text.substr(at, character.length), character.code);
+    // Final sigma, at the end of a word.
     else if (character.code == sigma && isInWord && isLast)
-      result += "\u03C2"; // As it is written at the end of a word.
+      result += "\u03C2";
     else
       unicode::appendLower(result, character.code);
     isInWord = unicode::isCased(character.code);
@@ -329,7 +331,7 @@ static std::string lower(const std::string &text) {
 
 static std::string upper(const std::string &text) {
   std::string result;
-  constexpr uint32_t sharpS = 0xDF; // No single letter is its upper case.
+  constexpr uint32_t sharpS = 0xDF; // Sharp s has no upper case of one letter.
   unicode::forEach(text, [&](unicode::Character character, size_t) {
     if (character.code == sharpS)
       result += "SS";
@@ -349,13 +351,13 @@ static std::string capitalize(const std::string &text) {
   if (text.empty())
     return text;
   unicode::Character first = unicode::characterAt(text, 0);
-  // The rest ends as it does in the whole text.
+  // The rest ends a word as in the whole text.
   std::string whole = lower(text), begin;
   unicode::appendLower(begin, first.code);
   return titleCase(first.code) + whole.substr(begin.size());
 }
 
-/// Each word with its first letter in title case.
+/// Converts the first letter of each word to title case.
 static std::string title(const std::string &text) {
   std::string result;
   for (size_t at = 0; at < text.size();) {
@@ -395,7 +397,7 @@ std::string jinja::filling(const std::string &fill, int64_t times) {
   return text;
 }
 
-/// So many characters around a text that it is as wide as wanted.
+/// Pads a text on the left and right to the width.
 static std::string
 padded(const Value &self, const Arguments &arguments,
        const std::function<int64_t(int64_t, int64_t)> &left) {
@@ -425,7 +427,7 @@ static Value rightJustify(const Value &self, const Arguments &arguments) {
                 [](int64_t missing, int64_t) { return missing; });
 }
 
-/// Zeros go behind a sign.
+/// Zeros are inserted after a sign.
 static Value fillZeros(const Value &self, const Arguments &arguments) {
   const std::string &text = self.string();
   bool isSigned = !text.empty() && (text[0] == '+' || text[0] == '-');
@@ -477,7 +479,7 @@ static bool isAlnum(uint32_t code) {
   return unicode::isLetter(code) || unicode::isNumber(code);
 }
 
-/// Whether there are letters with case, and none in the other one.
+/// Whether there are letters with case, all of them in this one.
 template <bool isUpper>
 static Value isInCase(const Value &self, const Arguments &) {
   bool has = false, hasOther = false;

@@ -1,4 +1,4 @@
-//===- Value.cpp - Values of templates ------------------------------------===//
+//===- Value.cpp - Values of chat templates -------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -22,8 +22,8 @@ Value Arguments::get(size_t index, const char *name) const {
 }
 
 namespace {
-/// Deletes what values share, one after the other: what holds others in turn,
-/// however deep, needs no more of the stack.
+/// Deletes shared values one by one instead of recursively, so that deep
+/// nesting does not need stack.
 struct Delete {
   template <typename T> void operator()(T *shared) const {
     using Object = std::remove_const_t<T>;
@@ -54,7 +54,7 @@ template <typename T> static std::shared_ptr<T> shared(T held) {
   return {new T(std::move(held)), Delete()};
 }
 
-/// What a text, list, dictionary or function needs beside what it holds.
+/// Bytes that a string, list, dictionary or function counts beside its content.
 static constexpr int64_t overhead = 16;
 
 Value::Value(std::string s) : data(std::move(s)) {
@@ -215,7 +215,7 @@ Value Value::at(const Value &key) const {
     });
     return found;
   }
-  // What groupby calls its pairs.
+  // The names of groupby's pairs.
   if (isTuple() && list().size() == 2 && key.isString() &&
       (key.string() == "grouper" || key.string() == "list"))
     return list()[key.string() == "list"];
@@ -275,7 +275,7 @@ bool Value::operator<(const Value &other) const {
   throw TemplateError{kind() + " cannot be compared with " + other.kind()};
 }
 
-/// The shortest digits that read back as the number, as Python writes them.
+/// Returns the shortest digits that parse to the number, as Python writes them.
 static std::string digitsOf(double number) {
   if (std::isinf(number))
     return number < 0 ? "-inf" : "inf";

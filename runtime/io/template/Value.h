@@ -1,4 +1,4 @@
-//===- Value.h - Values of templates ----------------------------*- C++ -*-===//
+//===- Value.h - Values of chat templates -----------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -22,7 +22,7 @@ namespace heddle::io::jinja {
 class Value;
 using List = std::vector<Value>;
 using Dict = std::vector<std::pair<std::string, Value>>;
-/// Entries in the order in which their names came.
+/// A map that keeps the order of insertion.
 template <typename Entry>
 class ByName : public std::vector<std::pair<std::string, Entry>> {
 public:
@@ -40,11 +40,11 @@ public:
     this->emplace_back(name, std::move(entry));
   }
 };
-/// What a function is called with.
+/// The arguments of a call.
 struct Arguments {
   std::vector<Value> positional;
   ByName<Value> named;
-  /// The argument at a place or of a name, else undefined.
+  /// Returns an argument by position or name; undefined if it is not given.
   Value get(size_t index, const char *name) const;
   bool has(size_t index, const char *name) const {
     return index < positional.size() || named.has(name);
@@ -52,15 +52,15 @@ struct Arguments {
 };
 using Function = std::function<Value(const Arguments &)>;
 
-/// How JSON is written, as Python's json.dumps takes it.
+/// Options of Python's json.dumps.
 struct JsonStyle {
-  int indent = -1; ///< Not negative: elements are on lines of their own.
+  int indent = -1; ///< Not negative: each element is on its own line.
   std::string comma = ", ", colon = ": ";
   bool isAscii = false, sortsKeys = false;
 };
 
-/// A value as Python has it; lists and dictionaries are shared. A value that is
-/// not defined is false, empty, and written as nothing.
+/// A value with Python's semantics; lists and dictionaries are shared by
+/// reference. An undefined value is false, empty, and written as nothing.
 class Value {
 public:
   struct Undefined {
@@ -79,7 +79,7 @@ public:
   Value(List list);
   Value(Dict dict);
   Value(Function function);
-  /// A list that Python writes with round brackets.
+  /// Creates a tuple: a list that is written with round brackets.
   static Value tuple(List elements) {
     Value value(std::move(elements));
     value.hasRoundBrackets = true;
@@ -93,14 +93,14 @@ public:
   bool isUndefined() const { return is<Undefined>(); }
   bool isNone() const { return is<None>(); }
   bool isString() const { return is<std::string>(); }
-  /// Whether it is a list that Python writes with round brackets.
+  /// Whether it is a tuple.
   bool isTuple() const { return isList() && hasRoundBrackets; }
   bool isList() const { return is<std::shared_ptr<List>>(); }
   bool isDict() const { return is<std::shared_ptr<Dict>>(); }
   bool isFunction() const { return is<std::shared_ptr<const Function>>(); }
-  /// Whether it is held, and not copied, by what has it.
+  /// Whether copies share it by reference.
   bool isShared() const { return isList() || isDict() || isFunction(); }
-  /// Whether it can be computed with; booleans can.
+  /// Whether arithmetic accepts it; booleans are numbers.
   bool isNumber() const { return is<int64_t>() || is<double>() || is<bool>(); }
 
   const std::string &string() const; ///< Throws unless it is one.
@@ -108,32 +108,33 @@ public:
   double number() const;             ///< Throws unless it is one.
   List &list() const;                ///< Throws unless it is one.
   Dict &dict() const;                ///< Throws unless it is one.
-  /// A dictionary is called by its member of this name, which none in a
-  /// template can have.
+  /// A dictionary with a member of this name can be called. No template can use
+  /// the name.
   static constexpr const char *callKey = "()";
   Value call(const Arguments &arguments) const;
 
   bool truth() const;
   int64_t length() const;
-  /// Elements of a list, keys of a dictionary, characters of a text.
+  /// Returns elements of a list, keys of a dictionary, or characters of a text.
   List elements() const;
-  /// The element of a list or text, or the value of a key; else undefined.
+  /// Returns an element of a list or text, or the value of a key; else
+  /// undefined.
   Value at(const Value &key) const;
   void set(const std::string &key, Value value);
   bool contains(const Value &element) const;
-  /// Whether both are of one kind and equal.
+  /// Whether both have the same type and are equal.
   bool isSameAs(const Value &other) const {
     return data.index() == other.data.index() && *this == other;
   }
   bool operator==(const Value &other) const;
   bool operator<(const Value &other) const;
 
-  /// As Python's str() and repr().
+  /// Python's str() and repr().
   std::string str() const;
   std::string repr() const;
-  /// As Python's json.dumps.
+  /// Python's json.dumps().
   std::string json(const JsonStyle &style) const;
-  /// As `a list`.
+  /// Names the type, as `a list`.
   std::string kind() const;
 
 private:
@@ -146,33 +147,33 @@ private:
   bool hasRoundBrackets = false;
 };
 
-/// A line and a column of a template, from 1 on; 0: not known.
+/// A line and a column in a template, counted from 1; 0: unknown.
 struct TemplatePosition {
   int line = 0, column = 0;
 };
 
-/// What goes wrong while a template is read or rendered; who knows where says
-/// so.
+/// An error while a template is parsed or rendered. The position is added where
+/// it is known.
 struct TemplateError {
   std::string message;
   TemplatePosition place = {};
-  std::string help = ""; ///< Empty: what helps in general.
+  std::string help = ""; ///< Empty: the general help.
 };
 
-/// `a + b`, of numbers, texts or lists.
+/// Computes `a + b` of numbers, texts or lists.
 Value add(const Value &a, const Value &b);
-/// `a sign b` of numbers, texts or lists.
+/// Computes `a sign b` of numbers, texts or lists.
 Value compute(const std::string &sign, const Value &a, const Value &b);
 bool compare(const std::string &sign, const Value &a, const Value &b);
 
-/// A number without what stands behind its point.
+/// Truncates a number to an integer.
 int64_t wholeOf(const Value &number);
 
-/// The method of a value, or its member by that name.
+/// Returns the method of a value, or its member with that name.
 Value memberOf(const Value &value, const std::string &name);
 
 using Filter = Value (*)(const Value &input, const Arguments &arguments);
-/// Throws for a name that is not known.
+/// Throws for an unknown name.
 Filter findFilter(const std::string &name);
 using Test = bool (*)(const Value &input, const Arguments &arguments);
 Test findTest(const std::string &name);

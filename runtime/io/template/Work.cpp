@@ -1,4 +1,4 @@
-//===- Work.cpp - What a template may do ----------------------------------===//
+//===- Work.cpp - Limits of a template's work -----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -40,7 +40,8 @@ void Work::spend(int64_t bytes) {
 }
 
 void Work::deepen() {
-  constexpr int64_t deepest = 2 << 20; // Of the 8 MiB that a thread has.
+  // Bytes, of the 8 MiB of a thread's stack.
+  constexpr int64_t deepest = 2 << 20;
   if (current && std::abs(current->begin - stackHere()) > deepest)
     throw TemplateError{"what the template does is nested too deeply"};
 }

@@ -1,4 +1,4 @@
-//===- Work.h - What a template may do --------------------------*- C++ -*-===//
+//===- Work.h - Limits of a template's work ---------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,9 +13,9 @@
 
 namespace heddle::io::jinja {
 
-/// What this thread may still do for the template that it renders, as long as
-/// this lives: a template comes with a model, from anywhere, and must not take
-/// the memory or the time of those who serve it.
+/// Limits the work of the template that this thread renders, while the object
+/// lives. A template comes with a model, from anywhere, and must not exhaust
+/// the server's memory or time.
 class Work {
 public:
   Work();
@@ -23,19 +23,19 @@ public:
   Work(const Work &) = delete;
   Work &operator=(const Work &) = delete;
 
-  /// What a step of a template costs.
+  /// Cost of a step of a template.
   static constexpr int64_t step = 100;
-  /// Takes so many bytes, which are made or gone through; throws when too many
-  /// are.
+  /// Counts bytes that are created or traversed; throws when the limit is
+  /// exceeded.
   static void spend(int64_t bytes);
-  /// Throws where the stack is too deep to go on.
+  /// Throws when the stack is too deep.
   static void deepen();
-  /// Takes apart what may hold itself when all is done.
+  /// Registers a value that may contain itself, to be taken apart at the end.
   static void mayHoldItself(const Value &value);
 
 private:
   int64_t left = int64_t(1) << 29;
-  const char *begin; ///< Of the stack.
+  const char *begin; ///< Begin of the stack.
   List changed;
 };
 

@@ -1,4 +1,4 @@
-//===- AddedTokens.cpp - Tokens that are found before all others ----------===//
+//===- AddedTokens.cpp - Added tokens of a tokenizer ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -27,7 +27,7 @@ AddedTokens::AddedTokens(const JsonValue &root, const TokenModel &model,
                  "download the tokenizer again");
     bool isSpecial = value.boolOr("special", false);
     bool isNormalized = value.boolOr("normalized", !isSpecial);
-    // A token of the model keeps its number.
+    // A token that the model also has keeps its id.
     if (std::optional<int32_t> known = model.find(content))
       id = *known;
     areNormalized.push_back(isNormalized);
@@ -53,7 +53,7 @@ AddedTokens::AddedTokens(const JsonValue &root, const TokenModel &model,
                        });
 }
 
-/// Whether the character that ends at `end`, or begins there, is of a word.
+/// Whether the character before or after a position belongs to a word.
 static bool isWordBefore(const std::string &text, size_t end) {
   size_t begin = end;
   while (begin > 0 && (static_cast<uint8_t>(text[--begin]) & 0xC0) == 0x80)
@@ -65,7 +65,8 @@ static bool isWordAt(const std::string &text, size_t begin) {
          unicode::isWord(unicode::characterAt(text, begin).code);
 }
 
-/// Where the white space begins that ends at `end`, not before `first`.
+/// Returns the beginning, at least `first`, of the white space that ends at
+/// `end`.
 static size_t beginOfSpace(const std::string &text, size_t first, size_t end) {
   size_t begin = end;
   while (begin > first) {
@@ -111,8 +112,8 @@ void AddedTokens::splitBy(const Table &table, const Segment &segment,
     offset = end;
     if (token.isWord && (isWordBefore(text, begin) || isWordAt(text, end)))
       continue;
-    // White space that the token before has taken may be one, too; not one
-    // that takes what is left of it.
+    // A match may be inside the white space that the previous token has
+    // stripped, but not if it would strip the rest of that space.
     if (token.stripsLeft)
       begin = std::max(beginOfSpace(text, 0, begin), done);
     if (token.stripsRight)

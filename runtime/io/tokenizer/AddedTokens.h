@@ -1,4 +1,4 @@
-//===- AddedTokens.h - Tokens that are found before all others --*- C++ -*-===//
+//===- AddedTokens.h - Added tokens of a tokenizer --------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,25 +14,25 @@
 
 namespace heddle::io {
 
-/// The `added_tokens` of a tokenizer.json: texts that are found before anything
-/// is split. Some are looked for in the text as it is, the others in what the
-/// normalizer makes of it.
+/// The `added_tokens` of a tokenizer.json, which are found before the text is
+/// split. Some are matched in the text as it is, others after normalization.
 class AddedTokens {
 public:
-  /// Throws H0352 for a token without text, or with a bad id.
+  /// Throws H0352 for a token without text or with an invalid id.
   AddedTokens(const JsonValue &root, const TokenModel &model,
               const Normalizer &normalizer);
 
-  /// A part of a text: a token, or what lies between.
+  /// A segment of a text: an added token, or the text between two.
   struct Segment {
     TextPiece piece;
-    int32_t id; ///< -1 between tokens.
+    int32_t id; ///< -1 for text between tokens.
   };
-  /// The segments of a text, those between tokens normalized; none is empty.
+  /// Splits a text into segments; text between tokens is normalized. No segment
+  /// is empty.
   std::vector<Segment> split(const std::string &text,
                              const Normalizer &normalizer) const;
 
-  /// The text of an added token, or null.
+  /// Returns the text of an added token, or null.
   const std::string *tokenOf(int32_t id) const;
   bool isSpecial(int32_t id) const;
   std::optional<int32_t> find(const std::string &content) const;
@@ -42,11 +42,11 @@ public:
 private:
   struct Token {
     std::string content;
-    std::string pattern; ///< What is looked for.
+    std::string pattern; ///< The text to match.
     int32_t id;
     bool stripsLeft, stripsRight, isWord, isSpecial;
   };
-  /// By first byte of the pattern, longest first.
+  /// By the pattern's first byte; longest first.
   using Table = std::vector<const Token *>[256];
   void splitBy(const Table &table, const Segment &segment,
                std::vector<Segment> &segments) const;

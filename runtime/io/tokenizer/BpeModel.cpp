@@ -1,4 +1,4 @@
-//===- BpeModel.cpp - Byte-pair merging -----------------------------------===//
+//===- BpeModel.cpp - Byte-pair encoding ----------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,8 +16,9 @@ using namespace heddle::io;
 
 namespace {
 
-/// Tokens made of characters by merges in the order in which they were learned
-/// (Sennrich et al., arXiv 1508.07909). The characters are of the text, or
+/// Byte-pair encoding (Sennrich et al., arXiv 1508.07909): merges characters to
+/// tokens in the order in which merges were learned. Characters are those of
+/// the text, or stand for its bytes.
 /// those that stand for bytes.
 class BpeModel final : public TokenModel {
 public:
@@ -36,13 +37,13 @@ private:
   const Merge *findMerge(int32_t left, int32_t right) const;
   std::string textOf(const std::string &piece, size_t begin,
                      size_t length) const;
-  /// The token of a character, or -1.
+  /// Returns the token of a character, or -1.
   int32_t findCharacter(const std::string &piece, size_t begin,
                         unicode::Character character) const;
   void merge(std::vector<int32_t> &symbols) const;
 
   std::unordered_map<uint64_t, Merge> mergeTable;
-  /// The tokens of the first characters: of all that stand for bytes.
+  /// Tokens of the first code points, which include all that stand for bytes.
   std::vector<int32_t> characters;
   std::string prefix, suffix;
   std::optional<int32_t> unknown;
@@ -117,7 +118,8 @@ const BpeModel::Merge *BpeModel::findMerge(int32_t left, int32_t right) const {
   return it == mergeTable.end() ? nullptr : &it->second;
 }
 
-/// Applies the merge of lowest rank, leftmost first, until none is left.
+/// Applies the merge of lowest rank, leftmost first, until no merge is
+/// possible.
 void BpeModel::merge(std::vector<int32_t> &symbols) const {
   struct Candidate {
     int32_t rank, position, left, right, result;
@@ -159,7 +161,7 @@ void BpeModel::merge(std::vector<int32_t> &symbols) const {
   symbols.erase(std::remove(symbols.begin(), symbols.end(), -1), symbols.end());
 }
 
-/// A character with what is added to it inside a word, or at a word's end.
+/// Returns a character with the prefix inside a word, or the suffix at its end.
 std::string BpeModel::textOf(const std::string &piece, size_t begin,
                              size_t length) const {
   return (begin > 0 ? prefix : "") + piece.substr(begin, length) +
@@ -185,14 +187,15 @@ void BpeModel::encode(const std::string &piece,
   }
   std::vector<int32_t> symbols;
   symbols.reserve(piece.size());
-  // An unknown token waits for the next that is known, also behind bytes.
+  // An unknown token is only written before the next known one, also after
+  // bytes.
   bool isWaiting = false;
   unicode::forEach(piece, [&](unicode::Character character, size_t begin) {
     int32_t id = findCharacter(piece, begin, character);
     if (id < 0 && fallsBack &&
         appendBytes(textOf(piece, begin, character.length), symbols))
       return;
-    // As the package `tokenizers`, which leaves it out.
+    // Dropped, as by the package `tokenizers`.
     if (id < 0 && !unknown)
       return;
     if (isWaiting && (id >= 0 || !fusesUnknown))

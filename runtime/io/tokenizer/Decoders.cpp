@@ -1,4 +1,4 @@
-//===- Decoders.cpp - How the texts of tokens become one text -------------===//
+//===- Decoders.cpp - Tokens' texts to a text -----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -31,7 +31,7 @@ static void replaceAll(std::string &text, const std::string &from,
     text.replace(at, from.size(), to);
 }
 
-/// A decoder that changes each text by itself; `change(text, isFirst)`.
+/// Returns a decoder that changes each text by itself: `change(text, isFirst)`.
 template <typename Change> static Decoder eachText(Change change) {
   return [change](Texts texts) {
     for (size_t i = 0; i < texts.size(); ++i)
@@ -49,7 +49,7 @@ static Decoder makeByteLevel(const JsonValue &) {
   };
 }
 
-/// What bytes become: themselves if they are UTF-8, else as many U+FFFD.
+/// Returns bytes as text: unchanged if they are UTF-8, else as many U+FFFD.
 static std::string textOfBytes(const std::string &bytes) {
   if (unicode::isValid(bytes))
     return bytes;
@@ -108,7 +108,7 @@ static Decoder makeReplace(const JsonValue &value) {
           std::string &text, bool) { text = pattern.replace(text, content); });
 }
 
-/// Spaces that English writes not, before marks and in contractions.
+/// Removes spaces before punctuation and in English contractions.
 static void cleanUp(std::string &text) {
   static constexpr std::pair<const char *, const char *> rules[] = {
       {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},

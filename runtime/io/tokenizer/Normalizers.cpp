@@ -1,4 +1,4 @@
-//===- Normalizers.cpp - What texts become before they are split ----------===//
+//===- Normalizers.cpp - Normalize texts ----------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -44,7 +44,7 @@ TextPiece io::bytesAsCharacters(const TextPiece &piece) {
   return result;
 }
 
-/// What is left when each character is replaced by what `visit` appends.
+/// Replaces each character by what `visit` appends.
 template <typename Visitor>
 static TextPiece mapCharacters(const TextPiece &piece, Visitor visit) {
   TextPiece result;
@@ -64,7 +64,8 @@ static TextPiece normalize(const TextPiece &piece, unicode::Form form) {
   TextPiece result = {unicode::normalize(piece.text, form)};
   size_t head =
       unicode::normalize(piece.text.substr(0, piece.head), form).size();
-  // With marks that are composed with the first character it may be longer.
+  // Combining marks may have been composed with the first character, which
+  // makes the head longer.
   while (result.head < std::min(head, result.text.size()))
     result.head += unicode::characterAt(result.text, result.head).length;
   return result;

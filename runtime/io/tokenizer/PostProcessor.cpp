@@ -33,7 +33,7 @@ static SpecialTokens makeTemplate(const JsonValue &value) {
   return tokens;
 }
 
-/// `cls` before and `sep` behind, each a text with its id.
+/// `cls` is before the text and `sep` after it, each a text with its id.
 static SpecialTokens makePair(const JsonValue &value) {
   auto one = [&](const char *key) {
     const JsonValue &pair = value.at(key);

@@ -1,4 +1,4 @@
-//===- PreTokenizers.cpp - How a text is split into pieces ----------------===//
+//===- PreTokenizers.cpp - Split texts into pieces ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,7 +14,7 @@ using namespace heddle;
 using namespace heddle::io;
 
 namespace {
-/// What becomes of the matches of a pattern.
+/// What happens to the matches of a pattern.
 enum class Behavior {
   Removed,
   Isolated,
@@ -42,7 +42,8 @@ static Behavior behaviorOf(const JsonValue &value, const char *fallback) {
             "download the tokenizer again");
 }
 
-/// Merges spans as `behavior` says; those that are matches still are removed.
+/// Merges spans as `behavior` says. Spans that are still matches afterwards are
+/// removed.
 static std::vector<Span> arrange(std::vector<Span> spans, Behavior behavior) {
   if (behavior == Behavior::Removed || behavior == Behavior::Isolated) {
     if (behavior == Behavior::Isolated)
@@ -82,7 +83,7 @@ static void split(std::vector<TextPiece> &pieces, Behavior behavior,
   pieces = std::move(parts);
 }
 
-/// Finds characters, each a match of its own.
+/// Finds characters; each one is a match of its own.
 static Finder charactersThat(bool (*isWanted)(uint32_t)) {
   return [isWanted](const std::string &text) {
     std::vector<Span> spans;
@@ -130,8 +131,8 @@ static PreTokenizer makeSplit(const JsonValue &value) {
   });
 }
 
-/// GPT-2's pattern (Radford et al., 2019), which byte-level tokenizers split by
-/// unless they say otherwise.
+/// GPT-2's pattern (Radford et al., 2019), the default of byte-level
+/// tokenizers.
 static constexpr const char *gpt2Pattern =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+"
     "|\\s+(?!\\S)|\\s+";
@@ -153,7 +154,7 @@ static PreTokenizer makeByteLevel(const JsonValue &value) {
   };
 }
 
-/// Spaces are written as a visible character, and pieces begin with it.
+/// Replaces spaces by a visible character, with which pieces begin.
 static PreTokenizer makeMetaspace(const JsonValue &value) {
   std::string mark = value.stringOr("replacement", "\u2581");
   std::string scheme = value.stringOr(
@@ -179,7 +180,7 @@ static PreTokenizer makeWhitespaceSplit(const JsonValue &) {
   return makeSplitter(Behavior::Removed, charactersThat(unicode::isSpace));
 }
 
-/// Words, and runs of what is neither word nor white space.
+/// Finds words, and runs of characters that are neither words nor white space.
 static PreTokenizer makeWhitespace(const JsonValue &) {
   return [](std::vector<TextPiece> &pieces) {
     split(pieces, Behavior::Removed, charactersThat(unicode::isSpace));

@@ -1,15 +1,16 @@
-//===- Precompiled.cpp - SentencePiece's table of replacements ------------===//
+//===- Precompiled.cpp - SentencePiece's normalizer -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// SentencePiece's normalizer with a compiled table of replacements: the size of
+// a trie in bytes, the trie (a double array in the layout of Darts-clone,
+// 32-bit units), then the replacements, each ended by a zero byte. All
+// little-endian.
+//
 //===----------------------------------------------------------------------===//
 
-//
-// The table as SentencePiece's normalizer compiles it: the size of a trie in
-// bytes, the trie (a double array as Darts-clone lays it out, 32-bit units),
-// then the replacements, each ended by a zero byte. All little-endian.
 #include "Stages.h"
 #include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <cstring>
@@ -54,14 +55,14 @@ public:
     texts = bytes.substr(sizeof size + size);
   }
 
-  /// What stands in place of `text`, or null.
+  /// Returns the replacement of `text`, or null.
   const char *find(const std::string &text) const {
     std::optional<uint32_t> place = shortestPrefix(text);
     return place && *place < texts.size() ? texts.c_str() + *place : nullptr;
   }
 
 private:
-  /// The value of the shortest prefix of `text` that the trie has.
+  /// Returns the value of the shortest prefix of `text` in the trie.
   std::optional<uint32_t> shortestPrefix(const std::string &text) const {
     size_t at = 0;
     uint32_t unit = units[0];
@@ -77,7 +78,7 @@ private:
       at ^= offsetOf(unit);
       if (at >= units.size())
         return std::nullopt;
-      if (unit >> 8 & 1) // A leaf hangs here.
+      if (unit >> 8 & 1) // This node has a leaf.
         return units[at] & ~(1u << 31);
     }
     return std::nullopt;
@@ -92,13 +93,15 @@ private:
 } // namespace
 
 namespace {
-/// The text that is made, and how much of it stands for the old text's head.
+/// Builds the new text, and tracks how much of it comes from the old text's
+/// head.
 class Replacing {
 public:
   explicit Replacing(const TextPiece &old) : old(old) {}
-  /// New characters count as the old ones in turn, those that are too many as
-  /// the last one. Old ones that are too many go with the one before; where
-  /// there is none, all that comes counts as what stands so much before it.
+  /// Appends `to` in place of `from`. New characters correspond to old ones in
+  /// order; surplus new ones to the last old one, and surplus old ones to the
+  /// last new one. If there is no new character yet, the following text takes
+  /// the place of the removed one.
   void add(const std::string &from, const std::string &to) {
     size_t left = 0;
     unicode::forEach(from, [&](unicode::Character, size_t) { ++left; });
@@ -121,7 +124,8 @@ private:
   void skipOne() { place += unicode::characterAt(old.text, place).length; }
 
   const TextPiece &old;
-  size_t place = 0; ///< What comes next counts as the character there.
+  /// The old character to which the next new one corresponds.
+  size_t place = 0;
   bool isHead = false;
 };
 } // namespace
@@ -130,7 +134,7 @@ Normalizer io::makePrecompiled(const JsonValue &value) {
   Replacements table(value.at("precompiled_charsmap"));
   return [table](const TextPiece &piece) {
     const std::string &text = piece.text;
-    // Longer clusters are looked up character by character.
+    // Longer grapheme clusters are looked up character by character.
     constexpr size_t longest = 6;
     Replacing result(piece);
     for (size_t begin = 0; begin < text.size();) {

@@ -22,8 +22,8 @@ struct Regex::Code {
 };
 
 namespace {
-/// What one thread needs to match. Runs of one class of characters may be as
-/// long as the text, so that the stack of compiled code has to grow.
+/// What a thread needs to match. A run of one class of characters may be as
+/// long as the text, so the stack of compiled code can grow.
 struct Matcher {
   static constexpr size_t firstStack = 64 << 10, largestStack = 64 << 20;
   pcre2_match_data *data = pcre2_match_data_create(1, nullptr);
@@ -41,7 +41,7 @@ struct Matcher {
 
 static constexpr uint32_t utf = PCRE2_UTF | PCRE2_NO_UTF_CHECK;
 
-/// Null, with PCRE2's message, where the pattern is none.
+/// Compiles a pattern; null, with PCRE2's message, if it is invalid.
 static pcre2_code *compile(const std::string &pattern, uint32_t options,
                            std::string &message) {
   int error = 0;
@@ -78,7 +78,7 @@ Regex::Regex(const std::string &pattern, const JsonValue &at) {
     at.fail("H0351", "the pattern cannot be read: " + message,
             "use `bytes`, or a tokenizer whose pattern is a regular "
             "expression of PCRE2");
-  // Where the machine allows no new code, the pattern is interpreted.
+  // If the system allows no executable memory, the pattern is interpreted.
   pcre2_jit_compile(made->compiled, PCRE2_JIT_COMPLETE);
   code = std::move(made);
 }
@@ -91,7 +91,7 @@ Regex Regex::literal(const std::string &text) {
   return Regex(std::move(made));
 }
 
-/// The text with a symbol in place of each byte that is no UTF-8.
+/// Replaces each byte that is invalid UTF-8 by a symbol.
 static const std::string &asUtf8(const std::string &text, std::string &copy) {
   unicode::forEach(text, [&](unicode::Character character, size_t offset) {
     if (character.isValid)
@@ -124,7 +124,8 @@ std::vector<Span> Regex::spans(const std::string &text) const {
            "give shorter texts");
     const size_t *match = pcre2_get_ovector_pointer(matcher.data);
     bool isEmpty = match[0] == match[1];
-    // An empty match right behind another is none, as for Oniguruma.
+    // An empty match directly after another match does not count, as in
+    // Oniguruma.
     bool isNone = isEmpty && !found.empty() && done == match[0];
     if (done < match[0])
       found.push_back({done, match[0], false});

@@ -13,23 +13,24 @@
 
 namespace heddle::io {
 
-/// A part of a text, in bytes.
+/// A range of bytes of a text.
 struct Span {
   size_t begin, end;
-  bool isMatch; ///< Of a pattern; else it lies between two matches.
+  bool isMatch; ///< Matches the pattern; false: between two matches.
 };
 
-/// A regular expression in the syntax of Ruby, which PCRE2 matches.
+/// A regular expression in Ruby's syntax, matched by PCRE2.
 class Regex {
 public:
-  /// `at` is where the pattern stands: H0351 when it cannot be compiled.
+  /// `at` is the position of the pattern: throws H0351 if it cannot be
+  /// compiled.
   Regex(const std::string &pattern, const JsonValue &at);
-  /// Matches the text itself.
+  /// Returns an expression that matches exactly `text`.
   static Regex literal(const std::string &text);
-  /// The matches in `text` and what lies between; together they are the whole
-  /// text. A byte that is no UTF-8 is matched as a symbol.
+  /// Divides `text` into matches and the ranges between them. A byte that is
+  /// invalid UTF-8 is matched as a symbol.
   std::vector<Span> spans(const std::string &text) const;
-  /// The text with `content` in place of each match.
+  /// Returns the text with `content` in place of each match.
   std::string replace(const std::string &text,
                       const std::string &content) const;
 

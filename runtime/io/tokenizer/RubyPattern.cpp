@@ -1,4 +1,4 @@
-//===- RubyPattern.cpp - Patterns of tokenizer.json as PCRE2's ------------===//
+//===- RubyPattern.cpp - Ruby patterns to PCRE2's -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,8 +15,8 @@
 
 using namespace heddle;
 
-/// Members of a set that PCRE2 calls otherwise or has no name for; also those
-/// of POSIX brackets.
+/// Character classes for which PCRE2 has another name or none; also those of
+/// POSIX brackets.
 static constexpr std::pair<const char *, const char *> properties[] = {
     {"word", "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"},
     {"alnum", "\\p{Alphabetic}\\p{Nd}"},
@@ -50,8 +50,8 @@ static const char *propertyOf(std::string name) {
 
 namespace {
 
-/// A set of characters: those that PCRE2 may write in brackets, and expressions
-/// that match one character each.
+/// A set of characters: members that PCRE2 allows in brackets, and expressions
+/// that each match one character.
 struct Set {
   std::string members;
   std::vector<std::string> others;
@@ -66,8 +66,8 @@ struct Set {
     others.insert(others.end(), more.others.begin(), more.others.end());
   }
 
-  /// An expression that matches one of the characters, in one way only: where
-  /// the text behind does not match, there is nothing else to try.
+  /// Returns an expression that matches one character of the set. It is atomic:
+  /// if the text after it does not match, there is no other way to try.
   std::string text() const {
     if (others.empty() && members.empty())
       throw std::runtime_error("a part of a set is empty");
@@ -99,7 +99,7 @@ private:
   bool comes(const char *text) const {
     return in.compare(at, strlen(text), text) == 0;
   }
-  /// Hands so many characters on as they are.
+  /// Copies `count` characters unchanged.
   void copy(size_t count = 1) {
     out += in.substr(at, count);
     at = std::min(in.size(), at + count);
@@ -135,13 +135,14 @@ private:
       return copy();
     default:
       atom = out.size();
+      // With all bytes of the character.
       do
-        copy(); // With the bytes that belong to the character.
+        copy();
       while (at < in.size() && (static_cast<uint8_t>(in[at]) & 0xC0) == 0x80);
     }
   }
 
-  /// What begins a group; `m` makes a dot match a newline.
+  /// Translates the beginning of a group; `m` makes a dot match a newline.
   void group() {
     if (comes("(?#")) {
       open.pop_back();
@@ -151,8 +152,8 @@ private:
     }
     if (comes("(?~"))
       refuse("(?~ ...)");
-    bool hasFlags = comes("(?") && at + 2 < in.size() &&
-                    std::strchr("imx-", in[at + 2]);
+    bool hasFlags =
+        comes("(?") && at + 2 < in.size() && std::strchr("imx-", in[at + 2]);
     copy();
     if (!hasFlags)
       return;
@@ -161,7 +162,8 @@ private:
       out += in[at] == 'm' ? 's' : in[at];
   }
 
-  /// `{n,m}`, behind which `+` and, without a comma, `?` repeat the whole.
+  /// Translates `{n,m}`. A `+` after it, or without a comma a `?`, repeats it
+  /// as a whole.
   void interval() {
     size_t end = in.find('}', at);
     std::string inner =
@@ -186,9 +188,10 @@ private:
     }
   }
 
-  /// Behind a backslash, outside of sets.
+  /// Translates an escape outside of sets, after the backslash.
   void escape() {
-    // Oniguruma has these numbers of Latin-1 here, and not in sets.
+    // Oniguruma treats these digits of Latin-1 as word characters here, but not
+    // in sets.
     static const std::string word =
         propertyOf("word") + std::string("\\xB2\\xB3\\xB9\\xBC-\\xBE");
     switch (at + 1 < in.size() ? in[at + 1] : 0) {
@@ -229,7 +232,7 @@ private:
     at += 2;
   }
 
-  /// Escapes that mean the same in and outside of sets.
+  /// Translates an escape that means the same inside and outside of sets.
   void character() {
     switch (at + 1 < in.size() ? in[at + 1] : 0) {
     case 's':
@@ -250,8 +253,8 @@ private:
     }
   }
 
-  /// Reads `\p{NAME}`: the members that it stands for, and whether it is all
-  /// others that are meant.
+  /// Parses `\p{NAME}`. Returns the members it stands for, and whether it is
+  /// negated.
   std::pair<std::string, bool> property() {
     bool isNegated = in[at + 1] == 'P';
     size_t end = in.find('}', at);
@@ -268,14 +271,14 @@ private:
     }
     if (const char *known = propertyOf(name))
       return {known, isNegated};
-    // Of a script, and not of characters that it shares.
+    // By the property Script, not Script_Extensions.
     return {"\\p{" + (isScript(name) ? "sc:" + name : name) + "}", isNegated};
   }
 
-  /// Reads a set, behind its bracket. `&&` binds less than all that stands
-  /// side by side, and `^` least.
+  /// Parses a set after its bracket. `&&` binds less than juxtaposition, and
+  /// `^` least.
   Set set() {
-    constexpr int deepest = 100; // As deep as the stack allows.
+    constexpr int deepest = 100; // Limit of nesting, for the stack.
     if (++depth > deepest)
       throw std::runtime_error("sets are nested too deeply");
     Set whole;
@@ -296,8 +299,8 @@ private:
     return whole;
   }
 
-  /// Members up to the end of a set or to `&&`. What is a set among them
-  /// becomes a part of it.
+  /// Parses members up to the end of a set or to `&&`. A nested set becomes a
+  /// part of it.
   Set members(bool isFirst) {
     Set made;
     std::string outer = std::move(out);
@@ -323,7 +326,7 @@ private:
     return made;
   }
 
-  /// A POSIX bracket, as [:alpha:].
+  /// Parses a POSIX bracket, as [:alpha:].
   bool bracket(Set &to) {
     size_t end = in.find(":]", at + 2);
     if (end == std::string::npos)
@@ -331,7 +334,7 @@ private:
     std::string name = in.substr(at + 2, end - at - 2);
     bool isNegated = !name.empty() && name[0] == '^';
     name.erase(0, isNegated);
-    // Symbols too, and not so for \p{punct}.
+    // Includes symbols, which \p{punct} does not.
     const char *known = name == "punct" ? "\\p{P}\\p{S}" : propertyOf(name);
     if (!known)
       refuse("[:" + name + ":]");
@@ -340,7 +343,7 @@ private:
     return true;
   }
 
-  /// These, or all but these.
+  /// Adds these members, or all others.
   void addMembers(Set &to, const std::string &members, bool isNegated) {
     bool isOne = members.compare(0, 3, "\\p{") == 0 &&
                  members.find('}') + 1 == members.size();
@@ -374,10 +377,11 @@ private:
   const std::string &in;
   const std::function<bool(const std::string &)> &isScript;
   size_t at = 0;
-  int depth = 0; ///< Of sets in sets.
+  int depth = 0; ///< Nesting of sets.
   std::string out;
-  size_t atom = 0;          ///< Where what is repeated begins in `out`.
-  std::vector<size_t> open; ///< The groups that have begun, there.
+  /// Where the expression that a quantifier repeats begins in `out`.
+  size_t atom = 0;
+  std::vector<size_t> open; ///< Where the open groups begin in `out`.
 };
 
 } // namespace

@@ -1,4 +1,4 @@
-//===- RubyPattern.h - Patterns of tokenizer.json as PCRE2's ----*- C++ -*-===//
+//===- RubyPattern.h - Ruby patterns to PCRE2's -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,11 +14,11 @@
 
 namespace heddle::io {
 
-/// A pattern in the syntax of Ruby, as the package `tokenizers` reads it with
-/// Oniguruma (doc/RE of Oniguruma 6.9), for PCRE2 with its options UTF, UCP and
-/// MULTILINE. `isScript` tells names of Unicode's scripts. Throws a
-/// std::runtime_error that says what has no counterpart: sets that intersect or
-/// exclude inside of a set, and text segments.
+/// Translates a pattern in Ruby's syntax, as the package `tokenizers` uses it
+/// with Oniguruma (doc/RE of Oniguruma 6.9), for PCRE2 with the options UTF,
+/// UCP and MULTILINE. `isScript` recognizes the names of Unicode scripts.
+/// Throws a std::runtime_error for what has no equivalent: intersections or
+/// negations of sets inside of sets, and text segments.
 std::string
 fromRuby(const std::string &pattern,
          const std::function<bool(const std::string &name)> &isScript);

@@ -16,68 +16,71 @@
 
 namespace heddle::io {
 
-// Encoding: a text is normalized, split into pieces, and a model gives each
-// piece's tokens. Decoding: a chain of functions on the texts of tokens, whose
-// results are joined. Each stage is made from its part of a tokenizer.json, and
-// throws H0351 for what it does not know.
+// Encoding: a text is normalized and split into pieces, and a model turns each
+// piece into tokens. Decoding: a chain of functions transforms the texts of
+// tokens, which are then joined. Each stage is created from its section of a
+// tokenizer.json, and throws H0351 for an unsupported type.
 
-/// A part of a text.
+/// A piece of the text that is encoded.
 struct TextPiece {
   std::string text;
-  /// How many bytes at its front are made of the character that the whole text
-  /// begins with: none where that is in another piece, or has been removed.
+  /// Number of leading bytes that come from the first character of the whole
+  /// text; 0 if that is in another piece or was removed.
   size_t head = 0;
-  /// What lies from one byte to another.
+  /// Returns the bytes [begin, end).
   TextPiece part(size_t begin, size_t end) const {
     return {text.substr(begin, end - begin),
             std::max(std::min(head, end), begin) - begin};
   }
 };
-/// Puts a text before a piece. It counts as the piece's first character does.
+/// Inserts a text before a piece. It counts as part of the first character.
 void prepend(TextPiece &piece, const std::string &what);
-/// `content` in place of each match. It counts as the match's last character.
+/// Replaces each match by `content`, which counts as part of the match's last
+/// character.
 TextPiece replace(const TextPiece &piece, const Regex &pattern,
                   const std::string &content);
-/// Bytes as the characters of byte-level tokenizers.
+/// Replaces bytes by the characters that stand for them in byte-level
+/// tokenizers.
 TextPiece bytesAsCharacters(const TextPiece &piece);
 
 using Normalizer = std::function<TextPiece(TextPiece)>;
 Normalizer makeNormalizer(const JsonValue &value);
-/// Puts a text into lower case before `next`.
+/// Returns a normalizer that converts to lower case before `next`.
 Normalizer lowered(Normalizer next);
-/// SentencePiece's table of replacements, in base 64, that a trie finds.
+/// Creates SentencePiece's normalizer from its table (base64), a trie of
+/// replacements.
 Normalizer makePrecompiled(const JsonValue &value);
 
 using PreTokenizer = std::function<void(std::vector<TextPiece> &)>;
 PreTokenizer makePreTokenizer(const JsonValue &value);
 
-/// Gives pieces of text their tokens.
+/// Turns pieces of text into tokens.
 class TokenModel {
 public:
   virtual ~TokenModel() = default;
-  /// Appends the ids of one piece.
+  /// Appends the ids of a piece.
   virtual void encode(const std::string &piece,
                       std::vector<int32_t> &ids) const = 0;
   std::optional<int32_t> find(const std::string &token) const {
     return vocabulary.find(token);
   }
-  /// The text of a token; "" where there is none.
+  /// Returns the text of a token; "" if it does not exist.
   const std::string &tokenOf(int32_t id) const { return vocabulary[id]; }
-  /// One more than the largest id.
+  /// Returns one more than the largest id.
   int64_t vocabSize() const { return vocabulary.size(); }
 
 protected:
-  /// Appends the tokens of bytes, if each has one.
+  /// Appends the tokens of single bytes, if each byte has one.
   bool appendBytes(const std::string &text, std::vector<int32_t> &ids) const;
 
   Vocabulary vocabulary;
 };
-/// Throws H0352 for a damaged vocabulary.
+/// Throws H0352 for an invalid vocabulary.
 std::unique_ptr<TokenModel> makeTokenModel(const JsonValue &value);
 std::unique_ptr<TokenModel> makeBpeModel(const JsonValue &value);
 std::unique_ptr<TokenModel> makeUnigramModel(const JsonValue &value);
 
-/// Where special tokens go: before and behind a text.
+/// Special tokens before and after a text.
 struct SpecialTokens {
   std::vector<int32_t> before, behind;
 };
@@ -87,12 +90,12 @@ using Decoder =
     std::function<std::vector<std::string>(std::vector<std::string>)>;
 Decoder makeDecoder(const JsonValue &value);
 
-/// What each kind of stage is made by.
+/// The function that creates each type of a stage.
 template <typename Stage>
 using StageTable =
     std::vector<std::pair<const char *, Stage (*)(const JsonValue &)>>;
 
-/// Makes the stage that `value` names with its `type`.
+/// Creates the stage whose type is `value`'s member `type`.
 template <typename Stage>
 Stage makeStage(const JsonValue &value, const char *what,
                 const StageTable<Stage> &table) {
@@ -109,7 +112,7 @@ Stage makeStage(const JsonValue &value, const char *what,
             "use `bytes`, or a tokenizer with one of " + known);
 }
 
-/// The pattern of a stage that has one: a text or a regular expression.
+/// Returns the pattern of a stage: a plain text or a regular expression.
 Regex patternOf(const JsonValue &value);
 
 } // namespace heddle::io

@@ -1,4 +1,4 @@
-//===- TokenNames.cpp - Special tokens by what they are for ---------------===//
+//===- TokenNames.cpp - Special tokens by their roles ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,7 +21,7 @@ static constexpr const char *tokenNames[] = {
 
 namespace {
 
-/// The special tokens that a class of tokenizers has where no file names them.
+/// Default special tokens of a tokenizer class.
 struct ClassTokens {
   const char *tokenizerClass;
   const char *texts[std::size(tokenNames)]; ///< Null: none.
@@ -29,7 +29,7 @@ struct ClassTokens {
 
 } // namespace
 
-/// As the constructors of transformers 5 have them.
+/// The defaults of transformers 5.
 static constexpr ClassTokens classes[] = {
     {"LlamaTokenizer", {"<s>", "</s>", "<unk>"}},
     {"CodeLlamaTokenizer", {"<s>", "</s>", "<unk>"}},
@@ -64,8 +64,8 @@ static constexpr ClassTokens classes[] = {
     {"MPNetTokenizer",
      {"<s>", "</s>", "[UNK]", "</s>", "<pad>", "<s>", "<mask>"}}};
 
-/// The class of a model's tokenizer where no file names it. Tokenizers of Llama
-/// and Mistral differ too much for one.
+/// The tokenizer class of a type of model, if no file names it. Llama and
+/// Mistral are missing, since their tokenizers differ too much.
 static constexpr std::pair<const char *, const char *> classOfModel[] = {
     {"bert", "BertTokenizer"},        {"gemma2", "GemmaTokenizer"},
     {"gpt2", "GPT2Tokenizer"},        {"gpt_neo", "GPT2Tokenizer"},
@@ -88,7 +88,7 @@ private:
 
   std::string directory;
   TokenNames names;
-  std::set<std::string> mentioned; ///< Null says that there is no such token.
+  std::set<std::string> mentioned; ///< A role that is null has no token.
 };
 
 } // namespace
@@ -100,7 +100,7 @@ std::optional<JsonValue> NameReader::parse(const char *file) const {
   return parseJsonFile(path, modelJsonCodes);
 }
 
-/// A token is a text, or an object with its `content`.
+/// A token is a string, or an object with `content`.
 void NameReader::take(const JsonValue &root) {
   for (const char *name : tokenNames) {
     const JsonValue *token = root.find(name);

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The tokenizers: bytes, and the pipeline of stages that a Hugging Face
+// tokenizer.json describes (Stages.h).
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/Tokenizer.h"
@@ -21,7 +24,7 @@ using namespace heddle::io;
 
 namespace {
 
-/// Every byte is its own token.
+/// A tokenizer for which every byte is a token.
 class ByteTokenizer : public Tokenizer {
 public:
   int64_t vocabSize() const override { return 256; }
@@ -47,10 +50,10 @@ public:
   }
 };
 
-/// The tokenizer.json of Hugging Face.
+/// A tokenizer of Hugging Face's tokenizer.json.
 class Pipeline final : public Tokenizer {
 public:
-  /// `directory` has the files beside the tokenizer.json; "": none.
+  /// `directory` has the files beside tokenizer.json; "": none.
   Pipeline(const JsonValue &root, const std::string &directory, bool lowersCase)
       : model(makeTokenModel(root.at("model"))),
         normalizer(normalizerOf(root, lowersCase)),
@@ -84,10 +87,10 @@ public:
   bool splitsBeforeWords() const override;
 
 private:
-  /// The tokens of a text that may have bytes which are no UTF-8.
+  /// Encodes a text that may contain invalid UTF-8.
   std::vector<int32_t> encodeAsIs(const std::string &text) const;
   bool keepsBytes() const;
-  /// What the decoder makes of the texts of tokens.
+  /// Decodes the texts of tokens.
   std::string textOf(std::vector<std::string> tokens) const;
   template <typename Stage>
   static Stage part(const JsonValue &root, const char *key,
@@ -121,7 +124,7 @@ private:
 
 std::vector<int32_t> Pipeline::encodeAsIs(const std::string &text) const {
   std::vector<int32_t> ids;
-  // Words come again and again.
+  // Cache short words, which occur again and again.
   constexpr size_t longestWord = 64;
   std::unordered_map<std::string, std::vector<int32_t>> words;
   for (AddedTokens::Segment &segment : added.split(text, normalizer)) {
@@ -175,7 +178,7 @@ std::string Pipeline::pieceOf(int32_t id) const {
   const std::string *known = added.tokenOf(id);
   const std::string &text = known ? *known : model->tokenOf(id);
   std::string alone = textOf({text});
-  // A decoder that knows bytes has a symbol for one that is no character.
+  // A decoder of bytes writes a symbol for bytes that are no character.
   int byte = byteOfToken(text);
   if (byte >= 0 && alone != text)
     return std::string(1, static_cast<char>(byte));
@@ -208,22 +211,22 @@ std::optional<int32_t> Pipeline::namedToken(const std::string &name) const {
   return id ? id : model->find(text->second);
 }
 
-/// Asks the stages whether each byte that no character begins with comes back.
+/// Tests whether bytes that begin no character survive encoding and decoding.
 bool Pipeline::keepsBytes() const {
   std::string bytes;
   for (int byte = 0x80; byte < 0x100; ++byte)
     (bytes += static_cast<char>(byte)) += ' ';
   try {
-    // Some put a space before a text.
+    // Some tokenizers insert a space before a text.
     std::string text = decode(encodeAsIs(bytes), /*withSpecial=*/true);
     return text == bytes || text == " " + bytes;
-  } catch (const UserError &) { // A byte has no token.
+  } catch (const UserError &) { // Some byte has no token.
     return false;
   }
 }
 
-/// Asks the stages: what splits letters from the space before the next ones in
-/// texts of each kind does so in all.
+/// Tests on samples whether the text is split before a space between letters: a
+/// tokenizer that does so for samples of each kind does so always.
 bool Pipeline::splitsBeforeWords() const {
   for (const std::string text : {"a b", "aB Cd", "Ab c", "ab  cd ef"}) {
     size_t space = text.rfind(' ');
@@ -239,8 +242,8 @@ bool Pipeline::splitsBeforeWords() const {
   return true;
 }
 
-/// Whether a text ends inside of a character, or with what stands for one whose
-/// bytes are not all there.
+/// Whether a text ends with an incomplete character, or with the symbol for
+/// one.
 static bool endsInside(const std::string &text) {
   static const std::string replacement = "\uFFFD";
   size_t begin = text.size();
@@ -259,7 +262,7 @@ static bool endsInside(const std::string &text) {
 TextStream::TextStream(const Tokenizer &tokenizer,
                        const std::vector<int32_t> &before)
     : tokenizer(tokenizer) {
-  // Of a long text the last tokens say how the next is written.
+  // Of a long text, the last tokens determine how the next one is written.
   constexpr size_t most = 64;
   shown = std::min(most, before.size());
   ids.assign(before.end() - int64_t(shown), before.end());
@@ -271,12 +274,13 @@ std::string TextStream::rest(const std::string &text) {
   if (text.compare(0, known.size(), known) == 0) {
     part = text.substr(known.size());
   } else {
-    // Some tokenizers decode a run of bytes as a whole, so that a bad byte
-    // changes what was given back. What follows is then a run of its own.
+    // Some tokenizers decode a run of bytes as a whole, so a bad byte changes
+    // text that was already returned. Then start over with the remaining
+    // tokens.
     std::vector<int32_t> after(ids.begin() + shown, ids.end());
     part = tokenizer.decode(after, /*withSpecial=*/false);
   }
-  // What shows nothing, as a special token, says not what comes before.
+  // A token without text, as a special one, does not determine what comes next.
   if (!part.empty())
     ids.erase(ids.begin(), ids.begin() + shown);
   shown = ids.size();

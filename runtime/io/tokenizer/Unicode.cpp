@@ -42,9 +42,9 @@ bool unicode::isValid(const std::string &text) {
   return result;
 }
 
-/// How many bytes at `offset`, where no character stands, could begin one; 1 if
-/// none could. The second byte of some characters has a range of its own
-/// (Unicode, table 3-7).
+/// Returns how many bytes at `offset`, where no valid character is, form the
+/// beginning of one; 1 if none. For some characters the second byte has a
+/// restricted range (Unicode, table 3-7).
 static size_t lengthOfInvalid(const std::string &text, size_t offset) {
   auto byteAt = [&](size_t at) { return static_cast<uint8_t>(text[at]); };
   uint8_t first = byteAt(offset), low = 0x80, high = 0xBF;
@@ -144,7 +144,7 @@ bool unicode::isWord(uint32_t code) {
   case UTF8PROC_CATEGORY_NL:
   case UTF8PROC_CATEGORY_PC:
     return true;
-  default: // Join controls, and letters in circles, which are alphabetic.
+  default: // Join controls, and letters in circles, which count as alphabetic.
     return code == 0x200C || code == 0x200D ||
            (code >= 0x24B6 && code <= 0x24E9);
   }
@@ -201,11 +201,11 @@ uint32_t unicode::upper(uint32_t code) {
 void unicode::appendLower(std::string &text, uint32_t code) {
   append(text, static_cast<uint32_t>(
                    utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
-  if (code == 0x130) // The only one whose lower case has two characters.
+  if (code == 0x130) // The only character whose lower case has two characters.
     append(text, 0x307);
 }
 
-/// Normalizes what is UTF-8.
+/// Normalizes valid UTF-8.
 static std::string normalizeValid(const std::string &text,
                                   utf8proc_option_t options) {
   utf8proc_uint8_t *result = nullptr;

@@ -1,4 +1,4 @@
-//===- UnigramModel.cpp - The most probable tokens of a piece -------------===//
+//===- UnigramModel.cpp - The unigram language model ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -19,8 +19,8 @@ using namespace heddle::io;
 
 namespace {
 
-/// Tokens with the logarithms of their probabilities; a piece gets those whose
-/// sum is largest (Kudo, arXiv 1804.10959), found by Viterbi's algorithm.
+/// Tokens with log probabilities. A piece gets the tokens with the largest sum
+/// (Kudo, arXiv 1804.10959), which Viterbi's algorithm finds.
 class UnigramModel final : public TokenModel {
 public:
   explicit UnigramModel(const JsonValue &value);
@@ -28,7 +28,7 @@ public:
               std::vector<int32_t> &ids) const override;
 
 private:
-  /// The best way to a path in the piece.
+  /// The best segmentation of a prefix of the piece.
   struct BestPath {
     double score = 0;
     size_t begin = none; ///< Where its last token begins.
@@ -39,7 +39,7 @@ private:
   void addUnknown(const std::string &text, std::vector<int32_t> &ids) const;
 
   std::vector<double> scores;
-  std::vector<size_t> lengths; ///< Those that tokens have, in order.
+  std::vector<size_t> lengths; ///< Lengths that tokens have, sorted.
   std::optional<int32_t> unknown;
   double unknownScore;
   bool fallsBack;
@@ -47,9 +47,9 @@ private:
 
 } // namespace
 
-/// A score as the package `tokenizers` reads it: its digits as a whole number,
-/// and that divided by a power of ten. What is rounded twice may have another
-/// last bit, by which one of two segmentations of equal scores is the better.
+/// Converts a score as the package `tokenizers` reads it: the digits as an
+/// integer, divided by a power of ten. This may round twice, and the last bit
+/// can decide between two segmentations of equal score.
 static double scoreOf(double number) {
   char text[32];
   char *end = std::to_chars(text, text + sizeof text, std::fabs(number),
@@ -58,7 +58,7 @@ static double scoreOf(double number) {
   char *mark = std::find(text, end, 'e');
   uint64_t digits = 0;
   int exponent = 0;
-  if (mark == end) // Infinite.
+  if (mark == end) // Infinity or NaN.
     return number;
   std::from_chars(mark + 1 + (mark[1] == '+'), end, exponent);
   for (char *c = text; c < mark; ++c)
@@ -84,7 +84,7 @@ UnigramModel::UnigramModel(const JsonValue &value)
   }
   std::sort(lengths.begin(), lengths.end());
   lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
-  constexpr double penalty = 10; // SentencePiece's.
+  constexpr double penalty = 10; // SentencePiece's penalty of an unknown token.
   unknownScore = lowest - penalty;
   if (const JsonValue *id = value.findNonNull("unk_id")) {
     unknown = static_cast<int32_t>(id->asInteger());
@@ -133,7 +133,7 @@ void UnigramModel::addUnknown(const std::string &text,
 void UnigramModel::encode(const std::string &piece,
                           std::vector<int32_t> &ids) const {
   std::vector<BestPath> paths = bestPaths(piece);
-  // Tokens from the last to the first; neighbours that are unknown are one.
+  // Tokens from last to first; adjacent unknown ones are merged.
   std::vector<Span> tokens;
   for (size_t end = piece.size(); end > 0; end = paths[end].begin) {
     const BestPath &path = paths[end];

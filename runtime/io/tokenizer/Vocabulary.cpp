@@ -1,4 +1,4 @@
-//===- Vocabulary.cpp - Tokens and their numbers --------------------------===//
+//===- Vocabulary.cpp - Tokens and their ids ------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -50,7 +50,7 @@ int io::byteOfToken(const std::string &token) {
   return static_cast<int>(byte);
 }
 
-/// The code points of the 256 characters, by byte.
+/// Returns the code points of the 256 characters, by byte.
 static const std::array<uint16_t, 256> &codes() {
   static const std::array<uint16_t, 256> table = [] {
     std::array<uint16_t, 256> made{};

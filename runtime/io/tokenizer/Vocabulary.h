@@ -1,4 +1,4 @@
-//===- Vocabulary.h - Tokens and their numbers ------------------*- C++ -*-===//
+//===- Vocabulary.h - Tokens and their ids ----------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,27 +14,27 @@
 
 namespace heddle::io {
 
-/// The largest number of a token, and one more.
+/// Upper bound of token ids.
 inline constexpr int64_t maxVocabulary = int64_t(1) << 24;
 
-/// Tokens as they are written in a tokenizer.json.
+/// The tokens of a tokenizer.json, by text and by id.
 class Vocabulary {
 public:
-  /// Adds a token that stands at `at`. Throws H0352 when the token or its id
-  /// is there already, or the id is not in [0, 2^24).
+  /// Adds a token; `at` is its position for errors. Throws H0352 for a
+  /// duplicate token or id, or an id outside [0, 2^24).
   void add(const JsonValue &at, const std::string &token, int64_t id);
-  /// Reads an object of ids by token.
+  /// Reads an object that maps tokens to ids.
   void read(const JsonValue &object);
   std::optional<int32_t> find(const std::string &token) const {
     auto it = ids.find(token);
     return it == ids.end() ? std::nullopt : std::optional<int32_t>(it->second);
   }
-  /// The text of a token; "" where there is none.
+  /// Returns the text of a token; "" if it does not exist.
   const std::string &operator[](int32_t id) const {
     static const std::string none;
     return id >= 0 && id < size() ? tokens[id] : none;
   }
-  /// One more than the largest id.
+  /// Returns one more than the largest id.
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
 
 private:
@@ -42,17 +42,19 @@ private:
   std::vector<std::string> tokens;
 };
 
-/// The token of a byte where a vocabulary has one for each: `<0x0A>`.
+/// Returns the token of a single byte in vocabularies that have such tokens:
+/// `<0x0A>`.
 std::string byteToken(uint8_t byte);
-/// The byte of such a token, or -1.
+/// Returns the byte of such a token, or -1.
 int byteOfToken(const std::string &token);
 
 /// The 256 characters that stand for bytes in byte-level tokenizers: printable
 /// bytes stand for themselves, the others for U+0100 and following, in order.
 namespace alphabet {
-/// Appends bytes as characters.
+/// Appends bytes as such characters.
 void append(std::string &text, const std::string &bytes);
-/// The bytes that characters stand for; nothing when one is not of the 256.
+/// Returns the bytes that such characters stand for; nothing if another
+/// character occurs.
 std::optional<std::string> toBytes(const std::string &characters);
 } // namespace alphabet
 

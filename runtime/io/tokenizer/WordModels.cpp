@@ -1,4 +1,4 @@
-//===- WordModels.cpp - Models of whole words, and what all have --------===//
+//===- WordModels.cpp - WordPiece and word-level models -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -27,7 +27,7 @@ bool TokenModel::appendBytes(const std::string &text,
 
 namespace {
 
-/// What a model of words has: a vocabulary, and a token for what is not in it.
+/// A model with a vocabulary and a token for unknown words.
 class WordModel : public TokenModel {
 public:
   explicit WordModel(const JsonValue &value) {
@@ -53,8 +53,8 @@ public:
   }
 };
 
-/// The longest token that a word begins with, then the longest that the rest
-/// does, which has a prefix (Devlin et al., 2018).
+/// WordPiece (Devlin et al., 2018): the longest token at the beginning of a
+/// word, then the longest ones with the prefix for continuations.
 class WordPieceModel final : public WordModel {
 public:
   explicit WordPieceModel(const JsonValue &value)
@@ -64,7 +64,7 @@ public:
 
   void encode(const std::string &piece,
               std::vector<int32_t> &ids) const override {
-    // Where characters end.
+    // End of each character.
     std::vector<size_t> ends;
     unicode::forEach(piece, [&](unicode::Character character, size_t offset) {
       ends.push_back(offset + character.length);
@@ -110,7 +110,7 @@ std::unique_ptr<TokenModel> io::makeTokenModel(const JsonValue &value) {
       {"WordLevel", [](const JsonValue &v) -> Made {
          return std::make_unique<WordLevelModel>(v);
        }}};
-  // The files of old versions do not say it of byte-pair merging.
+  // Files of older versions omit the type of byte-pair encoding.
   return value.find("type") ? makeStage<Made>(value, "model", table)
                             : makeBpeModel(value);
 }
