@@ -2,7 +2,8 @@
 """usage: check_paths.py ROOT
 
 Every path of the repository that the project's Markdown mentions, in prose or in
-code, is there. Braces and asterisks may stand for several.
+code, is there. Braces and asterisks may stand for several. So is every source file
+that is named alone, as `Schedule.cpp`, in some folder.
 """
 
 import glob
@@ -17,6 +18,10 @@ FOLDERS = ("bench|cmake|dialects|docs|emulator|examples|include|lib|runtime|scri
            "test|tools")
 PATH = re.compile(r"(?<![\w./$-])(?:%s)/[\w.{},*/-]*" % FOLDERS)
 
+NAME = re.compile(r"`([A-Za-z_]\w*\.(?:cpp|h|py|td|def|c|cu))`")
+# Files of other projects.
+OTHERS = {"cuda.h", "cublasLt.h", "nccl.h"}
+
 
 def expand(path):
     """The paths that `a/{b,c}/d` stands for."""
@@ -27,7 +32,14 @@ def expand(path):
             for name in expand(path[:found.start()] + part + path[found.end():])]
 
 
-def check(root, name):
+def sources(root):
+    """The names of all files in the folders of the project, without folders."""
+    return {file for folder in FOLDERS.split("|")
+            for _, _, files in os.walk(os.path.join(root, folder))
+            for file in files}
+
+
+def check(root, name, known):
     """The paths in one file that are not there."""
     with open(os.path.join(root, name), encoding="utf-8") as file:
         text = file.read()
@@ -39,12 +51,20 @@ def check(root, name):
             if not glob.glob(os.path.join(root, single), recursive=True):
                 line = text.count("\n", 0, found.start()) + 1
                 yield f"{name}:{line}: {single} is not there"
+    if name == "CHANGELOG.md":  # It names files that once were there.
+        return
+    for found in NAME.finditer(text):
+        if found.group(1) not in known:
+            line = text.count("\n", 0, found.start()) + 1
+            yield f"{name}:{line}: there is no file {found.group(1)}"
 
 
 def main():
     root = sys.argv[1]
     names = documents(root)
-    problems = [problem for name in names for problem in check(root, name)]
+    known = sources(root) | OTHERS
+    problems = [problem for name in names
+                for problem in check(root, name, known)]
     print("\n".join(problems) or f"{len(names)} files, every path is there")
     return 1 if problems else 0
 
