@@ -249,8 +249,9 @@ void AttentionOp::buildGradient(OpBuilder &builder, GradientContext &context) {
       forwardOrNone(context, getLengths()), forwardOrNone(context, getRng()),
       forwardOrNone(context, getLayer()),
       forwardOrNone(context, getMicroBatch()),
-      forwardOrNone(context, getPart()), forwardOrNone(context, getPlace()),
-      forwardOrNone(context, getTurn()), getHeads(), getMask(),
+      forwardOrNone(context, getPart()),
+      forwardOrNone(context, getSequenceShard()),
+      forwardOrNone(context, getRingStep()), getHeads(), getMask(),
       getDropoutAttr(), getPlacementAttr(), nullptr);
   for (auto [operand, grad] : llvm::zip(getQkv(), grads.getOutputs()))
     if (context.isActive(operand))

@@ -122,26 +122,26 @@ def NN_PlacementAttr : AttrDef<NN_Dialect, "Placement"> {
     before that is done: keys and values then go around.
 
     ```mlir
-    #nn.placement<parts = 2, places = 4>
+    #nn.placement<parts = 2, sequence_shards = 4>
     #nn.placement<ring = true>
     ```
   }];
   let parameters = (ins DefaultValuedParameter<"int64_t", "1">:$parts,
-                        DefaultValuedParameter<"int64_t", "1">:$places,
+                        DefaultValuedParameter<"int64_t", "1">:$sequence_shards,
                         DefaultValuedParameter<"bool", "false">:$ring);
-  let assemblyFormat = "`<` struct($parts, $places, $ring) `>`";
+  let assemblyFormat = "`<` struct($parts, $sequence_shards, $ring) `>`";
   let genVerifyDecl = 1;
 }
 
 /// What attention and its gradient are told besides their tensors.
 defvar NN_AttentionContext = (ins Optional<NN_Ids>:$lengths, Optional<NN_Rng>:$rng,
     Optional<Index>:$layer, Optional<Index>:$micro_batch, Optional<Index>:$part,
-    Optional<Index>:$place, Optional<Index>:$turn, NN_HeadsAttr:$heads,
+    Optional<Index>:$sequence_shard, Optional<Index>:$ring_step, NN_HeadsAttr:$heads,
     NN_MaskAttr:$mask, OptionalAttr<NN_DropoutAttr>:$dropout,
     OptionalAttr<NN_PlacementAttr>:$placement);
 defvar NN_AttentionContextFormat = [{
     (`lengths` $lengths^)? (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch)?
-    (`part` $part^)? (`place` $place^ `turn` $turn)? attr-dict `:`
+    (`part` $part^)? (`sequence_shard` $sequence_shard^ `ring_step` $ring_step)? attr-dict `:`
     functional-type(operands, results)
 }];
 

@@ -12,7 +12,7 @@
 #include "dialects/Dist/ByteSize.h"
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/NN/GradientContext.h"
-#include "dialects/NN/Properties.h"
+#include "dialects/NN/OpProperties.h"
 #include "heddle/PlanFormat/Packed.h"
 #include "heddle/Weights/Source.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"

@@ -104,8 +104,8 @@ def NN_AttentionLike : OpInterface<"AttentionOpInterface"> {
     InterfaceMethod<"Null without `rng`.", "::mlir::Value", "getLayer", (ins)>,
     InterfaceMethod<"Null without `rng`.", "::mlir::Value", "getMicroBatch", (ins)>,
     InterfaceMethod<"Which part of the heads, or null.", "::mlir::Value", "getPart", (ins)>,
-    InterfaceMethod<"Which part of the queries, or null.", "::mlir::Value", "getPlace", (ins)>,
-    InterfaceMethod<"Null without `place`.", "::mlir::Value", "getTurn", (ins)>,
+    InterfaceMethod<"Which part of the queries, or null.", "::mlir::Value", "getSequenceShard", (ins)>,
+    InterfaceMethod<"Null without `sequence_shard`.", "::mlir::Value", "getRingStep", (ins)>,
     InterfaceMethod<"Heads, scale and soft cap.", "::heddle::nn::HeadsAttr", "getHeads", (ins)>,
     InterfaceMethod<"What queries see.", "::heddle::nn::MaskAttr", "getMask", (ins)>,
     InterfaceMethod<"Null without dropout.", "::heddle::nn::DropoutAttr", "getDropoutAttr", (ins)>,
@@ -133,8 +133,8 @@ def NN_AttentionLike : OpInterface<"AttentionOpInterface"> {
     int64_t getParts() {
       return $_op.getPlacementAttr() ? $_op.getPlacementAttr().getParts() : 1;
     }
-    int64_t getPlaces() {
-      return $_op.getPlacementAttr() ? $_op.getPlacementAttr().getPlaces() : 1;
+    int64_t getSequenceShards() {
+      return $_op.getPlacementAttr() ? $_op.getPlacementAttr().getSequenceShards() : 1;
     }
   }];
 }

@@ -8,7 +8,7 @@
 
 #include "dialects/NN/FunctionSyntax.h"
 #include "dialects/NN/NNDialect.h"
-#include "dialects/NN/Sources.h"
+#include "dialects/NN/StateSources.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 

@@ -404,9 +404,10 @@ static LogicalResult verifyAttention(AttentionOpInterface op, Value output,
                             "rng, layer, micro_batch and dropout")) ||
       failed(verifyTogether(op, op.getPart(), op.getParts() > 1,
                             "part and parts above 1")) ||
-      failed(verifyTogether(op, {op.getPlace(), op.getTurn()},
-                            op.getPlaces() > 1,
-                            "place, turn and places above 1")))
+      failed(verifyTogether(
+          op, {op.getSequenceShard(), op.getRingStep()},
+          op.getSequenceShards() > 1,
+          "sequence_shard, ring_step and sequence_shards above 1")))
     return failure();
   return verifyShape(op, lse, {out.getDimSize(0), heads, out.getDimSize(1)},
                      "lse");

@@ -6,7 +6,7 @@
 //
 // One table says of each scalar operation what it costs, what it gives and what
 // its derivative is (Scalars.cpp); another gives names to functions made of
-// them (Functions.cpp).
+// them (ScalarFunctions.cpp).
 //
 //===----------------------------------------------------------------------===//
 

@@ -8,7 +8,7 @@
 
 #include "dialects/Plan/PlanDialect.h"
 #include "dialects/NN/FunctionSyntax.h"
-#include "dialects/NN/Sources.h"
+#include "dialects/NN/StateSources.h"
 #include "dialects/Pipe/Fragments.h"
 #include "heddle/PlanFormat/Memory.h"
 #include "mlir/IR/DialectImplementation.h"

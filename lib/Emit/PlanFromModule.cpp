@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SequenceReader.h"
-#include "dialects/NN/Ports.h"
+#include "dialects/NN/ProgramPorts.h"
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/Settings/Groups.h"
 

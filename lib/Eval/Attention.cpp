@@ -105,10 +105,11 @@ AttentionShape::AttentionShape(nn::AttentionOpInterface op, const Inputs &in)
   const Tensor &first = in[op.getQkv()[0]];
   batch = first.shape()[0];
   length = first.shape()[1];
-  int64_t places = op.getPlaces();
+  int64_t places = op.getSequenceShards();
   wholeLength = length * places;
-  if (op.getPlace()) {
-    int64_t place = in.integer(op.getPlace()), turn = in.integer(op.getTurn());
+  if (op.getSequenceShard()) {
+    int64_t place = in.integer(op.getSequenceShard()),
+            turn = in.integer(op.getRingStep());
     firstQuery = place * length;
     firstKey = (place + places - turn) % places * length;
   }

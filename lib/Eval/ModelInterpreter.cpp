@@ -10,7 +10,7 @@
 #include "ModelInterpreter.h"
 
 #include "PortBatch.h"
-#include "dialects/NN/Ports.h"
+#include "dialects/NN/ProgramPorts.h"
 #include "dialects/Pipe/PipeDialect.h"
 #include "llvm/ADT/TypeSwitch.h"
 

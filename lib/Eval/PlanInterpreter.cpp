@@ -9,7 +9,7 @@
 #include "PlanInterpreter.h"
 
 #include "PortBatch.h"
-#include "dialects/NN/Ports.h"
+#include "dialects/NN/ProgramPorts.h"
 #include "heddle/Eval/Files.h"
 #include "heddle/runtime/io/RowChoice.h"
 #include "llvm/ADT/TypeSwitch.h"

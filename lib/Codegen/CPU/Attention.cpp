@@ -288,7 +288,7 @@ void ForwardEmitter::finish(Value batch, Value head, Value firstQuery,
         Value mask = b.mask(b.sub(rows, column), blocking.lanes);
         Value inverse =
             b.create<arith::DivFOp>(splat(1.0 / (1.0 - spec.p)), sum);
-        if (visible->mayBeBlind()) {
+        if (visible->maySeeNoKey()) {
           Value seesAny = b.create<arith::CmpFOp>(arith::CmpFPredicate::OGT,
                                                   sum, splat(0.0));
           double lowest = std::numeric_limits<float>::lowest();

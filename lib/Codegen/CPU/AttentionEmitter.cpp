@@ -65,9 +65,10 @@ bool isValidAttention(const AttentionSpec &spec, size_t operands,
                spec.headDim > 0;
   bool dropout = spec.p == 0 || (spec.p > 0 && spec.p < 1 && random.rng &&
                                  random.layer && random.microBatch);
-  bool places = spec.places == 1 || (keys.place && keys.turn);
+  bool shards =
+      spec.sequenceShards == 1 || (keys.sequenceShard && keys.ringStep);
   Type type = spec.elementType;
-  return sizes && dropout && places && type &&
+  return sizes && dropout && shards && type &&
          (type.isF32() || type.isBF16()) && operands == (spec.packed ? 1 : 3);
 }
 
@@ -86,11 +87,11 @@ AttentionEmitter::AttentionEmitter(LoopBuilder &b, const AttentionSpec &spec,
 std::array<AttentionEmitter::Heads, 3>
 AttentionEmitter::splitHeads(ValueRange tensors) {
   std::array<Heads, 3> heads;
-  for (auto [i, place] : llvm::enumerate(spec.placesOfHeads())) {
+  for (auto [i, columns] : llvm::enumerate(spec.headColumns())) {
     Value pointer = b.pointerTo(tensors[spec.packed ? 0 : i]);
-    if (place.offset)
-      pointer = b.advance(pointer, spec.elementType, place.offset);
-    heads[i] = {pointer, place.row};
+    if (columns.offset)
+      pointer = b.advance(pointer, spec.elementType, columns.offset);
+    heads[i] = {pointer, columns.row};
   }
   return heads;
 }
@@ -281,7 +282,7 @@ void AttentionEmitter::forScoreTiles(
 void AttentionEmitter::prepareKeys(const AttentionKeys &keys) {
   if (keys.lengths)
     lengths = b.pointerTo(keys.lengths);
-  visible.emplace(spec, integers(), keys.place, keys.turn);
+  visible.emplace(spec, integers(), keys.sequenceShard, keys.ringStep);
 }
 
 Value AttentionEmitter::lengthOf(Value batch) {
@@ -311,7 +312,7 @@ Value AttentionEmitter::seen(Value query, Value key) {
     last = b.add(narrow(visible->ahead(query)), lane);
     if (spec.window)
       before = b.sub(last, narrow(b.constant(spec.window)));
-    if (visible->mayBeBlind()) // Keys that are all before have an end, too.
+    if (visible->maySeeNoKey()) // Keys that are all before have an end, too.
       last = b.create<arith::MinSIOp>(
           last, narrow(b.sub(visible->count(), b.constant(1))));
   } else {

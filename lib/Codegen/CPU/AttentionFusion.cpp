@@ -35,9 +35,9 @@ private:
     AttentionKeys keys;
     if (op.getLengths())
       keys.lengths = k.pointerOf(op.getLengths());
-    if (op.getPlace()) {
-      keys.place = k.evaluator.scalarOf(op.getPlace());
-      keys.turn = k.evaluator.scalarOf(op.getTurn());
+    if (op.getSequenceShard()) {
+      keys.sequenceShard = k.evaluator.scalarOf(op.getSequenceShard());
+      keys.ringStep = k.evaluator.scalarOf(op.getRingStep());
     }
     return keys;
   }

@@ -79,11 +79,11 @@ public:
     int64_t offsets[] = {0, heads * dims, (heads + kv) * dims};
     int64_t width = (heads + 2 * kv) * dims;
     for (int64_t i = 0; i < 3; ++i)
-      qkv[i] =
-          packed
-              ? Rows{b.advance(k.pointerOf(op.getQkv()[0]), type, offsets[i]),
-                     width}
-              : Rows{k.pointerOf(op.getQkv()[i]), op.getWidths()[i]};
+      qkv[i] = packed
+                   ? TokenRows{b.advance(k.pointerOf(op.getQkv()[0]), type,
+                                         offsets[i]),
+                               width}
+                   : TokenRows{k.pointerOf(op.getQkv()[i]), op.getWidths()[i]};
   }
 
 protected:
@@ -115,11 +115,11 @@ protected:
   Value scales;
   Value pages;
   /// q, k and v of a token begin so many elements behind those of the last one.
-  struct Rows {
+  struct TokenRows {
     Value pointer;
     int64_t stride;
   };
-  Rows qkv[3];
+  TokenRows qkv[3];
 };
 
 } // namespace heddle::cpu

@@ -14,7 +14,7 @@ using namespace mlir;
 namespace heddle::cpu {
 
 namespace {
-class WriteEmitter : public CacheEmitter {
+class CacheWriteEmitter : public CacheEmitter {
 public:
   using CacheEmitter::CacheEmitter;
   /// The thread's share of all heads of all tokens.
@@ -24,8 +24,8 @@ public:
 
 private:
   /// Their numbers among q, k and v.
-  enum Which : int64_t { OfKey = 1, OfValue = 2 };
-  void write(Which which, Value token, Value head);
+  enum KeyOrValue : int64_t { OfKey = 1, OfValue = 2 };
+  void write(KeyOrValue which, Value token, Value head);
   void copy(Value from, Value to, int64_t stride);
   void encode(Value from, Value to, int64_t stride, Value scale);
   Value feature(Value from, Value d) {
@@ -35,7 +35,7 @@ private:
 } // namespace
 
 /// Copies the features of a head to places `stride` elements apart.
-void WriteEmitter::copy(Value from, Value to, int64_t stride) {
+void CacheWriteEmitter::copy(Value from, Value to, int64_t stride) {
   b.forLoop(b.constant(0), b.constant(dims), 1, [&](Value d) {
     b.store(b.narrow(feature(from, d), cacheType),
             b.advance(to, cacheType, b.mul(d, stride)), bytesOf(cacheType));
@@ -43,7 +43,8 @@ void WriteEmitter::copy(Value from, Value to, int64_t stride) {
 }
 
 /// Writes the features of a head as codes, and their scale.
-void WriteEmitter::encode(Value from, Value to, int64_t stride, Value scale) {
+void CacheWriteEmitter::encode(Value from, Value to, int64_t stride,
+                               Value scale) {
   Value largest =
       b.forLoop(b.constant(0), b.constant(dims), 1, {number(0)},
                 [&](Value d, ValueRange carried) -> Values {
@@ -68,7 +69,7 @@ void WriteEmitter::encode(Value from, Value to, int64_t stride, Value scale) {
 }
 
 /// Writes the key or the value of a head of a token, if that is there.
-void WriteEmitter::write(Which which, Value token, Value head) {
+void CacheWriteEmitter::write(KeyOrValue which, Value token, Value head) {
   b.ifThen(isThere(token), [&] {
     Value position = loadInt(positions, token);
     Value number = b.div(position, pageTokens);
@@ -86,7 +87,7 @@ void WriteEmitter::write(Which which, Value token, Value head) {
   });
 }
 
-void WriteEmitter::emit() {
+void CacheWriteEmitter::emit() {
   auto [begin, end] = k.share(rows * tokens * kv);
   b.forLoop(begin, end, 1, [&](Value item) {
     Value token = b.div(item, kv);
@@ -98,9 +99,9 @@ void WriteEmitter::emit() {
 
 /// The heads in columns `begin` to `end` of tensor number `tensor` of q, k and
 /// v, which may be all in one.
-void WriteEmitter::emitColumns(int64_t tensor, Value first, Value count,
-                               Value begin, Value end) {
-  for (Which which : {OfKey, OfValue}) {
+void CacheWriteEmitter::emitColumns(int64_t tensor, Value first, Value count,
+                                    Value begin, Value end) {
+  for (KeyOrValue which : {OfKey, OfValue}) {
     if (!packed && tensor != which)
       continue;
     int64_t before = packed ? heads + (which == OfValue ? kv : 0) : 0;
@@ -124,7 +125,7 @@ LogicalResult emitCacheKernel(KernelEmitter &k) {
         "holds no cache alone; its generator is not \"cache\"");
   if (failed(verifyInPlace(k, write)) || failed(k.verifyYieldedOnce()))
     return failure();
-  WriteEmitter(k, write).emit();
+  CacheWriteEmitter(k, write).emit();
   return k.finish();
 }
 
@@ -140,7 +141,7 @@ LogicalResult verifyInPlace(KernelEmitter &k, nn::CacheWriteOp write) {
 
 void emitCacheColumns(KernelEmitter &k, nn::CacheWriteOp write, int64_t tensor,
                       Value first, Value count, Value begin, Value end) {
-  WriteEmitter(k, write).emitColumns(tensor, first, count, begin, end);
+  CacheWriteEmitter(k, write).emitColumns(tensor, first, count, begin, end);
 }
 
 } // namespace heddle::cpu

@@ -41,7 +41,7 @@ private:
 } // namespace
 
 LogicalResult ColumnsGenerator::plan() {
-  for (Operation *op : genericsBehind(k.yields())) {
+  for (Operation *op : producingGenerics(k.yields())) {
     auto generic = cast<GenericOp>(op);
     if (!generic.getNumReductionLoops())
       continue;

@@ -132,8 +132,8 @@ void GemmEmitter::emitBlock(Range stream, Range resident, KRange k,
                             Value isFirstK, Value isLastK) {
   if (!residentOperand().direct)
     b.forLoop(resident.begin, resident.end, 1, [&](Value panel) {
-      bringIn(residentOperand(), panel, k,
-              residentPointer(b.sub(panel, resident.begin)));
+      loadPanel(residentOperand(), panel, k,
+                residentPointer(b.sub(panel, resident.begin)));
     });
   b.forLoop(stream.begin, stream.end, 1, [&](Value panel) {
     emitStreamPanel(panel, stream, resident, k, isFirstK, isLastK);
@@ -144,7 +144,7 @@ void GemmEmitter::emitBlock(Range stream, Range resident, KRange k,
 /// one. Meanwhile the lines of the next streamed one are fetched.
 void GemmEmitter::emitStreamPanel(Value streamed, Range stream, Range resident,
                                   KRange k, Value isFirstK, Value isLastK) {
-  MicroPanel moving = bringIn(streamOperand(), streamed, k, streamBuffer);
+  MicroPanel moving = loadPanel(streamOperand(), streamed, k, streamBuffer);
   Value next = b.min(b.add(streamed, 1), b.sub(stream.end, b.constant(1)));
   Value source =
       sourceOf(streamOperand(), firstOuter(streamOperand(), next), k);

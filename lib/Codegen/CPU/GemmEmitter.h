@@ -80,8 +80,8 @@ private:
   mlir::Value tilePointer(mlir::Value streamIndex, mlir::Value residentIndex);
 
   // GemmPack.cpp: brings in one micro-panel.
-  MicroPanel bringIn(const GemmOperand &operand, mlir::Value index, KRange k,
-                     mlir::Value buffer);
+  MicroPanel loadPanel(const GemmOperand &operand, mlir::Value index, KRange k,
+                       mlir::Value buffer);
   MicroPanel packedAt(const GemmOperand &operand, mlir::Value index, KRange k,
                       mlir::Value buffer);
   mlir::Value sourceOf(const GemmOperand &operand, mlir::Value outerBegin,

@@ -29,7 +29,7 @@ static constexpr int64_t mostBytesAhead = 1 << 17, bytesAhead = 1 << 10;
 void GemmEmitter::emitFewRows(Range panels) {
   Value zero = b.constant(0);
   MicroPanel panelA =
-      bringIn(operandA, zero, {zero, b.constant(spec.k)}, residentBuffer);
+      loadPanel(operandA, zero, {zero, b.constant(spec.k)}, residentBuffer);
   // Only the last panel needs masks.
   bool overhangs = operandB.mayOverhang;
   int64_t whole = spec.n / blocking.nr;

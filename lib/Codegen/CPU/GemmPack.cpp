@@ -40,8 +40,8 @@ MicroPanel GemmEmitter::packedAt(const GemmOperand &operand, Value index,
           operand.stride * operand.elementBytes()};
 }
 
-MicroPanel GemmEmitter::bringIn(const GemmOperand &operand, Value index,
-                                KRange k, Value buffer) {
+MicroPanel GemmEmitter::loadPanel(const GemmOperand &operand, Value index,
+                                  KRange k, Value buffer) {
   if (!operand.direct)
     pack(operand, firstOuter(operand, index), k, buffer);
   return packedAt(operand, index, k, buffer);

@@ -19,7 +19,7 @@
 #include "GemmEpilogue.h"
 #include "PackedGemm.h"
 #include "dialects/Dist/ByteSize.h"
-#include "dialects/NN/Heads.h"
+#include "dialects/NN/HeadColumns.h"
 #include "heddle/Codegen/Common/LinalgLowerings.h"
 #include "heddle/PlanFormat/Packed.h"
 #include "llvm/ADT/SmallBitVector.h"
@@ -53,20 +53,20 @@ private:
   LogicalResult addNorm(Value heads, Value output);
   LogicalResult addStage(Operation *op);
   LogicalResult addHeads(Operation *op);
-  void reservePlaces();
-  Value placeOf(Value value);
+  void reserveMemory();
+  Value memoryOf(Value value);
   void findOutputs();
-  LogicalResult findKept();
+  LogicalResult findRowResults();
   FailureOr<PackedRowFn> rowsOf();
   void copyRow(Type type, int64_t columns, Value from, Value to);
   void collect(Value value, llvm::SmallBitVector &found);
-  PackedPart describe(const llvm::SmallBitVector &members,
-                      ArrayRef<Output> made);
+  FusedProducts describe(const llvm::SmallBitVector &members,
+                         ArrayRef<Output> made);
   PackedFinishFn finishOf(ArrayRef<Output> made);
   void emitStage(const HeadStage &stage, Value first, Value count, Value begin,
                  Value end);
-  void emitTurned(const HeadStage &stage, Value first, Value count, Value begin,
-                  Value end);
+  void emitRotated(const HeadStage &stage, Value first, Value count,
+                   Value begin, Value end);
   Value pointer(Value value) { return value ? k.pointerOf(value) : Value(); }
   static Type elementType(Value value) {
     return getElementTypeOrSelf(value.getType());
@@ -80,8 +80,8 @@ private:
   nn::CacheWriteOp write;        ///< Of what they and products make; or null.
   /// The rows behind values of one more dimension, that of heads.
   llvm::DenseMap<Value, Value> rowsOfHeads;
-  SmallVector<Value> kept;     ///< Results that no product makes.
-  SmallVector<Output> outputs; ///< What is made in tiles.
+  SmallVector<Value> rowResults; ///< Results that no product makes.
+  SmallVector<Output> outputs;   ///< What is made in tiles.
   Value rowCopy; ///< In the thread's scratch: a row that a stage reads.
 };
 
@@ -93,7 +93,7 @@ private:
 
 /// Where a value stands that work on heads reads or makes: what is read once
 /// and is no result, where its reader's result will be.
-Value PackedFusion::placeOf(Value value) {
+Value PackedFusion::memoryOf(Value value) {
   if (Value known = k.pointerOf(value))
     return known;
   Value place = k.resultPointer(value);
@@ -101,7 +101,7 @@ Value PackedFusion::placeOf(Value value) {
       stages, [&](const HeadStage &stage) { return stage.input == value; });
   bool isCached = write && llvm::is_contained(write.getQkv(), value);
   if (!place && !isCached && llvm::hasSingleElement(readers))
-    place = placeOf((*readers.begin()).output);
+    place = memoryOf((*readers.begin()).output);
   if (!place) {
     auto type = cast<RankedTensorType>(value.getType());
     place = k.reserve(type.getNumElements() *
@@ -202,11 +202,11 @@ LogicalResult PackedFusion::findHeads() {
   for (Value yield : k.yields())
     if (rowsOfHeads.count(yield) && failed(addNorm(yield, yield)))
       return failure();
-  reservePlaces();
+  reserveMemory();
   return success();
 }
 
-void PackedFusion::reservePlaces() {
+void PackedFusion::reserveMemory() {
   int64_t rowBytes = 0;
   for (const HeadStage &stage : stages) {
     auto type = cast<RankedTensorType>(stage.input.getType());
@@ -215,12 +215,12 @@ void PackedFusion::reservePlaces() {
   }
   rowCopy = k.reserve(rowBytes);
   for (const HeadStage &stage : stages) {
-    placeOf(stage.input);
-    placeOf(stage.output);
+    memoryOf(stage.input);
+    memoryOf(stage.output);
   }
   if (write)
     for (Value operand : write.getQkv())
-      placeOf(operand);
+      memoryOf(operand);
 }
 
 /// Makes columns of rows, of what products have made of them. The
@@ -229,16 +229,16 @@ void PackedFusion::reservePlaces() {
 void PackedFusion::emitStage(const HeadStage &stage, Value first, Value count,
                              Value begin, Value end) {
   if (!stage.heads)
-    return emitTurned(stage, first, count, begin, end);
+    return emitRotated(stage, first, count, begin, end);
   TensorEvaluator &ev = k.evaluator;
   auto type = cast<RankedTensorType>(stage.input.getType());
   int64_t columns = stage.columns, heads = type.getShape().back() / columns;
-  ev.setMemory(stage.input, placeOf(stage.input));
+  ev.setMemory(stage.input, memoryOf(stage.input));
   b.forLoop(first, b.add(first, count), 1, [&](Value row) {
     b.forLoop(b.div(begin, columns), b.div(end, columns), 1, [&](Value head) {
       Value number = b.add(b.mul(row, heads), head);
       stage.heads(number,
-                  b.advance(placeOf(stage.output), type.getElementType(),
+                  b.advance(memoryOf(stage.output), type.getElementType(),
                             b.mul(number, columns)));
     });
   });
@@ -247,8 +247,8 @@ void PackedFusion::emitStage(const HeadStage &stage, Value first, Value count,
 
 /// The same of an operation that reads other columns of a head: of a copy of
 /// the row.
-void PackedFusion::emitTurned(const HeadStage &stage, Value first, Value count,
-                              Value begin, Value end) {
+void PackedFusion::emitRotated(const HeadStage &stage, Value first, Value count,
+                               Value begin, Value end) {
   TensorEvaluator &ev = k.evaluator;
   auto type = cast<RankedTensorType>(stage.output.getType());
   int64_t lanes = ev.laneCount();
@@ -268,7 +268,7 @@ void PackedFusion::emitTurned(const HeadStage &stage, Value first, Value count,
       point.push_back({column, Coordinate::Consecutive});
       return point;
     };
-    ev.setMemory(stage.input, placeOf(stage.input));
+    ev.setMemory(stage.input, memoryOf(stage.input));
     // Where the tensor would begin whose row the copy is.
     Value before = b.sub(b.constant(0), b.mul(row, type.getShape().back()));
     Value copied = b.advance(rowCopy, type.getElementType(), before);
@@ -279,7 +279,7 @@ void PackedFusion::emitTurned(const HeadStage &stage, Value first, Value count,
     ev.setMemory(stage.input, rowCopy, /*oneRow=*/true);
     ev.hoist(stage.output, at(b.constant(0)));
     forVectors([&](Value column) {
-      ev.store(stage.output, placeOf(stage.output), at(column),
+      ev.store(stage.output, memoryOf(stage.output), at(column),
                ev.evaluate(stage.output, at(column)));
     });
     ev.unbind(stage.input);
@@ -317,7 +317,7 @@ PackedFinishFn PackedFusion::finishOf(ArrayRef<Output> made) {
 //===----------------------------------------------------------------------===//
 
 /// Finds the results that are made before the products.
-LogicalResult PackedFusion::findKept() {
+LogicalResult PackedFusion::findRowResults() {
   ArrayRef<int64_t> shape =
       cast<RankedTensorType>(products.front().a.getType()).getShape();
   for (auto [yield, tie] : llvm::zip(k.yields(), k.kernel.getTies())) {
@@ -330,7 +330,7 @@ LogicalResult PackedFusion::findKept() {
       return k.kernel.emitError("makes something of no product");
     if (tie >= 0)
       return k.kernel.emitError("overwrites rows that other threads read");
-    kept.push_back(yield);
+    rowResults.push_back(yield);
   }
   return success();
 }
@@ -355,7 +355,7 @@ FailureOr<PackedRowFn> PackedFusion::rowsOf() {
       return b.advance(k.pointerOf(a), type, b.mul(row, columns));
     });
   SmallVector<Value> made = {a};
-  llvm::copy_if(kept, std::back_inserter(made),
+  llvm::copy_if(rowResults, std::back_inserter(made),
                 [&](Value value) { return value != a; });
   FailureOr<RowEmitter> emitter = rowEmitterOf(k, made);
   if (failed(emitter))
@@ -365,7 +365,7 @@ FailureOr<PackedRowFn> PackedFusion::rowsOf() {
     places.push_back(k.reserve(columns * dist::byteSize(elementType(value))));
   return PackedRowFn([=, make = *emitter](Value row) {
     make(row, places);
-    if (kept.empty())
+    if (rowResults.empty())
       return places[0];
     Value writer =
         b.sub(row, b.mul(b.div(row, k.self.threads), k.self.threads));
@@ -393,11 +393,11 @@ void PackedFusion::findOutputs() {
   auto add = [&](Value value) {
     bool isKnown = llvm::any_of(
         outputs, [&](const Output &other) { return other.value == value; });
-    if (isKnown || isOfHeads(value) || llvm::is_contained(kept, value))
+    if (isKnown || isOfHeads(value) || llvm::is_contained(rowResults, value))
       return;
     k.evaluator.hoistConstants(value);
     Value result = k.resultPointer(value);
-    outputs.push_back({value, result ? result : placeOf(value)});
+    outputs.push_back({value, result ? result : memoryOf(value)});
   };
   for (Value yield : k.yields())
     add(yield);
@@ -422,9 +422,9 @@ void PackedFusion::collect(Value value, llvm::SmallBitVector &found) {
       collect(operand, found);
 }
 
-PackedPart PackedFusion::describe(const llvm::SmallBitVector &members,
-                                  ArrayRef<Output> made) {
-  PackedPart part;
+FusedProducts PackedFusion::describe(const llvm::SmallBitVector &members,
+                                     ArrayRef<Output> made) {
+  FusedProducts part;
   SmallVector<Addition, 2> additions;
   for (unsigned number : members.set_bits()) {
     const codegen::Product &product = products[number];
@@ -457,7 +457,7 @@ LogicalResult PackedFusion::emit() {
     spec.scaleType = elementType(first.scales);
   spec.products = static_cast<int64_t>(products.size());
   k.scratchBytes = packedGemmScratchBytes(spec, k.target);
-  if (failed(k.verifyYieldedOnce()) || failed(findKept()))
+  if (failed(k.verifyYieldedOnce()) || failed(findRowResults()))
     return failure();
   FailureOr<PackedRowFn> rows = rowsOf();
   if (failed(rows) || failed(findHeads()))
@@ -481,7 +481,7 @@ LogicalResult PackedFusion::emit() {
     joined.second.push_back(output);
     sets.push_back(std::move(joined));
   }
-  SmallVector<PackedPart> parts;
+  SmallVector<FusedProducts> parts;
   for (auto &[members, made] : sets)
     parts.push_back(describe(members, made));
   emitPackedGemm(b, spec, k.target, *rows, k.scratch, parts, k.self);

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "PackedGemm.h"
-#include "PackedNumbers.h"
+#include "IntegerActivations.h"
+#include "PackedGemmAmx.h"
 #include "PackedPanels.h"
-#include "PackedTiles.h"
 #include "dialects/Dist/ByteSize.h"
 #include "heddle/PlanFormat/Packed.h"
 #include "llvm/Support/MathExtras.h"
@@ -38,15 +38,16 @@ class PackedGemm {
 public:
   PackedGemm(LoopBuilder &b, const PackedGemmSpec &spec,
              const CpuTarget &target, PackedRowFn rowOf, Value scratchMemory,
-             ArrayRef<PackedPart> parts)
+             ArrayRef<FusedProducts> parts)
       : b(b), spec(spec), rowOf(std::move(rowOf)), scratchMemory(scratchMemory),
         parts(parts), panelVectors(panelWidth / target.lanes()),
         lanes(target.lanes()), sumVectors(target.hasAvx512 ? 24 : 10),
-        onTiles(PackedTiles::make(spec, target)),
-        words(b, spec, target, /*inDigits=*/onTiles || hasFewSums()),
-        numbers(b, spec, words, target.lanes()), scratch(spec, target),
+        usesAmx(PackedGemmAmx::isUsedFor(spec, target)),
+        unpacker(b, spec, target, /*inDigits=*/usesAmx || hasFewSums()),
+        activations(b, spec, unpacker, target.lanes()), scratch(spec, target),
         sums(b, spec, scratch, scratchMemory, target.lanes()),
-        tiles(b, spec, target, words, numbers, sums, scratch, scratchMemory),
+        amx(b, spec, target, unpacker, activations, sums, scratch,
+            scratchMemory),
         f32s(VectorType::get(lanes, b.builder.getF32Type())) {}
 
   void emit(const LaunchThread &self);
@@ -66,22 +67,22 @@ private:
   /// Whether two sums of each element of all rows leave most registers free.
   bool hasFewSums() const {
     size_t weights = 1;
-    for (const PackedPart &each : parts)
+    for (const FusedProducts &each : parts)
       weights = std::max(weights, each.weights.size());
     int64_t elements = panelVectors * static_cast<int64_t>(weights) * spec.m;
     return 2 * elements <= fewSums;
   }
   /// Of a row of a panel, in a tile.
-  int64_t sumsOfRow() const { return vectors * numWeights() * words.digits; }
-  static int64_t panelsOf(const PackedPart &part) {
+  int64_t sumsOfRow() const { return vectors * numWeights() * unpacker.digits; }
+  static int64_t panelsOf(const FusedProducts &part) {
     return llvm::divideCeil(part.n, panelWidth);
   }
   /// Of a part: what threads share out.
-  int64_t unitsOf(const PackedPart &part) const {
+  int64_t unitsOf(const FusedProducts &part) const {
     return llvm::divideCeil(panelsOf(part), spec.panelsTogether);
   }
   bool hasZeros() const {
-    return llvm::any_of(parts, [](const PackedPart &part) {
+    return llvm::any_of(parts, [](const FusedProducts &part) {
       return bool(part.weights.front().zeros);
     });
   }
@@ -119,17 +120,17 @@ private:
   const PackedGemmSpec &spec;
   PackedRowFn rowOf;
   Value scratchMemory;
-  ArrayRef<PackedPart> parts;
-  const PackedPart *part = nullptr; ///< The one that is being emitted.
+  ArrayRef<FusedProducts> parts;
+  const FusedProducts *part = nullptr; ///< The one that is being emitted.
   int64_t panelVectors; ///< In the words of a panel at one place of K.
   int64_t firstVector = 0, vectors = 0; ///< Those of them that a tile has.
   int64_t lanes, sumVectors;
-  bool onTiles;
-  PackedWords words;
-  PackedNumbers numbers; ///< Only where `words.numbers`.
+  bool usesAmx;
+  WeightUnpacker unpacker;
+  IntegerActivations activations; ///< Only where `unpacker.isInteger`.
   PackedScratch scratch;
   PackedSums sums;
-  PackedTiles tiles; ///< Only where `onTiles`.
+  PackedGemmAmx amx; ///< Only where `usesAmx`.
   VectorType f32s;
 };
 
@@ -142,14 +143,14 @@ private:
 /// Copies a row as f32 or, where two bf16 are multiplied at a time, as it is;
 /// what lies beyond K, to whole words of B, is zero.
 void PackedGemm::prepareRow(Value from, Value to) {
-  Type kept = words.dot ? b.builder.getBF16Type() : b.builder.getF32Type();
+  Type kept = unpacker.dot ? b.builder.getBF16Type() : b.builder.getF32Type();
   auto type = VectorType::get(lanes, spec.aType);
-  int64_t all = words.count() * words.perWord;
+  int64_t all = unpacker.count() * unpacker.perWord;
   unsigned alignment = dist::byteSize(spec.aType);
   auto copy = [&](Value at, Value readMask, Value writeMask) {
     Value x =
         b.load(type, b.advance(from, spec.aType, at), alignment, readMask);
-    if (!words.dot)
+    if (!unpacker.dot)
       x = b.widen(x);
     b.store(x, b.advance(to, kept, at), dist::byteSize(kept), writeMask);
   };
@@ -164,7 +165,7 @@ void PackedGemm::prepareRow(Value from, Value to) {
 /// The sum of each group of a row, which zeros are multiplied by.
 void PackedGemm::sumGroups(Value row, Value sums) {
   int64_t length = spec.k / spec.groups, full = length / lanes * lanes;
-  Type kept = words.dot ? b.builder.getBF16Type() : b.builder.getF32Type();
+  Type kept = unpacker.dot ? b.builder.getBF16Type() : b.builder.getF32Type();
   auto type = VectorType::get(lanes, kept);
   b.forLoop(b.constant(0), b.constant(spec.groups), 1, [&](Value group) {
     Value first = b.advance(row, kept, b.mul(group, length));
@@ -190,18 +191,18 @@ void PackedGemm::sumGroups(Value row, Value sums) {
 void PackedGemm::prepare(Value firstRow, Value count) {
   b.forLoop(b.constant(0), count, 1, [&](Value row) {
     Value from = rowOf(b.add(firstRow, row));
-    Value to = sums.row(onTiles ? b.constant(0) : row), groupSums;
+    Value to = sums.row(usesAmx ? b.constant(0) : row), groupSums;
     if (hasZeros())
       groupSums = sums.groupSum(row, b.constant(0));
-    if (words.numbers) {
-      numbers.prepareRow(from, to, groupSums);
+    if (unpacker.isInteger) {
+      activations.prepareRow(from, to, groupSums);
     } else {
       prepareRow(from, to);
       if (groupSums)
         sumGroups(to, groupSums);
     }
-    if (onTiles)
-      tiles.takeRow(to, row);
+    if (usesAmx)
+      amx.takeRow(to, row);
   });
 }
 
@@ -247,7 +248,7 @@ void PackedGemm::emitPanels(Value first, int64_t count, Value begin,
 /// parts are counted one after the other.
 void PackedGemm::emitUnits(Value first, int64_t count, Value begin, Value end) {
   int64_t before = 0;
-  for (const PackedPart &each : parts) {
+  for (const FusedProducts &each : parts) {
     part = &each;
     auto panelAt = [&](Value unit) -> Value {
       if (parts.size() > 1) {
@@ -260,8 +261,8 @@ void PackedGemm::emitUnits(Value first, int64_t count, Value begin, Value end) {
                                      : unit;
     };
     Value firstPanel = panelAt(begin), lastPanel = panelAt(end);
-    if (onTiles)
-      tiles.emit(each, first, count, firstPanel, lastPanel);
+    if (usesAmx)
+      amx.emit(each, first, count, firstPanel, lastPanel);
     else
       emitPanels(first, count, firstPanel, lastPanel);
     if (each.finish)
@@ -274,24 +275,24 @@ void PackedGemm::emitUnits(Value first, int64_t count, Value begin, Value end) {
 /// Units that take long enough to read, in as many streams as there may be.
 int64_t PackedGemm::leastUnits() const {
   int64_t panels = 0, bytes = 0, columns = 1;
-  for (const PackedPart &each : parts) {
+  for (const FusedProducts &each : parts) {
     auto weights = static_cast<int64_t>(each.weights.size());
     columns = std::max(columns, weights);
     panels += panelsOf(each);
-    bytes += panelsOf(each) * weights * words.count() * panelRowBytes;
+    bytes += panelsOf(each) * weights * unpacker.count() * panelRowBytes;
   }
   int64_t worth =
       leastBytes / std::clamp(spec.m / fewRows, int64_t(1), mostTimes);
   int64_t least = std::max<int64_t>(mostStreams / columns,
                                     llvm::divideCeil(worth, bytes / panels));
-  if (onTiles)
-    least = std::max(least, tiles.leastPanels());
+  if (usesAmx)
+    least = std::max(least, amx.leastPanels());
   return llvm::divideCeil(least, spec.panelsTogether);
 }
 
 void PackedGemm::emit(const LaunchThread &self) {
   int64_t units = 0;
-  for (const PackedPart &each : parts)
+  for (const FusedProducts &each : parts)
     units += unitsOf(each);
   WorkShares shares(b, self, units, leastUnits());
   int64_t blockRows = scratch.blockRows;
@@ -303,8 +304,8 @@ void PackedGemm::emit(const LaunchThread &self) {
       emitUnits(first, count, begin, end);
     });
   };
-  if (onTiles)
-    tiles.configure();
+  if (usesAmx)
+    amx.configure();
   Value held = shares.none();
   if (whole > 0)
     held = b.forLoop(b.constant(0), b.constant(whole), 1, {held},
@@ -313,8 +314,8 @@ void PackedGemm::emit(const LaunchThread &self) {
                      })[0];
   if (int64_t rest = spec.m % blockRows)
     emitBlock(b.constant(whole), rest, held);
-  if (onTiles)
-    tiles.release();
+  if (usesAmx)
+    amx.release();
 }
 
 //===----------------------------------------------------------------------===//
@@ -338,31 +339,31 @@ PackedGemm::Values PackedGemm::multiplyWord(ArrayRef<Value> sources, Value row,
       b.prefetch(bytes(at, ahead + line));
     for (int64_t v = firstVector; v < end; ++v)
       prepared.push_back(
-          words.prepare(b.load(type, b.advance(at, type, v), 4)));
+          unpacker.prepare(b.load(type, b.advance(at, type, v), 4)));
   }
-  bool isWord = words.dot || words.numbers;
+  bool isWord = unpacker.dot || unpacker.isInteger;
   Type one =
       isWord ? Type(b.builder.getI32Type()) : Type(b.builder.getF32Type());
   auto multiplyRow = [&](ArrayRef<Value> factors, int64_t step, int64_t i,
                          int64_t digit) {
     Value at =
-        bytes(row, i * scratch.rowBytes + digit * numbers.layout.digitsAt);
-    Value index = b.add(b.mul(word, words.steps()), step);
+        bytes(row, i * scratch.rowBytes + digit * activations.layout.digitsAt);
+    Value index = b.add(b.mul(word, unpacker.steps()), step);
     Value x = b.create<vector::BroadcastOp>(
         VectorType::get(lanes, one),
         b.load(one, b.advance(at, one, index), isWord ? 2 : 4));
     auto numFactors = static_cast<int64_t>(factors.size());
     for (int64_t f = 0; f < numFactors; ++f) {
       Value &sum = next[(digit * numFactors + f) * rows + i];
-      sum = words.multiplyAdd(x, factors[f], sum);
+      sum = unpacker.multiplyAdd(x, factors[f], sum);
     }
   };
-  for (int64_t step = 0; step < words.steps(); ++step) {
+  for (int64_t step = 0; step < unpacker.steps(); ++step) {
     SmallVector<Value> factors;
     for (Value vector : prepared)
-      factors.push_back(words.factor(vector, step));
+      factors.push_back(unpacker.factor(vector, step));
     for (int64_t i = 0; i < rows; ++i)
-      for (int64_t digit = 0; digit < words.digits; ++digit)
+      for (int64_t digit = 0; digit < unpacker.digits; ++digit)
         multiplyRow(factors, step, i, digit);
   }
   return next;
@@ -389,20 +390,21 @@ PackedGemm::Values PackedGemm::sumBlock(ArrayRef<Value> sources, Value row,
   };
   Values whole, next;
   for (int64_t i = 0; i < rows; ++i)
-    whole.push_back(numbers.beginOfSums(numbers.beginAt(ownRow(i), block)));
+    whole.push_back(
+        activations.beginOfSums(activations.beginAt(ownRow(i), block)));
   while (whole.size() < sums.size())
     whole.push_back(whole[whole.size() - rows]);
   // Of the other digits.
-  whole.resize(sums.size() * words.digits,
+  whole.resize(sums.size() * unpacker.digits,
                b.zeros(VectorType::get(lanes, b.builder.getI32Type())));
-  whole = sumWords(sources, row, begin, llvm::divideCeil(length, words.perWord),
-                   rows, whole);
+  whole = sumWords(sources, row, begin,
+                   llvm::divideCeil(length, unpacker.perWord), rows, whole);
   for (size_t at = 0; at < sums.size(); ++at) {
     Values digits;
     for (size_t digit = at; digit < whole.size(); digit += sums.size())
       digits.push_back(whole[digit]);
-    next.push_back(
-        numbers.addBlock(numbers.scaleAt(ownRow(at), block), digits, sums[at]));
+    next.push_back(activations.addBlock(activations.scaleAt(ownRow(at), block),
+                                        digits, sums[at]));
   }
   return next;
 }
@@ -410,15 +412,15 @@ PackedGemm::Values PackedGemm::sumBlock(ArrayRef<Value> sources, Value row,
 /// The sums over the words of a group of codes.
 PackedGemm::Values PackedGemm::sumGroup(ArrayRef<Value> sources, Value row,
                                         Value group, int64_t rows) {
-  int64_t perGroup = llvm::divideCeil(words.count(), spec.groups);
+  int64_t perGroup = llvm::divideCeil(unpacker.count(), spec.groups);
   Value begin = b.mul(group, perGroup);
   Values sums(sources.size() * vectors * rows, b.zeros(f32s));
-  if (!words.numbers)
+  if (!unpacker.isInteger)
     return sumWords(sources, row, begin, perGroup, rows, sums);
-  const PackedNumbers::Layout &layout = numbers.layout;
+  const IntegerActivations::Layout &layout = activations.layout;
   Value firstBlock = b.mul(group, layout.blocksOfGroup());
   auto add = [&](Value block, int64_t length, ValueRange sums) {
-    int64_t perBlock = layout.blockLength / words.perWord;
+    int64_t perBlock = layout.blockLength / unpacker.perWord;
     return sumBlock(sources, row, b.add(firstBlock, block),
                     b.add(begin, b.mul(block, perBlock)), length, rows, sums);
   };
@@ -456,15 +458,15 @@ void PackedGemm::emitTile(Value firstRow, ArrayRef<Value> panels,
   SmallVector<Value> sources;
   for (Value panel : panels)
     for (const PackedWeight &weight : part->weights)
-      sources.push_back(
-          bytes(weight.words, b.mul(panel, words.count() * panelRowBytes)));
+      sources.push_back(bytes(weight.packedWords,
+                              b.mul(panel, unpacker.count() * panelRowBytes)));
   // Where the row stands among those that were made ready.
   Value local = b.rem(firstRow, scratch.blockRows);
   Value row = sums.row(local);
   Values totals(sources.size() * vectors * rows, b.zeros(f32s));
   if (spec.groups == 0) {
     storeTile(
-        sumWords(sources, row, b.constant(0), words.count(), rows, totals),
+        sumWords(sources, row, b.constant(0), unpacker.count(), rows, totals),
         firstRow, panels, rows);
     return;
   }
@@ -500,7 +502,7 @@ int64_t packedGemmScratchBytes(const PackedGemmSpec &spec,
 
 void emitPackedGemm(LoopBuilder &builder, const PackedGemmSpec &spec,
                     const CpuTarget &target, PackedRowFn rowOf, Value scratch,
-                    ArrayRef<PackedPart> parts, const LaunchThread &self) {
+                    ArrayRef<FusedProducts> parts, const LaunchThread &self) {
   PackedGemm(builder, spec, target, std::move(rowOf), scratch, parts)
       .emit(self);
 }

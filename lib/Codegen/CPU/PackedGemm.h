@@ -39,7 +39,7 @@ struct PackedGemmSpec {
 
 /// Where a B stands. Each is an !llvm.ptr; `scales` and `zeros` may be null.
 struct PackedWeight {
-  mlir::Value words, scales, zeros;
+  mlir::Value packedWords, scales, zeros;
 };
 
 /// As EpilogueFn, of one vector of each product of a part.
@@ -60,7 +60,7 @@ using PackedRowFn = std::function<mlir::Value(mlir::Value row)>;
 /// Products whose elements are made together, since the epilogue makes one
 /// element of C of an element of each. Without an epilogue there is one
 /// product.
-struct PackedPart {
+struct FusedProducts {
   int64_t n = 0; ///< Columns of each B, and of C.
   llvm::SmallVector<PackedWeight, 2> weights;
   mlir::Type cType; ///< f32 or bf16.
@@ -77,7 +77,7 @@ int64_t packedGemmScratchBytes(const PackedGemmSpec &spec,
 /// type !llvm.ptr.
 void emitPackedGemm(LoopBuilder &builder, const PackedGemmSpec &spec,
                     const CpuTarget &target, PackedRowFn rowOf,
-                    mlir::Value scratch, llvm::ArrayRef<PackedPart> parts,
+                    mlir::Value scratch, llvm::ArrayRef<FusedProducts> parts,
                     const LaunchThread &self);
 
 } // namespace heddle::cpu

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "PackedSums.h"
-#include "PackedNumbers.h"
-#include "PackedTiles.h"
+#include "IntegerActivations.h"
+#include "PackedGemmAmx.h"
 #include "dialects/Dist/ByteSize.h"
 #include "heddle/PlanFormat/Packed.h"
 #include "llvm/Support/MathExtras.h"
@@ -21,23 +21,23 @@ static constexpr int64_t panelWidth = plan::Packed::panelWidth;
 
 PackedScratch::PackedScratch(const PackedGemmSpec &spec,
                              const CpuTarget &target) {
-  bool onTiles = PackedTiles::make(spec, target);
-  bool isPairs = onTiles && spec.groups == 0;
+  bool usesAmx = PackedGemmAmx::isUsedFor(spec, target);
+  bool isPairs = usesAmx && spec.groups == 0;
   int64_t perWord = plan::Packed::wordBits / spec.bits;
   // Of the widest form: f32, in whole words of B, or numbers.
   int64_t elements = llvm::alignTo(spec.k, std::max<int64_t>(perWord, 2));
   rowBytes = llvm::alignTo(elements * (isPairs ? 2 : 4), 64);
   if (spec.groups > 0)
-    rowBytes = std::max(rowBytes, PackedNumbers::Layout(spec).bytes());
+    rowBytes = std::max(rowBytes, IntegerActivations::Layout(spec).bytes());
   rowBytes |= 64; // Odd lines: rows do not meet in one set of a cache.
-  blockRows = onTiles ? PackedTiles::rowsOfBlock(spec) : 64;
+  blockRows = usesAmx ? PackedGemmAmx::rowsOfBlock(spec) : 64;
   int64_t rows = std::min(spec.m, blockRows);
-  if (onTiles)
-    rows = PackedTiles::Layout(spec, rows).rows;
-  sumsAt = rowBytes * (onTiles ? 1 : rows);
+  if (usesAmx)
+    rows = PackedGemmAmx::Layout(spec, rows).rows;
+  sumsAt = rowBytes * (usesAmx ? 1 : rows);
   sumBytes = llvm::alignTo(std::max<int64_t>(spec.groups, 1) * 4, 64);
   tilesAt = sumsAt + sumBytes * rows;
-  bytes = tilesAt + (onTiles ? PackedTiles::Layout(spec, rows).bytes : 0);
+  bytes = tilesAt + (usesAmx ? PackedGemmAmx::Layout(spec, rows).bytes : 0);
 }
 
 Value PackedSums::row(Value local) {
@@ -82,7 +82,7 @@ Value PackedSums::scaled(Scale scale, Value sum, Value local, Value group,
   return b.create<vector::FMAOp>(sum, scale.scale, total);
 }
 
-void PackedSums::store(const PackedPart &part, ValueRange sums, Value row,
+void PackedSums::store(const FusedProducts &part, ValueRange sums, Value row,
                        Value column) {
   Type type = part.cType;
   Value mask, sum = sums.front();

@@ -48,7 +48,7 @@ public:
                      mlir::Value group, mlir::Value total);
   /// Makes of a sum of each product of the part what the epilogue says, and
   /// writes it.
-  void store(const PackedPart &part, mlir::ValueRange sums, mlir::Value row,
+  void store(const FusedProducts &part, mlir::ValueRange sums, mlir::Value row,
              mlir::Value column);
 
 private:

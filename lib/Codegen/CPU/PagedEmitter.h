@@ -10,14 +10,14 @@
 #define HEDDLE_LIB_CODEGEN_CPU_PAGEDEMITTER_H
 
 #include "CacheEmitter.h"
-#include "PartEmitter.h"
+#include "PartialAttention.h"
 #include "heddle/Codegen/Common/Attention.h"
 
 namespace heddle::cpu {
 
 /// Which queries read which pages, whatever multiplies them. Pages are summed
 /// in parts of a fixed number of positions, and parts are joined in order
-/// (PartEmitter.h), here or by a kernel of its own: nothing depends on the
+/// (PartialAttention.h), here or by a kernel of its own: nothing depends on the
 /// number of threads or on other queries.
 class PagedEmitter : public CacheEmitter {
 public:
@@ -93,7 +93,7 @@ protected:
   /// Pages whose lines are fetched before they are read.
   static constexpr int64_t pagesAhead = 2;
 
-  PartEmitter parts;
+  PartialAttention parts;
   int64_t group;               ///< Heads that share keys.
   int64_t partPages, numParts; ///< Pages of a part, parts of a row.
   bool inParts;                ///< They are the results.

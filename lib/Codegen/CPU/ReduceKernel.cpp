@@ -80,7 +80,7 @@ LogicalResult emitReduceKernel(KernelEmitter &k) {
   LoopBuilder &b = k.b;
   TensorEvaluator &ev = k.evaluator;
   SmallVector<GenericOp> reductions;
-  for (Operation *op : genericsBehind(k.yields())) {
+  for (Operation *op : producingGenerics(k.yields())) {
     auto generic = cast<GenericOp>(op);
     if (!generic.getNumReductionLoops())
       continue;

@@ -144,7 +144,7 @@ unsigned RowsGenerator::copiesFor(const RowRound &round) {
   for (RowReduction reduction : round.reductions)
     values.push_back(reduction.op.getResult(0));
   size_t ops = 0;
-  for (Operation *op : genericsBehind(values))
+  for (Operation *op : producingGenerics(values))
     ops += cast<linalg::GenericOp>(op).getBody()->getOperations().size();
   return ops > longBody ? 1 : 4;
 }

@@ -17,8 +17,8 @@ namespace heddle::cpu {
 
 using codegen::Coordinate;
 using codegen::Element;
-using codegen::genericsBehind;
 using codegen::Point;
+using codegen::producingGenerics;
 
 /// The evaluator of elements over raw memory: coordinates are i64, lanes are
 /// those of the target's vectors, and a mask says which of them exist.

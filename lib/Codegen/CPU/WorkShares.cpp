@@ -62,7 +62,7 @@ void LaunchThread::forTaken(LoopBuilder &b, int64_t units,
 
 WorkShares::WorkShares(LoopBuilder &b, const LaunchThread &self, int64_t units,
                        int64_t least)
-    : b(b), self(self), units(units), own(b.constant(units)) {
+    : b(b), self(self), units(units), assigned(b.constant(units)) {
   int64_t left = units / 3;
   if (left < 2 * least)
     return;
@@ -73,7 +73,7 @@ WorkShares::WorkShares(LoopBuilder &b, const LaunchThread &self, int64_t units,
       b.select(b.less(b.constant(1), self.threads), perThread, b.constant(0));
   Value most = b.mul(self.threads, perThread);
   Value any = b.less(b.constant(0), most);
-  own = b.select(any, b.constant(units - left), b.constant(units));
+  assigned = b.select(any, b.constant(units - left), b.constant(units));
   unitsOfPiece = ceilDiv(b, left, atLeastOne(b, most));
   pieces = b.select(any, ceilDiv(b, left, unitsOfPiece), b.constant(0));
 }
@@ -81,7 +81,7 @@ WorkShares::WorkShares(LoopBuilder &b, const LaunchThread &self, int64_t units,
 Value WorkShares::emitRound(
     Value round, Value held,
     llvm::function_ref<void(Value begin, Value end)> body) {
-  auto [begin, end] = self.share(b, own);
+  auto [begin, end] = self.share(b, assigned);
   if (!pieces) {
     body(begin, end);
     return held;

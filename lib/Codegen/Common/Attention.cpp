@@ -31,7 +31,7 @@ AttentionSpec::AttentionSpec(nn::AttentionOpInterface op) {
     site = dropout.getSite();
   }
   parts = op.getParts();
-  places = op.getPlaces();
+  sequenceShards = op.getSequenceShards();
   if (window >= wholeSeq())
     window = 0;
   elementType = operand.getElementType();
@@ -44,7 +44,7 @@ double AttentionSpec::scoreFactor() const {
 
 double AttentionSpec::capFactor() const { return softcap * M_LOG2E; }
 
-std::array<AttentionSpec::Place, 3> AttentionSpec::placesOfHeads() const {
+std::array<AttentionSpec::HeadColumns, 3> AttentionSpec::headColumns() const {
   int64_t q = heads * headDim, kv = kvHeads * headDim;
   if (!packed)
     return {{{0, q}, {0, kv}, {0, kv}}};
@@ -53,13 +53,13 @@ std::array<AttentionSpec::Place, 3> AttentionSpec::placesOfHeads() const {
 }
 
 VisibleKeys::VisibleKeys(const AttentionSpec &spec, IntBuilder ints,
-                         Value place, Value turn)
+                         Value shard, Value ringStep)
     : spec(spec), ints(ints) {
-  if (spec.places == 1)
+  if (spec.sequenceShards == 1)
     return;
-  Value mine = ints.from(place), behind = ints.from(turn);
-  Value theirs =
-      ints.rem(ints.sub(ints.add(mine, spec.places), behind), spec.places);
+  Value mine = ints.from(shard), step = ints.from(ringStep);
+  Value theirs = ints.rem(ints.sub(ints.add(mine, spec.sequenceShards), step),
+                          spec.sequenceShards);
   queriesFrom = ints.mul(mine, spec.seq);
   keysFrom = ints.mul(theirs, spec.seq);
 }

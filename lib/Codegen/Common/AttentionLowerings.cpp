@@ -34,9 +34,9 @@ public:
   Values gradient(Value grad, Value forward, Value lse, TypeRange types);
 
 private:
-  enum Part { Q, K, V };
+  enum Operand { Q, K, V };
 
-  Value element(ScalarBuilder &s, Part part, Value batch, Value position,
+  Value element(ScalarBuilder &s, Operand which, Value batch, Value position,
                 Value head, Value feature);
   Value kvHead(ScalarBuilder &s, Value head) {
     return s.create<arith::DivUIOp>(head, s.index(spec.heads / spec.kvHeads));
@@ -47,7 +47,7 @@ private:
   Value dotProducts(llvm::function_ref<Value(ScalarBuilder &)> term);
   Value scores();
   Value probabilities(Value scores, Value lse, bool isDropped);
-  Value gradOf(Part part, Value weights, Value grad);
+  Value gradOf(Operand which, Value weights, Value grad);
   Values split(Value column, ScalarBuilder &s) {
     return {s.create<arith::DivUIOp>(column, s.index(spec.headDim)),
             s.create<arith::RemUIOp>(column, s.index(spec.headDim))};
@@ -66,18 +66,18 @@ private:
 };
 } // namespace
 
-Value AttentionLoops::element(ScalarBuilder &s, Part part, Value batch,
+Value AttentionLoops::element(ScalarBuilder &s, Operand which, Value batch,
                               Value position, Value head, Value feature) {
-  AttentionSpec::Place place = spec.placesOfHeads()[part];
+  AttentionSpec::HeadColumns columns = spec.headColumns()[which];
   Value column = s.create<arith::AddIOp>(headColumn(s, head, feature),
-                                         s.index(place.offset));
-  Value operand = op.getQkv()[spec.packed ? 0 : part];
+                                         s.index(columns.offset));
+  Value operand = op.getQkv()[spec.packed ? 0 : which];
   return s.extract(operand, {batch, position, column});
 }
 
 VisibleKeys AttentionLoops::keysOf(ScalarBuilder &s) {
   IntBuilder ints(s, s.getLoc(), s.getI64Type());
-  VisibleKeys keys(spec, ints, op.getPlace(), op.getTurn());
+  VisibleKeys keys(spec, ints, op.getSequenceShard(), op.getRingStep());
   Value length;
   if (op.getLengths())
     length = s.extract(op.getLengths(), s.position(0));
@@ -185,11 +185,11 @@ Values AttentionLoops::forward(Type outputType) {
 
 /// The gradient of q, k or v: `weights` [B, heads, queries, keys] times the
 /// other factor of the product, which for v is `grad`.
-Value AttentionLoops::gradOf(Part part, Value weights, Value grad) {
+Value AttentionLoops::gradOf(Operand which, Value weights, Value grad) {
   int64_t group = spec.heads / spec.kvHeads;
-  int64_t columns = (part == Q ? spec.heads : spec.kvHeads) * spec.headDim;
+  int64_t columns = (which == Q ? spec.heads : spec.kvHeads) * spec.headDim;
   SmallVector<int64_t> shape = {spec.batch, spec.seq, columns, spec.seq};
-  if (part != Q)
+  if (which != Q)
     shape.push_back(group);
   return b.reduceTail(
       f32, shape, 3, {b.space(shape)}, Combine::Add,
@@ -197,7 +197,7 @@ Value AttentionLoops::gradOf(Part part, Value weights, Value grad) {
         Value batch = s.position(0), mine = s.position(1),
               other = s.position(3);
         Values column = split(s.position(2), s);
-        if (part == Q) {
+        if (which == Q) {
           Value w = s.extract(weights, {batch, column[0], mine, other});
           return s.mul(
               w, element(s, K, batch, other, kvHead(s, column[0]), column[1]));
@@ -205,7 +205,7 @@ Value AttentionLoops::gradOf(Part part, Value weights, Value grad) {
         Value head = s.create<arith::AddIOp>(
             s.create<arith::MulIOp>(column[0], s.index(group)), s.position(4));
         Value w = s.extract(weights, {batch, head, other, mine});
-        if (part == K)
+        if (which == K)
           return s.mul(w, element(s, Q, batch, other, head, column[1]));
         return s.mul(
             w, s.extract(grad, {batch, other, headColumn(s, head, column[1])}));
@@ -254,9 +254,9 @@ Values AttentionLoops::gradient(Value grad, Value forward, Value lse,
             b.map(types[2], {{sums[2]}}, same)};
   return {b.map(types[0], {}, [&](ScalarBuilder &s, Args) -> Value {
     Value result;
-    for (auto [place, sum] : llvm::zip(spec.placesOfHeads(), sums)) {
+    for (auto [columns, sum] : llvm::zip(spec.headColumns(), sums)) {
       Value column =
-          s.create<arith::SubIOp>(s.position(2), s.index(place.offset));
+          s.create<arith::SubIOp>(s.position(2), s.index(columns.offset));
       Value isHere =
           s.create<arith::CmpIOp>(arith::CmpIPredicate::ult, column,
                                   s.index(tensorOf(sum).getDimSize(2)));

@@ -167,8 +167,8 @@ static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
         });
   };
   Value scales[2];
-  auto writeNumbers = [&](Value old, int64_t which, int64_t feature,
-                          int64_t place) {
+  auto writeKeysOrValues = [&](Value old, int64_t which, int64_t feature,
+                               int64_t place) {
     if (in.getScales())
       scales[which] = scalesOf(loops, which + 1, b);
     return write(old, place, [&](ScalarBuilder &s, Value row, Value token) {
@@ -181,8 +181,8 @@ static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
                  : written;
     });
   };
-  Values written = {writeNumbers(in.getKeys(), 0, 2, 3),
-                    writeNumbers(in.getValues(), 1, 3, 2)};
+  Values written = {writeKeysOrValues(in.getKeys(), 0, 2, 3),
+                    writeKeysOrValues(in.getValues(), 1, 3, 2)};
   if (in.getScales())
     written.push_back(write(
         in.getScales(), 3,
@@ -199,10 +199,10 @@ static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
 namespace {
 /// The parts of nn.paged_attention. Bodies have the dimensions row, token,
 /// part, head and place in the part, which is where sums over features end.
-class PartLowering {
+class PartialAttentionLowering {
 public:
-  PartLowering(nn::PagedAttentionOp op, nn::PagedAttentionOp::Adaptor in,
-               LinalgBuilder &b)
+  PartialAttentionLowering(nn::PagedAttentionOp op,
+                           nn::PagedAttentionOp::Adaptor in, LinalgBuilder &b)
       : op(op), loops(op, in), b(b),
         length(op.getPartPages() * loops.pageTokens),
         shape({loops.rows, loops.tokens, op.getNumParts(), loops.heads,
@@ -234,8 +234,8 @@ private:
 };
 } // namespace
 
-Value PartLowering::isVisible(ScalarBuilder &s, Value row, Value token,
-                              Value key) {
+Value PartialAttentionLowering::isVisible(ScalarBuilder &s, Value row,
+                                          Value token, Value key) {
   Value position = loops.position(s, row, token);
   Value sees = compare(s, arith::CmpIPredicate::ule, key, position);
   if (int64_t window = op.getMask().getWindow())
@@ -246,7 +246,7 @@ Value PartLowering::isVisible(ScalarBuilder &s, Value row, Value token,
 }
 
 /// The scores times log2(e); the lowest number where nothing is seen.
-Value PartLowering::scores() {
+Value PartialAttentionLowering::scores() {
   double scale = op.getHeads().getScale().convertToDouble();
   double cap = op.getHeads().getSoftcap().convertToDouble();
   SmallVector<int64_t> terms(shape);
@@ -276,7 +276,7 @@ Value PartLowering::scores() {
                });
 }
 
-Value PartLowering::lower() {
+Value PartialAttentionLowering::lower() {
   Value all = scores();
   auto self = [](ScalarBuilder &, Args x) { return x[0]; };
   Value largest = b.reduceLast(shape, {{all}}, Combine::Maximum, self);
@@ -382,7 +382,7 @@ static Value lowerJoin(Value parts, Value positions, Value lengths,
 static Values lowerPagedAttention(nn::PagedAttentionOp op,
                                   nn::PagedAttentionOp::Adaptor in,
                                   LinalgBuilder &b) {
-  Value parts = PartLowering(op, in, b).lower();
+  Value parts = PartialAttentionLowering(op, in, b).lower();
   if (op.getInParts())
     return {parts};
   return {lowerJoin(parts, in.getPositions(), in.getLengths(), op.getMask(),

@@ -20,7 +20,7 @@ bool hasLanes(const Point &at) {
       at, [](const Coordinate &c) { return c.kind != Coordinate::Uniform; });
 }
 
-llvm::SetVector<Operation *> genericsBehind(ValueRange values) {
+llvm::SetVector<Operation *> producingGenerics(ValueRange values) {
   llvm::SetVector<Operation *> found;
   std::function<void(Value)> visit = [&](Value value) {
     Operation *op = value.getDefiningOp();

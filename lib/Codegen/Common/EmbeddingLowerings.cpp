@@ -143,8 +143,9 @@ static Value scaleRate(ScalarBuilder &s, nn::RotaryScalingAttr scaling,
 }
 
 /// Turns the pair that element `column` of a head belongs to.
-static Value turn(ScalarBuilder &s, nn::RotaryOp op, Value x, Value partner,
-                  Value isFirst, Value pair, Value position) {
+static Value rotatePair(ScalarBuilder &s, nn::RotaryOp op, Value x,
+                        Value partner, Value isFirst, Value pair,
+                        Value position) {
   double logTheta = std::log(op.getTheta().convertToDouble());
   Value pair32 = s.create<arith::IndexCastOp>(s.getI32Type(), pair);
   Value pairF = s.create<arith::SIToFPOp>(s.getF32Type(), pair32);
@@ -183,17 +184,17 @@ static Values lowerRotary(nn::RotaryOp op, nn::RotaryOp::Adaptor in,
         };
         Value column = s.position(2);
         Value inHead = s.create<arith::RemUIOp>(column, s.index(headDim));
-        Value isTurned = less(inHead, dims), isFirst = less(inHead, half);
+        Value isRotated = less(inHead, dims), isFirst = less(inHead, half);
         Value step =
             s.create<arith::SelectOp>(isFirst, s.index(half), s.index(-half));
-        step = s.create<arith::SelectOp>(isTurned, step, s.index(0));
+        step = s.create<arith::SelectOp>(isRotated, step, s.index(0));
         Value other = s.create<arith::AddIOp>(column, step);
         Value partner =
             s.extract(in.getInput(), {s.position(0), s.position(1), other});
         Value pair = s.create<arith::SelectOp>(
             isFirst, inHead, s.create<arith::SubIOp>(inHead, s.index(half)));
-        Value turned = turn(s, op, x[0], partner, isFirst, pair, x[1]);
-        return s.create<arith::SelectOp>(isTurned, turned, x[0]);
+        Value rotated = rotatePair(s, op, x[0], partner, isFirst, pair, x[1]);
+        return s.create<arith::SelectOp>(isRotated, rotated, x[0]);
       })};
 }
 

@@ -8,7 +8,7 @@
 
 #include "heddle/Codegen/Common/LinalgLowerings.h"
 #include "LinalgModel.h"
-#include "dialects/NN/Heads.h"
+#include "dialects/NN/HeadColumns.h"
 #include "mlir/IR/DialectRegistry.h"
 
 using namespace mlir;

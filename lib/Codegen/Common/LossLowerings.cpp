@@ -23,7 +23,7 @@ static Value counts(ScalarBuilder &s, Value label) {
 
 namespace {
 /// The columns of a larger tensor of logits that one rank has.
-struct PartColumns {
+struct VocabularyShard {
   Value first; ///< The number of the first; null when it has all.
   int64_t count, vocab;
 
@@ -46,7 +46,7 @@ struct PartColumns {
 /// The sum of a row's logits, where smoothing asks for it: as an input.
 static SmallVector<Input> sumForSmoothing(double smoothing,
                                           ArrayRef<int64_t> shape, Value logits,
-                                          const PartColumns &part,
+                                          const VocabularyShard &part,
                                           LinalgBuilder &b) {
   if (smoothing == 0)
     return {};
@@ -101,7 +101,7 @@ static Values lowerCrossEntropy(nn::CrossEntropyOp op,
 }
 
 /// The log-sum-exp over the columns that exist; the lowest f32 of none.
-static Value partLse(Value logits, Type type, const PartColumns &part,
+static Value partLse(Value logits, Type type, const VocabularyShard &part,
                      LinalgBuilder &b) {
   constexpr double lowest = std::numeric_limits<float>::lowest();
   ArrayRef<int64_t> shape = tensorOf(logits).getShape();
@@ -129,9 +129,9 @@ static Values lowerCrossEntropyPart(nn::CrossEntropyPartOp op,
                                     nn::CrossEntropyPartOp::Adaptor in,
                                     LinalgBuilder &b) {
   int64_t rank = tensorOf(op.getLogits()).getRank();
-  PartColumns part = {in.getFirst(),
-                      tensorOf(op.getLogits()).getDimSize(rank - 1),
-                      static_cast<int64_t>(op.getVocab())};
+  VocabularyShard part = {in.getFirst(),
+                          tensorOf(op.getLogits()).getDimSize(rank - 1),
+                          static_cast<int64_t>(op.getVocab())};
   Value lse = partLse(in.getLogits(), op.getLse().getType(), part, b);
   double smoothing = op.getSmoothing().convertToDouble();
   SmallVector<Input> inputs = {{in.getLabels()}};
@@ -196,8 +196,8 @@ static Values lowerCrossEntropyGrad(nn::CrossEntropyGradOp op,
                                     LinalgBuilder &b) {
   auto type = tensorOf(op.getOutput());
   int64_t last = type.getRank() - 1, width = type.getDimSize(last);
-  PartColumns part = {in.getFirst(), width,
-                      static_cast<int64_t>(op.getVocab().value_or(width))};
+  VocabularyShard part = {in.getFirst(), width,
+                          static_cast<int64_t>(op.getVocab().value_or(width))};
   double smoothing = op.getSmoothing().convertToDouble();
   double share = smoothing / double(part.vocab);
   return {b.map(

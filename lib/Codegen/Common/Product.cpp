@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Codegen/Common/Product.h"
-#include "dialects/NN/Heads.h"
+#include "dialects/NN/HeadColumns.h"
 #include "dialects/NN/NNDialect.h"
 
 using namespace mlir;

@@ -46,8 +46,8 @@ static Values lowerLinear(nn::LinearOp op, nn::LinearOp::Adaptor in,
 }
 
 /// The value, or code, of input `i` and output `o` of a packed weight, in f32.
-static Value packedValue(ScalarBuilder &s, nn::PackedLinearOp op, Value weight,
-                         Value i, Value o) {
+static Value unpackWeight(ScalarBuilder &s, nn::PackedLinearOp op, Value weight,
+                          Value i, Value o) {
   int64_t perWord = op.getPerWord();
   auto div = [&](Value x, int64_t by) -> Value {
     return s.create<arith::DivUIOp>(x, s.index(by));
@@ -78,8 +78,8 @@ static Value packedValue(ScalarBuilder &s, nn::PackedLinearOp op, Value weight,
 }
 
 /// `input` rounded to codes of 8 bits times their scales, in f32.
-static Value roundedInput(nn::PackedLinearOp op, Value input,
-                          LinalgBuilder &b) {
+static Value quantizeInput(nn::PackedLinearOp op, Value input,
+                           LinalgBuilder &b) {
   constexpr float most = 127, least = 0x1p-100F;
   auto type = tensorOf(op.getInput()).clone(b.builder.getF32Type());
   auto column = static_cast<unsigned>(type.getRank() - 1);
@@ -139,10 +139,10 @@ static Values lowerPackedLinear(nn::PackedLinearOp op,
   inputDims.push_back(k);
   int64_t groups = op.getGroups();
   Value input =
-      op.getInputBlock() ? roundedInput(op, in.getInput(), b) : in.getInput();
+      op.getInputBlock() ? quantizeInput(op, in.getInput(), b) : in.getInput();
   auto term = [&](ScalarBuilder &s, Args x) -> Value {
     Value i = s.position(k), o = s.position(column);
-    Value w = packedValue(s, op, in.getWeight(), i, o);
+    Value w = unpackWeight(s, op, in.getWeight(), i, o);
     if (groups > 0) {
       Value group =
           s.create<arith::DivUIOp>(i, s.index(op.getInputs() / groups));

@@ -24,7 +24,7 @@ static ArrayRef<int64_t> shapeOf(Value value) {
 RowsForm::RowsForm(planir::KernelOp kernel, ValueRange results,
                    ArrayRef<int64_t> ties)
     : kernel(kernel), results(results), ties(ties),
-      generics(genericsBehind(results)) {}
+      generics(producingGenerics(results)) {}
 
 FailureOr<RowsForm> RowsForm::of(planir::KernelOp kernel) {
   RowsForm form(kernel, kernel.getBody().front().getTerminator()->getOperands(),
@@ -69,7 +69,7 @@ static bool isColumnSum(GenericOp op) {
 
 bool RowsForm::isColumnResult(unsigned index) const {
   return hasColumnSums() &&
-         llvm::any_of(genericsBehind(results[index]), [](Operation *op) {
+         llvm::any_of(producingGenerics(results[index]), [](Operation *op) {
            return isColumnSum(cast<GenericOp>(op));
          });
 }
@@ -90,7 +90,7 @@ SmallVector<const RowRound *> RowsForm::rounds() const {
   return all;
 }
 
-bool RowsForm::isReadElsewhere(Value tensor) {
+bool RowsForm::isReadAtOtherColumns(Value tensor) {
   return llvm::any_of(tensor.getUsers(), llvm::IsaPred<tensor::ExtractOp>);
 }
 

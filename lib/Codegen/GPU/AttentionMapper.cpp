@@ -64,8 +64,9 @@ AttentionMapper::AttentionMapper(planir::KernelOp kernel,
       wide(f.builder, f.loc, indexType(kernel)),
       tiles(WarpTiles::create(f, spec.elementType, sliceWidth(spec.headDim))),
       visible(spec, i32,
-              op.getPlace() ? f.argumentScalar(op.getPlace()) : Value(),
-              op.getTurn() ? f.argumentScalar(op.getTurn()) : Value()),
+              op.getSequenceShard() ? f.argumentScalar(op.getSequenceShard())
+                                    : Value(),
+              op.getRingStep() ? f.argumentScalar(op.getRingStep()) : Value()),
       slices(llvm::divideCeil(spec.headDim, sliceWidth(spec.headDim))) {}
 
 /// With slices, both sides have two stages, whichever tensors are multiplied.
@@ -149,7 +150,7 @@ MappedLaunch AttentionMapper::finish(int64_t heads) {
 
 std::array<Heads, 3> AttentionMapper::splitHeads(ValueRange memories) const {
   std::array<Heads, 3> heads;
-  for (auto [i, place] : llvm::enumerate(spec.placesOfHeads()))
+  for (auto [i, place] : llvm::enumerate(spec.headColumns()))
     heads[i] = {memories[spec.packed ? 0 : i], place.offset, place.row};
   return heads;
 }

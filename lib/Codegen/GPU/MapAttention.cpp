@@ -210,14 +210,14 @@ void ForwardMapper::store(const State &state) {
                                             sum, constant(0.0));
     Value factor =
         b.create<arith::DivFOp>(f.loc, constant(1.0 / (1.0 - spec.p)), sum);
-    if (visible.mayBeBlind())
+    if (visible.maySeeNoKey())
       factor = i32.select(seesAny, factor, constant(0.0));
     factors.push_back(factor);
     if (!lse)
       continue;
     Value result = addF(mulF(state.maxima[i], constant(M_LN2)),
                         b.create<math::LogOp>(f.loc, sum));
-    if (visible.mayBeBlind())
+    if (visible.maySeeNoKey())
       result = i32.select(seesAny, result,
                           constant(std::numeric_limits<float>::lowest()));
     Value row = i32.add(firstOfWarp, tiles->row(i));

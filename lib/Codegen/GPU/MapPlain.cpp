@@ -108,7 +108,7 @@ static bool isAskedOften(OpResult tensor) {
 
 void PlainMapper::findStored() {
   Operation *yield = kernel.getBody().front().getTerminator();
-  for (Operation *op : codegen::genericsBehind(yield->getOperands()))
+  for (Operation *op : codegen::producingGenerics(yield->getOperands()))
     for (OpResult tensor : op->getResults())
       if (isAskedOften(tensor)) {
         stored.push_back({tensor, mapped.scratchBytes});

@@ -130,7 +130,7 @@ LogicalResult RowMapper::checkTies() {
     if (tie < 0)
       continue;
     BlockArgument argument = kernel.getBody().getArgument(tie);
-    overwritesExtracted |= RowsForm::isReadElsewhere(argument);
+    overwritesExtracted |= RowsForm::isReadAtOtherColumns(argument);
     overwritesRow |= !form.isFlat() && form.isRowResult(index);
     for (Operation *user : argument.getUsers()) {
       auto generic = user->getParentOfType<linalg::GenericOp>();
@@ -180,10 +180,10 @@ RowChunks::KeptTensor RowMapper::keptOf(Value tensor) const {
 /// Whether no thread reads values that threads of other warps write.
 bool RowMapper::mayDivide() const {
   return !overwritesExtracted && !overwritesRow &&
-         llvm::none_of(llvm::seq<unsigned>(0, form.numResults()),
-                       [&](unsigned result) {
-                         return RowsForm::isReadElsewhere(form.result(result));
-                       });
+         llvm::none_of(
+             llvm::seq<unsigned>(0, form.numResults()), [&](unsigned result) {
+               return RowsForm::isReadAtOtherColumns(form.result(result));
+             });
 }
 
 /// Copies the values that all rows share to workgroup memory, where all teams
@@ -337,7 +337,7 @@ LogicalResult RowMapper::emitRounds(ArrayRef<RowRound> rounds) {
       if (!value.getDefiningOp())
         continue;
       f.emitter.bindBuffer(value, f.outputBuffer(result));
-      if (RowsForm::isReadElsewhere(value) && !hasMet)
+      if (RowsForm::isReadAtOtherColumns(value) && !hasMet)
         f.builder.create<mlir::gpu::BarrierOp>(f.loc);
     }
   }

@@ -134,7 +134,7 @@ static std::optional<Range> rangeOf(OpOperand &use) {
                    : std::nullopt;
       })
       .Case<nn::AttentionOp, nn::AttentionGradOp>([&](auto op) -> Answer {
-        int64_t keys = sizeOf(op.getQkv()[0], 1) * op.getPlaces();
+        int64_t keys = sizeOf(op.getQkv()[0], 1) * op.getSequenceShards();
         if (value == op.getLengths())
           return Range{1, static_cast<double>(keys)};
         if (auto grad = dyn_cast<nn::AttentionGradOp>(op.getOperation()))

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Groups.h"
-#include "dialects/NN/Heads.h"
+#include "dialects/NN/HeadColumns.h"
 #include "heddle/Transforms/Common/HostValues.h"
 #include "heddle/Transforms/Fuse/Passes.h"
 #include "mlir/IR/IRMapping.h"

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Groups.h"
-#include "dialects/NN/Heads.h"
+#include "dialects/NN/HeadColumns.h"
 
 using namespace mlir;
 using namespace heddle;

@@ -8,7 +8,7 @@
 
 #include "Storage.h"
 #include "Collectives.h"
-#include "dialects/NN/Ports.h"
+#include "dialects/NN/ProgramPorts.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Memory/Packing.h"
 

@@ -8,7 +8,7 @@
 
 #include "VerifyText.h"
 #include "dialects/Dist/Parts.h"
-#include "dialects/NN/Ports.h"
+#include "dialects/NN/ProgramPorts.h"
 #include "dialects/Plan/Lifetimes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringMap.h"

@@ -41,7 +41,7 @@ private:
   /// Lets attention pass keys and values around a ring of ranks.
   static void passAround(nn::ModelOp model) {
     auto ring = nn::PlacementAttr::get(model.getContext(), /*parts=*/1,
-                                       /*places=*/1, /*ring=*/true);
+                                       /*sequence_shards=*/1, /*ring=*/true);
     model.walk([&](nn::AttentionOpInterface op) { op.setPlacementAttr(ring); });
   }
 };

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reshard.h"
-#include "dialects/NN/Ports.h"
+#include "dialects/NN/ProgramPorts.h"
 #include "dialects/Pipe/PipeDialect.h"
 #include "heddle/Transforms/Shard/Shardings.h"
 #include "heddle/Transforms/Spmd/Passes.h"

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Dist/Parts.h"
-#include "dialects/NN/Ports.h"
+#include "dialects/NN/ProgramPorts.h"
 #include "heddle/Transforms/Common/HostValues.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"

@@ -13,7 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reverse.h"
-#include "dialects/NN/Ports.h"
+#include "dialects/NN/ProgramPorts.h"
 #include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Train/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -8,7 +8,7 @@
 
 #include "Optimizers/Optimizers.h"
 #include "ParameterGroups.h"
-#include "dialects/NN/Ports.h"
+#include "dialects/NN/ProgramPorts.h"
 #include "heddle/PlanFormat/StateNames.h"
 #include "heddle/Transforms/Common/FunctionTypes.h"
 #include "heddle/Transforms/Train/Passes.h"

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/NN/Ports.h"
+#include "dialects/NN/ProgramPorts.h"
 #include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Train/Passes.h"

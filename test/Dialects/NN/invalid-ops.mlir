@@ -777,8 +777,8 @@ nn.func @f(%x: tensor<2x4xf32>, %y: tensor<2x3xf32>) {
 // -----
 
 nn.func @f(%x: tensor<1x4x24xf32>, %i: index) {
-  // expected-error @+1 {{'nn.attention' op needs all of place, turn and places above 1 or none}}
-  %0:2 = nn.attention %x place %i turn %i {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x24xf32>, index, index) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  // expected-error @+1 {{'nn.attention' op needs all of sequence_shard, ring_step and sequence_shards above 1 or none}}
+  %0:2 = nn.attention %x sequence_shard %i ring_step %i {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x24xf32>, index, index) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
   nn.return
 }
 

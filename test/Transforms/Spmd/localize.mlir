@@ -148,10 +148,10 @@ nn.model @ring family "gpt2" phase "pipe" attributes {
     // CHECK: %[[NEXTK:.*]] = dist.rotate %[[K]] axes ["seq"] for "nn.attention" {pending}
     // CHECK: %[[NEXTV:.*]] = dist.rotate %[[V]] axes ["seq"] for "nn.attention" {pending}
     // CHECK: %[[C0:.*]] = arith.constant 0 : index
-    // CHECK: %[[Y0:.*]], %[[S0:.*]] = nn.attention %[[Q]], %[[K]], %[[V]] place %[[R]] turn %[[C0]] {heads = #nn.heads<2, scale = 5.000000e-01>, mask = #nn.mask<causal>, placement = #nn.placement<places = 2>}
+    // CHECK: %[[Y0:.*]], %[[S0:.*]] = nn.attention %[[Q]], %[[K]], %[[V]] sequence_shard %[[R]] ring_step %[[C0]] {heads = #nn.heads<2, scale = 5.000000e-01>, mask = #nn.mask<causal>, placement = #nn.placement<sequence_shards = 2>}
     // CHECK: %[[K1:.*]] = dist.wait %[[NEXTK]]
     // CHECK: %[[V1:.*]] = dist.wait %[[NEXTV]]
-    // CHECK: %[[Y1:.*]], %[[S1:.*]] = nn.attention %[[Q]], %[[K1]], %[[V1]] place %[[R]] turn
+    // CHECK: %[[Y1:.*]], %[[S1:.*]] = nn.attention %[[Q]], %[[K1]], %[[V1]] sequence_shard %[[R]] ring_step
     // CHECK: %[[Y:.*]] = nn.attention_join %[[Y0]], %[[S0]], %[[Y1]], %[[S1]]
     // CHECK: %[[S:.*]] = nn.log_add_exp %[[S0]], %[[S1]]
     %y, %lse = nn.attention %x {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>, placement = #nn.placement<ring = true>,
@@ -185,7 +185,7 @@ nn.model @padded family "own" phase "pipe" attributes {
   // CHECK: nn.step @train(%{{.*}}: tensor<1x2x8xf32>, %[[N:.*]]: tensor<1xi32>)
   nn.step @train(%x: tensor<2x4x16xf32>, %n: tensor<2xi32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<lengths>], outputs = [],
       arg_shardings = [#dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>, #dist.sharding<[["data"]], unreduced []>], result_shardings = []} {
-    // CHECK: %[[Y0:.*]], %[[S0:.*]] = nn.attention {{.*}} lengths %[[N]] place %{{.*}} turn %{{.*}} {heads = #nn.heads<1, scale = 5.000000e-01>, mask = #nn.mask<full>, placement = #nn.placement<places = 2>} : (tensor<1x2x8xf32>, tensor<1x2x8xf32>, tensor<1x2x8xf32>, tensor<1xi32>, index, index)
+    // CHECK: %[[Y0:.*]], %[[S0:.*]] = nn.attention {{.*}} lengths %[[N]] sequence_shard %{{.*}} ring_step %{{.*}} {heads = #nn.heads<1, scale = 5.000000e-01>, mask = #nn.mask<full>, placement = #nn.placement<sequence_shards = 2>} : (tensor<1x2x8xf32>, tensor<1x2x8xf32>, tensor<1x2x8xf32>, tensor<1xi32>, index, index)
     // CHECK: nn.attention {{.*}} lengths %[[N]] place
     %y, %lse = nn.attention %x, %x, %x lengths %n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>, placement = #nn.placement<ring = true>,
         shardings = [#dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>, #dist.sharding<[["data"], ["tensor"], ["seq"]], unreduced []>]}

@@ -146,9 +146,9 @@ std::pair<std::string, std::string> turnText(const std::string &mask,
   if (places > 1) {
     arguments += ", %place: index, %turn: index";
     random += ", index, index";
-    rest += " place %place turn %turn";
-    attributes +=
-        ", placement = #nn.placement<places = " + std::to_string(places) + ">";
+    rest += " sequence_shard %place ring_step %turn";
+    attributes += ", placement = #nn.placement<sequence_shards = " +
+                  std::to_string(places) + ">";
   }
   rest += " {" + attributes + "} : (";
   std::string qkv = q + ", " + k + ", " + k;

@@ -226,9 +226,10 @@ static std::vector<OpCase> makeAttentionCases() {
       {"nn.attention",
        "%q: " + tq + ", %k: " + tk + ", %v: " + tk +
            ", %place: index, %turn: index",
-       "nn.attention %q, %k, %v place %place turn %turn {" + attributes +
-           ", placement = #nn.placement<places = 4>} : (" + tq + ", " + tk +
-           ", " + tk + ", index, index) -> (" + tq + ", " + lse + ")",
+       "nn.attention %q, %k, %v sequence_shard %place ring_step %turn {" +
+           attributes +
+           ", placement = #nn.placement<sequence_shards = 4>} : (" + tq + ", " +
+           tk + ", " + tk + ", index, index) -> (" + tq + ", " + lse + ")",
        4},
       {"nn.attention",
        "%q: " + tq + ", %k: " + tk + ", %v: " + tk + ", %n: tensor<2xi32>",

@@ -67,12 +67,13 @@ std::array<std::string, 2> inTurn(const std::string &rest, bool hasLengths) {
                       "tensor<2x$Tx4xf32>",
               random = std::string(hasLengths ? ", tensor<2xi32>" : "") +
                        ", tensor<4xi32>, index, index, index, index";
-  std::string at =
-      lengths +
-      " rng %rng layer %l micro_batch %m place %p turn %t {heads = "
-      "#nn.heads<2, kv = 1, scale = 0.5>, placement = #nn.placement<places = "
-      "3>, dropout = #nn.dropout<" +
-      rest + "} : (";
+  std::string at = lengths +
+                   " rng %rng layer %l micro_batch %m sequence_shard %p "
+                   "ring_step %t {heads = "
+                   "#nn.heads<2, kv = 1, scale = 0.5>, placement = "
+                   "#nn.placement<sequence_shards = "
+                   "3>, dropout = #nn.dropout<" +
+                   rest + "} : (";
   std::string scalars = std::string(hasLengths ? ", %n: tensor<2xi32>" : "") +
                         ", %rng: tensor<4xi32>, %l: index, %m: index, %p: "
                         "index, %t: index)";

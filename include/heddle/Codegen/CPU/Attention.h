@@ -32,7 +32,7 @@ struct AttentionKeys {
   /// Which part of the sequence the queries are, and how many parts before
   /// that, around the end, keys and values are (index or i64; null where the
   /// sequence is whole). Needed when `AttentionSpec::places` > 1.
-  mlir::Value place = {}, turn = {};
+  mlir::Value sequenceShard = {}, ringStep = {};
 };
 
 /// Where random numbers come from: the i32 tensor of seed and step, and the

@@ -56,7 +56,7 @@ private:
   LoopBuilder &b;
   LaunchThread self;
   int64_t units;
-  mlir::Value own; ///< Of all units, those of the threads' shares.
+  mlir::Value assigned; ///< Of all units, those of the threads' shares.
   mlir::Value unitsOfPiece, pieces; ///< Null where there are none.
 };
 

@@ -27,8 +27,9 @@ struct AttentionSpec {
                       ///< as where it is no shorter than the sequence.
   double p = 0.0;     ///< Probabilities are dropped with this probability.
   int64_t parts = 1;  ///< These are the heads of one of so many parts.
-  int64_t places = 1; ///< These are the queries of one of so many parts.
-  int32_t site = 0;   ///< The stream of random numbers.
+  int64_t sequenceShards =
+      1;            ///< These are the queries of one of so many parts.
+  int32_t site = 0; ///< The stream of random numbers.
   /// f32 or bf16: of q, k, v, the output and all their gradients.
   mlir::Type elementType;
   /// One tensor [batch, seq, (heads + 2 kvHeads) * headDim] holds q, k and v;
@@ -39,7 +40,7 @@ struct AttentionSpec {
   /// Of an attention or its gradient.
   explicit AttentionSpec(nn::AttentionOpInterface op);
 
-  int64_t wholeSeq() const { return seq * places; }
+  int64_t wholeSeq() const { return seq * sequenceShards; }
   /// From dot products to scores in units of log 2; with a soft cap, to what
   /// tanh is of.
   double scoreFactor() const;
@@ -47,10 +48,10 @@ struct AttentionSpec {
   double capFactor() const;
   /// Where the heads of q, k and v begin in a row of their operand, and how
   /// long that is.
-  struct Place {
+  struct HeadColumns {
     int64_t offset, row;
   };
-  std::array<Place, 3> placesOfHeads() const;
+  std::array<HeadColumns, 3> headColumns() const;
 };
 
 /// Which of the keys that are here queries see. Queries and keys are numbers in
@@ -58,8 +59,8 @@ struct AttentionSpec {
 class VisibleKeys {
 public:
   /// `place` and `turn` of nn.attention are null where the sequence is whole.
-  VisibleKeys(const AttentionSpec &spec, IntBuilder ints, mlir::Value place,
-              mlir::Value turn);
+  VisibleKeys(const AttentionSpec &spec, IntBuilder ints, mlir::Value shard,
+              mlir::Value ringStep);
 
   /// Begins with a row of the batch, of this length in the whole sequence; null
   /// where all rows are whole.
@@ -85,7 +86,7 @@ public:
   /// behind the last query.
   mlir::Value endSeeing(mlir::Value key);
   /// Whether a query may see none of the keys.
-  bool mayBeBlind() const { return queriesFrom || hasLengths; }
+  bool maySeeNoKey() const { return queriesFrom || hasLengths; }
   /// Where queries and keys begin in the whole sequence; null for 0.
   mlir::Value firstQuery() const { return queriesFrom; }
   mlir::Value firstKey() const { return keysFrom; }

@@ -190,7 +190,7 @@ private:
 };
 
 /// Every linalg.generic that `values` depend on, operands first.
-llvm::SetVector<mlir::Operation *> genericsBehind(mlir::ValueRange values);
+llvm::SetVector<mlir::Operation *> producingGenerics(mlir::ValueRange values);
 
 } // namespace heddle::codegen
 

@@ -59,7 +59,7 @@ public:
   llvm::ArrayRef<int64_t> rowDims() const { return dims; }
   int64_t rows() const;
   /// The rounds with reductions. A result that one of them stores is read back
-  /// from then on, at the same columns unless `isReadElsewhere`.
+  /// from then on, at the same columns unless `isReadAtOtherColumns`.
   llvm::ArrayRef<RowRound> reductionRounds() const { return reducing; }
   llvm::ArrayRef<RowRound> lastRounds() const { return last; }
   /// The sums over rows; nothing else is in that round.
@@ -79,7 +79,7 @@ public:
   /// Whether a result is made of sums over rows.
   bool isColumnResult(unsigned index) const;
   /// Whether a body extracts elements of `tensor`: of any column.
-  static bool isReadElsewhere(mlir::Value tensor);
+  static bool isReadAtOtherColumns(mlir::Value tensor);
 
 private:
   RowsForm(planir::KernelOp kernel, mlir::ValueRange results,

@@ -1,4 +1,4 @@
-//===- PackedWords.cpp - Words of packed weights in registers -------------===//
+//===- WeightUnpacker.cpp - Unpacks int4 and int8 weights -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "PackedWords.h"
+#include "WeightUnpacker.h"
 #include "heddle/PlanFormat/Packed.h"
 #include "llvm/ADT/APFloat.h"
 
@@ -16,36 +16,36 @@ namespace heddle::cpu {
 
 static constexpr int64_t wordBits = plan::Packed::wordBits;
 
-bool PackedWords::areNumbers(const PackedGemmSpec &spec,
-                             const CpuTarget &target) {
+bool WeightUnpacker::usesIntegers(const PackedGemmSpec &spec,
+                                  const CpuTarget &target) {
   bool isCode = spec.bits == 8 ||
                 (spec.bits == 4 && (target.hasAmx || !target.hasBf16Dot));
   return spec.inputBlock > 0 || (spec.aType.isBF16() && isCode);
 }
 
-/// Without VNNI two products of codes of 8 bits and numbers of 8 do not fit in
-/// 16.
-static int64_t unitOf(const PackedGemmSpec &spec, const CpuTarget &target,
-                      bool inDigits) {
+/// Without VNNI two products of codes of 8 bits and isInteger of 8 do not fit
+/// in 16.
+static int64_t elementBitsOf(const PackedGemmSpec &spec,
+                             const CpuTarget &target, bool inDigits) {
   bool isByte =
       spec.inputBlock > 0 ? target.hasVnni || spec.bits < 8 : inDigits;
   return isByte ? 8 : 16;
 }
 
-PackedWords::PackedWords(LoopBuilder &builder, const PackedGemmSpec &spec,
-                         const CpuTarget &target, bool inDigits)
-    : numbers(areNumbers(spec, target)),
-      digits(numbers && inDigits && spec.inputBlock == 0 ? 2 : 1),
-      unit(unitOf(spec, target, inDigits)),
-      numberBits(target.hasVnni || spec.bits < 8 ? 14 : 13),
-      digitBits(numberBits - 6),
+WeightUnpacker::WeightUnpacker(LoopBuilder &builder, const PackedGemmSpec &spec,
+                               const CpuTarget &target, bool inDigits)
+    : isInteger(usesIntegers(spec, target)),
+      digits(isInteger && inDigits && spec.inputBlock == 0 ? 2 : 1),
+      elementBits(elementBitsOf(spec, target, inDigits)),
+      activationBits(target.hasVnni || spec.bits < 8 ? 14 : 13),
+      digitBits(activationBits - 6),
       dot(target.hasBf16Dot && spec.aType.isBF16() && spec.bits < wordBits &&
-          spec.inputBlock == 0 && !numbers),
+          spec.inputBlock == 0 && !isInteger),
       perWord(wordBits / spec.bits), b(builder), spec(spec),
       hasAvx512(target.hasAvx512), hasVnni(target.hasVnni),
-      words(VectorType::get(target.lanes(), builder.builder.getI32Type())),
+      wordType(VectorType::get(target.lanes(), builder.builder.getI32Type())),
       f32s(VectorType::get(target.lanes(), builder.builder.getF32Type())) {
-  if (spec.bits != 4 || !hasAvx512 || numbers)
+  if (spec.bits != 4 || !hasAvx512 || isInteger)
     return;
   // A code is the index; bits above it are of other codes, and do not count.
   auto valueOf = [](int64_t index) {
@@ -68,18 +68,20 @@ PackedWords::PackedWords(LoopBuilder &builder, const PackedGemmSpec &spec,
         VectorType::get(32, b.builder.getI16Type()), table);
 }
 
-Value PackedWords::intrinsic(StringRef name, Type type, ValueRange operands) {
+Value WeightUnpacker::intrinsic(StringRef name, Type type,
+                                ValueRange operands) {
   return b.builder
       .create<LLVM::CallIntrinsicOp>(b.loc, type, b.builder.getStringAttr(name),
                                      operands)
       .getResult(0);
 }
 
-Value PackedWords::shift(Value word, int64_t bits, bool left, bool isSigned) {
+Value WeightUnpacker::shift(Value word, int64_t bits, bool left,
+                            bool isSigned) {
   if (bits == 0)
     return word;
   Value by = b.create<arith::ConstantOp>(DenseElementsAttr::get(
-      words, b.builder.getI32IntegerAttr(static_cast<int32_t>(bits))));
+      wordType, b.builder.getI32IntegerAttr(static_cast<int32_t>(bits))));
   if (left)
     return b.create<arith::ShLIOp>(word, by);
   if (isSigned)
@@ -88,7 +90,7 @@ Value PackedWords::shift(Value word, int64_t bits, bool left, bool isSigned) {
 }
 
 /// Code `index` of each word, in f32.
-Value PackedWords::code(Value word, int64_t index) {
+Value WeightUnpacker::unpackCode(Value word, int64_t index) {
   int64_t above = wordBits - spec.bits - plan::Packed::bitOf(spec.bits, index);
   Value high = shift(word, above, /*left=*/true, /*isSigned=*/false);
   Value number =
@@ -97,47 +99,46 @@ Value PackedWords::code(Value word, int64_t index) {
 }
 
 /// Words with `code` in every `bits` of them.
-Value PackedWords::codesEverywhere(int64_t code, int64_t bits) {
+Value WeightUnpacker::replicateCode(int64_t code, int64_t bits) {
   int64_t word = 0;
   for (int64_t at = 0; at < wordBits; at += bits)
     word |= code << at;
   return b.create<arith::ConstantOp>(DenseElementsAttr::get(
-      words, b.builder.getI32IntegerAttr(static_cast<int32_t>(word))));
+      wordType, b.builder.getI32IntegerAttr(static_cast<int32_t>(word))));
 }
 
 /// The codes at bits `bits` * `step` of the units of a word.
-Value PackedWords::codesWithoutSign(Value word, int64_t step) {
+Value WeightUnpacker::unsignedCodes(Value word, int64_t step) {
   Value low = shift(word, spec.bits * step, /*left=*/false, /*isSigned=*/false);
-  if (spec.bits == unit)
+  if (spec.bits == elementBits)
     return low;
-  return b.create<arith::AndIOp>(low,
-                                 codesEverywhere((1 << spec.bits) - 1, unit));
+  return b.create<arith::AndIOp>(
+      low, replicateCode((1 << spec.bits) - 1, elementBits));
 }
 
-Value PackedWords::lookUp(Value word, int64_t index) {
+Value WeightUnpacker::lookUpCode(Value word, int64_t index) {
   Value at = shift(word, plan::Packed::bitOf(spec.bits, index), /*left=*/false,
                    /*isSigned=*/false);
   return intrinsic("llvm.x86.avx512.permvar.sf.512", f32s, {table, at});
 }
 
 /// Both codes of a step are at the same place of a half word.
-Value PackedWords::lookUpPair(Value word, int64_t step) {
+Value WeightUnpacker::lookUpCodePair(Value word, int64_t step) {
   Value at = shift(word, plan::Packed::bitOf(spec.bits, 2 * step),
                    /*left=*/false, /*isSigned=*/false);
   Type halves = table.getType();
   Value pair = intrinsic("llvm.x86.avx512.permvar.hi.512", halves,
                          {table, b.create<LLVM::BitcastOp>(halves, at)});
-  return b.create<LLVM::BitcastOp>(words, pair);
+  return b.create<LLVM::BitcastOp>(wordType, pair);
 }
 
-Value PackedWords::prepare(Value word) {
-  if (!numbers)
+Value WeightUnpacker::prepare(Value word) {
+  if (!isInteger)
     return word;
-  return b.create<arith::XOrIOp>(word,
-                                 codesEverywhere(codeOffset(), spec.bits));
+  return b.create<arith::XOrIOp>(word, replicateCode(codeOffset(), spec.bits));
 }
 
-Value PackedWords::factor(Value prepared, int64_t step) {
+Value WeightUnpacker::factor(Value prepared, int64_t step) {
   if (spec.bits == wordBits)
     return b.create<LLVM::BitcastOp>(f32s, prepared);
   if (spec.bits == 16) {
@@ -146,36 +147,36 @@ Value PackedWords::factor(Value prepared, int64_t step) {
     Value half = step == 0
                      ? shift(prepared, 16, /*left=*/true, /*isSigned=*/false)
                      : Value(b.create<arith::AndIOp>(
-                           prepared, codesEverywhere(0xffff0000, wordBits)));
+                           prepared, replicateCode(0xffff0000, wordBits)));
     return b.create<LLVM::BitcastOp>(f32s, half);
   }
-  return numbers ? codesWithoutSign(prepared, step)
-         : dot   ? lookUpPair(prepared, step)
-         : table ? lookUp(prepared, step)
-                 : code(prepared, step);
+  return isInteger ? unsignedCodes(prepared, step)
+         : dot     ? lookUpCodePair(prepared, step)
+         : table   ? lookUpCode(prepared, step)
+                   : unpackCode(prepared, step);
 }
 
-SmallVector<int64_t> PackedWords::orderOfInputs() const {
+SmallVector<int64_t> WeightUnpacker::orderOfInputs() const {
   SmallVector<int64_t> order;
   for (int64_t step = 0; step < steps(); ++step)
-    for (int64_t bit = spec.bits * step; bit < wordBits; bit += unit)
+    for (int64_t bit = spec.bits * step; bit < wordBits; bit += elementBits)
       for (int64_t index = 0; index < perWord; ++index)
         if (plan::Packed::bitOf(spec.bits, index) == bit)
           order.push_back(index);
   return order;
 }
 
-Value PackedWords::multiplyPairs(Value factor, Value x) {
+Value WeightUnpacker::multiplyPairs(Value factor, Value x) {
   auto elements = [&](int64_t bits) {
     return VectorType::get(
-        words.getNumElements() * wordBits / bits,
+        wordType.getNumElements() * wordBits / bits,
         b.builder.getIntegerType(static_cast<unsigned>(bits)));
   };
   auto as = [&](Value value, int64_t bits) -> Value {
     return b.create<LLVM::BitcastOp>(elements(bits), value);
   };
-  Value left = as(factor, unit), right = as(x, unit);
-  if (unit == 8) {
+  Value left = as(factor, elementBits), right = as(x, elementBits);
+  if (elementBits == 8) {
     left = intrinsic(hasAvx512 ? "llvm.x86.avx512.pmaddubs.w.512"
                                : "llvm.x86.avx2.pmadd.ub.sw",
                      elements(16), {left, right});
@@ -184,20 +185,22 @@ Value PackedWords::multiplyPairs(Value factor, Value x) {
   }
   return intrinsic(hasAvx512 ? "llvm.x86.avx512.pmaddw.d.512"
                              : "llvm.x86.avx2.pmadd.wd",
-                   words, {left, right});
+                   wordType, {left, right});
 }
 
-Value PackedWords::multiplyAdd(Value x, Value factor, Value sum) {
-  if (numbers && !hasVnni) // The first of the two has no signs.
+Value WeightUnpacker::multiplyAdd(Value x, Value factor, Value sum) {
+  if (isInteger && !hasVnni) // The first of the two has no signs.
     return b.create<arith::AddIOp>(sum, multiplyPairs(factor, x));
-  if (numbers && unit == 8) // Here too.
-    return intrinsic("llvm.x86.avx512.vpdpbusd.512", words, {sum, factor, x});
-  if (numbers)
-    return intrinsic("llvm.x86.avx512.vpdpwssd.512", words, {sum, x, factor});
+  if (isInteger && elementBits == 8) // Here too.
+    return intrinsic("llvm.x86.avx512.vpdpbusd.512", wordType,
+                     {sum, factor, x});
+  if (isInteger)
+    return intrinsic("llvm.x86.avx512.vpdpwssd.512", wordType,
+                     {sum, x, factor});
   if (!dot)
     return b.create<vector::FMAOp>(x, factor, sum);
   auto pairs =
-      VectorType::get(2 * words.getNumElements(), b.builder.getBF16Type());
+      VectorType::get(2 * wordType.getNumElements(), b.builder.getBF16Type());
   return intrinsic("llvm.x86.avx512bf16.dpbf16ps.512", f32s,
                    {sum, b.create<LLVM::BitcastOp>(pairs, x),
                     b.create<LLVM::BitcastOp>(pairs, factor)});

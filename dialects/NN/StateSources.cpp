@@ -1,4 +1,4 @@
-//===- Sources.cpp - How states are made of tensors of files --------------===//
+//===- StateSources.cpp - Tensors of files that make a state --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/NN/Sources.h"
+#include "dialects/NN/StateSources.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringSwitch.h"
 

@@ -1,17 +1,15 @@
-//===- Parts.cpp - Operations of one rank ---------------------------------===//
+//===- Localize.cpp - Operations of one rank ------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//===----------------------------------------------------------------------===//
-
 // Which part of the whole an operation computes, once its operands and results
 // are those of a rank.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Ring.h"
+#include "RingAttention.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -23,9 +21,9 @@ using dist::Split;
 namespace {
 
 /// Makes numbers that depend on the rank.
-class Numbers {
+class RankArithmetic {
 public:
-  explicit Numbers(Operation *op) : builder(op), loc(op->getLoc()) {}
+  explicit RankArithmetic(Operation *op) : builder(op), loc(op->getLoc()) {}
 
   Value rank(ArrayAttr axes) {
     return builder.create<dist::RankOp>(loc, builder.getIndexType(), axes);
@@ -62,26 +60,25 @@ static int64_t elementsFrom(RankedTensorType type, int64_t dim) {
 /// Rows are parts of the global batch's: the rank's part of a micro-batch comes
 /// after those of the ranks before it.
 template <typename OpT>
-static void placeRows(OpT op, const Split &split, Value microBatch) {
+static void setMicroBatchOfRank(OpT op, const Split &split, Value microBatch) {
   ArrayAttr axes = split.axesOf(FactorRole::Rows);
   if (!axes || !microBatch)
     return;
-  Numbers numbers(op);
-  Value place =
-      numbers.plus(numbers.times(microBatch, split.partsOf(FactorRole::Rows)),
-                   numbers.rank(axes));
+  RankArithmetic math(op);
+  Value place = math.plus(
+      math.times(microBatch, split.partsOf(FactorRole::Rows)), math.rank(axes));
   op.getMicroBatchMutable().assign(place);
 }
 
 void DropoutOp::localize(const Split &split) {
-  placeRows(*this, split, getMicroBatch());
+  setMicroBatchOfRank(*this, split, getMicroBatch());
   RankedTensorType type = tensorOf(getOutput());
   SmallVector<Value> part;
   SmallVector<int64_t> parts, inner;
   for (auto [dim, factor] : llvm::enumerate(split.rule.results[0])) {
     if (dim == 0 || split.parts[factor] == 1)
       continue;
-    part.push_back(Numbers(*this).rank(split.axes[factor]));
+    part.push_back(RankArithmetic(*this).rank(split.axes[factor]));
     parts.push_back(split.parts[factor]);
     inner.push_back(elementsFrom(type, dim));
   }
@@ -106,15 +103,16 @@ static void localizeAttention(OpT op, const Split &split) {
   op.setHeadsAttr(op.getHeads().splitBetween(parts));
   op.removePlacementAttr();
   if (op.getRng()) {
-    placeRows(op, split, op.getMicroBatch());
+    setMicroBatchOfRank(op, split, op.getMicroBatch());
     if (ArrayAttr axes = split.axesOf(FactorRole::Heads)) {
-      op.getPartMutable().assign(Numbers(op).rank(axes));
+      op.getPartMutable().assign(RankArithmetic(op).rank(axes));
       op.setPlacementAttr(PlacementAttr::get(op.getContext(), parts,
-                                             /*places=*/1, /*ring=*/false));
+                                             /*sequence_shards=*/1,
+                                             /*ring=*/false));
     }
   }
   if (ArrayAttr axes = split.axesOf(FactorRole::Tokens))
-    makeRing(op, axes, split.partsOf(FactorRole::Tokens));
+    makeRingAttention(op, axes, split.partsOf(FactorRole::Tokens));
 }
 
 void AttentionOp::localize(const Split &split) {
@@ -129,10 +127,10 @@ void PositionsOp::localize(const Split &split) {
   ArrayAttr axes = split.axesOf(FactorRole::Tokens);
   if (!axes)
     return;
-  Numbers numbers(*this);
+  RankArithmetic math(*this);
   RankedTensorType type = tensorOf(getOutput());
   getFirstMutable().assign(
-      numbers.times(numbers.rank(axes), type.getDimSize(type.getRank() - 1)));
+      math.times(math.rank(axes), type.getDimSize(type.getRank() - 1)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -146,8 +144,8 @@ static Value firstOf(Operation *op, const Split &split, Value table,
   ArrayAttr axes = split.axesOf(FactorRole::Vocabulary);
   if (!axes)
     return {};
-  Numbers numbers(op);
-  return numbers.times(numbers.rank(axes), tensorOf(table).getDimSize(dim));
+  RankArithmetic math(op);
+  return math.times(math.rank(axes), tensorOf(table).getDimSize(dim));
 }
 
 /// The whole table may begin elsewhere than at row 0.
@@ -156,7 +154,7 @@ void EmbeddingOp::localize(const Split &split) {
   if (!first)
     return;
   if (Value whole = getFirst())
-    first = Numbers(*this).plus(first, whole);
+    first = RankArithmetic(*this).plus(first, whole);
   getFirstMutable().assign(first);
 }
 

@@ -1,4 +1,4 @@
-//===- PackedTileSums.cpp - What tiles of sums become ---------------------===//
+//===- PackedGemmAmxSums.cpp - Scales the sums of AMX tiles ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "PackedTiles.h"
+#include "PackedGemmAmx.h"
 #include "heddle/PlanFormat/Packed.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -15,9 +15,9 @@ using namespace mlir;
 namespace heddle::cpu {
 
 /// The sums of a block that wait when some tiles of rows have been multiplied.
-PackedTiles::Waiting PackedTiles::lastColumns(Value group, Value block,
-                                              Value tile,
-                                              int64_t rowTiles) const {
+PackedGemmAmx::PendingSums PackedGemmAmx::lastColumns(Value group, Value block,
+                                                      Value tile,
+                                                      int64_t rowTiles) const {
   int64_t most = columnsTogether(rowTiles);
   auto numColumns = static_cast<int64_t>(columns.size());
   int64_t first = (numColumns - 1) / most * most;
@@ -25,7 +25,7 @@ PackedTiles::Waiting PackedTiles::lastColumns(Value group, Value block,
 }
 
 /// When all tiles of rows have been.
-PackedTiles::Waiting PackedTiles::lastOf(Value group, Value block) {
+PackedGemmAmx::PendingSums PackedGemmAmx::lastOf(Value group, Value block) {
   int64_t numTiles = llvm::divideCeil(rows, layout.tileRows);
   int64_t rest = numTiles % layout.tilesOfRows;
   int64_t rowTiles = rest > 0 ? rest : layout.tilesOfRows;
@@ -34,17 +34,17 @@ PackedTiles::Waiting PackedTiles::lastOf(Value group, Value block) {
 
 /// Adds what whole numbers stand for to the sums of their group, or to the
 /// totals where the block is all of it: for a part of the rows.
-void PackedTiles::addNumbers(const Waiting &waiting, int64_t part,
-                             int64_t parts) {
+void PackedGemmAmx::addIntegers(const PendingSums &pending, int64_t part,
+                                int64_t parts) {
   SmallVector<PackedSums::Scale> scales;
-  if (numbers.layout.blocksOfGroup() == 1)
-    for (const Column &column :
-         ArrayRef(columns).slice(waiting.firstColumn, waiting.count))
-      scales.push_back(sums.scaleOf(*column.weight, column.panel, waiting.group,
+  if (activations.layout.blocksOfGroup() == 1)
+    for (const WeightColumn &column :
+         ArrayRef(columns).slice(pending.firstColumn, pending.count))
+      scales.push_back(sums.scaleOf(*column.weight, column.panel, pending.group,
                                     column.vector));
-  int64_t all = waiting.rowTiles * layout.tileRows;
+  int64_t all = pending.rowTiles * layout.tileRows;
   int64_t begin = all * part / parts, end = all * (part + 1) / parts;
-  for (int64_t rowTile = 0; rowTile < waiting.rowTiles; ++rowTile) {
+  for (int64_t rowTile = 0; rowTile < pending.rowTiles; ++rowTile) {
     int64_t first = rowTile * layout.tileRows;
     int64_t from = std::max<int64_t>(begin - first, 0);
     int64_t to = std::min(end - first, layout.tileRows);
@@ -52,22 +52,22 @@ void PackedTiles::addNumbers(const Waiting &waiting, int64_t part,
       continue;
     Value last = b.constant(to);
     if (rows % layout.tileRows != 0) {
-      Value row = b.mul(b.add(waiting.tile, rowTile), layout.tileRows);
+      Value row = b.mul(b.add(pending.tile, rowTile), layout.tileRows);
       last = b.min(last, b.sub(b.constant(rows), row));
     }
     b.forLoop(b.constant(from), last, 1,
-              [&](Value i) { addRow(waiting, scales, rowTile, i); });
+              [&](Value i) { addRow(pending, scales, rowTile, i); });
   }
 }
 
 /// Of a row of a tile: with `scales`, those of the columns in a group that is
 /// one block.
-void PackedTiles::addRow(const Waiting &waiting,
-                         ArrayRef<PackedSums::Scale> scales, int64_t rowTile,
-                         Value inTile) {
-  int64_t count = waiting.count;
+void PackedGemmAmx::addRow(const PendingSums &pending,
+                           ArrayRef<PackedSums::Scale> scales, int64_t rowTile,
+                           Value inTile) {
+  int64_t count = pending.count;
   Value local =
-      b.add(b.mul(b.add(waiting.tile, rowTile), layout.tileRows), inTile);
+      b.add(b.mul(b.add(pending.tile, rowTile), layout.tileRows), inTile);
   SmallVector<Value> added, to;
   for (int64_t c = 0; c < count; ++c) {
     SmallVector<Value> whole;
@@ -79,17 +79,17 @@ void PackedTiles::addRow(const Waiting &waiting,
     }
     if (isUnpacked())
       whole[0] = b.create<arith::AddIOp>(
-          whole[0],
-          numbers.beginOfSums(ofBlock(layout.beginsAt, waiting.block, local)));
+          whole[0], activations.beginOfSums(
+                        ofBlock(layout.beginsAt, pending.block, local)));
     to.push_back(sumAt(scales.empty() ? groupSums : totals,
-                       waiting.firstColumn + c, local));
+                       pending.firstColumn + c, local));
     Value before = load(f32s, to.back());
     added.push_back(
-        numbers.addBlock(ofBlock(layout.scalesAt, waiting.block, local), whole,
-                         scales.empty() ? before : b.zeros(f32s)));
+        activations.addBlock(ofBlock(layout.scalesAt, pending.block, local),
+                             whole, scales.empty() ? before : b.zeros(f32s)));
     if (!scales.empty())
       added.back() =
-          sums.scaled(scales[c], added.back(), local, waiting.group, before);
+          sums.scaled(scales[c], added.back(), local, pending.group, before);
   }
   // Behind all loads: columns share the row's scale.
   for (auto [value, pointer] : llvm::zip_equal(added, to))
@@ -97,7 +97,7 @@ void PackedTiles::addRow(const Waiting &waiting,
 }
 
 /// Adds the sums of a group to the totals.
-void PackedTiles::scaleGroup(Value group) {
+void PackedGemmAmx::scaleGroup(Value group) {
   for (auto [index, column] : llvm::enumerate(columns)) {
     auto at = static_cast<int64_t>(index);
     PackedSums::Scale scale =
@@ -111,7 +111,7 @@ void PackedTiles::scaleGroup(Value group) {
   }
 }
 
-void PackedTiles::finish() {
+void PackedGemmAmx::finish() {
   if (isOneGroup())
     scaleGroup(b.constant(0));
   auto numWeights = static_cast<int64_t>(part->weights.size());

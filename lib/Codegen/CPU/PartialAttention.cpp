@@ -1,4 +1,4 @@
-//===- PartEmitter.cpp - What a part of the keys gives a query ------------===//
+//===- PartialAttention.cpp - Attention over a part of the keys -----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "PartEmitter.h"
+#include "PartialAttention.h"
 #include "CacheEmitter.h"
 #include "heddle/Codegen/Common/Attention.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -18,12 +18,12 @@ namespace heddle::cpu {
 
 using Values = LoopBuilder::Values;
 
-Value PartEmitter::larger(Value x, Value y) {
+Value PartialAttention::larger(Value x, Value y) {
   Value isLarger = b.create<arith::CmpFOp>(arith::CmpFPredicate::OGT, x, y);
   return b.create<arith::SelectOp>(isLarger, x, y);
 }
 
-Values PartEmitter::none() {
+Values PartialAttention::none() {
   auto number = [&](float value) -> Value {
     return b.create<arith::ConstantOp>(b.builder.getF32FloatAttr(value));
   };
@@ -32,7 +32,7 @@ Values PartEmitter::none() {
   return part;
 }
 
-Values PartEmitter::join(ValueRange left, ValueRange right) {
+Values PartialAttention::join(ValueRange left, ValueRange right) {
   Value largest = larger(left[0], right[0]);
   auto weightOf = [&](Value own) {
     return codegen::exp2(b.builder, b.loc,
@@ -53,7 +53,7 @@ Values PartEmitter::join(ValueRange left, ValueRange right) {
   return joined;
 }
 
-Values PartEmitter::load(Value from) {
+Values PartialAttention::load(Value from) {
   Type f32 = b.builder.getF32Type();
   auto scalar = [&](int64_t index) {
     return b.load(f32, b.advance(from, f32, index), sizeof(float));
@@ -65,7 +65,7 @@ Values PartEmitter::load(Value from) {
   return part;
 }
 
-void PartEmitter::store(ValueRange part, Value to) {
+void PartialAttention::store(ValueRange part, Value to) {
   Type f32 = b.builder.getF32Type();
   for (int64_t v = 0; v < vectors; ++v)
     b.store(part[2 + v], b.advance(to, f32, v * lanes), sizeof(float),
@@ -74,8 +74,8 @@ void PartEmitter::store(ValueRange part, Value to) {
   b.store(part[0], b.advance(to, f32, dims + 1), sizeof(float));
 }
 
-void PartEmitter::storeOutput(ValueRange part, Value isThere, Value to,
-                              Type type) {
+void PartialAttention::storeOutput(ValueRange part, Value isThere, Value to,
+                                   Type type) {
   Value one = b.create<arith::ConstantOp>(b.builder.getF32FloatAttr(1));
   Value inverse = b.create<arith::DivFOp>(one, part[1]);
   for (int64_t v = 0; v < vectors; ++v) {
@@ -92,9 +92,9 @@ void PartEmitter::storeOutput(ValueRange part, Value isThere, Value to,
 //===----------------------------------------------------------------------===//
 
 namespace {
-class JoinEmitter : public TokenEmitter {
+class PartialJoinEmitter : public TokenEmitter {
 public:
-  JoinEmitter(KernelEmitter &k, nn::PagedAttentionJoinOp op)
+  PartialJoinEmitter(KernelEmitter &k, nn::PagedAttentionJoinOp op)
       : TokenEmitter(k, op), parts(k, op.getHeadDim()), heads(op.getHeads()),
         dims(op.getHeadDim()), numParts(op.getNumParts()),
         length(static_cast<int64_t>(op.getPartTokens())),
@@ -104,14 +104,14 @@ public:
   void emit(Value output);
 
 private:
-  PartEmitter parts;
+  PartialAttention parts;
   int64_t heads, dims, numParts, length, window;
   Value from;
   Type type;
 };
 } // namespace
 
-void JoinEmitter::emit(Value output) {
+void PartialJoinEmitter::emit(Value output) {
   auto [begin, end] = k.share(rows * tokens * heads);
   b.forLoop(begin, end, 1, [&](Value item) {
     Value token = b.div(item, heads);
@@ -137,7 +137,7 @@ void JoinEmitter::emit(Value output) {
 
 LogicalResult emitPagedAttentionJoin(KernelEmitter &k,
                                      nn::PagedAttentionJoinOp op) {
-  JoinEmitter(k, op).emit(k.results[0]);
+  PartialJoinEmitter(k, op).emit(k.results[0]);
   return k.finish();
 }
 

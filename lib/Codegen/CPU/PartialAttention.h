@@ -1,4 +1,4 @@
-//===- PartEmitter.h - What a part of the keys gives a query ----*- C++ -*-===//
+//===- PartialAttention.h - Attention over a part of keys -------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,8 +14,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_LIB_CODEGEN_CPU_PARTEMITTER_H
-#define HEDDLE_LIB_CODEGEN_CPU_PARTEMITTER_H
+#ifndef HEDDLE_LIB_CODEGEN_CPU_PARTIALATTENTION_H
+#define HEDDLE_LIB_CODEGEN_CPU_PARTIALATTENTION_H
 
 #include "KernelEmitter.h"
 
@@ -23,13 +23,13 @@ namespace heddle::cpu {
 
 /// A part is 2 + `vectors` values: m, l, and O in vectors of `lanes`. In memory
 /// it is as nn.paged_attention says: f32, O, then l, then m.
-class PartEmitter {
+class PartialAttention {
 public:
   using Value = mlir::Value;
   using Values = LoopBuilder::Values;
 
   /// For heads of `dims` features.
-  PartEmitter(KernelEmitter &k, int64_t dims)
+  PartialAttention(KernelEmitter &k, int64_t dims)
       : b(k.b), dims(dims), lanes(k.evaluator.laneCount()),
         vectors(llvm::divideCeil(dims, lanes)),
         headVector(mlir::VectorType::get(lanes, b.builder.getF32Type())) {}
@@ -66,4 +66,4 @@ public:
 
 } // namespace heddle::cpu
 
-#endif // HEDDLE_LIB_CODEGEN_CPU_PARTEMITTER_H
+#endif // HEDDLE_LIB_CODEGEN_CPU_PARTIALATTENTION_H

@@ -1,4 +1,4 @@
-//===- Ports.h - A program's ports ------------------------------*- C++ -*-===//
+//===- ProgramPorts.h - Inputs and outputs of steps -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_DIALECTS_NN_PORTS_H
-#define HEDDLE_DIALECTS_NN_PORTS_H
+#ifndef HEDDLE_DIALECTS_NN_PROGRAMPORTS_H
+#define HEDDLE_DIALECTS_NN_PROGRAMPORTS_H
 
 #include "dialects/NN/NNDialect.h"
 #include "heddle/PlanFormat/RunChoices.h"
@@ -100,4 +100,4 @@ inline bool isTypeOf(PortAttr port, mlir::ShapedType type) {
 
 } // namespace heddle::nn
 
-#endif // HEDDLE_DIALECTS_NN_PORTS_H
+#endif // HEDDLE_DIALECTS_NN_PROGRAMPORTS_H

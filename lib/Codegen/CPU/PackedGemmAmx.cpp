@@ -1,4 +1,4 @@
-//===- PackedTiles.cpp - Packed products on AMX tiles ---------------------===//
+//===- PackedGemmAmx.cpp - Products with packed weights on AMX ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "PackedTiles.h"
+#include "PackedGemmAmx.h"
 #include "PackedPanels.h"
 #include "heddle/PlanFormat/Packed.h"
 #include "llvm/Support/MathExtras.h"
@@ -28,7 +28,7 @@ constexpr int64_t leastQuads = 8;
 /// products take longer than the weight takes to come from memory.
 constexpr int64_t mostRowsOnVectors = 4;
 /// Words of a panel, as pairs of bf16, that stay in the first cache.
-constexpr int64_t wordsOfPiece = 128;
+constexpr int64_t wordsOfSlice = 128;
 /// What rows may take of the second cache, of 2 MiB where there is AMX.
 constexpr int64_t residentBytes = 1 << 20;
 /// How many bytes ahead lines are fetched, of all panels together.
@@ -46,7 +46,7 @@ int64_t commonWords(const PackedGemmSpec &spec) {
   int64_t perWord = plan::Packed::wordBits / spec.bits;
   if (spec.groups == 0)
     return llvm::divideCeil(spec.k, perWord);
-  PackedNumbers::Layout layout(spec);
+  IntegerActivations::Layout layout(spec);
   int64_t last = llvm::divideCeil(layout.lastLength(), perWord);
   return layout.blocksOfGroup() > 1
              ? std::gcd(layout.blockLength / perWord, last)
@@ -60,36 +60,36 @@ int64_t quadsOf(const PackedGemmSpec &spec) { return spec.bits < 8 ? 2 : 1; }
 int64_t rowBytesOf(const PackedGemmSpec &spec) { return spec.k * 2; }
 
 /// Tiles along K of so many pairs each.
-int64_t stepsOfPiece(int64_t quads) {
-  return std::max<int64_t>(wordsOfPiece / quads, 1);
+int64_t stepsOfSlice(int64_t quads) {
+  return std::max<int64_t>(wordsOfSlice / quads, 1);
 }
 
 /// Parts of K that are added one after the other: pieces of pairs, or groups of
 /// numbers, or the blocks of a single group.
 int64_t unitsOf(const PackedGemmSpec &spec, int64_t quads) {
   if (spec.groups == 0)
-    return llvm::divideCeil(commonWords(spec) / quads, stepsOfPiece(quads));
+    return llvm::divideCeil(commonWords(spec) / quads, stepsOfSlice(quads));
   return spec.groups > 1 ? spec.groups
-                         : PackedNumbers::Layout(spec).blocksOfGroup();
+                         : IntegerActivations::Layout(spec).blocksOfGroup();
 }
 
 } // namespace
 
-PackedTiles::Layout::Layout(const PackedGemmSpec &spec, int64_t blockRows)
+PackedGemmAmx::Layout::Layout(const PackedGemmSpec &spec, int64_t blockRows)
     : quads(quadsOf(spec) *
             largestDivisor(commonWords(spec), AmxTiles::rows / quadsOf(spec))),
       tileRows(std::min(spec.m, AmxTiles::rows)),
       rows(llvm::alignTo(blockRows, tileRows)),
       columns(vectors * std::max<int64_t>(spec.products, 2)),
       units(unitsOf(spec, quads)) {
-  bool hasNumbers = spec.groups > 0;
+  bool hasIntegers = spec.groups > 0;
   steps = llvm::divideCeil(spec.k, plan::Packed::wordBits / spec.bits) *
           quadsOf(spec) / quads;
-  digits = hasNumbers && spec.inputBlock == 0 ? 2 : 1;
+  digits = hasIntegers && spec.inputBlock == 0 ? 2 : 1;
   left = digits > 1 || spec.m > AmxTiles::rows ? 2 : 1;
   tilesOfRows = left / digits;
-  PackedNumbers::Layout numbers(spec);
-  blocks = hasNumbers ? numbers.groups * numbers.blocksOfGroup() : 0;
+  IntegerActivations::Layout activations(spec);
+  blocks = hasIntegers ? activations.groups * activations.blocksOfGroup() : 0;
   int64_t kept = llvm::alignTo(rows, tileRows * tilesOfRows) * digits;
   scalesAt = rowsAt + kept * steps * AmxTiles::rowBytes;
   beginsAt = llvm::alignTo(scalesAt + blocks * rows * quadBytes, 64);
@@ -98,11 +98,12 @@ PackedTiles::Layout::Layout(const PackedGemmSpec &spec, int64_t blockRows)
   unitsOfCut = llvm::divideCeil(units, cuts);
   int64_t sumBytes = columns * columnBytes();
   sumsAt = totalsAt + (isCut() ? std::max(sumBytes, residentBytes) : sumBytes);
-  wholeAt = sumsAt + (hasNumbers ? sumBytes : 0);
-  unpackedAt = wholeAt + (hasNumbers ? mostSums * AmxTiles::tileBytes : 0);
+  wholeAt = sumsAt + (hasIntegers ? sumBytes : 0);
+  unpackedAt = wholeAt + (hasIntegers ? mostSums * AmxTiles::tileBytes : 0);
   unpackedBytes = 0;
   if (spec.bits < 8) {
-    int64_t longest = std::max(numbers.blockLength, numbers.lastLength());
+    int64_t longest =
+        std::max(activations.blockLength, activations.lastLength());
     int64_t wordsOfBlock =
         llvm::divideCeil(longest, plan::Packed::wordBits / spec.bits);
     unpackedBytes = wordsOfBlock * quadsOf(spec) * AmxTiles::rowBytes;
@@ -111,52 +112,54 @@ PackedTiles::Layout::Layout(const PackedGemmSpec &spec, int64_t blockRows)
   bytes = configAt + AmxTiles::configBytes;
 }
 
-int64_t PackedTiles::rowsOfBlock(const PackedGemmSpec &spec) {
+int64_t PackedGemmAmx::rowsOfBlock(const PackedGemmSpec &spec) {
   if (spec.groups > 0)
     return 128; // Their sums are in the first cache.
   return rowBytesOf(spec) * 512 <= residentBytes ? 512 : 256;
 }
 
-bool PackedTiles::make(const PackedGemmSpec &spec, const CpuTarget &target) {
+bool PackedGemmAmx::isUsedFor(const PackedGemmSpec &spec,
+                              const CpuTarget &target) {
   if (!target.hasAmx)
     return false;
-  if (PackedWords::areNumbers(spec, target))
+  if (WeightUnpacker::usesIntegers(spec, target))
     return spec.m > mostRowsOnVectors && Layout(spec, 1).quads >= leastQuads;
   return spec.aType.isBF16() && spec.bits == 16 &&
          Layout(spec, 1).quads >= leastQuads;
 }
 
-PackedTiles::PackedTiles(LoopBuilder &builder, const PackedGemmSpec &spec,
-                         const CpuTarget &target, PackedWords &words,
-                         PackedNumbers &numbers, PackedSums &sums,
-                         const PackedScratch &scratch, Value memory)
-    : b(builder), spec(spec), words(words), numbers(numbers), sums(sums),
-      scratch(scratch), layout(spec, std::min(spec.m, scratch.blockRows)),
+PackedGemmAmx::PackedGemmAmx(LoopBuilder &builder, const PackedGemmSpec &spec,
+                             const CpuTarget &target, WeightUnpacker &unpacker,
+                             IntegerActivations &activations, PackedSums &sums,
+                             const PackedScratch &scratch, Value memory)
+    : b(builder), spec(spec), unpacker(unpacker), activations(activations),
+      sums(sums), scratch(scratch),
+      layout(spec, std::min(spec.m, scratch.blockRows)),
       tiles(builder, target.emulatesAmx), memory(memory),
       i32s(VectorType::get(target.lanes(), builder.builder.getI32Type())),
       f32s(VectorType::get(target.lanes(), builder.builder.getF32Type())) {}
 
-Value PackedTiles::at(int64_t offset) {
+Value PackedGemmAmx::at(int64_t offset) {
   return b.advance(memory, b.builder.getI8Type(), scratch.tilesAt + offset);
 }
 
-Value PackedTiles::sumAt(Value sums, int64_t column, Value local) {
+Value PackedGemmAmx::sumAt(Value sums, int64_t column, Value local) {
   return b.advance(
       b.advance(sums, b.builder.getI8Type(), column * layout.columnBytes()),
       f32s, local);
 }
 
-void PackedTiles::clear(Value sums) {
+void PackedGemmAmx::clear(Value sums) {
   auto numColumns = static_cast<int64_t>(columns.size());
   b.forLoop(b.constant(0), b.constant(numColumns * layout.rows), 1,
             [&](Value row) { b.store(b.zeros(f32s), sumAt(sums, 0, row), 4); });
 }
 
-int64_t PackedTiles::columnsTogether(int64_t rowTiles) const {
+int64_t PackedGemmAmx::columnsTogether(int64_t rowTiles) const {
   return mostSums / (rowTiles * digits());
 }
 
-void PackedTiles::configure() {
+void PackedGemmAmx::configure() {
   AmxTiles::Shape sum{layout.tileRows, AmxTiles::rowBytes},
       left{layout.tileRows, layout.quads * quadBytes},
       right{layout.quads, AmxTiles::rowBytes};
@@ -166,19 +169,19 @@ void PackedTiles::configure() {
   tiles.configure(at(layout.configAt), shapes);
 }
 
-Value PackedTiles::rowsAt(Value tile, Value step) {
+Value PackedGemmAmx::rowsAt(Value tile, Value step) {
   Value group = layout.tilesOfRows > 1 ? b.div(tile, layout.tilesOfRows) : tile;
   Value index = b.add(b.mul(group, layout.steps), step);
   return b.advance(at(layout.rowsAt), i32s,
                    b.mul(index, layout.left * layout.tileRows));
 }
 
-void PackedTiles::takeRow(Value row, Value local) {
+void PackedGemmAmx::takeRow(Value row, Value local) {
   Type i8 = b.builder.getI8Type();
   Value tile = b.div(local, layout.tileRows);
   Value index = b.rem(local, layout.tileRows * layout.tilesOfRows);
   for (int64_t digit = 0; digit < digits(); ++digit) {
-    Value from = b.advance(row, i8, digit * numbers.layout.digitsAt);
+    Value from = b.advance(row, i8, digit * activations.layout.digitsAt);
     b.forLoop(b.constant(0), b.constant(layout.steps), 1, [&](Value step) {
       Value line = load(
           i32s, b.advance(from, i8, b.mul(step, layout.quads * quadBytes)));
@@ -188,15 +191,15 @@ void PackedTiles::takeRow(Value row, Value local) {
   }
   Type i32 = b.builder.getI32Type();
   b.forLoop(b.constant(0), b.constant(layout.blocks), 1, [&](Value block) {
-    b.store(b.load(i32, numbers.scaleAt(row, block), 4),
+    b.store(b.load(i32, activations.scaleAt(row, block), 4),
             ofBlock(layout.scalesAt, block, local), 4);
     if (isUnpacked())
-      b.store(b.load(i32, numbers.beginAt(row, block), 4),
+      b.store(b.load(i32, activations.beginAt(row, block), 4),
               ofBlock(layout.beginsAt, block, local), 4);
   });
 }
 
-Value PackedTiles::ofBlock(int64_t offset, Value block, Value local) {
+Value PackedGemmAmx::ofBlock(int64_t offset, Value block, Value local) {
   return b.advance(at(offset), b.builder.getI32Type(),
                    b.add(b.mul(block, layout.rows), local));
 }
@@ -205,8 +208,8 @@ Value PackedTiles::ofBlock(int64_t offset, Value block, Value local) {
 // Loops
 //===----------------------------------------------------------------------===//
 
-void PackedTiles::emit(const PackedPart &made, Value first, int64_t count,
-                       Value begin, Value end) {
+void PackedGemmAmx::emit(const FusedProducts &made, Value first, int64_t count,
+                         Value begin, Value end) {
   part = &made;
   firstRow = first;
   rows = count;
@@ -226,7 +229,7 @@ void PackedTiles::emit(const PackedPart &made, Value first, int64_t count,
 
 /// A cut of K at a time, of which rows stay in the second cache, for several
 /// panels, whose totals are kept meanwhile.
-void PackedTiles::emitCuts(Value begin, Value end) {
+void PackedGemmAmx::emitCuts(Value begin, Value end) {
   auto panelBytes = vectors * static_cast<int64_t>(part->weights.size()) *
                     layout.columnBytes();
   int64_t together = std::max<int64_t>(residentBytes / panelBytes, 1);
@@ -247,59 +250,60 @@ void PackedTiles::emitCuts(Value begin, Value end) {
   });
 }
 
-void PackedTiles::setColumns(ArrayRef<Value> panels) {
+void PackedGemmAmx::setColumns(ArrayRef<Value> panels) {
   Type i8 = b.builder.getI8Type();
   columns.clear();
   for (Value panel : panels)
     for (const PackedWeight &weight : part->weights)
       for (int64_t v = 0; v < vectors; ++v)
-        columns.push_back(
-            {panel, &weight, v,
-             b.advance(b.advance(weight.words, i8,
-                                 b.mul(panel, words.count() * panelRowBytes)),
-                       i8, v * AmxTiles::rowBytes)});
+        columns.push_back({panel, &weight, v,
+                           b.advance(b.advance(weight.packedWords, i8,
+                                               b.mul(panel, unpacker.count() *
+                                                                panelRowBytes)),
+                                     i8, v * AmxTiles::rowBytes)});
   groupSums = isOneGroup() ? totals : at(layout.sumsAt);
 }
 
 /// Adds units `begin` to `end` of K to the totals.
-void PackedTiles::addUnits(Value begin, Value end) {
+void PackedGemmAmx::addUnits(Value begin, Value end) {
   if (isOneGroup())
     return addBlocks(b.constant(0), begin, end);
   b.forLoop(begin, end, 1, [&](Value unit) {
-    if (words.numbers)
+    if (unpacker.isInteger)
       addGroup(unit, begin);
     else
       addPairs(unit);
   });
-  if (words.numbers && numbers.layout.blocksOfGroup() == 1)
-    addNumbers(lastOf(before(end), before(end)));
+  if (unpacker.isInteger && activations.layout.blocksOfGroup() == 1)
+    addIntegers(lastOf(before(end), before(end)));
 }
 
 /// Products of pairs of bf16: sums stand in the totals between pieces of K.
-void PackedTiles::addPairs(Value index) {
-  int64_t perPiece = stepsOfPiece(layout.quads);
-  Piece piece;
-  piece.firstStep = b.mul(index, perPiece);
-  piece.word = b.mul(piece.firstStep, stepWords());
-  piece.steps = b.min(b.constant(perPiece),
-                      b.sub(b.constant(layout.steps), piece.firstStep));
-  emitRows(piece);
+void PackedGemmAmx::addPairs(Value index) {
+  int64_t perSlice = stepsOfSlice(layout.quads);
+  KSlice slice;
+  slice.firstStep = b.mul(index, perSlice);
+  slice.word = b.mul(slice.firstStep, stepWords());
+  slice.steps = b.min(b.constant(perSlice),
+                      b.sub(b.constant(layout.steps), slice.firstStep));
+  emitRows(slice);
 }
 
 /// As PackedGemm::sumGroup: block by block, in the same order. Groups from
 /// `begin` on are added one after the other.
-void PackedTiles::addGroup(Value group, Value begin) {
-  int64_t blocks = numbers.layout.blocksOfGroup();
+void PackedGemmAmx::addGroup(Value group, Value begin) {
+  int64_t blocks = activations.layout.blocksOfGroup();
   if (blocks == 1)
-    return addBlock(group, b.constant(0), begin, numbers.layout.lastLength());
+    return addBlock(group, b.constant(0), begin,
+                    activations.layout.lastLength());
   clear(groupSums);
   addBlocks(group, b.constant(0), b.constant(blocks));
   scaleGroup(group);
 }
 
 /// Of a group that has several.
-void PackedTiles::addBlocks(Value group, Value begin, Value end) {
-  const PackedNumbers::Layout &blocks = numbers.layout;
+void PackedGemmAmx::addBlocks(Value group, Value begin, Value end) {
+  const IntegerActivations::Layout &blocks = activations.layout;
   Value last = b.constant(blocks.blocksOfGroup() - 1);
   b.forLoop(begin, b.min(end, last), 1, [&](Value block) {
     addBlock(group, block, begin, blocks.blockLength);
@@ -307,77 +311,78 @@ void PackedTiles::addBlocks(Value group, Value begin, Value end) {
   b.ifThen(b.less(last, end),
            [&] { addBlock(group, last, begin, blocks.lastLength()); });
   Value first = b.mul(group, blocks.blocksOfGroup());
-  addNumbers(lastOf(group, b.add(first, before(end))));
+  addIntegers(lastOf(group, b.add(first, before(end))));
 }
 
 /// Block `block` of a group; blocks, or groups of one, are added from `begin`
 /// on.
-void PackedTiles::addBlock(Value group, Value block, Value begin,
-                           int64_t length) {
-  const PackedNumbers::Layout &blocks = numbers.layout;
+void PackedGemmAmx::addBlock(Value group, Value block, Value begin,
+                             int64_t length) {
+  const IntegerActivations::Layout &blocks = activations.layout;
   bool isGroup = blocks.blocksOfGroup() == 1;
-  int64_t perGroup = llvm::divideCeil(words.count(), spec.groups);
-  int64_t count = llvm::divideCeil(length, words.perWord);
-  Piece piece;
-  piece.word = b.add(b.mul(group, perGroup),
-                     b.mul(block, blocks.blockLength / words.perWord));
-  piece.firstStep = b.div(piece.word, stepWords());
-  piece.steps = b.constant(count / stepWords());
-  piece.group = group;
-  piece.block = b.add(b.mul(group, blocks.blocksOfGroup()), block);
-  piece.isWaiting = b.less(begin, isGroup ? group : block);
-  piece.groupBefore = isGroup ? before(group) : group;
+  int64_t perGroup = llvm::divideCeil(unpacker.count(), spec.groups);
+  int64_t count = llvm::divideCeil(length, unpacker.perWord);
+  KSlice slice;
+  slice.word = b.add(b.mul(group, perGroup),
+                     b.mul(block, blocks.blockLength / unpacker.perWord));
+  slice.firstStep = b.div(slice.word, stepWords());
+  slice.steps = b.constant(count / stepWords());
+  slice.group = group;
+  slice.block = b.add(b.mul(group, blocks.blocksOfGroup()), block);
+  slice.isPending = b.less(begin, isGroup ? group : block);
+  slice.groupBefore = isGroup ? before(group) : group;
   if (isUnpacked())
-    unpack(piece.word, count);
-  emitRows(piece);
+    unpack(slice.word, count);
+  emitRows(slice);
 }
 
 /// Makes bytes of the codes of a block, larger than these by `codeOffset()`.
-void PackedTiles::unpack(Value word, int64_t count) {
+void PackedGemmAmx::unpack(Value word, int64_t count) {
   for (auto [index, column] : llvm::enumerate(columns)) {
     Value to = unpackedAt(static_cast<int64_t>(index));
-    Value from = b.advance(column.words, b.builder.getI8Type(),
+    Value from = b.advance(column.packedWords, b.builder.getI8Type(),
                            b.mul(word, panelRowBytes));
     b.forLoop(b.constant(0), b.constant(count), 1, [&](Value i) {
       Value source =
           b.advance(from, b.builder.getI8Type(), b.mul(i, panelRowBytes));
       b.prefetch(ahead(source));
-      Value prepared = words.prepare(load(i32s, source));
-      for (int64_t step = 0; step < words.steps(); ++step)
-        b.store(words.factor(prepared, step),
-                b.advance(to, i32s, b.add(b.mul(i, words.steps()), step)), 4);
+      Value prepared = unpacker.prepare(load(i32s, source));
+      for (int64_t step = 0; step < unpacker.steps(); ++step)
+        b.store(unpacker.factor(prepared, step),
+                b.advance(to, i32s, b.add(b.mul(i, unpacker.steps()), step)),
+                4);
     });
   }
 }
 
 /// Tiles of rows, one after the other. While whole numbers of some are
 /// multiplied, the sums of those before them are added.
-void PackedTiles::emitRows(const Piece &piece) {
+void PackedGemmAmx::emitRows(const KSlice &slice) {
   int64_t numTiles = llvm::divideCeil(rows, layout.tileRows);
   int64_t together = layout.tilesOfRows;
   int64_t whole = numTiles / together * together;
   auto addBlockBefore = [&](int64_t part, int64_t parts) {
-    b.ifThen(piece.isWaiting, [&] {
-      addNumbers(lastOf(piece.groupBefore, before(piece.block)), part, parts);
+    b.ifThen(slice.isPending, [&] {
+      addIntegers(lastOf(slice.groupBefore, before(slice.block)), part, parts);
     });
   };
   auto addTilesBefore = [&](Value tile, int64_t part, int64_t parts) {
     Value tileBefore = b.sub(tile, b.constant(together));
-    addNumbers(lastColumns(piece.group, piece.block, tileBefore, together),
-               part, parts);
+    addIntegers(lastColumns(slice.group, slice.block, tileBefore, together),
+                part, parts);
   };
   if (whole == together)
-    emitRowTiles(piece, b.constant(0), together, addBlockBefore);
+    emitRowTiles(slice, b.constant(0), together, addBlockBefore);
   else if (whole > 0)
     b.forLoop(b.constant(0), b.constant(whole), together, [&](Value tile) {
-      emitRowTiles(piece, tile, together, [&](int64_t part, int64_t parts) {
+      emitRowTiles(slice, tile, together, [&](int64_t part, int64_t parts) {
         b.ifThen(
             b.equal(tile, b.constant(0)), [&] { addBlockBefore(part, parts); },
             [&] { addTilesBefore(tile, part, parts); });
       });
     });
   if (whole < numTiles)
-    emitRowTiles(piece, b.constant(whole), numTiles - whole,
+    emitRowTiles(slice, b.constant(whole), numTiles - whole,
                  [&](int64_t part, int64_t parts) {
                    if (whole > 0)
                      addTilesBefore(b.constant(whole), part, parts);
@@ -388,18 +393,18 @@ void PackedTiles::emitRows(const Piece &piece) {
 
 /// All columns of some tiles of rows. `meanwhile` emits what is done while the
 /// first products are made.
-void PackedTiles::emitRowTiles(const Piece &piece, Value tile, int64_t rowTiles,
-                               MeanwhileFn meanwhile) {
+void PackedGemmAmx::emitRowTiles(const KSlice &slice, Value tile,
+                                 int64_t rowTiles, MeanwhileFn meanwhile) {
   int64_t most = columnsTogether(rowTiles);
   auto numColumns = static_cast<int64_t>(columns.size());
   for (int64_t first = 0; first < numColumns; first += most)
-    multiply(piece, tile, rowTiles, first, std::min(most, numColumns - first),
+    multiply(slice, tile, rowTiles, first, std::min(most, numColumns - first),
              [&](int64_t part, int64_t parts) {
                if (first == 0)
                  return meanwhile(part, parts);
-               addNumbers({piece.group, piece.block, tile, rowTiles,
-                           first - most, most},
-                          part, parts);
+               addIntegers({slice.group, slice.block, tile, rowTiles,
+                            first - most, most},
+                           part, parts);
              });
 }
 
@@ -407,64 +412,65 @@ void PackedTiles::emitRowTiles(const Piece &piece, Value tile, int64_t rowTiles,
 // Products
 //===----------------------------------------------------------------------===//
 
-Value PackedTiles::unpackedAt(int64_t column) {
+Value PackedGemmAmx::unpackedAt(int64_t column) {
   return at(layout.unpackedAt + column * layout.unpackedBytes);
 }
 
-Value PackedTiles::ahead(Value pointer) {
+Value PackedGemmAmx::ahead(Value pointer) {
   auto numPanels = static_cast<int64_t>(columns.size()) / vectors;
   return b.advance(pointer, b.builder.getI8Type(), fetchAhead / numPanels);
 }
 
 /// Multiplies tiles `tile` on of the rows by `count` columns. The sums of
 /// tile of A `l` are in registers l * count on.
-void PackedTiles::multiply(const Piece &piece, Value tile, int64_t rowTiles,
-                           int64_t firstColumn, int64_t count,
-                           MeanwhileFn meanwhile) {
+void PackedGemmAmx::multiply(const KSlice &slice, Value tile, int64_t rowTiles,
+                             int64_t firstColumn, int64_t count,
+                             MeanwhileFn meanwhile) {
   int64_t left = rowTiles * digits();
   auto totalOf = [&](int64_t sum) {
     Value row = b.mul(b.add(tile, sum / count), layout.tileRows);
     return sumAt(totals, firstColumn + sum % count, row);
   };
   for (int64_t sum = 0; sum < left * count; ++sum)
-    if (words.numbers)
+    if (unpacker.isInteger)
       tiles.zero(static_cast<int>(sum));
     else
       tiles.load(static_cast<int>(sum), totalOf(sum), AmxTiles::rowBytes);
   // Vectors have nothing to do with pairs, and with numbers in the last step.
-  Value last = words.numbers ? before(piece.steps) : piece.steps;
+  Value last = unpacker.isInteger ? before(slice.steps) : slice.steps;
   b.forLoop(b.constant(0), last, 1, [&](Value step) {
-    multiplyStep(piece, tile, step, left, firstColumn, count, nullptr);
-    if (fetchesPieces() && firstColumn == 0)
-      fetchPiece(piece, tile, step);
+    multiplyStep(slice, tile, step, left, firstColumn, count, nullptr);
+    if (prefetchesSlices() && firstColumn == 0)
+      prefetchSlice(slice, tile, step);
   });
-  if (words.numbers)
-    multiplyStep(piece, tile, last, left, firstColumn, count, meanwhile);
+  if (unpacker.isInteger)
+    multiplyStep(slice, tile, last, left, firstColumn, count, meanwhile);
   for (int64_t sum = 0; sum < left * count; ++sum)
     tiles.store(static_cast<int>(sum),
-                words.numbers ? at(layout.wholeAt + sum * AmxTiles::tileBytes)
-                              : totalOf(sum),
+                unpacker.isInteger
+                    ? at(layout.wholeAt + sum * AmxTiles::tileBytes)
+                    : totalOf(sum),
                 AmxTiles::rowBytes);
 }
 
-void PackedTiles::multiplyStep(const Piece &piece, Value tile, Value step,
-                               int64_t left, int64_t firstColumn, int64_t count,
-                               MeanwhileFn meanwhile) {
+void PackedGemmAmx::multiplyStep(const KSlice &slice, Value tile, Value step,
+                                 int64_t left, int64_t firstColumn,
+                                 int64_t count, MeanwhileFn meanwhile) {
   Type i8 = b.builder.getI8Type();
   int firstLeft = mostSums;
   int64_t firstRight = firstLeft + layout.left;
-  Value rowTiles = rowsAt(tile, b.add(piece.firstStep, step));
+  Value rowTiles = rowsAt(tile, b.add(slice.firstStep, step));
   for (int64_t l = 0; l < left; ++l)
     tiles.load(static_cast<int>(firstLeft + l),
                b.advance(rowTiles, i32s, l * layout.tileRows),
                AmxTiles::rowBytes);
   for (int64_t c = 0; c < count; ++c) {
     int64_t stride = isUnpacked() ? AmxTiles::rowBytes : panelRowBytes;
-    Value from = columns[firstColumn + c].words;
+    Value from = columns[firstColumn + c].packedWords;
     if (isUnpacked())
       from = unpackedAt(firstColumn + c);
     else
-      from = b.advance(from, i8, b.mul(piece.word, panelRowBytes));
+      from = b.advance(from, i8, b.mul(slice.word, panelRowBytes));
     from = b.advance(from, i8, b.mul(step, layout.quads * stride));
     auto right =
         static_cast<int>(firstRight + c % (AmxTiles::count - firstRight));
@@ -472,42 +478,43 @@ void PackedTiles::multiplyStep(const Piece &piece, Value tile, Value step,
     for (int64_t l = 0; l < left; ++l) {
       tiles.multiplyAdd(static_cast<int>(l * count + c),
                         static_cast<int>(firstLeft + l), right,
-                        !words.numbers ? AmxTiles::Kind::Pairs
-                        : isUnpacked() ? AmxTiles::Kind::SignedByUnsigned
-                                       : AmxTiles::Kind::Signed);
+                        !unpacker.isInteger ? AmxTiles::Kind::Pairs
+                        : isUnpacked()      ? AmxTiles::Kind::SignedByUnsigned
+                                            : AmxTiles::Kind::Signed);
       if (meanwhile)
         meanwhile(c * left + l, count * left);
     }
-    if (!isUnpacked() && !fetchesPieces())
-      fetch(from, tile);
+    if (!isUnpacked() && !prefetchesSlices())
+      prefetchLines(from, tile);
   }
 }
 
 /// Whether rows are many enough to have fetched, when all have been multiplied
-/// by a piece, the next one: memory gives that while tiles are busy.
-bool PackedTiles::fetchesPieces() const {
-  return !words.numbers && rows > layout.tileRows * layout.tilesOfRows;
+/// by a slice, the next one: memory gives that while tiles are busy.
+bool PackedGemmAmx::prefetchesSlices() const {
+  return !unpacker.isInteger && rows > layout.tileRows * layout.tilesOfRows;
 }
 
-/// Of the piece behind this one, the lines that a step of some tiles of rows
+/// Of the slice behind this one, the lines that a step of some tiles of rows
 /// fetches.
-void PackedTiles::fetchPiece(const Piece &piece, Value tile, Value step) {
+void PackedGemmAmx::prefetchSlice(const KSlice &slice, Value tile, Value step) {
   int64_t together = layout.tilesOfRows;
   int64_t turns = llvm::divideCeil(rows, layout.tileRows * together);
   int64_t lines = llvm::divideCeil(layout.quads * vectors, turns);
   Value turn = b.div(tile, together);
-  Value line = b.mul(b.add(b.mul(turn, piece.steps), step), lines * lineBytes);
+  Value line = b.mul(b.add(b.mul(turn, slice.steps), step), lines * lineBytes);
   Value next =
-      b.mul(b.add(piece.word, b.mul(piece.steps, stepWords())), panelRowBytes);
+      b.mul(b.add(slice.word, b.mul(slice.steps, stepWords())), panelRowBytes);
   Type i8 = b.builder.getI8Type();
   for (size_t c = 0; c < columns.size(); c += vectors)
     for (int64_t i = 0; i < lines; ++i)
-      b.prefetch(b.advance(b.advance(columns[c].words, i8, b.add(next, line)),
-                           i8, i * lineBytes));
+      b.prefetch(
+          b.advance(b.advance(columns[c].packedWords, i8, b.add(next, line)),
+                    i8, i * lineBytes));
 }
 
 /// Fetches lines ahead, once for all rows.
-void PackedTiles::fetch(Value from, Value tile) {
+void PackedGemmAmx::prefetchLines(Value from, Value tile) {
   b.ifThen(b.equal(tile, b.constant(0)), [&] {
     for (int64_t i = 0; i < layout.quads; ++i)
       b.prefetch(

@@ -1,4 +1,4 @@
-//===- PackedNumbers.cpp - Rows as whole numbers --------------------------===//
+//===- IntegerActivations.cpp - Rows as int8 or int16 ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "PackedNumbers.h"
+#include "IntegerActivations.h"
 #include "heddle/PlanFormat/Packed.h"
 #include "llvm/Support/MathExtras.h"
 #include <limits>
@@ -29,40 +29,42 @@ static int64_t blockLengthOf(const PackedGemmSpec &spec, int64_t groupLength) {
   return groupLength <= longestBlock ? groupLength : cutBlock;
 }
 
-PackedNumbers::Layout::Layout(const PackedGemmSpec &spec)
+IntegerActivations::Layout::Layout(const PackedGemmSpec &spec)
     : groups(std::max<int64_t>(spec.groups, 1)), groupLength(spec.k / groups),
       blockLength(blockLengthOf(spec, groupLength)) {
-  int64_t numbers = llvm::alignTo(spec.k, plan::Packed::wordBits / spec.bits);
-  digitsAt = llvm::alignTo(numbers, 64);
+  int64_t integers = llvm::alignTo(spec.k, plan::Packed::wordBits / spec.bits);
+  digitsAt = llvm::alignTo(integers, 64);
   scalesAt = 2 * digitsAt;
   beginsAt = llvm::alignTo(
       scalesAt + groups * blocksOfGroup() * int64_t(sizeof(float)), 64);
 }
 
-int64_t PackedNumbers::Layout::bytes() const {
+int64_t IntegerActivations::Layout::bytes() const {
   return 2 * beginsAt - scalesAt; // As many i32 as scales.
 }
 
-PackedNumbers::PackedNumbers(LoopBuilder &builder, const PackedGemmSpec &spec,
-                             const PackedWords &words, int64_t lanes)
-    : layout(spec), b(builder), spec(spec), words(words), lanes(lanes),
+IntegerActivations::IntegerActivations(LoopBuilder &builder,
+                                       const PackedGemmSpec &spec,
+                                       const WeightUnpacker &unpacker,
+                                       int64_t lanes)
+    : layout(spec), b(builder), spec(spec), unpacker(unpacker), lanes(lanes),
       i32s(VectorType::get(lanes, builder.builder.getI32Type())),
       f32s(VectorType::get(lanes, builder.builder.getF32Type())) {}
 
-Value PackedNumbers::integer(int32_t value) {
+Value IntegerActivations::integer(int32_t value) {
   return b.create<arith::ConstantOp>(b.builder.getI32IntegerAttr(value));
 }
 
-Value PackedNumbers::real(float value) {
+Value IntegerActivations::real(float value) {
   return b.create<arith::ConstantOp>(b.builder.getF32FloatAttr(value));
 }
 
-Value PackedNumbers::splat(Value scalar, VectorType type) {
+Value IntegerActivations::splat(Value scalar, VectorType type) {
   return b.create<vector::BroadcastOp>(type, scalar);
 }
 
 /// Calls `body` for the vectors of a block, with how many elements each has.
-Values PackedNumbers::eachVector(
+Values IntegerActivations::eachVector(
     int64_t length, ValueRange init,
     llvm::function_ref<Values(Value, int64_t, ValueRange)> body) {
   int64_t full = length / lanes * lanes;
@@ -75,47 +77,49 @@ Values PackedNumbers::eachVector(
                        : carried;
 }
 
-Value PackedNumbers::loadRow(Value from, Value at, int64_t count) {
+Value IntegerActivations::loadRow(Value from, Value at, int64_t count) {
   Value mask = count < lanes ? b.mask(b.constant(count), lanes) : Value();
   unsigned alignment = spec.aType.getIntOrFloatBitWidth() / 8;
   return b.widen(b.load(VectorType::get(lanes, spec.aType),
                         b.advance(from, spec.aType, at), alignment, mask));
 }
 
-Type PackedNumbers::kind() const {
-  return b.builder.getIntegerType(words.unit);
+Type IntegerActivations::integerType() const {
+  return b.builder.getIntegerType(unpacker.elementBits);
 }
 
-/// Stores numbers in the order in which factors have the codes of a word; those
-/// behind the end, to a whole word, are 0.
-void PackedNumbers::storeNumbers(Value numbers, Value to, int64_t count) {
-  int64_t all = llvm::alignTo(count, words.perWord);
+/// Stores integers in the order in which factors have the codes of a word;
+/// those behind the end, to a whole word, are 0.
+void IntegerActivations::storeIntegers(Value integers, Value to,
+                                       int64_t count) {
+  int64_t all = llvm::alignTo(count, unpacker.perWord);
   Value mask = all < lanes ? b.mask(b.constant(all), lanes) : Value();
-  unsigned alignment = kind().getIntOrFloatBitWidth() / 8;
+  unsigned alignment = integerType().getIntOrFloatBitWidth() / 8;
   SmallVector<int64_t> order;
-  for (int64_t word = 0; word < lanes; word += words.perWord)
-    for (int64_t index : words.orderOfInputs())
+  for (int64_t word = 0; word < lanes; word += unpacker.perWord)
+    for (int64_t index : unpacker.orderOfInputs())
       order.push_back(word + index);
-  numbers = b.shuffle(numbers, numbers, order);
+  integers = b.shuffle(integers, integers, order);
   auto store = [&](Value digits, int64_t bytes) {
-    b.store(b.create<arith::TruncIOp>(VectorType::get(lanes, kind()), digits),
+    b.store(b.create<arith::TruncIOp>(VectorType::get(lanes, integerType()),
+                                      digits),
             b.advance(to, b.builder.getI8Type(), bytes), alignment, mask);
   };
-  if (words.digits == 1)
-    return store(numbers, 0);
+  if (unpacker.digits == 1)
+    return store(integers, 0);
   // A digit has a sign, so what is above the lowest one is rounded.
-  Value half = splat(integer(1 << (words.digitBits - 1)), i32s);
-  Value bits = splat(integer(words.digitBits), i32s);
+  Value half = splat(integer(1 << (unpacker.digitBits - 1)), i32s);
+  Value bits = splat(integer(unpacker.digitBits), i32s);
   Value above =
-      b.create<arith::ShRSIOp>(b.create<arith::AddIOp>(numbers, half), bits);
-  store(b.create<arith::SubIOp>(numbers, b.create<arith::ShLIOp>(above, bits)),
+      b.create<arith::ShRSIOp>(b.create<arith::AddIOp>(integers, half), bits);
+  store(b.create<arith::SubIOp>(integers, b.create<arith::ShLIOp>(above, bits)),
         0);
   store(above, layout.digitsAt);
 }
 
 /// The bits of the largest magnitude of a block: without their signs, bits of
 /// floats are in the order of their values.
-Value PackedNumbers::largestBits(Value from, int64_t length) {
+Value IntegerActivations::largestBits(Value from, int64_t length) {
   Value magnitude = splat(integer(0x7fffffff), i32s);
   auto body = [&](Value at, int64_t count, ValueRange carried) -> Values {
     Value bits = b.create<arith::AndIOp>(
@@ -128,21 +132,23 @@ Value PackedNumbers::largestBits(Value from, int64_t length) {
 }
 
 /// Between the biased exponents of what f32 can have as a scale.
-PackedNumbers::Scaling PackedNumbers::powerOfTwo(Value largest) {
+IntegerActivations::Scaling
+IntegerActivations::powerOfTwoScaling(Value largest) {
   Type f32 = b.builder.getF32Type();
-  auto numberBits = static_cast<int32_t>(words.numberBits);
+  auto activationBits = static_cast<int32_t>(unpacker.activationBits);
   Value exponent = b.create<arith::MaxSIOp>(
-      b.create<arith::ShRUIOp>(largest, integer(23)), integer(numberBits));
+      b.create<arith::ShRUIOp>(largest, integer(23)), integer(activationBits));
   auto power = [&](Value biased) -> Value {
     return b.create<LLVM::BitcastOp>(
         f32, b.create<arith::ShLIOp>(biased, integer(23)));
   };
-  return {power(b.create<arith::SubIOp>(integer(2 * 127 + numberBits - 1),
-                                        exponent)),
-          power(b.create<arith::SubIOp>(exponent, integer(numberBits - 1)))};
+  return {
+      power(b.create<arith::SubIOp>(integer(2 * 127 + activationBits - 1),
+                                    exponent)),
+      power(b.create<arith::SubIOp>(exponent, integer(activationBits - 1)))};
 }
 
-PackedNumbers::Scaling PackedNumbers::ofCodes(Value largest) {
+IntegerActivations::Scaling IntegerActivations::int8Scaling(Value largest) {
   Value least = integer((127 + leastExponent) << 23), most = real(largestCode);
   Value size = b.create<LLVM::BitcastOp>(
       b.builder.getF32Type(), b.create<arith::MaxSIOp>(largest, least));
@@ -150,16 +156,16 @@ PackedNumbers::Scaling PackedNumbers::ofCodes(Value largest) {
           b.create<arith::DivFOp>(size, most)};
 }
 
-/// Makes numbers of `length` elements from `first` on, which are block `block`
+/// Makes integers of `length` elements from `first` on, which are block `block`
 /// of the row at `to`; the sum of these.
-Value PackedNumbers::prepareBlock(Value from, Value to, Value first,
-                                  int64_t length, Value block) {
+Value IntegerActivations::prepareBlock(Value from, Value to, Value first,
+                                       int64_t length, Value block) {
   Type f32 = b.builder.getF32Type();
   from = b.advance(from, spec.aType, first);
-  Value numbersTo = b.advance(to, kind(), first);
+  Value integersTo = b.advance(to, integerType(), first);
   Value largest = largestBits(from, length);
   Scaling scaling =
-      spec.inputBlock > 0 ? ofCodes(largest) : powerOfTwo(largest);
+      spec.inputBlock > 0 ? int8Scaling(largest) : powerOfTwoScaling(largest);
   // What is not finite makes the sums so.
   Value isFinite = b.create<arith::CmpIOp>(arith::CmpIPredicate::slt, largest,
                                            integer(255 << 23));
@@ -173,28 +179,28 @@ Value PackedNumbers::prepareBlock(Value from, Value to, Value first,
   auto body = [&](Value place, int64_t count, ValueRange carried) -> Values {
     Value x =
         b.create<vector::FMAOp>(loadRow(from, place, count), factors, rounding);
-    Value numbers =
+    Value integers =
         b.create<arith::SubIOp>(b.create<LLVM::BitcastOp>(i32s, x), raised);
-    storeNumbers(numbers, b.advance(numbersTo, kind(), place), count);
-    return {b.create<arith::AddIOp>(carried[0], numbers)};
+    storeIntegers(integers, b.advance(integersTo, integerType(), place), count);
+    return {b.create<arith::AddIOp>(carried[0], integers)};
   };
   Value zeros = splat(integer(0), i32s);
   Value sum = b.create<vector::ReductionOp>(vector::CombiningKind::ADD,
                                             eachVector(length, zeros, body)[0]);
   b.store(scale, at(to, layout.scalesAt, block), sizeof(float));
   b.store(b.create<arith::MulIOp>(
-              sum, integer(-static_cast<int32_t>(words.codeOffset()))),
+              sum, integer(-static_cast<int32_t>(unpacker.codeOffset()))),
           at(to, layout.beginsAt, block), sizeof(int32_t));
   return b.create<arith::MulFOp>(b.create<arith::SIToFPOp>(f32, sum), scale);
 }
 
 /// The number of 32 bits of a block, `bytes` behind the begin of a row.
-Value PackedNumbers::at(Value row, int64_t bytes, Value block) {
+Value IntegerActivations::at(Value row, int64_t bytes, Value block) {
   return b.advance(b.advance(row, b.builder.getI8Type(), bytes),
                    b.builder.getI32Type(), block);
 }
 
-void PackedNumbers::prepareRow(Value from, Value to, Value groupSums) {
+void IntegerActivations::prepareRow(Value from, Value to, Value groupSums) {
   Type f32 = b.builder.getF32Type();
   int64_t others = layout.blocksOfGroup() - 1;
   b.forLoop(b.constant(0), b.constant(layout.groups), 1, [&](Value group) {
@@ -217,15 +223,17 @@ void PackedNumbers::prepareRow(Value from, Value to, Value groupSums) {
   });
 }
 
-Value PackedNumbers::beginOfSums(Value begin) {
+Value IntegerActivations::beginOfSums(Value begin) {
   return splat(b.load(b.builder.getI32Type(), begin, sizeof(int32_t)), i32s);
 }
 
-Value PackedNumbers::addBlock(Value scale, ValueRange numbers, Value sum) {
-  Value whole = numbers.back();
-  for (Value lower : llvm::reverse(numbers.drop_back()))
+Value IntegerActivations::addBlock(Value scale, ValueRange integers,
+                                   Value sum) {
+  Value whole = integers.back();
+  for (Value lower : llvm::reverse(integers.drop_back()))
     whole = b.create<arith::AddIOp>(
-        b.create<arith::ShLIOp>(whole, splat(integer(words.digitBits), i32s)),
+        b.create<arith::ShLIOp>(whole,
+                                splat(integer(unpacker.digitBits), i32s)),
         lower);
   Value factor = b.load(b.builder.getF32Type(), scale, sizeof(float));
   return b.create<vector::FMAOp>(b.create<arith::SIToFPOp>(f32s, whole),

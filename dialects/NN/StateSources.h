@@ -1,4 +1,4 @@
-//===- Sources.h - Where the elements of states come from -------*- C++ -*-===//
+//===- StateSources.h - Tensors of files that make a state ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_DIALECTS_NN_SOURCES_H
-#define HEDDLE_DIALECTS_NN_SOURCES_H
+#ifndef HEDDLE_DIALECTS_NN_STATESOURCES_H
+#define HEDDLE_DIALECTS_NN_STATESOURCES_H
 
 #include "dialects/NN/NNDialect.h"
 
@@ -23,4 +23,4 @@ mlir::LogicalResult verifyStored(mlir::Operation *state, mlir::Type type,
 
 } // namespace heddle::nn
 
-#endif // HEDDLE_DIALECTS_NN_SOURCES_H
+#endif // HEDDLE_DIALECTS_NN_STATESOURCES_H

@@ -1,4 +1,4 @@
-//===- Properties.h - What an operation is ----------------------*- C++ -*-===//
+//===- OpProperties.h - Traits of nn operations -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -8,8 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_DIALECTS_NN_PROPERTIES_H
-#define HEDDLE_DIALECTS_NN_PROPERTIES_H
+#ifndef HEDDLE_DIALECTS_NN_OPPROPERTIES_H
+#define HEDDLE_DIALECTS_NN_OPPROPERTIES_H
 
 #include "mlir/IR/OpDefinition.h"
 
@@ -56,4 +56,4 @@ llvm::SmallVector<Tie> tiesOfInits(mlir::Operation *op);
 
 } // namespace heddle::nn
 
-#endif // HEDDLE_DIALECTS_NN_PROPERTIES_H
+#endif // HEDDLE_DIALECTS_NN_OPPROPERTIES_H

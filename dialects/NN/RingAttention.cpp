@@ -1,4 +1,4 @@
-//===- Ring.cpp - Attention whose keys go around a ring of ranks ----------===//
+//===- RingAttention.cpp - Attention over a split sequence ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -12,7 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Ring.h"
+#include "RingAttention.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -20,11 +20,11 @@ using namespace heddle;
 
 namespace {
 
-class Ring {
+class RingBuilder {
 public:
-  Ring(Operation *op, ArrayAttr axes, int64_t places)
-      : builder(op), op(op), axes(axes), places(places) {
-    place = builder.create<dist::RankOp>(loc(), builder.getIndexType(), axes);
+  RingBuilder(Operation *op, ArrayAttr axes, int64_t shards)
+      : builder(op), op(op), axes(axes), shards(shards) {
+    shard = builder.create<dist::RankOp>(loc(), builder.getIndexType(), axes);
   }
 
   Location loc() { return op->getLoc(); }
@@ -49,7 +49,7 @@ public:
   /// The same heads, in one place of the ring.
   nn::PlacementAttr placement(nn::AttentionOpInterface attention) {
     return nn::PlacementAttr::get(builder.getContext(), attention.getParts(),
-                                  places, /*ring=*/false);
+                                  shards, /*ring=*/false);
   }
 
   /// Starts to give `value` to the next rank; what comes is there after `wait`.
@@ -63,34 +63,35 @@ public:
     return builder.create<dist::WaitOp>(loc(), coming.getType(), coming);
   }
 
-  Value turn(int64_t number) {
+  Value index(int64_t number) {
     return builder.create<arith::ConstantIndexOp>(loc(), number);
   }
 
   OpBuilder builder;
   Operation *op;
   ArrayAttr axes;
-  int64_t places;
-  Value place;
+  int64_t shards;
+  Value shard;
 };
 
 } // namespace
 
-void heddle::nn::makeRing(nn::AttentionOp op, ArrayAttr axes, int64_t places) {
-  Ring ring(op, axes, places);
+void heddle::nn::makeRingAttention(nn::AttentionOp op, ArrayAttr axes,
+                                   int64_t shards) {
+  RingBuilder ring(op, axes, shards);
   OpBuilder &b = ring.builder;
   SmallVector<Value> qkv = ring.separate(op);
   Value output, lse;
-  for (int64_t turn = 0; turn < places; ++turn) {
+  for (int64_t step = 0; step < shards; ++step) {
     SmallVector<Value> coming;
-    if (turn + 1 < places)
+    if (step + 1 < shards)
       coming = {ring.rotate(qkv[1]), ring.rotate(qkv[2])};
     auto part = b.create<nn::AttentionOp>(
         op.getLoc(), op.getOutput().getType(), op.getLse().getType(), qkv,
         op.getLengths(), op.getRng(), op.getLayer(), op.getMicroBatch(),
-        op.getPart(), ring.place, ring.turn(turn), op.getHeads(), op.getMask(),
+        op.getPart(), ring.shard, ring.index(step), op.getHeads(), op.getMask(),
         op.getDropoutAttr(), ring.placement(op), ArrayAttr());
-    if (turn == 0) {
+    if (step == 0) {
       output = part.getOutput();
       lse = part.getLse();
     } else {
@@ -98,7 +99,7 @@ void heddle::nn::makeRing(nn::AttentionOp op, ArrayAttr axes, int64_t places) {
                                              output, lse, part.getOutput(),
                                              part.getLse(), ArrayAttr());
       // Gradients read the last one, and only training has any.
-      if (turn + 1 < places || !op.getLse().use_empty())
+      if (step + 1 < shards || !op.getLse().use_empty())
         lse = b.create<nn::LogAddExpOp>(op.getLoc(), lse.getType(), lse,
                                         part.getLse(), ArrayAttr());
     }
@@ -109,29 +110,29 @@ void heddle::nn::makeRing(nn::AttentionOp op, ArrayAttr axes, int64_t places) {
   op.erase();
 }
 
-void heddle::nn::makeRing(nn::AttentionGradOp op, ArrayAttr axes,
-                          int64_t places) {
-  Ring ring(op, axes, places);
+void heddle::nn::makeRingAttention(nn::AttentionGradOp op, ArrayAttr axes,
+                                   int64_t shards) {
+  RingBuilder ring(op, axes, shards);
   OpBuilder &b = ring.builder;
   Location loc = op.getLoc();
   SmallVector<Value> qkv = ring.separate(op);
   SmallVector<Value> sums, travelling;
-  for (int64_t turn = 0; turn < places; ++turn) {
+  for (int64_t step = 0; step < shards; ++step) {
     SmallVector<Value> coming;
-    if (turn + 1 < places)
+    if (step + 1 < shards)
       coming = {ring.rotate(qkv[1]), ring.rotate(qkv[2])};
     auto part = b.create<nn::AttentionGradOp>(
         loc, ValueRange(qkv).getTypes(), op.getGrad(), qkv, op.getForward(),
         op.getLse(), op.getLengths(), op.getRng(), op.getLayer(),
-        op.getMicroBatch(), op.getPart(), ring.place, ring.turn(turn),
+        op.getMicroBatch(), op.getPart(), ring.shard, ring.index(step),
         op.getHeads(), op.getMask(), op.getDropoutAttr(), ring.placement(op),
         ArrayAttr());
     // Those of keys and values have come meanwhile.
-    if (turn > 0)
+    if (step > 0)
       for (int number : {1, 2})
         sums[number] = ring.wait(sums[number]);
     for (auto [number, grad] : llvm::enumerate(part.getOutputs())) {
-      if (turn == 0)
+      if (step == 0)
         sums.push_back(grad);
       else
         sums[number] = b.create<nn::AddOp>(loc, grad.getType(), sums[number],

@@ -1,4 +1,4 @@
-//===- Heads.cpp - Operations on heads in the columns of rows -------------===//
+//===- HeadColumns.cpp - Operations on attention heads of rows ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/NN/Heads.h"
+#include "dialects/NN/HeadColumns.h"
 #include "dialects/NN/NNDialect.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-//===- Heads.h - Operations on heads in the columns of rows -----*- C++ -*-===//
+//===- HeadColumns.h - Operations on attention heads ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_DIALECTS_NN_HEADS_H
-#define HEDDLE_DIALECTS_NN_HEADS_H
+#ifndef HEDDLE_DIALECTS_NN_HEADCOLUMNS_H
+#define HEDDLE_DIALECTS_NN_HEADCOLUMNS_H
 
 #include "mlir/IR/Operation.h"
 
@@ -21,4 +21,4 @@ int64_t headColumnsOf(mlir::Operation *op);
 
 } // namespace heddle::nn
 
-#endif // HEDDLE_DIALECTS_NN_HEADS_H
+#endif // HEDDLE_DIALECTS_NN_HEADCOLUMNS_H

@@ -1,4 +1,4 @@
-//===- PackedNumbers.h - Rows as whole numbers --*- C++ -*-===//
+//===- IntegerActivations.h - Rows as int8 or int16 -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,23 +6,23 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_LIB_CODEGEN_CPU_PACKEDNUMBERS_H
-#define HEDDLE_LIB_CODEGEN_CPU_PACKEDNUMBERS_H
+#ifndef HEDDLE_LIB_CODEGEN_CPU_INTEGERACTIVATIONS_H
+#define HEDDLE_LIB_CODEGEN_CPU_INTEGERACTIVATIONS_H
 
-#include "PackedWords.h"
+#include "WeightUnpacker.h"
 
 namespace heddle::cpu {
 
-/// Rows of A as whole numbers, for units that multiply these. A block of a row
+/// Rows of A as whole integers, for units that multiply these. A block of a row
 /// has a scale. Where rows are rounded to codes, it is what nn.packed_linear
 /// says. Elsewhere it is a power of two, by which the largest element becomes
 /// one of 14 bits; so a bf16 of 1/64 of that or more is kept as it is (13 bits
 /// and 1/32 for codes of 8 bits without VNNI). Sums of
-/// products of such numbers and codes are exact in 32 bits: neither their order
-/// nor what is computed beside them changes a bit.
-class PackedNumbers {
+/// products of such integers and codes are exact in 32 bits: neither their
+/// order nor what is computed beside them changes a bit.
+class IntegerActivations {
 public:
-  /// Where a prepared row has its parts: the numbers, each an i16 or of one or
+  /// Where a prepared row has its parts: the integers, each an i16 or of one or
   /// two digits of 8 bits, all first digits before the second ones; then the
   /// scales of the blocks; then, in i32, where their sums begin. A block begins
   /// where a group of B does, and has `blockLength` elements; the last one of a
@@ -41,12 +41,12 @@ public:
     int64_t bytes() const;
   };
 
-  PackedNumbers(LoopBuilder &builder, const PackedGemmSpec &spec,
-                const PackedWords &words, int64_t lanes);
+  IntegerActivations(LoopBuilder &builder, const PackedGemmSpec &spec,
+                     const WeightUnpacker &unpacker, int64_t lanes);
 
   const Layout layout;
 
-  /// Makes numbers of a row; writes the sums of its groups if `groupSums` is
+  /// Makes integers of a row; writes the sums of its groups if `groupSums` is
   /// not null.
   void prepareRow(mlir::Value from, mlir::Value to, mlir::Value groupSums);
   /// Where a row has the scale of a block, and what its sums begin with.
@@ -58,18 +58,18 @@ public:
   }
   /// What the sums of a block's products begin with, in i32.
   mlir::Value beginOfSums(mlir::Value begin);
-  /// `sum` + what the sums of a block stand for, in f32; `numbers` has one for
+  /// `sum` + what the sums of a block stand for, in f32; `integers` has one for
   /// each digit.
-  mlir::Value addBlock(mlir::Value scale, mlir::ValueRange numbers,
+  mlir::Value addBlock(mlir::Value scale, mlir::ValueRange integers,
                        mlir::Value sum);
 
 private:
-  /// What the elements of a block are multiplied by, and then its numbers.
+  /// What the elements of a block are multiplied by, and then its integers.
   struct Scaling {
     mlir::Value factor, scale;
   };
-  Scaling powerOfTwo(mlir::Value largest);
-  Scaling ofCodes(mlir::Value largest);
+  Scaling powerOfTwoScaling(mlir::Value largest);
+  Scaling int8Scaling(mlir::Value largest);
   mlir::Value prepareBlock(mlir::Value from, mlir::Value to, mlir::Value first,
                            int64_t length, mlir::Value block);
   mlir::Value at(mlir::Value row, int64_t bytes, mlir::Value block);
@@ -80,20 +80,20 @@ private:
                                              mlir::ValueRange carried)>
           body);
   mlir::Value loadRow(mlir::Value from, mlir::Value at, int64_t count);
-  void storeNumbers(mlir::Value numbers, mlir::Value to, int64_t count);
+  void storeIntegers(mlir::Value integers, mlir::Value to, int64_t count);
   /// Of a number in a prepared row.
-  mlir::Type kind() const;
+  mlir::Type integerType() const;
   mlir::Value integer(int32_t value);
   mlir::Value real(float value);
   mlir::Value splat(mlir::Value scalar, mlir::VectorType type);
 
   LoopBuilder &b;
   const PackedGemmSpec &spec;
-  const PackedWords &words;
+  const WeightUnpacker &unpacker;
   int64_t lanes;
   mlir::VectorType i32s, f32s;
 };
 
 } // namespace heddle::cpu
 
-#endif // HEDDLE_LIB_CODEGEN_CPU_PACKEDNUMBERS_H
+#endif // HEDDLE_LIB_CODEGEN_CPU_INTEGERACTIVATIONS_H

@@ -1,4 +1,4 @@
-//===- Properties.cpp - What the nn operations are ------------------------===//
+//===- OpProperties.cpp - In-place results and sums of operations ---------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

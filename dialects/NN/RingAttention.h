@@ -1,4 +1,4 @@
-//===- Ring.h - Attention whose keys go around a ring -----------*- C++ -*-===//
+//===- RingAttention.h - Attention over a split sequence --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,19 +6,20 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_DIALECTS_NN_RING_H
-#define HEDDLE_DIALECTS_NN_RING_H
+#ifndef HEDDLE_DIALECTS_NN_RINGATTENTION_H
+#define HEDDLE_DIALECTS_NN_RINGATTENTION_H
 
 #include "dialects/NN/NNDialect.h"
 
 namespace heddle::nn {
 
 /// Replaces an attention, or its gradient, whose sequence is split into
-/// `places` parts over `axes`, by one for each part of the keys, which go
+/// `shards` parts over `axes`, by one for each part of the keys, which go
 /// around the ring of ranks (Liu et al., arXiv 2310.01889).
-void makeRing(AttentionOp op, mlir::ArrayAttr axes, int64_t places);
-void makeRing(AttentionGradOp op, mlir::ArrayAttr axes, int64_t places);
+void makeRingAttention(AttentionOp op, mlir::ArrayAttr axes, int64_t shards);
+void makeRingAttention(AttentionGradOp op, mlir::ArrayAttr axes,
+                       int64_t shards);
 
 } // namespace heddle::nn
 
-#endif // HEDDLE_DIALECTS_NN_RING_H
+#endif // HEDDLE_DIALECTS_NN_RINGATTENTION_H

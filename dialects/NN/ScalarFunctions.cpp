@@ -1,4 +1,4 @@
-//===- Functions.cpp - Scalar functions with names ------------------------===//
+//===- ScalarFunctions.cpp - Named scalar functions -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

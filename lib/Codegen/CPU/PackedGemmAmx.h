@@ -1,4 +1,4 @@
-//===- PackedTiles.h - Packed products on AMX tiles -------------*- C++ -*-===//
+//===- PackedGemmAmx.h - Products with packed weights on AMX ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,20 +13,20 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_LIB_CODEGEN_CPU_PACKEDTILES_H
-#define HEDDLE_LIB_CODEGEN_CPU_PACKEDTILES_H
+#ifndef HEDDLE_LIB_CODEGEN_CPU_PACKEDGEMMAMX_H
+#define HEDDLE_LIB_CODEGEN_CPU_PACKEDGEMMAMX_H
 
 #include "AmxTiles.h"
-#include "PackedNumbers.h"
+#include "IntegerActivations.h"
 #include "PackedSums.h"
 
 namespace heddle::cpu {
 
-class PackedTiles {
+class PackedGemmAmx {
 public:
   /// Whether tiles make the products. Where sums depend on that, it does not
   /// depend on the number of rows.
-  static bool make(const PackedGemmSpec &spec, const CpuTarget &target);
+  static bool isUsedFor(const PackedGemmSpec &spec, const CpuTarget &target);
   /// Rows for which a weight is read from memory once.
   static int64_t rowsOfBlock(const PackedGemmSpec &spec);
   /// Panels that are worth taking: where K is cut, all rows are read for them.
@@ -42,9 +42,9 @@ public:
     /// Parts of K, and how many of them make a cut, for which all rows stay in
     /// the second cache.
     int64_t units, unitsOfCut;
-    int64_t steps;       ///< Tiles along K.
-    int64_t digits;      ///< Tiles of A for the same rows and inputs.
-    int64_t left; ///< Registers of A: for two tiles of rows, or two digits.
+    int64_t steps;  ///< Tiles along K.
+    int64_t digits; ///< Tiles of A for the same rows and inputs.
+    int64_t left;   ///< Registers of A: for two tiles of rows, or two digits.
     int64_t tilesOfRows;   ///< Of rows, that are multiplied together.
     int64_t blocks;        ///< Of numbers, that a row has.
     int64_t unpackedBytes; ///< Of one tile of B, in a block of numbers.
@@ -54,10 +54,10 @@ public:
     int64_t columnBytes() const { return rows * AmxTiles::rowBytes; }
   };
 
-  PackedTiles(LoopBuilder &builder, const PackedGemmSpec &spec,
-              const CpuTarget &target, PackedWords &words,
-              PackedNumbers &numbers, PackedSums &sums,
-              const PackedScratch &scratch, mlir::Value memory);
+  PackedGemmAmx(LoopBuilder &builder, const PackedGemmSpec &spec,
+                const CpuTarget &target, WeightUnpacker &unpacker,
+                IntegerActivations &activations, PackedSums &sums,
+                const PackedScratch &scratch, mlir::Value memory);
 
   void configure();
   /// Copies a row that was made ready to where tiles read it as row `local`:
@@ -66,30 +66,30 @@ public:
   void release() { tiles.release(); }
   /// Makes `count` rows from `first` on, which were made ready, in panels
   /// `begin` to `end` of the part.
-  void emit(const PackedPart &part, mlir::Value first, int64_t count,
+  void emit(const FusedProducts &part, mlir::Value first, int64_t count,
             mlir::Value begin, mlir::Value end);
 
 private:
   /// A tile of B, over all of K: half of a panel's columns.
-  struct Column {
+  struct WeightColumn {
     mlir::Value panel;
     const PackedWeight *weight;
     int64_t vector;
-    mlir::Value words; ///< Of the panel's half, from the first on.
+    mlir::Value packedWords; ///< Of the panel's half, from the first on.
   };
   /// Part of K: blocks of numbers, or what stays in the first cache.
-  struct Piece {
+  struct KSlice {
     /// The first word, the first tile along K, and how many of these.
     mlir::Value word, firstStep, steps;
     // Of numbers:
     mlir::Value group, block; ///< The block among all of a row's.
-    /// Whether sums of the block before it are waiting, and their group.
-    mlir::Value isWaiting, groupBefore;
+    /// Whether sums of the block before it are pending, and their group.
+    mlir::Value isPending, groupBefore;
   };
   /// Emits a part of what is done while tiles are multiplied: of so many.
   using MeanwhileFn = llvm::function_ref<void(int64_t part, int64_t parts)>;
   /// Sums of whole numbers that wait until tiles are busy with the next ones.
-  struct Waiting {
+  struct PendingSums {
     mlir::Value group, block, tile;
     int64_t rowTiles = 0, firstColumn = 0, count = 0;
   };
@@ -97,38 +97,40 @@ private:
   void emitCuts(mlir::Value begin, mlir::Value end);
   void setColumns(llvm::ArrayRef<mlir::Value> panels);
   void addUnits(mlir::Value begin, mlir::Value end);
-  void addPairs(mlir::Value piece);
+  void addPairs(mlir::Value slice);
   void addGroup(mlir::Value group, mlir::Value begin);
   void addBlocks(mlir::Value group, mlir::Value begin, mlir::Value end);
   void addBlock(mlir::Value group, mlir::Value block, mlir::Value begin,
                 int64_t length);
   void unpack(mlir::Value word, int64_t count);
-  void emitRows(const Piece &piece);
-  void emitRowTiles(const Piece &piece, mlir::Value tile, int64_t rowTiles,
+  void emitRows(const KSlice &slice);
+  void emitRowTiles(const KSlice &slice, mlir::Value tile, int64_t rowTiles,
                     MeanwhileFn meanwhile);
-  void multiply(const Piece &piece, mlir::Value tile, int64_t rowTiles,
+  void multiply(const KSlice &slice, mlir::Value tile, int64_t rowTiles,
                 int64_t firstColumn, int64_t count, MeanwhileFn meanwhile);
-  void multiplyStep(const Piece &piece, mlir::Value tile, mlir::Value step,
+  void multiplyStep(const KSlice &slice, mlir::Value tile, mlir::Value step,
                     int64_t left, int64_t firstColumn, int64_t count,
                     MeanwhileFn meanwhile);
-  void fetch(mlir::Value at, mlir::Value tile);
-  void fetchPiece(const Piece &piece, mlir::Value tile, mlir::Value step);
-  Waiting lastColumns(mlir::Value group, mlir::Value block, mlir::Value tile,
-                      int64_t rowTiles) const;
-  Waiting lastOf(mlir::Value group, mlir::Value block);
-  void addNumbers(const Waiting &waiting, int64_t part = 0, int64_t parts = 1);
-  void addRow(const Waiting &waiting, llvm::ArrayRef<PackedSums::Scale> scales,
-              int64_t rowTile, mlir::Value inTile);
+  void prefetchLines(mlir::Value at, mlir::Value tile);
+  void prefetchSlice(const KSlice &slice, mlir::Value tile, mlir::Value step);
+  PendingSums lastColumns(mlir::Value group, mlir::Value block,
+                          mlir::Value tile, int64_t rowTiles) const;
+  PendingSums lastOf(mlir::Value group, mlir::Value block);
+  void addIntegers(const PendingSums &pending, int64_t part = 0,
+                   int64_t parts = 1);
+  void addRow(const PendingSums &pending,
+              llvm::ArrayRef<PackedSums::Scale> scales, int64_t rowTile,
+              mlir::Value inTile);
   void scaleGroup(mlir::Value group);
   void finish();
 
   bool isUnpacked() const { return spec.bits < 8; }
   /// Whether K is one group of several blocks, whose sums become the totals.
   bool isOneGroup() const {
-    return words.numbers && spec.groups == 1 &&
-           numbers.layout.blocksOfGroup() > 1;
+    return unpacker.isInteger && spec.groups == 1 &&
+           activations.layout.blocksOfGroup() > 1;
   }
-  bool fetchesPieces() const;
+  bool prefetchesSlices() const;
   /// Of B, whose sums are in registers with those of tiles of rows.
   int64_t columnsTogether(int64_t rowTiles) const;
   mlir::Value before(mlir::Value index) { return b.sub(index, b.constant(1)); }
@@ -137,7 +139,7 @@ private:
   mlir::Value rowsAt(mlir::Value tile, mlir::Value step);
   /// Of a row, 4 bytes of each block.
   mlir::Value ofBlock(int64_t offset, mlir::Value block, mlir::Value local);
-  int64_t stepWords() const { return layout.quads / words.steps(); }
+  int64_t stepWords() const { return layout.quads / unpacker.steps(); }
   mlir::Value unpackedAt(int64_t column);
   mlir::Value ahead(mlir::Value pointer);
   void clear(mlir::Value sums);
@@ -152,21 +154,21 @@ private:
 
   LoopBuilder &b;
   const PackedGemmSpec &spec;
-  PackedWords &words;
-  PackedNumbers &numbers;
+  WeightUnpacker &unpacker;
+  IntegerActivations &activations;
   PackedSums &sums;
   const PackedScratch &scratch;
   Layout layout;
   AmxTiles tiles;
   mlir::Value memory;
   mlir::VectorType i32s, f32s;
-  const PackedPart *part = nullptr; ///< What is being emitted.
+  const FusedProducts *part = nullptr; ///< What is being emitted.
   mlir::Value firstRow;
   int64_t rows = 0;
-  llvm::SmallVector<Column, 4> columns;
+  llvm::SmallVector<WeightColumn, 4> columns;
   mlir::Value totals, groupSums; ///< Of these columns, where they are emitted.
 };
 
 } // namespace heddle::cpu
 
-#endif // HEDDLE_LIB_CODEGEN_CPU_PACKEDTILES_H
+#endif // HEDDLE_LIB_CODEGEN_CPU_PACKEDGEMMAMX_H
