@@ -14,30 +14,32 @@
 
 namespace heddle::nn {
 
-/// Handed to `buildGradient`. Forward values are named as they stand in the
-/// forward function; the context knows where they are to be had in the backward
-/// one (saved, recomputed, or an argument).
+/// What `buildGradient` of an operation needs from the pass that
+/// differentiates. The operation names values of the forward function; the
+/// context finds them in the backward function, where they are saved
+/// activations, recomputed values or arguments.
 class GradientContext {
 public:
   virtual ~GradientContext() = default;
 
-  /// The gradient of a result of the forward operation; null when the loss does
-  /// not depend on it.
+  /// The gradient of `result`, a result of the forward operation; null if the
+  /// loss does not depend on it.
   virtual mlir::Value gradientOf(mlir::Value result) = 0;
-  /// Whether a gradient is wanted for this forward value.
+  /// Whether the gradient of the forward value `operand` is needed.
   virtual bool isActive(mlir::Value operand) = 0;
-  /// The forward value as it can be read in the backward function.
+  /// The value in the backward function that equals the forward value `value`.
   virtual mlir::Value forward(mlir::Value value) = 0;
-  /// Adds one contribution to the gradient of an activation.
+  /// Adds `gradient` to the gradient of the activation `operand`.
   virtual void add(mlir::Value operand, mlir::Value gradient) = 0;
-  /// What a contribution to a parameter's gradient must be added to, or null
-  /// when it is the first. The sum is handed back by `setAccumulated`.
+  /// The sum so far of the gradient of the parameter `operand`, to which the
+  /// operation adds its contribution; null for the first contribution. The
+  /// operation passes the new sum to `setAccumulated`.
   virtual mlir::Value accumulator(mlir::Value operand) = 0;
   virtual void setAccumulated(mlir::Value operand, mlir::Value sum) = 0;
 };
 
-/// The type of a parameter's gradient: its shape in f32, in which sums are
-/// made.
+/// The type of a parameter's gradient: the parameter's shape in f32, because
+/// gradients are summed over micro-batches.
 mlir::RankedTensorType gradientType(mlir::Type parameter);
 
 } // namespace heddle::nn

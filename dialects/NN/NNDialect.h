@@ -35,23 +35,26 @@ class Tensor;
 }
 
 namespace heddle::nn {
-/// Bytes of a ranked tensor; 0 of anything else.
+/// The size in bytes of a value that is a ranked tensor; 0 for other types.
 double bytesOf(mlir::Value value);
 
-/// Elements of a member of a bucket, padding included (NN_BucketOp); of a whole
-/// bucket, so that it has so many equal parts.
+/// The number of elements of a bucket's member with its padding (NN_BucketOp).
+/// With `parts`: of a whole bucket, padded so that it splits into that many
+/// equal parts.
 int64_t paddedElements(int64_t elements, int64_t parts = 1);
-/// The sizes of the segments of an nn.segment_sums or nn.scale_segments: of the
-/// members of its bucket, with their padding.
+/// The sizes, in elements, of the segments of `op`, an nn.segment_sums or
+/// nn.scale_segments: those of its bucket's members, with their padding.
 llvm::SmallVector<int64_t> segmentsOf(mlir::Operation *op);
-/// The operation's name for people: that of its function, or its mnemonic.
+/// A short name of the operation for reports: the name of an nn.map's function,
+/// as "gelu_tanh", otherwise the mnemonic.
 llvm::StringRef labelOf(mlir::Operation *op);
 
-/// Whether a step makes it anew, before it reads it; others last from one step
-/// to the next.
+/// Whether every step writes a state of this role before it reads it, as a
+/// gradient. States of other roles keep their values from step to step.
 bool isMadeInStep(StateRole role);
 
-/// The letters of a sharding rule for `count` leading dimensions.
+/// A letter for each of `count` leading dimensions, as `buildRule` of a
+/// sharding rule takes them: "bt" for two.
 std::string leadingLetters(int64_t count);
 } // namespace heddle::nn
 

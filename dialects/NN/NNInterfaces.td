@@ -19,74 +19,84 @@ class NN_Trait<string name> : NativeOpTrait<name> {
   let cppNamespace = "::heddle::nn";
 }
 
-/// It can share a kernel with others that go over the rows of one shape: a row
-/// of its domain (NN_PropertiesOp) is computed from the same row of operands
-/// that have rows, and from others as a whole.
+/// A row-wise operation can share a kernel with others that go over the rows
+/// of one shape. A row of its domain (NN_PropertiesOp) is computed from the
+/// same row of the operands that have the domain's rows, and from all of the
+/// other operands.
 def NN_Rowwise : NN_Trait<"Rowwise">;
 
-/// An element of a result is computed from the elements at the same place of
-/// the operands of the result's shape, and from the others (scalars, random
-/// numbers) as a whole.
+/// An element of a result is computed from the elements with the same index of
+/// the operands of the result's shape, and from all of the other operands
+/// (scalars, the state of the random numbers).
 def NN_Elementwise : TraitList<[NN_Trait<"Elementwise">, NN_Rowwise]>;
 
-/// A token's part of the result depends on other tokens of its sequence.
+/// The result for a token depends on other tokens of its sequence, as in
+/// attention.
 def NN_MixesPositions : NN_Trait<"MixesPositions">;
 
-/// It is there without being computed, so that it is made anew wherever it is
-/// needed: neither kept nor sent.
+/// The result costs nothing to compute, so passes clone the operation where
+/// the result is needed. They never save it for the backward pass and never
+/// send it to another rank.
 def NN_Rematerializable : NN_Trait<"Rematerializable">;
 
-/// It stands in a forward pass, though it has no derivative: it ends one that
-/// is not differentiated there, or is for inference alone.
+/// The operation may be part of a forward pass although it has no derivative,
+/// because differentiation begins before it, or because it is for inference
+/// only.
 def NN_InForward : NN_Trait<"InForward">;
 
-/// It computes what parameters or states of the optimizer hold next: nothing
-/// else may write these.
+/// The operation computes new values of parameters or of the optimizer's
+/// states. Only such operations may write these states.
 def NN_Updates : NN_Trait<"Updates">;
 
 def NN_PropertiesOp : OpInterface<"PropertiesOpInterface"> {
   let cppNamespace = "::heddle::nn";
   let description = [{
-    What an operation is, where a trait cannot say it: which results keep their
-    type, what sums are added to, what may share memory, what its rows are.
+    Properties that depend on an operand, a result or an attribute, so that a
+    trait cannot express them: which results stay f32, what a sum is added to,
+    which result may be computed in place of which operand, and what the rows
+    of a row-wise operation are.
   }];
   let methods = [
     InterfaceMethod<[{
-        Whether the result is f32 in every compute precision: losses,
-        statistics, states of the optimizer.
+        Whether the result number `result` is f32 in every compute precision,
+        as losses, statistics of norms and states of the optimizer are.
       }],
       "bool", "staysF32", (ins "unsigned":$result),
       /*methodBody=*/"", /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
-        Whether the results are linear in an operand while the others stay what
-        they are: where that is a partial sum, so are they.
+        Whether the results are linear in `operand` while the other operands
+        are constant. If they are, a partial sum as operand gives partial sums
+        as results, so the all-reduce can come after the operation.
       }],
       "bool", "isLinearIn", (ins "::mlir::OpOperand &":$operand),
       /*methodBody=*/"", /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
-        The sums that the operation makes: what each is added to, an operand
-        that need not be there, and the result.
+        The sums that the operation computes: for each the optional operand
+        that it is added to, and the result.
       }],
       "::llvm::SmallVector<::heddle::nn::Init>", "getSums", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
     InterfaceMethod<[{
-        Which result may take the place of which operand. By default sums take
-        that of what they are added to.
+        Which result may be computed in place of which operand. By default a
+        sum may be computed in place of the operand that it is added to.
       }],
       "::llvm::SmallVector<::heddle::nn::Tie>", "getTies", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/[{
         return ::heddle::nn::tiesOfInits($_op);
       }]>,
-    InterfaceMethod<"The shape whose rows a row-wise operation goes over.",
+    InterfaceMethod<[{
+        The shape whose rows (all dimensions but the last) a row-wise operation
+        goes over. By default that of the first result.
+      }],
       "::llvm::ArrayRef<int64_t>", "getDomain", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/[{
         return ::llvm::cast<::mlir::RankedTensorType>(
             $_op->getResult(0).getType()).getShape();
       }]>,
     InterfaceMethod<[{
-        The columns of a head, where heads stand side by side in the columns of
-        a row, and the operation works on each head of each row by itself; else
-        0.
+        The number of columns of one head, if the columns of a row are those of
+        several attention heads and the operation treats each head of each row
+        independently. 0 otherwise.
       }],
       "int64_t", "getHeadColumns", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/"return 0;">,
@@ -95,28 +105,28 @@ def NN_PropertiesOp : OpInterface<"PropertiesOpInterface"> {
 
 def NN_AttentionLike : OpInterface<"AttentionOpInterface"> {
   let cppNamespace = "::heddle::nn";
-  let description = [{ What nn.attention and its gradient have in common. }];
+  let description = [{ Operands and attributes of nn.attention and its gradient. }];
   let methods = [
-    InterfaceMethod<"q, k and v: three, or one with them side by side.",
+    InterfaceMethod<"q, k and v: three operands, or one that has them side by side.",
       "::mlir::OperandRange", "getQkv", (ins)>,
-    InterfaceMethod<"Of each row, or null.", "::mlir::Value", "getLengths", (ins)>,
-    InterfaceMethod<"Seed and step, or null.", "::mlir::Value", "getRng", (ins)>,
-    InterfaceMethod<"Null without `rng`.", "::mlir::Value", "getLayer", (ins)>,
-    InterfaceMethod<"Null without `rng`.", "::mlir::Value", "getMicroBatch", (ins)>,
-    InterfaceMethod<"Which part of the heads, or null.", "::mlir::Value", "getPart", (ins)>,
-    InterfaceMethod<"Which part of the queries, or null.", "::mlir::Value", "getSequenceShard", (ins)>,
-    InterfaceMethod<"Null without `sequence_shard`.", "::mlir::Value", "getRingStep", (ins)>,
+    InterfaceMethod<"The number of tokens of each row [B]; null if all rows are full.", "::mlir::Value", "getLengths", (ins)>,
+    InterfaceMethod<"Seed and step of dropout's random numbers; null without dropout.", "::mlir::Value", "getRng", (ins)>,
+    InterfaceMethod<"The layer's number; null without `rng`.", "::mlir::Value", "getLayer", (ins)>,
+    InterfaceMethod<"The micro-batch's number; null without `rng`.", "::mlir::Value", "getMicroBatch", (ins)>,
+    InterfaceMethod<"Which part of the heads this rank has; null: all.", "::mlir::Value", "getPart", (ins)>,
+    InterfaceMethod<"Which shard of the sequence the queries are; null: all of it.", "::mlir::Value", "getSequenceShard", (ins)>,
+    InterfaceMethod<"The step of ring attention; null without `sequence_shard`.", "::mlir::Value", "getRingStep", (ins)>,
     InterfaceMethod<"Heads, scale and soft cap.", "::heddle::nn::HeadsAttr", "getHeads", (ins)>,
-    InterfaceMethod<"What queries see.", "::heddle::nn::MaskAttr", "getMask", (ins)>,
-    InterfaceMethod<"Null without dropout.", "::heddle::nn::DropoutAttr", "getDropoutAttr", (ins)>,
-    InterfaceMethod<"Null where the operation is whole.",
+    InterfaceMethod<"Which keys a query sees.", "::heddle::nn::MaskAttr", "getMask", (ins)>,
+    InterfaceMethod<"Dropout of the probabilities; null: none.", "::heddle::nn::DropoutAttr", "getDropoutAttr", (ins)>,
+    InterfaceMethod<"How ranks split the operation; null: they do not.",
       "::heddle::nn::PlacementAttr", "getPlacementAttr", (ins)>,
     InterfaceMethod<"", "void", "setPlacementAttr", (ins "::heddle::nn::PlacementAttr":$placement)>,
   ];
   let extraSharedClassDeclaration = [{
-    /// Whether one tensor has q, k and v.
+    /// Whether one operand holds q, k and v side by side.
     bool isPacked() { return $_op.getQkv().size() == 1; }
-    /// The features of one head.
+    /// The number of features of one head.
     int64_t getHeadDim() {
       auto first = ::llvm::cast<::mlir::RankedTensorType>(
           $_op.getQkv()[0].getType());
@@ -124,15 +134,16 @@ def NN_AttentionLike : OpInterface<"AttentionOpInterface"> {
       return first.getDimSize(2) /
              ($_op.isPacked() ? count + 2 * $_op.getHeads().getKv() : count);
     }
-    /// The features of q, k and v.
+    /// The number of features of q, of k and of v, over all heads.
     ::llvm::SmallVector<int64_t> getWidths() {
       int64_t kv = $_op.getHeads().getKv() * $_op.getHeadDim();
       return {$_op.getHeads().getCount() * $_op.getHeadDim(), kv, kv};
     }
-    /// Parts of the heads, and of the sequence.
+    /// The number of parts into which ranks split the heads.
     int64_t getParts() {
       return $_op.getPlacementAttr() ? $_op.getPlacementAttr().getParts() : 1;
     }
+    /// The number of shards into which ranks split the sequence.
     int64_t getSequenceShards() {
       return $_op.getPlacementAttr() ? $_op.getPlacementAttr().getSequenceShards() : 1;
     }
@@ -146,16 +157,17 @@ def NN_AttentionLike : OpInterface<"AttentionOpInterface"> {
 def NN_DifferentiableOp : OpInterface<"DifferentiableOpInterface"> {
   let cppNamespace = "::heddle::nn";
   let description = [{
-    Reverse-mode derivative, as nn operations. An operation without one says
-    why.
+    The reverse-mode derivative of the operation, built from nn operations. An
+    operation without a derivative gives the reason, which error messages quote.
   }];
   let methods = [
-    InterfaceMethod<"Why there is no derivative; empty when there is one.",
+    InterfaceMethod<"Why there is no derivative; empty if there is one.",
       "::llvm::StringRef", "getNotDifferentiableReason", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
     InterfaceMethod<[{
-        Builds the gradients of the active operands from the gradients of the
-        results and hands them to the context.
+        Builds the gradients of those operands for which a gradient is wanted
+        (`GradientContext::isActive`), from the gradients of the results, and
+        passes them to `context`.
       }],
       "void", "buildGradient",
       (ins "::mlir::OpBuilder &":$builder, "::heddle::nn::GradientContext &":$context),
@@ -167,20 +179,21 @@ def NN_DifferentiableOp : OpInterface<"DifferentiableOpInterface"> {
 
 def NN_CostOp : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::heddle::nn";
-  let description = [{ Arithmetic and traffic of one execution. }];
+  let description = [{ Floating-point operations and memory traffic of one execution. }];
   let methods = [
     InterfaceMethod<"Floating-point operations; a multiply-add counts two.",
       "double", "getFlops", (ins)>,
     InterfaceMethod<[{
-        Those of them that count as the model's, by which the use of a machine
-        is measured (Chowdhery et al., arXiv 2204.02311, appendix B): those of
-        matrix products and attention. What has any is dear to compute again.
+        The floating-point operations that count for model FLOPs utilization
+        (Chowdhery et al., arXiv 2204.02311, appendix B): those of matrix
+        products and attention. Selective recomputation saves the results of
+        operations that have any.
       }],
       "double", "getModelFlops", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/"return 0;">,
     InterfaceMethod<[{
-        Bytes of an operand that are read, or of a result that are written: all,
-        where the operation does not look up some rows.
+        The bytes of the operand `value` that are read, or of the result that
+        are written. By default all; an operation that looks up rows reads less.
       }],
       "double", "getBytesOf", (ins "::mlir::Value":$value),
       /*methodBody=*/"", /*defaultImplementation=*/[{
@@ -192,18 +205,19 @@ def NN_CostOp : OpInterface<"CostOpInterface"> {
 def NN_ShardingRuleOp : OpInterface<"ShardingRuleOpInterface"> {
   let cppNamespace = "::heddle::nn";
   let description = [{
-    Which dimensions of operands and results are one factor, and which factors
-    are summed over.
+    The sharding rule of the operation, as in Shardy: which dimensions of
+    operands and results belong to one factor, and which factors are reduced.
   }];
   let methods = [
-    InterfaceMethod<"The rule for this instance.",
+    InterfaceMethod<"The sharding rule for the operation's operands and attributes.",
       "::heddle::dist::ShardingRule", "getShardingRule", (ins)>,
     InterfaceMethod<[{
-        Called when operands and results have become those of one rank, of the
-        whole operation that was split so. Adapts attributes that speak of sizes
-        and types of results that do not follow from the rule, and says which
-        part of the whole this is where that matters: random numbers, positions,
-        rows of a vocabulary. It may replace the operation.
+        Adapts the operation after its operands and results got their rank-local
+        types; `split` is how the whole operation was split. It divides
+        attributes that count something, sets types of results that do not
+        follow from the rule, and computes from the rank which part of the whole
+        this is, where random numbers, positions or rows of a vocabulary depend
+        on that. It may replace the operation.
       }],
       "void", "localize", (ins "const ::heddle::dist::Split &":$split),
       /*methodBody=*/"", /*defaultImplementation=*/"return;">,
@@ -213,13 +227,13 @@ def NN_ShardingRuleOp : OpInterface<"ShardingRuleOpInterface"> {
 def NN_ReferenceEvalOp : OpInterface<"ReferenceEvalOpInterface"> {
   let cppNamespace = "::heddle::nn";
   let description = [{
-    Executes the operation on host tensors in double precision. Attached by
-    lib/Eval as external models.
+    Executes the operation on host tensors in double precision, for `heddle
+    eval`. lib/Eval attaches the implementations as external models.
   }];
   let methods = [
     InterfaceMethod<[{
-        Computes the results from the operands, in order. Integer scalars
-        (index operands) come as rank-0 tensors.
+        Appends the results, in order, computed from `operands`. Operands of
+        type index are tensors of rank 0.
       }],
       "::mlir::LogicalResult", "evaluate",
       (ins "::llvm::ArrayRef<::heddle::eval::Tensor>":$operands,
@@ -230,18 +244,20 @@ def NN_ReferenceEvalOp : OpInterface<"ReferenceEvalOpInterface"> {
 def NN_LinalgLoweringOp : OpInterface<"LinalgLoweringOpInterface"> {
   let cppNamespace = "::heddle::nn";
   let description = [{
-    The body of the operation as linalg on tensors, shared by the CPU and GPU
-    code generators. Operations that have a generator of their own say so.
-    Attached by lib/Codegen/Common as external models.
+    The operation as linalg on tensors, which the code generators of CPU and
+    GPU share, and the generator that compiles its kernel. lib/Codegen/Common
+    attaches the implementations as external models.
   }];
   let methods = [
     InterfaceMethod<[{
-        What makes the code of a kernel that begins with this operation. Some
-        generators take it whole; for the others `lowerToLinalg` gives its body.
+        The code generator for a kernel whose first operation is this one. Some
+        generators read the nn operation itself, as that of products; the
+        others read what `lowerToLinalg` builds.
       }],
       "::heddle::nn::Generator", "getGenerator", (ins)>,
     InterfaceMethod<[{
-        Builds linalg operations that compute the results from `operands`.
+        Builds linalg operations that compute the results from `operands`, and
+        appends these results.
       }],
       "::mlir::LogicalResult", "lowerToLinalg",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,

@@ -29,13 +29,13 @@ SmallVector<Tie> heddle::nn::tiesOfInits(Operation *op) {
   return ties;
 }
 
-// What is added to a state's value takes its place.
+// A sum with a state's value becomes the state's new value.
 SmallVector<Tie> AddOp::getTies() {
   return {{getOutput(), getLhs(), Tie::Worth::OfState}};
 }
 
-// The gradient of the logits takes the place of the logits: the largest
-// activation of all is not held twice.
+// Logits are the largest activation of a model, so memory must not hold them
+// and their gradient at the same time.
 SmallVector<Tie> CrossEntropyGradOp::getTies() {
   return {{getOutput(), getLogits(), Tie::Worth::OfComputed}};
 }

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The traits of NNInterfaces.td, and what NN_PropertiesOp speaks of.
+// The C++ classes of the traits in NNInterfaces.td, and the types that methods
+// of NN_PropertiesOp return. NNDialect.h includes this file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,29 +30,32 @@ class InForward : public mlir::OpTrait::TraitBase<OpT, InForward> {};
 template <typename OpT>
 class Updates : public mlir::OpTrait::TraitBase<OpT, Updates> {};
 
-/// What a sum is added to, where that is there, and the result.
+/// A sum that an operation computes: the optional operand that it is added to
+/// (`operand` is empty if there is none), and the result.
 struct Init {
   mlir::MutableOperandRange operand;
   mlir::Value result;
 };
 
-/// The sums of any operation, with and without an init.
+/// The sums of any operation, with and without an operand to add to.
 llvm::SmallVector<Init> sumsOf(mlir::Operation *op);
-/// Those that are added to something.
+/// The sums of any operation that are added to an operand.
 llvm::SmallVector<Init> initsOf(mlir::Operation *op);
 
-/// A result that may take the place of an operand.
+/// A result that a kernel may compute in place of an operand.
 struct Tie {
-  /// Where that is worth it: then a kernel overwrites the operand.
+  /// When the fuse phase computes in place. Otherwise it would have to copy an
+  /// operand that is needed later.
   enum class Worth {
     Always,
-    OfState,    ///< Where a state is read: its new value is written.
-    OfComputed, ///< Where an operation of the same function makes the operand.
+    OfState,    ///< If the operand is a state whose new value this is.
+    OfComputed, ///< If an operation of the same function computes the operand.
   };
   mlir::Value result, operand;
   Worth worth = Worth::Always;
 };
 
+/// A tie for each sum of the operation that is added to an operand.
 llvm::SmallVector<Tie> tiesOfInits(mlir::Operation *op);
 
 } // namespace heddle::nn

@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// A port is an argument or a result of a step program (#nn.port). The emitter
+// and the verifiers ask here which ports the runtime fills and which types they
+// have.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_DIALECTS_NN_PROGRAMPORTS_H
@@ -14,7 +18,7 @@
 
 namespace heddle::nn {
 
-/// The port under which `--dump` writes what nn.keep names.
+/// The port under which `--dump` writes the value of an nn.keep.
 inline PortAttr portOfKept(KeepOp kept) {
   mlir::MLIRContext *context = kept.getContext();
   llvm::StringRef path = kept.getPath();
@@ -24,8 +28,8 @@ inline PortAttr portOfKept(KeepOp kept) {
                        mlir::StringAttr::get(context, "value." + path));
 }
 
-/// The argument or result of a step that is its port of that role, as a list
-/// of ports has it; null when there is none.
+/// The value of `values`, a step's arguments or results, whose port has the
+/// role `role`; null if there is none. `ports` are the ports of these values.
 inline mlir::Value portOf(mlir::ArrayAttr ports, mlir::ValueRange values,
                           PortRole role) {
   for (auto [port, value] : llvm::zip(ports.getAsRange<PortAttr>(), values))
@@ -34,13 +38,14 @@ inline mlir::Value portOf(mlir::ArrayAttr ports, mlir::ValueRange values,
   return {};
 }
 
-/// Whether it is a number that a run says of its updates.
+/// Whether the port is a number that the command line of a run sets for its
+/// updates, as the threshold of gradient clipping.
 inline bool isRunNumber(PortAttr port) {
   return port.getRole() == PortRole::Value &&
          plan::isRunNumber(std::string_view(port.getKey()));
 }
 
-/// Whether the runtime fills such an input.
+/// Whether the runtime can fill an input with this port.
 inline bool isFilled(PortAttr port) {
   switch (port.getRole()) {
   case PortRole::Position:
@@ -54,7 +59,7 @@ inline bool isFilled(PortAttr port) {
   }
 }
 
-/// Whether somebody reads such an output.
+/// Whether the runtime reads an output with this port.
 inline bool isRead(PortAttr port) {
   switch (port.getRole()) {
   case PortRole::Loss:
@@ -63,14 +68,14 @@ inline bool isRead(PortAttr port) {
   case PortRole::Logits:
   case PortRole::Hidden:
     return true;
-  default: // What is kept.
+  default: // A value of --dump.
     return port.getRole() == PortRole::Value &&
            port.getKey().starts_with("value.");
   }
 }
 
-/// Whether what is written to, or read from, a port has this type. What is kept
-/// has any.
+/// Whether a tensor of type `type` fits the port. A value for `--dump` may have
+/// any type.
 inline bool isTypeOf(PortAttr port, mlir::ShapedType type) {
   auto is = [&](bool isElement, int64_t elements) {
     return isElement && type.getNumElements() == elements;

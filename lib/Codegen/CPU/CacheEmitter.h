@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Addresses in the paged key-value cache of nn.cache_write and
+// nn.paged_attention, for kernels on x86-64.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_CODEGEN_CPU_CACHEEMITTER_H
@@ -13,7 +16,8 @@
 
 namespace heddle::cpu {
 
-/// The tokens of a run, [rows, tokens].
+/// The tokens [rows, tokens] that one launch of a serving program computes.
+/// Tokens are numbered row by row.
 class TokenEmitter {
 public:
   using Value = mlir::Value;
@@ -46,8 +50,10 @@ protected:
         b.builder.getI64Type(),
         b.load(i32, b.advance(pointer, i32, index), sizeof(int32_t)));
   }
-  /// The row of a token, by its number among all.
+  /// The row of token number `token`.
   Value rowOf(Value token) { return b.div(token, tokens); }
+  /// Whether the token exists: rows may have fewer tokens than there is room
+  /// for.
   Value isThere(Value token) {
     Value row = rowOf(token);
     return b.less(b.sub(token, b.mul(row, tokens)), loadInt(lengths, row));
@@ -60,7 +66,7 @@ protected:
   Value positions, lengths;
 };
 
-/// The tensors of both operations, by their addresses.
+/// The addresses of the operands of an nn.cache_write or nn.paged_attention.
 class CacheEmitter : public TokenEmitter {
 public:
   template <typename OpT>
@@ -87,34 +93,37 @@ public:
   }
 
 protected:
-  /// The page of a row that has the positions from `number` * N on.
+  /// The number in the cache of a row's page `number`, which holds the
+  /// positions from `number` * N on.
   Value page(Value row, Value number) {
     return loadInt(pages, b.add(b.mul(row, rowPages), number));
   }
-  /// Where a head's part of a page begins.
+  /// The address of a head's keys or values in a page; `cache` is `keys` or
+  /// `values`.
   Value pageOf(Value cache, Value page, Value head) {
     Value place = b.mul(b.add(b.mul(page, kv), head), dims * pageTokens);
     return b.advance(cache, cacheType, place);
   }
-  /// The scales of a head's keys in a page; those of its values stand behind.
+  /// The address of the scales of a head's keys in a page. The scales of its
+  /// values follow in memory.
   Value scalesOf(Value page, Value head) {
     Value place = b.mul(b.add(b.mul(page, kv), head), 2 * pageTokens);
     return b.advance(scales, scaleType, place);
   }
-  /// Where q, k or v of a token's head begins.
+  /// The address of q, k or v (`which` is 0, 1 or 2) of a token's head.
   Value headOf(int64_t which, Value token, Value head) {
     return b.advance(qkv[which].pointer, type,
                      b.add(b.mul(token, qkv[which].stride), b.mul(head, dims)));
   }
 
-  bool packed; ///< One tensor has q, k and v.
+  bool packed; ///< Whether one tensor holds q, k and v.
   int64_t heads, kv, dims, pageTokens, rowPages;
   Type cacheType, type;
   Value keys, values;
-  Type scaleType; ///< Null, as `scales`, where the cache holds numbers.
+  Type scaleType; ///< Null, like `scales`, if the cache holds floats.
   Value scales;
   Value pages;
-  /// q, k and v of a token begin so many elements behind those of the last one.
+  /// The rows of q, k or v: one for each token, `stride` elements apart.
   struct TokenRows {
     Value pointer;
     int64_t stride;

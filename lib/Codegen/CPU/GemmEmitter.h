@@ -14,17 +14,17 @@
 
 namespace heddle::cpu {
 
-/// An operand as it is packed. "Outer" is the dimension that is not K: M for A
-/// and N for B.
+/// Operand A or B of a product and how it is packed. The "outer" dimension is
+/// the one that is not K: M for A, N for B.
 struct GemmOperand {
   mlir::Value pointer;
   mlir::Type type;
-  int64_t stride;   ///< Elements from one stored row to the next.
+  int64_t stride;   ///< The leading dimension, in elements.
   bool kContiguous; ///< Stored rows run along K.
   int64_t outer;    ///< Size of the outer dimension.
   int64_t width;    ///< Outer elements in a packed micro-panel.
   bool mayOverhang; ///< Some micro-panel reaches beyond `outer`.
-  bool direct;      ///< Read where it stands, not packed.
+  bool direct;      ///< Micro-kernels read the operand itself, not a copy.
 
   int64_t elementBytes() const { return type.isBF16() ? 2 : 4; }
 };
@@ -34,20 +34,21 @@ struct KRange {
   mlir::Value begin, length;
 };
 
-/// A micro-panel as a micro-kernel reads it: word `k` of outer element `i` is
-/// at `pointer` + `k` * wordStride + `i` * outerStride, in bytes. In A for AMX,
-/// wordStride takes a whole step of 16 words.
+/// A micro-panel as a micro-kernel reads it. A word is one f32 or two bf16 that
+/// are adjacent along K. Word `k` of outer element `i` is at `pointer` + `k` *
+/// wordStride + `i` * outerStride, in bytes. In A for AMX, wordStride is the
+/// distance of a whole step of 16 words.
 struct MicroPanel {
   mlir::Value pointer;
   int64_t wordStride, outerStride;
 };
 
-/// Cache lines of the micro-panel that will be packed next: each step fetches
-/// one of them while a micro-kernel computes.
+/// How a micro-kernel prefetches the micro-panel that will be packed next: each
+/// of its steps prefetches one cache line.
 struct Prefetch {
-  mlir::Value source;    ///< The micro-panel's first element.
-  mlir::Value firstStep; ///< Of this micro-kernel.
-  mlir::Value steps;     ///< For each micro-kernel.
+  mlir::Value source;    ///< The address of the micro-panel's first element.
+  mlir::Value firstStep; ///< The first cache line for this micro-kernel.
+  mlir::Value steps;     ///< The number of cache lines for each micro-kernel.
 };
 
 /// Emits one matrix product; see Gemm.h.
@@ -60,12 +61,13 @@ public:
             mlir::Value thread, mlir::Value threads);
 
 private:
-  /// Half-open range of row blocks or panels.
+  /// A half-open range of row blocks or panels.
   struct Range {
     mlir::Value begin, end;
   };
 
-  /// A vector of sums in a tile, its place in C, and which lanes are inside.
+  /// Gets a vector of sums in a tile, its row and column in C, and the mask of
+  /// lanes that are inside C.
   using VectorBody = llvm::function_ref<void(
       mlir::Value sums, mlir::Value row, mlir::Value column, mlir::Value mask)>;
 
@@ -79,7 +81,7 @@ private:
   mlir::Value firstRow(mlir::Value rowBlock);
   mlir::Value tilePointer(mlir::Value streamIndex, mlir::Value residentIndex);
 
-  // GemmPack.cpp: brings in one micro-panel.
+  // GemmPack.cpp: packs one micro-panel of an operand.
   MicroPanel loadPanel(const GemmOperand &operand, mlir::Value index, KRange k,
                        mlir::Value buffer);
   MicroPanel packedAt(const GemmOperand &operand, mlir::Value index, KRange k,
@@ -109,7 +111,7 @@ private:
   mlir::Value firstOuter(const GemmOperand &operand, mlir::Value index);
   mlir::Value words(mlir::Value kLength);
 
-  // GemmFewRows.cpp: few rows, with B where it stands.
+  // GemmFewRows.cpp: few rows of A, with B in its own layout.
   void emitFewRows(Range panels);
   void copyRowsOfA(mlir::Value to);
   void emitPanels(mlir::Value panel, int64_t count, MicroPanel panelA);
@@ -123,15 +125,15 @@ private:
                                          MicroPanel panelA,
                                          mlir::ValueRange sums);
 
-  // GemmAmx.cpp: bf16 on tiles.
+  // GemmAmx.cpp: bf16 on AMX tiles.
   MicroPanel amxPanelA(mlir::Value rowBlock, KRange k, mlir::Value buffer);
   void packAmxRows(mlir::Value firstRow, KRange k, mlir::Value to);
   void packAmxColumns(mlir::Value firstRow, KRange k, mlir::Value to);
   void emitAmxKernel(MicroPanel panelA, MicroPanel panelB, mlir::Value kLength,
                      const Prefetch &prefetch, mlir::Value tile);
 
-  // GemmKernel.cpp: makes one tile.
-  /// Whether a micro-kernel goes on from the sums in its tile.
+  // GemmKernel.cpp: computes one tile of C.
+  /// Whether a micro-kernel starts with the sums that its tile holds.
   bool loadsSums() const { return blocking.kBlocks > 1 || init; }
   void emitTile(mlir::Value rowBlock, mlir::Value panel, MicroPanel panelA,
                 MicroPanel panelB, mlir::Value kLength,
@@ -166,7 +168,7 @@ private:
   bool emulatesAmx;
   EpilogueFn epilogue;
   InitFn init;
-  mlir::VectorType vectorType; ///< f32 lanes.
+  mlir::VectorType vectorType; ///< A vector of f32.
   GemmOperand operandA, operandB;
   mlir::Value c, tiles, residentBuffer, streamBuffer;
   int64_t ldc;

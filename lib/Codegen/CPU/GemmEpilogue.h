@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The element-wise operations that a kernel applies to the result of a matrix
+// product before it is stored (PyTorch and CUTLASS: epilogue).
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_CODEGEN_CPU_GEMMEPILOGUE_H
@@ -14,31 +17,34 @@
 
 namespace heddle::cpu {
 
-/// A product, and what its generator leaves to be added to it; or null.
+/// A product, and the addend that the epilogue must add to it; null if there is
+/// none or the generator adds it itself.
 struct Addition {
   const codegen::Product *product;
   mlir::Value addend;
 };
 
-/// A value of the kernel, and where it is written.
+/// A value of the kernel's body, and the address to which it is written.
 struct Output {
   mlir::Value value, pointer;
 };
 
-/// What is computed of one vector of each product.
+/// Computes the outputs from one vector of sums of each product.
 class Epilogue {
 public:
   Epilogue(KernelEmitter &k, llvm::ArrayRef<Addition> additions,
            llvm::ArrayRef<Output> outputs)
       : k(k), additions(additions), outputs(outputs) {}
 
-  /// Whether the outputs are the sums as they are.
+  /// Whether there is nothing to compute: the only output is the sums of the
+  /// only product.
   bool isEmpty() const {
     return additions.size() == 1 && !additions[0].addend &&
            outputs.size() == 1 &&
            outputs[0].value == additions[0].product->result();
   }
-  /// Stores all outputs but the first, and returns that, in f32.
+  /// Stores all outputs but the first for one vector at (`row`, `column`), and
+  /// returns the first one in f32, for the generator to store.
   mlir::Value finish(mlir::ValueRange sums, mlir::Value row, mlir::Value column,
                      mlir::Value mask);
 
@@ -48,8 +54,8 @@ private:
   llvm::SmallVector<Output, 2> outputs;
 };
 
-/// A kernel of products with packed weights, what makes their rows, and what is
-/// made of their heads.
+/// Emits a kernel of products with packed weights, which may also compute their
+/// rows (prologue) and operations on the attention heads that they compute.
 mlir::LogicalResult
 emitPackedProducts(KernelEmitter &k, llvm::ArrayRef<codegen::Product> products);
 

@@ -15,8 +15,8 @@
 
 namespace heddle::cpu {
 
-/// What the generators share: the kernel, whose body is linalg by now, and the
-/// function that is being made of it.
+/// The state that all code generators use: the kernel, whose body has been
+/// lowered to linalg, and the function that is being emitted for it.
 struct KernelEmitter {
   KernelEmitter(planir::KernelOp kernel, LoopBuilder &b,
                 const CpuTarget &target)
@@ -27,86 +27,97 @@ struct KernelEmitter {
   const CpuTarget &target;
   TensorEvaluator evaluator;
   LaunchThread self;
-  mlir::Value scratch; ///< The thread's.
-  /// Where each result is written.
+  mlir::Value scratch; ///< The address of the thread's scratch memory.
+  /// The address to which each result is written.
   llvm::SmallVector<mlir::Value> results;
-  /// Bytes of scratch that each thread needs; the generator sets it.
+  /// The bytes of scratch that each thread needs; the generator sets it.
   int64_t scratchBytes = 0;
 
   mlir::ValueRange yields() {
     return kernel.getBody().front().getTerminator()->getOperands();
   }
-  /// The address of an argument, or of what was placed; null for an index.
+  /// The address of `value`, an argument or a value that `place` was called
+  /// for; null for an index and for other values.
   mlir::Value pointerOf(mlir::Value value) { return pointers.lookup(value); }
-  /// A value of the body is in memory at `pointer`.
+  /// Records that `value`, a value of the kernel's body, is stored at
+  /// `pointer`.
   void place(mlir::Value value, mlir::Value pointer) {
     pointers[value] = pointer;
   }
-  /// Where a value that the kernel yields is written; null for others.
+  /// The address to which `value` is written if the kernel yields it; null for
+  /// other values.
   mlir::Value resultPointer(mlir::Value value);
-  /// Reports a value that is several results: for generators that write what
-  /// they make to one place.
+  /// Reports an error if the kernel yields a value twice. Generators that write
+  /// each value to one address only call it.
   mlir::LogicalResult verifyYieldedOnce();
-  /// So many bytes of the thread's scratch, behind what is taken already.
+  /// Reserves `bytes` bytes of the thread's scratch and returns their address,
+  /// aligned to 64 bytes.
   mlir::Value reserve(int64_t bytes);
-  /// `units` pieces of work split evenly: what this thread does.
+  /// The begin and end of this thread's share of `units` units of work.
   std::pair<mlir::Value, mlir::Value> share(int64_t units) {
     return self.share(b, b.constant(units));
   }
 
   using ColumnBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(
       mlir::Value column, mlir::ValueRange carried, unsigned copy)>;
-  /// A loop over `extent` columns in steps of one vector. The body is made
-  /// `copies` times, each carrying its own `perCopy` values, all of which start
-  /// as `init`. Returns the values carried by all copies, copy by copy. The
-  /// last, partial vector runs in copy 0 under a mask; carried values keep
-  /// theirs where the mask is off.
+  /// Emits a loop over `extent` columns in steps of one vector, unrolled
+  /// `copies` times. Each copy of the body carries its own values, which start
+  /// as `init`. Returns the values carried by all copies, those of copy 0
+  /// first. The last, partial vector is computed in copy 0 under a mask; its
+  /// carried values do not change in lanes outside of the mask.
   llvm::SmallVector<mlir::Value> forColumns(int64_t extent, unsigned copies,
                                             mlir::ValueRange init,
                                             ColumnBody body);
 
-  /// Loads the operands of the function: `refs` and `scalars` of the ABI.
+  /// Loads the kernel's arguments from the function's arguments `refs` and
+  /// `scalars` (see the ABI at plan::Kernel).
   void bindArguments(mlir::Value refs, mlir::Value scalarArgs);
 
-  /// The end of a generator: reports what could not be made into code.
+  /// Every generator ends with this call, which reports an operation that the
+  /// evaluator could not emit.
   mlir::LogicalResult finish();
 
 private:
   llvm::DenseMap<mlir::Value, mlir::Value> pointers;
 };
 
-/// Emits what makes a row of each of some tensors: row number `row`, at `to`.
+/// Emits code that computes row number `row` of some tensors and writes each
+/// tensor's row to the address in `to`.
 using RowEmitter =
     std::function<void(mlir::Value row, llvm::ArrayRef<mlir::Value> to)>;
 
-/// For tensors of the kernel that are computed row by row, with the bits that
-/// the generator `rows` gives them. Reports what goes over something else.
+/// An emitter for rows of `tensors`, values of the kernel's body that are
+/// computed row by row. The results equal those of the generator `rows` bit for
+/// bit. Reports an error if a tensor is not computed row by row.
 mlir::FailureOr<RowEmitter> rowEmitterOf(KernelEmitter &k,
                                          mlir::ValueRange tensors);
 
-/// The generators. Each reports what it cannot do on the kernel.
+// The generators. Each emits the function of the kernel, or reports an error on
+// a kernel that it does not support.
+
 mlir::LogicalResult emitRowsKernel(KernelEmitter &k);
 mlir::LogicalResult emitColumnsKernel(KernelEmitter &k);
 mlir::LogicalResult emitReduceKernel(KernelEmitter &k);
 mlir::LogicalResult emitBlockSumsKernel(KernelEmitter &k);
-/// Sums, or factors, of the members of a flat tensor.
+/// nn.segment_sums and nn.scale_segments.
 mlir::LogicalResult emitSegmentsKernel(KernelEmitter &k);
 mlir::LogicalResult emitScatterKernel(KernelEmitter &k);
 mlir::LogicalResult emitGemmKernel(KernelEmitter &k);
 mlir::LogicalResult emitAttentionKernel(KernelEmitter &k);
-/// Writes of a cache of pages, in place.
+/// nn.cache_write, in place.
 mlir::LogicalResult emitCacheKernel(KernelEmitter &k);
-/// What of such a write comes from columns of operand number `tensor` of q, k
-/// and v: of `count` tokens from `first` on, those heads whose columns are from
-/// `begin` to `end`. q, k and v are placed.
+/// Emits a part of `write`, as a kernel of fused products needs it: the heads
+/// in columns `begin` to `end` of operand number `tensor` of q, k and v, for
+/// `count` tokens from `first` on. `place` was called for q, k and v.
 void emitCacheColumns(KernelEmitter &k, nn::CacheWriteOp write, int64_t tensor,
                       mlir::Value first, mlir::Value count, mlir::Value begin,
                       mlir::Value end);
-/// Reports a cache that is not written in place.
+/// Reports an error if the kernel does not write the cache in place.
 mlir::LogicalResult verifyInPlace(KernelEmitter &k, nn::CacheWriteOp write);
-/// Attention over such a cache.
+/// nn.paged_attention.
 mlir::LogicalResult emitPagedAttention(KernelEmitter &k,
                                        nn::PagedAttentionOp op);
+/// nn.paged_attention_join.
 mlir::LogicalResult emitPagedAttentionJoin(KernelEmitter &k,
                                            nn::PagedAttentionJoinOp op);
 

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The common part of the two implementations of nn.paged_attention: with
+// vectors (PagedAttention.cpp) and with AMX tiles (PagedTiles.cpp).
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_CODEGEN_CPU_PAGEDEMITTER_H
@@ -15,49 +18,53 @@
 
 namespace heddle::cpu {
 
-/// Which queries read which pages, whatever multiplies them. Pages are summed
-/// in parts of a fixed number of positions, and parts are joined in order
-/// (PartialAttention.h), here or by a kernel of its own: nothing depends on the
-/// number of threads or on other queries.
+/// Emits the loops over queries and pages of nn.paged_attention. Keys are
+/// summed in parts of a fixed number of positions, and the partial results are
+/// combined in order (PartialAttention.h), in this kernel or by
+/// nn.paged_attention_join. So a query's result does not depend on the number
+/// of threads or on other queries, bit for bit.
 class PagedEmitter : public CacheEmitter {
 public:
-  /// So many queries read a page together.
+  /// `blockSize` queries are computed together, so that they share the loads of
+  /// a page.
   PagedEmitter(KernelEmitter &k, nn::PagedAttentionOp op, int64_t blockSize);
-  /// The queries of a row that share keys.
+  /// The number of queries of a row that read the same head of keys: tokens
+  /// times query heads for each key head.
   static int64_t queriesOf(nn::PagedAttentionOp op);
   virtual ~PagedEmitter() = default;
 
   void emit(Value output);
 
 protected:
-  /// A query: a token of a row, and one of the heads that share keys.
+  /// A query: one token and one query head.
   struct Query {
     Value token, head;
-    Value exists;  ///< Null: always. The last block may have fewer.
-    Value isThere; ///< And so is its token.
-    Value count;   ///< It sees no key from this one on; 0 if it is not there.
-    Value first;   ///< With a window: nor one before this one.
+    Value exists;  ///< False beyond the last query of a row; null: true.
+    Value isThere; ///< Whether the query and its token exist.
+    Value count;   ///< End of the keys that it sees; 0 if it does not exist.
+    Value first;   ///< With a window: the first key that it sees.
   };
   /// `blockSize` queries of a row and a head of keys, from `first` on, and the
   /// pages that they see.
   struct QueryBlock {
     Value row, kvHead, first;
-    Value count; ///< Of the query that sees most.
+    Value count; ///< The largest `count` of its queries.
     Value firstPage, pageCount;
   };
-  /// The keys and values of a head in a page, and their scales.
+  /// The addresses of the keys, values and scales of a head in a page.
   struct Page {
     Value keys, values, scales;
   };
 
-  /// Emits what the pages of a part give a block of queries or, where `part` is
-  /// null, their outputs.
+  /// Emits the partial results of a block of queries over the pages of part
+  /// `part`, or their outputs over all pages if `part` is null.
   virtual void emitBlock(Value row, Value kvHead, Value first, Value part,
                          Value output) = 0;
 
   Query query(Value row, Value kvHead, Value index);
-  /// What the queries of a block see, one added after the other: the count and
-  /// the first key.
+  /// The range of keys that the queries of a block see together, as a pair of
+  /// its end and its first key: `seesNothing` is the empty range, `alsoSees`
+  /// extends it by the keys of one query.
   Values seesNothing();
   Values alsoSees(mlir::ValueRange seen, const Query &query);
   QueryBlock blockOf(Value row, Value kvHead, Value first,
@@ -65,15 +72,16 @@ protected:
   Page pageAt(const QueryBlock &block, Value number);
   Value firstPageOf(const QueryBlock &block, Value part);
   Value endOfPages(const QueryBlock &block, Value part);
-  /// The page that the thread reads `pagesAhead` pages after another one of a
-  /// part that ends before page `end`.
+  /// The page to prefetch while the thread reads `page` of a part whose pages
+  /// end at `end`: the one that it will read `pagesAhead` pages later.
   Value pageAhead(const QueryBlock &block, Value page, Value end);
-  /// Products of a query and the keys of a page, times their factor, as scores
-  /// in units of log 2: capped, and -infinity where the query, which sees keys
-  /// from `first` to `count`, does not see them.
+  /// Applies the soft cap to the scores of a page's keys, products times
+  /// `AttentionSpec::scoreFactor`; the results are in units of log 2.
   Value capped(Value scores);
+  /// Sets scores of page `number` to -infinity for keys that the query does not
+  /// see; it sees keys from `first` to `count` (exclusive).
   Value masked(Value scores, Value number, Value count, Value first);
-  /// The lanes of a page's keys as one number.
+  /// Reduces the lanes of a vector, one for each key of a page, to a scalar.
   Value fold(Value keys, llvm::function_ref<Value(Value, Value)> combine);
   Value foldSum(Value keys);
   Value foldLargest(Value keys);
@@ -82,27 +90,28 @@ protected:
   Value splat(Value scalar, mlir::VectorType type) {
     return parts.splat(scalar, type);
   }
-  /// Where the output of a query is, and what a part gives it.
+  /// The address of the output of a query, or of its partial result for a part.
   Value outputAt(Value output, const Query &query);
   Value partAt(Value output, const Query &query, Value part);
-  /// Writes the output of a query, if there is one, of what all parts together
-  /// give it.
+  /// Writes the output of a query, if it exists, from the partial result over
+  /// all parts that `joined` emits.
   void storeOutput(Value output, const Query &query,
                    llvm::function_ref<Values()> joined);
 
-  /// Pages whose lines are fetched before they are read.
+  /// How many pages before its use a page is prefetched.
   static constexpr int64_t pagesAhead = 2;
 
   PartialAttention parts;
-  int64_t group;               ///< Heads that share keys.
+  int64_t group;               ///< Query heads that share a head of keys.
   int64_t partPages, numParts; ///< Pages of a part, parts of a row.
-  bool inParts;                ///< They are the results.
-  int64_t blockSize;           ///< Queries that read a page together.
-  codegen::AttentionSpec spec; ///< What becomes of products and of the mask.
+  bool inParts;                ///< The results are the partial results.
+  int64_t blockSize;           ///< Queries of a block.
+  codegen::AttentionSpec spec; ///< Only scale, soft cap and window are set.
   mlir::VectorType keyVector;
 };
 
-/// Whether tiles multiply: does not depend on the number of tokens.
+/// Whether AMX tiles compute the products. This must not depend on the number
+/// of tokens, because vectors and tiles give different bits.
 bool isOnTiles(KernelEmitter &k, nn::PagedAttentionOp op);
 void emitPagedTiles(KernelEmitter &k, nn::PagedAttentionOp op,
                     mlir::Value output);

@@ -88,7 +88,7 @@ void PartialAttention::storeOutput(ValueRange part, Value isThere, Value to,
 }
 
 //===----------------------------------------------------------------------===//
-// A kernel that joins
+// nn.paged_attention_join
 //===----------------------------------------------------------------------===//
 
 namespace {

@@ -4,13 +4,16 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// With m the largest score of a part, times log2(e), l the sum of the powers
-// 2^(s - m) and O that of the values times these, two parts are
+// Results of attention over a part of the keys, and how they are combined, as
+// in Flash-Decoding (Dao et al. 2023). For a query and a part of the keys, m is
+// the largest score times log2(e), l the sum of 2^(s - m) over the scores s
+// (times log2(e)), and O the sum of the values weighted with 2^(s - m). Two
+// parts are combined by
 //
 //   m = max(m1, m2),  l = 2^(m1 - m) l1 + 2^(m2 - m) l2,
 //   O = 2^(m1 - m) O1 + 2^(m2 - m) O2
 //
-// together, and the output is O / l: as in Flash-Decoding (Dao et al. 2023).
+// and the output of attention is O / l.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,14 +24,15 @@
 
 namespace heddle::cpu {
 
-/// A part is 2 + `vectors` values: m, l, and O in vectors of `lanes`. In memory
-/// it is as nn.paged_attention says: f32, O, then l, then m.
+/// Emits operations on partial results of one head. A partial result is a list
+/// of 2 + `vectors` values: m, l, and O in vectors of `lanes` lanes. In memory
+/// it is f32 in the order O, l, m (see nn.paged_attention).
 class PartialAttention {
 public:
   using Value = mlir::Value;
   using Values = LoopBuilder::Values;
 
-  /// For heads of `dims` features.
+  /// `dims` is the number of features of a head.
   PartialAttention(KernelEmitter &k, int64_t dims)
       : b(k.b), dims(dims), lanes(k.evaluator.laneCount()),
         vectors(llvm::divideCeil(dims, lanes)),
@@ -42,9 +46,10 @@ public:
   const int64_t lanes, vectors;
   const mlir::VectorType headVector;
 
-  /// Elements of a part in memory.
+  /// The number of elements of a partial result in memory.
   int64_t size() const { return dims + 2; }
-  /// The lanes of vector `index` of a head that there are; null for all.
+  /// The mask of the lanes of vector `index` that are features of the head;
+  /// null for all.
   Value maskOf(int64_t index) {
     int64_t left = dims - index * lanes;
     return left >= lanes ? Value() : b.mask(b.constant(left), lanes);
@@ -54,12 +59,15 @@ public:
   }
   Value larger(Value x, Value y);
 
-  /// The part that nobody sees: joined with another one, it adds exactly zero.
+  /// The partial result over no keys, the neutral element of `join`: it adds
+  /// exactly zero.
   Values none();
+  /// Combines two partial results.
   Values join(mlir::ValueRange left, mlir::ValueRange right);
   Values load(Value from);
   void store(mlir::ValueRange part, Value to);
-  /// Writes the output of a head as `type`; zeros unless the token `isThere`.
+  /// Writes the output O / l of a head, rounded to `type`; zeros if the token
+  /// does not exist (`isThere` is false).
   void storeOutput(mlir::ValueRange part, Value isThere, Value to,
                    mlir::Type type);
 };

@@ -12,13 +12,13 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// Of those that are left, at most so many for each thread: the last one to
-/// come finds little to do.
+/// The largest number of pieces for each thread. More pieces are smaller, so
+/// that the last ones end at about the same time.
 static constexpr int64_t mostPieces = 8;
-/// Times that each thread takes something where all is taken.
+/// How many pieces `forTaken` makes for each thread.
 static constexpr int64_t timesOfThread = 16;
 
-/// Scalars that an operation of regions carries, as its builders want them.
+/// A location for each of `values`, which builders of blocks ask for.
 static SmallVector<Location> locationsOf(LoopBuilder &b, ValueRange values) {
   return SmallVector<Location>(values.size(), b.loc);
 }
@@ -66,7 +66,7 @@ WorkShares::WorkShares(LoopBuilder &b, const LaunchThread &self, int64_t units,
   int64_t left = units / 3;
   if (left < 2 * least)
     return;
-  // Where not every thread finds one, or there is one thread, there are none.
+  // No pieces if there are fewer than threads, or if there is one thread only.
   Value perThread = b.min(b.div(b.constant(left), b.mul(self.threads, least)),
                           b.constant(mostPieces));
   perThread =
@@ -105,7 +105,7 @@ Value WorkShares::emitRound(
       });
   piece = mayTake.getResult(0);
   Value isOfRound = b.less(piece, limit);
-  Value next = b.add(own, b.mul(b.sub(piece, before), unitsOfPiece));
+  Value next = b.add(assigned, b.mul(b.sub(piece, before), unitsOfPiece));
   Value nextEnd = b.min(b.add(next, unitsOfPiece), b.constant(units));
   b.builder.create<scf::ConditionOp>(
       b.loc, isOfRound,

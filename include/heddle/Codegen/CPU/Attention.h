@@ -4,13 +4,16 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Emits softmax(scale q k^T) v by heads, and its gradient, without a matrix of
-// scores in memory: a block of queries meets one block of keys after the other
-// (Dao et al., arXiv 2205.14135), and the gradient computes the probabilities
-// again. Sums and exponentials are f32. The factors of products are f32 too,
-// except for bf16 tensors on CPUs with a fast vdpbf16ps: there probabilities
-// and gradients of scores are rounded to bf16. Threads share no result, so
-// there is no barrier and the bits do not depend on their number.
+// Emits FlashAttention (Dao et al., arXiv 2205.14135) and its gradient for
+// x86-64: softmax(scale q k^T) v by heads, for a block of queries and one block
+// of keys after the other, without a matrix of scores in memory. The gradient
+// recomputes the probabilities.
+//
+// Sums and exponentials are f32. The factors of products are f32 too, except
+// for bf16 tensors on CPUs with a fast vdpbf16ps: there probabilities and
+// gradients of scores are rounded to bf16. Threads compute disjoint results, so
+// there is no barrier, and the results' bits do not depend on the number of
+// threads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,35 +27,37 @@ namespace heddle::cpu {
 
 using codegen::AttentionSpec;
 
-/// Which keys there are.
+/// The operands of nn.attention that say which keys exist.
 struct AttentionKeys {
-  /// The i32 tensor of how many tokens of each row exist, in the whole
-  /// sequence; null where all do.
+  /// An i32 tensor [batch]: how many tokens each row has in the whole sequence;
+  /// null if all rows are full.
   mlir::Value lengths = {};
-  /// Which part of the sequence the queries are, and how many parts before
-  /// that, around the end, keys and values are (index or i64; null where the
-  /// sequence is whole). Needed when `AttentionSpec::places` > 1.
+  /// The shard of the sequence that the queries are, and the step of ring
+  /// attention: keys and values are shard (sequenceShard - ringStep) mod
+  /// `AttentionSpec::sequenceShards`. Both are index or i64; null if the
+  /// sequence is not split.
   mlir::Value sequenceShard = {}, ringStep = {};
 };
 
-/// Where random numbers come from: the i32 tensor of seed and step, and the
-/// layer, micro-batch and part of the heads (index or i64; a null part is 0).
-/// Needed when `AttentionSpec::p` > 0.
+/// The operands of nn.attention that dropout's random numbers depend on: the
+/// i32 tensor of seed and step, and the numbers of the layer, the micro-batch
+/// and the part of the heads (index or i64; a null part is 0). Needed if
+/// `AttentionSpec::p` > 0.
 struct AttentionRandom {
   mlir::Value rng, layer, microBatch, part;
 };
 
-/// Bytes of scratch that each thread needs.
+/// The bytes of scratch memory that each thread needs.
 int64_t attentionScratchBytes(const AttentionSpec &spec,
                               const CpuTarget &target);
 int64_t attentionGradScratchBytes(const AttentionSpec &spec,
                                   const CpuTarget &target);
 
-/// Emits the forward pass at the insertion point of `builder`. `qkv` is the
-/// packed tensor, or q, k and v; `lse` is f32 [batch, heads, seq]. Tensors and
-/// `scratch` are memrefs or !llvm.ptr; `scratch` is the calling thread's own,
-/// aligned to 64 bytes. `thread` and `threads` are of type index or i64. Fails
-/// when `spec` is not one that this header describes.
+/// Emits the forward pass at the insertion point of `builder`, for thread
+/// `thread` of `threads` (index or i64). `qkv` is the packed tensor, or q, k
+/// and v; `lse` is f32 [batch, heads, seq]. Tensors and `scratch` are memrefs
+/// or !llvm.ptr; `scratch` is the thread's scratch memory, aligned to 64 bytes.
+/// Fails if `spec` is invalid.
 mlir::LogicalResult
 emitAttention(mlir::OpBuilder &builder, mlir::Location loc,
               const AttentionSpec &spec, const CpuTarget &target,
@@ -60,8 +65,9 @@ emitAttention(mlir::OpBuilder &builder, mlir::Location loc,
               const AttentionRandom &random, const AttentionKeys &keys,
               mlir::Value scratch, mlir::Value thread, mlir::Value threads);
 
-/// Emits the gradient: of the packed tensor, or of q, k and v, as `qkv` is.
-/// `grad` is the gradient of the forward pass's `output`.
+/// Emits the gradient of the packed tensor, or of q, k and v, as in `qkv`.
+/// `grad` is the gradient of the forward pass's `output`. The other arguments
+/// are those of `emitAttention`.
 mlir::LogicalResult
 emitAttentionGrad(mlir::OpBuilder &builder, mlir::Location loc,
                   const AttentionSpec &spec, const CpuTarget &target,

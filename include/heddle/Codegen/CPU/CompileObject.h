@@ -26,18 +26,20 @@ namespace heddle::cpu {
 /// Registers every dialect and translation that CPU code generation uses.
 void registerCpuCodegen(mlir::DialectRegistry &registry);
 
-/// Lowers a module of func, scf, vector, memref, math, arith and llvm to the
-/// llvm dialect alone. Functions take memrefs of static shape as bare pointers.
+/// Lowers a module of func, scf, vector, memref, math, arith and llvm
+/// operations to the llvm dialect. Memrefs that functions take must have a
+/// static shape; they become bare pointers.
 mlir::LogicalResult lowerToLLVM(mlir::ModuleOp module, const CpuTarget &target);
 
 /// Lowers `module` in place, optimizes it for `target` and returns an x86-64
-/// ELF object (position-independent). The module's context must have what
-/// `registerCpuCodegen` registers.
+/// ELF object (position-independent). The module's context must have the
+/// dialects that `registerCpuCodegen` registers.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 compileToObject(mlir::ModuleOp module, const CpuTarget &target);
 
-/// A memref of `type` (identity or strided layout, static) at `pointer`, which
-/// is an !llvm.ptr. It lets a kernel that gets raw pointers use memref ops.
+/// Emits a memref of `type` (static, with identity or strided layout) at
+/// `pointer`, an !llvm.ptr, so that a kernel that gets raw pointers can use
+/// memref operations.
 mlir::Value memrefFromPointer(mlir::OpBuilder &builder, mlir::Location loc,
                               mlir::Value pointer, mlir::MemRefType type);
 

@@ -14,16 +14,16 @@
 
 namespace heddle::cpu {
 
-/// The back end for x86-64.
+/// Creates the back end for x86-64.
 std::unique_ptr<codegen::Target> createBackEnd();
 
-/// The processor that a model's or plan's strategy names, or that `march` names
-/// where that is given. Reports H0114 when there is none of that name.
+/// The CPU that `march` names, or if that is empty the strategy of `root`, a
+/// model or plan. Reports H0114 if the name is unknown.
 mlir::FailureOr<CpuTarget> machineOf(mlir::Operation *root,
                                      llvm::StringRef march = "");
 
-/// Whether the kernel is one that a CPU runs: in plans for GPUs those on the
-/// host.
+/// Whether a CPU runs the kernel. In plans for GPUs that is true for kernels
+/// that run on the host.
 bool runsKernel(planir::KernelOp kernel);
 
 } // namespace heddle::cpu

@@ -18,33 +18,35 @@
 
 namespace heddle::cpu {
 
-/// What code generation knows of the CPU that the binary will run on.
+/// The properties of the CPU that a binary will run on, as far as code
+/// generation depends on them.
 struct CpuTarget {
-  std::string march;    ///< The name the user gave.
+  std::string march;    ///< The value of `--march`.
   std::string cpu;      ///< LLVM's name of the CPU whose instructions are used.
   std::string tune;     ///< LLVM's name of the CPU to schedule for, or empty.
-  std::string features; ///< What is used beyond `cpu`: "+avx512bf16".
-  /// Features that the binary checks when it starts, named as LLVM and
-  /// `cpuid` users name them: avx2, fma, avx512f, avx512bf16, amx-bf16 ...
-  /// With amx-tile the process must ask the kernel for tile data first.
+  std::string features; ///< Features used beyond `cpu`, as "+avx512bf16".
+  /// Features that a binary checks when it starts, by LLVM's names: avx2, fma,
+  /// avx512f, avx512bf16, amx-bf16 ... With amx-tile the process must ask
+  /// Linux for permission to use tile data first.
   std::vector<std::string> required;
   int64_t vectorBits = 256;
   bool hasAvx512 = false;
-  bool hasVnni = false;    ///< vpdpwssd on 512 bits.
-  bool hasBf16Dot = false; ///< vdpbf16ps and vcvtneps2bf16 on 512 bits.
-  bool hasAmx = false;     ///< tdpbf16ps and tdpbssd.
-  /// Tile instructions become calls to `heddle_amx_...`: a test can then run
-  /// the kernels on a CPU that has none.
+  bool hasVnni = false;    ///< Has vpdpwssd on 512 bits.
+  bool hasBf16Dot = false; ///< Has vdpbf16ps and vcvtneps2bf16 on 512 bits.
+  bool hasAmx = false;     ///< Has tdpbf16ps and tdpbssd.
+  /// Tile instructions become calls to functions `heddle_amx_...`, so that
+  /// tests can run the kernels on a CPU without AMX.
   bool emulatesAmx = false;
 
-  /// Elements of type f32 in one vector.
+  /// The number of f32 elements in one vector.
   int64_t lanes() const { return vectorBits / 32; }
 
-  /// The target called `march`: one of `names()`; "native" is the machine this
-  /// runs on. Nothing when the name is unknown, or the machine has no AVX2.
+  /// The target with the name `march`, one of `names()`; "native" is the CPU
+  /// that this process runs on. None if the name is unknown, or the CPU has no
+  /// AVX2.
   static std::optional<CpuTarget> parse(llvm::StringRef march);
 
-  /// Every name that `parse` knows.
+  /// The names that `parse` accepts.
   static llvm::ArrayRef<llvm::StringLiteral> names();
 };
 

@@ -4,13 +4,16 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Emits C = A * B as loops over packed micro-kernels; for few rows of A, B is
-// read where it stands. Every thread of the pool works alone on its part of C:
-// there is no barrier, the sum over K is never split across threads, and the
-// result does not depend on their number. K is summed from its first value to
-// its last: one value after the other, bf16 with dot products in pairs, and
-// many rows on AMX in groups of 32. So a sum that begins with one over earlier
-// values has the bits of the sum over all, where whole groups are before.
+// Emits C = A * B as loops over micro-kernels, which read packed panels of A
+// and B. For few rows of A they read B in its own layout.
+//
+// Every thread computes its part of C alone. There is no barrier, the sum over
+// K is never split across threads, and the result does not depend on the number
+// of threads. The sum over K runs from the first value to the last: one value
+// at a time, in pairs for bf16 with dot products, and in groups of 32 for many
+// rows on AMX. So a product whose sums begin with those over earlier values of
+// K equals one product over all values bit for bit, if the earlier values are
+// whole groups.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,37 +31,38 @@ struct GemmSpec {
   int64_t m = 0, n = 0, k = 0;
   bool transA = false; ///< A is stored [K, M], otherwise [M, K].
   bool transB = false; ///< B is stored [N, K], otherwise [K, N].
-  /// f32 or bf16 each. Two bf16 operands are multiplied as bf16 with f32 sums;
-  /// otherwise a bf16 operand is widened to f32.
+  /// Element types, each f32 or bf16. Two bf16 operands are multiplied as bf16
+  /// with f32 sums; otherwise a bf16 operand is widened to f32.
   mlir::Type aType, bType, cType;
-  /// Elements from one stored row to the next; 0 means that rows are dense.
+  /// Leading dimensions, in elements; 0: rows have no padding.
   int64_t lda = 0, ldb = 0, ldc = 0;
-  /// C += A * B. What C held is added before the epilogue.
+  /// Computes C += A * B: the old value of C is added before the epilogue.
   bool accumulate = false;
 };
 
 /// Called on every vector of C before it is stored. `acc` is a vector of
 /// `CpuTarget::lanes()` f32 at (`row`, `col`), (`row`, `col` + 1) ...; `row`
-/// and `col` are of type index. `mask` is null when all lanes are inside C,
-/// else a vector of i1 that says which ones are. Returns the f32 vector to
-/// store; it may load other operands and store further results itself.
+/// and `col` are of type index. `mask` is null if all lanes are inside C,
+/// otherwise a vector of i1 that is true for the lanes inside. Returns the f32
+/// vector to store. It may emit loads of other operands and stores of further
+/// results.
 using EpilogueFn = llvm::function_ref<mlir::Value(
     mlir::OpBuilder &, mlir::Location, mlir::Value acc, mlir::Value row,
     mlir::Value col, mlir::Value mask)>;
 
-/// Called for every vector of C before its sum is made. Returns the f32 vector
-/// that the sum over K begins with.
+/// Called for every vector of C before its sum over K is computed. Returns the
+/// f32 vector that the sum begins with.
 using InitFn = llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Location,
                                               mlir::Value row, mlir::Value col,
                                               mlir::Value mask)>;
 
-/// Bytes of scratch that each thread needs for `spec`.
+/// The bytes of scratch memory that each thread needs for `spec`.
 int64_t gemmScratchBytes(const GemmSpec &spec, const CpuTarget &target);
 
-/// Emits the product at the insertion point of `builder`, inside a function.
-/// `a`, `b`, `c` and `scratch` are memrefs or !llvm.ptr; `scratch` is the
-/// calling thread's own, aligned to 64 bytes. `thread` and `threads` are of
-/// type index or i64.
+/// Emits the product at the insertion point of `builder`, inside a function,
+/// for thread `thread` of `threads` (index or i64). `a`, `b`, `c` and `scratch`
+/// are memrefs or !llvm.ptr; `scratch` is the thread's scratch memory, aligned
+/// to 64 bytes.
 mlir::LogicalResult emitGemm(mlir::OpBuilder &builder, mlir::Location loc,
                              const GemmSpec &spec, const CpuTarget &target,
                              mlir::Value a, mlir::Value b, mlir::Value c,

@@ -18,12 +18,13 @@ namespace heddle::cpu {
 
 /// A kernel as x86-64 code.
 struct CompiledKernel {
-  std::string symbol;       ///< Of its function.
-  int64_t scratchBytes = 0; ///< That each thread needs.
+  std::string symbol;       ///< The function's symbol.
+  int64_t scratchBytes = 0; ///< Bytes of scratch that each thread needs.
   std::string object;       ///< A relocatable ELF file.
 };
 
-/// What decides the code of a kernel besides its text.
+/// The properties of `target` that the code of a kernel depends on, as text
+/// that is hashed with the kernel.
 std::string describe(const CpuTarget &target);
 
 /// The source of `kernel` for `target`.
@@ -32,24 +33,24 @@ inline codegen::KernelSource sourceOf(planir::KernelOp kernel,
   return codegen::sourceOf(kernel, describe(target));
 }
 
-/// The hash that an object has in a dump: it ties the code to its symbol and
-/// scratch memory, and to the source that it was made from.
+/// The hash of a plan.object: over the code, its symbol, its scratch size and
+/// the hash of its source, so that a dump with edited code is refused.
 std::string sealOf(const CompiledKernel &kernel, llvm::StringRef sourceHash);
 
-/// Everything that compiling kernels needs in a context.
+/// Registers the dialects and translations that compiling kernels needs.
 void registerKernelCompiler(mlir::DialectRegistry &registry);
 
-/// Adds the function `symbol` of `kernel`, with the ABI of plan::Kernel, to
-/// `module`. The kernel's body is lowered to linalg in place. Returns the bytes
-/// of scratch that each thread needs.
+/// Adds a function `symbol` that computes `kernel`, with the ABI of
+/// plan::Kernel, to `module`. Lowers the kernel's body to linalg in place.
+/// Returns the bytes of scratch that each thread needs.
 mlir::FailureOr<int64_t> emitKernelFunction(planir::KernelOp kernel,
                                             llvm::StringRef symbol,
                                             const CpuTarget &target,
                                             mlir::ModuleOp module);
 
-/// Compiles a source in `context`, which has what `registerKernelCompiler`
-/// registers. Diagnostics go to the context. With `sizesOnly` the function that
-/// comes of it is empty: the scratch is known before there is code.
+/// Compiles a source in `context`, which has the dialects that
+/// `registerKernelCompiler` registers and receives the diagnostics. With
+/// `sizesOnly` the function is empty, since only the scratch size is needed.
 mlir::FailureOr<CompiledKernel>
 compileKernel(const codegen::KernelSource &source, const CpuTarget &target,
               mlir::MLIRContext &context, bool sizesOnly = false);

@@ -17,8 +17,8 @@
 
 namespace heddle::cpu {
 
-/// Short forms for i64 arithmetic, loops, and loads and stores of vectors
-/// through raw pointers with a known alignment.
+/// Builds i64 arithmetic, loops, and loads and stores of vectors through raw
+/// pointers (!llvm.ptr), with short names.
 class LoopBuilder {
 public:
   LoopBuilder(mlir::OpBuilder &builder, mlir::Location loc)
@@ -31,7 +31,7 @@ public:
     return builder.create<Op>(loc, std::forward<Args>(args)...);
   }
 
-  // Integers are i64.
+  // Arithmetic on i64.
   mlir::Value constant(int64_t value);
   mlir::Value add(mlir::Value a, mlir::Value b);
   mlir::Value add(mlir::Value a, int64_t b);
@@ -53,27 +53,30 @@ public:
   mlir::Value advance(mlir::Value pointer, mlir::Type type, mlir::Value index);
   mlir::Value advance(mlir::Value pointer, mlir::Type type, int64_t index);
 
-  /// A null mask means all lanes; masked-out lanes are zero and not read.
+  /// Loads a value of type `type`, a scalar or a vector; `alignment` is in
+  /// bytes. Lanes outside of `mask` are not read and are zero; a null mask
+  /// means all lanes.
   mlir::Value load(mlir::Type type, mlir::Value pointer, unsigned alignment,
                    mlir::Value mask = {});
   void store(mlir::Value value, mlir::Value pointer, unsigned alignment,
              mlir::Value mask = {});
 
-  /// Fetches the line at `pointer` into the second-level cache.
+  /// Prefetches the cache line at `pointer` into the second-level cache.
   void prefetch(mlir::Value pointer);
 
-  /// The first `count` of `lanes` lanes; all or none when out of range.
+  /// A mask of `lanes` lanes in which the first `count` are true; a `count` out
+  /// of range means none or all.
   mlir::Value mask(mlir::Value count, int64_t lanes);
   mlir::Value shuffle(mlir::Value a, mlir::Value b,
                       llvm::ArrayRef<int64_t> lanes);
-  /// Lanes of `a` and `b` by turns.
+  /// Interleaves the lanes of `a` and `b`: a0, b0, a1, b1, ...
   mlir::Value interleave(mlir::Value a, mlir::Value b);
-  /// The lanes of `mask`, which may be null for all, if `condition` holds.
+  /// `mask` (null: all lanes) if `condition` is true, otherwise no lanes.
   mlir::Value both(mlir::Value mask, mlir::Value condition, int64_t lanes);
   mlir::Value zeros(mlir::VectorType type);
-  /// A float, or a vector of them, in f32.
+  /// Converts a float or a vector of floats to f32.
   mlir::Value widen(mlir::Value value);
-  /// One in f32, rounded to `element`.
+  /// Rounds an f32 or a vector of f32 to the element type `element`.
   mlir::Value narrow(mlir::Value value, mlir::Type element);
 
   using LoopBody = llvm::function_ref<void(mlir::Value)>;
@@ -81,14 +84,16 @@ public:
 
   using Values = llvm::SmallVector<mlir::Value>;
   using CarriedBody = llvm::function_ref<Values(mlir::Value, mlir::ValueRange)>;
-  /// A loop that carries values from one iteration to the next.
+  /// Emits a loop that carries values from one iteration to the next, and
+  /// returns the values after the last iteration.
   Values forLoop(mlir::Value begin, mlir::Value end, int64_t step,
                  mlir::ValueRange init, CarriedBody body);
 
   void ifThen(mlir::Value condition, llvm::function_ref<void()> then,
               llvm::function_ref<void()> otherwise = nullptr);
 
-  /// The address of a memref's first element, or `value` if it is a pointer.
+  /// The address of the first element of `value` if it is a memref; `value`
+  /// itself if it is a pointer.
   mlir::Value pointerTo(mlir::Value value);
 };
 

@@ -14,11 +14,12 @@ include "mlir/Pass/PassBase.td"
 def CpuCompileKernels : Pass<"cpu-compile-kernels", "::mlir::ModuleOp"> {
   let summary = "Compiles every distinct plan.kernel to an x86-64 object.";
   let description = [{
-    Kernels whose bodies are equal (names, module paths and shardings aside)
-    become one; launches of the others are redirected. Each is compiled by
-    itself, on as many threads as the machine has, or taken from the cache: a
-    directory of objects by the hash of the body, the target and this compiler.
-    The target is that of the model's strategy.
+    Merges kernels whose bodies are equal (except for names, module paths and
+    shardings): one kernel remains, and launches of the others are redirected to
+    it. Compiles each remaining kernel separately, on as many threads as the
+    machine has, or takes its object from the cache. The cache is a directory of
+    objects named by the hash of the body, the target and this compiler. The
+    target is that of the model's strategy.
 
     ```mlir
     plan.kernel @add(%a: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<64xf32>
@@ -35,16 +36,16 @@ def CpuCompileKernels : Pass<"cpu-compile-kernels", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"cache", "cache", "std::string", "",
-           "Directory of compiled kernels; empty or off for none">,
+           "Directory of compiled kernels; empty or off: none">,
     Option<"sizesOnly", "sizes-only", "bool", "false",
-           "Functions stay empty, nothing is cached: for the scratch alone">,
+           "Leave functions empty and cache nothing; only scratch sizes are computed">,
     Option<"march", "march", "std::string", "",
-           "The target, when it is not that of the strategy">
+           "The CPU to compile for; empty: that of the strategy">
   ];
   let statistics = [
     Statistic<"numCompiled", "compiled", "Kernels that were compiled">,
     Statistic<"numCached", "cached", "Kernels that were found in the cache">,
-    Statistic<"numShared", "shared", "Kernels that were equal to another">
+    Statistic<"numShared", "shared", "Kernels that were merged with an equal one">
   ];
   let dependentDialects = ["::heddle::planir::PlanDialect"];
 }

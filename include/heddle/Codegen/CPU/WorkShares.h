@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Load balancing between the threads of a kernel launch: static shares, and
+// pieces of work that threads take dynamically from a shared counter.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_CODEGEN_CPU_WORKSHARES_H
@@ -13,41 +16,45 @@
 
 namespace heddle::cpu {
 
-/// One of the threads of a launch: `thread` of `threads`. `taken` is the
-/// address of a number that is 0 when the launch begins: of the pieces of work
-/// that go to whoever comes first, those that are taken. A function of a kernel
-/// has one such kind of pieces.
+/// Thread `thread` of the `threads` threads of a launch. `taken` is the address
+/// of a counter that all threads share and that is 0 when the launch begins:
+/// the number of pieces of work that threads have taken dynamically. A kernel's
+/// function can use it for one kind of pieces only.
 struct LaunchThread {
   mlir::Value thread, threads, taken;
 
-  /// The begin and the end of its part of `units`, split evenly.
+  /// The begin and end of this thread's share of `units`, split evenly.
   std::pair<mlir::Value, mlir::Value> share(LoopBuilder &b,
                                             mlir::Value units) const;
-  /// The number of the piece that it takes.
+  /// Takes the next piece: increments the counter atomically and returns its
+  /// old value.
   mlir::Value take(LoopBuilder &b) const;
-  /// Calls `body` with those of `units` units, adjacent ones taken together,
-  /// that the thread takes.
+  /// Emits a loop that takes pieces of adjacent units until all `units` units
+  /// are taken, and calls `body` with each unit that this thread has taken.
   void forTaken(LoopBuilder &b, int64_t units,
                 llvm::function_ref<void(mlir::Value)> body) const;
 };
 
-/// Shares the same units of work out, in one round or several. In each a thread
-/// has a share of its own, which stays in its cache from launch to launch. What
-/// is left goes to whoever comes first, piece by piece: so a thread whose core
-/// is slower for a while, as others use it, too, holds nobody up for long.
+/// Splits units of work between threads, in one round or several rounds over
+/// the same units. In each round a thread first computes its static share,
+/// whose data stay in its core's cache from launch to launch. Threads then take
+/// pieces of the remaining units dynamically, so that a thread whose core is
+/// slow for a while (because other processes use it) does not delay the others
+/// for long.
 class WorkShares {
 public:
-  /// A piece has `least` units or more. Too few units for a piece of every
-  /// thread are all in the threads' shares.
+  /// A piece has at least `least` units. If there are not enough units for a
+  /// piece for every thread, all units are in the static shares.
   WorkShares(LoopBuilder &b, const LaunchThread &self, int64_t units,
              int64_t least);
 
-  /// What one round passes on to the next: a piece that the thread has taken,
-  /// and that is of a later round; -1: none.
+  /// The value of `held` in the first round: no piece. A round may take a piece
+  /// that belongs to a later round, because pieces of all rounds are numbered
+  /// consecutively; it passes the piece to that round as `held`.
   mlir::Value none() { return b.constant(-1); }
-  /// Emits what the thread does in a round, and returns what it passes on.
-  /// `body` is for several ranges of units, of which some may be empty. Every
-  /// thread goes through the rounds from 0 on.
+  /// Emits this thread's work in a round, and returns `held` for the next
+  /// round. Calls `body` once, in a loop over ranges of units, some of which
+  /// may be empty. Every thread must execute the rounds in order, from 0.
   mlir::Value
   emitRound(mlir::Value round, mlir::Value held,
             llvm::function_ref<void(mlir::Value begin, mlir::Value end)> body);
@@ -56,8 +63,9 @@ private:
   LoopBuilder &b;
   LaunchThread self;
   int64_t units;
-  mlir::Value assigned; ///< Of all units, those of the threads' shares.
-  mlir::Value unitsOfPiece, pieces; ///< Null where there are none.
+  mlir::Value assigned; ///< Number of units in the static shares.
+  /// Units of a piece, and number of pieces; null if there are no pieces.
+  mlir::Value unitsOfPiece, pieces;
 };
 
 } // namespace heddle::cpu

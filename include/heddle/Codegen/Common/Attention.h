@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The parts of attention that CPU and GPU kernels and the linalg lowering
+// share: sizes and factors, which keys a query sees, the indices of dropout's
+// random numbers, and 2^t.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_CODEGEN_COMMON_ATTENTION_H
@@ -14,80 +18,83 @@
 
 namespace heddle::codegen {
 
-/// One attention, with the meaning of nn.attention. All sizes are static.
+/// The sizes and attributes of one nn.attention or nn.attention_grad, as one
+/// rank computes it. All sizes are static.
 struct AttentionSpec {
   int64_t batch = 0, seq = 0;
-  int64_t heads = 0;   ///< Of the queries; a multiple of `kvHeads`.
-  int64_t kvHeads = 0; ///< Of keys and values.
+  int64_t heads = 0;   ///< Query heads; a multiple of `kvHeads`.
+  int64_t kvHeads = 0; ///< Heads of keys and values.
   int64_t headDim = 0;
   double scale = 1.0;
-  double softcap = 0.0; ///< 0: scores have none.
+  double softcap = 0.0; ///< Soft cap of the scores; 0: none.
   bool causal = false;
-  int64_t window = 0; ///< So many keys up to its own does a query see; 0: all,
-                      ///< as where it is no shorter than the sequence.
-  double p = 0.0;     ///< Probabilities are dropped with this probability.
-  int64_t parts = 1;  ///< These are the heads of one of so many parts.
-  int64_t sequenceShards =
-      1;            ///< These are the queries of one of so many parts.
-  int32_t site = 0; ///< The stream of random numbers.
-  /// f32 or bf16: of q, k, v, the output and all their gradients.
+  int64_t window = 0; ///< Keys that a query sees, its own included; 0: all.
+  double p = 0.0;     ///< The probability of dropout.
+  int64_t parts = 1;  ///< Parts into which ranks split the heads.
+  /// Shards into which ranks split the sequence.
+  int64_t sequenceShards = 1;
+  int32_t site = 0; ///< The stream of dropout's random numbers.
+  /// The type of q, k, v, the output and their gradients: f32 or bf16.
   mlir::Type elementType;
-  /// One tensor [batch, seq, (heads + 2 kvHeads) * headDim] holds q, k and v;
-  /// otherwise there are three of [batch, seq, heads * headDim].
+  /// Whether one tensor [batch, seq, (heads + 2 kvHeads) * headDim] holds q, k
+  /// and v; otherwise there are three of [batch, seq, heads * headDim].
   bool packed = false;
 
   AttentionSpec() = default;
-  /// Of an attention or its gradient.
+  /// Reads the sizes and attributes of `op`.
   explicit AttentionSpec(nn::AttentionOpInterface op);
 
   int64_t wholeSeq() const { return seq * sequenceShards; }
-  /// From dot products to scores in units of log 2; with a soft cap, to what
-  /// tanh is of.
+  /// The factor from dot products q k to scores in units of log 2. With a soft
+  /// cap: the factor to the argument of tanh.
   double scoreFactor() const;
-  /// With a soft cap: from tanh to scores in units of log 2.
+  /// With a soft cap: the factor from tanh to scores in units of log 2.
   double capFactor() const;
-  /// Where the heads of q, k and v begin in a row of their operand, and how
-  /// long that is.
+  /// The column at which the heads of q, k or v begin in a row of their
+  /// operand, and the number of columns of that row.
   struct HeadColumns {
     int64_t offset, row;
   };
   std::array<HeadColumns, 3> headColumns() const;
 };
 
-/// Which of the keys that are here queries see. Queries and keys are numbers in
-/// the part of the sequence that is here, of the integer type of `ints`.
+/// Emits code for the question which keys a query sees. Queries and keys are
+/// given as indices into the rank's queries and keys, of the integer type of
+/// `ints`.
 class VisibleKeys {
 public:
-  /// `place` and `turn` of nn.attention are null where the sequence is whole.
+  /// `shard` and `ringStep` are the operands of nn.attention; null if the
+  /// sequence is not split.
   VisibleKeys(const AttentionSpec &spec, IntBuilder ints, mlir::Value shard,
               mlir::Value ringStep);
 
-  /// Begins with a row of the batch, of this length in the whole sequence; null
-  /// where all rows are whole.
+  /// Starts a row of the batch that has `length` tokens in the whole sequence;
+  /// null if all rows are full. The other methods speak of this row.
   void beginRow(mlir::Value length);
-  /// How many of the keys exist in the row.
+  /// The number of the rank's keys that exist in the row.
   mlir::Value count() const { return keyCount; }
-  /// The same of a row of this length.
+  /// The same for a row with `length` tokens.
   mlir::Value countOf(mlir::Value length);
-  /// How far a query is behind the first key.
+  /// The position of a query relative to the first of the rank's keys.
   mlir::Value ahead(mlir::Value query);
-  /// A query sees the keys before this one; `query` is one of the sequence.
+  /// The end (exclusive) of the keys that `query` sees; `query` exists.
   mlir::Value endOf(mlir::Value query);
-  /// None of `queries` queries from `first` on sees this key or one behind it;
-  /// the last of them may be beyond the sequence.
+  /// The end (exclusive) of the keys that some of the `queries` queries from
+  /// `first` on see. The last of these queries may be beyond the sequence.
   mlir::Value endOfSome(mlir::Value first, int64_t queries);
-  /// A key is seen by the queries from this one on; the largest integer, if it
-  /// does not exist.
+  /// The first query that sees `key`; the largest integer if the key does not
+  /// exist.
   mlir::Value firstSeeing(mlir::Value key);
-  /// With a window: a query sees no keys before this one. It may be behind the
-  /// last of those that are here.
+  /// With a window: the first key that `query` sees. It may be larger than the
+  /// index of the rank's last key.
   mlir::Value beginOf(mlir::Value query);
-  /// With a window: a key is seen by no query from this one on. It may be
-  /// behind the last query.
+  /// With a window: the end (exclusive) of the queries that see `key`. It may
+  /// be larger than the number of queries.
   mlir::Value endSeeing(mlir::Value key);
   /// Whether a query may see none of the keys.
   bool maySeeNoKey() const { return queriesFrom || hasLengths; }
-  /// Where queries and keys begin in the whole sequence; null for 0.
+  /// The positions of the rank's first query and first key in the whole
+  /// sequence; null for 0.
   mlir::Value firstQuery() const { return queriesFrom; }
   mlir::Value firstKey() const { return keysFrom; }
 
@@ -98,15 +105,18 @@ private:
   bool hasLengths = false;
 };
 
-/// The index of the first probability of a head in the tensor of those of the
-/// global batch, [micro-batch, batch, parts, heads, T, T] for whole sequences;
-/// of the queries and keys that are here. `part` may be null; `ints` are i64.
+/// The index of a head's first probability, that of the rank's first query and
+/// first key, in the tensor [micro-batch, batch, parts, heads, T, T] of the
+/// probabilities of the global batch, T the length of the whole sequence.
+/// Dropout numbers its random bits by this index. A null `part` is 0; `ints`
+/// computes in i64.
 mlir::Value firstProbability(const AttentionSpec &spec,
                              const VisibleKeys &visible, IntBuilder ints,
                              mlir::Value microBatch, mlir::Value part,
                              mlir::Value batch, mlir::Value head);
 
-/// 2^t for t <= 0 or slightly above, zero below 2^-125; of f32 or vectors.
+/// Emits 2^t for t <= 0 or slightly above, in f32 or a vector of f32. Results
+/// below 2^-125 are zero.
 mlir::Value exp2(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value t);
 
 } // namespace heddle::codegen

@@ -20,81 +20,85 @@
 
 namespace heddle::codegen {
 
-/// Where lanes stand along one dimension.
+/// The indices of all lanes of a vector along one dimension of a tensor.
 struct Coordinate {
   enum Kind {
-    Uniform,     ///< All lanes at `value`.
-    Consecutive, ///< Lane i at `value` + i.
-    Scattered,   ///< `value` is a vector.
+    Uniform,     ///< All lanes have the index `value`.
+    Consecutive, ///< Lane i has the index `value` + i.
+    Scattered,   ///< `value` is a vector with the index of each lane.
   };
   mlir::Value value;
   Kind kind = Uniform;
 };
 
-/// One coordinate for each dimension of a tensor, or a single one that counts
-/// elements when the evaluator is flat.
+/// One coordinate for each dimension of a tensor. If the evaluator is flat: a
+/// single one, the row-major index of an element.
 using Point = llvm::SmallVector<Coordinate, 4>;
 
-/// Whether lanes stand at different places.
+/// Whether lanes differ in some coordinate of `at`.
 bool hasLanes(const Point &at);
 
-/// A value of the program: one for all lanes, base + lane number, or a vector.
+/// The value of an element for all lanes. Uniform: one scalar for all lanes.
+/// Consecutive: `value` + the lane's number. Vector: a value for each lane.
 struct Element {
   enum Kind { Uniform, Consecutive, Vector };
   mlir::Value value;
   Kind kind = Uniform;
 };
 
-/// Computes elements of tensors that linalg operations define, by pulling the
-/// elements that they depend on: what is fused never goes through memory.
-/// Scalar bodies become vector code where a coordinate has lanes, and stay
-/// scalar code where none has. Memory is the target's: it binds a reader to
-/// every tensor that is stored.
+/// Emits code that computes elements of tensors defined by linalg operations.
+/// It recursively emits the elements that they depend on, so that fused
+/// operations do not store intermediate tensors. Bodies of linalg operations
+/// become vector code if a coordinate differs between lanes, otherwise scalar
+/// code. The target binds a reader to every tensor that is in memory.
 class ElementEvaluator {
 public:
-  /// Emits the element at a point; a null value says that it is not there.
+  /// Emits the element at a point. A null value as result means that the
+  /// tensor is not in memory, so the evaluator computes the element.
   using Reader = std::function<Element(const Point &)>;
 
-  /// Code is made at the insertion point of `builder`. Coordinates have type
-  /// `coordinateType`: index, or an integer.
+  /// Emits code at the insertion point of `builder`, for vectors of `lanes`
+  /// lanes. Coordinates have type `coordinateType`: index, or an integer.
   ElementEvaluator(mlir::OpBuilder &builder, mlir::Location loc,
                    mlir::Type coordinateType, int64_t lanes)
       : builder(builder), loc(loc), coordinateType(coordinateType),
         lanes(lanes), scopes(1) {}
 
-  /// Elements of `tensor` come from `reader`.
+  /// Reads elements of `tensor` with `reader` from now on.
   void bind(mlir::Value tensor, Reader reader) {
     readers[tensor] = std::move(reader);
   }
-  /// Elements of `tensor` are computed again.
+  /// Computes elements of `tensor` from its operation again.
   void unbind(mlir::Value tensor) { readers.erase(tensor); }
-  /// The kernel's scalar `scalar` is `value`: of the same type, or a coordinate
-  /// for an index.
+  /// Sets the value of the kernel's scalar argument `scalar`. `value` has the
+  /// same type, or the type of coordinates if `scalar` is an index.
   void setScalar(mlir::Value scalar, mlir::Value value) {
     scalars[scalar] = value;
   }
-  /// What `setScalar` said.
+  /// The value that `setScalar` set; null if none.
   mlir::Value scalarOf(mlir::Value scalar) const {
     return scalars.lookup(scalar);
   }
-  /// Emits an operation on scalars and remembers what it gives.
+  /// Emits an operation on scalars and records its results' values.
   void emitScalar(mlir::Operation &op);
 
-  /// Points of every tensor are a single element number from here on.
+  /// Makes the evaluator flat: points have a single coordinate from now on, the
+  /// row-major index of an element.
   void setFlat() { flat = true; }
   bool isFlat() const { return flat; }
-  /// How many lanes there are. What was computed with other lanes must not be
-  /// in a scope any more.
+  /// Sets the number of lanes. No open scope may hold values that were computed
+  /// with another number.
   void setLanes(int64_t count) { lanes = count; }
   int64_t laneCount() const { return lanes; }
-  /// Of the operation whose code is made, or the one that was given.
+  /// The location of the operation that is being emitted, or the location that
+  /// was passed to the constructor.
   mlir::Location location() const { return loc; }
   mlir::VectorType vectorType(mlir::Type scalar) const {
     return mlir::VectorType::get({lanes}, scalar);
   }
 
-  /// Values computed in a scope are forgotten at its end. Open one for each
-  /// region of generated code.
+  /// Caches computed values until its end. Open one for each region of
+  /// generated code, because a value must not be used outside of its region.
   class Scope {
   public:
     explicit Scope(ElementEvaluator &evaluator) : evaluator(evaluator) {
@@ -106,41 +110,44 @@ public:
     ElementEvaluator &evaluator;
   };
 
-  /// The element of `tensor` at `at`.
+  /// Emits the element of `tensor` at `at`.
   Element evaluate(mlir::Value tensor, const Point &at);
   /// The same as a vector of all lanes.
   mlir::Value evaluateVector(mlir::Value tensor, const Point &at);
-  /// Makes `element` the element of `tensor` at `at`, in the current scope.
+  /// Records that the element of `tensor` at `at` is `element`, for the current
+  /// scope.
   void define(mlir::Value tensor, const Point &at, Element element);
-  /// Computes here whatever an evaluation of `tensor` at `at` needs that is
-  /// the same for all lanes, so that a loop over lanes finds it done.
+  /// Emits here the values needed by an evaluation of `tensor` at `at` that are
+  /// the same for all lanes, so that a loop over columns reuses them.
   void hoist(mlir::Value tensor, const Point &at);
-  /// The same for one iteration of `op`, which may be a reduction.
+  /// The same for the inputs of one iteration of `op`, which may be a
+  /// reduction.
   void hoistInputs(mlir::linalg::GenericOp op, const Point &iteration);
-  /// Hoists only what does not depend on the point at all.
+  /// Emits here the values needed by `tensor` that do not depend on the point.
   void hoistConstants(mlir::Value tensor);
 
-  /// Runs the body of `op` for one iteration; `outputs` are the values of its
-  /// outputs before, as far as the body asks for them. What it yields.
+  /// Emits the body of `op` for one iteration and returns the values that it
+  /// yields. `outputs` are the current values of its outputs, needed if the
+  /// body reads them.
   llvm::SmallVector<Element> run(mlir::linalg::GenericOp op,
                                  const Point &iteration,
                                  llvm::ArrayRef<Element> outputs = {});
-  /// Runs the body of a reduction for one element of every input: the new
-  /// value of `accumulator`, scalar or vector as that is.
+  /// Emits the body of a reduction for one element of every input. Returns the
+  /// new value of `accumulator`, with the same type: a scalar or a vector.
   mlir::Value accumulate(mlir::linalg::GenericOp reduction,
                          const Point &iteration, mlir::Value accumulator);
 
-  /// What one iteration of a reduction combines its accumulator with, where the
-  /// last operation of its body does nothing else.
+  /// Emits the value that one iteration of a reduction combines with its
+  /// accumulator. The last operation of the body must be the combination.
   Element term(mlir::linalg::GenericOp reduction, const Point &iteration);
 
   mlir::Value toVector(Element element);
-  /// 0, 1, 2, ... of a scalar type.
+  /// The vector 0, 1, 2, ... with elements of type `scalar`.
   mlir::Value laneNumbers(mlir::Type scalar);
 
-  /// The first thing asked for that cannot be made into code.
+  /// The first operation that could not be emitted, and why.
   struct Failure {
-    mlir::Operation *op; ///< Of the kernel.
+    mlir::Operation *op; ///< An operation of the kernel.
     std::string reason;
   };
   const std::optional<Failure> &failure() const { return failed; }
@@ -172,7 +179,8 @@ private:
   Element lookupScalar(mlir::Value value, const Locals &locals);
   void hoistExtracts(mlir::linalg::GenericOp op);
 
-  /// `value`, a scalar or a vector, in another integer type or index.
+  /// Converts `value`, an integer scalar or vector, to the element type
+  /// `scalar`, an integer type or index.
   mlir::Value castTo(mlir::Type scalar, mlir::Value value);
   Element fail(mlir::Operation *op, mlir::Type type, const llvm::Twine &reason);
   static Key keyOf(mlir::Value tensor, const Point &at);
@@ -189,7 +197,8 @@ private:
   std::vector<std::map<Key, Element>> scopes;
 };
 
-/// Every linalg.generic that `values` depend on, operands first.
+/// The linalg.generic operations that `values` depend on, each after those that
+/// produce its operands.
 llvm::SetVector<mlir::Operation *> producingGenerics(mlir::ValueRange values);
 
 } // namespace heddle::codegen

@@ -13,9 +13,9 @@
 
 namespace heddle::codegen {
 
-/// Arithmetic on integers of one type: i64 for a CPU, i32 for a GPU, where
-/// 64 bits cost twice as much. Divisions are of numbers that are not negative,
-/// minimum, maximum and comparisons those of signed ones.
+/// Builds arithmetic on integers of one type: i64 for a CPU, i32 for a GPU,
+/// where 64 bits cost twice as much. Operands of divisions must not be
+/// negative; minimum, maximum and comparisons are signed.
 class IntBuilder {
 public:
   using Value = mlir::Value;
@@ -54,7 +54,7 @@ public:
   Value select(Value condition, Value a, Value b) {
     return builder.createOrFold<mlir::arith::SelectOp>(loc, condition, a, b);
   }
-  /// An index, or a signed integer of another width.
+  /// Converts an index or a signed integer of another width to the type.
   Value from(Value value) {
     if (value.getType() == type)
       return value;
@@ -67,7 +67,7 @@ public:
                    : builder.create<mlir::arith::ExtSIOp>(loc, type, value)
                          .getResult();
   }
-  /// A number that is not negative, as an index.
+  /// Converts a value that is not negative to an index.
   Value toIndex(Value value) {
     return builder.createOrFold<mlir::arith::IndexCastUIOp>(
         loc, builder.getIndexType(), value);

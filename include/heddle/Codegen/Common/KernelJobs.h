@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Back ends compile kernels through KernelJobs: it finds kernels with equal
+// code, takes code from the cache of compiled kernels, and compiles the others
+// in parallel.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_CODEGEN_COMMON_KERNELJOBS_H
@@ -17,74 +21,74 @@
 
 namespace heddle::codegen {
 
-/// XXH3 of a text, hexadecimal.
+/// The XXH3 hash of a string, hexadecimal.
 std::string hashOf(llvm::StringRef text);
 
-/// A kernel in the form that is hashed and compiled: without names, paths and
-/// shardings, which do not change its code.
+/// A kernel in the form that is hashed and compiled: without names, module
+/// paths and shardings, which do not change its code.
 struct KernelSource {
   std::string text;   ///< The kernel as MLIR, in the generic form.
-  std::string hash;   ///< Of the text and the target, hexadecimal.
-  std::string symbol; ///< The name of the function: operations and hash.
+  std::string hash;   ///< The hash of text and target, hexadecimal.
+  std::string symbol; ///< The function's name: operations and hash.
 };
 
 /// The source of `kernel` for the machine that `target` describes.
 KernelSource sourceOf(planir::KernelOp kernel, llvm::StringRef target);
 
-/// Reports H0397 when the hash that `kernel` has is of another source than its
-/// own for `target`.
+/// Reports H0397 if the attribute `hash` of `kernel` is not the hash of its
+/// source for `target`.
 mlir::LogicalResult verifySource(planir::KernelOp kernel,
                                  llvm::StringRef target);
 
-/// The kernel of a source, in a module of its own; null when it is damaged.
+/// Parses a source into a module that holds the kernel; null if it is invalid.
 mlir::OwningOpRef<mlir::ModuleOp> parseSource(const KernelSource &source,
                                               mlir::MLIRContext &context);
 
-/// Makes the code of a source, as bytes that the cache keeps. It is called on
-/// several threads, each with a context of its own, to which errors go.
+/// Compiles a source to code, the bytes that the cache keeps. It is called on
+/// several threads, each with its own context, which receives the errors.
 using CompileSource = std::function<mlir::FailureOr<std::string>(
     const KernelSource &source, mlir::MLIRContext &context)>;
 
-/// Kernels that are compiled together: those of all models at once, as the
-/// stages of a pipeline have most in common.
+/// Kernels that are compiled together: those of all models of a module, because
+/// the stages of a pipeline share most kernels.
 class KernelJobs {
 public:
-  /// What came of a source.
+  /// The result of compiling one source.
   struct Result {
     std::string code;
     bool isCached = false;
-    std::string error; ///< Empty when there is code.
+    std::string error; ///< Empty if there is code.
   };
-  /// A kernel that stays.
+  /// A kernel that remains after kernels with equal sources were merged.
   struct Job {
     planir::KernelOp kernel;
     KernelSource source;
     CompileSource compile;
-    Result *result; ///< Shared by all that have this source.
+    Result *result; ///< Shared by all jobs with the same source.
   };
 
-  /// Adds the kernels of a model, or of a module, that `wanted` holds of. Of
-  /// those with equal sources one stays, to which the launches of the others
-  /// go. Returns how many went.
+  /// Adds the kernels of `root`, a model or a module, for which `wanted` is
+  /// true. Merges kernels with equal sources: one remains, and launches of the
+  /// others are redirected to it. Returns the number of kernels erased.
   int64_t add(mlir::Operation *root, llvm::StringRef target,
               const CompileSource &compile,
               llvm::function_ref<bool(planir::KernelOp)> wanted);
 
   /// Compiles every source once, on as many threads as the machine has, or
-  /// takes it from the cache: a directory of files by the hash of the source
-  /// and this compiler; empty or "off" for none. `registerDialects` says what a
-  /// context needs, and `tools` what else has a part in the code, as the
-  /// version of an assembler.
+  /// takes its code from `cache`: a directory of files named by the hash of the
+  /// source and of this compiler; empty or "off" for none. `registerDialects`
+  /// prepares each thread's context. `tools` is hashed too: it names other
+  /// programs that the code depends on, as the version of an assembler.
   void run(llvm::StringRef cache,
            llvm::function_ref<void(mlir::DialectRegistry &)> registerDialects,
            llvm::StringRef tools = "");
 
-  /// In the order in which they were added.
+  /// All jobs, in the order in which they were added.
   llvm::ArrayRef<Job> all() const { return jobs; }
 
 private:
   std::vector<Job> jobs;
-  std::vector<size_t> distinct; ///< Of `jobs`, one for each result.
+  std::vector<size_t> distinct; ///< Indices into `jobs`: one for each result.
   llvm::StringMap<Result> results;
 };
 

@@ -19,17 +19,17 @@ class DialectRegistry;
 namespace heddle::codegen {
 
 /// Attaches LinalgLoweringOpInterface to every nn computation, and registers
-/// the dialects that the lowerings make.
+/// the dialects of the operations that the lowerings build.
 void registerLinalgLowerings(mlir::DialectRegistry &registry);
 
-/// What becomes of operations that generators take whole, as products and
-/// attention.
+/// What to do with operations for which a generator has its own algorithm, as
+/// products and attention.
 enum class WholeOps {
-  Stay,
-  Lower, ///< To loops that say what they mean, and are slow.
+  Stay,  ///< Leave them to the generator.
+  Lower, ///< Lower them to plain loops, which are correct but slow.
 };
 
-/// Replaces an nn operation by linalg on tensors; its results.
+/// Replaces an nn operation by linalg on tensors and returns the new results.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 lowerToLinalg(mlir::Operation *op);
 

@@ -18,8 +18,8 @@ class TargetMachine;
 
 namespace heddle::codegen {
 
-/// Runs LLVM's passes over a module. `pipeline` is in the form of opt's
-/// -passes; one that LLVM does not know ends the program.
+/// Runs LLVM's passes over a module. `pipeline` has the syntax of opt's
+/// -passes; an invalid pipeline is a fatal error.
 void optimizeModule(llvm::Module &module, llvm::TargetMachine &machine,
                     llvm::StringRef pipeline);
 

@@ -14,8 +14,8 @@ include "mlir/Pass/PassBase.td"
 def KernelsCompile : Pass<"kernels-compile", "::mlir::ModuleOp"> {
   let summary = "Compiles every kernel for the target of the strategy.";
   let description = [{
-    The strategy names a target; the registry of targets has its back end, and
-    that says which passes compile its kernels: `cpu-compile-kernels` for x86-64,
+    Finds the back end of the strategy's target in the registry of targets and
+    runs the passes that the back end adds: `cpu-compile-kernels` for x86-64,
     `gpu-compile-kernels` for a GPU.
 
     ```mlir
@@ -31,27 +31,30 @@ def KernelsCompile : Pass<"kernels-compile", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"cache", "cache", "std::string", "",
-           "Directory of compiled kernels; empty or off for none">,
+           "Directory of compiled kernels; empty or off: none">,
     Option<"sizesOnly", "sizes-only", "bool", "false",
-           "Kernels for x86-64 get empty functions: for plans that nobody runs">
+           "Leave functions for x86-64 empty, for plans that will not run">
   ];
 }
 
 def KernelsVerify : Pass<"kernels-verify", "::mlir::ModuleOp"> {
-  let summary = "Checks what the kernels phase promises.";
+  let summary = "Verifies the compiled kernels after the kernels phase.";
   let description = [{
-    The target of the strategy checks the code of its kernels. For x86-64: every
-    kernel is what its code was compiled from, for this target; it names an
-    object that is there, is the code that was compiled, defines the kernel's
-    symbol, and needs nothing from outside but memcpy, memmove and memset. For a
-    GPU: what objects there are hold PTX for this chip, with the kernel's entry
-    and a launch.
+    The target of the strategy checks the code of its kernels.
+
+    For x86-64, every kernel must name an object that exists. The object must
+    have the hash that compilation gave it, define the kernel's symbol, and call
+    no external function except memcpy, memmove and memset. The kernel must have
+    the hash of the source from which the object was compiled for this target.
+
+    For a GPU, every object must hold PTX for the strategy's chip with the
+    kernel's entry and the size of its launch.
 
     ```mlir
     plan.kernel @add(...) attributes {object = @add.o, symbol = "k_add_5d01", ...} { ... }
     ```
-    is refused when there is no `plan.object @add.o`, or when that does not define
-    `k_add_5d01`.
+    is an error if there is no `plan.object @add.o`, or if that object does not
+    define `k_add_5d01`.
   }];
   let dependentDialects = ["::heddle::planir::PlanDialect"];
 }

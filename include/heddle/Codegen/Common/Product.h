@@ -13,51 +13,58 @@
 
 namespace heddle::codegen {
 
-/// A product of a kernel of generator gemm: [m, k] by [k, n], summed in f32.
-/// What else the body holds is computed from its elements.
+/// A matrix product C = A B in a kernel of the generator gemm, [m, k] by
+/// [k, n], summed in f32. The other operations of the kernel's body compute
+/// from the elements of C.
 struct Product {
   /// nn.linear, nn.packed_linear or nn.linear_grad_weight.
   mlir::Operation *op = nullptr;
-  /// Arguments of the kernel; it may make the A of a packed B itself.
+  /// Arguments of the kernel. If B is packed, the kernel may compute A itself.
   mlir::Value a, b;
   bool transA = false; ///< A is stored [k, m], otherwise [m, k].
   bool transB = false; ///< B is stored [n, k], otherwise [k, n].
-  /// Added to the sums before they are rounded: a bias or an initial value.
+  /// Added to the sums before they are rounded: a bias or an initial value;
+  /// null: none.
   mlir::Value addend;
-  bool addendIsRow = false; ///< The addend is a bias: it has columns only.
-  /// The addend is what sums begin with, so that they have the bits of one sum
-  /// over all k. A target that cannot do this adds it like others.
+  bool addendIsRow = false; ///< The addend is a bias [n].
+  /// The sums begin with the addend, so that they equal one sum over all k bit
+  /// for bit. A target that cannot do this adds it like other addends.
   bool startsWithAddend = false;
   int64_t m = 0, n = 0, k = 0;
-  /// Of a packed B: the bits of its values; 0: it is not packed.
+  /// Bits of a value of a packed B: 32, 16, 8 or 4; 0: B is not packed.
   int64_t bits = 0;
-  /// Of a packed B of codes.
+  /// Groups of inputs that share a scale in a quantized B; 0: B has floats.
   int64_t groups = 0;
-  int64_t inputBlock = 0; ///< Of A, where it is rounded to codes; 0: it is not.
-  mlir::Value scales, zeros; ///< Arguments of the kernel; zeros may be null.
-  /// The kernel's nn.sum_rows: sums over k of the factor that is the gradient.
+  /// Elements of A that share a scale if A is rounded to int8; 0: it is not.
+  int64_t inputBlock = 0;
+  /// Scales and zeros of a quantized B, arguments of the kernel; `zeros` may be
+  /// null.
+  mlir::Value scales, zeros;
+  /// The kernel's nn.sum_rows, which sum one factor over k: the gradient that
+  /// a weight's gradient is computed from, for the gradient of the bias.
   llvm::SmallVector<mlir::Operation *, 1> sums;
-  bool sumsA = false; ///< That factor is A, otherwise B.
+  bool sumsA = false; ///< `sums` are of A, otherwise of B.
 
   mlir::Value result() const { return op->getResult(0); }
-  /// Whether a value of the body is one of the sums, and not computed from the
-  /// product.
+  /// Whether `value` is a result of `sums`, so not computed from C.
   bool isSum(mlir::Value value) const {
     return llvm::is_contained(sums, value.getDefiningOp());
   }
-  /// The sizes of the result's dimensions but the last, which together are m.
+  /// The result's dimensions but the last, whose product is m.
   llvm::ArrayRef<int64_t> rowDims() const {
     auto type = mlir::cast<mlir::RankedTensorType>(result().getType());
     return type.getShape().drop_back();
   }
 };
 
-/// Finds the products in the kernel's body: one, or several of the same rows
-/// with packed weights. Reports a kernel that has none.
+/// The products in the kernel's body: one, or several that multiply the same
+/// rows A by packed weights. Reports an error on a kernel that has none, or
+/// several others.
 mlir::FailureOr<llvm::SmallVector<Product, 1>>
 describeProducts(planir::KernelOp kernel);
 
-/// The same for a target that makes one product in a kernel, of arguments.
+/// The product of a kernel for a target that generates one product in a kernel,
+/// whose operands are arguments; reports an error on other kernels.
 mlir::FailureOr<Product> describeProduct(planir::KernelOp kernel);
 
 } // namespace heddle::codegen

@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// RowsForm turns the body of a kernel of the generator `rows` (element-wise
+// operations and reductions over the last dimension) into an order of loops,
+// from which the CPU and GPU generators emit code.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_CODEGEN_COMMON_ROWSFORM_H
@@ -18,67 +22,78 @@ namespace heddle::codegen {
 /// A reduction over the last dimension.
 struct RowReduction {
   mlir::linalg::GenericOp op;
-  /// The operation of its body that combines two values: of them none changes
-  /// another when it is combined with `neutral`.
+  /// The operation of its body that combines two values, as an addition.
   mlir::Operation *combiner;
+  /// The neutral element of `combiner`, as 0 for an addition.
   mlir::TypedAttr neutral;
-  /// Whether the running value begins as that.
+  /// Whether the reduction's initial value is `neutral`.
   bool startsNeutral;
 };
 
-/// One loop over the columns of a row.
+/// A round: one loop over the columns of a row.
 struct RowRound {
-  int64_t extent; ///< Columns.
-  /// They depend on reductions of earlier rounds only.
+  int64_t extent; ///< The number of columns.
+  /// Reductions computed in this loop. They depend only on reductions of
+  /// earlier rounds.
   llvm::SmallVector<RowReduction> reductions;
-  /// Results of one element per column that are made in this loop.
+  /// The numbers of the kernel's results, with one element per column, that
+  /// this loop stores.
   llvm::SmallVector<unsigned> stores;
 };
 
-/// A kernel of the generator `rows`, whose body is linalg by now, as loops. A
-/// kernel whose values are all of one shape, without gaps between rows, is
-/// flat: one loop over its elements. Otherwise each row (all dimensions but the
-/// last) is worked on by itself: reductions run in rounds, then the results of
-/// one value per row are computed, then the last rounds make the other results,
-/// which may overwrite arguments. At the end the results of the row are stored.
-/// Between rounds nothing is stored but results that are read again; everything
-/// else is computed again where it is needed. Sums over rows, of one element
-/// for each column, take their terms before the last rounds; what results are
-/// of them is known when all rows are done.
+/// The loops of a kernel of the generator `rows`, whose body has been lowered
+/// to linalg.
+///
+/// A kernel whose values all have one shape, without padding between rows, is
+/// flat: one loop over its elements. Otherwise each row (an index of all
+/// dimensions but the last) is computed independently, in this order:
+///  1. The rounds with reductions.
+///  2. The results with one value per row.
+///  3. The last rounds, which compute the other results. These may overwrite
+///     arguments.
+///  4. The stores of the results with one value per row.
+/// Rounds store only results that later rounds read; every other value is
+/// recomputed in each round that needs it. Column sums, with one element for
+/// each column, add a row's terms before the last rounds; results that depend
+/// on them are computed after all rows.
 class RowsForm {
 public:
-  /// Reports on the kernel what is no work on rows.
+  /// Finds the loops of `kernel`. Reports an error on a kernel that does not
+  /// have this form.
   static mlir::FailureOr<RowsForm> of(planir::KernelOp kernel);
-  /// The same of tensors of the kernel, which are the only results here, row
-  /// by row even where a flat loop would do.
+  /// Finds the loops that compute `tensors`, values of the kernel's body, as if
+  /// they were its only results. The form is never flat.
   static mlir::FailureOr<RowsForm> ofRows(planir::KernelOp kernel,
                                           mlir::ValueRange tensors);
 
   bool isFlat() const { return flat; }
-  /// The dimensions that count rows.
+  /// The sizes of the dimensions that index rows: all but the last.
   llvm::ArrayRef<int64_t> rowDims() const { return dims; }
   int64_t rows() const;
-  /// The rounds with reductions. A result that one of them stores is read back
-  /// from then on, at the same columns unless `isReadAtOtherColumns`.
+  /// The rounds with reductions. Later rounds load a result that one of them
+  /// stores, at the same columns unless `isReadAtOtherColumns`.
   llvm::ArrayRef<RowRound> reductionRounds() const { return reducing; }
   llvm::ArrayRef<RowRound> lastRounds() const { return last; }
-  /// The sums over rows; nothing else is in that round.
+  /// The round that computes the column sums (sums over rows), and nothing
+  /// else.
   const RowRound &columnSums() const { return sums; }
   bool hasColumnSums() const { return !sums.reductions.empty(); }
   /// Every round, in order.
   llvm::SmallVector<const RowRound *> rounds() const;
 
-  /// The arguments, and the results that a round stored before, that rounds
-  /// read at their own columns, and in how many rounds each is.
+  /// The tensors that rounds load at the column of the loop, arguments and
+  /// results stored by earlier rounds, each with the number of rounds that load
+  /// it.
   llvm::MapVector<mlir::Value, unsigned> columnReads() const;
 
   unsigned numResults() const { return results.size(); }
   mlir::Value result(unsigned index) const { return results[index]; }
   /// Whether a result has one value per row.
   bool isRowResult(unsigned index) const;
-  /// Whether a result is made of sums over rows.
+  /// Whether a result depends on column sums.
   bool isColumnResult(unsigned index) const;
-  /// Whether a body extracts elements of `tensor`: of any column.
+  /// Whether some body extracts elements of `tensor`, which may be in other
+  /// columns than that of the loop.
   static bool isReadAtOtherColumns(mlir::Value tensor);
 
 private:
@@ -98,7 +113,7 @@ private:
 
   planir::KernelOp kernel;
   llvm::SmallVector<mlir::Value> results;
-  llvm::SmallVector<int64_t> ties; ///< As a kernel's, of the results.
+  llvm::SmallVector<int64_t> ties; ///< The kernel's `ties`, for `results`.
   llvm::SetVector<mlir::Operation *> generics;
   bool flat = false;
   llvm::SmallVector<int64_t> dims;
@@ -107,7 +122,8 @@ private:
   llvm::DenseMap<mlir::Value, int> depths;
 };
 
-/// Combines two accumulators of a reduction, scalars or vectors.
+/// Emits the combination of two accumulators of a reduction, scalars or
+/// vectors.
 mlir::Value combine(mlir::OpBuilder &builder, mlir::Location loc,
                     const RowReduction &reduction, mlir::Value x,
                     mlir::Value y);

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// A back end implements Target and registers it with registerTarget; passes
+// find it by the strategy's setting `target`.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_CODEGEN_COMMON_TARGET_H
@@ -19,112 +22,119 @@ namespace heddle::codegen {
 /// How kernels are to be compiled.
 struct TargetOptions {
   std::string cache; ///< A directory of compiled kernels; empty or off: none.
-  /// The plan is not for running: kernels may have less code than they need.
+  /// The plan will not run, only its sizes are needed: kernels may be empty.
   bool sizesOnly = false;
 };
 
-/// What a target puts into one kernel, beside what every target does. The phase
-/// fuse reads it, and no other property of a target.
+/// Which operations a target fuses into one kernel, beyond those that every
+/// target fuses. The fuse phase reads these rules and no other property of a
+/// target.
 struct FusionRules {
-  /// What the strategy leaves of it.
+  /// How much of these rules the strategy allows.
   config::Fusion policy = config::Fusion::Deep;
-  /// The product that is a weight's gradient also sums the rows of the gradient
-  /// that it multiplies: that of the bias.
+  /// The kernel of a weight's gradient also sums the rows of the output's
+  /// gradient, which is the gradient of the bias.
   bool sumsInProducts = false;
   /// Such a sum may be added to an initial value.
   bool sumsOntoInits = false;
-  /// So many sums of a vector onto another one share a kernel, whatever their
-  /// lengths; 0 or 1: each has its own.
+  /// The number of additions of a vector to another one that share a kernel,
+  /// whatever their lengths; 0 or 1: they do not.
   int64_t vectorSums = 0;
   /// Products with packed weights that multiply the same rows are one kernel.
   bool joinsPackedProducts = false;
-  /// Operations on heads are in the kernel of the products with packed weights
-  /// that make these heads.
+  /// Operations on attention heads, as rotary embeddings, are in the kernel of
+  /// the products with packed weights that compute these heads.
   bool headsInPackedProducts = false;
-  /// Products with packed weights of at most so many rows are one kernel with
-  /// the row-wise operations that make these rows; 0: none.
+  /// Products with packed weights of at most this many rows are one kernel with
+  /// the row-wise operations that compute these rows; 0: none.
   int64_t rowsOfPrologues = 0;
-  /// What is one element for each column, as a norm's weight and 1, is made
-  /// again for each row in the one kernel that reads it.
+  /// A value with one element for each column, as a norm's weight plus 1, is
+  /// recomputed for each row in the only kernel that reads it.
   bool columnsInRows = false;
-  /// So many sums over rows, of one element for each column, may stand in a
-  /// kernel that makes something of these rows; 0: none.
+  /// The number of column sums (sums over rows) that may be in a kernel that
+  /// computes other results from these rows; 0: none.
   int64_t sumsInRows = 0;
-  /// Elements of all of them at most; three take as many as four.
+  /// The limit for the elements of all these column sums together; three sums
+  /// count as four.
   int64_t elementsOfSums = 0;
-  /// Rows of what products read and write begin at multiples of so many bytes,
-  /// with gaps where that needs them; 0: without gaps.
+  /// The leading dimension, in bytes, of operands and results of products is a
+  /// multiple of this, with padding after each row if needed; 0: no padding.
   int64_t rowAlignment = 0;
 };
 
-/// A back end. Strategies name it; `findTarget` finds it.
+/// A back end, which compiles kernels for one kind of device. Strategies name
+/// it, and `findTarget` finds it.
 class Target {
 public:
   virtual ~Target() = default;
 
-  /// The word of the setting `target` that means it.
+  /// The value of the setting `target` that selects this target.
   virtual config::Target name() const = 0;
-  /// Whether it makes code of such kernels. A kernel that it has no generator
-  /// for stays without an object, which is a remark.
+  /// Whether the target can compile kernels of this generator. Otherwise such a
+  /// kernel gets no object, and a remark says so.
   virtual bool supports(nn::Generator generator) const = 0;
-  /// What it puts into one kernel in plans of this strategy.
+  /// The fusion rules for plans of `strategy`.
   virtual FusionRules fusionRules(const dist::Strategy &strategy) const {
     return {};
   }
-  /// Everything that its passes need in a context.
+  /// Registers the dialects that the target's passes need.
   virtual void registerDialects(mlir::DialectRegistry &registry) const = 0;
   /// Adds the passes that give every kernel of a module's models its object.
   virtual void buildPipeline(mlir::OpPassManager &pm,
                              const TargetOptions &options) const = 0;
-  /// Checks that the kernels of models or plans have the code that they name,
-  /// and that it is this target's. Reports H0397.
+  /// Checks that the kernels of `roots`, models or plans, name objects that
+  /// exist and hold code for this target. Reports H0397.
   virtual mlir::LogicalResult
   verify(llvm::ArrayRef<mlir::Operation *> roots) const = 0;
-  /// What runs the kernels; none (with an error, H0203) when no binary can be
-  /// written.
+  /// The kind of device that runs the kernels. Fails with the error H0203 if no
+  /// binary can be written for it.
   virtual mlir::FailureOr<plan::DeviceKind>
   deviceOf(planir::ProgramOp program) const = 0;
-  /// What the machine's CPU must have to run a binary of this plan, as the
-  /// runtime's CPU check names it.
+  /// The CPU features that a binary of this plan needs on the host, as the
+  /// runtime's CPU check names them.
   virtual mlir::FailureOr<std::vector<std::string>>
   requirementsOf(planir::ProgramOp program) const = 0;
-  /// The code of kernels as a binary carries it. `plan::Kernel::text` is a
-  /// number in the list. `host` is what the target of the host's cores made of
-  /// the kernels that run there; empty where none do. Reports H0397 or H0911.
+  /// The code of all kernels in the form that a binary contains.
+  /// `plan::Kernel::text` is an index into `objects`. `host` is the image of
+  /// the kernels that run on the host's cores; empty if there are none. Reports
+  /// H0397 or H0911.
   virtual mlir::FailureOr<std::string>
   imageOf(llvm::ArrayRef<planir::ObjectOp> objects,
           llvm::StringRef host) const = 0;
 };
 
-/// Adds a target of a new name. No thread may ask for targets meanwhile.
+/// Adds a target with a new name. Not thread-safe: call it before any thread
+/// asks for targets.
 void registerTarget(std::unique_ptr<Target> target);
 
-/// All that were registered, in the order of their names in the setting.
+/// All registered targets, in the order of the values of the setting `target`.
 llvm::ArrayRef<const Target *> allTargets();
 
-/// The target of a model's or plan's strategy. Reports H0245 when there is none
-/// in this build.
+/// The target that the strategy of a model or plan names. Reports H0245 if this
+/// build does not have it.
 mlir::FailureOr<const Target *> findTarget(mlir::Operation *root);
 
-/// What makes the code of kernels that the host's cores run: x86-64. Reports
-/// H0245 when it is not in this build.
+/// The target of kernels that run on the host's cores: x86-64. Reports H0245 if
+/// this build does not have it.
 mlir::FailureOr<const Target *> findHostTarget(mlir::Operation *root);
 
-/// Whether the host's cores run one of the kernels of a model or plan.
+/// Whether some kernel of a model or plan runs on the host's cores.
 bool hasKernelsOnHost(mlir::Operation *root);
 
 /// The strategy of a model or of a plan.
 dist::Strategy strategyOf(mlir::Operation *root);
 
-/// The object of a kernel, where it names one that is there.
+/// The object that a kernel names; null if it names none or the object does not
+/// exist.
 planir::ObjectOp objectOf(const mlir::SymbolTable &symbols,
                           planir::KernelOp kernel);
 
-/// The code that an object holds; reports H0397 when it is not base64.
+/// The decoded code of an object; reports H0397 if it is not base64.
 mlir::FailureOr<std::string> codeOf(planir::ObjectOp object);
 
-/// A kernel as MLIR in the generic form, without names, paths, shardings and
-/// what was compiled: kernels of equal text have the same code.
+/// A kernel as MLIR in the generic form, without names, module paths, shardings
+/// and attributes that compilation added. Kernels with equal text have the same
+/// code.
 std::string textOf(planir::KernelOp kernel);
 
 } // namespace heddle::codegen
