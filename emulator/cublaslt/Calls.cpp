@@ -214,7 +214,8 @@ struct Queued {
   float alpha, beta;
   /// In the order in which they are made.
   std::vector<cuda::EmulatedAccess> accesses;
-  int c = -1, bias = -1, aux = -1, workspace = -1; ///< Places in `accesses`.
+  int c = -1, bias = -1, aux = -1,
+      workspace = -1; ///< ProductBuffers in `accesses`.
 
   int add(const void *address, size_t bytes, bool writes) {
     accesses.push_back(

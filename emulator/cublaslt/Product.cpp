@@ -98,9 +98,9 @@ multiplyBlock(const float *panel, const float *columns, int64_t k,
 namespace {
 class Multiplication {
 public:
-  Multiplication(const Product &product, const Places &places, float alpha,
-                 float beta)
-      : product(product), places(places), alpha(alpha), beta(beta),
+  Multiplication(const Product &product, const ProductBuffers &buffers,
+                 float alpha, float beta)
+      : product(product), buffers(buffers), alpha(alpha), beta(beta),
         m(int64_t(product.d.rows)), n(int64_t(product.d.columns)),
         k(int64_t(product.desc.transA == AsIs ? product.a.columns
                                               : product.a.rows)) {}
@@ -150,7 +150,7 @@ private:
     for (int64_t step = 0; step < k; ++step)
       for (int64_t i = 0; i < panelRows; ++i)
         target[step * panelRows + i] =
-            first + i < m ? factor(product.a, places.a, product.desc.transA,
+            first + i < m ? factor(product.a, buffers.a, product.desc.transA,
                                    first + i, step)
                           : 0;
   }
@@ -162,7 +162,7 @@ private:
     for (int64_t j = 0; j < width; ++j)
       for (int64_t step = 0; step < k; ++step)
         columns[j * k + step] =
-            factor(product.b, places.b, product.desc.transB, step, first + j);
+            factor(product.b, buffers.b, product.desc.transB, step, first + j);
     for (int64_t panel = 0; panel < panels(); ++panel) {
       float sums[blockColumns][panelRows];
       multiplyBlock(packed.data() + panel * k * panelRows, columns.data(), k,
@@ -179,9 +179,9 @@ private:
     float sum = 0;
     for (int64_t step = 0; step < k; ++step)
       sum += desc.epilogue == SumsA
-                 ? factor(product.a, places.a, desc.transA, number, step)
-                 : factor(product.b, places.b, desc.transB, step, number);
-    store(places.bias, product.d.type, number, sum);
+                 ? factor(product.a, buffers.a, desc.transA, number, step)
+                 : factor(product.b, buffers.b, desc.transB, step, number);
+    store(buffers.bias, product.d.type, number, sum);
   }
 
   /// What the epilogue makes of an element.
@@ -190,21 +190,22 @@ private:
     DataType type = product.d.type;
     float value = alpha * sum;
     if (beta != 0)
-      value += beta * Matrix{places.c, type, product.c.leading}.at(row, column);
+      value +=
+          beta * Matrix{buffers.c, type, product.c.leading}.at(row, column);
     if (desc.addsBias())
-      value += Matrix{places.bias, type, 0}.at(row, 0);
+      value += Matrix{buffers.bias, type, 0}.at(row, 0);
     if (desc.writesAux())
-      store(places.aux, type, column * desc.auxLeading + row, value);
+      store(buffers.aux, type, column * desc.auxLeading + row, value);
     if (desc.epilogue == GeluGrad)
       value *= geluTanhGrad(
-          Matrix{places.aux, type, desc.auxLeading}.at(row, column));
+          Matrix{buffers.aux, type, desc.auxLeading}.at(row, column));
     else if (desc.epilogue & Gelu)
       value = geluTanh(value);
-    store(places.d, type, column * product.d.leading + row, value);
+    store(buffers.d, type, column * product.d.leading + row, value);
   }
 
   const Product &product;
-  const Places &places;
+  const ProductBuffers &buffers;
   float alpha, beta;
   int64_t m, n, k;
   std::vector<float> packed; ///< a in panels of rows.
@@ -212,7 +213,7 @@ private:
 } // namespace
 
 void heddle::rt::cublaslt::multiply(const Product &product,
-                                    const Places &places, float alpha,
+                                    const ProductBuffers &buffers, float alpha,
                                     float beta) {
-  Multiplication(product, places, alpha, beta).run();
+  Multiplication(product, buffers, alpha, beta).run();
 }

@@ -40,9 +40,10 @@ struct Fault {
 /// What was submitted to a stream.
 struct Command {
   std::string name;         ///< As "a copy of 12 bytes".
-  emulator::Touched memory; ///< What it reads and writes, if it is known.
+  emulator::AccessedRanges
+      memory; ///< What it reads and writes, if it is known.
   /// Does it, and may add to `memory`. Throws a Fault.
-  std::function<void(emulator::Touched &memory)> run;
+  std::function<void(emulator::AccessedRanges &memory)> run;
   /// Of one that waits for other processes: called once all before it is done,
   /// and then again and again, until `run` may be called.
   std::function<void()> begin;

@@ -92,30 +92,31 @@ Result cuda::cuPointerGetAttribute(void *data, PointerAttribute attribute,
 //===----------------------------------------------------------------------===//
 
 namespace {
-enum class Side { Gpu, Host, Either };
+enum class CopySide { Gpu, Host, Either };
 } // namespace
 
 /// Where the bytes of one side of a copy stand; null when they cannot be there.
 /// Any memory of the host that was not handed out is taken as it is.
-static char *placeOf(const ContextData &context, DevicePointer address,
-                     size_t bytes, Side side) {
+static char *bytesOf(const ContextData &context, DevicePointer address,
+                     size_t bytes, CopySide side) {
   bool isKnown = context.memory.isKnown(address);
   bool isOnGpu = context.memory.isOnGpu(address);
-  if ((side == Side::Gpu && !isKnown) || (side == Side::Host && isOnGpu))
+  if ((side == CopySide::Gpu && !isKnown) ||
+      (side == CopySide::Host && isOnGpu))
     return nullptr;
   return isKnown ? context.memory.at(address, bytes)
                  : reinterpret_cast<char *>(address);
 }
 
-static Result copyBetween(DevicePointer target, Side targetSide,
-                          DevicePointer source, Side sourceSide, size_t bytes,
-                          StreamHandle handle,
+static Result copyBetween(DevicePointer target, CopySide targetSide,
+                          DevicePointer source, CopySide sourceSide,
+                          size_t bytes, StreamHandle handle,
                           const char *call = __builtin_FUNCTION()) {
   auto work = [&](ContextData &context, StreamData &stream) {
     if (bytes == 0)
       return Success;
-    char *to = placeOf(context, target, bytes, targetSide);
-    const char *from = placeOf(context, source, bytes, sourceSide);
+    char *to = bytesOf(context, target, bytes, targetSide);
+    const char *from = bytesOf(context, source, bytes, sourceSide);
     if (!to || !from)
       return InvalidValue;
     Command command;
@@ -124,7 +125,7 @@ static Result copyBetween(DevicePointer target, Side targetSide,
     command.memory.writes = {{target, target + bytes}};
     bool toGpu = context.memory.isOnGpu(target);
     bool fromGpu = context.memory.isOnGpu(source);
-    command.run = [=, &context](emulator::Touched &) {
+    command.run = [=, &context](emulator::AccessedRanges &) {
       std::memmove(to, from, bytes);
       context.copiedIn += toGpu && !fromGpu ? int64_t(bytes) : 0;
       context.copiedOut += fromGpu && !toGpu ? int64_t(bytes) : 0;
@@ -141,24 +142,26 @@ static DevicePointer bitsOf(const void *place) {
 
 Result cuda::cuMemcpyHtoDAsync_v2(DevicePointer target, const void *source,
                                   size_t bytes, StreamHandle stream) {
-  return copyBetween(target, Side::Gpu, bitsOf(source), Side::Host, bytes,
-                     stream);
+  return copyBetween(target, CopySide::Gpu, bitsOf(source), CopySide::Host,
+                     bytes, stream);
 }
 
 Result cuda::cuMemcpyDtoHAsync_v2(void *target, DevicePointer source,
                                   size_t bytes, StreamHandle stream) {
-  return copyBetween(bitsOf(target), Side::Host, source, Side::Gpu, bytes,
-                     stream);
+  return copyBetween(bitsOf(target), CopySide::Host, source, CopySide::Gpu,
+                     bytes, stream);
 }
 
 Result cuda::cuMemcpyDtoDAsync_v2(DevicePointer target, DevicePointer source,
                                   size_t bytes, StreamHandle stream) {
-  return copyBetween(target, Side::Gpu, source, Side::Gpu, bytes, stream);
+  return copyBetween(target, CopySide::Gpu, source, CopySide::Gpu, bytes,
+                     stream);
 }
 
 Result cuda::cuMemcpyAsync(DevicePointer target, DevicePointer source,
                            size_t bytes, StreamHandle stream) {
-  return copyBetween(target, Side::Either, source, Side::Either, bytes, stream);
+  return copyBetween(target, CopySide::Either, source, CopySide::Either, bytes,
+                     stream);
 }
 
 Result cuda::cuMemsetD8Async(DevicePointer target, unsigned char value,
@@ -166,13 +169,15 @@ Result cuda::cuMemsetD8Async(DevicePointer target, unsigned char value,
   return inStream(handle, [&](ContextData &context, StreamData &stream) {
     if (bytes == 0)
       return Success;
-    char *to = placeOf(context, target, bytes, Side::Gpu);
+    char *to = bytesOf(context, target, bytes, CopySide::Gpu);
     if (!to)
       return InvalidValue;
     Command command;
     command.name = "a fill of " + std::to_string(bytes) + " bytes";
     command.memory.writes = {{target, target + bytes}};
-    command.run = [=](emulator::Touched &) { std::memset(to, value, bytes); };
+    command.run = [=](emulator::AccessedRanges &) {
+      std::memset(to, value, bytes);
+    };
     context.submit(stream, std::move(command));
     return Success;
   });

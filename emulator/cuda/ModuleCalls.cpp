@@ -205,7 +205,7 @@ static void loseDevice(const Settings &settings, int64_t launch) {
 }
 
 static void runLaunch(ContextData &context, const Launched &launched,
-                      emulator::Touched &touched) {
+                      emulator::AccessedRanges &touched) {
   int64_t number = context.launches++;
   context.befall("kernel", number);
   loseDevice(context.settings, number);
@@ -292,7 +292,7 @@ static Result launch(Function function, const LaunchConfig &config,
     Command command;
     command.name = "kernel " + function->name + " (launch " +
                    std::to_string(context.submitted++) + ")";
-    command.run = [&context, launched](emulator::Touched &touched) {
+    command.run = [&context, launched](emulator::AccessedRanges &touched) {
       runLaunch(context, launched, touched);
     };
     context.submit(stream, std::move(command));

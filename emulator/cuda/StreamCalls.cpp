@@ -55,7 +55,7 @@ Result cuda::cuLaunchHostFunc(StreamHandle handle, HostFunction function,
   return inStream(handle, [&](ContextData &context, StreamData &stream) {
     Command command;
     command.name = "a function of the host"; // What it touches is not known.
-    command.run = [=](emulator::Touched &) { function(data); };
+    command.run = [=](emulator::AccessedRanges &) { function(data); };
     context.submit(stream, std::move(command));
     return Success;
   });
@@ -89,7 +89,7 @@ static void submitClock(ContextData &context, StreamData &stream,
   event.time = std::make_shared<double>(0);
   Command command;
   command.name = "the time of an event";
-  command.run = [time = event.time](emulator::Touched &) {
+  command.run = [time = event.time](emulator::AccessedRanges &) {
     using namespace std::chrono;
     *time = duration<double, std::milli>(steady_clock::now().time_since_epoch())
                 .count();

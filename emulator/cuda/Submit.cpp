@@ -57,7 +57,7 @@ static void goOnAlone() {
 /// Finds the places of what a work touches; false where they are not on the
 /// GPU.
 static bool findPlaces(const ContextData &context, const EmulatedWork &work,
-                       emulator::Touched &touched) {
+                       emulator::AccessedRanges &touched) {
   for (EmulatedAccess *access = work.accesses;
        access < work.accesses + work.numAccesses; ++access) {
     if (access->bytes == 0)
@@ -84,7 +84,7 @@ Result cuda::heddleEmulateSubmit(StreamHandle handle,
     command.name = work.name;
     if (!findPlaces(context, work, command.memory))
       return InvalidValue;
-    command.run = [work, data, &context](emulator::Touched &) {
+    command.run = [work, data, &context](emulator::AccessedRanges &) {
       if (work.sentBytes)
         context.sentBytes += work.sentBytes(data.get());
       work.run(data.get());

@@ -161,9 +161,9 @@ void Timeline::execute(StreamData &stream) {
   command.run(command.memory);
   if (!isChecked())
     return;
-  ledger.add(command, stream.number);
-  if (ledger.isLong())
-    ledger.forgetBefore(floor());
+  races.add(command, stream.number);
+  if (races.isLong())
+    races.forgetBefore(floor());
 }
 
 Clock Timeline::floor() const {
@@ -184,5 +184,5 @@ void Timeline::abandon() {
     stream->done = stream->submitted;
     stream->queue.clear();
   }
-  ledger.clear();
+  races.clear();
 }

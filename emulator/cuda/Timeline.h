@@ -9,7 +9,7 @@
 #ifndef HEDDLE_EMULATOR_CUDA_TIMELINE_H
 #define HEDDLE_EMULATOR_CUDA_TIMELINE_H
 
-#include "emulator/cuda/Ledger.h"
+#include "emulator/cuda/RaceDetector.h"
 #include "emulator/cuda/Settings.h"
 
 #include <deque>
@@ -92,7 +92,7 @@ private:
   std::mt19937_64 random;
   std::vector<std::unique_ptr<StreamData>> streams; ///< By their numbers.
   Clock seen;                                       ///< By the host.
-  Ledger ledger;
+  RaceDetector races;
 };
 
 } // namespace heddle::rt::cuda

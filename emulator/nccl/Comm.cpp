@@ -254,27 +254,28 @@ void Exchange::meetPosted(int peer, size_t count) {
   peers[peer].posted -= count;
 }
 
-bool Exchange::isConnected(const Way &way) {
+bool Exchange::isConnected(const PeerDirection &direction) {
   std::lock_guard<std::mutex> lock(mutex);
-  return way.peer == self || peers[way.peer].isMade[way.isOut];
+  return direction.peer == self ||
+         peers[direction.peer].isMade[direction.isOut];
 }
 
-void Exchange::beginConnecting(const Way &way) {
+void Exchange::beginConnecting(const PeerDirection &direction) {
   {
     std::lock_guard<std::mutex> lock(mutex);
-    peers[way.peer].isMade[way.isOut] = true;
+    peers[direction.peer].isMade[direction.isOut] = true;
   }
-  send(way.peer, way.isOut ? MadeOut : MadeIn, nullptr, 0);
+  send(direction.peer, direction.isOut ? MadeOut : MadeIn, nullptr, 0);
 }
 
-bool Exchange::finishConnecting(const Way &way) {
+bool Exchange::finishConnecting(const PeerDirection &direction) {
   constexpr std::chrono::microseconds pause(200);
   while (!aborted && error() == Success) {
     {
       std::lock_guard<std::mutex> lock(mutex);
-      if (peers[way.peer].isMadeThere[way.isOut])
+      if (peers[direction.peer].isMadeThere[direction.isOut])
         return true;
-      if (peers[way.peer].isClosed)
+      if (peers[direction.peer].isClosed)
         return false;
     }
     std::this_thread::sleep_for(pause);

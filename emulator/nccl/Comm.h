@@ -49,7 +49,7 @@ public:
 
   int size() const { return int(peers.size()); }
   int rank() const { return self; }
-  /// Returns when the bytes are on their way.
+  /// Returns when the bytes are on their direction.
   void send(int peer, uint32_t kind, const char *bytes, size_t count);
   /// How many messages have come from there.
   size_t arrived(int peer);
@@ -63,19 +63,19 @@ public:
   void meetPosted(int peer, size_t count);
 
   /// One direction between this rank and another.
-  struct Way {
+  struct PeerDirection {
     int peer = 0;
     bool isOut = false;
-    bool operator<(const Way &other) const {
+    bool operator<(const PeerDirection &other) const {
       return std::tie(peer, isOut) < std::tie(other.peer, other.isOut);
     }
   };
   /// Whether messages have gone that way, or begin to now.
-  bool isConnected(const Way &way);
+  bool isConnected(const PeerDirection &direction);
   /// Tells the other rank that this one makes its end of the connection.
-  void beginConnecting(const Way &way);
+  void beginConnecting(const PeerDirection &direction);
   /// Returns when the other rank has made its end; false: it will not.
-  bool finishConnecting(const Way &way);
+  bool finishConnecting(const PeerDirection &direction);
 
   /// What has gone wrong is kept: the first of it.
   void fail(Result result);

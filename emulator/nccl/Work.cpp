@@ -128,10 +128,10 @@ Result Batch::beginConnecting() {
   bool isFirst = false;
   for (const Call &call : calls) {
     bool isOut = call.kind == CallKind::Send;
-    Exchange::Way way = {call.peer, isOut};
+    Exchange::PeerDirection direction = {call.peer, isOut};
     bool isMessage = isOut || call.kind == CallKind::Receive;
-    if (isMessage && !comm->isConnected(way))
-      connecting.insert(way);
+    if (isMessage && !comm->isConnected(direction))
+      connecting.insert(direction);
     isFirst |= isMessage ? !connecting.empty() : !comm->ringIsMade;
     comm->ringIsMade = comm->ringIsMade || !isMessage;
   }
@@ -144,17 +144,17 @@ Result Batch::beginConnecting() {
              "that it makes may block the host for ever");
     return InvalidUsage;
   }
-  for (const Exchange::Way &way : connecting) {
-    comm->beginConnecting(way);
-    if (way.isOut)
+  for (const Exchange::PeerDirection &direction : connecting) {
+    comm->beginConnecting(direction);
+    if (direction.isOut)
       count("connect");
   }
   return Success;
 }
 
 Result Batch::finishConnecting() {
-  for (const Exchange::Way &way : connecting)
-    if (!comm->finishConnecting(way))
+  for (const Exchange::PeerDirection &direction : connecting)
+    if (!comm->finishConnecting(direction))
       return comm->error() == Success ? RemoteError : comm->error();
   return Success;
 }

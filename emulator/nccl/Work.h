@@ -81,7 +81,7 @@ private:
   std::shared_ptr<Exchange> comm;
   StreamHandle stream;
   std::vector<Call> calls;
-  std::set<Exchange::Way> connecting;
+  std::set<Exchange::PeerDirection> connecting;
   /// Of each call, what it reads, and then what it writes.
   std::vector<cuda::EmulatedAccess> accesses;
   bool isBroken = false; ///< As the user asked for it.

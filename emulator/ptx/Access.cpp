@@ -316,7 +316,7 @@ void noteTouched(Warp &warp, const Access &access, int64_t bytes, Touch kind) {
     return;
   if (writes(kind))
     noteWritten(warp, access, bytes);
-  TouchRecorder *touched = warp.block->touched.get();
+  AccessRecorder *touched = warp.block->touched.get();
   if (!touched)
     return;
   const uint64_t *at = access.addresses;

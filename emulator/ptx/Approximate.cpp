@@ -13,7 +13,7 @@
 
 #include "emulator/ptx/Decode.h"
 #include "emulator/ptx/Lanes.h"
-#include "emulator/ptx/Numbers.h"
+#include "emulator/ptx/Rounding.h"
 
 namespace heddle::emulator {
 

@@ -11,7 +11,7 @@
 #include "emulator/ptx/Access.h"
 #include "emulator/ptx/Bulk.h"
 #include "emulator/ptx/Lanes.h"
-#include "emulator/ptx/Numbers.h"
+#include "emulator/ptx/Rounding.h"
 
 #include <algorithm>
 #include <cmath>

@@ -69,7 +69,7 @@ void Block::failDivergence(const Warp &first, const Program &program) const {
     if (!others.empty())
       continue;
     others = ", thread " + std::to_string(warp.thread(0)) + " ";
-    int64_t line = program.places[warp.current].line;
+    int64_t line = program.locations[warp.current].line;
     others += waits ? "waits at barrier " + std::to_string(warp.barrier) +
                           ", line " + std::to_string(line)
                     : "has returned";

@@ -76,7 +76,7 @@ char *globalMemory(Warp &warp, uint64_t address, int64_t bytes, Touch kind,
                   worker.memory->describe(address),
               uint32_t(1) << lane);
   checkStoresFenced(warp, address, end, lane);
-  if (TouchRecorder *touched = warp.block->touched.get())
+  if (AccessRecorder *touched = warp.block->touched.get())
     touched->add(touchBy(warp, kind), address, end);
   if (worker.options->counts) {
     constexpr uint64_t sector = 32;

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Decode.h"
-#include "emulator/ptx/Numbers.h"
+#include "emulator/ptx/Rounding.h"
 
 #include <algorithm>
 #include <cstring>
@@ -225,7 +225,7 @@ Program FunctionDecoder::run() {
     decode.finish();
     program.ops.push_back(op);
     std::string name = decode.name();
-    program.places.push_back(
+    program.locations.push_back(
         {source.line, source.sourceFile, source.sourceLine, name});
   }
   // A function may end without `ret`.
@@ -238,7 +238,7 @@ Program FunctionDecoder::run() {
   Decode decode(*this, ret, end);
   findOpcode("ret")->decode(decode);
   program.ops.push_back(end);
-  program.places.push_back({ret.line, 0, 0, "ret"});
+  program.locations.push_back({ret.line, 0, 0, "ret"});
 
   for (size_t i = 0; i < program.ops.size(); ++i)
     program.ops[i].rows = program.rows.data() + firstRow[i];

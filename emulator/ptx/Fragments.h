@@ -10,7 +10,7 @@
 #define HEDDLE_EMULATOR_PTX_FRAGMENTS_H
 
 #include "emulator/ptx/Lanes.h"
-#include "emulator/ptx/Numbers.h"
+#include "emulator/ptx/Rounding.h"
 
 namespace heddle::emulator {
 

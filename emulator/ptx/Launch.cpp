@@ -110,7 +110,7 @@ public:
                   launch.arguments[i], program.parameters[i].bytes);
   }
 
-  std::string run(Counters *counters, Touched *touched);
+  std::string run(Counters *counters, AccessedRanges *touched);
 
 private:
   void work(Worker &worker);
@@ -178,7 +178,7 @@ void LaunchRunner::prepare(Worker &worker, std::vector<uint64_t> &registers) {
     block.warps.resize(warps);
     block.local.resize(warps * warpSize * cluster.localBytes);
     if (recordsTouches)
-      block.touched = std::make_unique<TouchRecorder>(program.ops.size());
+      block.touched = std::make_unique<AccessRecorder>(program.ops.size());
     for (size_t i = 0; i < warps; ++i, next += program.registerBytes) {
       Warp &warp = block.warps[i];
       warp.index = static_cast<int>(i);
@@ -277,13 +277,13 @@ void LaunchRunner::startWarp(Warp &warp) {
     std::memset(warp.registers + row, 0xff, 64);
 }
 
-std::string describePlace(const Place &place,
-                          const std::map<int64_t, std::string> &files) {
-  std::string result = "line " + std::to_string(place.line);
-  auto file = files.find(place.sourceFile);
+std::string describeLocation(const OpLocation &location,
+                             const std::map<int64_t, std::string> &files) {
+  std::string result = "line " + std::to_string(location.line);
+  auto file = files.find(location.sourceFile);
   if (file != files.end())
     result +=
-        " (" + file->second + ":" + std::to_string(place.sourceLine) + ")";
+        " (" + file->second + ":" + std::to_string(location.sourceLine) + ")";
   return result;
 }
 
@@ -305,11 +305,11 @@ void LaunchRunner::note(int64_t turn, const Warp &warp, const Fault &fault) {
     return;
   firstFault = turn;
   const Block &block = *warp.block;
-  const Place &place = program.places[warp.current];
+  const OpLocation &location = program.locations[warp.current];
   auto number = [](int64_t value) { return std::to_string(value); };
   message = "kernel " + program.name + ", " +
-            describePlace(place, setup.files) + ", " + place.opcode + ": " +
-            fault.message + "; block (" + number(block.at.x) + ", " +
+            describeLocation(location, setup.files) + ", " + location.opcode +
+            ": " + fault.message + "; block (" + number(block.at.x) + ", " +
             number(block.at.y) + ", " + number(block.at.z) + "), " +
             describeThreads(warp, fault.lanes ? fault.lanes : warp.mask);
 }
@@ -334,7 +334,7 @@ void LaunchRunner::work(Worker &worker) {
   total += worker.counters;
 }
 
-std::string LaunchRunner::run(Counters *counters, Touched *touched) {
+std::string LaunchRunner::run(Counters *counters, AccessedRanges *touched) {
   recordsTouches = touched != nullptr || options.checks == Checks::Full;
   unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
   int64_t numWorkers =
@@ -379,7 +379,7 @@ void LaunchRunner::noteMeeting(const TouchedRange &first,
                                const std::string &what,
                                const std::string &verb) {
   auto place = [&](const TouchedRange &range) {
-    return describePlace(program.places[range.by.op], setup.files);
+    return describeLocation(program.locations[range.by.op], setup.files);
   };
   auto name = [&](const TouchedRange &range) {
     Dim3 at = placeOf(range.block, launch.grid);
@@ -387,7 +387,7 @@ void LaunchRunner::noteMeeting(const TouchedRange &first,
            ", " + std::to_string(at.z) + ")";
   };
   message = "kernel " + program.name + ", " + place(first) + ", " +
-            program.places[first.by.op].opcode + ": " + what + name(first) +
+            program.locations[first.by.op].opcode + ": " + what + name(first) +
             " " + verb + " what " + name(second) + " " +
             verbOf(second.by.kind) + ", " + place(second) + ": " +
             setup.memory.describe(std::max(first.first, second.first));
@@ -407,7 +407,7 @@ void LaunchRunner::noteRace(std::vector<TouchedRange> &ranges) {
 }
 
 std::string runLaunch(const LaunchSetup &setup, Counters *counters,
-                      Touched *touched) {
+                      AccessedRanges *touched) {
   return LaunchRunner(setup).run(counters, touched);
 }
 

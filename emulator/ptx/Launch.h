@@ -28,7 +28,7 @@ struct LaunchSetup {
 /// Runs every block; what went wrong, or "". Adds to `counters` and `touched`,
 /// which may be null.
 std::string runLaunch(const LaunchSetup &setup, Counters *counters,
-                      Touched *touched);
+                      AccessedRanges *touched);
 
 } // namespace heddle::emulator
 

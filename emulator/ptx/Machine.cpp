@@ -282,7 +282,7 @@ static std::string checkLaunch(const Program &program, const Limits &limits,
 
 std::string Module::run(const Launch &launch, const GlobalMemory &memory,
                         const Options &options, Counters *counters,
-                        Touched *touched) const {
+                        AccessedRanges *touched) const {
   auto found = image->programs.find(launch.kernel);
   if (found == image->programs.end())
     return "no kernel '" + launch.kernel + "'";

@@ -44,7 +44,7 @@ struct Op {
 };
 
 /// Where an instruction stands, for messages.
-struct Place {
+struct OpLocation {
   int64_t line = 0, sourceFile = 0, sourceLine = 0;
   std::string opcode;
 };
@@ -78,7 +78,7 @@ struct Parameter {
 struct Program {
   std::string name;
   std::vector<Op> ops;
-  std::vector<Place> places;
+  std::vector<OpLocation> locations;
   std::vector<uint32_t> rows; ///< Of all ops.
   std::vector<FixedRow> fixed;
   /// Rows of 64 bytes that may be read before they are written.

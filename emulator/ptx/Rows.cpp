@@ -18,9 +18,9 @@
 namespace heddle::emulator {
 
 namespace {
-constexpr uint32_t unit = 64;
+constexpr uint32_t granule = 64;
 
-uint32_t unitsOf(int width) { return width <= 16 ? 1 : width / 16; }
+uint32_t granulesOf(int width) { return width <= 16 ? 1 : width / 16; }
 
 struct Interval {
   size_t first = ~size_t(0), last = 0;
@@ -132,22 +132,23 @@ private:
   std::vector<BlockUse> uses;
 };
 
-/// Places of one size, given out again when their interval has ended.
-class Places {
+/// RowAllocator of one size, given out again when their interval has ended.
+class RowAllocator {
 public:
-  uint32_t take(const Interval &interval, uint32_t units, uint32_t &end) {
+  uint32_t allocate(const Interval &interval, uint32_t granules,
+                    uint32_t &end) {
     // What is read last where another is written first must not be the same:
     // an op may write a result before it has read all lanes.
     if (!busy.empty() && busy.top().first < interval.first) {
-      uint32_t place = busy.top().second;
+      uint32_t offset = busy.top().second;
       busy.pop();
-      busy.push({interval.last, place});
-      return place;
+      busy.push({interval.last, offset});
+      return offset;
     }
-    uint32_t place = end;
-    end += units;
-    busy.push({interval.last, place});
-    return place;
+    uint32_t offset = end;
+    end += granules;
+    busy.push({interval.last, offset});
+    return offset;
   }
 
 private:
@@ -183,13 +184,13 @@ void assignRows(Program &program, const std::vector<int> &widths) {
   program.pinned.erase(
       std::unique(program.pinned.begin(), program.pinned.end()),
       program.pinned.end());
-  std::vector<uint32_t> places(widths.size());
+  std::vector<uint32_t> offsets(widths.size());
   std::vector<bool> isFixed(widths.size());
   uint32_t end = 0;
   for (FixedRow &fixed : program.fixed) {
     isFixed[fixed.row] = true;
-    places[fixed.row] = end;
-    end += unitsOf(fixed.width);
+    offsets[fixed.row] = end;
+    end += granulesOf(fixed.width);
   }
   program.registersPerThread =
       pressure(intervals, widths, isFixed, program.ops.size());
@@ -207,24 +208,24 @@ void assignRows(Program &program, const std::vector<int> &widths) {
   // Paths that lanes take one after the other may share memory, each its own
   // lanes: only if all rows there have them at the same bytes. The lanes of a
   // predicate are bits.
-  std::map<int, Places> byWidth;
+  std::map<int, RowAllocator> byWidth;
   for (uint32_t row : order) {
-    uint32_t units = unitsOf(widths[row]);
-    places[row] = byWidth[widths[row]].take(intervals[row], units, end);
+    uint32_t granules = granulesOf(widths[row]);
+    offsets[row] = byWidth[widths[row]].allocate(intervals[row], granules, end);
     if (liveness.isReadUnwritten(row))
-      for (uint32_t i = 0; i < units; ++i)
-        program.unwritten.push_back((places[row] + i) * unit);
+      for (uint32_t i = 0; i < granules; ++i)
+        program.unwritten.push_back((offsets[row] + i) * granule);
   }
   for (uint32_t &row : program.pinned)
-    row = places[row] * unit;
+    row = offsets[row] * granule;
   for (FixedRow &fixed : program.fixed)
-    fixed.row = places[fixed.row] * unit;
+    fixed.row = offsets[fixed.row] * granule;
   for (Op &op : program.ops)
     if (op.guard != noRow)
-      op.guard = places[op.guard] * unit;
+      op.guard = offsets[op.guard] * granule;
   for (uint32_t &row : program.rows)
-    row = places[row] * unit;
-  program.registerBytes = int64_t(end) * unit;
+    row = offsets[row] * granule;
+  program.registerBytes = int64_t(end) * granule;
 }
 
 } // namespace heddle::emulator

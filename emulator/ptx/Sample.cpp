@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/emulator/ptx/Sample.h"
-#include "emulator/ptx/Draw.h"
+#include "emulator/ptx/SeededOrder.h"
 
 #include <algorithm>
 #include <numeric>

@@ -9,9 +9,9 @@
 #ifndef HEDDLE_EMULATOR_PTX_WARP_H
 #define HEDDLE_EMULATOR_PTX_WARP_H
 
+#include "emulator/ptx/AccessRecorder.h"
 #include "emulator/ptx/AsyncState.h"
-#include "emulator/ptx/Draw.h"
-#include "emulator/ptx/TouchRecorder.h"
+#include "emulator/ptx/SeededOrder.h"
 #include "heddle/emulator/ptx/GlobalWrites.h"
 
 #include <string>
@@ -152,7 +152,7 @@ struct Block {
   std::vector<char> local;   ///< Of all threads, one after the other.
   int64_t freeRegisters = 0; ///< That setmaxnreg may give to warps.
   bool isDone = false;
-  std::unique_ptr<TouchRecorder> touched; ///< Null: nobody asks.
+  std::unique_ptr<AccessRecorder> touched; ///< Null: nobody asks.
 
   /// A warp has come to its barrier: lets all pass if it was the last.
   void arrive(Warp &warp);
@@ -225,8 +225,8 @@ struct Worker {
 };
 
 /// A place in words: "line 12 (file.py:3)".
-std::string describePlace(const Place &place,
-                          const std::map<int64_t, std::string> &files);
+std::string describeLocation(const OpLocation &place,
+                             const std::map<int64_t, std::string> &files);
 /// The lanes of a mask in words: "threads 0-3, 7".
 std::string describeThreads(const Warp &warp, uint32_t lanes);
 

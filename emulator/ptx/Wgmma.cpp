@@ -166,10 +166,10 @@ void loadOperands(Warp &warp, const WarpProduct &made, Operands<T> &to) {
 
 /// Where a sum is: the row of its register among those of D, and how to get at
 /// it there.
-struct Place {
+struct AccumulatorElement {
   int index, lane;
 };
-Place placeOf(int row, int column) {
+AccumulatorElement elementAt(int row, int column) {
   return {column / 8 * 4 + row / 8 * 2 + column % 2,
           row % 8 * 4 + column % 8 / 2};
 }
@@ -178,7 +178,7 @@ uint32_t &wordOf(Warp &warp, const Op &op, int index, int lane) {
   return warp.products.accumulators.at(op.rows[index])[lane];
 }
 
-template <class T> T readSum(Warp &warp, const Op &op, Place at) {
+template <class T> T readSum(Warp &warp, const Op &op, AccumulatorElement at) {
   T value;
   if (op.flags & HalfSums) {
     uint32_t bits = wordOf(warp, op, at.index / 2, at.lane);
@@ -189,7 +189,8 @@ template <class T> T readSum(Warp &warp, const Op &op, Place at) {
   return value;
 }
 
-template <class T> void writeSum(Warp &warp, const Op &op, Place at, T value) {
+template <class T>
+void writeSum(Warp &warp, const Op &op, AccumulatorElement at, T value) {
   if (op.flags & HalfSums) {
     uint32_t &bits = wordOf(warp, op, at.index / 2, at.lane);
     int shift = at.index % 2 * 16;
@@ -213,7 +214,7 @@ void compute(Warp &warp, const WarpProduct &made) {
   for (int row = 0; row < rowsOfWarp; ++row) {
     for (int column = 0; column < columns; ++column)
       sums[column] =
-          made.adds ? readSum<T>(warp, op, placeOf(row, column)) : T();
+          made.adds ? readSum<T>(warp, op, elementAt(row, column)) : T();
     for (int k = 0; k < depth; ++k) {
       T left = isNegated ? -operands.a[row][k] : operands.a[row][k];
       for (int column = 0; column < columns; ++column)
@@ -229,7 +230,7 @@ void compute(Warp &warp, const WarpProduct &made) {
         sum = canonical(sum);
       else if (op.flags & Saturates)
         sum = std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX);
-      writeSum<T>(warp, op, placeOf(row, column), static_cast<T>(sum));
+      writeSum<T>(warp, op, elementAt(row, column), static_cast<T>(sum));
     }
   }
   warp.worker->counters.tensorOperations +=

@@ -122,13 +122,13 @@ AttentionShape::AttentionShape(nn::AttentionOpInterface op, const Inputs &in)
   }
   int64_t ofHeads = heads * wholeLength * wholeLength;
   if (nn::DropoutAttr dropout = op.getDropoutAttr())
-    mask.emplace(
-        in.ints(op.getRng()), static_cast<uint32_t>(dropout.getSite()),
-        in.integer(op.getLayer()),
-        DropoutPlace{in.integer(op.getMicroBatch()),
+    mask.emplace(in.ints(op.getRng()), static_cast<uint32_t>(dropout.getSite()),
+                 in.integer(op.getLayer()),
+                 DropoutPosition{
+                     in.integer(op.getMicroBatch()),
                      batch * ofHeads,
                      {{in.integerOr(op.getPart(), 0), op.getParts(), ofHeads}}},
-        dropout.getP().convertToDouble());
+                 dropout.getP().convertToDouble());
 }
 
 LogicalResult evalAttention(nn::AttentionOp op, const Inputs &in,

@@ -155,7 +155,7 @@ LogicalResult evalCast(nn::CastOp op, const Inputs &in, Outputs &out) {
 LogicalResult evalDropout(nn::DropoutOp op, const Inputs &in, Outputs &out) {
   const double *input = in.floats(op.getInput());
   Tensor &output = out[op.getOutput()];
-  DropoutPlace place = {
+  DropoutPosition place = {
       in.integer(op.getMicroBatch()), output.numElements(), {}};
   for (auto [number, part] : llvm::enumerate(op.getPart()))
     place.splits.push_back(
@@ -215,7 +215,7 @@ LogicalResult evalConcat(nn::ConcatOp op, const Inputs &in, Outputs &out) {
 
 } // namespace
 
-uint64_t DropoutPlace::elementAt(uint64_t index) const {
+uint64_t DropoutPosition::elementAt(uint64_t index) const {
   uint64_t whole = count, behind = 1;
   for (const Split &split : llvm::reverse(splits)) {
     uint64_t inner = split.inner * behind;
@@ -227,7 +227,7 @@ uint64_t DropoutPlace::elementAt(uint64_t index) const {
 }
 
 DropoutMask::DropoutMask(llvm::ArrayRef<int64_t> rng, uint32_t site,
-                         int64_t layer, const DropoutPlace &place, double p)
+                         int64_t layer, const DropoutPosition &place, double p)
     : key(static_cast<uint32_t>(rng[0]) |
           static_cast<uint64_t>(static_cast<uint32_t>(rng[1])) << 32),
       step(static_cast<uint32_t>(rng[2])),

@@ -18,16 +18,16 @@ namespace heddle::eval {
 namespace {
 
 /// Numbers from 0 on.
-struct Range {
+struct IndexLimit {
   int64_t count;
   const char *noun, *help;
 };
 
 /// How many there are of what inputs name; none where the module does not say.
-class Ranges {
+class InputLimits {
 public:
-  Ranges(ModuleOp module, const Interpreter &interpreter,
-         const TensorMap &inputs) {
+  InputLimits(ModuleOp module, const Interpreter &interpreter,
+              const TensorMap &inputs) {
     for (Operation &root : module.getOps())
       if (auto weights = root.getAttrOfType<DictionaryAttr>("weights")) {
         words = numberOf(weights, "vocab_size", words);
@@ -52,7 +52,7 @@ public:
     return nn::symbolizePortRole(name.split('@').first);
   }
 
-  std::optional<Range> of(nn::PortRole role) const {
+  std::optional<IndexLimit> of(nn::PortRole role) const {
     switch (role) {
     case nn::PortRole::Ids:
       return range(words, "words of the vocabulary",
@@ -85,9 +85,9 @@ private:
     auto number = weights.getAs<IntegerAttr>(key);
     return number ? std::optional(number.getInt()) : before;
   }
-  static std::optional<Range> range(std::optional<int64_t> count,
-                                    const char *noun, const char *help) {
-    return count ? std::optional(Range{*count, noun, help}) : std::nullopt;
+  static std::optional<IndexLimit> range(std::optional<int64_t> count,
+                                         const char *noun, const char *help) {
+    return count ? std::optional(IndexLimit{*count, noun, help}) : std::nullopt;
   }
 
   std::optional<int64_t> words, positions, segments, pages, tokens;
@@ -100,10 +100,10 @@ static constexpr int64_t noLabel = -100;
 
 bool checkRanges(ModuleOp module, const Interpreter &interpreter,
                  const TensorMap &inputs, Diagnostic &error) {
-  Ranges ranges(module, interpreter, inputs);
+  InputLimits ranges(module, interpreter, inputs);
   for (const auto &[name, value] : inputs) {
-    std::optional<nn::PortRole> role = Ranges::roleOf(name);
-    std::optional<Range> range = role ? ranges.of(*role) : std::nullopt;
+    std::optional<nn::PortRole> role = InputLimits::roleOf(name);
+    std::optional<IndexLimit> range = role ? ranges.of(*role) : std::nullopt;
     if (!range || isFloat(value.kind()))
       continue;
     for (int64_t number : value.ints()) {

@@ -417,7 +417,7 @@ static void addLoss(ArrayAttr inputs, ArrayRef<Tensor> args,
 
 LogicalResult ModelInterpreter::run(const ProgramName &name,
                                     const TensorMap &inputs,
-                                    const BatchPart &batch,
+                                    const BatchSlice &batch,
                                     TensorMap &outputs) {
   std::optional<Program> program = findProgram(name);
   if (!program)

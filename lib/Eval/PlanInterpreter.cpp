@@ -476,7 +476,8 @@ DictionaryAttr PlanInterpreter::portsOf(const ProgramName &name) {
 
 LogicalResult PlanInterpreter::run(const ProgramName &name,
                                    const TensorMap &inputs,
-                                   const BatchPart &batch, TensorMap &outputs) {
+                                   const BatchSlice &batch,
+                                   TensorMap &outputs) {
   planir::SequenceOp sequence = findProgram(name);
   if (!sequence)
     return program.emitError("has no program ") << name.str();

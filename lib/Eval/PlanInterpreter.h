@@ -33,7 +33,7 @@ public:
   mlir::Operation *source() override { return program; }
   int64_t batchParts(const ProgramName &name, const TensorMap &inputs) override;
   mlir::LogicalResult run(const ProgramName &name, const TensorMap &inputs,
-                          const BatchPart &batch, TensorMap &outputs) override;
+                          const BatchSlice &batch, TensorMap &outputs) override;
   std::optional<std::vector<std::string>>
   inputsOf(const ProgramName &name) override;
   mlir::DictionaryAttr portsOf(const ProgramName &name) override;

@@ -77,7 +77,7 @@ static plan::Placement placementOf(DictionaryAttr split) {
 
 FailureOr<Tensor> inputOf(Operation *at, llvm::StringRef name, ShapedType type,
                           DictionaryAttr ports, const TensorMap &inputs,
-                          const BatchPart &batch, const Rank &rank) {
+                          const BatchSlice &batch, const Rank &rank) {
   auto found = inputs.find(name.str());
   if (found == inputs.end()) {
     InFlightDiagnostic error = at->emitError("input '")
@@ -154,7 +154,7 @@ void addOutput(const std::string &name, const Tensor &value,
     before.mutableFloats().front() += value.floats().front();
 }
 
-void addOutputs(ArrayRef<PortValue> given, const BatchPart &batch,
+void addOutputs(ArrayRef<PortValue> given, const BatchSlice &batch,
                 TensorMap &outputs) {
   std::string loss = stringifyPortRole(nn::PortRole::Loss).str();
   double weight = 1;

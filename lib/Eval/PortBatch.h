@@ -45,8 +45,8 @@ plan::Placement placementOf(mlir::ShapedType whole,
 mlir::FailureOr<Tensor> inputOf(mlir::Operation *at, llvm::StringRef name,
                                 mlir::ShapedType type,
                                 mlir::DictionaryAttr ports,
-                                const TensorMap &inputs, const BatchPart &batch,
-                                const Rank &rank);
+                                const TensorMap &inputs,
+                                const BatchSlice &batch, const Rank &rank);
 
 /// Adds what one run gave: numbers are summed, other outputs put one after the
 /// other.
@@ -61,7 +61,7 @@ struct PortValue {
 
 /// Adds what a run on part `batch.part` gave: as addOutput, but that the loss
 /// is in the end the mean of those of all parts by their `loss_weight`.
-void addOutputs(llvm::ArrayRef<PortValue> given, const BatchPart &batch,
+void addOutputs(llvm::ArrayRef<PortValue> given, const BatchSlice &batch,
                 TensorMap &outputs);
 
 /// Puts a rank's part of the output `name` into the whole of it in `outputs`,

@@ -28,9 +28,9 @@ public:
     for (mlir::BlockArgument argument : body.getArguments())
       numbers[argument] = argument.getArgNumber();
     for (mlir::Operation &op : body.without_terminator()) {
-      lines.push_back(
+      instructions.push_back(
           {nn::findScalarOp(&op), &op, numbersOf(op.getOperands())});
-      numbers[op.getResult(0)] = numArguments + lines.size() - 1;
+      numbers[op.getResult(0)] = numArguments + instructions.size() - 1;
     }
     results = numbersOf(body.getTerminator()->getOperands());
   }
@@ -38,24 +38,24 @@ public:
   /// The results for arguments that `values` begins with.
   llvm::SmallVector<double> run(llvm::SmallVector<double> values) const {
     llvm::SmallVector<double> operands;
-    for (const Line &line : lines) {
+    for (const Instruction &instruction : instructions) {
       operands.clear();
-      for (unsigned number : line.operands)
+      for (unsigned number : instruction.operands)
         operands.push_back(values[number]);
-      values.push_back(line.scalar->evaluate(line.op, operands));
+      values.push_back(instruction.scalar->evaluate(instruction.op, operands));
     }
     return llvm::map_to_vector(results,
                                [&](unsigned number) { return values[number]; });
   }
 
 private:
-  struct Line {
+  struct Instruction {
     const nn::ScalarOp *scalar;
     mlir::Operation *op;
     llvm::SmallVector<unsigned> operands;
   };
   size_t numArguments;
-  llvm::SmallVector<Line> lines;
+  llvm::SmallVector<Instruction> instructions;
   llvm::SmallVector<unsigned> results;
 };
 

@@ -52,7 +52,7 @@ std::string PtxRun::execute() {
   for (uint64_t &pointer : pointers)
     launch.arguments.push_back(&pointer);
   counters = Counters();
-  touched = Touched();
+  touched = AccessedRanges();
   return module->run(launch, memory, options, &counters, &touched);
 }
 

@@ -18,13 +18,13 @@
 
 namespace heddle::test {
 
+using emulator::AccessedRanges;
 using emulator::Counters;
 using emulator::Dim3;
 using emulator::GlobalMemory;
 using emulator::Launch;
 using emulator::Module;
 using emulator::Options;
-using emulator::Touched;
 
 /// A text with version and target.
 std::string ptx(const std::string &text, const std::string &chip = "sm_80");
@@ -47,7 +47,7 @@ struct PtxRun {
   int64_t sharedBytes = 0;
   Options options;
   Counters counters;
-  Touched touched;
+  AccessedRanges touched;
 
   /// Returns what went wrong, or "".
   template <class... T> std::string run(std::vector<T> &...buffers) {

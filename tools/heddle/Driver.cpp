@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "BinaryWords.h"
+#include "CommandAdvice.h"
 #include "CompileJob.h"
 #include "Verbs.h"
 #include "heddle/Import/Settings.h"

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "BinaryWords.h"
+#include "CommandAdvice.h"
 #include "EvalJob.h"
 #include "Verbs.h"
 #include "heddle/runtime/io/File.h"

@@ -1,6 +1,6 @@
 //===- ExplainBound.cpp - What a step is bound by -------------------------===//
 //
-// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// WorkKind of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -17,18 +17,18 @@ using namespace heddle;
 using namespace heddle::driver;
 using nlohmann::json;
 
-StepBound::Part &StepBound::partOf(const std::string &name) {
-  for (Part &part : parts)
-    if (part.name == name)
-      return part;
-  Part &part = parts.emplace_back();
-  part.name = name;
+StepBound::WorkKind &StepBound::kindOf(const std::string &name) {
+  for (WorkKind &kind : kinds)
+    if (kind.name == name)
+      return kind;
+  WorkKind &kind = kinds.emplace_back();
+  kind.name = name;
   if (cost)
-    part.seconds = 0;
-  return part;
+    kind.seconds = 0;
+  return kind;
 }
 
-/// A part loses its time for good where the cluster does not say one.
+/// A kind loses its time for good where the cluster does not say one.
 static void addTime(std::optional<double> &sum, bool isKnown, double seconds) {
   if (!isKnown)
     sum.reset();
@@ -46,12 +46,12 @@ static std::string nameOfLink(plan::MemoryKind from, plan::MemoryKind to) {
 void StepBound::addMoves(const plan::Plan &plan, const plan::Program &program,
                          const cost::SequenceTime &time) {
   for (const rt::MoveLine &line : rt::countMoves(plan, program)) {
-    Part &part = partOf(nameOfLink(line.from, line.to));
-    part.bytes += double(line.bytes);
+    WorkKind &kind = kindOf(nameOfLink(line.from, line.to));
+    kind.bytes += double(line.bytes);
     if (!cost)
       continue;
     auto found = time.links.find({line.from, line.to});
-    addTime(part.seconds, cost->knows(line.from, line.to),
+    addTime(kind.seconds, cost->knows(line.from, line.to),
             found == time.links.end() ? 0 : found->second);
   }
 }
@@ -62,60 +62,60 @@ StepBound::StepBound(const plan::Plan &plan, const plan::Program &program,
   cost::SequenceTime time;
   if (cost)
     time = cost->timeOf(plan, program.sequence);
-  addTime(partOf("computation").seconds, cost != nullptr, time.computing);
+  addTime(kindOf("computation").seconds, cost != nullptr, time.computing);
   addMoves(plan, program, time);
   rt::HostUpdates host = rt::countHostUpdates(plan, program);
   if (host.elements > 0 && plan.device == plan::DeviceKind::Cuda) {
-    Part &part = partOf("updates on the host");
-    part.bytes = host.bytes;
-    addTime(part.seconds, cost && cost->knowsHost(), time.onHost);
+    WorkKind &kind = kindOf("updates on the host");
+    kind.bytes = host.bytes;
+    addTime(kind.seconds, cost && cost->knowsHost(), time.onHost);
   }
   for (const rt::TrafficLine &line : rt::countTraffic(plan, program, rank)) {
-    Part &part = partOf("network");
-    part.bytes += double(line.bytesSent);
-    addTime(part.seconds, cost && cost->linkOf(axesOf(line)),
+    WorkKind &kind = kindOf("network");
+    kind.bytes += double(line.bytesSent);
+    addTime(kind.seconds, cost && cost->linkOf(axesOf(line)),
             cost ? secondsOf(line, *cost) : 0);
   }
 }
 
-const StepBound::Part *StepBound::longest() const {
-  auto isShorter = [](const Part &a, const Part &b) {
+const StepBound::WorkKind *StepBound::longest() const {
+  auto isShorter = [](const WorkKind &a, const WorkKind &b) {
     return a.seconds.value_or(-1) < b.seconds.value_or(-1);
   };
-  auto found = std::max_element(parts.begin(), parts.end(), isShorter);
-  return found == parts.end() || !found->seconds ? nullptr : &*found;
+  auto found = std::max_element(kinds.begin(), kinds.end(), isShorter);
+  return found == kinds.end() || !found->seconds ? nullptr : &*found;
 }
 
 json StepBound::toJson() const {
   json all = {{"times_from", cost ? "cluster" : "flops"},
               {"flops", flops},
               {"parts", json::array()}};
-  for (const Part &part : parts) {
-    json &one = all["parts"].emplace_back(json{{"part", part.name}});
-    if (part.name != "computation")
-      one["bytes"] = int64_t(part.bytes);
-    if (part.seconds)
-      one["seconds"] = *part.seconds;
-    if (!cost && flops > 0 && part.name != "computation")
-      one["bytes_per_flop"] = part.bytes / flops;
+  for (const WorkKind &kind : kinds) {
+    json &one = all["parts"].emplace_back(json{{"part", kind.name}});
+    if (kind.name != "computation")
+      one["bytes"] = int64_t(kind.bytes);
+    if (kind.seconds)
+      one["seconds"] = *kind.seconds;
+    if (!cost && flops > 0 && kind.name != "computation")
+      one["bytes_per_flop"] = kind.bytes / flops;
   }
-  if (const Part *bound = longest())
+  if (const WorkKind *bound = longest())
     all["by"] = bound->name;
   return all;
 }
 
 void StepBound::printSeconds() const {
-  const Part *bound = longest();
+  const WorkKind *bound = longest();
   std::cout << "\nwhat bounds a step, by the cluster's times\n";
   std::vector<TableRow> rows = {{"", "moved", "time", ""}};
-  for (const Part &part : parts)
-    rows.push_back({part.name,
-                    part.name == "computation"
+  for (const WorkKind &kind : kinds)
+    rows.push_back({kind.name,
+                    kind.name == "computation"
                         ? ""
-                        : plan::formatBytes(int64_t(part.bytes)),
-                    part.seconds ? formatSeconds(*part.seconds) : "",
-                    &part == bound ? "the bound"
-                    : part.seconds ? ""
+                        : plan::formatBytes(int64_t(kind.bytes)),
+                    kind.seconds ? formatSeconds(*kind.seconds) : "",
+                    &kind == bound ? "the bound"
+                    : kind.seconds ? ""
                                    : "the cluster does not say how fast"});
   printTable(rows);
 }
@@ -125,11 +125,11 @@ void StepBound::printRates() const {
             << " (no cluster's times: by rates)\n";
   std::vector<TableRow> rows = {
       {"", "moved", "is the bound where computation is faster than"}};
-  for (const Part &part : parts)
-    if (part.name != "computation" && part.bytes > 0)
+  for (const WorkKind &kind : kinds)
+    if (kind.name != "computation" && kind.bytes > 0)
       rows.push_back(
-          {part.name, plan::formatBytes(int64_t(part.bytes)),
-           formatFlops(flops / part.bytes * 1e9) + "/s for each GB/s of it"});
+          {kind.name, plan::formatBytes(int64_t(kind.bytes)),
+           formatFlops(flops / kind.bytes * 1e9) + "/s for each GB/s of it"});
   if (rows.size() > 1)
     printTable(rows);
   else
@@ -137,7 +137,7 @@ void StepBound::printRates() const {
 }
 
 void StepBound::print() const {
-  if (parts.empty())
+  if (kinds.empty())
     return;
   if (cost)
     printSeconds();

@@ -1,6 +1,6 @@
 //===- ExplainBound.h - What a step is bound by -----------------*- C++ -*-===//
 //
-// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// WorkKind of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
@@ -29,22 +29,22 @@ public:
   void print() const;
 
 private:
-  struct Part {
+  struct WorkKind {
     std::string name; ///< As `computation`, `device to host`, `disk`.
     double bytes = 0;
     std::optional<double> seconds; ///< Nothing: the cluster does not say.
   };
-  Part &partOf(const std::string &name);
+  WorkKind &kindOf(const std::string &name);
   void addMoves(const plan::Plan &plan, const plan::Program &program,
                 const cost::SequenceTime &time);
-  /// The part that takes longest of those with a time; null without one.
-  const Part *longest() const;
+  /// The kind that takes longest of those with a time; null without one.
+  const WorkKind *longest() const;
   void printSeconds() const;
   void printRates() const;
 
   const cost::ClusterCost *cost = nullptr; ///< Where it has times.
   double flops = 0;
-  std::vector<Part> parts; ///< Computation first.
+  std::vector<WorkKind> kinds; ///< Computation first.
 };
 
 } // namespace heddle::driver

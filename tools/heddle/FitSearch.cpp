@@ -542,7 +542,7 @@ std::string driver::flagsOf(const config::Settings &settings) {
   text += "--micro-batch " + std::to_string(settings.microBatch);
   if (settings.recompute != config::Recompute::None)
     text += std::string(" --recompute ") + wordOf(settings.recompute);
-  if (std::string places = placesOf(settings); !places.empty())
+  if (std::string places = offloadsOf(settings); !places.empty())
     text += " --place " + places;
   if (settings.hostUpdates > 0) {
     char part[32];

@@ -35,7 +35,7 @@ config::Flags Change::on(config::Flags given) const {
 
 /// The places of `then`, also those in the device's memory of what is elsewhere
 /// in `now`: a file may say that.
-static std::string newPlacesOf(const Settings &now, const Settings &then) {
+static std::string newOffloadsOf(const Settings &now, const Settings &then) {
   std::string text;
   for (const PlacedRole &role : placedRoles) {
     MemoryKind kind = then.*role.place, leftOut = MemoryKind::Device;
@@ -51,8 +51,8 @@ static std::string newPlacesOf(const Settings &now, const Settings &then) {
   return text;
 }
 
-std::string driver::placesOf(const Settings &settings) {
-  return newPlacesOf(settings, settings);
+std::string driver::offloadsOf(const Settings &settings) {
+  return newOffloadsOf(settings, settings);
 }
 
 /// The number without its smallest prime factor.
@@ -78,7 +78,7 @@ static Change changeTo(const Settings &now, const Settings &then) {
   add("--accumulate", std::to_string(now.accumulate),
       std::to_string(then.accumulate));
   add("--recompute", wordOf(now.recompute), wordOf(then.recompute));
-  add("--place", placesOf(now), newPlacesOf(now, then));
+  add("--place", offloadsOf(now), newOffloadsOf(now, then));
   return change;
 }
 

@@ -51,7 +51,7 @@ Smaller findSmaller(const config::Settings &settings, const CostOf &costOf,
                     std::chrono::nanoseconds time = searchTime);
 
 /// What is not in the device's memory, as --place takes it; "": nothing.
-std::string placesOf(const config::Settings &settings);
+std::string offloadsOf(const config::Settings &settings);
 
 } // namespace heddle::driver
 

@@ -77,7 +77,7 @@ private:
 };
 
 /// A run of a program on part `part` of `parts` of the inputs.
-struct BatchPart {
+struct BatchSlice {
   int64_t part = 0, parts = 1;
 };
 
@@ -99,7 +99,7 @@ public:
   /// gives to `outputs`. Must be called within World::run.
   virtual mlir::LogicalResult run(const ProgramName &name,
                                   const TensorMap &inputs,
-                                  const BatchPart &batch,
+                                  const BatchSlice &batch,
                                   TensorMap &outputs) = 0;
 
   /// The keys of what that program takes; none where there is no such program.

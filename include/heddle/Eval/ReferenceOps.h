@@ -109,7 +109,7 @@ void attachEvaluation(mlir::MLIRContext &context) {
 
 /// Where the elements of a dropout's tensor stand in the whole tensor of the
 /// global batch. By default they are the only ones.
-struct DropoutPlace {
+struct DropoutPosition {
   int64_t microBatch = 0;
   int64_t count = 0; ///< Elements of this tensor.
   /// The tensor is part `part` of `parts`, in pieces of `inner` elements.
@@ -127,14 +127,14 @@ class DropoutMask {
 public:
   /// `rng` holds seed (low, high), step, 0.
   DropoutMask(llvm::ArrayRef<int64_t> rng, uint32_t site, int64_t layer,
-              const DropoutPlace &place, double p);
+              const DropoutPosition &place, double p);
   /// What an element is multiplied by: 0 or 1 / (1 - p).
   double factor(uint64_t element) const;
 
 private:
   uint64_t key;
   uint32_t step, stream, threshold;
-  DropoutPlace place;
+  DropoutPosition place;
   double keepFactor;
 };
 

@@ -76,13 +76,13 @@ constexpr uint64_t choiceMark = 0x6c65646465486c74;
 Status check(const Product &product, std::string &why);
 
 /// Where the operands stand. Null: there is none.
-struct Places {
+struct ProductBuffers {
   const char *a, *b, *c;
   char *bias, *d, *aux;
 };
 /// Computes d = alpha a b + beta c, with the epilogue, in f32.
-void multiply(const Product &product, const Places &places, float alpha,
-              float beta);
+void multiply(const Product &product, const ProductBuffers &buffers,
+              float alpha, float beta);
 
 } // namespace heddle::rt::cublaslt
 

@@ -122,7 +122,7 @@ struct ByteRange {
 
 /// What a launch read and wrote in global memory; atomic operations write. In
 /// order, without ranges that meet.
-struct Touched {
+struct AccessedRanges {
   std::vector<ByteRange> reads, writes;
 };
 
@@ -174,7 +174,7 @@ public:
   /// string. Adds to `counters` and `touched`.
   std::string run(const Launch &launch, const GlobalMemory &memory,
                   const Options &options, Counters *counters = nullptr,
-                  Touched *touched = nullptr) const;
+                  AccessedRanges *touched = nullptr) const;
 
 private:
   Module();

@@ -1,4 +1,4 @@
-//===- TouchRecorder.h - Which bytes a launch touched -----------*- C++ -*-===//
+//===- AccessRecorder.h - Which bytes a launch touched ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_EMULATOR_PTX_TOUCHRECORDER_H
-#define HEDDLE_EMULATOR_PTX_TOUCHRECORDER_H
+#ifndef HEDDLE_EMULATOR_PTX_ACCESSRECORDER_H
+#define HEDDLE_EMULATOR_PTX_ACCESSRECORDER_H
 
 #include "emulator/ptx/Program.h"
 
@@ -39,9 +39,9 @@ struct TouchedRange {
 
 /// Collects ranges of global memory. Accesses of an instruction often continue
 /// one another, so each instruction has a range that grows.
-class TouchRecorder {
+class AccessRecorder {
 public:
-  explicit TouchRecorder(size_t ops) : last(ops), recent(numRecent) {}
+  explicit AccessRecorder(size_t ops) : last(ops), recent(numRecent) {}
 
   void startBlock(int64_t index, int64_t ofCluster) {
     endBlock();
@@ -99,8 +99,9 @@ findChangedConstant(std::vector<TouchedRange> &ranges,
                     const std::vector<Op> &ops);
 
 /// Adds ranges to what a launch touched.
-void addTouched(const std::vector<TouchedRange> &ranges, Touched &touched);
+void addTouched(const std::vector<TouchedRange> &ranges,
+                AccessedRanges &touched);
 
 } // namespace heddle::emulator
 
-#endif // HEDDLE_EMULATOR_PTX_TOUCHRECORDER_H
+#endif // HEDDLE_EMULATOR_PTX_ACCESSRECORDER_H

@@ -1,4 +1,4 @@
-//===- Ledger.cpp - Commands that touch the same bytes --------------------===//
+//===- RaceDetector.cpp - Commands that touch the same bytes --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "emulator/cuda/Ledger.h"
+#include "emulator/cuda/RaceDetector.h"
 
 #include <algorithm>
 
@@ -26,9 +26,10 @@ static std::string hex(uint64_t value) {
 }
 
 /// Throws when an earlier command has no order with one that is added.
-template <class Mark>
-static void require(const Mark &earlier, const char *did, uint64_t address,
-                    const Command &command, const char *does) {
+template <class CompletedCommand>
+static void require(const CompletedCommand &earlier, const char *did,
+                    uint64_t address, const Command &command,
+                    const char *does) {
   if (!earlier.name || isBefore(earlier.stream, earlier.number, command.clock))
     return;
   throw Fault{LaunchFailed, command.name + " " + does + " the byte at " +
@@ -36,7 +37,7 @@ static void require(const Mark &earlier, const char *did, uint64_t address,
                                 did + "; no event or wait orders them"};
 }
 
-Ledger::Segments::iterator Ledger::split(uint64_t address) {
+RaceDetector::Segments::iterator RaceDetector::split(uint64_t address) {
   auto after = segments.lower_bound(address);
   if (after == segments.begin())
     return after;
@@ -48,8 +49,8 @@ Ledger::Segments::iterator Ledger::split(uint64_t address) {
   return segments.emplace_hint(after, address, std::move(rest));
 }
 
-void Ledger::read(emulator::ByteRange range, const Command &command,
-                  const Mark &mark) {
+void RaceDetector::read(emulator::ByteRange range, const Command &command,
+                        const CompletedCommand &mark) {
   split(range.end);
   auto at = split(range.first);
   for (uint64_t place = range.first; place < range.end;) {
@@ -62,9 +63,10 @@ void Ledger::read(emulator::ByteRange range, const Command &command,
     }
     Segment &segment = at->second;
     require(segment.writer, "wrote", place, command, "reads");
-    auto same = std::find_if(
-        segment.readers.begin(), segment.readers.end(),
-        [&](const Mark &other) { return other.stream == mark.stream; });
+    auto same = std::find_if(segment.readers.begin(), segment.readers.end(),
+                             [&](const CompletedCommand &other) {
+                               return other.stream == mark.stream;
+                             });
     if (same == segment.readers.end())
       segment.readers.push_back(mark);
     else
@@ -74,35 +76,35 @@ void Ledger::read(emulator::ByteRange range, const Command &command,
   }
 }
 
-void Ledger::write(emulator::ByteRange range, const Command &command,
-                   const Mark &mark) {
+void RaceDetector::write(emulator::ByteRange range, const Command &command,
+                         const CompletedCommand &mark) {
   split(range.end);
   auto begin = split(range.first), at = begin;
   for (; at != segments.end() && at->first < range.end; ++at) {
     require(at->second.writer, "wrote", at->first, command, "writes");
-    for (const Mark &reader : at->second.readers)
+    for (const CompletedCommand &reader : at->second.readers)
       require(reader, "read", at->first, command, "writes");
   }
   auto after = segments.erase(begin, at);
   segments.emplace_hint(after, range.first, Segment{range.end, mark, {}});
 }
 
-void Ledger::add(const Command &command, size_t stream) {
-  Mark mark = {stream, command.clock[stream],
-               std::make_shared<const std::string>(command.name)};
+void RaceDetector::add(const Command &command, size_t stream) {
+  CompletedCommand mark = {stream, command.clock[stream],
+                           std::make_shared<const std::string>(command.name)};
   for (const emulator::ByteRange &range : command.memory.reads)
     read(range, command, mark);
   for (const emulator::ByteRange &range : command.memory.writes)
     write(range, command, mark);
 }
 
-void Ledger::forgetBefore(const Clock &floor) {
-  auto isPast = [&](const Mark &mark) {
+void RaceDetector::forgetBefore(const Clock &floor) {
+  auto isPast = [&](const CompletedCommand &mark) {
     return !mark.name || isBefore(mark.stream, mark.number, floor);
   };
   for (auto at = segments.begin(); at != segments.end();) {
     Segment &segment = at->second;
-    std::vector<Mark> &readers = segment.readers;
+    std::vector<CompletedCommand> &readers = segment.readers;
     readers.erase(std::remove_if(readers.begin(), readers.end(), isPast),
                   readers.end());
     if (isPast(segment.writer))

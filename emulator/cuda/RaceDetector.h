@@ -1,4 +1,4 @@
-//===- Ledger.h - Commands that touch the same bytes ------------*- C++ -*-===//
+//===- RaceDetector.h - Commands that touch the same bytes ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_EMULATOR_CUDA_LEDGER_H
-#define HEDDLE_EMULATOR_CUDA_LEDGER_H
+#ifndef HEDDLE_EMULATOR_CUDA_RACEDETECTOR_H
+#define HEDDLE_EMULATOR_CUDA_RACEDETECTOR_H
 
 #include "emulator/cuda/Clock.h"
 
@@ -19,7 +19,7 @@ namespace heddle::rt::cuda {
 /// Who last wrote and read each byte. Finds commands that touch the same one,
 /// one of them writing, though nothing makes an order between them: a GPU may
 /// do them in either.
-class Ledger {
+class RaceDetector {
 public:
   /// Writes down what a command of a stream, which is done now, has touched.
   /// Throws a Fault that names it and another one.
@@ -33,7 +33,7 @@ public:
 
 private:
   /// A command that is done.
-  struct Mark {
+  struct CompletedCommand {
     size_t stream = 0;
     uint64_t number = 0; ///< In its stream.
     std::shared_ptr<const std::string> name;
@@ -41,17 +41,17 @@ private:
   /// Bytes that the same commands touched.
   struct Segment {
     uint64_t end = 0;
-    Mark writer;               ///< Without a name: none.
-    std::vector<Mark> readers; ///< At most one of a stream.
+    CompletedCommand writer;               ///< Without a name: none.
+    std::vector<CompletedCommand> readers; ///< At most one of a stream.
   };
   using Segments = std::map<uint64_t, Segment>;
 
   /// Splits segments, so that one begins there if any holds it.
   Segments::iterator split(uint64_t address);
   void read(emulator::ByteRange range, const Command &command,
-            const Mark &mark);
+            const CompletedCommand &mark);
   void write(emulator::ByteRange range, const Command &command,
-             const Mark &mark);
+             const CompletedCommand &mark);
 
   Segments segments; ///< By where they begin.
   size_t most = 4096;
@@ -59,4 +59,4 @@ private:
 
 } // namespace heddle::rt::cuda
 
-#endif // HEDDLE_EMULATOR_CUDA_LEDGER_H
+#endif // HEDDLE_EMULATOR_CUDA_RACEDETECTOR_H

@@ -1,4 +1,4 @@
-//===- BinaryWords.h - Words that compiled binaries take --------*- C++ -*-===//
+//===- CommandAdvice.h - Words that compiled binaries take ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_TOOLS_HEDDLE_BINARYWORDS_H
-#define HEDDLE_TOOLS_HEDDLE_BINARYWORDS_H
+#ifndef HEDDLE_TOOLS_HEDDLE_COMMANDADVICE_H
+#define HEDDLE_TOOLS_HEDDLE_COMMANDADVICE_H
 
 #include "heddle/runtime/io/Flags.h"
 
@@ -26,4 +26,4 @@ std::optional<io::Advice> adviseOnDriver(const CLI::App &verb,
 
 } // namespace heddle::driver
 
-#endif // HEDDLE_TOOLS_HEDDLE_BINARYWORDS_H
+#endif // HEDDLE_TOOLS_HEDDLE_COMMANDADVICE_H

@@ -1,4 +1,4 @@
-//===- TouchRecorder.cpp - Which bytes a launch touched -------------------===//
+//===- AccessRecorder.cpp - Which bytes a launch touched ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "emulator/ptx/TouchRecorder.h"
+#include "emulator/ptx/AccessRecorder.h"
 
 #include <algorithm>
 #include <map>
@@ -37,7 +37,7 @@ static void merge(std::vector<TouchedRange> &ranges) {
   ranges.resize(kept);
 }
 
-void TouchRecorder::flush(TouchedRange &run) {
+void AccessRecorder::flush(TouchedRange &run) {
   if (run.end == 0)
     return;
   constexpr uint64_t line = 128, factor = 0x9e3779b97f4a7c15;
@@ -54,14 +54,14 @@ void TouchRecorder::flush(TouchedRange &run) {
   run = {};
 }
 
-void TouchRecorder::flushAll() {
+void AccessRecorder::flushAll() {
   for (TouchedRange &run : last)
     flush(run);
   for (TouchedRange &run : recent)
     keep(run);
 }
 
-void TouchRecorder::keep(TouchedRange &run) {
+void AccessRecorder::keep(TouchedRange &run) {
   if (run.end == 0)
     return;
   ofBlock.push_back(run);
@@ -72,7 +72,7 @@ void TouchRecorder::keep(TouchedRange &run) {
   most = std::max(most, 2 * ofBlock.size());
 }
 
-void TouchRecorder::endBlock() {
+void AccessRecorder::endBlock() {
   flushAll();
   merge(ofBlock);
   std::vector<TouchedRange> &to = seesRaces ? raceable : ordered;
@@ -80,22 +80,22 @@ void TouchRecorder::endBlock() {
   ofBlock.clear();
 }
 
-void TouchRecorder::endRaces() {
+void AccessRecorder::endRaces() {
   if (!seesRaces)
     return;
   endBlock();
   seesRaces = false;
 }
 
-void TouchRecorder::endClusterRaces() {
+void AccessRecorder::endClusterRaces() {
   if (!seesCluster)
     return;
   flushAll();
   seesCluster = false;
 }
 
-void TouchRecorder::finish(std::vector<TouchedRange> &intoRaceable,
-                           std::vector<TouchedRange> &others) {
+void AccessRecorder::finish(std::vector<TouchedRange> &intoRaceable,
+                            std::vector<TouchedRange> &others) {
   endBlock();
   intoRaceable.insert(intoRaceable.end(), raceable.begin(), raceable.end());
   others.insert(others.end(), ordered.begin(), ordered.end());
@@ -261,7 +261,8 @@ std::optional<RacePair> findRace(std::vector<TouchedRange> &ranges) {
   return std::nullopt;
 }
 
-void addTouched(const std::vector<TouchedRange> &ranges, Touched &touched) {
+void addTouched(const std::vector<TouchedRange> &ranges,
+                AccessedRanges &touched) {
   for (const TouchedRange &range : ranges)
     (writes(range.by.kind) ? touched.writes : touched.reads)
         .push_back({range.first, range.end});

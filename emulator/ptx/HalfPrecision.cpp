@@ -1,4 +1,4 @@
-//===- Narrow.cpp - Arithmetic on f16 and bf16, alone and in pairs --------===//
+//===- HalfPrecision.cpp - Arithmetic on f16 and bf16, alone and in pairs -===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -8,7 +8,7 @@
 
 #include "emulator/ptx/Decode.h"
 #include "emulator/ptx/Lanes.h"
-#include "emulator/ptx/Numbers.h"
+#include "emulator/ptx/Rounding.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-//===- BinaryWords.cpp - Words that compiled binaries take ----------------===//
+//===- CommandAdvice.cpp - Words that compiled binaries take --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "BinaryWords.h"
+#include "CommandAdvice.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-//===- Draw.h - Orders that a seed chooses ----------------------*- C++ -*-===//
+//===- SeededOrder.h - Orders that a seed chooses ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_EMULATOR_PTX_DRAW_H
-#define HEDDLE_EMULATOR_PTX_DRAW_H
+#ifndef HEDDLE_EMULATOR_PTX_SEEDEDORDER_H
+#define HEDDLE_EMULATOR_PTX_SEEDEDORDER_H
 
 #include <cstdint>
 
@@ -40,4 +40,4 @@ private:
 
 } // namespace heddle::emulator
 
-#endif // HEDDLE_EMULATOR_PTX_DRAW_H
+#endif // HEDDLE_EMULATOR_PTX_SEEDEDORDER_H

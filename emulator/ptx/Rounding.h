@@ -1,4 +1,4 @@
-//===- Numbers.h - Floats of 16 and 32 bits and their roundings -*- C++ -*-===//
+//===- Rounding.h - Floats of 16 and 32 bits and their roundings *- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_EMULATOR_PTX_NUMBERS_H
-#define HEDDLE_EMULATOR_PTX_NUMBERS_H
+#ifndef HEDDLE_EMULATOR_PTX_ROUNDING_H
+#define HEDDLE_EMULATOR_PTX_ROUNDING_H
 
 #include <cmath>
 #include <cstdint>
@@ -166,4 +166,4 @@ inline double addToOdd(double a, double b) {
 
 } // namespace heddle::emulator
 
-#endif // HEDDLE_EMULATOR_PTX_NUMBERS_H
+#endif // HEDDLE_EMULATOR_PTX_ROUNDING_H
