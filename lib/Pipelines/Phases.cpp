@@ -1,4 +1,4 @@
-//===- Phases.cpp - The passes of each phase, and why they stand there ----===//
+//===- Phases.cpp - The passes of each phase, and their order -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -45,32 +45,33 @@ std::optional<Phase> heddle::parsePhase(llvm::StringRef name) {
 void heddle::buildPhaseVerifier(Phase phase, OpPassManager &pm) {
   switch (phase) {
   case Phase::Import:
-    pm.addPass(createImportVerify());
+    pm.addNestedPass<nn::ModelOp>(createImportVerify());
     return;
   case Phase::Model:
-    pm.addPass(createModelVerify());
+    pm.addNestedPass<nn::ModelOp>(createModelVerify());
     return;
   case Phase::Train:
-    pm.addPass(createTrainVerify());
+    pm.addNestedPass<nn::ModelOp>(createTrainVerify());
     return;
   case Phase::Shard:
-    pm.addPass(createShardVerify());
+    pm.addNestedPass<nn::ModelOp>(createShardVerify());
     return;
   case Phase::Pipe:
     pm.addPass(createPipeVerify());
     return;
   case Phase::Spmd:
-    pm.addPass(createSpmdVerify());
+    pm.addNestedPass<nn::ModelOp>(createSpmdVerify());
     return;
   case Phase::Fuse:
-    pm.addPass(createFuseVerify());
+    pm.addNestedPass<nn::ModelOp>(createFuseVerify());
     return;
   case Phase::Kernels:
     pm.addPass(createKernelsVerify());
     return;
   case Phase::Memory:
-    // From the plan's text alone: it shares no code with the planner.
-    pm.addPass(createMemoryVerify());
+    // Reads only the plan, and shares no code with the planner: an error in
+    // `memory-plan` cannot hide here.
+    pm.addNestedPass<planir::ProgramOp>(createMemoryVerify());
     return;
   case Phase::Prove:
     pm.addPass(createProveDataflow());
@@ -82,122 +83,168 @@ void heddle::buildPhaseVerifier(Phase phase, OpPassManager &pm) {
 }
 
 static void buildImport(OpPassManager &pm, const CompileOptions &options) {
+  // Needs the forward function, which the importer or the user wrote.
   ImportDeriveProgramsOptions programs;
   programs.guesses = options.guesses;
   pm.addPass(createImportDerivePrograms(programs));
-  // Of the programs' sizes: attention in the forward function has no cache.
+  // Needs the programs: the size of the cache follows from their rows and
+  // tokens, and the forward function's attention has no cache.
   ImportAddCacheOptions cache;
   cache.pages = options.cachePages;
   pm.addPass(createImportAddCache(cache));
 }
 
 static void buildModel(OpPassManager &pm) {
-  // Before gradients are taken: their types follow from the forward pass.
+  // Must not see gradients: differentiation takes their types from the
+  // forward pass, whose precision this pass sets.
   pm.addPass(createModelApplyPrecision());
 }
 
 static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
-  // Functions are whole programs still.
+  // Must not see steps: it builds the programs of single layers from `eval`,
+  // which has to be a function.
   if (options.splitLayers != LayerPrograms::None) {
     TrainSplitLayersOptions split;
     split.sequential = options.splitLayers == LayerPrograms::Sequential;
     pm.addPass(createTrainSplitLayers(split));
   }
-  // Steps first: differentiation works on the body of a micro-batch.
+  // Before `train-differentiate`, which makes no gradients for parameters that
+  // are not trainable.
   pm.addPass(createTrainFreezeParameters());
+  // Before `train-differentiate`, which works on the body of the loop over
+  // micro-batches.
   pm.addPass(createTrainBuildSteps());
-  // The policy must stand at the calls before forward functions are made.
+  // Needs the calls in the steps. Before `train-differentiate`, which reads at
+  // each call which activations are saved.
   pm.addPass(createTrainRecompute());
+  // Needs the loop of `train-build-steps` and the policies of
+  // `train-recompute`.
   pm.addPass(createTrainDifferentiate());
-  // Reads the gradients that differentiation left in states.
+  // Needs the states with gradients that `train-differentiate` makes.
   pm.addPass(createTrainOptimizer());
 }
 
 static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
-  // Parts of weights are final: each rank packs its own.
+  // Needs the local shapes of spmd: each rank packs its own shard. Before
+  // kernels are formed, because a product with a packed weight is another
+  // operation, with another generator.
   pm.addPass(createFusePackWeights());
-  // Before kernels are formed: each half is one.
-  pm.addPass(createFuseSplitAttention());
-  pm.addPass(createFuseSplitNorms());
-  pm.addPass(createFuseSplitSums());
-  pm.addPass(createFuseGatherProducts());
+  // The next three passes split one operation into two that need a launch
+  // each, so they must not see kernels.
+  pm.addNestedPass<nn::ModelOp>(createFuseSplitAttention());
+  pm.addNestedPass<nn::ModelOp>(createFuseSplitNorms());
+  pm.addNestedPass<nn::ModelOp>(createFuseSplitSums());
+  // Needs the products of `fuse-pack-weights`. Before `fuse-form-kernels`,
+  // which joins only adjacent products.
+  pm.addNestedPass<nn::ModelOp>(createFuseGatherProducts());
+  // Needs the final list of operations: it puts all of them into kernels.
   FuseFormKernelsOptions fuse;
   fuse.remarks = options.verbose;
-  pm.addPass(createFuseFormKernels(fuse));
-  // Who reads and writes a value is known.
-  pm.addPass(createFusePitchRows());
+  pm.addNestedPass<nn::ModelOp>(createFuseFormKernels(fuse));
+  // Needs the kernels: a value may have padding only if kernels alone read and
+  // write it.
+  pm.addNestedPass<nn::ModelOp>(createFusePitchRows());
 }
 
 static void buildShard(OpPassManager &pm, const CompileOptions &options) {
-  // Everything below reads axes from the mesh.
+  // First: all following passes read the axes from the mesh.
   pm.addPass(createShardMakeMesh());
+  // Before reductions are placed: they transfer gradients in the type that this
+  // pass gives them.
   pm.addPass(createShardNarrowGradients());
+  // Before `shard-partition-states`, which reduces a micro-batch's gradients at
+  // the additions that this pass separates from the products.
   pm.addPass(createShardSeparateSums());
-  // Storage first, values follow from it: what an operation needs split, then
-  // what ranks need not hold twice.
+  // Before `shard-partition-states`: ZeRO splits over replicas what tensor
+  // parallelism has left whole.
   pm.addPass(createShardSplitParameters({options.shardingReasons}));
+  // Before the sharding plan is made, which derives the shardings of values
+  // from the storage of states.
   pm.addPass(createShardPartitionStates({options.shardingReasons}));
-  // Whole buckets are placed: which there are is known.
+  // Needs the buckets of `shard-partition-states`: whole buckets are offloaded.
   pm.addPass(createShardPlaceStates());
+  // Needs the buckets: a bucket is reduced later if all of its members are. The
+  // last change of storage.
   pm.addPass(createShardDeferGradientReduction({options.shardingReasons}));
+  // Needs the final storage of all states. Makes the sharding plan.
   pm.addPass(createShardPropagate({options.shardingReasons}));
-  // Storage is final: the plan is written.
+  // Needs the sharding plan, and writes it into the module.
   pm.addPass(createShardInsertReshards());
-  // What is exchanged for whom is known.
+  // Needs the reshards: where both passes have the same one, the backward pass
+  // gets the result of the forward pass.
   pm.addPass(createShardSaveResharded({options.shardingReasons}));
 }
 
 static void buildPipe(OpPassManager &pm) {
+  // Needs the whole model: it balances the arithmetic of the layers' calls
+  // between stages.
   pm.addPass(createPipeSchedule());
-  // Once the stages and their lines are known; what follows is one model of
-  // its own for each stage.
+  // Needs the stages and their schedule. All later passes see one model for
+  // each stage.
   pm.addPass(createPipeSplit());
 }
 
 static void buildSpmd(OpPassManager &pm) {
-  // While values say which ranks hold them alike.
+  // Needs shardings, which say that all tensor ranks hold a value. Must not see
+  // local shapes.
   pm.addPass(createSpmdPartitionActivations());
-  pm.addPass(createSpmdLocalize());
-  // Of a rank's tokens; what is gathered for a chunk is not waited for later.
-  pm.addPass(createSpmdChunkTokens());
-  // Of whole products of a chunk. Before what brings whole parameters.
+  // Needs the reshards of `spmd-partition-activations`: it turns all reshards
+  // into collectives, and removes the shardings.
+  pm.addNestedPass<nn::ModelOp>(createSpmdLocalize());
+  // Needs local shapes: a chunk is a number of a rank's own tokens. Must not
+  // see pending collectives: it moves the collectives of a chunk into it.
+  pm.addNestedPass<nn::ModelOp>(createSpmdChunkTokens());
+  // Needs chunks, whose products it tiles. Must not see pending all-gathers or
+  // fetches of whole parameters: it replaces them by those of row tiles.
   pm.addPass(createSpmdTileProducts());
-  // Collectives are there from here on.
-  pm.addPass(createSpmdOverlap());
-  // Behind what waits for sums of gradients. Before windows are cut, which
-  // follow each other.
-  pm.addPass(createSpmdAdvanceUpdates());
-  // Before gradients are fetched.
-  pm.addPass(createSpmdStartGradients());
-  // What is gathered ahead, and updated early, has its place.
-  pm.addPass(createSpmdFetchParameters());
-  // Behind what sums gradients, and before windows are cut of what is left.
-  pm.addPass(createSpmdStreamGradients());
-  // What it leaves goes through the device's memory.
+  // Needs all collectives, those of row tiles too. Moves their starts and waits
+  // apart.
+  pm.addNestedPass<nn::ModelOp>(createSpmdOverlap());
+  // Needs the waits of `spmd-overlap`: an update follows the reduction of its
+  // gradients. Before `spmd-stream-states`, whose tiles are transferred in the
+  // order of the updates.
+  pm.addNestedPass<nn::ModelOp>(createSpmdAdvanceUpdates());
+  // Must not see fetches of gradients: it removes the zeros that the first
+  // micro-batch would fetch.
+  pm.addNestedPass<nn::ModelOp>(createSpmdStartGradients());
+  // Needs the final places of all-gathers and updates: a fetch starts one layer
+  // before the first of them that reads the parameter.
+  pm.addNestedPass<nn::ModelOp>(createSpmdFetchParameters());
+  // Needs the waits of `spmd-overlap`, after which reduced gradients are
+  // stored. Before `spmd-stream-states`, which tiles the sums of squares that
+  // this pass makes of the gradient norm.
+  pm.addNestedPass<nn::ModelOp>(createSpmdStreamGradients());
+  // Needs the final order of updates: the host computes the first ones. Before
+  // `spmd-stream-states`, which moves all others through the device's memory.
   pm.addPass(createSpmdHostUpdates());
-  // Windows are of what a rank holds.
-  pm.addPass(createSpmdStreamStates());
-  // Behind what gathers and fetches weights: those are none.
+  // Needs the updates that the device computes, in their final order.
+  pm.addNestedPass<nn::ModelOp>(createSpmdStreamStates());
+  // Needs the all-gathers and fetches of weights, to know that these values are
+  // no activations.
   pm.addPass(createSpmdStreamActivations());
 }
 
 static void buildKernels(OpPassManager &pm, const CompileOptions &options) {
+  // Needs the bodies of `plan.kernel`, with the final leading dimensions.
   KernelsCompileOptions kernels;
   kernels.cache = options.cache;
   kernels.sizesOnly = !options.makesCode();
   pm.addPass(createKernelsCompile(kernels));
 }
 
-static void buildMemory(OpPassManager &pm) { pm.addPass(createMemoryPlan()); }
+static void buildMemory(OpPassManager &pm) {
+  // Needs compiled kernels: their scratch memory is part of the arena.
+  pm.addPass(createMemoryPlan());
+}
 
 void heddle::buildPhase(Phase phase, OpPassManager &pm,
                         const CompileOptions &options) {
   switch (phase) {
-  case Phase::Import: // The importer has written the forward function.
+  case Phase::Import:
     buildImport(pm, options);
     break;
-  case Phase::Prove: // Nothing is made, all is checked.
-  case Phase::Emit:
+  case Phase::Prove: // Only has a verifier.
+  case Phase::Emit:  // Is no pipeline: see EmitPhase.h.
     break;
   case Phase::Model:
     buildModel(pm);

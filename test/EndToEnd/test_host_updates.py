@@ -33,7 +33,7 @@ SHORT = (0, 2, 3, 9)
 
 class HostUpdates(h.HeddleTest):
     def job(self, name, *flags, clipping=0.5, target="sm_90", seq=7):
-        """Rows of an odd length, a vocabulary that is prime, windows that the last
+        """Rows of an odd length, a vocabulary that is prime, tiles that the last
         one does not fill."""
         return self.compile(self.model, "--batch", 2, "--seq", seq, "--sub-group-size", 5000,
                             "--target", target, *flags, output=name,
@@ -299,7 +299,7 @@ class HostUpdates(h.HeddleTest):
         self.assertEqual(few["last_waits"], many["last_waits"])
 
     def test_memory_is_planned_by_kind(self):
-        """What is on its way is bounded by windows, and all is allocated as planned."""
+        """What is on its way is bounded by tiles, and all is allocated as planned."""
         flags = ["--precision", "bf16", "--place", "optimizer=host,gradients=device",
                  "--host-updates", 1]
         memory = [self.explain(self.compile(
@@ -307,7 +307,7 @@ class HostUpdates(h.HeddleTest):
             "sm_90", *flags, output="job"))["memory"] for size in (1024, 1 << 20)]
         arenas = [one["kinds"]["pinned"]["arena"] for one in memory]
         self.assertLess(arenas[0], arenas[1] / 2)
-        self.assertEqual(memory[0]["owners"]["windows of states in pinned memory"], arenas[0])
+        self.assertEqual(memory[0]["owners"]["state tiles in pinned memory"], arenas[0])
         log = self.path("run.jsonl")
         self.run_job(self.path("job"), steps=1)
         (end,) = h.read_log(log, "end")
@@ -341,7 +341,7 @@ class HostUpdates(h.HeddleTest):
         self.assertEqual({line for command, line in lines if command == "launch"}, {0, 3})
 
     @h.needs_mpi
-    def test_delayed_updates_in_few_windows(self):
+    def test_delayed_updates_in_few_tiles(self):
         """The numbers of a step are written when the host has those of the one before.
         The gradient that two stages add up is read where the host keeps it."""
         for ranks, mesh, place in ((1, "data=1", "optimizer=host,gradients=host"),

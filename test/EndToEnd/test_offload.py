@@ -62,7 +62,7 @@ def draw(seed):
     config = {"gradient_clipping": pick.choice([0, 0.5])}
     place = ["--place", pick.choice(PLACES), "--sub-group-size",
              pick.choice([1, 1024, 3000, 10 ** 6])]
-    if pick.random() < 0.5:  # All windows on file are read when the step begins.
+    if pick.random() < 0.5:  # All tiles on file are read when the step begins.
         place += ["--memory-budget", "1GiB"]
     return family, ranks, flags, config, place
 
@@ -161,7 +161,7 @@ class Offload(h.HeddleTest):
                 self.assertEqual(stores[0] < ends[-1], bool(delayed))
 
     def test_reads_as_far_ahead_as_a_budget_has_room_for(self):
-        """The more room, the more windows are on their way when the step begins, and
+        """The more room, the more tiles are on their way when the step begins, and
         the more layers ahead of the one that is computed."""
         once, several = ["--batch", 2], ["--micro-batch", 1, "--accumulate", 3]
         for case, (family, ranks, flags, clipping, place) in enumerate((
@@ -245,7 +245,7 @@ class Offload(h.HeddleTest):
                              ["--place", place, "--sub-group-size", 5000])
 
     def test_gradients_leave_the_device(self):
-        """All that is left of them are windows. Each byte is stored once in a step with
+        """All that is left of them are tiles. Each byte is stored once in a step with
         one micro-batch, and read for the norm and for the update."""
         model = self.make_model(embed=48, layers=12)[0]
 

@@ -55,7 +55,7 @@ class OffloadRefused(h.HeddleTest):
 
         late = lines[:wait] + lines[wait + 1:call + 1] + [lines[wait]] + lines[call + 1:]
         for name, mutant, text in (
-                ("another window", replaced(rows, target + ",", other + ","), "error"),
+                ("another tile", replaced(rows, target + ",", other + ","), "error"),
                 ("elements that are no table", replaced(view, "[0]", "[40]"),
                  "for a table"),
                 ("rows that are waited for late", late, "error")):
@@ -125,13 +125,13 @@ class OffloadRefused(h.HeddleTest):
                 ("moments that are exchanged",
                  changed(second, r"(\(%\w+, %\w+), (%\w+), (%\w+)", r"\1, \3, \2"),
                  "updates with exp_avg_sq (operand 2), others with exp_avg"),
-                ("the gradients of another window",
+                ("the gradients of another tile",
                  changed(second, r"(\(%\w+), %\w+", r"\1, " + gradient), "with what is of"),
                 ("the parameters of another layer",
                  changed(fetched[3], r"\[\d+\]", first), "for h.1 (operand"),
                 ("a fetch that is waited for late", moved(wait, call), "is live in"),
                 ("a store before the update", moved(record, launch), "still uses"),
-                ("a window that is stored over another", elsewhere, "these are not stored")):
+                ("a tile that is stored over another", elsewhere, "these are not stored")):
             with self.subTest(name):
                 self.refuse(mutant, text)
 

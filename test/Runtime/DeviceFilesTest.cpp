@@ -42,29 +42,29 @@ std::map<std::string, std::vector<int64_t>> unnamedFiles() {
 
 INSTANTIATE_TEST_SUITE_P(, DeviceFilesTest, eachDevice(), deviceName);
 
-/// A state on file goes through three slots a few times: a window of it is
+/// A state on file goes through three slots a few times: a tile of it is
 /// fetched while others are computed and stored.
-TEST_P(DeviceFilesTest, ComputesOnWindowsOfFiles) {
-  constexpr int64_t windows = 7, slots = 3, steps = 3;
+TEST_P(DeviceFilesTest, ComputesOnTilesOfFiles) {
+  constexpr int64_t tiles = 7, slots = 3, steps = 3;
   auto kernels = device.bigramKernels();
-  DeviceMemory file(*device, {MemoryKind::File, windows * page, "test"});
+  DeviceMemory file(*device, {MemoryKind::File, tiles * page, "test"});
   DeviceMemory ring(*device, {MemoryKind::Device, slots * page, "test"});
   Event computed = device->makeEvent(), fetched = device->makeEvent();
   std::vector<void *> refs;
   for (int64_t slot = 0; slot < slots; ++slot)
     refs.push_back(device->resolve(ring.address() + slot * page + 64));
-  std::vector<int64_t> digits(windows * steps);
+  std::vector<int64_t> digits(tiles * steps);
   auto slotOf = [&](int64_t number) {
     return ring.address() + number % slots * page;
   };
   auto fetch = [&](int64_t number) { // After the store from the slot.
-    if (number < windows * steps)
+    if (number < tiles * steps)
       device->copy(Stream::Copy, slotOf(number),
-                   file.address() + number % windows * page, 100);
+                   file.address() + number % tiles * page, 100);
   };
   fetch(0);
-  for (int64_t i = 0; i < windows * steps; ++i) {
-    digits[i] = 1 + (i % windows + i / windows) % 9;
+  for (int64_t i = 0; i < tiles * steps; ++i) {
+    digits[i] = 1 + (i % tiles + i / tiles) % 9;
     device->record(Stream::Copy, fetched);
     fetch(i + 1);
     device->wait(Stream::Compute, fetched);
@@ -74,22 +74,22 @@ TEST_P(DeviceFilesTest, ComputesOnWindowsOfFiles) {
         {});
     device->record(Stream::Compute, computed);
     device->wait(Stream::Copy, computed);
-    device->copy(Stream::Copy, file.address() + i % windows * page, slotOf(i),
+    device->copy(Stream::Copy, file.address() + i % tiles * page, slotOf(i),
                  100);
   }
   device->synchronize(Stream::Copy);
-  for (int64_t window = 0; window < windows; ++window) {
+  for (int64_t tile = 0; tile < tiles; ++tile) {
     int64_t expected = 0, found = 0;
     for (int64_t step = 0; step < steps; ++step)
-      expected = expected * 10 + digits[step * windows + window];
+      expected = expected * 10 + digits[step * tiles + tile];
     memcpy(&found,
-           bytesOf(*device, file.address() + window * page + 64, 8).data(), 8);
-    EXPECT_EQ(found, expected) << window;
+           bytesOf(*device, file.address() + tile * page + 64, 8).data(), 8);
+    EXPECT_EQ(found, expected) << tile;
   }
   if (swaps()) {
     // Each copy is of one page, and so is each reading here.
-    EXPECT_EQ(device->offloadTraffic().readBytes, windows * (steps + 1) * page);
-    EXPECT_EQ(device->offloadTraffic().writtenBytes, windows * steps * page);
+    EXPECT_EQ(device->offloadTraffic().readBytes, tiles * (steps + 1) * page);
+    EXPECT_EQ(device->offloadTraffic().writtenBytes, tiles * steps * page);
   }
 }
 

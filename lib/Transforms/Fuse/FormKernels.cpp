@@ -35,28 +35,27 @@ struct FormKernels : heddle::impl::FuseFormKernelsBase<FormKernels> {
   using Base::Base;
 
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      FailureOr<codegen::FusionRules> found = fuse::rulesOf(model);
-      if (failed(found))
+    nn::ModelOp model = getOperation();
+    FailureOr<codegen::FusionRules> found = fuse::rulesOf(model);
+    if (failed(found))
+      return signalPassFailure();
+    rules = *found;
+    kernels.clear();
+    SymbolTable table(model);
+    states = &table;
+    symbols.clear();
+    for (auto symbol : model.getOps<SymbolOpInterface>())
+      symbols.insert(symbol.getName());
+    SmallVector<Block *> blocks;
+    model.walk([&](Operation *op) {
+      if (isa<nn::FuncOp, nn::StepOp, nn::MicroBatchesOp, pipe::FragmentsOp>(
+              op))
+        for (Region &region : op->getRegions())
+          blocks.push_back(&region.front());
+    });
+    for (Block *block : blocks)
+      if (failed(formKernels(model, *block)))
         return signalPassFailure();
-      rules = *found;
-      kernels.clear();
-      SymbolTable table(model);
-      states = &table;
-      symbols.clear();
-      for (auto symbol : model.getOps<SymbolOpInterface>())
-        symbols.insert(symbol.getName());
-      SmallVector<Block *> blocks;
-      model.walk([&](Operation *op) {
-        if (isa<nn::FuncOp, nn::StepOp, nn::MicroBatchesOp, pipe::FragmentsOp>(
-                op))
-          for (Region &region : op->getRegions())
-            blocks.push_back(&region.front());
-      });
-      for (Block *block : blocks)
-        if (failed(formKernels(model, *block)))
-          return signalPassFailure();
-    }
   }
 
 private:

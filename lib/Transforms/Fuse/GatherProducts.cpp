@@ -22,19 +22,18 @@ struct GatherProducts : heddle::impl::FuseGatherProductsBase<GatherProducts> {
   using Base::Base;
 
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      FailureOr<codegen::FusionRules> rules = fuse::rulesOf(model);
-      if (failed(rules))
-        return signalPassFailure();
-      if (!rules->joinsPackedProducts)
-        continue;
-      llvm::SetVector<Block *> blocks;
-      model.walk([&](nn::PackedLinearOp product) {
-        blocks.insert(product->getBlock());
-      });
-      for (Block *block : blocks)
-        gather(*block);
-    }
+    nn::ModelOp model = getOperation();
+    FailureOr<codegen::FusionRules> rules = fuse::rulesOf(model);
+    if (failed(rules))
+      return signalPassFailure();
+    if (!rules->joinsPackedProducts)
+      return;
+    llvm::SetVector<Block *> blocks;
+    model.walk([&](nn::PackedLinearOp product) {
+      blocks.insert(product->getBlock());
+    });
+    for (Block *block : blocks)
+      gather(*block);
   }
 
 private:

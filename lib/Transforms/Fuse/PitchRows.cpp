@@ -8,6 +8,7 @@
 
 #include "Groups.h"
 #include "dialects/Dist/ByteSize.h"
+#include "heddle/Transforms/Common/VerifyPass.h"
 #include "heddle/Transforms/Fuse/Passes.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/IntEqClasses.h"
@@ -178,13 +179,12 @@ struct PitchRows : heddle::impl::FusePitchRowsBase<PitchRows> {
   using Base::Base;
 
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      FailureOr<codegen::FusionRules> rules = fuse::rulesOf(model);
-      if (failed(rules))
-        return signalPassFailure();
-      if (rules->rowAlignment > 0)
-        numPitched += Pitcher(model, rules->rowAlignment).run();
-    }
+    nn::ModelOp model = getOperation();
+    FailureOr<codegen::FusionRules> rules = fuse::rulesOf(model);
+    if (failed(rules))
+      return signalPassFailure();
+    if (rules->rowAlignment > 0)
+      numPitched += Pitcher(model, rules->rowAlignment).run();
   }
 };
 
@@ -205,24 +205,20 @@ LogicalResult fuse::verifyPitches(nn::ModelOp model,
                << a << " or of operand " << b << ", but not of both";
   }
   DenseMap<Value, int64_t> pitches;
-  WalkResult walk = model.walk([&](planir::LaunchOp launch) {
+  auto verifyOne = [&](planir::LaunchOp launch) -> LogicalResult {
     auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
     for (auto [value, operand] : tensorsOf(launch, kernel)) {
       int64_t pitch = kernel.getPitch(operand);
       auto [known, isFirst] = pitches.try_emplace(value, pitch);
-      if (known->second != pitch) {
-        launch.emitError("H0907: has rows ")
-            << pitch << " elements apart as operand " << operand << ", and "
-            << "another launch " << known->second << " (0: without gaps)";
-        return WalkResult::interrupt();
-      }
-      if (pitch != 0 && !isOfKernels(value)) {
-        launch.emitError("H0907: has gaps between the rows of operand ")
-            << operand << ", which not only kernels make and read";
-        return WalkResult::interrupt();
-      }
+      if (known->second != pitch)
+        return launch.emitError("H0907: has rows ")
+               << pitch << " elements apart as operand " << operand << ", and "
+               << "another launch " << known->second << " (0: without gaps)";
+      if (pitch != 0 && !isOfKernels(value))
+        return launch.emitError("H0907: has gaps between the rows of operand ")
+               << operand << ", which not only kernels make and read";
     }
-    return WalkResult::advance();
-  });
-  return failure(walk.wasInterrupted());
+    return success();
+  };
+  return verifyEach<planir::LaunchOp>(model, verifyOne);
 }

@@ -22,18 +22,17 @@ struct SplitSums : heddle::impl::FuseSplitSumsBase<SplitSums> {
   using Base::Base;
 
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      FailureOr<codegen::FusionRules> rules = fuse::rulesOf(model);
-      if (failed(rules))
-        return signalPassFailure();
-      if (!rules->sumsInProducts || rules->sumsOntoInits ||
-          rules->vectorSums == 0 || rules->policy != config::Fusion::Deep)
-        continue;
-      model.walk([&](nn::SumRowsOp sum) {
-        if (sum.getInit() && staysExact(sum) && isMultiplied(sum))
-          split(sum);
-      });
-    }
+    nn::ModelOp model = getOperation();
+    FailureOr<codegen::FusionRules> rules = fuse::rulesOf(model);
+    if (failed(rules))
+      return signalPassFailure();
+    if (!rules->sumsInProducts || rules->sumsOntoInits ||
+        rules->vectorSums == 0 || rules->policy != config::Fusion::Deep)
+      return;
+    model.walk([&](nn::SumRowsOp sum) {
+      if (sum.getInit() && staysExact(sum) && isMultiplied(sum))
+        split(sum);
+    });
   }
 
 private:

@@ -8,6 +8,7 @@
 
 #include "Groups.h"
 #include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Common/VerifyPass.h"
 #include "heddle/Transforms/Fuse/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -66,15 +67,7 @@ LogicalResult verifyKernel(planir::KernelOp kernel,
   return success();
 }
 
-struct Verify : heddle::impl::FuseVerifyBase<Verify> {
-  void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>())
-      if (failed(verify(model)))
-        return signalPassFailure();
-    markAllAnalysesPreserved();
-  }
-
-private:
+struct Verify : VerifyPass<heddle::impl::FuseVerifyBase, Verify> {
   LogicalResult verify(nn::ModelOp model) {
     FailureOr<codegen::FusionRules> rules = fuse::rulesOf(model);
     if (failed(rules) || failed(verifyGradientsBegin(model, "H0907")))

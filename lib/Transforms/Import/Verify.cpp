@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Common/VerifyPass.h"
 #include "heddle/Transforms/Import/Passes.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -198,25 +199,17 @@ static LogicalResult verifyProgram(nn::FuncOp function,
 
 namespace {
 
-struct Verify : heddle::impl::ImportVerifyBase<Verify> {
-  void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>())
-      if (failed(verify(model)))
-        return signalPassFailure();
-    markAllAnalysesPreserved();
-  }
-
-private:
+struct Verify : VerifyPass<heddle::impl::ImportVerifyBase, Verify> {
   LogicalResult verify(nn::ModelOp model) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
     llvm::StringSet<> read;
     llvm::SmallDenseSet<nn::ProgramKind> programs;
-    WalkResult walk = model.walk([&](Operation *op) {
+    auto verifyOne = [&](Operation *op) {
       if (auto get = dyn_cast<nn::GetOp>(op))
         read.insert(get.getState());
-      return WalkResult(verifyOperation(op));
-    });
-    if (walk.wasInterrupted())
+      return verifyOperation(op);
+    };
+    if (failed(verifyEach<Operation *>(model, verifyOne)))
       return failure();
     for (auto state : model.getOps<nn::StateOp>())
       if (failed(verifyState(state, read)))

@@ -1,5 +1,4 @@
-//===- EmitCopies.cpp - Copies between kinds of memory
-//---------------------===//
+//===- EmitCopies.cpp - Copies between kinds of memory --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,8 +14,8 @@ using namespace heddle;
 using namespace heddle::memory;
 
 /// The bytes of a state, of a slot of it, or of a bucket, from an element on.
-Value SequenceEmitter::runOf(Location loc, StringRef state, int64_t element,
-                             Value slot, Type type) {
+Value SequenceEmitter::stateRangeOf(Location loc, StringRef state,
+                                    int64_t element, Value slot, Type type) {
   Root whole;
   whole.kind = Root::Kind::State;
   whole.name = state;
@@ -54,7 +53,7 @@ Value SequenceEmitter::copyBeside(Location loc, planir::Stream stream,
 /// Copies of the other direction that may have the same bytes of a state come
 /// first. A stream has its own in order, and the last one is behind all.
 void SequenceEmitter::waitForOthers(Location loc, planir::Stream stream,
-                                    const StateRun &run, bool isAtOnce) {
+                                    const StateRange &run, bool isAtOnce) {
   for (UnderWay &other :
        llvm::reverse(stream == planir::Stream::Copy ? stores : fetches))
     if (other.token.getParentBlock() == builder.getInsertionBlock() &&
@@ -73,9 +72,9 @@ static bool isAtOnce(dist::FetchOp fetch) {
 
 void SequenceEmitter::emitFetch(dist::FetchOp fetch) {
   Location loc = fetch.getLoc();
-  StateRun run = memory::runOf(fetch);
-  Value source = runOf(loc, fetch.getState(), fetch.getElement(),
-                       fetch.getSlot(), fetch.getOutput().getType());
+  StateRange run = memory::rangeOf(fetch);
+  Value source = stateRangeOf(loc, fetch.getState(), fetch.getElement(),
+                              fetch.getSlot(), fetch.getOutput().getType());
   waitForOthers(loc, planir::Stream::Copy, run, isAtOnce(fetch));
   begin(fetch, run,
         copyBeside(loc, planir::Stream::Copy, valueFor(fetch.getOutput()),
@@ -85,10 +84,10 @@ void SequenceEmitter::emitFetch(dist::FetchOp fetch) {
 void SequenceEmitter::emitFetchRows(dist::FetchRowsOp fetch) {
   Location loc = fetch.getLoc();
   auto output = cast<RankedTensorType>(fetch.getOutput().getType());
-  StateRun run = memory::runOf(fetch);
+  StateRange run = memory::rangeOf(fetch);
   int64_t rows = fetch.getRows();
-  Value table = runOf(loc, fetch.getState(), fetch.getElement(), Value(),
-                      output.clone({rows, output.getShape().back()}));
+  Value table = stateRangeOf(loc, fetch.getState(), fetch.getElement(), Value(),
+                             output.clone({rows, output.getShape().back()}));
   waitForOthers(loc, planir::Stream::Copy, run);
   begin(fetch, run,
         copyBeside(loc, planir::Stream::Copy, valueFor(fetch.getOutput()),
@@ -97,7 +96,8 @@ void SequenceEmitter::emitFetchRows(dist::FetchRowsOp fetch) {
 
 /// What a fetch brings is there behind `done`, for which it waits itself unless
 /// it is pending.
-void SequenceEmitter::begin(Operation *fetch, const StateRun &run, Value done) {
+void SequenceEmitter::begin(Operation *fetch, const StateRange &run,
+                            Value done) {
   started[fetch] = done.getDefiningOp()->getPrevNode();
   if (fetch->hasAttr("pending")) {
     tokens[fetch->getResult(0)] = done;
@@ -108,9 +108,9 @@ void SequenceEmitter::begin(Operation *fetch, const StateRun &run, Value done) {
 
 void SequenceEmitter::emitStore(dist::StoreOp store) {
   Location loc = store.getLoc();
-  StateRun run = memory::runOf(store);
-  Value target = runOf(loc, store.getState(), store.getElement(),
-                       store.getSlot(), store.getValue().getType());
+  StateRange run = memory::rangeOf(store);
+  Value target = stateRangeOf(loc, store.getState(), store.getElement(),
+                              store.getSlot(), store.getValue().getType());
   waitForOthers(loc, planir::Stream::Store, run);
   stores.push_back({run, copyBeside(loc, planir::Stream::Store, target,
                                     valueFor(store.getValue()))});

@@ -41,14 +41,14 @@ private:
   void emitState(mlir::Operation &op);
   bool emitCommunication(mlir::Operation &op);
   void emitCollective(mlir::Operation *op);
-  mlir::Value runOf(mlir::Location loc, llvm::StringRef state, int64_t element,
-                    mlir::Value slot, mlir::Type type);
+  mlir::Value stateRangeOf(mlir::Location loc, llvm::StringRef state,
+                           int64_t element, mlir::Value slot, mlir::Type type);
   mlir::Value copyBeside(mlir::Location loc, planir::Stream stream,
                          mlir::Value target, mlir::Value source,
                          dist::FetchRowsOp rows = {});
   void waitForOthers(mlir::Location loc, planir::Stream stream,
-                     const StateRun &run, bool isAtOnce = false);
-  void begin(mlir::Operation *fetch, const StateRun &run, mlir::Value done);
+                     const StateRange &run, bool isAtOnce = false);
+  void begin(mlir::Operation *fetch, const StateRange &run, mlir::Value done);
   void emitFetch(dist::FetchOp fetch);
   void emitFetchRows(dist::FetchRowsOp fetch);
   void emitStore(dist::StoreOp store);
@@ -84,11 +84,11 @@ private:
   /// A copy between a state and the frame that `compute` may not have waited
   /// for.
   struct UnderWay {
-    StateRun run;
+    StateRange run;
     mlir::Value token;
   };
   std::deque<UnderWay> fetches, stores;
-  RunOverlaps overlap;
+  RangeOverlaps overlap;
   int64_t numCarried = 0;         ///< Stores that a run leaves to the next one.
   std::deque<mlir::Value> onHost; ///< Launches that `compute` may not wait for.
   mlir::IRMapping scalars;

@@ -18,30 +18,30 @@ static bool isStaging(planir::BufferOp buffer) {
 
 /// The buffers that are copied from or to memory that is not the device's: to
 /// files, whole pages are.
-static DenseSet<Value> windowsOf(planir::SequenceOp sequence) {
+static DenseSet<Value> transferBuffersOf(planir::SequenceOp sequence) {
   auto program = sequence->getParentOfType<planir::ProgramOp>();
   SymbolTable symbols(program);
-  auto isElsewhere = [&](Value root) {
+  auto isOffloaded = [&](Value root) {
     auto ref = root.getDefiningOp<planir::StateRefOp>();
     Operation *state = ref ? symbols.lookup(ref.getState()) : nullptr;
     auto memory = state ? state->getAttrOfType<nn::MemoryKindAttr>("memory")
                         : nn::MemoryKindAttr();
     return memory && memory.getValue() != nn::MemoryKind::Device;
   };
-  DenseSet<Value> windows;
+  DenseSet<Value> transferred;
   sequence.walk([&](planir::CopyOp copy) {
     Value target = planir::rootOf(copy.getTarget());
     Value source = planir::rootOf(copy.getSource());
-    if (isElsewhere(source))
-      windows.insert(target);
-    if (isElsewhere(target))
-      windows.insert(source);
+    if (isOffloaded(source))
+      transferred.insert(target);
+    if (isOffloaded(target))
+      transferred.insert(source);
   });
-  return windows;
+  return transferred;
 }
 
 void Frame::add(Operation *op, StringRef owner, Interval interval) {
-  parts.push_back({op, owner});
+  regions.push_back({op, owner});
   intervals.push_back(interval);
 }
 
@@ -50,12 +50,12 @@ LogicalResult Frame::plan(planir::SequenceOp sequence,
   if (failed(lifetimes.find(sequence)))
     return failure();
   auto uses = lifetimes.uses();
-  DenseSet<Value> windows = windowsOf(sequence);
+  DenseSet<Value> transferred = transferBuffersOf(sequence);
   auto addBuffer = [&](planir::BufferOp buffer) {
     Interval interval;
     interval.bytes = dist::byteSize(buffer.getBuffer().getType());
     interval.first = lifetimes.numCommands();
-    if (windows.contains(buffer.getBuffer())) {
+    if (transferred.contains(buffer.getBuffer())) {
       interval.alignment = pageBytes;
       interval.bytes = alignTo(interval.bytes, pageBytes);
     }
@@ -86,12 +86,12 @@ LogicalResult Frame::plan(planir::SequenceOp sequence,
       sequence->getParentOfType<planir::ProgramOp>().getStrategy().getValue());
   packAll();
   sequence.setFrameBytes(numBytes());
-  for (auto [part, interval] : llvm::zip(parts, intervals)) {
-    if (auto call = dyn_cast<planir::CallOp>(part.op)) {
+  for (auto [region, interval] : llvm::zip(regions, intervals)) {
+    if (auto call = dyn_cast<planir::CallOp>(region.op)) {
       call.setFrameOffset(interval.offset);
       continue;
     }
-    auto buffer = cast<planir::BufferOp>(part.op);
+    auto buffer = cast<planir::BufferOp>(region.op);
     buffer.setOffset(interval.offset);
     buffer.setFirst(interval.first);
     buffer.setLast(interval.last);
@@ -106,8 +106,8 @@ void Frame::packAll() {
   for (nn::MemoryKind kind : planir::memoryKinds) {
     SmallVector<Interval> own;
     SmallVector<size_t> places;
-    for (auto [place, part] : llvm::enumerate(parts))
-      if (part.memory() == kind) {
+    for (auto [place, region] : llvm::enumerate(regions))
+      if (region.memory() == kind) {
         places.push_back(place);
         own.push_back(intervals[place]);
       }
@@ -149,8 +149,8 @@ ownersAt(int64_t command,
 }
 
 Peak Frame::peak() const {
-  auto isOfDevice = [](const Part &part) {
-    return part.memory() == nn::MemoryKind::Device;
+  auto isOfDevice = [](const FrameRegion &region) {
+    return region.memory() == nn::MemoryKind::Device;
   };
   // The bytes in use from each command on where they become more or less.
   std::map<int64_t, int64_t> inUse;
@@ -160,8 +160,8 @@ Peak Frame::peak() const {
     inUse[first] += alignTo(bytes, alignment);
     inUse[last + 1] -= alignTo(bytes, alignment);
   };
-  for (auto [part, interval] : llvm::zip(parts, intervals))
-    if (isOfDevice(part)) {
+  for (auto [region, interval] : llvm::zip(regions, intervals))
+    if (isOfDevice(region)) {
       add(0, interval.settled, interval.bytes);
       add(std::max(interval.first, interval.settled + 1), interval.last,
           interval.bytes);
@@ -182,9 +182,9 @@ Peak Frame::peak() const {
   if (most < 0)
     return peak;
   SmallVector<std::pair<StringRef, const Interval *>> ofDevice;
-  for (auto [part, interval] : llvm::zip(parts, intervals))
-    if (isOfDevice(part))
-      ofDevice.push_back({part.owner, &interval});
+  for (auto [region, interval] : llvm::zip(regions, intervals))
+    if (isOfDevice(region))
+      ofDevice.push_back({region.owner, &interval});
   peak.owners = ownersAt(peak.command, ofDevice, alignment);
   return peak;
 }

@@ -1,5 +1,4 @@
-//===- Frame.h - The bytes of a sequence --------------------------*- C++
-//-*-===//
+//===- Frame.h - The bytes of a command sequence ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -55,7 +54,7 @@ public:
 
 private:
   /// A buffer, or the frame of a callee.
-  struct Part {
+  struct FrameRegion {
     mlir::Operation *op;
     llvm::StringRef owner;
 
@@ -68,8 +67,8 @@ private:
   void packAll();
 
   planir::Lifetimes lifetimes;
-  llvm::SmallVector<Part> parts;
-  llvm::SmallVector<Interval> intervals; ///< Of each part.
+  llvm::SmallVector<FrameRegion> regions;
+  llvm::SmallVector<Interval> intervals; ///< Of each region.
   plan::PerMemory<int64_t> bytes;
   int64_t alignment = 0;
 };

@@ -237,29 +237,29 @@ plan::PerMemory<int64_t> heddle::modelStateBytes(nn::ModelOp model) {
   return StateLayout(model, /*program=*/{}).run().modelBytes;
 }
 
-StateRun heddle::memory::runOf(dist::FetchOp fetch) {
+StateRange heddle::memory::rangeOf(dist::FetchOp fetch) {
   return {fetch.getState(), int64_t(fetch.getElement()),
           elementsOf(fetch.getOutput().getType())};
 }
 
-StateRun heddle::memory::runOf(dist::FetchRowsOp fetch) {
+StateRange heddle::memory::rangeOf(dist::FetchRowsOp fetch) {
   auto output = cast<RankedTensorType>(fetch.getOutput().getType());
   return {fetch.getState(), int64_t(fetch.getElement()),
           int64_t(fetch.getRows()) * output.getShape().back()};
 }
 
-StateRun heddle::memory::runOf(dist::StoreOp store) {
+StateRange heddle::memory::rangeOf(dist::StoreOp store) {
   return {store.getState(), int64_t(store.getElement()),
           elementsOf(store.getValue().getType())};
 }
 
-bool RunOverlaps::operator()(const StateRun &a, const StateRun &b) {
+bool RangeOverlaps::operator()(const StateRange &a, const StateRange &b) {
   if (a.name == b.name)
     return a.element < b.element + b.count && b.element < a.element + a.count;
   return share(a.name, b.name);
 }
 
-bool RunOverlaps::share(StringRef a, StringRef b) {
+bool RangeOverlaps::share(StringRef a, StringRef b) {
   auto [entry, isNew] = shared.try_emplace({a.data(), b.data()}, false);
   if (!isNew)
     return entry->second;
@@ -288,10 +288,10 @@ StringRef heddle::memory::ownerOf(const Root &root) {
   if (root.kind == Root::Kind::Port)
     return "inputs and outputs";
   if (root.memory != nn::MemoryKind::Device)
-    return "windows of states";
+    return "state tiles";
   auto fetch =
       root.value ? root.value.getDefiningOp<dist::FetchOp>() : dist::FetchOp();
   if (fetch && !fetch.getSlot())
-    return "windows of states";
+    return "state tiles";
   return "activations";
 }

@@ -35,20 +35,20 @@ MemoryMap layOutStates(nn::ModelOp model, planir::ProgramOp program);
 int64_t stagingBytesOf(planir::ProgramOp program);
 
 /// Elements of a state or of a bucket, one behind the other.
-struct StateRun {
+struct StateRange {
   llvm::StringRef name;
   int64_t element = 0, count = 0;
 };
-StateRun runOf(dist::FetchOp fetch);
-StateRun runOf(dist::FetchRowsOp fetch);
-StateRun runOf(dist::StoreOp store);
+StateRange rangeOf(dist::FetchOp fetch);
+StateRange rangeOf(dist::FetchRowsOp fetch);
+StateRange rangeOf(dist::StoreOp store);
 
 /// Whether runs may be the same bytes, in any slot. Different names may stand
 /// for the same states.
-class RunOverlaps {
+class RangeOverlaps {
 public:
-  explicit RunOverlaps(const mlir::SymbolTable &symbols) : symbols(symbols) {}
-  bool operator()(const StateRun &a, const StateRun &b);
+  explicit RangeOverlaps(const mlir::SymbolTable &symbols) : symbols(symbols) {}
+  bool operator()(const StateRange &a, const StateRange &b);
   /// Whether runs of these names may.
   bool share(llvm::StringRef a, llvm::StringRef b);
 

@@ -8,9 +8,9 @@
 
 #include "CarryStores.h"
 #include "EmitSequence.h"
-#include "FetchAhead.h"
 #include "Frame.h"
 #include "Layout.h"
+#include "Prefetch.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/Transforms/Memory/Passes.h"
@@ -201,7 +201,7 @@ private:
     size_t carried = 0;
     if (!factsOf(strategy.target).stepIsGraph)
       carried = carryStores(step, symbols, mayBe);
-    size_t early = fetchAhead(step, symbols, mayBe);
+    size_t early = prefetch(step, symbols, mayBe);
     if (before && !fits(planNow()->frame.numBytes())) {
       step.getBody().takeBody(before->getBody());
       return;
@@ -267,8 +267,8 @@ private:
       bool isDevice = kind == nn::MemoryKind::Device;
       arenas.push_back(isDevice ? arenaBytes - shrink * pageBytes : bytes);
       if (!isDevice && bytes > 0) // What moves through there.
-        map.owners["windows of states in " +
-                   nn::stringifyMemoryKind(kind).str() + " memory"] += bytes;
+        map.owners["state tiles in " + nn::stringifyMemoryKind(kind).str() +
+                   " memory"] += bytes;
     }
     for (int64_t bytes : map.persistentBytes.values) {
       persistent.push_back(alignTo(bytes, pageBytes));

@@ -13,6 +13,7 @@
 #include "VerifyText.h"
 #include "dialects/Plan/Lifetimes.h"
 #include "dialects/Plan/PlanFormat.h"
+#include "heddle/Transforms/Common/VerifyPass.h"
 #include "heddle/Transforms/Memory/Packing.h"
 #include "heddle/Transforms/Memory/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -53,15 +54,7 @@ uint64_t endOf(int64_t offset, int64_t bytes) {
   return static_cast<uint64_t>(offset) + static_cast<uint64_t>(bytes);
 }
 
-struct Verify : heddle::impl::MemoryVerifyBase<Verify> {
-  void runOnOperation() override {
-    for (auto program : getOperation().getOps<planir::ProgramOp>())
-      if (failed(verify(program)))
-        return signalPassFailure();
-    markAllAnalysesPreserved();
-  }
-
-private:
+struct Verify : VerifyPass<heddle::impl::MemoryVerifyBase, Verify> {
   LogicalResult verify(planir::ProgramOp program) {
     if (failed(memory::verifyText(program)) || failed(verifyStates(program)))
       return failure();
@@ -109,18 +102,17 @@ private:
   /// A run of states ends inside the persistent region.
   LogicalResult verifyStateRefs(const SymbolTable &symbols,
                                 planir::ProgramOp program) {
-    WalkResult walk = program.walk([&](planir::StateRefOp reference) {
+    auto verifyOne = [&](planir::StateRefOp reference) -> LogicalResult {
       auto [memory, begin] = memory::placeOf(symbols, reference);
       int64_t bytes = dist::byteSize(reference.getBuffer().getType());
       int64_t size = program.getPersistentBytes().of(memory);
       if (bytes <= size && begin <= size - bytes)
-        return WalkResult::advance();
-      reference.emitError("H0913: bytes [")
-          << begin << ", " << endOf(begin, bytes)
-          << ") leave the persistent region of " << size << " bytes";
-      return WalkResult::interrupt();
-    });
-    return failure(walk.wasInterrupted());
+        return success();
+      return reference.emitError("H0913: bytes [")
+             << begin << ", " << endOf(begin, bytes)
+             << ") leave the persistent region of " << size << " bytes";
+    };
+    return verifyEach<planir::StateRefOp>(program, verifyOne);
   }
 
   /// Sequences run others, never, through any of them, themselves.
@@ -128,21 +120,19 @@ private:
                             planir::SequenceOp sequence,
                             DenseMap<Operation *, bool> &finished) {
     finished[sequence] = false;
-    WalkResult walk = sequence.walk([&](planir::CallOp call) {
+    auto verifyOne = [&](planir::CallOp call) -> LogicalResult {
       auto callee = symbols.lookup<planir::SequenceOp>(call.getSequence());
       auto known = finished.find(callee);
       if (known == finished.end())
-        return failed(verifyCalls(symbols, callee, finished))
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
+        return verifyCalls(symbols, callee, finished);
       if (known->second)
-        return WalkResult::advance();
-      call.emitError("H0913: is in a circle of calls: ")
-          << call.getSequenceAttr() << " calls itself";
-      return WalkResult::interrupt();
-    });
+        return success();
+      return call.emitError("H0913: is in a circle of calls: ")
+             << call.getSequenceAttr() << " calls itself";
+    };
+    LogicalResult result = verifyEach<planir::CallOp>(sequence, verifyOne);
     finished[sequence] = true;
-    return failure(walk.wasInterrupted());
+    return result;
   }
 
   LogicalResult verifyScratch(planir::ProgramOp program) {
@@ -277,18 +267,17 @@ private:
   /// Parts that kernels read or write are aligned as whole buffers are: kernels
   /// count on it.
   LogicalResult verifyViews(planir::SequenceOp sequence) {
-    auto result = sequence.walk([](planir::ViewOp view) {
+    auto verifyOne = [](planir::ViewOp view) -> LogicalResult {
       int64_t width = dist::byteSize(getElementTypeOrSelf(view.getBuffer()));
       int64_t begin = static_cast<int64_t>(view.getElement()) * width;
       if (begin % 64 == 0 ||
           llvm::none_of(view->getUsers(),
                         llvm::IsaPred<planir::LaunchOp, planir::CallOp>))
-        return WalkResult::advance();
-      view.emitError("H0913: begins at byte ")
-          << begin << " of its buffer, which is not a multiple of 64";
-      return WalkResult::interrupt();
-    });
-    return failure(result.wasInterrupted());
+        return success();
+      return view.emitError("H0913: begins at byte ")
+             << begin << " of its buffer, which is not a multiple of 64";
+    };
+    return verifyEach<planir::ViewOp>(sequence, verifyOne);
   }
 
   /// Up to which command the run before uses it; -1: it does not.

@@ -8,6 +8,7 @@
 
 #include "dialects/Dist/Wire.h"
 #include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Common/VerifyPass.h"
 #include "heddle/Transforms/Model/Passes.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -21,19 +22,11 @@ namespace heddle {
 
 namespace {
 
-struct Verify : heddle::impl::ModelVerifyBase<Verify> {
-  void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>())
-      if (failed(verify(model)))
-        return signalPassFailure();
-    markAllAnalysesPreserved();
-  }
-
-private:
+struct Verify : VerifyPass<heddle::impl::ModelVerifyBase, Verify> {
   LogicalResult verify(nn::ModelOp model) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
     llvm::StringSet<> read;
-    WalkResult walk = model.walk([&](Operation *op) {
+    auto verifyOne = [&](Operation *op) -> LogicalResult {
       if (auto get = dyn_cast<nn::GetOp>(op))
         read.insert(get.getState());
       // The last operations of a program (taking a row, summing losses) are
@@ -41,16 +34,13 @@ private:
       bool backward = isa<nn::StepOp, nn::SetOp>(op) && !writesCache(op);
       if (auto compute = dyn_cast<nn::DifferentiableOpInterface>(op))
         backward |= !compute.getNotDifferentiableReason().empty() &&
-                    !op->hasTrait<nn::InForward>() &&
-                    op->getNumOperands() > 0;
-      if (backward) {
-        op->emitError("H0908: the model phase holds forward functions only");
-        return WalkResult::interrupt();
-      }
-      return failed(verifyPrecision(op, strategy)) ? WalkResult::interrupt()
-                                                   : WalkResult::advance();
-    });
-    if (walk.wasInterrupted())
+                    !op->hasTrait<nn::InForward>() && op->getNumOperands() > 0;
+      if (backward)
+        return op->emitError(
+            "H0908: the model phase holds forward functions only");
+      return verifyPrecision(op, strategy);
+    };
+    if (failed(verifyEach<Operation *>(model, verifyOne)))
       return failure();
     bool hasCopies = strategy.precision != config::Precision::FP32 &&
                      strategy.mode == config::Mode::Train;

@@ -8,6 +8,7 @@
 
 #include "dialects/Pipe/Schedule.h"
 #include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Common/VerifyPass.h"
 #include "heddle/Transforms/Pipe/Passes.h"
 #include "heddle/Transforms/Shard/Shardings.h"
 #include <map>
@@ -269,29 +270,26 @@ bool isLocal(nn::ModelOp model) {
   return llvm::is_contained({"spmd", "fuse", "kernels"}, model.getPhase());
 }
 
-struct Verify : heddle::impl::PipeVerifyBase<Verify> {
-  void runOnOperation() override {
+struct Verify : VerifyPass<heddle::impl::PipeVerifyBase, Verify> {
+  LogicalResult verify(ModuleOp module) {
     SmallVector<nn::ModelOp> stages;
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+    for (auto model : module.getOps<nn::ModelOp>()) {
       if (!isLocal(model) && (failed(verifyStates(model, "H0905")) ||
                               failed(shard::verifyShardings(model, "H0905"))))
-        return signalPassFailure();
+        return failure();
       if (model.getStage()) {
         stages.push_back(model);
         continue;
       }
       for (auto step : model.getOps<nn::StepOp>())
         if (step.getKind() == nn::ProgramKind::Train &&
-            failed(verify(model, step)))
-          return signalPassFailure();
+            failed(verifyTraining(model, step)))
+          return failure();
     }
-    if (!stages.empty() && failed(StagesVerifier(stages).run()))
-      return signalPassFailure();
-    markAllAnalysesPreserved();
+    return stages.empty() ? success() : StagesVerifier(stages).run();
   }
 
-private:
-  LogicalResult verify(nn::ModelOp model, nn::StepOp step) {
+  LogicalResult verifyTraining(nn::ModelOp model, nn::StepOp step) {
     auto schedule = model.lookupSymbol<pipe::ScheduleOp>("schedule");
     if (!schedule)
       return step.emitError("H0905: the training step has no schedule");
@@ -310,25 +308,23 @@ private:
       return schedule.emitError("H0905: has ")
              << count << " lines of " << chunks << " chunks for " << stages
              << " stages";
-    WalkResult walk = step.walk([&](Operation *op) {
+    auto verifyOne = [&](Operation *op) -> LogicalResult {
       if (auto loop = dyn_cast<nn::MicroBatchesOp>(op);
-          loop && loop.getCount() != schedule.getMicroBatches()) {
-        op->emitError("H0905: runs ")
-            << loop.getCount() << " micro-batches, the schedule "
-            << schedule.getMicroBatches();
-        return WalkResult::interrupt();
-      }
+          loop && loop.getCount() != schedule.getMicroBatches())
+        return op->emitError("H0905: runs ")
+               << loop.getCount() << " micro-batches, the schedule "
+               << schedule.getMicroBatches();
       auto call = dyn_cast<nn::CallOp>(op);
       if (!call)
-        return WalkResult::advance();
+        return success();
       auto found = findLayer(staged, call);
       int times = found == staged.end() ? 0 : found->second;
       if (times == 1)
-        return WalkResult::advance();
-      call.emitError("H0905: is in ") << times << " stages; one is right";
-      return WalkResult::interrupt();
-    });
-    return failure(walk.wasInterrupted());
+        return success();
+      return call.emitError("H0905: is in ")
+             << times << " stages; one is right";
+    };
+    return verifyEach<Operation *>(step, verifyOne);
   }
 };
 

@@ -37,9 +37,9 @@ std::string Party::name(size_t who) const {
 
 void Party::forEach(
     size_t who,
-    const std::function<void(const Event &, const Run &)> &act) const {
+    const std::function<void(const Event &, const BodyRun &)> &act) const {
   const Trace &trace = traces[who];
-  for (const Run &run : trace.runs)
+  for (const BodyRun &run : trace.runs)
     for (const Event *event : events[who][run.body])
       act(*event, run);
 }
@@ -79,7 +79,7 @@ void Party::findChannels() {
   channelOf.resize(traces.size());
   for (size_t who = 0; who < traces.size(); ++who) {
     channelOf[who].assign(traces[who].messages.size(), -1);
-    forEach(who, [&](const Event &event, const Run &) {
+    forEach(who, [&](const Event &event, const BodyRun &) {
       bool sends = event.kind == Event::Kind::Send;
       if ((!sends && event.kind != Event::Kind::Receive) ||
           channelOf[who][event.number] >= 0)
@@ -105,10 +105,10 @@ void Party::findChannels() {
 
 namespace {
 
-/// One participant's part in a collective or a message.
-struct Part {
+/// One participant's one in a collective or a message.
+struct EventRun {
   const Event *event;
-  const Run *run;
+  const BodyRun *run;
 };
 
 class Agreement {
@@ -133,13 +133,13 @@ private:
   const Message &messageOf(size_t who, const Event &event) {
     return party.traces[who].messages[event.number];
   }
-  std::string describe(size_t who, const Part &part) {
-    return party.traces[who].describe(*part.event, *part.run);
+  std::string describe(size_t who, const EventRun &one) {
+    return party.traces[who].describe(*one.event, *one.run);
   }
 
   bool refuse(Fault::Kind kind, const std::string &text,
-              std::vector<Fault::Place> places) {
-    fault = Fault{kind, text, std::move(places)};
+              std::vector<Fault::Source> sources) {
+    fault = Fault{kind, text, std::move(sources)};
     return false;
   }
 
@@ -167,7 +167,7 @@ private:
       fits = fits && plan::splits(shape.layout, shape.count, ranks);
     if (what.kind == plan::Collective::Kind::AllToAll)
       fits = fits && plan::splits(shape.concat, shape.count, ranks);
-    std::vector<Fault::Place> here = {{who, event.origin}};
+    std::vector<Fault::Source> here = {{who, event.origin}};
     if (!known || !fits)
       return refuse(Fault::Kind::Collectives,
                     "makes " + std::to_string(target) + " bytes of " +
@@ -183,7 +183,7 @@ private:
                   here);
   }
 
-  bool alike(size_t who, const Part &a, size_t other, const Part &b) {
+  bool alike(size_t who, const EventRun &a, size_t other, const EventRun &b) {
     const Collective &x = collectiveOf(who, *a.event);
     const Collective &y = collectiveOf(other, *b.event);
     const Trace &mine = party.traces[who], &theirs = party.traces[other];
@@ -199,10 +199,10 @@ private:
 
   bool checkCollectives() {
     // For each group and member, what it starts on the group, in order.
-    std::vector<std::map<size_t, std::vector<Part>>> started(
+    std::vector<std::map<size_t, std::vector<EventRun>>> started(
         party.groups.size());
     for (size_t who = 0; who < party.traces.size(); ++who)
-      party.forEach(who, [&](const Event &event, const Run &run) {
+      party.forEach(who, [&](const Event &event, const BodyRun &run) {
         if (event.kind != Event::Kind::Start)
           return;
         int64_t group = party.groupOf[who][event.number];
@@ -217,19 +217,20 @@ private:
   }
 
   bool compare(size_t first, size_t other,
-               std::map<size_t, std::vector<Part>> &started) {
-    const std::vector<Part> &mine = started[first], &theirs = started[other];
+               std::map<size_t, std::vector<EventRun>> &started) {
+    const std::vector<EventRun> &mine = started[first],
+                                &theirs = started[other];
     for (size_t i = 0; i < std::max(mine.size(), theirs.size()); ++i) {
       std::string number = "collective " + std::to_string(i) + " of a group: ";
       if (i >= mine.size() || i >= theirs.size()) {
         size_t more = i < mine.size() ? first : other;
         size_t fewer = i < mine.size() ? other : first;
-        const Part &part = (i < mine.size() ? mine : theirs)[i];
+        const EventRun &one = (i < mine.size() ? mine : theirs)[i];
         return refuse(Fault::Kind::Collectives,
                       number + party.name(more) + " starts " +
-                          describe(more, part) + ", " + party.name(fewer) +
+                          describe(more, one) + ", " + party.name(fewer) +
                           " none",
-                      {{more, part.event->origin}});
+                      {{more, one.event->origin}});
       }
       if (!alike(first, mine[i], other, theirs[i]))
         return refuse(
@@ -244,13 +245,13 @@ private:
 
   bool checkMessages() {
     struct Traffic {
-      std::vector<Part> sent, received;
+      std::vector<EventRun> sent, received;
     };
     std::vector<Traffic> traffic(party.channels.size());
     std::map<std::pair<size_t, std::string>, int64_t> sending;
     bool fine = true;
     for (size_t who = 0; who < party.traces.size(); ++who)
-      party.forEach(who, [&](const Event &event, const Run &run) {
+      party.forEach(who, [&](const Event &event, const BodyRun &run) {
         bool sends = event.kind == Event::Kind::Send;
         if (!fine || (!sends && event.kind != Event::Kind::Receive))
           return;
@@ -271,8 +272,8 @@ private:
     return fine;
   }
 
-  bool compare(const Party::Channel &channel, const std::vector<Part> &sent,
-               const std::vector<Part> &received) {
+  bool compare(const Party::Channel &channel, const std::vector<EventRun> &sent,
+               const std::vector<EventRun> &received) {
     std::string between = " on channel \"" + channel.name + "\" from " +
                           party.name(channel.from) + " to " +
                           party.name(channel.to);

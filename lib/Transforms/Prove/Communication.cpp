@@ -52,7 +52,7 @@ std::optional<Fault> checkApart(const plan::Mesh &mesh,
     });
   };
   for (auto [who, trace] : llvm::enumerate(traces))
-    for (const Run &run : trace.runs)
+    for (const BodyRun &run : trace.runs)
       for (const Event &event : trace.bodies[run.body])
         if (event.kind == Event::Kind::Start &&
             leaves(trace.collectives[event.number]))

@@ -51,9 +51,9 @@ private:
     std::optional<Fault> fault = checkFlow(unrolled->trace, &commands);
     executed += commands;
     if (!fault)
-      fault = checkWindows(unrolled->trace);
+      fault = checkStateTiles(unrolled->trace);
     if (!fault)
-      fault = checkPlaces(unrolled->trace);
+      fault = checkSameElements(unrolled->trace);
     if (!fault)
       fault = checkGradients(unrolled->trace);
     if (fault)

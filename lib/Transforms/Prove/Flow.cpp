@@ -104,7 +104,7 @@ public:
 
   std::optional<Fault> run() {
     int64_t state = intern(Owners());
-    for (const Run &run : trace.runs) {
+    for (const BodyRun &run : trace.runs) {
       if (!checked[run.body] && !(checkExtents(run) && checkStates(run)))
         return fault;
       checked[run.body] = true;
@@ -164,7 +164,8 @@ private:
     }
   }
 
-  bool checkExtent(const Event &event, const Access &access, const Run &run) {
+  bool checkExtent(const Event &event, const Access &access,
+                   const BodyRun &run) {
     Range range = Trace::rangeOf(access, run);
     range.end += access.spread;
     Range buffer = trace.buffers[access.buffer];
@@ -175,7 +176,7 @@ private:
   }
 
   /// Of the accesses whose place does not vary.
-  bool checkExtents(const Run &run) {
+  bool checkExtents(const BodyRun &run) {
     for (const Event &event : trace.bodies[run.body])
       for (const Access &access : event.accesses)
         if (!access.varies() && !checkExtent(event, access, run))
@@ -200,9 +201,9 @@ private:
       if (access.inSlot && (state->lasts || state->ofStep))
         return refuse(Fault::Kind::Flow, event, access,
                       " is a slot of @" + state->name + ", which has none");
-      // What is copied there is for `checkWindows` to say.
+      // What is copied there is for `checkStateTiles` to say.
       bool isStored = event.kind == Event::Kind::Copy &&
-                      (state->isElsewhere || plan::copiesBeside(event.stream));
+                      (state->isOffloaded || plan::copiesBeside(event.stream));
       bool mayWrite =
           state->isCache ? event.writesCache : mayUpdate || isStored;
       if (access.writes && state->lasts && !mayWrite)
@@ -216,7 +217,8 @@ private:
   }
 
   /// Where in a cache tokens are is what the run is given, and nothing else.
-  bool checkPlaces(const Event &event, const Access &access, const Run &run) {
+  bool checkElements(const Event &event, const Access &access,
+                     const BodyRun &run) {
     if (event.kernel < 0)
       return true;
     const auto &places = trace.kernels[event.kernel].places;
@@ -263,11 +265,11 @@ private:
 
   /// What does not last is written before it is read. A body does the same in
   /// each of its runs, and the first one finds the least written.
-  bool checkStates(const Run &run) {
+  bool checkStates(const BodyRun &run) {
     for (const Event &event : trace.bodies[run.body])
       for (bool writes : {false, true})
         for (const Access &access : event.accesses) {
-          if (access.writes == writes && !checkPlaces(event, access, run))
+          if (access.writes == writes && !checkElements(event, access, run))
             return false;
           if (access.space != Space::Persistent || access.writes != writes)
             continue;
@@ -288,7 +290,7 @@ private:
     return true;
   }
 
-  bool runVarying(const Run &run) {
+  bool runVarying(const BodyRun &run) {
     for (auto [event, access] : varying[run.body]) {
       if (!checkExtent(*event, *access, run))
         return false;
@@ -307,7 +309,7 @@ private:
     return true;
   }
 
-  bool execute(const Event &event, const Run &run, Owners &owners) {
+  bool execute(const Event &event, const BodyRun &run, Owners &owners) {
     ++executed;
     for (const Access &access : event.accesses) {
       if (access.space == Space::Persistent || access.writes ||

@@ -57,12 +57,12 @@ public:
   std::optional<Fault> run() {
     if (std::none_of(trace.states.begin(), trace.states.end(), waits))
       return std::nullopt;
-    forEachEvent([&](const Event &event, const Run &run) {
+    forEachEvent([&](const Event &event, const BodyRun &run) {
       if (event.kind == Event::Kind::Copy && gradientAt(event, run, true))
         lastStore = now;
       return true;
     });
-    if (!forEachEvent([&](const Event &event, const Run &run) {
+    if (!forEachEvent([&](const Event &event, const BodyRun &run) {
           return execute(event, run);
         }))
       return fault;
@@ -81,12 +81,12 @@ private:
   }
 
   static bool waits(const State &state) {
-    return state.isElsewhere && state.ofStep;
+    return state.isOffloaded && state.ofStep;
   }
 
   template <typename F> bool forEachEvent(F visit) {
     now = 0;
-    for (const Run &run : trace.runs)
+    for (const BodyRun &run : trace.runs)
       for (const Event &event : trace.bodies[run.body]) {
         ++now;
         if (!visit(event, run))
@@ -112,7 +112,7 @@ private:
   }
 
   /// The gradient that a copy writes, or reads; null for other bytes.
-  const State *gradientAt(const Event &event, const Run &run,
+  const State *gradientAt(const Event &event, const BodyRun &run,
                           bool writes) const {
     const Access *access = accessOf(event, writes);
     return access && access->space == Space::Persistent
@@ -133,7 +133,7 @@ private:
            ", which are not stored";
   }
 
-  bool execute(const Event &event, const Run &run) {
+  bool execute(const Event &event, const BodyRun &run) {
     if (event.kind == Event::Kind::Copy) {
       Range to = Trace::rangeOf(*accessOf(event, true), run);
       Range from = Trace::rangeOf(*accessOf(event, false), run);
@@ -223,7 +223,7 @@ private:
   }
 
   /// Who reads what it writes adds to it.
-  bool write(const Event &event, const Run &run, Range range) {
+  bool write(const Event &event, const BodyRun &run, Range range) {
     auto reads = [&](const Access &access) {
       Range read = Trace::rangeOf(access, run);
       return !access.writes && access.space == Space::Arena &&

@@ -73,7 +73,7 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
     State &state = flats[flat.getSymName()];
     state.range = {begin, begin + dist::byteSize(flat.getType())};
     state.name = flat.getSymName().str();
-    state.isElsewhere = flat.getMemory() != planir::MemoryKind::Device;
+    state.isOffloaded = flat.getMemory() != planir::MemoryKind::Device;
     state.axes = prove::axisBits(planir::namesOf(flat.getAxes()));
   }
   for (auto op : program.getOps<planir::StateOp>()) {
@@ -81,7 +81,7 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
     State state;
     state.range = {begin, begin + dist::byteSize(op.getType())};
     state.name = op.getSymName().str();
-    state.isElsewhere = op.getMemory() != planir::MemoryKind::Device;
+    state.isOffloaded = op.getMemory() != planir::MemoryKind::Device;
     DictionaryAttr like = op.getLike();
     if (auto storage = like.getAs<dist::TensorShardingAttr>("storage"))
       state.axes = axesOf(storage);

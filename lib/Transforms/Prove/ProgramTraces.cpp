@@ -72,7 +72,7 @@ struct Number {
 };
 
 /// A buffer, or a part of one, as an operand sees it.
-struct Place {
+struct Operand {
   Access access;
   RankTerm ofRank;
 };
@@ -86,7 +86,7 @@ Axes axesOf(const RankTerm &ofRank) {
 
 /// Values of one activation of a sequence.
 struct Scope {
-  DenseMap<Value, Place> places;
+  DenseMap<Value, Operand> places;
   DenseMap<Value, Number> numbers;
   DenseMap<Value, int32_t> tokens;
   int64_t frame = 0;
@@ -132,7 +132,7 @@ private:
   }
 
   /// What was made of commands since the last call becomes a body.
-  int32_t endBody(Run run, bool runs = true) {
+  int32_t endBody(BodyRun run, bool runs = true) {
     run.body = trace().bodies.size();
     if (body.empty() && runs)
       return -1;
@@ -383,7 +383,7 @@ private:
     collective.sourceBytes = dist::byteSize(op.getSource().getType());
     collective.stagingBytes = dist::byteSize(op.getStaging().getType());
     collective.reason = op.getReason().str();
-    Place target = scope.places.lookup(op.getTarget());
+    Operand target = scope.places.lookup(op.getTarget());
     collective.targetBuffer = target.access.buffer;
     collective.targetBegin = target.ofRank.empty()
                                  ? target.access.begin
@@ -413,7 +413,7 @@ private:
   LogicalResult place(Operation &op, Scope &scope) {
     Value value = op.getResult(0);
     if (auto view = dyn_cast<planir::ViewOp>(op)) {
-      Place part = scope.places.lookup(view.getSource());
+      Operand part = scope.places.lookup(view.getSource());
       part.access.bytes = dist::byteSize(value.getType());
       int64_t width = dist::byteSize(getElementTypeOrSelf(value));
       part.access.begin += static_cast<int64_t>(view.getElement()) * width;
@@ -424,7 +424,7 @@ private:
       scope.places[value] = sliceOf(slice, scope);
       return success();
     }
-    Place whole;
+    Operand whole;
     Access &access = whole.access;
     access.bytes = dist::byteSize(value.getType());
     access.buffer = trace().buffers.size();
@@ -463,8 +463,8 @@ private:
     return state && planir::roleOf(state) == nn::StateRole::Saved;
   }
 
-  Place sliceOf(planir::SliceOp slice, Scope &scope) {
-    Place part = scope.places.lookup(slice.getSource());
+  Operand sliceOf(planir::SliceOp slice, Scope &scope) {
+    Operand part = scope.places.lookup(slice.getSource());
     Access &access = part.access;
     prove::Range whole = {access.begin, access.begin + access.bytes};
     bool chosen = access.varies() || !part.ofRank.empty();
@@ -577,11 +577,11 @@ FailureOr<ProgramTrace> heddle::prove::traceOf(planir::ProgramOp program,
 }
 
 void heddle::prove::report(const Fault &fault, ArrayRef<ProgramTrace> traces) {
-  auto origin = [&](const Fault::Place &place) {
-    return traces[place.trace].origins[place.origin];
+  auto origin = [&](const Fault::Source &source) {
+    return traces[source.trace].origins[source.origin];
   };
-  InFlightDiagnostic diagnostic = origin(fault.places.front())->emitError()
+  InFlightDiagnostic diagnostic = origin(fault.sources.front())->emitError()
                                   << codeOf(fault.kind) << ": " << fault.text;
-  for (const Fault::Place &place : ArrayRef(fault.places).drop_front())
-    diagnostic.attachNote(origin(place)->getLoc()) << "the other one";
+  for (const Fault::Source &source : ArrayRef(fault.sources).drop_front())
+    diagnostic.attachNote(origin(source)->getLoc()) << "the other one";
 }

@@ -25,7 +25,7 @@ struct Use {
   int32_t rankTerm = 0;
   int64_t spread = 0;
 
-  Use(const Access &access, const Run &run)
+  Use(const Access &access, const BodyRun &run)
       : range(Trace::rangeOf(access, run)), writes(access.writes),
         rankTerm(access.rankTerm), spread(access.spread) {}
 
@@ -205,7 +205,7 @@ public:
 private:
   bool runOnce() {
     std::vector<bool> wasRun(trace.bodies.size());
-    for (const Run &run : trace.runs) {
+    for (const BodyRun &run : trace.runs) {
       const Body &body = trace.bodies[run.body];
       for (const Stretch &stretch : stretches[run.body]) {
         bool isKnown = !stretch.isSealed || wasRun[run.body];
@@ -246,7 +246,7 @@ private:
   /// to be done.
   struct Operation {
     const Event *event;
-    Run run;
+    BodyRun run;
     std::vector<Busy::Handle> uses;
     int stream = -1;    ///< -1: it communicates, beside all streams.
     int64_t number = 0; ///< Among those of its stream.
@@ -284,7 +284,7 @@ private:
     return false;
   }
 
-  bool mayConflict(const Stretch &stretch, const Run &run) const {
+  bool mayConflict(const Stretch &stretch, const BodyRun &run) const {
     for (Space space : {Space::Persistent, Space::Arena})
       if (meets(space, stretch.reads[int(space)], false) ||
           meets(space, stretch.writes[int(space)], true))
@@ -295,7 +295,7 @@ private:
     return false;
   }
 
-  bool check(const Event &event, const Run &run) {
+  bool check(const Event &event, const BodyRun &run) {
     for (const Access &access : event.accesses) {
       // An input is written before the run.
       bool isNothing = event.kind == Event::Kind::Fresh && !access.writes;
@@ -329,7 +329,7 @@ private:
             operation.number < known[stream][operation.stream]);
   }
 
-  bool communicate(const Event &event, const Run &run) {
+  bool communicate(const Event &event, const BodyRun &run) {
     if (event.kind == Event::Kind::Join)
       return join(event, run);
     // The first run finds nothing.
@@ -368,7 +368,7 @@ private:
     return true;
   }
 
-  int64_t begin(const Event &event, const Run &run) {
+  int64_t begin(const Event &event, const BodyRun &run) {
     int64_t number = operations.size();
     operations.push_back({&event, run, {}, -1, 0});
     for (const Access &access : event.accesses)
@@ -392,7 +392,7 @@ private:
     ofStream[stream].push_back(operation);
   }
 
-  bool join(const Event &event, const Run &run) {
+  bool join(const Event &event, const BodyRun &run) {
     auto point = points.find(event.token);
     if (point == points.end()) {
       fault = notBefore(event, run);
@@ -428,7 +428,7 @@ private:
     operations[operation].uses.clear();
   }
 
-  bool wait(const Event &event, const Run &run) {
+  bool wait(const Event &event, const BodyRun &run) {
     int64_t *token = event.token >= 0 ? &tokens[event.token] : nullptr;
     if (!token || *token == notStarted) {
       fault = notBefore(event, run);
@@ -440,7 +440,7 @@ private:
     return true;
   }
 
-  Fault notBefore(const Event &event, const Run &run) const {
+  Fault notBefore(const Event &event, const BodyRun &run) const {
     return {Fault::Kind::Waits,
             trace.describe(event, run) +
                 " waits for what was not started before it in its sequence",

@@ -154,7 +154,7 @@ public:
     // A body does the same with the same memory.
     std::map<std::pair<int32_t, int64_t>, int64_t> transitions;
     int64_t state = intern(std::move(memory));
-    for (const Run &run : trace.runs) {
+    for (const BodyRun &run : trace.runs) {
       auto [next, isNew] = transitions.try_emplace({run.body, state}, 0);
       if (isNew) {
         Memories after = *known[state];

@@ -276,7 +276,7 @@ private:
                              : runs ? &rank.queue.front()
                                     : &rank.out.front();
       const Event *event = isAt ? skipToEvent(rank) : queued->event;
-      const Run &run = trace.runs[isAt ? rank.run : queued->run];
+      const BodyRun &run = trace.runs[isAt ? rank.run : queued->run];
       fault.text += "; " + party.name(waiting.who) +
                     (isAt   ? ", at "
                      : runs ? ", which has to run "
@@ -284,7 +284,7 @@ private:
                     trace.describe(*event, run) +
                     (isAt ? ", waits for " : " first, waits for ") +
                     party.name(blocker(waiting).who);
-      fault.places.push_back({waiting.who, event->origin});
+      fault.sources.push_back({waiting.who, event->origin});
     }
     return fault;
   }

@@ -25,7 +25,7 @@ struct Party {
   /// Everything that communicates, in order.
   void
   forEach(size_t who,
-          const std::function<void(const Event &, const Run &)> &act) const;
+          const std::function<void(const Event &, const BodyRun &)> &act) const;
 
   /// Messages of one name from one participant to another.
   struct Channel {

@@ -41,7 +41,7 @@ std::string heddle::prove::textOf(Axes axes) {
   return text;
 }
 
-std::string Trace::describe(const Event &event, const Run &run) const {
+std::string Trace::describe(const Event &event, const BodyRun &run) const {
   std::string text = event.origin >= 0 ? names[event.origin] : "a command";
   if (event.path >= 0)
     text += " for " + paths[event.path];
@@ -82,7 +82,7 @@ Trace heddle::prove::unroll(const Trace &trace) {
   flat.tokens = 0;
   std::vector<int32_t> tokens(trace.tokens, -1);
   auto own = findOwnBuffers(trace);
-  for (const Run &run : trace.runs) {
+  for (const BodyRun &run : trace.runs) {
     Event fresh;
     fresh.kind = Event::Kind::Fresh;
     fresh.accesses = own[run.body];
@@ -133,8 +133,8 @@ static std::optional<Fault> checkEach(const std::vector<Trace> &traces,
                                       Check check) {
   for (size_t number = 0; number < traces.size(); ++number)
     if (std::optional<Fault> fault = check(traces[number])) {
-      for (Fault::Place &place : fault->places)
-        place.trace = number;
+      for (Fault::Source &source : fault->sources)
+        source.trace = number;
       return fault;
     }
   return std::nullopt;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Common/VerifyPass.h"
 #include "heddle/Transforms/Shard/Passes.h"
 #include "heddle/Transforms/Shard/Shardings.h"
 
@@ -20,39 +21,19 @@ namespace heddle {
 
 namespace {
 
-struct Verify : heddle::impl::ShardVerifyBase<Verify> {
-  void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      FailureOr<dist::MeshOp> found = shard::meshOf(model);
-      if (failed(found))
-        return signalPassFailure();
-      dist::MeshOp mesh = *found;
-      WalkResult walk = model.walk([&](nn::ShardingRuleOpInterface op) {
-        return failed(verify(op, mesh)) ? WalkResult::interrupt()
-                                        : WalkResult::advance();
-      });
-      if (walk.wasInterrupted())
-        return signalPassFailure();
-      walk = model.walk([&](Operation *op) {
-        auto reshard = dyn_cast<dist::ReshardOp>(op);
-        auto fill = dyn_cast<nn::FillOp>(op);
-        return (reshard && failed(verifySums(reshard))) ||
-                       (fill && failed(verifyFill(fill)))
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
-      });
-      if (walk.wasInterrupted())
-        return signalPassFailure();
-      if (failed(verifyMesh(model, mesh)) ||
-          failed(verifyStates(model, "H0904")) ||
-          failed(shard::verifyShardings(model, "H0904")))
-        return signalPassFailure();
-    }
-    markAllAnalysesPreserved();
+struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
+  LogicalResult verify(nn::ModelOp model) {
+    FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
+    return failure(
+        failed(mesh) ||
+        failed(verifyEach<nn::ShardingRuleOpInterface>(model, verifyRule)) ||
+        failed(verifyEach<Operation *>(model, verifyValues)) ||
+        failed(verifyMesh(model, *mesh)) ||
+        failed(verifyStates(model, "H0904")) ||
+        failed(shard::verifyShardings(model, "H0904")));
   }
 
-private:
-  LogicalResult verify(nn::ShardingRuleOpInterface op, dist::MeshOp mesh) {
+  static LogicalResult verifyRule(nn::ShardingRuleOpInterface op) {
     if (failed(dist::verifyRule(op, op.getShardingRule())))
       return failure();
     auto shardings = op->getAttrOfType<ArrayAttr>("shardings");
@@ -61,8 +42,15 @@ private:
     return verifyUsers(op);
   }
 
+  static LogicalResult verifyValues(Operation *op) {
+    if (auto fill = dyn_cast<nn::FillOp>(op))
+      return verifyFill(fill);
+    auto reshard = dyn_cast<dist::ReshardOp>(op);
+    return reshard ? verifySums(reshard) : success();
+  }
+
   /// Zeros are a partial sum of zeros; others would be added by every rank.
-  LogicalResult verifyFill(nn::FillOp fill) {
+  static LogicalResult verifyFill(nn::FillOp fill) {
     auto sharding = cast<dist::TensorShardingAttr>(fill.getShardingsAttr()[0]);
     if (fill.getValue().isZero() || sharding.getUnreduced().empty())
       return success();
@@ -71,7 +59,7 @@ private:
   }
 
   /// No value becomes a partial sum: every rank would add it.
-  LogicalResult verifySums(dist::ReshardOp reshard) {
+  static LogicalResult verifySums(dist::ReshardOp reshard) {
     for (Attribute axis : reshard.getTo().getUnreduced())
       if (!llvm::is_contained(reshard.getFrom().getUnreduced(), axis))
         return reshard.emitError("H0904: makes a partial sum over ")
@@ -121,7 +109,7 @@ private:
   }
 
   /// A partial sum is made whole before anything else happens to it.
-  LogicalResult verifyUsers(nn::ShardingRuleOpInterface op) {
+  static LogicalResult verifyUsers(nn::ShardingRuleOpInterface op) {
     auto shardings = op->getAttrOfType<ArrayAttr>("shardings");
     for (auto [result, attribute] : llvm::zip(op->getResults(), shardings)) {
       if (cast<dist::TensorShardingAttr>(attribute).getUnreduced().empty())

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "MicroBatches.h"
-#include "UpdateRuns.h"
-#include "Windows.h"
+#include "StateTiles.h"
+#include "UpdateCutter.h"
 #include "dialects/Pipe/PipeDialect.h"
 #include "dialects/Pipe/Schedule.h"
 #include "heddle/Transforms/Common/States.h"
@@ -108,7 +108,7 @@ private:
     return {};
   }
 
-  bool isElsewhere(Value flat) {
+  bool isOffloaded(Value flat) {
     SmallVector<Operation *> read = readOf(flat);
     return !read.empty() &&
            memoryOf(symbols, cast<nn::GetOp>(read.front()).getState()) !=
@@ -178,9 +178,9 @@ private:
   bool mayMove(nn::UpdateOp update, bool inPart = false) {
     std::optional<SmallVector<Operation *>> writes = spmd::writesOf(update);
     if (!writes || !isAlone(update, *writes) ||
-        isElsewhere(update.getGradient()) ||
+        isOffloaded(update.getGradient()) ||
         llvm::none_of(update.getStates(),
-                      [&](Value state) { return isElsewhere(state); }))
+                      [&](Value state) { return isOffloaded(state); }))
       return false;
     return llvm::all_of(update->getOperands(), [&](Value operand) {
       if (cast<RankedTensorType>(operand.getType()).getRank() == 0)
@@ -341,9 +341,9 @@ private:
 
 struct AdvanceUpdates : heddle::impl::SpmdAdvanceUpdatesBase<AdvanceUpdates> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>())
-      for (auto step : model.getOps<nn::StepOp>())
-        advance(model, step);
+    nn::ModelOp model = getOperation();
+    for (auto step : model.getOps<nn::StepOp>())
+      advance(model, step);
   }
 
 private:
@@ -357,8 +357,8 @@ private:
     int64_t total = 0;
     for (auto update : step.getBody().getOps<nn::UpdateOp>())
       total += elementsOf(update.getParameter().getType());
-    int64_t size = spmd::windowElements(
-        model.getStrategy().getValue().subGroupSize, total);
+    int64_t size =
+        spmd::tileElements(model.getStrategy().getValue().subGroupSize, total);
     numMoved += Advancer(model, step, loops.front()).run(size);
   }
 };

@@ -231,15 +231,14 @@ private:
 
 struct ChunkTokens : heddle::impl::SpmdChunkTokensBase<ChunkTokens> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      const dist::Strategy &strategy = model.getStrategy().getValue();
-      if (strategy.chunkTokens == 0 || strategy.mode != config::Mode::Train)
-        continue;
-      SmallVector<Block *> blocks;
-      model.walk([&](Block *block) { blocks.push_back(block); });
-      for (Block *block : blocks)
-        chunk(*block, strategy.chunkTokens);
-    }
+    nn::ModelOp model = getOperation();
+    const dist::Strategy &strategy = model.getStrategy().getValue();
+    if (strategy.chunkTokens == 0 || strategy.mode != config::Mode::Train)
+      return;
+    SmallVector<Block *> blocks;
+    model.walk([&](Block *block) { blocks.push_back(block); });
+    for (Block *block : blocks)
+      chunk(*block, strategy.chunkTokens);
   }
 
 private:

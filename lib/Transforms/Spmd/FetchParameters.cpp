@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FetchRanges.h"
 #include "Layers.h"
-#include "Runs.h"
-#include "Windows.h"
+#include "StateTiles.h"
 #include "dialects/Dist/ByteSize.h"
 #include "dialects/Pipe/PipeDialect.h"
 #include "heddle/Transforms/Common/States.h"
@@ -31,15 +31,16 @@ constexpr int64_t mostBetween = 16 * pageBytes;
 
 /// A run, and who reads it last so far.
 struct Fetched {
-  Run run;
+  FetchRange run;
   Operation *lastReader = nullptr;
 };
 
 /// The operations of one block that read what is elsewhere.
 class Fetcher {
 public:
-  Fetcher(Block &block, const Places &places, const dist::Strategy &strategy)
-      : block(block), places(places), strategy(strategy),
+  Fetcher(Block &block, const BucketOffsets &offsets,
+          const dist::Strategy &strategy)
+      : block(block), offsets(offsets), strategy(strategy),
         builder(block.getParent()),
         isUpdate(isa<nn::StepOp>(block.getParentOp()) &&
                  !block.getOps<nn::UpdateOp>().empty()) {}
@@ -56,7 +57,7 @@ public:
       if (!reads.empty())
         fetch(op, reads);
       auto set = dyn_cast<nn::SetOp>(op);
-      if (set && isElsewhere(set.getState()) &&
+      if (set && isOffloaded(set.getState()) &&
           !isa_and_nonnull<nn::UpdateOp>(set.getValue().getDefiningOp()))
         store(set);
     }
@@ -64,7 +65,7 @@ public:
   }
 
 private:
-  bool isElsewhere(StringRef state) const { return places.count(state) > 0; }
+  bool isOffloaded(StringRef state) const { return offsets.count(state) > 0; }
 
   /// What the operation reads of what is elsewhere. What is updated element by
   /// element is for spmd-stream-states.
@@ -74,7 +75,7 @@ private:
       return reads;
     for (OpOperand &operand : op.getOpOperands())
       if (auto get = operand.get().getDefiningOp<nn::GetOp>())
-        if (isElsewhere(get.getState()))
+        if (isOffloaded(get.getState()))
           reads.push_back(&operand);
     return reads;
   }
@@ -82,9 +83,9 @@ private:
   /// Whether it fetched the rows that an embedding reads of a table.
   bool fetchRows(nn::EmbeddingOp embedding) {
     auto get = embedding.getTable().getDefiningOp<nn::GetOp>();
-    if (!get || !isElsewhere(get.getState()))
+    if (!get || !isOffloaded(get.getState()))
       return false;
-    Place place = places.lookup(get.getState());
+    BucketOffset place = offsets.lookup(get.getState());
     if (!fetchesRows(embedding, place.first))
       return false;
     auto output = cast<RankedTensorType>(embedding.getType());
@@ -135,7 +136,7 @@ private:
     for (OpOperand *read : reads)
       if (!here.count(stateOf(*read)))
         missing[stateOf(*read)] = read->get().getDefiningOp<nn::GetOp>();
-    for (Run &run : runsOf(missing, places, mostBetween)) {
+    for (FetchRange &run : fetchRangesOf(missing, offsets, mostBetween)) {
       runs.push_back({std::move(run)});
       fetch(op, runs.back());
     }
@@ -158,7 +159,7 @@ private:
 
   /// Fetches a run for `reader`, while the layer before that is computed.
   void fetch(Operation &reader, Fetched &fetched) {
-    Run &run = fetched.run;
+    FetchRange &run = fetched.run;
     auto flat = cast<RankedTensorType>(run.bucket.getType());
     // Requests begin at pages.
     int64_t page = pageBytes / dist::byteSize(flat.getElementType());
@@ -182,7 +183,7 @@ private:
     builder.setInsertionPoint(&reader);
     Value whole = builder.create<dist::WaitOp>(loc, type, fetch.getOutput());
     SmallVector<Value> members =
-        unpack(builder, loc, run, places, whole, run.first - lead);
+        unpack(builder, loc, run, offsets, whole, run.first - lead);
     for (auto [get, member] : llvm::zip(run.members, members))
       here[get.getState()] = {member, &fetched};
   }
@@ -202,15 +203,15 @@ private:
                                   set.getValue());
     builder.create<dist::FlushOp>(set.getLoc(), 0);
     // What was fetched of it before is old.
-    nn::BucketOp bucket = places.lookup(set.getState()).bucket;
-    for (const auto &entry : places)
+    nn::BucketOp bucket = offsets.lookup(set.getState()).bucket;
+    for (const auto &entry : offsets)
       if (entry.second.bucket == bucket)
         here.erase(entry.first());
     set.erase();
   }
 
   Block &block;
-  const Places &places;
+  const BucketOffsets &offsets;
   const dist::Strategy &strategy;
   OpBuilder builder;
   size_t numEmbeddings = 0;
@@ -223,26 +224,26 @@ private:
 struct FetchParameters
     : heddle::impl::SpmdFetchParametersBase<FetchParameters> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      SymbolTable symbols(model);
-      Places places = placesOf(model, symbols, /*gradients=*/false);
-      if (places.empty())
-        continue;
-      for (auto step : model.getOps<nn::StepOp>()) {
-        SmallVector<Block *> blocks = {&step.getBody().front()};
-        for (size_t i = 0; i < blocks.size(); ++i)
-          for (Operation &op : *blocks[i])
-            if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
-              for (Region &region : op.getRegions())
-                blocks.push_back(&region.front());
-        for (Block *block : blocks)
-          numFetched +=
-              Fetcher(*block, places, model.getStrategy().getValue()).run();
-        step.walk([](nn::GetOp get) {
-          if (get.getValue().use_empty())
-            get.erase();
-        });
-      }
+    nn::ModelOp model = getOperation();
+    SymbolTable symbols(model);
+    BucketOffsets offsets =
+        bucketOffsetsOf(model, symbols, /*gradients=*/false);
+    if (offsets.empty())
+      return;
+    for (auto step : model.getOps<nn::StepOp>()) {
+      SmallVector<Block *> blocks = {&step.getBody().front()};
+      for (size_t i = 0; i < blocks.size(); ++i)
+        for (Operation &op : *blocks[i])
+          if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
+            for (Region &region : op.getRegions())
+              blocks.push_back(&region.front());
+      for (Block *block : blocks)
+        numFetched +=
+            Fetcher(*block, offsets, model.getStrategy().getValue()).run();
+      step.walk([](nn::GetOp get) {
+        if (get.getValue().use_empty())
+          get.erase();
+      });
     }
   }
 };

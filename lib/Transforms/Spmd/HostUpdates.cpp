@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Slices.h"
-#include "UpdateRuns.h"
-#include "Windows.h"
+#include "StateTiles.h"
+#include "UpdateCutter.h"
 #include "dialects/Dist/ByteSize.h"
 #include "heddle/Transforms/Common/HostValues.h"
 #include "heddle/Transforms/Common/States.h"
@@ -42,7 +42,7 @@ nn::SetOp fileTargetOf(Value value, const SymbolTable &symbols) {
   return isFile ? set : nn::SetOp();
 }
 
-/// An update that the host computes, with the windows of its flat operands and
+/// An update that the host computes, with the tiles of its flat operands and
 /// results.
 struct HostUpdate {
   nn::UpdateOp op;
@@ -50,17 +50,17 @@ struct HostUpdate {
   SmallVector<SmallVector<Value>> results; ///< By result.
 };
 
-/// One window of an update.
-struct Window {
+/// One tile of an update.
+struct StateTile {
   HostUpdate *update;
   int64_t number, first, elements;
   SmallVector<Value> moved; ///< By operand: on its way to the host, or null.
   nn::UpdateOp made;
 };
 
-/// A result of a window on its way to the device.
+/// A result of a tile on its way to the device.
 struct Return {
-  Window *window;
+  StateTile *tile;
   unsigned result;
   Value pending;
 };
@@ -78,18 +78,18 @@ public:
     updates.back().results.resize(op->getNumResults());
   }
 
-  /// With windows of `size` elements. Returns how many there are.
+  /// With tiles of `size` elements. Returns how many there are.
   size_t run(int64_t size) {
     for (HostUpdate &update : updates)
-      addWindows(update, size);
-    Window *before = nullptr;
-    for (Window &window : windows) {
-      builder.setInsertionPoint(window.update->op);
-      start(window);
+      addTiles(update, size);
+    StateTile *before = nullptr;
+    for (StateTile &tile : tiles) {
+      builder.setInsertionPoint(tile.update->op);
+      start(tile);
       if (before)
         giveBack(*before);
-      update(window);
-      before = &window;
+      update(tile);
+      before = &tile;
     }
     if (before)
       giveBack(*before);
@@ -99,7 +99,7 @@ public:
       builder.create<dist::FlushOp>(block.getParentOp()->getLoc(), 0);
     for (HostUpdate &update : updates)
       replace(update);
-    return windows.size();
+    return tiles.size();
   }
 
 private:
@@ -130,12 +130,12 @@ private:
       builder.setInsertionPointToEnd(&block);
   }
 
-  void addWindows(HostUpdate &update, int64_t size) {
+  void addTiles(HostUpdate &update, int64_t size) {
     int64_t whole = elementsOf(update.op.getParameter().getType());
     SmallVector<int64_t> sizes;
     for (int64_t first = 0; first < whole; first += size) {
       sizes.push_back(std::min(size, whole - first));
-      windows.push_back({&update, first / size, first, sizes.back(), {}, {}});
+      tiles.push_back({&update, first / size, first, sizes.back(), {}, {}});
     }
     builder.setInsertionPoint(update.op);
     for (OpOperand &operand : update.op->getOpOperands())
@@ -154,41 +154,41 @@ private:
                                         pending);
   }
 
-  /// What an update reads of the device's memory leaves it while the window
+  /// What an update reads of the device's memory leaves it while the tile
   /// before is updated.
-  void start(Window &window) {
-    HostUpdate &update = *window.update;
+  void start(StateTile &tile) {
+    HostUpdate &update = *tile.update;
     for (OpOperand &operand : update.op->getOpOperands()) {
       Value pending;
       if (isNumber(operand.get())) {
         if (!numbers.contains(operand.get()))
           numbers[operand.get()] = wait(move(operand.get(), /*toHost=*/true));
       } else {
-        Value part = update.parts[operand.getOperandNumber()][window.number];
+        Value part = update.parts[operand.getOperandNumber()][tile.number];
         if (!isOnHost(part, symbols))
           pending = move(part, /*toHost=*/true);
       }
-      window.moved.push_back(pending);
+      tile.moved.push_back(pending);
     }
   }
 
-  void update(Window &window) {
+  void update(StateTile &tile) {
     receive(inFlight);
-    HostUpdate &update = *window.update;
+    HostUpdate &update = *tile.update;
     SmallVector<Value> operands;
     for (auto [number, operand] : llvm::enumerate(update.op->getOperands())) {
       if (isNumber(operand))
         operands.push_back(numbers.lookup(operand));
-      else if (Value pending = window.moved[number])
+      else if (Value pending = tile.moved[number])
         operands.push_back(wait(pending));
       else
-        operands.push_back(update.parts[number][window.number]);
+        operands.push_back(update.parts[number][tile.number]);
     }
-    window.made = cast<nn::UpdateOp>(builder.clone(*update.op));
-    window.made->setOperands(operands);
-    for (auto [number, result] : llvm::enumerate(window.made->getResults())) {
+    tile.made = cast<nn::UpdateOp>(builder.clone(*update.op));
+    tile.made->setOperands(operands);
+    for (auto [number, result] : llvm::enumerate(tile.made->getResults())) {
       auto type = cast<RankedTensorType>(result.getType());
-      result.setType(type.clone({window.elements}));
+      result.setType(type.clone({tile.elements}));
       update.results[number].push_back(result);
     }
   }
@@ -202,31 +202,31 @@ private:
   }
 
   /// What the device computes with goes there.
-  void giveBack(Window &window) {
+  void giveBack(StateTile &tile) {
     SmallVector<Return> &back = returns.emplace_back();
-    for (OpResult result : window.update->op->getResults()) {
+    for (OpResult result : tile.update->op->getResults()) {
       unsigned number = result.getResultNumber();
       if (isOfDevice(result))
-        back.push_back({&window, number,
-                        move(window.made->getResult(number),
+        back.push_back({&tile, number,
+                        move(tile.made->getResult(number),
                              /*toHost=*/false)});
     }
   }
 
-  /// Waits until no more than the last `left` windows are on their way, and
-  /// stores what is kept on file while the next window comes.
+  /// Waits until no more than the last `left` tiles are on their way, and
+  /// stores what is kept on file while the next tile comes.
   void receive(size_t left) {
     for (; returns.size() > left; returns.pop_front()) {
       int64_t stores = 0;
-      for (const auto &[window, result, pending] : returns.front()) {
+      for (const auto &[tile, result, pending] : returns.front()) {
         Value there = wait(pending);
-        window->update->results[result][window->number] = there;
+        tile->update->results[result][tile->number] = there;
         nn::SetOp target =
-            fileTargetOf(window->update->op->getResult(result), symbols);
+            fileTargetOf(tile->update->op->getResult(result), symbols);
         if (!target)
           continue;
         builder.create<dist::StoreOp>(target.getLoc(), target.getState(),
-                                      window->first, there);
+                                      tile->first, there);
         ++stores;
       }
       if (stores > 0)
@@ -235,7 +235,7 @@ private:
     }
   }
 
-  /// The windows' results take the place of the update's, whose writes wait for
+  /// The tiles' results take the place of the update's, whose writes wait for
   /// the last of them.
   void replace(HostUpdate &update) {
     for (Value result : update.op->getResults())
@@ -271,8 +271,8 @@ private:
   size_t inFlight;
   OpBuilder builder;
   std::deque<HostUpdate> updates;
-  std::deque<Window> windows;
-  std::deque<SmallVector<Return>> returns; ///< By window, the oldest first.
+  std::deque<StateTile> tiles;
+  std::deque<SmallVector<Return>> returns; ///< By tile, the oldest first.
   DenseMap<Value, Value> numbers;          ///< Those that are on the host, too.
   bool stored = false;                     ///< Something, on file.
 };
@@ -329,10 +329,10 @@ private:
     return anyOnHost;
   }
 
-  /// The elements that windows are multiples of: pages of what is stored.
+  /// The elements that tiles are multiples of: pages of what is stored.
   static int64_t unitOf(ArrayRef<nn::UpdateOp> updates,
                         const SymbolTable &symbols) {
-    int64_t unit = spmd::windowUnit;
+    int64_t unit = spmd::tileUnit;
     for (nn::UpdateOp update : updates)
       for (Value result : update->getResults())
         if (fileTargetOf(result, symbols))
@@ -390,7 +390,7 @@ private:
       });
       count += static_cast<int64_t>(possible.size());
       int64_t size =
-          llvm::alignTo(spmd::windowElements(strategy.subGroupSize, total),
+          llvm::alignTo(spmd::tileElements(strategy.subGroupSize, total),
                         unitOf(possible, symbols));
       llvm::MapVector<Block *, Converter> blocks;
       for (nn::UpdateOp update :
@@ -401,7 +401,7 @@ private:
             .first->second.add(update);
       }
       for (auto &[block, converter] : blocks)
-        numWindows += converter.run(size);
+        numTiles += converter.run(size);
     }
     return count;
   }

@@ -333,11 +333,8 @@ private:
 
 struct Localize : heddle::impl::SpmdLocalizeBase<Localize> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      auto mesh = model.lookupSymbol<dist::MeshOp>("mesh");
-      if (mesh)
-        ModelLocalizer(model, mesh).run();
-    }
+    if (auto mesh = getOperation().lookupSymbol<dist::MeshOp>("mesh"))
+      ModelLocalizer(getOperation(), mesh).run();
   }
 };
 

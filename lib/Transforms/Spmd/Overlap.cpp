@@ -24,12 +24,7 @@ namespace {
 
 struct Overlap : heddle::impl::SpmdOverlapBase<Overlap> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>())
-      overlap(model);
-  }
-
-private:
-  void overlap(nn::ModelOp model) {
+    nn::ModelOp model = getOperation();
     const dist::Strategy &strategy = model.getStrategy().getValue();
     SmallVector<dist::AllGatherOp> gathers;
     SmallVector<dist::ReduceScatterOp> scatters;
@@ -48,6 +43,7 @@ private:
       defer(scatter);
   }
 
+private:
   template <typename OpT> dist::WaitOp waitFor(OpBuilder &builder, OpT op) {
     op.setPending(true);
     auto wait = builder.create<dist::WaitOp>(

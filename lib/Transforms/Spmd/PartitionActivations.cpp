@@ -8,7 +8,7 @@
 
 #include "LayerUses.h"
 #include "Reshard.h"
-#include "Windows.h"
+#include "StateTiles.h"
 #include "dialects/Dist/ByteSize.h"
 #include "heddle/Transforms/Shard/Shardings.h"
 #include "heddle/Transforms/Spmd/Passes.h"

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FetchRanges.h"
 #include "MicroBatches.h"
-#include "Runs.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -79,18 +79,17 @@ private:
 
 struct StartGradients : heddle::impl::SpmdStartGradientsBase<StartGradients> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      SymbolTable symbols(model);
-      Places places = placesOf(model, symbols, /*gradients=*/true);
-      if (!places.empty())
-        for (auto step : model.getOps<nn::StepOp>())
-          start(step, symbols, places);
-    }
+    SymbolTable symbols(getOperation());
+    BucketOffsets offsets =
+        bucketOffsetsOf(getOperation(), symbols, /*gradients=*/true);
+    if (!offsets.empty())
+      for (auto step : getOperation().getOps<nn::StepOp>())
+        start(step, symbols, offsets);
   }
 
 private:
   void start(nn::StepOp step, const SymbolTable &symbols,
-             const Places &places) {
+             const BucketOffsets &offsets) {
     auto loops = step.getBody().getOps<nn::MicroBatchesOp>();
     if (loops.empty() || keepsValues(step))
       return;
@@ -98,7 +97,7 @@ private:
     FirstReads reads(loop->getRegion(0).front(), symbols);
     SmallVector<nn::SetOp> zeros;
     for (auto set : step.getBody().getOps<nn::SetOp>())
-      if (set->isBeforeInBlock(loop) && places.count(set.getState()) &&
+      if (set->isBeforeInBlock(loop) && offsets.count(set.getState()) &&
           isZero(set.getValue()) && reads.canStart(set.getState()))
         zeros.push_back(set);
     if (zeros.empty())

@@ -8,7 +8,7 @@
 
 #include "LayerUses.h"
 #include "Layers.h"
-#include "Windows.h"
+#include "StateTiles.h"
 #include "dialects/Dist/ByteSize.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

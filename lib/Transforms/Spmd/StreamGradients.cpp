@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FetchRanges.h"
 #include "Layers.h"
-#include "Runs.h"
 #include "Slices.h"
-#include "Windows.h"
+#include "StateTiles.h"
 #include "dialects/Dist/ByteSize.h"
 #include "dialects/Pipe/PipeDialect.h"
 #include "heddle/Transforms/Common/Norms.h"
@@ -30,7 +30,7 @@ namespace heddle {
 namespace {
 
 /// Gradients that stand side by side in their bucket, and in memory.
-struct Piece {
+struct GradientRange {
   nn::BucketOp bucket;
   int64_t first = 0, end = 0; ///< Elements of the bucket.
   Value flat;                 ///< Has them from its element `lead` on.
@@ -44,11 +44,11 @@ constexpr int64_t everyPage = -1;
 /// The gradients that one block reads and writes.
 class Streamer {
 public:
-  /// Windows that are filled have `window` elements. `written` are pages of
+  /// Tiles that are filled have `tile` elements. `written` are pages of
   /// which blocks before this one have written parts.
-  Streamer(Block &block, const SymbolTable &symbols, const Places &places,
-           int64_t window, Pages &written)
-      : block(block), symbols(symbols), places(places), window(window),
+  Streamer(Block &block, const SymbolTable &symbols,
+           const BucketOffsets &offsets, int64_t tile, Pages &written)
+      : block(block), symbols(symbols), offsets(offsets), tile(tile),
         written(written), isStep(isa<nn::StepOp>(block.getParentOp())),
         builder(block.getParent()) {}
 
@@ -62,7 +62,7 @@ public:
       if (SmallVector<OpOperand *> reads = readsOf(op); !reads.empty())
         fetch(op, reads);
       if (auto set = dyn_cast<nn::SetOp>(op);
-          set && places.count(set.getState()))
+          set && offsets.count(set.getState()))
         sets.push_back(set);
     }
     flushBehindLayers(block, stores);
@@ -77,21 +77,21 @@ private:
 
   /// Whether the name is that of the bucket, and not of a member.
   bool isWhole(StringRef state) const {
-    return places.lookup(state).bucket.getSymName() == state;
+    return offsets.lookup(state).bucket.getSymName() == state;
   }
 
   /// The gradients that an operation reads, but for those that
-  /// spmd-stream-states brings by windows.
+  /// spmd-stream-states brings by tiles.
   SmallVector<OpOperand *> readsOf(Operation &op) {
     SmallVector<OpOperand *> reads;
     for (OpOperand &operand : op.getOpOperands()) {
       nn::GetOp get = getOf(operand);
-      if (!get || !places.count(get.getState()))
+      if (!get || !offsets.count(get.getState()))
         continue;
-      bool byWindows =
+      bool byTiles =
           isStep && isWhole(get.getState()) &&
           (isa<nn::SquareSumsOp>(op) || op.hasTrait<nn::Elementwise>());
-      if (!byWindows)
+      if (!byTiles)
         reads.push_back(&operand);
     }
     return reads;
@@ -123,7 +123,7 @@ private:
         layer && !isStep)
       previous = layer;
     Location loc = reader.getLoc();
-    for (Run &run : runsOf(gets, places, /*mostBetween=*/0)) {
+    for (FetchRange &run : fetchRangesOf(gets, offsets, /*mostBetween=*/0)) {
       int64_t page = pageOf(run.bucket);
       int64_t first = llvm::alignDown(run.first, page);
       int64_t end =
@@ -135,7 +135,7 @@ private:
       builder.setInsertionPoint(&reader);
       Value whole = builder.create<dist::WaitOp>(loc, type, fetch.getOutput());
       for (auto [get, member] : llvm::zip(
-               run.members, unpack(builder, loc, run, places, whole, first)))
+               run.members, unpack(builder, loc, run, offsets, whole, first)))
         fetched[get.getState()] = member;
       ++numFetched;
     }
@@ -168,20 +168,22 @@ private:
   /// Whole buckets as they are; together, members that follow each other, and
   /// were fetched so if they were.
   void storeSets() {
-    auto placeOf = [&](nn::SetOp set) { return places.lookup(set.getState()); };
+    auto offsetOf = [&](nn::SetOp set) {
+      return offsets.lookup(set.getState());
+    };
     llvm::sort(sets, [&](nn::SetOp a, nn::SetOp b) {
-      return std::pair(placeOf(a).bucket.getSymName(), placeOf(a).first) <
-             std::pair(placeOf(b).bucket.getSymName(), placeOf(b).first);
+      return std::pair(offsetOf(a).bucket.getSymName(), offsetOf(a).first) <
+             std::pair(offsetOf(b).bucket.getSymName(), offsetOf(b).first);
     });
     SmallVector<nn::SetOp> group;
-    Place next;
+    BucketOffset next;
     auto finish = [&] {
       if (!group.empty())
         store(pieceOf(group));
       group.clear();
     };
     for (nn::SetOp set : sets) {
-      Place place = placeOf(set);
+      BucketOffset place = offsetOf(set);
       bool follows =
           place.bucket == next.bucket && place.first == next.first &&
           fetchedAs(set) == fetchedAs(group.empty() ? set : group.back());
@@ -205,13 +207,13 @@ private:
     sets.clear();
   }
 
-  /// A bucket that is filled, by windows: all of them are the same bytes.
+  /// A bucket that is filled, by tiles: all of them are the same bytes.
   void storeWhole(nn::BucketOp bucket, Value value) {
     auto fill = value.getDefiningOp<nn::FillOp>();
     if (!fill)
       return write(bucket, 0, value);
     int64_t elements = typeOf(bucket).getNumElements();
-    int64_t size = llvm::alignTo(window, pageOf(bucket));
+    int64_t size = llvm::alignTo(tile, pageOf(bucket));
     size = std::min(size, elements);
     written.insert({bucket.getSymName(), everyPage});
     Value filled =
@@ -239,11 +241,12 @@ private:
 
   /// Members that follow each other: in place where they were fetched together;
   /// else packed, so that what begins a page of the file begins one in memory.
-  Piece pieceOf(ArrayRef<nn::SetOp> group) {
+  GradientRange pieceOf(ArrayRef<nn::SetOp> group) {
     nn::SetOp begin = group.front();
     Location loc = begin.getLoc();
-    auto [bucket, first] = places.lookup(begin.getState());
-    Piece piece = {bucket, first, first, Value(), first % pageOf(bucket)};
+    auto [bucket, first] = offsets.lookup(begin.getState());
+    GradientRange piece = {bucket, first, first, Value(),
+                           first % pageOf(bucket)};
     SmallVector<Value> members;
     for (nn::SetOp set : group) {
       members.push_back(set.getValue());
@@ -268,7 +271,7 @@ private:
 
   /// Whole pages at once; what is left at both ends waits for the gradients
   /// beside it.
-  void store(const Piece &piece) {
+  void store(const GradientRange &piece) {
     int64_t page = pageOf(piece.bucket);
     int64_t first =
         std::min<int64_t>(llvm::alignTo(piece.first, page), piece.end);
@@ -289,13 +292,13 @@ private:
 
   /// Parts of a page of which nothing else was made here: the rest stays as it
   /// is, or is nothing yet.
-  void storeAmong(int64_t number, ArrayRef<Piece> pieces) {
+  void storeAmong(int64_t number, ArrayRef<GradientRange> pieces) {
     nn::BucketOp bucket = pieces.front().bucket;
     Location loc = pieces.front().flat.getLoc();
     int64_t page = pageOf(bucket), begin = number * page, next = begin;
     auto type = typeOf(bucket).clone({std::min(page, endOf(bucket) - begin)});
     SmallVector<int64_t> sizes;
-    for (const Piece &piece : pieces) {
+    for (const GradientRange &piece : pieces) {
       sizes.append({piece.first - next, piece.end - piece.first});
       next = piece.end;
     }
@@ -321,18 +324,18 @@ private:
 
   /// A part of a page, as soon as all of the page is there. It is copied: the
   /// memory that it stands in is not kept for it.
-  void storeEdge(Piece edge) {
+  void storeEdge(GradientRange edge) {
     Location loc = edge.flat.getLoc();
     int64_t page = pageOf(edge.bucket), number = edge.first / page;
     edge.flat = builder.create<nn::PackOp>(loc, edge.flat.getType(), edge.flat);
     auto &pieces = edges[{edge.bucket.getSymName(), number}];
     pieces.push_back(edge);
-    llvm::sort(pieces, [](const Piece &a, const Piece &b) {
+    llvm::sort(pieces, [](const GradientRange &a, const GradientRange &b) {
       return a.first < b.first;
     });
     int64_t begin = number * page, elements = 0;
     SmallVector<Value> values;
-    for (const Piece &piece : pieces) {
+    for (const GradientRange &piece : pieces) {
       values.push_back(piece.flat);
       elements += piece.end - piece.first;
     }
@@ -356,40 +359,39 @@ private:
 
   Block &block;
   const SymbolTable &symbols;
-  const Places &places;
-  int64_t window;
+  const BucketOffsets &offsets;
+  int64_t tile;
   Pages &written;
   bool isStep; ///< The block is outside of loops.
   OpBuilder builder;
   llvm::StringMap<Value> fetched; ///< By state, what it was fetched as.
   SmallVector<nn::SetOp> sets;    ///< That are not stored yet.
   /// Parts of pages, by bucket and page.
-  std::map<std::pair<StringRef, int64_t>, SmallVector<Piece>> edges;
+  std::map<std::pair<StringRef, int64_t>, SmallVector<GradientRange>> edges;
   SmallVector<Operation *> stores; ///< That no flush waits for.
 };
 
 struct StreamGradients
     : heddle::impl::SpmdStreamGradientsBase<StreamGradients> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      SymbolTable symbols(model);
-      Places places = placesOf(model, symbols, /*gradients=*/true);
-      if (places.empty())
-        continue;
-      int64_t total = 0;
-      for (auto &entry : places)
-        if (entry.second.bucket.getSymName() == entry.first())
-          total += elementsOf(entry.second.bucket.getType());
-      int64_t window =
-          windowElements(model.getStrategy().getValue().subGroupSize, total);
-      for (auto step : model.getOps<nn::StepOp>())
-        stream(step, symbols, places, window);
-    }
+    nn::ModelOp model = getOperation();
+    SymbolTable symbols(model);
+    BucketOffsets offsets = bucketOffsetsOf(model, symbols, /*gradients=*/true);
+    if (offsets.empty())
+      return;
+    int64_t total = 0;
+    for (auto &entry : offsets)
+      if (entry.second.bucket.getSymName() == entry.first())
+        total += elementsOf(entry.second.bucket.getType());
+    int64_t tile =
+        tileElements(model.getStrategy().getValue().subGroupSize, total);
+    for (auto step : model.getOps<nn::StepOp>())
+      stream(step, symbols, offsets, tile);
   }
 
 private:
-  void stream(nn::StepOp step, const SymbolTable &symbols, const Places &places,
-              int64_t window) {
+  void stream(nn::StepOp step, const SymbolTable &symbols,
+              const BucketOffsets &offsets, int64_t tile) {
     // By blocks of sums, in the order of every plan.
     for (auto norm :
          llvm::make_early_inc_range(step.getBody().getOps<nn::GlobalNormOp>()))
@@ -401,7 +403,7 @@ private:
           blocks.push_back(&region.front());
     Pages written;
     for (Block *block : blocks) {
-      Streamer streamer(*block, symbols, places, window, written);
+      Streamer streamer(*block, symbols, offsets, tile, written);
       streamer.run();
       numStored += streamer.numStored;
       numFetched += streamer.numFetched;

@@ -1,4 +1,4 @@
-//===- StreamStates.cpp - Updates what lives elsewhere by windows ---------===//
+//===- StreamStates.cpp - Updates offloaded states by tiles ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Slices.h"
-#include "Windows.h"
+#include "StateTiles.h"
 #include "dialects/Dist/ByteSize.h"
 #include "dialects/Pipe/PipeDialect.h"
 #include "heddle/Transforms/Common/HostValues.h"
@@ -29,27 +29,27 @@ namespace heddle {
 
 namespace {
 
-RankedTensorType runOf(Value flat, int64_t elements) {
+RankedTensorType tileType(Value flat, int64_t elements) {
   return cast<RankedTensorType>(flat.getType()).clone({elements});
 }
 
-/// An operation that reads states by windows: an update, which stores them too,
+/// An operation that reads states by tiles: an update, which stores them too,
 /// what an update reads besides, element by element, or sums of squares.
 struct Streamed {
   Operation *op;
   int64_t elements = 0; ///< Of each flat operand.
   int64_t unit = 1;     ///< Elements that are one of a result.
-  /// By operand: the name of what it is fetched from, or null; its windows, if
+  /// By operand: the name of what it is fetched from, or null; its tiles, if
   /// they are parts of a value that is there.
   SmallVector<FlatSymbolRefAttr> sources;
   SmallVector<SmallVector<Value>> parts;
-  /// By result: the write that stores take the place of, or null; its windows.
+  /// By result: the write that stores take the place of, or null; its tiles.
   SmallVector<nn::SetOp> targets;
   SmallVector<SmallVector<Value>> results;
 };
 
-/// One window of an update.
-struct Window {
+/// One tile of an update.
+struct StateTile {
   Streamed *update;
   int64_t number, first, elements;
   SmallVector<dist::FetchOp> fetches; ///< By operand, or null.
@@ -81,7 +81,7 @@ public:
     }
   }
 
-  /// With windows of `size` elements, rounded up; 0: such that there are not
+  /// With tiles of `size` elements, rounded up; 0: such that there are not
   /// many. Returns how many there are.
   size_t run(int64_t size) {
     if (updates.empty())
@@ -89,35 +89,35 @@ public:
     int64_t total = 0;
     for (const Streamed &update : updates)
       total += update.elements;
-    size = llvm::alignTo(spmd::windowElements(size, total), pageElements());
+    size = llvm::alignTo(spmd::tileElements(size, total), pageElements());
     for (Streamed &update : updates) {
       int64_t step = llvm::alignTo(size, update.unit);
       for (int64_t first = 0; first < update.elements; first += step)
-        windows.push_back({&update,
-                           first / step,
-                           first,
-                           std::min(step, update.elements - first),
-                           {}});
+        tiles.push_back({&update,
+                         first / step,
+                         first,
+                         std::min(step, update.elements - first),
+                         {}});
     }
-    ahead = std::max(ahead, windowsOfLayer());
+    ahead = std::max(ahead, tilesOfLayer());
     startBefore(updates.front().op);
     for (size_t next = 0; next < ahead; ++next)
       fetch(next);
-    for (auto [number, window] : llvm::enumerate(windows))
-      update(window, number);
+    for (auto [number, tile] : llvm::enumerate(tiles))
+      update(tile, number);
     builder.create<dist::FlushOp>(updates.back().op->getLoc(), 0);
     for (Streamed &update : updates)
       replace(update);
-    return windows.size();
+    return tiles.size();
   }
 
 private:
-  /// Whether it is done by windows, and was not yet.
+  /// Whether it is done by tiles, and was not yet.
   bool isStreamed(Operation *op) {
     return (op->hasTrait<nn::Elementwise>() || isa<nn::SquareSumsOp>(op)) &&
            !isOfHost(op) &&
            (llvm::any_of(op->getOperands(),
-                         [&](Value operand) { return isElsewhere(operand); }) ||
+                         [&](Value operand) { return isOffloaded(operand); }) ||
             llvm::any_of(op->getResults(),
                          [&](Value result) { return storeOf(result); }));
   }
@@ -138,7 +138,7 @@ private:
   }
 
   /// Whether the value is what a state in other memory holds.
-  bool isElsewhere(Value value) {
+  bool isOffloaded(Value value) {
     auto get = value.getDefiningOp<nn::GetOp>();
     return get && memoryOf(symbols, get.getState()) != nn::MemoryKind::Device;
   }
@@ -173,7 +173,7 @@ private:
     return elements;
   }
 
-  /// The first windows are fetched while the norm of the gradients is computed:
+  /// The first tiles are fetched while the norm of the gradients is computed:
   /// the memory of what computes these is free then; or beside updates, while
   /// the layer before them runs.
   void startBefore(Operation *update) {
@@ -187,16 +187,15 @@ private:
     }
   }
 
-  /// The most windows that are updated between two layers: they are fetched
+  /// The most tiles that are updated between two layers: they are fetched
   /// while the layer before runs, and stored while the one behind does.
-  size_t windowsOfLayer() const {
+  size_t tilesOfLayer() const {
     size_t most = 0, count = 0;
-    for (auto [number, window] : llvm::enumerate(windows)) {
+    for (auto [number, tile] : llvm::enumerate(tiles)) {
       ++count;
-      Operation *next = number + 1 < windows.size()
-                            ? windows[number + 1].update->op
-                            : nullptr;
-      for (Operation *op = window.update->op; op && op != next;
+      Operation *next =
+          number + 1 < tiles.size() ? tiles[number + 1].update->op : nullptr;
+      for (Operation *op = tile.update->op; op && op != next;
            op = op->getNextNode())
         if (isa<nn::CallOp>(op)) {
           most = std::max(most, count);
@@ -217,7 +216,7 @@ private:
     }
     for (Value operand : op->getOperands())
       update.sources.push_back(
-          isElsewhere(operand)
+          isOffloaded(operand)
               ? operand.getDefiningOp<nn::GetOp>().getStateAttr()
               : FlatSymbolRefAttr());
     update.parts.resize(op->getNumOperands());
@@ -228,49 +227,49 @@ private:
   }
 
   void fetch(size_t number) {
-    if (number >= windows.size())
+    if (number >= tiles.size())
       return;
-    Window &window = windows[number];
-    Streamed &update = *window.update;
+    StateTile &tile = tiles[number];
+    Streamed &update = *tile.update;
     for (auto [operand, source] :
          llvm::zip(update.op->getOperands(), update.sources))
-      window.fetches.push_back(
+      tile.fetches.push_back(
           source ? builder.create<dist::FetchOp>(
-                       update.op->getLoc(), runOf(operand, window.elements),
-                       source.getValue(), window.first, /*pending=*/true)
+                       update.op->getLoc(), tileType(operand, tile.elements),
+                       source.getValue(), tile.first, /*pending=*/true)
                  : dist::FetchOp());
   }
 
-  /// The windows of a value that is there.
-  SmallVector<Value> windowsOf(Streamed &update, Value flat) {
+  /// The tiles of a value that is there.
+  SmallVector<Value> tilesOf(Streamed &update, Value flat) {
     SmallVector<int64_t> sizes;
-    for (const Window &window : windows)
-      if (window.update == &update)
-        sizes.push_back(window.elements);
+    for (const StateTile &tile : tiles)
+      if (tile.update == &update)
+        sizes.push_back(tile.elements);
     return spmd::cutFlat(builder, update.op->getLoc(), flat, sizes);
   }
 
-  /// The operand of the update of one window.
-  Value operandOf(const Window &window, unsigned number) {
-    Streamed &update = *window.update;
+  /// The operand of the update of one tile.
+  Value operandOf(const StateTile &tile, unsigned number) {
+    Streamed &update = *tile.update;
     Value operand = update.op->getOperand(number);
-    if (dist::FetchOp fetch = window.fetches[number])
+    if (dist::FetchOp fetch = tile.fetches[number])
       return builder.create<dist::WaitOp>(update.op->getLoc(), fetch.getType(),
                                           fetch.getOutput());
     // The learning rate, and other numbers.
     if (cast<RankedTensorType>(operand.getType()).getRank() == 0)
       return operand;
-    if (window.number == 0)
-      update.parts[number] = windowsOf(update, operand);
-    return update.parts[number][window.number];
+    if (tile.number == 0)
+      update.parts[number] = tilesOf(update, operand);
+    return update.parts[number][tile.number];
   }
 
-  void update(Window &window, size_t number) {
-    Streamed &update = *window.update;
+  void update(StateTile &tile, size_t number) {
+    Streamed &update = *tile.update;
     builder.setInsertionPoint(update.op);
     IRMapping mapping;
     for (OpOperand &operand : update.op->getOpOperands()) {
-      Value part = operandOf(window, operand.getOperandNumber());
+      Value part = operandOf(tile, operand.getOperandNumber());
       mapping.map(operand.get(), part);
     }
     Operation *part = builder.clone(*update.op, mapping);
@@ -278,15 +277,15 @@ private:
     for (auto [result, target] :
          llvm::zip(part->getResults(), update.targets)) {
       result.setType(
-          runOf(result, llvm::divideCeil(window.elements, update.unit)));
+          tileType(result, llvm::divideCeil(tile.elements, update.unit)));
       update.results[result.getResultNumber()].push_back(result);
       if (!target)
         continue;
       builder.create<dist::StoreOp>(target.getLoc(), target.getState(),
-                                    window.first, result);
+                                    tile.first, result);
       ++stores.back();
     }
-    // The slots of the windows before are free then.
+    // The slots of the tiles before are free then.
     if (stores.back() > 0) {
       auto last = ArrayRef(stores).take_back(std::max<size_t>(ahead, 2) - 1);
       builder.create<dist::FlushOp>(
@@ -321,7 +320,7 @@ private:
     return all.front();
   }
 
-  /// What the windows made, one behind the other: of sums there is nothing
+  /// What the tiles made, one behind the other: of sums there is nothing
   /// between.
   Value join(const Streamed &update, Type type, ArrayRef<Value> parts) {
     if (parts.size() == 1)
@@ -332,7 +331,7 @@ private:
     return builder.create<nn::PackOp>(loc, type, parts);
   }
 
-  /// Puts the windows' results in the place of the update's.
+  /// Puts the tiles' results in the place of the update's.
   void replace(Streamed &update) {
     builder.setInsertionPoint(update.op);
     for (auto [result, target, parts] :
@@ -358,27 +357,26 @@ private:
   size_t ahead;
   OpBuilder builder;
   std::deque<Streamed> updates;
-  SmallVector<Window> windows;
-  SmallVector<int64_t> stores; ///< Of each window so far.
+  SmallVector<StateTile> tiles;
+  SmallVector<int64_t> stores; ///< Of each tile so far.
 };
 
 struct StreamStates : heddle::impl::SpmdStreamStatesBase<StreamStates> {
   using Base::Base;
 
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      SymbolTable symbols(model);
-      int64_t size = model.getStrategy().getValue().subGroupSize;
-      for (auto step : model.getOps<nn::StepOp>()) {
-        llvm::SetVector<Block *> blocks;
-        step.walk([&](Operation *op) {
-          if (isa<nn::UpdateOp, nn::SquareSumsOp>(op))
-            blocks.insert(op->getBlock());
-        });
-        for (Block *block : blocks)
-          while (size_t count = Streamer(*block, symbols, ahead).run(size))
-            numWindows += count;
-      }
+    nn::ModelOp model = getOperation();
+    SymbolTable symbols(model);
+    int64_t size = model.getStrategy().getValue().subGroupSize;
+    for (auto step : model.getOps<nn::StepOp>()) {
+      llvm::SetVector<Block *> blocks;
+      step.walk([&](Operation *op) {
+        if (isa<nn::UpdateOp, nn::SquareSumsOp>(op))
+          blocks.insert(op->getBlock());
+      });
+      for (Block *block : blocks)
+        while (size_t count = Streamer(*block, symbols, ahead).run(size))
+          numTiles += count;
     }
   }
 };

@@ -66,7 +66,7 @@ std::optional<Weight> TilePlanner::weightOf(Value value) {
     return {};
   }
   weight.parameter = parameterOf(state).str();
-  weight.isElsewhere = memoryOf(symbols, state) != nn::MemoryKind::Device;
+  weight.isOffloaded = memoryOf(symbols, state) != nn::MemoryKind::Device;
   return weight;
 }
 
@@ -84,7 +84,7 @@ static int64_t unitOfSums(const Weight &weight, ArrayRef<Operation *> ops) {
 /// begin at multiples of 64 elements, as members of flat states do, and of
 /// `unit` rows.
 LogicalResult TilePlanner::cut(Tiling &tiling, StringRef parameter,
-                               int64_t unit, bool isElsewhere,
+                               int64_t unit, bool isOffloaded,
                                Operation *place) {
   int64_t count = tiled.tilesOf(parameter, tiling.type);
   int64_t rows = tiling.type.getDimSize(0), width = tiling.width();
@@ -101,7 +101,7 @@ LogicalResult TilePlanner::cut(Tiling &tiling, StringRef parameter,
     int64_t elements = rows * width;
     return rows % (tiling.ranks * parts) == 0 &&
            nn::paddedElements(elements, tiling.ranks) == elements &&
-           (!isElsewhere || elements / tiling.ranks / parts % piece == 0);
+           (!isOffloaded || elements / tiling.ranks / parts % piece == 0);
   };
   if (!fits(count)) {
     InFlightDiagnostic error = place->emitError("H0149: ")
@@ -163,11 +163,11 @@ LogicalResult TilePlanner::addWeight(Value operand, ArrayRef<Operation *> ops,
     return success();
   products.push_back(weight->parameter);
   if (tiled.tilesOf(weight->parameter, weight->type) == 1 || !weight->bucket ||
-      !(weight->gather || weight->isElsewhere))
+      !(weight->gather || weight->isOffloaded))
     return success();
   found.push_back(weight->parameter);
   if (failed(cut(*weight, weight->parameter, unitOfSums(*weight, ops),
-                 weight->isElsewhere, place)))
+                 weight->isOffloaded, place)))
     return failure();
   if (weight->tiles.size() > 1)
     for (Operation *product : ops)
@@ -184,7 +184,7 @@ LogicalResult TilePlanner::addGradient(OpResult result,
       tiled.tilesOf(parameter, gradient->type) == 1)
     return success();
   if (failed(
-          cut(*gradient, parameter, /*unit=*/1, /*isElsewhere=*/false, place)))
+          cut(*gradient, parameter, /*unit=*/1, /*isOffloaded=*/false, place)))
     return failure();
   plan.gradients.insert({product, *gradient});
   return success();
@@ -219,7 +219,7 @@ FailureOr<TilePlan> TilePlanner::planOf(nn::CallOp call) {
 bool TilePlanner::hasNoTiles(nn::EmbeddingOp embedding) {
   std::optional<Weight> weight = weightOf(embedding.getTable());
   return embedding.getFirst() ||
-         (weight && !weight->gather && weight->isElsewhere &&
+         (weight && !weight->gather && weight->isOffloaded &&
           fetchesRows(embedding, weight->first));
 }
 

@@ -9,7 +9,7 @@
 #ifndef HEDDLE_LIB_TRANSFORMS_SPMD_TILEPLAN_H
 #define HEDDLE_LIB_TRANSFORMS_SPMD_TILEPLAN_H
 
-#include "Runs.h"
+#include "FetchRanges.h"
 #include "heddle/Transforms/Common/TiledWeights.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
@@ -43,7 +43,7 @@ struct Weight : Tiling {
   nn::BucketOp bucket;
   int64_t first = 0;        ///< Its first element in the flat state.
   dist::AllGatherOp gather; ///< Null: the rank has all of it.
-  bool isElsewhere = false; ///< Not in the device's memory: it is fetched.
+  bool isOffloaded = false; ///< Not in the device's memory: it is fetched.
 };
 
 /// A gradient that is scattered: the product's result is what is summed.
@@ -80,7 +80,7 @@ private:
   std::optional<Gradient> gradientOf(mlir::OpResult result,
                                      std::string &parameter);
   mlir::LogicalResult cut(Tiling &tiling, llvm::StringRef parameter,
-                          int64_t unit, bool isElsewhere,
+                          int64_t unit, bool isOffloaded,
                           mlir::Operation *place);
   mlir::LogicalResult addWeight(mlir::Value operand,
                                 llvm::ArrayRef<mlir::Operation *> ops,

@@ -15,8 +15,8 @@
 #include "CutLayer.h"
 #include "Layers.h"
 #include "Slices.h"
+#include "StateTiles.h"
 #include "TilePlan.h"
-#include "Windows.h"
 #include "dialects/Dist/ByteSize.h"
 #include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Spmd/Passes.h"
@@ -128,7 +128,7 @@ private:
 
   /// This rank's rows of a tile, before `use`.
   Value partOf(const Weight &weight, const Tile &tile, Operation *use) {
-    if (weight.isElsewhere)
+    if (weight.isOffloaded)
       return fetch(weight.bucket, weight.first + tile.first * weight.width(),
                    weight.part(tile), ahead(use), use);
     builder.setInsertionPoint(use);

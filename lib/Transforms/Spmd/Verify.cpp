@@ -10,6 +10,7 @@
 #include "dialects/NN/ProgramPorts.h"
 #include "heddle/Transforms/Common/HostValues.h"
 #include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Common/VerifyPass.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -122,15 +123,7 @@ LogicalResult verifyParts(nn::ModelOp model, const dist::Strategy &strategy) {
   return success();
 }
 
-struct Verify : heddle::impl::SpmdVerifyBase<Verify> {
-  void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>())
-      if (failed(verify(model)))
-        return signalPassFailure();
-    markAllAnalysesPreserved();
-  }
-
-private:
+struct Verify : VerifyPass<heddle::impl::SpmdVerifyBase, Verify> {
   /// Whether the host reads what is in its memory, or writes what it made.
   static bool isOfHost(Operation *op, const SymbolTable &symbols) {
     if (auto set = dyn_cast<nn::SetOp>(op))
@@ -152,34 +145,36 @@ private:
   LogicalResult verify(nn::ModelOp model) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
     SymbolTable symbols(model);
-    WalkResult walk = model.walk([&](Operation *op) {
-      bool left = isa<dist::ReshardOp>(op);
-      for (StringRef name : shardingAttributes)
-        left |= op->hasAttr(name);
-      if (left)
-        op->emitError("H0906: a sharding is left");
-      if (auto wait = dyn_cast<dist::WaitOp>(op)) {
-        Operation *start = wait.getInput().getDefiningOp();
-        left = !start || !start->hasAttr("pending");
-        if (left)
-          op->emitError("H0906: waits for what is not pending");
-      }
-      if (isa<nn::GetOp, nn::SetOp>(op)) {
-        auto name = op->getAttrOfType<FlatSymbolRefAttr>("state");
-        nn::MemoryKind memory = memoryOf(symbols, name.getValue());
-        left = memory != nn::MemoryKind::Device && !isOfHost(op, symbols);
-        if (left)
-          op->emitError("H0906: ")
-              << name << " is in memory of the kind "
-              << stringifyMemoryKind(memory)
-              << ": it is read with dist.fetch and written with dist.store";
-      }
-      return left || failed(verifySize(op, strategy)) ? WalkResult::interrupt()
-                                                      : WalkResult::advance();
-    });
-    if (walk.wasInterrupted() || failed(verifyStates(model, "H0906")))
-      return failure();
-    return verifyParts(model, strategy);
+    auto verifyOne = [&](Operation *op) {
+      return failure(failed(verifyOperation(op, symbols)) ||
+                     failed(verifySize(op, strategy)));
+    };
+    return failure(failed(verifyEach<Operation *>(model, verifyOne)) ||
+                   failed(verifyStates(model, "H0906")) ||
+                   failed(verifyParts(model, strategy)));
+  }
+
+  LogicalResult verifyOperation(Operation *op, const SymbolTable &symbols) {
+    bool left = isa<dist::ReshardOp>(op);
+    for (StringRef name : shardingAttributes)
+      left |= op->hasAttr(name);
+    if (left)
+      return op->emitError("H0906: a sharding is left");
+    if (auto wait = dyn_cast<dist::WaitOp>(op)) {
+      Operation *start = wait.getInput().getDefiningOp();
+      if (!start || !start->hasAttr("pending"))
+        return op->emitError("H0906: waits for what is not pending");
+    }
+    if (!isa<nn::GetOp, nn::SetOp>(op))
+      return success();
+    auto name = op->getAttrOfType<FlatSymbolRefAttr>("state");
+    nn::MemoryKind memory = memoryOf(symbols, name.getValue());
+    if (memory == nn::MemoryKind::Device || isOfHost(op, symbols))
+      return success();
+    return op->emitError("H0906: ")
+           << name << " is in memory of the kind "
+           << stringifyMemoryKind(memory)
+           << ": it is read with dist.fetch and written with dist.store";
   }
 };
 

@@ -9,6 +9,7 @@
 #include "dialects/NN/ProgramPorts.h"
 #include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Common/VerifyPass.h"
 #include "heddle/Transforms/Train/Passes.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -22,15 +23,7 @@ namespace heddle {
 
 namespace {
 
-struct Verify : heddle::impl::TrainVerifyBase<Verify> {
-  void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>())
-      if (failed(verify(model)))
-        return signalPassFailure();
-    markAllAnalysesPreserved();
-  }
-
-private:
+struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
   LogicalResult verify(nn::ModelOp model) {
     for (auto function : model.getOps<nn::FuncOp>())
       if (function.getProgram())
@@ -79,14 +72,13 @@ private:
     }
     if (loops.empty() && hasLoop(step))
       return step.emitError("H0909: has no loop over micro-batches");
-    WalkResult walk = step.walk([&](nn::MicroBatchOp slice) {
-      if (slice->getParentOp() == loops.front() &&
-          slice.getInput().getParentBlock() == &step.getBody().front())
-        return WalkResult::advance();
-      slice.emitError("H0909: is no part of an input");
-      return WalkResult::interrupt();
-    });
-    return failure(walk.wasInterrupted());
+    return verifyEach<nn::MicroBatchOp>(
+        step, [&](nn::MicroBatchOp slice) -> LogicalResult {
+          if (slice->getParentOp() == loops.front() &&
+              slice.getInput().getParentBlock() == &step.getBody().front())
+            return success();
+          return slice.emitError("H0909: is no part of an input");
+        });
   }
 
   /// Each trainable parameter gets a gradient.

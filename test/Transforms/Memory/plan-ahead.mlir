@@ -8,7 +8,7 @@
 // RUN: sed 's/\( *dist.store @exp_avg.all\)\[0\]\(.*\)/&\n\1[8192]\2/' %t.all | heddle-opt --memory-plan --memory-verify | FileCheck %s --check-prefix=AGAIN
 // RUN: sed 's/nn.set @w.grad, .*/&\n%%z = nn.fill 0.0 : () -> tensor<1024xf32>\ndist.store @exp_avg.all[8192], %%z : tensor<1024xf32>\ndist.flush 0/; s/place = {/memory_budget = 1048576, &/' %t.mlir | heddle-opt --spmd-stream-states --fuse-form-kernels --memory-plan --memory-verify | FileCheck %s --check-prefix=OTHERS
 
-// Ten windows, of which the frame has room for three. The first two are fetched
+// Ten tiles, of which the frame has room for three. The first two are fetched
 // before the loop: its memory is the frame's anyway.
 
 // FREE: arena_bytes = #plan.bytes<device 53248>
@@ -21,7 +21,7 @@
 // FREE: plan.copy {{.*}} on copy
 // FREE: plan.launch @momentum
 
-// With room for two more, each window is fetched two earlier.
+// With room for two more, each tile is fetched two earlier.
 // ROOM: arena_bytes = #plan.bytes<device 61440>
 // ROOM: plan.sequence @train
 // ROOM-COUNT-4: plan.copy {{.*}} on copy
@@ -41,7 +41,7 @@
 // ALL-NOT: plan.copy
 // ALL: plan.launch @momentum
 
-// A window that is written in between is fetched behind that.
+// A tile that is written in between is fetched behind that.
 // AGAIN: plan.sequence @train
 // AGAIN-COUNT-9: plan.copy {{.*}} on copy
 // AGAIN-NOT: plan.copy {{.*}} on copy
@@ -53,7 +53,7 @@
 // AGAIN: plan.copy {{.*}} on copy
 // AGAIN: plan.launch @momentum
 
-// What the loop stores is not held up by windows.
+// What the loop stores is not held up by tiles.
 // OTHERS: plan.sequence @train
 // OTHERS-NOT: plan.copy {{.*}} on copy
 // OTHERS: plan.loop

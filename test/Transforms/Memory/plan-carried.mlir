@@ -8,7 +8,7 @@
 // RUN: sed 's/memory_budget/target = sm_90, &/' %t.all | heddle-opt --memory-plan --memory-verify --prove-dataflow --prove-communication | FileCheck %s --check-prefix=NONE
 // RUN: sed '/nn.call/d' %t.all | heddle-opt --memory-plan --memory-verify --prove-dataflow --prove-communication | FileCheck %s --check-prefix=NONE
 
-// Ten stores at the end. There is room for all windows: the step waits for none
+// Ten stores at the end. There is room for all tiles: the step waits for none
 // of them, and the next one for some behind each of its three layers.
 
 // CHECK: plan.sequence @train

@@ -51,7 +51,7 @@
 // STREAM: dist.flush 0
 // STREAM: nn.return
 
-// One window of all: it is there when the last gradient is.
+// One tile of all: it is there when the last gradient is.
 // WHOLE: nn.micro_batches 1
 // WHOLE: nn.linear
 // WHOLE: nn.get @parameters.all :

@@ -6,8 +6,8 @@
 // RUN: heddle-opt %s --spmd-host-updates --spmd-verify -o /dev/null
 // RUN: heddle-opt %s --spmd-host-updates --fuse-form-kernels | FileCheck %s --check-prefix=KERNEL
 
-// Windows of 1024 elements, the last one of what is left. What the device has
-// goes to the host, window by window, and comes back when the next one is there.
+// Tiles of 1024 elements, the last one of what is left. What the device has
+// goes to the host, tile by tile, and comes back when the next one is there.
 
 // CHECK-LABEL: nn.step @train
 // CHECK-SAME: %[[LR:[^:]*]]: tensor<f32>
@@ -38,7 +38,7 @@
 // CHECK: nn.set @exp_avg.all, %[[M]]
 // CHECK: nn.return
 
-// The first window is back before the third one begins.
+// The first tile is back before the third one begins.
 // ONE: %[[B0:.*]] = dist.move %{{.*}} to_device
 // ONE: nn.update
 // ONE: dist.move %{{.*}} to_host

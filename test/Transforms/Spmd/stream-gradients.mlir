@@ -8,7 +8,7 @@
 // layer 1 begin.
 
 // CHECK-LABEL: nn.step @train
-// What micro-batches add to begins with 0: by windows of one fill.
+// What micro-batches add to begins with 0: by tiles of one fill.
 // CHECK: %[[Z:.*]] = nn.fill 0.000000e+00 : () -> tensor<2048xf32>
 // CHECK: dist.store @gradients.all[0], %[[Z]] : tensor<2048xf32>
 // CHECK: dist.store @gradients.all[2048], %[[Z]] : tensor<2048xf32>
@@ -47,7 +47,7 @@
 // CHECK: %[[G:.*]] = dist.wait %[[ALL]]
 // CHECK: nn.global_norm %[[G]]
 
-// The update reads gradients by windows, none of them before the last store.
+// The update reads gradients by tiles, none of them before the last store.
 // STREAM: nn.micro_batches 2
 // STREAM: nn.return
 // STREAM: dist.fetch @gradients.all[0] {pending} : tensor<2048xf32>

@@ -3,8 +3,8 @@
 // RUN: heddle-opt %s --spmd-stream-states | FileCheck %s --check-prefix=MOST
 // RUN: sed 's/strategy<{}>/strategy<{place = {sub_group_size = 1000000000}}>/' %s | heddle-opt --spmd-stream-states | FileCheck %s --check-prefix=MOST
 
-// A window is no larger than 16777216 elements, as long as there are no more than
-// 128 windows. The sums of squares of many windows are put together in steps: a
+// A tile is no larger than 16777216 elements, as long as there are no more than
+// 128 tiles. The sums of squares of many tiles are put together in steps: a
 // GPU's kernel takes some hundred operands.
 
 // CHECK: dist.fetch @g[0] {pending} : tensor<16777216xf32>

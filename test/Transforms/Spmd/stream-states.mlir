@@ -4,7 +4,7 @@
 // RUN: sed 's/memory = #nn<memory file>/trainable/' %s | heddle-opt --spmd-stream-states | FileCheck %s --check-prefix=HERE
 // RUN: heddle-opt %s --spmd-stream-states --spmd-verify -o /dev/null
 
-// Windows of 1024 elements, the last one of what is left: each is fetched while
+// Tiles of 1024 elements, the last one of what is left: each is fetched while
 // two before it are updated, and stored while the next one is.
 
 // CHECK-LABEL: nn.step @train
@@ -39,7 +39,7 @@
 // ONE: nn.update
 // ONE: dist.fetch @exp_avg.all[1024]
 
-// Few elements are one window.
+// Few elements are one tile.
 // WHOLE: %[[M:.*]] = dist.fetch @exp_avg.all[0] {pending} : tensor<2560xf32>
 // WHOLE-NOT: nn.unpack
 // WHOLE: nn.update

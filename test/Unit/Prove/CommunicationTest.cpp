@@ -46,7 +46,7 @@ TEST(Communication, OtherOrdersOnTwoGroups) {
   auto fault = prove::checkAll(mesh, square);
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->kind, Fault::Kind::Deadlock);
-  EXPECT_EQ(fault->places.size(), 4u);
+  EXPECT_EQ(fault->sources.size(), 4u);
   EXPECT_EQ(judge(mesh, square, 0), Verdict::Hangs);
 }
 
@@ -129,7 +129,7 @@ TEST(Communication, AMessageToItself) {
   fault = prove::checkAll(mesh, all);
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->kind, Fault::Kind::Deadlock);
-  EXPECT_EQ(fault->places.size(), 8u);
+  EXPECT_EQ(fault->sources.size(), 8u);
   EXPECT_EQ(judge(mesh, all, 0), Verdict::Hangs);
 }
 
@@ -283,7 +283,7 @@ TEST(Communication, LargeMeshesCostWhatTheirStagesCost) {
   RecordProperty("seconds", std::to_string(time.count()));
   std::cout << "64 stages, 512 micro-batches: " << time.count() << " s\n";
   // A slot too few: found at the first micro-batch that comes back to it.
-  for (prove::Run &run : traces[3].runs)
+  for (prove::BodyRun &run : traces[3].runs)
     run.slot = run.iteration % (stages - 4);
   fault = prove::checkAll(test::meshOf(stages, 16, 1, 8), traces);
   ASSERT_TRUE(fault);

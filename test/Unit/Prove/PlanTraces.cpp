@@ -103,8 +103,8 @@ std::vector<prove::Trace> heddle::test::compileServing(const std::string &flags,
 }
 
 bool heddle::test::isRefused(const prove::Trace &trace) {
-  return prove::checkFlow(trace) || prove::checkWindows(trace) ||
-         prove::checkGradients(trace) || prove::checkPlaces(trace) ||
+  return prove::checkFlow(trace) || prove::checkStateTiles(trace) ||
+         prove::checkGradients(trace) || prove::checkSameElements(trace) ||
          prove::checkRaces(trace);
 }
 

@@ -78,7 +78,7 @@ TEST_P(Rows, AreWaitedForByNobody) {
 
 TEST_P(Rows, AreLeftOut) { EXPECT_TRUE(isRefused(without(trace, rows))); }
 
-TEST_P(Rows, GoToAnotherWindow) {
+TEST_P(Rows, GoToAnotherBuffer) {
   for (int64_t bytes : {-64, 64}) {
     Trace other = trace;
     accessOf(other, Space::Arena, true).begin += bytes;
@@ -103,7 +103,7 @@ TEST(RowsOfStates, AreReadBeforeTheyAreStored) {
     prove::State state;
     state.name = "table";
     state.range = {0, 64};
-    state.lasts = state.isElsewhere = true;
+    state.lasts = state.isOffloaded = true;
     writer.trace.states.push_back(state);
     auto copy = [&](int32_t source, int32_t target) {
       Event &event = writer.append(Event::Kind::Copy, "a copy");
@@ -121,6 +121,6 @@ TEST(RowsOfStates, AreReadBeforeTheyAreStored) {
                       writer.access(rows, true, 0)};
     if (!isStored)
       copy(window, table);
-    EXPECT_EQ(prove::checkWindows(writer.trace).has_value(), !isStored);
+    EXPECT_EQ(prove::checkStateTiles(writer.trace).has_value(), !isStored);
   }
 }

@@ -11,22 +11,26 @@
 
 include "mlir/Pass/PassBase.td"
 
-def FuseFormKernels : Pass<"fuse-form-kernels", "::mlir::ModuleOp"> {
+def FuseFormKernels : Pass<"fuse-form-kernels", "::heddle::nn::ModelOp"> {
   let summary = "Puts every operation into exactly one kernel.";
   let description = [{
-    Operations join the group of an operand where one kernel can do both: chains
-    of element-wise operations and row reductions over one set of rows become one
-    kernel; element-wise operations behind a product become its epilogue. What a
-    kernel takes beside that, the strategy's target says (`FusionRules` in
-    `Codegen/Common/Target.h`). For example, kernels over rows of GPUs also sum
-    the rows that they read: the gradients of a norm's weights join that of its
-    input. Each group is outlined into a `plan.kernel`. Every join that was refused leaves a
-    remark (`-debug-only` is not needed: `--verbose` prints them).
+    An operation joins the group that computes one of its operands, if one kernel can
+    compute both. Chains of element-wise operations and row reductions over the same
+    rows become one kernel. Element-wise operations after a matrix product become its
+    epilogue. The target adds rules of its own (`FusionRules` in
+    `Codegen/Common/Target.h`). For example, a GPU's row kernel also computes column
+    sums of the rows that it reads, so the gradients of a norm's weights join the
+    gradient of its input. Each group is outlined into a `plan.kernel`. Every refused
+    join leaves a remark, which `--verbose` prints.
 
-    The strategy's `fusion` is the policy. `deep` is what is said above. With `generic`,
-    products have kernels of their own; with `none`, every operation has.
-    x86-64 also joins products with packed weights that multiply the same rows, one
-    behind the other (`fuse-gather-products`), what works on heads of the results and, if the rows are few, what makes these:
+    The strategy's `fusion` is the policy: `deep` fuses as described; `generic` gives
+    each matrix product a kernel without other operations; `none` gives every operation
+    a kernel.
+
+    On x86-64, adjacent products with packed weights that multiply the same rows become
+    one kernel (`fuse-gather-products` makes them adjacent). Operations on the heads of
+    their results join it, and so does the operation that computes the rows, if these
+    are few:
 
     ```mlir
     %h, %r = nn.rms_norm %x, %g : ...
@@ -46,7 +50,7 @@ def FuseFormKernels : Pass<"fuse-form-kernels", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"remarks", "remarks", "bool", "false",
-           "Report every join that was refused, and why">
+           "Emit a remark for every refused join, with the reason">
   ];
   let statistics = [
     Statistic<"numKernels", "kernels", "Kernels that were formed">,
@@ -56,15 +60,15 @@ def FuseFormKernels : Pass<"fuse-form-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::planir::PlanDialect"];
 }
 
-def FuseGatherProducts : Pass<"fuse-gather-products", "::mlir::ModuleOp"> {
-  let summary = "Puts products of the same rows with packed weights side by side.";
+def FuseGatherProducts : Pass<"fuse-gather-products", "::heddle::nn::ModelOp"> {
+  let summary = "Makes products of the same rows with packed weights adjacent.";
   let description = [{
-    Horizontal fusion: queries, keys and values multiply the same rows, and so do
-    the gate and the input of an MLP. Each product moves behind the one before it
-    that multiplies these rows, if what it reads besides is there. So one kernel
-    can take them all, with the packed weight of each: `fuse-form-kernels` joins what
-    stands side by side. Nothing moves where the target or the policy of fusion
-    keeps them apart (`FusionRules::joinsPackedProducts`).
+    Prepares horizontal fusion: queries, keys and values are products of the same rows,
+    and so are the gate and the input of an MLP. Each such product moves to the place
+    after the previous product of the same rows, if its other operands are computed
+    there. `fuse-form-kernels` then joins adjacent products into one kernel. Nothing
+    moves where the target or the fusion policy keeps products apart
+    (`FusionRules::joinsPackedProducts`).
 
     ```mlir
     %q = nn.packed_linear %x, %wq : ...
@@ -82,19 +86,21 @@ def FuseGatherProducts : Pass<"fuse-gather-products", "::mlir::ModuleOp"> {
 }
 
 def FusePackWeights : Pass<"fuse-pack-weights", "::mlir::ModuleOp"> {
-  let summary = "Packs the weights of products, quantized or not.";
+  let summary = "Packs the weights of products for inference, as int4 or int8 codes if asked.";
   let description = [{
-    For models that serve, or as the option `bits` says. GPUs have no code for
-    it (H0143). A product whose weight is a parameter reads states in its place that are derived from it when weights are
-    loaded, in the order in which the product reads them (`nn.packed_linear`).
-    A parameter that nothing else reads is no state any more: its values are
-    never in memory as a whole, and no product packs anything while it runs.
-    With `bits` the values are codes with a scale for each group; weights whose
-    names match `keep` stay what they are. A group must divide the inputs of a
-    weight (H0144).
+    Runs for models that do not train, or if the option `bits` asks for it. A product
+    whose weight is a parameter becomes `nn.packed_linear`. Its weight is a derived
+    state, which the binary computes when it loads weights, in the order in which the
+    kernel reads it. So no product packs weights while it runs. If nothing else reads
+    the parameter, it is removed, and its values are never in memory as a whole. GPUs
+    have no code for `nn.packed_linear` (H0143).
 
-    It stands behind the spmd phase: each rank packs its part of a weight, so
-    any split of a product will do.
+    With `bits`, weights are quantized: int4 or int8 codes with one scale for each group
+    of inputs. The group size must divide the number of inputs (H0144). Weights whose
+    names match `keep` are not quantized.
+
+    Runs after the spmd phase, since each rank packs its shard of a weight: so every
+    sharding of a product is supported.
 
     ```mlir
     %w = nn.get @h.0.mlp.c_fc.weight : tensor<768x3072xbf16>
@@ -107,33 +113,33 @@ def FusePackWeights : Pass<"fuse-pack-weights", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"bits", "bits", "int64_t", "-1",
-           "Of a code: 8 or 4; 0: no codes; -1: as the strategy says">,
+           "Bits of a code: 8 or 4; 0: not quantized; -1: as the strategy says">,
     Option<"group", "group", "int64_t", "0",
-           "Inputs that share a scale; 0: all of an output">,
-    Option<"even", "even", "bool", "true", "Without zeros">,
+           "Inputs that share a scale; 0: all inputs of an output">,
+    Option<"even", "even", "bool", "true", "Symmetric quantization, without zero points">,
     Option<"roundInputs", "round-inputs", "bool", "false",
-           "Products with codes round their inputs to codes of 8 bits">,
+           "Quantize the inputs of quantized products to int8 while they run">,
     ListOption<"keep", "keep", "std::string",
-               "Patterns of the names of weights without codes">
+               "Patterns of the names of weights that are not quantized">
   ];
   let statistics = [
     Statistic<"numPacked", "packed", "Products with packed weights">
   ];
 }
 
-def FusePitchRows : Pass<"fuse-pitch-rows", "::mlir::ModuleOp"> {
-  let summary = "Lets rows begin where memory is aligned.";
+def FusePitchRows : Pass<"fuse-pitch-rows", "::heddle::nn::ModelOp"> {
+  let summary = "Pads rows so that they begin at aligned addresses.";
   let description = [{
-    A row of 50257 logits in bf16 has 100514 bytes: a kernel moves the next one
-    two bytes at a time, for it begins at no multiple of four. So where the
-    strategy's target says (`FusionRules::rowAlignment`), rows that products read
-    or write get gaps behind them. The types stay, the kernels say how far apart
-    rows begin.
+    A row of 50257 logits in bf16 has 100514 bytes. The second row begins at no multiple
+    of four, so a kernel could move it only two bytes at a time. If the target asks for
+    it (`FusionRules::rowAlignment`), rows that products read or write get padding.
+    Types do not change: kernels have the leading dimension of each padded operand in
+    `pitches`, in elements.
 
-    Only values that kernels make and read within one function have gaps: what is
-    stored in a state, returned, kept, sent or summed over ranks has none, nor
-    has what the same kernel reads somewhere else without, or takes beside a
-    value of the same shape without.
+    Only values that kernels of one function write and read are padded. Values that are
+    stored in a state, returned, kept by a dump, sent or reduced over ranks are not
+    padded. Neither are values that share a kernel's operand, or a shape within one
+    kernel, with a value that is not padded.
 
     ```mlir
     plan.kernel @linear(%x: tensor<4x8xbf16>, %w: tensor<8x7xbf16>) -> tensor<4x7xbf16>
@@ -144,18 +150,19 @@ def FusePitchRows : Pass<"fuse-pitch-rows", "::mlir::ModuleOp"> {
     ```
   }];
   let statistics = [
-    Statistic<"numPitched", "pitched", "Operands of kernels that got gaps">
+    Statistic<"numPitched", "pitched", "Operands of kernels that got padding">
   ];
 }
 
-def FuseSplitAttention : Pass<"fuse-split-attention", "::mlir::ModuleOp"> {
-  let summary = "Splits the keys of one token's attention between threads.";
+def FuseSplitAttention : Pass<"fuse-split-attention", "::heddle::nn::ModelOp"> {
+  let summary = "Splits the attention of one token over threads.";
   let description = [{
-    A row of a program that computes one token of each text has as many pieces of work as
-    it has heads of keys, which may be fewer than there are threads. The parts in which
-    nn.paged_attention takes its keys are pieces of their own where they are results: one
-    launch computes them, a second one joins them. No bit changes. A row that has no more
-    positions than a part stays as it is, and so do programs of many tokens.
+    Applies to programs that decode one token of each sequence. Their attention has as
+    many independent pieces of work as there are key heads, which may be fewer than
+    threads. `nn.paged_attention` processes keys in ranges of a fixed length. This pass
+    makes one launch compute the partial result of each range, and a second launch join
+    them (as Flash-Decoding does). The result has the same bits. Attention over no more
+    positions than one range, and programs of several tokens, are left alone.
 
     ```mlir
     %y = nn.paged_attention %k, %v of %x ... : ... -> tensor<1x1x768xbf16>
@@ -166,16 +173,16 @@ def FuseSplitAttention : Pass<"fuse-split-attention", "::mlir::ModuleOp"> {
     ```
   }];
   let statistics = [
-    Statistic<"numSplit", "split", "Attentions whose keys are split">
+    Statistic<"numSplit", "split", "Attention operations that are split">
   ];
 }
 
-def FuseSplitNorms : Pass<"fuse-split-norms", "::mlir::ModuleOp"> {
-  let summary = "Makes the norm of long tensors in two steps.";
+def FuseSplitNorms : Pass<"fuse-split-norms", "::heddle::nn::ModelOp"> {
+  let summary = "Computes the norm of long tensors in two launches.";
   let description = [{
-    A kernel has no barrier, and the order of a sum must not depend on the number
-    of threads. So all threads sum blocks of fixed size in one launch, and one
-    thread sums those sums in a second.
+    A kernel has no barrier between threads, and the order of a sum must not depend on
+    the number of threads. So a first launch sums blocks of a fixed size, on all
+    threads, and a second launch adds these sums on one thread.
 
     ```mlir
     %n = nn.global_norm %g : (tensor<200000xf32>) -> tensor<f32>
@@ -185,18 +192,19 @@ def FuseSplitNorms : Pass<"fuse-split-norms", "::mlir::ModuleOp"> {
     ```
   }];
   let statistics = [
-    Statistic<"numSplit", "split", "Norms that take two steps">
+    Statistic<"numSplit", "split", "Norms that take two launches">
   ];
 }
 
-def FuseSplitSums : Pass<"fuse-split-sums", "::mlir::ModuleOp"> {
-  let summary = "Sums rows beside a product, and adds what was there later.";
+def FuseSplitSums : Pass<"fuse-split-sums", "::heddle::nn::ModelOp"> {
+  let summary = "Splits the accumulation of a bias gradient from its sum.";
   let description = [{
-    With several micro-batches the gradient of a bias is added to what stands
-    there. cuBLASLt sums the rows that it multiplies, but onto nothing. So where
-    the target's products cannot add to an initial value
-    (`FusionRules::sumsOntoInits` is false), the product sums them alone, and the vector that this gives is added to the other one. A layer's sums of vectors
-    become one kernel. Only sums in f32 are split: others would be rounded twice.
+    With several micro-batches the gradient of a bias is a sum of rows that is added to
+    the sum so far. cuBLASLt can sum the rows of a product's operand in its epilogue,
+    but cannot add to an initial value (`FusionRules::sumsOntoInits` is false). So the
+    product computes the sum alone, and an addition of two vectors follows. All such
+    additions of a layer become one kernel. Only sums in f32 are split: others would be
+    rounded twice.
 
     ```mlir
     %w = nn.linear_grad_weight %x, %g init %i : ...
@@ -212,11 +220,13 @@ def FuseSplitSums : Pass<"fuse-split-sums", "::mlir::ModuleOp"> {
   ];
 }
 
-def FuseVerify : Pass<"fuse-verify", "::mlir::ModuleOp"> {
+def FuseVerify : Pass<"fuse-verify", "::heddle::nn::ModelOp"> {
   let summary = "Checks what the fuse phase promises.";
   let description = [{
-    Functions and steps hold launches, calls, reads and writes of states, and
-    nothing that computes outside a kernel.
+    Functions and steps hold launches, calls, and reads and writes of states. No other
+    operation computes outside of a kernel. Each kernel's body is one that its generator
+    accepts, its ties are legal, and padded rows have the same leading dimension in all
+    kernels that use them.
   }];
 }
 

@@ -98,7 +98,7 @@ def ImportAddCache : Pass<"import-add-cache", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
-def ImportVerify : Pass<"import-verify", "::mlir::ModuleOp"> {
+def ImportVerify : Pass<"import-verify", "::heddle::nn::ModelOp"> {
   let summary = "Checks what the import phase promises.";
   let description = [{
     A module that was written by hand is held to the same: every parameter is

@@ -12,21 +12,22 @@
 include "mlir/Pass/PassBase.td"
 
 def MemoryPlan : Pass<"memory-plan", "::mlir::ModuleOp"> {
-  let summary = "Gives every value its bytes.";
+  let summary = "Assigns memory to every value, and emits the plan.";
   let description = [{
-    The model becomes a `plan.program`: states get offsets in the persistent
-    region, members of a bucket side by side; functions become sequences with a
-    frame, whose bytes are shared by values that are not live together; the frame
-    of a callee stands in its caller's while it runs. A value that is written to a
-    state, or returned, is made there: no copy, unless two places want it.
-    Windows of states on file are fetched as far ahead of their updates, from the
-    begin of a loop over micro-batches on, as the budget has room for, or without
-    a budget as takes no more memory; and so is what layers read, as many layers
-    ahead, where `max_live_parameters` and `prefetch_bucket_size` of the strategy
-    bound the parameters that are there and under way. Where the budget has no room for parameters
-    that are gathered ahead of their use, or for windows that are fetched ahead,
-    they are gathered and fetched when they are used. States outside of the
-    device's memory, and windows of them, begin at pages.
+    The model becomes a `plan.program`. States get offsets in the persistent region; the
+    members of a bucket are adjacent. Functions become command sequences with a frame.
+    Values that are not live at the same time share bytes of the frame, and the frame of
+    a callee lies in its caller's frame while it runs. A value that is returned or
+    written to a state is computed in that memory. It is copied only if it is needed in
+    two places. Offloaded states and the buffers for their tiles begin at pages.
+
+    Fetches of offloaded states move as far ahead of their use as `--memory-budget`
+    allows; without a budget, as far as the frame does not grow. Tiles of states may be
+    fetched from the beginning of the loop over micro-batches on. Parameters and
+    activations are fetched several layers ahead, within the strategy's
+    `max_live_parameters` and `prefetch_bucket_size`. If the budget has no room for an
+    all-gather or a fetch that starts ahead of its use, it starts when its result is
+    used.
 
     ```mlir
     %y = plan.launch @k(%x, %w) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
@@ -37,28 +38,29 @@ def MemoryPlan : Pass<"memory-plan", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"shrink", "shrink-pages", "int64_t", "0",
-           "Make the arena smaller than needed by so many pages (for tests of "
-           "the checker)">
+           "Make the arena that many pages too small (for tests of the "
+           "verifier)">
   ];
   let dependentDialects = ["::heddle::planir::PlanDialect",
                            "::mlir::memref::MemRefDialect"];
   let statistics = [
     Statistic<"numCopies", "copies", "Values that had to be copied">,
     Statistic<"numEarly", "early",
-              "Windows, and layers with fetches, that are fetched earlier">,
-    Statistic<"numCarried", "carried", "Stores that the next run waits for">,
+              "Tiles, and layers with fetches, that are fetched earlier">,
+    Statistic<"numCarried", "carried", "Stores that the next run of the step waits for">,
     Statistic<"numDelayed", "delayed",
-              "Gathers and fetches that were to run ahead, and had no room">
+              "All-gathers and fetches that start late for lack of memory">
   ];
 }
 
-def MemoryVerify : Pass<"memory-verify", "::mlir::ModuleOp"> {
+def MemoryVerify : Pass<"memory-verify", "::heddle::planir::ProgramOp"> {
   let summary = "Checks the plan's bytes, from the plan alone.";
   let description = [{
-    In every sequence: each buffer lies in the frame, begins at a multiple of 64,
-    and shares no byte with a buffer, or the frame of a call, that is live at the
-    same command; every command uses a buffer only while it is live. States do not
-    overlap and lie in the persistent region; frames and scratch fit the arena.
+    Shares no code with `memory-plan`. In every command sequence, each buffer lies in the
+    frame, begins at a multiple of 64 bytes, and shares no byte with a buffer or a
+    callee's frame that is live at the same command. Every command uses a buffer only
+    while it is live. States lie in the persistent region and do not overlap. Frames and
+    scratch memory fit into the arena.
   }];
 }
 

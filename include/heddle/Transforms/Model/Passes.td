@@ -31,7 +31,7 @@ def ModelApplyPrecision : Pass<"model-apply-precision", "::mlir::ModuleOp"> {
   ];
 }
 
-def ModelVerify : Pass<"model-verify", "::mlir::ModuleOp"> {
+def ModelVerify : Pass<"model-verify", "::heddle::nn::ModelOp"> {
   let summary = "Checks what the model phase promises.";
   let description = [{
     Every parameter is read by some function, every floating-point activation

@@ -12,15 +12,16 @@
 include "mlir/Pass/PassBase.td"
 
 def ProveDataflow : Pass<"prove-dataflow", "::mlir::ModuleOp"> {
-  let summary = "Proves that nothing is read before it is written, or after it is lost.";
+  let summary = "Proves that every read finds the value that it is meant to read.";
   let description = [{
-    Runs every step program on bytes that remember who wrote them: sequences are
-    entered with the addresses of their arguments; loops and fragments run until
-    they meet nothing new. Every read must find the bytes of its buffer as that
-    buffer's own last writer left them; a slot, what its own micro-batch left.
-    Parameters and moments hold what earlier steps left, and the optimizer alone
-    writes them; gradients and sums are written before they are read. Inputs are
-    written by the runtime.
+    Executes every step program on memory that records for each byte which buffer it
+    was written for. Calls are entered with the addresses of their arguments. Loops and
+    fragments are executed until the records do not change any more. A read must find
+    bytes that were last written for the same buffer; a read of a slot, bytes of the
+    same micro-batch. The runtime writes inputs. Parameters and moments hold values of
+    the step before, and only the optimizer writes them. Gradients must be written
+    before they are read. Offloaded states, activations and gradients must be stored and
+    fetched with the elements that they belong to.
   }];
   let statistics = [
     Statistic<"numCommands", "commands", "Commands that were executed">
@@ -28,20 +29,24 @@ def ProveDataflow : Pass<"prove-dataflow", "::mlir::ModuleOp"> {
 }
 
 def ProveCommunication : Pass<"prove-communication", "::mlir::ModuleOp"> {
-  let summary = "Proves that ranks do not wait for each other for ever, and meet no race.";
+  let summary = "Proves that ranks neither deadlock nor race.";
   let description = [{
-    Unrolls the step programs of all stages for one rank of each; what ranks of
-    one stage do together fits by construction. Refused are: collectives that the
-    members of a group do not all run, in one order and shape; messages that are
-    sent and not received, or received in another size, type or micro-batch;
-    circles of ranks that wait for each other, when a send is done no earlier than
-    its receive, and on GPUs no earlier than the rank's sends before it; commands
-    that touch what a communication under way uses; and communications that nobody
-    waits for; parameters, losses and norms that could differ between ranks which
-    hold the same ones; and, in programs that serve, collectives along `data`: the
-    groups of ranks there run them each for its own texts, unless ZeRO 3 splits the
-    weights along it. The dataflow is checked again,
-    rank by rank, with `every-rank`.
+    Unrolls the step programs of one rank of each pipeline stage: all ranks of a stage
+    run the same commands, so their collectives match. These plans are refused:
+
+    - The members of a group do not run the same collectives, in one order and shape.
+    - A message is sent and not received, or received with another size, element type or
+      micro-batch.
+    - Ranks wait for each other in a cycle. A send is assumed to end no earlier than its
+      receive, and on GPUs no earlier than the rank's sends before it.
+    - A command touches memory that a communication under way uses, or nothing waits for
+      a communication.
+    - Parameters, losses or norms could differ between ranks that hold the same ones.
+    - A program that serves has a collective along `data`. The groups of ranks along
+      `data` serve different requests, unless ZeRO 3 splits the weights along it.
+
+    With `every-rank` each rank of the mesh is unrolled, and its dataflow is checked
+    again.
   }];
   let options = [
     Option<"everyRank", "every-rank", "bool", "false",

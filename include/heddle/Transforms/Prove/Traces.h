@@ -52,7 +52,7 @@ struct State {
   bool isCache = false;     ///< What lasts, but is written by attention.
   bool ofStep = false;      ///< Each step writes it before it reads it.
   bool hasSlots = false;    ///< One for each micro-batch under way.
-  bool isElsewhere = false; ///< Not in the device's memory.
+  bool isOffloaded = false; ///< Not in the device's memory.
   bool isCopy = false;      ///< Made of parameters by each update.
   Axes axes = 0;            ///< Along which ranks hold different parts.
 };
@@ -142,11 +142,11 @@ struct Event {
   } kind = Kind::Launch;
   /// That does it. Communication begins, and is waited for, on `Compute`.
   plan::Stream stream = plan::Stream::Compute;
-  int32_t number = -1; ///< In Trace::collectives or Trace::messages.
-  int32_t token = -1;  ///< Record, Join, Settle, Start, Wait.
+  int32_t number = -1;  ///< In Trace::collectives or Trace::messages.
+  int32_t token = -1;   ///< Record, Join, Settle, Start, Wait.
   bool carries = false; ///< Record: what was done is left to the next run.
-  int32_t origin = -1; ///< In Trace::names.
-  int32_t path = -1;   ///< In Trace::paths.
+  int32_t origin = -1;  ///< In Trace::names.
+  int32_t path = -1;    ///< In Trace::paths.
   int64_t left = 0;
   int32_t kernel = -1;      ///< Launch: in Trace::kernels.
   bool updates = false;     ///< Launch: of the optimizer.
@@ -163,7 +163,7 @@ struct Event {
 using Body = std::vector<Event>;
 
 /// One execution of a body: an iteration of a loop, or a fragment.
-struct Run {
+struct BodyRun {
   int32_t body = 0;
   int64_t iteration = -1; ///< -1: neither in a loop nor a fragment.
   int64_t slot = 0;
@@ -178,7 +178,7 @@ struct Trace {
   std::vector<Collective> collectives;
   std::vector<Message> messages;
   std::vector<Body> bodies;
-  std::vector<Run> runs;
+  std::vector<BodyRun> runs;
   int32_t tokens = 0; ///< Each is started once in a run of its body.
   int64_t stage = 0;
   /// What the rank sends is done one by one, as NCCL does: a send that its
@@ -188,16 +188,16 @@ struct Trace {
   std::vector<Kernel> kernels;
 
   /// As `plan.send, command 7 of @train, micro-batch 3`.
-  std::string describe(const Event &event, const Run &run) const;
-  int64_t iterationOf(const Event &event, const Run &run) const {
+  std::string describe(const Event &event, const BodyRun &run) const;
+  int64_t iterationOf(const Event &event, const BodyRun &run) const {
     return event.iteration >= 0 ? event.iteration : run.iteration;
   }
   /// The first byte of an access in a run.
-  static int64_t beginOf(const Access &access, const Run &run) {
+  static int64_t beginOf(const Access &access, const BodyRun &run) {
     return access.begin + access.perIteration * run.iteration +
            access.perSlot * run.slot;
   }
-  static Range rangeOf(const Access &access, const Run &run) {
+  static Range rangeOf(const Access &access, const BodyRun &run) {
     int64_t begin = beginOf(access, run);
     return {begin, begin + access.bytes};
   }
@@ -220,11 +220,11 @@ struct Fault {
   } kind = Kind::Flow;
   std::string text;
   /// An event that has to do with it: number of the trace, and `origin`.
-  struct Place {
+  struct Source {
     size_t trace = 0;
     int32_t origin = -1;
   };
-  std::vector<Place> places; ///< The first is the one at fault.
+  std::vector<Source> sources; ///< The first is the one at fault.
 };
 
 /// Nothing is read before it is written, or after its bytes were given away:
@@ -243,7 +243,7 @@ std::optional<Fault> checkFlow(const Trace &trace, int64_t *executed = nullptr);
 /// given away, before those that it belongs to are read again, and before the
 /// step ends. What waits for the backward pass there is stored in a slot that
 /// holds nothing which nobody has fetched, and is fetched before the step ends.
-std::optional<Fault> checkWindows(const Trace &trace);
+std::optional<Fault> checkStateTiles(const Trace &trace);
 
 /// Where something is not in the device's memory, what is copied goes where it
 /// is asked for. All that an update reads and writes is of the same elements of
@@ -253,7 +253,7 @@ std::optional<Fault> checkWindows(const Trace &trace);
 /// other layers read there that have the same code. Not known, and taken for
 /// right: what ranks exchange, parts that the rank's number chooses, and which
 /// parameter is read outside of layers.
-std::optional<Fault> checkPlaces(const Trace &trace);
+std::optional<Fault> checkSameElements(const Trace &trace);
 
 /// Gradients that wait outside of the device's memory are what was added up: a
 /// copy to them has nobody's bytes in its place that were not fetched; what was

@@ -231,7 +231,7 @@ def ShardSaveResharded : Pass<"shard-save-resharded", "::mlir::ModuleOp"> {
   ];
 }
 
-def ShardVerify : Pass<"shard-verify", "::mlir::ModuleOp"> {
+def ShardVerify : Pass<"shard-verify", "::heddle::nn::ModelOp"> {
   let summary = "Checks what the shard phase promises.";
   let description = [{
     Every computation carries a sharding for each tensor result, with one list of

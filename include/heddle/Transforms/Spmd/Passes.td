@@ -12,14 +12,15 @@
 include "mlir/Pass/PassBase.td"
 
 def SpmdPartitionActivations : Pass<"spmd-partition-activations", "::mlir::ModuleOp"> {
-  let summary = "Parts among tensor ranks what they hold alike for the backward pass.";
+  let summary = "Splits saved activations that all tensor ranks hold.";
   let description = [{
-    With the strategy's `partition_activations` a value of the forward pass that is
-    used again three layers later or more, and that all ranks along `tensor` hold, is
-    cut into a part for each of them behind its last use of then. It is gathered while
-    the layer runs before the one that uses it again. In pipelines, slots for the
-    backward pass hold parts in the same way. What has less than a page stays whole,
-    and so does what is sent.
+    Runs where the strategy has `partition_activations` (DeepSpeed's option of that
+    name). A saved activation qualifies if all ranks along `tensor` hold it, and its
+    next use is three or more layers away. After its last use in the forward pass each
+    rank keeps one part of it. An all-gather makes it whole again while the layer
+    before the next use runs. In a pipeline, the slots that hold activations for the
+    backward pass are split in the same way. Values smaller than a page (4096 bytes)
+    and values that are sent to another stage stay whole.
 
     ```mlir
     %1 = nn.call @block.fwd(%0, ...) path "h.0" : ...
@@ -42,17 +43,18 @@ def SpmdPartitionActivations : Pass<"spmd-partition-activations", "::mlir::Modul
   let dependentDialects = ["::heddle::dist::DistDialect",
                            "::heddle::nn::NNDialect"];
   let statistics = [
-    Statistic<"numParted", "parted", "Values of which ranks keep parts">
+    Statistic<"numParted", "parted", "Values that are split among tensor ranks">
   ];
 }
 
-def SpmdLocalize : Pass<"spmd-localize", "::mlir::ModuleOp"> {
-  let summary = "Goes from the shapes of the whole to those of one rank.";
+def SpmdLocalize : Pass<"spmd-localize", "::heddle::nn::ModelOp"> {
+  let summary = "Replaces global shapes by those of one rank.";
   let description = [{
-    Every value gets the type of a rank's part, ceil(whole / parts) along each
-    dimension, and every `dist.reshard` becomes the cheapest collectives. What
-    depends on the part (random numbers, positions, rows of a vocabulary) gets the
-    rank's number as an operand: all ranks of a stage run one program.
+    Every value gets the type of a rank's shard: each dimension is
+    ceil(global size / shards) long. Every `dist.reshard` becomes the cheapest
+    collectives that make the new sharding. An operation whose result depends on
+    which shard it computes (random numbers, positions, rows of a vocabulary) gets
+    the rank's index as an operand, so that all ranks of a stage run one program.
 
     ```mlir
     %1 = dist.reshard %0 from #dist.sharding<[[]], unreduced ["data"]>
@@ -66,17 +68,18 @@ def SpmdLocalize : Pass<"spmd-localize", "::mlir::ModuleOp"> {
                            "::mlir::arith::ArithDialect"];
 }
 
-def SpmdChunkTokens : Pass<"spmd-chunk-tokens", "::mlir::ModuleOp"> {
+def SpmdChunkTokens : Pass<"spmd-chunk-tokens", "::heddle::nn::ModelOp"> {
   let summary = "Computes the vocabulary head and the MLPs of a few tokens at a time.";
   let description = [{
-    What stands between matrix products and computes each token by itself is done
-    for a chunk of tokens, then for the next one, where the strategy's
-    `chunk_tokens` is less than a rank's tokens of a micro-batch. A chunk is made
-    of some whole rows, some positions of all rows, or of one row. What only the
-    operations of a chunk read is never there as a whole: neither the logits nor
-    their gradient, which is computed right behind them. Sums over tokens, which
-    are gradients of weights, go on from chunk to chunk in f32. Nothing changes
-    for a value that is kept or saved.
+    Runs where the strategy's `chunk_tokens` is less than the number of tokens that a
+    rank has in a micro-batch. Operations that compute each token by itself, with the
+    matrix products around them, are computed for one chunk of tokens after the other.
+    A chunk is several whole rows, or several positions of all rows or of one row.
+    Values that only operations of a chunk read never exist as a whole: in particular
+    the logits and their gradient, which is computed right after them. Sums over
+    tokens, which are gradients of weights, are accumulated in f32 from chunk to
+    chunk. Values that a dump keeps or that are saved for the backward pass are
+    joined again.
 
     ```mlir
     %y = nn.linear %x, %w : (tensor<1x4x8xf32>, tensor<8x99xf32>) -> tensor<1x4x99xf32>
@@ -102,17 +105,19 @@ def SpmdChunkTokens : Pass<"spmd-chunk-tokens", "::mlir::ModuleOp"> {
 def SpmdTileProducts : Pass<"spmd-tile-products", "::mlir::ModuleOp"> {
   let summary = "Computes products with a few rows of their weight at a time.";
   let description = [{
-    Of the weights that the strategy's `tile` names, those that are gathered or
-    fetched for a layer: each product of such a weight is computed tile by tile.
-    A tile is some rows of the weight as it is stored, and of every rank's part
-    where ranks gather it. It is brought while the call before it runs, so that
-    two tiles are there at most. Rows that are features of the result make
-    results that stand side by side; of rows that are features of the input the
-    sums of a tile, in f32, begin with those of the one before. The gradient of
-    a weight that ranks share out is computed, and scattered, by the same tiles.
-    What stands between such products in the layer becomes functions of their
-    own, which all instances of the layer share. An embedding adds up the rows
-    that each tile has, unless it fetches rows alone (`spmd-fetch-parameters`).
+    Applies to weights that the strategy's `tile` names, if they are all-gathered or
+    fetched for their layer. Each product of such a weight is computed row tile by row
+    tile, so that at most two tiles are in memory: the next one is gathered or fetched
+    while the call before it runs. A row tile is a range of rows of the weight as it
+    is stored. Of a weight that ranks all-gather, it is that range of every rank's
+    shard.
+
+    If the weight's rows are output features, the tiles' results are concatenated. If
+    they are input features, each tile adds to the sum of the tile before, in f32. The
+    gradient of a weight that is split over ranks is computed and reduce-scattered by
+    the same tiles. The operations between such products become functions, which all
+    instances of the layer share. An embedding adds up the rows that each tile has,
+    unless it fetches single rows (`spmd-fetch-parameters`).
 
     ```mlir
     %w = nn.get @h.0.w : tensor<64x32xf32>
@@ -133,21 +138,21 @@ def SpmdTileProducts : Pass<"spmd-tile-products", "::mlir::ModuleOp"> {
                            "::heddle::nn::NNDialect",
                            "::mlir::arith::ArithDialect"];
   let statistics = [
-    Statistic<"numTiled", "tiled", "Weights of layers that come in tiles">
+    Statistic<"numTiled", "tiled", "Weights of layers that are split into row tiles">
   ];
 }
 
-def SpmdOverlap : Pass<"spmd-overlap", "::mlir::ModuleOp"> {
+def SpmdOverlap : Pass<"spmd-overlap", "::heddle::nn::ModelOp"> {
   let summary = "Starts communication early and waits for it late.";
   let description = [{
-    The parameters of a layer, where they are gathered, are gathered while the
-    layer before it runs; the gradients of a layer, where they are scattered,
-    travel while the next layer runs. So the parameters of two layers are there
-    at once, and the gradients of two, and never more. What is larger than the
-    strategy's `prefetch_bucket_size`, or makes more than `max_live_parameters`
-    elements gathered at once, is gathered when the layer needs it. Activations of
-    which ranks keep parts are gathered where `spmd-partition-activations` says, and
-    waited for where they are read.
+    ZeRO 3's all-gather of a layer's parameters starts while the layer before it runs.
+    The reduce-scatter of a layer's gradients is waited for after the next layer. So
+    memory holds the gathered parameters of at most two layers, and the gradients of
+    at most two. An all-gather starts when the layer needs it, instead of earlier, if
+    it has more elements than the strategy's `prefetch_bucket_size`, or if more than
+    `max_live_parameters` elements would be gathered at the same time. The
+    all-gathers of split activations stay where `spmd-partition-activations` put them,
+    and are waited for where they are read.
 
     ```mlir
     %0 = dist.all_gather %p axes ["data"] dim 0 for "h.1" {pending} : ...
@@ -157,27 +162,26 @@ def SpmdOverlap : Pass<"spmd-overlap", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::heddle::dist::DistDialect"];
   let statistics = [
-    Statistic<"numPrefetched", "prefetched", "Gathers that start a layer earlier">,
-    Statistic<"numDeferred", "deferred", "Sums that are waited for a layer later">
+    Statistic<"numPrefetched", "prefetched", "All-gathers that start a layer earlier">,
+    Statistic<"numDeferred", "deferred", "Reduce-scatters that are waited for a layer later">
   ];
 }
 
-def SpmdAdvanceUpdates : Pass<"spmd-advance-updates", "::mlir::ModuleOp"> {
-  let summary = "Moves updates of states that live elsewhere up to behind their gradients.";
+def SpmdAdvanceUpdates : Pass<"spmd-advance-updates", "::heddle::nn::ModelOp"> {
+  let summary = "Updates offloaded states beside the backward pass.";
   let description = [{
-    An update whose states are not in the device's memory moves into the micro-batch,
-    behind the last operation that writes its gradients or reads its parameters: so
-    states are fetched and stored beside the rest of the backward pass. One update of
-    many parameters becomes one for each run of them, of about a 64th of all
-    elements, up to 2^24 or a 128th, and at most `sub_group_size`.
+    An update of offloaded states moves into the micro-batch, to the place after the
+    last operation that writes its gradients or reads its parameters. So its states
+    are fetched and stored while the rest of the backward pass runs. The update of a
+    bucket becomes one update for each of several ranges of its members. A range has
+    the size of a state tile (see `spmd-stream-states`).
 
-    Of several micro-batches the last one gets a loop of its own for that; of a pipeline
-    stage the last fragment of its line gets a line of its own. What depends
-    on all gradients stays behind the loop: updates that wait for the norm, as all do but
-    delayed ones (`delayed_update`), LAMB's, and those of
-    gradients that replicas or stages sum there (ZeRO 0 and 1; tied embeddings), or
-    that are not in the device's memory. So do updates of a step in which values are
-    kept for `--dump`.
+    The last of several micro-batches, or the last fragment of a pipeline stage, gets a
+    loop of its own for that. An update stays after the loop if it depends on all
+    gradients. These are updates that wait for the gradient norm (all except delayed
+    ones, `delayed_update`), updates of LAMB, and updates whose gradients are reduced
+    after the loop (ZeRO 0 and 1, tied embeddings) or are offloaded. All updates stay
+    in a step of which `--dump` keeps values.
 
     ```mlir
     nn.micro_batches 1 {
@@ -209,20 +213,20 @@ def SpmdAdvanceUpdates : Pass<"spmd-advance-updates", "::mlir::ModuleOp"> {
   ];
 }
 
-def SpmdFetchParameters : Pass<"spmd-fetch-parameters", "::mlir::ModuleOp"> {
-  let summary = "Brings parameters that live elsewhere where they are used.";
+def SpmdFetchParameters : Pass<"spmd-fetch-parameters", "::heddle::nn::ModelOp"> {
+  let summary = "Fetches offloaded parameters before they are used.";
   let description = [{
-    Before each layer, and before what stands outside of layers, the parameters
-    that it reads and that are not in the device's memory are fetched: those
-    that stand close together in a flat state at once, from a page's beginning on.
-    They are there while the layer before is computed, within the strategy's
-    `prefetch_bucket_size` and `max_live_parameters`, and are forgotten behind
-    it, unless it is read again before the next layer: the last layer's
-    parameters are fetched once for both passes. An embedding fetches the rows of
-    its tokens (`dist.fetch_rows`), if they are fewer bytes than the table. What
-    ranks gather is fetched a layer before that. A flat state that
-    ranks gather after its update is stored. Updates by windows are left to
-    `spmd-stream-states`.
+    Offloaded parameters are fetched for each layer, and for operations outside of
+    layers. Parameters that lie close together in a flat state are fetched with one
+    transfer, which begins at a page. A layer's fetches start while the layer before it
+    runs, within the strategy's `prefetch_bucket_size` and `max_live_parameters`. The
+    fetched copy is dropped after the layer, except the last layer's, which serves the
+    forward and the backward pass. Parameters that ranks all-gather are fetched one
+    layer before their all-gather.
+
+    An embedding fetches the rows of its tokens (`dist.fetch_rows`) if they have fewer
+    bytes than the table. A flat state that ranks all-gather after its update is
+    stored. Updates of state tiles are left to `spmd-stream-states`.
 
     ```mlir
     %w = nn.get @h.1.w : tensor<8x16xf32>
@@ -238,23 +242,24 @@ def SpmdFetchParameters : Pass<"spmd-fetch-parameters", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::dist::DistDialect",
                            "::heddle::nn::NNDialect"];
   let statistics = [
-    Statistic<"numFetched", "fetched", "Runs of parameters that are fetched">
+    Statistic<"numFetched", "fetched", "Transfers that fetch parameters">
   ];
 }
 
 def SpmdHostUpdates : Pass<"spmd-host-updates", "::mlir::ModuleOp"> {
-  let summary = "Lets the host compute updates of states that are in its memory.";
+  let summary = "Lets the host update states that are in its memory.";
   let description = [{
-    The first updates of a step, as many as have the part `host_updates` of all
-    elements at most, are computed where their states are, window by window: what they
-    read of the device's memory, as gradients, is moved to the host, and what the
-    device computes with comes back. Both cross in the types that they have. What
-    leaves for the host leaves while the window before is updated. At most
-    `in-flight` windows are not back when the next one begins; the last ones are
-    waited for at the end of the block, and so beside the rest of the backward
-    pass. An update that has more elements than are left of the part is cut into
-    runs of parameters. Updates of states on file, and those of which other
-    operations read what they make, stay on the device.
+    The host computes the first updates of a step, with at most the share
+    `host_updates` of all elements, and leaves their states where they are. It works
+    tile by tile. Operands in the device's memory, such as gradients, are moved to the
+    host while the tile before is updated. Results that the device computes with are
+    moved back. Both keep their element types.
+
+    At most `in-flight` tiles are on their way back when the next one begins. The last
+    ones are waited for at the end of the block, so that they overlap with the rest of
+    the backward pass. If an update has more elements than the share has left, it is
+    split, and a range of its bucket's members is updated by the host. The device keeps
+    updates of states on file, and updates whose results other operations read.
 
     ```mlir
     %m = nn.get @exp_avg.decay : tensor<1024xf32>
@@ -274,24 +279,24 @@ def SpmdHostUpdates : Pass<"spmd-host-updates", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"inFlight", "in-flight", "int64_t", "8",
-           "Windows that are not back when the next one begins">
+           "Tiles that may be on their way back when the next one begins">
   ];
   let dependentDialects = ["::heddle::dist::DistDialect",
                            "::heddle::nn::NNDialect"];
   let statistics = [
-    Statistic<"numWindows", "windows", "Windows that the host updates in a step">
+    Statistic<"numTiles", "tiles", "Tiles of states that the host updates in a step">
   ];
 }
 
-def SpmdStartGradients : Pass<"spmd-start-gradients", "::mlir::ModuleOp"> {
-  let summary = "Adds the first gradients of a step to zeros in the device's memory.";
+def SpmdStartGradients : Pass<"spmd-start-gradients", "::heddle::nn::ModelOp"> {
+  let summary = "Lets the first micro-batch add offloaded gradients to zeros on the device.";
   let description = [{
-    Gradients that are not in the device's memory, and that a step sets to zero
-    before its micro-batches add to them, are not zeroed there: the first
-    micro-batch gets a loop of its own, in which each layer adds to zeros that
-    are made for it. So those of N micro-batches are stored N times and not
-    N + 1, and fetched once less. The sums have the same bits. Pipeline stages,
-    and steps in which values are kept for `--dump`, stay as they are.
+    A step sets offloaded gradients to zero before its micro-batches add to them. This
+    pass removes these stores: the first micro-batch gets a loop of its own, in which
+    each layer adds to zeros in the device's memory. So with N micro-batches a gradient
+    is stored N times instead of N + 1, and fetched N - 1 times instead of N. The sums
+    have the same bits. Pipeline stages, and steps of which `--dump` keeps values, stay
+    as they are.
 
     ```mlir
     nn.set @gradients.decay, %zeros : tensor<8192xf32>
@@ -311,22 +316,23 @@ def SpmdStartGradients : Pass<"spmd-start-gradients", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::nn::NNDialect",
                            "::mlir::arith::ArithDialect"];
   let statistics = [
-    Statistic<"numStarted", "started", "Gradients that need no zeros elsewhere">
+    Statistic<"numStarted", "started", "Gradients that are not stored as zeros">
   ];
 }
 
-def SpmdStreamGradients : Pass<"spmd-stream-gradients", "::mlir::ModuleOp"> {
-  let summary = "Keeps gradients outside of the device's memory until they are needed.";
+def SpmdStreamGradients : Pass<"spmd-stream-gradients", "::heddle::nn::ModelOp"> {
+  let summary = "Fetches and stores offloaded gradients around each layer.";
   let description = [{
-    What a layer adds to gradients that are not in the device's memory is fetched
-    while the layer before it runs, and stored while the next one does; with one
-    micro-batch it is stored alone. Gradients that stand side by side in a flat
-    state are moved at once. Of a file whole pages are: a page that gradients of
-    two layers share is stored when the second of them is there. What begins with
-    zero is filled by windows. The norm becomes one of the sums of squares of
-    blocks, as fuse-split-norms makes it: these, and the update, are of windows,
-    which `spmd-stream-states` cuts. What ranks sum behind the last micro-batch is
-    fetched whole.
+    An offloaded gradient that a layer adds to is fetched while the layer before runs,
+    and stored while the next one runs. With one micro-batch it is only stored.
+    Gradients that lie side by side in a flat state are moved with one transfer.
+    Transfers of a file move whole pages: a page with gradients of two layers is stored
+    when the second of them is computed.
+
+    Gradients that begin as zeros are filled tile by tile. The gradient norm is
+    computed from sums of squares of blocks, as `fuse-split-norms` writes it;
+    `spmd-stream-states` splits these sums and the update into tiles later. Gradients
+    that ranks reduce after the last micro-batch are fetched whole.
 
     ```mlir
     %g = nn.get @h.0.w.grad : tensor<64x64xf32>
@@ -345,22 +351,24 @@ def SpmdStreamGradients : Pass<"spmd-stream-gradients", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::dist::DistDialect",
                            "::heddle::nn::NNDialect"];
   let statistics = [
-    Statistic<"numStored", "stored", "Runs of gradients that are stored">,
-    Statistic<"numFetched", "fetched", "Runs of gradients that are fetched">
+    Statistic<"numStored", "stored", "Transfers that store gradients">,
+    Statistic<"numFetched", "fetched", "Transfers that fetch gradients">
   ];
 }
 
-def SpmdStreamStates : Pass<"spmd-stream-states", "::mlir::ModuleOp"> {
-  let summary = "Updates states that live elsewhere through windows in the device's memory.";
+def SpmdStreamStates : Pass<"spmd-stream-states", "::heddle::nn::ModelOp"> {
+  let summary = "Updates offloaded states tile by tile.";
   let description = [{
-    An update of states that are not in the device's memory becomes one for each
-    window of them, as long as all others but the last: about a 64th of all
-    elements, up to 2^24 or a 128th, at most `sub_group_size`, rounded up to 1024. A window is fetched while
-    those before it are updated, and stored while the next one is. So at most
-    `ahead` windows and one more are there for each state. Beside the backward pass
-    those of a layer are fetched while the layer before runs, and stored while the one
-    behind does. Sums of squares of gradients that are not in the device's memory are
-    made by windows too, of whole blocks.
+    An update of offloaded states becomes one update for each tile of them. A tile has a
+    64th of all elements that the step updates, but at least 2^18 and at most 2^24 or a
+    128th of all; then at most `sub_group_size`, rounded up to a multiple of 1024. All
+    tiles but the last have this size.
+
+    A tile is fetched while the tiles before it are updated, and stored while the next
+    one is updated. So each state needs device memory for `ahead` tiles and one more.
+    Beside the backward pass, all tiles of a layer are fetched while the layer before it
+    runs, and stored while the next one runs. Sums of squares of offloaded gradients are
+    computed by tiles too, which consist of whole blocks.
 
     ```mlir
     %m = nn.get @exp_avg.decay : tensor<2048xf32>
@@ -381,25 +389,26 @@ def SpmdStreamStates : Pass<"spmd-stream-states", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"ahead", "ahead", "int64_t", "2",
-           "Windows that are fetched before the one that is updated is">
+           "Tiles that are fetched while the tiles before them are updated">
   ];
   let dependentDialects = ["::heddle::dist::DistDialect",
                            "::heddle::nn::NNDialect"];
   let statistics = [
-    Statistic<"numWindows", "windows", "Windows that are updated in a step">
+    Statistic<"numTiles", "tiles", "Tiles of states that are updated in a step">
   ];
 }
 
 def SpmdStreamActivations : Pass<"spmd-stream-activations", "::mlir::ModuleOp"> {
-  let summary = "Keeps activations outside of the device's memory until the backward pass.";
+  let summary = "Offloads saved activations until the backward pass.";
   let description = [{
-    Values of the forward pass that are used again three layers later or more are
-    stored in the memory that the strategy's `activations` names. A store begins
-    behind the value's last use of then, and is done when one more layer has run.
-    The value is fetched while the layer runs before the one that uses it again:
-    those of two layers that come are there, and of two that go. In pipelines, what stages keep in slots
-    for the backward pass goes the same way. Weights stay, and so does what has
-    less than a page, or is sent.
+    A saved activation whose next use is three or more layers away is stored in the
+    memory that the strategy's `activations` names. The store starts after the value's
+    last use in the forward pass, and is waited for one layer later, so that it
+    overlaps with that layer. The fetch starts one layer before the next use. So device
+    memory holds the activations of two layers that are being stored, and of two that
+    are being fetched. In a pipeline, the slots that hold activations for the backward
+    pass are offloaded in the same way. Weights, values smaller than a page and values
+    that are sent to another stage stay in the device's memory.
 
     ```mlir
     %1 = nn.call @block.fwd(%0, ...) path "h.0" : ...
@@ -426,12 +435,13 @@ def SpmdStreamActivations : Pass<"spmd-stream-activations", "::mlir::ModuleOp"> 
   ];
 }
 
-def SpmdVerify : Pass<"spmd-verify", "::mlir::ModuleOp"> {
+def SpmdVerify : Pass<"spmd-verify", "::heddle::nn::ModelOp"> {
   let summary = "Checks what the spmd phase promises.";
   let description = [{
-    No sharding and no reshard is left. Collectives, states and ports have the
-    sizes of a rank's parts. States are read and written as the train phase
-    promises: a gradient, for one, is cleared before it is added to.
+    No sharding attribute and no `dist.reshard` is left. Collectives, states and ports
+    have the sizes of a rank's shards. Offloaded states are accessed with `dist.fetch`
+    and `dist.store` only. States are read and written in the order that the train
+    phase promises: for example, a gradient is cleared before it is added to.
   }];
 }
 

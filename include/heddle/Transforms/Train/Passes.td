@@ -136,7 +136,7 @@ def TrainOptimizer : Pass<"train-optimizer", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::nn::NNDialect"];
 }
 
-def TrainVerify : Pass<"train-verify", "::mlir::ModuleOp"> {
+def TrainVerify : Pass<"train-verify", "::heddle::nn::ModelOp"> {
   let summary = "Checks what the train phase promises.";
   let description = [{
     Every program is an `nn.step`; in the training step every trainable

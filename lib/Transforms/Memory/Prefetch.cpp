@@ -1,4 +1,4 @@
-//===- FetchAhead.cpp - What is elsewhere comes while there is room -------===//
+//===- Prefetch.cpp - Starts fetches early --------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FetchAhead.h"
+#include "Prefetch.h"
 #include "Layout.h"
 #include "Search.h"
 #include "dialects/Pipe/PipeDialect.h"
@@ -29,23 +29,23 @@ namespace {
 constexpr size_t mostAhead = 8;
 
 /// What one update reads at once of what is not in the device's memory.
-struct Window {
+struct TileFetches {
   SmallVector<dist::FetchOp> fetches;
   /// The operation before which they stood, and the one that they must stay
-  /// behind, or null; neither is moved.
-  Operation *home = nullptr, *behind = nullptr;
+  /// after, or null; neither is moved.
+  Operation *home = nullptr, *after = nullptr;
 };
 
 /// The stores so far, in order, and which operation of a block each is in.
-class Stores {
+class StoreHistory {
 public:
-  explicit Stores(const SymbolTable &symbols) : overlap(symbols) {}
+  explicit StoreHistory(const SymbolTable &symbols) : overlap(symbols) {}
 
-  void note(const StateRun &run, Operation *op) {
+  void note(const StateRange &run, Operation *op) {
     byName[run.name].push_back({run, op, count++});
   }
   /// The last one of bytes of the run, or null.
-  Operation *lastOf(const StateRun &run) {
+  Operation *lastOf(const StateRange &run) {
     const Entry *last = nullptr;
     for (auto &entry : byName) {
       const std::vector<Entry> &stores = entry.second;
@@ -65,12 +65,12 @@ public:
 
 private:
   struct Entry {
-    StateRun run;
+    StateRange run;
     Operation *op;
     int64_t number; ///< Among all.
   };
 
-  RunOverlaps overlap;
+  RangeOverlaps overlap;
   llvm::StringMap<std::vector<Entry>> byName;
   int64_t count = 0;
 };
@@ -104,82 +104,83 @@ static nn::StateRole roleOf(dist::FetchOp fetch, const SymbolTable &symbols) {
 }
 
 /// Those of the updates of one block, in their order.
-static SmallVector<Window> windowsOf(Block &block, const SymbolTable &symbols) {
-  llvm::MapVector<Operation *, Window> found;
+static SmallVector<TileFetches> tilesOf(Block &block,
+                                        const SymbolTable &symbols) {
+  llvm::MapVector<Operation *, TileFetches> found;
   for (auto fetch : block.getOps<dist::FetchOp>())
     if (Operation *reader = readerOf(fetch, symbols))
       found[reader].fetches.push_back(fetch);
-  SmallVector<Window> windows;
-  for (auto &[reader, window] : found)
-    if (llvm::any_of(window.fetches, [&](dist::FetchOp fetch) {
+  SmallVector<TileFetches> tiles;
+  for (auto &[reader, tile] : found)
+    if (llvm::any_of(tile.fetches, [&](dist::FetchOp fetch) {
           return roleOf(fetch, symbols) == nn::StateRole::Optimizer;
         }))
-      windows.push_back(std::move(window));
-  return windows;
+      tiles.push_back(std::move(tile));
+  return tiles;
 }
 
 namespace {
 
-/// The windows of the updates of one block.
-class Windows {
+/// The tiles of the updates of one block.
+class TilePrefetcher {
 public:
-  Windows(Block &block, const SymbolTable &symbols)
-      : symbols(symbols), windows(windowsOf(block, symbols)) {
-    for (Window &window : windows)
-      moved.insert(window.fetches.begin(), window.fetches.end());
-    if (windows.empty())
+  TilePrefetcher(Block &block, const SymbolTable &symbols)
+      : symbols(symbols), tiles(tilesOf(block, symbols)) {
+    for (TileFetches &tile : tiles)
+      moved.insert(tile.fetches.begin(), tile.fetches.end());
+    if (tiles.empty())
       return;
     for (Operation &op : block)
       if (!moved.contains(&op)) {
         numbers[&op] = staying.size();
         staying.push_back(&op);
       }
-    for (Window &window : windows)
-      window.home = stayingAt(window.fetches.front(), moved);
+    for (TileFetches &tile : tiles)
+      tile.home = stayingAt(tile.fetches.front(), moved);
     findConflicts();
-    begin = beginOf(windows.front().home);
+    begin = beginOf(tiles.front().home);
   }
 
-  /// See fetchAhead.
+  /// See prefetch.
   size_t run(function_ref<bool()> fits) {
-    if (windows.empty() || !fits())
+    if (tiles.empty() || !fits())
       return 0;
     size_t first = 0;
-    while (first < windows.size() && windows[first].home == windows[0].home)
+    while (first < tiles.size() && tiles[first].home == tiles[0].home)
       ++first;
-    atBegin = most(begin == windows[0].home ? 0 : first, [&](size_t count) {
+    atBegin = most(begin == tiles[0].home ? 0 : first, [&](size_t count) {
       place(count, 0);
       return fits();
     });
-    shift = most(windows.size() - 1, [&](size_t by) {
+    shift = most(tiles.size() - 1, [&](size_t by) {
       place(atBegin, by);
       return fits();
     });
     place(atBegin, shift);
-    return shift > 0 ? windows.size() : atBegin;
+    return shift > 0 ? tiles.size() : atBegin;
   }
 
 private:
-  /// Notes for each window the last operation before it that stores bytes of
+  /// Notes for each tile the last operation before it that stores bytes of
   /// it.
   void findConflicts() {
-    DenseMap<Operation *, SmallVector<Window *>> at;
-    for (Window &window : windows)
-      at[window.home].push_back(&window);
-    Stores stores(symbols);
+    DenseMap<Operation *, SmallVector<TileFetches *>> at;
+    for (TileFetches &tile : tiles)
+      at[tile.home].push_back(&tile);
+    StoreHistory stores(symbols);
     for (Operation *op : staying) {
-      for (Window *window : at.lookup(op))
-        for (dist::FetchOp fetch : window->fetches) {
-          Operation *last = stores.lastOf(runOf(fetch));
-          if (last && (!window->behind ||
-                       numbers.lookup(window->behind) < numbers.lookup(last)))
-            window->behind = last;
+      for (TileFetches *tile : at.lookup(op))
+        for (dist::FetchOp fetch : tile->fetches) {
+          Operation *last = stores.lastOf(rangeOf(fetch));
+          if (last && (!tile->after ||
+                       numbers.lookup(tile->after) < numbers.lookup(last)))
+            tile->after = last;
         }
-      op->walk([&](dist::StoreOp store) { stores.note(runOf(store), op); });
+      op->walk([&](dist::StoreOp store) { stores.note(rangeOf(store), op); });
     }
   }
 
-  /// Where the first windows may be fetched: what else is fetched and stored is
+  /// Where the first tiles may be fetched: what else is fetched and stored is
   /// not held up, and no loop is entered.
   Operation *beginOf(Operation *home) const {
     Operation *begin = home;
@@ -200,20 +201,20 @@ private:
     return begin;
   }
 
-  /// The first `count` windows stand at the begin, each other one where the one
-  /// `by` windows before it stood.
+  /// The first `count` tiles stand at the begin, each other one where the one
+  /// `by` tiles before it stood.
   void place(size_t count, size_t by) {
-    for (auto [number, window] : llvm::enumerate(windows)) {
-      Operation *at = number < count + by ? begin : windows[number - by].home;
-      if (window.behind && numbers.lookup(at) <= numbers.lookup(window.behind))
-        at = staying[numbers.lookup(window.behind) + 1];
-      for (dist::FetchOp fetch : window.fetches)
+    for (auto [number, tile] : llvm::enumerate(tiles)) {
+      Operation *at = number < count + by ? begin : tiles[number - by].home;
+      if (tile.after && numbers.lookup(at) <= numbers.lookup(tile.after))
+        at = staying[numbers.lookup(tile.after) + 1];
+      for (dist::FetchOp fetch : tile.fetches)
         fetch->moveBefore(at);
     }
   }
 
   const SymbolTable &symbols;
-  SmallVector<Window> windows;
+  SmallVector<TileFetches> tiles;
   llvm::SmallPtrSet<Operation *, 16> moved; ///< Their fetches.
   /// What is not moved, in order. (The block's own order is lost with each
   /// move.)
@@ -228,7 +229,7 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// What is fetched while one layer runs, for those behind it.
-struct Group {
+struct LayerFetches {
   /// Each with the operation before which it stood.
   SmallVector<std::pair<dist::FetchOp, Operation *>> fetches;
   /// The layer, and the first operation before which they may stand, or null;
@@ -238,13 +239,13 @@ struct Group {
 
 /// The fetches of one block that run beside its layers: of parameters, of
 /// activations, and of gradients that are added to.
-class Layers {
+class LayerPrefetcher {
 public:
-  Layers(Block &block, const SymbolTable &symbols, nn::ModelOp model)
+  LayerPrefetcher(Block &block, const SymbolTable &symbols, nn::ModelOp model)
       : block(block), symbols(symbols),
         strategy(model.getStrategy().getValue()), overlap(symbols) {
-    for (const Window &window : windowsOf(block, symbols))
-      ofUpdates.insert(window.fetches.begin(), window.fetches.end());
+    for (const TileFetches &tile : tilesOf(block, symbols))
+      ofUpdates.insert(tile.fetches.begin(), tile.fetches.end());
     for (auto fetch : block.getOps<dist::FetchOp>()) {
       nn::CallOp layer = layerBeside(fetch);
       if (!layer)
@@ -254,13 +255,13 @@ public:
       groups.back().fetches.push_back({fetch, nullptr});
       moved[fetch] = groups.size() - 1;
     }
-    for (Group &group : groups)
+    for (LayerFetches &group : groups)
       for (auto &[fetch, home] : group.fetches)
         home = stayingAt(fetch, moved);
     findBounds();
   }
 
-  /// See fetchAhead.
+  /// See prefetch.
   size_t run(function_ref<bool()> fits) {
     if (groups.size() < 2 || !fits())
       return 0;
@@ -305,8 +306,8 @@ private:
 
   /// Of what is fetched, the elements that somebody reads: what else is on the
   /// same pages is not among them.
-  StateRun readOf(dist::FetchOp fetch) const {
-    StateRun run = runOf(fetch);
+  StateRange readOf(dist::FetchOp fetch) const {
+    StateRange run = rangeOf(fetch);
     Value there = waitOf(fetch).getOutput();
     auto unpack = there.use_empty()
                       ? nn::UnpackOp()
@@ -330,11 +331,11 @@ private:
   /// for the last time, so that it is there once; nor before what is fetched
   /// for those behind it at once, as copies are done in their order.
   void findBounds() {
-    SmallVector<std::pair<StateRun, Operation *>> stores, reads;
+    SmallVector<std::pair<StateRange, Operation *>> stores, reads;
     Operation *before = nullptr; // Fetched, and not moved.
     for (Operation &op : block) {
       op.walk([&](dist::StoreOp store) {
-        stores.push_back({runOf(store), &op});
+        stores.push_back({rangeOf(store), &op});
       });
       auto found = moved.find(&op);
       if (found == moved.end()) {
@@ -343,34 +344,34 @@ private:
         continue;
       }
       auto fetch = cast<dist::FetchOp>(op);
-      Operation *behind = before;
-      auto stayBehind = [&](Operation *other) {
+      Operation *after = before;
+      auto stayAfter = [&](Operation *other) {
         if (other && other->isBeforeInBlock(fetch) &&
-            (!behind || behind->isBeforeInBlock(other)))
-          behind = other;
+            (!after || after->isBeforeInBlock(other)))
+          after = other;
       };
-      StateRun run = runOf(fetch), read = readOf(fetch);
+      StateRange run = rangeOf(fetch), read = readOf(fetch);
       for (const auto &[place, store] : stores)
         if (overlap(place, run))
-          stayBehind(store);
+          stayAfter(store);
       for (const auto &[place, reader] : reads)
         if (overlap(place, read))
-          stayBehind(reader);
+          stayAfter(reader);
       if (Operation *slot =
               fetch.getSlot() ? fetch.getSlot().getDefiningOp() : nullptr)
-        stayBehind(block.findAncestorOpInBlock(*slot));
+        stayAfter(block.findAncestorOpInBlock(*slot));
       reads.push_back({read, lastReaderOf(fetch)});
-      if (!behind)
+      if (!after)
         continue;
       Operation *&earliest = groups[found->second].earliest;
-      Operation *next = stayingAt(behind->getNextNode(), moved);
+      Operation *next = stayingAt(after->getNextNode(), moved);
       if (!earliest || earliest->isBeforeInBlock(next))
         earliest = next;
     }
   }
 
   /// Each group stands before the layer of the one that is `by` groups before
-  /// it, none before one that it stood behind; or all where they stood.
+  /// it, none before one that it stood after; or all where they stood.
   void place(size_t by) {
     Operation *last = nullptr;
     for (auto [number, group] : llvm::enumerate(groups)) {
@@ -427,23 +428,23 @@ private:
   Block &block;
   const SymbolTable &symbols;
   const dist::Strategy &strategy;
-  llvm::SmallPtrSet<Operation *, 16> ofUpdates; ///< Windows: see above.
-  SmallVector<Group> groups;
+  llvm::SmallPtrSet<Operation *, 16> ofUpdates; ///< Of state tiles.
+  SmallVector<LayerFetches> groups;
   llvm::DenseMap<Operation *, size_t> moved; ///< Their fetches.
-  RunOverlaps overlap;
+  RangeOverlaps overlap;
 };
 
 } // namespace
 
-size_t heddle::memory::fetchAhead(nn::StepOp step, const SymbolTable &symbols,
-                                  function_ref<bool()> fits) {
+size_t heddle::memory::prefetch(nn::StepOp step, const SymbolTable &symbols,
+                                function_ref<bool()> fits) {
   SmallVector<Block *> blocks;
   step->walk([&](Block *block) { blocks.push_back(block); });
   auto model = step->getParentOfType<nn::ModelOp>();
   size_t count = 0;
   for (Block *block : blocks)
-    count += Windows(*block, symbols).run(fits);
+    count += TilePrefetcher(*block, symbols).run(fits);
   for (Block *block : blocks)
-    count += Layers(*block, symbols, model).run(fits);
+    count += LayerPrefetcher(*block, symbols, model).run(fits);
   return count;
 }

@@ -1,4 +1,4 @@
-//===- Places.cpp - What is fetched is what is asked for ------------------===//
+//===- SameElements.cpp - Checks that updates read the same elements ------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,29 +18,29 @@ namespace {
 
 /// Elements of a parameter, or of what is kept for each of them; of which kind
 /// that is does not count.
-struct Piece {
+struct ElementRange {
   int32_t parameter = -1; ///< In Trace::members: the first of its parameter.
   int64_t first = 0, count = 0;
   int32_t member = -1; ///< In Trace::members.
-  bool operator==(const Piece &other) const {
+  bool operator==(const ElementRange &other) const {
     return parameter == other.parameter && first == other.first &&
            count == other.count;
   }
 };
-using Pieces = std::vector<Piece>;
+using ElementRanges = std::vector<ElementRange>;
 
 /// Bytes of the arena that hold what was copied there, or what an update made.
-struct Window {
+struct ArenaCopy {
   Range bytes;
-  Range state;   ///< Where it was copied from; empty: an update made it.
-  Pieces pieces; ///< Of all of it.
+  Range state;          ///< Where it was copied from; empty: an update made it.
+  ElementRanges ranges; ///< Of all of it.
 };
 
 /// Executes one trace. Accesses whose place varies, or is the rank's own, are
 /// of nothing that is known.
-class Places {
+class SameElementsChecker {
 public:
-  explicit Places(const Trace &trace) : trace(trace) {
+  explicit SameElementsChecker(const Trace &trace) : trace(trace) {
     std::map<std::string, int32_t> first;
     for (const Member &member : trace.members)
       parameters.push_back(
@@ -50,9 +50,9 @@ public:
 
   std::optional<Fault> run() {
     if (std::none_of(trace.states.begin(), trace.states.end(),
-                     [](const State &state) { return state.isElsewhere; }))
+                     [](const State &state) { return state.isOffloaded; }))
       return std::nullopt;
-    for (const Run &run : trace.runs) {
+    for (const BodyRun &run : trace.runs) {
       layer.clear();
       for (const Event &event : trace.bodies[run.body])
         if (event.kind != Event::Kind::Fresh && !execute(event))
@@ -75,11 +75,11 @@ private:
   }
 
   /// What the bytes of states are of; padding is of nothing.
-  Pieces piecesOf(Range range) const {
+  ElementRanges elementsOf(Range range) const {
     auto member = std::upper_bound(
         trace.members.begin(), trace.members.end(), range.begin,
         [](int64_t byte, const Member &m) { return byte < m.range.end; });
-    Pieces pieces;
+    ElementRanges ranges;
     for (; member != trace.members.end() && member->range.begin < range.end;
          ++member) {
       int64_t begin = std::max(range.begin, member->range.begin);
@@ -89,39 +89,39 @@ private:
       int64_t width = member->width;
       bool isWhole = first % width == 0 && (end - begin) % width == 0;
       auto number = static_cast<int32_t>(member - trace.members.begin());
-      pieces.push_back({parameters[number], isWhole ? first / width : -1,
+      ranges.push_back({parameters[number], isWhole ? first / width : -1,
                         (end - begin) / width, number});
     }
-    return pieces;
+    return ranges;
   }
 
   /// What an access is of, as far as that is known.
-  Pieces piecesOf(const Access &access) const {
+  ElementRanges elementsOf(const Access &access) const {
     if (!isKnown(access))
       return {};
     Range range = rangeOf(access);
     if (access.space == Space::Persistent)
-      return piecesOf(range);
-    for (const Window &window : windows) {
-      if (range.begin < window.bytes.begin || window.bytes.end < range.end)
+      return elementsOf(range);
+    for (const ArenaCopy &held : copies) {
+      if (range.begin < held.bytes.begin || held.bytes.end < range.end)
         continue;
-      if (window.state.end > 0) {
-        int64_t begin = window.state.begin + range.begin - window.bytes.begin;
-        return piecesOf(Range{begin, begin + access.bytes});
+      if (held.state.end > 0) {
+        int64_t begin = held.state.begin + range.begin - held.bytes.begin;
+        return elementsOf(Range{begin, begin + access.bytes});
       }
-      if (access.bytes == window.bytes.end - window.bytes.begin)
-        return window.pieces;
+      if (access.bytes == held.bytes.end - held.bytes.begin)
+        return held.ranges;
     }
     return {};
   }
 
-  std::string nameOf(const Pieces &pieces) const {
+  std::string nameOf(const ElementRanges &ranges) const {
     std::string text;
-    for (const Piece &piece : pieces)
+    for (const ElementRange &range : ranges)
       text += (text.empty() ? "elements " : ", ") +
-              std::to_string(piece.first) + " to " +
-              std::to_string(piece.first + piece.count - 1) + " of " +
-              trace.members[piece.member].parameter;
+              std::to_string(range.first) + " to " +
+              std::to_string(range.first + range.count - 1) + " of " +
+              trace.members[range.member].parameter;
     return text;
   }
 
@@ -145,10 +145,10 @@ private:
 
   /// Updates of one code have moments of one kind at one operand.
   bool checkKind(const Event &event, const Access &access,
-                 const Pieces &pieces) {
-    if (pieces.empty() || event.kernel < 0)
+                 const ElementRanges &ranges) {
+    if (ranges.empty() || event.kernel < 0)
       return true;
-    const std::string &kind = trace.members[pieces.front().member].kind;
+    const std::string &kind = trace.members[ranges.front().member].kind;
     const auto &[first, isNew] = kinds.try_emplace(
         {trace.kernels[event.kernel].code, access.operand}, kind);
     auto text = [](const std::string &kind) {
@@ -162,28 +162,29 @@ private:
 
   /// An update reads and writes the same elements of all that it updates.
   bool update(const Event &event) {
-    Pieces common;
+    ElementRanges common;
     for (const Access &access : event.accesses) {
-      Pieces pieces = access.writes ? Pieces() : piecesOf(access);
-      if (!checkKind(event, access, pieces))
+      ElementRanges ranges =
+          access.writes ? ElementRanges() : elementsOf(access);
+      if (!checkKind(event, access, ranges))
         return false;
       if (common.empty())
-        common = pieces;
-      else if (!pieces.empty() && pieces != common)
+        common = ranges;
+      else if (!ranges.empty() && ranges != common)
         return refuse(event, "updates " + nameOf(common) + " with what is of " +
-                                 nameOf(pieces) + " (operand " +
+                                 nameOf(ranges) + " (operand " +
                                  std::to_string(access.operand) + ")");
     }
     for (const Access &access : event.accesses) {
       if (!access.writes)
         continue;
       // What is written where it was read is still of the same place.
-      bool isSame = !common.empty() && piecesOf(access) == common;
+      bool isSame = !common.empty() && elementsOf(access) == common;
       if (isSame || access.space != Space::Arena)
         continue;
       forget(access);
       if (isKnown(access) && !common.empty())
-        windows.push_back({rangeOf(access), {}, common});
+        copies.push_back({rangeOf(access), {}, common});
     }
     return true;
   }
@@ -193,19 +194,19 @@ private:
     for (const Access &access : event.accesses)
       (access.writes ? target : source) = &access;
     if (target->space == Space::Persistent) {
-      Pieces from = piecesOf(*source), to = piecesOf(*target);
+      ElementRanges from = elementsOf(*source), to = elementsOf(*target);
       return from.empty() || to.empty() || from == to ||
              refuse(event, "stores " + nameOf(from) + " where " + nameOf(to) +
                                " are kept");
     }
-    Pieces pieces = piecesOf(*source);
+    ElementRanges ranges = elementsOf(*source);
     forget(*target);
     if (!isKnown(*source) || !isKnown(*target))
       return true;
     if (source->space == Space::Persistent)
-      windows.push_back({rangeOf(*target), rangeOf(*source), {}});
-    else if (!pieces.empty())
-      windows.push_back({rangeOf(*target), {}, pieces});
+      copies.push_back({rangeOf(*target), rangeOf(*source), {}});
+    else if (!ranges.empty())
+      copies.push_back({rangeOf(*target), {}, ranges});
     return true;
   }
 
@@ -214,17 +215,17 @@ private:
     for (const Access &access : event.accesses) {
       if (access.writes || access.space != Space::Persistent)
         continue;
-      Pieces pieces = piecesOf(access);
-      bool isWhole = pieces.size() == 1 &&
-                     trace.members[pieces[0].member].range == rangeOf(access);
-      if (!pieces.empty() && !isWhole)
-        return refuse(event, "takes " + nameOf(pieces) + " for a table");
+      ElementRanges ranges = elementsOf(access);
+      bool isWhole = ranges.size() == 1 &&
+                     trace.members[ranges[0].member].range == rangeOf(access);
+      if (!ranges.empty() && !isWhole)
+        return refuse(event, "takes " + nameOf(ranges) + " for a table");
     }
     return true;
   }
 
   /// Whether the first bytes of a name are that path, or one that it goes on
-  /// from: a path may have more behind its layer, the number of a piece of it.
+  /// from: a path may have more behind its layer, the number of a range of it.
   static bool leadsTo(const std::string &name, size_t bytes,
                       const std::string &path) {
     return path.compare(0, bytes, name, 0, bytes) == 0 &&
@@ -242,31 +243,32 @@ private:
   }
 
   /// The parameters of a layer, by their names within it.
-  std::string placeIn(const std::string &path, const Pieces &pieces) const {
+  std::string placeIn(const std::string &path,
+                      const ElementRanges &ranges) const {
     std::string text;
-    for (const Piece &piece : pieces) {
-      std::string name = trace.members[piece.member].parameter;
+    for (const ElementRange &range : ranges) {
+      std::string name = trace.members[range.member].parameter;
       name.erase(0, sharedPrefix(name, path));
       text += (text.empty() ? "" : ", ") + name;
-      if (piece.first != 0)
-        text += " from element " + std::to_string(piece.first) + " on";
+      if (range.first != 0)
+        text += " from element " + std::to_string(range.first) + " on";
     }
     return text;
   }
 
   /// What layers share code for, each reads of its own parameters.
   bool read(const Event &event, const Access &access) {
-    Pieces pieces = piecesOf(access);
+    ElementRanges ranges = elementsOf(access);
     const std::string &path = trace.paths[event.path];
     if (layer.empty() || !leadsTo(layer, layer.size(), path)) {
       turns.clear();
       layer = path;
     }
-    // Tiles of a weight are read one after the other, each by its own piece.
+    // Tiles of a weight are read one after the other, each by its own range.
     int64_t turn = turns[{event.origin, access.operand}]++;
-    if (pieces.empty())
+    if (ranges.empty())
       return true;
-    std::string place = placeIn(path, pieces);
+    std::string place = placeIn(path, ranges);
     const auto &[first, isNew] = reads.try_emplace(
         std::tuple(event.origin, access.operand, turn), path, place);
     const auto &[otherPath, otherPlace] = first->second;
@@ -276,19 +278,19 @@ private:
                              otherPlace + " for " + otherPath);
   }
 
-  /// The windows that have some of these bytes are no more.
+  /// The copies that have some of these bytes are no more.
   void forget(const Access &access) {
     if (access.space != Space::Arena)
       return;
     Range range = isKnown(access) ? rangeOf(access) : access.choices;
-    windows.remove_if(
-        [&](const Window &window) { return window.bytes.overlaps(range); });
+    copies.remove_if(
+        [&](const ArenaCopy &held) { return held.bytes.overlaps(range); });
   }
 
   const Trace &trace;
   std::vector<int32_t> parameters; ///< For each member the first one alike.
-  std::list<Window> windows;
-  std::string layer; ///< The path of what runs, or of its first piece.
+  std::list<ArenaCopy> copies;
+  std::string layer; ///< The path of what runs, or of its first range.
   /// By command and operand: how often it was read for this layer, so far.
   std::map<std::pair<int32_t, int16_t>, int64_t> turns;
   /// By these and the turn: for which layer it was read first, and what.
@@ -302,6 +304,6 @@ private:
 
 } // namespace
 
-std::optional<Fault> heddle::prove::checkPlaces(const Trace &trace) {
-  return Places(trace).run();
+std::optional<Fault> heddle::prove::checkSameElements(const Trace &trace) {
+  return SameElementsChecker(trace).run();
 }

@@ -1,4 +1,4 @@
-//===- WindowsTest.cpp - States are fetched, updated and stored -----------===//
+//===- StateTilesTest.cpp - Tiles of states in traces ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -53,29 +53,29 @@ protected:
 
   prove::Body &body() { return trace.bodies.front(); }
 
-  /// The launch that updates the window in these bytes, behind `from` if it is
+  /// The launch that updates the tile in these bytes, behind `from` if it is
   /// a fetch, before it if it is a store.
-  size_t updateOf(const prove::Access &window, size_t from, int step) {
+  size_t updateOf(const prove::Access &tile, size_t from, int step) {
     for (size_t i = from; i < body().size(); i += step)
       if (body()[i].updates)
         for (const prove::Access &access : body()[i].accesses)
           if (access.writes && access.space == Space::Arena &&
-              access.begin == window.begin)
+              access.begin == tile.begin)
             return i;
-    ADD_FAILURE() << "no update of that window";
+    ADD_FAILURE() << "no update of that tile";
     return from;
   }
 
   /// The launch that first reads what was fetched.
   size_t readerOf(size_t fetch) {
-    const prove::Access &window = targetOf(body()[fetch]);
+    const prove::Access &tile = targetOf(body()[fetch]);
     for (size_t i = fetch + 1; i < body().size(); ++i)
       for (const prove::Access &access : body()[i].accesses)
         if (!access.writes && access.space == Space::Arena &&
-            access.begin < window.begin + window.bytes &&
-            window.begin < access.begin + access.bytes)
+            access.begin < tile.begin + tile.bytes &&
+            tile.begin < access.begin + access.bytes)
           return i;
-    ADD_FAILURE() << "nothing reads that window";
+    ADD_FAILURE() << "nothing reads that tile";
     return fetch;
   }
 
@@ -94,8 +94,8 @@ protected:
   std::vector<size_t> fetches, stores;
 };
 
-/// Moments are on file, in several windows.
-class Windows : public Swapped {
+/// Moments are on file, in several tiles.
+class StateTiles : public Swapped {
 protected:
   void SetUp() override {
     load("--place optimizer=file", 1);
@@ -218,14 +218,14 @@ TEST_F(OnHost, ASlotThatIsReusedTooSoon) {
   }
 }
 
-TEST_F(Windows, AFetchThatComesLate) {
+TEST_F(StateTiles, AFetchThatComesLate) {
   for (size_t fetch : fetches) {
     size_t update = updateOf(targetOf(body()[fetch]), fetch, 1);
     EXPECT_TRUE(isRefused(moved(trace, fetch, update + 1))) << fetch;
   }
 }
 
-TEST_F(Windows, AFetchThatNobodyWaitsFor) {
+TEST_F(StateTiles, AFetchThatNobodyWaitsFor) {
   for (size_t fetch : fetches)
     EXPECT_TRUE(
         isRefused(withoutJoins(trace, Stream::Compute, fetch,
@@ -233,14 +233,14 @@ TEST_F(Windows, AFetchThatNobodyWaitsFor) {
         << fetch;
 }
 
-TEST_F(Windows, AStoreThatComesEarly) {
+TEST_F(StateTiles, AStoreThatComesEarly) {
   for (size_t store : stores) {
     size_t update = updateOf(sourceOf(body()[store]), store, -1);
     EXPECT_TRUE(isRefused(moved(trace, store, update))) << store;
   }
 }
 
-TEST_F(Windows, AStoreThatDoesNotWaitForTheUpdate) {
+TEST_F(StateTiles, AStoreThatDoesNotWaitForTheUpdate) {
   for (size_t store : stores)
     EXPECT_TRUE(isRefused(
         withoutJoins(trace, Stream::Store,
@@ -248,16 +248,16 @@ TEST_F(Windows, AStoreThatDoesNotWaitForTheUpdate) {
         << store;
 }
 
-TEST_F(Windows, AStoreThatIsLeftOut) {
+TEST_F(StateTiles, AStoreThatIsLeftOut) {
   for (size_t store : stores)
     EXPECT_TRUE(isRefused(without(trace, store))) << store;
 }
 
-TEST_F(Windows, AStoreToAnotherPlace) { refuseOtherPlaces(); }
+TEST_F(StateTiles, AStoreToAnotherPlace) { refuseOtherPlaces(); }
 
-TEST_F(Windows, ASlotThatIsReusedTooSoon) {
+TEST_F(StateTiles, ASlotThatIsReusedTooSoon) {
   for (size_t number = 2; number < fetches.size(); ++number) {
-    // The slot of the window before, which is not updated yet.
+    // The slot of the tile before, which is not updated yet.
     Trace other = trace;
     Event &event = other.bodies.front()[fetches[number]];
     const prove::Access &before = targetOf(body()[fetches[number - 1]]);
@@ -307,14 +307,14 @@ int exchangeNeighbours(const Trace &trace, const std::vector<size_t> &fetches,
   return count;
 }
 
-TEST_F(Windows, WindowsThatAreExchanged) {
+TEST_F(StateTiles, TilesThatAreExchanged) {
   std::vector<size_t> ofOne; // Of a moment: there are two of them.
   for (size_t i = 0; i < fetches.size(); i += 2)
     ofOne.push_back(fetches[i]);
   EXPECT_GE(exchangeNeighbours(trace, ofOne, stores), 2);
 }
 
-TEST_F(Windows, AnotherWindowOfTheGradient) {
+TEST_F(StateTiles, AnotherTileOfTheGradient) {
   int count = 0;
   for (size_t i = 0; i < body().size(); ++i)
     for (size_t j = 0; j < body()[i].accesses.size(); ++j) {

@@ -1,4 +1,4 @@
-//===- UpdateRuns.h - Updates of a few members of buckets -------*- C++ -*-===//
+//===- UpdateCutter.h - Splits updates of buckets ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_LIB_TRANSFORMS_SPMD_UPDATERUNS_H
-#define HEDDLE_LIB_TRANSFORMS_SPMD_UPDATERUNS_H
+#ifndef HEDDLE_LIB_TRANSFORMS_SPMD_UPDATECUTTER_H
+#define HEDDLE_LIB_TRANSFORMS_SPMD_UPDATECUTTER_H
 
 #include "dialects/NN/NNDialect.h"
 #include "mlir/IR/SymbolTable.h"
@@ -38,14 +38,14 @@ public:
 
 private:
   nn::BucketOp bucketOf(mlir::Value flat);
-  llvm::SmallVector<size_t> runsOf(nn::UpdateOp update, int64_t size,
-                                   const llvm::StringSet<> &late);
-  nn::BucketOp runOf(nn::BucketOp whole, size_t first, size_t count,
-                     size_t number);
-  nn::UpdateOp writeRun(nn::UpdateOp update,
-                        llvm::ArrayRef<mlir::OpOperand *> flat,
-                        llvm::ArrayRef<nn::SetOp> sets, size_t first,
-                        size_t count, size_t number);
+  llvm::SmallVector<size_t> countsOf(nn::UpdateOp update, int64_t size,
+                                     const llvm::StringSet<> &late);
+  nn::BucketOp bucketOfMembers(nn::BucketOp whole, size_t first, size_t count,
+                               size_t number);
+  nn::UpdateOp writeUpdate(nn::UpdateOp update,
+                           llvm::ArrayRef<mlir::OpOperand *> flat,
+                           llvm::ArrayRef<nn::SetOp> sets, size_t first,
+                           size_t count, size_t number);
   void erase(nn::UpdateOp update, llvm::ArrayRef<mlir::OpOperand *> flat,
              llvm::ArrayRef<nn::SetOp> sets);
 
@@ -55,4 +55,4 @@ private:
 
 } // namespace heddle::spmd
 
-#endif // HEDDLE_LIB_TRANSFORMS_SPMD_UPDATERUNS_H
+#endif // HEDDLE_LIB_TRANSFORMS_SPMD_UPDATECUTTER_H

@@ -1,8 +1,8 @@
 // RUN: sed 's/nn.micro_batches.*/nn.set @w.grad, %x : tensor<50x50xf32>/; /bb0(%i: index)/,/^    }/d' %S/../Spmd/stream-states.mlir | heddle-opt --spmd-stream-states --fuse-form-kernels --memory-plan --memory-verify --prove-dataflow --prove-communication | FileCheck %s
 // RUN: sed 's/nn.micro_batches.*/nn.set @w.grad, %x : tensor<50x50xf32>/; /bb0(%i: index)/,/^    }/d' %S/../Spmd/stream-states.mlir | sed 's/place = {sub_group_size = 1000}/memory_budget = 40960, &/' | heddle-opt --spmd-stream-states --fuse-form-kernels --memory-plan --memory-verify --prove-dataflow --prove-communication | FileCheck %s --check-prefix=TIGHT
 
-// States on file begin at pages, and so do the slots of their windows. An
-// update writes each window of the parameters where they are: nothing is copied
+// States on file begin at pages, and so do the slots of their tiles. An
+// update writes each tile of the parameters where they are: nothing is copied
 // but what is fetched and stored, beside the kernels.
 
 // CHECK-LABEL: plan.program @m
@@ -16,9 +16,9 @@
 // CHECK-DAG: %[[P:.*]] = plan.state_ref @w : memref<2560xf32>
 // CHECK-DAG: %[[P0:.*]] = plan.view %[[P]][0] : memref<2560xf32> -> memref<1024xf32>
 // CHECK-DAG: %[[P1:.*]] = plan.view %[[P]][1024] : memref<2560xf32> -> memref<1024xf32>
-// CHECK-DAG: plan.buffer at 12288 live{{.*}} owner "windows of states" : memref<1024xf32>
-// CHECK-DAG: plan.buffer at 16384 live{{.*}} owner "windows of states" : memref<1024xf32>
-// CHECK-DAG: plan.buffer at 20480 live{{.*}} owner "windows of states" : memref<512xf32>
+// CHECK-DAG: plan.buffer at 12288 live{{.*}} owner "state tiles" : memref<1024xf32>
+// CHECK-DAG: plan.buffer at 16384 live{{.*}} owner "state tiles" : memref<1024xf32>
+// CHECK-DAG: plan.buffer at 20480 live{{.*}} owner "state tiles" : memref<512xf32>
 // CHECK: %[[V0:.*]] = plan.view %[[FILE]][0] : memref<2560xf32> -> memref<1024xf32>
 // CHECK: %[[READY:.*]] = plan.record compute
 // CHECK: plan.wait %[[READY]] on copy
@@ -32,7 +32,7 @@
 // CHECK: plan.launch @momentum{{.*}}(%[[P1]],
 // CHECK-NOT: plan.copy %[[P]]
 
-// Where the budget has no room for three windows, fewer are fetched ahead.
+// Where the budget has no room for three tiles, fewer are fetched ahead.
 // TIGHT: arena_bytes = #plan.bytes<device 20480>
 // TIGHT: plan.copy {{.*}} on copy : memref<1024xf32>, memref<1024xf32>
 // TIGHT: plan.launch @momentum(

@@ -1,4 +1,4 @@
-//===- Runs.cpp - States side by side that are elsewhere ------------------===//
+//===- FetchRanges.cpp - States that are fetched together -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Runs.h"
+#include "FetchRanges.h"
 #include "dialects/Dist/ByteSize.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/runtime/io/OffloadFile.h"
@@ -16,47 +16,48 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::spmd;
 
-Places heddle::spmd::placesOf(nn::ModelOp model, const SymbolTable &symbols,
-                              bool gradients) {
-  Places places;
+BucketOffsets heddle::spmd::bucketOffsetsOf(nn::ModelOp model,
+                                            const SymbolTable &symbols,
+                                            bool gradients) {
+  BucketOffsets offsets;
   for (auto bucket : model.getOps<nn::BucketOp>()) {
     SmallVector<StringRef> members = statesOf(symbols, bucket.getSymName());
     auto state = symbols.lookup<nn::StateOp>(members.front());
     if (state.getMemory() == nn::MemoryKind::Device ||
         (state.getRole() == nn::StateRole::Gradient) != gradients)
       continue;
-    places[bucket.getSymName()] = {bucket, 0};
+    offsets[bucket.getSymName()] = {bucket, 0};
     int64_t first = 0;
     for (StringRef member : members) {
-      places.try_emplace(member, Place{bucket, first});
+      offsets.try_emplace(member, BucketOffset{bucket, first});
       first += nn::paddedElements(
           elementsOf(symbols.lookup<nn::StateOp>(member).getType()));
     }
   }
-  return places;
+  return offsets;
 }
 
 /// Whether a state stands so close behind a run that it is fetched with it.
-static bool isNear(Run &run, Place place, int64_t mostBetween) {
+static bool isNear(FetchRange &run, BucketOffset place, int64_t mostBetween) {
   Type element = getElementTypeOrSelf(run.bucket.getType());
   return run.bucket == place.bucket &&
          (place.first - run.end) * dist::byteSize(element) <= mostBetween;
 }
 
-std::vector<Run> heddle::spmd::runsOf(const llvm::StringMap<nn::GetOp> &gets,
-                                      const Places &places,
-                                      int64_t mostBetween) {
+std::vector<FetchRange>
+heddle::spmd::fetchRangesOf(const llvm::StringMap<nn::GetOp> &gets,
+                            const BucketOffsets &offsets, int64_t mostBetween) {
   SmallVector<nn::GetOp> order;
   for (auto &entry : gets)
     order.push_back(entry.second);
-  auto placeOf = [&](nn::GetOp get) { return places.lookup(get.getState()); };
+  auto offsetOf = [&](nn::GetOp get) { return offsets.lookup(get.getState()); };
   llvm::sort(order, [&](nn::GetOp a, nn::GetOp b) {
-    return std::pair(placeOf(a).bucket.getSymName(), placeOf(a).first) <
-           std::pair(placeOf(b).bucket.getSymName(), placeOf(b).first);
+    return std::pair(offsetOf(a).bucket.getSymName(), offsetOf(a).first) <
+           std::pair(offsetOf(b).bucket.getSymName(), offsetOf(b).first);
   });
-  std::vector<Run> found;
+  std::vector<FetchRange> found;
   for (nn::GetOp get : order) {
-    Place place = placeOf(get);
+    BucketOffset place = offsetOf(get);
     int64_t elements = elementsOf(get.getValue().getType());
     int64_t end = place.first + nn::paddedElements(elements);
     if (place.bucket.getSymName() == get.getState())
@@ -85,14 +86,15 @@ bool heddle::spmd::fetchesRows(nn::EmbeddingOp embedding, int64_t element) {
 }
 
 SmallVector<Value> heddle::spmd::unpack(OpBuilder &builder, Location loc,
-                                        const Run &run, const Places &places,
+                                        const FetchRange &run,
+                                        const BucketOffsets &offsets,
                                         Value whole, int64_t first) {
   auto flat = cast<RankedTensorType>(whole.getType());
   int64_t end = first + flat.getNumElements();
   SmallVector<Type> types;
   SmallVector<unsigned> numbers;
   for (nn::GetOp get : run.members) {
-    int64_t place = places.lookup(get.getState()).first;
+    int64_t place = offsets.lookup(get.getState()).first;
     if (place > first)
       types.push_back(flat.clone({place - first}));
     numbers.push_back(types.size());

@@ -1,4 +1,4 @@
-//===- Windows.cpp - What is stored is what the step made for it ----------===//
+//===- StateTiles.cpp - Checks that updated tiles are stored --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,7 +17,7 @@ namespace {
 
 /// Bytes of the arena that hold bytes of a state, or that an update, or ranks
 /// together, made to be such; or a copy of what these made.
-struct Window {
+struct StateTile {
   Range bytes;
   Range state;          ///< Empty: not known before it is stored.
   bool updated = false; ///< And not stored since.
@@ -31,24 +31,24 @@ struct Stored {
   int32_t origin = -1;
 };
 
-/// Executes one trace, as far as windows go. They are those of accesses whose
+/// Executes one trace, as far as tiles go. They are those of accesses whose
 /// place does not vary.
-class Windows {
+class StateTileChecker {
 public:
-  explicit Windows(const Trace &trace) : trace(trace) {}
+  explicit StateTileChecker(const Trace &trace) : trace(trace) {}
 
   std::optional<Fault> run() {
-    if (std::none_of(trace.states.begin(), trace.states.end(), holdsWindows) &&
+    if (std::none_of(trace.states.begin(), trace.states.end(), isTiled) &&
         std::none_of(trace.bodies.begin(), trace.bodies.end(), copiesBeside))
       return std::nullopt;
-    for (const Run &run : trace.runs)
+    for (const BodyRun &run : trace.runs)
       for (const Event &event : trace.bodies[run.body])
         if (!execute(event, run))
           return fault;
-    for (const Window &window : windows)
-      if (window.updated)
-        refuse(window.origin, "updates a window of " + nameOf(window.state) +
-                                  ", which is not stored");
+    for (const StateTile &tile : tiles)
+      if (tile.updated)
+        refuse(tile.origin, "updates a tile of " + nameOf(tile.state) +
+                                ", which is not stored");
     for (const Stored &slot : slots)
       if (!slot.fetched)
         refuse(slot.origin, unread(slot));
@@ -59,8 +59,8 @@ public:
 
 private:
   /// Whether it is stored and fetched.
-  static bool holdsWindows(const State &state) {
-    return state.isElsewhere && (state.lasts || state.hasSlots);
+  static bool isTiled(const State &state) {
+    return state.isOffloaded && (state.lasts || state.hasSlots);
   }
 
   /// Whether something is copied beside the kernels.
@@ -77,7 +77,7 @@ private:
     std::sort(stored.begin(), stored.end(),
               [](Range a, Range b) { return a.begin < b.begin; });
     for (const State &state : trace.states) {
-      if (!state.lasts || !state.isCopy || !(state.isElsewhere || comesBack))
+      if (!state.lasts || !state.isCopy || !(state.isOffloaded || comesBack))
         continue;
       int64_t end = state.range.begin;
       for (Range range : stored)
@@ -105,14 +105,14 @@ private:
     return nullptr;
   }
   /// The same of one that is not in the device's memory.
-  const State *elsewhere(Space space, Range range) const {
-    return stateAt(space, range, holdsWindows);
+  const State *offloadedAt(Space space, Range range) const {
+    return stateAt(space, range, isTiled);
   }
   std::string nameOf(Range range) const {
-    return "@" + elsewhere(Space::Persistent, range)->name;
+    return "@" + offloadedAt(Space::Persistent, range)->name;
   }
 
-  bool execute(const Event &event, const Run &run) {
+  bool execute(const Event &event, const BodyRun &run) {
     if (event.kind == Event::Kind::Fresh)
       return true;
     if (event.updates)
@@ -123,9 +123,9 @@ private:
     if (event.kind == Event::Kind::Copy) {
       Range to = Trace::rangeOf(*target, run);
       Range from = Trace::rangeOf(*source, run);
-      if (const State *state = elsewhere(target->space, to))
+      if (const State *state = offloadedAt(target->space, to))
         return state->hasSlots ? fill(event, to) : store(event, to, from);
-      if (const State *state = elsewhere(source->space, from))
+      if (const State *state = offloadedAt(source->space, from))
         return state->hasSlots ? take(event, to, from) : fetch(event, to, from);
       auto lasts = [](const State &state) { return state.lasts; };
       if (const State *state = stateAt(target->space, to, lasts))
@@ -151,11 +151,11 @@ private:
 
   bool store(const Event &event, Range to, Range from) {
     stored.push_back(to);
-    for (Window &window : windows) {
-      bool isNew = window.state.end == 0;
-      if (window.bytes.begin == from.begin && window.bytes.end == from.end &&
-          (isNew || (window.updated && window.state.begin == to.begin))) {
-        window.updated = false;
+    for (StateTile &tile : tiles) {
+      bool isNew = tile.state.end == 0;
+      if (tile.bytes.begin == from.begin && tile.bytes.end == from.end &&
+          (isNew || (tile.updated && tile.state.begin == to.begin))) {
+        tile.updated = false;
         return true;
       }
     }
@@ -168,8 +168,8 @@ private:
   bool receive(const Event &event, const State &state, Range to, Range from) {
     stored.push_back(to);
     comesBack = true;
-    for (const Window &window : windows)
-      if (window.bytes.begin == from.begin && window.bytes.end == from.end)
+    for (const StateTile &tile : tiles)
+      if (tile.bytes.begin == from.begin && tile.bytes.end == from.end)
         return true;
     return refuse(event.origin,
                   "writes to @" + state.name + " what no update has made");
@@ -178,14 +178,14 @@ private:
   /// What an update has made is that where it is copied to, too.
   bool carry(const Event &event, Range to, Range from) {
     bool isMade =
-        std::any_of(windows.begin(), windows.end(), [&](const Window &window) {
-          return window.state.end == 0 && window.bytes.begin == from.begin &&
-                 window.bytes.end == from.end;
+        std::any_of(tiles.begin(), tiles.end(), [&](const StateTile &tile) {
+          return tile.state.end == 0 && tile.bytes.begin == from.begin &&
+                 tile.bytes.end == from.end;
         });
     if (!overwrite(event, to))
       return false;
     if (isMade)
-      windows.push_back({to, {}});
+      tiles.push_back({to, {}});
     return true;
   }
 
@@ -218,8 +218,8 @@ private:
   }
 
   bool isStored(const Event &event, Range from) {
-    for (const Window &window : windows)
-      if (window.updated && window.state.overlaps(from))
+    for (const StateTile &tile : tiles)
+      if (tile.updated && tile.state.overlaps(from))
         return refuse(event.origin, "reads bytes of " + nameOf(from) +
                                         " that were updated and not stored");
     return true;
@@ -228,27 +228,27 @@ private:
   bool fetch(const Event &event, Range to, Range from) {
     if (!isStored(event, from) || !overwrite(event, to))
       return false;
-    windows.push_back({to, from});
+    tiles.push_back({to, from});
     return true;
   }
 
-  /// The windows that have some of the bytes are no more.
+  /// The tiles that have some of the bytes are no more.
   bool overwrite(const Event &event, Range range) {
-    for (auto window = windows.begin(); window != windows.end();) {
-      if (!window->bytes.overlaps(range)) {
-        ++window;
+    for (auto tile = tiles.begin(); tile != tiles.end();) {
+      if (!tile->bytes.overlaps(range)) {
+        ++tile;
         continue;
       }
-      if (window->updated)
-        return refuse(event.origin, "overwrites a window of " +
-                                        nameOf(window->state) +
+      if (tile->updated)
+        return refuse(event.origin, "overwrites a tile of " +
+                                        nameOf(tile->state) +
                                         " that was updated and not stored");
-      window = windows.erase(window);
+      tile = tiles.erase(tile);
     }
     return true;
   }
 
-  bool write(const Event &event, const Run &run, Range range) {
+  bool write(const Event &event, const BodyRun &run, Range range) {
     auto is = [&](Range other) {
       return other.begin == range.begin && other.end == range.end;
     };
@@ -258,21 +258,21 @@ private:
                                        access.space == Space::Arena &&
                                        is(Trace::rangeOf(access, run));
                               });
-    for (Window &window : windows)
-      if (event.updates && isRead && is(window.bytes) && window.state.end > 0) {
-        window.updated = true;
-        window.origin = event.origin;
+    for (StateTile &tile : tiles)
+      if (event.updates && isRead && is(tile.bytes) && tile.state.end > 0) {
+        tile.updated = true;
+        tile.origin = event.origin;
         return true;
       }
     if (!overwrite(event, range))
       return false;
     if (event.updates || event.kind == Event::Kind::Start)
-      windows.push_back({range, {}});
+      tiles.push_back({range, {}});
     return true;
   }
 
   const Trace &trace;
-  std::list<Window> windows;
+  std::list<StateTile> tiles;
   std::list<Stored> slots;
   std::vector<Range> stored; ///< Bytes of states.
   bool comesBack = false;    ///< Something, from the host.
@@ -282,6 +282,6 @@ private:
 
 } // namespace
 
-std::optional<Fault> heddle::prove::checkWindows(const Trace &trace) {
-  return Windows(trace).run();
+std::optional<Fault> heddle::prove::checkStateTiles(const Trace &trace) {
+  return StateTileChecker(trace).run();
 }

@@ -1,4 +1,4 @@
-//===- UpdateRuns.cpp - Updates of a few members of buckets ---------------===//
+//===- UpdateCutter.cpp - Splits updates of buckets -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "UpdateRuns.h"
+#include "UpdateCutter.h"
 #include "heddle/Transforms/Common/States.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -43,12 +43,12 @@ nn::BucketOp UpdateCutter::bucketOf(Value flat) {
 
 /// How many members each run has: as many as `size` elements have room for, all
 /// of which have late gradients, or none.
-SmallVector<size_t> UpdateCutter::runsOf(nn::UpdateOp update, int64_t size,
-                                         const llvm::StringSet<> &late) {
+SmallVector<size_t> UpdateCutter::countsOf(nn::UpdateOp update, int64_t size,
+                                           const llvm::StringSet<> &late) {
   auto namesOf = [&](Value flat) {
     return statesOf(symbols, bucketOf(flat).getSymName());
   };
-  SmallVector<size_t> runs;
+  SmallVector<size_t> counts;
   int64_t elements = 0;
   bool wasLate = false;
   for (auto [name, gradient] : llvm::zip(namesOf(update.getParameter()),
@@ -56,20 +56,20 @@ SmallVector<size_t> UpdateCutter::runsOf(nn::UpdateOp update, int64_t size,
     auto state = symbols.lookup<nn::StateOp>(name);
     int64_t more = nn::paddedElements(state.getTensorType().getNumElements());
     bool isLate = late.contains(gradient);
-    if (runs.empty() || elements + more > size || isLate != wasLate) {
-      runs.push_back(0);
+    if (counts.empty() || elements + more > size || isLate != wasLate) {
+      counts.push_back(0);
       elements = 0;
     }
-    ++runs.back();
+    ++counts.back();
     elements += more;
     wasLate = isLate;
   }
-  return runs;
+  return counts;
 }
 
 /// A bucket of some of the members of `whole`. The last one has the padding.
-nn::BucketOp UpdateCutter::runOf(nn::BucketOp whole, size_t first, size_t count,
-                                 size_t number) {
+nn::BucketOp UpdateCutter::bucketOfMembers(nn::BucketOp whole, size_t first,
+                                           size_t count, size_t number) {
   ArrayRef<Attribute> members = whole.getMembers().getValue();
   int64_t elements = 0, before = 0;
   for (auto [place, member] : llvm::enumerate(members)) {
@@ -106,32 +106,33 @@ SmallVector<nn::UpdateOp> UpdateCutter::cut(nn::UpdateOp update, int64_t size,
   bool isPlain =
       sets.size() == update.getOutputs().size() &&
       llvm::all_of(flat, [&](OpOperand *o) { return bucketOf(o->get()); });
-  SmallVector<size_t> runs;
+  SmallVector<size_t> counts;
   if (isPlain)
-    runs = runsOf(update, size, late);
-  if (runs.size() < 2)
+    counts = countsOf(update, size, late);
+  if (counts.size() < 2)
     return {update};
   SmallVector<nn::UpdateOp> parts;
   size_t first = 0;
-  for (auto [number, count] : llvm::enumerate(runs)) {
-    parts.push_back(writeRun(update, flat, sets, first, count, number));
+  for (auto [number, count] : llvm::enumerate(counts)) {
+    parts.push_back(writeUpdate(update, flat, sets, first, count, number));
     first += count;
   }
   erase(update, flat, sets);
   return parts;
 }
 
-nn::UpdateOp UpdateCutter::writeRun(nn::UpdateOp update,
-                                    ArrayRef<OpOperand *> flat,
-                                    ArrayRef<nn::SetOp> sets, size_t first,
-                                    size_t count, size_t number) {
+nn::UpdateOp UpdateCutter::writeUpdate(nn::UpdateOp update,
+                                       ArrayRef<OpOperand *> flat,
+                                       ArrayRef<nn::SetOp> sets, size_t first,
+                                       size_t count, size_t number) {
   OpBuilder builder(update);
   IRMapping mapping;
   llvm::StringMap<nn::BucketOp> buckets;
   auto bucketFor = [&](StringRef whole) {
     nn::BucketOp &run = buckets[whole];
     if (!run)
-      run = runOf(symbols.lookup<nn::BucketOp>(whole), first, count, number);
+      run = bucketOfMembers(symbols.lookup<nn::BucketOp>(whole), first, count,
+                            number);
     return run;
   };
   for (OpOperand *operand : flat) {

@@ -1,4 +1,4 @@
-//===- FetchAhead.h - What is elsewhere comes while there is room -*- C++ -*-=//
+//===- Prefetch.h - Starts fetches early ------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_LIB_TRANSFORMS_MEMORY_FETCHAHEAD_H
-#define HEDDLE_LIB_TRANSFORMS_MEMORY_FETCHAHEAD_H
+#ifndef HEDDLE_LIB_TRANSFORMS_MEMORY_PREFETCH_H
+#define HEDDLE_LIB_TRANSFORMS_MEMORY_PREFETCH_H
 
 #include "dialects/NN/NNDialect.h"
 #include "mlir/IR/SymbolTable.h"
@@ -24,9 +24,9 @@ namespace heddle::memory {
 /// of so many further on, as `fits` and the strategy's limits of parameters
 /// allow. What is read twice is fetched again when it was read. Returns how
 /// many windows, and layers with fetches, were moved.
-size_t fetchAhead(nn::StepOp step, const mlir::SymbolTable &symbols,
-                  llvm::function_ref<bool()> fits);
+size_t prefetch(nn::StepOp step, const mlir::SymbolTable &symbols,
+                llvm::function_ref<bool()> fits);
 
 } // namespace heddle::memory
 
-#endif // HEDDLE_LIB_TRANSFORMS_MEMORY_FETCHAHEAD_H
+#endif // HEDDLE_LIB_TRANSFORMS_MEMORY_PREFETCH_H

@@ -1,4 +1,4 @@
-//===- Runs.h - States side by side that are elsewhere ----------*- C++ -*-===//
+//===- FetchRanges.h - States that are fetched together ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_LIB_TRANSFORMS_SPMD_RUNS_H
-#define HEDDLE_LIB_TRANSFORMS_SPMD_RUNS_H
+#ifndef HEDDLE_LIB_TRANSFORMS_SPMD_FETCHRANGES_H
+#define HEDDLE_LIB_TRANSFORMS_SPMD_FETCHRANGES_H
 
 #include "dialects/Dist/Strategy.h"
 #include "dialects/NN/NNDialect.h"
@@ -18,28 +18,29 @@
 namespace heddle::spmd {
 
 /// The element of a flat state that a state begins at.
-struct Place {
+struct BucketOffset {
   nn::BucketOp bucket;
   int64_t first = 0;
 };
-using Places = llvm::StringMap<Place>;
+using BucketOffsets = llvm::StringMap<BucketOffset>;
 
 /// Of the flat states that are not in the device's memory, and of their
 /// members: gradients, or all others.
-Places placesOf(nn::ModelOp model, const mlir::SymbolTable &symbols,
-                bool gradients);
+BucketOffsets bucketOffsetsOf(nn::ModelOp model,
+                              const mlir::SymbolTable &symbols, bool gradients);
 
 /// States that stand side by side, and are fetched at once.
-struct Run {
+struct FetchRange {
   nn::BucketOp bucket;
   int64_t first = 0, end = 0;           ///< Elements of the bucket.
-  llvm::SmallVector<nn::GetOp> members; ///< One, of the bucket; or by places.
+  llvm::SmallVector<nn::GetOp> members; ///< One, of the bucket; or by offsets.
 };
 
 /// What those operations read, by the names of what they read; states that are
 /// no more than `mostBetween` bytes apart make one run.
-std::vector<Run> runsOf(const llvm::StringMap<nn::GetOp> &gets,
-                        const Places &places, int64_t mostBetween);
+std::vector<FetchRange> fetchRangesOf(const llvm::StringMap<nn::GetOp> &gets,
+                                      const BucketOffsets &offsets,
+                                      int64_t mostBetween);
 
 /// Whether an embedding fetches the rows of its tokens, and not its table,
 /// which begins at an element of a flat state that is not in the device's
@@ -50,10 +51,10 @@ bool fetchesRows(nn::EmbeddingOp embedding, int64_t element);
 /// stands there from element `first` of its bucket on. What is before, between
 /// and behind them is a part too, which nothing reads.
 llvm::SmallVector<mlir::Value> unpack(mlir::OpBuilder &builder,
-                                      mlir::Location loc, const Run &run,
-                                      const Places &places, mlir::Value whole,
-                                      int64_t first);
+                                      mlir::Location loc, const FetchRange &run,
+                                      const BucketOffsets &offsets,
+                                      mlir::Value whole, int64_t first);
 
 } // namespace heddle::spmd
 
-#endif // HEDDLE_LIB_TRANSFORMS_SPMD_RUNS_H
+#endif // HEDDLE_LIB_TRANSFORMS_SPMD_FETCHRANGES_H
