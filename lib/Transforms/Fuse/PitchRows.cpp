@@ -82,9 +82,9 @@ bool takesPitches(planir::KernelOp kernel) {
 /// take each other's place, have the same, and those of one shape in one kernel
 /// all have gaps or none, as its threads take the same columns of each: these
 /// are a class.
-class Pitcher {
+class RowPadder {
 public:
-  Pitcher(nn::ModelOp model, int64_t alignment)
+  RowPadder(nn::ModelOp model, int64_t alignment)
       : model(model), symbols(model), alignment(alignment) {}
 
   /// Gives kernels their pitches; how many operands got one.
@@ -184,7 +184,7 @@ struct PitchRows : heddle::impl::FusePitchRowsBase<PitchRows> {
     if (failed(rules))
       return signalPassFailure();
     if (rules->rowAlignment > 0)
-      numPitched += Pitcher(model, rules->rowAlignment).run();
+      numPadded += RowPadder(model, rules->rowAlignment).run();
   }
 };
 

@@ -391,7 +391,7 @@ void SequenceEmitter::emitPack(nn::PackOp pack) {
     return; // The members are parts of it already.
   Value flat = valueFor(pack.getFlat());
   Type element = cast<MemRefType>(flat.getType()).getElementType();
-  for (auto [first, count] : Storage::gapsOf(pack)) {
+  for (auto [first, count] : Storage::paddingOf(pack)) {
     Value gap = builder.create<planir::ViewOp>(
         pack.getLoc(), MemRefType::get({count}, element), flat, first);
     builder.create<planir::FillOp>(pack.getLoc(), gap);

@@ -340,7 +340,7 @@ bool Storage::readLater(nn::SetOp set, Operation *definition) {
   return false;
 }
 
-SmallVector<std::pair<int64_t, int64_t>> Storage::gapsOf(nn::PackOp pack) {
+SmallVector<std::pair<int64_t, int64_t>> Storage::paddingOf(nn::PackOp pack) {
   SmallVector<std::pair<int64_t, int64_t>> gaps;
   int64_t begin = 0;
   for (Type type : pack.getMembers().getTypes()) {

@@ -68,7 +68,8 @@ public:
   }
   /// The bytes between the members of a packed value, and behind them: first
   /// element and number of elements of each gap.
-  static llvm::SmallVector<std::pair<int64_t, int64_t>> gapsOf(nn::PackOp pack);
+  static llvm::SmallVector<std::pair<int64_t, int64_t>>
+  paddingOf(nn::PackOp pack);
   /// Whether what is sent lies in a slot of a state, which stays as it is until
   /// the slot comes round again.
   bool isSentFromSlot(dist::SendOp send);

@@ -15,11 +15,11 @@
 using namespace heddle;
 using namespace heddle::prove;
 
-Party::Party(const plan::Mesh &mesh, const std::vector<Trace> &traces)
-    : mesh(mesh), people(mesh), traces(traces) {
+Peers::Peers(const plan::Mesh &mesh, const std::vector<Trace> &traces)
+    : mesh(mesh), peerMesh(mesh), traces(traces) {
   byStage = static_cast<int64_t>(traces.size()) != mesh.ranks();
   if (byStage)
-    people = mesh.along(plan::AxisRole::Pipeline);
+    peerMesh = mesh.along(plan::AxisRole::Pipeline);
   for (const Trace &trace : traces) {
     auto &bodies = events.emplace_back();
     for (const Body &body : trace.bodies) {
@@ -31,11 +31,11 @@ Party::Party(const plan::Mesh &mesh, const std::vector<Trace> &traces)
   }
 }
 
-std::string Party::name(size_t who) const {
+std::string Peers::name(size_t who) const {
   return (byStage ? "stage " : "rank ") + std::to_string(who);
 }
 
-void Party::forEach(
+void Peers::forEach(
     size_t who,
     const std::function<void(const Event &, const BodyRun &)> &act) const {
   const Trace &trace = traces[who];
@@ -45,23 +45,23 @@ void Party::forEach(
 }
 
 /// The axes that have more than one participant, the most major first.
-static std::vector<std::string> axesOf(const plan::Mesh &people,
+static std::vector<std::string> axesOf(const plan::Mesh &peerMesh,
                                        const Collective &collective) {
   std::vector<std::string> axes;
   const auto &wanted = collective.what.axes;
-  for (const std::string &axis : people.atoms())
-    if (people.size(axis) > 1 && people.covers(wanted, axis))
+  for (const std::string &axis : peerMesh.atoms())
+    if (peerMesh.size(axis) > 1 && peerMesh.covers(wanted, axis))
       axes.push_back(axis);
   return axes;
 }
 
-void Party::findGroups() {
+void Peers::findGroups() {
   std::map<std::vector<int64_t>, int64_t> known;
   groupOf.resize(traces.size());
   for (size_t who = 0; who < traces.size(); ++who)
     for (const Collective &collective : traces[who].collectives) {
       std::vector<int64_t> ranks =
-          people.group(who, axesOf(people, collective));
+          peerMesh.group(who, axesOf(peerMesh, collective));
       int64_t number = -1;
       if (ranks.size() > 1) {
         auto [entry, isNew] = known.try_emplace(ranks, groups.size());
@@ -73,7 +73,7 @@ void Party::findGroups() {
     }
 }
 
-void Party::findChannels() {
+void Peers::findChannels() {
   using Key = std::tuple<size_t, size_t, std::string, std::string>;
   std::map<Key, int64_t> known;
   channelOf.resize(traces.size());
@@ -87,11 +87,11 @@ void Party::findChannels() {
       const plan::Channel &channel = traces[who].messages[event.number].channel;
       int64_t extent = mesh.size(channel.axis);
       int64_t delta = (channel.delta % extent + extent) % extent;
-      int64_t here = people.coordinate(who, {channel.axis});
-      size_t peer = people.member(who, {channel.axis}, here + delta);
+      int64_t here = peerMesh.coordinate(who, {channel.axis});
+      size_t peer = peerMesh.member(who, {channel.axis}, here + delta);
       // Between ranks of one stage that one trace stands for.
       std::string within;
-      if (people.size(channel.axis) != extent)
+      if (peerMesh.size(channel.axis) != extent)
         within = channel.axis +
                  std::to_string(sends ? delta : (extent - delta) % extent);
       Key key{sends ? who : peer, sends ? peer : who, channel.name, within};
@@ -113,11 +113,11 @@ struct EventRun {
 
 class Agreement {
 public:
-  explicit Agreement(Party &party) : party(party) {}
+  explicit Agreement(Peers &peers) : peers(peers) {}
 
   std::optional<Fault> check() {
-    for (size_t who = 0; who < party.traces.size(); ++who)
-      for (const Body &body : party.traces[who].bodies)
+    for (size_t who = 0; who < peers.traces.size(); ++who)
+      for (const Body &body : peers.traces[who].bodies)
         for (const Event &event : body)
           if (event.kind == Event::Kind::Start && !checkShape(who, event))
             return fault;
@@ -128,13 +128,13 @@ public:
 
 private:
   const Collective &collectiveOf(size_t who, const Event &event) {
-    return party.traces[who].collectives[event.number];
+    return peers.traces[who].collectives[event.number];
   }
   const Message &messageOf(size_t who, const Event &event) {
-    return party.traces[who].messages[event.number];
+    return peers.traces[who].messages[event.number];
   }
   std::string describe(size_t who, const EventRun &one) {
-    return party.traces[who].describe(*one.event, *one.run);
+    return peers.traces[who].describe(*one.event, *one.run);
   }
 
   bool refuse(Fault::Kind kind, const std::string &text,
@@ -154,7 +154,7 @@ private:
       known &= dist::roleOf(axis).has_value();
       over += (over.empty() ? "" : ", ") + axis;
     }
-    int64_t ranks = party.mesh.groupSize(what.axes);
+    int64_t ranks = peers.mesh.groupSize(what.axes);
     int64_t target = collective.targetBytes, source = collective.sourceBytes;
     bool fits = target == source;
     if (what.kind == plan::Collective::Kind::AllGather)
@@ -186,7 +186,7 @@ private:
   bool alike(size_t who, const EventRun &a, size_t other, const EventRun &b) {
     const Collective &x = collectiveOf(who, *a.event);
     const Collective &y = collectiveOf(other, *b.event);
-    const Trace &mine = party.traces[who], &theirs = party.traces[other];
+    const Trace &mine = peers.traces[who], &theirs = peers.traces[other];
     // Ranks of a stage run the same commands: on the same buffers, too.
     bool sameStage = mine.stage == theirs.stage;
     return x.what == y.what && x.targetBytes == y.targetBytes &&
@@ -200,18 +200,18 @@ private:
   bool checkCollectives() {
     // For each group and member, what it starts on the group, in order.
     std::vector<std::map<size_t, std::vector<EventRun>>> started(
-        party.groups.size());
-    for (size_t who = 0; who < party.traces.size(); ++who)
-      party.forEach(who, [&](const Event &event, const BodyRun &run) {
+        peers.groups.size());
+    for (size_t who = 0; who < peers.traces.size(); ++who)
+      peers.forEach(who, [&](const Event &event, const BodyRun &run) {
         if (event.kind != Event::Kind::Start)
           return;
-        int64_t group = party.groupOf[who][event.number];
+        int64_t group = peers.groupOf[who][event.number];
         if (group >= 0)
           started[group][who].push_back({&event, &run});
       });
-    for (size_t group = 0; group < party.groups.size(); ++group)
-      for (int64_t member : party.groups[group])
-        if (!compare(party.groups[group].front(), member, started[group]))
+    for (size_t group = 0; group < peers.groups.size(); ++group)
+      for (int64_t member : peers.groups[group])
+        if (!compare(peers.groups[group].front(), member, started[group]))
           return false;
     return true;
   }
@@ -227,16 +227,16 @@ private:
         size_t fewer = i < mine.size() ? other : first;
         const EventRun &one = (i < mine.size() ? mine : theirs)[i];
         return refuse(Fault::Kind::Collectives,
-                      number + party.name(more) + " starts " +
-                          describe(more, one) + ", " + party.name(fewer) +
+                      number + peers.name(more) + " starts " +
+                          describe(more, one) + ", " + peers.name(fewer) +
                           " none",
                       {{more, one.event->origin}});
       }
       if (!alike(first, mine[i], other, theirs[i]))
         return refuse(
             Fault::Kind::Collectives,
-            number + party.name(first) + " starts " + describe(first, mine[i]) +
-                ", " + party.name(other) + " " + describe(other, theirs[i]) +
+            number + peers.name(first) + " starts " + describe(first, mine[i]) +
+                ", " + peers.name(other) + " " + describe(other, theirs[i]) +
                 ", in another shape or for something else",
             {{first, mine[i].event->origin}, {other, theirs[i].event->origin}});
     }
@@ -247,36 +247,36 @@ private:
     struct Traffic {
       std::vector<EventRun> sent, received;
     };
-    std::vector<Traffic> traffic(party.channels.size());
+    std::vector<Traffic> traffic(peers.channels.size());
     std::map<std::pair<size_t, std::string>, int64_t> sending;
     bool fine = true;
-    for (size_t who = 0; who < party.traces.size(); ++who)
-      party.forEach(who, [&](const Event &event, const BodyRun &run) {
+    for (size_t who = 0; who < peers.traces.size(); ++who)
+      peers.forEach(who, [&](const Event &event, const BodyRun &run) {
         bool sends = event.kind == Event::Kind::Send;
         if (!fine || (!sends && event.kind != Event::Kind::Receive))
           return;
-        int64_t channel = party.channelOf[who][event.number];
+        int64_t channel = peers.channelOf[who][event.number];
         (sends ? traffic[channel].sent : traffic[channel].received)
             .push_back({&event, &run});
-        const std::string &name = party.channels[channel].name;
+        const std::string &name = peers.channels[channel].name;
         if (sends &&
             sending.try_emplace({who, name}, channel).first->second != channel)
           fine = refuse(Fault::Kind::Messages,
-                        party.name(who) + " sends on channel \"" + name +
+                        peers.name(who) + " sends on channel \"" + name +
                             "\" to two ranks: a flush would be of one alone",
                         {{who, event.origin}});
       });
     for (size_t channel = 0; fine && channel < traffic.size(); ++channel)
-      fine = compare(party.channels[channel], traffic[channel].sent,
+      fine = compare(peers.channels[channel], traffic[channel].sent,
                      traffic[channel].received);
     return fine;
   }
 
-  bool compare(const Party::Channel &channel, const std::vector<EventRun> &sent,
+  bool compare(const Peers::Channel &channel, const std::vector<EventRun> &sent,
                const std::vector<EventRun> &received) {
     std::string between = " on channel \"" + channel.name + "\" from " +
-                          party.name(channel.from) + " to " +
-                          party.name(channel.to);
+                          peers.name(channel.from) + " to " +
+                          peers.name(channel.to);
     for (size_t i = 0; i < std::max(sent.size(), received.size()); ++i) {
       std::string number = "message " + std::to_string(i) + between;
       if (i >= received.size())
@@ -291,9 +291,9 @@ private:
                       {{channel.to, received[i].event->origin}});
       const Message &in = messageOf(channel.from, *sent[i].event);
       const Message &out = messageOf(channel.to, *received[i].event);
-      bool same = party.traces[channel.from].iterationOf(*sent[i].event,
+      bool same = peers.traces[channel.from].iterationOf(*sent[i].event,
                                                          *sent[i].run) ==
-                  party.traces[channel.to].iterationOf(*received[i].event,
+                  peers.traces[channel.to].iterationOf(*received[i].event,
                                                        *received[i].run);
       if (!same || in.bytes != out.bytes || in.type != out.type)
         return refuse(Fault::Kind::Messages,
@@ -309,7 +309,7 @@ private:
     return true;
   }
 
-  Party &party;
+  Peers &peers;
   std::optional<Fault> fault;
 };
 
@@ -318,10 +318,10 @@ private:
 std::optional<Fault>
 heddle::prove::checkAgreement(const plan::Mesh &mesh,
                               const std::vector<Trace> &traces) {
-  Party party(mesh, traces);
-  party.findGroups();
-  party.findChannels();
-  if (std::optional<Fault> fault = Agreement(party).check())
+  Peers peers(mesh, traces);
+  peers.findGroups();
+  peers.findChannels();
+  if (std::optional<Fault> fault = Agreement(peers).check())
     return fault;
-  return simulate(party);
+  return simulate(peers);
 }

@@ -17,21 +17,21 @@ using namespace heddle::prove;
 namespace {
 
 /// Bytes, and who made them what they are.
-struct Made {
+struct WrittenRange {
   Range bytes;
   int32_t origin = -1;
 };
-using Pieces = std::vector<Made>;
+using WrittenRanges = std::vector<WrittenRange>;
 
 /// What is left of some bytes without others.
-Pieces without(const Pieces &pieces, Range range) {
-  Pieces left;
-  for (const Made &piece : pieces) {
-    Range before = {piece.bytes.begin, std::min(piece.bytes.end, range.begin)};
-    Range behind = {std::max(piece.bytes.begin, range.end), piece.bytes.end};
+WrittenRanges without(const WrittenRanges &written, Range range) {
+  WrittenRanges left;
+  for (const WrittenRange &one : written) {
+    Range before = {one.bytes.begin, std::min(one.bytes.end, range.begin)};
+    Range behind = {std::max(one.bytes.begin, range.end), one.bytes.end};
     for (Range rest : {before, behind})
       if (rest.begin < rest.end)
-        left.push_back({rest, piece.origin});
+        left.push_back({rest, one.origin});
   }
   return left;
 }
@@ -41,10 +41,10 @@ Range common(Range a, Range b) {
 }
 
 /// Bytes of the arena that hold gradients which were fetched.
-struct Sum {
+struct FetchedSum {
   Range bytes, state;
   int64_t fetchedAt = 0; ///< Counts events.
-  Pieces changed;        ///< Neither stored nor copied since.
+  WrittenRanges changed; ///< Neither stored nor copied since.
 };
 
 /// Executes one trace, as far as gradients go that are not in the device's
@@ -66,10 +66,10 @@ public:
           return execute(event, run);
         }))
       return fault;
-    for (const Sum &sum : sums)
+    for (const FetchedSum &sum : sums)
       if (isLost(sum))
         refuse(sum.changed.front().origin, lost(sum));
-    for (const Made &one : unread)
+    for (const WrittenRange &one : unread)
       refuse(one.origin,
              "stores in " + nameOf(one.bytes) + " what is never fetched");
     return fault;
@@ -125,10 +125,10 @@ private:
     return false;
   }
 
-  bool isLost(const Sum &sum) const {
+  bool isLost(const FetchedSum &sum) const {
     return !sum.changed.empty() && sum.fetchedAt < lastStore;
   }
-  std::string lost(const Sum &sum) const {
+  std::string lost(const FetchedSum &sum) const {
     return "adds to gradients of " + nameOf(sum.state) +
            ", which are not stored";
   }
@@ -158,7 +158,7 @@ private:
   }
 
   bool store(const Event &event, Range to, Range from) {
-    for (Sum &sum : sums) {
+    for (FetchedSum &sum : sums) {
       if (!sum.bytes.overlaps(from))
         continue;
       if (to.begin - from.begin != sum.state.begin - sum.bytes.begin)
@@ -166,7 +166,7 @@ private:
                                         " elsewhere than they came from");
       sum.changed = without(sum.changed, from);
     }
-    for (const Made &one : unread)
+    for (const WrittenRange &one : unread)
       if (one.bytes.overlaps(to))
         return refuse(event.origin, "stores over gradients in " + nameOf(to) +
                                         " that nobody has fetched");
@@ -187,18 +187,18 @@ private:
 
   /// What is copied of a sum is stored in its place.
   bool copy(Range to, Range from) {
-    std::vector<Sum> parts;
-    for (Sum &sum : sums) {
+    std::vector<FetchedSum> parts;
+    for (FetchedSum &sum : sums) {
       Range both = common(sum.bytes, from);
       if (both.begin >= both.end)
         continue;
-      Sum part = {shifted(both, to.begin - from.begin),
-                  shifted(both, sum.state.begin - sum.bytes.begin),
-                  sum.fetchedAt,
-                  {}};
-      for (const Made &piece : sum.changed)
-        if (piece.bytes.overlaps(both))
-          part.changed = {{part.bytes, piece.origin}};
+      FetchedSum part = {shifted(both, to.begin - from.begin),
+                         shifted(both, sum.state.begin - sum.bytes.begin),
+                         sum.fetchedAt,
+                         {}};
+      for (const WrittenRange &one : sum.changed)
+        if (one.bytes.overlaps(both))
+          part.changed = {{part.bytes, one.origin}};
       sum.changed = without(sum.changed, both);
       parts.push_back(part);
     }
@@ -231,7 +231,7 @@ private:
     };
     if (std::none_of(event.accesses.begin(), event.accesses.end(), reads))
       return overwrite(range);
-    for (Sum &sum : sums)
+    for (FetchedSum &sum : sums)
       if (sum.bytes.overlaps(range)) {
         sum.changed = without(sum.changed, range);
         sum.changed.push_back({common(sum.bytes, range), event.origin});
@@ -240,8 +240,8 @@ private:
   }
 
   const Trace &trace;
-  std::list<Sum> sums;
-  Pieces unread;
+  std::list<FetchedSum> sums;
+  WrittenRanges unread;
   int64_t now = 0, lastStore = 0; ///< Count events.
   std::optional<Fault> fault;
 };

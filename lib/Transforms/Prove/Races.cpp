@@ -42,7 +42,7 @@ struct Use {
 };
 
 /// The bytes that communications under way use.
-class Busy {
+class BytesInUse {
 public:
   struct Entry {
     Use use;
@@ -92,7 +92,7 @@ private:
 };
 
 /// Commands of a body, and what they use together.
-struct Stretch {
+struct CommandRange {
   size_t first = 0, last = 0; ///< Events [first, last) of the body.
   /// It is one command that communicates, and no more.
   bool isOpen = false;
@@ -152,28 +152,28 @@ size_t endOfSealed(const Body &body, size_t first) {
   return first;
 }
 
-std::vector<Stretch> stretchesOf(const Body &body) {
-  std::vector<Stretch> stretches;
+std::vector<CommandRange> commandRangesOf(const Body &body) {
+  std::vector<CommandRange> commandRanges;
   for (size_t index = 0; index < body.size();) {
     size_t end = index + 1;
     if (body[index].kind == Event::Kind::Start)
       end = endOfSealed(body, index);
     bool open = body[index].isCommunication() && end <= index + 1;
-    if (open || stretches.empty() || stretches.back().isOpen) {
-      stretches.emplace_back();
-      stretches.back().first = stretches.back().last = index;
-      stretches.back().isOpen = open;
+    if (open || commandRanges.empty() || commandRanges.back().isOpen) {
+      commandRanges.emplace_back();
+      commandRanges.back().first = commandRanges.back().last = index;
+      commandRanges.back().isOpen = open;
     }
     do
-      stretches.back().add(body[index++]);
+      commandRanges.back().add(body[index++]);
     while (index < end);
   }
-  for (Stretch &stretch : stretches)
+  for (CommandRange &commands : commandRanges)
     for (Space space : {Space::Persistent, Space::Arena}) {
-      merge(stretch.reads[int(space)]);
-      merge(stretch.writes[int(space)]);
+      merge(commands.reads[int(space)]);
+      merge(commands.writes[int(space)]);
     }
-  return stretches;
+  return commandRanges;
 }
 
 class Races {
@@ -182,7 +182,7 @@ public:
       : trace(trace), tokens(trace.tokens, notStarted) {
     std::array<bool, numStreams> isUsed = {true};
     for (const Body &body : trace.bodies) {
-      stretches.push_back(stretchesOf(body));
+      commandRanges.push_back(commandRangesOf(body));
       for (const Event &event : body)
         isUsed[streamOf(event)] = true;
     }
@@ -207,12 +207,12 @@ private:
     std::vector<bool> wasRun(trace.bodies.size());
     for (const BodyRun &run : trace.runs) {
       const Body &body = trace.bodies[run.body];
-      for (const Stretch &stretch : stretches[run.body]) {
-        bool isKnown = !stretch.isSealed || wasRun[run.body];
-        if (!hasOthers() && !stretch.isOpen && isKnown &&
-            !mayConflict(stretch, run))
+      for (const CommandRange &commands : commandRanges[run.body]) {
+        bool isKnown = !commands.isSealed || wasRun[run.body];
+        if (!hasOthers() && !commands.isOpen && isKnown &&
+            !mayConflict(commands, run))
           continue;
-        for (size_t index = stretch.first; index < stretch.last; ++index)
+        for (size_t index = commands.first; index < commands.last; ++index)
           if (!check(body[index], run) || !communicate(body[index], run))
             return false;
       }
@@ -247,7 +247,7 @@ private:
   struct Operation {
     const Event *event;
     BodyRun run;
-    std::vector<Busy::Handle> uses;
+    std::vector<BytesInUse::Handle> uses;
     int stream = -1;    ///< -1: it communicates, beside all streams.
     int64_t number = 0; ///< Among those of its stream.
   };
@@ -267,9 +267,9 @@ private:
   bool hasOthers() const { return streams.size() > 1; }
 
   bool meets(Space space, const std::vector<Range> &ranges, bool writes) const {
-    if (busy.empty(space))
+    if (inUse.empty(space))
       return false;
-    Range hull = busy.hull(space);
+    Range hull = inUse.hull(space);
     auto range = std::lower_bound(
         ranges.begin(), ranges.end(), hull.begin,
         [](const Range &range, int64_t begin) { return range.end <= begin; });
@@ -278,19 +278,19 @@ private:
     for (; range != ranges.end() && range->begin < hull.end; ++range) {
       access.begin = range->begin;
       access.bytes = range->end - range->begin;
-      if (busy.find(space, Use(access, {})) >= 0)
+      if (inUse.find(space, Use(access, {})) >= 0)
         return true;
     }
     return false;
   }
 
-  bool mayConflict(const Stretch &stretch, const BodyRun &run) const {
+  bool mayConflict(const CommandRange &commands, const BodyRun &run) const {
     for (Space space : {Space::Persistent, Space::Arena})
-      if (meets(space, stretch.reads[int(space)], false) ||
-          meets(space, stretch.writes[int(space)], true))
+      if (meets(space, commands.reads[int(space)], false) ||
+          meets(space, commands.writes[int(space)], true))
         return true;
-    for (const Access *access : stretch.others)
-      if (busy.find(access->space, Use(*access, run)) >= 0)
+    for (const Access *access : commands.others)
+      if (inUse.find(access->space, Use(*access, run)) >= 0)
         return true;
     return false;
   }
@@ -302,7 +302,7 @@ private:
       if (access.bytes == 0 || isNothing)
         continue;
       Use use(access, run);
-      int64_t found = busy.find(access.space, use, [&](int64_t operation) {
+      int64_t found = inUse.find(access.space, use, [&](int64_t operation) {
         return isBefore(operations[operation], streamOf(event));
       });
       if (found < 0)
@@ -374,7 +374,7 @@ private:
     for (const Access &access : event.accesses)
       if (access.bytes > 0)
         operations.back().uses.push_back(
-            busy.insert(access.space, Use(access, run), number));
+            inUse.insert(access.space, Use(access, run), number));
     return number;
   }
 
@@ -423,8 +423,8 @@ private:
   }
 
   void release(int64_t operation) {
-    for (const Busy::Handle &use : operations[operation].uses)
-      busy.erase(use);
+    for (const BytesInUse::Handle &use : operations[operation].uses)
+      inUse.erase(use);
     operations[operation].uses.clear();
   }
 
@@ -458,12 +458,12 @@ private:
   }
 
   const Trace &trace;
-  std::vector<std::vector<Stretch>> stretches; ///< Of each body.
+  std::vector<std::vector<CommandRange>> commandRanges; ///< Of each body.
   std::vector<int64_t> tokens; ///< The operation under way, or its state.
   std::deque<Operation> operations;
   std::map<std::string, std::deque<int64_t>> sends; ///< Not flushed, oldest
                                                     ///< first.
-  Busy busy;
+  BytesInUse inUse;
   std::vector<int> streams; ///< That commands are on.
   Clock issued = {};
   std::array<Clock, numStreams> known = {}; ///< Of each stream.

@@ -21,15 +21,15 @@ namespace {
 /// any order gets to the end (as in Kahn's networks of processes).
 class Simulation {
 public:
-  explicit Simulation(const Party &party)
-      : party(party), ranks(party.traces.size()), atHead(party.groups.size()),
-        sent(party.channels.size()), taken(party.channels.size()) {
+  explicit Simulation(const Peers &peers)
+      : peers(peers), ranks(peers.traces.size()), atHead(peers.groups.size()),
+        sent(peers.channels.size()), taken(peers.channels.size()) {
     for (size_t who = 0; who < ranks.size(); ++who) {
-      ranks[who].tokens.resize(party.traces[who].tokens);
+      ranks[who].tokens.resize(peers.traces[who].tokens);
       bool closed = true;
-      for (const auto &events : party.events[who])
+      for (const auto &events : peers.events[who])
         closed &= !startsWithOthers(who, events) || waitsForItsOwn(events);
-      for (const auto &events : party.events[who]) {
+      for (const auto &events : peers.events[who]) {
         ranks[who].bodies.push_back(events);
         if (closed && !startsWithOthers(who, events))
           dropCollectives(ranks[who].bodies.back());
@@ -89,7 +89,7 @@ private:
   bool startsWithOthers(size_t who, const Events &events) const {
     return std::any_of(events.begin(), events.end(), [&](const Event *event) {
       return event->kind == Event::Kind::Start &&
-             party.groupOf[who][event->number] >= 0;
+             peers.groupOf[who][event->number] >= 0;
     });
   }
 
@@ -121,7 +121,7 @@ private:
   }
 
   const Trace &traceOf(const Rank &rank) const {
-    return party.traces[&rank - ranks.data()];
+    return peers.traces[&rank - ranks.data()];
   }
 
   /// The event to be executed next, or null at the end.
@@ -142,26 +142,26 @@ private:
     case Event::Kind::Start:
       rank.tokens[event.token] = ++rank.started;
       rank.queue.push_back(
-          {party.groupOf[who][event.number], &event, rank.run});
+          {peers.groupOf[who][event.number], &event, rank.run});
       if (rank.queue.size() == 1)
         runHead(who);
       return true;
     case Event::Kind::Wait:
       return rank.finished >= rank.tokens[event.token];
     case Event::Kind::Send: {
-      int64_t channel = party.channelOf[who][event.number];
-      rank.sending[party.channels[channel].name] = channel;
+      int64_t channel = peers.channelOf[who][event.number];
+      rank.sending[peers.channels[channel].name] = channel;
       ++sent[channel];
       rank.out.push_back({channel, &event, rank.run});
-      wake(party.channels[channel].to);
+      wake(peers.channels[channel].to);
       return true;
     }
     case Event::Kind::Receive: {
-      int64_t channel = party.channelOf[who][event.number];
+      int64_t channel = peers.channelOf[who][event.number];
       if (sent[channel] == taken[channel] || !take(channel))
         return false;
       ++taken[channel];
-      wake(party.channels[channel].from);
+      wake(peers.channels[channel].from);
       return true;
     }
     case Event::Kind::Flush: {
@@ -175,23 +175,23 @@ private:
 
   /// Whether the channel's next send is done when its receive is come to.
   bool take(int64_t channel) {
-    size_t from = party.channels[channel].from;
+    size_t from = peers.channels[channel].from;
     std::deque<Queued> &out = ranks[from].out;
     auto next = std::find_if(out.begin(), out.end(), [&](const Queued &send) {
       return send.group == channel;
     });
-    if (next != out.begin() && party.traces[from].sendsInOrder)
+    if (next != out.begin() && peers.traces[from].sendsInOrder)
       return false;
     out.erase(next);
     if (!out.empty())
-      wake(party.channels[out.front().group].to);
+      wake(peers.channels[out.front().group].to);
     return true;
   }
 
   /// The channel that a flush is for; -1 before the first send.
   int64_t flushed(size_t who, const Event &event) const {
     const std::string &name =
-        party.traces[who].messages[event.number].channel.name;
+        peers.traces[who].messages[event.number].channel.name;
     auto channel = ranks[who].sending.find(name);
     return channel == ranks[who].sending.end() ? -1 : channel->second;
   }
@@ -207,10 +207,10 @@ private:
       int64_t group = ranks[who].queue.front().group;
       std::vector<int64_t> members = {static_cast<int64_t>(who)};
       if (group >= 0) {
-        if (++atHead[group] < party.groups[group].size())
+        if (++atHead[group] < peers.groups[group].size())
           continue;
         atHead[group] = 0;
-        members = party.groups[group];
+        members = peers.groups[group];
       }
       for (int64_t member : members) {
         ranks[member].queue.pop_front();
@@ -229,23 +229,23 @@ private:
     Rank &rank = ranks[waiting.who];
     const Event *event = skipToEvent(rank);
     if (waiting.where == Waiting::ToSend)
-      return {party.channels[rank.out.front().group].to, Waiting::AtCommand};
+      return {peers.channels[rank.out.front().group].to, Waiting::AtCommand};
     bool isAt = waiting.where == Waiting::AtCommand;
     if (isAt && event->kind == Event::Kind::Receive) {
-      int64_t channel = party.channelOf[waiting.who][event->number];
-      return {party.channels[channel].from, sent[channel] == taken[channel]
+      int64_t channel = peers.channelOf[waiting.who][event->number];
+      return {peers.channels[channel].from, sent[channel] == taken[channel]
                                                 ? Waiting::AtCommand
                                                 : Waiting::ToSend};
     }
     if (isAt && event->kind == Event::Kind::Flush) {
       int64_t channel = flushed(waiting.who, *event);
-      if (party.traces[waiting.who].sendsInOrder &&
+      if (peers.traces[waiting.who].sendsInOrder &&
           rank.out.front().group != channel)
         return {waiting.who, Waiting::ToSend};
-      return {party.channels[channel].to, Waiting::AtCommand};
+      return {peers.channels[channel].to, Waiting::AtCommand};
     }
     int64_t group = rank.queue.front().group;
-    for (int64_t member : party.groups[group]) {
+    for (int64_t member : peers.groups[group]) {
       const auto &queue = ranks[member].queue;
       if (queue.empty() || queue.front().group != group)
         return {static_cast<size_t>(member),
@@ -269,7 +269,7 @@ private:
         Fault::Kind::Deadlock, "ranks wait for each other for ever", {}};
     for (const Waiting &waiting : path) {
       Rank &rank = ranks[waiting.who];
-      const Trace &trace = party.traces[waiting.who];
+      const Trace &trace = peers.traces[waiting.who];
       bool isAt = waiting.where == Waiting::AtCommand;
       bool runs = waiting.where == Waiting::ToRun;
       const Queued *queued = isAt   ? nullptr
@@ -277,19 +277,19 @@ private:
                                     : &rank.out.front();
       const Event *event = isAt ? skipToEvent(rank) : queued->event;
       const BodyRun &run = trace.runs[isAt ? rank.run : queued->run];
-      fault.text += "; " + party.name(waiting.who) +
+      fault.text += "; " + peers.name(waiting.who) +
                     (isAt   ? ", at "
                      : runs ? ", which has to run "
                             : ", which has to do ") +
                     trace.describe(*event, run) +
                     (isAt ? ", waits for " : " first, waits for ") +
-                    party.name(blocker(waiting).who);
+                    peers.name(blocker(waiting).who);
       fault.sources.push_back({waiting.who, event->origin});
     }
     return fault;
   }
 
-  const Party &party;
+  const Peers &peers;
   std::vector<Rank> ranks;
   std::vector<size_t> atHead; ///< Of each group, who could begin.
   std::vector<int64_t> sent, taken;
@@ -298,6 +298,6 @@ private:
 
 } // namespace
 
-std::optional<Fault> heddle::prove::simulate(const Party &party) {
-  return Simulation(party).run();
+std::optional<Fault> heddle::prove::simulate(const Peers &peers) {
+  return Simulation(peers).run();
 }

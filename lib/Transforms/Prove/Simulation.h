@@ -16,8 +16,8 @@
 namespace heddle::prove {
 
 /// Those who talk: every rank, or one for each pipeline stage.
-struct Party {
-  Party(const plan::Mesh &mesh, const std::vector<Trace> &traces);
+struct Peers {
+  Peers(const plan::Mesh &mesh, const std::vector<Trace> &traces);
   void findGroups();
   void findChannels();
   /// As `rank 3` or `stage 3`.
@@ -33,8 +33,8 @@ struct Party {
     std::string name;
   };
 
-  plan::Mesh mesh;   ///< Of all ranks.
-  plan::Mesh people; ///< Of the participants.
+  plan::Mesh mesh;     ///< Of all ranks.
+  plan::Mesh peerMesh; ///< Of the peers.
   const std::vector<Trace> &traces;
   bool byStage = false;
   std::vector<std::vector<int64_t>> groups; ///< Of more than one participant.
@@ -47,9 +47,9 @@ struct Party {
   std::vector<std::vector<int64_t>> channelOf;
 };
 
-/// Executes the step; the circle in which participants wait, if there is one.
+/// Executes the step; the circle in which peers wait, if there is one.
 /// What is sent is received, and groups run the same collectives.
-std::optional<Fault> simulate(const Party &party);
+std::optional<Fault> simulate(const Peers &peers);
 
 } // namespace heddle::prove
 

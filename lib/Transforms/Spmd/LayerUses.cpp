@@ -84,7 +84,7 @@ int64_t LayerUses::between(Operation *first, Operation *second) const {
 SmallVector<SmallVector<Operation *>> LayerUses::uses(Value value) const {
   SmallVector<SmallVector<Operation *>> near = {{value.getDefiningOp()}};
   for (Operation *user : users(value)) {
-    if (between(near.back().back(), user) >= leastGap)
+    if (between(near.back().back(), user) >= minLayersBetween)
       near.emplace_back();
     near.back().push_back(user);
   }

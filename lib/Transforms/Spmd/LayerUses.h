@@ -16,7 +16,7 @@ namespace heddle::spmd {
 
 /// Layers between two uses of a value for which it is kept otherwise than as a
 /// whole in the device's memory.
-constexpr int64_t leastGap = 3;
+constexpr int64_t minLayersBetween = 3;
 
 /// The reason of exchanges of what ranks keep parts of (dist.reshard).
 constexpr llvm::StringLiteral activationsReason = "activations";
@@ -39,8 +39,8 @@ public:
   /// The operations of the block that use a value, in their order.
   llvm::SmallVector<mlir::Operation *> users(mlir::Value value) const;
 
-  /// What makes a value and what uses it, apart where `leastGap` layers or more
-  /// run between two uses.
+  /// What makes a value and what uses it, apart where `minLayersBetween` layers
+  /// or more run between two uses.
   llvm::SmallVector<llvm::SmallVector<mlir::Operation *>>
   uses(mlir::Value value) const;
 

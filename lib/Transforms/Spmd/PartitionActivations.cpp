@@ -217,7 +217,7 @@ struct PartitionActivations
     if (asked && parted == 0)
       asked.emitWarning("--partition-activations has no effect: nothing of ")
           << pageBytes << " bytes or more that tensor ranks hold alike is used "
-          << "again " << leastGap << " layers later";
+          << "again " << minLayersBetween << " layers later";
   }
 };
 

@@ -190,7 +190,7 @@ struct StreamActivations
     }
     if (asked && moved == 0)
       asked.emitWarning("--place activations has no effect: nothing of ")
-          << pageBytes << " bytes or more is used again " << leastGap
+          << pageBytes << " bytes or more is used again " << minLayersBetween
           << " layers later";
   }
 

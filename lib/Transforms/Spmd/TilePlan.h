@@ -17,7 +17,7 @@
 namespace heddle::spmd {
 
 /// Rows `first` and following of every rank's part of a weight.
-struct Tile {
+struct RowTile {
   int64_t first, rows;
 };
 
@@ -25,14 +25,14 @@ struct Tile {
 struct Tiling {
   mlir::RankedTensorType type; ///< Of all that a rank computes with.
   int64_t ranks = 1;           ///< Among which it is split.
-  llvm::SmallVector<Tile> tiles;
+  llvm::SmallVector<RowTile> tiles;
 
   int64_t width() const { return type.getDimSize(1); }
   int64_t rowsOfPart() const { return type.getDimSize(0) / ranks; }
-  mlir::RankedTensorType part(const Tile &tile) const {
+  mlir::RankedTensorType part(const RowTile &tile) const {
     return type.clone({tile.rows, width()});
   }
-  mlir::RankedTensorType whole(const Tile &tile) const {
+  mlir::RankedTensorType whole(const RowTile &tile) const {
     return type.clone({tile.rows * ranks, width()});
   }
 };

@@ -127,7 +127,7 @@ private:
   }
 
   /// This rank's rows of a tile, before `use`.
-  Value partOf(const Weight &weight, const Tile &tile, Operation *use) {
+  Value partOf(const Weight &weight, const RowTile &tile, Operation *use) {
     if (weight.isOffloaded)
       return fetch(weight.bucket, weight.first + tile.first * weight.width(),
                    weight.part(tile), ahead(use), use);
@@ -144,7 +144,7 @@ private:
 
   /// A tile for a call that is put before `use`: it is brought while the call
   /// before runs, unless that is more than may be brought ahead.
-  Value tileOf(const Weight &weight, const Tile &tile, Operation *use) {
+  Value tileOf(const Weight &weight, const RowTile &tile, Operation *use) {
     RankedTensorType whole = weight.whole(tile);
     bool isEarly = whole.getNumElements() <= strategy.prefetchBucketSize;
     Operation *begin = isEarly ? ahead(use) : use;
@@ -165,7 +165,7 @@ private:
   //===--------------------------------------------------------------------===//
 
   /// The features of a value that stand for a tile's rows.
-  Value rowsOf(Value value, const Tiling &tiling, const Tile &tile,
+  Value rowsOf(Value value, const Tiling &tiling, const RowTile &tile,
                Value first) {
     auto type = tensorOf(value);
     int64_t last = type.getRank() - 1;
@@ -205,7 +205,7 @@ private:
   }
 
   /// Calls a function that computes `body` of those operands.
-  Value call(Operation *use, Operation *product, const Tile &tile,
+  Value call(Operation *use, Operation *product, const RowTile &tile,
              ValueRange operands, llvm::function_ref<Value(ValueRange)> body) {
     nn::FuncOp &function = functions[{product, tile.rows, operands.size()}];
     Location loc = product->getLoc();
@@ -253,7 +253,7 @@ private:
     Value input = values.lookupOrDefault(linear.getInput());
     SmallVector<int64_t> shape(tensorOf(linear.getOutput()).getShape());
     SmallVector<Value> parts;
-    for (const Tile &tile : weight.tiles) {
+    for (const RowTile &tile : weight.tiles) {
       SmallVector<Value> operands = {input, tileOf(weight, tile, use)};
       if (sums) {
         builder.setInsertionPoint(use);
@@ -288,7 +288,7 @@ private:
     Location loc = embedding.getLoc();
     Type type = embedding.getType();
     Value sum;
-    for (const Tile &tile : weight.tiles) {
+    for (const RowTile &tile : weight.tiles) {
       SmallVector<Value> operands = {embedding.getIds(),
                                      tileOf(weight, tile, use)};
       if (sum)
@@ -325,7 +325,7 @@ private:
     Sums sums = {gradient, {}, {}};
     Location loc = product.getLoc();
     bool ofInput = !product.getTransposed();
-    for (const Tile &tile : gradient.tiles) {
+    for (const RowTile &tile : gradient.tiles) {
       builder.setInsertionPoint(use);
       SmallVector<Value> operands = {values.lookupOrDefault(product.getInput()),
                                      values.lookupOrDefault(product.getGrad()),

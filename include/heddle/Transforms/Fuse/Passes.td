@@ -150,7 +150,7 @@ def FusePitchRows : Pass<"fuse-pitch-rows", "::heddle::nn::ModelOp"> {
     ```
   }];
   let statistics = [
-    Statistic<"numPitched", "pitched", "Operands of kernels that got padding">
+    Statistic<"numPadded", "padded", "Operands of kernels that got padding">
   ];
 }
 
