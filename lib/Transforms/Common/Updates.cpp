@@ -59,9 +59,9 @@ std::optional<Update> UpdateReader::updateOf(Operation *op) {
   };
   auto yielded = [&](Value &value) {
     auto results = body->getTerminator()->getOperands();
-    auto place = llvm::find(results, value);
-    value = place == results.end() ? Value()
-                                   : op->getResult(place - results.begin());
+    auto result = llvm::find(results, value);
+    value = result == results.end() ? Value()
+                                    : op->getResult(result - results.begin());
   };
   outside(update.parameter);
   outside(update.gradient);
@@ -86,10 +86,10 @@ ArrayRef<StringRef> UpdateReader::parametersOf(StringRef name, StringRef kind) {
   return entry->second;
 }
 
-ArrayRef<int64_t> UpdateReader::placesIn(Operation *op, TypeRange members) {
-  auto [entry, isNew] = places.try_emplace(op);
+ArrayRef<int64_t> UpdateReader::offsetsIn(Operation *op, TypeRange members) {
+  auto [entry, isNew] = offsets.try_emplace(op);
   if (isNew)
-    entry->second = placesOf(members);
+    entry->second = offsetsOf(members);
   return entry->second;
 }
 
@@ -105,68 +105,70 @@ int64_t UpdateReader::elementsOfState(StringRef name) {
   return elementsOf(state->getAttrOfType<TypeAttr>("type").getValue());
 }
 
-Run UpdateReader::runRead(Value value, StringRef kind) {
-  Run run;
-  run.count = run.whole = value ? elementsOf(value.getType()) : 0;
-  bool isSliced = false; // A rank's part: places are counted in that.
+StateRange UpdateReader::rangeRead(Value value, StringRef kind) {
+  StateRange range;
+  range.count = range.whole = value ? elementsOf(value.getType()) : 0;
+  bool isSliced = false; // A rank's part: offsets are counted in that.
   for (Operation *op = nullptr; value && (op = value.getDefiningOp());
        value = op->getOperand(0)) {
     if (auto get = dyn_cast<nn::GetOp>(op)) {
-      run.parameters = llvm::to_vector(parametersOf(get.getState(), kind));
-      return run;
+      range.parameters = llvm::to_vector(parametersOf(get.getState(), kind));
+      return range;
     }
     if (auto fetch = dyn_cast<dist::FetchOp>(op)) {
-      run.parameters = llvm::to_vector(parametersOf(fetch.getState(), kind));
+      range.parameters = llvm::to_vector(parametersOf(fetch.getState(), kind));
       if (isSliced)
-        return run;
-      run.first += fetch.getElement();
-      run.whole = elementsOfState(fetch.getState());
-      return run;
+        return range;
+      range.first += fetch.getElement();
+      range.whole = elementsOfState(fetch.getState());
+      return range;
     }
     if (auto unpack = dyn_cast<nn::UnpackOp>(op)) {
       unsigned number = cast<OpResult>(value).getResultNumber();
-      run.first += placesIn(unpack, unpack.getMembers().getTypes())[number];
-      run.whole = elementsOf(unpack.getFlat().getType());
+      range.first += offsetsIn(unpack, unpack.getMembers().getTypes())[number];
+      range.whole = elementsOf(unpack.getFlat().getType());
     } else if (!isExchange(op)) {
       break;
     }
     isSliced |= isa<dist::SliceOp, dist::ReduceScatterOp>(op);
   }
-  return Run();
+  return StateRange();
 }
 
-/// What of the states of this kind a value is written to, `run` being what is
+/// What of the states of this kind a value is written to, `range` being what is
 /// known so far.
-Run UpdateReader::runWritten(Value value, StringRef kind, Run run) {
+StateRange UpdateReader::rangeWritten(Value value, StringRef kind,
+                                      StateRange range) {
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
     if (auto set = dyn_cast<nn::SetOp>(user)) {
-      llvm::append_range(run.parameters, parametersOf(set.getState(), kind));
+      llvm::append_range(range.parameters, parametersOf(set.getState(), kind));
     } else if (auto store = dyn_cast<dist::StoreOp>(user)) {
-      llvm::append_range(run.parameters, parametersOf(store.getState(), kind));
-      run.first += store.getElement();
-      run.whole = elementsOfState(store.getState());
+      llvm::append_range(range.parameters,
+                         parametersOf(store.getState(), kind));
+      range.first += store.getElement();
+      range.whole = elementsOfState(store.getState());
     } else if (auto pack = dyn_cast<nn::PackOp>(user)) {
-      run.first +=
-          placesIn(pack, pack.getMembers().getTypes())[use.getOperandNumber()];
-      run.whole = elementsOf(pack.getFlat().getType());
-      run = runWritten(pack.getFlat(), kind, run);
+      range.first +=
+          offsetsIn(pack, pack.getMembers().getTypes())[use.getOperandNumber()];
+      range.whole = elementsOf(pack.getFlat().getType());
+      range = rangeWritten(pack.getFlat(), kind, range);
     } else if (isa<dist::MoveOp, dist::WaitOp>(user)) {
-      run = runWritten(user->getResult(0), kind, run);
+      range = rangeWritten(user->getResult(0), kind, range);
     } else if (isExchange(user)) {
       // Of all ranks' parts: where this one is among them is not counted.
       llvm::append_range(
-          run.parameters,
-          runWritten(user->getResult(0), kind, Run()).parameters);
+          range.parameters,
+          rangeWritten(user->getResult(0), kind, StateRange()).parameters);
     }
   }
-  return run;
+  return range;
 }
 
-Run UpdateReader::runWritten(Value value, StringRef kind) {
-  Run run;
+StateRange UpdateReader::rangeWritten(Value value, StringRef kind) {
+  StateRange range;
   if (!value)
-    return run;
-  run.count = run.whole = elementsOf(value.getType());
-  return runWritten(value, kind, run);
+    return range;
+  range.count = range.whole = elementsOf(value.getType());
+  return rangeWritten(value, kind, range);
 }

@@ -44,25 +44,25 @@ inline llvm::SmallVector<mlir::Operation *> makersOf(mlir::Value value) {
 }
 
 /// Elements of the states of parameters, which stand side by side.
-struct Run {
+struct StateRange {
   llvm::SmallVector<llvm::StringRef> parameters; ///< Empty: of no such states.
   int64_t first = 0, count = 0, whole = 0;
 
-  bool operator==(const Run &other) const {
+  bool operator==(const StateRange &other) const {
     return parameters == other.parameters && first == other.first &&
            count == other.count && whole == other.whole;
   }
 };
 
 /// Where each member of a flat tensor begins.
-inline llvm::SmallVector<int64_t> placesOf(mlir::TypeRange members) {
-  llvm::SmallVector<int64_t> places;
-  int64_t place = 0;
+inline llvm::SmallVector<int64_t> offsetsOf(mlir::TypeRange members) {
+  llvm::SmallVector<int64_t> offsets;
+  int64_t offset = 0;
   for (mlir::Type member : members) {
-    places.push_back(place);
-    place += nn::paddedElements(elementsOf(member));
+    offsets.push_back(offset);
+    offset += nn::paddedElements(elementsOf(member));
   }
-  return places;
+  return offsets;
 }
 
 /// What an update reads and writes: the operation, or the launch of a kernel
@@ -99,27 +99,28 @@ public:
   llvm::StringRef kindOf(llvm::StringRef state);
   int64_t elementsOfState(llvm::StringRef name);
   /// What of the states of this kind a value is.
-  Run runRead(mlir::Value value, llvm::StringRef kind);
+  StateRange rangeRead(mlir::Value value, llvm::StringRef kind);
   /// What of the states of this kind a value is written to.
-  Run runWritten(mlir::Value value, llvm::StringRef kind);
+  StateRange rangeWritten(mlir::Value value, llvm::StringRef kind);
 
 protected:
   mlir::SymbolTable symbols;
 
 private:
   /// Where each member of what an operation packs or unpacks begins.
-  llvm::ArrayRef<int64_t> placesIn(mlir::Operation *op,
-                                   mlir::TypeRange members);
+  llvm::ArrayRef<int64_t> offsetsIn(mlir::Operation *op,
+                                    mlir::TypeRange members);
 
   // What large models ask for again and again: a flat state has the states of
   // all layers, and is read and written by many windows.
   std::map<std::pair<llvm::StringRef, llvm::StringRef>,
            llvm::SmallVector<llvm::StringRef>>
       parameters;
-  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t>> places;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t>> offsets;
 
-  /// `run` being what is known so far.
-  Run runWritten(mlir::Value value, llvm::StringRef kind, Run run);
+  /// `range` being what is known so far.
+  StateRange rangeWritten(mlir::Value value, llvm::StringRef kind,
+                          StateRange range);
 };
 
 } // namespace heddle::states

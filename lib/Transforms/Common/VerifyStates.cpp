@@ -27,7 +27,7 @@ public:
       : UpdateReader(model), model(model), code((code + ": ").str()),
         precision(wordOf(model.getStrategy().getValue().precision)) {}
 
-  LogicalResult run() {
+  LogicalResult verify() {
     for (auto state : model.getOps<nn::StateOp>())
       if (state.isCopy())
         copied.insert(*state.getParameter());
@@ -192,8 +192,8 @@ private:
         continue;
       }
       if (isa<nn::UnpackOp>(user) && role == nn::StateRole::Optimizer) {
-        for (Value window : user->getResults())
-          if (failed(verifyUsers(get, window)))
+        for (Value tile : user->getResults())
+          if (failed(verifyUsers(get, tile)))
             return failure();
         continue;
       }
@@ -311,17 +311,17 @@ private:
                                   int64_t elements) {
     std::vector<Member> &members = layouts[name];
     if (members.empty()) {
-      int64_t place = 0;
+      int64_t offset = 0;
       for (StringRef state : statesOf(symbols, name)) {
         int64_t size = nn::paddedElements(elementsOfState(state));
-        members.push_back({state, place, size, inSplitBucket.contains(state)});
-        place += size;
+        members.push_back({state, offset, size, inSplitBucket.contains(state)});
+        offset += size;
       }
     }
     SmallVector<StringRef> found;
     for (const Member &member : members)
-      if (member.isSplit || (member.place < first + elements &&
-                             first < member.place + member.size))
+      if (member.isSplit || (member.offset < first + elements &&
+                             first < member.offset + member.size))
         found.push_back(member.state);
     return found;
   }
@@ -473,16 +473,17 @@ private:
     if (isNumber(stateRead(update.parameter)))
       return verifyNumber(update, stateRead(update.parameter));
     StringRef parameter = nn::stringifyStateRole(nn::StateRole::Parameter);
-    Run run = runRead(update.parameter, parameter);
+    StateRange range = rangeRead(update.parameter, parameter);
     auto isRewritten = [&](Value before, Value after, StringRef kind) {
-      return runRead(before, kind) == run && runWritten(after, kind) == run;
+      return rangeRead(before, kind) == range &&
+             rangeWritten(after, kind) == range;
     };
     bool right =
-        !run.parameters.empty() &&
+        !range.parameters.empty() &&
         isRewritten(update.parameter, update.newParameter, parameter) &&
         (!update.copy ||
-         runWritten(update.copy,
-                    nn::stringifyStateRole(nn::StateRole::Derived)) == run);
+         rangeWritten(update.copy,
+                      nn::stringifyStateRole(nn::StateRole::Derived)) == range);
     for (auto [before, after] : llvm::zip(update.states, update.newStates)) {
       StringRef state = stateRead(before);
       right &= !state.empty() &&
@@ -493,25 +494,25 @@ private:
              << "does not read and write parameters, and what the optimizer "
                 "keeps of the same ones, in one order";
     // Until parts of it are exchanged.
-    Run gradients = runRead(update.gradient,
-                            nn::stringifyStateRole(nn::StateRole::Gradient));
-    if (!gradients.parameters.empty() && !(gradients == run))
+    StateRange gradients = rangeRead(
+        update.gradient, nn::stringifyStateRole(nn::StateRole::Gradient));
+    if (!gradients.parameters.empty() && !(gradients == range))
       return update.op->emitError(code)
              << "reads the gradients of other parameters than it updates";
-    return count(update, run);
+    return count(update, range);
   }
 
   /// The windows of parameters follow each other.
-  LogicalResult count(const Update &update, const Run &run) {
-    int64_t &next = covered[run.parameters.front()];
-    next = run.first == 0 ? 0 : next;
-    if (run.first != next)
+  LogicalResult count(const Update &update, const StateRange &range) {
+    int64_t &next = covered[range.parameters.front()];
+    next = range.first == 0 ? 0 : next;
+    if (range.first != next)
       return update.op->emitError(code)
-             << "updates parameters from element " << run.first
+             << "updates parameters from element " << range.first
              << " on, those before up to element " << next;
-    next += run.count;
-    if (next == run.whole)
-      for (StringRef parameter : run.parameters)
+    next += range.count;
+    if (next == range.whole)
+      for (StringRef parameter : range.parameters)
         ++updated[parameter];
     return success();
   }
@@ -535,7 +536,7 @@ private:
   /// A state in a flat one.
   struct Member {
     StringRef state;
-    int64_t place, size;
+    int64_t offset, size;
     bool isSplit; ///< Has no place.
   };
   llvm::StringMap<std::vector<Member>> layouts; ///< Of what was asked for.
@@ -551,5 +552,5 @@ private:
 LogicalResult heddle::verifyStates(nn::ModelOp model, StringRef code) {
   if (failed(verifyGradientsBegin(model, code)))
     return failure();
-  return StatesVerifier(model, code).run();
+  return StatesVerifier(model, code).verify();
 }
