@@ -31,6 +31,10 @@ mlir::LogicalResult verifyAxes(mlir::Operation *op, mlir::ArrayAttr axes);
 /// As above, of one axis.
 mlir::LogicalResult verifyAxis(mlir::Operation *op, llvm::StringRef axis);
 
+/// Checks that only dist.wait uses the result of a pending operation: the value
+/// is not complete before.
+mlir::LogicalResult verifyPending(mlir::Operation *op);
+
 } // namespace heddle::dist
 
 #define GET_ATTRDEF_CLASSES

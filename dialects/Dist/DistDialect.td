@@ -25,6 +25,9 @@ def Dist_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
 }
 
+class Dist_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Dist_Dialect, mnemonic, traits>;
+
 class Dist_Attr<string name, string attrMnemonic> : AttrDef<Dist_Dialect, name> {
   let mnemonic = attrMnemonic;
 }

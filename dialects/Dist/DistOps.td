@@ -9,14 +9,10 @@
 #ifndef HEDDLE_DIALECTS_DIST_OPS
 #define HEDDLE_DIALECTS_DIST_OPS
 
-include "dialects/Dist/DistDialect.td"
+include "dialects/Dist/DistMemoryOps.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
-include "mlir/Interfaces/SideEffectInterfaces.td"
-
-class Dist_Op<string mnemonic, list<Trait> traits = []>
-    : Op<Dist_Dialect, mnemonic, traits>;
 
 def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let summary = "Names the axes along which the ranks are arranged.";
@@ -149,139 +145,6 @@ def Dist_WaitOp : Dist_Op<"wait", [Pure, SameOperandsAndResultType]> {
   let arguments = (ins AnyRankedTensor:$input);
   let results = (outs AnyRankedTensor:$output);
   let assemblyFormat = "$input attr-dict `:` type($output)";
-}
-
-def Dist_FetchOp : Dist_Op<"fetch", [
-    MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "Reads a run of a flat state that is not in the device's memory.";
-  let description = [{
-    The run begins at `element` and is as long as the result. With `pending` it is
-    not there yet: only dist.wait may use it. What was stored before is read. With
-    `slot` the state has slots, the run begins in that one, and has any shape.
-
-    ```mlir
-    %0 = dist.fetch @exp_avg.decay[4096] {pending} : tensor<1024xf32>
-    %1 = dist.wait %0 : tensor<1024xf32>
-    %2 = dist.fetch @saved[0] slot %i : tensor<2x64x256xbf16>
-    ```
-  }];
-  let arguments = (ins FlatSymbolRefAttr:$state, I64Attr:$element,
-                       UnitAttr:$pending, Optional<Index>:$slot);
-  let results = (outs AnyRankedTensor:$output);
-  let builders = [OpBuilder<(ins "::mlir::Type":$output,
-                                 "::llvm::StringRef":$state, "int64_t":$element,
-                                 "bool":$pending), [{
-    build($_builder, $_state, output, state, element, pending, ::mlir::Value());
-  }]>];
-  let assemblyFormat = [{
-    $state `[` $element `]` (`slot` $slot^)? attr-dict `:` type($output)
-  }];
-  let hasVerifier = 1;
-}
-
-def Dist_FetchRowsOp : Dist_Op<"fetch_rows", [
-    MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "Reads the rows of a table that ids name, of a flat state that is not in the device's memory.";
-  let description = [{
-    The table begins at `element`, and has `rows` rows, as wide as the last
-    dimension of the result; the others are those of the ids. An id that is no
-    row gives NaN, as nn.embedding does. With `first` the table is a part of a
-    larger one, from that row on: ids of other parts give zeros. With `pending`
-    the rows are not there yet: only dist.wait may use them.
-
-    ```mlir
-    %0 = dist.fetch_rows @copies.decay[0] of 4099 at %ids {pending} : tensor<2x16xi32> -> tensor<2x16x96xbf16>
-    %1 = dist.wait %0 : tensor<2x16x96xbf16>
-    ```
-  }];
-  let arguments = (ins FlatSymbolRefAttr:$state, I64Attr:$element,
-                       I64Attr:$rows, StaticShapeTensorOf<[I32]>:$ids,
-                       Optional<Index>:$first, UnitAttr:$pending);
-  let results = (outs AnyStaticShapeTensor:$output);
-  let assemblyFormat = [{
-    $state `[` $element `]` `of` $rows `at` $ids (`first` $first^)? attr-dict
-    `:` type($ids) `->` type($output)
-  }];
-  let hasVerifier = 1;
-}
-
-def Dist_StoreOp : Dist_Op<"store", [
-    MemoryEffects<[MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "Starts to write a run of a flat state that is not in the device's memory.";
-  let description = [{
-    The run begins at `element` and is as long as the value, whose bytes stay as
-    they are until a dist.flush says that the store is done. With `slot` the state
-    has slots, the run begins in that one, and has any shape.
-
-    ```mlir
-    dist.store @exp_avg.decay[4096], %0 : tensor<1024xf32>
-    dist.flush 0
-    ```
-  }];
-  let arguments = (ins FlatSymbolRefAttr:$state, I64Attr:$element,
-                       AnyRankedTensor:$value, Optional<Index>:$slot);
-  let builders = [OpBuilder<(ins "::llvm::StringRef":$state, "int64_t":$element,
-                                 "::mlir::Value":$value), [{
-    build($_builder, $_state, state, element, value, ::mlir::Value());
-  }]>];
-  let assemblyFormat = [{
-    $state `[` $element `]` (`slot` $slot^)? `,` $value attr-dict `:` type($value)
-  }];
-  let hasVerifier = 1;
-}
-
-def Dist_FlushOp : Dist_Op<"flush", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "Waits until at most `left` stores of this block are under way.";
-  let description = [{ The stores are done in the order of their starts. }];
-  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$left);
-  let assemblyFormat = "$left attr-dict";
-}
-
-def Dist_CarryOp : Dist_Op<"carry", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "Leaves the last `stores` stores of this block to the next run of the step.";
-  let description = [{
-    They are under way when the step ends, and nothing of it comes behind them. Their
-    values stay as they are until a dist.settle of the next run.
-
-    ```mlir
-    dist.settle 1
-    ...
-    dist.store @exp_avg.decay[4096], %0 : tensor<1024xf32>
-    dist.store @exp_avg_sq.decay[4096], %1 : tensor<1024xf32>
-    dist.carry 2
-    ```
-  }];
-  let arguments = (ins ConfinedAttr<I64Attr, [IntPositive]>:$stores);
-  let assemblyFormat = "$stores attr-dict";
-}
-
-def Dist_SettleOp : Dist_Op<"settle", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "Waits until at most `left` stores that the run before has left are under way.";
-  let description = [{ See dist.carry. }];
-  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$left);
-  let assemblyFormat = "$left attr-dict";
-}
-
-def Dist_MoveOp : Dist_Op<"move", [Pure, SameOperandsAndResultType]> {
-  let summary = "Copies a value between the device's memory and the host's.";
-  let description = [{
-    With `to_host` the result is in pinned memory of the host, else in the
-    device's. With `pending` it is not there yet: only dist.wait may use it.
-    What reads a value that is in the host's memory runs on the host.
-
-    ```mlir
-    %0 = dist.move %gradient to_host {pending} : tensor<1024xbf16>
-    %1 = dist.wait %0 : tensor<1024xbf16>
-    %2 = dist.move %copy to_device : tensor<1024xbf16>
-    ```
-  }];
-  let arguments = (ins AnyRankedTensor:$input, UnitAttr:$to_host,
-                       UnitAttr:$pending);
-  let results = (outs AnyRankedTensor:$output);
-  let assemblyFormat = [{
-    $input (`to_host` $to_host^) : (`to_device`)? attr-dict `:` type($output)
-  }];
-  let hasVerifier = 1;
 }
 
 def Dist_SendOp : Dist_Op<"send"> {

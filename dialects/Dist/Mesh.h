@@ -14,6 +14,7 @@
 
 #include "dialects/Dist/Strategy.h"
 #include "heddle/PlanFormat/AxisRole.h"
+#include "mlir/IR/Attributes.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace heddle::plan {
