@@ -86,18 +86,18 @@ static void buildImport(OpPassManager &pm, const CompileOptions &options) {
   // Needs the forward function, which the importer or the user wrote.
   ImportDeriveProgramsOptions programs;
   programs.guesses = options.guesses;
-  pm.addPass(createImportDerivePrograms(programs));
+  pm.addNestedPass<nn::ModelOp>(createImportDerivePrograms(programs));
   // Needs the programs: the size of the cache follows from their rows and
   // tokens, and the forward function's attention has no cache.
   ImportAddCacheOptions cache;
   cache.pages = options.cachePages;
-  pm.addPass(createImportAddCache(cache));
+  pm.addNestedPass<nn::ModelOp>(createImportAddCache(cache));
 }
 
 static void buildModel(OpPassManager &pm) {
   // Must not see gradients: differentiation takes their types from the
   // forward pass, whose precision this pass sets.
-  pm.addPass(createModelApplyPrecision());
+  pm.addNestedPass<nn::ModelOp>(createModelApplyPrecision());
 }
 
 static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
@@ -106,22 +106,22 @@ static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
   if (options.splitLayers != LayerPrograms::None) {
     TrainSplitLayersOptions split;
     split.sequential = options.splitLayers == LayerPrograms::Sequential;
-    pm.addPass(createTrainSplitLayers(split));
+    pm.addNestedPass<nn::ModelOp>(createTrainSplitLayers(split));
   }
   // Before `train-differentiate`, which makes no gradients for parameters that
   // are not trainable.
-  pm.addPass(createTrainFreezeParameters());
+  pm.addNestedPass<nn::ModelOp>(createTrainFreezeParameters());
   // Before `train-differentiate`, which works on the body of the loop over
   // micro-batches.
-  pm.addPass(createTrainBuildSteps());
+  pm.addNestedPass<nn::ModelOp>(createTrainBuildSteps());
   // Needs the calls in the steps. Before `train-differentiate`, which reads at
   // each call which activations are saved.
-  pm.addPass(createTrainRecompute());
+  pm.addNestedPass<nn::ModelOp>(createTrainRecompute());
   // Needs the loop of `train-build-steps` and the policies of
   // `train-recompute`.
-  pm.addPass(createTrainDifferentiate());
+  pm.addNestedPass<nn::ModelOp>(createTrainDifferentiate());
   // Needs the states with gradients that `train-differentiate` makes.
-  pm.addPass(createTrainOptimizer());
+  pm.addNestedPass<nn::ModelOp>(createTrainOptimizer());
 }
 
 static void buildFuse(OpPassManager &pm, const CompileOptions &options) {

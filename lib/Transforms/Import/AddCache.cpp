@@ -425,9 +425,8 @@ struct AddCache : heddle::impl::ImportAddCacheBase<AddCache> {
   using Base::Base;
 
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>())
-      if (failed(CacheAdder(model, pages).run()))
-        return signalPassFailure();
+    if (failed(CacheAdder(getOperation(), pages).run()))
+      signalPassFailure();
   }
 };
 

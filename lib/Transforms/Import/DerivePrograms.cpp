@@ -490,9 +490,8 @@ struct DerivePrograms : heddle::impl::ImportDeriveProgramsBase<DerivePrograms> {
   using Base::Base;
 
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>())
-      if (failed(derive(model)))
-        return signalPassFailure();
+    if (failed(derive(getOperation())))
+      signalPassFailure();
   }
 
 private:

@@ -27,20 +27,19 @@ bool staysF32(OpResult result) {
 
 struct ApplyPrecision : heddle::impl::ModelApplyPrecisionBase<ApplyPrecision> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      const dist::Strategy &strategy = model.getStrategy().getValue();
-      if (strategy.precision == config::Precision::FP32)
-        continue;
-      compute = BFloat16Type::get(&getContext());
-      bool trains = strategy.mode == config::Mode::Train;
-      narrowStates(model, trains);
-      if (trains)
-        addCopies(model, wordOf(strategy.precision));
-      SymbolTable symbols(model);
-      converted.clear();
-      for (auto function : model.getOps<nn::FuncOp>())
-        convert(symbols, function);
-    }
+    nn::ModelOp model = getOperation();
+    const dist::Strategy &strategy = model.getStrategy().getValue();
+    if (strategy.precision == config::Precision::FP32)
+      return;
+    compute = BFloat16Type::get(&getContext());
+    bool trains = strategy.mode == config::Mode::Train;
+    narrowStates(model, trains);
+    if (trains)
+      addCopies(model, wordOf(strategy.precision));
+    SymbolTable symbols(model);
+    converted.clear();
+    for (auto function : model.getOps<nn::FuncOp>())
+      convert(symbols, function);
   }
 
 private:

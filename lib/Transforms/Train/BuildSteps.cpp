@@ -33,20 +33,19 @@ SmallVector<Value> inlineBody(OpBuilder &builder, nn::FuncOp function,
 
 struct BuildSteps : heddle::impl::TrainBuildStepsBase<BuildSteps> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      strategy = model.getStrategy().getValue();
-      SmallVector<nn::FuncOp> programs;
-      for (auto function : model.getOps<nn::FuncOp>())
-        if (function.getProgram())
-          programs.push_back(function);
-      for (nn::FuncOp function : programs) {
-        if (*function.getProgram() != nn::ProgramKind::Train &&
-            *function.getProgram() != nn::ProgramKind::Eval)
-          buildPlain(function);
-        else if (failed(buildLoss(model, function)))
-          return signalPassFailure();
-        function.erase();
-      }
+    nn::ModelOp model = getOperation();
+    strategy = model.getStrategy().getValue();
+    SmallVector<nn::FuncOp> programs;
+    for (auto function : model.getOps<nn::FuncOp>())
+      if (function.getProgram())
+        programs.push_back(function);
+    for (nn::FuncOp function : programs) {
+      if (*function.getProgram() != nn::ProgramKind::Train &&
+          *function.getProgram() != nn::ProgramKind::Eval)
+        buildPlain(function);
+      else if (failed(buildLoss(model, function)))
+        return signalPassFailure();
+      function.erase();
     }
   }
 

@@ -31,14 +31,13 @@ namespace {
 
 struct Differentiate : heddle::impl::TrainDifferentiateBase<Differentiate> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
-        if (step.getKind() == nn::ProgramKind::Train &&
-            failed(differentiate(model, step)))
-          return signalPassFailure();
-      // Those that only the undifferentiated program called.
-      eraseUncalled(model);
-    }
+    nn::ModelOp model = getOperation();
+    for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
+      if (step.getKind() == nn::ProgramKind::Train &&
+          failed(differentiate(model, step)))
+        return signalPassFailure();
+    // Only the undifferentiated program called some of the functions.
+    eraseUncalled(model);
   }
 
 private:

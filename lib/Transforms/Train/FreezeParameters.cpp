@@ -22,17 +22,15 @@ namespace {
 struct FreezeParameters
     : heddle::impl::TrainFreezeParametersBase<FreezeParameters> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      train::ParameterGroups groups(model);
-      if (failed(groups.verify()))
-        return signalPassFailure();
-      for (auto state : model.getOps<nn::StateOp>()) {
-        if (state.getRole() != nn::StateRole::Parameter)
-          continue;
-        std::optional<size_t> group = groups.of(state);
-        if (group && groups[*group].frozen)
-          state.setTrainable(false);
-      }
+    train::ParameterGroups groups(getOperation());
+    if (failed(groups.verify()))
+      return signalPassFailure();
+    for (auto state : getOperation().getOps<nn::StateOp>()) {
+      if (state.getRole() != nn::StateRole::Parameter)
+        continue;
+      std::optional<size_t> group = groups.of(state);
+      if (group && groups[*group].frozen)
+        state.setTrainable(false);
     }
   }
 };

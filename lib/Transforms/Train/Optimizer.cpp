@@ -65,15 +65,14 @@ constexpr StringLiteral delayedGradient = "delayed_gradient";
 
 struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      strategy = model.getStrategy().getValue();
-      optimizer = train::optimizerOf(strategy);
-      if (strategy.delayedUpdate)
-        optimizer.states.push_back(delayedGradient);
-      for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
-        if (step.getKind() == nn::ProgramKind::Train)
-          update(model, step);
-    }
+    nn::ModelOp model = getOperation();
+    strategy = model.getStrategy().getValue();
+    optimizer = train::optimizerOf(strategy);
+    if (strategy.delayedUpdate)
+      optimizer.states.push_back(delayedGradient);
+    for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
+      if (step.getKind() == nn::ProgramKind::Train)
+        update(model, step);
   }
 
 private:

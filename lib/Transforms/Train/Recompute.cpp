@@ -20,17 +20,14 @@ namespace {
 
 struct Recompute : heddle::impl::TrainRecomputeBase<Recompute> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      const dist::Strategy &strategy = model.getStrategy().getValue();
-      nn::Recompute chosen =
-          *nn::symbolizeRecompute(wordOf(strategy.recompute));
-      model.walk([&](nn::CallOp call) {
-        auto step = call->getParentOfType<nn::StepOp>();
-        if (step && step.getKind() == nn::ProgramKind::Train &&
-            !call.getRecompute())
-          call.setRecompute(chosen);
-      });
-    }
+    const dist::Strategy &strategy = getOperation().getStrategy().getValue();
+    nn::Recompute chosen = *nn::symbolizeRecompute(wordOf(strategy.recompute));
+    for (auto step : getOperation().getOps<nn::StepOp>())
+      if (step.getKind() == nn::ProgramKind::Train)
+        step.walk([&](nn::CallOp call) {
+          if (!call.getRecompute())
+            call.setRecompute(chosen);
+        });
   }
 };
 

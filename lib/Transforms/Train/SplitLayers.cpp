@@ -78,14 +78,13 @@ struct SplitLayers : heddle::impl::TrainSplitLayersBase<SplitLayers> {
   using Base::Base;
 
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>())
-      for (auto function :
-           llvm::make_early_inc_range(model.getOps<nn::FuncOp>()))
-        if (function.getProgram() == nn::ProgramKind::Eval) {
-          if (failed(Splitter(model, function, sequential).run()))
-            return signalPassFailure();
-          break;
-        }
+    nn::ModelOp model = getOperation();
+    for (auto function : llvm::make_early_inc_range(model.getOps<nn::FuncOp>()))
+      if (function.getProgram() == nn::ProgramKind::Eval) {
+        if (failed(Splitter(model, function, sequential).run()))
+          signalPassFailure();
+        return;
+      }
   }
 };
 

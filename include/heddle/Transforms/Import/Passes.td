@@ -33,7 +33,7 @@ def ImportEraseDead : Pass<"import-erase-dead", "::mlir::ModuleOp"> {
   ];
 }
 
-def ImportDerivePrograms : Pass<"import-derive-programs", "::mlir::ModuleOp"> {
+def ImportDerivePrograms : Pass<"import-derive-programs", "::heddle::nn::ModelOp"> {
   let summary = "Makes the programs of a model from its forward function.";
   let description = [{
     The forward function has ports and is no program: it is written for one row
@@ -72,7 +72,7 @@ def ImportDerivePrograms : Pass<"import-derive-programs", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
-def ImportAddCache : Pass<"import-add-cache", "::mlir::ModuleOp"> {
+def ImportAddCache : Pass<"import-add-cache", "::heddle::nn::ModelOp"> {
   let summary = "Gives attention of programs that serve a cache.";
   let description = [{
     A program that serves sees a part of a text. Its attention becomes

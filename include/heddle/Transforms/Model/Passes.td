@@ -11,7 +11,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def ModelApplyPrecision : Pass<"model-apply-precision", "::mlir::ModuleOp"> {
+def ModelApplyPrecision : Pass<"model-apply-precision", "::heddle::nn::ModelOp"> {
   let summary = "Makes the compute precision explicit.";
   let description = [{
     With a compute precision other than fp32, every parameter gets a `derived`

@@ -11,7 +11,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def TrainSplitLayers : Pass<"train-split-layers", "::mlir::ModuleOp"> {
+def TrainSplitLayers : Pass<"train-split-layers", "::heddle::nn::ModelOp"> {
   let summary = "Makes programs of each layer, for its calibration.";
   let description = [{
     Takes the place of all programs but `eval`, from which it is made. The
@@ -45,7 +45,7 @@ def TrainSplitLayers : Pass<"train-split-layers", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::nn::NNDialect"];
 }
 
-def TrainBuildSteps : Pass<"train-build-steps", "::mlir::ModuleOp"> {
+def TrainBuildSteps : Pass<"train-build-steps", "::heddle::nn::ModelOp"> {
   let summary = "Makes a step program from every function marked as a program.";
   let description = [{
     The forward pass moves into an `nn.step`. A training step runs it once for
@@ -68,7 +68,7 @@ def TrainBuildSteps : Pass<"train-build-steps", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::nn::NNDialect"];
 }
 
-def TrainFreezeParameters : Pass<"train-freeze-parameters", "::mlir::ModuleOp"> {
+def TrainFreezeParameters : Pass<"train-freeze-parameters", "::heddle::nn::ModelOp"> {
   let summary = "Trains nothing that a group of the strategy freezes.";
   let description = [{
     A parameter is of the first group (`--group`) whose pattern is found in its
@@ -84,7 +84,7 @@ def TrainFreezeParameters : Pass<"train-freeze-parameters", "::mlir::ModuleOp"> 
   }];
 }
 
-def TrainRecompute : Pass<"train-recompute", "::mlir::ModuleOp"> {
+def TrainRecompute : Pass<"train-recompute", "::heddle::nn::ModelOp"> {
   let summary = "Writes the strategy's recomputation policy at every call.";
   let description = [{
     Calls that already carry a policy keep it. `none` saves every value that a
@@ -94,7 +94,7 @@ def TrainRecompute : Pass<"train-recompute", "::mlir::ModuleOp"> {
   }];
 }
 
-def TrainDifferentiate : Pass<"train-differentiate", "::mlir::ModuleOp"> {
+def TrainDifferentiate : Pass<"train-differentiate", "::heddle::nn::ModelOp"> {
   let summary = "Reverse-mode differentiation of the training step.";
   let description = [{
     Every layer function that is called gets a forward function, which also
@@ -119,7 +119,7 @@ def TrainDifferentiate : Pass<"train-differentiate", "::mlir::ModuleOp"> {
   ];
 }
 
-def TrainOptimizer : Pass<"train-optimizer", "::mlir::ModuleOp"> {
+def TrainOptimizer : Pass<"train-optimizer", "::heddle::nn::ModelOp"> {
   let summary = "Clips the gradients and updates the parameters.";
   let description = [{
     Parameters that are updated alike stand in one bucket: with weight decay,
