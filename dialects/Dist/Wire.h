@@ -43,6 +43,14 @@ inline mlir::FloatType wireType(const Strategy &strategy,
   llvm_unreachable("no such type");
 }
 
+/// wireType as the attribute `wire` of a reshard of gradients; null where that
+/// is f32.
+inline mlir::TypeAttr gradientWire(const Strategy &strategy,
+                                   mlir::Builder builder) {
+  mlir::FloatType type = wireType(strategy, builder);
+  return type.isF32() ? mlir::TypeAttr() : mlir::TypeAttr::get(type);
+}
+
 } // namespace heddle::dist
 
 #endif // HEDDLE_DIALECTS_DIST_WIRE_H

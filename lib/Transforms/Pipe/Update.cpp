@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Update.h"
+#include "heddle/Transforms/Shard/Shardings.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -75,13 +76,6 @@ StageBuckets heddle::pipe::cutBuckets(nn::ModelOp model,
 //===----------------------------------------------------------------------===//
 // Shardings
 //===----------------------------------------------------------------------===//
-
-static TensorShardingAttr makeSharding(MLIRContext *context, int64_t rank,
-                                       ArrayRef<Attribute> unreduced) {
-  SmallVector<Attribute> dims(rank, ArrayAttr::get(context, {}));
-  return TensorShardingAttr::get(context, ArrayAttr::get(context, dims),
-                                 ArrayAttr::get(context, unreduced));
-}
 
 TensorShardingAttr heddle::pipe::sumOverStages(TensorShardingAttr sharding) {
   MLIRContext *context = sharding.getContext();
@@ -226,8 +220,9 @@ void UpdateWriter::writePack(nn::PackOp whole) {
 /// any takes part with zero.
 Value UpdateWriter::total(Location loc, Value packed, ArrayAttr unreduced) {
   MLIRContext *context = builder.getContext();
-  auto whole = makeSharding(context, 0, {});
-  auto partial = sumOverStages(makeSharding(context, 0, unreduced.getValue()));
+  auto whole = shard::wholeSharding(context, 0);
+  auto partial =
+      sumOverStages(shard::wholeSharding(context, 0, unreduced.getValue()));
   auto type = RankedTensorType::get({}, builder.getF32Type());
   ArrayAttr shardings = builder.getArrayAttr({partial});
   Value sum =
@@ -249,7 +244,7 @@ void UpdateWriter::writeNorm(nn::GlobalNormOp norm) {
   SmallVector<Value> parts;
   SmallVector<Value> squares;
   ArrayAttr shardings =
-      builder.getArrayAttr({makeSharding(builder.getContext(), 0, {})});
+      builder.getArrayAttr({shard::wholeSharding(builder.getContext(), 0)});
   for (Value input : norm.getInputs()) {
     if (norm.getSummed()) {
       ArrayAttr unreduced = builder.getArrayAttr({});
@@ -269,7 +264,7 @@ void UpdateWriter::writeNorm(nn::GlobalNormOp norm) {
                                       builder.getF32Type());
     squares.push_back(builder.create<nn::SquareSumsOp>(
         loc, type, flat,
-        builder.getArrayAttr({makeSharding(builder.getContext(), 1, {})})));
+        builder.getArrayAttr({shard::wholeSharding(builder.getContext(), 1)})));
   }
   if (!norm.getSummed())
     parts.push_back(total(loc, pack(loc, squares), builder.getArrayAttr({})));
@@ -287,9 +282,7 @@ void heddle::pipe::addUpShared(OpBuilder &builder, nn::ModelOp stage,
   Operation *state = SymbolTable::lookupSymbolIn(stage, sum.state);
   auto type =
       cast<RankedTensorType>(state->getAttrOfType<TypeAttr>("type").getValue());
-  auto storage = state->getAttrOfType<TensorShardingAttr>("storage");
-  if (!storage)
-    storage = makeSharding(builder.getContext(), type.getRank(), {});
+  TensorShardingAttr storage = shard::storageOf(state);
   Location loc = state->getLoc();
   StringAttr axis = builder.getStringAttr(dist::pipelineAxis());
   StringAttr channel = builder.getStringAttr(sum.state.getValue());

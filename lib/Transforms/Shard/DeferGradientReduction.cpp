@@ -9,7 +9,8 @@
 
 #include "Reasons.h"
 #include "ShardingPlan.h"
-#include "Units.h"
+#include "ZeroStorage.h"
+#include "dialects/Dist/Wire.h"
 #include "heddle/Transforms/Shard/Passes.h"
 #include "heddle/Transforms/Shard/Shardings.h"
 
@@ -122,11 +123,10 @@ struct DeferGradientReduction
       FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
       if (failed(mesh))
         return signalPassFailure();
-      shard::ReplicaAxes replicas(*mesh);
-      tensorAxes = replicas.tensorAxes;
-      // Without replicas there is nothing that ZeRO splits.
-      bool once = strategy.zero < 2 || replicas.ranks == 1;
-      if (!strategy.sequenceParallel || tensorAxes.empty() || !once)
+      shard::ZeroStorage zero(model, *mesh);
+      tensorAxes = zero.tensorAxes;
+      if (!strategy.sequenceParallel || tensorAxes.empty() ||
+          zero.splits(nn::StateRole::Gradient))
         continue;
       if (!getAnalysis<shard::ShardingPlan>().isComplete())
         return signalPassFailure();
@@ -166,11 +166,7 @@ private:
   /// What a state or bucket holds is a part of the sum over `tensor`, too.
   void keepSum(Operation *op) {
     Builder builder(&getContext());
-    auto type = cast<TypeAttr>(op->getAttr("type")).getValue();
-    auto storage = op->getAttrOfType<TensorShardingAttr>("storage");
-    if (!storage)
-      storage = shard::wholeSharding(&getContext(),
-                                     cast<RankedTensorType>(type).getRank());
+    TensorShardingAttr storage = shard::storageOf(op);
     SmallVector<Attribute> axes(storage.getUnreduced().getValue());
     llvm::append_range(axes, tensorAxes);
     op->setAttr("storage",
@@ -193,8 +189,8 @@ private:
                                         builder.getArrayAttr({}));
       auto sum = builder.create<dist::ReshardOp>(
           get.getLoc(), bucket.getType(), get.getValue(), from, to,
-          builder.getStringAttr("nn.update"), shard::wireOf(strategy, builder),
-          DenseI64ArrayAttr());
+          builder.getStringAttr("nn.update"),
+          dist::gradientWire(strategy, builder), DenseI64ArrayAttr());
       get.getValue().replaceAllUsesExcept(sum.getOutput(), sum);
     });
   }

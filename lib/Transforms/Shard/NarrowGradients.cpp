@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Units.h"
+#include "ZeroStorage.h"
 #include "dialects/Dist/Wire.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Shard/Passes.h"

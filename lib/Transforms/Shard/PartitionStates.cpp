@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ParameterBuckets.h"
 #include "Reasons.h"
-#include "Units.h"
 #include "heddle/Transforms/Shard/Passes.h"
 #include "heddle/Transforms/Shard/Shardings.h"
 
@@ -34,65 +34,58 @@ struct PartitionStates
 
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      const dist::Strategy &strategy = model.getStrategy().getValue();
       FailureOr<dist::MeshOp> mesh = meshOf(model);
       if (failed(mesh))
         return signalPassFailure();
       FailureOr<TiledWeights> tiled = TiledWeights::of(model);
       if (failed(tiled))
         return signalPassFailure();
-      ReplicaAxes replicas(*mesh);
-      if (replicas.ranks > 1 || !replicas.tensorAxes.empty())
-        partition(model, strategy, replicas, *tiled);
+      ZeroStorage zero(model, *mesh);
+      if (zero.ranks > 1 || !zero.tensorAxes.empty())
+        partition(model, zero, *tiled);
       if (printReasons)
-        noteStates(model, strategy.zero);
+        noteStates(model, zero.stage);
     }
     if (printReasons)
       reasons.print(llvm::errs());
   }
 
 private:
-  void partition(nn::ModelOp model, dist::Strategy strategy,
-                 const ReplicaAxes &replicas, const TiledWeights &tiled) {
-    // Without replicas there is nothing that several ranks hold.
-    if (replicas.ranks == 1)
-      strategy.zero = 0;
+  void partition(nn::ModelOp model, const ZeroStorage &zero,
+                 const TiledWeights &tiled) {
     for (auto state : model.getOps<nn::StateOp>())
       if (state.getRole() == nn::StateRole::Accumulator)
-        state.setStorageAttr(replicas.partialSum(state.getTensorType()));
+        state.setStorageAttr(zero.partialSum(state.getTensorType()));
     for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
       if (step.getKind() == nn::ProgramKind::Train)
-        partition(model, step, strategy, replicas, tiled);
+        partition(model, step, zero, tiled);
   }
 
-  void partition(nn::ModelOp model, nn::StepOp step,
-                 const dist::Strategy &strategy, const ReplicaAxes &replicas,
+  void partition(nn::ModelOp model, nn::StepOp step, const ZeroStorage &zero,
                  const TiledWeights &tiled) {
-    Units units(model, step, strategy, replicas, tiled);
-    units.replaceUpdates();
-    if (strategy.zero < 2)
-      units.keepGradientsApart();
+    ParameterBuckets buckets(model, step, zero, tiled);
+    buckets.replaceUpdates();
+    if (zero.splits(nn::StateRole::Gradient))
+      buckets.scatterGradients();
     else
-      units.scatterGradients();
-    if (strategy.zero == 3)
+      buckets.keepGradientsApart();
+    if (zero.splits(nn::StateRole::Parameter))
       for (auto reader : model.getOps<nn::StepOp>())
-        units.gatherParameters(reader);
-    numUnits += units.all().size();
+        buckets.gatherParameters(reader);
+    numBuckets += buckets.all().size();
   }
 
   /// Says of every bucket, and of every state that is in none and no
   /// parameter, how it is split, and why.
-  void noteStates(nn::ModelOp model, int64_t zero) {
-    auto note = [&](Operation *op, RankedTensorType type, StringRef whole) {
-      auto storage = op->getAttrOfType<TensorShardingAttr>("storage");
-      if (!storage)
-        storage = wholeSharding(&getContext(), type.getRank());
+  void noteStates(nn::ModelOp model, int64_t stage) {
+    auto note = [&](Operation *op, StringRef whole) {
+      TensorShardingAttr storage = storageOf(op);
       StringRef why = !storage.getUnreduced().empty()
                           ? "each replica has a part of the sum"
                       : splitsReplicas(storage) ? "each replica keeps a part"
                                                 : whole;
       reasons.add(SymbolTable::getSymbolName(op).getValue(), storage,
-                  why + ", zero " + Twine(zero) + " (shard-partition-states)");
+                  why + ", zero " + Twine(stage) + " (shard-partition-states)");
     };
     llvm::DenseSet<Attribute> members;
     for (auto bucket : model.getOps<nn::BucketOp>())
@@ -102,11 +95,10 @@ private:
       auto state = dyn_cast<nn::StateOp>(op);
       if (state && state.getRole() != nn::StateRole::Parameter &&
           !members.contains(state.getSymNameAttr()))
-        note(state, state.getTensorType(),
+        note(state,
              state.getParameter() ? "as its parameter" : "every rank has it");
       if (auto bucket = dyn_cast<nn::BucketOp>(op))
-        note(bucket, cast<RankedTensorType>(bucket.getType()),
-             "as its members");
+        note(bucket, "as its members");
     }
   }
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Units.h"
+#include "ZeroStorage.h"
 #include "dialects/NN/NNDialect.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Shard/Passes.h"
@@ -16,6 +16,7 @@
 using namespace mlir;
 using namespace heddle;
 using dist::TensorShardingAttr;
+using nn::StateRole;
 
 namespace heddle {
 #define GEN_PASS_DEF_SHARDPLACESTATES
@@ -36,7 +37,7 @@ struct PlaceStates : heddle::impl::ShardPlaceStatesBase<PlaceStates> {
         placeGradients(model, kind);
       kind = *nn::symbolizeMemoryKind(wordOf(strategy.placeParameters));
       if (kind != nn::MemoryKind::Device &&
-          failed(placeParameters(model, strategy, kind)))
+          failed(placeParameters(model, kind)))
         return signalPassFailure();
     }
   }
@@ -71,8 +72,8 @@ private:
     llvm::DenseSet<StringAttr> copied = copiedIn(model);
     for (auto state : model.getOps<nn::StateOp>()) {
       bool isMoment =
-          state.getRole() == nn::StateRole::Optimizer && state.getParameter();
-      bool isMaster = state.getRole() == nn::StateRole::Parameter &&
+          state.getRole() == StateRole::Optimizer && state.getParameter();
+      bool isMaster = state.getRole() == StateRole::Parameter &&
                       state.getTrainable() &&
                       copied.contains(state.getSymNameAttr()) &&
                       !kept.contains(state.getSymName());
@@ -85,29 +86,28 @@ private:
 
   void placeGradients(nn::ModelOp model, nn::MemoryKind kind) {
     for (auto state : model.getOps<nn::StateOp>())
-      if (state.getRole() == nn::StateRole::Gradient) {
+      if (state.getRole() == StateRole::Gradient) {
         state.setMemory(kind);
         ++numPlaced;
       }
   }
 
   /// Whole buckets: what is in none is not trained.
-  LogicalResult placeParameters(nn::ModelOp model,
-                                const dist::Strategy &strategy,
-                                nn::MemoryKind kind) {
+  LogicalResult placeParameters(nn::ModelOp model, nn::MemoryKind kind) {
     FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
     if (failed(mesh))
       return failure();
-    bool isSplit = strategy.zero == 3 && shard::ReplicaAxes(*mesh).ranks > 1;
+    bool isSplit =
+        shard::ZeroStorage(model, *mesh).splits(StateRole::Parameter);
     llvm::DenseSet<StringAttr> copied = copiedIn(model);
     SymbolTable symbols(model);
     for (auto bucket : model.getOps<nn::BucketOp>()) {
       SmallVector<nn::StateOp> members;
       for (StringRef name : statesOf(symbols, bucket.getSymName()))
         members.push_back(symbols.lookup<nn::StateOp>(name));
-      nn::StateRole role = members.front().getRole();
-      bool isRead = role == nn::StateRole::Derived ||
-                    (role == nn::StateRole::Parameter &&
+      StateRole role = members.front().getRole();
+      bool isRead = role == StateRole::Derived ||
+                    (role == StateRole::Parameter &&
                      !copied.contains(members.front().getSymNameAttr()));
       TensorShardingAttr storage = bucket.getStorageAttr();
       bool isKept = isSplit && !(storage && shard::splitsReplicas(storage));

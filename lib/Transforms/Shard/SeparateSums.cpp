@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Units.h"
+#include "ZeroStorage.h"
 #include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Shard/Passes.h"
 #include "heddle/Transforms/Shard/Shardings.h"
@@ -125,12 +125,11 @@ namespace {
 struct SeparateSums : heddle::impl::ShardSeparateSumsBase<SeparateSums> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      const dist::Strategy &strategy = model.getStrategy().getValue();
       FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
       if (failed(mesh))
         return signalPassFailure();
-      if (strategy.zero < 2 || strategy.accumulate == 1 ||
-          shard::ReplicaAxes(*mesh).ranks == 1)
+      if (model.getStrategy().getValue().accumulate == 1 ||
+          !shard::ZeroStorage(model, *mesh).splits(nn::StateRole::Gradient))
         continue;
       for (auto step : model.getOps<nn::StepOp>())
         if (step.getKind() == nn::ProgramKind::Train &&

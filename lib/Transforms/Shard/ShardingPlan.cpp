@@ -10,7 +10,6 @@
 #include "Factors.h"
 #include "Reasons.h"
 #include "Splits.h"
-#include "Units.h"
 #include "heddle/Transforms/Shard/Shardings.h"
 
 using namespace mlir;
@@ -86,7 +85,6 @@ private:
     return TensorShardingAttr::get(builder.getContext(), sharding.getDims(),
                                    builder.getArrayAttr({}));
   }
-  TensorShardingAttr storageOf(StringRef name);
 
   /// Plans that the operand be brought into a sharding.
   void need(OpOperand &operand, TensorShardingAttr to,
@@ -142,16 +140,6 @@ TensorShardingAttr PlanBuilder::make(ArrayRef<Axes> dims,
   return TensorShardingAttr::get(builder.getContext(),
                                  builder.getArrayAttr(lists),
                                  builder.getArrayAttr(unreduced));
-}
-
-/// How a state, or a bucket, is stored.
-TensorShardingAttr PlanBuilder::storageOf(StringRef name) {
-  Operation *state = symbols.lookup(name);
-  if (auto storage = state->getAttrOfType<TensorShardingAttr>("storage"))
-    return storage;
-  auto type = cast<TypeAttr>(state->getAttr("type")).getValue();
-  return wholeSharding(builder.getContext(),
-                       cast<RankedTensorType>(type).getRank());
 }
 
 void PlanBuilder::need(OpOperand &operand, TensorShardingAttr to,
@@ -311,7 +299,7 @@ void PlanBuilder::returnTokens(Operation *op, const dist::ShardingRule &rule,
 /// What is written must be as the state is stored. Zeros are a partial sum of
 /// themselves.
 void PlanBuilder::visitSet(nn::SetOp op) {
-  TensorShardingAttr storage = storageOf(op.getState());
+  TensorShardingAttr storage = storageOf(symbols.lookup(op.getState()));
   auto fill = op.getValue().getDefiningOp<nn::FillOp>();
   if (fill && fill.getValue().isZero()) {
     set(fill.getOutput(), storage);
@@ -354,7 +342,7 @@ void PlanBuilder::visitReshard(dist::ReshardOp reshard) {
     reasons->addReshard(
         reshard, reshard.getInput(), of(reshard.getInput()), reshard.getTo(),
         reason.starts_with("nn.") ? reason.str()
-                                  : ("the unit " + reason).str());
+                                  : ("the bucket " + reason).str());
 }
 
 LogicalResult PlanBuilder::visit(Block &block) {
@@ -374,7 +362,7 @@ LogicalResult PlanBuilder::visit(Operation &op) {
   if (auto slice = dyn_cast<nn::MicroBatchOp>(op))
     set(slice.getOutput(), dropFirst(of(slice.getInput())));
   if (auto get = dyn_cast<nn::GetOp>(op))
-    set(get.getValue(), storageOf(get.getState()));
+    set(get.getValue(), storageOf(symbols.lookup(get.getState())));
   if (auto set = dyn_cast<nn::SetOp>(op))
     visitSet(set);
   if (auto pack = dyn_cast<nn::PackOp>(op))

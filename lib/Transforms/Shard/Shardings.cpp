@@ -12,6 +12,22 @@ using namespace mlir;
 using namespace heddle;
 using dist::TensorShardingAttr;
 
+TensorShardingAttr heddle::shard::wholeSharding(MLIRContext *context,
+                                                int64_t rank,
+                                                ArrayRef<Attribute> unreduced) {
+  SmallVector<Attribute> dims(rank, ArrayAttr::get(context, {}));
+  return TensorShardingAttr::get(context, ArrayAttr::get(context, dims),
+                                 ArrayAttr::get(context, unreduced));
+}
+
+TensorShardingAttr heddle::shard::storageOf(Operation *state) {
+  if (auto storage = state->getAttrOfType<TensorShardingAttr>("storage"))
+    return storage;
+  auto type = cast<TypeAttr>(state->getAttr("type")).getValue();
+  return wholeSharding(state->getContext(),
+                       cast<RankedTensorType>(type).getRank());
+}
+
 FailureOr<dist::MeshOp> heddle::shard::meshOf(nn::ModelOp model) {
   if (auto mesh = model.lookupSymbol<dist::MeshOp>("mesh"))
     return mesh;

@@ -14,7 +14,6 @@
 
 #include "Reasons.h"
 #include "Splits.h"
-#include "Units.h"
 #include "heddle/Transforms/Shard/Passes.h"
 #include "heddle/Transforms/Shard/Shardings.h"
 #include "llvm/ADT/StringMap.h"
@@ -132,9 +131,7 @@ private:
       if (reason.empty())
         reason = state.getStorage() ? "as the module says"
                                     : "in no pair of products";
-      TensorShardingAttr storage = state.getStorage().value_or(
-          shard::wholeSharding(&getContext(), state.getTensorType().getRank()));
-      reasons.add(state.getSymName(), storage,
+      reasons.add(state.getSymName(), shard::storageOf(state),
                   reason + " (shard-split-parameters)");
     }
   }

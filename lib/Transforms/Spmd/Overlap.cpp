@@ -86,11 +86,11 @@ private:
   /// layers' are there at most.
   void prefetch(dist::AllGatherOp gather, const dist::Strategy &strategy) {
     auto get = gather.getInput().getDefiningOp<nn::GetOp>();
-    bool isUnit =
+    bool isBucket =
         llvm::all_of(gather.getOutput().getUsers(),
                      [](Operation *user) { return isa<nn::UnpackOp>(user); });
     nn::CallOp previous = neighbour(gather, /*before=*/true);
-    if (!get || !isUnit || !previous || !get.getValue().hasOneUse() ||
+    if (!get || !isBucket || !previous || !get.getValue().hasOneUse() ||
         !mayPrefetch(gather, previous, strategy))
       return;
     OpBuilder builder(gather);

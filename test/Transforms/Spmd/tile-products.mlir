@@ -62,7 +62,7 @@ nn.model @fetched family "gpt2" phase "spmd" attributes {
 
 // CHECK-LABEL: nn.model @gathered
 // CHECK: nn.step @train
-// CHECK: %[[PART:.*]] = nn.get @unit : tensor<512xf32>
+// CHECK: %[[PART:.*]] = nn.get @bucket : tensor<512xf32>
 // CHECK-NEXT: %[[ROWS:.*]] = nn.unpack %[[PART]] : (tensor<512xf32>) -> tensor<16x32xf32>
 // CHECK: %[[MINE:.*]] = nn.slice %[[ROWS]] dim 0 first %{{.*}} : (tensor<16x32xf32>, index) -> tensor<8x32xf32>
 // CHECK-NEXT: dist.all_gather %[[MINE]] axes ["data"] dim 0 for "h.0.w" {pending} : tensor<8x32xf32> -> tensor<16x32xf32>
@@ -81,7 +81,7 @@ nn.model @gathered family "gpt2" phase "spmd" attributes {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.state @h.0.w role parameter : tensor<32x32xf32> {trainable}
   nn.state @h.0.w.grad role gradient : tensor<32x32xf32> {parameter = "h.0.w"}
-  nn.bucket @unit [@h.0.w] : tensor<512xf32> {storage = #dist.sharding<[["data"]], unreduced []>, elements = 1024 : i64}
+  nn.bucket @bucket [@h.0.w] : tensor<512xf32> {storage = #dist.sharding<[["data"]], unreduced []>, elements = 1024 : i64}
   nn.bucket @gradients [@h.0.w.grad] : tensor<512xf32> {storage = #dist.sharding<[["data"]], unreduced []>, elements = 1024 : i64}
   nn.func @block(%x: tensor<3x5x32xf32>, %w: tensor<32x32xf32>) -> tensor<3x5x32xf32> {
     %0 = nn.linear %x, %w : (tensor<3x5x32xf32>, tensor<32x32xf32>) -> tensor<3x5x32xf32>
@@ -92,7 +92,7 @@ nn.model @gathered family "gpt2" phase "spmd" attributes {
     nn.return %0 : tensor<32x32xf32>
   }
   nn.step @train(%x: tensor<3x5x32xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    %p = nn.get @unit : tensor<512xf32>
+    %p = nn.get @bucket : tensor<512xf32>
     %f = dist.all_gather %p axes ["data"] dim 0 for "h.0.w" : tensor<512xf32> -> tensor<1024xf32>
     %w = nn.unpack %f : (tensor<1024xf32>) -> tensor<32x32xf32>
     %y = nn.call @block(%x, %w) path "h.0" : (tensor<3x5x32xf32>, tensor<32x32xf32>) -> tensor<3x5x32xf32>
@@ -151,9 +151,9 @@ nn.model @embedded_parts family "gpt2" phase "spmd" attributes {
     strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}, tile = ["t=2"]}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.state @t role parameter : tensor<32x64xf32> {trainable}
-  nn.bucket @unit [@t] : tensor<1024xf32> {storage = #dist.sharding<[["data"]], unreduced []>, elements = 2048 : i64}
+  nn.bucket @bucket [@t] : tensor<1024xf32> {storage = #dist.sharding<[["data"]], unreduced []>, elements = 2048 : i64}
   nn.step @embed(%ids: tensor<3x5xi32>) -> tensor<3x5x64xf32> attributes {kind = #nn.program<eval>, inputs = [#nn.port<ids>], outputs = [#nn.port<value, "y">]} {
-    %p = nn.get @unit : tensor<1024xf32>
+    %p = nn.get @bucket : tensor<1024xf32>
     %f = dist.all_gather %p axes ["data"] dim 0 for "t" : tensor<1024xf32> -> tensor<2048xf32>
     %t = nn.unpack %f : (tensor<2048xf32>) -> tensor<32x64xf32>
     %y = nn.embedding %t[%ids] : (tensor<32x64xf32>, tensor<3x5xi32>) -> tensor<3x5x64xf32>

@@ -95,11 +95,11 @@ def ShardPartitionStates : Pass<"shard-partition-states", "::mlir::ModuleOp"> {
   let summary = "Says which rank holds which part of every state.";
   let description = [{
     ZeRO (Rajbhandari et al., arXiv 1910.02054) as storage. Parameters and what
-    belongs to them become buckets, the units, that are split over the axes along
+    belongs to them become buckets that are split over the axes along
     which ranks hold replicas (`data`, `seq`): from `zero` 1 on the optimizer's
     states, from 2 on the gradients, at 3 the parameters. Gradients stay partial
     sums of the replicas until they are reduced: with `zero` 0 and 1 once, after
-    the micro-batches, from 2 on as soon as a unit's are there.
+    the micro-batches, from 2 on as soon as a bucket's are there.
 
     ```mlir
     %g = nn.get @gradients.decay : tensor<512xf32>
@@ -113,7 +113,7 @@ def ShardPartitionStates : Pass<"shard-partition-states", "::mlir::ModuleOp"> {
   ];
   let dependentDialects = ["::heddle::dist::DistDialect"];
   let statistics = [
-    Statistic<"numUnits", "units", "Units that parameters were laid out in">
+    Statistic<"numBuckets", "buckets", "Buckets that parameters were laid out in">
   ];
 }
 

@@ -14,6 +14,16 @@
 
 namespace heddle::shard {
 
+/// A sharding that splits none of `rank` dimensions. The value is a partial sum
+/// over the axes `unreduced`.
+dist::TensorShardingAttr
+wholeSharding(mlir::MLIRContext *context, int64_t rank,
+              llvm::ArrayRef<mlir::Attribute> unreduced = {});
+
+/// How a state or bucket is stored; whole where its attribute `storage` is
+/// missing.
+dist::TensorShardingAttr storageOf(mlir::Operation *state);
+
 /// The model's mesh; an error where it has none.
 mlir::FailureOr<dist::MeshOp> meshOf(nn::ModelOp model);
 

@@ -1,4 +1,5 @@
-//===- Units.cpp - Parameters that are stored side by side ----------------===//
+//===- ParameterBuckets.cpp - Parameters that are stored side by side
+//----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,9 +7,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Units.h"
+#include "ParameterBuckets.h"
 #include "dialects/Dist/Wire.h"
 #include "heddle/Transforms/Common/States.h"
+#include "heddle/Transforms/Shard/Shardings.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -17,55 +19,17 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::shard;
 using dist::TensorShardingAttr;
+using nn::StateRole;
 
 //===----------------------------------------------------------------------===//
-// Shardings
+// ParameterBuckets
 //===----------------------------------------------------------------------===//
 
-ReplicaAxes::ReplicaAxes(dist::MeshOp mesh)
-    : context(mesh.getContext()),
-      axes(mesh.getAxesWhere(
-          [](dist::AxisRole role) { return dist::holdsReplicas(role); })),
-      tensorAxes(mesh.getAxesOf(dist::AxisRole::Tensor)),
-      ranks(mesh.getSize(axes)) {}
-
-TensorShardingAttr heddle::shard::wholeSharding(MLIRContext *context,
-                                                int64_t rank) {
-  Builder builder(context);
-  SmallVector<Attribute> dims(rank, builder.getArrayAttr({}));
-  return TensorShardingAttr::get(context, builder.getArrayAttr(dims),
-                                 builder.getArrayAttr({}));
-}
-
-TensorShardingAttr ReplicaAxes::partialSum(TensorShardingAttr whole) const {
-  return TensorShardingAttr::get(context, whole.getDims(),
-                                 ArrayAttr::get(context, axes));
-}
-
-TensorShardingAttr ReplicaAxes::partialSum(RankedTensorType type) const {
-  return partialSum(wholeSharding(context, type.getRank()));
-}
-
-TensorShardingAttr ReplicaAxes::flat(bool tensor, bool split) const {
-  Builder builder(context);
-  SmallVector<Attribute> names;
-  if (tensor)
-    llvm::append_range(names, tensorAxes);
-  if (split)
-    names.append(axes.begin(), axes.end());
-  return TensorShardingAttr::get(
-      context, builder.getArrayAttr({builder.getArrayAttr(names)}),
-      builder.getArrayAttr({}));
-}
-
-//===----------------------------------------------------------------------===//
-// Units
-//===----------------------------------------------------------------------===//
-
-Units::Units(nn::ModelOp model, nn::StepOp step, const dist::Strategy &strategy,
-             const ReplicaAxes &replicas, const TiledWeights &tiled)
-    : model(model), step(step), strategy(strategy), replicas(replicas),
-      tiled(tiled), symbols(model) {
+ParameterBuckets::ParameterBuckets(nn::ModelOp model, nn::StepOp step,
+                                   const ZeroStorage &zero,
+                                   const TiledWeights &tiled)
+    : model(model), step(step), strategy(model.getStrategy().getValue()),
+      zero(zero), tiled(tiled), symbols(model) {
   step.walk([&](nn::CallOp call) {
     for (Value operand : call.getOperands())
       if (auto get = operand.getDefiningOp<nn::GetOp>()) {
@@ -75,16 +39,16 @@ Units::Units(nn::ModelOp model, nn::StepOp step, const dist::Strategy &strategy,
                                   : get.getState();
         auto [path, isNew] = paths.try_emplace(parameter, call.getPath());
         if (!isNew && path->second != call.getPath())
-          path->second = parameter.str(); // Of several: a unit of its own.
+          path->second = parameter.str(); // Of several: a bucket of its own.
       }
   });
-  if (strategy.zero == 3)
+  if (zero.splits(StateRole::Parameter))
     choosePersistent();
   SmallVector<nn::UpdateOp> updates(step.getBody().getOps<nn::UpdateOp>());
   for (nn::UpdateOp update : updates)
     collect(update);
-  for (Unit &unit : units)
-    unit.elements = nn::paddedElements(unit.elements, replicas.ranks);
+  for (ParameterBucket &bucket : buckets)
+    bucket.elements = nn::paddedElements(bucket.elements, zero.ranks);
 }
 
 /// Whether a parameter's storage splits it over `tensor`.
@@ -95,11 +59,11 @@ static bool isTensorSplit(nn::StateOp state) {
 }
 
 /// The smallest parameters below the threshold, as many as may stay whole.
-void Units::choosePersistent() {
+void ParameterBuckets::choosePersistent() {
   SmallVector<std::pair<int64_t, nn::StateOp>> small;
   for (auto state : model.getOps<nn::StateOp>()) {
     int64_t size = state.getTensorType().getNumElements();
-    if (state.getRole() == nn::StateRole::Parameter &&
+    if (state.getRole() == StateRole::Parameter &&
         size < strategy.paramPersistenceThreshold)
       small.push_back({size, state});
   }
@@ -118,14 +82,14 @@ static StringRef groupOf(nn::BucketOp bucket) {
   return bucket.getSymName().split('.').second;
 }
 
-std::string Units::unitOf(nn::StateOp parameter, StringRef group) {
+std::string ParameterBuckets::nameOf(nn::StateOp parameter, StringRef group) {
   std::string name;
-  if (strategy.zero >= 2) {
+  if (zero.splits(StateRole::Gradient)) {
     StringRef module = parameter.getSymName().rsplit('.').first;
     auto path = paths.find(parameter.getSymName());
     name = path == paths.end() ? module.str() : path->second;
   }
-  if (strategy.zero == 3 &&
+  if (zero.splits(StateRole::Parameter) &&
       tiled.tilesOf(parameter.getSymName(), parameter.getType()) > 1)
     name = parameter.getSymName().str();
   auto add = [&](bool holds, StringRef what) {
@@ -139,23 +103,24 @@ std::string Units::unitOf(nn::StateOp parameter, StringRef group) {
   return name;
 }
 
-void Units::collect(nn::UpdateOp update) {
+void ParameterBuckets::collect(nn::UpdateOp update) {
   auto get = update.getParameter().getDefiningOp<nn::GetOp>();
-  auto bucket = symbols.lookup<nn::BucketOp>(get.getState());
-  if (!bucket)
+  auto group = symbols.lookup<nn::BucketOp>(get.getState());
+  if (!group)
     return; // A number that is kept for the next step.
-  for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>()) {
+  for (auto member : group.getMembers().getAsRange<FlatSymbolRefAttr>()) {
     auto parameter = symbols.lookup<nn::StateOp>(member.getValue());
-    std::string name = unitOf(parameter, groupOf(bucket));
-    auto found = llvm::find_if(
-        units, [&](const Unit &unit) { return unit.name == name; });
-    if (found == units.end()) {
-      units.emplace_back();
-      units.back().name = name;
-      units.back().update = update;
-      units.back().tensor = isTensorSplit(parameter);
-      units.back().persists = persistent.contains(parameter);
-      found = std::prev(units.end());
+    std::string name = nameOf(parameter, groupOf(group));
+    auto found = llvm::find_if(buckets, [&](const ParameterBucket &bucket) {
+      return bucket.name == name;
+    });
+    if (found == buckets.end()) {
+      buckets.emplace_back();
+      buckets.back().name = name;
+      buckets.back().update = update;
+      buckets.back().tensor = isTensorSplit(parameter);
+      buckets.back().persists = persistent.contains(parameter);
+      found = std::prev(buckets.end());
     }
     found->parameters.push_back(parameter);
     found->elements +=
@@ -163,70 +128,69 @@ void Units::collect(nn::UpdateOp update) {
   }
 }
 
-nn::BucketOp Units::addBucket(Unit &unit, StringRef what, StringRef suffix,
-                              Type element, TensorShardingAttr storage) {
+nn::BucketOp ParameterBuckets::addBucket(ParameterBucket &bucket,
+                                         StringRef what, StringRef suffix,
+                                         Type element,
+                                         TensorShardingAttr storage) {
   OpBuilder builder(step);
   SmallVector<Attribute> members;
-  for (nn::StateOp parameter : unit.parameters)
+  for (nn::StateOp parameter : bucket.parameters)
     members.push_back(FlatSymbolRefAttr::get(
         builder.getStringAttr(parameter.getSymName() + suffix)));
-  auto bucket = builder.create<nn::BucketOp>(
-      unit.update.getLoc(), (what + "." + unit.name).str(),
+  auto op = builder.create<nn::BucketOp>(
+      bucket.update.getLoc(), (what + "." + bucket.name).str(),
       builder.getArrayAttr(members),
-      RankedTensorType::get({unit.elements}, element));
-  bucket.setStorageAttr(storage);
-  return bucket;
+      RankedTensorType::get({bucket.elements}, element));
+  op.setStorageAttr(storage);
+  return op;
 }
 
 /// What the optimizer calls the states that a value is read from.
-StringRef Units::quantityOf(Value value) {
+StringRef ParameterBuckets::quantityOf(Value value) {
   auto get = value.getDefiningOp<nn::GetOp>();
   StringRef state = statesOf(symbols, get.getState()).front();
   return symbols.lookup<nn::StateOp>(state).getQuantity();
 }
 
-void Units::addBuckets(Unit &unit) {
+void ParameterBuckets::addBuckets(ParameterBucket &bucket) {
   Builder builder(model.getContext());
   Type f32 = builder.getF32Type();
   bool copies = strategy.precision != config::Precision::FP32;
-  auto storage = [&](bool split) { return replicas.flat(unit.tensor, split); };
+  auto storage = [&](bool split) { return zero.flat(bucket.tensor, split); };
   // The optimizer reads parameters in f32: with copies for everything else they
   // are part of its state.
-  bool splits = strategy.zero == 3 && !unit.persists;
-  unit.values = addBucket(unit, "parameters", "", f32,
-                          storage(copies ? strategy.zero >= 1 : splits));
-  unit.gradients = addBucket(
-      unit, "gradients", ".grad",
-      getElementTypeOrSelf(unit.update.getGradient()),
-      strategy.zero >= 2 ? storage(true) : replicas.partialSum(storage(false)));
-  for (Value state : unit.update.getStates())
-    unit.states.push_back(addBucket(unit, quantityOf(state),
-                                    ("." + quantityOf(state)).str(), f32,
-                                    storage(strategy.zero >= 1)));
+  bool splits = zero.splits(StateRole::Parameter) && !bucket.persists;
+  bucket.values =
+      addBucket(bucket, "parameters", "", f32,
+                storage(copies ? zero.splits(StateRole::Optimizer) : splits));
+  bucket.gradients = addBucket(
+      bucket, "gradients", ".grad",
+      getElementTypeOrSelf(bucket.update.getGradient()),
+      zero.splits(StateRole::Gradient) ? storage(true)
+                                       : zero.partialSum(storage(false)));
+  for (Value state : bucket.update.getStates())
+    bucket.states.push_back(
+        addBucket(bucket, quantityOf(state), ("." + quantityOf(state)).str(),
+                  f32, storage(zero.splits(StateRole::Optimizer))));
   if (copies)
-    unit.copies =
-        addBucket(unit, "copies", std::string(".") + wordOf(strategy.precision),
-                  builder.getBF16Type(), storage(splits));
+    bucket.copies = addBucket(bucket, "copies",
+                              std::string(".") + wordOf(strategy.precision),
+                              builder.getBF16Type(), storage(splits));
 }
 
-Value Units::read(OpBuilder &builder, nn::BucketOp bucket) {
-  return builder.create<nn::GetOp>(bucket.getLoc(), bucket.getType(),
-                                   bucket.getSymName());
+Value ParameterBuckets::read(OpBuilder &builder, nn::BucketOp state) {
+  return builder.create<nn::GetOp>(state.getLoc(), state.getType(),
+                                   state.getSymName());
 }
 
-TypeAttr heddle::shard::wireOf(const dist::Strategy &strategy,
-                               Builder builder) {
-  FloatType type = dist::wireType(strategy, builder);
-  return type.isF32() ? TypeAttr() : TypeAttr::get(type);
-}
-
-Value Units::reshard(OpBuilder &builder, Value value, TensorShardingAttr from,
-                     TensorShardingAttr to, StringRef reason) {
+Value ParameterBuckets::reshard(OpBuilder &builder, Value value,
+                                TensorShardingAttr from, TensorShardingAttr to,
+                                StringRef reason) {
   if (from == to)
     return value;
   TypeAttr wire;
   if (!from.getUnreduced().empty() && getElementTypeOrSelf(value).isF32())
-    wire = wireOf(strategy, builder);
+    wire = dist::gradientWire(strategy, builder);
   return builder.create<dist::ReshardOp>(
       value.getLoc(), value.getType(), value, from, to,
       builder.getStringAttr(reason), wire, DenseI64ArrayAttr());
@@ -237,26 +201,29 @@ Value Units::reshard(OpBuilder &builder, Value value, TensorShardingAttr from,
 //===----------------------------------------------------------------------===//
 
 /// Reduces the gradients, and makes their norm of sums of squares: those of
-/// units that are split over more axes are summed over these first.
-void Units::replaceNorm(nn::GlobalNormOp norm) {
+/// buckets that are split over more axes are summed over these first.
+void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
   OpBuilder builder(norm);
   SmallVector<Value> sums[2];
-  for (Unit &unit : units) {
-    TensorShardingAttr from = unit.gradients.getStorageAttr();
-    auto to = replicas.flat(unit.tensor, strategy.zero >= 1);
-    unit.gradient = read(builder, unit.gradients);
+  for (ParameterBucket &bucket : buckets) {
+    TensorShardingAttr from = bucket.gradients.getStorageAttr();
+    auto to = zero.flat(bucket.tensor, zero.splits(StateRole::Optimizer));
+    bucket.gradient = read(builder, bucket.gradients);
     // Who asks for gradients gets the sum, not a replica's part of it.
-    if (strategy.zero == 1 && llvm::is_contained(strategy.keep, "grads")) {
-      auto whole = replicas.flat(unit.tensor, false);
-      unit.gradient = reshard(builder, unit.gradient, from, whole, "--keep");
+    if (zero.splits(StateRole::Optimizer) &&
+        !zero.splits(StateRole::Gradient) &&
+        llvm::is_contained(strategy.keep, "grads")) {
+      auto whole = zero.flat(bucket.tensor, false);
+      bucket.gradient =
+          reshard(builder, bucket.gradient, from, whole, "--keep");
       from = whole;
     }
-    unit.gradient = reshard(builder, unit.gradient, from, to, "nn.update");
-    int64_t blocks = (unit.elements + nn::SquareSumsOp::blockSize - 1) /
+    bucket.gradient = reshard(builder, bucket.gradient, from, to, "nn.update");
+    int64_t blocks = (bucket.elements + nn::SquareSumsOp::blockSize - 1) /
                      nn::SquareSumsOp::blockSize;
-    sums[unit.tensor].push_back(builder.create<nn::SquareSumsOp>(
+    sums[bucket.tensor].push_back(builder.create<nn::SquareSumsOp>(
         norm.getLoc(), RankedTensorType::get({blocks}, builder.getF32Type()),
-        unit.gradient, ArrayAttr()));
+        bucket.gradient, ArrayAttr()));
   }
   SmallVector<Value> packed;
   for (ArrayRef<Value> parts : sums) {
@@ -277,12 +244,13 @@ void Units::replaceNorm(nn::GlobalNormOp norm) {
 namespace {
 
 /// Copies what is computed of the buckets of a group so that it is computed of
-/// those of a unit.
-class UnitCopier {
+/// those of a bucket.
+class BucketCopier {
 public:
-  UnitCopier(OpBuilder &builder, Unit &unit) : builder(builder), unit(unit) {}
+  BucketCopier(OpBuilder &builder, ParameterBucket &bucket)
+      : builder(builder), bucket(bucket) {}
 
-  /// `value` is the unit's `mine`.
+  /// `value` is the bucket's `mine`.
   void map(Value value, Value mine) { mapping.map(value, mine); }
 
   /// What stands for the value; itself where it is computed of no bucket.
@@ -301,7 +269,7 @@ public:
     Operation *mine = builder.clone(*op, mapping);
     if (mine->hasAttr("bucket"))
       mine->setAttr("bucket",
-                    FlatSymbolRefAttr::get(unit.values.getSymNameAttr()));
+                    FlatSymbolRefAttr::get(bucket.values.getSymNameAttr()));
     for (auto [old, result] : llvm::zip(op->getResults(), mine->getResults()))
       setShape(op, old, result);
     return mine;
@@ -321,7 +289,8 @@ private:
         result.setType(type.clone(shapeOf(mapping.lookup(operand))));
         return;
       }
-    result.setType(type.clone({static_cast<int64_t>(unit.parameters.size())}));
+    result.setType(
+        type.clone({static_cast<int64_t>(bucket.parameters.size())}));
   }
 
   bool isOfBucket(Operation *op) {
@@ -333,30 +302,30 @@ private:
   }
 
   OpBuilder &builder;
-  Unit &unit;
+  ParameterBucket &bucket;
   IRMapping mapping;
 };
 
 } // namespace
 
-void Units::replaceUpdate(Unit &unit) {
-  OpBuilder builder(unit.update);
-  UnitCopier copier(builder, unit);
-  copier.map(unit.update.getParameter(), read(builder, unit.values));
-  copier.map(unit.update.getGradient(), unit.gradient);
-  for (auto [state, bucket] : llvm::zip(unit.update.getStates(), unit.states))
-    copier.map(state, read(builder, bucket));
-  auto update = cast<nn::UpdateOp>(copier.write(unit.update));
-  SmallVector<nn::BucketOp> written = {unit.values};
-  llvm::append_range(written, unit.states);
-  if (unit.copies)
-    written.push_back(unit.copies);
-  for (auto [bucket, value] : llvm::zip(written, update.getOutputs()))
-    builder.create<nn::SetOp>(update.getLoc(), bucket.getSymName(), value);
+void ParameterBuckets::replaceUpdate(ParameterBucket &bucket) {
+  OpBuilder builder(bucket.update);
+  BucketCopier copier(builder, bucket);
+  copier.map(bucket.update.getParameter(), read(builder, bucket.values));
+  copier.map(bucket.update.getGradient(), bucket.gradient);
+  for (auto [state, mine] : llvm::zip(bucket.update.getStates(), bucket.states))
+    copier.map(state, read(builder, mine));
+  auto update = cast<nn::UpdateOp>(copier.write(bucket.update));
+  SmallVector<nn::BucketOp> written = {bucket.values};
+  llvm::append_range(written, bucket.states);
+  if (bucket.copies)
+    written.push_back(bucket.copies);
+  for (auto [state, value] : llvm::zip(written, update.getOutputs()))
+    builder.create<nn::SetOp>(update.getLoc(), state.getSymName(), value);
 }
 
-void Units::replaceUpdates() {
-  // What goes, before the units, which may have the same names, come.
+void ParameterBuckets::replaceUpdates() {
+  // What goes, before the buckets, which may have the same names, come.
   SmallVector<nn::BucketOp> old(model.getOps<nn::BucketOp>());
   llvm::StringSet<> gone;
   for (nn::BucketOp bucket : old)
@@ -374,13 +343,13 @@ void Units::replaceUpdates() {
     dead.insert(set.getValue().getDefiningOp());
     dead.insert(op);
   });
-  for (Unit &unit : units)
-    addBuckets(unit);
+  for (ParameterBucket &bucket : buckets)
+    addBuckets(bucket);
   for (auto norm :
        llvm::make_early_inc_range(step.getBody().getOps<nn::GlobalNormOp>()))
     replaceNorm(norm);
-  for (Unit &unit : units)
-    replaceUpdate(unit);
+  for (ParameterBucket &bucket : buckets)
+    replaceUpdate(bucket);
   for (Operation &op : step.getBody().front())
     if (llvm::any_of(op.getOperands(), [&](Value operand) {
           return dead.contains(operand.getDefiningOp());
@@ -396,13 +365,14 @@ void Units::replaceUpdates() {
     clearGradients(*step.getBody().getOps<nn::MicroBatchesOp>().begin());
 }
 
-void Units::clearGradients(nn::MicroBatchesOp loop) {
+void ParameterBuckets::clearGradients(nn::MicroBatchesOp loop) {
   OpBuilder builder(loop);
-  for (Unit &unit : units) {
-    Value zero =
-        builder.create<nn::FillOp>(loop.getLoc(), unit.gradients.getType(),
+  for (ParameterBucket &bucket : buckets) {
+    Value zeros =
+        builder.create<nn::FillOp>(loop.getLoc(), bucket.gradients.getType(),
                                    builder.getF64FloatAttr(0), nullptr);
-    builder.create<nn::SetOp>(loop.getLoc(), unit.gradients.getSymName(), zero);
+    builder.create<nn::SetOp>(loop.getLoc(), bucket.gradients.getSymName(),
+                              zeros);
   }
 }
 
@@ -410,29 +380,24 @@ void Units::clearGradients(nn::MicroBatchesOp loop) {
 // Gradients
 //===----------------------------------------------------------------------===//
 
-static TensorShardingAttr storageOf(nn::StateOp state) {
-  if (TensorShardingAttr storage = state.getStorageAttr())
-    return storage;
-  return wholeSharding(state.getContext(), state.getTensorType().getRank());
-}
-
-void Units::keepGradientsApart() {
-  for (Unit &unit : units)
-    for (nn::StateOp parameter : unit.parameters) {
+void ParameterBuckets::keepGradientsApart() {
+  for (ParameterBucket &bucket : buckets)
+    for (nn::StateOp parameter : bucket.parameters) {
       auto gradient =
           symbols.lookup<nn::StateOp>((parameter.getSymName() + ".grad").str());
-      gradient.setStorageAttr(replicas.partialSum(storageOf(parameter)));
+      gradient.setStorageAttr(zero.partialSum(storageOf(parameter)));
     }
 }
 
-void Units::scatterUnit(Unit &unit, nn::MicroBatchesOp loop) {
+void ParameterBuckets::scatterBucket(ParameterBucket &bucket,
+                                     nn::MicroBatchesOp loop) {
   Block &body = loop.getBody().front();
   llvm::StringMap<nn::SetOp> sets;
   for (auto set : body.getOps<nn::SetOp>())
     sets[set.getState()] = set;
   SmallVector<Value> members;
   Operation *last = nullptr;
-  for (nn::StateOp parameter : unit.parameters) {
+  for (nn::StateOp parameter : bucket.parameters) {
     nn::SetOp set = sets.lookup((parameter.getSymName() + ".grad").str());
     Value value = set.getValue();
     set.erase();
@@ -453,44 +418,46 @@ void Units::scatterUnit(Unit &unit, nn::MicroBatchesOp loop) {
   OpBuilder builder(model.getContext());
   builder.setInsertionPointAfter(last);
   Value flat = builder.create<nn::PackOp>(last->getLoc(),
-                                          unit.gradients.getType(), members);
-  auto split = replicas.flat(unit.tensor, true);
-  Value part = reshard(builder, flat,
-                       replicas.partialSum(replicas.flat(unit.tensor, false)),
-                       split, unit.name);
+                                          bucket.gradients.getType(), members);
+  auto split = zero.flat(bucket.tensor, true);
+  Value part =
+      reshard(builder, flat, zero.partialSum(zero.flat(bucket.tensor, false)),
+              split, bucket.name);
   if (strategy.accumulate > 1)
     part = builder.create<nn::AddOp>(last->getLoc(), part.getType(),
-                                     read(builder, unit.gradients), part,
+                                     read(builder, bucket.gradients), part,
                                      ArrayAttr());
-  builder.create<nn::SetOp>(last->getLoc(), unit.gradients.getSymName(), part);
+  builder.create<nn::SetOp>(last->getLoc(), bucket.gradients.getSymName(),
+                            part);
 }
 
-void Units::scatterGradients() {
+void ParameterBuckets::scatterGradients() {
   auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
-  for (Unit &unit : units)
-    scatterUnit(unit, loop);
+  for (ParameterBucket &bucket : buckets)
+    scatterBucket(bucket, loop);
 }
 
 //===----------------------------------------------------------------------===//
 // Parameters
 //===----------------------------------------------------------------------===//
 
-/// Gathers the unit before an operation and hands its members to `uses`, which
-/// read them from states now.
-void Units::gather(Unit &unit, Operation *before, ArrayRef<OpOperand *> uses) {
+/// Gathers the bucket before an operation and hands its members to `uses`,
+/// which read them from states now.
+void ParameterBuckets::gather(ParameterBucket &bucket, Operation *before,
+                              ArrayRef<OpOperand *> uses) {
   OpBuilder builder(before);
-  nn::BucketOp bucket = unit.copies ? unit.copies : unit.values;
+  nn::BucketOp values = bucket.copies ? bucket.copies : bucket.values;
   Value flat =
-      reshard(builder, read(builder, bucket), replicas.flat(unit.tensor, true),
-              replicas.flat(unit.tensor, false), unit.name);
+      reshard(builder, read(builder, values), zero.flat(bucket.tensor, true),
+              zero.flat(bucket.tensor, false), bucket.name);
   SmallVector<Type> types;
   SmallVector<Attribute> shardings;
   llvm::StringMap<unsigned> numbers;
   for (auto [number, member] :
-       llvm::enumerate(bucket.getMembers().getAsRange<FlatSymbolRefAttr>())) {
+       llvm::enumerate(values.getMembers().getAsRange<FlatSymbolRefAttr>())) {
     auto state = symbols.lookup<nn::StateOp>(member.getValue());
     types.push_back(state.getType());
-    shardings.push_back(storageOf(unit.parameters[number]));
+    shardings.push_back(storageOf(bucket.parameters[number]));
     numbers[member.getValue()] = number;
   }
   auto unpack = builder.create<nn::UnpackOp>(before->getLoc(), types, flat,
@@ -503,8 +470,8 @@ void Units::gather(Unit &unit, Operation *before, ArrayRef<OpOperand *> uses) {
 
 /// Whether what two operations use stays gathered between them: the layers
 /// there gather less than the strategy's distance.
-bool Units::staysGathered(Operation *from, Operation *to,
-                          const UnitUses &uses) {
+bool ParameterBuckets::staysGathered(Operation *from, Operation *to,
+                                     const BucketUses &uses) {
   llvm::SmallDenseSet<Operation *> layers;
   for (Operation *op = from; op != to; op = op->getNextNode())
     if (isa<nn::CallOp>(op))
@@ -516,29 +483,29 @@ bool Units::staysGathered(Operation *from, Operation *to,
   return layers.empty() || elements < strategy.maxReuseDistance;
 }
 
-void Units::gatherParameters(nn::StepOp reader) {
-  llvm::StringMap<Unit *> unitsByState;
-  for (Unit &unit : units)
-    if (!unit.persists)
-      for (auto member : (unit.copies ? unit.copies : unit.values)
+void ParameterBuckets::gatherParameters(nn::StepOp reader) {
+  llvm::StringMap<ParameterBucket *> bucketsByState;
+  for (ParameterBucket &bucket : buckets)
+    if (!bucket.persists)
+      for (auto member : (bucket.copies ? bucket.copies : bucket.values)
                              .getMembers()
                              .getAsRange<FlatSymbolRefAttr>())
-        unitsByState[member.getValue()] = &unit;
+        bucketsByState[member.getValue()] = &bucket;
   // An instance of a layer gathers for itself; what is read outside of layers
   // is gathered for all that read it in a block and are close together.
-  UnitUses uses;
+  BucketUses uses;
   SmallVector<nn::GetOp> gets;
   reader.walk([&](nn::GetOp get) {
-    Unit *unit = unitsByState.lookup(get.getState());
-    if (!unit)
+    ParameterBucket *bucket = bucketsByState.lookup(get.getState());
+    if (!bucket)
       return;
     gets.push_back(get);
     for (OpOperand &use : get.getValue().getUses()) {
       Operation *user = use.getOwner();
       if (isa<nn::CallOp>(user))
-        uses[{unit, user}].push_back(&use);
+        uses[{bucket, user}].push_back(&use);
       else
-        uses[{unit, user->getBlock()->getParentOp()}].push_back(&use);
+        uses[{bucket, user->getBlock()->getParentOp()}].push_back(&use);
     }
   });
   for (auto &[key, operands] : uses) {

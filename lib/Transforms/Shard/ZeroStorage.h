@@ -1,0 +1,52 @@
+//===- ZeroStorage.h - Which states ZeRO splits -----------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// ZeRO (Rajbhandari et al., arXiv 1910.02054) as storage of states. This is the
+// only place in lib/Transforms that reads the stage of ZeRO: passes ask whether
+// the replicas split the states of a role.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_SHARD_ZEROSTORAGE_H
+#define HEDDLE_LIB_TRANSFORMS_SHARD_ZEROSTORAGE_H
+
+#include "dialects/NN/NNDialect.h"
+
+namespace heddle::shard {
+
+/// The axes along which ranks hold replicas of the parameters and compute
+/// different tokens.
+struct ReplicaAxes {
+  explicit ReplicaAxes(dist::MeshOp mesh);
+
+  /// `whole`, as a partial sum: the value is the sum over all replicas.
+  dist::TensorShardingAttr partialSum(dist::TensorShardingAttr whole) const;
+  dist::TensorShardingAttr partialSum(mlir::RankedTensorType type) const;
+  /// The sharding of a flat tensor, such as a bucket. `tensor`: the axis
+  /// `tensor` splits it; `split`: the replicas split it.
+  dist::TensorShardingAttr flat(bool tensor, bool split) const;
+
+  mlir::MLIRContext *context;
+  llvm::SmallVector<mlir::Attribute> axes, tensorAxes;
+  int64_t ranks = 1; ///< The number of replicas: the product of axis sizes.
+};
+
+/// ZeRO's stage as the storage of three roles of states. Each role is split
+/// over the replicas, or whole on each of them.
+struct ZeroStorage : ReplicaAxes {
+  ZeroStorage(nn::ModelOp model, dist::MeshOp mesh);
+
+  /// Whether the replicas split the states of `role`: states of the optimizer
+  /// from ZeRO 1 on, gradients from ZeRO 2 on, parameters with ZeRO 3. A mesh
+  /// without replicas splits nothing.
+  bool splits(nn::StateRole role) const;
+
+  int64_t stage; ///< As the user gave it, for messages.
+};
+
+} // namespace heddle::shard
+
+#endif // HEDDLE_LIB_TRANSFORMS_SHARD_ZEROSTORAGE_H
