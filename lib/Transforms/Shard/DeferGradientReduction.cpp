@@ -1,5 +1,4 @@
-//===- DeferGradientReduction.cpp - Gradients are added up once a step
-//-----------------===//
+//===- DeferGradientReduction.cpp - Reduce gradients once a step ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -25,14 +24,15 @@ namespace heddle {
 
 namespace {
 
+/// Whether the value is a partial sum over the axis `tensor`.
 bool sumsOverTensor(TensorShardingAttr sharding) {
   return llvm::any_of(sharding.getUnreduced(), [](Attribute axis) {
     return dist::roleOf(axis) == dist::AxisRole::Tensor;
   });
 }
 
-/// Says which gradients are added up over `tensor`, while every one is stored
-/// without such a sum.
+/// Finds the gradients that the sharding plan reduces over `tensor` in each
+/// micro-batch. Valid while their storage is no partial sum.
 class Sums {
 public:
   Sums(nn::ModelOp model, const shard::ShardingPlan &plan)
@@ -40,7 +40,8 @@ public:
     model.walk([&](nn::SetOp set) { sets[set.getState()].push_back(set); });
   }
 
-  /// Whether all that is written to the gradient is a sum over `tensor`.
+  /// Whether everything that is written to the gradient is reduced over
+  /// `tensor`: then one reduction after all micro-batches is enough.
   bool addsUp(StringRef gradient) {
     bool any = false;
     for (nn::SetOp set : sets.lookup(gradient)) {
@@ -53,8 +54,10 @@ public:
   }
 
 private:
-  /// The same of what an operation in `call`, or in none, gets; false of what a
-  /// sum starts from, nothing where it is added to something else.
+  /// Whether the value of an operand is reduced over `tensor`. `call` is the
+  /// call whose callee has the operand, or null in a step. False: the value is
+  /// what a sum starts from, as zeros. Nothing: the value also adds something
+  /// that is not reduced.
   std::optional<bool> addsUp(OpOperand &use, nn::CallOp call) {
     bool isReduced = sumsOverTensor(plan.of(use.get())) &&
                      !sumsOverTensor(plan.takenAs(use));
@@ -73,7 +76,8 @@ private:
     Operation *op = value.getDefiningOp();
     if (op->hasTrait<nn::Rematerializable>())
       return false;
-    // What a sum is added to behind the operation that makes it.
+    // The plan takes the init operand out of the operation and adds it after
+    // the reduction.
     if (const shard::Sequel *sequel = plan.sequelOf(value);
         sequel && sequel->init) {
       auto isReduced = [&](TensorShardingAttr sharding) {
@@ -109,7 +113,7 @@ private:
 
   const shard::ShardingPlan &plan;
   SymbolTable symbols;
-  llvm::StringMap<SmallVector<nn::SetOp>> sets; ///< Of each state.
+  llvm::StringMap<SmallVector<nn::SetOp>> sets; ///< The writes of each state.
 };
 
 struct DeferGradientReduction
@@ -163,7 +167,8 @@ private:
     }
   }
 
-  /// What a state or bucket holds is a part of the sum over `tensor`, too.
+  /// Marks the stored value of a state or bucket as a partial sum over
+  /// `tensor`.
   void keepSum(Operation *op) {
     Builder builder(&getContext());
     TensorShardingAttr storage = shard::storageOf(op);
@@ -174,7 +179,8 @@ private:
                                         builder.getArrayAttr(axes)));
   }
 
-  /// Where no replicas are, nothing adds the gradients up yet.
+  /// Inserts the reduction where the update reads the bucket, unless a reshard
+  /// is there already (with replicas), which then reduces over `tensor`, too.
   void addUp(nn::ModelOp model, nn::BucketOp bucket,
              const dist::Strategy &strategy) {
     model.walk([&](nn::GetOp get) {
@@ -195,7 +201,7 @@ private:
     });
   }
 
-  SmallVector<Attribute> tensorAxes; ///< Of the mesh.
+  SmallVector<Attribute> tensorAxes; ///< The mesh's axes of that role.
   bool changed = false;
   shard::Reasons reasons;
 };

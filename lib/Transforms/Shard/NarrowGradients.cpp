@@ -30,13 +30,14 @@ OpOperand *initOf(OpResult result) {
   return nullptr;
 }
 
+/// Whether the value is filled with zeros.
 bool isZeros(Value value) {
   auto fill = value.getDefiningOp<nn::FillOp>();
   return fill && fill.getValue().isZero();
 }
 
-/// Gives the gradients of one model another element type: all that stands
-/// between the operations that make them and the optimizer.
+/// Gives the gradients of one model another element type, from the operations
+/// that compute them to the optimizer.
 class Narrower {
 public:
   Narrower(nn::ModelOp model, FloatType element)
@@ -45,7 +46,8 @@ public:
         [&](nn::CallOp call) { calls[call.getCallee()].push_back(call); });
   }
 
-  /// Of how many values a gradient is the sum.
+  /// Counts the values that are added up in `value`, a gradient. `within` are
+  /// the calls, outermost first, whose callee has the value.
   unsigned countTerms(Value value, SmallVector<nn::CallOp> within = {});
   void narrowAll();
 
@@ -61,7 +63,7 @@ private:
   nn::ModelOp model;
   SymbolTable symbols;
   FloatType element;
-  llvm::StringMap<SmallVector<nn::CallOp>> calls; ///< Of each function.
+  llvm::StringMap<SmallVector<nn::CallOp>> calls; ///< By the callee's name.
 };
 
 } // namespace
@@ -139,7 +141,8 @@ void Narrower::narrow(OpOperand &use) {
                                      value, /*shardings=*/nullptr));
 }
 
-/// Lets the operation round what it makes; false where it cannot.
+/// Lets the operation that makes `value` round its result. Returns false where
+/// it cannot.
 bool Narrower::narrowMaker(Value value) {
   auto result = cast<OpResult>(value);
   Operation *op = result.getOwner();
@@ -202,8 +205,9 @@ struct NarrowGradients
   }
 
 private:
-  /// Of two values, as those of an embedding that is tied to the head, no rank
-  /// has a more precise sum in the end.
+  /// Whether gradients may be rounded: each is the sum of at most two values,
+  /// as that of an embedding that is tied to the head. A longer sum would be
+  /// rounded after each addition.
   bool mayRound(nn::ModelOp model, Narrower &narrower) {
     SymbolTable symbols(model);
     WalkResult walk = model.walk([&](nn::SetOp set) {

@@ -39,7 +39,7 @@ ParameterBuckets::ParameterBuckets(nn::ModelOp model, nn::StepOp step,
                                   : get.getState();
         auto [path, isNew] = paths.try_emplace(parameter, call.getPath());
         if (!isNew && path->second != call.getPath())
-          path->second = parameter.str(); // Of several: a bucket of its own.
+          path->second = parameter.str(); // Read by several calls.
       }
   });
   if (zero.splits(StateRole::Parameter))
@@ -51,14 +51,15 @@ ParameterBuckets::ParameterBuckets(nn::ModelOp model, nn::StepOp step,
     bucket.elements = nn::paddedElements(bucket.elements, zero.ranks);
 }
 
-/// Whether a parameter's storage splits it over `tensor`.
+/// Whether the storage of a parameter splits it over the axis `tensor`.
 static bool isTensorSplit(nn::StateOp state) {
   TensorShardingAttr storage = state.getStorageAttr();
   return storage && llvm::any_of(storage.getDims().getAsRange<ArrayAttr>(),
                                  [](ArrayAttr axes) { return !axes.empty(); });
 }
 
-/// The smallest parameters below the threshold, as many as may stay whole.
+/// Chooses the parameters that every rank keeps whole with ZeRO 3: the smallest
+/// ones, up to the thresholds of the strategy for one parameter and for all.
 void ParameterBuckets::choosePersistent() {
   SmallVector<std::pair<int64_t, nn::StateOp>> small;
   for (auto state : model.getOps<nn::StateOp>()) {
@@ -77,7 +78,8 @@ void ParameterBuckets::choosePersistent() {
   }
 }
 
-/// What the optimizer's pass calls the parameters that it updates so.
+/// The group of parameters that `train-optimizer` made a bucket for, as
+/// "decay".
 static StringRef groupOf(nn::BucketOp bucket) {
   return bucket.getSymName().split('.').second;
 }
@@ -96,7 +98,7 @@ std::string ParameterBuckets::nameOf(nn::StateOp parameter, StringRef group) {
     if (holds)
       name += (name.empty() ? "" : ".") + what.str();
   };
-  // Most have weight decay, and no group.
+  // The most common group needs no mention in a name.
   add(name.empty() || group != "decay", group);
   add(isTensorSplit(parameter), "tensor");
   add(persistent.contains(parameter), "persistent");
@@ -107,7 +109,7 @@ void ParameterBuckets::collect(nn::UpdateOp update) {
   auto get = update.getParameter().getDefiningOp<nn::GetOp>();
   auto group = symbols.lookup<nn::BucketOp>(get.getState());
   if (!group)
-    return; // A number that is kept for the next step.
+    return; // Updates a scalar state of the whole model.
   for (auto member : group.getMembers().getAsRange<FlatSymbolRefAttr>()) {
     auto parameter = symbols.lookup<nn::StateOp>(member.getValue());
     std::string name = nameOf(parameter, groupOf(group));
@@ -145,7 +147,7 @@ nn::BucketOp ParameterBuckets::addBucket(ParameterBucket &bucket,
   return op;
 }
 
-/// What the optimizer calls the states that a value is read from.
+/// The optimizer's name for the states that `value` is read from, as "exp_avg".
 StringRef ParameterBuckets::quantityOf(Value value) {
   auto get = value.getDefiningOp<nn::GetOp>();
   StringRef state = statesOf(symbols, get.getState()).front();
@@ -157,8 +159,8 @@ void ParameterBuckets::addBuckets(ParameterBucket &bucket) {
   Type f32 = builder.getF32Type();
   bool copies = strategy.precision != config::Precision::FP32;
   auto storage = [&](bool split) { return zero.flat(bucket.tensor, split); };
-  // The optimizer reads parameters in f32: with copies for everything else they
-  // are part of its state.
+  // With copies in the compute precision, only the optimizer reads the f32
+  // parameters (the master weights): ZeRO stores them as it does its states.
   bool splits = zero.splits(StateRole::Parameter) && !bucket.persists;
   bucket.values =
       addBucket(bucket, "parameters", "", f32,
@@ -200,8 +202,9 @@ Value ParameterBuckets::reshard(OpBuilder &builder, Value value,
 // The optimizer
 //===----------------------------------------------------------------------===//
 
-/// Reduces the gradients, and makes their norm of sums of squares: those of
-/// buckets that are split over more axes are summed over these first.
+/// Reduces the gradients, and computes their norm from sums of squares of each
+/// bucket. The norm packs buckets that `tensor` splits apart from the others:
+/// their sums are reduced over that axis, too.
 void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
   OpBuilder builder(norm);
   SmallVector<Value> sums[2];
@@ -209,7 +212,8 @@ void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
     TensorShardingAttr from = bucket.gradients.getStorageAttr();
     auto to = zero.flat(bucket.tensor, zero.splits(StateRole::Optimizer));
     bucket.gradient = read(builder, bucket.gradients);
-    // Who asks for gradients gets the sum, not a replica's part of it.
+    // A dump of the gradients (`--keep grads`) shows whole gradients, so they
+    // are all-reduced where a reduce-scatter would do.
     if (zero.splits(StateRole::Optimizer) &&
         !zero.splits(StateRole::Gradient) &&
         llvm::is_contained(strategy.keep, "grads")) {
@@ -243,17 +247,17 @@ void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
 
 namespace {
 
-/// Copies what is computed of the buckets of a group so that it is computed of
-/// those of a bucket.
+/// Copies an update of the whole model's buckets, and what it is computed from,
+/// to one bucket.
 class BucketCopier {
 public:
   BucketCopier(OpBuilder &builder, ParameterBucket &bucket)
       : builder(builder), bucket(bucket) {}
 
-  /// `value` is the bucket's `mine`.
+  /// Replaces `value` by `mine` in what is copied later.
   void map(Value value, Value mine) { mapping.map(value, mine); }
 
-  /// What stands for the value; itself where it is computed of no bucket.
+  /// The copy of `value`, or `value` where it does not depend on a bucket.
   Value copy(Value value) {
     if (Value known = mapping.lookupOrNull(value))
       return known;
@@ -280,8 +284,8 @@ private:
     return cast<RankedTensorType>(value.getType()).getShape();
   }
 
-  /// A result is as long as an operand is, or has one number for each
-  /// parameter.
+  /// Sets the shape of a copied result: that of the operand which had the same
+  /// shape before, or else one element for each parameter of the bucket.
   void setShape(Operation *op, Value old, Value result) {
     auto type = cast<RankedTensorType>(result.getType());
     for (Value operand : op->getOperands())
@@ -325,7 +329,8 @@ void ParameterBuckets::replaceUpdate(ParameterBucket &bucket) {
 }
 
 void ParameterBuckets::replaceUpdates() {
-  // What goes, before the buckets, which may have the same names, come.
+  // Collect the old buckets and their users first: new buckets may get the same
+  // names.
   SmallVector<nn::BucketOp> old(model.getOps<nn::BucketOp>());
   llvm::StringSet<> gone;
   for (nn::BucketOp bucket : old)
@@ -401,7 +406,8 @@ void ParameterBuckets::scatterBucket(ParameterBucket &bucket,
     nn::SetOp set = sets.lookup((parameter.getSymName() + ".grad").str());
     Value value = set.getValue();
     set.erase();
-    // The sum over micro-batches is made of the reduced parts.
+    // The sum over micro-batches is made after the reduce-scatter, from reduced
+    // shards: leave it out here.
     if (auto add = value.getDefiningOp<nn::AddOp>())
       if (auto before = add.getLhs().getDefiningOp<nn::GetOp>();
           before &&
@@ -441,8 +447,8 @@ void ParameterBuckets::scatterGradients() {
 // Parameters
 //===----------------------------------------------------------------------===//
 
-/// Gathers the bucket before an operation and hands its members to `uses`,
-/// which read them from states now.
+/// All-gathers the bucket before an operation, and replaces `uses`, which read
+/// its parameters from states, by the gathered values.
 void ParameterBuckets::gather(ParameterBucket &bucket, Operation *before,
                               ArrayRef<OpOperand *> uses) {
   OpBuilder builder(before);
@@ -468,8 +474,9 @@ void ParameterBuckets::gather(ParameterBucket &bucket, Operation *before,
   }
 }
 
-/// Whether what two operations use stays gathered between them: the layers
-/// there gather less than the strategy's distance.
+/// Whether parameters that two operations use stay gathered between them: the
+/// layers in between gather less than `maxReuseDistance` elements
+/// (stage3_max_reuse_distance of DeepSpeed).
 bool ParameterBuckets::staysGathered(Operation *from, Operation *to,
                                      const BucketUses &uses) {
   llvm::SmallDenseSet<Operation *> layers;
@@ -491,8 +498,8 @@ void ParameterBuckets::gatherParameters(nn::StepOp reader) {
                              .getMembers()
                              .getAsRange<FlatSymbolRefAttr>())
         bucketsByState[member.getValue()] = &bucket;
-  // An instance of a layer gathers for itself; what is read outside of layers
-  // is gathered for all that read it in a block and are close together.
+  // Each call of a layer gathers its own parameters. Outside of layers, one
+  // gather serves all users in a block that are close together.
   BucketUses uses;
   SmallVector<nn::GetOp> gets;
   reader.walk([&](nn::GetOp get) {

@@ -1,9 +1,13 @@
 //===- ParameterBuckets.h - Parameters that are stored side by side --------*-
-//C++ -*-===//
+// C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The pass shard-partition-states cuts the parameters into buckets here, and
+// writes ZeRO's communication: the reductions of gradients, and the all-gathers
+// of parameters with ZeRO 3 (`gatherParameters`).
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,40 +21,43 @@
 
 namespace heddle::shard {
 
-/// Parameters that lie side by side, are updated at once, and are gathered and
-/// reduced at once: with zero below 2 all that are alike in decay and in
-/// whether they are split over `tensor`, from 2 on those of one instance of a
-/// layer, or of one module outside of the layers; those that stay whole on
-/// every rank apart from those that do not, and with zero 3 each of those with
-/// tiles by itself.
+/// Parameters that lie side by side in flat buffers, and are reduced, updated
+/// and all-gathered together. All members of a bucket agree in three points:
+/// their group of the optimizer, whether the axis `tensor` splits them, and
+/// whether every rank keeps them whole.
+///
+/// With ZeRO 0 and 1 a bucket spans the whole model. From ZeRO 2 on it has the
+/// parameters of one call of a layer, or of one module outside of the layers.
+/// With ZeRO 3 a tiled weight (`--tile`) has a bucket to itself.
 struct ParameterBucket {
   std::string name;
   llvm::SmallVector<nn::StateOp> parameters;
-  bool tensor = false;   ///< Its members are split over the axis `tensor`.
-  bool persists = false; ///< With zero 3: its members are whole on every rank.
-  int64_t elements = 0;  ///< With padding to equal parts for all replicas.
-  nn::UpdateOp update;   ///< The one that this bucket's is made after.
+  bool tensor = false;   ///< The axis `tensor` splits the members.
+  bool persists = false; ///< With ZeRO 3: every rank keeps the members whole.
+  int64_t elements = 0;  ///< Includes padding to equal parts for all replicas.
+  nn::UpdateOp update;   ///< The update of the model that is copied for it.
   nn::BucketOp values, gradients, copies;
-  llvm::SmallVector<nn::BucketOp> states; ///< The optimizer's.
-  mlir::Value gradient; ///< Reduced, as the optimizer reads it.
+  llvm::SmallVector<nn::BucketOp> states; ///< The states of the optimizer.
+  mlir::Value gradient; ///< The reduced gradient, which the optimizer reads.
 };
 
-/// Rewrites a training step, and what reads parameters, from buckets of the
-/// whole model to buckets.
+/// Rewrites a model from the buckets that `train-optimizer` made, which span
+/// the whole model, to the buckets that ZeRO needs.
 class ParameterBuckets {
 public:
   ParameterBuckets(nn::ModelOp model, nn::StepOp step, const ZeroStorage &zero,
                    const TiledWeights &tiled);
 
-  /// Makes the buckets and updates of the buckets in place of the step's.
+  /// Replaces the states and updates of the step by those of the buckets.
   void replaceUpdates();
-  /// Gradients stay partial sums until the micro-batches are done.
+  /// Lets gradients stay partial sums until all micro-batches are done
+  /// (ZeRO 0 and 1).
   void keepGradientsApart();
-  /// Gradients of a bucket are reduced, each rank keeping its part, as soon as
-  /// they are there.
+  /// Reduce-scatters the gradients of a bucket as soon as the backward pass has
+  /// made them (ZeRO 2 and 3).
   void scatterGradients();
-  /// Parameters are gathered before each layer that reads them, and forgotten
-  /// after it.
+  /// All-gathers parameters before each layer of `reader` that reads them; the
+  /// gathered values end with that layer (ZeRO 3).
   void gatherParameters(nn::StepOp reader);
 
   std::deque<ParameterBucket> &all() { return buckets; }
@@ -72,8 +79,9 @@ private:
   void replaceUpdate(ParameterBucket &bucket);
   void clearGradients(nn::MicroBatchesOp loop);
   void scatterBucket(ParameterBucket &bucket, nn::MicroBatchesOp loop);
-  /// Operands that read a bucket's parameters, for each layer that does, and
-  /// for each operation in whose body others do.
+  /// The operands that read a bucket's parameters, by the operation that
+  /// gathers for them: a call of a layer, or the parent of the block in which
+  /// they are.
   using BucketUses =
       llvm::MapVector<std::pair<ParameterBucket *, mlir::Operation *>,
                       llvm::SmallVector<mlir::OpOperand *>>;
@@ -88,9 +96,11 @@ private:
   const ZeroStorage &zero;
   const TiledWeights &tiled;
   mlir::SymbolTable symbols;
-  /// The instance that a parameter is of; its own name where that are several.
+  /// The path of the call that reads a parameter. A parameter that several
+  /// calls read has its name here, and so a bucket to itself.
   llvm::StringMap<std::string> paths;
-  llvm::DenseSet<mlir::Operation *> persistent; ///< Parameters.
+  /// Small parameters that every rank keeps whole (ZeRO 3).
+  llvm::DenseSet<mlir::Operation *> persistent;
   std::deque<ParameterBucket> buckets;
 };
 

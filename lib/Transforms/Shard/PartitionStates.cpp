@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-// ZeRO (Rajbhandari et al., arXiv 1910.02054) as storage: what a state's
-// storage splits more than its uses do, reshards gather and scatter.
+// ZeRO (Rajbhandari et al., arXiv 1910.02054): gives every bucket of states a
+// storage sharding. Where storage is split more than its users need, reshards
+// become ZeRO's all-gathers and reduce-scatters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,8 +76,8 @@ private:
     numBuckets += buckets.all().size();
   }
 
-  /// Says of every bucket, and of every state that is in none and no
-  /// parameter, how it is split, and why.
+  /// Reports how each bucket is split and why, and each state that is neither a
+  /// parameter nor in a bucket.
   void noteStates(nn::ModelOp model, int64_t stage) {
     auto note = [&](Operation *op, StringRef whole) {
       TensorShardingAttr storage = storageOf(op);

@@ -1,4 +1,4 @@
-//===- PlaceStates.cpp - In which memory states live ----------------------===//
+//===- PlaceStates.cpp - Offloads states to host memory or files ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -43,8 +43,8 @@ struct PlaceStates : heddle::impl::ShardPlaceStatesBase<PlaceStates> {
   }
 
 private:
-  /// The states of which an operation reads more than windows, element by
-  /// element, and those that stand beside them.
+  /// The states that cannot be transferred tile by tile: something other than
+  /// an element-wise operation reads them, or a state of the same bucket.
   static llvm::StringSet<> readWhole(nn::ModelOp model) {
     SymbolTable symbols(model);
     llvm::StringSet<> names;
@@ -92,7 +92,7 @@ private:
       }
   }
 
-  /// Whole buckets: what is in none is not trained.
+  /// Offloads whole buckets. A parameter in no bucket is frozen and stays.
   LogicalResult placeParameters(nn::ModelOp model, nn::MemoryKind kind) {
     FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
     if (failed(mesh))

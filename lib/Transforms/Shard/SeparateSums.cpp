@@ -22,16 +22,17 @@ namespace heddle {
 
 namespace {
 
-/// Computes sums without what they are added to.
+/// Removes the operand that a gradient is added to (the gradient of the
+/// micro-batches before) from the operations that compute it.
 class Separator {
 public:
   explicit Separator(nn::ModelOp model) : model(model), symbols(model) {}
 
-  /// Takes `starts`, from which sums start, out of the computation; false,
-  /// with an error, where one is used for something else.
+  /// Removes the values `starts`, which gradients are added to, from all their
+  /// uses. Emits an error where one is used for something else.
   LogicalResult separate(ArrayRef<Value> starts);
-  /// Erases functions that are called no more; those in their place take their
-  /// names.
+  /// Erases functions that are not called any more, and gives their names to
+  /// the copies that replaced them.
   void finish();
 
 private:
@@ -69,7 +70,7 @@ LogicalResult Separator::separate(ArrayRef<Value> starts) {
   return success();
 }
 
-/// Of an operation other than a call.
+/// Removes the use in an operation other than a call.
 LogicalResult Separator::separate(OpOperand &use) {
   Operation *op = use.getOwner();
   if (auto add = dyn_cast<nn::AddOp>(op)) {
@@ -87,7 +88,7 @@ LogicalResult Separator::separate(OpOperand &use) {
                        "to it");
 }
 
-/// The function without these arguments, from which sums start.
+/// A copy of the function without `arguments`, which gradients are added to.
 FailureOr<nn::FuncOp>
 Separator::without(nn::FuncOp function,
                    const SmallVector<unsigned> &arguments) {
