@@ -119,8 +119,8 @@ void ReshardWriter::follow(OpResult result, const shard::Sequel &sequel,
   Operation *op = result.getOwner();
   builder.setInsertionPointAfter(op);
   if (!init) {
-    Value behind = create(op, result, sequel.need);
-    result.replaceAllUsesExcept(behind, behind.getDefiningOp());
+    Value resharded = create(op, result, sequel.need);
+    result.replaceAllUsesExcept(resharded, resharded.getDefiningOp());
     return;
   }
   auto add =

@@ -19,7 +19,7 @@ using dist::TensorShardingAttr;
 //===----------------------------------------------------------------------===//
 
 /// An operation's name behind the module path of its location.
-static std::string placed(Location loc, const std::string &name) {
+static std::string withPath(Location loc, const std::string &name) {
   auto path = loc->findInstanceOf<NameLoc>();
   return path ? path.getName().str() + " (" + name + ")" : name;
 }
@@ -28,11 +28,11 @@ std::string heddle::shard::nameOf(Operation *op) {
   std::string name = op->getName().getStringRef().str();
   if (auto set = dyn_cast<nn::SetOp>(op))
     return name + " " + set.getState().str();
-  return placed(op->getLoc(), name);
+  return withPath(op->getLoc(), name);
 }
 
 std::string heddle::shard::nameOfAddition(Operation *op) {
-  return placed(op->getLoc(), nn::AddOp::getOperationName().str());
+  return withPath(op->getLoc(), nn::AddOp::getOperationName().str());
 }
 
 /// The text with the numbers of layers, `.3.` or `.3` at the end of a path, as
@@ -133,9 +133,9 @@ std::string heddle::shard::describeReshard(TensorShardingAttr from,
     if (!before.contains(axis) && !llvm::is_contained(scattered, axis))
       split.push_back(axis);
   SmallVector<std::string> parts;
-  auto add = [&](ArrayRef<Attribute> axes, StringRef what, StringRef behind) {
+  auto add = [&](ArrayRef<Attribute> axes, StringRef what, StringRef after) {
     if (!axes.empty())
-      parts.push_back((what + join(axes) + behind).str());
+      parts.push_back((what + join(axes) + after).str());
   };
   add(added, "adds up over ", "");
   add(scattered, "adds up over ", " and keeps a part");

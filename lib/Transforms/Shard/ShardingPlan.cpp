@@ -105,7 +105,7 @@ private:
   void needOperands(Operation *op, const dist::ShardingRule &rule,
                     const Factors &factors);
   /// Plans that what a sum cannot be added to as it is be added to the whole.
-  void addBehind(OpResult sum, OpOperand &init);
+  void addAfterSum(OpResult sum, OpOperand &init);
   /// Behind attention the axes that came to its heads from its tokens go back.
   void returnTokens(Operation *op, const dist::ShardingRule &rule,
                     ArrayAttr tokens);
@@ -219,7 +219,7 @@ LogicalResult PlanBuilder::visitCompute(nn::ShardingRuleOpInterface op) {
   for (size_t number = nn::initsOf(op).size(); number-- > 0;) {
     nn::Init init = nn::initsOf(op)[number];
     if (OpOperand &operand = init.operand[0]; factors.later.contains(&operand))
-      addBehind(cast<OpResult>(init.result), operand);
+      addAfterSum(cast<OpResult>(init.result), operand);
   }
   return success();
 }
@@ -245,7 +245,7 @@ void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
   }
 }
 
-void PlanBuilder::addBehind(OpResult sum, OpOperand &init) {
+void PlanBuilder::addAfterSum(OpResult sum, OpOperand &init) {
   // Where what it is added to is a partial sum over some of the axes, the rest
   // is summed before.
   TensorShardingAttr from = of(sum), to = withoutSums(from);

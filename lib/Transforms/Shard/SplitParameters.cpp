@@ -36,7 +36,7 @@ using Dim = std::pair<Value, int64_t>;
 /// becomes, and what is overwritten with it; none where the operation needs all
 /// of the dimension. A cache whose heads so many ranks cannot share out stays
 /// whole on each.
-SmallVector<Dim> dimsBehind(OpOperand &use, int64_t dim, int64_t ranks) {
+SmallVector<Dim> dimsAfter(OpOperand &use, int64_t dim, int64_t ranks) {
   auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(use.getOwner());
   if (!ruled)
     return {};
@@ -158,18 +158,18 @@ private:
                       "or attention between them";
     if (blocker)
       warning << "; " << shard::nameOf(blocker)
-              << " stands behind a product and needs all its features";
+              << " follows a product and needs all its features";
   }
 
   /// The products in which all that is made of a value ends, and what of the
   /// layer's arguments, as a cache, is overwritten on the way there.
-  struct Behind {
+  struct PairEnd {
     llvm::SetVector<nn::LinearOp> products;
     SmallVector<Dim> overwritten;
   };
 
   /// Whether all that is made of the value ends in products over the dimension.
-  bool endsInProducts(Dim from, Behind &behind) {
+  bool endsInProducts(Dim from, PairEnd &end) {
     auto [value, dim] = from;
     bool isLast = dim + 1 == cast<RankedTensorType>(value.getType()).getRank();
     bool any = false;
@@ -181,25 +181,25 @@ private:
       if (auto next = dyn_cast<nn::LinearOp>(user)) {
         if (use.getOperandNumber() != 0 || !isLast)
           return false;
-        behind.products.insert(next);
+        end.products.insert(next);
         continue;
       }
       // Each rank takes its part of the whole, which is gathered before.
       if (auto reorder = dyn_cast<nn::ReorderOp>(user); reorder && isLast) {
-        if (!endsInProducts({reorder.getOutput(), dim}, behind))
+        if (!endsInProducts({reorder.getOutput(), dim}, end))
           return false;
         continue;
       }
-      SmallVector<Dim> next = dimsBehind(use, dim, tensorRanks);
+      SmallVector<Dim> next = dimsAfter(use, dim, tensorRanks);
       if (next.empty()) {
         blocker = blocker ? blocker : user;
         return false;
       }
-      if (!endsInProducts(next.front(), behind))
+      if (!endsInProducts(next.front(), end))
         return false;
       for (const Dim &other : llvm::drop_begin(next))
         if (isa<BlockArgument>(other.first))
-          behind.overwritten.push_back(other);
+          end.overwritten.push_back(other);
     }
     return any;
   }
@@ -210,12 +210,12 @@ private:
     auto weight = dyn_cast<BlockArgument>(linear.getWeight());
     if (!weight || choices.contains(weight))
       return;
-    Behind behind;
+    PairEnd end;
     int64_t features =
         cast<RankedTensorType>(linear.getOutput().getType()).getRank() - 1;
-    if (!endsInProducts({linear.getOutput(), features}, behind))
+    if (!endsInProducts({linear.getOutput(), features}, end))
       return;
-    for (nn::LinearOp next : behind.products) {
+    for (nn::LinearOp next : end.products) {
       auto choice = choices.find(next.getWeight());
       bool fits = choice == choices.end() ||
                   choice->second == dimOf(next, /*columns=*/false);
@@ -223,14 +223,14 @@ private:
         return;
     }
     std::string pair = "the pair " + shortName(linear).str();
-    for (nn::LinearOp next : behind.products)
+    for (nn::LinearOp next : end.products)
       pair += "|" + shortName(next).str();
     choose(weight, dimOf(linear, /*columns=*/true), "columns of " + pair);
     if (auto bias = dyn_cast_or_null<BlockArgument>(linear.getBias()))
       choose(bias, 0, "columns of " + pair);
-    for (auto [argument, dim] : behind.overwritten)
+    for (auto [argument, dim] : end.overwritten)
       choose(argument, dim, "what " + pair + " writes");
-    for (nn::LinearOp next : behind.products)
+    for (nn::LinearOp next : end.products)
       choose(next.getWeight(), dimOf(next, /*columns=*/false),
              "rows of " + pair);
   }

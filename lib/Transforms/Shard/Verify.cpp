@@ -99,10 +99,7 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
     if (auto set = dyn_cast<nn::SetOp>(op)) {
       Operation *state = SymbolTable::lookupNearestSymbolFrom(
           set, FlatSymbolRefAttr(set.getStateAttr()));
-      auto storage =
-          state ? state->getAttrOfType<dist::TensorShardingAttr>("storage")
-                : dist::TensorShardingAttr();
-      return storage && !storage.getUnreduced().empty();
+      return state && !shard::storageOf(state).getUnreduced().empty();
     }
     return sums || isa<dist::ReshardOp, nn::PackOp, nn::CallOp>(op) ||
            (isa<nn::ReturnOp>(op) && isa<nn::FuncOp>(op->getParentOp()));

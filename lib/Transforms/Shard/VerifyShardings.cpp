@@ -17,10 +17,9 @@ namespace {
 class ShardingsVerifier {
 public:
   ShardingsVerifier(nn::ModelOp model, StringRef code)
-      : model(model), symbols(model), code((code + ": ").str()),
-        none(ArrayAttr::get(model.getContext(), {})) {}
+      : model(model), symbols(model), code((code + ": ").str()) {}
 
-  LogicalResult run() {
+  LogicalResult verify() {
     WalkResult walk = model.getBody().walk([&](Operation *op) {
       return failed(verify(op)) ? WalkResult::interrupt()
                                 : WalkResult::advance();
@@ -46,17 +45,13 @@ private:
     return success();
   }
 
-  TensorShardingAttr whole(Type type) {
-    SmallVector<Attribute> dims(cast<RankedTensorType>(type).getRank(), none);
-    return TensorShardingAttr::get(
-        none.getContext(), ArrayAttr::get(none.getContext(), dims), none);
-  }
-
   TensorShardingAttr of(Value value) {
     if (auto pack = value.getDefiningOp<nn::PackOp>())
       return ofPacked(pack);
-    TensorShardingAttr sharding = shard::shardingOf(value, symbols);
-    return sharding ? sharding : whole(value.getType());
+    if (TensorShardingAttr sharding = shard::shardingOf(value, symbols))
+      return sharding;
+    auto type = cast<RankedTensorType>(value.getType());
+    return shard::wholeSharding(model.getContext(), type.getRank());
   }
 
   /// Of a sum over stages each holds what it has itself: nothing, or all.
@@ -65,8 +60,8 @@ private:
     llvm::erase_if(sums, [](Attribute axis) {
       return dist::roleOf(axis) == dist::AxisRole::Pipeline;
     });
-    return TensorShardingAttr::get(none.getContext(), sharding.getDims(),
-                                   ArrayAttr::get(none.getContext(), sums));
+    return TensorShardingAttr::get(model.getContext(), sharding.getDims(),
+                                   ArrayAttr::get(model.getContext(), sums));
   }
 
   /// A flat value is split, or a partial sum, where its members are.
@@ -78,7 +73,7 @@ private:
       auto unreduced = of(member).getUnreduced();
       sums.insert(unreduced.begin(), unreduced.end());
     }
-    MLIRContext *context = none.getContext();
+    MLIRContext *context = model.getContext();
     return TensorShardingAttr::get(
         context,
         ArrayAttr::get(context, {ArrayAttr::get(context, split.getArrayRef())}),
@@ -86,10 +81,8 @@ private:
   }
 
   TensorShardingAttr storageOf(nn::SetOp set) {
-    Operation *state = symbols.lookup(set.getState());
-    auto storage = state->getAttrOfType<TensorShardingAttr>("storage");
-    if (!storage)
-      return whole(set.getValue().getType());
+    TensorShardingAttr storage =
+        shard::storageOf(symbols.lookup(set.getState()));
     return set.getSlot() ? shard::dropFirst(storage) : storage;
   }
 
@@ -167,12 +160,11 @@ private:
   nn::ModelOp model;
   SymbolTable symbols;
   std::string code;
-  ArrayAttr none;
 };
 
 } // namespace
 
 LogicalResult heddle::shard::verifyShardings(nn::ModelOp model,
                                              StringRef code) {
-  return ShardingsVerifier(model, code).run();
+  return ShardingsVerifier(model, code).verify();
 }

@@ -2,7 +2,7 @@
 
 // An axis that was asked for and splits no layer.
 
-// expected-warning @+1 {{the axis tensor=2 splits no layer, its ranks all compute the same: there are no two products with only element-wise operations or attention between them; h.*.norm (nn.rms_norm) stands behind a product and needs all its features}}
+// expected-warning @+1 {{the axis tensor=2 splits no layer, its ranks all compute the same: there are no two products with only element-wise operations or attention between them; h.*.norm (nn.rms_norm) follows a product and needs all its features}}
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
   nn.state @a role parameter : tensor<4x4xf32> {trainable}
