@@ -17,7 +17,8 @@ using dist::FactorKind;
 using dist::FactorRole;
 using dist::TensorShardingAttr;
 
-/// An axis serves one factor, the first one that it is given to.
+/// Gives an axis to a factor, unless another factor has it already: an axis
+/// splits one factor of an operation.
 void FactorFinder::give(int64_t factor, Attribute axis, Value operand,
                         StringRef why) {
   Origin origin{operand, why, rule->factors[factor].name,
@@ -26,8 +27,8 @@ void FactorFinder::give(int64_t factor, Attribute axis, Value operand,
     factors.axes[factor].push_back(axis);
 }
 
-/// Each factor takes the axes of the first operand that splits it, and those by
-/// which a later one splits it further.
+/// Gives each factor the axes of the first operand that splits it, and further
+/// axes of later operands that begin with the same ones.
 void FactorFinder::giveOperands(bool rows) {
   for (auto [operand, dims] : llvm::zip(op->getOpOperands(), rule->operands)) {
     if (dims.empty() || factors.later.contains(&operand))
@@ -46,16 +47,18 @@ void FactorFinder::giveOperands(bool rows) {
   }
 }
 
-/// What follows from what an operation does, not from its operands.
+/// Gives axes that follow from what the operation does, not from its operands.
 void FactorFinder::giveRoles() {
-  // Attention sees whole sequences: the axes that split its tokens split its
-  // heads in their place (Jacobs et al., arXiv 2309.14509).
+  // Attention needs whole sequences: the axes that split the tokens of its
+  // operands split its heads instead (Ulysses; Jacobs et al., arXiv
+  // 2309.14509).
   if (op->hasTrait<nn::MixesPositions>())
     for (Attribute axis :
          cast<ArrayAttr>(plan.of(op->getOperand(0)).getDims()[1]))
       give(rule->indexOf(FactorRole::Heads), axis, Value(),
            "attention sees whole sequences");
-  // Ranks that share the tokens out scatter a product's sum over them.
+  // With sequence parallelism a partial sum is reduce-scattered over the
+  // tokens.
   int64_t tokens = rule->indexOf(FactorRole::Tokens);
   if (around.sharesTokens && tokens >= 0 && !factors.addsUp &&
       rule->factors[tokens].kind != FactorKind::Whole)
@@ -64,7 +67,7 @@ void FactorFinder::giveRoles() {
         for (Attribute axis : plan.of(operand).getUnreduced())
           if (dist::roleOf(axis) == AxisRole::Tensor)
             give(tokens, axis, Value(), "ranks share the tokens out");
-  // Positions have no operands: they are the tokens' of the step.
+  // Positions have no operands: split them like the tokens of the step.
   if (isa<nn::PositionsOp>(op))
     for (auto [dim, factor] : llvm::enumerate(rule->results[0]))
       for (Attribute axis : around.tokenAxes[dim])
@@ -74,14 +77,14 @@ void FactorFinder::giveRoles() {
 void FactorFinder::split() {
   factors.axes.assign(rule->factors.size(), {});
   factors.origins.clear();
-  // A rank makes the gradient of its own rows of the vocabulary.
+  // A rank computes the gradient of the vocabulary rows that it holds.
   if (auto grad = dyn_cast<nn::EmbeddingGradOp>(op);
       grad && splitsTable(*rule, grad.getIds(), around.vocabularyRanks))
     for (Attribute axis : around.vocabularyAxes)
       give(rule->indexOf(FactorRole::Vocabulary), axis, Value(),
            "a rank makes the gradient of its rows");
-  // Features come before rows: parameters are not gathered where their
-  // activations can be.
+  // Features before rows: where an axis splits both, gathering activations
+  // moves less than gathering the parameter.
   giveOperands(/*rows=*/false);
   giveOperands(/*rows=*/true);
   giveRoles();
@@ -91,8 +94,9 @@ void FactorFinder::split() {
       llvm::append_range(factors.unreduced, axes);
 }
 
-/// A sum that is added to another partial sum over the same axes stays one;
-/// else what it is added to is added once it is whole: every rank would add it.
+/// Decides when the inits, which the results are added to, are added. An init
+/// that is a partial sum over the same axes is added at once. Every rank would
+/// add another init to its partial sum, so it is added after the reduction.
 void FactorFinder::chooseInits() {
   for (nn::Init &init : nn::initsOf(op)) {
     OpOperand &operand = init.operand[0];
@@ -106,7 +110,8 @@ void FactorFinder::chooseInits() {
   }
 }
 
-/// What is linear in a partial sum is one, too.
+/// Lets the result stay a partial sum where the operation is linear in its one
+/// operand that is a partial sum: the reduction can happen later.
 void FactorFinder::keepSums() {
   OpOperand *sum = nullptr;
   for (OpOperand &operand : op->getOpOperands()) {
@@ -137,13 +142,14 @@ Factors FactorFinder::find(Operation *of, const dist::ShardingRule &ruleOf) {
   op = of;
   rule = &ruleOf;
   factors = Factors();
-  // The sum of partial sums over the same axes is one, too.
+  // Partial sums over the same axes are added without a reduction.
   if (auto add = dyn_cast<nn::AddOp>(op)) {
     TensorShardingAttr left = plan.of(add.getLhs());
     factors.addsUp =
         left == plan.of(add.getRhs()) && !left.getUnreduced().empty();
   }
-  // What is added later splits nothing here.
+  // An init that is added later gives no axes to factors: start again without
+  // it until none is left to move.
   size_t before;
   do {
     before = factors.later.size();

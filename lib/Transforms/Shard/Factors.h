@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The local step of sharding propagation: from the shardings of one operation's
+// operands to the axes of each of its factors. `ShardingPlan` uses it.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_TRANSFORMS_SHARD_FACTORS_H
@@ -16,38 +19,44 @@ namespace heddle::shard {
 
 using Axes = llvm::SmallVector<mlir::Attribute>;
 
-/// Whether the factor is one of the leading dimensions of activations.
+/// Whether the factor counts rows of the batch or tokens: the leading
+/// dimensions of activations.
 inline bool isRow(const dist::Factor &factor) {
   return factor.role == dist::FactorRole::Rows ||
          factor.role == dist::FactorRole::Tokens;
 }
 
-/// What operations find around them in a function or step.
+/// Facts about the function or step that an operation is in.
 struct Surroundings {
-  /// Whether ranks along `tensor` share the tokens out between products.
+  /// Whether ranks along `tensor` split the tokens between pairs of products
+  /// (sequence parallelism).
   bool sharesTokens = false;
-  /// The axes that split tables of tokens, by rows.
+  /// The axes that split the table of token embeddings by rows.
   Axes vocabularyAxes;
-  int64_t vocabularyRanks = 1; ///< Along them.
+  int64_t vocabularyRanks = 1; ///< The number of ranks along them.
   /// The axes that split the rows and the tokens of the step's sequences.
   llvm::SmallVector<Axes> tokenAxes = llvm::SmallVector<Axes>(2);
 };
 
 /// How the axes of a mesh split one computation.
 struct Factors {
-  llvm::SmallVector<Axes> axes; ///< Of each factor.
-  Axes unreduced;               ///< Over which the results are partial sums.
-  Origins origins;
-  bool addsUp = false; ///< It adds partial sums to one.
-  /// Inits that the partial sums are added to as they are, or the operand that
-  /// the results are linear in; and inits that are added to the whole sums.
+  llvm::SmallVector<Axes> axes; ///< The axes of each factor.
+  Axes unreduced;  ///< The axes over which the results are partial sums.
+  Origins origins; ///< Why each axis splits the computation.
+  /// The operation adds partial sums over the same axes; the result is one,
+  /// too.
+  bool addsUp = false;
+  /// `sums`: operands that stay partial sums, which are inits, or the operand
+  /// that the results are linear in. `later`: inits that are added after the
+  /// reduction of the results.
   llvm::SmallDenseSet<mlir::OpOperand *> sums, later;
 };
 
-/// Finds them from how the operands are split.
+/// Finds the factors' axes of an operation from the shardings of its operands.
 class FactorFinder {
 public:
-  /// `activations` are partial sums over other factors than rows.
+  /// `activations` are the values that are partial sums over other factors than
+  /// rows and tokens, with their dimension of tokens.
   FactorFinder(
       const ShardingPlan &plan, const Surroundings &around,
       const llvm::DenseMap<mlir::Value, std::optional<size_t>> &activations)

@@ -26,7 +26,7 @@ public:
   ReshardWriter(MLIRContext *context, const shard::ShardingPlan &plan)
       : builder(context), plan(plan) {}
 
-  /// Gives how many reshards were put in.
+  /// Returns the number of reshards that were inserted.
   template <typename OpT> unsigned run(OpT function) {
     for (BlockArgument argument : function.getArguments())
       note(argument);
@@ -47,8 +47,8 @@ private:
   }
 
   void write(Operation &op);
-  /// Puts in what comes after a result, and `init`, which was taken from its
-  /// operation.
+  /// Inserts the reshard that follows a result, and the addition of `init`,
+  /// which was removed from the operation (null: none).
   void follow(OpResult result, const shard::Sequel &sequel, Value init);
 
   void note(Value value) {
@@ -56,7 +56,7 @@ private:
       shardings[value] = plan.madeAs(value);
   }
 
-  /// The shardings of the values, as they stand in the module now.
+  /// The shardings of the values as an attribute; unit for what is no tensor.
   ArrayAttr list(ValueRange values) {
     SmallVector<Attribute> attributes;
     for (Value value : values)
@@ -66,23 +66,24 @@ private:
     return builder.getArrayAttr(attributes);
   }
 
-  /// Brings `operand` into the sharding that its operation needs.
+  /// Reshards `operand` to what its operation needs.
   void reshard(OpOperand &operand, const shard::Need &need);
-  /// The value in another sharding, for `op`.
+  /// Creates a reshard of the value for `op`, at the builder's insertion point.
   Value create(Operation *op, Value value, const shard::Need &need);
-  /// What a rank can make by itself, made so.
+  /// Recomputes, in the sharding `to`, a value that every rank can compute by
+  /// itself.
   Value remade(Value value, TensorShardingAttr to);
 
   OpBuilder builder;
   const shard::ShardingPlan &plan;
-  DenseMap<Value, TensorShardingAttr> shardings; ///< Of what is there.
+  DenseMap<Value, TensorShardingAttr> shardings; ///< As written so far.
   DenseMap<std::pair<Value, Attribute>, Value> resharded;
   unsigned numReshards = 0;
 };
 
 void ReshardWriter::write(Operation &op) {
-  // Operands move when one of them goes: what is planned for them is read
-  // before.
+  // The plan is keyed by the addresses of operands, which change when an
+  // operand is removed: look everything up before.
   SmallVector<std::pair<OpResult, const shard::Sequel *>> sequels;
   llvm::SmallDenseSet<OpOperand *> taken;
   for (OpResult result : op.getResults())
@@ -104,7 +105,7 @@ void ReshardWriter::write(Operation &op) {
   for (auto [result, sequel] : sequels)
     inits.push_back(sequel->init ? sequel->init->get() : Value());
   for (size_t number = nn::initsOf(&op).size(); number-- > 0;) {
-    // Taken anew: a range does not survive that another one is cleared.
+    // Clearing one operand range invalidates the others: ask for each anew.
     nn::Init init = nn::initsOf(&op)[number];
     const shard::Sequel *sequel = plan.sequelOf(init.result);
     if (sequel && sequel->init)
@@ -142,7 +143,7 @@ void ReshardWriter::reshard(OpOperand &operand, const shard::Need &need) {
     operand.set(remade(value, need.sharding));
     return;
   }
-  // What came here by a reshard is still there as it was.
+  // Undo a reshard instead of adding one back.
   if (auto back = value.getDefiningOp<dist::ReshardOp>();
       back && back->getBlock() == op->getBlock() &&
       back.getFrom() == need.sharding && isWhole &&

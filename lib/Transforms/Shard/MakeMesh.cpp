@@ -38,7 +38,7 @@ struct MakeMesh : heddle::impl::ShardMakeMeshBase<MakeMesh> {
   }
 
 private:
-  /// Lets attention pass keys and values around a ring of ranks.
+  /// Marks all attention as ring attention: ranks pass keys and values around.
   static void passAround(nn::ModelOp model) {
     auto ring = nn::PlacementAttr::get(model.getContext(), /*parts=*/1,
                                        /*sequence_shards=*/1, /*ring=*/true);

@@ -29,7 +29,8 @@ struct Propagate : heddle::impl::ShardPropagateBase<Propagate> {
       return signalPassFailure();
     if (!printReasons)
       return;
-    // Reasons are text: they are made for those who read them.
+    // The plan is made again with reasons only where they are printed:
+    // collecting their text takes time.
     shard::Reasons reasons;
     shard::ShardingPlan(getOperation(), &reasons);
     reasons.print(llvm::errs());

@@ -18,7 +18,7 @@ using dist::TensorShardingAttr;
 // Names
 //===----------------------------------------------------------------------===//
 
-/// An operation's name behind the module path of its location.
+/// The module path of the location, followed by `name` in parentheses.
 static std::string withPath(Location loc, const std::string &name) {
   auto path = loc->findInstanceOf<NameLoc>();
   return path ? path.getName().str() + " (" + name + ")" : name;
@@ -35,8 +35,8 @@ std::string heddle::shard::nameOfAddition(Operation *op) {
   return withPath(op->getLoc(), nn::AddOp::getOperationName().str());
 }
 
-/// The text with the numbers of layers, `.3.` or `.3` at the end of a path, as
-/// `*`.
+/// Replaces the numbers of layers in paths by `*`: `h.3.attn` becomes
+/// `h.*.attn`.
 static std::string withoutLayers(StringRef text) {
   std::string out;
   while (!text.empty()) {
@@ -172,7 +172,7 @@ static Operation *functionOf(Operation *op) {
   return op;
 }
 
-/// As `block.fwd `, to stand before the names in it.
+/// The prefix of names in a function or step: its name and a blank.
 static std::string scopeOf(Operation *op) {
   return SymbolTable::getSymbolName(functionOf(op)).str() + " ";
 }

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Collects and prints why each value is sharded as it is (the option
+// `print-reasons` of passes, `--sharding-reasons` of `heddle compile`).
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_TRANSFORMS_SHARD_REASONS_H
@@ -15,65 +18,67 @@
 
 namespace heddle::shard {
 
-/// What a sharding says, as `data on dim 0, a partial sum over tensor`.
+/// Describes a sharding, as `data on dim 0, a partial sum over tensor`.
 std::string describe(dist::TensorShardingAttr sharding);
 
-/// What has to be done to come from one sharding to the other, as `adds up over
-/// tensor` or `gathers over data`.
+/// Describes what a reshard does, as `adds up over tensor` or `gathers over
+/// data`.
 std::string describeReshard(dist::TensorShardingAttr from,
                             dist::TensorShardingAttr to);
 
-/// The operation as `h.3.mlp.c_fc (nn.linear)`.
+/// Names an operation by module path and kind: `h.3.mlp.c_fc (nn.linear)`.
 std::string nameOf(mlir::Operation *op);
-/// As that of an nn.add that stands where the operation is.
+/// The name of an nn.add that replaces a part of the operation, at its path.
 std::string nameOfAddition(mlir::Operation *op);
 
 /// Why a computation's results are split over an axis.
 struct Origin {
-  mlir::Value operand;  ///< What came with it; or none, and
-  llvm::StringRef rule; ///< what gave it.
-  std::string factor;   ///< What it splits, in the operation's rule.
+  mlir::Value operand;  ///< The operand that is split over it, or null.
+  llvm::StringRef rule; ///< The reason where there is no operand.
+  std::string factor;   ///< The factor of the operation that it splits.
   bool summed = false;  ///< The results are partial sums over it.
 };
 using Origins = llvm::MapVector<mlir::Attribute, Origin>;
 
-/// Lines `NAME: SHARDING: REASON` in the order in which they come. What differs
-/// in the layer's number alone is one line, with `*` in its place.
+/// Lines `NAME: SHARDING: REASON` in the order in which they are added. Lines
+/// that differ only in a layer's number become one, with `*` for the number.
 class Reasons {
 public:
   void add(const llvm::Twine &name, dist::TensorShardingAttr sharding,
            const llvm::Twine &reason);
   void print(llvm::raw_ostream &os) const;
 
-  /// A step's input.
+  /// Adds the line of an input of a step.
   void addInput(mlir::BlockArgument argument,
                 dist::TensorShardingAttr sharding);
-  /// A function's argument, which the first call of the function decides.
+  /// Adds the line of a function's argument. `from` is the operand of the first
+  /// call, which decides the sharding.
   void addArgument(mlir::BlockArgument argument,
                    dist::TensorShardingAttr sharding, mlir::Value from);
   void addResult(mlir::Operation *op, dist::TensorShardingAttr sharding,
                  const llvm::Twine &reason);
-  /// What is added behind a sum that `op` makes.
+  /// Adds the line of the addition that follows the reduction of `op`.
   void addAddition(mlir::Operation *op, dist::TensorShardingAttr sharding);
   void addResults(mlir::Operation *op, mlir::ArrayAttr shardings,
                   const Origins &origins);
-  /// A value that is resharded, for or by `op`; `reason` is what asked for it.
+  /// Adds the line of a reshard of `value` before `op`, or of `op`, if that is
+  /// the reshard. `reason` names what asked for it.
   void addReshard(mlir::Operation *op, mlir::Value value,
                   dist::TensorShardingAttr from, dist::TensorShardingAttr to,
                   const llvm::Twine &reason);
 
 private:
-  /// The state, or the operation and path, that a value is of.
+  /// The name of the state that a value is read from, or of its operation.
   std::string nameOf(mlir::Value value) const;
 
   struct Line {
-    std::string shared;    ///< With `*` for layers' numbers.
-    std::string text;      ///< As it came first.
-    bool isShared = false; ///< Other layers have it too.
+    std::string shared;    ///< The line with `*` for layers' numbers.
+    std::string text;      ///< The line as it was added first.
+    bool isShared = false; ///< Other layers have the same line.
   };
   std::vector<Line> lines;
-  llvm::StringMap<size_t> numbers; ///< Of the lines, by `shared`.
-  /// The states behind the arguments of functions.
+  llvm::StringMap<size_t> numbers; ///< The index in `lines`, by `shared`.
+  /// The names of states that are handed to arguments of functions.
   llvm::DenseMap<mlir::Value, std::string> names;
 };
 

@@ -29,8 +29,8 @@ SmallVector<Attribute> axesOf(TensorShardingAttr sharding) {
   return axes;
 }
 
-/// Whether the reshard only moves axes from one dimension to another, so that
-/// what a rank has is as large before as behind it.
+/// Whether the reshard only moves axes from one dimension to another (an
+/// all-to-all), so that a rank's shard is equally large before and after it.
 bool isExchange(dist::ReshardOp reshard) {
   auto from = axesOf(reshard.getFrom()), to = axesOf(reshard.getTo());
   return reshard.getFrom().getUnreduced().empty() && from.size() == to.size() &&
@@ -39,7 +39,7 @@ bool isExchange(dist::ReshardOp reshard) {
          });
 }
 
-/// What one function returns and another one takes.
+/// A value that the forward function `maker` returns and saves for another one.
 struct Saved {
   nn::FuncOp maker;
   unsigned result = 0;
@@ -48,6 +48,7 @@ struct Saved {
   }
 };
 
+/// Saves resharded values in all functions of a model.
 class ModelRewriter {
 public:
   ModelRewriter(nn::ModelOp model, shard::Reasons *reasons)
@@ -57,7 +58,7 @@ public:
     });
   }
 
-  /// Gives how many reshards went.
+  /// Returns the number of reshards that were removed.
   unsigned run() {
     unsigned count = 0;
     for (auto function : model.getOps<nn::FuncOp>())
@@ -68,7 +69,8 @@ public:
   }
 
 private:
-  /// The function whose result all calls hand to that argument.
+  /// The result that all calls of `function` pass for the argument; nothing
+  /// where calls differ or pass something else.
   std::optional<Saved> makerOf(nn::FuncOp function, BlockArgument argument) {
     std::optional<Saved> found;
     for (nn::CallOp call : calls.lookup(function)) {
@@ -86,7 +88,8 @@ private:
     return found;
   }
 
-  /// The value as the reshard makes it, where its function has that already.
+  /// The value in the sharding that `wanted` makes, if the function that makes
+  /// the value already has it, before or after a reshard of its own; else null.
   static Value exchanged(Value value, dist::ReshardOp wanted) {
     auto fits = [&](dist::ReshardOp other) {
       return other && other.getSegmentsAttr() == wanted.getSegmentsAttr();
@@ -101,7 +104,8 @@ private:
     return {};
   }
 
-  /// Hands what the reshard makes of an argument over from where that was made.
+  /// Removes the reshard of an argument: the function that made the argument's
+  /// value returns it resharded. Returns false where that is not possible.
   bool save(nn::FuncOp function, dist::ReshardOp reshard) {
     auto argument = dyn_cast<BlockArgument>(reshard.getInput());
     std::optional<Saved> saved;
@@ -146,7 +150,8 @@ private:
     return ArrayAttr::get(list.getContext(), values);
   }
 
-  /// Returns the value too. It becomes the last result of all calls.
+  /// Lets the maker return `value` in addition. It becomes the last result of
+  /// all its calls.
   void addResult(const Saved &saved, Value value, TensorShardingAttr sharding) {
     nn::FuncOp maker = saved.maker;
     size_t number = maker.getResultTypes().size();
@@ -166,7 +171,8 @@ private:
     }
   }
 
-  /// An argument that gets the last result of who made `like`.
+  /// Adds an argument, for which calls pass the last result of the call that
+  /// made the argument `like`.
   BlockArgument addArgument(nn::FuncOp function, BlockArgument like,
                             TensorShardingAttr sharding) {
     BlockArgument argument =
@@ -186,7 +192,7 @@ private:
   nn::ModelOp model;
   SymbolTable symbols;
   shard::Reasons *reasons;
-  DenseMap<Operation *, SmallVector<nn::CallOp>> calls; ///< Of each function.
+  DenseMap<Operation *, SmallVector<nn::CallOp>> calls; ///< By callee.
 };
 
 struct SaveResharded : heddle::impl::ShardSaveReshardedBase<SaveResharded> {

@@ -60,8 +60,8 @@ bool heddle::shard::isMadeAnywhere(Value value) {
 
 namespace heddle::shard {
 
-/// Walks forward through steps, and through functions where they are first
-/// called.
+/// Makes the plan: walks forward through steps, and into a function at its
+/// first call.
 class PlanBuilder {
 public:
   PlanBuilder(ShardingPlan &plan, nn::ModelOp model, dist::MeshOp mesh,
@@ -86,7 +86,7 @@ private:
                                    builder.getArrayAttr({}));
   }
 
-  /// Plans that the operand be brought into a sharding.
+  /// Plans a reshard of the operand to the sharding `to`.
   void need(OpOperand &operand, TensorShardingAttr to,
             ArrayRef<int64_t> segments = {});
   void noteReshard(Value value, Operation *op, const Need &need,
@@ -101,21 +101,25 @@ private:
   void visitPack(nn::PackOp pack);
   void visitReshard(dist::ReshardOp reshard);
 
-  /// Plans what computations need, but for what is added behind the sums.
+  /// Plans the shardings of a computation's operands, except for inits that are
+  /// added after a reduction.
   void needOperands(Operation *op, const dist::ShardingRule &rule,
                     const Factors &factors);
-  /// Plans that what a sum cannot be added to as it is be added to the whole.
+  /// Plans that `init` is added after the reduction of `sum`, a partial sum.
   void addAfterSum(OpResult sum, OpOperand &init);
-  /// Behind attention the axes that came to its heads from its tokens go back.
+  /// After attention, plans the all-to-all that moves axes from heads back to
+  /// tokens. `tokens` are the axes that split the tokens of its operands.
   void returnTokens(Operation *op, const dist::ShardingRule &rule,
                     ArrayAttr tokens);
-  /// Adds up what crosses the boundary of a layer, if it is a partial sum over
-  /// anything but rows: only gradients of parameters grow over micro-batches.
+  /// Plans the reduction of an activation at the boundary of a layer. Gradients
+  /// of parameters, which are partial sums over rows, are not reduced here:
+  /// they are summed over micro-batches first.
   void addUpAtBoundary(OpOperand &operand);
-  /// What a rank can make any part of enters a layer as its readers there want
-  /// it.
+  /// Gives an argument that every rank can compute by itself the sharding that
+  /// all its readers in the layer need.
   void takeSplit(BlockArgument argument);
-  /// Notes that the results are partial sums over other factors than rows.
+  /// Notes results that are partial sums over other factors than rows and
+  /// tokens.
   void noteSums(Operation *op, const dist::ShardingRule &rule,
                 const Factors &factors);
 
@@ -125,10 +129,11 @@ private:
   SymbolTable symbols;
   Builder builder;
   dist::Strategy strategy;
-  Surroundings around; ///< Of the function or step that is visited.
-  /// Partial sums over other factors than rows, and their dimension of tokens.
+  Surroundings around; ///< The function or step that is visited.
+  /// Values that are partial sums over other factors than rows and tokens, with
+  /// their dimension of tokens.
   DenseMap<Value, std::optional<size_t>> activations;
-  /// Reshards that reasons speak of, by what is split, how, and where.
+  /// Reshards that are reported already: value, sharding and block.
   llvm::DenseSet<std::tuple<Value, Attribute, Block *>> noted;
 };
 
@@ -151,7 +156,8 @@ void PlanBuilder::need(OpOperand &operand, TensorShardingAttr to,
   plan.needs[&operand] = std::move(need);
 }
 
-/// Says why there will be a reshard, if this is the first one that is like it.
+/// Reports the reshard that `need` will cause, unless there will be none or an
+/// equal one is reported already.
 void PlanBuilder::noteReshard(Value value, Operation *op, const Need &need,
                               const Twine &user) {
   bool isWhole = need.sharding.getUnreduced().empty();
@@ -197,7 +203,7 @@ LogicalResult PlanBuilder::visitCompute(nn::ShardingRuleOpInterface op) {
   dist::ShardingRule rule = op.getShardingRule();
   FactorFinder finder(plan, around, activations);
   Factors factors = finder.find(op, rule);
-  ArrayAttr tokens; // What splits the tokens of attention's operand.
+  ArrayAttr tokens; // The axes that split the tokens of attention's operand.
   if (op->hasTrait<nn::MixesPositions>())
     tokens = cast<ArrayAttr>(of(op->getOperand(0)).getDims()[1]);
   if (failed(verifySplits(op, rule, factors.axes, mesh)))
@@ -226,7 +232,8 @@ LogicalResult PlanBuilder::visitCompute(nn::ShardingRuleOpInterface op) {
 
 void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
                            const Factors &factors) {
-  // What adds up such sums, or is linear in one, is one, too.
+  // An operation that adds such partial sums, or is linear in one, makes
+  // another.
   bool sums = llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
     return (factors.addsUp || factors.sums.contains(&operand)) &&
            activations.contains(operand.get());
@@ -246,8 +253,8 @@ void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
 }
 
 void PlanBuilder::addAfterSum(OpResult sum, OpOperand &init) {
-  // Where what it is added to is a partial sum over some of the axes, the rest
-  // is summed before.
+  // If the init is a partial sum over some of the axes, reduce only over the
+  // others before the addition.
   TensorShardingAttr from = of(sum), to = withoutSums(from);
   auto before = of(init.get()).getUnreduced();
   if (llvm::all_of(before, [&](Attribute axis) {
@@ -296,8 +303,8 @@ void PlanBuilder::returnTokens(Operation *op, const dist::ShardingRule &rule,
 // Everything else
 //===----------------------------------------------------------------------===//
 
-/// What is written must be as the state is stored. Zeros are a partial sum of
-/// themselves.
+/// Plans that a written value has the storage of the state. Zeros need no
+/// reshard: they are made in that sharding.
 void PlanBuilder::visitSet(nn::SetOp op) {
   TensorShardingAttr storage = storageOf(symbols.lookup(op.getState()));
   auto fill = op.getValue().getDefiningOp<nn::FillOp>();
@@ -309,11 +316,11 @@ void PlanBuilder::visitSet(nn::SetOp op) {
   need(op.getValueMutable(), storage);
 }
 
-/// A flat value is a partial sum where its members are, and split where any of
-/// them is.
+/// A flat value is a partial sum over the axes over which all members are, and
+/// split over all axes that split a member.
 void PlanBuilder::visitPack(nn::PackOp pack) {
   SmallVector<Axes> split(1);
-  // The axes over which all of them are partial sums.
+  // The axes over which all members are partial sums.
   Axes sums;
   for (Attribute axis : of(pack.getMembers().front()).getUnreduced())
     if (llvm::all_of(pack.getMembers(), [&](Value member) {
@@ -374,7 +381,7 @@ LogicalResult PlanBuilder::visit(Operation &op) {
       set(member, sharding);
   if (auto reshard = dyn_cast<dist::ReshardOp>(op))
     visitReshard(reshard);
-  // Every rank keeps its part.
+  // Each rank dumps its shard of the reduced value.
   if (auto kept = dyn_cast<nn::KeepOp>(op))
     need(kept.getValueMutable(), withoutSums(of(kept.getValue())));
   if (isa<nn::ReturnOp>(op))
@@ -395,7 +402,7 @@ LogicalResult PlanBuilder::visitStep(nn::StepOp step) {
   around = {};
   bool isSplit = step.getKind() == nn::ProgramKind::Train ||
                  step.getKind() == nn::ProgramKind::Eval;
-  // What is of the batch: rows, and the tokens of each.
+  // Split the inputs: `data` splits rows, `seq` splits the tokens of each row.
   for (auto [argument, port] : llvm::zip(
            step.getArguments(), step.getInputs().getAsRange<nn::PortAttr>())) {
     int64_t rank = cast<RankedTensorType>(argument.getType()).getRank();
@@ -410,7 +417,8 @@ LogicalResult PlanBuilder::visitStep(nn::StepOp step) {
       around.tokenAxes = {dims[rank - 2], dims[rank - 1]};
       around.vocabularyAxes = mesh.getAxesOf(AxisRole::Tensor);
       around.vocabularyRanks = mesh.getSize(AxisRole::Tensor);
-      // Between products, ranks along `tensor` share the tokens out.
+      // With sequence parallelism `tensor` splits tokens, too, outside of pairs
+      // of products.
       around.sharesTokens = strategy.sequenceParallel &&
                             !around.vocabularyAxes.empty() && isSplit;
       if (around.sharesTokens)
@@ -427,15 +435,16 @@ void PlanBuilder::addUpAtBoundary(OpOperand &operand) {
   auto found = activations.find(operand.get());
   if (found == activations.end())
     return;
-  // Sums over replicas are those of gradients, which have their own place.
+  // Partial sums over replicas are gradients: shard-partition-states decides
+  // when those are reduced.
   auto isOfTensor = [](Attribute axis) {
     return dist::roleOf(axis) == AxisRole::Tensor;
   };
   Axes unreduced(of(operand.get()).getUnreduced().getValue());
   if (llvm::none_of(unreduced, isOfTensor))
     return;
-  // What has no tokens, as the gradient of a norm's weight that all heads
-  // share, is added up with the sums over the ranks' own tokens.
+  // A value without tokens, as the gradient of a norm's weight that all heads
+  // share, is reduced together with the sums over each rank's tokens.
   if (around.sharesTokens && !found->second)
     return;
   TensorShardingAttr from = of(operand.get());
@@ -484,8 +493,8 @@ LogicalResult PlanBuilder::visitCallee(nn::FuncOp callee, nn::CallOp call) {
   return success();
 }
 
-/// The boundary of a layer is one for all its instances: the first call
-/// decides, the others are resharded to it.
+/// All calls of a function have the same shardings at its boundary, because it
+/// is compiled once. The first call decides; operands of others are resharded.
 LogicalResult PlanBuilder::visitCall(nn::CallOp call) {
   auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
   for (OpOperand &operand : call->getOpOperands())

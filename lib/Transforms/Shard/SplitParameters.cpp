@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Pairs of products, the first split by columns and the second by rows, with
-// one sum behind the pair (Shoeybi et al., arXiv 1909.08053); the vocabulary
-// split by rows.
+// Chooses how the axis `tensor` splits parameters (Shoeybi et al., arXiv
+// 1909.08053). Two products form a pair: the first is split by columns, the
+// second by rows, and one all-reduce follows the pair. The vocabulary is split
+// by rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,10 +33,10 @@ namespace {
 /// A dimension of a value.
 using Dim = std::pair<Value, int64_t>;
 
-/// The dimension of the first result that a split of the operand's dimension
-/// becomes, and what is overwritten with it; none where the operation needs all
-/// of the dimension. A cache whose heads so many ranks cannot share out stays
-/// whole on each.
+/// The dimensions that are split where dimension `dim` of the operand is split:
+/// first that of the first result, then those of operands that the operation
+/// overwrites, as a cache. Empty where the operation needs the whole dimension,
+/// or where it overwrites a cache whose heads `ranks` do not divide.
 SmallVector<Dim> dimsAfter(OpOperand &use, int64_t dim, int64_t ranks) {
   auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(use.getOwner());
   if (!ruled)
@@ -95,8 +96,8 @@ struct SplitParameters
 private:
   void split(nn::ModelOp model, dist::MeshOp mesh) {
     symbols.emplace(model);
-    // As the steps call them: a product stands before those of its gradients,
-    // which find its weight chosen.
+    // Visit functions in the order in which steps call them: forward products
+    // choose the split of their weight, products of gradients find it chosen.
     llvm::SetVector<nn::FuncOp> called;
     for (auto step : model.getOps<nn::StepOp>())
       step.walk([&](nn::CallOp call) {
@@ -106,7 +107,7 @@ private:
       function.walk([&](nn::LinearOp linear) { choose(linear); });
     if (choices.empty())
       warn(model, mesh);
-    // Programs that continue texts beside it take tables as the training does.
+    // Other programs of a model that trains use its tables as they are split.
     auto trains = [](nn::StepOp step) {
       return step.getKind() == nn::ProgramKind::Train;
     };
@@ -122,7 +123,7 @@ private:
     model.walk([&](nn::LinearOp linear) { moveBias(linear); });
   }
 
-  /// Says of every parameter how it is split, and why.
+  /// Reports how each parameter is split, and why.
   void noteParameters(nn::ModelOp model) {
     for (auto state : model.getOps<nn::StateOp>()) {
       if (state.getRole() != nn::StateRole::Parameter)
@@ -136,19 +137,20 @@ private:
     }
   }
 
-  /// The last part of the path that a product's location names.
+  /// The last component of the module path in the product's location.
   static StringRef shortName(nn::LinearOp linear) {
     auto path = linear->getLoc()->findInstanceOf<NameLoc>();
     return path ? path.getName().getValue().rsplit('.').second
                 : linear->getName().getStringRef();
   }
 
-  /// The dimension of the weight that its columns, or rows, are.
+  /// The dimension of the weight that holds the product's columns (its
+  /// outputs), or its rows (its inputs).
   static int64_t dimOf(nn::LinearOp linear, bool columns) {
     return columns != linear.getTransposed() ? 1 : 0;
   }
 
-  /// Ranks along `tensor` were asked for, and no layer is split over them.
+  /// Warns that the mesh has tensor ranks which no layer makes use of.
   void warn(nn::ModelOp model, dist::MeshOp mesh) {
     auto warning = model.emitWarning("the axis ")
                    << cast<StringAttr>(tensorAxes.front()).getValue() << "="
@@ -161,14 +163,16 @@ private:
               << " follows a product and needs all its features";
   }
 
-  /// The products in which all that is made of a value ends, and what of the
-  /// layer's arguments, as a cache, is overwritten on the way there.
+  /// The end of a pair: all products that read what the first product gives,
+  /// and the arguments of the layer, as a cache, that are overwritten in
+  /// between.
   struct PairEnd {
     llvm::SetVector<nn::LinearOp> products;
     SmallVector<Dim> overwritten;
   };
 
-  /// Whether all that is made of the value ends in products over the dimension.
+  /// Whether all uses of the value lead to products that sum over its
+  /// dimension. Then they can be split by rows. Adds to `end` what it finds.
   bool endsInProducts(Dim from, PairEnd &end) {
     auto [value, dim] = from;
     bool isLast = dim + 1 == cast<RankedTensorType>(value.getType()).getRank();
@@ -184,7 +188,8 @@ private:
         end.products.insert(next);
         continue;
       }
-      // Each rank takes its part of the whole, which is gathered before.
+      // The reordering needs the whole value: it is gathered before, and each
+      // rank keeps its shard after.
       if (auto reorder = dyn_cast<nn::ReorderOp>(user); reorder && isLast) {
         if (!endsInProducts({reorder.getOutput(), dim}, end))
           return false;
@@ -204,8 +209,8 @@ private:
     return any;
   }
 
-  /// A product whose weight is an argument of a layer, and the products behind
-  /// it, become a pair.
+  /// Makes a pair of the product and those that follow it, if all their weights
+  /// are arguments of the layer.
   void choose(nn::LinearOp linear) {
     auto weight = dyn_cast<BlockArgument>(linear.getWeight());
     if (!weight || choices.contains(weight))
@@ -252,7 +257,8 @@ private:
         &getContext(), builder.getArrayAttr(dims), builder.getArrayAttr({})));
   }
 
-  /// The parameter that a state, if the value is one, is or is a copy of.
+  /// The parameter that the value is read from, directly or as a copy; null
+  /// where it is not read from a state.
   nn::StateOp parameterOf(nn::ModelOp model, Value value) {
     auto get = value ? value.getDefiningOp<nn::GetOp>() : nn::GetOp();
     auto state =
@@ -262,13 +268,15 @@ private:
     return state;
   }
 
-  /// Whether a state, if there is one, is split already, in that dimension.
+  /// Whether the state is split already in that dimension. The state may be
+  /// null.
   static bool isSplit(nn::StateOp state, int64_t dim) {
     return state && state.getStorage() &&
            !cast<ArrayAttr>(state.getStorage()->getDims()[dim]).empty();
   }
 
-  /// Whether it makes logits, for the loss or as what a step gives.
+  /// Whether the product makes logits: the loss reads them, or a step returns
+  /// them.
   static bool isHead(nn::LinearOp linear) {
     return llvm::any_of(linear.getOutput().getUsers(), [](Operation *user) {
       return isa<nn::CrossEntropyOp>(user) ||
@@ -276,7 +284,8 @@ private:
     });
   }
 
-  /// The table of token embeddings, and the head's weight and bias, by rows.
+  /// Splits the table of token embeddings, and the weight and bias of the head,
+  /// by rows of the vocabulary.
   void splitVocabulary(nn::ModelOp model, Operation *op) {
     Value table;
     int64_t rows = 0;
@@ -286,7 +295,8 @@ private:
         table = embedding.getTable();
     } else if (auto linear = dyn_cast<nn::LinearOp>(op)) {
       rows = dimOf(linear, /*columns=*/true);
-      // One without a loss has a bias to split if its weight is the table.
+      // The weight of a product that is no head may be the table, too: then its
+      // bias is split with it.
       if (isHead(linear) ||
           isSplit(parameterOf(model, linear.getWeight()), rows)) {
         table = linear.getWeight();
@@ -310,8 +320,8 @@ private:
           setStorage(state, choice->second, whys.lookup(argument));
   }
 
-  /// A parameter is split alike in all functions that take it: also in those
-  /// that do a part of the forward pass again.
+  /// Notes the split of each parameter for all functions that take it, so that
+  /// functions which recompute a part of the forward pass split it alike.
   void noteArguments(nn::ModelOp model, nn::CallOp call) {
     auto callee = symbols->lookup<nn::FuncOp>(call.getCallee());
     for (auto [argument, operand] :
@@ -326,7 +336,7 @@ private:
     }
   }
 
-  /// Gradients, moments and copies are split as their parameters.
+  /// Splits gradients, moments and copies like their parameters.
   void splitCompanions(nn::ModelOp model) {
     for (auto state : model.getOps<nn::StateOp>()) {
       if (!state.getParameter())
@@ -338,7 +348,8 @@ private:
     }
   }
 
-  /// The bias of a product that is split by rows is added once, to the sum.
+  /// Takes the bias out of a product that is split by rows: every rank would
+  /// add it to its partial sum, so it is added once, to the reduced sum.
   void moveBias(nn::LinearOp linear) {
     auto choice = choices.find(linear.getWeight());
     if (!linear.getBias() || choice == choices.end() ||
@@ -353,14 +364,14 @@ private:
     linear.getBiasMutable().clear();
   }
 
-  std::optional<SymbolTable> symbols;       ///< Of the model.
+  std::optional<SymbolTable> symbols;       ///< The model's symbols.
   DenseMap<Value, int64_t> choices;         ///< The dimension of each argument.
   DenseMap<Value, std::string> whys;        ///< The reasons for `choices`.
   DenseMap<Operation *, std::string> rules; ///< Why a state is split.
   llvm::DenseSet<Operation *> decided;      ///< States that a pair splits.
-  Operation *blocker = nullptr; ///< What stands behind a product and no other.
-  SmallVector<Attribute> tensorAxes; ///< Of the mesh.
-  int64_t tensorRanks = 1;           ///< Along them.
+  Operation *blocker = nullptr; ///< The first operation that prevented a pair.
+  SmallVector<Attribute> tensorAxes; ///< The mesh's axes of that role.
+  int64_t tensorRanks = 1;           ///< The number of ranks along them.
   shard::Reasons reasons;
 };
 

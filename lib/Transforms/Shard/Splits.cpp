@@ -1,4 +1,4 @@
-//===- Splits.cpp - Whether sizes can be split as is asked ----------------===//
+//===- Splits.cpp - Whether ranks can split a dimension -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace heddle;
 
-/// The numbers of parts that `factor` can be split into.
+/// Lists the numbers of parts that `factor` can be split into, for a message.
 static std::string possibleSplits(const dist::Factor &factor) {
   int64_t last = dist::largestSplit(factor, factor.size);
   if (factor.units.empty())
@@ -24,6 +24,7 @@ static std::string possibleSplits(const dist::Factor &factor) {
   return text;
 }
 
+/// Emits H0130: the axes cannot split the factor.
 static LogicalResult refuse(Operation *op, const dist::Factor &factor,
                             ArrayRef<Attribute> axes, dist::MeshOp mesh) {
   std::string names, sizes;

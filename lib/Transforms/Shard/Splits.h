@@ -1,4 +1,4 @@
-//===- Splits.h - Whether sizes can be split as is asked -----*- C++ -*-===//
+//===- Splits.h - Whether ranks can split a dimension --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,16 +14,16 @@
 
 namespace heddle::shard {
 
-/// Emits an error on `op`, with the splits that are possible, where one of its
-/// factors cannot be split over the axes that `factors` gives it.
+/// Checks that each factor of `rule` can be split over its axes in `factors`.
+/// Emits an error (H0130) on `op` that lists the possible numbers of ranks.
 mlir::LogicalResult
 verifySplits(mlir::Operation *op, const dist::ShardingRule &rule,
              llvm::ArrayRef<llvm::SmallVector<mlir::Attribute>> factors,
              dist::MeshOp mesh);
 
-/// Whether so many ranks share out the rows of the table that `ids` choose
-/// from, in an embedding or its gradient. Positions are few, and every rank has
-/// all of them; so it has of segments, of which there may be less than ranks.
+/// Whether `ranks` split the table of an embedding, or its gradient, by rows.
+/// They do not split a table of positions, which is small, nor one with fewer
+/// rows than ranks, as that of segments.
 bool splitsTable(const dist::ShardingRule &rule, mlir::Value ids,
                  int64_t ranks);
 

@@ -49,7 +49,8 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
     return reshard ? verifySums(reshard) : success();
   }
 
-  /// Zeros are a partial sum of zeros; others would be added by every rank.
+  /// A constant may be a partial sum only if it is zero: every rank would add
+  /// another value to the sum.
   static LogicalResult verifyFill(nn::FillOp fill) {
     auto sharding = cast<dist::TensorShardingAttr>(fill.getShardingsAttr()[0]);
     if (fill.getValue().isZero() || sharding.getUnreduced().empty())
@@ -58,7 +59,8 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
            << sharding.getUnreduced() << ": every rank would add its value";
   }
 
-  /// No value becomes a partial sum: every rank would add it.
+  /// A reshard must not make a whole value a partial sum: every rank would add
+  /// it.
   static LogicalResult verifySums(dist::ReshardOp reshard) {
     for (Attribute axis : reshard.getTo().getUnreduced())
       if (!llvm::is_contained(reshard.getFrom().getUnreduced(), axis))
@@ -67,7 +69,7 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
     return success();
   }
 
-  /// The mesh is that of the strategy.
+  /// The mesh must have the axes of the strategy.
   LogicalResult verifyMesh(nn::ModelOp model, dist::MeshOp mesh) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
     SmallVector<dist::Axis> axes = dist::axesOf(strategy);
@@ -87,8 +89,8 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
     return error;
   }
 
-  /// Whether an operation may take a partial sum: it adds to it, or passes it
-  /// on.
+  /// Whether an operation may read a partial sum: its result or the state that
+  /// it writes is one, too, or it reshards, packs or passes the value on.
   static bool passesSums(Operation *op) {
     auto shardings = op->getAttrOfType<ArrayAttr>("shardings");
     bool sums = shardings &&
@@ -105,7 +107,7 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
            (isa<nn::ReturnOp>(op) && isa<nn::FuncOp>(op->getParentOp()));
   }
 
-  /// A partial sum is made whole before anything else happens to it.
+  /// Partial sums must be reduced before any operation that expects the sum.
   static LogicalResult verifyUsers(nn::ShardingRuleOpInterface op) {
     auto shardings = op->getAttrOfType<ArrayAttr>("shardings");
     for (auto [result, attribute] : llvm::zip(op->getResults(), shardings)) {

@@ -54,7 +54,8 @@ private:
     return shard::wholeSharding(model.getContext(), type.getRank());
   }
 
-  /// Of a sum over stages each holds what it has itself: nothing, or all.
+  /// The sharding without partial sums over pipeline stages. Each stage's model
+  /// holds its own summand of such a sum, so they do not matter within a stage.
   TensorShardingAttr withinStage(TensorShardingAttr sharding) {
     SmallVector<Attribute> sums(sharding.getUnreduced().getValue());
     llvm::erase_if(sums, [](Attribute axis) {
@@ -64,7 +65,8 @@ private:
                                    ArrayAttr::get(model.getContext(), sums));
   }
 
-  /// A flat value is split, or a partial sum, where its members are.
+  /// A flat value is split over all axes that split a member, and a partial sum
+  /// over all axes over which a member is one.
   TensorShardingAttr ofPacked(nn::PackOp pack) {
     llvm::SetVector<Attribute> split, sums;
     for (Value member : pack.getMembers()) {
@@ -105,8 +107,8 @@ private:
     return success();
   }
 
-  /// Dimensions that are one factor of a computation are split alike, and what
-  /// is summed over a split factor is a partial sum.
+  /// All dimensions of one factor must be split alike, and results that are
+  /// summed over a split factor must be partial sums.
   LogicalResult verifyCompute(Operation *op, const dist::ShardingRule &rule) {
     SmallVector<ArrayAttr> axes(rule.factors.size());
     auto note = [&](Value value, ArrayRef<int64_t> dims) -> LogicalResult {
@@ -140,7 +142,7 @@ private:
       for (Attribute axis : withinStage(of(operand)).getUnreduced())
         if (!llvm::is_contained(sums, axis))
           return op->emitError(code) << "takes a partial sum over " << axis;
-      // Every rank would add what is no part of a sum.
+      // Every rank would add a whole operand to its partial sum.
       if (isa<nn::AddOp>(op))
         for (Attribute axis : sums)
           if (!llvm::is_contained(of(operand).getUnreduced(), axis))

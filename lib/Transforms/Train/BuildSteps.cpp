@@ -19,7 +19,8 @@ namespace heddle {
 
 namespace {
 
-/// Moves the body of `function` to the builder's place; gives its results.
+/// Moves the body of `function` to the builder's insertion point. Returns the
+/// values that it returned.
 SmallVector<Value> inlineBody(OpBuilder &builder, nn::FuncOp function,
                               ValueRange arguments) {
   IRMapping mapping;
@@ -50,7 +51,8 @@ struct BuildSteps : heddle::impl::TrainBuildStepsBase<BuildSteps> {
   }
 
 private:
-  /// A step like the function: for programs that run once, as they are.
+  /// Builds a step with the function's body, for programs without
+  /// micro-batches.
   void buildPlain(nn::FuncOp function) {
     OpBuilder builder(function);
     auto step = builder.create<nn::StepOp>(
@@ -67,7 +69,7 @@ private:
     builder.create<nn::ReturnOp>(function.getLoc(), results);
   }
 
-  /// The type of a step's input, from that of one micro-batch.
+  /// The type of a step's input: `count` micro-batches of type `type`.
   Type wholeType(Type type, nn::PortAttr port, int64_t count) {
     auto tensor = cast<RankedTensorType>(type);
     if (!port.isOfBatch())
@@ -77,7 +79,7 @@ private:
     return RankedTensorType::get(shape, tensor.getElementType());
   }
 
-  /// A state that is a number: `role` accumulator or scalar.
+  /// Adds a scalar state; `role` is accumulator or scalar.
   StringAttr addNumber(nn::ModelOp model, const Twine &name,
                        nn::StateRole role) {
     OpBuilder builder = OpBuilder::atBlockBegin(model.getBodyBlock());
@@ -94,16 +96,16 @@ private:
     return nn::PortAttr::get(&getContext(), role);
   }
 
-  /// The labels that a loss of the program is of, by the numbers of the step's
-  /// inputs, and the state that holds what the sum of it is multiplied by.
+  /// The labels and label weights of a loss, as numbers of the step's inputs,
+  /// and the state with the factor on its sum (1 / count of labels).
   struct Labels {
     unsigned labels;
     std::optional<unsigned> weights;
     StringAttr scale;
   };
 
-  /// Of each loss: the labels of that number, or the only ones there are, and
-  /// the weights that go with them.
+  /// The labels of each loss. Loss i has the i-th input of labels, or the last
+  /// one if there are fewer; weights alike.
   SmallVector<Labels> labelsOf(nn::ModelOp model, nn::StepOp step,
                                int64_t losses) {
     SmallVector<unsigned> labels, weights;
@@ -132,8 +134,8 @@ private:
     return result;
   }
 
-  /// Counts the labels of the whole step before its first micro-batch. Gives
-  /// how many count in any loss.
+  /// Counts the labels of the whole step before its first micro-batch, and sets
+  /// the scale of each loss. Returns the sum of all counts.
   Value countLabels(OpBuilder &builder, Location loc, ArrayRef<Labels> all,
                     ValueRange inputs) {
     Value total;
@@ -206,8 +208,8 @@ private:
     return success();
   }
 
-  /// The body of the loop: slices, what each token weighs, the forward pass,
-  /// the weighted sum of its losses.
+  /// Builds the body of the loop: slices of the inputs, the weight of each
+  /// token, the forward pass, and the weighted sum of its losses.
   void buildMicroBatch(nn::MicroBatchesOp loop, nn::FuncOp function,
                        ValueRange inputs, ArrayRef<Labels> labels,
                        StringAttr loss) {
@@ -231,8 +233,8 @@ private:
       arguments.push_back(parts.back());
     }
     auto results = inlineBody(builder, function, arguments);
-    // Behind the layers, where the loss is, but before what makes it: it keeps
-    // nothing apart that could share a kernel.
+    // Insert the weights after the layers, close to the loss, but before the
+    // operations of the loss, which could share a kernel.
     builder.setInsertionPointToStart(block);
     for (Operation &op : *block)
       if (isa<nn::CallOp, nn::MicroBatchOp>(op))
@@ -255,7 +257,7 @@ private:
     builder.create<nn::ReturnOp>(loc, ValueRange());
   }
 
-  /// Adds the losses among `results` to the state `loss`, and keeps the others.
+  /// Adds the losses among `results` to the state `loss`, and dumps the others.
   void addLosses(OpBuilder &builder, nn::FuncOp function, ValueRange results,
                  ValueRange weights, StringAttr loss) {
     Location loc = function.getLoc();

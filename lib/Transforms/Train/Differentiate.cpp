@@ -71,8 +71,8 @@ private:
     }
   }
 
-  /// What the loss does not depend on is not trained: it has no gradient, and
-  /// no optimizer state.
+  /// Freezes parameters that the loss does not depend on: they have no
+  /// gradient, and need no optimizer states. Fails where no parameter is left.
   LogicalResult freezeOthers(nn::ModelOp model, nn::StepOp step,
                              const Reverse::Sums &sums) {
     SymbolTable symbols(model);
@@ -92,8 +92,9 @@ private:
     return success();
   }
 
-  /// The sums that make the step's loss, first to last. They go to the end of
-  /// the micro-batch, where they keep nothing apart that could share a kernel.
+  /// Moves the sums that make the step's loss to the end of the micro-batch,
+  /// where they do not separate operations that could share a kernel. Returns
+  /// the sums, first to last; empty where the loss is not such a chain of sums.
   SmallVector<nn::SumOp> moveLosses(nn::StepOp step, Block &body) {
     SmallVector<nn::SumOp> sums;
     Value loss =

@@ -34,22 +34,22 @@ FunctionPair &FunctionPairs::get(const CallKind &kind) {
 
 namespace {
 
-/// Whether the policy saves a value that is read: `selective` what is dear to
-/// compute again.
+/// Whether the recomputation policy saves results of the operation. `selective`
+/// saves what is expensive to compute again: products, attention, calls.
 bool isSaved(nn::Recompute policy, Operation *op) {
   return policy == nn::Recompute::None || isa<nn::CallOp>(op) || isProduct(op);
 }
 
-/// The values of the cloned forward pass that are saved under the policy, of
-/// those that `uses` (the gradients) read. What is `forgotten` is computed
-/// again, of what is saved.
+/// Chooses values of the cloned forward pass to save, so that the values
+/// `uses`, which gradients read, can be computed from them. Values in
+/// `forgotten` are always recomputed.
 SetVector<Value> chooseSaved(nn::Recompute policy, ArrayRef<Value> uses,
                              const DenseSet<Operation *> &forward,
                              const DenseSet<Value> &forgotten) {
   SetVector<Value> saved;
   if (policy == nn::Recompute::Full)
     return saved;
-  // In their order.
+  // Saves the uses themselves, in their order.
   if (policy == nn::Recompute::None)
     for (Value use : uses)
       if (!forgotten.contains(use))
@@ -69,7 +69,8 @@ SetVector<Value> chooseSaved(nn::Recompute policy, ArrayRef<Value> uses,
   return saved;
 }
 
-/// Builds one pair.
+/// Builds the forward function that saves and the backward function of one kind
+/// of call.
 class PairBuilder {
 public:
   PairBuilder(nn::ModelOp model, const CallKind &kind, FunctionPairs &pairs,
@@ -94,7 +95,7 @@ public:
   }
 
 private:
-  /// Names a function after the original; unique in the model.
+  /// Gives a function the original's name with a suffix, unique in the model.
   void name(nn::FuncOp function, StringRef suffix) {
     function.setSymName((kind.callee.getSymName() + suffix).str());
     symbols.insert(function);
@@ -118,7 +119,7 @@ private:
   SymbolTable symbols;
   nn::FuncOp forward, backward;
   Block *block = nullptr;
-  /// Forward values, from `forward` to their clones in `backward`.
+  /// Maps values of `forward` to their clones in `backward`.
   IRMapping clones;
   DenseSet<Operation *> clonedOps;
 };
@@ -181,8 +182,8 @@ void PairBuilder::returnGradients(Reverse &reverse) {
   builder.create<nn::ReturnOp>(backward.getLoc(), results);
 }
 
-/// The clones of what the strategy wants for a few tokens at a time
-/// (spmd-chunk-tokens): saved, it would be there for all.
+/// The cloned values that `spmd-chunk-tokens` will compute for a few tokens at
+/// a time. Saving them would keep them for all tokens, which defeats chunking.
 DenseSet<Value> PairBuilder::madeInChunks() {
   DenseSet<Value> values;
   const dist::Strategy &strategy =
@@ -197,8 +198,8 @@ DenseSet<Value> PairBuilder::madeInChunks() {
   return values;
 }
 
-/// Chooses what the forward function saves, returns it there, and reads it
-/// here.
+/// Chooses the saved values, returns them from the forward function, and makes
+/// them arguments of the backward function. Returns their number.
 unsigned PairBuilder::save() {
   SmallVector<Value> uses;
   DenseMap<Value, Value> originals;

@@ -26,41 +26,42 @@ namespace heddle {
 
 namespace {
 
-/// The parameters that are updated alike, and the buckets of their parts.
+/// Parameters that are updated alike, and the buckets of their values,
+/// gradients, copies and states.
 struct Group {
   std::string name;
   bool decays = false;
-  std::optional<double> ownDecay; ///< In place of the run's weight decay.
-  double rate = 1;                ///< What the learning rate is multiplied by.
+  std::optional<double> ownDecay; ///< The group's weight decay, if it has one.
+  double rate = 1;                ///< Factor on the learning rate.
   SmallVector<nn::StateOp> parameters;
   nn::BucketOp values, gradients, copies;
-  SmallVector<nn::BucketOp> states; ///< Of the optimizer.
+  SmallVector<nn::BucketOp> states; ///< The states of the optimizer.
 
-  /// Whether the run says what its weight decay is.
+  /// Whether the update reads the weight decay from an input of the step.
   bool takesDecay() const { return decays && !ownDecay; }
 };
 
-/// What every element of an update reads.
+/// Scalars that all elements of an update read. Null: not used.
 struct StepScalars {
   Value lr;
   SmallVector<Value> corrections;
-  Value clip, weightDecay; ///< Null: none.
-  Value condition;
+  Value clip, weightDecay;
+  Value condition; ///< 1, or 0 where the step updates nothing.
 };
 
 /// Whether a number is neither infinite nor NaN.
 Value isFinite(nn::Scalars &s, Value x) {
-  // The difference is NaN otherwise, which no number is greater than.
+  // x - x is 0 for a finite x, else NaN, which 1 is not greater than.
   return s.isGreater(s.real(1), s.sub(x, x));
 }
 
-/// The number, and 0 for one that is not finite.
+/// `x`, or 0 where it is not finite.
 Value finiteOrZero(nn::Scalars &s, Value x) {
   return s.select(isFinite(s, x), x, s.real(0));
 }
 
-/// The gradients that wait for their update in the next step: one of the
-/// optimizer's states, behind its own.
+/// The optimizer state, after those of the rule, that holds gradients until
+/// their update in the next step (delayed update).
 constexpr StringLiteral delayedGradient = "delayed_gradient";
 
 struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
@@ -76,7 +77,7 @@ struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
   }
 
 private:
-  /// The group that a parameter is of, and how it is updated.
+  /// An empty group with the name and settings for the parameter.
   Group groupOf(const train::ParameterGroups &groups, nn::StateOp parameter) {
     Group group;
     group.name = parameter.getDecays() ? "decay" : "no_decay";
@@ -95,7 +96,8 @@ private:
     return group;
   }
 
-  /// Those with weight decay, those without, and the strategy's groups.
+  /// The trainable parameters by group: those with weight decay, those without,
+  /// and the strategy's groups (`--group`).
   SmallVector<Group> groupParameters(nn::ModelOp model) {
     train::ParameterGroups known(model);
     std::map<std::string, Group> groups;
@@ -115,7 +117,7 @@ private:
     return sorted;
   }
 
-  /// Adds what the optimizer keeps of a parameter.
+  /// Adds the states that the optimizer has for a parameter.
   void addState(OpBuilder &builder, nn::StateOp parameter, StringRef quantity) {
     auto state = builder.create<nn::StateOp>(
         parameter.getLoc(), (parameter.getSymName() + "." + quantity).str(),
@@ -166,7 +168,8 @@ private:
                                      bucket.getSymName());
   }
 
-  /// With several micro-batches the gradients start from zero.
+  /// Fills the gradients with zeros before the loop over micro-batches, which
+  /// adds to them.
   void clearGradients(nn::StepOp step, Group &group) {
     auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
     OpBuilder builder(loop);
@@ -177,7 +180,8 @@ private:
                               zero);
   }
 
-  /// Multiplies the optimizer's powers once more. Returns what they lack of 1.
+  /// Advances beta^t of each beta of the optimizer. Returns the bias
+  /// corrections 1 - beta^t.
   SmallVector<Value> advancePowers(OpBuilder &builder, nn::StepOp step,
                                    Value condition) {
     OpBuilder states(step);
@@ -216,8 +220,9 @@ private:
       inputs.push_back(scalars.clip);
     if (group.takesDecay())
       inputs.push_back(scalars.weightDecay);
-    // Gradients are kept for the next step whether or not those of the last one
-    // are there.
+    // A delayed update stores this step's gradients even where it has none to
+    // apply, so the update itself is unconditional and gets the condition as
+    // input.
     Value condition = scalars.condition;
     if (strategy.delayedUpdate)
       inputs.push_back(std::exchange(condition, Value()));
@@ -241,7 +246,8 @@ private:
       builder.create<nn::SetOp>(loc, bucket.getSymName(), value);
   }
 
-  /// The direction of an update, times the factor of each parameter.
+  /// For LAMB: the direction of the update, scaled by the trust ratio of each
+  /// parameter.
   Value scaled(OpBuilder &builder, Group &group, const StepScalars &scalars,
                Value parameter, Value gradient, ValueRange states,
                ValueRange inputs) {
@@ -280,8 +286,9 @@ private:
   using ElementBody =
       function_ref<SmallVector<Value>(nn::Scalars &, const train::Element &)>;
 
-  /// Writes the body of an operation on the parameter, the gradient, the states
-  /// and the scalars; an update also has what is scaled for each parameter.
+  /// Writes the element-wise body of an operation. Its arguments are the
+  /// parameter, the gradient, the states and the scalars; those of an update
+  /// end with the scaled direction, if the optimizer has one.
   void buildBody(Region &region, const StepScalars &scalars, const Group &group,
                  ElementBody body) {
     Operation *op = region.getParentOp();
@@ -323,13 +330,14 @@ private:
       Value updates = s.isGreater(labels, s.real(0));
       for (auto [result, old] : llvm::zip(results, before))
         result = s.select(updates, result, old);
-      // A checkpoint that holds it has to be read again.
+      // The gradient goes into checkpoints, which may hold no infinities or
+      // NaN.
       results.push_back(finiteOrZero(s, gradient));
     }
     s.create<nn::ReturnOp>(results);
   }
 
-  /// What a number was in the step before, and 0 in the first one.
+  /// The value that `number` had in the step before; 0 in the first step.
   Value delay(OpBuilder &builder, nn::StepOp step, Value number,
               StringRef name) {
     auto state = OpBuilder(step).create<nn::StateOp>(
@@ -341,7 +349,8 @@ private:
     return before;
   }
 
-  /// Keeps the numbers for the next step, behind all that reads the last ones.
+  /// Stores the delayed numbers for the next step, after all reads of their old
+  /// values.
   void keepDelayed(OpBuilder &builder) {
     for (auto [before, number] : delayed) {
       Location loc = before.getLoc();
@@ -359,9 +368,9 @@ private:
     delayed.clear();
   }
 
-  /// 1 from the first step on whose loss or norm is not finite, else 0. The
-  /// host may have submitted the next steps before it reads these numbers: they
-  /// update nothing either, until it clears the state.
+  /// A state that becomes 1 in the first step whose loss or norm is not finite.
+  /// It stays 1, and prevents updates, until the host clears it: the host may
+  /// have submitted the next steps before it reads the loss.
   Value noteNonfinite(OpBuilder &builder, nn::StepOp step, Value norm,
                       Value loss) {
     Location loc = step.getLoc();
@@ -385,10 +394,10 @@ private:
     return note.getNewParameter();
   }
 
-  /// 1, or 0 where a step updates nothing: where no label counts, and where the
-  /// loss or the norm of the gradients is not finite. It is not linear in the
-  /// count of labels, so that it takes the sum over the replicas that is made
-  /// anyway, and is not summed over them itself.
+  /// 1, or 0 where the step must update nothing: no label counts, or the loss
+  /// or the norm of the gradients is not finite. The comparison with 0 is not
+  /// linear in the count of labels, so sharding propagation reduces the count,
+  /// not this value.
   Value conditionOf(OpBuilder &builder, nn::StepOp step, Value norm) {
     Location loc = step.getLoc();
     auto port = [&](nn::PortRole role) {
@@ -416,7 +425,7 @@ private:
     return condition.getOutputs()[0];
   }
 
-  /// Adds a number that the runtime says to the step's inputs.
+  /// Adds a scalar input to the step, which the runtime fills.
   Value addInput(nn::StepOp step, nn::PortAttr port) {
     Builder builder(&getContext());
     SmallVector<Attribute> inputs(step.getInputs().getValue());
@@ -434,8 +443,8 @@ private:
                                       StringAttr::get(&getContext(), name)));
   }
 
-  /// min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_: what
-  /// gradients are multiplied by.
+  /// The factor on gradients when clipping: min(1, limit / (norm + 1e-6)), as
+  /// in torch.nn.utils.clip_grad_norm_.
   Value clipCoefficient(OpBuilder &builder, Value norm, Value limit) {
     Location loc = norm.getLoc();
     Value operands[] = {norm, limit};
@@ -452,7 +461,7 @@ private:
     return map.getOutputs()[0];
   }
 
-  /// Adds grad_norm to the step's results.
+  /// Adds the output `grad_norm` to the step.
   void addNorm(nn::StepOp step, Value norm) {
     SmallVector<Attribute> outputs(step.getOutputs().getValue());
     outputs.push_back(nn::PortAttr::get(&getContext(), nn::PortRole::GradNorm));
@@ -500,7 +509,8 @@ private:
 
   dist::Strategy strategy;
   train::Optimizer optimizer;
-  /// Numbers of the step before, and those of this one.
+  /// Delayed scalars: the read of the value of the step before, and the value
+  /// of this step.
   SmallVector<std::pair<nn::GetOp, Value>> delayed;
 };
 

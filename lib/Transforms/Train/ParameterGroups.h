@@ -1,4 +1,4 @@
-//===- ParameterGroups.h - Which group a parameter is of --------*- C++ -*-===//
+//===- ParameterGroups.h - Parameter groups of the strategy -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,17 +14,18 @@
 
 namespace heddle::train {
 
-/// The groups that the strategy names, in its order.
+/// The parameter groups of the strategy (`--group`), in the order given.
 class ParameterGroups {
 public:
-  /// Groups that cannot be read are left out; `verify` names them.
+  /// Reads the groups; skips those with errors, which `verify` reports.
   explicit ParameterGroups(nn::ModelOp model);
 
-  /// Refuses what is no group, and a pattern that matches no parameter.
+  /// Emits an error for a group that cannot be read (H0140), an invalid pattern
+  /// (H0141), and a pattern that matches no parameter (H0142).
   mlir::LogicalResult verify();
 
-  /// The number of the first group that matches the parameter's name, in the
-  /// model or in the weight files; nothing where there is none.
+  /// The index of the first group whose pattern matches the parameter's name,
+  /// in the model or in the weight files; nothing if no group matches.
   std::optional<size_t> of(nn::StateOp parameter) const;
 
   const config::ParameterGroup &operator[](size_t number) const {

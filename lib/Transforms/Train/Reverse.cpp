@@ -50,7 +50,7 @@ void Reverse::rewriteCalls(Block &block) {
       kind.used.push_back(llvm::any_of(result.getUsers(), [](Operation *user) {
         return !isa<nn::KeepOp>(user);
       }));
-    // A parameter that is used twice: the second gradient adds to the first.
+    // A parameter may have several uses: later gradients add to the first.
     for (Value operand : call.getOperands())
       if (Key key = keyOf(operand))
         kind.sums |= uses.lookup(key) > 1;
@@ -91,9 +91,9 @@ void Reverse::run(ArrayRef<Operation *> forward, const IRMapping &where) {
   }
 }
 
-/// An operation's derivative is that of its first result. The others are
-/// statistics, such as the mean of a norm, which its gradient reads; but for
-/// what is computed element by element.
+/// Checks that the operation has a derivative, and that gradients arrive only
+/// at its first result. Other results are statistics, such as the mean of a
+/// norm. Element-wise operations may have gradients of all results.
 bool Reverse::checkDerivative(nn::DifferentiableOpInterface op) {
   for (OpResult result : op->getResults().drop_front())
     if (grads.contains(result) && !op->hasTrait<nn::Elementwise>()) {
@@ -110,7 +110,7 @@ bool Reverse::checkDerivative(nn::DifferentiableOpInterface op) {
   return false;
 }
 
-/// A value as one of another element type; itself where it is one.
+/// Casts a value to another type; returns it where it has that type.
 static Value castTo(OpBuilder &builder, Value value, Type type) {
   if (value.getType() == type)
     return value;
@@ -125,7 +125,7 @@ void Reverse::add(Value operand, Value gradient) {
     return builder.create<nn::AddOp>(gradient.getLoc(), sum, more,
                                      /*shardings=*/nullptr);
   };
-  // A parameter that an operation without sums of its own reads.
+  // The operation that reads the parameter cannot add to a gradient itself.
   if (Key key = keyOf(operand)) {
     Value more = castTo(builder, gradient, nn::gradientType(operand.getType()));
     totals[key] = plus(accumulator(operand), more);
@@ -149,9 +149,10 @@ void Reverse::setAccumulated(Value operand, Value sum) {
     totals[key] = sum;
     return;
   }
-  if (!isActive(operand)) // Of a frozen one, beside a sum that is wanted.
+  if (!isActive(operand)) // A frozen weight beside a trained bias.
     return;
-  // A weight that is itself computed: its gradient goes on, in its own type.
+  // The weight is computed from something else: its gradient propagates
+  // further, in the weight's type.
   add(operand, castTo(builder, sum, operand.getType()));
 }
 

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reverse-mode differentiation of a block, and of the functions that it calls.
+// The pass train-differentiate applies it to the training step.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_TRANSFORMS_TRAIN_REVERSE_H
@@ -18,36 +21,38 @@ namespace heddle::train {
 /// Where an argument of a backward function comes from at a call.
 struct BackwardArgument {
   enum class Kind {
-    Forward,    ///< Argument `index` of the forward function.
-    ResultGrad, ///< The gradient of its result `index`.
-    Sum,        ///< What the gradient of parameter argument `index` adds to.
-    Saved,      ///< Result `index` of the forward function that saves.
+    Forward,    ///< Argument `index` of the original function.
+    ResultGrad, ///< The gradient of result `index` of the original function.
+    Sum,   ///< The gradient so far of parameter argument `index`, to add to.
+    Saved, ///< Result `index` of the forward function that saves.
   } kind;
   unsigned index;
 };
 
-/// The forward function that saves, and the backward one.
+/// The derivative of a function: a forward function that also returns saved
+/// values, and a backward function that takes them.
 struct FunctionPair {
   nn::FuncOp forward, backward;
-  unsigned numResults = 0; ///< Of the original function.
+  unsigned numResults = 0; ///< The number of the original function's results.
   llvm::SmallVector<BackwardArgument> arguments;
   /// For each result of `backward`, the argument that it is the gradient of.
   llvm::SmallVector<unsigned> gradients;
 };
 
-/// How one call is to be differentiated: what makes a pair of its own.
+/// How a call is differentiated. Calls of the same kind share a pair.
 struct CallKind {
   nn::FuncOp callee;
   nn::Recompute policy = nn::Recompute::None;
   llvm::SmallVector<bool> active;    ///< Per argument.
   llvm::SmallVector<bool> parameter; ///< Per argument.
-  /// Per result: whether it is more than kept. What is not has no gradient.
+  /// Per result: whether something other than a dump (nn.keep) reads it. Other
+  /// results have no gradient.
   llvm::SmallVector<bool> used;
   bool sums = false; ///< Gradients of parameters add to what is there.
   std::string key() const;
 };
 
-/// Makes the pairs, each once.
+/// Builds the pair of each kind of call once.
 class FunctionPairs {
 public:
   explicit FunctionPairs(nn::ModelOp model) : model(model) {}
@@ -55,7 +60,8 @@ public:
 
   /// Values that all forward functions together save.
   unsigned numSaved = 0;
-  /// A gradient was asked for that no operation gives; the error was reported.
+  /// Set after an error: a gradient is needed of an operation without
+  /// derivative.
   bool failed = false;
 
 private:
@@ -65,8 +71,9 @@ private:
 };
 
 /// Reverse mode over one block: the training step's micro-batch, or the body of
-/// a layer function. Parameters are found by `keyOf`, which is null for other
-/// values.
+/// a layer function. `keyOf` identifies the parameter that a value is; null for
+/// other values. `initialSum` gives the value that a parameter's gradient is
+/// added to, if `sums` is set.
 class Reverse : public nn::GradientContext {
 public:
   using Key = const void *;
@@ -81,8 +88,9 @@ public:
   void findActive(mlir::Block &block, llvm::ArrayRef<mlir::Value> seeds);
   /// Replaces calls on active values by calls of forward functions that save.
   void rewriteCalls(mlir::Block &block);
-  /// Builds the gradients of `forward`, last operation first, at the builder's
-  /// place. `mapping` says where forward values are to be had there.
+  /// Builds the gradients of the operations `forward`, from the last to the
+  /// first, at the builder's insertion point. `mapping` maps forward values to
+  /// the values that gradients may read there.
   void run(llvm::ArrayRef<mlir::Operation *> forward,
            const mlir::IRMapping &mapping);
   /// The gradient of a value, once `run` is done; null when there is none.
@@ -91,7 +99,7 @@ public:
   }
   void setGradient(mlir::Value value, mlir::Value grad) { grads[value] = grad; }
   mlir::Value sumOf(Key key) { return totals.lookup(key); }
-  /// Every parameter with a gradient, in the order in which they were reached.
+  /// The gradients of all parameters, in the order in which they were reached.
   Sums &allSums() { return totals; }
 
   bool isActive(mlir::Value value) override { return active.contains(value); }

@@ -23,14 +23,14 @@ namespace heddle {
 #include "include/heddle/Transforms/Train/Passes.h.inc"
 } // namespace heddle
 
-/// Erases operations that only compute what nothing uses, from the last on.
+/// Erases operations without uses, from the last to the first.
 static void eraseUnused(Block &body) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (op.use_empty() && !isa<nn::ReturnOp>(op))
       op.erase();
 }
 
-/// Makes a function return `results`, and no more than they need.
+/// Makes a function return `results`, and erases what they do not need.
 static void giveResults(nn::FuncOp function, ValueRange results) {
   Block &body = function.getBody().front();
   body.getTerminator()->setOperands(results);
@@ -40,14 +40,15 @@ static void giveResults(nn::FuncOp function, ValueRange results) {
 
 namespace {
 
-/// A layer function that gives second moments of what some of its products
-/// read.
+/// A copy of a layer function that returns the second moments of the inputs of
+/// some of its products.
 struct Moments {
   nn::FuncOp function;
-  /// Of each result, the argument that is the product's weight.
+  /// For each result, the number of the argument that is the product's weight.
   SmallVector<unsigned> weights;
 };
 
+/// Makes the calibration programs of a model from its program `eval`.
 class Splitter {
 public:
   Splitter(nn::ModelOp model, nn::FuncOp eval, bool isSequential)
@@ -94,7 +95,8 @@ struct SplitLayers : heddle::impl::TrainSplitLayersBase<SplitLayers> {
 // Second moments
 //===----------------------------------------------------------------------===//
 
-/// The sum over tokens of x[i] x[j], x being what a product reads.
+/// The second moments of a product's input x: the sums over tokens of x[i]
+/// x[j].
 static Value momentsOf(nn::LinearOp product) {
   Value input = product.getInput();
   int64_t width = cast<RankedTensorType>(input.getType()).getShape().back();
@@ -105,8 +107,9 @@ static Value momentsOf(nn::LinearOp product) {
       /*init=*/Value(), /*transposed=*/false, /*shardings=*/ArrayAttr());
 }
 
-/// Products with an argument, those that read one value together, in the order
-/// in which they are computed; without `isSequential` all of them together.
+/// The products whose weight is an argument of the layer, in groups. With
+/// `isSequential` a group has the products that read the same value, in the
+/// order of computation; else there is one group.
 static SmallVector<SmallVector<nn::LinearOp>> productsOf(nn::FuncOp layer,
                                                          bool isSequential) {
   SmallVector<SmallVector<nn::LinearOp>> stages;
@@ -125,8 +128,8 @@ static SmallVector<SmallVector<nn::LinearOp>> productsOf(nn::FuncOp layer,
   return stages;
 }
 
-/// The same layer with other results, for each stage; made when they are first
-/// asked for.
+/// The copies of a layer that return moments, one for each group of products.
+/// Made at the first request.
 ArrayRef<Moments> Splitter::momentsIn(nn::FuncOp layer) {
   auto [entry, isNew] = known.try_emplace(layer);
   if (!isNew)
@@ -158,7 +161,7 @@ ArrayRef<Moments> Splitter::momentsIn(nn::FuncOp layer) {
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// Values of other calls that a call is computed from.
+/// The results of other calls that the operands of `call` depend on.
 static llvm::SetVector<Value> valuesOfOthers(nn::CallOp call) {
   llvm::SetVector<Value> found;
   llvm::SmallDenseSet<Operation *> seen = {call};
@@ -174,7 +177,9 @@ static llvm::SetVector<Value> valuesOfOthers(nn::CallOp call) {
   return found;
 }
 
-/// Has what `before` gives to `call` enter the program by the port `hidden`.
+/// Replaces the result of `before` that `call` reads by an input of the
+/// program, with the port `hidden`. Fails (H0153) where the call reads anything
+/// else that other calls compute.
 static LogicalResult takeHidden(nn::FuncOp program, nn::CallOp before,
                                 nn::CallOp call) {
   llvm::SetVector<Value> needed = valuesOfOthers(call);
@@ -213,7 +218,8 @@ static void eraseUnusedInputs(nn::FuncOp program) {
   program.setInputsAttr(ArrayAttr::get(program.getContext(), left));
 }
 
-/// Adds a program whose results are what `rewrite` makes of the call `number`.
+/// Adds a program that returns what `rewrite` gives for call `number` of a
+/// layer.
 LogicalResult Splitter::add(const Twine &name, size_t number, Rewrite rewrite,
                             ArrayRef<Attribute> outputs) {
   auto program = cast<nn::FuncOp>(eval->clone());
@@ -244,7 +250,8 @@ LogicalResult Splitter::addLayer(size_t number) {
       {port});
 }
 
-/// Adds the program of a stage, if it has a product with a parameter.
+/// Adds the program for a group of products, if one of their weights is a
+/// parameter.
 LogicalResult Splitter::addStage(size_t number, size_t &stage,
                                  const Moments &moments) {
   nn::CallOp call = calls[number];
@@ -284,7 +291,7 @@ LogicalResult Splitter::addInputs(size_t number) {
   return success();
 }
 
-/// Erases other functions, but those that they call.
+/// Erases all functions that `roots` do not call, directly or indirectly.
 void Splitter::keepOnly(const llvm::SmallDenseSet<Operation *> &roots) {
   llvm::SmallDenseSet<Operation *> reached(roots);
   SmallVector<Operation *> open(roots.begin(), roots.end());

@@ -50,13 +50,13 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
     return success();
   }
 
-  /// Whether it computes a loss, micro-batch by micro-batch.
+  /// Whether the step computes a loss in a loop over micro-batches.
   static bool hasLoop(nn::StepOp step) {
     return step.getKind() == nn::ProgramKind::Train ||
            step.getKind() == nn::ProgramKind::Eval;
   }
 
-  /// One loop at most, which runs as often as there are micro-batches.
+  /// A step must have at most one loop, with the strategy's micro-batches.
   LogicalResult verifyLoops(nn::StepOp step) {
     int64_t count =
         step.getKind() == nn::ProgramKind::Train ? strategy.accumulate : 1;
@@ -81,7 +81,7 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
         });
   }
 
-  /// Each trainable parameter gets a gradient.
+  /// Each trainable parameter must have a gradient.
   LogicalResult verifyGradients(nn::ModelOp model, nn::StepOp step) {
     llvm::StringSet<> written;
     step.walk([&](nn::SetOp set) {
@@ -96,8 +96,8 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
     return success();
   }
 
-  /// Gradients are computed in the loop; the buckets that the optimizer reads
-  /// are there for it alone.
+  /// Gradients must be written in the loop; the buckets of gradients must only
+  /// be read by the optimizer.
   LogicalResult verifyTraining(nn::ModelOp model, nn::StepOp step) {
     if (step.getBody().getOps<nn::UpdateOp>().empty())
       return step.emitError("H0909: updates no parameter");
@@ -154,7 +154,7 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
   }
 
   dist::Strategy strategy;
-  std::optional<SymbolTable> symbols; ///< Of the model.
+  std::optional<SymbolTable> symbols; ///< The model's symbols.
 };
 
 } // namespace

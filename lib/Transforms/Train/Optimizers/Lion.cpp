@@ -15,7 +15,7 @@
 using namespace mlir;
 using namespace heddle;
 
-/// 1, -1, or 0 of zero.
+/// The sign of x: 1, -1, or 0.
 static Value signOf(nn::Scalars &s, Value x) {
   Value zero = s.real(0);
   Value below = s.select(s.isGreater(zero, x), s.real(-1), zero);
@@ -35,6 +35,7 @@ static SmallVector<Value> update(nn::Scalars &s, const train::Element &x,
 }
 
 train::Optimizer train::lion(const dist::Strategy &strategy) {
-  // Not exp_avg: what Adam leaves is no start for it.
+  // Not called exp_avg: Lion must not continue from Adam's moments in a
+  // checkpoint.
   return {"lion", {"momentum"}, {}, update};
 }

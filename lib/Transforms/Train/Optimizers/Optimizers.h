@@ -18,37 +18,40 @@
 
 namespace heddle::train {
 
-/// One element, as values of the body of nn.update.
+/// One element of an update, as values in the body of nn.update.
 struct Element {
   mlir::Value parameter;
-  mlir::Value gradient;               ///< Clipped.
-  mlir::ArrayRef<mlir::Value> states; ///< As `Optimizer::states` lists them.
+  mlir::Value gradient;               ///< After clipping.
+  mlir::ArrayRef<mlir::Value> states; ///< In the order of `Optimizer::states`.
   mlir::Value lr;
   mlir::Value weightDecay; ///< Null: none.
-  /// 1 - beta^t after t updates, as `Optimizer::powers` lists the betas.
+  /// 1 - beta^t after t updates, for each beta of `Optimizer::powers`.
   mlir::ArrayRef<mlir::Value> corrections;
-  /// What `Optimizer::direction` gives, times the parameter's factor; null for
-  /// an optimizer without them.
+  /// The result of `Optimizer::direction`, times the parameter's factor. Null
+  /// for optimizers without a direction.
   mlir::Value scaled;
 };
 
-/// A number that is multiplied by `factor` in each update, from 1 on.
+/// A scalar state that begins with 1 and is multiplied by `factor` in each
+/// update.
 struct Power {
-  llvm::StringRef quantity; ///< Its name.
+  llvm::StringRef quantity; ///< The name of the state, as "beta1_power".
   double factor = 0;
 };
 
 struct Optimizer {
-  llvm::StringRef rule; ///< Its name in nn.update.
-  /// What it keeps of each parameter: as large as that, in f32, zeros at first.
+  llvm::StringRef rule; ///< The optimizer's name in nn.update.
+  /// The names of its states of each parameter. A state has the parameter's
+  /// shape, is f32, and begins with zeros.
   llvm::SmallVector<llvm::StringRef> states;
   llvm::SmallVector<Power> powers;
   /// Builds the new parameter and the new states.
   llvm::SmallVector<mlir::Value> (*update)(nn::Scalars &s, const Element &x,
                                            const dist::Strategy &strategy);
-  /// For an optimizer that scales what it does to a parameter by norms over all
-  /// its elements: what is scaled, and the factor, of the sums of squares of
-  /// the parameter and of the direction. Null for others.
+  /// For an optimizer that scales the update of a parameter by norms over all
+  /// its elements, as LAMB. `direction` gives the unscaled update of an
+  /// element; `factor` gives the scale from the sums of squares of the
+  /// parameter and of the direction. Null for others.
   mlir::Value (*direction)(nn::Scalars &s, const Element &x,
                            const dist::Strategy &strategy) = nullptr;
   mlir::Value (*factor)(nn::Scalars &s, mlir::Value parameter,
