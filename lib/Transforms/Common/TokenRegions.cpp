@@ -142,12 +142,12 @@ std::optional<TokenRegion> regionFrom(Operation *product) {
 /// Adds what stands between two operations of the region, and sorts all.
 /// Whether that was nothing new.
 bool close(TokenRegion &region, Block &block) {
-  DenseSet<Operation *> behind, before;
+  DenseSet<Operation *> after, before;
   for (Operation &op : block)
     for (Value operand : op.getOperands())
       if (Operation *made = operand.getDefiningOp();
-          made && (region.ops.contains(made) || behind.contains(made)))
-        behind.insert(&op);
+          made && (region.ops.contains(made) || after.contains(made)))
+        after.insert(&op);
   for (Operation &op : llvm::reverse(block))
     for (Operation *user : op.getUsers())
       if (region.ops.contains(user) || before.contains(user))
@@ -155,7 +155,7 @@ bool close(TokenRegion &region, Block &block) {
   llvm::SetVector<Operation *> all;
   for (Operation &op : block)
     if (region.ops.contains(&op) ||
-        (behind.contains(&op) && before.contains(&op)))
+        (after.contains(&op) && before.contains(&op)))
       all.insert(&op);
   bool isNew = all.size() != region.ops.size();
   region.ops = std::move(all);

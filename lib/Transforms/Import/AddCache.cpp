@@ -42,7 +42,7 @@ using CacheValues = SmallVector<Value, 3>;
 constexpr StringLiteral cacheNames[] = {"keys", "values", "scales"};
 
 /// The values of a function that say where its tokens stand.
-struct Places {
+struct CacheInputs {
   Value pages, positions, lengths;
 };
 
@@ -64,10 +64,10 @@ private:
   SmallVector<CacheShape> findCaches(nn::FuncOp function);
   RankedTensorType tokensOf(nn::FuncOp layer);
   void
-  rewriteBody(nn::FuncOp function, Places places,
+  rewriteBody(nn::FuncOp function, CacheInputs inputs,
               llvm::function_ref<CacheValues(Operation *, StringRef)> read,
               llvm::function_ref<void(StringRef, const CacheValues &)> write);
-  CacheValues rewriteAttention(nn::AttentionOp attention, Places places,
+  CacheValues rewriteAttention(nn::AttentionOp attention, CacheInputs inputs,
                                const CacheValues &cache);
   void replacePositions(nn::PositionsOp positions, Value given);
   SmallVector<RankedTensorType> typesOf(const CacheShape &shape);
@@ -229,7 +229,7 @@ nn::StateOp CacheAdder::stateOf(const Twine &name, Type type) {
 
 /// Puts both operations in the place of attention; gives the cache after it.
 CacheValues CacheAdder::rewriteAttention(nn::AttentionOp attention,
-                                         Places places,
+                                         CacheInputs inputs,
                                          const CacheValues &cache) {
   builder.setInsertionPoint(attention);
   Location loc = attention.getLoc();
@@ -237,12 +237,12 @@ CacheValues CacheAdder::rewriteAttention(nn::AttentionOp attention,
   auto write = builder.create<nn::CacheWriteOp>(
       loc, cache[0].getType(), cache[1].getType(),
       scales ? scales.getType() : Type(), cache[0], cache[1], scales,
-      attention.getQkv(), places.pages, places.positions, places.lengths,
+      attention.getQkv(), inputs.pages, inputs.positions, inputs.lengths,
       attention.getHeadsAttr(), /*shardings=*/ArrayAttr());
   auto paged = builder.create<nn::PagedAttentionOp>(
       loc, attention.getOutput().getType(), write.getNewKeys(),
       write.getNewValues(), write.getNewScales(), attention.getQkv(),
-      places.pages, places.positions, places.lengths, attention.getHeadsAttr(),
+      inputs.pages, inputs.positions, inputs.lengths, attention.getHeadsAttr(),
       attention.getMaskAttr(), /*inParts=*/UnitAttr(),
       /*shardings=*/ArrayAttr());
   attention.getOutput().replaceAllUsesWith(paged.getOutput());
@@ -269,18 +269,18 @@ void CacheAdder::replacePositions(nn::PositionsOp positions, Value given) {
 /// Rewrites attention, calls and positions. `read` gives keys and values of a
 /// cache where an operation stands, `write` takes them after it.
 void CacheAdder::rewriteBody(
-    nn::FuncOp function, Places places,
+    nn::FuncOp function, CacheInputs inputs,
     llvm::function_ref<CacheValues(Operation *, StringRef)> read,
     llvm::function_ref<void(StringRef, const CacheValues &)> write) {
   int64_t number = 0;
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
     if (auto positions = dyn_cast<nn::PositionsOp>(op)) {
-      replacePositions(positions, places.positions);
+      replacePositions(positions, inputs.positions);
     } else if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
       std::string path = number ? std::to_string(number) + "." : "";
       ++number;
       CacheValues cache = read(attention, path);
-      write(path, rewriteAttention(attention, places, cache));
+      write(path, rewriteAttention(attention, inputs, cache));
     } else if (auto call = dyn_cast<nn::CallOp>(op)) {
       auto layer = symbols.lookup<nn::FuncOp>(call.getCallee());
       const SmallVector<CacheShape> &caches = rewriteLayer(layer);
@@ -290,7 +290,7 @@ void CacheAdder::rewriteBody(
       for (const CacheShape &cache : caches)
         llvm::append_range(
             operands, read(call, (call.getPath() + "." + cache.path).str()));
-      operands.append({places.pages, places.positions, places.lengths});
+      operands.append({inputs.pages, inputs.positions, inputs.lengths});
       builder.setInsertionPoint(call);
       auto made = builder.create<nn::CallOp>(
           call.getLoc(), layer.getResultTypes(), layer.getSymName(), operands,
@@ -337,17 +337,17 @@ const SmallVector<CacheShape> &CacheAdder::rewriteLayer(nn::FuncOp layer) {
       current[cache.path].push_back(body.addArgument(type, layer.getLoc()));
   RankedTensorType tokens = tokensOf(layer);
   int64_t rows = tokens.getDimSize(0);
-  Places places;
+  CacheInputs inputs;
   auto add = [&](ArrayRef<int64_t> shape) {
     return body.addArgument(RankedTensorType::get(shape, builder.getI32Type()),
                             layer.getLoc());
   };
-  places.pages = add({rows, int64_t(llvm::divideCeil(strategy.maxContext,
+  inputs.pages = add({rows, int64_t(llvm::divideCeil(strategy.maxContext,
                                                      plan::cachePageTokens))});
-  places.positions = add({rows, tokens.getDimSize(1)});
-  places.lengths = add({rows});
+  inputs.positions = add({rows, tokens.getDimSize(1)});
+  inputs.lengths = add({rows});
   rewriteBody(
-      layer, places,
+      layer, inputs,
       [&](Operation *, StringRef path) { return current[path.str()]; },
       [&](StringRef path, const CacheValues &cache) {
         current[path.str()] = cache;
@@ -355,7 +355,7 @@ const SmallVector<CacheShape> &CacheAdder::rewriteLayer(nn::FuncOp layer) {
   auto end = cast<nn::ReturnOp>(body.getTerminator());
   for (const CacheShape &cache : caches)
     end.getOperandsMutable().append(current[cache.path]);
-  settleType(layer);
+  updateFunctionType(layer);
   return layers[layer] = std::move(caches);
 }
 
@@ -369,10 +369,10 @@ void CacheAdder::rewriteProgram(nn::FuncOp program) {
   };
   auto ids = cast<RankedTensorType>(body.getArgument(0).getType());
   int64_t rows = ids.getDimSize(0);
-  Places places;
-  places.positions = add(PortRole::Positions, ids.getShape());
-  places.lengths = add(PortRole::Lengths, {rows});
-  places.pages = add(PortRole::Pages,
+  CacheInputs inputs;
+  inputs.positions = add(PortRole::Positions, ids.getShape());
+  inputs.lengths = add(PortRole::Lengths, {rows});
+  inputs.pages = add(PortRole::Pages,
                      {rows, int64_t(llvm::divideCeil(strategy.maxContext,
                                                      plan::cachePageTokens))});
   llvm::StringMap<SmallVector<RankedTensorType>> types;
@@ -384,7 +384,7 @@ void CacheAdder::rewriteProgram(nn::FuncOp program) {
                                      state.getSymName());
   };
   rewriteBody(
-      program, places,
+      program, inputs,
       [&](Operation *op, StringRef path) {
         builder.setInsertionPoint(op);
         CacheValues cache;
@@ -398,7 +398,7 @@ void CacheAdder::rewriteProgram(nn::FuncOp program) {
                                     value);
       });
   program.setInputsAttr(builder.getArrayAttr(ports));
-  settleType(program);
+  updateFunctionType(program);
 }
 
 LogicalResult CacheAdder::run() {

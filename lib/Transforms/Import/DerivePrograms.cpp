@@ -68,7 +68,8 @@ private:
   nn::FuncOp begin(const DerivedProgram &program, IRMapping &values,
                    Value &labels, Value &position);
   nn::FuncOp beginFunction(nn::FuncOp like, StringRef name,
-                           ArrayRef<Type> arguments, ArrayRef<Location> places);
+                           ArrayRef<Type> arguments,
+                           ArrayRef<Location> locations);
   Value loss(nn::FuncOp function, Value logits, Value labels);
 
   Operation *copy(Operation &op, IRMapping &values,
@@ -156,7 +157,7 @@ Operation *Deriver::copy(Operation &op, IRMapping &values,
 
 nn::FuncOp Deriver::beginFunction(nn::FuncOp like, StringRef name,
                                   ArrayRef<Type> arguments,
-                                  ArrayRef<Location> places) {
+                                  ArrayRef<Location> locations) {
   std::string unique = name.str();
   for (unsigned i = 2; !names.insert(unique).second; ++i)
     unique = (name + "." + Twine(i)).str();
@@ -168,7 +169,7 @@ nn::FuncOp Deriver::beginFunction(nn::FuncOp like, StringRef name,
       /*outputs=*/ArrayAttr(), /*ties=*/DenseI64ArrayAttr(),
       /*arg_shardings=*/ArrayAttr(), /*result_shardings=*/ArrayAttr());
   Block &body = function.getBody().emplaceBlock();
-  body.addArguments(arguments, places);
+  body.addArguments(arguments, locations);
   builder.setInsertionPointToEnd(&body);
   return function;
 }
@@ -231,7 +232,7 @@ Instance &Deriver::instance(const Variant &variant,
     results.push_back(offered.lookup(path));
   builder.create<nn::ReturnOp>(from.getTerminator()->getLoc(), results);
   made.arguments = eraseUnused(layer, made.function);
-  settleType(made.function);
+  updateFunctionType(made.function);
   return made;
 }
 
@@ -266,8 +267,8 @@ void Deriver::copyCall(nn::CallOp call, IRMapping &values,
   for (auto [before, after] : llvm::zip(call.getResults(), copied.getResults()))
     values.map(before, after);
   auto keep = [&](Value value, std::string name) {
-    auto place = NameLoc::get(builder.getStringAttr(name));
-    builder.create<nn::KeepOp>(place, value, name);
+    auto loc = NameLoc::get(builder.getStringAttr(name));
+    builder.create<nn::KeepOp>(loc, value, name);
   };
   for (auto [index, inner] : llvm::enumerate(variant.kept))
     keep(copied.getResult(call.getNumResults() + index),
@@ -325,8 +326,8 @@ nn::FuncOp Deriver::begin(const DerivedProgram &program, IRMapping &values,
   if (program.takesRow())
     add({}, RankedTensorType::get({}, builder.getI32Type()),
         portOf(PortRole::Position));
-  SmallVector<Location> places(types.size(), forward.getLoc());
-  nn::FuncOp function = beginFunction(forward, program.name, types, places);
+  SmallVector<Location> locations(types.size(), forward.getLoc());
+  nn::FuncOp function = beginFunction(forward, program.name, types, locations);
   function.setProgram(program.kind);
   function.setInputsAttr(builder.getArrayAttr(ports));
   for (auto [value, argument, port] :
@@ -347,9 +348,9 @@ Value Deriver::loss(nn::FuncOp function, Value logits, Value labels) {
                          : 0;
   auto type = cast<RankedTensorType>(logits.getType());
   auto losses = type.clone(type.getShape().drop_back());
-  auto place = NameLoc::get(builder.getStringAttr("loss"));
+  auto loc = NameLoc::get(builder.getStringAttr("loss"));
   return builder
-      .create<nn::CrossEntropyOp>(place, losses, losses, logits, labels,
+      .create<nn::CrossEntropyOp>(loc, losses, losses, logits, labels,
                                   builder.getF64FloatAttr(smoothing),
                                   /*shardings=*/ArrayAttr())
       .getLosses();
@@ -386,7 +387,7 @@ void Deriver::build(const DerivedProgram &program) {
     takeRows(op.getResults());
   }
   Value logits = logitsOf(forward);
-  Location place = NameLoc::get(builder.getStringAttr("loss"));
+  Location loc = NameLoc::get(builder.getStringAttr("loss"));
   SmallVector<Value> results;
   SmallVector<PortRole> roles;
   if (program.kind == nn::ProgramKind::Encode) {
@@ -396,11 +397,11 @@ void Deriver::build(const DerivedProgram &program) {
       results.push_back(values.lookup(logits));
       roles.push_back(PortRole::Logits);
     }
-    place = logits.getLoc();
+    loc = logits.getLoc();
   } else if (!program.hasLoss()) {
     results = {(program.takesRow() ? rows : values).lookup(logits)};
     roles = {PortRole::Logits};
-    place = logits.getLoc();
+    loc = logits.getLoc();
   } else {
     results = {loss(function, values.lookup(logits), labels)};
     roles = {PortRole::Losses};
@@ -409,7 +410,7 @@ void Deriver::build(const DerivedProgram &program) {
       roles.push_back(PortRole::Logits);
     }
   }
-  builder.create<nn::ReturnOp>(place, results);
+  builder.create<nn::ReturnOp>(loc, results);
   // Dropout's constants, and a head that nothing reads.
   Block &body = function.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
@@ -420,7 +421,7 @@ void Deriver::build(const DerivedProgram &program) {
       llvm::map_to_vector(roles, [&](PortRole role) -> Attribute {
         return nn::PortAttr::get(builder.getContext(), role);
       })));
-  settleType(function);
+  updateFunctionType(function);
 }
 
 LogicalResult Deriver::run() {

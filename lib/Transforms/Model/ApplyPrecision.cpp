@@ -108,7 +108,7 @@ private:
         if (!staysF32(result))
           result.setType(lowered(result.getType()));
     });
-    settleType(function);
+    updateFunctionType(function);
   }
 
   Type compute;

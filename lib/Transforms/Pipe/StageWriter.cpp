@@ -377,5 +377,5 @@ void StageWriter::dropPorts(nn::StepOp step, ArrayRef<unsigned> results) {
     step.setArgShardingsAttr(pick(*shardings, inputs));
   if (auto shardings = step.getResultShardings())
     step.setResultShardingsAttr(pick(*shardings, results));
-  settleType(step);
+  updateFunctionType(step);
 }

@@ -156,7 +156,7 @@ private:
     nn::FuncOp maker = saved.maker;
     size_t number = maker.getResultTypes().size();
     maker.getBody().front().getTerminator()->insertOperands(number, value);
-    settleType(maker);
+    updateFunctionType(maker);
     maker.setResultShardingsAttr(
         replaced(*maker.getResultShardings(), number, sharding));
     for (nn::CallOp &call : calls[maker]) {

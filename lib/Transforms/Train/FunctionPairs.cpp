@@ -231,7 +231,7 @@ unsigned PairBuilder::save() {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
     if (clonedOps.contains(&op) && op.use_empty())
       op.erase();
-  settleType(forward);
+  updateFunctionType(forward);
   return saved.size();
 }
 
@@ -246,7 +246,7 @@ void PairBuilder::pruneArguments() {
   }
   block->eraseArguments(unused);
   pair.arguments = kept;
-  settleType(backward);
+  updateFunctionType(backward);
 }
 
 } // namespace

@@ -433,7 +433,7 @@ private:
     step.setInputsAttr(builder.getArrayAttr(inputs));
     Value number = step.getBody().front().addArgument(
         RankedTensorType::get({}, builder.getF32Type()), step.getLoc());
-    settleType(step);
+    updateFunctionType(step);
     return number;
   }
 
@@ -469,7 +469,7 @@ private:
         cast<nn::ReturnOp>(step.getBody().front().getTerminator());
     terminator.getOperandsMutable().append(norm);
     step.setOutputsAttr(Builder(&getContext()).getArrayAttr(outputs));
-    settleType(step);
+    updateFunctionType(step);
   }
 
   void update(nn::ModelOp model, nn::StepOp step) {

@@ -35,7 +35,7 @@ static void giveResults(nn::FuncOp function, ValueRange results) {
   Block &body = function.getBody().front();
   body.getTerminator()->setOperands(results);
   eraseUnused(body);
-  settleType(function);
+  updateFunctionType(function);
 }
 
 namespace {

@@ -15,7 +15,7 @@ namespace heddle {
 
 /// Gives an nn.func or nn.step the type that its body has now: of its
 /// arguments, and of what it returns.
-template <typename OpT> void settleType(OpT function) {
+template <typename OpT> void updateFunctionType(OpT function) {
   mlir::Block &body = function.getBody().front();
   function.setFunctionType(
       mlir::FunctionType::get(function.getContext(), body.getArgumentTypes(),
