@@ -1,4 +1,4 @@
-//===- GradientsBegin.cpp - Gradients begin with 0 ------------------------===//
+//===- GradientsBegin.cpp - Checks that gradients begin with 0 ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace heddle;
 
-/// The operation that makes a value, in a kernel too.
+/// The operation that computes a value; inside of the kernel, if a launch does.
 static Operation *computationOf(Value value, const SymbolTable &symbols) {
   auto launch = value.getDefiningOp<planir::LaunchOp>();
   auto kernel = launch ? symbols.lookup<planir::KernelOp>(launch.getKernel())

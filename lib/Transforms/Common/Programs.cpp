@@ -59,7 +59,7 @@ LogicalResult heddle::verifyPorts(nn::StepOp step, StringRef code) {
   return success();
 }
 
-// That a plan's ports are different ones is checked with its text.
+// The verifier of the plan's text checks that no port occurs twice.
 LogicalResult heddle::verifyPorts(planir::SequenceOp sequence, StringRef code) {
   for (auto buffer : sequence.getBody().getOps<planir::BufferOp>())
     if (nn::PortAttr port = buffer.getPort())

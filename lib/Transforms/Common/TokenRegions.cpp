@@ -28,7 +28,9 @@ static int64_t rankOf(Value value) {
 // One operation
 //===----------------------------------------------------------------------===//
 
-/// Ranks that share a vocabulary add up, or collect, a number for each token.
+/// The split of a collective, or of the join of losses, that exchanges one
+/// number for each token between ranks that split the vocabulary; nothing for
+/// others.
 static std::optional<TokenSplit> splitOfExchange(Operation *op, int64_t rows) {
   auto first = [](Value value) {
     return rankOf(value) == 2
@@ -45,8 +47,8 @@ static std::optional<TokenSplit> splitOfExchange(Operation *op, int64_t rows) {
   return isOfTokens ? std::optional(split) : std::nullopt;
 }
 
-/// Whether dimensions, by their factors, begin with rows and tokens; nothing
-/// where these stand elsewhere.
+/// Whether the dimensions, given as factors, begin with rows and tokens.
+/// Nothing where rows or tokens are at another position.
 static std::optional<bool> beginsWith(ArrayRef<int64_t> dims, int64_t rows,
                                       int64_t tokens) {
   bool begins = dims.size() > 1 && dims[0] == rows && dims[1] == tokens;
@@ -102,8 +104,8 @@ std::optional<TokenSplit> TokenRegion::splitOf(Operation *op) const {
 
 namespace {
 
-/// Adds what reads the results of `op`, up to the next products. Whether all of
-/// that computes tokens one by one.
+/// Adds the users of the results of `op`, up to the next products. Returns
+/// whether all of them compute each token by itself.
 bool grow(TokenRegion &region, Operation *op) {
   std::optional<TokenSplit> made = region.splitOf(op);
   if (!made)
@@ -124,7 +126,8 @@ bool grow(TokenRegion &region, Operation *op) {
   return true;
 }
 
-/// The region that begins with a product of tokens, if there is one.
+/// The region that begins with `product`; nothing if it is no product, or if
+/// its users do not compute each token by itself.
 std::optional<TokenRegion> regionFrom(Operation *product) {
   if (!isProduct(product) || product->getNumResults() != 1 ||
       rankOf(product->getResult(0)) < 3)
@@ -139,8 +142,8 @@ std::optional<TokenRegion> regionFrom(Operation *product) {
   return region;
 }
 
-/// Adds what stands between two operations of the region, and sorts all.
-/// Whether that was nothing new.
+/// Adds the operations between two operations of the region, and sorts all by
+/// their order in the block. Returns whether there was nothing to add.
 bool close(TokenRegion &region, Block &block) {
   DenseSet<Operation *> after, before;
   for (Operation &op : block)
@@ -162,8 +165,8 @@ bool close(TokenRegion &region, Block &block) {
   return !isNew;
 }
 
-/// Whether every operation computes tokens one by one, and reads of the others
-/// only what they have of these tokens.
+/// Whether every operation computes each token by itself, and reads from other
+/// operations of the region only values of the same token.
 bool isComplete(const TokenRegion &region) {
   for (Operation *op : region.ops) {
     std::optional<TokenSplit> split = region.splitOf(op);
@@ -181,7 +184,7 @@ bool isComplete(const TokenRegion &region) {
   return true;
 }
 
-/// Makes one region of all that share operations. Whether any did.
+/// Merges regions that share operations. Returns whether any did.
 bool join(SmallVectorImpl<TokenRegion> &regions) {
   bool any = false;
   for (size_t i = 0; i < regions.size(); ++i)

@@ -108,7 +108,7 @@ int64_t UpdateReader::elementsOfState(StringRef name) {
 StateRange UpdateReader::rangeRead(Value value, StringRef kind) {
   StateRange range;
   range.count = range.whole = value ? elementsOf(value.getType()) : 0;
-  bool isSliced = false; // A rank's part: offsets are counted in that.
+  bool isSliced = false; // Then offsets count elements of the rank's shard.
   for (Operation *op = nullptr; value && (op = value.getDefiningOp());
        value = op->getOperand(0)) {
     if (auto get = dyn_cast<nn::GetOp>(op)) {
@@ -135,8 +135,6 @@ StateRange UpdateReader::rangeRead(Value value, StringRef kind) {
   return StateRange();
 }
 
-/// What of the states of this kind a value is written to, `range` being what is
-/// known so far.
 StateRange UpdateReader::rangeWritten(Value value, StringRef kind,
                                       StateRange range) {
   for (OpOperand &use : value.getUses()) {
@@ -156,7 +154,8 @@ StateRange UpdateReader::rangeWritten(Value value, StringRef kind,
     } else if (isa<dist::MoveOp, dist::WaitOp>(user)) {
       range = rangeWritten(user->getResult(0), kind, range);
     } else if (isExchange(user)) {
-      // Of all ranks' parts: where this one is among them is not counted.
+      // The exchange collects the shards of all ranks: the offset of this
+      // rank's shard among them does not count.
       llvm::append_range(
           range.parameters,
           rangeWritten(user->getResult(0), kind, StateRange()).parameters);

@@ -21,6 +21,7 @@ using namespace heddle::states;
 
 namespace {
 
+/// Checks the states of one model, and their reads and writes in each step.
 class StatesVerifier : UpdateReader {
 public:
   StatesVerifier(nn::ModelOp model, StringRef code)
@@ -44,7 +45,7 @@ public:
       covered.clear();
       if (failed(verifyBlock(step.getBody().front())))
         return failure();
-      // Where a step has updates at all.
+      // Steps without updates, as of evaluation, write no parameters.
       if (!updated.empty() && failed(verifyUpdates()))
         return failure();
     }
@@ -52,7 +53,8 @@ public:
   }
 
 private:
-  /// Over replicas: what other axes split are its members.
+  /// Whether the replicas split a bucket. (The axis `tensor` splits each of its
+  /// members instead.)
   static bool isSplit(dist::TensorShardingAttr storage) {
     auto axes = cast<ArrayAttr>(storage.getDims()[0]);
     return llvm::any_of(axes.getAsValueRange<StringAttr>(), [](StringRef axis) {
@@ -60,7 +62,8 @@ private:
     });
   }
 
-  /// Passes find what belongs to a parameter by its name.
+  /// A state that belongs to a parameter must have the name by which passes
+  /// look for it: `PARAMETER.grad`, `PARAMETER.exp_avg` and so on.
   LogicalResult verifyName(nn::StateOp state) {
     if (!state.getParameter())
       return success();
@@ -83,9 +86,9 @@ private:
            << *state.getParameter() << " and has to be named @" << name;
   }
 
-  /// Operations in the order in which they run.
+  /// Checks operations in the order of execution.
   LogicalResult verifyBlock(Block &block) {
-    llvm::StringMap<nn::SetOp> unread; // Written in this block.
+    llvm::StringMap<nn::SetOp> unread; // Writes of this block not yet read.
     for (Operation &op : block) {
       op.walk([&](nn::GetOp get) {
         for (StringRef state : statesOf(symbols, get.getState()))
@@ -131,7 +134,7 @@ private:
     return success();
   }
 
-  /// A gradient is written before its parameter is updated.
+  /// A gradient must be written before its parameter is updated.
   LogicalResult verifyIsEarly(Operation *write, StringRef state) {
     if (roleOf(state) != nn::StateRole::Gradient ||
         !updated.contains(parameterOf(state)))
@@ -178,8 +181,9 @@ private:
                    succeeded(verifySlot(get, get.getState(), get.getSlot())));
   }
 
-  /// What the optimizer keeps is read by it alone, and sums take the place of
-  /// gradients and of other sums alone.
+  /// Checks the users of a value that `get` read. Only the optimizer reads its
+  /// states. Only gradients and accumulators may be the init of a sum, which is
+  /// computed in place.
   LogicalResult verifyUsers(nn::GetOp get, Value value) {
     nn::StateRole role = roleOf(firstStateOf(symbols, get.getState()));
     bool isSum =
@@ -211,8 +215,8 @@ private:
     return success();
   }
 
-  /// Whether one operation alone takes a gradient, once, and what it computes
-  /// is the gradient's new value, or goes into that: it takes its place.
+  /// Whether one operation alone reads a gradient, once, and the gradient's new
+  /// value is computed from its result: then the sum can be made in place.
   bool isAddedTo(nn::GetOp get) {
     if (!get->hasOneUse())
       return false;
@@ -231,7 +235,8 @@ private:
     return false;
   }
 
-  /// What is split over ranks as a part of a bucket cannot be had by itself.
+  /// A member of a bucket that replicas split cannot be read or written by
+  /// itself: no rank has the whole member.
   LogicalResult verifyWhole(Operation *op, StringRef name) {
     if (!inSplitBucket.contains(name))
       return success();
@@ -249,7 +254,8 @@ private:
                    succeeded(verifySlot(set, set.getState(), set.getSlot())));
   }
 
-  /// What `maker` computes may be written, or be a part of that.
+  /// Checks that `maker`, which computes the value or a part of it, may write
+  /// to the states.
   LogicalResult verifyMaker(nn::SetOp set, Operation *maker) {
     for (StringRef state : statesOf(symbols, set.getState())) {
       nn::StateRole role = roleOf(state);
@@ -267,7 +273,8 @@ private:
                     auto get = dyn_cast_or_null<nn::GetOp>(makerOf(from));
                     return get && get.getState() == set.getState();
                   });
-    // What a cache holds of earlier runs stays there.
+    // A write to a cache must be computed from its old value, which holds
+    // tokens of earlier runs.
     auto written = symbols.lookup<nn::StateOp>(set.getState());
     bool isCache = written && written.getRole() == nn::StateRole::Cache;
     if (!update && !isRead && (isCache || isOptimizers(maker)))
@@ -276,7 +283,7 @@ private:
     return success();
   }
 
-  /// Whether layers read the state, or the bucket.
+  /// Whether layers compute with the state or bucket.
   bool isComputedWith(StringRef name) {
     StringRef state = firstStateOf(symbols, name);
     nn::StateRole role = roleOf(state);
@@ -284,7 +291,7 @@ private:
            (role == nn::StateRole::Parameter && !copied.contains(state));
   }
 
-  /// What the optimizer keeps elsewhere is read by it alone.
+  /// Only the optimizer may read its offloaded states.
   LogicalResult verifyFetch(dist::FetchOp fetch, Value value) {
     if (isComputedWith(fetch.getState()))
       return success();
@@ -305,8 +312,8 @@ private:
     return roleOf(firstStateOf(symbols, name)) == nn::StateRole::Gradient;
   }
 
-  /// The states of which a run of a flat state has elements; all of them where
-  /// they have no places.
+  /// The members of a flat state that have elements in the range. All members
+  /// of a split bucket count: their offsets differ between ranks.
   SmallVector<StringRef> statesIn(StringRef name, int64_t first,
                                   int64_t elements) {
     std::vector<Member> &members = layouts[name];
@@ -326,8 +333,8 @@ private:
     return found;
   }
 
-  /// Gradients are fetched to be added to, and stored again; behind the loop
-  /// for whatever reads them.
+  /// In the loop over micro-batches, gradients are fetched only to be added to
+  /// and stored again. After the loop anything may read them.
   LogicalResult verifyGradientFetch(dist::FetchOp fetch) {
     SmallVector<StringRef> states =
         statesIn(fetch.getState(), fetch.getElement(),
@@ -343,7 +350,7 @@ private:
            << " for something else than to add to them, and to store them";
   }
 
-  /// Whether what is made of a run is stored to the same flat state.
+  /// Whether a value computed from the fetched one is stored to the same state.
   static bool isStoredAgain(dist::FetchOp fetch) {
     SmallVector<Operation *> worklist(fetch->getUsers());
     DenseSet<Operation *> seen;
@@ -358,7 +365,8 @@ private:
     return false;
   }
 
-  /// What the forward pass stored is fetched.
+  /// A saved activation must be stored by the forward pass before it is
+  /// fetched.
   LogicalResult verifySavedFetch(dist::FetchOp fetch) {
     if (!written.contains(fetch.getState()))
       return fetch.emitError(code)
@@ -366,8 +374,8 @@ private:
     return verifySlot(fetch, fetch.getState(), fetch.getSlot());
   }
 
-  /// Requests to files are of whole pages: what ends within one would write
-  /// over what stands behind it.
+  /// Stores to files must cover whole pages: a partial page would overwrite the
+  /// bytes that follow.
   LogicalResult verifyPages(dist::StoreOp store) {
     if (memoryOf(symbols, store.getState()) != nn::MemoryKind::File)
       return success();
@@ -383,7 +391,7 @@ private:
            << store.getState() << ", which are no whole pages of a file";
   }
 
-  /// What computation made.
+  /// The backward pass, not the optimizer, must compute stored gradients.
   LogicalResult verifyGradientStore(dist::StoreOp store) {
     if (failed(verifyPages(store)))
       return failure();
@@ -428,7 +436,7 @@ private:
     return fetch ? fetch.getState() : StringRef();
   }
 
-  /// Whether it is a number that the optimizer keeps of all parameters.
+  /// Whether it is a scalar state of the optimizer, as a power of beta.
   bool isNumber(StringRef name) {
     auto state = symbols.lookup<nn::StateOp>(name);
     return state && state.getRole() == nn::StateRole::Optimizer &&
@@ -448,7 +456,8 @@ private:
            << "reads @" << name << ", and writes another state";
   }
 
-  /// How often a step runs the body of a loop, or of a kind of fragment.
+  /// How often a step runs the body of a loop over micro-batches, or of a
+  /// pipeline fragment.
   static int64_t timesOf(Region &body) {
     if (auto loop = dyn_cast<nn::MicroBatchesOp>(body.getParentOp()))
       return loop.getCount();
@@ -463,7 +472,8 @@ private:
                           });
   }
 
-  /// What an update reads and writes belongs to the same parameters.
+  /// All operands and results of an update must be the same range of elements
+  /// of the same parameters.
   LogicalResult verifyUpdate(const Update &update) {
     if (!updates.insert(update.op).second)
       return success();
@@ -493,7 +503,7 @@ private:
       return update.op->emitError(code)
              << "does not read and write parameters, and what the optimizer "
                 "keeps of the same ones, in one order";
-    // Until parts of it are exchanged.
+    // Empty where the gradient passed through an exchange of its parts.
     StateRange gradients = rangeRead(
         update.gradient, nn::stringifyStateRole(nn::StateRole::Gradient));
     if (!gradients.parameters.empty() && !(gradients == range))
@@ -502,7 +512,7 @@ private:
     return count(update, range);
   }
 
-  /// The windows of parameters follow each other.
+  /// The tiles of parameters must be updated in order, without gaps.
   LogicalResult count(const Update &update, const StateRange &range) {
     int64_t &next = covered[range.parameters.front()];
     next = range.first == 0 ? 0 : next;
@@ -533,17 +543,17 @@ private:
 
   nn::ModelOp model;
   std::string code, precision;
-  /// A state in a flat one.
+  /// A state as a member of a flat one.
   struct Member {
     StringRef state;
     int64_t offset, size;
-    bool isSplit; ///< Has no place.
+    bool isSplit; ///< The replicas split the bucket: the offset does not hold.
   };
-  llvm::StringMap<std::vector<Member>> layouts; ///< Of what was asked for.
+  llvm::StringMap<std::vector<Member>> layouts; ///< By flat state, cached.
   llvm::StringSet<> written, inSplitBucket;
   llvm::StringSet<> copied; ///< Parameters that layers read copies of.
   llvm::StringMap<int> updated;
-  llvm::StringMap<int64_t> covered; ///< Elements of flat parameters.
+  llvm::StringMap<int64_t> covered; ///< Updated elements, by first parameter.
   DenseSet<Operation *> updates;
 };
 

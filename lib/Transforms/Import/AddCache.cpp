@@ -31,25 +31,26 @@ namespace heddle {
 
 namespace {
 
-/// The sizes of the keys and values of one attention.
+/// The sizes of the cache of one attention.
 struct CacheShape {
-  std::string path; ///< Within the function; "" for its only one.
+  std::string path; ///< The path within the function; "" for its first.
   int64_t heads, dims;
 };
 
-/// Keys, values and, where these are codes, scales.
+/// Keys, values and, with an int8 cache, their scales.
 using CacheValues = SmallVector<Value, 3>;
 constexpr StringLiteral cacheNames[] = {"keys", "values", "scales"};
 
-/// The values of a function that say where its tokens stand.
+/// The inputs that paged attention needs besides the cache: pages of each row,
+/// positions of tokens, and lengths of rows.
 struct CacheInputs {
   Value pages, positions, lengths;
 };
 
-/// Gives attention of the programs that serve a cache.
+/// Gives a key-value cache to the attention of programs that serve.
 class CacheAdder {
 public:
-  /// `pages` of the cache; 0: as the strategy says.
+  /// `pages` is the number of pages of the cache; 0: as the strategy says.
   CacheAdder(nn::ModelOp model, int64_t pages)
       : model(model), symbols(model), builder(model.getContext()),
         strategy(model.getStrategy().getValue()), pages(pages) {}
@@ -83,7 +84,7 @@ private:
 
 } // namespace
 
-/// Whether a program sees a part of a text, and has no cache yet.
+/// Whether a program computes a part of a sequence, and has no cache yet.
 static bool lacksCache(nn::FuncOp function) {
   if (!function.getProgram())
     return false;
@@ -127,8 +128,8 @@ SmallVector<CacheShape> CacheAdder::findCaches(nn::FuncOp function) {
   return caches;
 }
 
-/// What the longest text needs. Pages behind the windows are used again, if
-/// every layer has one.
+/// The pages that the longest sequence needs. If every layer has sliding-window
+/// attention, pages that all windows have left are used again.
 int64_t CacheAdder::pagesOfText(ArrayRef<nn::FuncOp> programs) {
   plan::CachePages sizes = {plan::cachePageTokens, /*window=*/0};
   bool seesAll = false;
@@ -146,7 +147,8 @@ int64_t CacheAdder::pagesOfText(ArrayRef<nn::FuncOp> programs) {
   return sizes.mostOf(strategy.maxContext, chunk);
 }
 
-/// Pages for the bytes that the user gives, or for all texts at their longest.
+/// Sets the number of pages: what fits into `--kv-cache`, or what all sequences
+/// need at their longest. Fails (H0204, H0205) where one sequence does not fit.
 LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
   int64_t pageBytes = 0, given = std::exchange(pages, 1);
   for (const CacheShape &cache : findCaches(programs.front()))
@@ -191,7 +193,8 @@ static Type elementOf(config::CacheType type, OpBuilder &builder) {
   }
 }
 
-/// In the order of `cacheNames`: NNCacheOps.td says why they lie so.
+/// The types of the cache's states, in the order of `cacheNames`. NNCacheOps.td
+/// explains their layout.
 SmallVector<RankedTensorType> CacheAdder::typesOf(const CacheShape &shape) {
   constexpr int64_t tokens = plan::cachePageTokens;
   Type element = elementOf(strategy.cacheType, builder);
@@ -227,7 +230,8 @@ nn::StateOp CacheAdder::stateOf(const Twine &name, Type type) {
 // Bodies
 //===----------------------------------------------------------------------===//
 
-/// Puts both operations in the place of attention; gives the cache after it.
+/// Replaces attention by a write of the cache and paged attention. Returns the
+/// written cache.
 CacheValues CacheAdder::rewriteAttention(nn::AttentionOp attention,
                                          CacheInputs inputs,
                                          const CacheValues &cache) {
@@ -251,7 +255,9 @@ CacheValues CacheAdder::rewriteAttention(nn::AttentionOp attention,
   return CacheValues(write.getResults());
 }
 
-/// With an offset, the table that is read begins so many rows later.
+/// Replaces nn.positions by the input of positions. An offset of the positions
+/// moves to the embeddings that read them, as a shift of their table's first
+/// row.
 void CacheAdder::replacePositions(nn::PositionsOp positions, Value given) {
   auto offset = static_cast<int64_t>(positions.getOffset());
   for (Operation *user : positions.getOutput().getUsers()) {
@@ -266,8 +272,8 @@ void CacheAdder::replacePositions(nn::PositionsOp positions, Value given) {
   positions.erase();
 }
 
-/// Rewrites attention, calls and positions. `read` gives keys and values of a
-/// cache where an operation stands, `write` takes them after it.
+/// Rewrites attention, calls and positions of a function. `read` gives the
+/// cache of a path before an operation, `write` takes the cache after it.
 void CacheAdder::rewriteBody(
     nn::FuncOp function, CacheInputs inputs,
     llvm::function_ref<CacheValues(Operation *, StringRef)> read,
@@ -309,7 +315,7 @@ void CacheAdder::rewriteBody(
   }
 }
 
-/// The type of what attention in the layer gives: [rows, tokens, features].
+/// The type of the result of attention in the layer: [rows, tokens, features].
 RankedTensorType CacheAdder::tokensOf(nn::FuncOp layer) {
   for (Operation &op : layer.getBody().front()) {
     if (auto attention = dyn_cast<nn::AttentionOp>(op))
@@ -321,7 +327,7 @@ RankedTensorType CacheAdder::tokensOf(nn::FuncOp layer) {
   return {};
 }
 
-/// Once for each layer: programs of the same sizes share them.
+/// Rewrites a layer at its first call: programs of the same sizes share layers.
 const SmallVector<CacheShape> &CacheAdder::rewriteLayer(nn::FuncOp layer) {
   auto known = layers.find(layer);
   if (known != layers.end())

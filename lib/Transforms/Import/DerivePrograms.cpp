@@ -32,13 +32,14 @@ namespace heddle {
 
 namespace {
 
-/// Which copy of a layer a call takes: calls that agree share one.
+/// The properties of a layer's copy. Calls whose variants are equal share a
+/// copy.
 struct Variant {
   nn::FuncOp layer;
   SmallVector<Type> arguments;
   bool dropout = false;
-  std::vector<std::string> kept; ///< Paths within the layer.
-  bool whole = false;            ///< No rank has a part of the tokens.
+  std::vector<std::string> kept; ///< Dumped values: paths within the layer.
+  bool whole = false;            ///< Ranks do not split its rows and tokens.
   bool cached = false;           ///< Its attention will read a cache.
   bool operator==(const Variant &other) const {
     return layer == other.layer && arguments == other.arguments &&
@@ -47,13 +48,14 @@ struct Variant {
   }
 };
 
-/// A layer as a program calls it.
+/// The copy of a layer that programs call.
 struct Instance {
   Variant variant;
   nn::FuncOp function;
-  SmallVector<unsigned> arguments; ///< Those of the layer that are left.
+  SmallVector<unsigned> arguments; ///< The layer's arguments that it keeps.
 };
 
+/// Builds all programs of the strategy from the forward function.
 class Deriver {
 public:
   Deriver(nn::ModelOp model, nn::FuncOp forward, int64_t guesses)
@@ -76,9 +78,9 @@ private:
                   const DerivedProgram &program);
   void copyCall(nn::CallOp call, IRMapping &values,
                 const DerivedProgram &program);
-  /// The copy of a layer for a call, made when it is first asked for.
+  /// The copy of a layer for a call. Made at the first request.
   Instance &instance(const Variant &variant, const DerivedProgram &program);
-  /// Makes `values` have the last token's row of a value.
+  /// Maps `value` in `rows` to the row of the token at `position`.
   void takeRow(Value value, IRMapping &values, IRMapping &rows, Value position);
 
   nn::ModelOp model;
@@ -99,8 +101,8 @@ private:
 // Operations
 //===----------------------------------------------------------------------===//
 
-/// Gives the results of a copy the sizes that its operands have: those of `op`
-/// but for the dimensions of the same factor.
+/// Infers the result types of a copied operation from its operands' new types:
+/// dimensions of one factor of the sharding rule have the same size.
 static void inferTypes(Operation &op, Operation *copied,
                        const DerivedProgram &program) {
   auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(op);
@@ -116,7 +118,7 @@ static void inferTypes(Operation &op, Operation *copied,
                      cast<RankedTensorType>(after).getShape()))
         if (old != size)
           sizes[factor] = size;
-  // Positions come from nowhere.
+  // An operation without operands, as nn.positions, takes the program's sizes.
   if (op.getNumOperands() == 0) {
     for (auto [factor, size] : llvm::zip(rule.factors, sizes))
       size = factor.role == FactorRole::Rows     ? program.rows
@@ -174,7 +176,8 @@ nn::FuncOp Deriver::beginFunction(nn::FuncOp like, StringRef name,
   return function;
 }
 
-/// Erases what dropout alone has used: arguments of the copy, and constants.
+/// Erases constants and arguments of the copy that only dropout used. Returns
+/// the numbers of the arguments that are left.
 static SmallVector<unsigned> eraseUnused(nn::FuncOp layer, nn::FuncOp copied) {
   Block &body = copied.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(body))
@@ -243,7 +246,7 @@ void Deriver::copyCall(nn::CallOp call, IRMapping &values,
   variant.layer = layers.lookup(call.getCallee());
   SmallVector<Value> operands;
   for (Value operand : call.getOperands()) {
-    // Null where it is random and the program is not.
+    // Null: a random number in a program without dropout.
     operands.push_back(values.lookupOrNull(operand));
     variant.arguments.push_back(
         (operands.back() ? operands.back() : operand).getType());
@@ -252,7 +255,7 @@ void Deriver::copyCall(nn::CallOp call, IRMapping &values,
   bool isForward = call->getParentOp() == forward;
   if (program.keeps && isForward)
     variant.kept = kept.within(path);
-  // Ranks share out the rows and tokens of other programs.
+  // Ranks split rows and tokens only in programs with a loss.
   variant.whole = !program.hasLoss() &&
                   strategy.data * strategy.sequence * strategy.tensor > 1;
   variant.cached = program.isCached();
@@ -292,7 +295,8 @@ void Deriver::takeRow(Value value, IRMapping &values, IRMapping &rows,
                       position, /*shardings=*/ArrayAttr()));
 }
 
-/// The function of a program, with its ports; `values` has the arguments.
+/// Begins the function of a program, with its ports, and maps the arguments of
+/// the forward function to its arguments in `values`.
 nn::FuncOp Deriver::begin(const DerivedProgram &program, IRMapping &values,
                           Value &labels, Value &position) {
   SmallVector<Type> types;
@@ -317,7 +321,7 @@ nn::FuncOp Deriver::begin(const DerivedProgram &program, IRMapping &values,
         shape.push_back(program.tokens);
       type = tensor.clone(shape);
     } else if (!program.dropout) {
-      continue; // Random numbers, and what micro-batch they are for.
+      continue; // Random numbers and micro-batch: only dropout needs them.
     }
     add(argument, type, port);
     if (port.getRole() == PortRole::Ids && program.hasLoss())
@@ -342,7 +346,7 @@ nn::FuncOp Deriver::begin(const DerivedProgram &program, IRMapping &values,
 }
 
 Value Deriver::loss(nn::FuncOp function, Value logits, Value labels) {
-  // Other programs say what the model's own loss is.
+  // Only training smooths labels: evaluation reports the plain loss.
   double smoothing = function.getProgram() == nn::ProgramKind::Train
                          ? strategy.labelSmoothing
                          : 0;
@@ -374,7 +378,7 @@ void Deriver::build(const DerivedProgram &program) {
     } else if (auto call = dyn_cast<nn::CallOp>(op)) {
       copyCall(call, values, program);
     } else if (ofOneToken) {
-      // Its operands are of one token, where they are of tokens at all.
+      // Operands that have tokens are replaced by the row of one token.
       IRMapping mixed = values;
       for (Value operand : op.getOperands())
         if (Value row = rows.lookupOrNull(operand))
@@ -411,7 +415,7 @@ void Deriver::build(const DerivedProgram &program) {
     }
   }
   builder.create<nn::ReturnOp>(loc, results);
-  // Dropout's constants, and a head that nothing reads.
+  // Erase constants of dropout, and the head if nothing reads the logits.
   Block &body = function.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (op.use_empty() && (isa<arith::ConstantOp>(op) ||

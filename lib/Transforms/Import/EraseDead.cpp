@@ -22,7 +22,7 @@ namespace {
 
 struct EraseDead : heddle::impl::ImportEraseDeadBase<EraseDead> {
   void runOnOperation() override {
-    // Users before what they use: regions, blocks and operations backwards.
+    // Backwards, so that users are erased before their operands.
     SmallVector<Operation *> order;
     getOperation().walk<WalkOrder::PreOrder>(
         [&](Operation *op) { order.push_back(op); });
@@ -43,7 +43,7 @@ private:
                 : isOpTriviallyDead(op);
   }
 
-  /// Whether the function, and those that it calls, do nothing but compute.
+  /// Whether the callee, and the functions that it calls, have no side effects.
   bool computesOnly(nn::CallOp call) {
     auto function =
         call->getParentOfType<nn::ModelOp>().lookupSymbol<nn::FuncOp>(

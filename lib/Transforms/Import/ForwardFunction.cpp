@@ -79,7 +79,7 @@ bool heddle::dropsOut(Operation *op) {
   return isa<nn::DropoutOp>(op);
 }
 
-/// Whether the tokens of a value are one of the factor's dimensions.
+/// Whether one of the dimensions, given as factors of the rule, is tokens.
 static bool hasTokens(const dist::ShardingRule &rule, ArrayRef<int64_t> dims) {
   return llvm::any_of(dims, [&](int64_t factor) {
     return factor >= 0 && rule.factors[factor].role == FactorRole::Tokens;

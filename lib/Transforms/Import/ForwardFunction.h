@@ -1,4 +1,4 @@
-//===- ForwardFunction.h - What programs are derived from -------*- C++ -*-===//
+//===- ForwardFunction.h - Facts about a forward function -------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,35 +14,36 @@
 
 namespace heddle {
 
-/// Reports H0358 unless one row of tokens goes in and their logits come out.
+/// Emits H0358 unless the forward function takes one row of tokens and returns
+/// their logits.
 mlir::LogicalResult verifyForward(nn::FuncOp forward);
 
-/// What it returns.
+/// The logits that the forward function returns.
 mlir::Value logitsOf(nn::FuncOp forward);
 
-/// What a model without a head gives, which nn.keep names "hidden"; null where
-/// nothing does.
+/// The hidden states, the input of the head: the value that nn.keep names
+/// "hidden". Null if there is none.
 mlir::Value hiddenOf(nn::FuncOp forward);
 
-/// Whether an operation takes random numbers.
+/// Whether the operation is a dropout, or attention with dropout.
 bool dropsOut(mlir::Operation *op);
 
-/// Whether the tokens that follow can be made one after the other: each is
-/// computed from those before it, and from nothing that only data has.
+/// Whether the model can generate tokens one after the other: attention is
+/// causal, and the only input is ids.
 bool generates(nn::FuncOp forward);
 
-/// Whether labels are those of masked tokens.
+/// Whether the model is trained to predict masked tokens, as BERT.
 bool predictsMasked(nn::ModelOp model);
 
-/// Whether a token's attention sees tokens after it.
+/// Whether some attention is not causal, so that a token sees those after it.
 bool seesWhatFollows(nn::ModelOp model);
 
-/// The operations at the end of a forward function that compute the logits of a
-/// token from values of that token, so that one token's are enough where only
-/// its logits are asked for.
+/// The operations at the end of a forward function that compute each token by
+/// itself. A program that returns the logits of one token computes only that
+/// row of them.
 struct Head {
   llvm::DenseSet<mlir::Operation *> operations;
-  llvm::DenseSet<mlir::Value> inputs; ///< Whose row is taken.
+  llvm::DenseSet<mlir::Value> inputs; ///< Values of which the row is taken.
 };
 Head findHead(nn::FuncOp forward);
 

@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace heddle;
 
-/// The paths that a layer offers, in the order of its text.
+/// The paths that a function offers by nn.keep, in the order of the operations.
 static std::vector<std::string> offersOf(nn::FuncOp layer) {
   std::vector<std::string> paths;
   for (auto keep : layer.getBody().getOps<nn::KeepOp>())
@@ -35,10 +35,10 @@ std::vector<std::string> KeptPaths::within(StringRef path) const {
   return paths;
 }
 
-/// Adds a path that is offered; false for another.
+/// Adds a path. Returns false if it is not offered.
 bool KeptPaths::add(StringRef path) {
   if (path == "grads")
-    return true; // Chosen by the strategy.
+    return true; // Not a path: shard-partition-states reads it.
   if (path == "logits")
     return logits = true;
   if (llvm::is_contained(offered, path)) {
@@ -78,7 +78,7 @@ void KeptPaths::reportUnknown(StringRef path) {
   std::string outside = "logits, grads";
   for (const std::string &name : offered)
     outside += ", " + name;
-  // Calls whose paths differ in their last number alone are of one list.
+  // Calls whose paths differ only in their last number are listed together.
   llvm::MapVector<StringRef, std::pair<int64_t, nn::FuncOp>> lists;
   for (const auto &[call, callee] : calls) {
     auto [prefix, number] = StringRef(call).rsplit('.');

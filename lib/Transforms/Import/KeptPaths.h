@@ -15,21 +15,21 @@
 
 namespace heddle {
 
-/// The values of a forward function that --keep names: those that its nn.keep,
-/// and those of the layers it calls, offer.
+/// The values that `--keep` asks to dump. A forward function and its layers
+/// offer values by nn.keep; each call of a layer has a path.
 class KeptPaths {
 public:
   explicit KeptPaths(nn::FuncOp forward);
 
-  /// Sorts out what was asked for; failure after reporting H0118 for a path
-  /// that is not offered. The first name of a path may be that of the model.
+  /// Takes the paths given with `--keep`. Emits H0118 for a path that is not
+  /// offered. A path may begin with the name of the model.
   mlir::LogicalResult choose(llvm::ArrayRef<std::string> keep);
 
   bool keepsLogits() const { return logits; }
-  /// Whether a value of the forward function, or what the call at this path
-  /// gives, is kept.
+  /// Whether to dump the value with this path in the forward function, or the
+  /// result of the call with this path.
   bool contains(llvm::StringRef path) const { return outside.contains(path); }
-  /// The kept paths within the call at `path`, sorted.
+  /// The dumped paths within the call at `path`, sorted.
   std::vector<std::string> within(llvm::StringRef path) const;
 
 private:
@@ -37,7 +37,7 @@ private:
   void reportUnknown(llvm::StringRef path);
 
   nn::FuncOp forward;
-  std::vector<std::string> offered; ///< Outside of calls.
+  std::vector<std::string> offered; ///< Paths outside of calls.
   llvm::SmallVector<std::pair<std::string, nn::FuncOp>> calls; ///< By path.
   bool logits = false;
   llvm::StringSet<> outside;

@@ -20,15 +20,17 @@ static DerivedProgram cached(Kind kind, int64_t rows, int64_t tokens) {
   return {kind, rows, tokens, false, false, name};
 }
 
-/// 1 to 6, 8, 12, 16, ...: few rows are computed that are not there. Up to 5
-/// rows share what a vector unit unpacks of a weight.
+/// The next larger size of decode: 1 to 6, 8, 12, 16, ... Sizes are close
+/// enough that little is computed for absent rows. Up to 5 rows share the
+/// unpacking of a quantized weight in vector registers.
 static int64_t rowsAfter(int64_t rows) {
   if (rows < 6)
     return rows + 1;
   return llvm::isPowerOf2_64(rows) ? rows / 2 * 3 : rows / 3 * 4;
 }
 
-/// A row computes one token: with guesses a text has a row for each of them.
+/// Adds the decode programs. A row computes one token; a sequence has one row,
+/// and one more for each guess.
 static void addDecoding(const dist::Strategy &strategy, int64_t guesses,
                         std::vector<DerivedProgram> &programs) {
   int64_t most = config::textsOfGroup(strategy) * (1 + guesses);
@@ -50,8 +52,8 @@ trainingPrograms(const dist::Strategy &strategy, bool drops, bool generates) {
         {Kind::Generate, 1, strategy.seq, false, false, "generate"});
     return programs;
   }
-  // One, as they take time to compile: a short prompt costs what a chunk does,
-  // and a long one is cut into many.
+  // One size of prefill is enough to sample texts while training, and compiles
+  // faster than several: long prompts are cut into chunks of it.
   constexpr int64_t chunk = 32;
   programs.push_back(
       cached(Kind::Prefill, 1, std::min(strategy.maxContext, chunk)));
@@ -74,8 +76,8 @@ servingPrograms(const dist::Strategy &strategy, int64_t guesses) {
   return programs;
 }
 
-/// For one text and for several together, of several lengths. Those that give
-/// logits are of one text: its vocabulary is the largest buffer.
+/// Programs of several lengths, for one sequence and for several at once. Only
+/// those for one sequence return logits, which would be the largest buffer.
 static std::vector<DerivedProgram>
 encodingPrograms(const dist::Strategy &strategy) {
   std::vector<DerivedProgram> programs;

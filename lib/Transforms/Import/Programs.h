@@ -14,34 +14,37 @@
 
 namespace heddle {
 
-/// What a program makes of the forward function.
+/// A program to derive from the forward function.
 struct DerivedProgram {
   nn::ProgramKind kind;
   int64_t rows, tokens;
   bool dropout;
-  bool keeps;         ///< Honours --keep.
-  std::string name;   ///< Of its function.
-  bool logits = true; ///< Of one that encodes: gives them too.
+  bool keeps;         ///< Dumps the values of `--keep`.
+  std::string name;   ///< The name of its function.
+  bool logits = true; ///< An encoder also returns logits.
 
   bool hasLoss() const {
     return kind == nn::ProgramKind::Train || kind == nn::ProgramKind::Eval;
   }
-  /// Sees a part of a text, and the tokens before it in a cache.
+  /// Whether it computes a part of a sequence, with the tokens before in a
+  /// cache.
   bool isCached() const {
     return kind == nn::ProgramKind::Prefill ||
            kind == nn::ProgramKind::Decode || kind == nn::ProgramKind::Score;
   }
-  /// Gives the logits of the token that the port `position` says.
+  /// Whether it returns the logits of one token, which the port `position`
+  /// names.
   bool takesRow() const {
     return kind == nn::ProgramKind::Generate ||
            kind == nn::ProgramKind::Prefill;
   }
 };
 
-/// The programs of a strategy's mode. Those that continue or encode texts are
-/// of several sizes: the smallest that has room is run. `drops`: the forward
-/// function has a dropout; `generates`: it can continue texts. Of a text decode
-/// computes the last token and so many `guesses`.
+/// The programs of a strategy's mode. Programs that generate or encode come in
+/// several sizes; the runtime runs the smallest that has room. `drops`: the
+/// forward function has dropout. `generates`: it can generate tokens.
+/// `guesses`: the number of drafted tokens that decode verifies for each
+/// sequence.
 std::vector<DerivedProgram> programsOf(const dist::Strategy &strategy,
                                        bool drops, bool generates,
                                        int64_t guesses);

@@ -19,7 +19,7 @@ namespace heddle {
 #include "include/heddle/Transforms/Import/Passes.h.inc"
 } // namespace heddle
 
-// What fails here was written by hand: the importer's modules pass.
+// Only modules that were written by hand fail here.
 static constexpr llvm::StringLiteral code = "H0396: ";
 
 /// The floating-point element type of a tensor, or null.
@@ -48,8 +48,8 @@ static LogicalResult verifyState(nn::StateOp state,
   return success();
 }
 
-/// The sources of all states together: each element of a tensor of the weight
-/// files is in one of them, so that checkpoints can be written.
+/// Each element of a tensor in the weight files must be in exactly one state,
+/// so that checkpoints can be written.
 static LogicalResult verifyCoverage(nn::ModelOp model) {
   weights::Coverage coverage;
   std::string name, error;
@@ -69,8 +69,8 @@ static LogicalResult verifyCoverage(nn::ModelOp model) {
   return wrong;
 }
 
-/// Only forward operations, and these in f32; what takes the place of an
-/// operand has its type.
+/// Operations must be forward operations, and compute in f32. A result that
+/// overwrites an operand, as a cache, keeps that operand's type.
 static LogicalResult verifyOperation(Operation *op) {
   if (isa<nn::StepOp, nn::SetOp, nn::MicroBatchesOp>(op) && !writesCache(op))
     return op->emitError(code) << "belongs to a later phase";
@@ -79,13 +79,13 @@ static LogicalResult verifyOperation(Operation *op) {
       !properties.getTies().empty())
     return success();
   auto differentiable = dyn_cast<nn::DifferentiableOpInterface>(op);
-  // A constant needs no derivative: there is nothing that it is of.
+  // A constant has no operands, so it needs no derivative.
   if (differentiable && !op->hasTrait<nn::InForward>() &&
       op->getNumOperands() > 0 &&
       !differentiable.getNotDifferentiableReason().empty())
     return op->emitError(code) << "is no forward operation: "
                                << differentiable.getNotDifferentiableReason();
-  // Caches are read and handed on in a type of their own.
+  // Caches have other types than f32.
   if (isa<nn::GetOp, nn::CallOp>(op))
     return success();
   for (Type type : op->getResultTypes())
@@ -96,12 +96,12 @@ static LogicalResult verifyOperation(Operation *op) {
   return success();
 }
 
-/// Whether such a program gives losses.
+/// Whether programs of this kind return losses.
 static bool hasLoss(nn::ProgramKind kind) {
   return kind == nn::ProgramKind::Train || kind == nn::ProgramKind::Eval;
 }
 
-/// The type that a port of the batch must have.
+/// The type that the strategy asks for of a port with rows of the batch.
 static RankedTensorType typeOf(nn::PortAttr port, nn::ProgramKind program,
                                const dist::Strategy &strategy) {
   SmallVector<int64_t> shape = {program == nn::ProgramKind::Generate
@@ -133,7 +133,7 @@ static LogicalResult verifyInput(nn::FuncOp function, unsigned argument,
            << "nothing fills the argument \"" << port.getKey() << "\"";
   if (!hasLoss(*function.getProgram()) &&
       function.getProgram() != nn::ProgramKind::Generate)
-    return success(); // It has a size of its own.
+    return success(); // Programs that serve come in several sizes.
   RankedTensorType wanted = typeOf(port, *function.getProgram(), strategy);
   if (function.getArgumentTypes()[argument] == wanted)
     return success();
@@ -144,7 +144,7 @@ static LogicalResult verifyInput(nn::FuncOp function, unsigned argument,
          << function.getArgumentTypes()[argument];
 }
 
-/// The types of a program's ports of that role.
+/// The types of the ports with this role. `types` are those of all ports.
 static SmallVector<RankedTensorType> typesOf(ArrayAttr ports, TypeRange types,
                                              nn::PortRole role) {
   SmallVector<RankedTensorType> result;
@@ -154,8 +154,8 @@ static SmallVector<RankedTensorType> typesOf(ArrayAttr ports, TypeRange types,
   return result;
 }
 
-/// Training and evaluation sum the results `losses`: f32, one for each label.
-/// Each has its own labels, or all have the same.
+/// Checks the results `losses` that training and evaluation sum: f32, one
+/// element for each label. Each has its own input of labels, or all share one.
 static LogicalResult verifyLosses(nn::FuncOp function) {
   StringRef program = stringifyProgramKind(*function.getProgram());
   auto inputs = [&](nn::PortRole role) {

@@ -19,7 +19,7 @@ namespace heddle {
 
 namespace {
 
-/// Whether the result stays f32 in every precision: statistics and losses.
+/// Whether the result is f32 in every precision, as statistics and losses are.
 bool staysF32(OpResult result) {
   auto op = dyn_cast<nn::PropertiesOpInterface>(result.getOwner());
   return op && op.staysF32(result.getResultNumber());
@@ -50,15 +50,16 @@ private:
     return tensor.clone(compute);
   }
 
-  /// Caches hold activations. Parameters that nothing updates are loaded in
-  /// compute precision.
+  /// Gives states the compute precision: caches, which hold activations, and
+  /// all parameters if the model is not trained.
   void narrowStates(nn::ModelOp model, bool trains) {
     for (auto state : model.getOps<nn::StateOp>())
       if (!trains || state.getRole() == nn::StateRole::Cache)
         state.setType(lowered(state.getType()));
   }
 
-  /// Gives every parameter a copy in compute precision and reads that instead.
+  /// Adds a copy in compute precision for every parameter, and makes all
+  /// functions read the copy. The parameter becomes the master weight.
   void addCopies(nn::ModelOp model, StringRef precision) {
     OpBuilder builder(&getContext());
     llvm::StringMap<std::string> copies;
@@ -87,14 +88,15 @@ private:
     });
   }
 
-  /// Callees first: calls return what their callee returns, losses included.
+  /// Converts a function, and its callees before: a call returns the types that
+  /// its callee returns.
   void convert(const SymbolTable &symbols, nn::FuncOp function) {
     if (!converted.insert(function).second)
       return;
     for (BlockArgument argument : function.getArguments())
       argument.setType(lowered(argument.getType()));
-    // The ids and the index of a micro-batch are integers and stay; losses, as
-    // results, are taken from the terminator.
+    // Integers, as ids, keep their types. The function's result types follow
+    // from its terminator.
     function.walk([&](Operation *op) {
       if (auto call = dyn_cast<nn::CallOp>(op)) {
         auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());

@@ -29,8 +29,9 @@ struct Verify : VerifyPass<heddle::impl::ModelVerifyBase, Verify> {
     auto verifyOne = [&](Operation *op) -> LogicalResult {
       if (auto get = dyn_cast<nn::GetOp>(op))
         read.insert(get.getState());
-      // The last operations of a program (taking a row, summing losses) are
-      // no gradients, though they have none; nor are constants.
+      // Operations without derivative are those of the backward pass, except
+      // for the last ones of a program (taking a row, summing losses) and
+      // constants.
       bool backward = isa<nn::StepOp, nn::SetOp>(op) && !writesCache(op);
       if (auto compute = dyn_cast<nn::DifferentiableOpInterface>(op))
         backward |= !compute.getNotDifferentiableReason().empty() &&
@@ -52,8 +53,9 @@ struct Verify : VerifyPass<heddle::impl::ModelVerifyBase, Verify> {
     return success();
   }
 
-  /// The first result of a computation is its activation, the others are
-  /// statistics in f32; a cast may give any type, losses are f32.
+  /// The first result of a computation is an activation and has the compute
+  /// precision. Statistics (other results) and losses are f32; a cast may have
+  /// any type.
   LogicalResult verifyPrecision(Operation *op, const dist::Strategy &strategy) {
     auto properties = dyn_cast<nn::PropertiesOpInterface>(op);
     if (!properties || isa<nn::CastOp>(op) || properties.staysF32(0))
@@ -61,7 +63,7 @@ struct Verify : VerifyPass<heddle::impl::ModelVerifyBase, Verify> {
     Type element =
         cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
     if (op->hasTrait<nn::InForward>() && !properties.getTies().empty())
-      return success(); // It has the type of what it takes the place of.
+      return success(); // The result has the type of the overwritten operand.
     bool right =
         !isa<FloatType>(element) ||
         element == dist::computeType(strategy, Builder(op->getContext()));
