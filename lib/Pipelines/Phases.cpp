@@ -148,31 +148,36 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
 
 static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   // First: all following passes read the axes from the mesh.
-  pm.addPass(createShardMakeMesh());
+  pm.addNestedPass<nn::ModelOp>(createShardMakeMesh());
   // Before reductions are placed: they transfer gradients in the type that this
   // pass gives them.
-  pm.addPass(createShardNarrowGradients());
+  pm.addNestedPass<nn::ModelOp>(createShardNarrowGradients());
   // Before `shard-partition-states`, which reduces a micro-batch's gradients at
   // the additions that this pass separates from the products.
-  pm.addPass(createShardSeparateSums());
+  pm.addNestedPass<nn::ModelOp>(createShardSeparateSums());
   // Before `shard-partition-states`: ZeRO splits over replicas what tensor
   // parallelism has left whole.
-  pm.addPass(createShardSplitParameters({options.shardingReasons}));
+  pm.addNestedPass<nn::ModelOp>(
+      createShardSplitParameters({options.shardingReasons}));
   // Before the sharding plan is made, which derives the shardings of values
   // from the storage of states.
-  pm.addPass(createShardPartitionStates({options.shardingReasons}));
+  pm.addNestedPass<nn::ModelOp>(
+      createShardPartitionStates({options.shardingReasons}));
   // Needs the buckets of `shard-partition-states`: whole buckets are offloaded.
-  pm.addPass(createShardPlaceStates());
+  pm.addNestedPass<nn::ModelOp>(createShardPlaceStates());
   // Needs the buckets: a bucket is reduced later if all of its members are. The
   // last change of storage.
-  pm.addPass(createShardDeferGradientReduction({options.shardingReasons}));
+  pm.addNestedPass<nn::ModelOp>(
+      createShardDeferGradientReduction({options.shardingReasons}));
   // Needs the final storage of all states. Makes the sharding plan.
-  pm.addPass(createShardPropagate({options.shardingReasons}));
+  pm.addNestedPass<nn::ModelOp>(
+      createShardPropagate({options.shardingReasons}));
   // Needs the sharding plan, and writes it into the module.
-  pm.addPass(createShardInsertReshards());
+  pm.addNestedPass<nn::ModelOp>(createShardInsertReshards());
   // Needs the reshards: where both passes have the same one, the backward pass
   // gets the result of the forward pass.
-  pm.addPass(createShardSaveResharded({options.shardingReasons}));
+  pm.addNestedPass<nn::ModelOp>(
+      createShardSaveResharded({options.shardingReasons}));
 }
 
 static void buildPipe(OpPassManager &pm) {

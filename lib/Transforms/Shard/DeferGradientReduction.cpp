@@ -122,16 +122,15 @@ struct DeferGradientReduction
 
   void runOnOperation() override {
     changed = false;
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      const dist::Strategy &strategy = model.getStrategy().getValue();
-      FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
-      if (failed(mesh))
-        return signalPassFailure();
-      shard::ZeroStorage zero(model, *mesh);
-      tensorAxes = zero.tensorAxes;
-      if (!strategy.sequenceParallel || tensorAxes.empty() ||
-          zero.splits(nn::StateRole::Gradient))
-        continue;
+    nn::ModelOp model = getOperation();
+    const dist::Strategy &strategy = model.getStrategy().getValue();
+    FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
+    if (failed(mesh))
+      return signalPassFailure();
+    shard::ZeroStorage zero(model, *mesh);
+    tensorAxes = zero.tensorAxes;
+    if (strategy.sequenceParallel && !tensorAxes.empty() &&
+        !zero.splits(nn::StateRole::Gradient)) {
       if (!getAnalysis<shard::ShardingPlan>().isComplete())
         return signalPassFailure();
       defer(model, strategy);

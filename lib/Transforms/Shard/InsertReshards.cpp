@@ -189,13 +189,11 @@ struct InsertReshards : heddle::impl::ShardInsertReshardsBase<InsertReshards> {
     auto &plan = getAnalysis<shard::ShardingPlan>();
     if (!plan.isComplete())
       return signalPassFailure();
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      for (auto function : model.getOps<nn::FuncOp>())
-        if (plan.isReached(function))
-          numReshards += ReshardWriter(&getContext(), plan).run(function);
-      for (auto step : model.getOps<nn::StepOp>())
-        numReshards += ReshardWriter(&getContext(), plan).run(step);
-    }
+    for (auto function : getOperation().getOps<nn::FuncOp>())
+      if (plan.isReached(function))
+        numReshards += ReshardWriter(&getContext(), plan).run(function);
+    for (auto step : getOperation().getOps<nn::StepOp>())
+      numReshards += ReshardWriter(&getContext(), plan).run(step);
   }
 };
 

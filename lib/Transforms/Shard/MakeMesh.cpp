@@ -20,21 +20,20 @@ namespace {
 
 struct MakeMesh : heddle::impl::ShardMakeMeshBase<MakeMesh> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      const dist::Strategy &strategy = model.getStrategy().getValue();
-      OpBuilder builder = OpBuilder::atBlockBegin(model.getBodyBlock());
-      SmallVector<Attribute> axes;
-      for (const dist::Axis &axis : dist::axesOf(strategy))
-        axes.push_back(dist::MeshAxisAttr::get(
-            &getContext(), axis.name, axis.size,
-            axis.factorOf.empty() ? StringAttr()
-                                  : builder.getStringAttr(axis.factorOf)));
-      auto mesh = builder.create<dist::MeshOp>(model.getLoc(), "mesh",
-                                               builder.getArrayAttr(axes));
-      if (strategy.context == config::Context::Ring &&
-          mesh.getSize(dist::AxisRole::Sequence) > 1)
-        passAround(model);
-    }
+    nn::ModelOp model = getOperation();
+    const dist::Strategy &strategy = model.getStrategy().getValue();
+    OpBuilder builder = OpBuilder::atBlockBegin(model.getBodyBlock());
+    SmallVector<Attribute> axes;
+    for (const dist::Axis &axis : dist::axesOf(strategy))
+      axes.push_back(dist::MeshAxisAttr::get(
+          &getContext(), axis.name, axis.size,
+          axis.factorOf.empty() ? StringAttr()
+                                : builder.getStringAttr(axis.factorOf)));
+    auto mesh = builder.create<dist::MeshOp>(model.getLoc(), "mesh",
+                                             builder.getArrayAttr(axes));
+    if (strategy.context == config::Context::Ring &&
+        mesh.getSize(dist::AxisRole::Sequence) > 1)
+      passAround(model);
   }
 
 private:

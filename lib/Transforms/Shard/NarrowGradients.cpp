@@ -186,21 +186,20 @@ namespace {
 struct NarrowGradients
     : heddle::impl::ShardNarrowGradientsBase<NarrowGradients> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      const dist::Strategy &strategy = model.getStrategy().getValue();
-      FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
-      if (failed(mesh))
-        return signalPassFailure();
-      FloatType sent = dist::wireType(strategy, Builder(&getContext()));
-      bool once = strategy.accumulate == 1 &&
-                  mesh->getSize(dist::AxisRole::Pipeline) == 1;
-      if (!sent.isBF16() || !once || shard::ReplicaAxes(*mesh).ranks == 1)
-        continue;
-      Narrower narrower(model, sent);
-      if (mayRound(model, narrower)) {
-        narrower.narrowAll();
-        ++numModels;
-      }
+    nn::ModelOp model = getOperation();
+    const dist::Strategy &strategy = model.getStrategy().getValue();
+    FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
+    if (failed(mesh))
+      return signalPassFailure();
+    FloatType sent = dist::wireType(strategy, Builder(&getContext()));
+    bool once = strategy.accumulate == 1 &&
+                mesh->getSize(dist::AxisRole::Pipeline) == 1;
+    if (!sent.isBF16() || !once || shard::ReplicaAxes(*mesh).ranks == 1)
+      return;
+    Narrower narrower(model, sent);
+    if (mayRound(model, narrower)) {
+      narrower.narrowAll();
+      ++numModels;
     }
   }
 

@@ -34,21 +34,20 @@ struct PartitionStates
   using Base::Base;
 
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      FailureOr<dist::MeshOp> mesh = meshOf(model);
-      if (failed(mesh))
-        return signalPassFailure();
-      FailureOr<TiledWeights> tiled = TiledWeights::of(model);
-      if (failed(tiled))
-        return signalPassFailure();
-      ZeroStorage zero(model, *mesh);
-      if (zero.ranks > 1 || !zero.tensorAxes.empty())
-        partition(model, zero, *tiled);
-      if (printReasons)
-        noteStates(model, zero.stage);
-    }
-    if (printReasons)
+    nn::ModelOp model = getOperation();
+    FailureOr<dist::MeshOp> mesh = meshOf(model);
+    if (failed(mesh))
+      return signalPassFailure();
+    FailureOr<TiledWeights> tiled = TiledWeights::of(model);
+    if (failed(tiled))
+      return signalPassFailure();
+    ZeroStorage zero(model, *mesh);
+    if (zero.ranks > 1 || !zero.tensorAxes.empty())
+      partition(model, zero, *tiled);
+    if (printReasons) {
+      noteStates(model, zero.stage);
       reasons.print(llvm::errs());
+    }
   }
 
 private:

@@ -27,19 +27,17 @@ namespace {
 
 struct PlaceStates : heddle::impl::ShardPlaceStatesBase<PlaceStates> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      const dist::Strategy &strategy = model.getStrategy().getValue();
-      auto kind = *nn::symbolizeMemoryKind(wordOf(strategy.placeOptimizer));
-      if (kind != nn::MemoryKind::Device)
-        placeOptimizer(model, kind);
-      kind = *nn::symbolizeMemoryKind(wordOf(strategy.placeGradients));
-      if (kind != nn::MemoryKind::Device)
-        placeGradients(model, kind);
-      kind = *nn::symbolizeMemoryKind(wordOf(strategy.placeParameters));
-      if (kind != nn::MemoryKind::Device &&
-          failed(placeParameters(model, kind)))
-        return signalPassFailure();
-    }
+    nn::ModelOp model = getOperation();
+    const dist::Strategy &strategy = model.getStrategy().getValue();
+    auto kind = *nn::symbolizeMemoryKind(wordOf(strategy.placeOptimizer));
+    if (kind != nn::MemoryKind::Device)
+      placeOptimizer(model, kind);
+    kind = *nn::symbolizeMemoryKind(wordOf(strategy.placeGradients));
+    if (kind != nn::MemoryKind::Device)
+      placeGradients(model, kind);
+    kind = *nn::symbolizeMemoryKind(wordOf(strategy.placeParameters));
+    if (kind != nn::MemoryKind::Device && failed(placeParameters(model, kind)))
+      signalPassFailure();
   }
 
 private:

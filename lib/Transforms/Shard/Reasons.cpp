@@ -160,9 +160,10 @@ void Reasons::add(const Twine &name, TensorShardingAttr sharding,
   line.isShared |= line.text != text;
 }
 
-void Reasons::print(raw_ostream &os) const {
+void Reasons::print(raw_ostream &os) {
   for (const Line &line : lines)
     os << (line.isShared ? line.shared : line.text) << "\n";
+  *this = Reasons();
 }
 
 /// The function or step that the operation is in.

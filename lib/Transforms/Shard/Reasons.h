@@ -46,7 +46,8 @@ class Reasons {
 public:
   void add(const llvm::Twine &name, dist::TensorShardingAttr sharding,
            const llvm::Twine &reason);
-  void print(llvm::raw_ostream &os) const;
+  /// Prints the lines and forgets them: a pass may run on another model.
+  void print(llvm::raw_ostream &os);
 
   /// Adds the line of an input of a step.
   void addInput(mlir::BlockArgument argument,

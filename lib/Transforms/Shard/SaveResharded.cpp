@@ -200,8 +200,8 @@ struct SaveResharded : heddle::impl::ShardSaveReshardedBase<SaveResharded> {
 
   void runOnOperation() override {
     shard::Reasons reasons;
-    for (auto model : getOperation().getOps<nn::ModelOp>())
-      numSaved += ModelRewriter(model, printReasons ? &reasons : nullptr).run();
+    ModelRewriter rewriter(getOperation(), printReasons ? &reasons : nullptr);
+    numSaved += rewriter.run();
     reasons.print(llvm::errs());
   }
 };

@@ -125,18 +125,17 @@ namespace {
 
 struct SeparateSums : heddle::impl::ShardSeparateSumsBase<SeparateSums> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
-      if (failed(mesh))
+    nn::ModelOp model = getOperation();
+    FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
+    if (failed(mesh))
+      return signalPassFailure();
+    if (model.getStrategy().getValue().accumulate == 1 ||
+        !shard::ZeroStorage(model, *mesh).splits(nn::StateRole::Gradient))
+      return;
+    for (auto step : model.getOps<nn::StepOp>())
+      if (step.getKind() == nn::ProgramKind::Train &&
+          failed(separate(model, step)))
         return signalPassFailure();
-      if (model.getStrategy().getValue().accumulate == 1 ||
-          !shard::ZeroStorage(model, *mesh).splits(nn::StateRole::Gradient))
-        continue;
-      for (auto step : model.getOps<nn::StepOp>())
-        if (step.getKind() == nn::ProgramKind::Train &&
-            failed(separate(model, step)))
-          return signalPassFailure();
-    }
   }
 
 private:

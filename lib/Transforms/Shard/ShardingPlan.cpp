@@ -515,18 +515,16 @@ LogicalResult PlanBuilder::visitCall(nn::CallOp call) {
 
 } // namespace heddle::shard
 
-ShardingPlan::ShardingPlan(Operation *module, Reasons *reasons) {
-  for (auto model : cast<ModuleOp>(module).getOps<nn::ModelOp>()) {
-    FailureOr<dist::MeshOp> mesh = meshOf(model);
-    if (failed(mesh)) {
+ShardingPlan::ShardingPlan(nn::ModelOp model, Reasons *reasons) {
+  FailureOr<dist::MeshOp> mesh = meshOf(model);
+  if (failed(mesh)) {
+    complete = false;
+    return;
+  }
+  PlanBuilder builder(*this, model, *mesh, reasons);
+  for (auto step : model.getOps<nn::StepOp>())
+    if (failed(builder.visitStep(step))) {
       complete = false;
       return;
     }
-    PlanBuilder builder(*this, model, *mesh, reasons);
-    for (auto step : model.getOps<nn::StepOp>())
-      if (failed(builder.visitStep(step))) {
-        complete = false;
-        return;
-      }
-  }
 }

@@ -13,7 +13,6 @@
 #define HEDDLE_LIB_TRANSFORMS_SHARD_SHARDINGPLAN_H
 
 #include "dialects/NN/NNDialect.h"
-#include "mlir/IR/BuiltinOps.h"
 
 namespace heddle::shard {
 
@@ -32,17 +31,17 @@ struct Sequel {
   mlir::OpOperand *init = nullptr;
 };
 
-/// The shardings of all functions and steps of a module whose states have their
+/// The shardings of all functions and steps of a model whose states have their
 /// storage.
 class ShardingPlan {
 public:
   /// An analysis: `getAnalysis<ShardingPlan>()`. Errors are reported once.
-  explicit ShardingPlan(mlir::Operation *module)
-      : ShardingPlan(module, nullptr) {}
-  /// `reasons` are noted when there are any.
-  ShardingPlan(mlir::Operation *module, Reasons *reasons);
+  explicit ShardingPlan(mlir::Operation *model)
+      : ShardingPlan(llvm::cast<nn::ModelOp>(model), nullptr) {}
+  /// `reasons`: if not null, gets the reason of each sharding.
+  ShardingPlan(nn::ModelOp model, Reasons *reasons);
 
-  /// Whether there is a plan for all of the module.
+  /// Whether there is a plan for all of the model.
   bool isComplete() const { return complete; }
 
   /// The sharding that readers of a value find.

@@ -73,22 +73,21 @@ struct SplitParameters
   using Base::Base;
 
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
-      if (failed(mesh))
-        return signalPassFailure();
-      tensorAxes = mesh->getAxesOf(dist::AxisRole::Tensor);
-      tensorRanks = mesh->getSize(dist::AxisRole::Tensor);
-      if (!tensorAxes.empty())
-        split(model, *mesh);
-      if (printReasons)
-        noteParameters(model);
-      choices.clear();
-      blocker = nullptr;
-      whys.clear();
-      rules.clear();
-      decided.clear();
-    }
+    nn::ModelOp model = getOperation();
+    FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
+    if (failed(mesh))
+      return signalPassFailure();
+    tensorAxes = mesh->getAxesOf(dist::AxisRole::Tensor);
+    tensorRanks = mesh->getSize(dist::AxisRole::Tensor);
+    if (!tensorAxes.empty())
+      split(model, *mesh);
+    if (printReasons)
+      noteParameters(model);
+    choices.clear();
+    blocker = nullptr;
+    whys.clear();
+    rules.clear();
+    decided.clear();
     if (printReasons)
       reasons.print(llvm::errs());
   }

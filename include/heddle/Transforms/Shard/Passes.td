@@ -11,7 +11,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def ShardMakeMesh : Pass<"shard-make-mesh", "::mlir::ModuleOp"> {
+def ShardMakeMesh : Pass<"shard-make-mesh", "::heddle::nn::ModelOp"> {
   let summary = "Makes the mesh of the strategy.";
   let description = [{
     The passes that follow read axes, and what each shares out, from it. Where
@@ -25,7 +25,7 @@ def ShardMakeMesh : Pass<"shard-make-mesh", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::dist::DistDialect"];
 }
 
-def ShardNarrowGradients : Pass<"shard-narrow-gradients", "::mlir::ModuleOp"> {
+def ShardNarrowGradients : Pass<"shard-narrow-gradients", "::heddle::nn::ModelOp"> {
   let summary = "Keeps gradients in the type in which they travel.";
   let description = [{
     Where replicas add up gradients in bf16, a step of one micro-batch has nothing
@@ -45,7 +45,7 @@ def ShardNarrowGradients : Pass<"shard-narrow-gradients", "::mlir::ModuleOp"> {
   ];
 }
 
-def ShardSeparateSums : Pass<"shard-separate-sums", "::mlir::ModuleOp"> {
+def ShardSeparateSums : Pass<"shard-separate-sums", "::heddle::nn::ModelOp"> {
   let summary = "Adds to the gradients of the micro-batches before apart.";
   let description = [{
     From `zero` 2 on a rank keeps its part of the gradients, and adds to that part
@@ -66,7 +66,7 @@ def ShardSeparateSums : Pass<"shard-separate-sums", "::mlir::ModuleOp"> {
   ];
 }
 
-def ShardSplitParameters : Pass<"shard-split-parameters", "::mlir::ModuleOp"> {
+def ShardSplitParameters : Pass<"shard-split-parameters", "::heddle::nn::ModelOp"> {
   let summary = "Splits products and the vocabulary over the axis `tensor`.";
   let description = [{
     Two products with only element-wise operations or attention between them are
@@ -91,7 +91,7 @@ def ShardSplitParameters : Pass<"shard-split-parameters", "::mlir::ModuleOp"> {
   ];
 }
 
-def ShardPartitionStates : Pass<"shard-partition-states", "::mlir::ModuleOp"> {
+def ShardPartitionStates : Pass<"shard-partition-states", "::heddle::nn::ModelOp"> {
   let summary = "Says which rank holds which part of every state.";
   let description = [{
     ZeRO (Rajbhandari et al., arXiv 1910.02054) as storage. Parameters and what
@@ -117,7 +117,7 @@ def ShardPartitionStates : Pass<"shard-partition-states", "::mlir::ModuleOp"> {
   ];
 }
 
-def ShardPlaceStates : Pass<"shard-place-states", "::mlir::ModuleOp"> {
+def ShardPlaceStates : Pass<"shard-place-states", "::heddle::nn::ModelOp"> {
   let summary = "Says in which memory states live.";
   let description = [{
     With `place_optimizer` the moments of every parameter live in memory of that
@@ -138,7 +138,7 @@ def ShardPlaceStates : Pass<"shard-place-states", "::mlir::ModuleOp"> {
   ];
 }
 
-def ShardDeferGradientReduction : Pass<"shard-defer-gradient-reduction", "::mlir::ModuleOp"> {
+def ShardDeferGradientReduction : Pass<"shard-defer-gradient-reduction", "::heddle::nn::ModelOp"> {
   let summary = "Adds gradients of tensor ranks up once a step.";
   let description = [{
     Where ranks along `tensor` share the tokens out, each makes a part of the
@@ -161,7 +161,7 @@ def ShardDeferGradientReduction : Pass<"shard-defer-gradient-reduction", "::mlir
   ];
 }
 
-def ShardPropagate : Pass<"shard-propagate", "::mlir::ModuleOp"> {
+def ShardPropagate : Pass<"shard-propagate", "::heddle::nn::ModelOp"> {
   let summary = "Plans one closed sharding for every value.";
   let description = [{
     Changes nothing: it makes the sharding plan, an analysis that other passes
@@ -183,7 +183,7 @@ def ShardPropagate : Pass<"shard-propagate", "::mlir::ModuleOp"> {
   ];
 }
 
-def ShardInsertReshards : Pass<"shard-insert-reshards", "::mlir::ModuleOp"> {
+def ShardInsertReshards : Pass<"shard-insert-reshards", "::heddle::nn::ModelOp"> {
   let summary = "Writes the sharding plan, and a reshard where it needs one.";
   let description = [{
     Every computation says how its results are sharded. Where an operand comes
@@ -203,7 +203,7 @@ def ShardInsertReshards : Pass<"shard-insert-reshards", "::mlir::ModuleOp"> {
   ];
 }
 
-def ShardSaveResharded : Pass<"shard-save-resharded", "::mlir::ModuleOp"> {
+def ShardSaveResharded : Pass<"shard-save-resharded", "::heddle::nn::ModelOp"> {
   let summary = "Saves for the backward pass what was exchanged, as it is then.";
   let description = [{
     Where ranks split a sequence, attention's operands are exchanged for heads of
