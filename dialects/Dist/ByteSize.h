@@ -14,26 +14,28 @@
 
 namespace heddle::dist {
 
-/// Whether values of the type have a size in memory: floats and integers of 8,
-/// 16, 32 or 64 bits, and tensors, vectors and memrefs of them with static
-/// shapes, memrefs by rows.
+/// Whether values of the type have a known size in memory: floats and integers
+/// of 8, 16, 32 or 64 bits, and tensors, vectors and memrefs of them with
+/// static shapes. A memref must be row-major, with padding between rows at
+/// most.
 bool hasByteSize(mlir::Type type);
 
 /// Whether states and values that a plan holds may have such elements: f32,
 /// bf16, f16, and integers of 8, 32 and 64 bits.
 bool isStorable(mlir::Type element);
 
-/// Bytes of an element, or of all elements of a tensor, vector or memref, gaps
-/// between rows included. The type must have a size: verifiers refuse others.
+/// Bytes of an element, or of all elements of a tensor, vector or memref, with
+/// the padding between rows. `hasByteSize(type)` must hold: verifiers refuse
+/// others.
 int64_t byteSize(mlir::Type type);
 
-/// The elements from the begin of a row, which is the last dimension, to that
-/// of the next; a row's length where there are no gaps, and 1 for a single
-/// element. None for other layouts, and for dynamic shapes.
+/// The leading dimension: elements from the begin of a row (the last dimension)
+/// to the begin of the next. It is the row's length without padding, and 1 for
+/// rank 0. Nothing for other layouts and dynamic shapes.
 std::optional<int64_t> rowPitch(mlir::MemRefType type);
 
-/// Memory of a tensor's shape and element type, whose rows begin `pitch`
-/// elements apart; 0: without gaps.
+/// The memref with the shape and element type of a tensor, whose leading
+/// dimension is `pitch` elements; 0: no padding between rows.
 mlir::MemRefType memoryOf(mlir::RankedTensorType tensor, int64_t pitch = 0);
 
 } // namespace heddle::dist

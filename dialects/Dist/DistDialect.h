@@ -25,10 +25,11 @@
 
 namespace heddle::dist {
 
-/// Each of `axes` is one of a mesh's, and is there once. Says why not, about
-/// `op`.
+/// Checks that each of `axes` is the name of a mesh axis and occurs once. Emits
+/// an error on `op` if not.
 mlir::LogicalResult verifyAxes(mlir::Operation *op, mlir::ArrayAttr axes);
-/// As above, of one axis.
+/// Checks that `axis` is the name of a mesh axis. Emits an error on `op` if
+/// not.
 mlir::LogicalResult verifyAxis(mlir::Operation *op, llvm::StringRef axis);
 
 /// Checks that only dist.wait uses the result of a pending operation: the value

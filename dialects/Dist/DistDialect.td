@@ -19,8 +19,8 @@ def Dist_Dialect : Dialect {
   let description = [{
     A mesh names the axes along which ranks are arranged. A tensor sharding
     gives, for every dimension, the axes that split it, and the axes over which
-    the value is still a partial sum. The strategy attribute is what the user
-    chose: every pass reads it and nothing else.
+    the value is still a partial sum. The strategy attribute holds the user's
+    settings; passes read settings from nowhere else.
   }];
   let useDefaultAttributePrinterParser = 1;
 }
@@ -36,8 +36,8 @@ def Dist_StrategyAttr : Dist_Attr<"Strategy", "strategy"> {
   let summary = "The choices of the user, from flags, ds_config.json or a search.";
   let description = [{
     The rows of Settings.def, by sections ([settings.md](settings.md) has them
-    all). What is left out has its default; an unknown name, word or value is
-    an error. Example:
+    all). A setting that is left out has its default; an unknown name, word or
+    value is an error. Example:
 
     ```mlir
     #dist.strategy<{batch = {global = 4, micro = 2}, precision = bf16,
@@ -55,7 +55,8 @@ def Dist_StrategyAttr : Dist_Attr<"Strategy", "strategy"> {
     }]>
   ];
   let extraClassDeclaration = [{
-    /// Whether the text has the setting with this place in Settings.def.
+    /// Whether the attribute has a value for the setting with this index in
+    /// Settings.def.
     bool isWritten(size_t setting) const { return getWritten()[setting]; }
   }];
   let hasCustomAssemblyFormat = 1;
@@ -65,8 +66,9 @@ def Dist_StrategyAttr : Dist_Attr<"Strategy", "strategy"> {
 def Dist_MeshAxisAttr : Dist_Attr<"MeshAxis", "axis"> {
   let summary = "One axis of a mesh.";
   let description = [{
-    A factor of another axis numbers the ranks of that axis anew: the number along
-    the factor is the minor part of that along the whole axis.
+    An axis can be a factor of another one, as experts on the ranks of `data`. Then
+    it has no ranks of its own: a rank's index along the factor is its index along
+    the whole axis modulo the factor's size.
 
     ```mlir
     #dist.axis<"data" = 8>
@@ -84,8 +86,8 @@ def Dist_MeshAxisAttr : Dist_Attr<"MeshAxis", "axis"> {
 def Dist_TensorShardingAttr : Dist_Attr<"TensorSharding", "sharding"> {
   let summary = "How one tensor is split over the axes of a mesh.";
   let description = [{
-    `dims` holds, for every dimension, the names of the axes that split it,
-    major to minor; `unreduced` the axes over which the value is a partial sum.
+    `dims` holds, for every dimension, the names of the axes that split it, major
+    to minor. `unreduced` holds the axes over which the value is a partial sum.
     Every sharding is closed: an axis that is not named replicates the value.
 
     ```mlir

@@ -12,7 +12,8 @@
 using namespace mlir;
 using namespace heddle::dist;
 
-/// A run of a flat tensor begins in it.
+/// Checks that a range of a flat tensor has one dimension and an offset of at
+/// least 0. A range in a slot may have any shape.
 static LogicalResult verifyRun(Operation *op, int64_t element, Type run,
                                Value slot) {
   if (!slot && llvm::cast<RankedTensorType>(run).getRank() != 1)
@@ -21,7 +22,8 @@ static LogicalResult verifyRun(Operation *op, int64_t element, Type run,
                       : op->emitOpError("begins at element ") << element;
 }
 
-/// The run lies in the state or bucket of that name, or in a slot of it.
+/// Checks that the range lies within the state or bucket of that name, or
+/// within one slot of it.
 static LogicalResult verifyRunOf(Operation *op, FlatSymbolRefAttr name,
                                  int64_t element, Type run, Value slot,
                                  SymbolTableCollection &tables) {

@@ -19,11 +19,12 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Dist_FetchOp : Dist_Op<"fetch", [
     MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "Reads a run of a flat state that is not in the device's memory.";
+  let summary = "Reads a range of a flat state that is offloaded.";
   let description = [{
-    The run begins at `element` and is as long as the result. With `pending` it is
-    not there yet: only dist.wait may use it. What was stored before is read. With
-    `slot` the state has slots, the run begins in that one, and has any shape.
+    The range begins at `element` and is as long as the result. The fetch reads
+    what earlier stores wrote. With `pending` the transfer is only started, and only
+    dist.wait may use the result. With `slot` the state has slots, `element` counts
+    from the begin of that slot, and the result may have any shape.
 
     ```mlir
     %0 = dist.fetch @exp_avg.decay[4096] {pending} : tensor<1024xf32>
@@ -47,13 +48,14 @@ def Dist_FetchOp : Dist_Op<"fetch", [
 
 def Dist_FetchRowsOp : Dist_Op<"fetch_rows", [
     MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "Reads the rows of a table that ids name, of a flat state that is not in the device's memory.";
+  let summary = "Reads the rows of a table that ids name, from a flat state that is offloaded.";
   let description = [{
-    The table begins at `element`, and has `rows` rows, as wide as the last
-    dimension of the result; the others are those of the ids. An id that is no
-    row gives NaN, as nn.embedding does. With `first` the table is a part of a
-    larger one, from that row on: ids of other parts give zeros. With `pending`
-    the rows are not there yet: only dist.wait may use them.
+    The table begins at `element` of the state. It has `rows` rows, each as wide as
+    the last dimension of the result. The other dimensions of the result are those
+    of the ids. An id that is no row gives NaN, as in nn.embedding. With `first` the
+    table is the part of a larger table that begins at row `first`, and ids of other
+    parts give zeros. With `pending` the transfer is only started, and only
+    dist.wait may use the result.
 
     ```mlir
     %0 = dist.fetch_rows @copies.decay[0] of 4099 at %ids {pending} : tensor<2x16xi32> -> tensor<2x16x96xbf16>
@@ -73,11 +75,12 @@ def Dist_FetchRowsOp : Dist_Op<"fetch_rows", [
 
 def Dist_StoreOp : Dist_Op<"store", [
     MemoryEffects<[MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "Starts to write a run of a flat state that is not in the device's memory.";
+  let summary = "Starts to write a range of a flat state that is offloaded.";
   let description = [{
-    The run begins at `element` and is as long as the value, whose bytes stay as
-    they are until a dist.flush says that the store is done. With `slot` the state
-    has slots, the run begins in that one, and has any shape.
+    The range begins at `element` and is as long as the value. The value's bytes
+    must not change until a dist.flush has waited for the store. With `slot` the
+    state has slots, `element` counts from the begin of that slot, and the value may
+    have any shape.
 
     ```mlir
     dist.store @exp_avg.decay[4096], %0 : tensor<1024xf32>
@@ -97,17 +100,18 @@ def Dist_StoreOp : Dist_Op<"store", [
 }
 
 def Dist_FlushOp : Dist_Op<"flush", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "Waits until at most `left` stores of this block are under way.";
-  let description = [{ The stores are done in the order of their starts. }];
+  let summary = "Waits until at most `left` stores of this block are in flight.";
+  let description = [{ Stores end in the order in which they were started. }];
   let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$left);
   let assemblyFormat = "$left attr-dict";
 }
 
 def Dist_CarryOp : Dist_Op<"carry", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "Leaves the last `stores` stores of this block to the next run of the step.";
+  let summary = "Leaves the last `stores` stores of this block in flight when the step ends.";
   let description = [{
-    They are under way when the step ends, and nothing of it comes behind them. Their
-    values stay as they are until a dist.settle of the next run.
+    A loop-carried transfer: the next run of the step waits for these stores with
+    dist.settle. They are the last stores of the step, and their values must not
+    change until then.
 
     ```mlir
     dist.settle 1
@@ -122,8 +126,8 @@ def Dist_CarryOp : Dist_Op<"carry", [MemoryEffects<[MemRead, MemWrite]>]> {
 }
 
 def Dist_SettleOp : Dist_Op<"settle", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "Waits until at most `left` stores that the run before has left are under way.";
-  let description = [{ See dist.carry. }];
+  let summary = "Waits until at most `left` stores of the previous run of the step are in flight.";
+  let description = [{ Waits for the stores that dist.carry left. }];
   let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$left);
   let assemblyFormat = "$left attr-dict";
 }
@@ -132,8 +136,9 @@ def Dist_MoveOp : Dist_Op<"move", [Pure, SameOperandsAndResultType]> {
   let summary = "Copies a value between the device's memory and the host's.";
   let description = [{
     With `to_host` the result is in pinned memory of the host, else in the
-    device's. With `pending` it is not there yet: only dist.wait may use it.
-    What reads a value that is in the host's memory runs on the host.
+    device's. With `pending` the copy is only started, and only dist.wait may use
+    the result. An operation that reads values in the host's memory runs on the
+    host's cores.
 
     ```mlir
     %0 = dist.move %gradient to_host {pending} : tensor<1024xbf16>

@@ -1,4 +1,4 @@
-//===- DistOps.td - Meshes and reshards --------------------*- tablegen -*-===//
+//===- DistOps.td - Meshes, reshards and collectives -------*- tablegen -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,8 +17,8 @@ include "mlir/Interfaces/InferTypeOpInterface.td"
 def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let summary = "Names the axes along which the ranks are arranged.";
   let description = [{
-    Rank = ((pipe * D + data) * S + seq) * T + tensor: the axes are listed major
-    to minor. A factor of another axis stands behind that, and adds no ranks.
+    The axes are listed major to minor: rank = ((pipe * D + data) * S + seq) * T +
+    tensor. A factor of another axis is listed after that axis, and adds no ranks.
 
     ```mlir
     dist.mesh @pod [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 1>]
@@ -32,14 +32,15 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     int64_t getNumRanks();
     /// The size of the axis, or 0 when the mesh has no such axis.
     int64_t getAxisSize(::llvm::StringRef name);
-    /// The number of ranks along these axes; one with its factor is the axis.
+    /// The number of ranks along these axes. `data/expert` and `expert` together
+    /// count as `data`.
     int64_t getSize(::llvm::ArrayRef<::mlir::Attribute> axes);
-    /// The number of ranks that share this out.
+    /// The number of ranks along all axes with this role.
     int64_t getSize(AxisRole role);
-    /// The names of the axes of more than one rank that share this out, the
-    /// most major first.
+    /// The names of the axes with this role and more than one rank, major to
+    /// minor.
     ::llvm::SmallVector<::mlir::Attribute> getAxesOf(AxisRole role);
-    /// Those whose role is wanted.
+    /// The same for all roles that are wanted.
     ::llvm::SmallVector<::mlir::Attribute>
     getAxesWhere(::llvm::function_ref<bool(AxisRole)> wanted);
   }];
@@ -48,11 +49,11 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
 def Dist_ReshardOp : Dist_Op<"reshard", [Pure, SameOperandsAndResultType]> {
   let summary = "Gives a value another sharding; becomes the cheapest collective.";
   let description = [{
-    `reason` names the operation that asked for it. `wire` is the element type
-    that travels, where it is not the value's own; sums are made in f32.
-    `segments` gives the sizes of the parts of the dimension that changes, each
-    of which is split for itself, as the q, k and v of a packed projection. When
-    both shardings are alike, the operation folds away.
+    `reason` names the operation that needs the new sharding. `wire` is the element
+    type in which data is sent, if it differs from the value's; sums are computed in
+    f32. `segments` gives the sizes of consecutive parts of the dimension that
+    changes, each of which is split by itself, as q, k and v in one projection. A
+    reshard between equal shardings folds away.
   }];
   let arguments = (ins AnyRankedTensor:$input, Dist_TensorShardingAttr:$from,
                        Dist_TensorShardingAttr:$to, StrAttr:$reason,
@@ -66,14 +67,14 @@ def Dist_ReshardOp : Dist_Op<"reshard", [Pure, SameOperandsAndResultType]> {
 }
 
 //===----------------------------------------------------------------------===//
-// Local shapes: what a rank does, from the spmd phase on
+// Operations of one rank on local shapes, from the spmd phase on
 //===----------------------------------------------------------------------===//
 
 def Dist_RankOp : Dist_Op<"rank", [Pure]> {
-  let summary = "The number of this rank among those along some axes.";
+  let summary = "The index of this rank along some axes.";
   let description = [{
-    Counted over the axes' coordinates, major to minor. It is the same in every
-    step: the runtime puts a constant in its place.
+    The index counts the axes' coordinates, major to minor. It is known when the
+    runtime loads the plan, which replaces it by a constant.
 
     ```mlir
     %r = dist.rank ["data", "seq"] : index
@@ -85,8 +86,8 @@ def Dist_RankOp : Dist_Op<"rank", [Pure]> {
   let hasVerifier = 1;
 }
 
-/// Every rank of the group along `axes` gives `input` and gets `output`. With
-/// `pending` the result is not there yet: only dist.wait may use it.
+/// Every rank of the group along `axes` passes `input` and gets `output`. With
+/// `pending` the collective is only started, and only dist.wait may use the result.
 class Dist_Collective<string mnemonic, dag extra>
     : Dist_Op<mnemonic, [Pure]> {
   let arguments = !con((ins AnyRankedTensor:$input, StrArrayAttr:$axes), extra,
@@ -105,14 +106,14 @@ def Dist_AllReduceOp : Dist_Collective<"all_reduce", (ins)> {
 }
 
 def Dist_ReduceScatterOp : Dist_Collective<"reduce_scatter", (ins I64Attr:$dim)> {
-  let summary = "The rank's part, along one dimension, of the sum over the group.";
+  let summary = "The rank's shard, along one dimension, of the sum over the group.";
   let assemblyFormat = [{
     $input `axes` $axes `dim` $dim `for` $reason attr-dict `:` type($input) `->` type($output)
   }];
 }
 
 def Dist_AllGatherOp : Dist_Collective<"all_gather", (ins I64Attr:$dim)> {
-  let summary = "The parts of all ranks of the group, side by side.";
+  let summary = "The shards of all ranks of the group, concatenated along one dimension.";
   let assemblyFormat = [{
     $input `axes` $axes `dim` $dim `for` $reason attr-dict `:` type($input) `->` type($output)
   }];
@@ -120,28 +121,28 @@ def Dist_AllGatherOp : Dist_Collective<"all_gather", (ins I64Attr:$dim)> {
 
 def Dist_AllToAllOp : Dist_Collective<"all_to_all",
     (ins I64Attr:$split_dim, I64Attr:$concat_dim)> {
-  let summary = "Splits one dimension over the group and gathers another.";
+  let summary = "Splits one dimension over the group and gathers another one.";
   let assemblyFormat = [{
     $input `axes` $axes `split` $split_dim `concat` $concat_dim `for` $reason attr-dict `:` type($input) `->` type($output)
   }];
 }
 
 def Dist_RotateOp : Dist_Collective<"rotate", (ins)> {
-  let summary = "What the rank before this one in the group gives, around its end.";
+  let summary = "The value of the previous rank in the group; the first rank gets that of the last.";
   let assemblyFormat = [{
     $input `axes` $axes `for` $reason attr-dict `:` type($input) `->` type($output)
   }];
 }
 
 def Dist_SliceOp : Dist_Collective<"slice", (ins I64Attr:$dim)> {
-  let summary = "The rank's own part of a value that every rank holds.";
+  let summary = "The rank's shard of a value that every rank holds whole.";
   let assemblyFormat = [{
     $input `axes` $axes `dim` $dim `for` $reason attr-dict `:` type($input) `->` type($output)
   }];
 }
 
 def Dist_WaitOp : Dist_Op<"wait", [Pure, SameOperandsAndResultType]> {
-  let summary = "The value of a pending operation, once that is done.";
+  let summary = "Waits for a pending operation, and gives its value.";
   let arguments = (ins AnyRankedTensor:$input);
   let results = (outs AnyRankedTensor:$output);
   let assemblyFormat = "$input attr-dict `:` type($output)";
@@ -150,9 +151,9 @@ def Dist_WaitOp : Dist_Op<"wait", [Pure, SameOperandsAndResultType]> {
 def Dist_SendOp : Dist_Op<"send"> {
   let summary = "Sends a value to the rank `delta` further along an axis.";
   let description = [{
-    What is sent along a channel arrives in the order in which it was sent. The
-    send is done before the value's bytes are written again, or at the end of
-    the step.
+    Messages of one channel arrive in the order in which they are sent. The send
+    ends before the value's bytes are written again, and at the latest when the step
+    ends.
   }];
   let arguments = (ins AnyRankedTensor:$value, StrAttr:$axis, I64Attr:$delta,
                        StrAttr:$channel);

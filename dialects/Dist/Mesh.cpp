@@ -15,6 +15,7 @@ using namespace heddle::dist;
 
 namespace {
 
+/// A kind of axis, and the setting that gives its size.
 struct KnownAxis {
   StringRef name;
   AxisRole role;
@@ -22,7 +23,7 @@ struct KnownAxis {
   StringRef factorOf = {};
 };
 
-/// The most major first.
+/// All axes that a mesh can have, major to minor.
 constexpr KnownAxis knownAxes[] = {
     {"pipe", AxisRole::Pipeline, &Strategy::pipe},
     {"data", AxisRole::Data, &Strategy::data},

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One list of axes (Mesh.cpp): a pass asks for what an axis does, not for its
-// name.
+// The kinds of mesh axes, in one list (Mesh.cpp). Passes ask for axes by role,
+// not by name.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,40 +25,40 @@ namespace heddle::dist {
 
 using plan::AxisRole;
 
-/// An axis of a mesh.
+/// An axis of a mesh, with its size in a strategy.
 struct Axis {
   llvm::StringRef name;
   int64_t size;
   AxisRole role;
-  llvm::StringRef factorOf; ///< As plan::Mesh has it; empty: it is none.
+  llvm::StringRef factorOf; ///< The axis that it is a factor of, or empty.
 };
 
 /// The axes of the strategy's mesh, the most major first.
 llvm::SmallVector<Axis> axesOf(const Strategy &strategy);
 
-/// The same as a plan has them, with the arithmetic of groups.
+/// The same as a plan::Mesh, which computes groups of ranks.
 plan::Mesh meshOf(const Strategy &strategy);
 
 /// The names of the axes that a mesh may have, the most major first.
 llvm::ArrayRef<llvm::StringRef> meshAxes();
 
-/// What ranks along the axis of that name share out, or along what is left of
-/// an axis beside its factor, as `data/expert`; nothing where a mesh has no
-/// such axis.
+/// The role of an axis: what ranks along it split. `data/expert` names the rest
+/// of `data` beside its factor `expert`, and has the role of `data`. Nothing
+/// for an unknown name.
 std::optional<AxisRole> roleOf(llvm::StringRef axis);
 std::optional<AxisRole> roleOf(mlir::Attribute axis);
 
-/// The axis that the one of that name is a factor of; empty when it is none.
+/// The axis that `axis` is a factor of; empty if it is no factor.
 llvm::StringRef wholeOf(llvm::StringRef axis);
 
-/// Whether ranks that share this out hold replicas of the parameters and see
-/// different tokens: ZeRO splits states over such axes.
+/// Whether ranks along axes of this role hold replicas of the parameters and
+/// compute different tokens. ZeRO splits states over these axes.
 bool holdsReplicas(AxisRole role);
-/// The same of an axis of that name.
+/// The same for an axis by name.
 bool holdsReplicas(llvm::StringRef axis);
 bool holdsReplicas(mlir::Attribute axis);
 
-/// The one axis that shares out layers: ranks send to each other along it.
+/// The axis of pipeline stages. Ranks send activations along it.
 llvm::StringRef pipelineAxis();
 
 } // namespace heddle::dist

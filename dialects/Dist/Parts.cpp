@@ -1,4 +1,4 @@
-//===- Parts.cpp - Whether a tensor is a rank's part of another -----------===//
+//===- Parts.cpp - Checks types of a rank's shards ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -20,7 +20,8 @@ int64_t dist::groupSize(const Strategy &strategy, ArrayAttr axes) {
   return meshOf(strategy).groupSize(names);
 }
 
-/// What a rank has of a dimension, or -1 when the segments do not make it up.
+/// The size of a rank's shard of a dimension; -1 if the sizes of the segments
+/// do not add up to `extent`.
 static int64_t partOf(int64_t extent, ArrayRef<int64_t> segments,
                       int64_t ranks) {
   int64_t part = 0, left = extent;

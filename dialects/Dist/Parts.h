@@ -1,4 +1,4 @@
-//===- Parts.h - Whether a tensor is a rank's part of another ---*- C++ -*-===//
+//===- Parts.h - Checks types of a rank's shards ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,21 +14,21 @@
 
 namespace heddle::dist {
 
-/// Ranks along the axes; each must be one of a mesh's.
+/// The number of ranks along the axes, which must be axes of the mesh.
 int64_t groupSize(const Strategy &strategy, mlir::ArrayAttr axes);
 
-/// `part` is what a rank has of `whole` when that is split so: along each
-/// dimension a run of each segment, the longest that any rank has. `segments`
-/// are of the last dimension; null: one.
+/// Checks that `part` is the type of a rank's shard of `whole`, padded to the
+/// size of the largest shard. `segments` are the sizes of parts of the last
+/// dimension that are split separately; null: one.
 mlir::LogicalResult verifyPart(mlir::Operation *op, mlir::ShapedType part,
                                mlir::Type whole, TensorShardingAttr sharding,
                                mlir::DenseI64ArrayAttr segments,
                                const Strategy &strategy);
 
-/// The ports of a step that are split: `{ids = {whole = tensor<1x8xi32>,
-/// sharding = #dist.sharding<...>}}`. `typeOf` gives the type that a port has
-/// on a rank: none for one that is not there, null for one that holds values of
-/// all micro-batches, which have a dimension more.
+/// Checks the attribute with the sharded ports of a step: `{ids = {whole =
+/// tensor<1x8xi32>, sharding = #dist.sharding<...>}}`. `typeOf` gives the type
+/// of a port on a rank: nothing for an unknown port, null for a port with all
+/// micro-batches, whose type has another dimension and is not checked.
 mlir::LogicalResult verifyPorts(
     mlir::Operation *op, mlir::DictionaryAttr ports,
     llvm::function_ref<std::optional<mlir::ShapedType>(llvm::StringRef)> typeOf,

@@ -173,7 +173,7 @@ ShardingRule heddle::dist::buildRule(Operation *op,
   return rule;
 }
 
-/// Checks one dimension of `size` elements of what is called `what`.
+/// Checks one dimension of `size` elements; `what` names it in errors.
 static LogicalResult verifyDim(Operation *op, const Factor &factor,
                                ArrayRef<int64_t> segments, int64_t size,
                                const Twine &what) {

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A rule names the factors of an operation, as einsum letters: dimensions of
-// operands and results that must be split alike. After openxla/shardy's rule of
-// the same idea.
+// A rule names the factors of an operation, as letters of an einsum: dimensions
+// of operands and results that must be split alike. The idea is from
+// openxla/shardy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,62 +20,66 @@
 
 namespace heddle::dist {
 
-/// What happens to the results when a factor is split over an axis.
+/// The effect on results when an axis splits a factor.
 enum class FactorKind {
-  Parallel,  ///< They are split too.
-  Reduction, ///< It is in no result: they become partial sums over the axis.
-  Combined, ///< It is in no result: the ranks combine what they have of it, and
-            ///< the results are whole on each.
-  Whole,    ///< It must not be split.
+  Parallel,  ///< Results with the factor are split, too.
+  Reduction, ///< No result has the factor: results become partial sums.
+  Combined,  ///< No result has the factor: the operation communicates, and its
+             ///< results are whole on each rank.
+  Whole,     ///< The factor must not be split.
 };
 
-/// What a factor counts, for those who ask for it by what it is.
+/// What a factor counts. Passes look for factors by role.
 enum class FactorRole {
   Rows,       ///< b: rows of the batch.
-  Tokens,     ///< t: positions of a row.
+  Tokens,     ///< t: tokens of a row.
   Heads,      ///< h
   Features,   ///< c, and of products i (read) and o (made).
   Vocabulary, ///< v
   Other,
 };
 
+/// Dimensions of an operation that are split alike.
 struct Factor {
   std::string name; ///< A short name: b, t, i, o, v ...
-  int64_t size =
-      0; ///< Elements of its dimensions; units where it counts those.
+  /// The size of its dimensions in elements, or in `units` if it has those.
+  int64_t size = 0;
   FactorKind kind = FactorKind::Parallel;
-  /// What it counts in place of elements ("heads"): a part has whole ones, and
-  /// each of its dimensions is made of `size` pieces of equal length. Else
-  /// empty.
+  /// What `size` counts instead of elements, as "heads". Each dimension of the
+  /// factor consists of `size` units of equal length, which are not divided.
+  /// Empty: elements.
   std::string units = {};
   FactorRole role = FactorRole::Other;
 };
 
-/// Whether `factor` can be split into `parts`: units evenly, elements such that
-/// none but the last parts are shorter than the first.
+/// Whether `factor` can be split into `parts`. `parts` must divide the number
+/// of units. Elements can be split unevenly, but into at most as many parts as
+/// there are elements.
 bool canSplit(const Factor &factor, int64_t parts);
 
 /// The largest number of parts, at most `limit`, that `factor` can be split
 /// into.
 int64_t largestSplit(const Factor &factor, int64_t limit);
 
-/// `operands[i][d]` is the index of the factor of dimension d of operand i; an
-/// empty list stands for an operand without dimensions (scalars, rank 0).
+/// The factors of an operation. `operands[i][d]` is the index of the factor of
+/// dimension d of operand i. The list is empty for an operand without
+/// dimensions.
 struct ShardingRule {
   llvm::SmallVector<Factor> factors;
   llvm::SmallVector<llvm::SmallVector<int64_t>> operands;
   llvm::SmallVector<llvm::SmallVector<int64_t>> results;
 
-  /// Sizes of the segments that a dimension is made of, in order. A part of the
-  /// dimension is made of the same part of each of them.
+  /// The sizes of consecutive segments of a dimension. Each segment is split by
+  /// itself: a rank's shard has the same part of each.
   struct Segments {
-    unsigned value, dim; ///< The number of the operand or result.
+    unsigned value,
+        dim; ///< The indices of the operand or result, and dimension.
     llvm::SmallVector<int64_t> sizes;
   };
   llvm::SmallVector<Segments> operandSegments, resultSegments;
 
-  /// The segments of dimension `dim` of an operand or a result; empty when it
-  /// is one piece.
+  /// The segments of dimension `dim` of an operand or a result. Empty: one
+  /// segment.
   llvm::ArrayRef<int64_t> segmentsOfOperand(unsigned operand,
                                             unsigned dim) const;
   llvm::ArrayRef<int64_t> segmentsOfResult(unsigned result, unsigned dim) const;
@@ -84,10 +88,10 @@ struct ShardingRule {
   int64_t indexOf(llvm::StringRef name) const;
   /// The index of the first factor of this role, or -1.
   int64_t indexOf(FactorRole role) const;
-  /// Whether a split of the operand's last dimension is one of the first
-  /// result's: its features go through the operation.
+  /// Whether the operand and the first result have the same factor as last
+  /// dimension, so that a split of features passes through the operation.
   bool keepsFeatures(unsigned operand) const;
-  /// Makes the factor of this role count `size` of `units`.
+  /// Sets the size of the factor of this role, in `units`.
   void setUnits(FactorRole role, int64_t size, llvm::StringRef units);
 
   /// Prints as `([b,t,i],[i,o])->([b,t,o]) {b=4, t=64, i=768 reduction, ...}`.
@@ -97,28 +101,27 @@ struct ShardingRule {
 /// How the factors of an operation's rule are split over ranks.
 struct Split {
   ShardingRule rule;
-  llvm::SmallVector<mlir::ArrayAttr> axes; ///< Of each factor.
-  llvm::SmallVector<int64_t> parts;        ///< Into how many parts each.
+  llvm::SmallVector<mlir::ArrayAttr> axes; ///< The axes of each factor.
+  llvm::SmallVector<int64_t> parts;        ///< The number of parts of each.
 
-  /// The axes that split the factor of this role; null where nothing does.
+  /// The axes that split the factor of this role; null if none does.
   mlir::ArrayAttr axesOf(FactorRole role) const;
-  /// The parts of the factor of this role, which is there.
+  /// The number of parts of the factor of this role, which must exist.
   int64_t partsOf(FactorRole role) const;
 };
 
 /// Builds a rule from letters, one per dimension, as
 /// buildRule(op, {"bti", "io", "o"}, {"bto"}, whole = "t"). Letters that appear
 /// in no result are reductions; b, t, h, c, i, o and v give a factor its role.
-/// Sizes are taken from the types; operands beyond the list have no dimensions
-/// that count.
+/// Sizes are taken from the types. Operands beyond the list get no factors.
 ShardingRule buildRule(mlir::Operation *op,
                        llvm::ArrayRef<std::string> operands,
                        llvm::ArrayRef<std::string> results,
                        llvm::StringRef whole = "");
 
-/// Checks that the rule speaks of every dimension of every ranked operand and
-/// result, with equal sizes for equal factors, pieces of equal length for
-/// units, and segments that fill their dimensions.
+/// Checks that the rule covers every dimension of every ranked operand and
+/// result: dimensions of a factor have the same size, units divide their
+/// dimensions evenly, and segments add up to their dimensions.
 mlir::LogicalResult verifyRule(mlir::Operation *op, const ShardingRule &rule);
 
 } // namespace heddle::dist

@@ -1,4 +1,4 @@
-//===- Strategy.cpp - What the user chose ---------------------------------===//
+//===- Strategy.cpp - The user's settings as an attribute -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -63,7 +63,7 @@ llvm::APInt dist::allWritten() {
 // Verification
 //===----------------------------------------------------------------------===//
 
-/// Why the setting's value is not possible, or "".
+/// Describes why the setting's value is out of range; "" if it is in range.
 static std::string checkRange(const Setting &setting,
                               const Strategy &strategy) {
   if (setting.holds(strategy))
@@ -156,7 +156,7 @@ void StrategyAttr::print(AsmPrinter &printer) const {
 
 namespace {
 
-/// Reads the text of a strategy; says all that is wrong with values.
+/// Parses a strategy, and reports all wrong values in it, not only the first.
 class StrategyParser {
 public:
   explicit StrategyParser(AsmParser &parser) : parser(parser) {}
@@ -232,7 +232,8 @@ ParseResult StrategyParser::parseSetting(size_t index, SMLoc place) {
   written.setBit(index);
   if (wrong.empty())
     return success();
-  // The rest is read too.
+  // Go on, with the default, so that errors in other settings are reported,
+  // too.
   isWrong = true;
   (void)parser.emitError(valuePlace, wrong);
   setting.set(strategy, setting.get(Strategy()));

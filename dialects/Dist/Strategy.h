@@ -1,4 +1,4 @@
-//===- Strategy.h - What the user chose -------------------------*- C++ -*-===//
+//===- Strategy.h - The user's settings as an attribute ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,11 +21,11 @@ llvm::hash_code hash_value(const Settings &settings);
 
 namespace heddle::dist {
 
-/// The contents of `#dist.strategy<{...}>`: the rows of Settings.def. What is
-/// not in the attribute does not reach a pass.
+/// The contents of `#dist.strategy<{...}>`: the rows of Settings.def. Passes
+/// get settings from this attribute only.
 using Strategy = config::Settings;
 
-/// The bits of a strategy that has every setting written.
+/// The bits of a strategy in which every setting is written.
 llvm::APInt allWritten();
 /// The bit of the setting with this key.
 llvm::APInt bitOf(llvm::StringRef key);
@@ -36,7 +36,7 @@ inline int64_t scratchUsers(const Strategy &strategy) {
   return factsOf(strategy.target).hasScratchPerThread ? strategy.threads : 1;
 }
 
-/// The first thing wrong with the strategy, or "".
+/// Describes the first error in the strategy; "" if there is none.
 std::string verifyStrategy(const Strategy &strategy);
 
 } // namespace heddle::dist

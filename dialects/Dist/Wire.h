@@ -1,4 +1,4 @@
-//===- Wire.h - The type in which gradients travel --------------*- C++ -*-===//
+//===- Wire.h - The element type in which gradients are sent ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,7 +14,7 @@
 
 namespace heddle::dist {
 
-/// The type in which is computed.
+/// The element type of the strategy's compute precision.
 inline mlir::FloatType computeType(const Strategy &strategy,
                                    mlir::Builder builder) {
   switch (strategy.precision) {
@@ -26,8 +26,8 @@ inline mlir::FloatType computeType(const Strategy &strategy,
   llvm_unreachable("no such precision");
 }
 
-/// The type in which gradients travel: the compute precision, unless the user
-/// says otherwise.
+/// The element type in which gradients are sent (`communication_data_type`):
+/// the compute precision unless the user gives another.
 inline mlir::FloatType wireType(const Strategy &strategy,
                                 mlir::Builder builder) {
   switch (strategy.communicationType) {
