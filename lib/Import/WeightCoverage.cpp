@@ -175,7 +175,7 @@ static const io::TensorInfo &asStored(ParameterSpec &parameter,
     return info;
   parameter.isCoded = true;
   used.insert(info.coded->words.name);
-  if (parameter.outIn == info.isTurned)
+  if (parameter.outIn == info.isTransposed)
     return info;
   std::string end(info.coded->isByGroup ? io::byGroupEnd : "");
   return weights.at(info.coded->words.name + end);

@@ -39,26 +39,26 @@ namespace {
 
 /// The sequences of a measurement. They are dealt out to the groups of ranks in
 /// turn.
-struct Texts {
+struct BenchSequences {
   int64_t count = 1, context = 1, tokens = 1;
 
   /// Throws H0166 when they do not fit into the cache.
-  Texts(const BenchOptions &options, const EngineLimits &limits);
+  BenchSequences(const BenchOptions &options, const EngineLimits &limits);
   /// Returns the number of sequences of `group`, of `groups` groups.
   int64_t ofGroup(int64_t group, int64_t groups) const {
     return (count - group + groups - 1) / groups;
   }
   /// Returns a feed with token ids that every vocabulary has.
-  Feed feed(int64_t text, int64_t position, int64_t tokens,
+  Feed feed(int64_t sequence, int64_t position, int64_t tokens,
             const EngineLimits &limits) const;
 };
 
 /// Runs the sequences and measures times.
 class DecodeBench {
 public:
-  DecodeBench(Job &job, CompiledEngine &engine, Texts texts)
-      : job(job), engine(engine), texts(texts),
-        logits(texts.count * engine.limits().vocab) {}
+  DecodeBench(Job &job, CompiledEngine &engine, BenchSequences sequences)
+      : job(job), engine(engine), sequences(sequences),
+        logits(sequences.count * engine.limits().vocab) {}
 
   /// Computes the prompts, one of each group at a time. A group computes at
   /// least `atLeast`, repeating its own.
@@ -78,10 +78,10 @@ private:
   static double since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
-  void prompt(int64_t text);
+  void prompt(int64_t sequence);
   /// Number of sequences of this rank's group.
   int64_t own() const {
-    return texts.ofGroup(engine.group(), engine.limits().groups);
+    return sequences.ofGroup(engine.group(), engine.limits().groups);
   }
   /// Computes the token at `position` of every sequence.
   void token(int64_t position);
@@ -89,13 +89,14 @@ private:
 
   Job &job;
   CompiledEngine &engine;
-  Texts texts;
+  BenchSequences sequences;
   std::vector<float> logits;
 };
 
 } // namespace
 
-Texts::Texts(const BenchOptions &options, const EngineLimits &limits)
+BenchSequences::BenchSequences(const BenchOptions &options,
+                               const EngineLimits &limits)
     : count(options.batch),
       tokens(options.tokens.value_or(std::clamp<int64_t>(
           limits.maxContext - options.context.value_or(1), 1, 64))) {
@@ -126,35 +127,36 @@ Texts::Texts(const BenchOptions &options, const EngineLimits &limits)
          "lower --batch or --context, or compile with a larger --kv-cache");
 }
 
-Feed Texts::feed(int64_t text, int64_t position, int64_t tokens,
-                 const EngineLimits &limits) const {
+Feed BenchSequences::feed(int64_t sequence, int64_t position, int64_t tokens,
+                          const EngineLimits &limits) const {
   Feed feed;
-  feed.sequence = uint64_t(text);
+  feed.sequence = uint64_t(sequence);
   feed.position = position;
   for (int64_t i = 0; i < tokens; ++i) {
-    PhiloxWords words = philox(0, uint64_t(position + i), uint32_t(text), 0);
+    PhiloxWords words =
+        philox(0, uint64_t(position + i), uint32_t(sequence), 0);
     feed.tokens.push_back(int32_t(words[0] % uint64_t(limits.vocab)));
   }
   feed.pages =
-      limits.pagesOfSequence(context + this->tokens, text / limits.groups);
+      limits.pagesOfSequence(context + this->tokens, sequence / limits.groups);
   feed.numLogits = 1;
-  feed.group = text % limits.groups;
+  feed.group = sequence % limits.groups;
   return feed;
 }
 
-void DecodeBench::prompt(int64_t text) {
+void DecodeBench::prompt(int64_t sequence) {
   const EngineLimits &limits = engine.limits();
-  for (int64_t at = 0; at < texts.context; at += limits.maxChunk) {
-    int64_t count = std::min(limits.maxChunk, texts.context - at);
-    Feed feed = texts.feed(text, at, count, limits);
-    feed.numLogits = at + count == texts.context ? 1 : 0;
+  for (int64_t at = 0; at < sequences.context; at += limits.maxChunk) {
+    int64_t count = std::min(limits.maxChunk, sequences.context - at);
+    Feed feed = sequences.feed(sequence, at, count, limits);
+    feed.numLogits = at + count == sequences.context ? 1 : 0;
     engine.compute({feed}, logits.data());
   }
 }
 
 void DecodeBench::runPrompts(int64_t atLeast) {
   const int64_t groups = engine.limits().groups;
-  int64_t most = texts.ofGroup(0, groups);
+  int64_t most = sequences.ofGroup(0, groups);
   for (int64_t run = 0; run < std::max(atLeast, most); ++run) {
     job.ranks().exchange("");
     Clock::time_point begin = Clock::now();
@@ -166,8 +168,8 @@ void DecodeBench::runPrompts(int64_t atLeast) {
 
 void DecodeBench::token(int64_t position) {
   std::vector<Feed> feeds;
-  for (int64_t text = 0; text < texts.count; ++text)
-    feeds.push_back(texts.feed(text, position, 1, engine.limits()));
+  for (int64_t sequence = 0; sequence < sequences.count; ++sequence)
+    feeds.push_back(sequences.feed(sequence, position, 1, engine.limits()));
   job.ranks().exchange("");
   double processor = rt::processorSeconds();
   Clock::time_point begin = Clock::now();
@@ -180,17 +182,17 @@ void DecodeBench::runTokens() {
   ReadRate reading(job.threadPool());
   // Warm-up: touches memory for the first time.
   for (int64_t i = 0; i < 2; ++i) {
-    token(texts.context);
+    token(sequences.context);
     reading.measure();
   }
   tokenSeconds.clear();
   processorSeconds.clear();
-  for (int64_t i = 0; i < texts.tokens; ++i) {
+  for (int64_t i = 0; i < sequences.tokens; ++i) {
     if (i % tokensPerRead == 0) {
       job.ranks().exchange("");
       readRates.push_back(reading.measure());
     }
-    token(texts.context + i);
+    token(sequences.context + i);
   }
 }
 
@@ -200,9 +202,9 @@ double DecodeBench::bytesOfRun() const {
   ProgramNeeds needs =
       needsOf(job.plan(), engine.decodeProgram(own()).program());
   double cache = 0; // Bytes of the cache, summed over all runs.
-  for (int64_t i = 0; i < texts.tokens; ++i)
-    cache += needs.cacheBytesAt(texts.context + i + 1);
-  return needs.stateBytes + double(own()) * cache / double(texts.tokens);
+  for (int64_t i = 0; i < sequences.tokens; ++i)
+    cache += needs.cacheBytesAt(sequences.context + i + 1);
+  return needs.stateBytes + double(own()) * cache / double(sequences.tokens);
 }
 
 void DecodeBench::printKernels(const LoadedProgram &program) {
@@ -232,10 +234,10 @@ void DecodeBench::printKernels(const LoadedProgram &program) {
 /// and for the last chunk of a prompt. A program keeps its inputs until another
 /// one runs.
 void DecodeBench::printKernels() {
-  printKernels(
-      engine.decodeProgram(texts.ofGroup(/*group=*/0, engine.limits().groups)));
+  printKernels(engine.decodeProgram(
+      sequences.ofGroup(/*group=*/0, engine.limits().groups)));
   prompt(0);
-  int64_t rest = (texts.context - 1) % engine.limits().maxChunk + 1;
+  int64_t rest = (sequences.context - 1) % engine.limits().maxChunk + 1;
   // A short rest is computed by the decode program, in rows of one token.
   if (rest > 1 + engine.limits().maxGuesses)
     printKernels(*engine.prefillPrograms(rest).back());
@@ -257,7 +259,7 @@ static double slowestOfRanks(Ranks &ranks, double seconds) {
 namespace {
 
 /// Records which sequences have started.
-class BegunTexts : public SequenceListener {
+class StartedSequences : public SequenceListener {
 public:
   bool onToken(uint64_t id, int32_t,
                const std::vector<TokenLogprob> &) override {
@@ -283,18 +285,19 @@ struct ChosenTokens {
 } // namespace
 
 /// Submits the sequences, and runs until each has `count` new tokens.
-static ChosenTokens chooseTokens(Scheduler &scheduler, BegunTexts &begun,
-                                 const Texts &texts, const EngineLimits &limits,
-                                 int64_t count) {
-  for (int64_t text = 0; text < texts.count; ++text) {
+static ChosenTokens chooseTokens(Scheduler &scheduler, StartedSequences &begun,
+                                 const BenchSequences &sequences,
+                                 const EngineLimits &limits, int64_t count) {
+  for (int64_t sequence = 0; sequence < sequences.count; ++sequence) {
     SequenceRequest request;
-    request.id = uint64_t(text) + 1;
-    request.prompt = texts.feed(text, 0, texts.context, limits).tokens;
+    request.id = uint64_t(sequence) + 1;
+    request.prompt =
+        sequences.feed(sequence, 0, sequences.context, limits).tokens;
     request.maxTokens = count;
     scheduler.submit(std::move(request));
   }
   auto step = [&] { scheduler.step(Scheduler::Clock::now()); };
-  while (int64_t(begun.ids.size()) < texts.count && !scheduler.isIdle())
+  while (int64_t(begun.ids.size()) < sequences.count && !scheduler.isIdle())
     step();
   SchedulerCounts before = scheduler.counts();
   auto start = std::chrono::steady_clock::now();
@@ -311,17 +314,18 @@ static ChosenTokens chooseTokens(Scheduler &scheduler, BegunTexts &begun,
 /// ranks follow and get no counts. The prompts are found in the cache, where an
 /// earlier run has left them.
 static ChosenTokens chooseTokens(Job &job, CompiledEngine &engine,
-                                 Engine *draft, const Texts &texts) {
+                                 Engine *draft,
+                                 const BenchSequences &sequences) {
   if (!job.isFirst()) {
     engine.follow();
     return {};
   }
-  BegunTexts begun;
+  StartedSequences begun;
   Scheduler scheduler(engine, begun, /*checksPages=*/false, draft);
-  chooseTokens(scheduler, begun, texts, engine.limits(), /*count=*/1);
+  chooseTokens(scheduler, begun, sequences, engine.limits(), /*count=*/1);
   begun.ids.clear();
-  ChosenTokens chosen =
-      chooseTokens(scheduler, begun, texts, engine.limits(), texts.tokens);
+  ChosenTokens chosen = chooseTokens(scheduler, begun, sequences,
+                                     engine.limits(), sequences.tokens);
   engine.finish();
   return chosen;
 }
@@ -330,19 +334,20 @@ namespace {
 
 /// The figures that are printed.
 struct DecodeFigures {
-  Texts texts;
+  BenchSequences sequences;
   int64_t ranks, groups, threads;
   std::string program = {};
-  int64_t launches = 0, submissions = 0; ///< Of the decode program.
+  int64_t launches = 0, submissions = 0; ///< Of a decode run.
   double bytes = 0, readRate = 0, processor = 0;
   double first = 0, median = 0, shortest = 0, longest = 0;
   /// With the draft, and without it; none if there is no draft.
   std::optional<std::pair<ChosenTokens, ChosenTokens>> withAndWithout = {};
 
-  double perSecond() const { return double(texts.count) / median; }
+  double perSecond() const { return double(sequences.count) / median; }
   /// Groups compute one prompt each at a time.
   double prefillPerSecond() const {
-    return double(std::min(texts.count, groups) * texts.context) / first;
+    return double(std::min(sequences.count, groups) * sequences.context) /
+           first;
   }
   /// Whether some bytes came from the CPU's caches: memory is not that fast.
   bool isInCache() const { return bytes / median > readRate; }
@@ -358,15 +363,15 @@ void DecodeFigures::printJson() const {
       .add("ranks", ranks)
       .add("groups", groups)
       .add("threads", threads)
-      .add("batch", texts.count)
-      .add("context", texts.context)
-      .add("tokens", texts.tokens)
+      .add("batch", sequences.count)
+      .add("context", sequences.context)
+      .add("tokens", sequences.tokens)
       .add("median_s", median)
       .add("min_s", shortest)
       .add("max_s", longest)
       .add("processor_s", processor)
       .add("tokens_per_s", perSecond())
-      .add("bytes_per_token", bytes / double(texts.count))
+      .add("bytes_per_token", bytes / double(sequences.count))
       .add("stream_gb_s", readRate / 1e9)
       .add("fraction_of_stream", bytes / median / readRate)
       .addRaw("in_cache", isInCache() ? "true" : "false")
@@ -390,11 +395,11 @@ void DecodeFigures::printJson() const {
 void DecodeFigures::print() const {
   printf("%lld texts after %lld tokens: median %.3f ms (%.3f to %.3f), %.1f "
          "tokens/s\n",
-         static_cast<long long>(texts.count),
-         static_cast<long long>(texts.context), 1e3 * median, 1e3 * shortest,
-         1e3 * longest, perSecond());
+         static_cast<long long>(sequences.count),
+         static_cast<long long>(sequences.context), 1e3 * median,
+         1e3 * shortest, 1e3 * longest, perSecond());
   printf("%s a token: %.1f GB/s, ",
-         formatBytes(int64_t(bytes / double(texts.count))).c_str(),
+         formatBytes(int64_t(bytes / double(sequences.count))).c_str(),
          bytes / median / 1e9);
   if (isInCache())
     printf("in cache; 8 streams a thread read %.1f from memory\n",
@@ -425,11 +430,14 @@ static int64_t lastCacheBytes() {
 }
 
 static DecodeFigures figuresOf(Job &job, CompiledEngine &engine,
-                               DecodeBench &bench, const Texts &texts) {
+                               DecodeBench &bench,
+                               const BenchSequences &sequences) {
   Ranks &ranks = job.ranks();
   const int64_t groups = engine.limits().groups;
-  DecodeFigures figures{texts, ranks.size(), groups, job.device().threads()};
-  const LoadedProgram &program = engine.decodeProgram(texts.ofGroup(0, groups));
+  DecodeFigures figures{sequences, ranks.size(), groups,
+                        job.device().threads()};
+  const LoadedProgram &program =
+      engine.decodeProgram(sequences.ofGroup(0, groups));
   const CommandList &commands = program.commands();
   figures.program = program.program().name;
   for (size_t i = 0; i < commands.size(); ++i)
@@ -459,25 +467,25 @@ int heddle::rt::runBenchDecode(const BenchOptions &options, Ranks &ranks) {
   Job job(options.job, ranks);
   std::unique_ptr<Job> draftJob = job.openDraft(options.job);
   std::unique_ptr<CompiledEngine> engine, draft;
-  std::optional<Texts> texts;
+  std::optional<BenchSequences> sequences;
   ranks.together([&] {
     if (draftJob)
       std::tie(engine, draft) = CompiledEngine::withDraft(job, *draftJob);
     else
       engine = std::make_unique<CompiledEngine>(job);
-    texts.emplace(options, engine->limits());
+    sequences.emplace(options, engine->limits());
   });
   loadWeights(job, options.job);
   if (draft)
     loadWeights(*draftJob, options.job.ofDraft());
-  DecodeBench bench(job, *engine, *texts);
+  DecodeBench bench(job, *engine, *sequences);
   bench.runPrompts(4);
   bench.runTokens();
-  DecodeFigures figures = figuresOf(job, *engine, bench, *texts);
+  DecodeFigures figures = figuresOf(job, *engine, bench, *sequences);
   if (draft) {
-    ChosenTokens without = chooseTokens(job, *engine, nullptr, *texts);
-    figures.withAndWithout = {chooseTokens(job, *engine, draft.get(), *texts),
-                              without};
+    ChosenTokens without = chooseTokens(job, *engine, nullptr, *sequences);
+    figures.withAndWithout = {
+        chooseTokens(job, *engine, draft.get(), *sequences), without};
   }
   if (job.isFirst())
     options.json ? figures.printJson() : figures.print();

@@ -126,18 +126,18 @@ void CompiledEncoder::compute(const std::vector<const EncoderText *> &texts,
   const plan::Plan &plan = job.plan();
   const int64_t groups = plan::groupsOf(plan);
   const auto first = texts.begin();
-  std::vector<BroughtPart> parts;
+  std::vector<GatheredPart> parts;
   for (int64_t group = 0; group < groups; ++group) {
     int64_t begin = group * int64_t(texts.size()) / groups;
     int64_t end = (group + 1) * int64_t(texts.size()) / groups;
     float *made = embeddings + begin * most.width;
     if (group == ownGroup && begin < end)
       computeOwn({first + begin, first + end}, made);
-    int64_t speaker = plan.mesh.member(0, plan::groupAxes(plan), group);
-    parts.push_back({int(speaker), made,
+    int64_t first = plan.mesh.member(0, plan::groupAxes(plan), group);
+    parts.push_back({int(first), made,
                      (end - begin) * most.width * int64_t(sizeof(float))});
   }
-  job.ranks().bring(parts);
+  job.ranks().gather(parts);
 }
 
 void CompiledEncoder::computeOwn(const std::vector<const EncoderText *> &texts,

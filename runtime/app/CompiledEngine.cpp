@@ -104,10 +104,10 @@ void CompiledEngine::findSpeakers() {
   const plan::AxisNames axes = plan::groupAxes(plan);
   const int64_t stage = stageOfLogits(plan);
   hasLogits = plan.mesh.stageOf(job.ranks().rank()) == stage;
-  speakers.assign(most.groups, -1);
+  logitsRanks.assign(most.groups, -1);
   for (int64_t rank = plan.mesh.ranks(); rank-- > 0;)
     if (plan.mesh.stageOf(rank) == stage)
-      speakers[plan.mesh.coordinate(rank, axes)] = rank;
+      logitsRanks[plan.mesh.coordinate(rank, axes)] = rank;
 }
 
 const LoadedProgram &CompiledEngine::decodeProgram(int64_t texts) const {
@@ -330,23 +330,24 @@ static std::vector<Feed> unpack(const std::string &text) {
   return feeds;
 }
 
-void CompiledEngine::bring(const std::vector<Feed> &feeds, float *logits) {
-  std::vector<BroughtPart> parts;
+void CompiledEngine::gatherLogits(const std::vector<Feed> &feeds,
+                                  float *logits) {
+  std::vector<GatheredPart> parts;
   for (const Feed &feed : feeds) {
     int64_t count = feed.numLogits * most.vocab;
     if (count > 0)
-      parts.push_back(
-          {int(speaker(feed.group)), logits, count * int64_t(sizeof(float))});
+      parts.push_back({int(logitsRank(feed.group)), logits,
+                       count * int64_t(sizeof(float))});
     logits += count;
   }
-  job.ranks().bring(parts);
+  job.ranks().gather(parts);
 }
 
 void CompiledEngine::run(const std::vector<Feed> &feeds, float *logits) {
   if (job.ranks().size() > 1)
     job.ranks().tell(pack(isDraft ? forDraft : forModel, feeds));
   compute(feeds, logits);
-  bring(feeds, logits);
+  gatherLogits(feeds, logits);
 }
 
 void CompiledEngine::follow() {
@@ -359,7 +360,7 @@ void CompiledEngine::follow() {
     logits.resize(countLogits(feeds) * most.vocab);
     CompiledEngine &whose = told.front() == forDraft ? *draft : *this;
     whose.compute(feeds, logits.data());
-    whose.bring(feeds, logits.data());
+    whose.gatherLogits(feeds, logits.data());
   }
 }
 

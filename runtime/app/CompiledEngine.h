@@ -48,10 +48,10 @@ public:
   /// The group of this rank.
   int64_t group() const { return ownGroup; }
   /// Returns the first rank that has the logits of a group.
-  int64_t speaker(int64_t group) const { return speakers[group]; }
+  int64_t logitsRank(int64_t group) const { return logitsRanks[group]; }
   /// Sends the logits that `compute` has written on other ranks to rank 0.
   /// Collective.
-  void bring(const std::vector<Feed> &feeds, float *logits);
+  void gatherLogits(const std::vector<Feed> &feeds, float *logits);
   /// Writes the logits of all tokens of a feed, [tokens][vocab], on the ranks
   /// where `compute` would write them. The feed has at most `scoreTokens()`
   /// tokens. All ranks of the feed's group call it.
@@ -81,7 +81,7 @@ private:
   int64_t numRuns = 0;
   EngineLimits most;
   int64_t ownGroup = 0;
-  std::vector<int64_t> speakers; ///< First rank with the logits, by group.
+  std::vector<int64_t> logitsRanks; ///< First rank with the logits, by group.
   bool hasLogits = false; ///< Whether this rank has the logits of its group.
   /// Sorted by size.
   std::vector<const LoadedProgram *> prefills, decodes;

@@ -121,14 +121,14 @@ std::unique_ptr<Device> heddle::rt::openDevice(const plan::Plan &plan,
                                                ThreadPool &pool) {
   if (plan.device == plan::DeviceKind::Cuda)
     return makeCudaDevice({localRank, options.sync, !options.noGraph,
-                           chooseGemm(plan, options), chooseSwap(plan, options),
-                           pool.threads()});
+                           chooseGemm(plan, options),
+                           chooseOffload(plan, options), pool.threads()});
   return makeDevice(std::getenv("HEDDLE_DEVICE"), pool,
-                    chooseSwap(plan, options));
+                    chooseOffload(plan, options));
 }
 
-OffloadOptions heddle::rt::chooseSwap(const plan::Plan &plan,
-                                      const DeviceOptions &options) {
+OffloadOptions heddle::rt::chooseOffload(const plan::Plan &plan,
+                                         const DeviceOptions &options) {
   OffloadOptions swap;
   for (const std::string *text : {&plan.swapDir, &options.swapDirectories})
     // Valid: the flag was checked before.
@@ -149,14 +149,14 @@ heddle::rt::usedDirectories(const plan::Plan &plan,
   std::map<std::string, std::vector<plan::FileRole>> used;
   for (plan::FileRole role : plan::fileRoles)
     if (plan.memory.fileBytes[role] > 0)
-      used[io::swapDirectory(swap.directories.of(role))].push_back(role);
+      used[io::offloadDirectory(swap.directories.of(role))].push_back(role);
   return used;
 }
 
-void heddle::rt::warnOfCachedSwap(const plan::Plan &plan,
-                                  const DeviceOptions &options) {
+void heddle::rt::warnOfOffloadInMemory(const plan::Plan &plan,
+                                       const DeviceOptions &options) {
   for (const auto &[directory, roles] :
-       usedDirectories(plan, chooseSwap(plan, options))) {
+       usedDirectories(plan, chooseOffload(plan, options))) {
     if (!io::fillsMemory(directory))
       continue;
     Diagnostic cached;

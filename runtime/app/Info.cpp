@@ -62,8 +62,8 @@ static bool hasFiles(const plan::Plan &plan) {
 
 /// Describes where offload files would be on this machine, and how they would
 /// be accessed.
-static ordered_json describeSwap(const plan::Plan &plan) {
-  OffloadOptions swap = chooseSwap(plan, DeviceOptions());
+static ordered_json describeOffload(const plan::Plan &plan) {
+  OffloadOptions swap = chooseOffload(plan, DeviceOptions());
   ordered_json directories = ordered_json::array();
   for (const auto &[directory, roles] : usedDirectories(plan, swap)) {
     ordered_json names = ordered_json::array();
@@ -80,7 +80,7 @@ static ordered_json describeSwap(const plan::Plan &plan) {
 }
 
 /// Formats the description as one line.
-static std::string swapLine(const ordered_json &swap) {
+static std::string offloadLine(const ordered_json &swap) {
   const ordered_json &directories = swap["directories"];
   std::string places;
   for (const ordered_json &one : directories) {
@@ -206,7 +206,7 @@ static ordered_json describe(const plan::Plan &plan,
         {"files", plan::filesOf(plan.memory)},
         {"owners", owners}}}};
   if (hasFiles(plan))
-    all["swap"] = describeSwap(plan);
+    all["swap"] = describeOffload(plan);
   all.update(describePurpose(plan));
   return all;
 }
@@ -384,7 +384,7 @@ int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
   if (targets.size() > 1)
     line("targets", held + "; here: " + plan.target);
   if (hasFiles(plan))
-    line("swap", swapLine(describeSwap(plan)));
+    line("swap", offloadLine(describeOffload(plan)));
   if (draft)
     printDraft(draft->plan, plan);
   if (!isForGpu)

@@ -54,7 +54,7 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
     pool = std::make_unique<ThreadPool>(threads);
     own = openDevice(plan(), options.device, local, *pool);
     if (local == 0)
-      warnOfCachedSwap(plan(), options.device);
+      warnOfOffloadInMemory(plan(), options.device);
     this->threads = pool.get();
     runsOn = own.get();
   });

@@ -54,7 +54,7 @@ int heddle::rt::runLogits(const LogitsOptions &options, Ranks &ranks) {
     float *rows = logits.data() + first * engine->limits().vocab;
     if (options.decode) {
       engine->compute({feed}, rows);
-      engine->bring({feed}, rows);
+      engine->gatherLogits({feed}, rows);
     } else {
       engine->score(feed, rows);
     }

@@ -66,15 +66,15 @@ static bool isBelow(uint32_t word, double share) {
   return double(word) < share * 4294967296.0;
 }
 
-static PhiloxWords wordsAt(const MaskPlace &place) {
+static PhiloxWords wordsAt(const MaskPosition &place) {
   return philox(place.seed, place.index, place.step, place.site);
 }
 
-bool Masking::chooses(const MaskPlace &place, int32_t token) const {
+bool Masking::chooses(const MaskPosition &place, int32_t token) const {
   return !isSpecial[token] && isBelow(wordsAt(place)[0], probability);
 }
 
-int32_t Masking::at(const MaskPlace &place, int32_t token,
+int32_t Masking::at(const MaskPosition &place, int32_t token,
                     DataFeed::What what) const {
   PhiloxWords words = wordsAt(place);
   bool chosen = chooses(place, token);

@@ -151,9 +151,9 @@ std::vector<std::string> Ranks::exchange(const std::string &text) {
   return exchangeTexts(world->transport(), text);
 }
 
-void Ranks::bring(const std::vector<BroughtPart> &parts) {
+void Ranks::gather(const std::vector<GatheredPart> &parts) {
   Waiting here(*this, "results for rank 0");
-  bringParts(world->transport(), parts);
+  gatherParts(world->transport(), parts);
 }
 
 std::string Ranks::tell(const std::string &text) {

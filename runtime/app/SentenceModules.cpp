@@ -165,22 +165,22 @@ class Matrix {
 public:
   Matrix(const io::WeightSet &weights, const std::string &name, int64_t inputs,
          int64_t outputs)
-      : outputs(outputs), turned(inputs * outputs) {
+      : outputs(outputs), transposed(inputs * outputs) {
     std::vector<float> values = readTensor(weights, name, {outputs, inputs});
     for (int64_t out = 0; out < outputs; ++out)
       for (int64_t in = 0; in < inputs; ++in)
-        turned[in * outputs + out] = values[out * inputs + in];
+        transposed[in * outputs + out] = values[out * inputs + in];
   }
   void addProduct(const std::vector<float> &vector,
                   std::vector<double> &sums) const {
     for (size_t in = 0; in < vector.size(); ++in)
       for (int64_t out = 0; out < outputs; ++out)
-        sums[out] += double(vector[in]) * turned[in * outputs + out];
+        sums[out] += double(vector[in]) * transposed[in * outputs + out];
   }
 
 private:
   int64_t outputs;
-  std::vector<float> turned; ///< Transposed, [inputs][outputs].
+  std::vector<float> transposed; ///< Transposed, [inputs][outputs].
 };
 
 } // namespace

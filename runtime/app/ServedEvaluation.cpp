@@ -69,7 +69,7 @@ double ServedEvaluation::meanLoss() {
   std::vector<std::string> found = job.ranks().exchange(own);
   double sum = 0;
   for (int64_t row = 0; row < rows; ++row) {
-    int64_t rank = engine.speaker(row % groups);
+    int64_t rank = engine.logitsRank(row % groups);
     double loss = NAN;
     found[rank].copy(reinterpret_cast<char *>(&loss), sizeof loss,
                      row / groups * sizeof loss);

@@ -117,7 +117,8 @@ bool SourceReader::hasCodes() const {
 std::vector<SourceReader::CodedOutput> SourceReader::codedOutputs() const {
   const io::TensorInfo &first = *tensors.front().info;
   for (const Tensor &tensor : tensors)
-    if (!tensor.info->coded || tensor.info->isTurned != first.isTurned ||
+    if (!tensor.info->coded ||
+        tensor.info->isTransposed != first.isTransposed ||
         tensor.info->coded->inputs != first.coded->inputs)
       return {};
   int64_t numElements = 0;
@@ -130,7 +131,7 @@ std::vector<SourceReader::CodedOutput> SourceReader::codedOutputs() const {
   const int64_t inputs = first.coded->inputs, outputs = numElements / inputs;
   // Outputs are rows of the state or tensor that is transposed, columns of the
   // other.
-  const int64_t line = first.isTurned ? inputs : outputs;
+  const int64_t line = first.isTransposed ? inputs : outputs;
   std::vector<CodedOutput> found(outputs);
   bool fits = true;
   auto add = [&](int64_t output, const CodedOutput &from) {
@@ -140,12 +141,12 @@ std::vector<SourceReader::CodedOutput> SourceReader::codedOutputs() const {
   };
   forEachRun(pieces, 0, numElements, [&](const PieceRun &run) {
     const io::CodedMatrix *matrix = tensorOf(run).info->coded.get();
-    const int64_t theirs = first.isTurned ? inputs : matrix->outputs;
+    const int64_t theirs = first.isTransposed ? inputs : matrix->outputs;
     for (int64_t done = 0; done < run.count && fits;) {
       int64_t to = run.state + done, from = run.tensor + done * run.stride;
       int64_t count = std::min(run.count - done, line - to % line);
       int64_t last = from + (count - 1) * run.stride;
-      if (first.isTurned) {
+      if (first.isTransposed) {
         fits = to % line == from % line &&
                to % line + count - 1 == last % line &&
                from / line == last / line;

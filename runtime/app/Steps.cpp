@@ -101,9 +101,10 @@ void BatchInputs::fillPlain(const Port &port) const {
 }
 
 void BatchInputs::mask(const Port &port, DataFeed::What what,
-                       const Masking &masking, const MaskPlace &begin) const {
+                       const Masking &masking,
+                       const MaskPosition &begin) const {
   auto *tokens = at<int32_t>(port);
-  MaskPlace place = begin;
+  MaskPosition place = begin;
   for (const Run &run : port.runs)
     for (int64_t i = 0; i < run.count; ++i) {
       place.index = begin.index + uint64_t(run.whole + i);
@@ -124,7 +125,7 @@ void BatchInputs::dropLabels(const Port &port, int64_t rows) const {
 }
 
 void BatchInputs::read(DataFeed &feed, int64_t first, const Masking *masking,
-                       const MaskPlace &begin, int64_t rows) const {
+                       const MaskPosition &begin, int64_t rows) const {
   session.settle(program);
   for (const Port &port : ports) {
     std::optional<DataFeed::What> what = tokensOf(port.role);

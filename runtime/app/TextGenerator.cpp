@@ -66,7 +66,7 @@ public:
     int64_t first =
         firstSeen(int64_t(tokens.size()), engine.limits().maxContext);
     compute({tokens.begin() + first, tokens.end()});
-    bool speaks = job.ranks().rank() == engine.speaker(/*group=*/0);
+    bool speaks = job.ranks().rank() == engine.logitsRank(/*group=*/0);
     return agree(job.ranks(),
                  speaks ? choose(sampler, logits, tokens) : noChoice);
   }

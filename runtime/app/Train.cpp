@@ -97,7 +97,7 @@ private:
   /// An error of this rank that the others do not know yet.
   std::exception_ptr failure;
   Clock::time_point begin;
-  std::deque<Clock::time_point> starts; ///< Of the pending steps.
+  std::deque<Clock::time_point> starts; ///< When each pending step began.
   Clock::time_point finished;           ///< End of the last finished step.
 };
 

@@ -50,7 +50,7 @@ bool TrainData::read(const BatchInputs &inputs, int64_t step) {
 bool TrainData::masksAny(int64_t step) {
   std::array<int32_t, 64> tokens;
   int64_t total = batch.rows * batch.seq, size = tokens.size();
-  MaskPlace place = {seed, 0, uint32_t(step), Masking::training};
+  MaskPosition place = {seed, 0, uint32_t(step), Masking::training};
   for (int64_t begin = 0; begin < total; begin += size) {
     int64_t count = std::min(size, total - begin);
     source->read((step - first) * batch.rows, {{begin, 0, count}},
@@ -152,7 +152,7 @@ void TrainData::requireSame(const io::DataState &saved) const {
   std::string start = "--data-position start to begin the data again";
   if (cuts || (!sameFiles && !difference.empty()))
     fail("H0368",
-         "the data cannot go on where the checkpoint stands: " +
+         "the data cannot go on where the checkpoint ends: " +
              (sameFiles
                   ? "it was in the middle of permuted rows of " +
                         std::to_string(saved.seq) + " tokens, and rows have " +

@@ -246,7 +246,7 @@ public:
 private:
   void cast(size_t index);
   void pack(size_t index);
-  void bring(size_t index);
+  void readWeight(size_t index);
   void fill(const State &state, const SourceReader *reader,
             const std::vector<Run> &wanted, std::vector<float> &values);
   GroupCodes wholeCodes(const State &state, const SourceReader *reader,
@@ -316,7 +316,7 @@ GroupCodes WeightMaker::wholeCodes(const State &state,
 }
 
 /// Reads this rank's shard of the weight of a state.
-void WeightMaker::bring(size_t index) {
+void WeightMaker::readWeight(size_t index) {
   const State &state = job.plan().states[index];
   const plan::Packed &packed = state.packed.at(0);
   std::vector<Run> wanted = job.session().part(index).runs();
@@ -347,7 +347,7 @@ void WeightMaker::bring(size_t index) {
 }
 
 void WeightMaker::pack(size_t index) {
-  bring(index);
+  readWeight(index);
   struct Work {
     const plan::Packed &packed;
     const float *weight;

@@ -114,7 +114,7 @@ DeviceExchange::DeviceExchange(const plan::Plan &plan, Device &device,
         int position = int(here - group.begin());
         int number = link.join(name, int(group.size()), position);
         if (isMessage)
-          ways[*edge] = number;
+          pairGroups[*edge] = number;
         else
           groups[group] = number;
         // Connect at once, while all ranks are here: NCCL would do it at the
@@ -186,15 +186,15 @@ void DeviceExchange::wait(int64_t number) {
 // Messages
 //===----------------------------------------------------------------------===//
 
-int DeviceExchange::wayOf(int64_t from, int64_t to) const {
-  auto found = ways.find({from, to});
-  return found == ways.end() ? -1 : found->second;
+int DeviceExchange::pairGroupOf(int64_t from, int64_t to) const {
+  auto found = pairGroups.find({from, to});
+  return found == pairGroups.end() ? -1 : found->second;
 }
 
 int64_t DeviceExchange::addLine(int64_t peer) {
   Line &line = lines.emplace_back();
-  line.out = wayOf(self, peer);
-  line.in = wayOf(peer, self);
+  line.out = pairGroupOf(self, peer);
+  line.in = pairGroupOf(peer, self);
   line.ready = device.makeEvent();
   line.done = device.makeEvent();
   return int64_t(lines.size()) - 1;

@@ -74,11 +74,11 @@ std::vector<std::string> heddle::rt::exchangeTexts(Transport &transport,
   return texts;
 }
 
-void heddle::rt::bringParts(Transport &transport,
-                            const std::vector<BroughtPart> &parts) {
+void heddle::rt::gatherParts(Transport &transport,
+                             const std::vector<GatheredPart> &parts) {
   const int rank = transport.rank();
   std::vector<Request> requests;
-  for (const BroughtPart &part : parts) {
+  for (const GatheredPart &part : parts) {
     if (part.from == 0)
       continue;
     if (rank == 0)

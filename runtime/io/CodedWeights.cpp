@@ -200,7 +200,7 @@ int32_t CodeReader::zero(int64_t group, int64_t output) const {
                                   : int32_t(stored);
 }
 
-std::vector<float> CodeReader::values(bool turned) const {
+std::vector<float> CodeReader::values(bool transposed) const {
   int64_t inputs = matrix.inputs, outputs = matrix.outputs;
   auto words = elementsOf<uint32_t>(matrix.words, "I32", weights);
   std::vector<float> result(inputs * outputs), zerosOf(scales.size());
@@ -210,7 +210,7 @@ std::vector<float> CodeReader::values(bool turned) const {
   for (int64_t i = 0; i < inputs; ++i) {
     int64_t input = groups.inputAt[i], group = groups.ofInput[input];
     for (int64_t o = 0; o < outputs; ++o)
-      result[turned ? o * inputs + i : i * outputs + o] =
+      result[transposed ? o * inputs + i : i * outputs + o] =
           scales[group * outputs + o] *
           (float(code(words, input, o)) - zerosOf[group * outputs + o]);
   }
@@ -286,11 +286,11 @@ void CodedSet::add(const TensorInfo &words, const std::string &product) {
   auto addBoth = [&](const std::string &end) {
     info.name = words.name + end;
     info.shape = {inputs, outputs};
-    info.isTurned = false;
+    info.isTransposed = false;
     all.push_back(info);
     info.name = product + ".weight" + end;
     info.shape = {outputs, inputs};
-    info.isTurned = true;
+    info.isTransposed = true;
     all.push_back(info);
   };
   addBoth("");
@@ -304,7 +304,7 @@ void CodedSet::add(const TensorInfo &words, const std::string &product) {
   info.dtype = "I32";
   info.shape = {inputs};
   info.bytes = inputs * int64_t(sizeof(int32_t));
-  info.isTurned = false;
+  info.isTransposed = false;
   info.isOrder = true;
   all.push_back(info);
 }
@@ -364,5 +364,5 @@ std::shared_ptr<const uint8_t> WeightSet::hold(const TensorInfo &info) const {
     groups.requireAlike(*info.coded);
     return share(std::move(groups.inputAt));
   }
-  return share(CodeReader(*info.coded, *this).values(info.isTurned));
+  return share(CodeReader(*info.coded, *this).values(info.isTransposed));
 }

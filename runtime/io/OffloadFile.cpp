@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 static constexpr const char *namePrefix = "heddle-swap-";
 
-std::string io::swapDirectory(const std::string &directory) {
+std::string io::offloadDirectory(const std::string &directory) {
   if (!directory.empty())
     return directory;
   const char *temporary = getenv("TMPDIR");
@@ -35,7 +35,7 @@ std::string io::swapDirectory(const std::string &directory) {
 
 OffloadFile::OffloadFile(const OffloadFolder &place, int64_t bytes,
                          const std::string &owner)
-    : path(swapDirectory(place.directory)), bytes(bytes) {
+    : path(offloadDirectory(place.directory)), bytes(bytes) {
   try {
     makeFile();
   } catch (UserError &error) {
@@ -128,7 +128,7 @@ void OffloadFile::passByCache() {
 }
 
 std::string OffloadFile::describe(int64_t offset) const {
-  return (nameAt ? nameAt(offset) : "what stands there") + ", at byte " +
+  return (nameAt ? nameAt(offset) : "the data") + ", at byte " +
          std::to_string(offset) + " of the swap file in " + path;
 }
 

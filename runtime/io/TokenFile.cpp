@@ -381,8 +381,7 @@ void TokenFile::failForeign(int64_t index, int64_t vocab) const {
   fail("H0346",
        "token " + std::to_string(index) + " is " + std::to_string(at(index)) +
            ", but the vocabulary has " + std::to_string(vocab) +
-           " tokens; it stands at byte " + std::to_string(byte) +
-           " of the file",
+           " tokens; it is at byte " + std::to_string(byte) + " of the file",
        "use the tokenizer that belongs to the model; `heddle data check FILE "
        "--vocab N` scans a whole file",
        {filePath, 0, 0});

@@ -93,7 +93,7 @@ TEST_F(BinaryTest, RefusesBadTokens) {
     RunResult foreign = run(model, arguments);
     expectError(foreign, 3, "H0346");
     EXPECT_NE(foreign.err.find("token 192 is 300, but the vocabulary has 256 "
-                               "tokens; it stands at byte 1408 of the file\n"
+                               "tokens; it is at byte 1408 of the file\n"
                                "  --> " +
                                bad),
               std::string::npos)
@@ -433,7 +433,8 @@ TEST_F(BinaryTest, SaysWhenResultsAreLost) {
     command.insert(command.end(), verb.begin(), verb.end());
     RunResult full = run("/bin/sh", command);
     EXPECT_EQ(full.exitCode, 5) << verb.front();
-    // Of what is longer than a buffer the reason may be lost with the first part.
+    // Of what is longer than a buffer the reason may be lost with the first
+    // part.
     EXPECT_NE(full.err.find("error[H0431]: cannot write to stdout: "),
               std::string::npos)
         << full.err;

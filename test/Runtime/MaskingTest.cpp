@@ -39,9 +39,9 @@ TEST(Masking, IsThatOfTheRule) {
   Masking masking = *Masking::of(maskedPlan(), {0.5, std::nullopt});
   const std::vector<int32_t> masked = {4, 7, 10, 11, 13, 14, 17, 20, 22};
   for (int32_t i = 0; i < 24; ++i) {
-    MaskPlace place = {(uint64_t(5) << 32) + 7,
-                       (uint64_t(1) << 32) - 3 + uint64_t(i), 9,
-                       Masking::training};
+    MaskPosition place = {(uint64_t(5) << 32) + 7,
+                          (uint64_t(1) << 32) - 3 + uint64_t(i), 9,
+                          Masking::training};
     int32_t token = i + 5, given = masking.at(place, token, What::Inputs);
     bool isMasked = std::count(masked.begin(), masked.end(), i) > 0;
     EXPECT_EQ(given, isMasked ? 4 : token) << i;
@@ -55,7 +55,7 @@ TEST(Masking, Shares) {
   const int32_t token = 30, count = 200000;
   double labels = 0, masks = 0, same = 0;
   for (int32_t i = 0; i < count; ++i) {
-    MaskPlace place = {3, uint64_t(i), 0, Masking::evaluation};
+    MaskPosition place = {3, uint64_t(i), 0, Masking::evaluation};
     int32_t given = masking.at(place, token, What::Inputs);
     if (masking.at(place, token, What::Labels) == -100) {
       EXPECT_EQ(given, token);
@@ -74,7 +74,7 @@ TEST(Masking, Shares) {
 TEST(Masking, LeavesSpecialTokens) {
   Masking masking = *Masking::of(maskedPlan(), {1.0, std::nullopt});
   for (int32_t token = 0; token < 61; ++token) {
-    MaskPlace place = {3, uint64_t(token), 0, Masking::training};
+    MaskPosition place = {3, uint64_t(token), 0, Masking::training};
     EXPECT_EQ(masking.at(place, token, What::Labels), token < 5 ? -100 : token);
   }
 }

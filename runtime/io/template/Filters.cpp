@@ -245,7 +245,7 @@ static Value title(const Value &input, const Arguments &) {
 }
 
 /// Returns the arguments after the first `count`.
-static Arguments behind(const Arguments &arguments, size_t count) {
+static Arguments argumentsAfter(const Arguments &arguments, size_t count) {
   Arguments rest;
   if (arguments.positional.size() > count)
     rest.positional.assign(arguments.positional.begin() + count,
@@ -266,7 +266,7 @@ static Value map(const Value &input, const Arguments &arguments) {
     }
     std::string name = arguments.get(0, "filter").string();
     Filter filter = findFilter(name);
-    all.push_back(filter(element, behind(arguments, 1)));
+    all.push_back(filter(element, argumentsAfter(arguments, 1)));
   }
   return all;
 }
@@ -284,7 +284,7 @@ static Value select(const Value &input, const Arguments &arguments) {
                        ? attributeOf(element, arguments.get(0, "attribute"))
                        : element;
     bool holds =
-        test ? test(tested, behind(arguments, at + 1)) : tested.truth();
+        test ? test(tested, argumentsAfter(arguments, at + 1)) : tested.truth();
     if (holds == keeps)
       all.push_back(element);
   }

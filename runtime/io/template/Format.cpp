@@ -67,7 +67,7 @@ static Style styleOf(const std::string &spec) {
   style.width = std::max<int64_t>(digitsAt(spec, at), 0);
   style.group = takes(",_");
   if (takes(".") && (style.precision = digitsAt(spec, at)) < 0)
-    throw TemplateError{"the format '" + spec + "' has no precision behind ."};
+    throw TemplateError{"the format '" + spec + "' has no precision after ."};
   style.type = takes("sbcdoxXeEfFgGn%");
   if (at < spec.size())
     throw TemplateError{"the format '" + spec + "' is not known"};
@@ -395,7 +395,7 @@ std::string jinja::formatPercent(const std::string &text, const Value &values) {
     }
     Style style = percentStyle(text, at);
     if (at >= text.size())
-      throw TemplateError{"a format ends behind %"};
+      throw TemplateError{"a format ends after %"};
     char type = text[at++];
     std::string part =
         type == '%' ? "%" : percentOf(hasName ? value : take(), style, type);

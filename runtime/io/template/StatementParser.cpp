@@ -23,7 +23,7 @@ static ScopePtr inside(const ScopePtr &scope) {
 static ScopePtr held(const std::weak_ptr<Scope> &scope) {
   ScopePtr found = scope.lock();
   if (!found)
-    throw TemplateError{"a macro is called behind the block that has it"};
+    throw TemplateError{"a macro is called outside the block that has it"};
   return found;
 }
 

@@ -18,17 +18,17 @@ static int32_t idOf(const JsonValue &value) {
 /// `single` is a list of special tokens around the sequence A.
 static SpecialTokens makeTemplate(const JsonValue &value) {
   SpecialTokens tokens;
-  bool isBehind = false;
+  bool isAfter = false;
   for (const JsonValue &item : value.at("single").elements()) {
     const JsonValue *special = item.find("SpecialToken");
     if (!special) {
-      isBehind = true;
+      isAfter = true;
       continue;
     }
     const JsonValue &named =
         value.at("special_tokens").at(special->at("id").asString());
     for (const JsonValue &id : named.at("ids").elements())
-      (isBehind ? tokens.behind : tokens.before).push_back(idOf(id));
+      (isAfter ? tokens.after : tokens.before).push_back(idOf(id));
   }
   return tokens;
 }
@@ -50,8 +50,7 @@ static SpecialTokens makeSequence(const JsonValue &value) {
     SpecialTokens tokens = makePostProcessor(part);
     all.before.insert(all.before.begin(), tokens.before.begin(),
                       tokens.before.end());
-    all.behind.insert(all.behind.end(), tokens.behind.begin(),
-                      tokens.behind.end());
+    all.after.insert(all.after.end(), tokens.after.begin(), tokens.after.end());
   }
   return all;
 }

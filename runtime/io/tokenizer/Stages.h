@@ -82,7 +82,7 @@ std::unique_ptr<TokenModel> makeUnigramModel(const JsonValue &value);
 
 /// Special tokens before and after a text.
 struct SpecialTokens {
-  std::vector<int32_t> before, behind;
+  std::vector<int32_t> before, after;
 };
 SpecialTokens makePostProcessor(const JsonValue &value);
 

@@ -82,7 +82,7 @@ public:
   std::string pieceOf(int32_t id) const override;
   std::optional<int32_t> endOfText() const override;
   std::vector<int32_t> openingTokens() const override { return special.before; }
-  std::vector<int32_t> closingTokens() const override { return special.behind; }
+  std::vector<int32_t> closingTokens() const override { return special.after; }
   std::optional<int32_t> namedToken(const std::string &name) const override;
   bool splitsBeforeWords() const override;
 
@@ -151,7 +151,7 @@ std::vector<int32_t> Pipeline::encodeAsIs(const std::string &text) const {
 std::vector<int32_t> Pipeline::encodePrompt(const std::string &text) const {
   std::vector<int32_t> ids = encode(text);
   ids.insert(ids.begin(), special.before.begin(), special.before.end());
-  ids.insert(ids.end(), special.behind.begin(), special.behind.end());
+  ids.insert(ids.end(), special.after.begin(), special.after.end());
   return ids;
 }
 

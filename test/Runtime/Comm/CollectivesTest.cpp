@@ -76,14 +76,14 @@ TEST_P(Threads, TextsOfAllAndOfTheFirst) {
            if (exchangeTexts(transport, own) != expected)
              return "exchanged others";
            std::vector<std::string> brought = expected;
-           std::vector<BroughtPart> parts;
+           std::vector<GatheredPart> parts;
            for (int rank = 0; rank < transport.size(); ++rank) {
              std::string &text = brought[rank];
              if (rank != transport.rank())
                text.assign(text.size(), '.');
              parts.push_back({rank, text.data(), int64_t(text.size())});
            }
-           bringParts(transport, parts);
+           gatherParts(transport, parts);
            if (transport.rank() == 0 && brought != expected)
              return "was brought others";
            if (tellText(transport, own) != textOf(0, round))
@@ -102,7 +102,7 @@ TEST(Exchange, PartsOfAnotherSize) {
       onThreads(2, [](Transport &transport) -> std::string {
         char bytes[8] = {};
         try {
-          bringParts(transport, {{1, bytes, transport.rank() == 0 ? 8 : 5}});
+          gatherParts(transport, {{1, bytes, transport.rank() == 0 ? 8 : 5}});
         } catch (const UserError &error) {
           return error.diagnostic.code;
         }

@@ -321,7 +321,7 @@ TEST(TokenFile, SaysWhenTokensDoNotFitOrAreTooFew) {
   Diagnostic diagnostic = diagnosticOf([&] { file.read(1, 3, 9, out); });
   EXPECT_EQ(diagnostic.code, "H0346");
   EXPECT_EQ(diagnostic.message,
-            "token 2 is 9, but the vocabulary has 9 tokens; it stands at byte "
+            "token 2 is 9, but the vocabulary has 9 tokens; it is at byte "
             "4 of the file");
   file.requireSize(4, "a batch");
   EXPECT_EQ(codeOf([&] { file.requireSize(5, "a batch"); }), "H0347");
@@ -453,7 +453,8 @@ TEST(DataPrepare, ReadsARecordALine) {
     const char *bytes, *message;
   } bad[] = {
       {"{\"text\": \"a\"}\n{\"body\": \"b\"}", "the record has no \"text\""},
-      {"{\"text\": \"a\"}\n{\"text\": 3}", "\"text\" is the number 3, not a text"},
+      {"{\"text\": \"a\"}\n{\"text\": 3}",
+       "\"text\" is the number 3, not a text"},
       {"{\"text\": \"a\"}\n{\"text\": null}", "null"},
       {"{\"text\": \"a\"}\n[1]", "the record has no \"text\""},
       {"{\"text\": \"a\"}\n{\"text\": \"b", ""}};

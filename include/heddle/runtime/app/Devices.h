@@ -52,7 +52,8 @@ usedDirectories(const plan::Plan &plan, const OffloadOptions &swap);
 
 /// Warns (H0463) if offload files would occupy main memory (see
 /// io::fillsMemory).
-void warnOfCachedSwap(const plan::Plan &plan, const DeviceOptions &options);
+void warnOfOffloadInMemory(const plan::Plan &plan,
+                           const DeviceOptions &options);
 
 /// Opens the device for the plan's kernels. Throws H0190 when the environment
 /// variable HEDDLE_DEVICE (for tests) or HEDDLE_SWAP_IO has an unknown value,
@@ -77,7 +78,8 @@ std::unique_ptr<Device> makeDevice(const char *name, ThreadPool &pool,
 
 /// Returns options of offload files: those of the user, else of the plan, with
 /// the I/O method of HEDDLE_SWAP_IO.
-OffloadOptions chooseSwap(const plan::Plan &plan, const DeviceOptions &options);
+OffloadOptions chooseOffload(const plan::Plan &plan,
+                             const DeviceOptions &options);
 
 } // namespace heddle::rt
 

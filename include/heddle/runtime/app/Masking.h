@@ -20,7 +20,7 @@
 namespace heddle::rt {
 
 /// Identifies a token among all that may be masked: step, index and purpose.
-struct MaskPlace {
+struct MaskPosition {
   uint64_t seed = 0;
   uint64_t index = 0; ///< Index of the token in the batch.
   uint32_t step = 0;
@@ -44,9 +44,10 @@ public:
                                    const MaskOptions &options);
 
   /// Whether `token` is chosen at this position.
-  bool chooses(const MaskPlace &place, int32_t token) const;
+  bool chooses(const MaskPosition &place, int32_t token) const;
   /// Returns the input, or the label, in place of `token`.
-  int32_t at(const MaskPlace &place, int32_t token, DataFeed::What what) const;
+  int32_t at(const MaskPosition &place, int32_t token,
+             DataFeed::What what) const;
 
 private:
   double probability = 0;

@@ -39,9 +39,9 @@ public:
   int64_t size() const override;
   std::vector<std::string> exchange(const std::string &text) override;
   int64_t maximum(int64_t value) override;
-  /// Gathers memory on rank 0 (see bringParts). Ranks without a part need not
+  /// Gathers memory on rank 0 (see gatherParts). Ranks without a part need not
   /// call it.
-  void bring(const std::vector<BroughtPart> &parts);
+  void gather(const std::vector<GatheredPart> &parts);
   /// Returns rank 0's text on every rank; the other ranks' arguments are
   /// ignored. Every rank calls it; rank 0 does not wait.
   std::string tell(const std::string &text = "");

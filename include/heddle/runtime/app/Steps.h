@@ -53,7 +53,7 @@ public:
   /// With `masking`, tokens are masked; `begin` identifies the first token of
   /// the batch. With `rows`, only the first rows of a short batch have labels.
   void read(DataFeed &feed, int64_t first, const Masking *masking = nullptr,
-            const MaskPlace &begin = {}, int64_t rows = allRows) const;
+            const MaskPosition &begin = {}, int64_t rows = allRows) const;
   void read(const InputFile &file, int64_t first, int64_t rows = allRows) const;
   /// Fills ids and labels with `token(index in the whole batch, which tokens)`.
   template <typename Function> void fill(Function token) const {
@@ -75,7 +75,7 @@ private:
   static std::optional<DataFeed::What> tokensOf(plan::PortRole role);
   void dropLabels(const Port &port, int64_t rows) const;
   void mask(const Port &port, DataFeed::What what, const Masking &masking,
-            const MaskPlace &begin) const;
+            const MaskPosition &begin) const;
   /// Fills the other inputs as a row of a token file implies.
   void fillPlain(const Port &port) const;
   template <typename Element, typename Function>

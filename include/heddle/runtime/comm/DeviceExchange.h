@@ -70,14 +70,14 @@ private:
     std::vector<Event> sent;
     int64_t sends = 0, flushed = 0;
   };
-  int wayOf(int64_t from, int64_t to) const;
+  int pairGroupOf(int64_t from, int64_t to) const;
 
   Device &device;
   DeviceLink &link;
   int64_t self;
   std::map<std::vector<int>, int> groups; ///< Communicator numbers by ranks.
   /// Communicator numbers by sender and receiver.
-  std::map<std::pair<int64_t, int64_t>, int> ways;
+  std::map<std::pair<int64_t, int64_t>, int> pairGroups;
   /// Streams of messages. Without messages, streams that are not used
   /// otherwise.
   Stream out = Stream::Communication, in = Stream::Communication;

@@ -95,7 +95,7 @@ std::vector<std::string> exchangeTexts(Transport &transport,
 std::string tellText(Transport &transport, const std::string &text);
 
 /// Memory of a rank, and where rank 0 puts a copy of it.
-struct BroughtPart {
+struct GatheredPart {
   int from = 0; ///< The rank; parts of rank 0 are ignored.
   void *data = nullptr;
   int64_t bytes = 0;
@@ -103,7 +103,7 @@ struct BroughtPart {
 /// Sends parts of other ranks to rank 0, all at the same time. Rank 0 passes
 /// all parts, each other rank at least its own, in the same order. Throws H0920
 /// when sizes differ.
-void bringParts(Transport &transport, const std::vector<BroughtPart> &parts);
+void gatherParts(Transport &transport, const std::vector<GatheredPart> &parts);
 
 } // namespace heddle::rt
 

@@ -84,9 +84,9 @@ public:
   }
   /// Returns the zero point as an unsigned code.
   int32_t zero(int64_t group, int64_t output) const;
-  /// Reads and dequantizes the codes, as [inputs, outputs], or with `turned`
-  /// transposed as [outputs, inputs].
-  std::vector<float> values(bool turned) const;
+  /// Reads and dequantizes the codes, as [inputs, outputs], or with
+  /// `transposed` transposed as [outputs, inputs].
+  std::vector<float> values(bool transposed) const;
 
 private:
   const CodedMatrix &matrix;

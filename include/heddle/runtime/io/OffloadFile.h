@@ -30,7 +30,7 @@ struct OffloadFolder {
 };
 
 /// Returns the directory that `directory` means: itself, or the default for "".
-std::string swapDirectory(const std::string &directory);
+std::string offloadDirectory(const std::string &directory);
 
 /// Whether files in the directory would occupy main memory: the file system is
 /// in memory, or does not allow direct I/O. Creates the directory; returns

@@ -33,9 +33,9 @@ struct TensorInfo {
   int64_t offset = 0; ///< From the beginning of that file.
   int64_t bytes = 0;
   /// Set for a matrix whose file holds quantized codes (CodedWeights.h). It has
-  /// no bytes of its own; `isTurned` if it is [outputs, inputs].
+  /// no bytes of its own; `isTransposed` if it is [outputs, inputs].
   std::shared_ptr<const CodedMatrix> coded;
-  bool isTurned = false;
+  bool isTransposed = false;
   /// The order of the inputs of `coded`, not the matrix itself.
   bool isOrder = false;
   int64_t numElements() const;

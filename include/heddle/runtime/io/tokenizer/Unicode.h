@@ -14,20 +14,20 @@
 
 namespace heddle::io::unicode {
 
-/// A character as it stands in a text.
+/// A character of a text.
 struct Character {
   uint32_t code;
-  uint32_t length; ///< In bytes.
-  bool isValid;    ///< False for a byte that is no UTF-8: `code` is U+FFFD.
+  uint32_t length; ///< Bytes.
+  bool isValid; ///< False for a byte that is invalid UTF-8: `code` is U+FFFD.
 };
 
-/// The character that begins at the byte `offset`, which is inside of `text`.
+/// Returns the character at the byte `offset`, which must be inside of `text`.
 Character characterAt(const std::string &text, size_t offset);
 
 /// Appends a character as UTF-8.
 void append(std::string &text, uint32_t code);
 
-/// Calls `visit(character, offset)` for each character in turn.
+/// Calls `visit(character, offset)` for each character in order.
 template <typename Visitor>
 void forEach(const std::string &text, Visitor visit) {
   for (size_t offset = 0; offset < text.size();) {
@@ -37,20 +37,20 @@ void forEach(const std::string &text, Visitor visit) {
   }
 }
 
-/// Whether a text is UTF-8 throughout.
+/// Whether a text is valid UTF-8.
 bool isValid(const std::string &text);
-/// A text in which U+FFFD stands for each part that is no UTF-8: for the bytes
-/// that a character could begin with, or for one byte. Decoders of the WHATWG
-/// and Python's errors="replace" do so.
+/// Replaces invalid UTF-8 by U+FFFD: one for the bytes that could begin a
+/// character, or for one byte. Decoders of the WHATWG and Python's
+/// errors="replace" do the same.
 std::string replaceInvalid(const std::string &text);
 
-/// The characters of a text, as Python's len() counts them; each part that is
-/// no UTF-8 counts as the U+FFFD that stands for it.
+/// Counts characters as Python's len() does; invalid UTF-8 counts as by
+/// `replaceInvalid`.
 int64_t countCharacters(const std::string &text);
 
-/// White_Space.
+/// The property White_Space.
 bool isSpace(uint32_t code);
-/// General categories P, and what ASCII has of symbols.
+/// General categories P, and all symbols of ASCII.
 bool isPunctuation(uint32_t code);
 /// General categories N.
 bool isNumber(uint32_t code);
@@ -60,35 +60,35 @@ bool isMark(uint32_t code);
 bool isNonspacingMark(uint32_t code);
 /// General categories Cc, Cf and Co.
 bool isControl(uint32_t code);
-/// What the regular expression \w means: letters, marks, digits, connectors.
+/// The class \w of regular expressions: letters, marks, digits, connectors.
 bool isWord(uint32_t code);
 
 /// General category Nd.
 bool isDecimal(uint32_t code);
-/// Decimals, and digits in circles, above or below the line.
+/// Decimals, and digits in circles, superscripts and subscripts.
 bool isDigit(uint32_t code);
-/// All but controls, separators and what is not assigned.
+/// All except controls, separators and unassigned code points.
 bool isGraphic(uint32_t code);
-/// General categories Lu, Ll, and these with Lt.
+/// General categories Lu (upper), Ll (lower), and these and Lt (cased).
 bool isUpper(uint32_t code);
 bool isLower(uint32_t code);
 bool isCased(uint32_t code);
 /// General categories L.
 bool isLetter(uint32_t code);
-/// The upper-case form of a character, where that is one character.
+/// Returns the upper-case form of a character, if that is one character.
 uint32_t upper(uint32_t code);
-/// The title-case form of a character, where that is one character.
+/// Returns the title-case form of a character, if that is one character.
 uint32_t title(uint32_t code);
-/// A text for comparing without case.
+/// Returns a text for comparisons that ignore case.
 std::string foldCase(const std::string &text);
-/// The lower-case form of a character, one or two characters.
+/// Appends the lower-case form of a character: one or two characters.
 void appendLower(std::string &text, uint32_t code);
 
 enum class Form { C, D, KC, KD };
-/// A Unicode normalization form; bytes that are no UTF-8 stay.
+/// Converts a text to a Unicode normalization form; invalid UTF-8 stays.
 std::string normalize(const std::string &text, Form form);
 
-/// The end of the grapheme cluster that begins at the byte `offset`.
+/// Returns the end of the grapheme cluster that begins at the byte `offset`.
 size_t endOfGrapheme(const std::string &text, size_t offset);
 
 } // namespace heddle::io::unicode
