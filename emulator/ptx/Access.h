@@ -1,8 +1,12 @@
-//===- Access.h - Addresses of a warp's lanes -------------------*- C++ -*-===//
+//===- Access.h - Memory addresses of a warp's lanes ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Used by all instructions that access memory: computes and checks the lanes'
+// addresses, finds them on the host, and records the accesses for races and
+// counters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,38 +18,40 @@
 
 namespace heddle::emulator {
 
-/// ClusterShared is shared memory of any block of the cluster, Shared that of
-/// the block itself. Generic addresses may be of any.
+/// State spaces. Shared is the block's own shared memory, ClusterShared that of
+/// any block of the cluster. A generic address may be in any space.
 enum class Space { Generic, Global, Shared, Local, ClusterShared };
 
-/// What an op of memory keeps in Op::flags, beside its own flags from bit 8.
+/// The bits of Op::flags that memory instructions share. Each instruction's own
+/// flags start at bit 8.
 enum AccessFlags { SpaceMask = 7, IsNarrowAddress = 8 };
 
-/// Addresses of lanes, checked, and where they are on the host.
+/// Addresses of a warp's lanes, checked, and their location on the host.
 struct Access {
   uint64_t addresses[warpSize];
-  char *host[warpSize]; ///< Of the first lane alone when dense in global.
-  /// All lanes take part, and their memory is contiguous.
+  char *host[warpSize]; ///< If `isDense` in global memory, only lane 0's.
+  /// Whether all lanes take part and access consecutive memory.
   bool isDense = false;
 
-  /// The addresses of `op`, whose row is `row`.
+  /// Computes the addresses from operand `row` of `op`.
   Access(const Warp &warp, const Op &op, int row);
-  /// Checks that lanes of the mask may access `bytes` each, and resolves
-  /// them. Does not note the access of shared memory.
+  /// Checks that the lanes of the mask may access `bytes` each, and finds them
+  /// on the host. Does not record accesses of shared memory.
   void resolve(Warp &warp, Space space, int64_t bytes);
-  /// The same, and `host` holds all lanes.
+  /// As `resolve`, but always fills `host` for all lanes.
   void resolveAll(Warp &warp, Space space, int64_t bytes);
-  /// Notes in shared memory's shadow that lanes read, or write `values`.
+  /// Record in the shadow of shared memory that the lanes read, or write
+  /// `values`.
   void noteRead(Warp &warp, int64_t bytes) const;
   void noteAtomic(Warp &warp, int lane, int64_t bytes) const;
   void noteWrite(Warp &warp, int lane, int64_t bytes, const char *values) const;
-  /// After `resolve` in shared memory: the lane's offset in that of the
-  /// cluster.
+  /// After `resolve` in shared memory: the lane's offset in the cluster's
+  /// shared memory.
   int64_t offset(const Warp &warp, int lane) const {
     return host[lane] - warp.cluster->shared.data();
   }
 
-  /// After `resolve`: all lanes are in that memory.
+  /// After `resolve`: whether all lanes access shared, or global, memory.
   bool isShared = false, isGlobal = false;
 
 private:
@@ -56,46 +62,51 @@ private:
   void resolveShared(Warp &warp, int64_t bytes, bool ofCluster);
 };
 
-/// The offset in the cluster's shared memory of what a warp calls `address`
-/// there, below the window of generic addresses. It must not be of another
-/// block unless it is `ofCluster`, nor of one that has ended or not started.
+/// The offset in the cluster's shared memory of `address`, as a warp sees it,
+/// without the window of generic addresses. Fails if the bytes are in another
+/// block, unless `ofCluster`, or in a block that has ended or not started.
 int64_t sharedOffset(Warp &warp, uint64_t address, int64_t bytes,
                      bool ofCluster, int lane);
 
-/// Why a lane may not touch the shared memory of a block, or "".
+/// Why a lane may not access the shared memory of `block`, or "".
 std::string whyNoAccess(Warp &warp, const Block &block, int lane);
-/// The mbarrier at an offset of the cluster's shared memory, which a lane uses.
+/// The mbarrier at an offset of the cluster's shared memory. Fails if the lane
+/// may not use it.
 Mbarrier &useMbarrier(Warp &warp, int64_t offset, int lane);
-/// One arrival more in the phase that is under way.
+/// Adds one pending arrival to the mbarrier's current phase.
 void expectArrival(Warp &warp, Mbarrier &barrier, int lane);
 
-/// Takes the modifiers of space and address of an instruction's operand.
-/// Returns the space.
+/// Takes the modifiers for state space and address of an instruction. Returns
+/// the space.
 Space takeSpace(Decode &d);
-/// The flags of an address row of `bits`.
+/// The flags for an address operand of `bits` bits.
 uint32_t addressFlags(Decode &d, Space space, int bits);
 
-/// Distinct parts of memory, each of so many bytes, that lanes of `mask` touch.
-/// A lane's bytes are aligned and at most 16, so they lie in one sector of 32.
+/// Number of distinct aligned blocks of `part` bytes that the lanes of `mask`
+/// access. A lane's access is aligned and has at most 16 bytes, so it lies in
+/// one sector of 32 bytes.
 uint64_t countParts(const uint64_t *addresses, uint32_t mask, int64_t bytes);
-/// Passes over the 32 banks of shared memory for one request: as it is, and if
-/// no two lanes met in a bank.
+/// Passes over the 32 banks of shared memory for one request: the actual
+/// number, and the number without bank conflicts.
 struct Wavefronts {
   uint64_t actual = 0, ideal = 0;
 };
 Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
                            int64_t bytes);
-/// How an instruction touches global memory.
+/// The record of an access of global memory by the warp's current instruction.
 TouchedBy touchBy(const Warp &warp, Touch kind);
-/// A bulk copy of a lane reads or writes global memory: what stores of the
-/// cluster wrote there has to have passed a proxy fence.
+/// For a lane's bulk copy that reads or writes global memory: fails if a store
+/// of the cluster to these bytes has not passed a proxy fence.
 void checkStoresFenced(Warp &warp, uint64_t first, uint64_t end, int lane);
-/// Notes which bytes of global memory lanes read or write, if somebody asks.
+/// Records which bytes of global memory the lanes access, if the launch asks
+/// for that.
 void noteTouched(Warp &warp, const Access &access, int64_t bytes, Touch kind);
-/// The block has read what others may have written for it to see: how its
-/// accesses stand to theirs, nobody follows from here on.
+/// Called when the block reads what other blocks may have written as a signal.
+/// The order of its later accesses and theirs is then unknown, so it takes no
+/// further part in race detection.
 void learnOfBlocks(Warp &warp);
-/// Counts a request of `bytes` a lane, if that is asked for.
+/// Counts a request of `bytes` bytes for each lane, if the launch asks for
+/// counters.
 void countRequest(Warp &warp, const Access &access, int64_t bytes);
 
 } // namespace heddle::emulator

@@ -1,8 +1,11 @@
-//===- AccessRecorder.h - Which bytes a launch touched ----------*- C++ -*-===//
+//===- AccessRecorder.h - Accesses of global memory in a launch -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Each block records the ranges that it reads and writes. After the launch,
+// ranges of different blocks are compared to find races.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,30 +18,30 @@
 
 namespace heddle::emulator {
 
-/// How bytes are touched. Atomic accesses are no races among themselves.
+/// Kinds of access. Two atomic accesses are no race.
 enum class Touch : uint8_t { Read, AtomicRead, Write, Atomic };
 inline bool writes(Touch kind) {
   return kind == Touch::Write || kind == Touch::Atomic;
 }
 
-/// By what bytes are touched: when a warp had arrived so often at the cluster's
-/// barrier, and waited there.
+/// The instruction of an access, and how often its warp had arrived at the
+/// cluster's barrier, and waited at it, before.
 struct TouchedBy {
   int32_t op = 0;
   Touch kind = Touch::Read;
   uint32_t arrivals = 0, waits = 0;
 };
 
-/// Bytes that a block touched by one instruction.
+/// A range of bytes that a block accessed by one instruction.
 struct TouchedRange {
   uint64_t first = 0, end = 0;
   int64_t block = 0, cluster = 0;
   TouchedBy by;
-  bool seesCluster = true; ///< Its races with blocks of its cluster count.
+  bool seesCluster = true; ///< Whether it may race with blocks of its cluster.
 };
 
-/// Collects ranges of global memory. Accesses of an instruction often continue
-/// one another, so each instruction has a range that grows.
+/// Collects ranges of global memory. The accesses of one instruction are often
+/// adjacent, so the last range of each instruction grows.
 class AccessRecorder {
 public:
   explicit AccessRecorder(size_t ops) : last(ops), recent(numRecent) {}
@@ -60,11 +63,11 @@ public:
     flush(run);
     run = {first, end, block, cluster, by, seesCluster};
   }
-  /// What the block touches from here on is in no race.
+  /// Exempts later accesses of this block from race detection.
   void endRaces();
-  /// The same for races with blocks of its cluster.
+  /// Exempts later accesses from races with blocks of the same cluster.
   void endClusterRaces();
-  /// Gives all that was touched: `raceable` if others may race with it.
+  /// Returns all ranges: in `raceable` those that may race with other blocks.
   void finish(std::vector<TouchedRange> &raceable,
               std::vector<TouchedRange> &others);
 
@@ -76,29 +79,30 @@ private:
   void flushAll();
   void endBlock();
 
-  std::vector<TouchedRange> last; ///< By op.
-  /// What was in `last`, by op and address: lanes often walk along rows of
-  /// their own, and threads read the same again.
+  std::vector<TouchedRange> last; ///< By instruction.
+  /// Earlier values of `last`, hashed by instruction and address: the lanes
+  /// often walk along separate rows, and threads read the same bytes again.
   std::vector<TouchedRange> recent;
   std::vector<TouchedRange> ofBlock, raceable, ordered;
-  size_t most = size_t(1) << 16; ///< Ranges of a block before they are merged.
+  size_t most = size_t(1) << 16; ///< Number of ranges at which they are merged.
   int64_t block = 0, cluster = 0;
   bool seesRaces = true, seesCluster = true;
 };
 
-/// Two ranges of different blocks that meet, though one is written and no
-/// barrier of their cluster is between them; the later block first. Sorts
-/// `ranges`, and leaves out what cannot race.
+/// A race: two overlapping ranges of different blocks, at least one of them
+/// written, without a barrier of their cluster between them. The later block is
+/// first; none if there is no race. Sorts `ranges`, and erases those that
+/// cannot race.
 std::optional<std::pair<TouchedRange, TouchedRange>>
 findRace(std::vector<TouchedRange> &ranges);
 
-/// Two ranges that meet, one read by an op that `readsConstants` has, the other
-/// one written; null if there are none. Sorts `ranges`.
+/// Two overlapping ranges, one written and the other read by an instruction
+/// with `readsConstants`; none if there are none. Sorts `ranges`.
 std::optional<std::pair<TouchedRange, TouchedRange>>
 findChangedConstant(std::vector<TouchedRange> &ranges,
                     const std::vector<Op> &ops);
 
-/// Adds ranges to what a launch touched.
+/// Adds ranges to the accesses of a launch.
 void addTouched(const std::vector<TouchedRange> &ranges,
                 AccessedRanges &touched);
 

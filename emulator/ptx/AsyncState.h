@@ -1,11 +1,12 @@
-//===- AsyncState.h - What runs beside a warp -------------------*- C++ -*-===//
+//===- AsyncState.h - Asynchronous operations of a warp ---------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Bulk copies, products of warpgroups, and the mbarriers that tell of copies.
-// All of it happens as late as it may: when somebody waits for it.
+// Bulk copies, products of warpgroups (wgmma), and mbarriers. The emulator
+// completes an asynchronous operation as late as possible, when a thread waits
+// for it, so that a missing wait is found.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,78 +21,82 @@
 
 namespace heddle::emulator {
 
-/// An mbarrier: a phase ends when nobody and nothing is awaited any more.
+/// An mbarrier. Its phase completes when no arrivals and no bytes are pending.
 struct Mbarrier {
-  int64_t expected = 0, pending = 0; ///< Arrivals.
-  int64_t bytes = 0;                 ///< Still to come; fewer than none: early.
+  int64_t expected = 0, pending = 0; ///< Numbers of arrivals.
+  int64_t bytes = 0; ///< Pending bytes; negative if some came early.
   uint64_t phase = 0;
-  bool isTold = false; ///< Other blocks of the cluster have arrived.
-  Times next, done; ///< What those know who arrived in this and the last phase.
+  bool isTold = false; ///< Whether other blocks of the cluster have arrived.
+  Times next, done;    ///< Knowledge of who arrived in this phase; the last.
 };
 
-/// Combines `bytes` of numbers at `from` with those at `to`.
+/// Combines `bytes` bytes of elements at `from` with those at `to`.
 using Reduction = void (*)(char *to, const char *from, int64_t bytes);
 
-/// Up to 16 bytes of a bulk copy, and those of them that exist in the tensor.
+/// Up to 16 bytes of a bulk copy, and how many of them are inside the tensor.
 struct Chunk {
-  int64_t shared = 0;    ///< Offset.
-  char *other = nullptr; ///< In global memory, or the shared memory it is from.
+  int64_t shared = 0; ///< Offset in shared memory.
+  /// The other side: global, or the source's shared memory.
+  char *other = nullptr;
   int32_t bytes = 16, first = 0, last = 16;
 };
 
-/// To shared memory.
+/// A bulk copy to shared memory.
 struct BulkCopy {
   std::vector<Chunk> chunks;
-  int64_t barrier = 0, bytes = 0; ///< What it tells whom.
-  bool fillsNaN = false;          ///< What lies outside; else with zeros.
+  /// The mbarrier to notify, and of how many bytes.
+  int64_t barrier = 0, bytes = 0;
+  bool fillsNaN = false; ///< Fill outside of the tensor with NaN, not zeros.
   int32_t op = 0;
-  int64_t source = -1;           ///< Where it reads shared memory; -1: global.
-  Reduction reduction = nullptr; ///< Null: replaces what is there.
+  int64_t source = -1; ///< Offset of a source in shared memory; -1: global.
+  Reduction reduction = nullptr; ///< Null: the copy overwrites its target.
 };
 
-/// From shared memory.
+/// A bulk copy from shared memory to global memory.
 struct BulkStore {
   std::vector<Chunk> chunks;
-  std::vector<char> bytes; ///< Once it was read.
+  std::vector<char> bytes; ///< Copied when the source is read.
   int member = 0;
   int32_t op = 0;
   Reduction reduction = nullptr;
 };
 
-/// Arrives at an mbarrier when the copies by cp.async that a thread has issued
-/// so far have come.
+/// An arrival at an mbarrier that waits for the cp.async copies which a thread
+/// has issued so far.
 struct AsyncArrival {
   int64_t barrier = 0;
-  int warp = 0, lane = 0; ///< Whose copies: the warp's number in the cluster.
-  uint64_t last = 0;      ///< Number of the last of them.
-  Times known;            ///< By the thread when it asked for it.
-  uint32_t time = 0;      ///< Of the warp then.
+  /// The thread: its warp in the cluster, and its lane.
+  int warp = 0, lane = 0;
+  uint64_t last = 0; ///< Number of the thread's last copy.
+  Times known;       ///< What the thread knew when it asked for the arrival.
+  uint32_t time = 0; ///< The warp's time then.
   int32_t op = 0;
 };
 
-/// Those of a warp, in groups, oldest first.
+/// The bulk stores of a warp in groups, oldest first.
 struct BulkStores {
   std::vector<BulkStore> open;
   std::vector<std::vector<BulkStore>> groups;
 };
 
-/// One product of a warp: its 16 rows of those of its warpgroup.
+/// A warp's part of a wgmma product: 16 of its warpgroup's 64 rows.
 struct WarpProduct {
   const Op *op = nullptr;
   int32_t at = 0;
-  uint64_t a = 0, b = 0; ///< Descriptors.
+  uint64_t a = 0, b = 0; ///< Matrix descriptors.
   std::array<std::array<uint32_t, warpSize>, 4> ofRegisters;
-  bool adds = true; ///< To what the accumulators hold.
+  bool adds = true; ///< Whether it adds to the accumulators.
 };
 
 using Row = std::array<uint32_t, warpSize>;
 
-/// The products of a warp that are under way.
+/// The products of a warp that are in flight.
 struct Products {
   std::vector<WarpProduct> open;
   std::vector<std::vector<WarpProduct>> groups;
-  std::map<uint32_t, Row> accumulators; ///< By row; they come with the wait.
-  std::map<uint32_t, Row> fenced; ///< Rows as they were at the last fence.
+  /// By row; copied to registers at the wait.
+  std::map<uint32_t, Row> accumulators;
+  std::map<uint32_t, Row> fenced; ///< Values of rows at the last wgmma.fence.
   bool hasFence = false;
 
   void reset() { *this = Products(); }

@@ -1,8 +1,11 @@
-//===- Bulk.h - Bulk copies that come late ----------------------*- C++ -*-===//
+//===- Bulk.h - Bulk copies -------------------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Functions that complete bulk copies (cp.async.bulk) and their arrivals.
+// Cluster.cpp calls them when a warp waits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +16,7 @@
 
 namespace heddle::emulator {
 
-/// What bulk copies do with what is there, and types as those of tensor maps.
+/// The operations of cp.reduce.async.bulk; the types are those of tensor maps.
 enum BulkOperation {
   ReduceAdd,
   ReduceMin,
@@ -34,14 +37,16 @@ enum MapType {
   MapF64 = 8,
   MapBF16 = 9
 };
-/// How numbers of a type are combined; null if bulk copies cannot.
+/// The function that combines elements of a type; null if PTX has no such
+/// reduction.
 Reduction reductionOf(int operation, int type);
 
-/// Moves the bytes of a copy to shared memory, and tells its mbarrier.
+/// Writes a copy's bytes to shared memory, and notifies its mbarrier.
 void landBulkCopy(Cluster &cluster, const BulkCopy &copy);
-/// Makes the copies by cp.async of an arrival, and arrives.
+/// Completes the cp.async copies that an arrival waits for, and arrives.
 void landArrival(Cluster &cluster, const AsyncArrival &arrival);
-/// The block ends: writes what stores have read, and fails if one has not.
+/// At the end of a block: completes the stores whose source was read, and fails
+/// if the source of one was not.
 void finishBulkStores(Warp &warp);
 
 } // namespace heddle::emulator

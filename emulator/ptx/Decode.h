@@ -1,8 +1,12 @@
-//===- Decode.h - One instruction being decoded -----------------*- C++ -*-===//
+//===- Decode.h - Decodes one instruction -----------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Each file of instructions (Integer.cpp, Tensor.cpp ...) has a table of
+// opcodes with functions that turn a parsed instruction into an Op through the
+// class `Decode`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,71 +19,76 @@ namespace heddle::emulator {
 
 class FunctionDecoder;
 
-/// What a group of opcodes sees of an instruction: it takes the modifiers one
-/// by one, names results and then operands, and sets the handler.
+/// An instruction while it is decoded. A decoding function takes its modifiers
+/// one by one, names the results, then the operands, and sets the handler.
 class Decode {
 public:
   Decode(FunctionDecoder &function, const Instruction &source, Op &op)
       : op(op), source(source), function(function),
         taken(source.modifiers.size()) {}
 
-  /// Whether there is a modifier `name`; it is taken.
+  /// Takes the modifier `name`; false if the instruction does not have it.
   bool take(std::string_view name);
-  /// Takes the first of `names` that is there; its index, or -1.
+  /// Takes the first of `names` that the instruction has; returns its index, or
+  /// -1.
   int takeOneOf(std::initializer_list<std::string_view> names);
   /// Takes the next modifier that is a type.
   Type type();
   bool hasType() const;
-  /// Takes a modifier that starts with `prefix`; empty when there is none.
+  /// Takes a modifier that starts with `prefix`; empty if there is none.
   std::string takePrefix(std::string_view prefix);
 
   size_t numOperands() const { return source.operands.size(); }
   const Operand &operand(size_t index) const;
-  /// The row of operand `index` is written, read.
+  /// Operand `index` is a result, or is read.
   void result(size_t index, Type type) { result(operand(index), type); }
   void use(size_t index, Type type) { use(operand(index), type); }
   void result(const Operand &operand, Type type);
   void use(const Operand &operand, Type type);
-  /// The bits of the register or constant, which may be wider than `type`.
+  /// As `result`, for a register that may be wider than `type`. Returns its
+  /// bits.
   int resultAnyWidth(const Operand &operand, Type type);
   int useAnyWidth(const Operand &operand, Type type);
-  /// An address: its row, and the offset in `imm`. Returns the bits of the row.
+  /// Operand `index` is an address: adds its row, and puts the offset into
+  /// `imm`. Returns the bits of the row.
   int address(size_t index);
-  /// Gives a register memory of its own.
+  /// Gives a register a row that it shares with no other.
   void pin(const Operand &operand);
-  /// Fails unless the text is for one of the chips.
+  /// Fails unless the module's target is one of `targets`.
   void requireTarget(std::initializer_list<std::string_view> targets);
-  /// A row that the text does not name: the carry of extended arithmetic.
+  /// Adds a result that the PTX does not name: the carry of extended
+  /// arithmetic.
   void resultCarry();
   void useCarry();
-  /// The value of operand `index`, which has to be a number.
+  /// The value of operand `index`. Fails unless it is a number.
   int64_t number(size_t index) const;
-  /// Whether operand `index` is a pair d|p, and its second part.
+  /// Whether operand `index` is a pair d|p, and its second element.
   bool hasSecond(size_t index) const { return !operand(index).second.empty(); }
   Operand second(size_t index) const;
   /// The elements of a vector, or the operand itself.
   static std::vector<Operand> elements(const Operand &operand);
-  /// Index of the instruction at a label.
+  /// Index of the instruction at the label that operand `index` names.
   int64_t label(size_t index) const;
   /// Index in Program::targets of the list of labels that operand `index`
   /// names.
   int32_t branchTargets(size_t index);
-  /// The kernel has an instruction that changes how many registers it has.
+  /// Records that the kernel changes its number of registers (setmaxnreg).
   void changeRegisters();
-  /// The kernel has bulk copies from global memory, or to it.
+  /// Records that the kernel has bulk copies from or to global memory.
   void copyBulk();
-  /// Whether an address names a parameter of the kernel, not of a call.
+  /// Whether an address names a parameter of the kernel, rather than of a
+  /// called function.
   bool isParameter(size_t index) const;
   /// Offset of the parameter that an address names.
   int64_t parameter(size_t index) const;
 
   void expectOperands(size_t least, size_t most) const;
   void expectOperands(size_t count) const { expectOperands(count, count); }
-  /// Fails unless every modifier was taken.
+  /// Fails if a modifier was not taken.
   void finish() const;
   [[noreturn]] void fail(const std::string &message) const;
   [[noreturn]] void failUnknown() const;
-  /// The whole name, as in the text.
+  /// The opcode with its modifiers, as in the PTX.
   std::string name() const;
 
   Op &op;
@@ -90,7 +99,7 @@ private:
   std::vector<bool> taken;
 };
 
-/// What `decode` of an opcode does: it sets `op.run` and all that it needs.
+/// Decodes an opcode: sets `op.run` and the fields that it needs.
 using DecodeFn = void (*)(Decode &);
 
 struct Opcode {
@@ -99,23 +108,23 @@ struct Opcode {
   DecodeFn decode;
 };
 
-/// The opcodes of each group, ended by one without a name.
+/// Tables of opcodes, one for each group; the last entry has no name.
 extern const Opcode integerOpcodes[], bitOpcodes[], floatOpcodes[],
     approximateOpcodes[], compareOpcodes[], moveOpcodes[], convertOpcodes[],
     memoryOpcodes[], atomicOpcodes[], asyncOpcodes[], mbarrierOpcodes[],
     wgmmaOpcodes[], warpOpcodes[], tensorOpcodes[], controlOpcodes[],
     clusterOpcodes[];
 
-/// cp.async.bulk and cp.reduce.async.bulk, after these words.
+/// Decodes cp.async.bulk and cp.reduce.async.bulk after these modifiers.
 void decodeBulk(Decode &d, bool reduces);
-/// barrier.cluster, after these words; setmaxnreg.
+/// Decode barrier.cluster after these modifiers, and setmaxnreg.
 void decodeClusterBarrier(Decode &d);
 void decodeRegisters(Decode &d);
 
 /// The opcode `name`, or null.
 const Opcode *findOpcode(std::string_view name);
 
-/// The forms on floats of opcodes that integers have too, and of all others.
+/// Decode an opcode on floats: those that integers share, and all others.
 void decodeFloat(Decode &d);
 void decodeNarrow(Decode &d);
 void decodeApproximate(Decode &d);
@@ -124,7 +133,7 @@ constexpr Type b16Type = {Type::Bits, 16}, b32Type = {Type::Bits, 32},
                b64Type = {Type::Bits, 64}, u32Type = {Type::Unsigned, 32},
                f32Type = {Type::Float, 32}, predType = {Type::Pred, 1};
 
-/// Calls `f` with a value of the C++ type of an integer.
+/// Calls `f` with a value of the C++ type of the integer `type`.
 template <class F> bool withInteger(Type type, F f) {
   bool isSigned = type.kind == Type::Signed;
   if (type.lanes != 1 ||
@@ -148,7 +157,7 @@ template <class F> bool withInteger(Type type, F f) {
   return false;
 }
 
-/// Calls `f` with an unsigned value of `width` bits.
+/// Calls `f` with an unsigned integer of `width` bits.
 template <class F> bool withBits(int width, F f) {
   return withInteger({Type::Bits, width}, f);
 }

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Helpers for mma and wgmma: how many elements of a type a 32-bit register
+// holds, and their values as floats.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_EMULATOR_PTX_FRAGMENTS_H
@@ -14,7 +17,8 @@
 
 namespace heddle::emulator {
 
-/// All 32 lanes have to be here. False: others run first.
+/// For instructions that need all 32 lanes. False if other paths of the warp
+/// have to run first.
 inline bool meetAll(Warp &warp) {
   if (!warp.converge(allLanes))
     return false;
@@ -26,7 +30,7 @@ inline bool meetAll(Warp &warp) {
   return true;
 }
 
-/// Elements of operands: how many are in a register, and their values.
+/// Types of matrix elements: elements per register, and how to read one.
 struct BFloat16Elements {
   static constexpr int count = 2;
   using Value = float;
@@ -41,7 +45,7 @@ struct HalfElements {
     return widenNarrow<Half>(static_cast<uint16_t>(bits >> (16 * i)));
   }
 };
-/// The low 13 bits are not looked at.
+/// TF32: the tensor core ignores the low 13 bits.
 struct Tf32Elements {
   static constexpr int count = 1;
   using Value = float;

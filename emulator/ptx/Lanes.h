@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Results are computed for all lanes and stored for those of the mask: loops
-// that compilers turn into vectors.
+// Loops that the compiler can vectorize: they compute results for all lanes,
+// and store those of the mask.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,8 +31,8 @@ template <class T> void store(T *to, const T *values, uint32_t mask) {
       to[lane] = values[lane];
 }
 
-/// Before a loop over lanes whose turns do not depend on each other, though
-/// compilers cannot see it: a row aliases another only as a whole.
+/// For a loop over lanes whose iterations are independent, although the
+/// compiler cannot see it: two rows are either the same or disjoint.
 #ifdef __clang__
 #define HEDDLE_LANES _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -74,7 +74,7 @@ template <class F> void forLanes(uint32_t mask, F f) {
     f(__builtin_ctz(mask));
 }
 
-/// F applied to rows of one, two and three operands, as handlers.
+/// Handlers that apply F to the rows of one, two or three operands.
 template <class R, class A, class F> void unary(Warp &warp, const Op &op) {
   const A *a = warp.row<A>(op, 1);
   eachLane(warp, warp.row<R>(op, 0), [&](int i) { return F()(a[i]); });

@@ -1,8 +1,11 @@
-//===- Launch.h - All blocks of a launch ------------------------*- C++ -*-===//
+//===- Launch.h - Runs all blocks of a launch -------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Machine.cpp checks a launch and calls `runLaunch`, which distributes its
+// blocks over threads of the host.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,20 +16,21 @@
 
 namespace heddle::emulator {
 
-/// A launch that was checked.
+/// A launch that has been checked.
 struct LaunchSetup {
   const Program &program;
   const Launch &launch;
-  Dim3 cluster; ///< Blocks of a cluster.
-  /// Of a thread, as the text states them; 0 if it does not.
+  Dim3 cluster; ///< Size of a cluster in blocks.
+  /// Registers of a thread that the PTX states; 0 if it states none.
   int64_t entryRegisters = 0;
-  const std::map<int64_t, std::string> &files; ///< Of source lines.
+  /// Names of source files, by number.
+  const std::map<int64_t, std::string> &files;
   const GlobalMemory &memory;
   const Options &options;
 };
 
-/// Runs every block; what went wrong, or "". Adds to `counters` and `touched`,
-/// which may be null.
+/// Runs every block. Returns an error message, or "". Adds to `counters` and
+/// `touched`, which may be null.
 std::string runLaunch(const LaunchSetup &setup, Counters *counters,
                       AccessedRanges *touched);
 

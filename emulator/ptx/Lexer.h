@@ -1,8 +1,10 @@
-//===- Lexer.h - The words of PTX text --------------------------*- C++ -*-===//
+//===- Lexer.h - Splits PTX into tokens -------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Used by Parser.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,19 +20,19 @@ struct Token {
 
   Kind kind = End;
   std::string_view text;
-  Literal literal; ///< Of a number.
+  Literal literal; ///< The value of a number.
   int64_t line = 0;
 };
 
-/// Takes text apart, one token ahead.
+/// Splits text into tokens, with one token of lookahead.
 class Lexer {
 public:
   explicit Lexer(std::string_view text) : text(text) { next(); }
 
   const Token &peek() const { return token; }
-  /// Returns the current token and goes on.
+  /// Returns the current token, and reads the next one.
   Token next();
-  /// Goes on when the current token is `sign`.
+  /// Skips the current token if it is `sign`; returns whether it was.
   bool take(std::string_view sign);
   void expect(std::string_view sign);
   std::string_view word(const char *what);

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// An instruction is decoded once: a function that executes it for a warp, and
-// the places of its operands. A register is a row of 32 lanes. Constants and
-// special registers are rows as well, so that all operands are alike.
+// An instruction is decoded once, into a function that executes it for a warp
+// and the rows of its operands. A row is a register of all 32 lanes. Constants
+// and special registers are rows too, so handlers treat all operands alike.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,48 +25,53 @@ using Handler = void (*)(Warp &, const Op &);
 constexpr uint32_t noRow = ~uint32_t(0);
 constexpr int32_t noPc = -1;
 
-/// One instruction.
+/// A decoded instruction.
 struct Op {
   Handler run = nullptr;
-  const uint32_t *rows = nullptr; ///< Results first, then operands.
-  int64_t imm = 0;                ///< Offset of an address, target, number ...
+  /// Rows of the results, then of the operands.
+  const uint32_t *rows = nullptr;
+  int64_t imm = 0; ///< Offset of an address, branch target, number ...
   uint32_t guard = noRow;
-  int32_t targets = -1; ///< Which of Program::targets a branch chooses from.
-  int32_t reconverge = noPc; ///< Of a branch: where its paths meet again.
-  uint32_t flags = 0;        ///< What `run` makes of them.
-  uint8_t results = 0;       ///< How many of the rows are written.
+  /// Index in Program::targets, for branches by an index.
+  int32_t targets = -1;
+  int32_t reconverge = noPc; ///< For a branch: the op where its paths converge.
+  uint32_t flags = 0;        ///< Flags of the handler `run`.
+  uint8_t results = 0;       ///< How many of `rows` are written.
   uint8_t operands = 0;
   bool guardNegated = false;
-  bool endsBlock = false; ///< A branch or an exit.
-  /// Reads memory of which it says that the launch does not change it.
+  /// Whether it ends a basic block: a branch or an exit.
+  bool endsBlock = false;
+  /// For loads that promise that the launch does not change the memory
+  /// (ld.global.nc).
   bool readsConstants = false;
   Class kind = Class::Integer;
 };
 
-/// Where an instruction stands, for messages.
+/// The position of an instruction in the PTX and in its source, for messages.
 struct OpLocation {
   int64_t line = 0, sourceFile = 0, sourceLine = 0;
   std::string opcode;
 };
 
-/// Values that never change in a block, or in a launch.
+/// A row whose value does not change in a block, or in a launch.
 struct FixedRow {
   uint32_t row = 0;
   int width = 32;
-  uint64_t bits = 0;   ///< Of a constant.
-  std::string special; ///< Name of a special register, or empty.
+  uint64_t bits = 0;   ///< The value of a constant.
+  std::string special; ///< Name of a special register; empty for a constant.
 };
 
-/// Offset of the window of shared memory in which variables start: what is
-/// below belongs to the system, so null is no address.
+/// Offset of the first variable in shared memory. The system reserves the bytes
+/// below, so address 0 is invalid.
 constexpr int64_t sharedBase = 1024;
-/// An address in shared memory has there the number of its block in the
-/// cluster, plus one; 0 for the block that uses it.
+/// The bits of a shared address from here on hold the number of its block in
+/// the cluster, plus one; 0 means the executing block.
 constexpr int clusterRankShift = 24;
-/// Where generic addresses of shared and local memory start.
+/// First generic addresses of shared and of local memory.
 constexpr uint64_t sharedWindow = uint64_t(1) << 56;
 constexpr uint64_t localWindow = uint64_t(1) << 57;
-/// Of the kernel's parameters, in which tensor maps may be.
+/// First generic address of the kernel's parameters, which may hold tensor
+/// maps.
 constexpr uint64_t parameterWindow = uint64_t(1) << 58;
 constexpr uint64_t windowBytes = uint64_t(1) << 32;
 
@@ -74,50 +79,54 @@ struct Parameter {
   int64_t offset = 0, bytes = 0;
 };
 
-/// A kernel that can be executed.
+/// A decoded kernel.
 struct Program {
   std::string name;
   std::vector<Op> ops;
   std::vector<OpLocation> locations;
-  std::vector<uint32_t> rows; ///< Of all ops.
+  std::vector<uint32_t> rows; ///< The rows of all ops, which point into it.
   std::vector<FixedRow> fixed;
-  /// Rows of 64 bytes that may be read before they are written.
+  /// Rows (of 64 bytes) that may be read before they are written.
   std::vector<uint32_t> unwritten;
-  /// Rows that share their memory with none: asynchronous products write them
-  /// later, and see whether they changed.
+  /// Rows that share their memory with no other row. Asynchronous products
+  /// write these rows later, and check that nothing else has changed them.
   std::vector<uint32_t> pinned;
-  int64_t registerBytes = 0;      ///< Of a warp.
-  int64_t registersPerThread = 0; ///< Live at once at most, of 32 bits.
-  int64_t sharedBytes = 0;        ///< Without what the launch adds.
-  int64_t localBytes = 0;         ///< Of a thread.
+  int64_t registerBytes = 0; ///< Of a warp.
+  /// Most 32-bit registers that are live at once.
+  int64_t registersPerThread = 0;
+  int64_t sharedBytes = 0; ///< Without dynamic shared memory.
+  int64_t localBytes = 0;  ///< Of a thread.
   int64_t parameterBytes = 0;
   std::vector<Parameter> parameters;
   int64_t maxThreads[3] = {0, 0, 0}, requiredThreads[3] = {0, 0, 0};
-  int64_t maxRegisters = 0; ///< Of a thread, if the text says so.
-  int64_t minBlocks = 0;    ///< That a multiprocessor has to have room for.
-  bool changesRegisters = false;  ///< By setmaxnreg.
-  bool copiesBulk = false;        ///< By cp.async.bulk, of global memory.
-  int64_t cluster[3] = {0, 0, 0}; ///< Its blocks; 0: the launch says it.
-  int64_t maxClusterRank = 0;     ///< Blocks of a cluster; 0: the chip's.
-  bool isExplicitCluster = false; ///< Only for launches that state a cluster.
-  /// Of branches by an index: the ops to which they may go.
+  int64_t maxRegisters = 0; ///< .maxnreg; 0 if not stated.
+  /// .minnctapersm: blocks that a multiprocessor must hold.
+  int64_t minBlocks = 0;
+  bool changesRegisters = false; ///< Whether it has setmaxnreg.
+  bool copiesBulk = false; ///< Whether it has cp.async.bulk of global memory.
+  /// Blocks of a cluster; 0: the launch states them.
+  int64_t cluster[3] = {0, 0, 0};
+  /// Most blocks of a cluster; 0: the chip's limit.
+  int64_t maxClusterRank = 0;
+  bool isExplicitCluster = false; ///< Whether each launch must state a cluster.
+  /// Lists of target ops, for branches by an index.
   std::vector<std::vector<int32_t>> targets;
 };
 
-/// Decodes an entry; throws PtxError. `globals` are the addresses of variables
-/// outside of functions.
+/// Decodes an entry function. `globals` has the addresses of module variables.
+/// Throws PtxError.
 Program decode(const Syntax &syntax, const Function &function,
                const std::map<std::string, uint64_t> &globals);
 
-/// Gives every branch the place where its paths meet again.
+/// Sets `reconverge` of every branch.
 void findReconvergence(Program &program);
 
-/// Numbered registers of `widths` bits become rows that share memory when they
-/// never live together.
+/// Assigns rows to the registers, whose widths in bits are `widths`. Registers
+/// that are never live at the same time share a row.
 void assignRows(Program &program, const std::vector<int> &widths);
 
-/// Indices of ops that start basic blocks, in order, and for each block its
-/// successors; the number of blocks stands for the exit.
+/// The basic blocks: the index of the first op of each, in order, and its
+/// successors. The number of blocks is the successor that means the exit.
 struct Blocks {
   explicit Blocks(const Program &program);
 

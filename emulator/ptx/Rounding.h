@@ -1,8 +1,11 @@
-//===- Rounding.h - Floats of 16 and 32 bits and their roundings *- C++ -*-===//
+//===- Rounding.h - Rounding of floats of 16 and 32 bits --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Conversions between f32, f16, bf16 and tf32 with PTX's rounding modes, used
+// by all arithmetic on floats.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,8 +39,8 @@ inline double doubleOf(uint64_t bits) {
   return value;
 }
 
-/// How a result is rounded: to nearest even, to zero, down, up, to nearest
-/// with ties away from zero.
+/// PTX's rounding modes: to nearest even, to zero, down, up, to nearest with
+/// ties away from zero.
 enum class Rounding { Nearest, Zero, Down, Up, Away };
 
 /// The NaN that PTX's operations on f32 return.
@@ -48,14 +51,14 @@ inline float canonical(float value) {
 }
 inline double canonical(double value) { return value; }
 
-/// Denormals become zeros of their sign, for `.ftz`.
+/// Replaces a denormal by a zero of its sign, for `.ftz`.
 inline float flush(float value) {
   uint32_t bits = bitsOf(value);
   return (bits & 0x7f800000u) ? value : floatOf(bits & 0x80000000u);
 }
 inline double flush(double value) { return value; }
 
-/// A float of `Mantissa` stored bits in 16.
+/// A 16-bit float format with `Mantissa` stored bits of mantissa.
 template <int Mantissa> struct Narrow {
   static constexpr int mantissa = Mantissa;
   static constexpr int exponentBits = 15 - Mantissa;
@@ -83,7 +86,7 @@ inline double roundInteger(double value, Rounding mode) {
   return value;
 }
 
-/// Rounds a number to `Format`, and returns its bits.
+/// Rounds a number to `Format`; returns its bits.
 template <class Format>
 uint16_t roundToNarrow(double value, Rounding mode = Rounding::Nearest) {
   uint16_t sign = std::signbit(value) ? 0x8000 : 0;
@@ -97,7 +100,7 @@ uint16_t roundToNarrow(double value, Rounding mode = Rounding::Nearest) {
   int exponent = std::ilogb(size);
   int least = 1 - Format::bias;
   int unit = (exponent < least ? least : exponent) - Format::mantissa;
-  // Directions turn round for negative numbers.
+  // For negative numbers, rounding down and up are exchanged.
   Rounding of = mode;
   if (sign && mode == Rounding::Down)
     of = Rounding::Up;
@@ -125,7 +128,7 @@ uint16_t roundToNarrow(double value, Rounding mode = Rounding::Nearest) {
          fraction;
 }
 
-/// The value of a narrow float, exactly.
+/// The exact value of a 16-bit float.
 template <class Format> float widenNarrow(uint16_t bits);
 
 template <> inline float widenNarrow<BFloat16>(uint16_t bits) {
@@ -134,14 +137,14 @@ template <> inline float widenNarrow<BFloat16>(uint16_t bits) {
 
 template <> inline float widenNarrow<Half>(uint16_t bits) {
   uint32_t sign = uint32_t(bits & 0x8000) << 16, size = bits & 0x7fff;
-  // Shifted into an f32's place, an f16 is 2^112 too small; infinities and
-  // NaNs need their exponent filled.
+  // Shifted to the bits of an f32, an f16 is too small by 2^112. Infinities and
+  // NaNs also need all bits of the exponent set.
   float scaled = floatOf(size << 13) * 0x1p112f;
   uint32_t wide = size >= 0x7c00 ? (size << 13) | 0x7f800000u : bitsOf(scaled);
   return floatOf(wide | sign);
 }
 
-/// f32 to bf16, to nearest even; as fast as vectors allow.
+/// Rounds f32 to bf16, to nearest even. Branch-free, so that loops vectorize.
 inline uint16_t nearestBFloat16(float value) {
   uint32_t bits = bitsOf(value);
   uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
@@ -149,8 +152,8 @@ inline uint16_t nearestBFloat16(float value) {
                                             : static_cast<uint16_t>(rounded);
 }
 
-/// The sum, rounded to odd where it is not exact: a second rounding to fewer
-/// bits then errs no more than one alone.
+/// The sum, rounded to odd if it is inexact. Rounding it again to fewer bits
+/// then gives the same result as one rounding of the exact sum.
 inline double addToOdd(double a, double b) {
   double sum = a + b;
   double other = sum - a;

@@ -1,8 +1,11 @@
-//===- SeededOrder.h - Orders that a seed chooses ---------------*- C++ -*-===//
+//===- SeededOrder.h - Random orders from a seed ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Draws the order of blocks and warps, so that `HEDDLE_EMULATE=order:SEED`
+// finds kernels that rely on one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,16 +16,17 @@
 
 namespace heddle::emulator {
 
-/// Random numbers that cost nothing to begin: SplitMix64 (Steele, Lea and
-/// Flood, "Fast splittable pseudorandom number generators", 2014).
+/// SplitMix64 random numbers (Steele, Lea and Flood, "Fast splittable
+/// pseudorandom number generators", 2014), whose generators are cheap to
+/// create.
 class Draw {
 public:
   Draw() = default;
-  /// The numbers of a part of what `seed` chooses.
+  /// Stream number `part` of the random numbers of `seed`.
   Draw(uint64_t seed, uint64_t part)
       : state(Draw(seed).next() + Draw(~part).next()) {}
 
-  /// One of 0 to `count` - 1.
+  /// A random number in [0, count).
   uint64_t below(uint64_t count) { return next() % count; }
 
 private:

@@ -1,8 +1,11 @@
-//===- Syntax.h - PTX text as a tree ----------------------------*- C++ -*-===//
+//===- Syntax.h - Parsed PTX ------------------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The parser's result: the functions, variables and instructions of a module,
+// before they are decoded into a Program.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,14 +21,14 @@
 
 namespace heddle::emulator {
 
-/// What is wrong with a line of PTX.
+/// An error in a line of PTX.
 class PtxError : public std::runtime_error {
 public:
   PtxError(int64_t line, const std::string &message)
       : std::runtime_error("line " + std::to_string(line) + ": " + message) {}
 };
 
-/// A type of an instruction, a register or a variable.
+/// The type of an instruction, a register or a variable.
 struct Type {
   enum Kind { None, Pred, Bits, Unsigned, Signed, Float, BFloat, Tf32 };
 
@@ -41,35 +44,37 @@ struct Type {
   }
 };
 
-/// The type of a name such as "u32" or "bf16x2"; kind None when it is none.
+/// The type with a name such as "u32" or "bf16x2"; kind None if it is not a
+/// type.
 Type parseType(std::string_view name);
 
-/// A number as it is written.
+/// A number, as written in the PTX.
 struct Literal {
   bool isFloat = false;
   bool isSingle = false; ///< Written as the bits of an f32: 0f3F800000.
-  uint64_t bits = 0;     ///< Of an f64 when it is a float, else an integer.
+  uint64_t bits = 0; ///< The bits of an f64 for a float, otherwise an integer.
 };
 
 struct Operand {
   enum Kind { Register, Immediate, Symbol, Address, Vector, Sink };
 
   Kind kind = Sink;
-  std::string name;     ///< Of a register or symbol; the base of an address.
-  Literal literal;      ///< An immediate; the offset of an address.
+  std::string name;     ///< A register or symbol; the base of an address.
+  Literal literal;      ///< Value of an immediate; offset of an address.
   bool negated = false; ///< !p
-  bool isRegisterBase = false;   ///< Address: `name` is a register.
-  std::vector<Operand> elements; ///< Of a vector; coordinates of an address.
-  std::string second;            ///< The q of p|q.
+  bool isRegisterBase = false; ///< For an address: `name` is a register.
+  /// Of a vector; coordinates of a tensor address.
+  std::vector<Operand> elements;
+  std::string second; ///< The second register of a pair: q of p|q.
 };
 
 struct Instruction {
   int64_t line = 0;
-  int64_t sourceFile = 0, sourceLine = 0; ///< From .loc; 0 when there is none.
-  std::string guard;                      ///< The predicate of @p, or empty.
+  int64_t sourceFile = 0, sourceLine = 0; ///< From .loc; 0 if there is none.
+  std::string guard; ///< The predicate of @p; empty without one.
   bool guardNegated = false;
   std::string opcode;                 ///< "add"
-  std::vector<std::string> modifiers; ///< "rn", "f32"
+  std::vector<std::string> modifiers; ///< As "rn", "f32".
   std::vector<Operand> operands;
 };
 
@@ -77,7 +82,7 @@ struct Instruction {
 struct Variable {
   std::string name, space;
   Type type;
-  int64_t bytes = 0; ///< 0: of a size that the launch gives.
+  int64_t bytes = 0; ///< 0: dynamic shared memory.
   int64_t alignment = 1;
   bool isExtern = false;
   std::vector<uint8_t> initial; ///< Empty: zeros.
@@ -95,7 +100,7 @@ struct Function {
   std::map<std::string, size_t> labels; ///< Index of the next instruction.
   /// .branchtargets: the labels that a brx.idx chooses from.
   std::map<std::string, std::vector<std::string>> branchTargets;
-  int64_t maxThreads[3] = {0, 0, 0};      ///< .maxntid; 0 when there is none.
+  int64_t maxThreads[3] = {0, 0, 0};      ///< .maxntid; 0 if not stated.
   int64_t requiredThreads[3] = {0, 0, 0}; ///< .reqntid
   int64_t maxRegisters = 0;               ///< .maxnreg
   int64_t minBlocks = 0;                  ///< .minnctapersm
@@ -104,7 +109,7 @@ struct Function {
   bool isExplicitCluster = false;         ///< .explicitcluster
 };
 
-/// What a text of PTX says.
+/// A parsed module.
 struct Syntax {
   std::string version, target;
   std::vector<Variable> variables;
@@ -112,8 +117,8 @@ struct Syntax {
   std::map<int64_t, std::string> files; ///< .file
 };
 
-/// `function` with the bodies of the functions that it calls in place of the
-/// calls; throws PtxError.
+/// `function` with every call replaced by the body of the called function.
+/// Throws PtxError.
 Function inlineCalls(const Syntax &syntax, const Function &function);
 
 /// Parses `text`; throws PtxError.

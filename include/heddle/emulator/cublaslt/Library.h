@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// What the files of the emulated cuBLASLt share: the objects that its handles
+// point to, a matrix product as one call describes it, and the functions that
+// check and compute it.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_EMULATOR_CUBLASLT_LIBRARY_H
@@ -15,26 +19,26 @@
 
 namespace heddle::rt::cublaslt {
 
-/// A cublasLtMatrixLayout_t: by columns.
+/// The data of a cublasLtMatrixLayout_t. Matrices are column-major.
 struct LayoutData {
   DataType type;
   uint64_t rows, columns;
-  int64_t leading; ///< Elements from a column to the next.
+  int64_t leading; ///< Elements from one column to the next.
 
   size_t elementBytes() const { return type == BF16 ? 2 : 4; }
-  /// From its first element to behind its last.
+  /// The bytes from the first element to the end of the last.
   size_t bytes() const {
     return ((columns - 1) * leading + rows) * elementBytes();
   }
 };
 
-/// A cublasLtMatmulDesc_t.
+/// The data of a cublasLtMatmulDesc_t.
 struct DescData {
   ComputeType compute;
   DataType scale;
   Operation transA = AsIs, transB = AsIs;
   Epilogue epilogue = Default;
-  uint64_t bias = 0, aux = 0; ///< Addresses.
+  uint64_t bias = 0, aux = 0; ///< Device addresses.
   int64_t auxLeading = 0;
 
   bool addsBias() const { return epilogue & 4; }
@@ -44,43 +48,44 @@ struct DescData {
   bool writesAux() const { return hasAux() && epilogue != GeluGrad; }
 };
 
-/// A cublasLtMatmulPreference_t.
+/// The data of a cublasLtMatmulPreference_t.
 struct PreferenceData {
   uint64_t workspaceBytes = 0;
   uint32_t reductions = 7;
-  uint32_t alignments[4] = {256, 256, 256, 256}; ///< Of a, b, c, d.
+  /// In bytes, of a, b, c and d.
+  uint32_t alignments[4] = {256, 256, 256, 256};
 };
 
-/// An operation on matrices, as one call names them.
+/// A matrix product as one call of cublasLtMatmul describes it.
 struct Product {
   DescData desc;
   LayoutData a, b, c, d;
 
-  /// Of the bias, or of the gradient of one.
+  /// The number of elements of the bias, or of the bias gradient.
   uint64_t biasElements() const {
     return desc.epilogue == SumsB ? d.columns : d.rows;
   }
 };
 
-/// What the emulated library puts into an Algorithm.
+/// What the emulated library stores in a cublasLtMatmulAlgo_t.
 struct Choice {
-  uint64_t mark; ///< That it is one of ours.
+  uint64_t mark; ///< choiceMark: the emulated library made it.
   uint64_t workspaceBytes;
-  uint32_t alignments[4]; ///< That it relies on.
+  uint32_t alignments[4]; ///< The alignments in bytes that it relies on.
 };
 constexpr uint64_t choiceMark = 0x6c65646465486c74;
 
-/// What the documentation says of the operation: Success, InvalidValue where
-/// the description contradicts itself, NotSupported where no algorithm does it.
-/// `why` gets the reason.
+/// Checks a product as NVIDIA's documentation does: returns Success,
+/// InvalidValue if the description contradicts itself, or NotSupported if no
+/// algorithm computes it. `why` gets the reason.
 Status check(const Product &product, std::string &why);
 
-/// Where the operands stand. Null: there is none.
+/// Host addresses of the operands; null if the product has no such operand.
 struct ProductBuffers {
   const char *a, *b, *c;
   char *bias, *d, *aux;
 };
-/// Computes d = alpha a b + beta c, with the epilogue, in f32.
+/// Computes d = alpha a b + beta c and the epilogue, in f32.
 void multiply(const Product &product, const ProductBuffers &buffers,
               float alpha, float beta);
 

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Declares the exported functions of the emulated libcuda, with the types of
+// the runtime's CudaApi.h.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_EMULATOR_CUDA_CALLS_H
@@ -11,7 +14,7 @@
 
 #include "heddle/runtime/devices/cuda/CudaApi.h"
 
-// What the library shows: as the runtime declares it, under the driver's names.
+// The exported functions, declared under the driver's names.
 namespace heddle::rt::cuda {
 extern "C" {
 #define HEDDLE_DECLARE(NAME, SYMBOL, PARAMETERS)                               \

@@ -1,12 +1,13 @@
-//===- Submit.h - Work that other emulated libraries do ---------*- C++ -*-===//
+//===- Submit.h - Commands of other emulated libraries ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How libraries that stand in for others of NVIDIA's reach an emulated GPU: the
-// emulated driver has these functions besides those of the real one. Each
-// library brings a C++ library of its own: what passes between them is plain C.
+// The emulated NCCL and cuBLASLt submit their work to a stream of the emulated
+// driver with these functions, which the driver exports next to those of the
+// real one. Each library links its own C++ library statically, so the interface
+// is plain C.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,42 +17,44 @@
 #include "heddle/runtime/devices/cuda/CudaApi.h"
 
 namespace heddle::rt::cuda {
-/// Bytes of the GPU's memory that a command reads, or writes.
+/// Bytes of GPU memory that a command reads or writes.
 struct EmulatedAccess {
   DevicePointer address;
-  size_t bytes; ///< 0: nothing.
+  size_t bytes; ///< 0: no bytes.
   bool writes;
-  char *place; ///< Where they stand; set by the driver.
+  char *place; ///< Host address of the bytes; set by the driver.
 };
 
-/// A command for a stream. Its functions must not throw. They are called again
-/// for each launch of a graph that holds it.
+/// A command for a stream. Its functions must not throw. If a graph captures
+/// the command, they are called for each launch of the graph.
 struct EmulatedWork {
   const char *name; ///< As "ncclAllReduce of 12 bytes".
   EmulatedAccess *accesses;
   size_t numAccesses;
   void *data;
-  void (*run)(void *data);  ///< When it is its turn.
-  void (*drop)(void *data); ///< Once: it will not be called again.
-  /// Of one that waits for other processes, else null: called all before it is
-  /// done; whether `run` may be called; the bytes that one run of it sends.
+  void (*run)(void *data);  ///< Called when the stream reaches the command.
+  void (*drop)(void *data); ///< Called once, after the last call of `run`.
+  /// For a command that waits for other processes; otherwise null. `begin` is
+  /// called for all such commands before the driver waits for one, so that
+  /// ranks cannot deadlock; the others say whether `run` may be called now, and
+  /// how many bytes one `run` sends.
   void (*begin)(void *data);
   int (*isReady)(void *data);
   int64_t (*sentBytes)(void *data);
 };
 
 extern "C" {
-/// Gives work to a stream, or to the capture that the stream is in.
-/// InvalidValue when an access is not to one allocation of the GPU. `drop` is
-/// called in any case.
+/// Submits a command to a stream, or adds it to the capture that is active on
+/// the stream. Returns InvalidValue if an access is not inside one allocation
+/// of the GPU. `drop` is called in any case.
 __attribute__((visibility("default"))) Result
 heddleEmulateSubmit(StreamHandle stream, const EmulatedWork *work);
-/// The number of the GPU that the current context is of; -1 without one.
+/// The number of the current context's GPU; -1 without a context.
 __attribute__((visibility("default"))) int heddleEmulateDevice();
-/// Whether what the stream is given is captured.
+/// Whether a capture is active on the stream.
 __attribute__((visibility("default"))) int
 heddleEmulateIsCapturing(StreamHandle stream);
-/// Counts a call, as those of the driver are.
+/// Counts a call for HEDDLE_EMULATE_COUNTS, as the driver's calls are counted.
 __attribute__((visibility("default"))) void
 heddleEmulateCount(const char *call);
 }

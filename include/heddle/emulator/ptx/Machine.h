@@ -1,13 +1,13 @@
-//===- Machine.h - GPU kernels without a GPU --------------------*- C++ -*-===//
+//===- Machine.h - Executes PTX on the CPU ----------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Parses the text of PTX and executes it on the cores of the host: what a
-// driver would be given is what runs. A warp is executed at a time, on vectors
-// of 32 lanes. What the machine does not know is an error that names the line;
-// so is what a GPU would leave undefined.
+// Parses PTX and executes it on the host's cores, from the same text that a
+// driver would get. One warp is executed at a time, on vectors of 32 lanes. An
+// instruction that the machine does not know is an error that names the line;
+// so is an access whose result a GPU would leave undefined.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@
 
 namespace heddle::emulator {
 
-/// Lanes of a warp.
+/// Number of lanes in a warp.
 constexpr int64_t warpSize = 32;
 
 /// Sizes or coordinates along x, y and z.
@@ -35,43 +35,47 @@ struct Dim3 {
 };
 
 enum class Checks {
-  Light, ///< Addresses, alignment, barriers, limits.
-  Full   ///< Also races, and reads of shared memory that nobody wrote.
+  Light, ///< Checks addresses, alignment, barriers, limits.
+  Full   ///< Also races, and reads of unwritten shared memory.
 };
 
-/// How the machine works.
+/// Settings of the machine.
 struct Options {
   Checks checks = Checks::Full;
-  bool counts = false;      ///< Fill `Counters`.
-  uint64_t approximate = 0; ///< How approximate functions err.
-  unsigned threads = 0;     ///< Of the host; 0: one a core.
-  /// Chooses which block and which warp comes next, and how far a warp goes
-  /// before another's turn. None: each in its order, as far as it can.
+  bool counts = false;      ///< Whether to fill `Counters`.
+  uint64_t approximate = 0; ///< Seed for the errors of approximate functions.
+  unsigned threads = 0;     ///< Host threads; 0: one for each core.
+  /// Seed for the order of blocks and warps, and for how many instructions a
+  /// warp executes before another one's turn. None: blocks and warps run in
+  /// order, each as far as it can.
   std::optional<uint64_t> order;
 
-  /// As HEDDLE_EMULATE_CHECK (full or light) and HEDDLE_EMULATE_APPROX (a
-  /// number) say.
+  /// The options that HEDDLE_EMULATE_CHECK (full or light) and
+  /// HEDDLE_EMULATE_APPROX (a number) choose.
   static Options fromEnvironment();
-  /// What is wrong with these variables; empty when nothing is.
+  /// An error message for a wrong value of these variables; empty if both are
+  /// right.
   static std::string problemOfEnvironment();
 };
 
-/// What a chip can take.
+/// Limits of a chip.
 struct Limits {
-  int64_t sharedBytes = 0; ///< Of a block, with what the launch asks for.
+  int64_t sharedBytes = 0; ///< Of a block, dynamic shared memory included.
   int64_t registers = 255; ///< Of a thread.
   int64_t blockRegisters = 65536;
   int64_t threads = 1024;    ///< Of a block.
   int64_t clusterBlocks = 1; ///< Of a cluster; more than 8 are not portable.
 
-  /// Of sm_80 and sm_90; others are refused when a module is loaded.
+  /// The limits of `chip`: sm_80 or sm_90. A module for another chip is refused
+  /// when it is loaded.
   static Limits of(std::string_view chip);
 };
 
-/// Registers that a block takes whose threads have so many each.
+/// Registers that the chip allocates for a block of `threads` threads with
+/// `ofThread` registers each.
 int64_t registersOfBlock(int64_t ofThread, int64_t threads);
 
-/// Device memory in allocations: whatever lies outside is no address.
+/// The allocations of device memory. Addresses outside of them are invalid.
 class GlobalMemory {
 public:
   struct Allocation {
@@ -81,20 +85,21 @@ public:
     std::string name;
   };
 
-  /// Makes `bytes` at `host` known as `address` on the device.
+  /// Adds an allocation: `bytes` at `host`, which have the device address
+  /// `address`.
   void add(std::string name, uint64_t address, void *host, uint64_t bytes);
-  /// The same, at the address that the memory has on the host.
+  /// Adds an allocation whose device address equals its host address.
   void add(std::string name, void *host, uint64_t bytes) {
     add(std::move(name), reinterpret_cast<uint64_t>(host), host, bytes);
   }
 
-  /// The allocation that holds all of [first, end), or null.
+  /// The allocation that contains all of [first, end), or null.
   const Allocation *find(uint64_t first, uint64_t end) const;
-  /// Says in words where `address` lies.
+  /// Says in words which allocation contains `address`.
   std::string describe(uint64_t address) const;
 
 private:
-  std::vector<Allocation> allocations; ///< By address.
+  std::vector<Allocation> allocations; ///< Sorted by address.
 };
 
 /// Kinds of instructions.
@@ -102,76 +107,80 @@ enum class Class { Integer, Float, Move, Memory, Control, Tensor, Warp, Async };
 constexpr int numClasses = 8;
 const char *nameOf(Class kind);
 
-/// What a launch did, counted exactly.
+/// Exact counts of what a launch executed.
 struct Counters {
-  uint64_t instructions[numClasses] = {}; ///< Of warps.
+  uint64_t instructions[numClasses] = {}; ///< Executed by warps, by class.
   uint64_t tensorOperations = 0;          ///< Multiplications and additions.
-  /// Of global memory. A request of a warp has those bytes once that several
-  /// lanes ask for.
+  /// Accesses of global memory by warps. If several lanes of a request access
+  /// the same bytes, these count once.
   uint64_t globalRequests = 0, globalSectors = 0, globalBytes = 0;
-  uint64_t sharedWavefronts = 0; ///< Passes over the banks.
-  uint64_t idealWavefronts = 0;  ///< If no two lanes met in a bank.
+  uint64_t sharedWavefronts = 0; ///< Passes over the banks of shared memory.
+  uint64_t idealWavefronts = 0;  ///< The passes without bank conflicts.
 
   Counters &operator+=(const Counters &other);
 };
 
-/// Bytes of global memory, from one address to before another.
+/// A range of addresses in global memory; `end` is exclusive.
 struct ByteRange {
   uint64_t first = 0, end = 0;
 };
 
-/// What a launch read and wrote in global memory; atomic operations write. In
-/// order, without ranges that meet.
+/// The ranges of global memory that a launch read and wrote, sorted and
+/// disjoint. Atomic operations count as writes.
 struct AccessedRanges {
   std::vector<ByteRange> reads, writes;
 };
 
-/// One launch.
+/// A kernel launch.
 struct Launch {
   std::string kernel;
   Dim3 grid, block;
-  /// Blocks of a cluster; none: as the kernel says, or one.
+  /// Blocks of a cluster; none: as the kernel declares, or one block.
   std::optional<Dim3> cluster;
-  int64_t sharedBytes = 0; ///< Beyond what the kernel declares.
-  /// The values of the kernel's parameters, each of the size it declares.
+  int64_t sharedBytes = 0; ///< Dynamic shared memory.
+  /// Pointers to the values of the kernel's parameters, each of its declared
+  /// size.
   std::vector<const void *> arguments;
-  /// The blocks of the grid that run, by number, x first; empty: all.
+  /// Numbers of the blocks to run, counted along x first; empty: all blocks of
+  /// the grid.
   std::vector<int64_t> blocks;
 };
 
-/// What a launch has to know of a kernel.
+/// Facts about a kernel that a launch needs.
 struct KernelInfo {
   std::vector<int64_t> parameterBytes; ///< Of each parameter.
-  int64_t sharedBytes = 0;             ///< Without what a launch adds.
+  int64_t sharedBytes = 0;             ///< Without dynamic shared memory.
   int64_t localBytes = 0;              ///< Of a thread.
-  /// Of a thread: those that live at once at most, if the text allows them.
+  /// Registers of a thread: the largest number that is live at once, unless the
+  /// PTX allows fewer.
   int64_t registers = 0;
   int64_t maxThreads = 0; ///< Of a block.
-  /// Blocks of a cluster that the text requires, and allows; 0: it says
-  /// nothing.
+  /// Blocks of a cluster that the PTX requires, and the most that it allows; 0:
+  /// not stated.
   int64_t cluster[3] = {0, 0, 0};
   int64_t maxClusterBlocks = 0;
 };
 
 struct ModuleImage;
 
-/// A text of PTX, ready to run.
+/// A PTX module, parsed and ready to run.
 class Module {
 public:
-  /// Null, and what is wrong with which line in `error`.
+  /// Loads a module. On an error it returns null, and `error` says what is
+  /// wrong with which line.
   static std::unique_ptr<Module> load(std::string_view text,
                                       std::string &error);
   ~Module();
 
   std::vector<std::string> kernels() const;
-  /// None when there is no kernel of that name.
+  /// The facts about `kernel`; none if the module has no such kernel.
   std::optional<KernelInfo> info(const std::string &kernel) const;
-  /// As "8.0" and "sm_90".
+  /// The module's PTX version, as "8.0", and target, as "sm_90".
   const std::string &version() const;
   const std::string &target() const;
 
-  /// Runs the blocks of a launch; returns what went wrong, or an empty
-  /// string. Adds to `counters` and `touched`.
+  /// Runs the blocks of a launch, and adds to `counters` and `touched`. Returns
+  /// an error message, or an empty string.
   std::string run(const Launch &launch, const GlobalMemory &memory,
                   const Options &options, Counters *counters = nullptr,
                   AccessedRanges *touched = nullptr) const;

@@ -1,8 +1,11 @@
-//===- Sample.h - What a launch does, from some blocks ----------*- C++ -*-===//
+//===- Sample.h - Estimates a launch's counts from some blocks --*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// `heddle explain` counts instructions and memory accesses of kernels with it,
+// without running every block.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,18 +16,18 @@
 
 namespace heddle::emulator {
 
-/// What a launch does: counted when all of its blocks ran, estimated otherwise.
+/// Counts of a launch: exact if all blocks ran, otherwise estimated.
 struct SampledCounts {
   Counters counters;
-  int64_t blocks = 0;   ///< That ran.
-  bool isExact = false; ///< All of them.
+  int64_t blocks = 0;   ///< Number of blocks that ran.
+  bool isExact = false; ///< Whether all blocks ran.
 };
 
-/// Runs the blocks of `launch`: all if that should take no more than `budget`
-/// instructions of warps, else the first, the last and one at random out of
-/// each of equal parts of the others, as many as the budget allows and 30 at
-/// least. The counts of those between stand for all between. Returns what went
-/// wrong, or "".
+/// Runs blocks of `launch` and counts. All blocks run if they should execute at
+/// most `budget` warp instructions. Otherwise the first and the last block run,
+/// and one random block from each of equal ranges between them: as many as the
+/// budget allows, but at least 30. Their counts are scaled to all blocks
+/// between the first and the last. Returns an error message, or "".
 std::string countSample(const Module &module, Launch launch,
                         const GlobalMemory &memory, uint64_t budget,
                         SampledCounts &sampled);

@@ -1,8 +1,11 @@
-//===- TensorMap.h - Tensors that bulk copies know --------------*- C++ -*-===//
+//===- TensorMap.h - Descriptors of tensors for bulk copies -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The emulated driver creates tensor maps (cuTensorMapEncodeTiled); the machine
+// reads them when it executes cp.async.bulk.tensor.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,8 +17,8 @@
 
 namespace heddle::emulator {
 
-/// What a CUtensorMap holds; its bytes are the machine's own. Numbers are those
-/// of the driver's enumerations.
+/// The contents of a CUtensorMap in the emulator, whose layout is not NVIDIA's.
+/// The numbers are those of the driver's enumerations.
 struct alignas(64) TensorMap {
   static constexpr int maxRank = 5;
   static constexpr uint64_t isMap = 0x70614d7265676e69;
@@ -23,20 +26,21 @@ struct alignas(64) TensorMap {
   uint64_t tag = isMap;
   uint64_t address = 0;
   uint64_t strides[maxRank - 1] = {}; ///< In bytes, from dimension 1 on.
-  uint64_t sizes[maxRank] = {};       ///< In elements; dimension 0 is dense.
+  uint64_t sizes[maxRank] = {}; ///< In elements; dimension 0 is contiguous.
   uint16_t box[maxRank] = {};
-  /// Elements of the tensor for one of the box; that of dimension 0 is ignored.
+  /// Element strides: elements of the tensor for one element of the box. That
+  /// of dimension 0 is ignored.
   uint8_t steps[maxRank] = {};
   uint8_t type = 0; ///< CUtensorMapDataType
   uint8_t rank = 0;
   uint8_t swizzle = 0; ///< 0: none; 1, 2, 3: 32, 64, 128 bytes.
   bool fillsNaN = false;
 
-  /// Bytes of an element; 0 for an unknown type.
+  /// Bytes of an element; 0 if the type is unknown.
   int typeBytes() const;
-  /// Bytes that a copy moves.
+  /// Number of bytes that one copy moves.
   int64_t boxBytes() const;
-  /// What cuTensorMapEncodeTiled refuses, or "".
+  /// Why cuTensorMapEncodeTiled would refuse the map, or "".
   std::string check() const;
 };
 static_assert(sizeof(TensorMap) == 128, "as large as a CUtensorMap");
