@@ -39,26 +39,26 @@ namespace {
 
 /// The sequences of a measurement. They are dealt out to the groups of ranks in
 /// turn.
-struct BenchSequences {
+struct BenchBatch {
   int64_t count = 1, context = 1, tokens = 1;
 
   /// Throws H0166 when they do not fit into the cache.
-  BenchSequences(const BenchOptions &options, const EngineLimits &limits);
+  BenchBatch(const BenchOptions &options, const EngineLimits &limits);
   /// Returns the number of sequences of `group`, of `groups` groups.
   int64_t ofGroup(int64_t group, int64_t groups) const {
     return (count - group + groups - 1) / groups;
   }
   /// Returns a feed with token ids that every vocabulary has.
-  Feed feed(int64_t sequence, int64_t position, int64_t tokens,
+  Feed feed(int64_t seq, int64_t position, int64_t tokens,
             const EngineLimits &limits) const;
 };
 
 /// Runs the sequences and measures times.
 class DecodeBench {
 public:
-  DecodeBench(Job &job, CompiledEngine &engine, BenchSequences sequences)
-      : job(job), engine(engine), sequences(sequences),
-        logits(sequences.count * engine.limits().vocab) {}
+  DecodeBench(Job &job, CompiledEngine &engine, BenchBatch batch)
+      : job(job), engine(engine), batch(batch),
+        logits(batch.count * engine.limits().vocab) {}
 
   /// Computes the prompts, one of each group at a time. A group computes at
   /// least `atLeast`, repeating its own.
@@ -78,10 +78,10 @@ private:
   static double since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
-  void prompt(int64_t sequence);
+  void prompt(int64_t seq);
   /// Number of sequences of this rank's group.
   int64_t own() const {
-    return sequences.ofGroup(engine.group(), engine.limits().groups);
+    return batch.ofGroup(engine.group(), engine.limits().groups);
   }
   /// Computes the token at `position` of every sequence.
   void token(int64_t position);
@@ -89,14 +89,13 @@ private:
 
   Job &job;
   CompiledEngine &engine;
-  BenchSequences sequences;
+  BenchBatch batch;
   std::vector<float> logits;
 };
 
 } // namespace
 
-BenchSequences::BenchSequences(const BenchOptions &options,
-                               const EngineLimits &limits)
+BenchBatch::BenchBatch(const BenchOptions &options, const EngineLimits &limits)
     : count(options.batch),
       tokens(options.tokens.value_or(std::clamp<int64_t>(
           limits.maxContext - options.context.value_or(1), 1, 64))) {
@@ -127,36 +126,35 @@ BenchSequences::BenchSequences(const BenchOptions &options,
          "lower --batch or --context, or compile with a larger --kv-cache");
 }
 
-Feed BenchSequences::feed(int64_t sequence, int64_t position, int64_t tokens,
-                          const EngineLimits &limits) const {
+Feed BenchBatch::feed(int64_t seq, int64_t position, int64_t tokens,
+                      const EngineLimits &limits) const {
   Feed feed;
-  feed.sequence = uint64_t(sequence);
+  feed.sequence = uint64_t(seq);
   feed.position = position;
   for (int64_t i = 0; i < tokens; ++i) {
-    PhiloxWords words =
-        philox(0, uint64_t(position + i), uint32_t(sequence), 0);
+    PhiloxWords words = philox(0, uint64_t(position + i), uint32_t(seq), 0);
     feed.tokens.push_back(int32_t(words[0] % uint64_t(limits.vocab)));
   }
   feed.pages =
-      limits.pagesOfSequence(context + this->tokens, sequence / limits.groups);
+      limits.pagesOfSequence(context + this->tokens, seq / limits.groups);
   feed.numLogits = 1;
-  feed.group = sequence % limits.groups;
+  feed.group = seq % limits.groups;
   return feed;
 }
 
-void DecodeBench::prompt(int64_t sequence) {
+void DecodeBench::prompt(int64_t seq) {
   const EngineLimits &limits = engine.limits();
-  for (int64_t at = 0; at < sequences.context; at += limits.maxChunk) {
-    int64_t count = std::min(limits.maxChunk, sequences.context - at);
-    Feed feed = sequences.feed(sequence, at, count, limits);
-    feed.numLogits = at + count == sequences.context ? 1 : 0;
+  for (int64_t at = 0; at < batch.context; at += limits.maxChunk) {
+    int64_t count = std::min(limits.maxChunk, batch.context - at);
+    Feed feed = batch.feed(seq, at, count, limits);
+    feed.numLogits = at + count == batch.context ? 1 : 0;
     engine.compute({feed}, logits.data());
   }
 }
 
 void DecodeBench::runPrompts(int64_t atLeast) {
   const int64_t groups = engine.limits().groups;
-  int64_t most = sequences.ofGroup(0, groups);
+  int64_t most = batch.ofGroup(0, groups);
   for (int64_t run = 0; run < std::max(atLeast, most); ++run) {
     job.ranks().exchange("");
     Clock::time_point begin = Clock::now();
@@ -168,8 +166,8 @@ void DecodeBench::runPrompts(int64_t atLeast) {
 
 void DecodeBench::token(int64_t position) {
   std::vector<Feed> feeds;
-  for (int64_t sequence = 0; sequence < sequences.count; ++sequence)
-    feeds.push_back(sequences.feed(sequence, position, 1, engine.limits()));
+  for (int64_t seq = 0; seq < batch.count; ++seq)
+    feeds.push_back(batch.feed(seq, position, 1, engine.limits()));
   job.ranks().exchange("");
   double processor = rt::processorSeconds();
   Clock::time_point begin = Clock::now();
@@ -182,17 +180,17 @@ void DecodeBench::runTokens() {
   ReadRate reading(job.threadPool());
   // Warm-up: touches memory for the first time.
   for (int64_t i = 0; i < 2; ++i) {
-    token(sequences.context);
+    token(batch.context);
     reading.measure();
   }
   tokenSeconds.clear();
   processorSeconds.clear();
-  for (int64_t i = 0; i < sequences.tokens; ++i) {
+  for (int64_t i = 0; i < batch.tokens; ++i) {
     if (i % tokensPerRead == 0) {
       job.ranks().exchange("");
       readRates.push_back(reading.measure());
     }
-    token(sequences.context + i);
+    token(batch.context + i);
   }
 }
 
@@ -202,9 +200,9 @@ double DecodeBench::bytesOfRun() const {
   ProgramNeeds needs =
       needsOf(job.plan(), engine.decodeProgram(own()).program());
   double cache = 0; // Bytes of the cache, summed over all runs.
-  for (int64_t i = 0; i < sequences.tokens; ++i)
-    cache += needs.cacheBytesAt(sequences.context + i + 1);
-  return needs.stateBytes + double(own()) * cache / double(sequences.tokens);
+  for (int64_t i = 0; i < batch.tokens; ++i)
+    cache += needs.cacheBytesAt(batch.context + i + 1);
+  return needs.stateBytes + double(own()) * cache / double(batch.tokens);
 }
 
 void DecodeBench::printKernels(const LoadedProgram &program) {
@@ -234,10 +232,10 @@ void DecodeBench::printKernels(const LoadedProgram &program) {
 /// and for the last chunk of a prompt. A program keeps its inputs until another
 /// one runs.
 void DecodeBench::printKernels() {
-  printKernels(engine.decodeProgram(
-      sequences.ofGroup(/*group=*/0, engine.limits().groups)));
+  printKernels(
+      engine.decodeProgram(batch.ofGroup(/*group=*/0, engine.limits().groups)));
   prompt(0);
-  int64_t rest = (sequences.context - 1) % engine.limits().maxChunk + 1;
+  int64_t rest = (batch.context - 1) % engine.limits().maxChunk + 1;
   // A short rest is computed by the decode program, in rows of one token.
   if (rest > 1 + engine.limits().maxGuesses)
     printKernels(*engine.prefillPrograms(rest).back());
@@ -286,18 +284,17 @@ struct ChosenTokens {
 
 /// Submits the sequences, and runs until each has `count` new tokens.
 static ChosenTokens chooseTokens(Scheduler &scheduler, StartedSequences &begun,
-                                 const BenchSequences &sequences,
+                                 const BenchBatch &batch,
                                  const EngineLimits &limits, int64_t count) {
-  for (int64_t sequence = 0; sequence < sequences.count; ++sequence) {
+  for (int64_t seq = 0; seq < batch.count; ++seq) {
     SequenceRequest request;
-    request.id = uint64_t(sequence) + 1;
-    request.prompt =
-        sequences.feed(sequence, 0, sequences.context, limits).tokens;
+    request.id = uint64_t(seq) + 1;
+    request.prompt = batch.feed(seq, 0, batch.context, limits).tokens;
     request.maxTokens = count;
     scheduler.submit(std::move(request));
   }
   auto step = [&] { scheduler.step(Scheduler::Clock::now()); };
-  while (int64_t(begun.ids.size()) < sequences.count && !scheduler.isIdle())
+  while (int64_t(begun.ids.size()) < batch.count && !scheduler.isIdle())
     step();
   SchedulerCounts before = scheduler.counts();
   auto start = std::chrono::steady_clock::now();
@@ -314,18 +311,17 @@ static ChosenTokens chooseTokens(Scheduler &scheduler, StartedSequences &begun,
 /// ranks follow and get no counts. The prompts are found in the cache, where an
 /// earlier run has left them.
 static ChosenTokens chooseTokens(Job &job, CompiledEngine &engine,
-                                 Engine *draft,
-                                 const BenchSequences &sequences) {
+                                 Engine *draft, const BenchBatch &batch) {
   if (!job.isFirst()) {
     engine.follow();
     return {};
   }
   StartedSequences begun;
   Scheduler scheduler(engine, begun, /*checksPages=*/false, draft);
-  chooseTokens(scheduler, begun, sequences, engine.limits(), /*count=*/1);
+  chooseTokens(scheduler, begun, batch, engine.limits(), /*count=*/1);
   begun.ids.clear();
-  ChosenTokens chosen = chooseTokens(scheduler, begun, sequences,
-                                     engine.limits(), sequences.tokens);
+  ChosenTokens chosen =
+      chooseTokens(scheduler, begun, batch, engine.limits(), batch.tokens);
   engine.finish();
   return chosen;
 }
@@ -334,7 +330,7 @@ namespace {
 
 /// The figures that are printed.
 struct DecodeFigures {
-  BenchSequences sequences;
+  BenchBatch batch;
   int64_t ranks, groups, threads;
   std::string program = {};
   int64_t launches = 0, submissions = 0; ///< Of a decode run.
@@ -343,11 +339,10 @@ struct DecodeFigures {
   /// With the draft, and without it; none if there is no draft.
   std::optional<std::pair<ChosenTokens, ChosenTokens>> withAndWithout = {};
 
-  double perSecond() const { return double(sequences.count) / median; }
+  double perSecond() const { return double(batch.count) / median; }
   /// Groups compute one prompt each at a time.
   double prefillPerSecond() const {
-    return double(std::min(sequences.count, groups) * sequences.context) /
-           first;
+    return double(std::min(batch.count, groups) * batch.context) / first;
   }
   /// Whether some bytes came from the CPU's caches: memory is not that fast.
   bool isInCache() const { return bytes / median > readRate; }
@@ -363,15 +358,15 @@ void DecodeFigures::printJson() const {
       .add("ranks", ranks)
       .add("groups", groups)
       .add("threads", threads)
-      .add("batch", sequences.count)
-      .add("context", sequences.context)
-      .add("tokens", sequences.tokens)
+      .add("batch", batch.count)
+      .add("context", batch.context)
+      .add("tokens", batch.tokens)
       .add("median_s", median)
       .add("min_s", shortest)
       .add("max_s", longest)
       .add("processor_s", processor)
       .add("tokens_per_s", perSecond())
-      .add("bytes_per_token", bytes / double(sequences.count))
+      .add("bytes_per_token", bytes / double(batch.count))
       .add("stream_gb_s", readRate / 1e9)
       .add("fraction_of_stream", bytes / median / readRate)
       .addRaw("in_cache", isInCache() ? "true" : "false")
@@ -395,11 +390,11 @@ void DecodeFigures::printJson() const {
 void DecodeFigures::print() const {
   printf("%lld texts after %lld tokens: median %.3f ms (%.3f to %.3f), %.1f "
          "tokens/s\n",
-         static_cast<long long>(sequences.count),
-         static_cast<long long>(sequences.context), 1e3 * median,
-         1e3 * shortest, 1e3 * longest, perSecond());
+         static_cast<long long>(batch.count),
+         static_cast<long long>(batch.context), 1e3 * median, 1e3 * shortest,
+         1e3 * longest, perSecond());
   printf("%s a token: %.1f GB/s, ",
-         formatBytes(int64_t(bytes / double(sequences.count))).c_str(),
+         formatBytes(int64_t(bytes / double(batch.count))).c_str(),
          bytes / median / 1e9);
   if (isInCache())
     printf("in cache; 8 streams a thread read %.1f from memory\n",
@@ -430,14 +425,11 @@ static int64_t lastCacheBytes() {
 }
 
 static DecodeFigures figuresOf(Job &job, CompiledEngine &engine,
-                               DecodeBench &bench,
-                               const BenchSequences &sequences) {
+                               DecodeBench &bench, const BenchBatch &batch) {
   Ranks &ranks = job.ranks();
   const int64_t groups = engine.limits().groups;
-  DecodeFigures figures{sequences, ranks.size(), groups,
-                        job.device().threads()};
-  const LoadedProgram &program =
-      engine.decodeProgram(sequences.ofGroup(0, groups));
+  DecodeFigures figures{batch, ranks.size(), groups, job.device().threads()};
+  const LoadedProgram &program = engine.decodeProgram(batch.ofGroup(0, groups));
   const CommandList &commands = program.commands();
   figures.program = program.program().name;
   for (size_t i = 0; i < commands.size(); ++i)
@@ -467,25 +459,25 @@ int heddle::rt::runBenchDecode(const BenchOptions &options, Ranks &ranks) {
   Job job(options.job, ranks);
   std::unique_ptr<Job> draftJob = job.openDraft(options.job);
   std::unique_ptr<CompiledEngine> engine, draft;
-  std::optional<BenchSequences> sequences;
+  std::optional<BenchBatch> batch;
   ranks.together([&] {
     if (draftJob)
       std::tie(engine, draft) = CompiledEngine::withDraft(job, *draftJob);
     else
       engine = std::make_unique<CompiledEngine>(job);
-    sequences.emplace(options, engine->limits());
+    batch.emplace(options, engine->limits());
   });
   loadWeights(job, options.job);
   if (draft)
     loadWeights(*draftJob, options.job.ofDraft());
-  DecodeBench bench(job, *engine, *sequences);
+  DecodeBench bench(job, *engine, *batch);
   bench.runPrompts(4);
   bench.runTokens();
-  DecodeFigures figures = figuresOf(job, *engine, bench, *sequences);
+  DecodeFigures figures = figuresOf(job, *engine, bench, *batch);
   if (draft) {
-    ChosenTokens without = chooseTokens(job, *engine, nullptr, *sequences);
-    figures.withAndWithout = {
-        chooseTokens(job, *engine, draft.get(), *sequences), without};
+    ChosenTokens without = chooseTokens(job, *engine, nullptr, *batch);
+    figures.withAndWithout = {chooseTokens(job, *engine, draft.get(), *batch),
+                              without};
   }
   if (job.isFirst())
     options.json ? figures.printJson() : figures.print();

@@ -20,8 +20,8 @@ namespace heddle::rt {
 /// The result of one kernel.
 struct CheckedKernel {
   std::string name;
-  /// The largest error of `compareResults`, relative to its tolerance the worst
-  /// of all results.
+  /// The error of `compareResults` for the result that exceeds its tolerance
+  /// most, or comes closest to it.
   double error = 0;
   double tolerance = 0; ///< Largest error that is allowed.
   double seconds = 0, plainSeconds = 0;

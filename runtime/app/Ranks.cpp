@@ -340,7 +340,7 @@ void Ranks::start(int64_t collective) {
     return joined->devices->start(operation.onDevices);
   operation.memory->load(operation.buffers.source,
                          operation.buffers.sourceBytes);
-  // Without a thread of its own, the collective runs to its end here.
+  // If the executor has no thread, the collective runs to its end here.
   Waiting here(*this, operation.text);
   operation.ticket = joined->executor.start(operation.call);
 }

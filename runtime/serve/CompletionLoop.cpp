@@ -37,47 +37,47 @@ static int64_t charactersBefore(const io::Tokenizer &tokenizer, int32_t token,
 
 bool CompletionLoop::onToken(uint64_t id, int32_t token,
                              const std::vector<TokenLogprob> &logprobs) {
-  Sequence &sequence = sequences.at(id);
+  Sequence &seq = sequences.at(id);
   Clock::time_point now = Clock::now();
-  double seconds = std::chrono::duration<double>(now - sequence.last).count();
-  if (sequence.hasToken)
+  double seconds = std::chrono::duration<double>(now - seq.last).count();
+  if (seq.hasToken)
     metrics.betweenTokens(seconds);
   else
     metrics.firstToken(seconds);
-  std::string part =
-      sequence.stream ? sequence.stream->add({token})
-                      : (sequence.hasToken ? " " : "") + std::to_string(token);
-  sequence.last = now;
-  sequence.hasToken = true;
-  int64_t offset = sequence.characters;
-  if (sequence.stream)
+  std::string part = seq.stream
+                         ? seq.stream->add({token})
+                         : (seq.hasToken ? " " : "") + std::to_string(token);
+  seq.last = now;
+  seq.hasToken = true;
+  int64_t offset = seq.characters;
+  if (seq.stream)
     offset += charactersBefore(*options.tokenizer, token, part);
-  sequence.characters += io::unicode::countCharacters(part);
+  seq.characters += io::unicode::countCharacters(part);
   events.push_back(
-      {id, sequence.filter.add(part), token, logprobs, offset, std::nullopt});
-  return sequence.filter.hasStopped();
+      {id, seq.filter.add(part), token, logprobs, offset, std::nullopt});
+  return seq.filter.hasStopped();
 }
 
 void CompletionLoop::onPrompt(uint64_t id,
                               const std::vector<TokenLogprob> &logprobs) {
-  Sequence &sequence = sequences.at(id);
+  Sequence &seq = sequences.at(id);
   int32_t token = logprobs.front().token;
-  std::string part = sequence.promptStream ? sequence.promptStream->add({token})
-                                           : std::to_string(token) + " ";
-  int64_t offset = sequence.promptCharacters;
-  if (sequence.promptStream)
+  std::string part = seq.promptStream ? seq.promptStream->add({token})
+                                      : std::to_string(token) + " ";
+  int64_t offset = seq.promptCharacters;
+  if (seq.promptStream)
     offset += charactersBefore(*options.tokenizer, token, part);
-  sequence.promptCharacters += io::unicode::countCharacters(part);
+  seq.promptCharacters += io::unicode::countCharacters(part);
   events.push_back({id, "", std::nullopt, logprobs, offset, std::nullopt});
 }
 
 void CompletionLoop::onEnd(uint64_t id, FinishReason end) {
-  Sequence &sequence = sequences.at(id);
+  Sequence &seq = sequences.at(id);
   std::string part;
-  if (sequence.stream)
-    part = sequence.filter.add(sequence.stream->finish());
-  part += sequence.filter.finish();
-  events.push_back({id, part, std::nullopt, {}, sequence.characters, end});
+  if (seq.stream)
+    part = seq.filter.add(seq.stream->finish());
+  part += seq.filter.finish();
+  events.push_back({id, part, std::nullopt, {}, seq.characters, end});
   sequences.erase(id);
 }
 
@@ -85,9 +85,9 @@ void CompletionLoop::takeRequests() {
   auto [came, gone] = inbox.take(/*waits=*/scheduler.isIdle());
   for (Submission &each : came) {
     uint64_t id = each.request.id;
-    Sequence sequence(options.tokenizer, each);
-    sequence.last = Clock::now();
-    sequences.emplace(id, std::move(sequence));
+    Sequence seq(options.tokenizer, each);
+    seq.last = Clock::now();
+    sequences.emplace(id, std::move(seq));
     scheduler.submit(std::move(each.request));
   }
   for (uint64_t id : gone)

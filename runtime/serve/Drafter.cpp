@@ -24,35 +24,33 @@ void Drafter::guess(std::vector<DraftedSequence> sequences) {
   // that the draft's cache stays up to date.
   while (!sequences.empty()) {
     std::vector<Feed> feeds;
-    for (const DraftedSequence &sequence : sequences) {
-      feeds.push_back({sequence.id,
-                       {sequence.tokens->begin() + *sequence.computed,
-                        sequence.tokens->end()},
-                       *sequence.computed,
-                       *sequence.pages,
-                       /*numLogits=*/sequence.wanted > 0 ? 1 : 0,
-                       sequence.group});
-      check(feeds.back(), *sequence.tokens);
+    for (const DraftedSequence &seq : sequences) {
+      feeds.push_back({seq.id,
+                       {seq.tokens->begin() + *seq.computed, seq.tokens->end()},
+                       *seq.computed,
+                       *seq.pages,
+                       /*numLogits=*/seq.wanted > 0 ? 1 : 0,
+                       seq.group});
+      check(feeds.back(), *seq.tokens);
     }
     logits.resize(countLogits(feeds) * vocab);
     engine.run(feeds, logits.data());
     float *next = logits.data();
-    for (DraftedSequence &sequence : sequences) {
-      *sequence.computed = int64_t(sequence.tokens->size());
-      if (sequence.wanted == 0)
+    for (DraftedSequence &seq : sequences) {
+      *seq.computed = int64_t(seq.tokens->size());
+      if (seq.wanted == 0)
         continue;
       // If logits are not finite, any token will do: a wrong guess is only
       // rejected.
-      sequence.tokens->push_back(
-          areFinite(next, vocab)
-              ? sequence.sampler->next(next, vocab, *sequence.tokens)
-              : 0);
+      seq.tokens->push_back(areFinite(next, vocab)
+                                ? seq.sampler->next(next, vocab, *seq.tokens)
+                                : 0);
       next += vocab;
-      --sequence.wanted;
+      --seq.wanted;
     }
     sequences.erase(std::remove_if(sequences.begin(), sequences.end(),
-                                   [](const DraftedSequence &sequence) {
-                                     return sequence.wanted == 0;
+                                   [](const DraftedSequence &seq) {
+                                     return seq.wanted == 0;
                                    }),
                     sequences.end());
   }

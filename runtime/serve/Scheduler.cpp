@@ -67,8 +67,8 @@ int64_t Scheduler::numRunning() const {
 /// Without an attention window a sequence gets the pages for all its present
 /// tokens at once, so that its prompt need not wait for pages after it has
 /// begun.
-int64_t Scheduler::pagesFor(const Sequence &sequence, int64_t computed) const {
-  int64_t tokens = sequence.tokens.size();
+int64_t Scheduler::pagesFor(const Sequence &seq, int64_t computed) const {
+  int64_t tokens = seq.tokens.size();
   if (limits.window)
     tokens = std::min(tokens, computed + limits.maxChunk);
   return limits.cachePages().pagesFor(tokens);
@@ -94,29 +94,28 @@ bool Scheduler::cancel(uint64_t id) {
   return true;
 }
 
-void Scheduler::stopRunning(Sequence &sequence) {
-  Group &group = *sequence.group;
+void Scheduler::stopRunning(Sequence &seq) {
+  Group &group = *seq.group;
   // Release the last pages first: then the pool reuses them first, and keeps
   // the beginning, which other prompts may share.
-  for (size_t i = sequence.pages.size(); i-- > 0;)
-    if (sequence.pages[i] != noPage)
-      group.pool.release(sequence.pages[i]);
-  sequence.pages.clear();
-  sequence.computed = sequence.drafted = sequence.published =
-      sequence.givenBack = 0;
-  sequence.chain = 0;
-  sequence.group = nullptr;
+  for (size_t i = seq.pages.size(); i-- > 0;)
+    if (seq.pages[i] != noPage)
+      group.pool.release(seq.pages[i]);
+  seq.pages.clear();
+  seq.computed = seq.drafted = seq.published = seq.givenBack = 0;
+  seq.chain = 0;
+  seq.group = nullptr;
   group.running.erase(
-      std::find(group.running.begin(), group.running.end(), &sequence));
+      std::find(group.running.begin(), group.running.end(), &seq));
 }
 
 void Scheduler::drop(Sequences::iterator found) {
-  Sequence &sequence = found->second;
-  const std::string &client = sequence.request.client;
-  if (sequence.group)
-    stopRunning(sequence);
+  Sequence &seq = found->second;
+  const std::string &client = seq.request.client;
+  if (seq.group)
+    stopRunning(seq);
   else
-    queue.remove(client, sequence.request.id);
+    queue.remove(client, seq.request.id);
   if (--sequencesOfClient[client] == 0) {
     sequencesOfClient.erase(client);
     queue.forget(client);
@@ -126,16 +125,16 @@ void Scheduler::drop(Sequences::iterator found) {
 
 void Scheduler::expire(Clock::time_point now) {
   for (auto next = sequences.begin(); next != sequences.end();) {
-    auto sequence = next++;
-    if (sequence->second.request.deadline > now)
+    auto seq = next++;
+    if (seq->second.request.deadline > now)
       continue;
-    uint64_t id = sequence->first;
-    drop(sequence);
+    uint64_t id = seq->first;
+    drop(seq);
     listener.onEnd(id, FinishReason::Expired);
   }
 }
 
-bool Scheduler::tryToBegin(Sequence &sequence) {
+bool Scheduler::tryToBegin(Sequence &seq) {
   Group *best = nullptr;
   size_t fewest = limits.maxRows;
   for (const Group &group : groups)
@@ -145,10 +144,9 @@ bool Scheduler::tryToBegin(Sequence &sequence) {
     const auto running = int64_t(group.running.size());
     if (running == limits.maxRows)
       continue;
-    PagePool::Found found =
-        group.pool.find(sequence.tokens, mostShared(sequence));
+    PagePool::Found found = group.pool.find(seq.tokens, mostShared(seq));
     int64_t needed =
-        pagesFor(sequence, found.pages * limits.pageTokens) - found.pages;
+        pagesFor(seq, found.pages * limits.pageTokens) - found.pages;
     int64_t left = group.pool.available() - found.kept - needed;
     // Every running sequence may soon need another page.
     if (left < running)
@@ -163,25 +161,23 @@ bool Scheduler::tryToBegin(Sequence &sequence) {
     }
   }
   if (best)
-    begin(sequence, *best);
+    begin(seq, *best);
   return best;
 }
 
-void Scheduler::begin(Sequence &sequence, Group &group) {
-  PagePool::Prefix prefix =
-      group.pool.share(sequence.tokens, mostShared(sequence));
-  sequence.pages = std::move(prefix.pages);
-  sequence.chain = prefix.chain;
-  sequence.published = sequence.pages.size();
-  sequence.givenBack =
-      std::count(sequence.pages.begin(), sequence.pages.end(), noPage);
-  sequence.computed = sequence.drafted = sequence.published * limits.pageTokens;
-  counted.sharedTokens += sequence.computed;
-  int64_t needed = pagesFor(sequence, sequence.computed) - sequence.published;
+void Scheduler::begin(Sequence &seq, Group &group) {
+  PagePool::Prefix prefix = group.pool.share(seq.tokens, mostShared(seq));
+  seq.pages = std::move(prefix.pages);
+  seq.chain = prefix.chain;
+  seq.published = seq.pages.size();
+  seq.givenBack = std::count(seq.pages.begin(), seq.pages.end(), noPage);
+  seq.computed = seq.drafted = seq.published * limits.pageTokens;
+  counted.sharedTokens += seq.computed;
+  int64_t needed = pagesFor(seq, seq.computed) - seq.published;
   for (; needed > 0; --needed)
-    sequence.pages.push_back(*group.pool.take());
-  sequence.group = &group;
-  group.running.push_back(&sequence);
+    seq.pages.push_back(*group.pool.take());
+  seq.group = &group;
+  group.running.push_back(&seq);
 }
 
 void Scheduler::admit() {
@@ -198,51 +194,50 @@ void Scheduler::admit() {
   }
 }
 
-void Scheduler::preempt(Sequence &sequence) {
-  stopRunning(sequence);
-  queue.pushFront(sequence.request.client, sequence.request.id);
+void Scheduler::preempt(Sequence &seq) {
+  stopRunning(seq);
+  queue.pushFront(seq.request.client, seq.request.id);
   ++counted.preempted;
 }
 
 void Scheduler::growPages(Group &group) {
   for (size_t i = 0; i < group.running.size(); ++i) {
-    Sequence &sequence = *group.running[i];
-    while (sequence.group && int64_t(sequence.pages.size()) <
-                                 pagesFor(sequence, sequence.computed)) {
+    Sequence &seq = *group.running[i];
+    while (seq.group &&
+           int64_t(seq.pages.size()) < pagesFor(seq, seq.computed)) {
       if (std::optional<PagePool::Page> page = group.pool.take())
-        sequence.pages.push_back(*page);
+        seq.pages.push_back(*page);
       else
         preempt(*group.running.back());
     }
   }
 }
 
-int64_t Scheduler::roomForGuesses(Sequence &sequence) {
-  int64_t tokens = sequence.tokens.size();
-  int64_t wanted =
-      std::min({sequence.reach, sequence.request.maxTokens - sequence.made - 1,
-                mostTokens - tokens - 1});
-  Group &group = *sequence.group;
+int64_t Scheduler::roomForGuesses(Sequence &seq) {
+  int64_t tokens = seq.tokens.size();
+  int64_t wanted = std::min({seq.reach, seq.request.maxTokens - seq.made - 1,
+                             mostTokens - tokens - 1});
+  Group &group = *seq.group;
   // Every running sequence may soon need another page.
-  while (int64_t(sequence.pages.size()) <
+  while (int64_t(seq.pages.size()) <
              limits.cachePages().pagesFor(tokens + wanted) &&
          group.pool.available() > int64_t(group.running.size()))
-    sequence.pages.push_back(*group.pool.take());
-  int64_t room = int64_t(sequence.pages.size()) * limits.pageTokens - tokens;
+    seq.pages.push_back(*group.pool.take());
+  int64_t room = int64_t(seq.pages.size()) * limits.pageTokens - tokens;
   return std::clamp<int64_t>(wanted, 0, room);
 }
 
 void Scheduler::guess() {
   std::vector<DraftedSequence> drafted;
   for (Group &group : groups)
-    for (Sequence *sequence : group.running) {
-      if (int64_t(sequence->tokens.size()) - sequence->computed > 1)
+    for (Sequence *seq : group.running) {
+      if (int64_t(seq->tokens.size()) - seq->computed > 1)
         continue;
-      sequence->guessed = roomForGuesses(*sequence);
-      counted.guesses += sequence->guessed;
-      drafted.push_back({sequence->request.id, &sequence->tokens,
-                         &sequence->pages, &sequence->sampler,
-                         &sequence->drafted, sequence->guessed, group.number});
+      seq->guessed = roomForGuesses(*seq);
+      counted.guesses += seq->guessed;
+      drafted.push_back({seq->request.id, &seq->tokens, &seq->pages,
+                         &seq->sampler, &seq->drafted, seq->guessed,
+                         group.number});
     }
   drafter->guess(std::move(drafted));
 }
@@ -252,8 +247,8 @@ void Scheduler::guess() {
 int64_t Scheduler::promptTokensOfRun() const {
   constexpr int64_t mostBesideTokens = 128;
   for (const Group &group : groups)
-    for (const Sequence *sequence : group.running)
-      if (!isPrompt(*sequence))
+    for (const Sequence *seq : group.running)
+      if (!isPrompt(*seq))
         return std::min(limits.maxChunk, mostBesideTokens);
   return limits.maxChunk;
 }
@@ -266,163 +261,156 @@ void Scheduler::collectFeeds() {
 }
 
 void Scheduler::collectFeeds(Group &group, int64_t promptTokens) {
-  for (Sequence *sequence : group.running) {
-    int64_t left = sequence->tokens.size() - sequence->computed;
-    int64_t most = isScored(*sequence)
-                       ? std::min(promptTokens, limits.maxScored)
-                       : promptTokens;
-    int64_t count = isPrompt(*sequence) ? std::min(left, most) : left;
+  for (Sequence *seq : group.running) {
+    int64_t left = seq->tokens.size() - seq->computed;
+    int64_t most = isScored(*seq) ? std::min(promptTokens, limits.maxScored)
+                                  : promptTokens;
+    int64_t count = isPrompt(*seq) ? std::min(left, most) : left;
     if (count == 0)
       continue;
-    if (isPrompt(*sequence))
+    if (isPrompt(*seq))
       promptTokens -= count;
-    auto first = sequence->tokens.begin() + sequence->computed;
-    int64_t numLogits = count == left ? 1 + sequence->guessed : 0;
-    if (isScored(*sequence))
+    auto first = seq->tokens.begin() + seq->computed;
+    int64_t numLogits = count == left ? 1 + seq->guessed : 0;
+    if (isScored(*seq))
       numLogits = count;
-    feeds.push_back({sequence->request.id,
+    feeds.push_back({seq->request.id,
                      {first, first + count},
-                     sequence->computed,
-                     sequence->pages,
+                     seq->computed,
+                     seq->pages,
                      numLogits,
                      group.number});
     if (group.checker)
-      group.checker->check(feeds.back(), sequence->tokens);
-    if (drafter && isPrompt(*sequence)) {
-      drafter->compute(feeds.back(), sequence->tokens);
-      sequence->drafted += count;
+      group.checker->check(feeds.back(), seq->tokens);
+    if (drafter && isPrompt(*seq)) {
+      drafter->compute(feeds.back(), seq->tokens);
+      seq->drafted += count;
     }
   }
 }
 
-void Scheduler::publishPages(Sequence &sequence) {
-  while ((sequence.published + 1) * limits.pageTokens <= cached(sequence)) {
-    const int32_t *tokens =
-        &sequence.tokens[sequence.published * limits.pageTokens];
-    sequence.chain = sequence.group->pool.publish(
-        sequence.pages[sequence.published], tokens, sequence.chain);
-    ++sequence.published;
+void Scheduler::publishPages(Sequence &seq) {
+  while ((seq.published + 1) * limits.pageTokens <= cached(seq)) {
+    const int32_t *tokens = &seq.tokens[seq.published * limits.pageTokens];
+    seq.chain =
+        seq.group->pool.publish(seq.pages[seq.published], tokens, seq.chain);
+    ++seq.published;
   }
 }
 
-void Scheduler::giveBackPages(Sequence &sequence) {
-  int64_t end = std::min(limits.cachePages().firstSeen(cached(sequence)),
-                         int64_t(sequence.pages.size()));
-  for (; sequence.givenBack < end; ++sequence.givenBack) {
-    sequence.group->pool.release(sequence.pages[sequence.givenBack]);
-    sequence.pages[sequence.givenBack] = noPage;
+void Scheduler::giveBackPages(Sequence &seq) {
+  int64_t end = std::min(limits.cachePages().firstSeen(cached(seq)),
+                         int64_t(seq.pages.size()));
+  for (; seq.givenBack < end; ++seq.givenBack) {
+    seq.group->pool.release(seq.pages[seq.givenBack]);
+    seq.pages[seq.givenBack] = noPage;
   }
 }
 
-std::optional<FinishReason> Scheduler::addToken(Sequence &sequence,
-                                                float *logits) {
-  const SequenceRequest &request = sequence.request;
+std::optional<FinishReason> Scheduler::addToken(Sequence &seq, float *logits) {
+  const SequenceRequest &request = seq.request;
   if (!areFinite(logits, limits.vocab))
     return FinishReason::NotFinite;
   // Log probabilities are those of the model, before bias and penalties.
   std::vector<float> own;
   if (request.logprobs >= 0)
     own.assign(logits, logits + limits.vocab);
-  int32_t token = sequence.sampler.next(logits, limits.vocab, sequence.tokens);
+  int32_t token = seq.sampler.next(logits, limits.vocab, seq.tokens);
   if (std::find(request.ends.begin(), request.ends.end(), token) !=
       request.ends.end())
     return FinishReason::Stop;
   std::vector<TokenLogprob> logprobs;
   if (request.logprobs >= 0)
     logprobs = logprobsOf(own.data(), limits.vocab, token, request.logprobs);
-  sequence.tokens.push_back(token);
-  ++sequence.made;
+  seq.tokens.push_back(token);
+  ++seq.made;
   ++counted.newTokens;
   if (listener.onToken(request.id, token, logprobs))
     return FinishReason::Stop;
-  if (sequence.made == request.maxTokens ||
-      int64_t(sequence.tokens.size()) == mostTokens)
+  if (seq.made == request.maxTokens || int64_t(seq.tokens.size()) == mostTokens)
     return FinishReason::Length;
   return std::nullopt;
 }
 
-std::optional<FinishReason> Scheduler::tellPrompt(Sequence &sequence,
+std::optional<FinishReason> Scheduler::tellPrompt(Sequence &seq,
                                                   int64_t position,
                                                   int64_t count,
                                                   float *logits) {
-  const SequenceRequest &request = sequence.request;
-  if (sequence.told == 0) {
+  const SequenceRequest &request = seq.request;
+  if (seq.told == 0) {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
     listener.onPrompt(request.id, {{request.prompt[0], none}});
-    sequence.told = 1;
+    seq.told = 1;
   }
   for (size_t at = size_t(position) + 1; at <= size_t(position + count);
        ++at, logits += limits.vocab) {
     if (!areFinite(logits, limits.vocab))
       return FinishReason::NotFinite;
     // After a preemption the prompt is computed again, but not reported again.
-    if (at < sequence.told || at >= request.prompt.size())
+    if (at < seq.told || at >= request.prompt.size())
       continue;
     listener.onPrompt(request.id,
                       logprobsOf(logits, limits.vocab, request.prompt[at],
                                  std::max<int64_t>(request.logprobs, 0)));
-    ++sequence.told;
+    ++seq.told;
   }
   return std::nullopt;
 }
 
-std::optional<FinishReason> Scheduler::addTokens(Sequence &sequence,
+std::optional<FinishReason> Scheduler::addTokens(Sequence &seq,
                                                  std::vector<int32_t> guesses,
                                                  float *logits) {
-  std::optional<FinishReason> end = addToken(sequence, logits);
+  std::optional<FinishReason> end = addToken(seq, logits);
   size_t right = 0;
-  for (; !end && right < guesses.size() &&
-         sequence.tokens.back() == guesses[right];
+  for (; !end && right < guesses.size() && seq.tokens.back() == guesses[right];
        ++right) {
-    ++sequence.computed;
+    ++seq.computed;
     logits += limits.vocab;
-    end = addToken(sequence, logits);
+    end = addToken(seq, logits);
   }
   // The draft's cache is valid up to the accepted tokens.
-  sequence.drafted = std::min(sequence.drafted, sequence.computed);
+  seq.drafted = std::min(seq.drafted, seq.computed);
   counted.rightGuesses += int64_t(right);
   // Draft more after all were accepted, else fewer, as in Hugging Face's
   // transformers.
   if (!guesses.empty())
-    sequence.reach =
-        std::clamp<int64_t>(sequence.reach + (right == guesses.size() ? 2 : -1),
-                            1, limits.maxGuesses);
+    seq.reach = std::clamp<int64_t>(
+        seq.reach + (right == guesses.size() ? 2 : -1), 1, limits.maxGuesses);
   return end;
 }
 
-void Scheduler::takeResult(Sequence &sequence, const Feed &feed,
-                           float *logits) {
-  std::vector<int32_t> guesses(sequence.tokens.end() - sequence.guessed,
-                               sequence.tokens.end());
-  sequence.tokens.resize(sequence.tokens.size() - guesses.size());
-  sequence.guessed = 0;
+void Scheduler::takeResult(Sequence &seq, const Feed &feed, float *logits) {
+  std::vector<int32_t> guesses(seq.tokens.end() - seq.guessed,
+                               seq.tokens.end());
+  seq.tokens.resize(seq.tokens.size() - guesses.size());
+  seq.guessed = 0;
   int64_t count = int64_t(feed.tokens.size() - guesses.size());
-  sequence.computed += count;
+  seq.computed += count;
   bool isOfPrompt =
-      count > 1 || feed.position < int64_t(sequence.request.prompt.size());
+      count > 1 || feed.position < int64_t(seq.request.prompt.size());
   if (isOfPrompt)
     counted.promptTokens += count;
-  int64_t before = sequence.made;
+  int64_t before = seq.made;
   std::optional<FinishReason> end;
-  if (isScored(sequence)) {
-    end = tellPrompt(sequence, feed.position, count, logits);
+  if (isScored(seq)) {
+    end = tellPrompt(seq, feed.position, count, logits);
     // Logits of drafted tokens follow those of the prompt.
     logits += (count - 1) * limits.vocab;
   }
-  if (!end && sequence.computed == int64_t(sequence.tokens.size())) {
-    sequence.hasBegun = true;
-    end = sequence.request.maxTokens == 0
+  if (!end && seq.computed == int64_t(seq.tokens.size())) {
+    seq.hasBegun = true;
+    end = seq.request.maxTokens == 0
               ? FinishReason::Length
-              : addTokens(sequence, std::move(guesses), logits);
+              : addTokens(seq, std::move(guesses), logits);
   }
-  queue.charge(sequence.request.client,
+  queue.charge(seq.request.client,
                isOfPrompt ? double(count)
-                          : newTokenCharge * double(sequence.made - before));
-  publishPages(sequence);
-  giveBackPages(sequence);
+                          : newTokenCharge * double(seq.made - before));
+  publishPages(seq);
+  giveBackPages(seq);
   if (!end)
     return;
-  uint64_t id = sequence.request.id;
+  uint64_t id = seq.request.id;
   drop(sequences.find(id));
   listener.onEnd(id, *end);
 }

@@ -351,7 +351,8 @@ static std::string capitalize(const std::string &text) {
   if (text.empty())
     return text;
   unicode::Character first = unicode::characterAt(text, 0);
-  // The rest ends a word as in the whole text.
+  // Lower-case the whole text: whether a final sigma ends a word depends on the
+  // letters before it.
   std::string whole = lower(text), begin;
   unicode::appendLower(begin, first.code);
   return titleCase(first.code) + whole.substr(begin.size());

@@ -163,63 +163,61 @@ private:
   void admit();
   /// Starts a sequence in the group that shares most pages with its prompt, or
   /// among equals has most pages left. Returns false if no group has room.
-  bool tryToBegin(Sequence &sequence);
-  void begin(Sequence &sequence, Group &group);
+  bool tryToBegin(Sequence &seq);
+  void begin(Sequence &seq, Group &group);
   /// Allocates pages for the next tokens of running sequences. If pages run
   /// out, the sequences that began last are preempted.
   void growPages(Group &group);
-  void preempt(Sequence &sequence);
+  void preempt(Sequence &seq);
   /// Drafts tokens for the sequences whose prompts are computed.
   void guess();
   /// Returns the number of tokens to draft: as far as they are useful and there
   /// are pages.
-  int64_t roomForGuesses(Sequence &sequence);
+  int64_t roomForGuesses(Sequence &seq);
   void collectFeeds();
   /// Takes at most `promptTokens` tokens of prompts.
   void collectFeeds(Group &group, int64_t promptTokens);
   /// Returns the limit of prompt tokens for a group in this run.
   int64_t promptTokensOfRun() const;
-  void takeResult(Sequence &sequence, const Feed &feed, float *logits);
+  void takeResult(Sequence &seq, const Feed &feed, float *logits);
   /// Returns the number of positions in the cache, or if there is a draft in
   /// both caches.
-  int64_t cached(const Sequence &sequence) const {
-    return drafter ? std::min(sequence.computed, sequence.drafted)
-                   : sequence.computed;
+  int64_t cached(const Sequence &seq) const {
+    return drafter ? std::min(seq.computed, seq.drafted) : seq.computed;
   }
   /// Whether more than the next token is to be computed.
-  static bool isPrompt(const Sequence &sequence) {
-    return int64_t(sequence.tokens.size()) - sequence.computed >
-           1 + sequence.guessed;
+  static bool isPrompt(const Sequence &seq) {
+    return int64_t(seq.tokens.size()) - seq.computed > 1 + seq.guessed;
   }
   /// Whether logits of prompt tokens are still to be reported.
-  static bool isScored(const Sequence &sequence) {
-    return sequence.request.scoresPrompt && !sequence.hasBegun;
+  static bool isScored(const Sequence &seq) {
+    return seq.request.scoresPrompt && !seq.hasBegun;
   }
   /// Reports prompt tokens after the `count` from `position` on, whose logits
   /// these are, and before that the prompt's first token. Returns how the
   /// sequence ended, if so.
-  std::optional<FinishReason> tellPrompt(Sequence &sequence, int64_t position,
+  std::optional<FinishReason> tellPrompt(Sequence &seq, int64_t position,
                                          int64_t count, float *logits);
   /// Samples tokens as long as drafted ones are accepted. Returns how the
   /// sequence ended, if so.
   std::optional<FinishReason>
-  addTokens(Sequence &sequence, std::vector<int32_t> guesses, float *logits);
-  void publishPages(Sequence &sequence);
-  void giveBackPages(Sequence &sequence);
+  addTokens(Sequence &seq, std::vector<int32_t> guesses, float *logits);
+  void publishPages(Sequence &seq);
+  void giveBackPages(Sequence &seq);
   /// Samples the next token. Returns how the sequence ended, if so.
-  std::optional<FinishReason> addToken(Sequence &sequence, float *logits);
-  void stopRunning(Sequence &sequence);
+  std::optional<FinishReason> addToken(Sequence &seq, float *logits);
+  void stopRunning(Sequence &seq);
   /// Forgets a sequence.
-  void drop(Sequences::iterator sequence);
+  void drop(Sequences::iterator seq);
   /// Returns the pages that a sequence needs to compute its next tokens after
   /// `computed`.
-  int64_t pagesFor(const Sequence &sequence, int64_t computed) const;
+  int64_t pagesFor(const Sequence &seq, int64_t computed) const;
   /// Returns the limit of pages that a sequence may share at its beginning:
   /// those before its last token, and none while prompt logits are wanted.
-  int64_t mostShared(const Sequence &sequence) const {
-    if (isScored(sequence))
+  int64_t mostShared(const Sequence &seq) const {
+    if (isScored(seq))
       return 0;
-    return (int64_t(sequence.tokens.size()) - 1) / limits.pageTokens;
+    return (int64_t(seq.tokens.size()) - 1) / limits.pageTokens;
   }
 
   Engine &engine;
