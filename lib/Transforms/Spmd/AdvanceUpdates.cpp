@@ -1,8 +1,12 @@
-//===- AdvanceUpdates.cpp - Updates as soon as the gradients are there ----===//
+//===- AdvanceUpdates.cpp - Updates beside the backward pass --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `spmd-advance-updates`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +33,8 @@ namespace heddle {
 
 namespace {
 
-/// What the last micro-batch's backward pass runs in a loop or a stage's line.
+/// The block that runs the backward pass of the last micro-batch: the body of a
+/// loop, or of the last fragment of a stage's line.
 Block *lastBodyOf(Operation *loop) {
   auto fragments = dyn_cast<pipe::FragmentsOp>(loop);
   if (!fragments)
@@ -43,8 +48,8 @@ Block *lastBodyOf(Operation *loop) {
   llvm_unreachable("verified: each fragment of the line has a body");
 }
 
-/// The updates behind the loop over micro-batches of a step, which has one
-/// loop, or one line of fragments.
+/// Moves updates of one step that follow its loop over micro-batches, or its
+/// line of fragments, into that loop. The step has exactly one of them.
 class Advancer {
 public:
   Advancer(nn::ModelOp model, nn::StepOp step, Operation *loop)
@@ -53,8 +58,8 @@ public:
     loop->walk([&](nn::SetOp set) { note(set, written); });
   }
 
-  /// Runs of members have `size` elements, about. Returns how many updates were
-  /// moved.
+  /// Splits updates into updates of about `size` elements, and moves those that
+  /// can move. Returns how many updates moved.
   size_t run(int64_t size) {
     SmallVector<nn::UpdateOp> updates;
     for (auto update :
@@ -67,7 +72,8 @@ public:
     if (!updates.empty())
       splitLast();
     SmallVector<std::pair<Operation *, nn::UpdateOp>> places;
-    // What other fragments have made is there at once.
+    // Updates without a use in this body can run at once: other fragments have
+    // computed their gradients.
     Operation *begin = &body->front();
     for (nn::UpdateOp update : updates)
       if (Operation *last = lastUse(update); last || begin->getNextNode())
@@ -93,9 +99,9 @@ private:
   // Which updates are there early
   //===--------------------------------------------------------------------===//
 
-  /// The read of a state, and what takes this rank's part of it; nothing where
-  /// a value is made otherwise, as of gradients that are summed behind the
-  /// loop.
+  /// The operations that read a state, and take this rank's part of it, to make
+  /// `flat`. Empty if `flat` is computed otherwise, for example by a reduction
+  /// of gradients after the loop.
   static SmallVector<Operation *> readOf(Value flat) {
     SmallVector<Operation *> ops;
     for (Operation *op = flat.getDefiningOp();
@@ -115,8 +121,9 @@ private:
                nn::MemoryKind::Device;
   }
 
-  /// Whether a number could be there before the loop: it is, or is made of what
-  /// is, and of states that nothing has written since.
+  /// Whether a scalar can be computed before the loop: everything that it
+  /// depends on is computed there, or read from states that neither the loop
+  /// nor later operations write.
   bool canPrecede(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || op->isBeforeInBlock(loop))
@@ -130,7 +137,7 @@ private:
                         [&](Value operand) { return canPrecede(operand); });
   }
 
-  /// Whether nothing but its own reads, behind the loop, sees what an update
+  /// Whether no other operation after the loop reads a state that the update
   /// writes.
   bool isAlone(nn::UpdateOp update, ArrayRef<Operation *> writes) {
     llvm::StringSet<> states;
@@ -155,7 +162,7 @@ private:
     return true;
   }
 
-  /// The states that something behind the loop, and before `op`, writes.
+  /// The states that operations between the loop and `op` write.
   llvm::StringSet<> writtenBehind(Operation *op) {
     llvm::StringSet<> since;
     for (Operation *other = loop; other != op; other = other->getNextNode())
@@ -164,8 +171,8 @@ private:
     return since;
   }
 
-  /// Whether one of the states that are read is written behind the loop, and
-  /// before `op`; all of them, with `all`.
+  /// Whether an operation between the loop and `op` writes one of the states
+  /// that `get` reads; with `all`, whether such operations write all of them.
   bool isRewritten(nn::GetOp get, Operation *op, bool all = false) {
     llvm::StringSet<> since = writtenBehind(op);
     auto isAmong = [&](StringRef state) { return since.contains(state); };
@@ -173,8 +180,10 @@ private:
     return all ? llvm::all_of(states, isAmong) : llvm::any_of(states, isAmong);
   }
 
-  /// Whether all that an update reads is there, in part with `inPart`: what
-  /// stages add up behind their lines is not.
+  /// Whether the update can move into the loop: its operands are final there,
+  /// its states are offloaded and its gradients are not. With `inPart` some of
+  /// the gradients may be written after the loop, since the update is split
+  /// later.
   bool mayMove(nn::UpdateOp update, bool inPart = false) {
     std::optional<SmallVector<Operation *>> writes = spmd::writesOf(update);
     if (!writes || !isAlone(update, *writes) ||
@@ -196,8 +205,8 @@ private:
   // Where they go
   //===--------------------------------------------------------------------===//
 
-  /// The last micro-batch gets a loop of its own, which is `loop` from here on:
-  /// what all of them add up to is there in it.
+  /// Gives the last micro-batch a loop of its own, to which `loop` points from
+  /// now on. Gradients that all micro-batches add to are final in it.
   void splitLast() {
     if (auto fragments = dyn_cast<pipe::FragmentsOp>(loop))
       return splitLine(fragments);
@@ -206,8 +215,8 @@ private:
       spmd::splitFirst(batches, others);
   }
 
-  /// The last fragment of a stage has a line of its own: most gradients are
-  /// there in it.
+  /// Gives the last fragment of the line a `pipe.fragments` of its own, to
+  /// which `loop` points from now on: most gradients are final in it.
   void splitLine(pipe::FragmentsOp fragments) {
     pipe::Line before = *pipe::parseStage(fragments.getLine());
     pipe::Line last = {before.back()};
@@ -218,7 +227,8 @@ private:
     loop = cutTo(fragments, last);
   }
 
-  /// Fragments of a part of the line, with the bodies of those kinds.
+  /// Replaces `fragments` by one that runs `line`, a part of its line, and has
+  /// only the bodies that this part needs.
   static pipe::FragmentsOp cutTo(pipe::FragmentsOp fragments,
                                  const pipe::Line &line) {
     SmallVector<Attribute> kinds;
@@ -246,13 +256,15 @@ private:
     return part;
   }
 
-  /// The later of two operations in the loop's body; null is before all.
+  /// Returns the later of two operations in the loop's body. A null `a` is
+  /// before all operations.
   Operation *later(Operation *a, Operation *b) const {
     b = body->findAncestorOpInBlock(*b);
     return !a || a->isBeforeInBlock(b) ? b : a;
   }
 
-  /// The last operation that reads bytes of a value, and not before `last`.
+  /// Returns the last operation that reads bytes of a value, but none before
+  /// `last`.
   Operation *lastRead(Value value, Operation *last) {
     for (Operation *user : value.getUsers()) {
       last = later(last, user);
@@ -264,8 +276,8 @@ private:
     return last;
   }
 
-  /// The last operation in the loop that writes the gradients that an update
-  /// reads, or reads what it writes.
+  /// Returns the last operation in the loop that writes gradients which the
+  /// update reads, or reads states that it writes; null if there is none.
   Operation *lastUse(nn::UpdateOp update) {
     llvm::StringSet<> gradients, results;
     auto get = cast<nn::GetOp>(readOf(update.getGradient()).front());
@@ -292,7 +304,7 @@ private:
     return last;
   }
 
-  /// Moves what makes a number up to before the loop.
+  /// Moves the computation of a scalar to before the loop.
   void precede(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || op->isBeforeInBlock(loop))
@@ -302,8 +314,9 @@ private:
     op->moveBefore(loop);
   }
 
-  /// Moves an update, with what it reads and what writes its results, behind an
-  /// operation of the loop. Returns the last of what was moved.
+  /// Moves an update, with the reads of its operands and the writes of its
+  /// results, to after an operation of the loop. Returns the last operation
+  /// that moved.
   Operation *move(nn::UpdateOp update, Operation *behind) {
     SmallVector<Operation *> writes = *spmd::writesOf(update);
     OpBuilder builder(update);
@@ -333,10 +346,10 @@ private:
 
   nn::StepOp step;
   Operation *loop;
-  Block *body; ///< Of the last micro-batch.
+  Block *body; ///< The last micro-batch's.
   SymbolTable symbols;
   spmd::UpdateCutter cutter;
-  llvm::StringSet<> written; ///< States, in the loop.
+  llvm::StringSet<> written; ///< States that the loop writes.
 };
 
 struct AdvanceUpdates : heddle::impl::SpmdAdvanceUpdatesBase<AdvanceUpdates> {

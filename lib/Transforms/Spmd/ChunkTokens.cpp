@@ -1,8 +1,12 @@
-//===- ChunkTokens.cpp - A few tokens at a time ---------------------------===//
+//===- ChunkTokens.cpp - Computes token-wise operations by chunks ---------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `spmd-chunk-tokens`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,12 +28,13 @@ namespace heddle {
 
 namespace {
 
-/// Some neighbouring positions of some neighbouring rows.
+/// A range of positions of a range of rows.
 struct Chunk {
   int64_t row, rows, token, tokens;
 };
 
-/// `count` in pieces of equal length, but for the last, of at most `most`.
+/// Divides [0, count) into ranges of at most `most`, which all but the last
+/// have the same length. Returns pairs of first element and length.
 SmallVector<std::pair<int64_t, int64_t>> piecesOf(int64_t count, int64_t most) {
   int64_t pieces = llvm::divideCeil(count, most);
   int64_t length = llvm::divideCeil(count, pieces);
@@ -39,8 +44,8 @@ SmallVector<std::pair<int64_t, int64_t>> piecesOf(int64_t count, int64_t most) {
   return result;
 }
 
-/// Chunks of at most `most` tokens, row by row: whole rows where these are
-/// short enough, else some positions of all rows, or of one.
+/// Divides a region into chunks of at most `most` tokens: whole rows if these
+/// are short enough, otherwise some positions of all rows or of one row.
 SmallVector<Chunk> chunksOf(const TokenRegion &region, int64_t most) {
   bool wholeRows = most >= region.tokens, allRows = most >= region.rows;
   int64_t rows = wholeRows ? most / region.tokens : allRows ? region.rows : 1;
@@ -54,7 +59,7 @@ SmallVector<Chunk> chunksOf(const TokenRegion &region, int64_t most) {
   return chunks;
 }
 
-/// Makes one region's values a chunk after the other.
+/// Replaces the operations of one region by copies of them for each chunk.
 class Chunker {
 public:
   Chunker(const TokenRegion &region, int64_t most)
@@ -66,7 +71,8 @@ public:
 
   size_t numChunks() const { return chunks.size(); }
 
-  /// Whether all that the region reads can be there before its first operation.
+  /// Whether everything that the region reads can be computed before its first
+  /// operation.
   bool isReady() {
     return llvm::all_of(region.ops, [&](Operation *op) {
       return llvm::all_of(op->getOperands(),
@@ -91,8 +97,8 @@ public:
   }
 
 private:
-  /// What defines a value behind the region's beginning and outside of it, or
-  /// null.
+  /// Returns the operation outside of the region that defines a value after the
+  /// region's first operation, or null.
   Operation *laterMaker(Value value) const {
     Operation *op = value.getDefiningOp();
     bool isLater = op && op->getBlock() == first->getBlock() &&
@@ -130,8 +136,8 @@ private:
     });
   }
 
-  /// The type of a chunk's part of a value with a part for each token. Such as
-  /// have been collected from ranks have several.
+  /// The type of a chunk's slice of a value with one row for each token. Values
+  /// that were gathered from ranks have several rows for each token.
   RankedTensorType partType(Value value, const Chunk &chunk) const {
     auto type = cast<RankedTensorType>(value.getType());
     SmallVector<int64_t> shape(type.getShape());
@@ -140,7 +146,7 @@ private:
     return type.clone(shape);
   }
 
-  /// Elements `begin` and following of one dimension.
+  /// Slices elements [begin, begin + length) of one dimension.
   Value slice(Value value, unsigned dim, int64_t begin, int64_t length) {
     auto type = cast<RankedTensorType>(value.getType());
     if (type.getDimSize(dim) == length)
@@ -183,14 +189,15 @@ private:
     }
   }
 
-  /// Lets the sums that a chunk's operation makes go on from those of the
-  /// chunks before. Only the last sum is rounded.
+  /// Lets each sum over tokens begin with the sum of the chunks before. All
+  /// sums but the last are f32, so that only the last one is rounded.
   void addUp(Operation *op, Operation *copy) {
     SmallVector<nn::Init> originals = nn::sumsOf(op);
     for (auto [index, original] : llvm::enumerate(originals)) {
       if (splits[op].results[cast<OpResult>(original.result).getResultNumber()])
         continue;
-      // Anew for each: an operand that is added moves those behind it.
+      // Found again for each sum: an operand that was added shifts the operands
+      // after it.
       nn::Init sum = nn::sumsOf(copy)[index];
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPoint(copy);
@@ -205,7 +212,7 @@ private:
     }
   }
 
-  /// What was computed of all chunks.
+  /// Joins the results of all chunks.
   Value whole(OpResult result) {
     if (Value sum = sums.lookup(result))
       return castTo(sum, getElementTypeOrSelf(result));
@@ -225,8 +232,10 @@ private:
   Operation *first;
   OpBuilder builder;
   DenseMap<Operation *, TokenSplit> splits;
-  DenseMap<Value, Value> sums; ///< Of the chunks so far, by the whole sum.
-  DenseMap<Value, SmallVector<Value>> parts; ///< Of each chunk.
+  /// By the original result: the sum of the chunks so far.
+  DenseMap<Value, Value> sums;
+  /// By the original result: the results of all chunks.
+  DenseMap<Value, SmallVector<Value>> parts;
 };
 
 struct ChunkTokens : heddle::impl::SpmdChunkTokensBase<ChunkTokens> {

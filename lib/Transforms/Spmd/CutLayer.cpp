@@ -1,4 +1,4 @@
-//===- CutLayer.cpp - A layer in pieces around its products ---------------===//
+//===- CutLayer.cpp - Splits a layer at some operations -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,13 +14,15 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::spmd;
 
-/// Whether a piece makes it for itself: the number of a rank, a constant.
+/// Whether the operation only computes a scalar (a rank's index, a constant),
+/// which each function computes for itself instead of taking it as an argument.
 static bool isScalar(Operation *op) {
   return op->getNumRegions() == 0 && isMemoryEffectFree(op) &&
          llvm::none_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
 }
 
-/// What an operation, and those in its body, use of what is around it.
+/// Collects the values from outside of an operation that it, or an operation in
+/// its body, uses.
 static void collectUsed(Operation *op, llvm::SetVector<Value> &used) {
   op->walk([&](Operation *inner) {
     for (Value operand : inner->getOperands())
@@ -31,7 +33,7 @@ static void collectUsed(Operation *op, llvm::SetVector<Value> &used) {
 
 namespace {
 
-/// Makes one function of some operations of a layer.
+/// Makes one function of some adjacent operations of a layer.
 class PieceWriter {
 public:
   PieceWriter(nn::FuncOp layer, ArrayRef<Operation *> ops)

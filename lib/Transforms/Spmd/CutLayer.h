@@ -1,8 +1,13 @@
-//===- CutLayer.h - A layer in pieces around its products -------*- C++ -*-===//
+//===- CutLayer.h - Splits a layer at some operations --------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Used by `spmd-tile-products`, which computes a layer's products by row tiles
+// in the caller and needs the rest of the layer as functions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,16 +19,19 @@
 
 namespace heddle::spmd {
 
-/// What a layer does next: a function of its own, or one product.
+/// One step of a layer: a product, or a function that computes the operations
+/// between two products.
 struct LayerStep {
-  mlir::Operation *product = nullptr; ///< Of the layer; null: `piece`.
+  /// The layer's product; null if this step is the function `piece`.
+  mlir::Operation *product = nullptr;
   nn::FuncOp piece;
-  /// Values of the layer that the piece takes and gives.
+  /// Values of the layer that the function takes and returns.
   llvm::SmallVector<mlir::Value> inputs, outputs;
 };
 
-/// Makes functions of what stands before, between and behind some of a layer's
-/// operations. The layer itself stays.
+/// Makes functions of the operations before, between and after the `products`
+/// of a layer, and adds them to `symbols`. The layer itself is not changed.
+/// Returns the layer's steps in their order.
 llvm::SmallVector<LayerStep>
 cutLayer(nn::FuncOp layer, llvm::ArrayRef<mlir::Operation *> products,
          mlir::SymbolTable &symbols);

@@ -1,8 +1,12 @@
-//===- FetchParameters.cpp - Brings parameters where they are used --------===//
+//===- FetchParameters.cpp - Fetches offloaded parameters -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `spmd-fetch-parameters`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,16 +30,18 @@ namespace heddle {
 
 namespace {
 
-/// Bytes between two states that are read along: a request costs as much.
+/// Two states at most that many bytes apart are fetched together, with the
+/// bytes between them: a request of its own would cost as much.
 constexpr int64_t mostBetween = 16 * pageBytes;
 
-/// A run, and who reads it last so far.
+/// A transfer, and its last reader so far.
 struct Fetched {
   FetchRange run;
   Operation *lastReader = nullptr;
 };
 
-/// The operations of one block that read what is elsewhere.
+/// Inserts the fetches for the operations of one block that read offloaded
+/// parameters.
 class Fetcher {
 public:
   Fetcher(Block &block, const BucketOffsets &offsets,
@@ -45,7 +51,7 @@ public:
         isUpdate(isa<nn::StepOp>(block.getParentOp()) &&
                  !block.getOps<nn::UpdateOp>().empty()) {}
 
-  /// Returns how many fetches there are.
+  /// Returns the number of fetches.
   size_t run() {
     for (Operation &op : llvm::make_early_inc_range(block)) {
       if (auto embedding = dyn_cast<nn::EmbeddingOp>(op);
@@ -67,8 +73,8 @@ public:
 private:
   bool isOffloaded(StringRef state) const { return offsets.count(state) > 0; }
 
-  /// What the operation reads of what is elsewhere. What is updated element by
-  /// element is for spmd-stream-states.
+  /// The operands of an operation that are offloaded parameters. Element-wise
+  /// operands of updates are left to `spmd-stream-states`.
   SmallVector<OpOperand *> readsOf(Operation &op) {
     SmallVector<OpOperand *> reads;
     if (isa<nn::UpdateOp>(op) || (isUpdate && op.hasTrait<nn::Elementwise>()))
@@ -80,7 +86,8 @@ private:
     return reads;
   }
 
-  /// Whether it fetched the rows that an embedding reads of a table.
+  /// Fetches only the rows that an embedding reads of its table, if that is
+  /// less. Returns whether it did.
   bool fetchRows(nn::EmbeddingOp embedding) {
     auto get = embedding.getTable().getDefiningOp<nn::GetOp>();
     if (!get || !isOffloaded(get.getState()))
@@ -109,8 +116,8 @@ private:
     return true;
   }
 
-  /// Lets the next operation stand behind what makes a value, if the block
-  /// does.
+  /// Moves the insertion point to after the operation that computes `value`, if
+  /// that is later in the block.
   void goBehind(Value value) {
     Operation *made = value ? value.getDefiningOp() : nullptr;
     if (made && made->getBlock() == &block &&
@@ -118,7 +125,8 @@ private:
       builder.setInsertionPointAfter(made);
   }
 
-  /// Between two layers what neither of them reads is not kept.
+  /// Drops the fetched parameters that the next layer does not read, so that
+  /// their memory is free.
   void forgetBut(ArrayRef<OpOperand *> reads) {
     llvm::StringMap<std::pair<Value, Fetched *>> kept;
     for (OpOperand *read : reads)
@@ -147,8 +155,8 @@ private:
     }
   }
 
-  /// Elements that are fetched before an operation, and read by it or behind
-  /// it; all that are here where there is none.
+  /// The elements that were fetched before `op` and are read by it or later.
+  /// Without `op`: all that were fetched and are read.
   int64_t elementsAt(Operation *op) {
     int64_t elements = 0;
     for (const auto &[run, lastReader] : runs)
@@ -157,17 +165,19 @@ private:
     return elements;
   }
 
-  /// Fetches a run for `reader`, while the layer before that is computed.
+  /// Fetches a range of parameters for `reader`. The fetch starts before the
+  /// layer that precedes the reader, if the strategy's limits allow it.
   void fetch(Operation &reader, Fetched &fetched) {
     FetchRange &run = fetched.run;
     auto flat = cast<RankedTensorType>(run.bucket.getType());
-    // Requests begin at pages.
+    // Direct I/O begins at pages.
     int64_t page = pageBytes / dist::byteSize(flat.getElementType());
     int64_t lead = run.first % page;
     auto type = flat.clone({lead + run.end - run.first});
     nn::CallOp previous = neighbour(&reader, /*before=*/true);
     int64_t size = run.end - run.first;
-    // All passes stand before the updates behind them.
+    // The step's own block holds updates after all passes, so no layer is there
+    // to overlap with.
     bool isEarly = !isUpdate && size <= strategy.prefetchBucketSize &&
                    (strategy.maxLiveParameters == dist::Strategy::noLimit ||
                     size + elementsAt(previous) <= strategy.maxLiveParameters);
@@ -188,21 +198,22 @@ private:
       here[get.getState()] = {member, &fetched};
   }
 
-  /// What is read before the first layer is fetched at the block's beginning,
-  /// in the order in which it is read.
+  /// Returns the place where a fetch without a layer before it starts: the
+  /// beginning of the block, after the fetches that are there, so that fetches
+  /// keep the order of their reads.
   Operation *beginning(Operation &reader) {
     if (!first)
       first = &block.front();
     return first->isBeforeInBlock(&reader) ? first : &reader;
   }
 
-  /// Stores what was gathered of an update's parts.
+  /// Stores a bucket that ranks all-gathered after its update.
   void store(nn::SetOp set) {
     builder.setInsertionPoint(set);
     builder.create<dist::StoreOp>(set.getLoc(), set.getState(), 0,
                                   set.getValue());
     builder.create<dist::FlushOp>(set.getLoc(), 0);
-    // What was fetched of it before is old.
+    // Copies that were fetched before the store are out of date.
     nn::BucketOp bucket = offsets.lookup(set.getState()).bucket;
     for (const auto &entry : offsets)
       if (entry.second.bucket == bucket)
@@ -215,10 +226,11 @@ private:
   const dist::Strategy &strategy;
   OpBuilder builder;
   size_t numEmbeddings = 0;
-  bool isUpdate; ///< The block is what updates behind all passes.
+  bool isUpdate; ///< The block holds the updates after all passes.
   std::list<Fetched> runs;
-  llvm::StringMap<std::pair<Value, Fetched *>> here; ///< By state.
-  Operation *first = nullptr; ///< Of the block, before anything was fetched.
+  /// By state: its fetched value, and the transfer.
+  llvm::StringMap<std::pair<Value, Fetched *>> here;
+  Operation *first = nullptr; ///< The first operation of the original block.
 };
 
 struct FetchParameters

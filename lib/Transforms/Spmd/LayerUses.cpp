@@ -1,4 +1,4 @@
-//===- LayerUses.cpp - Values that no layer uses for long -----------------===//
+//===- LayerUses.cpp - Which layers use an activation ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,7 +13,8 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::spmd;
 
-/// Whether a call goes on with the layer that the other one began.
+/// Whether a call is a later piece of the layer that `layer` began: its path
+/// extends that of the layer.
 static bool isPieceOf(nn::CallOp call, Operation *layer) {
   StringRef path = call.getPath();
   return path.consume_front(cast<nn::CallOp>(layer).getPath()) &&
@@ -40,10 +41,10 @@ SmallVector<Value> LayerUses::activations() const {
   for (Operation &op : body) {
     if (!last || last->isBeforeInBlock(&op))
       break;
-    // A part of what is computed is, a part of weights is not.
+    // Parts of activations are activations; parts of weights are not.
     bool passesOn =
         isa<dist::DistDialect>(op.getDialect()) || isa<nn::PackOp>(op);
-    // What an embedding makes.
+    // The rows that an embedding reads are an activation.
     if (isa<dist::FetchRowsOp>(op))
       found.insert(op.getResult(0));
     bool counts = passesOn ? llvm::any_of(op.getOperands(),

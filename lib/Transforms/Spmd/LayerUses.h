@@ -1,8 +1,13 @@
-//===- LayerUses.h - Values that no layer uses for long ---------*- C++ -*-===//
+//===- LayerUses.h - Which layers use an activation ----------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Used by the passes that split or offload saved activations: it tells which
+// values the backward pass uses many layers after they were computed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,37 +19,39 @@
 
 namespace heddle::spmd {
 
-/// Layers between two uses of a value for which it is kept otherwise than as a
-/// whole in the device's memory.
+/// An activation is split or offloaded if that many layers, or more, run
+/// between two of its uses.
 constexpr int64_t minLayersBetween = 3;
 
-/// The reason of exchanges of what ranks keep parts of (dist.reshard).
+/// The `reason` of reshards that split and gather saved activations.
 constexpr llvm::StringLiteral activationsReason = "activations";
 
-/// The layers of a micro-batch or fragment, and which of its values wait for
-/// the backward pass while others run.
+/// The layers that one block calls, for a micro-batch or a fragment, and the
+/// uses of its values between them.
 class LayerUses {
 public:
-  /// The layers are the block's calls, but for those of a layer's later pieces,
-  /// whose paths go on from the layer's; none may come or go later.
+  /// Collects the layers: the block's calls. Calls of later pieces of a tiled
+  /// layer, whose path is an extension of the layer's path, do not count. Calls
+  /// must not be added or removed afterwards.
   explicit LayerUses(mlir::Block &block);
 
   mlir::Block &block() const { return body; }
 
-  /// Of the forward pass, in their order: what is computed up to the last layer
-  /// that runs for the first time. None of weights, and of what is made of them
-  /// alone.
+  /// The activations of the forward pass, in their order: values that are
+  /// computed before the last layer that is called for the first time. Weights,
+  /// and values computed only from weights, are not among them.
   llvm::SmallVector<mlir::Value> activations() const;
 
-  /// The operations of the block that use a value, in their order.
+  /// Returns the operations of the block that use a value, in their order.
   llvm::SmallVector<mlir::Operation *> users(mlir::Value value) const;
 
-  /// What makes a value and what uses it, apart where `minLayersBetween` layers
-  /// or more run between two uses.
+  /// Returns the operation that computes a value and its users, in groups: a
+  /// new group begins where `minLayersBetween` layers or more run between two
+  /// uses.
   llvm::SmallVector<llvm::SmallVector<mlir::Operation *>>
   uses(mlir::Value value) const;
 
-  /// The layer that runs before the operation does, or null.
+  /// Returns the last layer that runs before the operation, or null.
   mlir::Operation *layerBefore(mlir::Operation *op) const;
 
 private:
@@ -52,16 +59,17 @@ private:
 
   mlir::Block &body;
   llvm::SmallVector<mlir::Operation *> calls;
-  /// Layers before each operation.
+  /// The number of layers before each operation.
   llvm::DenseMap<mlir::Operation *, int64_t> numBefore;
 };
 
-/// The blocks of a training step whose values wait: of micro-batches, and of
-/// fragments.
+/// Returns the blocks of a training step that have saved activations: those of
+/// micro-batches and of fragments.
 llvm::SmallVector<mlir::Block *> waitingBlocks(nn::StepOp step);
 
-/// The states whose slots hold what fragments leave to later ones, without
-/// those that are sent: these are sent from their slots.
+/// Returns the states whose slots hold activations for later fragments. States
+/// whose values are sent to another stage are not among them: they are sent
+/// from their slots.
 llvm::StringSet<> savedSlots(nn::ModelOp model);
 
 } // namespace heddle::spmd

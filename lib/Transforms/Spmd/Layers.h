@@ -1,4 +1,4 @@
-//===- Layers.h - The layers around an operation ----------------*- C++ -*-===//
+//===- Layers.h - Calls of layers in a block ------------------ -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,7 +13,7 @@
 
 namespace heddle::spmd {
 
-/// The nearest instance of a layer before or behind an operation of the same
+/// Returns the nearest call of a layer before or after an operation of the same
 /// block, or null.
 inline nn::CallOp neighbour(mlir::Operation *op, bool before) {
   while ((op = before ? op->getPrevNode() : op->getNextNode()))
@@ -22,8 +22,9 @@ inline nn::CallOp neighbour(mlir::Operation *op, bool before) {
   return {};
 }
 
-/// Waits for stores of a block: each is done before the layer after the next
-/// one begins, or at the block's end.
+/// Inserts waits for the stores of a block. Each store is waited for after the
+/// layer that follows it, or at the end of the block: so it overlaps with that
+/// layer.
 void flushBehindLayers(mlir::Block &block,
                        llvm::SmallVector<mlir::Operation *> stores);
 

@@ -1,8 +1,12 @@
-//===- Localize.cpp - From the shapes of the whole to those of a rank -----===//
+//===- Localize.cpp - Replaces global shapes by those of one rank ---------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `spmd-localize`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +28,7 @@ namespace heddle {
 
 namespace {
 
-/// One model: its types become those of a rank.
+/// Replaces the types of one model by those of a rank.
 class ModelLocalizer {
 public:
   ModelLocalizer(nn::ModelOp model, dist::MeshOp mesh)
@@ -32,7 +36,8 @@ public:
 
   void run() {
     noteRules();
-    // While functions say how their results are sharded.
+    // First, since this reads the shardings of arguments, which
+    // `localizeBoundary` removes.
     for (auto step : model.getOps<nn::StepOp>())
       notePorts(step);
     for (auto function : model.getOps<nn::FuncOp>())
@@ -49,7 +54,8 @@ public:
         functions.push_back(&op);
     for (Operation *function : functions)
       localizeBlock(function->getRegion(0).front());
-    // What was gathered may be longer than the whole: parts are padded.
+    // Results that were all-gathered may be longer than before, since each
+    // rank's part is padded.
     for (auto step : model.getOps<nn::StepOp>())
       step.setFunctionType(builder.getFunctionType(
           step.getArgumentTypes(),
@@ -68,7 +74,8 @@ private:
            mesh.getSize(dist::AxisRole::Sequence);
   }
 
-  /// Arguments and results of a function or step.
+  /// Gives a function or step the local types of its arguments and results, and
+  /// removes their shardings.
   template <typename OpT> void localizeBoundary(OpT function) {
     SmallVector<Type> inputs(function.getArgumentTypes());
     SmallVector<Type> results(function.getResultTypes());
@@ -85,8 +92,8 @@ private:
     function.removeResultShardingsAttr();
   }
 
-  /// What the runtime must know of the inputs that are split over ranks, and of
-  /// the values that are kept.
+  /// Writes the sharding and global type of inputs that are split over ranks,
+  /// and of values that a dump keeps: the runtime needs them.
   void notePorts(nn::StepOp step) {
     NamedAttrList ports;
     auto note = [&](nn::PortAttr which, Type whole, Attribute sharding,
@@ -123,8 +130,8 @@ private:
       step.setPortsAttr(ports.getDictionary(model.getContext()));
   }
 
-  /// The segments of a value's last dimension, as who reads it knows them: of
-  /// what a layer returns, in that layer.
+  /// The segments of a value's last dimension, as its users see them. If no
+  /// user says it: as the layer that returns the value does.
   SmallVector<int64_t> segmentsOf(Value value) {
     unsigned last = cast<RankedTensorType>(value.getType()).getRank() - 1;
     for (OpOperand &use : value.getUses()) {
@@ -157,7 +164,8 @@ private:
     state.setType(part);
   }
 
-  /// The flat tensor of the members' parts, and this rank's part of that.
+  /// Gives a bucket its local type: the padded flat tensor of its members'
+  /// parts, and of that this rank's part.
   void localizeBucket(nn::BucketOp bucket) {
     TensorShardingAttr storage = bucket.getStorageAttr();
     if (!storage)
@@ -180,7 +188,7 @@ private:
     bucket.setType(RankedTensorType::get({elements / parts}, element));
   }
 
-  /// The type of the state or bucket of that name, or of a slot of it.
+  /// The type of the state or bucket of that name, or of one slot of it.
   Type typeOf(FlatSymbolRefAttr name, bool slot) {
     Operation *symbol = symbols.lookup(name.getValue());
     auto type = cast<RankedTensorType>(
@@ -230,8 +238,8 @@ private:
       received.getValue().setType(cast<RankedTensorType>(
           local(received.getValue().getType(), shardings[0])));
     received->removeAttr("shardings");
-    // What is added to a rank's part, or takes its place, is as that is: flat
-    // tensors are padded.
+    // A received value that is added to a local value, or replaces it, has its
+    // type: flat tensors are padded.
     for (Operation *user : received.getValue().getUsers())
       if (auto set = dyn_cast<nn::SetOp>(user))
         received.getValue().setType(cast<RankedTensorType>(
@@ -242,7 +250,7 @@ private:
                 .getType()));
   }
 
-  /// Into how many parts a flat tensor is split.
+  /// The number of parts into which a flat tensor is split.
   int64_t flatParts(TensorShardingAttr sharding) {
     return sizeOf(cast<ArrayAttr>(sharding.getDims()[0]), mesh);
   }
@@ -253,7 +261,8 @@ private:
     for (Type member : pack.getMembers().getTypes())
       now +=
           nn::paddedElements(cast<RankedTensorType>(member).getNumElements());
-    // What is split is padded to equal parts, sums are not.
+    // A flat tensor that is split later is padded to equal parts; one that is
+    // only reduced is not.
     int64_t parts = 1;
     for (Operation *user : pack->getUsers())
       if (auto reshard = dyn_cast<dist::ReshardOp>(user))
@@ -265,7 +274,7 @@ private:
       pack.getFlat().setType(type.clone({now}));
   }
 
-  /// Notes the rules of all computations while types are those of the whole.
+  /// Records the sharding rules of all operations while types are global.
   void noteRules() {
     model.walk([&](nn::ShardingRuleOpInterface op) {
       dist::Split &split = splits[op];
@@ -312,8 +321,9 @@ private:
       return;
     for (auto [result, sharding] : llvm::zip(op.getResults(), shardings))
       result.setType(local(result.getType(), sharding));
-    // A flat tensor of parts is no part of the flat tensor: each member of it
-    // is padded for itself. What is computed of flat tensors is as they are.
+    // The flat tensor of local members is not a part of the global flat tensor,
+    // since each member is padded by itself. So element-wise results take the
+    // shape of their operands.
     if (op.hasTrait<nn::Elementwise>())
       takeShape(op);
     if (auto fill = dyn_cast<nn::FillOp>(op))

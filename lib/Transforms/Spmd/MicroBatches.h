@@ -1,4 +1,4 @@
-//===- MicroBatches.h - Some micro-batches in a loop of their own -*- C++ -*-=//
+//===- MicroBatches.h - Splits loops over micro-batches ------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,12 +13,12 @@
 
 namespace heddle::spmd {
 
-/// Gives the first `count` micro-batches of a loop, which are not all, a loop
-/// of their own before it. Returns that.
+/// Gives the first `count` micro-batches of a loop a loop of their own, before
+/// it. `count` is less than the loop's. Returns the new loop.
 nn::MicroBatchesOp splitFirst(nn::MicroBatchesOp loop, int64_t count);
 
-/// Whether values of micro-batches are kept for `--dump`: each has a place in
-/// one loop, which is not split then.
+/// Whether `--dump` keeps values of micro-batches. They have one buffer with an
+/// entry for each iteration of one loop, so the loop must not be split.
 bool keepsValues(nn::StepOp step);
 
 } // namespace heddle::spmd

@@ -1,8 +1,12 @@
-//===- Overlap.cpp - Starts early, waits late -----------------------------===//
+//===- Overlap.cpp - Starts collectives early, waits for them late --------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `spmd-overlap`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,8 +56,8 @@ private:
     return wait;
   }
 
-  /// Elements of parameters that are gathered before the layer, and used by it
-  /// or behind it.
+  /// The number of elements of parameters that are gathered before the layer,
+  /// and used by it or later.
   static int64_t gatheredAt(nn::CallOp layer) {
     Block *block = layer->getBlock();
     int64_t elements = 0;
@@ -73,7 +77,8 @@ private:
     return elements;
   }
 
-  /// Whether the strategy's limits let it run ahead, while that layer does.
+  /// Whether the strategy's limits on gathered parameters let the all-gather
+  /// run while the layer `meanwhile` does.
   static bool mayPrefetch(dist::AllGatherOp gather, nn::CallOp meanwhile,
                           const dist::Strategy &strategy) {
     int64_t size = elementsOf(gather.getOutput().getType());
@@ -82,8 +87,8 @@ private:
             size + gatheredAt(meanwhile) <= strategy.maxLiveParameters);
   }
 
-  /// Parameters of a layer are gathered while the layer before it runs: two
-  /// layers' are there at most.
+  /// Starts the all-gather of a layer's parameters before the layer that
+  /// precedes it, so that at most two layers' parameters are gathered.
   void prefetch(dist::AllGatherOp gather, const dist::Strategy &strategy) {
     auto get = gather.getInput().getDefiningOp<nn::GetOp>();
     bool isBucket =
@@ -100,7 +105,8 @@ private:
     ++numPrefetched;
   }
 
-  /// It begins where it stands, and is waited for where the whole is read.
+  /// Leaves the start of an all-gather of activations where it is, and waits
+  /// for it where the whole value is read.
   void awaitLate(dist::AllGatherOp gather) {
     auto unpack =
         dyn_cast<nn::UnpackOp>(*gather.getOutput().getUsers().begin());
@@ -112,7 +118,8 @@ private:
     ++numPrefetched;
   }
 
-  /// What is done with a sum: it is written to a state, or added to it first.
+  /// The operations that use reduced gradients: writes to a state, and
+  /// additions before these.
   static SmallVector<Operation *> usesOf(Value sum) {
     if (!sum.hasOneUse())
       return {};
@@ -129,7 +136,7 @@ private:
     return {get, add, set};
   }
 
-  /// The sum of a layer's gradients travels while the next layer runs.
+  /// Waits for the reduce-scatter of a layer's gradients after the next layer.
   void defer(dist::ReduceScatterOp scatter) {
     nn::CallOp next = neighbour(scatter, /*before=*/false);
     if (!scatter.getInput().getDefiningOp<nn::PackOp>() || !next)

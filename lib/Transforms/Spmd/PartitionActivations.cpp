@@ -1,8 +1,12 @@
-//===- PartitionActivations.cpp - Parts of what tensor ranks hold alike ---===//
+//===- PartitionActivations.cpp - Splits saved activations ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `spmd-partition-activations`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,14 +29,15 @@ namespace heddle {
 
 namespace {
 
-/// A value as a flat tensor.
+/// A value as a flat tensor, with the shardings before and after the split.
 struct Flat {
   RankedTensorType type, ofValue;
-  /// How the value is split, the flat tensor, and the flat tensor's parts.
+  /// The shardings of the value, of the flat tensor, and of the flat tensor
+  /// after the split.
   TensorShardingAttr value, whole, parts;
 };
 
-/// The values of one model.
+/// Splits the saved activations of one model.
 class Partitioner {
 public:
   Partitioner(nn::ModelOp model, dist::MeshOp mesh)
@@ -40,7 +45,7 @@ public:
         tensorAxes(mesh.getAxesOf(dist::AxisRole::Tensor)),
         ranks(sizeOf(builder.getArrayAttr(tensorAxes), mesh)) {}
 
-  /// Returns how many values are parted.
+  /// Returns how many values were split.
   int64_t run() {
     for (auto step : model.getOps<nn::StepOp>())
       for (Block *block : waitingBlocks(step))
@@ -50,9 +55,9 @@ public:
   }
 
 private:
-  /// The value's flat tensor; none where ranks hold different parts of the
-  /// value, or it is too small. The whole is as long as all ranks' tensors are,
-  /// each with its padding.
+  /// Describes the value as a flat tensor. Empty if tensor ranks hold different
+  /// parts of the value, or if it is smaller than a page. The flat tensor is as
+  /// long as those of all ranks together, each with its padding.
   std::optional<Flat> flatOf(Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (!type || !isa<FloatType>(type.getElementType()))
@@ -81,7 +86,7 @@ private:
                 splitBy({builder.getArrayAttr(axes)})};
   }
 
-  /// No partial sum, with those axes for each dimension.
+  /// A sharding with these axes for each dimension, and no partial sum.
   TensorShardingAttr splitBy(ArrayRef<Attribute> dims) {
     return TensorShardingAttr::get(model.getContext(),
                                    builder.getArrayAttr(dims),
@@ -96,7 +101,8 @@ private:
         DenseI64ArrayAttr());
   }
 
-  /// This rank's part, in memory of its own: the value can be forgotten.
+  /// Takes this rank's part, and copies it: so the memory of the value can be
+  /// reused.
   Value cut(Value value, const Flat &flat) {
     Location loc = value.getLoc();
     Value whole = builder.create<nn::PackOp>(loc, flat.type, value);
@@ -105,8 +111,9 @@ private:
     return builder.create<nn::PackOp>(loc, flat.type, part);
   }
 
-  /// Where what `use` reads begins to be gathered: while the layer before that
-  /// runs. Behind what makes it, or null.
+  /// Sets the insertion point for the all-gather of a value that `use` reads:
+  /// before the layer that precedes `use`, or, without one, after the operation
+  /// `made` that computes the part, or at the beginning of the block.
   void setBeforeLayer(const LayerUses &uses, Operation *use, Operation *made) {
     if (Operation *before = uses.layerBefore(use))
       builder.setInsertionPoint(before);
@@ -116,7 +123,7 @@ private:
       builder.setInsertionPointToStart(use->getBlock());
   }
 
-  /// Gathers the value of its parts here, and hands it to `use`.
+  /// All-gathers the value from its parts, and unpacks it before `use`.
   Value join(Value part, const Flat &flat, Operation *use) {
     Location loc = use->getLoc();
     Value whole = reshard(loc, part, flat.parts, flat.whole);
@@ -127,7 +134,7 @@ private:
         .getResult(0);
   }
 
-  /// Values that are used again many layers later.
+  /// Splits values that are used again many layers later.
   void partValues(const LayerUses &uses) {
     for (Value value : uses.activations()) {
       SmallVector<SmallVector<Operation *>> near = uses.uses(value);
@@ -147,7 +154,7 @@ private:
     }
   }
 
-  /// What goes from one fragment to a later one in slots.
+  /// Splits values that one fragment leaves to a later one in slots.
   void partSlots() {
     llvm::StringSet<> saved = savedSlots(model);
     SmallVector<nn::SetOp> sets;

@@ -1,4 +1,4 @@
-//===- Reshard.cpp - Reshards become collectives --------------------------===//
+//===- Reshard.cpp - Lowers reshards to collectives -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -37,7 +37,7 @@ namespace {
 
 using Axes = SmallVector<Attribute>;
 
-/// Takes one reshard apart.
+/// Lowers one reshard, one collective after the other.
 class Lowering {
 public:
   Lowering(dist::ReshardOp reshard, dist::MeshOp mesh)
@@ -72,7 +72,7 @@ private:
     return sizeOf(builder.getArrayAttr(axes), mesh);
   }
 
-  /// What all collectives say: reason, wire, segments.
+  /// Creates a collective with the reshard's reason, wire format and segments.
   template <typename OpT, typename... Dims>
   void create(RankedTensorType type, ArrayRef<Attribute> axes, Dims... dims) {
     value = builder.create<OpT>(reshard.getLoc(), type, value,
@@ -81,8 +81,8 @@ private:
                                 segmentsIn(type), UnitAttr());
   }
 
-  /// The segments of the last dimension, of which other axes may have taken
-  /// their parts already, when `value` becomes of `type`.
+  /// The segments of the last dimension of a collective from `value` to `type`,
+  /// of which other axes may already have taken their parts.
   DenseI64ArrayAttr segmentsIn(RankedTensorType type) {
     auto whole = reshard.getSegments();
     if (!whole || type.getRank() == 0)
@@ -103,7 +103,8 @@ private:
     for (Attribute axis : reshard.getFrom().getUnreduced())
       if (!llvm::is_contained(reshard.getTo().getUnreduced(), axis))
         sums.push_back(axis);
-    // Axes that end up splitting a dimension are scattered along it.
+    // Sums over axes that split a dimension of the result are reduce-scattered
+    // along it.
     for (auto [dim, axes] : llvm::enumerate(wanted)) {
       Axes scattered;
       for (Attribute axis : axes)
@@ -124,7 +125,8 @@ private:
       create<dist::AllReduceOp>(cast<RankedTensorType>(value.getType()), sums);
   }
 
-  /// The innermost axes of one dimension that another one wants next.
+  /// Exchanges the innermost axis of a dimension for another dimension that
+  /// needs it next.
   void exchange() {
     for (size_t from = 0; from < now.size(); ++from)
       for (size_t to = 0; to < now.size(); ++to) {
@@ -160,7 +162,8 @@ private:
     now[dim].truncate(common);
   }
 
-  /// Parts of the first dimension are where they are; others are copied.
+  /// Takes this rank's slice. A slice of the first dimension is contiguous, so
+  /// it needs no copy; others do.
   void slice(size_t dim) {
     Axes coming(ArrayRef<Attribute>(wanted[dim]).drop_front(now[dim].size()));
     if (coming.empty())

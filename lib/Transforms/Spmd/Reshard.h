@@ -1,4 +1,4 @@
-//===- Reshard.h - Local types and collectives ------------------*- C++ -*-===//
+//===- Reshard.h - Lowers reshards to collectives ------------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,15 +16,17 @@ namespace heddle::spmd {
 /// The number of ranks along some axes.
 int64_t sizeOf(mlir::ArrayAttr axes, dist::MeshOp mesh);
 
-/// The type of a rank's part: every dimension is ceil(whole / parts) long.
+/// The type of a rank's shard: every dimension is ceil(global size / shards)
+/// long.
 mlir::RankedTensorType localType(mlir::RankedTensorType type,
                                  dist::TensorShardingAttr sharding,
                                  dist::MeshOp mesh);
 
 /// Replaces a reshard, whose input has its local type already, by collectives
-/// and slices: partial sums are reduced (scattered where that is what is
-/// wanted), an axis that moves to another dimension is exchanged, one that goes
-/// is gathered, one that comes is sliced.
+/// and slices. Partial sums are all-reduced, or reduce-scattered if the result
+/// is split along the axis. An axis that moves to another dimension becomes an
+/// all-to-all, one that is removed an all-gather, and one that is added a
+/// slice.
 void lowerReshard(dist::ReshardOp reshard, dist::MeshOp mesh);
 
 } // namespace heddle::spmd
