@@ -37,7 +37,7 @@ BucketOffsets heddle::spmd::bucketOffsetsOf(nn::ModelOp model,
   return offsets;
 }
 
-/// Whether a state stands so close behind a run that it is fetched with it.
+/// Whether a state follows a range so closely that it is fetched with it.
 static bool isNear(FetchRange &run, BucketOffset place, int64_t mostBetween) {
   Type element = getElementTypeOrSelf(run.bucket.getType());
   return run.bucket == place.bucket &&

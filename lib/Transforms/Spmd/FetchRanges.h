@@ -1,8 +1,14 @@
-//===- FetchRanges.h - States that are fetched together ---------*- C++ -*-===//
+//===- FetchRanges.h - States that are fetched together ------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Used by the passes that move offloaded parameters and gradients: they know
+// states by their offsets in buckets, and merge adjacent ones into one
+// transfer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,39 +23,40 @@
 
 namespace heddle::spmd {
 
-/// The element of a flat state that a state begins at.
+/// Where a state begins in its bucket, in elements.
 struct BucketOffset {
   nn::BucketOp bucket;
   int64_t first = 0;
 };
 using BucketOffsets = llvm::StringMap<BucketOffset>;
 
-/// Of the flat states that are not in the device's memory, and of their
-/// members: gradients, or all others.
+/// Returns the offsets of offloaded buckets (0) and of their members, by name:
+/// those of gradients, or those of all other states.
 BucketOffsets bucketOffsetsOf(nn::ModelOp model,
                               const mlir::SymbolTable &symbols, bool gradients);
 
-/// States that stand side by side, and are fetched at once.
+/// States that are adjacent in a bucket and are fetched with one transfer.
 struct FetchRange {
   nn::BucketOp bucket;
-  int64_t first = 0, end = 0;           ///< Elements of the bucket.
-  llvm::SmallVector<nn::GetOp> members; ///< One, of the bucket; or by offsets.
+  int64_t first = 0, end = 0; ///< Elements of the bucket.
+  /// A read of the whole bucket, or reads of members, by offset.
+  llvm::SmallVector<nn::GetOp> members;
 };
 
-/// What those operations read, by the names of what they read; states that are
-/// no more than `mostBetween` bytes apart make one run.
+/// Groups the states that `gets` read, by their names. States at most
+/// `mostBetween` bytes apart share a range.
 std::vector<FetchRange> fetchRangesOf(const llvm::StringMap<nn::GetOp> &gets,
                                       const BucketOffsets &offsets,
                                       int64_t mostBetween);
 
-/// Whether an embedding fetches the rows of its tokens, and not its table,
-/// which begins at an element of a flat state that is not in the device's
-/// memory: if they are fewer bytes, and no row is larger than what is copied.
+/// Whether an embedding fetches the rows of its tokens instead of its table,
+/// which begins at `element` of an offloaded bucket. It does if the rows have
+/// fewer bytes, and each of them fits into a request.
 bool fetchesRows(nn::EmbeddingOp embedding, int64_t element);
 
-/// The members of a run that is in the device's memory, `whole` being what
-/// stands there from element `first` of its bucket on. What is before, between
-/// and behind them is a part too, which nothing reads.
+/// Unpacks the members of a range from `whole`, a value that holds the bucket
+/// from element `first` on. The elements before, between and after the members
+/// become results that nothing uses.
 llvm::SmallVector<mlir::Value> unpack(mlir::OpBuilder &builder,
                                       mlir::Location loc, const FetchRange &run,
                                       const BucketOffsets &offsets,

@@ -1,8 +1,12 @@
-//===- HostUpdates.cpp - Updates where their states are -------------------===//
+//===- HostUpdates.cpp - Lets the host update its states ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `spmd-host-updates`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,8 +35,8 @@ bool isNumber(Value value) {
   return cast<RankedTensorType>(value.getType()).getRank() == 0;
 }
 
-/// The write of a value to a state on file, if nothing else is done with it; or
-/// null.
+/// The write of a value to a state on file, if the value has no other use;
+/// otherwise null.
 nn::SetOp fileTargetOf(Value value, const SymbolTable &symbols) {
   if (!value.hasOneUse())
     return {};
@@ -54,18 +58,19 @@ struct HostUpdate {
 struct StateTile {
   HostUpdate *update;
   int64_t number, first, elements;
-  SmallVector<Value> moved; ///< By operand: on its way to the host, or null.
+  /// By operand: its pending move to the host, or null.
+  SmallVector<Value> moved;
   nn::UpdateOp made;
 };
 
-/// A result of a tile on its way to the device.
+/// A result of a tile that is on its way to the device.
 struct Return {
   StateTile *tile;
   unsigned result;
   Value pending;
 };
 
-/// The updates of one block that the host computes.
+/// Replaces the updates of one block that the host computes.
 class Converter {
 public:
   Converter(Block &block, const SymbolTable &symbols, size_t inFlight)
@@ -78,7 +83,7 @@ public:
     updates.back().results.resize(op->getNumResults());
   }
 
-  /// With tiles of `size` elements. Returns how many there are.
+  /// Uses tiles of `size` elements. Returns the number of tiles.
   size_t run(int64_t size) {
     for (HostUpdate &update : updates)
       addTiles(update, size);
@@ -103,8 +108,8 @@ public:
   }
 
 private:
-  /// Whether numbers that are on their way to the host are read from what the
-  /// operation writes, by itself or in place.
+  /// Whether an operation writes a state, directly or through its users, from
+  /// which a scalar is read that is on its way to the host.
   bool writesNumber(Operation &op) const {
     auto set = dyn_cast<nn::SetOp>(op);
     if (!set)
@@ -117,8 +122,9 @@ private:
     });
   }
 
-  /// Where all is waited for: at the end of the block, or before it writes what
-  /// the host may still read.
+  /// Sets the insertion point for the last waits: the end of the block, or
+  /// before an operation that overwrites something that the host may still
+  /// read.
   void toEnd() {
     for (Operation *op = updates.back().op->getNextNode(); op;
          op = op->getNextNode())
@@ -154,8 +160,8 @@ private:
                                         pending);
   }
 
-  /// What an update reads of the device's memory leaves it while the tile
-  /// before is updated.
+  /// Starts the moves of a tile's operands to the host. They overlap with the
+  /// update of the tile before.
   void start(StateTile &tile) {
     HostUpdate &update = *tile.update;
     for (OpOperand &operand : update.op->getOpOperands()) {
@@ -193,7 +199,7 @@ private:
     }
   }
 
-  /// Whether a state of the device's memory gets the result.
+  /// Whether the result is written to a state in the device's memory.
   bool isOfDevice(Value result) {
     return llvm::any_of(result.getUsers(), [&](Operation *user) {
       auto set = dyn_cast<nn::SetOp>(user);
@@ -201,7 +207,7 @@ private:
     });
   }
 
-  /// What the device computes with goes there.
+  /// Starts the moves of results that the device computes with.
   void giveBack(StateTile &tile) {
     SmallVector<Return> &back = returns.emplace_back();
     for (OpResult result : tile.update->op->getResults()) {
@@ -213,8 +219,8 @@ private:
     }
   }
 
-  /// Waits until no more than the last `left` tiles are on their way, and
-  /// stores what is kept on file while the next tile comes.
+  /// Waits until at most the last `left` tiles are on their way to the device.
+  /// Stores the results for states on file, which overlaps with the next tile.
   void receive(size_t left) {
     for (; returns.size() > left; returns.pop_front()) {
       int64_t stores = 0;
@@ -235,8 +241,8 @@ private:
     }
   }
 
-  /// The tiles' results take the place of the update's, whose writes wait for
-  /// the last of them.
+  /// Replaces the original update's results by those of the tiles, and moves
+  /// their writes to after the last wait.
   void replace(HostUpdate &update) {
     for (Value result : update.op->getResults())
       if (nn::SetOp target = fileTargetOf(result, symbols))
@@ -273,8 +279,8 @@ private:
   std::deque<HostUpdate> updates;
   std::deque<StateTile> tiles;
   std::deque<SmallVector<Return>> returns; ///< By tile, the oldest first.
-  DenseMap<Value, Value> numbers;          ///< Those that are on the host, too.
-  bool stored = false;                     ///< Something, on file.
+  DenseMap<Value, Value> numbers; ///< Scalars, with their copies on the host.
+  bool stored = false; ///< Something was stored on file.
 };
 
 struct HostUpdates : heddle::impl::SpmdHostUpdatesBase<HostUpdates> {
@@ -298,9 +304,9 @@ struct HostUpdates : heddle::impl::SpmdHostUpdatesBase<HostUpdates> {
   }
 
 private:
-  /// Whether the host can compute it where its states are: all of them, and
-  /// what is updated beside the device, are in the host's memory, and no other
-  /// operation goes on with what it makes.
+  /// Whether the host can compute an update: at least one of its states is in
+  /// the host's memory, none that it reads is on file, and its results are only
+  /// written to states or all-gathered.
   static bool isPossible(nn::UpdateOp update, const SymbolTable &symbols) {
     if (isNumber(update.getParameter()))
       return false;
@@ -329,7 +335,8 @@ private:
     return anyOnHost;
   }
 
-  /// The elements that tiles are multiples of: pages of what is stored.
+  /// The number of elements that a tile must be a multiple of: whole pages of
+  /// each result on file.
   static int64_t unitOf(ArrayRef<nn::UpdateOp> updates,
                         const SymbolTable &symbols) {
     int64_t unit = spmd::tileUnit;
@@ -342,9 +349,9 @@ private:
     return unit;
   }
 
-  /// The first of the updates, as many as have `most` elements: the one that
-  /// has more is cut into runs of parameters with `size` elements, about, which
-  /// begin at no pages of a file.
+  /// Chooses the first updates, with at most `most` elements in sum. The first
+  /// one that has more is split into updates of about `size` elements; that is
+  /// not possible for results on file, whose parts would not begin at pages.
   static SmallVector<nn::UpdateOp> choose(SmallVector<nn::UpdateOp> updates,
                                           double most, int64_t size,
                                           const SymbolTable &symbols,

@@ -1,4 +1,4 @@
-//===- Slices.h - Parts of values, and values of parts ----------*- C++ -*-===//
+//===- Slices.h - Slices and concatenations of values --------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,8 +13,8 @@
 
 namespace heddle::spmd {
 
-/// `length` elements of one dimension from `first` on. The place is an operand:
-/// all slices of a length are one kernel.
+/// Slices elements [first, first + length) of one dimension. `first` is an
+/// operand of the operation, so that all slices of one length share a kernel.
 inline mlir::Value sliceOf(mlir::OpBuilder &builder, mlir::Value value,
                            unsigned dim, mlir::Value first, int64_t length) {
   auto type = llvm::cast<mlir::RankedTensorType>(value.getType());
@@ -25,8 +25,8 @@ inline mlir::Value sliceOf(mlir::OpBuilder &builder, mlir::Value value,
                                      mlir::ArrayAttr());
 }
 
-/// The parts of a flat value with so many elements, one behind the other: the
-/// value itself where that is all of it, null for no elements.
+/// Splits a flat value into adjacent parts of these sizes. A part that is the
+/// whole value is the value itself; a part of size 0 is null.
 inline llvm::SmallVector<mlir::Value> cutFlat(mlir::OpBuilder &builder,
                                               mlir::Location loc,
                                               mlir::Value flat,
@@ -48,7 +48,8 @@ inline llvm::SmallVector<mlir::Value> cutFlat(mlir::OpBuilder &builder,
   return values;
 }
 
-/// The parts side by side along a dimension. A kernel reads of a few.
+/// Concatenates values along a dimension, a few at a time, since a kernel takes
+/// few operands.
 inline mlir::Value concatOf(mlir::OpBuilder &builder,
                             llvm::SmallVector<mlir::Value> values,
                             unsigned dim) {

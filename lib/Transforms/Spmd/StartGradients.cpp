@@ -1,8 +1,12 @@
-//===- StartGradients.cpp - The first micro-batch adds to no file ---------===//
+//===- StartGradients.cpp - Adds first gradients to zeros -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `spmd-start-gradients`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +29,8 @@ namespace heddle {
 
 namespace {
 
-/// Which states of a body are read before it writes them.
+/// The reads of states in a body, and how many of the states that a read names
+/// the body has written before it.
 class FirstReads {
 public:
   FirstReads(Block &body, const SymbolTable &symbols) : symbols(symbols) {
@@ -38,8 +43,9 @@ public:
     }
   }
 
-  /// Whether the body writes all states of that name, and reads none that it
-  /// has written together with one that it has not.
+  /// Whether the reads of `name` can become zeros: the body writes all states
+  /// of that name, and no read names both states that were written before it
+  /// and states that were not.
   bool canStart(StringRef name) const {
     return numWritten(name) == statesOf(symbols, name).size() &&
            llvm::all_of(reads, [&](const Read &read) {
@@ -49,7 +55,7 @@ public:
            });
   }
 
-  /// Adds the reads of states of that name before anything is written.
+  /// Collects the reads of states of that name that precede all writes of them.
   void appendTo(llvm::SetVector<Operation *> &gets, StringRef name) const {
     for (const Read &read : reads)
       if (read.written == 0 && isOf(read.get, name))
@@ -59,7 +65,7 @@ public:
 private:
   struct Read {
     mutable nn::GetOp get;
-    size_t written; ///< Of its states, before it.
+    size_t written; ///< How many of its states were written before it.
   };
 
   size_t numWritten(StringRef name) const {
@@ -105,7 +111,8 @@ private:
     if (loop.getCount() > 1)
       loop = splitFirst(loop, 1);
     FirstReads first(loop->getRegion(0).front(), symbols);
-    // A name of several states and one of them may have the same read.
+    // A bucket and its members may both be set to zero, and have the same
+    // reads.
     llvm::SetVector<Operation *> gets;
     for (nn::SetOp set : zeros)
       first.appendTo(gets, set.getState());
@@ -125,7 +132,7 @@ private:
     return fill && fill.getValue().isZero() && !fill.getValue().isNegative();
   }
 
-  /// Whoever reads those gradients gets zeros, which are made for it alone.
+  /// Gives each use of the gradients zeros of its own, which die with it.
   static void addToZeros(nn::GetOp get) {
     for (OpOperand &use :
          llvm::make_early_inc_range(get.getValue().getUses())) {

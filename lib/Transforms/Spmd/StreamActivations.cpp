@@ -1,8 +1,12 @@
-//===- StreamActivations.cpp - Keeps activations outside of the device ----===//
+//===- StreamActivations.cpp - Offloads saved activations -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `spmd-stream-activations`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +37,8 @@ int64_t bytesOf(RankedTensorType type) {
   return type.getNumElements() * dist::byteSize(type.getElementType());
 }
 
-/// Slots that each hold a value of this type, and begin at pages.
+/// The type of a state with `slots` slots, each for a value of `type` and at a
+/// page's beginning.
 RankedTensorType slotsFor(RankedTensorType type, int64_t slots) {
   int64_t bytes = llvm::alignTo(bytesOf(type), pageBytes);
   return RankedTensorType::get(
@@ -41,17 +46,17 @@ RankedTensorType slotsFor(RankedTensorType type, int64_t slots) {
       type.getElementType());
 }
 
-/// The states that hold a value of one micro-batch each. Blocks run one after
-/// the other, and leave nothing in them: they share these.
+/// The states for activations of one micro-batch. All blocks share them: blocks
+/// run one after the other, and need nothing that another block stored.
 class Slots {
 public:
   Slots(nn::ModelOp model, SymbolTable &symbols, nn::MemoryKind kind)
       : model(model), symbols(symbols), kind(kind) {}
 
-  /// All slots are free again.
+  /// Frees all slots.
   void beginBlock() { used.clear(); }
 
-  /// A slot for a value, which no other value of the block has.
+  /// Returns a slot that no other value of the block has.
   StringRef take(Value value) {
     RankedTensorType type = slotsFor(tensorOf(value), 1);
     SmallVector<StringRef> &ofType = names[type];
@@ -76,15 +81,15 @@ private:
   SymbolTable &symbols;
   nn::MemoryKind kind;
   DenseMap<Type, SmallVector<StringRef>> names;
-  DenseMap<Type, size_t> used; ///< By the block.
+  DenseMap<Type, size_t> used; ///< How many slots of each type the block uses.
 };
 
-/// The values of one block: what is stored, and what is fetched.
+/// Inserts the stores and fetches of one block.
 class Streamer {
 public:
   explicit Streamer(Block &block) : uses(block), builder(block.getParent()) {}
 
-  /// Values that are used again many layers later.
+  /// Offloads values that are used again many layers later.
   void moveValues(Slots &slots) {
     slots.beginBlock();
     for (Value value : uses.activations())
@@ -92,7 +97,8 @@ public:
         moveValue(value, slots);
   }
 
-  /// What goes from one fragment to another in slots of those states.
+  /// Offloads values that one fragment leaves to a later one in slots of these
+  /// states.
   void moveSlots(const llvm::StringSet<> &states) {
     SmallVector<nn::GetOp> gets;
     SmallVector<nn::SetOp> sets;
@@ -122,7 +128,8 @@ public:
   int64_t numStored = 0, numFetched = 0;
 
 private:
-  /// Cuts the life of a value where no layer uses it for long.
+  /// Stores a value after its first group of uses, and fetches it for each
+  /// later group.
   void moveValue(Value value, Slots &slots) {
     SmallVector<SmallVector<Operation *>> near = uses.uses(value);
     if (near.size() == 1)
@@ -136,7 +143,7 @@ private:
       fetch(value, later, state, first);
   }
 
-  /// Behind the last of the operations that use it now.
+  /// Stores the value after the last of its `users`.
   void store(Value value, ArrayRef<Operation *> users, StringRef state,
              Value slot) {
     builder.setInsertionPointAfter(users.back());
@@ -145,8 +152,8 @@ private:
     ++numStored;
   }
 
-  /// While the layer before the first of those operations runs, which use it
-  /// from there.
+  /// Fetches the value for `users`. The fetch starts before the layer that
+  /// precedes the first of them.
   void fetch(Value value, ArrayRef<Operation *> users, StringRef state,
              Value slot) {
     Operation *use = users.front();
@@ -171,8 +178,8 @@ private:
 
   LayerUses uses;
   OpBuilder builder;
-  SmallVector<Operation *> stores; ///< That no flush waits for.
-  Value first;                     ///< The only slot of a value.
+  SmallVector<Operation *> stores; ///< Stores that nothing waits for yet.
+  Value first; ///< The slot number 0: these states have one slot.
 };
 
 struct StreamActivations
@@ -214,8 +221,9 @@ private:
     return moved;
   }
 
-  /// Places the slots in which values wait for the backward pass. Messages are
-  /// of the device: what is sent stays there.
+  /// Moves the states whose slots hold activations for the backward pass to
+  /// memory of that kind. States whose values are sent stay in the device's
+  /// memory. Returns the moved ones.
   static llvm::StringSet<> placeSlots(nn::ModelOp model, nn::MemoryKind kind) {
     llvm::StringSet<> saved = savedSlots(model), placed;
     for (auto state : model.getOps<nn::StateOp>()) {
@@ -226,7 +234,8 @@ private:
                                         slots.getElementType());
       if (bytesOf(slot) < pageBytes)
         continue;
-      // Its bytes are no parts of a whole that anybody asks for.
+      // The slots are padded to pages, so the state is no longer a shard of a
+      // whole tensor.
       state.removeWholeAttr();
       state.removeStorageAttr();
       state.removeSegmentsAttr();

@@ -1,8 +1,12 @@
-//===- StreamGradients.cpp - Keeps gradients outside of the device --------===//
+//===- StreamGradients.cpp - Moves offloaded gradients --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `spmd-stream-gradients`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,22 +33,23 @@ namespace heddle {
 
 namespace {
 
-/// Gradients that stand side by side in their bucket, and in memory.
+/// Gradients that are adjacent in their bucket, and in the value `flat`.
 struct GradientRange {
   nn::BucketOp bucket;
   int64_t first = 0, end = 0; ///< Elements of the bucket.
-  Value flat;                 ///< Has them from its element `lead` on.
+  Value flat; ///< Holds them from element `lead` on.
   int64_t lead = 0;
 };
 
-/// Pages that a step has written parts of, by bucket and number.
+/// The pages of which a step has written parts, by bucket and page number.
+/// `everyPage` stands for all pages of the bucket.
 using Pages = std::set<std::pair<StringRef, int64_t>>;
 constexpr int64_t everyPage = -1;
 
-/// The gradients that one block reads and writes.
+/// Inserts the fetches and stores for the gradients of one block.
 class Streamer {
 public:
-  /// Tiles that are filled have `tile` elements. `written` are pages of
+  /// Zeros are stored in tiles of `tile` elements. `written` has the pages of
   /// which blocks before this one have written parts.
   Streamer(Block &block, const SymbolTable &symbols,
            const BucketOffsets &offsets, int64_t tile, Pages &written)
@@ -54,8 +59,8 @@ public:
 
   void run() {
     for (Operation &op : llvm::make_early_inc_range(block)) {
-      // What was made is stored while the next layer runs; outside of loops
-      // whoever reads it may stand right behind.
+      // In loops, gradients are stored before the next layer runs. Outside of
+      // loops they are stored before the next operation, which may read them.
       bool isEnd = &op == block.getTerminator();
       if (isStep || isEnd || isa<nn::CallOp>(op))
         storeBefore(&op);
@@ -75,13 +80,13 @@ private:
     return read.get().getDefiningOp<nn::GetOp>();
   }
 
-  /// Whether the name is that of the bucket, and not of a member.
+  /// Whether the name is that of a bucket, and not of a member.
   bool isWhole(StringRef state) const {
     return offsets.lookup(state).bucket.getSymName() == state;
   }
 
-  /// The gradients that an operation reads, but for those that
-  /// spmd-stream-states brings by tiles.
+  /// The operands that are offloaded gradients, except those that
+  /// `spmd-stream-states` fetches by tiles.
   SmallVector<OpOperand *> readsOf(Operation &op) {
     SmallVector<OpOperand *> reads;
     for (OpOperand &operand : op.getOpOperands()) {
@@ -101,8 +106,8 @@ private:
     return cast<RankedTensorType>(bucket.getType());
   }
 
-  /// The elements of a page of a file; 1 in memory, where copies begin
-  /// anywhere.
+  /// The elements of a page if the bucket is on file; 1 in memory, where copies
+  /// may begin anywhere.
   int64_t pageOf(nn::BucketOp bucket) const {
     if (memoryOf(symbols, bucket.getSymName()) != nn::MemoryKind::File)
       return 1;
@@ -113,7 +118,8 @@ private:
   // Fetches
   //===--------------------------------------------------------------------===//
 
-  /// While the layer before the reader runs.
+  /// Fetches gradients for `reader`. The fetch starts before the layer that
+  /// precedes the reader.
   void fetch(Operation &reader, ArrayRef<OpOperand *> reads) {
     llvm::StringMap<nn::GetOp> gets;
     for (OpOperand *read : reads)
@@ -147,7 +153,7 @@ private:
   // Stores
   //===--------------------------------------------------------------------===//
 
-  /// Stores what was made since the last time.
+  /// Stores the gradients that were computed since the last call.
   void storeBefore(Operation *op) {
     if (!sets.empty()) {
       builder.setInsertionPoint(op);
@@ -165,8 +171,8 @@ private:
     }
   }
 
-  /// Whole buckets as they are; together, members that follow each other, and
-  /// were fetched so if they were.
+  /// Stores whole buckets as they are, and adjacent members with one transfer.
+  /// Members that were fetched separately are stored separately.
   void storeSets() {
     auto offsetOf = [&](nn::SetOp set) {
       return offsets.lookup(set.getState());
@@ -207,7 +213,8 @@ private:
     sets.clear();
   }
 
-  /// A bucket that is filled, by tiles: all of them are the same bytes.
+  /// Stores a bucket. Zeros are stored tile by tile, from one buffer that holds
+  /// a tile of zeros.
   void storeWhole(nn::BucketOp bucket, Value value) {
     auto fill = value.getDefiningOp<nn::FillOp>();
     if (!fill)
@@ -226,21 +233,22 @@ private:
                 .front());
   }
 
-  /// What a gradient was fetched with, or null.
+  /// The unpack of the transfer that fetched a gradient, or null.
   nn::UnpackOp fetchedAs(nn::SetOp set) const {
     Value member = fetched.lookup(set.getState());
     return member ? member.getDefiningOp<nn::UnpackOp>() : nn::UnpackOp();
   }
 
-  /// Whether a group is all that was fetched with that.
+  /// Whether a group has all the gradients that a transfer fetched.
   bool isWhole(ArrayRef<nn::SetOp> group, nn::UnpackOp parts) const {
     return group.size() == size_t(llvm::count_if(fetched, [&](auto &entry) {
              return entry.second.getDefiningOp() == parts;
            }));
   }
 
-  /// Members that follow each other: in place where they were fetched together;
-  /// else packed, so that what begins a page of the file begins one in memory.
+  /// Makes one flat value of adjacent members. Members that were fetched
+  /// together are already adjacent in memory. Others are packed with a lead, so
+  /// that what begins at a page of the file begins at a page in memory.
   GradientRange pieceOf(ArrayRef<nn::SetOp> group) {
     nn::SetOp begin = group.front();
     Location loc = begin.getLoc();
@@ -269,8 +277,8 @@ private:
     return piece;
   }
 
-  /// Whole pages at once; what is left at both ends waits for the gradients
-  /// beside it.
+  /// Stores the whole pages of a range. The parts of pages at both ends wait
+  /// until the rest of these pages is computed.
   void store(const GradientRange &piece) {
     int64_t page = pageOf(piece.bucket);
     int64_t first =
@@ -290,8 +298,9 @@ private:
       storeEdge({piece.bucket, end, piece.end, parts[3]});
   }
 
-  /// Parts of a page of which nothing else was made here: the rest stays as it
-  /// is, or is nothing yet.
+  /// Stores a page of which only some parts were computed in this block. The
+  /// rest is fetched from the file, or is zero if nothing was stored there
+  /// before.
   void storeAmong(int64_t number, ArrayRef<GradientRange> pieces) {
     nn::BucketOp bucket = pieces.front().bucket;
     Location loc = pieces.front().flat.getLoc();
@@ -304,7 +313,7 @@ private:
     }
     sizes.push_back(begin + type.getNumElements() - next);
     StringRef name = bucket.getSymName();
-    // What is behind the loops is written when all of them are.
+    // Code after the loops runs after all of them have written.
     bool isThere = isStep || !written.insert({name, number}).second ||
                    written.count({name, everyPage}) > 0;
     Value rest;
@@ -322,8 +331,8 @@ private:
     numFetched += isThere;
   }
 
-  /// A part of a page, as soon as all of the page is there. It is copied: the
-  /// memory that it stands in is not kept for it.
+  /// Keeps a part of a page, and stores the page once all of its parts are
+  /// there. The part is copied, because its memory is reused before that.
   void storeEdge(GradientRange edge) {
     Location loc = edge.flat.getLoc();
     int64_t page = pageOf(edge.bucket), number = edge.first / page;
@@ -364,11 +373,11 @@ private:
   Pages &written;
   bool isStep; ///< The block is outside of loops.
   OpBuilder builder;
-  llvm::StringMap<Value> fetched; ///< By state, what it was fetched as.
-  SmallVector<nn::SetOp> sets;    ///< That are not stored yet.
-  /// Parts of pages, by bucket and page.
+  llvm::StringMap<Value> fetched; ///< By state: its fetched value.
+  SmallVector<nn::SetOp> sets; ///< Writes that are not stored yet.
+  /// The parts of incomplete pages, by bucket and page number.
   std::map<std::pair<StringRef, int64_t>, SmallVector<GradientRange>> edges;
-  SmallVector<Operation *> stores; ///< That no flush waits for.
+  SmallVector<Operation *> stores; ///< Stores that nothing waits for yet.
 };
 
 struct StreamGradients
@@ -392,7 +401,8 @@ struct StreamGradients
 private:
   void stream(nn::StepOp step, const SymbolTable &symbols,
               const BucketOffsets &offsets, int64_t tile) {
-    // By blocks of sums, in the order of every plan.
+    // The norm is a sum of blocks in a fixed order, so it has the same bits in
+    // every plan.
     for (auto norm :
          llvm::make_early_inc_range(step.getBody().getOps<nn::GlobalNormOp>()))
       splitNorm(norm);

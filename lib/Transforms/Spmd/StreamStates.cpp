@@ -5,6 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Implements the pass `spmd-stream-states`: see Passes.td.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Slices.h"
 #include "StateTiles.h"
@@ -33,30 +37,33 @@ RankedTensorType tileType(Value flat, int64_t elements) {
   return cast<RankedTensorType>(flat.getType()).clone({elements});
 }
 
-/// An operation that reads states by tiles: an update, which stores them too,
-/// what an update reads besides, element by element, or sums of squares.
+/// An operation that is computed tile by tile: an update, an element-wise
+/// operation that prepares its operands, or sums of squares.
 struct Streamed {
   Operation *op;
-  int64_t elements = 0; ///< Of each flat operand.
-  int64_t unit = 1;     ///< Elements that are one of a result.
-  /// By operand: the name of what it is fetched from, or null; its tiles, if
-  /// they are parts of a value that is there.
+  int64_t elements = 0; ///< The elements of each flat operand.
+  /// The elements of an operand that make one element of a result.
+  int64_t unit = 1;
+  /// By operand: the state that it is fetched from, or null; and its tiles, if
+  /// the operand is a value in the device's memory.
   SmallVector<FlatSymbolRefAttr> sources;
   SmallVector<SmallVector<Value>> parts;
-  /// By result: the write that stores take the place of, or null; its tiles.
+  /// By result: the write of an offloaded state, which stores replace, or null;
+  /// and its tiles.
   SmallVector<nn::SetOp> targets;
   SmallVector<SmallVector<Value>> results;
 };
 
-/// One tile of an update.
+/// One tile of an operation.
 struct StateTile {
   Streamed *update;
   int64_t number, first, elements;
-  SmallVector<dist::FetchOp> fetches; ///< By operand, or null.
+  SmallVector<dist::FetchOp> fetches; ///< By operand: its fetch, or null.
 };
 
-/// The first updates of one block, one after the other: up to one that reads
-/// what is stored between them, of which nothing may be fetched ahead.
+/// Replaces the first updates of one block by updates of tiles. It stops before
+/// an update that reads a state which an earlier one stores: its tiles must not
+/// be fetched ahead.
 class Streamer {
 public:
   Streamer(Block &block, const SymbolTable &symbols, size_t ahead)
@@ -81,8 +88,8 @@ public:
     }
   }
 
-  /// With tiles of `size` elements, rounded up; 0: such that there are not
-  /// many. Returns how many there are.
+  /// Uses tiles of `size` elements, rounded up to pages; 0 chooses the size
+  /// (StateTiles.h). Returns the number of tiles.
   size_t run(int64_t size) {
     if (updates.empty())
       return 0;
@@ -112,7 +119,7 @@ public:
   }
 
 private:
-  /// Whether it is done by tiles, and was not yet.
+  /// Whether the operation has to be computed by tiles.
   bool isStreamed(Operation *op) {
     return (op->hasTrait<nn::Elementwise>() || isa<nn::SquareSumsOp>(op)) &&
            !isOfHost(op) &&
@@ -131,19 +138,20 @@ private:
     });
   }
 
-  /// Whether the host computes it, with its states where they are.
+  /// Whether the host computes the operation, and reads its states where they
+  /// are.
   bool isOfHost(Operation *op) {
     auto update = dyn_cast<nn::UpdateOp>(op);
     return update && runsOnHost(update, symbols);
   }
 
-  /// Whether the value is what a state in other memory holds.
+  /// Whether the value is read from an offloaded state.
   bool isOffloaded(Value value) {
     auto get = value.getDefiningOp<nn::GetOp>();
     return get && memoryOf(symbols, get.getState()) != nn::MemoryKind::Device;
   }
 
-  /// The write of a value to what is elsewhere, or null.
+  /// The write of a value to an offloaded state, or null.
   nn::SetOp storeOf(Value value) {
     for (Operation *user : value.getUsers())
       if (auto set = dyn_cast<nn::SetOp>(user))
@@ -152,7 +160,7 @@ private:
     return {};
   }
 
-  /// The elements of a page, of the narrowest values that are moved.
+  /// The elements of a page of the narrowest type that is moved.
   int64_t pageElements() {
     int64_t elements = 0;
     auto add = [&](StringRef state) {
@@ -173,13 +181,14 @@ private:
     return elements;
   }
 
-  /// The first tiles are fetched while the norm of the gradients is computed:
-  /// the memory of what computes these is free then; or beside updates, while
-  /// the layer before them runs.
+  /// Sets the insertion point for the first fetches. After the backward pass
+  /// they start before the gradient norm is computed: the memory of activations
+  /// is free by then. Beside the backward pass they start before the layer that
+  /// precedes the update.
   void startBefore(Operation *update) {
     builder.setInsertionPoint(update);
     for (Operation *op = update; (op = op->getPrevNode());) {
-      // Gradients that stages add up are stored behind their loop.
+      // Pipeline stages store accumulated gradients after their loop.
       if (isa<nn::MicroBatchesOp, pipe::FragmentsOp, dist::FlushOp>(op))
         return builder.setInsertionPointAfter(op);
       if (isa<nn::CallOp>(op))
@@ -187,8 +196,9 @@ private:
     }
   }
 
-  /// The most tiles that are updated between two layers: they are fetched
-  /// while the layer before runs, and stored while the one behind does.
+  /// The largest number of tiles that are updated between two layers. All of
+  /// them are fetched while the layer before runs, and stored while the layer
+  /// after runs.
   size_t tilesOfLayer() const {
     size_t most = 0, count = 0;
     for (auto [number, tile] : llvm::enumerate(tiles)) {
@@ -240,7 +250,7 @@ private:
                  : dist::FetchOp());
   }
 
-  /// The tiles of a value that is there.
+  /// The tiles of a value in the device's memory.
   SmallVector<Value> tilesOf(Streamed &update, Value flat) {
     SmallVector<int64_t> sizes;
     for (const StateTile &tile : tiles)
@@ -249,14 +259,14 @@ private:
     return spmd::cutFlat(builder, update.op->getLoc(), flat, sizes);
   }
 
-  /// The operand of the update of one tile.
+  /// An operand of the operation on one tile.
   Value operandOf(const StateTile &tile, unsigned number) {
     Streamed &update = *tile.update;
     Value operand = update.op->getOperand(number);
     if (dist::FetchOp fetch = tile.fetches[number])
       return builder.create<dist::WaitOp>(update.op->getLoc(), fetch.getType(),
                                           fetch.getOutput());
-    // The learning rate, and other numbers.
+    // Scalars, for example the learning rate, have no tiles.
     if (cast<RankedTensorType>(operand.getType()).getRank() == 0)
       return operand;
     if (tile.number == 0)
@@ -285,7 +295,7 @@ private:
                                     tile.first, result);
       ++stores.back();
     }
-    // The slots of the tiles before are free then.
+    // Wait for earlier stores, so that their buffers can be reused.
     if (stores.back() > 0) {
       auto last = ArrayRef(stores).take_back(std::max<size_t>(ahead, 2) - 1);
       builder.create<dist::FlushOp>(
@@ -295,8 +305,8 @@ private:
     fetch(number + ahead);
   }
 
-  /// Vectors one behind the other. A GPU's kernel takes some hundred operands,
-  /// so many vectors are put together in several steps.
+  /// Concatenates vectors. A GPU kernel takes only some hundred operands, so
+  /// many vectors are joined in several steps.
   Value concatenate(Location loc, ArrayRef<Value> parts) {
     constexpr size_t most = 128;
     SmallVector<Value> all(parts);
@@ -320,8 +330,8 @@ private:
     return all.front();
   }
 
-  /// What the tiles made, one behind the other: of sums there is nothing
-  /// between.
+  /// Joins the results of all tiles. Sums of squares have no padding between
+  /// them.
   Value join(const Streamed &update, Type type, ArrayRef<Value> parts) {
     if (parts.size() == 1)
       return parts.front();
@@ -331,7 +341,7 @@ private:
     return builder.create<nn::PackOp>(loc, type, parts);
   }
 
-  /// Puts the tiles' results in the place of the update's.
+  /// Replaces the original operation's results by those of the tiles.
   void replace(Streamed &update) {
     builder.setInsertionPoint(update.op);
     for (auto [result, target, parts] :
@@ -349,7 +359,8 @@ private:
         gets.insert(operand.getDefiningOp());
     update.op->erase();
     for (Operation *get : gets)
-      if (get->use_empty()) // Else the verifier says who reads it.
+      // Otherwise the verifier reports the operation that reads it.
+      if (get->use_empty())
         get->erase();
   }
 
@@ -358,7 +369,7 @@ private:
   OpBuilder builder;
   std::deque<Streamed> updates;
   SmallVector<StateTile> tiles;
-  SmallVector<int64_t> stores; ///< Of each tile so far.
+  SmallVector<int64_t> stores; ///< The number of stores of each tile so far.
 };
 
 struct StreamStates : heddle::impl::SpmdStreamStatesBase<StreamStates> {

@@ -1,4 +1,4 @@
-//===- TilePlan.cpp - Which products of a layer have tiles ----------------===//
+//===- TilePlan.cpp - Which weights are computed by row tiles -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -36,7 +36,8 @@ StringRef TilePlanner::parameterOf(StringRef name) const {
   return state && state.getParameter() ? *state.getParameter() : name;
 }
 
-/// The bucket that the value is of alone, gathered; or the state that it is.
+/// Describes a value as a weight: a bucket with one member that ranks
+/// all-gather, or a state. Empty if it is neither.
 std::optional<Weight> TilePlanner::weightOf(Value value) {
   Weight weight;
   if (!isa<RankedTensorType>(value.getType()))
@@ -70,8 +71,9 @@ std::optional<Weight> TilePlanner::weightOf(Value value) {
   return weight;
 }
 
-/// At which multiples of rows a sum may go on from one tile to the next with
-/// the bits that it has without tiles: AMX sums 32 values of bf16 in one step.
+/// The rows of a tile must be a multiple of this, so that adding tile to tile
+/// gives the same bits as one product: AMX adds 32 products of bf16 in one
+/// instruction.
 static int64_t unitOfSums(const Weight &weight, ArrayRef<Operation *> ops) {
   bool sums = llvm::any_of(ops, [](Operation *op) {
     auto linear = dyn_cast<nn::LinearOp>(op);
@@ -80,9 +82,9 @@ static int64_t unitOfSums(const Weight &weight, ArrayRef<Operation *> ops) {
   return sums && !weight.type.getElementType().isF32() ? 32 : 1;
 }
 
-/// Equal tiles of every rank's part, or where the rank has all, tiles that
-/// begin at multiples of 64 elements, as members of flat states do, and of
-/// `unit` rows.
+/// Divides a weight into tiles. If ranks all-gather it, the tiles of all shards
+/// are equal. Otherwise tiles begin at multiples of 64 elements, as members of
+/// flat states do, and have a multiple of `unit` rows.
 LogicalResult TilePlanner::cut(Tiling &tiling, StringRef parameter,
                                int64_t unit, bool isOffloaded,
                                Operation *place) {
@@ -129,7 +131,8 @@ LogicalResult TilePlanner::cut(Tiling &tiling, StringRef parameter,
   return success();
 }
 
-/// The gradient that a layer's result is, if only one weight's is summed.
+/// Describes a layer's result as a gradient that ranks reduce-scatter. Empty if
+/// it is none, or shares its bucket with another gradient.
 std::optional<Gradient> TilePlanner::gradientOf(OpResult result,
                                                 std::string &parameter) {
   Gradient gradient;
@@ -214,8 +217,8 @@ FailureOr<TilePlan> TilePlanner::planOf(nn::CallOp call) {
   return plan;
 }
 
-/// A rank's own part of a table is not cut again, and of what fetches rows
-/// there is no whole table.
+/// Whether an embedding is not tiled: a shard of the vocabulary is not divided
+/// again, and an embedding that fetches rows never reads the whole table.
 bool TilePlanner::hasNoTiles(nn::EmbeddingOp embedding) {
   std::optional<Weight> weight = weightOf(embedding.getTable());
   return embedding.getFirst() ||

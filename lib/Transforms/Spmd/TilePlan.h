@@ -1,8 +1,13 @@
-//===- TilePlan.h - Which products of a layer have tiles --------*- C++ -*-===//
+//===- TilePlan.h - Which weights are computed by row tiles --- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Analysis of `spmd-tile-products`: it finds the products of a layer whose
+// weights the strategy tiles, and the rows of each tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,15 +21,15 @@
 
 namespace heddle::spmd {
 
-/// Rows `first` and following of every rank's part of a weight.
+/// Rows [first, first + rows) of every rank's shard of a weight.
 struct RowTile {
   int64_t first, rows;
 };
 
-/// A weight in tiles, or the gradient of one.
+/// The row tiles of a weight or of a weight's gradient.
 struct Tiling {
-  mlir::RankedTensorType type; ///< Of all that a rank computes with.
-  int64_t ranks = 1;           ///< Among which it is split.
+  mlir::RankedTensorType type; ///< The type of the weight that products read.
+  int64_t ranks = 1; ///< The number of ranks that it is split over.
   llvm::SmallVector<RowTile> tiles;
 
   int64_t width() const { return type.getDimSize(1); }
@@ -37,40 +42,41 @@ struct Tiling {
   }
 };
 
-/// A weight that a layer is called with.
+/// A weight that a layer takes as an argument.
 struct Weight : Tiling {
   std::string parameter;
   nn::BucketOp bucket;
-  int64_t first = 0;        ///< Its first element in the flat state.
-  dist::AllGatherOp gather; ///< Null: the rank has all of it.
-  bool isOffloaded = false; ///< Not in the device's memory: it is fetched.
+  int64_t first = 0; ///< Its first element in the flat state.
+  dist::AllGatherOp gather; ///< Null if the rank has the whole weight.
+  bool isOffloaded = false; ///< It is fetched from the host's memory or a file.
 };
 
-/// A gradient that is scattered: the product's result is what is summed.
+/// The gradient of a weight, as a product computes it and ranks reduce-scatter
+/// it.
 struct Gradient : Tiling {
   nn::PackOp pack;
   dist::ReduceScatterOp scatter;
 };
 
-/// A layer's products, as they are computed for one of its instances.
+/// The products of one call of a layer that are computed by tiles.
 struct TilePlan {
   llvm::MapVector<mlir::Operation *, Weight> weights;
   llvm::MapVector<mlir::Operation *, Gradient> gradients;
 };
 
-/// Finds the weights with tiles of one model's layers.
+/// Finds the tiled weights of the layers of one model.
 class TilePlanner {
 public:
   TilePlanner(nn::ModelOp model, const TiledWeights &tiled,
               const mlir::SymbolTable &symbols);
 
-  /// What of a layer's instance is computed by tiles. Emits H0149 where ranks
-  /// cannot gather equal tiles.
+  /// Returns the products of a layer's call that are computed by tiles. Emits
+  /// H0149 if the tiles of ranks that all-gather a weight cannot be equal.
   mlir::FailureOr<TilePlan> planOf(nn::CallOp call);
-  /// The same for a product outside of layers, as of the head.
+  /// The same for a product outside of layers, for example the head.
   mlir::FailureOr<TilePlan> planOf(mlir::Operation *product);
 
-  /// Names of the weights of products: of those with tiles, and of all.
+  /// Names of weights of products: of those with tiles, and of all.
   std::vector<std::string> found, products;
 
 private:
@@ -91,7 +97,7 @@ private:
 
   const TiledWeights &tiled;
   const mlir::SymbolTable &symbols;
-  /// The flat state that a state is in, and its first element there.
+  /// By state: its flat state, and its first element there.
   llvm::StringMap<std::pair<nn::BucketOp, int64_t>> places;
 };
 

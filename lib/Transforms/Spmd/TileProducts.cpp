@@ -1,15 +1,18 @@
-//===- TileProducts.cpp - Products with a few rows of a weight at a time --===//
+//===- TileProducts.cpp - Computes products by row tiles ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-
-// A tile is some rows of a weight as it is stored. Where ranks gather it, it is
-// the same rows of every rank's part: so parts stay as they are, and what is
-// gathered are as many runs of rows as there are ranks.
 //
+// Implements the pass `spmd-tile-products`: see Passes.td. A row tile of a
+// weight that ranks all-gather consists of the same rows of every rank's shard.
+// So shards stay as they are, and a gathered tile has as many ranges of rows as
+// there are ranks.
+//
+//===----------------------------------------------------------------------===//
+
 //===----------------------------------------------------------------------===//
 
 #include "CutLayer.h"
@@ -38,14 +41,14 @@ RankedTensorType tensorOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// The parts of gradients that are summed, until the last of them is there.
+/// The row tiles of a gradient that were reduce-scattered so far.
 struct Sums {
   Gradient gradient;
   SmallVector<Value> parts;
-  dist::ReduceScatterOp last; ///< Nobody waits for it yet.
+  dist::ReduceScatterOp last; ///< The last one, which nothing waits for yet.
 };
 
-/// The layers of one model.
+/// Replaces the tiled products of one model.
 class Tiler {
 public:
   Tiler(nn::ModelOp model, const TiledWeights &tiled)
@@ -75,7 +78,7 @@ public:
         replace(op, *plan);
       replaced.push_back(op);
     }
-    // Functions are known by the products that they are made of.
+    // Erased at the end: `functions` is keyed by these products.
     for (Operation *op : replaced)
       erase(op);
     eraseUncalled(model);
@@ -89,8 +92,8 @@ private:
   // Bringing tiles
   //===--------------------------------------------------------------------===//
 
-  /// Where what is used before `layer` begins to be brought: while the call
-  /// before that runs.
+  /// The place where the transfer of a tile for `layer` starts: before the call
+  /// that precedes it.
   static Operation *ahead(Operation *layer) {
     Operation *call = neighbour(layer, /*before=*/true);
     return call ? call : layer;
@@ -106,7 +109,8 @@ private:
                                         pending);
   }
 
-  /// Fetches a run of a flat state before `at`, and has it before `use`.
+  /// Fetches a range of a flat state: the fetch starts before `at`, and is
+  /// waited for before `use`.
   Value fetch(nn::BucketOp bucket, int64_t element, RankedTensorType type,
               Operation *at, Operation *use) {
     int64_t page = pageBytes / dist::byteSize(type.getElementType());
@@ -126,7 +130,7 @@ private:
     return parts.getMembers().back();
   }
 
-  /// This rank's rows of a tile, before `use`.
+  /// This rank's part of a tile, available before `use`.
   Value partOf(const Weight &weight, const RowTile &tile, Operation *use) {
     if (weight.isOffloaded)
       return fetch(weight.bucket, weight.first + tile.first * weight.width(),
@@ -142,8 +146,8 @@ private:
     return sliceOf(builder, rows, 0, indexOf(loc, tile.first), tile.rows);
   }
 
-  /// A tile for a call that is put before `use`: it is brought while the call
-  /// before runs, unless that is more than may be brought ahead.
+  /// Transfers a tile for a call before `use`. The transfer starts one call
+  /// earlier, unless the tile is larger than the strategy's prefetch limit.
   Value tileOf(const Weight &weight, const RowTile &tile, Operation *use) {
     RankedTensorType whole = weight.whole(tile);
     bool isEarly = whole.getNumElements() <= strategy.prefetchBucketSize;
@@ -164,7 +168,7 @@ private:
   // Computing with them
   //===--------------------------------------------------------------------===//
 
-  /// The features of a value that stand for a tile's rows.
+  /// Slices the features of a value that correspond to a tile's rows.
   Value rowsOf(Value value, const Tiling &tiling, const RowTile &tile,
                Value first) {
     auto type = tensorOf(value);
@@ -183,7 +187,7 @@ private:
                                          slice, ArrayAttr());
   }
 
-  /// The value whose features are those of all tiles.
+  /// Concatenates values whose features correspond to the tiles' rows.
   Value join(SmallVector<Value> parts, const Tiling &tiling) {
     auto type = tensorOf(parts.front());
     int64_t last = type.getRank() - 1;
@@ -204,7 +208,8 @@ private:
                                          ArrayAttr());
   }
 
-  /// Calls a function that computes `body` of those operands.
+  /// Calls a function with the operands, before `use`. `body` builds its
+  /// operations; tiles of one product and length share the function.
   Value call(Operation *use, Operation *product, const RowTile &tile,
              ValueRange operands, llvm::function_ref<Value(ValueRange)> body) {
     nn::FuncOp &function = functions[{product, tile.rows, operands.size()}];
@@ -241,10 +246,10 @@ private:
                                       value, ArrayAttr());
   }
 
-  /// What is computed of rows of a weight that are features of the result
-  /// stands side by side. Of rows that are features of the input the sum goes
-  /// on from that of the tile before, in f32. A bias is added behind that: the
-  /// result is rounded once.
+  /// Computes a product tile by tile. If the weight's rows are output features,
+  /// the results are concatenated. If they are input features, each tile adds
+  /// to the sum of the tile before, in f32. A bias is added at the end, so that
+  /// the result is rounded once.
   Value compute(nn::LinearOp linear, const Weight &weight, IRMapping &values,
                 Operation *use) {
     bool sums = !linear.getTransposed();
@@ -281,8 +286,9 @@ private:
     return castTo(output, element);
   }
 
-  /// Each part of a tile gives the rows that it has, and zeros for others. So
-  /// the sum is exact in every type.
+  /// Looks ids up in each rank's rows of a tile, with zeros for ids that it has
+  /// not, and adds the results up. One term is not zero, so the sum is exact in
+  /// every type.
   Value compute(nn::EmbeddingOp embedding, const Weight &weight,
                 Operation *use) {
     Location loc = embedding.getLoc();
@@ -318,8 +324,8 @@ private:
     return sum;
   }
 
-  /// The rows of a gradient, each tile's summed over the ranks while the next
-  /// one's are computed.
+  /// Computes the gradient of a weight tile by tile. The reduce-scatter of a
+  /// tile overlaps with the computation of the next one.
   Sums compute(nn::LinearGradWeightOp product, const Gradient &gradient,
                IRMapping &values, Operation *use) {
     Sums sums = {gradient, {}, {}};
@@ -348,7 +354,7 @@ private:
     return sums;
   }
 
-  /// The rank's part of the summed gradient in place of what was scattered.
+  /// Replaces the result of the original reduce-scatter by the rank's tiles.
   void finish(Sums &sums, Operation *use) {
     sums.parts.push_back(waitFor(use, sums.last.getOutput()));
     dist::ReduceScatterOp scatter = sums.gradient.scatter;
@@ -378,15 +384,17 @@ private:
     return entry->second;
   }
 
-  /// The first call is the layer, for those who count layers.
+  /// The path of the next call. The first one gets the layer's own path, since
+  /// some passes count layers by their paths.
   std::string nextPath(Operation *use) {
     auto layer = dyn_cast<nn::CallOp>(use);
     std::string path = layer ? layer.getPath().str() : outside;
     return number++ == 0 ? path : path + "." + std::to_string(number - 1);
   }
 
-  /// It goes on from the path of the layer before: what stands between layers
-  /// is in the stage of that.
+  /// A path for calls of a product outside of layers. It extends the path of
+  /// the layer before, because a pipeline stage has the calls whose paths begin
+  /// with those of its layers.
   static std::string pathOutside(Operation *product, StringRef name) {
     nn::CallOp layer = neighbour(product, /*before=*/true);
     if (!layer)
@@ -394,7 +402,7 @@ private:
     return layer ? (layer.getPath() + "." + name).str() : name.str();
   }
 
-  /// A product outside of layers.
+  /// Replaces a product outside of layers.
   void replace(Operation *product, const TilePlan &plan) {
     IRMapping values;
     if (auto linear = dyn_cast<nn::LinearOp>(product)) {
@@ -452,7 +460,7 @@ private:
         result.replaceAllUsesWith(values.lookup(returned));
   }
 
-  /// With what only it has read.
+  /// Erases an operation, and the operations that compute operands only for it.
   static void erase(Operation *op) {
     llvm::SetVector<Operation *> makers;
     for (Value operand : op->getOperands())
@@ -463,7 +471,8 @@ private:
       eraseUnused(maker);
   }
 
-  /// Nothing reads the weight as a whole.
+  /// Erases the read, all-gather and unpack of a weight that nothing uses as a
+  /// whole.
   static void eraseUnused(Operation *op) {
     if (!op || !op->use_empty() ||
         !isa<nn::GetOp, nn::UnpackOp, dist::AllGatherOp>(op))
@@ -479,13 +488,14 @@ private:
   SymbolTable symbols;
   TilePlanner planner;
   OpBuilder builder;
-  int64_t number = 0;  ///< Of calls in place of the present layer.
-  std::string outside; ///< Path of the present product outside of layers.
+  /// The number of calls that replace the current layer so far.
+  int64_t number = 0;
+  std::string outside; ///< The path of the current product outside of layers.
   SmallVector<Operation *> replaced;
   std::map<std::pair<Operation *, std::vector<Operation *>>,
            SmallVector<LayerStep>>
       steps;
-  /// By product, rows of a tile, and number of operands.
+  /// By product, rows of a tile and number of operands: the function.
   std::map<std::tuple<Operation *, int64_t, size_t>, nn::FuncOp> functions;
 };
 

@@ -32,8 +32,9 @@ std::optional<SmallVector<Operation *>> spmd::writesOf(nn::UpdateOp update) {
   return sorted;
 }
 
-/// The bucket that a value is read from, with no other step between; null
-/// where its members have no places.
+/// The bucket that an `nn.get` reads to make the value. Null if the value is
+/// computed otherwise, or if the bucket is split over ranks, so that its
+/// members have no offsets in it.
 nn::BucketOp UpdateCutter::bucketOf(Value flat) {
   auto get = flat.getDefiningOp<nn::GetOp>();
   auto bucket =
@@ -41,8 +42,8 @@ nn::BucketOp UpdateCutter::bucketOf(Value flat) {
   return bucket && !bucket.getElements() ? bucket : nn::BucketOp();
 }
 
-/// How many members each run has: as many as `size` elements have room for, all
-/// of which have late gradients, or none.
+/// The number of members of each range: as many as fit into `size` elements.
+/// Either all of them have late gradients, or none.
 SmallVector<size_t> UpdateCutter::countsOf(nn::UpdateOp update, int64_t size,
                                            const llvm::StringSet<> &late) {
   auto namesOf = [&](Value flat) {
@@ -67,7 +68,8 @@ SmallVector<size_t> UpdateCutter::countsOf(nn::UpdateOp update, int64_t size,
   return counts;
 }
 
-/// A bucket of some of the members of `whole`. The last one has the padding.
+/// Makes a bucket of members [first, first + count) of `whole`. The last one
+/// gets the padding.
 nn::BucketOp UpdateCutter::bucketOfMembers(nn::BucketOp whole, size_t first,
                                            size_t count, size_t number) {
   ArrayRef<Attribute> members = whole.getMembers().getValue();
@@ -152,7 +154,7 @@ nn::UpdateOp UpdateCutter::writeUpdate(nn::UpdateOp update,
   return part;
 }
 
-/// What was cut, and the buckets that nothing reads or writes any more.
+/// Erases an update that was split, and the buckets that nothing uses any more.
 void UpdateCutter::erase(nn::UpdateOp update, ArrayRef<OpOperand *> flat,
                          ArrayRef<nn::SetOp> sets) {
   llvm::SetVector<Operation *> gets;

@@ -1,8 +1,13 @@
-//===- UpdateCutter.h - Splits updates of buckets ---------------*- C++ -*-===//
+//===- UpdateCutter.h - Splits updates of buckets ------------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Used where only some parameters of a bucket can be updated early, or by the
+// host.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,22 +22,22 @@
 namespace heddle::spmd {
 
 /// The operations that write an update's results, in order: writes of states,
-/// and what ranks exchange for them. Nothing where others read them.
+/// and all-gathers before them. Nothing if other operations use the results.
 std::optional<llvm::SmallVector<mlir::Operation *>>
 writesOf(nn::UpdateOp update);
 
-/// Makes of updates of buckets, in a step, updates of runs of their members.
-/// `symbols` are the model's.
+/// Splits updates of buckets of a step into updates of ranges of their members.
+/// `symbols` is the model's symbol table.
 class UpdateCutter {
 public:
   UpdateCutter(nn::StepOp step, mlir::SymbolTable &symbols)
       : step(step), symbols(symbols) {}
 
-  /// One update for each run of members, in the place of an update of all; a
-  /// run has as many members as `size` elements have room for, and one at
-  /// least. The update itself, where its operands are more than reads of
-  /// buckets. `writesOf` gives something for it. A run has no gradients that
-  /// are in `late` beside others.
+  /// Replaces an update by one for each range of members. A range has as many
+  /// members as fit into `size` elements, but at least one. Gradients in `late`
+  /// never share a range with others. Returns the update itself if its operands
+  /// are more than reads of buckets. Requires that `writesOf(update)` has a
+  /// value.
   llvm::SmallVector<nn::UpdateOp> cut(nn::UpdateOp update, int64_t size,
                                       const llvm::StringSet<> &late = {});
 

@@ -1,4 +1,4 @@
-//===- Verify.cpp - What the spmd phase promises --------------------------===//
+//===- Verify.cpp - Verifies the result of the spmd phase -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -28,7 +28,7 @@ namespace {
 constexpr StringLiteral shardingAttributes[] = {"shardings", "arg_shardings",
                                                 "result_shardings"};
 
-/// How the extents of a collective's operand and result must differ.
+/// Checks the extents of a collective's operand and result.
 LogicalResult verifySize(Operation *op, const dist::Strategy &strategy) {
   auto check = [&](ArrayAttr axes, int64_t dim, bool gathers) {
     auto in = cast<ShapedType>(op->getOperand(0).getType());
@@ -59,7 +59,8 @@ LogicalResult verifySize(Operation *op, const dist::Strategy &strategy) {
       .Default([](Operation *) { return success(); });
 }
 
-/// A bucket that is split is a rank's part of the flat tensor.
+/// Checks that a bucket that is split has the size of a rank's part of the flat
+/// tensor.
 LogicalResult verifyBucket(nn::BucketOp bucket,
                            const dist::Strategy &strategy) {
   if (!bucket.getStorage() || !bucket.getElements())
@@ -71,7 +72,8 @@ LogicalResult verifyBucket(nn::BucketOp bucket,
   auto axes = cast<ArrayAttr>(dims[0]);
   if (failed(dist::verifyAxes(bucket, axes)))
     return failure();
-  // Members that ranks split which hold no replicas are what one of them has.
+  // Axes that hold no replicas do not count: they split the members themselves,
+  // not the flat tensor.
   SmallVector<Attribute> replicas(axes.getValue());
   llvm::erase_if(replicas,
                  [](Attribute axis) { return !dist::holdsReplicas(axis); });
@@ -86,7 +88,7 @@ LogicalResult verifyBucket(nn::BucketOp bucket,
          << elements << " elements";
 }
 
-/// States and ports are parts of their wholes.
+/// Checks that the types of states and ports are shards of their whole types.
 LogicalResult verifyParts(nn::ModelOp model, const dist::Strategy &strategy) {
   for (auto state : model.getOps<nn::StateOp>()) {
     std::optional<nn::PackedAttr> packed = state.getPacked();
@@ -124,7 +126,8 @@ LogicalResult verifyParts(nn::ModelOp model, const dist::Strategy &strategy) {
 }
 
 struct Verify : VerifyPass<heddle::impl::SpmdVerifyBase, Verify> {
-  /// Whether the host reads what is in its memory, or writes what it made.
+  /// Whether the host accesses a state in its own memory: it may read and write
+  /// that without `dist.fetch` and `dist.store`.
   static bool isOfHost(Operation *op, const SymbolTable &symbols) {
     if (auto set = dyn_cast<nn::SetOp>(op))
       return isHostMemory(memoryOf(symbols, set.getState())) &&
