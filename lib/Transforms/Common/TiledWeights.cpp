@@ -1,4 +1,4 @@
-//===- TiledWeights.cpp - Which weights are tiled, and how ----------------===//
+//===- TiledWeights.cpp - The weights that --tile names -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

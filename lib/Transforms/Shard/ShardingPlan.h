@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What shard-propagate finds out, shard-insert-reshards writes, and any pass
-// may ask: an analysis, which changes nothing.
+// The analysis of shardings: shard-propagate computes it, shard-insert-reshards
+// writes it into the IR, and other passes may read it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,16 +18,18 @@ namespace heddle::shard {
 
 class Reasons;
 
-/// What an operand has to be, for its operation.
+/// The sharding that an operation needs of an operand.
 struct Need {
   dist::TensorShardingAttr sharding;
-  llvm::SmallVector<int64_t> segments; ///< As those of dist.reshard.
+  llvm::SmallVector<int64_t> segments; ///< As in dist.reshard.
 };
 
-/// What becomes of a result before anybody reads it.
+/// What happens to a result before other operations read it: a reshard, and the
+/// addition of an init after that.
 struct Sequel {
   Need need;
-  /// What is added to it once it is so; the operation is to do without it.
+  /// The init operand that is removed from the operation and added after the
+  /// reshard; null: none.
   mlir::OpOperand *init = nullptr;
 };
 
@@ -44,15 +46,15 @@ public:
   /// Whether there is a plan for all of the model.
   bool isComplete() const { return complete; }
 
-  /// The sharding that readers of a value find.
+  /// The sharding of a value as other operations read it.
   dist::TensorShardingAttr of(mlir::Value value) const;
-  /// The one in which its operation makes it.
+  /// The sharding in which its operation makes it, before its sequel.
   dist::TensorShardingAttr madeAs(mlir::Value value) const;
-  /// What an operand is needed as; null where it is taken as it comes.
+  /// The sharding that an operand needs; null where any will do.
   const Need *needOf(mlir::OpOperand &operand) const;
   /// The sharding that an operation gets for its operand.
   dist::TensorShardingAttr takenAs(mlir::OpOperand &operand) const;
-  /// What comes after a result; null where its readers find what is made.
+  /// What happens to a result before it is read; null: nothing.
   const Sequel *sequelOf(mlir::Value result) const;
   /// Whether a step runs the function.
   bool isReached(nn::FuncOp function) const {
@@ -65,13 +67,14 @@ private:
   bool complete = true;
   llvm::DenseMap<mlir::Value, dist::TensorShardingAttr> shardings;
   llvm::DenseMap<mlir::Value, Sequel> sequels;
-  /// Of results that have a sequel.
+  /// `madeAs` of results that have a sequel.
   llvm::DenseMap<mlir::Value, dist::TensorShardingAttr> made;
   llvm::DenseMap<mlir::OpOperand *, Need> needs;
   llvm::DenseSet<mlir::Operation *> reached;
 };
 
-/// Whether a rank can make any part of the value by itself.
+/// Whether every rank can compute any shard of the value without communication,
+/// as of a constant or of positions.
 bool isMadeAnywhere(mlir::Value value);
 
 } // namespace heddle::shard

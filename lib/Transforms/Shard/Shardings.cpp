@@ -1,4 +1,4 @@
-//===- Shardings.cpp - The shardings that the shard phase gave ------------===//
+//===- Shardings.cpp - Reads and makes shardings of values ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

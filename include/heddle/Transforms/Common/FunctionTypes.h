@@ -13,8 +13,8 @@
 
 namespace heddle {
 
-/// Gives an nn.func or nn.step the type that its body has now: of its
-/// arguments, and of what it returns.
+/// Sets the type of an nn.func or nn.step from its body: the types of the entry
+/// block's arguments and of the returned values.
 template <typename OpT> void updateFunctionType(OpT function) {
   mlir::Block &body = function.getBody().front();
   function.setFunctionType(

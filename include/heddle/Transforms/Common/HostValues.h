@@ -14,17 +14,17 @@
 
 namespace heddle {
 
-/// Whether the cores beside a GPU reach memory of that kind.
+/// Whether the host's cores can access memory of that kind.
 inline bool isHostMemory(nn::MemoryKind kind) {
   return kind == nn::MemoryKind::Host || kind == nn::MemoryKind::Pinned;
 }
 
-/// Whether a value of a step, from the spmd phase on, is in the host's memory:
-/// what a state there holds, what dist.move brought there, and what an update
-/// on the host makes.
+/// Whether a value of a step is in the host's memory: it is read from a state
+/// there, dist.move copied it there, or an update on the host computed it.
+/// Valid from the spmd phase on.
 bool isOnHost(mlir::Value value, const mlir::SymbolTable &symbols);
 
-/// Whether the host's cores compute the update: all that it reads is in the
+/// Whether the host's cores compute the update: all its operands are in the
 /// host's memory.
 bool runsOnHost(nn::UpdateOp update, const mlir::SymbolTable &symbols);
 

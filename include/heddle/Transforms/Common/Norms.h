@@ -13,10 +13,10 @@
 
 namespace heddle {
 
-/// Makes of a norm, if one of its inputs has more than one block of
-/// nn.square_sums, a norm of the sums of squares of all blocks: one order of
-/// summation in all plans. Returns whether it did; a norm that is one of sums
-/// already, or of a few elements, stays as it is.
+/// Replaces the inputs of a norm by their sums of squares, one for each block
+/// of nn.square_sums, so that all plans add in the same order. Does nothing if
+/// the norm has sums as inputs already, or if no input is longer than a block.
+/// Returns whether it changed the norm.
 bool splitNorm(nn::GlobalNormOp norm);
 
 } // namespace heddle

@@ -14,12 +14,13 @@
 
 namespace heddle {
 
-/// Erases the functions that no step calls, of a model whose programs are
-/// steps.
+/// Erases the functions that no step calls, directly or indirectly. All
+/// programs of the model must be steps.
 void eraseUncalled(nn::ModelOp model);
 
-/// The runtime fills the inputs of a program and reads its outputs, each once,
-/// by their roles. Errors begin with `code`.
+/// Checks that the runtime fills every input of a program and reads every
+/// output, by their roles, and that no port occurs twice. Errors begin with
+/// `code`.
 mlir::LogicalResult verifyPorts(nn::StepOp step, llvm::StringRef code);
 mlir::LogicalResult verifyPorts(planir::SequenceOp sequence,
                                 llvm::StringRef code);

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the verifiers of the phases from train on have in common.
+// Lookups of states, and the checks of states that the verifiers of the phases
+// from train on share.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +17,7 @@
 
 namespace heddle {
 
-/// The elements of a tensor of that type.
+/// The number of elements of a tensor type.
 inline int64_t elementsOf(mlir::Type tensor) {
   return llvm::cast<mlir::RankedTensorType>(tensor).getNumElements();
 }
@@ -28,29 +29,32 @@ llvm::SmallVector<llvm::StringRef> statesOf(const mlir::SymbolTable &symbols,
 /// The kind of memory in which the state lives, or the bucket's members do.
 nn::MemoryKind memoryOf(const mlir::SymbolTable &symbols, llvm::StringRef name);
 
-/// The parameters that computation reads copies of.
+/// The names of parameters that have a copy in compute precision, which layers
+/// read instead.
 llvm::DenseSet<mlir::StringAttr> copiedIn(nn::ModelOp model);
 
-/// Whether the name of a parameter is one that is meant: its own, or those of
-/// all tensors of the files that it is made of.
+/// Whether `isMeant` holds for the parameter's name, or for the names of all
+/// tensors in the weight files that it is made of.
 bool isNamed(nn::StateOp parameter,
              llvm::function_ref<bool(llvm::StringRef)> isMeant);
 
-/// Whether it writes the state of a cache.
+/// Whether the operation writes a state of a key-value cache.
 bool writesCache(mlir::Operation *op);
 
-/// Checks the states of a model, and who reads and writes them in its steps:
-/// what belongs to a parameter has the name by which passes find it; gradients,
-/// sums and saved values are written before they are read; nothing is written
-/// over unread; parameters and their moments are written by the optimizer,
-/// which updates each trainable one once, and reads what belongs to it; caches
-/// are written with what is made of them; as
-/// verifyGradientsBegin. Errors
-/// begin with `code`.
+/// Checks the states of a model, and their reads and writes in its steps:
+/// - states of a parameter have the names by which passes look for them;
+/// - gradients, accumulators and saved values are written before they are read,
+///   and are not overwritten unread;
+/// - only the optimizer writes parameters and moments, and reads moments; it
+///   updates each trainable parameter once;
+/// - a write to a cache is computed from its old value;
+/// - verifyGradientsBegin.
+/// Errors begin with `code`.
 mlir::LogicalResult verifyStates(nn::ModelOp model, llvm::StringRef code);
 
-/// Checks that a gradient that is filled, also by a kernel, begins with 0:
-/// every rank would add another value to the sum. Errors begin with `code`.
+/// Checks that gradients which are filled with a constant, also by a kernel,
+/// begin with 0: every rank would add another value to the sum. Errors begin
+/// with `code`.
 mlir::LogicalResult verifyGradientsBegin(nn::ModelOp model,
                                          llvm::StringRef code);
 

@@ -1,4 +1,4 @@
-//===- TiledWeights.h - Which weights are tiled, and how --------*- C++ -*-===//
+//===- TiledWeights.h - The weights that --tile names -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,20 +14,23 @@
 
 namespace heddle {
 
-/// What a model's strategy says of tiles (`tile`, a list of PATTERN=N). A
-/// weight with tiles is computed with a few of its rows at a time.
+/// The setting `tile` of a model's strategy, a list of PATTERN=N. Products with
+/// a tiled weight use a tile of its rows at a time, so that less of it is in
+/// memory.
 class TiledWeights {
 public:
-  /// Emits H0148 on the model for what is no pattern, or no number of tiles.
+  /// Reads the setting. Emits H0148 on the model for an invalid pattern or
+  /// number of tiles.
   static mlir::FailureOr<TiledWeights> of(nn::ModelOp model);
 
   bool empty() const { return entries.empty(); }
 
-  /// Into how many tiles the strategy wants a parameter of that type; the last
-  /// pattern that matches its name counts. 1 for what is no matrix.
+  /// The number of tiles of a parameter with that name and type: that of the
+  /// last pattern which matches. 1 if none matches or the parameter is no
+  /// matrix.
   int64_t tilesOf(llvm::StringRef parameter, mlir::Type type) const;
 
-  /// The patterns of which none matches one of those parameters.
+  /// The patterns that match none of the parameters.
   llvm::SmallVector<llvm::StringRef>
   unmatched(llvm::ArrayRef<llvm::StringRef> parameters) const;
 

@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // An MLP computes each token by itself, and so does the vocabulary head with
-// its loss. What such operations hand to each other can be made and forgotten
-// for some tokens at a time.
+// its loss. Values between such operations can be computed for a few tokens at
+// a time, which saves memory (spmd-chunk-tokens).
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,36 +19,37 @@
 
 namespace heddle {
 
-/// Whether the operation is a matrix product or attention: dear to compute
-/// again.
+/// Whether the operation is a matrix product or attention, which are expensive
+/// to recompute.
 bool isProduct(mlir::Operation *op);
 
-/// Which operands and results of an operation have a part for each token. The
-/// other results are sums over tokens.
+/// The operands and results of an operation that have a slice for each token.
+/// The other results are sums over tokens.
 struct TokenSplit {
   llvm::BitVector operands, results;
 };
 
-/// Operations of a block between matrix products, with these products, that
-/// compute each token by itself, or sum over tokens.
+/// Matrix products of a block, and the operations between them, that compute
+/// each token by itself or sum over tokens.
 struct TokenRegion {
-  int64_t rows = 0;   ///< Of the batch.
-  int64_t tokens = 0; ///< Positions of a row.
+  int64_t rows = 0;   ///< Rows of the batch.
+  int64_t tokens = 0; ///< Tokens of a row.
   /// In the order of the block.
   llvm::SetVector<mlir::Operation *> ops;
   /// Values [rows, tokens, ...] that only operations of the region read.
   llvm::DenseSet<mlir::Value> inner;
 
-  /// How `op` goes over the region's tokens; nothing where it does not compute
-  /// them one by one: attention, for one, or dropout, whose random numbers
-  /// depend on where in the batch a token is.
+  /// How `op` splits by the region's tokens. Nothing if it does not compute
+  /// tokens independently, as attention, or dropout, whose random numbers
+  /// depend on the position of a token in the batch.
   std::optional<TokenSplit> splitOf(mlir::Operation *op) const;
 };
 
-/// The regions of a block, in its order. They share no operation, and nothing
-/// outside of a region stands between two of its operations in the flow of
-/// values. A result of rank 2, such as the losses of tokens, may be read
-/// outside; a wider one only if a product makes it that ends the region.
+/// The regions of a block, in its order. Regions share no operation, and no
+/// operation outside of a region is on a path of values between two operations
+/// of the region. Results of rank 2, such as the losses of tokens, may be read
+/// outside of the region; results of higher rank only if a product that ends
+/// the region makes them.
 llvm::SmallVector<TokenRegion> findTokenRegions(mlir::Block &block);
 
 } // namespace heddle

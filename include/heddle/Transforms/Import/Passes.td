@@ -12,12 +12,12 @@
 include "mlir/Pass/PassBase.td"
 
 def ImportEraseDead : Pass<"import-erase-dead", "::mlir::ModuleOp"> {
-  let summary = "Erases what computes a value that nothing uses.";
+  let summary = "Erases operations whose results nothing uses.";
   let description = [{
-    Runs on a module that is handed in, before anything else: an edit often
-    leaves a branch that leads nowhere, and no later phase counts on one. What
-    has an effect stays: writes of states, `nn.keep`, messages between ranks.
-    From the phase train on, functions that no step calls are erased too.
+    Runs first on a module that the user passes in: edits often leave unused
+    operations, which later phases do not expect. Operations with side effects stay:
+    writes of states, `nn.keep`, messages between ranks. From the phase train on,
+    functions that no step calls are erased, too.
 
     ```mlir
     %0 = nn.map gelu_tanh(%x) : tensor<2x64x1024xf32>
@@ -36,22 +36,24 @@ def ImportEraseDead : Pass<"import-erase-dead", "::mlir::ModuleOp"> {
 def ImportDerivePrograms : Pass<"import-derive-programs", "::heddle::nn::ModelOp"> {
   let summary = "Makes the programs of a model from its forward function.";
   let description = [{
-    The forward function has ports and is no program: it is written for one row
-    of some number of tokens, and gives their logits. Training, evaluation and
-    generation are made from it and the layers it calls, with the rows and
-    tokens of the strategy. Evaluation and generation have no dropout;
-    generation computes the logits of one token. With a `max_context` texts go
-    through a cache: `prefill.N` and `decode.N` take the place of generation. With
-    `mode = serve` the programs are `prefill.N`, which computes N tokens of one text and the logits of one of
-    them, `score.N`, which gives the logits of all, and `decode.N`, which
-    computes a token of each of N texts. With `mode = encode` they are
-    `encode.RxT`, which gives what `nn.keep` names "hidden" of R texts of up to
-    T tokens, and `encode.1xT.logits`, which gives the logits beside it.
-    `nn.keep` in a forward function or a layer offers a value: it stays where
-    `--keep` asks for it.
+    The forward function has ports but is no program: it computes the logits of one
+    row of tokens. The pass makes the strategy's programs from it and the layers
+    that it calls, with the strategy's rows and tokens:
 
-    With a draft, which guesses tokens, `decode.N` has a row for the last token
-    of each text and one for each guess behind it.
+    - `mode = train`: `forward` for training, `evaluate`, and `generate`, which
+      returns the logits of one token. Only training has dropout. With a
+      `max_context`, `prefill.N` and `decode.N` with a key-value cache replace
+      `generate`.
+    - `mode = serve`: `prefill.N` computes N tokens of one sequence and the logits
+      of one of them. `score.N` returns the logits of all N. `decode.N` computes
+      the next token of each of N sequences. With a draft model, `decode.N` also has
+      a row for each drafted token.
+    - `mode = encode`: `encode.RxT` returns the hidden states (what `nn.keep` names
+      "hidden") of R sequences of up to T tokens. `encode.1xT.logits` also returns
+      the logits.
+
+    An `nn.keep` in a forward function or a layer offers a value to dump. It stays
+    only if `--keep` names the value.
 
     ```mlir
     nn.func @forward(%ids: tensor<1x8xi32>) -> tensor<1x8x97xf32>
@@ -67,21 +69,21 @@ def ImportDerivePrograms : Pass<"import-derive-programs", "::heddle::nn::ModelOp
   }];
   let options = [
     Option<"guesses", "guesses", "int64_t", "0",
-           "Tokens that decode computes for a text behind the last one">
+           "Drafted tokens that decode verifies for each sequence">
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def ImportAddCache : Pass<"import-add-cache", "::heddle::nn::ModelOp"> {
-  let summary = "Gives attention of programs that serve a cache.";
+  let summary = "Gives a key-value cache to the attention of programs that serve.";
   let description = [{
-    A program that serves sees a part of a text. Its attention becomes
-    nn.cache_write, which puts the keys and values of the part into a cache, and
-    nn.paged_attention, which reads those of all tokens before it there. The
-    cache is made of states, two for each attention, which all programs share. The
-    program that has none yet gets three more inputs: the position of each token, how many tokens of
-    each row are there, and the pages of each row. Positions take the place of
-    nn.positions.
+    A program that serves computes a part of a sequence at a time. Its attention
+    becomes nn.cache_write, which writes the keys and values of that part to the
+    cache, and nn.paged_attention, which reads those of all tokens so far. The cache
+    consists of states, two for each attention operation (three with int8), which
+    all programs share. A program gets three more inputs: the position of each
+    token, the number of tokens in each row, and the pages of each row. Positions
+    replace nn.positions.
 
     ```mlir
     %y = nn.attention %q, %k, %v {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>} : ...
@@ -92,7 +94,7 @@ def ImportAddCache : Pass<"import-add-cache", "::heddle::nn::ModelOp"> {
   }];
   let options = [
     Option<"pages", "pages", "int64_t", "0",
-           "Pages of the cache, as those of the model that a draft guesses for; "
+           "Pages of the cache; a draft model has as many as its target. "
            "0: as the strategy says">
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
@@ -101,11 +103,11 @@ def ImportAddCache : Pass<"import-add-cache", "::heddle::nn::ModelOp"> {
 def ImportVerify : Pass<"import-verify", "::heddle::nn::ModelOp"> {
   let summary = "Checks what the import phase promises.";
   let description = [{
-    A module that was written by hand is held to the same: every parameter is
-    f32, says where it comes from and how it begins, and is read by some
-    function; only forward operations are there, in f32; every function that is
-    marked as a program names its arguments and results, has the shapes that the
-    strategy asks for, and is the only one of its kind.
+    Modules that were written by hand are checked, too. Every parameter is f32, has
+    a source and an initial value, and is read by some function. There are only
+    forward operations, in f32. Every function that is marked as a program has a
+    port for each argument and result, has the shapes that the strategy asks for,
+    and is the only one of its kind.
 
     ```mlir
     nn.func @forward(%ids: tensor<4x64xi32>, %labels: tensor<4x64xi32>)

@@ -14,10 +14,11 @@ include "mlir/Pass/PassBase.td"
 def ModelApplyPrecision : Pass<"model-apply-precision", "::heddle::nn::ModelOp"> {
   let summary = "Makes the compute precision explicit.";
   let description = [{
-    With a compute precision other than fp32, every parameter gets a `derived`
-    state, a copy in that precision, which the functions read in its place, and
-    every activation takes that element type. Statistics, log-sum-exps and
-    losses stay f32. With fp32 the module is left as it is.
+    With a compute precision other than fp32, every activation gets that element
+    type. If the model is trained, every parameter gets a `derived` state, a copy in
+    that precision, which functions read instead; the parameter becomes the f32
+    master weight. Else the parameters themselves get the type. Statistics,
+    log-sum-exps and losses stay f32. With fp32 the pass changes nothing.
 
     ```mlir
     %w = nn.get @ln_f.weight : tensor<768xf32>
@@ -34,8 +35,9 @@ def ModelApplyPrecision : Pass<"model-apply-precision", "::heddle::nn::ModelOp">
 def ModelVerify : Pass<"model-verify", "::heddle::nn::ModelOp"> {
   let summary = "Checks what the model phase promises.";
   let description = [{
-    Every parameter is read by some function, every floating-point activation
-    has the strategy's compute precision, and only forward operations are there.
+    Every parameter (or its copy) is read by some function, every floating-point
+    activation has the strategy's compute precision, and there are only forward
+    operations.
   }];
 }
 

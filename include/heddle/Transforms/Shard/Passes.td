@@ -12,11 +12,11 @@
 include "mlir/Pass/PassBase.td"
 
 def ShardMakeMesh : Pass<"shard-make-mesh", "::heddle::nn::ModelOp"> {
-  let summary = "Makes the mesh of the strategy.";
+  let summary = "Adds the strategy's mesh of ranks to the model.";
   let description = [{
-    The passes that follow read axes, and what each shares out, from it. Where
-    the strategy says so, attention is to pass keys and values around the ranks
-    of the axes that share out tokens.
+    Later passes read the axes and their roles from the mesh. If the strategy asks
+    for ring attention, the pass also marks all attention operations: the ranks that
+    split a sequence will pass keys and values around.
 
     ```mlir
     dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, ...]
@@ -26,13 +26,12 @@ def ShardMakeMesh : Pass<"shard-make-mesh", "::heddle::nn::ModelOp"> {
 }
 
 def ShardNarrowGradients : Pass<"shard-narrow-gradients", "::heddle::nn::ModelOp"> {
-  let summary = "Keeps gradients in the type in which they travel.";
+  let summary = "Stores gradients in bf16 where replicas reduce them in bf16.";
   let description = [{
-    Where replicas add up gradients in bf16, a step of one micro-batch has nothing
-    to add to them before: they are made in bf16 and kept so. The optimizer reads
-    what it would have read, as no rank has a more precise sum in the end. Where
-    a gradient is the sum of more than two values, or stages send to each other,
-    all stay f32.
+    Gradients that are sent in bf16 need not be stored in f32 if a step has one
+    micro-batch: nothing is added to them before the reduction, which rounds them.
+    All gradients stay f32 if one of them is the sum of more than two values, which
+    would be rounded after each addition, or if the mesh has pipeline stages.
 
     ```mlir
     nn.state @ln_f.weight.grad role gradient : tensor<768xbf16> {parameter = "ln_f.weight"}
@@ -46,12 +45,12 @@ def ShardNarrowGradients : Pass<"shard-narrow-gradients", "::heddle::nn::ModelOp
 }
 
 def ShardSeparateSums : Pass<"shard-separate-sums", "::heddle::nn::ModelOp"> {
-  let summary = "Adds to the gradients of the micro-batches before apart.";
+  let summary = "Makes the sum of gradients over micro-batches an operation of its own.";
   let description = [{
-    From `zero` 2 on a rank keeps its part of the gradients, and adds to that part
-    what it has got of the others. So the products of a micro-batch add to
-    nothing, and the sum over micro-batches is an operation of its own, behind
-    which `shard-partition-states` puts the exchange.
+    From ZeRO 2 on a rank stores only its shard of the gradients. A product of the
+    backward pass cannot add to a shard, so the gradient of a micro-batch is
+    computed by itself, and an nn.add adds it to those of earlier micro-batches.
+    `shard-partition-states` then inserts the reduce-scatter before that addition.
 
     ```mlir
     %sum = nn.linear_grad_weight %x, %dy : (...) -> tensor<768x3072xf32>
@@ -62,19 +61,20 @@ def ShardSeparateSums : Pass<"shard-separate-sums", "::heddle::nn::ModelOp"> {
   }];
   let dependentDialects = ["::heddle::dist::DistDialect"];
   let statistics = [
-    Statistic<"numSeparated", "separated", "Gradients that are added to apart">
+    Statistic<"numSeparated", "separated", "Gradients with a separate sum">
   ];
 }
 
 def ShardSplitParameters : Pass<"shard-split-parameters", "::heddle::nn::ModelOp"> {
   let summary = "Splits products and the vocabulary over the axis `tensor`.";
   let description = [{
-    Two products with only element-wise operations or attention between them are
-    a pair: the first is split by columns, the second by rows, and one sum stands
-    behind the pair (Shoeybi et al., arXiv 1909.08053). Token embeddings and the
-    head are split by rows of the vocabulary. The split is the parameters'
-    `storage`; what happens to values follows from there. The bias of a product
-    that is split by rows becomes an operation of its own, behind the sum.
+    Implements tensor parallelism (Shoeybi et al., arXiv 1909.08053). Two products
+    with only element-wise operations or attention between them form a pair: the
+    first is split by columns, the second by rows, and one all-reduce follows the
+    pair. Token embeddings and the head are split by rows of the vocabulary. The
+    pass only sets the `storage` of parameters; `shard-propagate` derives the
+    shardings of values. The bias of a product that is split by rows becomes an
+    nn.add_bias after the all-reduce.
 
     ```mlir
     nn.state @h.0.mlp.c_fc.weight role parameter : tensor<64x256xf32>
@@ -92,14 +92,16 @@ def ShardSplitParameters : Pass<"shard-split-parameters", "::heddle::nn::ModelOp
 }
 
 def ShardPartitionStates : Pass<"shard-partition-states", "::heddle::nn::ModelOp"> {
-  let summary = "Says which rank holds which part of every state.";
+  let summary = "Splits states over replicas (ZeRO).";
   let description = [{
-    ZeRO (Rajbhandari et al., arXiv 1910.02054) as storage. Parameters and what
-    belongs to them become buckets that are split over the axes along
-    which ranks hold replicas (`data`, `seq`): from `zero` 1 on the optimizer's
-    states, from 2 on the gradients, at 3 the parameters. Gradients stay partial
-    sums of the replicas until they are reduced: with `zero` 0 and 1 once, after
-    the micro-batches, from 2 on as soon as a bucket's are there.
+    Implements ZeRO (Rajbhandari et al., arXiv 1910.02054) as storage of states.
+    Parameters, gradients, copies and optimizer states are laid out in buckets.
+    Along the axes with replicas (`data`, `seq`), ZeRO 1 splits the buckets of
+    optimizer states, ZeRO 2 also those of gradients, ZeRO 3 also those of
+    parameters. With ZeRO 0 and 1 gradients stay partial sums of the replicas, and
+    are reduced once, after all micro-batches. From ZeRO 2 on the gradients of a
+    bucket are reduce-scattered as soon as they are computed. With ZeRO 3 the
+    parameters of a bucket are all-gathered before each layer that reads them.
 
     ```mlir
     %g = nn.get @gradients.decay : tensor<512xf32>
@@ -118,14 +120,17 @@ def ShardPartitionStates : Pass<"shard-partition-states", "::heddle::nn::ModelOp
 }
 
 def ShardPlaceStates : Pass<"shard-place-states", "::heddle::nn::ModelOp"> {
-  let summary = "Says in which memory states live.";
+  let summary = "Offloads states to host memory or files.";
   let description = [{
-    With `place_optimizer` the moments of every parameter live in memory of that
-    kind; so do the parameters themselves where computation reads copies of them
-    in another precision, and the update reads them element by element. With
-    `place_parameters` what computation reads does: these copies, or the
-    parameters. Frozen ones stay, and with ZeRO 3 those that every rank keeps. With
-    `place_gradients` all gradients do.
+    Sets the memory kind of states by three settings of the strategy:
+
+    - `place_optimizer`: the moments, and the master weights, which are parameters
+      of which layers read copies in another precision. Master weights stay on the
+      device if the update does not read them element by element.
+    - `place_gradients`: all gradients.
+    - `place_parameters`: what layers read, which are the copies or the parameters.
+      Frozen parameters stay on the device, as do those that every rank keeps whole
+      with ZeRO 3.
 
     ```mlir
     nn.state @wte.weight.exp_avg role optimizer : tensor<96x24xf32>
@@ -134,18 +139,19 @@ def ShardPlaceStates : Pass<"shard-place-states", "::heddle::nn::ModelOp"> {
   }];
   let dependentDialects = ["::heddle::nn::NNDialect"];
   let statistics = [
-    Statistic<"numPlaced", "placed", "States outside of the device's memory">
+    Statistic<"numPlaced", "placed", "States that were offloaded">
   ];
 }
 
 def ShardDeferGradientReduction : Pass<"shard-defer-gradient-reduction", "::heddle::nn::ModelOp"> {
-  let summary = "Adds gradients of tensor ranks up once a step.";
+  let summary = "Reduces gradients over tensor ranks once a step.";
   let description = [{
-    Where ranks along `tensor` share the tokens out, each makes a part of the
-    gradients of parameters that all of them have: of norms, biases, positions.
-    With `zero` 0 and 1 these gradients stay partial sums over `tensor`, as over
-    the replicas, until the micro-batches are done. Which they are is what the
-    sharding plan says; a bucket is deferred when all its members are.
+    With sequence parallelism the ranks along `tensor` split the tokens, so each
+    has a partial sum of the gradients of parameters that all of them hold: norms,
+    biases, positions. With ZeRO 0 and 1 this pass lets these gradients stay partial
+    sums over `tensor`, as over the replicas, until all micro-batches are done,
+    instead of reducing them in each micro-batch. The sharding plan says which
+    gradients are such sums; a bucket is deferred if all its members are.
 
     ```mlir
     nn.bucket @gradients.decay [...] {storage = #dist.sharding<[[]], unreduced ["data", "tensor"]>}
@@ -153,25 +159,25 @@ def ShardDeferGradientReduction : Pass<"shard-defer-gradient-reduction", "::hedd
   }];
   let options = [
     Option<"printReasons", "print-reasons", "bool", "false",
-           "Print which gradients are added up later">
+           "Print which gradients are reduced once a step">
   ];
   let dependentDialects = ["::heddle::dist::DistDialect"];
   let statistics = [
-    Statistic<"numDeferred", "deferred", "Buckets that are added up later">
+    Statistic<"numDeferred", "deferred", "Buckets that are reduced once a step">
   ];
 }
 
 def ShardPropagate : Pass<"shard-propagate", "::heddle::nn::ModelOp"> {
   let summary = "Plans one closed sharding for every value.";
   let description = [{
-    Changes nothing: it makes the sharding plan, an analysis that other passes
-    ask (`ShardingPlan.h`). The rows of a step's inputs are split over the axes of
-    the mesh that share out rows; from there shardings follow each operation's
-    rule: results take the axes of their factors, and are partial sums over the
-    axes of factors that are summed. A sum of partial sums over the same axes is
-    one too. What goes into a layer or comes out of it is whole, but for the
-    gradients of parameters. An axis of size 1 splits nothing and is named by no
-    sharding.
+    Changes nothing: the pass computes the sharding plan, an analysis that later
+    passes read (`ShardingPlan.h`), and prints it with `print-reasons`. Propagation
+    begins with the inputs of a step, whose rows are split over `data` and whose
+    tokens over `seq`, and with the storage of states. It follows the sharding rule
+    of each operation: results take the axes of their factors, and are partial sums
+    over the axes of factors that are summed. Sums of partial sums over the same
+    axes stay partial sums. At the boundary of a layer activations are reduced;
+    gradients of parameters are not. An axis of size 1 appears in no sharding.
 
     ```
     block.fwd h.*.mlp.c_fc (nn.linear): tensor on dim 2: tensor with h.*.mlp.c_fc.weight, along o
@@ -186,10 +192,11 @@ def ShardPropagate : Pass<"shard-propagate", "::heddle::nn::ModelOp"> {
 def ShardInsertReshards : Pass<"shard-insert-reshards", "::heddle::nn::ModelOp"> {
   let summary = "Writes the sharding plan, and a reshard where it needs one.";
   let description = [{
-    Every computation says how its results are sharded. Where an operand comes
-    otherwise than the plan needs it, a `dist.reshard` is put in, with the
-    operation that asked for it; what a rank can make by itself is made so in its
-    place. What a partial sum cannot be added to is added behind it.
+    Every computation gets the shardings of its results. Where an operand has
+    another sharding than the plan asks for, a `dist.reshard` is inserted, with the
+    name of the operation that needs it. A value that every rank can compute by
+    itself, as a constant, is computed in the new sharding instead. An init that
+    cannot be added to a partial sum is added after the reduction.
 
     ```mlir
     %y = nn.linear %x, %w {shardings = [#dist.sharding<[[], [], []], unreduced ["tensor"]>]}
@@ -199,19 +206,19 @@ def ShardInsertReshards : Pass<"shard-insert-reshards", "::heddle::nn::ModelOp">
   }];
   let dependentDialects = ["::heddle::dist::DistDialect"];
   let statistics = [
-    Statistic<"numReshards", "reshards", "Reshards that were put in">
+    Statistic<"numReshards", "reshards", "Reshards that were inserted">
   ];
 }
 
 def ShardSaveResharded : Pass<"shard-save-resharded", "::heddle::nn::ModelOp"> {
-  let summary = "Saves for the backward pass what was exchanged, as it is then.";
+  let summary = "Saves activations in the sharding that the backward pass needs.";
   let description = [{
-    Where ranks split a sequence, attention's operands are exchanged for heads of
-    all tokens. A backward function that would exchange what the forward one
-    returned in the same way is handed what that has already: nothing travels
-    twice. Where the value is needed as it was too, both are saved. Only reshards
-    that move axes between dimensions go: what is gathered is larger, and is
-    gathered again.
+    With Ulysses, the operands of attention are exchanged (all-to-all) from tokens
+    to heads. The backward function would exchange the saved operand again. This
+    pass saves the exchanged value instead, so that it is sent once. If the
+    backward function also needs the value as it was, both are saved. Only reshards
+    that move axes between dimensions are removed: an all-gathered value is larger
+    than its shard, so it is gathered again rather than saved.
 
     ```mlir
     nn.func @block.fwd(...) {
@@ -223,20 +230,21 @@ def ShardSaveResharded : Pass<"shard-save-resharded", "::heddle::nn::ModelOp"> {
   }];
   let options = [
     Option<"printReasons", "print-reasons", "bool", "false",
-           "Print which arguments come as they were exchanged">
+           "Print which arguments are saved after their exchange">
   ];
   let dependentDialects = ["::heddle::dist::DistDialect"];
   let statistics = [
-    Statistic<"numSaved", "saved", "Reshards that went">
+    Statistic<"numSaved", "saved", "Reshards that were removed">
   ];
 }
 
 def ShardVerify : Pass<"shard-verify", "::heddle::nn::ModelOp"> {
   let summary = "Checks what the shard phase promises.";
   let description = [{
-    Every computation carries a sharding for each tensor result, with one list of
-    axes per dimension and only axes of the mesh; what is written to a state or
-    returned from a step is no partial sum.
+    Every computation has a sharding for each tensor result, with one list of axes
+    per dimension and only axes of the mesh. Partial sums are reduced before any
+    operation that expects a whole value. Buckets of states are read and written as
+    their storage says.
   }];
 }
 

@@ -1,4 +1,4 @@
-//===- Shardings.h - The shardings that the shard phase gave ----*- C++ -*-===//
+//===- Shardings.h - Reads and makes shardings of values --------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -24,25 +24,25 @@ wholeSharding(mlir::MLIRContext *context, int64_t rank,
 /// missing.
 dist::TensorShardingAttr storageOf(mlir::Operation *state);
 
-/// The model's mesh; an error where it has none.
+/// The model's mesh. Emits an error (H0904) if there is none.
 mlir::FailureOr<dist::MeshOp> meshOf(nn::ModelOp model);
 
-/// The sharding of a value in a function or step, as it stands in the model
-/// with those symbols; null where nothing splits it.
+/// The sharding that the IR has for a value in a function or step; null if it
+/// has none. `symbols` are those of the model.
 dist::TensorShardingAttr shardingOf(mlir::Value value,
                                     const mlir::SymbolTable &symbols);
 
-/// Whether ranks hold different parts of what they would else hold alike.
+/// Whether the sharding splits a tensor over axes with replicas, as ZeRO does.
 bool splitsReplicas(dist::TensorShardingAttr sharding);
 
 /// The sharding without its first dimension: that of a slice along it.
 dist::TensorShardingAttr dropFirst(dist::TensorShardingAttr sharding);
-/// The sharding behind a first dimension that is not split: that of slots, or
-/// of all micro-batches.
+/// The sharding with a new first dimension that is not split: slots, or all
+/// micro-batches.
 dist::TensorShardingAttr addFirst(dist::TensorShardingAttr sharding);
 
-/// Checks that every value is sharded as those that take it count on, and that
-/// no partial sum is taken for a whole one. Errors begin with `code`.
+/// Checks that every value has the sharding that its users expect, and that no
+/// user takes a partial sum for a whole value. Errors begin with `code`.
 mlir::LogicalResult verifyShardings(nn::ModelOp model, llvm::StringRef code);
 
 } // namespace heddle::shard

@@ -12,19 +12,22 @@
 include "mlir/Pass/PassBase.td"
 
 def TrainSplitLayers : Pass<"train-split-layers", "::heddle::nn::ModelOp"> {
-  let summary = "Makes programs of each layer, for its calibration.";
+  let summary = "Makes programs of each layer, for the calibration of quantized weights.";
   let description = [{
-    Takes the place of all programs but `eval`, from which it is made. The
-    program `layer.N` computes the N-th call of a layer from the hidden states
-    that the call before it gave, the first one from the batch. `inputs.N.0` gives
-    the second moments of what the layer's products with a parameter read, the
-    sum over tokens of x[i] x[j], under the parameter's name. A host that keeps
-    the hidden states goes through the model layer by layer, and may change a
-    layer's parameters before it goes on. With `sequential` the products that read
-    one value have a program of their own, `inputs.N.0`, `inputs.N.1` and so on in
-    the order in which they are computed: the host may change the parameters of
-    one stage before it runs the next. Refused (H0153) is a model with a layer
-    that reads anything else that layers give.
+    Replaces all programs except `eval`, from which the new ones are made:
+
+    - `layer.N` computes the N-th call of a layer from the hidden states that the
+      call before it returned; the first one from the batch.
+    - `inputs.N.0` returns the second moments of the inputs x of the layer's
+      products with a parameter: the sums over tokens of x[i] x[j], under the
+      parameter's name.
+
+    A caller that keeps the hidden states runs the model layer by layer, and may
+    change a layer's parameters before the next layer. With `sequential` the
+    products that read the same value have a program to themselves: `inputs.N.0`,
+    `inputs.N.1` and so on, in the order of computation, so that the parameters of
+    one can change before the next runs. A model with a layer that reads more than
+    the hidden states of the layer before it is refused (H0153).
 
     ```mlir
     nn.func @evaluate(%ids: tensor<2x8xi32>, ...) attributes {program = #nn.program<eval>, ...} {
@@ -41,7 +44,7 @@ def TrainSplitLayers : Pass<"train-split-layers", "::heddle::nn::ModelOp"> {
   }];
   let options = [
     Option<"sequential", "sequential", "bool", "false",
-           "A program of its own for the products that read one value">];
+           "Make one program for all products that read the same value">];
   let dependentDialects = ["::heddle::nn::NNDialect"];
 }
 
@@ -49,10 +52,10 @@ def TrainBuildSteps : Pass<"train-build-steps", "::heddle::nn::ModelOp"> {
   let summary = "Makes a step program from every function marked as a program.";
   let description = [{
     The forward pass moves into an `nn.step`. A training step runs it once for
-    each micro-batch. Before the first one the labels of the whole step are
-    counted. The losses of all micro-batches are summed in the state `loss`, each
-    with the weight of its label, divided by that count. The step returns the
-    loss and `loss_weight`, the count.
+    each micro-batch. Before the first micro-batch, the step counts the labels of
+    all of them. Each loss is weighted by its label's weight divided by that count,
+    and added to the state `loss`. The step returns the loss and `loss_weight`, the
+    count.
 
     ```mlir
     nn.func @forward(%ids: tensor<4x64xi32>, %labels: tensor<4x64xi32>)
@@ -69,12 +72,12 @@ def TrainBuildSteps : Pass<"train-build-steps", "::heddle::nn::ModelOp"> {
 }
 
 def TrainFreezeParameters : Pass<"train-freeze-parameters", "::heddle::nn::ModelOp"> {
-  let summary = "Trains nothing that a group of the strategy freezes.";
+  let summary = "Freezes the parameters of frozen parameter groups.";
   let description = [{
-    A parameter is of the first group (`--group`) whose pattern is found in its
-    name, in the model or in the weight files. One of a frozen group is not
-    trainable any more: it gets no gradient, and the optimizer keeps nothing of
-    it. A group that cannot be read, or matches no parameter, is an error.
+    A parameter belongs to the first group (`--group`) whose pattern matches its
+    name, in the model or in the weight files. A parameter of a frozen group becomes
+    not trainable: it has neither a gradient nor optimizer states. A group that
+    cannot be read, or that matches no parameter, is an error.
 
     ```mlir
     nn.state @wte.weight role parameter : tensor<97x32xf32> {trainable, ...}
@@ -87,20 +90,19 @@ def TrainFreezeParameters : Pass<"train-freeze-parameters", "::heddle::nn::Model
 def TrainRecompute : Pass<"train-recompute", "::heddle::nn::ModelOp"> {
   let summary = "Writes the strategy's recomputation policy at every call.";
   let description = [{
-    Calls that already carry a policy keep it. `none` saves every value that a
-    gradient reads; `selective` saves the results of products and attention and
-    computes norms, activations and dropout again; `full` saves only the layer's
-    inputs.
+    Calls that already have a policy keep it. `none` saves every value that a
+    gradient reads. `selective` saves the results of products and attention, and
+    recomputes norms, activations and dropout. `full` saves only the layer's inputs.
   }];
 }
 
 def TrainDifferentiate : Pass<"train-differentiate", "::heddle::nn::ModelOp"> {
   let summary = "Reverse-mode differentiation of the training step.";
   let description = [{
-    Every layer function that is called gets a forward function, which also
-    returns what it saves, and a backward function, which takes it. Gradients of
-    parameters are states; the operations that compute them add to what is there.
-    Differentiation follows activity: what no trainable parameter reaches has no
+    Each layer function that the step calls gets a forward function, which also
+    returns saved activations, and a backward function, which takes them. Gradients
+    of parameters are states; with several micro-batches the operations that compute
+    them add to the state. Values that depend on no trainable parameter have no
     gradient.
 
     ```mlir
@@ -122,16 +124,17 @@ def TrainDifferentiate : Pass<"train-differentiate", "::heddle::nn::ModelOp"> {
 def TrainOptimizer : Pass<"train-optimizer", "::heddle::nn::ModelOp"> {
   let summary = "Clips the gradients and updates the parameters.";
   let description = [{
-    Parameters that are updated alike stand in one bucket: with weight decay,
-    without, and those of each group of the strategy. So do their gradients, what
-    the optimizer keeps of them, and their copies. One `nn.update` a bucket
-    updates them, by the optimizer's rule (lib/Transforms/Train/Optimizers).
-    The step also returns `grad_norm`, the norm before clipping.
+    Parameters that are updated alike share a bucket: those with weight decay, those
+    without, and those of each parameter group of the strategy. Their gradients,
+    optimizer states and copies have buckets, too. One `nn.update` for each bucket
+    applies the optimizer's rule (lib/Transforms/Train/Optimizers). The learning
+    rate, the weight decay and the norm to clip to are inputs of the step. The step
+    also returns `grad_norm`, the norm before clipping.
 
-    Nothing is updated where no label counts, and where the loss or the norm is not
-    finite. Such a step also makes the state `nonfinite` 1, and while it is 1 no step
-    updates anything: the host may have submitted the next one already. It makes it 0
-    again once it knows.
+    A step updates nothing if no label counts, or if the loss or the norm is not
+    finite. In the second case it sets the state `nonfinite` to 1, which prevents
+    all further updates, because the host may have submitted the next steps already.
+    The host resets the state when it has read the loss.
   }];
   let dependentDialects = ["::heddle::nn::NNDialect"];
 }
@@ -139,9 +142,8 @@ def TrainOptimizer : Pass<"train-optimizer", "::heddle::nn::ModelOp"> {
 def TrainVerify : Pass<"train-verify", "::heddle::nn::ModelOp"> {
   let summary = "Checks what the train phase promises.";
   let description = [{
-    Every program is an `nn.step`; in the training step every trainable
-    parameter has a gradient that is written before it is read, and is updated
-    once.
+    Every program is an `nn.step`. In the training step every trainable parameter
+    has a gradient, which is written before it is read, and is updated once.
   }];
 }
 
