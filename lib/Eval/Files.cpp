@@ -9,7 +9,7 @@
 #include "heddle/Eval/Files.h"
 
 #include "heddle/runtime/app/InitialValues.h"
-#include "heddle/runtime/app/Sources.h"
+#include "heddle/runtime/app/StateTensors.h"
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/devices/cpu/CpuFeatures.h"
 #include "heddle/runtime/io/Checkpoint.h"

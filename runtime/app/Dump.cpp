@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Dump.h"
-#include "heddle/runtime/app/Sources.h"
+#include "heddle/runtime/app/StateTensors.h"
 #include "heddle/runtime/app/Weights.h"
 
 #include <deque>

@@ -8,7 +8,7 @@
 
 #include "FrozenStates.h"
 #include "Warnings.h"
-#include "heddle/runtime/app/Sources.h"
+#include "heddle/runtime/app/StateTensors.h"
 #include "heddle/runtime/app/Weights.h"
 
 using namespace heddle;

@@ -8,7 +8,7 @@
 
 #include "heddle/runtime/app/SavedTypes.h"
 #include "Warnings.h"
-#include "heddle/runtime/app/Sources.h"
+#include "heddle/runtime/app/StateTensors.h"
 
 #include <algorithm>
 #include <cmath>

@@ -14,7 +14,7 @@
 #include "WeightCache.h"
 #include "heddle/runtime/app/InitialValues.h"
 #include "heddle/runtime/app/ServedMemory.h"
-#include "heddle/runtime/app/Sources.h"
+#include "heddle/runtime/app/StateTensors.h"
 #include "heddle/runtime/core/PackWeights.h"
 #include "heddle/runtime/core/UploadRing.h"
 #include "heddle/runtime/io/CodedWeights.h"

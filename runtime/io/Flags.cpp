@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/Flags.h"
-#include "OtherNames.h"
+#include "ForeignFlags.h"
 
 #include <algorithm>
 #include <sstream>

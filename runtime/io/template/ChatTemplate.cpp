@@ -111,7 +111,7 @@ static Value range(const Arguments &arguments) {
 
 std::string
 ChatTemplate::render(const nlohmann::ordered_json &variables) const {
-  Work work;
+  WorkLimit work;
   auto scope = std::make_shared<Scope>();
   scope->names["raise_exception"] = Function(raiseException);
   scope->names["strftime_now"] = Function(now);

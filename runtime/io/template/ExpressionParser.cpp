@@ -16,7 +16,7 @@ Value Scope::find(const std::string &name) const {
     auto it = scope->names.find(name);
     if (it != scope->names.end()) {
       if (it->second.isString())
-        Work::spend(int64_t(it->second.string().size()));
+        WorkLimit::spend(int64_t(it->second.string().size()));
       return it->second;
     }
   }
@@ -90,8 +90,8 @@ Expression ExpressionParser::located(Expression inner,
                                      TemplatePosition place) const {
   return [inner = std::move(inner), place](const ScopePtr &scope) {
     return at(place, [&] {
-      Work::spend(Work::step / 10);
-      Work::deepen();
+      WorkLimit::spend(WorkLimit::step / 10);
+      WorkLimit::deepen();
       return inner(scope);
     });
   };
@@ -259,7 +259,7 @@ Arguments ExpressionParser::Call::evaluate(const ScopePtr &scope) const {
   for (const Expression &values : namedSpread) {
     const Value all = values(scope);
     for (const auto &[name, value] : all.dict()) {
-      Work::spend(int64_t(arguments.named.size()) / 4);
+      WorkLimit::spend(int64_t(arguments.named.size()) / 4);
       arguments.named.set(name, value);
     }
   }
@@ -442,7 +442,7 @@ Expression ExpressionParser::postfix(Expression value) {
       lastCall = call;
       value = located(
           [value, call](const ScopePtr &scope) {
-            Work::spend(Work::step);
+            WorkLimit::spend(WorkLimit::step);
             return value(scope).call(call->evaluate(scope));
           },
           place);
@@ -499,7 +499,7 @@ Expression ExpressionParser::filters(Expression input, bool withTests) {
       input = filter(input);
     } else if (accept("(")) {
       input = [input, call = arguments()](const ScopePtr &scope) {
-        Work::spend(Work::step);
+        WorkLimit::spend(WorkLimit::step);
         return input(scope).call(call.evaluate(scope));
       };
     } else {

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FindByName.h"
 #include "Methods.h"
-#include "Named.h"
-#include "Work.h"
+#include "WorkLimit.h"
 #include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <algorithm>
 #include <cmath>
@@ -307,7 +307,7 @@ static Value indent(const Value &input, const Arguments &arguments) {
   for (const Value &line : lines.list()) {
     bool isIndented =
         isFirst ? indentsFirst : indentsBlank || !line.string().empty();
-    Work::spend(int64_t(margin.size()));
+    WorkLimit::spend(int64_t(margin.size()));
     text += (isFirst ? "" : "\n") + (isIndented ? margin : "") + line.string();
     isFirst = false;
   }
@@ -379,7 +379,7 @@ static Value batch(const Value &input, const Arguments &arguments) {
   if (row.empty())
     return rows;
   while (fills(fill) && int64_t(row.size()) < size) {
-    Work::spend(sizeof(Value));
+    WorkLimit::spend(sizeof(Value));
     row.push_back(fill);
   }
   rows.push_back(row);
@@ -583,5 +583,5 @@ Filter jinja::findFilter(const std::string &name) {
       {"truncate", truncate},
       {"urlencode", urlEncode},
       {"wordcount", wordCount}};
-  return named(filters, "filter", name);
+  return findByName(filters, "filter", name);
 }

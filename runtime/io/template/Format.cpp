@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Methods.h"
-#include "Work.h"
+#include "WorkLimit.h"
 #include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <algorithm>
 #include <cmath>
@@ -211,7 +211,7 @@ public:
         if (depth > 1)
           throw TemplateError{"a format is nested too deeply"};
         std::string part = field(text.substr(at + 1, end - at - 1), depth);
-        Work::spend(int64_t(part.size()));
+        WorkLimit::spend(int64_t(part.size()));
         result += part;
         at = end + 1;
       } else if (c == '}') {
@@ -399,7 +399,7 @@ std::string jinja::formatPercent(const std::string &text, const Value &values) {
     char type = text[at++];
     std::string part =
         type == '%' ? "%" : percentOf(hasName ? value : take(), style, type);
-    Work::spend(int64_t(part.size()));
+    WorkLimit::spend(int64_t(part.size()));
     result += part;
   }
   if (!isNamed && next < all.size())

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Methods.h"
-#include "Work.h"
+#include "WorkLimit.h"
 
 #include <algorithm>
 
@@ -55,10 +55,10 @@ static Value index(const Value &self, const Arguments &arguments) {
 
 static Value append(const Value &self, const Arguments &arguments) {
   Value object = arguments.get(0, "object");
-  Work::spend(sizeof(Value));
+  WorkLimit::spend(sizeof(Value));
   self.list().push_back(object);
   if (object.isShared())
-    Work::mayHoldItself(self);
+    WorkLimit::mayHoldItself(self);
   return Value::None{};
 }
 

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Methods.h"
-#include "Work.h"
+#include "WorkLimit.h"
 #include <cmath>
 
 using namespace heddle::io;
@@ -48,7 +48,7 @@ static Value multiply(const Value &a, const Value &b) {
     int64_t times = std::max<int64_t>(b.integer(), 0);
     if (times > most / std::max<int64_t>(a.length(), 1))
       throw TemplateError{"a repetition is too long"};
-    Work::spend(times);
+    WorkLimit::spend(times);
     std::string text;
     List all;
     for (int64_t i = 0; i < times; ++i)

@@ -10,7 +10,7 @@
 #define HEDDLE_RUNTIME_IO_TEMPLATE_PARSER_H
 
 #include "Lexer.h"
-#include "Work.h"
+#include "WorkLimit.h"
 
 namespace heddle::io::jinja {
 

@@ -101,7 +101,7 @@ Statement StatementParser::block(const std::vector<std::string> &ends,
   for (;;) {
     if (peek().kind == Kind::Data) {
       body.push_back([text = take().text](const ScopePtr &, std::string &out) {
-        Work::spend(int64_t(text.size()));
+        WorkLimit::spend(int64_t(text.size()));
         out += text;
         return Flow::Next;
       });
@@ -110,7 +110,7 @@ Statement StatementParser::block(const std::vector<std::string> &ends,
       body.push_back(
           [value = tuple()](const ScopePtr &scope, std::string &out) {
             std::string text = value(scope).str();
-            Work::spend(int64_t(text.size()));
+            WorkLimit::spend(int64_t(text.size()));
             out += text;
             return Flow::Next;
           });
@@ -132,9 +132,9 @@ Statement StatementParser::block(const std::vector<std::string> &ends,
   }
   --depth;
   return [body](const ScopePtr &scope, std::string &out) {
-    Work::deepen();
+    WorkLimit::deepen();
     for (const Statement &one : body) {
-      Work::spend(Work::step / 10);
+      WorkLimit::spend(WorkLimit::step / 10);
       if (Flow flow = one(scope, out); flow != Flow::Next)
         return flow;
     }
@@ -275,7 +275,7 @@ Flow Loop::run(const std::shared_ptr<const Loop> &self, const ScopePtr &scope,
                const Value &whole, std::string &out, int64_t depth) const {
   List all;
   for (const Value &element : whole.list()) {
-    Work::spend(Work::step);
+    WorkLimit::spend(WorkLimit::step);
     ScopePtr inner = inside(scope);
     assign(*inner, target, element);
     if (!when || when(inner).truth())
@@ -295,7 +295,7 @@ Flow Loop::run(const std::shared_ptr<const Loop> &self, const ScopePtr &scope,
     return Value(isNew);
   };
   for (size_t i = 0; i < all.size(); ++i) {
-    Work::spend(Work::step);
+    WorkLimit::spend(WorkLimit::step);
     ScopePtr inner = inside(scope);
     assign(*inner, target, all[i]);
     inner->names["loop"] = placeOf(self, scope, all, i, depth);
@@ -355,7 +355,7 @@ Statement StatementParser::assignment() {
           Value made = value(scope), holder = scope->find(space);
           holder.set(member, made);
           if (made.isShared())
-            Work::mayHoldItself(holder);
+            WorkLimit::mayHoldItself(holder);
           return Value();
         },
         place);

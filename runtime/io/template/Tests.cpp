@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Named.h"
+#include "FindByName.h"
 
 using namespace heddle::io;
 using namespace heddle::io::jinja;
@@ -100,5 +100,5 @@ Test jinja::findTest(const std::string &name) {
       {">=", isNotLess},
       {"in",
        [](const V &v, const A &a) { return a.get(0, "seq").contains(v); }}};
-  return named(tests, "test", name);
+  return findByName(tests, "test", name);
 }

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Methods.h"
-#include "Work.h"
+#include "WorkLimit.h"
 #include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <algorithm>
 #include <cstring>
@@ -260,7 +260,7 @@ static Value replace(const Value &self, const Arguments &arguments) {
     for (const Value &character : all) {
       bool isWanted = left != 0;
       left -= isWanted;
-      Work::spend(isWanted ? int64_t(to.size()) : 0);
+      WorkLimit::spend(isWanted ? int64_t(to.size()) : 0);
       result += (isWanted ? to : "") + character.string();
     }
     return result;
@@ -269,7 +269,7 @@ static Value replace(const Value &self, const Arguments &arguments) {
   size_t begin = 0;
   for (size_t at;
        left-- != 0 && (at = text.find(from, begin)) != std::string::npos;) {
-    Work::spend(int64_t(to.size()));
+    WorkLimit::spend(int64_t(to.size()));
     result.append(text, begin, at - begin);
     result += to;
     begin = at + from.size();
@@ -284,7 +284,7 @@ jinja::joined(const List &elements, const std::string &separator,
   bool isFirst = true;
   for (const Value &element : elements) {
     std::string part = (isFirst ? "" : separator) + textOf(element);
-    Work::spend(int64_t(part.size()));
+    WorkLimit::spend(int64_t(part.size()));
     text += part;
     isFirst = false;
   }
@@ -391,7 +391,7 @@ static std::string swapCase(const std::string &text) {
 //===----------------------------------------------------------------------===//
 
 std::string jinja::filling(const std::string &fill, int64_t times) {
-  Work::spend(times);
+  WorkLimit::spend(times);
   std::string text;
   for (int64_t i = 0; i < times; ++i)
     text += fill;
@@ -448,7 +448,7 @@ static Value expandTabs(const Value &self, const Arguments &arguments) {
     const std::string &one = character.string();
     if (one == "\t") {
       int64_t blanks = size > 0 ? size - column % size : 0;
-      Work::spend(blanks);
+      WorkLimit::spend(blanks);
       text.append(blanks, ' ');
       column += blanks;
       continue;

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Value.h"
-#include "Work.h"
+#include "WorkLimit.h"
 #include "heddle/runtime/io/tokenizer/Unicode.h"
 #include <cmath>
 
@@ -58,22 +58,23 @@ template <typename T> static std::shared_ptr<T> shared(T held) {
 static constexpr int64_t overhead = 16;
 
 Value::Value(std::string s) : data(std::move(s)) {
-  Work::spend(overhead + int64_t(string().size()));
+  WorkLimit::spend(overhead + int64_t(string().size()));
 }
 Value::Value(List held) : data(shared(std::move(held))) {
-  Work::spend(overhead + int64_t(list().size() * sizeof(Value)));
+  WorkLimit::spend(overhead + int64_t(list().size() * sizeof(Value)));
 }
 Value::Value(Dict held) : data(shared(std::move(held))) {
-  Work::spend(overhead + int64_t(dict().size() * sizeof(Dict::value_type)));
+  WorkLimit::spend(overhead +
+                   int64_t(dict().size() * sizeof(Dict::value_type)));
 }
 Value::Value(Function function)
     : data(std::shared_ptr<const Function>(new Function(std::move(function)),
                                            Delete())) {
-  Work::spend(overhead);
+  WorkLimit::spend(overhead);
 }
 
 Value Value::fromJson(const nlohmann::ordered_json &json) {
-  Work::deepen();
+  WorkLimit::deepen();
   switch (json.type()) {
   case nlohmann::ordered_json::value_t::null:
     return None{};
@@ -167,7 +168,7 @@ int64_t Value::length() const {
     return static_cast<int64_t>(dict().size());
   if (isUndefined())
     return 0;
-  Work::spend(int64_t(string().size()));
+  WorkLimit::spend(int64_t(string().size()));
   int64_t count = 0;
   unicode::forEach(string(), [&](unicode::Character, size_t) { ++count; });
   return count;
@@ -177,7 +178,7 @@ List Value::elements() const {
   if (isUndefined())
     return {};
   if (isList()) {
-    Work::spend(int64_t(list().size()));
+    WorkLimit::spend(int64_t(list().size()));
     return list();
   }
   List all;
@@ -194,7 +195,7 @@ List Value::elements() const {
 
 Value Value::at(const Value &key) const {
   if (isDict() && key.isString()) {
-    Work::spend(int64_t(dict().size()) / 4);
+    WorkLimit::spend(int64_t(dict().size()) / 4);
     for (const auto &[name, value] : dict())
       if (name == key.string())
         return value;
@@ -207,7 +208,7 @@ Value Value::at(const Value &key) const {
       return Value();
     if (isList())
       return list()[index];
-    Work::spend(size);
+    WorkLimit::spend(size);
     std::string found;
     unicode::forEach(string(), [&](unicode::Character character, size_t at) {
       if (index-- == 0)
@@ -225,7 +226,7 @@ Value Value::at(const Value &key) const {
 }
 
 void Value::set(const std::string &key, Value value) {
-  Work::spend(int64_t(dict().size()) / 4);
+  WorkLimit::spend(int64_t(dict().size()) / 4);
   for (auto &[name, old] : dict())
     if (name == key) {
       old = std::move(value);
@@ -244,8 +245,8 @@ bool Value::contains(const Value &element) const {
 }
 
 bool Value::operator==(const Value &other) const {
-  Work::spend(4);
-  Work::deepen();
+  WorkLimit::spend(4);
+  WorkLimit::deepen();
   if (isNumber() && other.isNumber())
     return number() == other.number();
   if (data.index() != other.data.index())
@@ -264,8 +265,8 @@ bool Value::operator==(const Value &other) const {
 }
 
 bool Value::operator<(const Value &other) const {
-  Work::spend(4);
-  Work::deepen();
+  WorkLimit::spend(4);
+  WorkLimit::deepen();
   if (isNumber() && other.isNumber())
     return number() < other.number();
   if (isString() && other.isString())
@@ -289,8 +290,8 @@ std::string Value::str() const {
 }
 
 std::string Value::repr() const {
-  Work::spend(overhead);
-  Work::deepen();
+  WorkLimit::spend(overhead);
+  WorkLimit::deepen();
   if (isNone())
     return "None";
   if (const bool *flag = std::get_if<bool>(&data))
@@ -307,7 +308,7 @@ std::string Value::repr() const {
       separate();
       text += element.repr();
     }
-    Work::spend(int64_t(text.size()));
+    WorkLimit::spend(int64_t(text.size()));
     return text + (!isTuple() ? "]" : list().size() == 1 ? ",)" : ")");
   }
   if (isDict()) {
@@ -316,7 +317,7 @@ std::string Value::repr() const {
       separate();
       text += Value(key).repr() + ": " + value.repr();
     }
-    Work::spend(int64_t(text.size()));
+    WorkLimit::spend(int64_t(text.size()));
     return text + "}";
   }
   if (!isString())
@@ -351,12 +352,12 @@ static Dict sorted(Dict dict) {
 
 void Value::writeJson(std::string &out, const JsonStyle &style,
                       int depth) const {
-  Work::spend(overhead);
-  Work::deepen();
+  WorkLimit::spend(overhead);
+  WorkLimit::deepen();
   auto line = [&](int at) {
     if (style.indent < 0)
       return;
-    Work::spend(int64_t(style.indent) * at);
+    WorkLimit::spend(int64_t(style.indent) * at);
     out += "\n" + std::string(static_cast<size_t>(style.indent) * at, ' ');
   };
   if (isList() || isDict()) {
@@ -388,7 +389,7 @@ void Value::writeJson(std::string &out, const JsonStyle &style,
   if (isUndefined() || isFunction())
     throw TemplateError{kind() + " cannot be written as JSON"};
   if (isString())
-    Work::spend(int64_t(string().size()));
+    WorkLimit::spend(int64_t(string().size()));
   if (isString())
     out += nlohmann::json(string()).dump(
         -1, ' ', style.isAscii, nlohmann::json::error_handler_t::replace);

@@ -1,4 +1,4 @@
-//===- Work.cpp - Limits of a template's work -----------------------------===//
+//===- WorkLimit.cpp - Limits of a template's work ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,21 +6,21 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Work.h"
+#include "WorkLimit.h"
 #include <cstdlib>
 
 using namespace heddle::io;
 using namespace heddle::io::jinja;
 
-static thread_local Work *current = nullptr;
+static thread_local WorkLimit *current = nullptr;
 
 static const char *stackHere() {
   return static_cast<const char *>(__builtin_frame_address(0));
 }
 
-Work::Work() : begin(stackHere()) { current = this; }
+WorkLimit::WorkLimit() : begin(stackHere()) { current = this; }
 
-Work::~Work() {
+WorkLimit::~WorkLimit() {
   current = nullptr;
   for (const Value &value : changed) {
     if (value.isList())
@@ -30,7 +30,7 @@ Work::~Work() {
   }
 }
 
-void Work::spend(int64_t bytes) {
+void WorkLimit::spend(int64_t bytes) {
   if (!current)
     return;
   if (bytes > current->left)
@@ -39,14 +39,14 @@ void Work::spend(int64_t bytes) {
   current->left -= bytes;
 }
 
-void Work::deepen() {
+void WorkLimit::deepen() {
   // Bytes, of the 8 MiB of a thread's stack.
   constexpr int64_t deepest = 2 << 20;
   if (current && std::abs(current->begin - stackHere()) > deepest)
     throw TemplateError{"what the template does is nested too deeply"};
 }
 
-void Work::mayHoldItself(const Value &value) {
+void WorkLimit::mayHoldItself(const Value &value) {
   if (!current)
     return;
   spend(sizeof(Value));

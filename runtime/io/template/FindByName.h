@@ -1,4 +1,4 @@
-//===- Named.h - Look up filters and tests by name --------------*- C++ -*-===//
+//===- FindByName.h - Look up filters and tests -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_IO_TEMPLATE_NAMED_H
-#define HEDDLE_RUNTIME_IO_TEMPLATE_NAMED_H
+#ifndef HEDDLE_RUNTIME_IO_TEMPLATE_FINDBYNAME_H
+#define HEDDLE_RUNTIME_IO_TEMPLATE_FINDBYNAME_H
 
 #include "Value.h"
 
@@ -15,8 +15,8 @@ namespace heddle::io::jinja {
 
 /// Returns the entry of a name; throws for an unknown one.
 template <typename Entry>
-Entry named(const std::map<std::string, Entry> &all, const char *kind,
-            const std::string &name) {
+Entry findByName(const std::map<std::string, Entry> &all, const char *kind,
+                 const std::string &name) {
   auto it = all.find(name);
   if (it != all.end())
     return it->second;
@@ -35,4 +35,4 @@ Entry named(const std::map<std::string, Entry> &all, const char *kind,
 
 } // namespace heddle::io::jinja
 
-#endif // HEDDLE_RUNTIME_IO_TEMPLATE_NAMED_H
+#endif // HEDDLE_RUNTIME_IO_TEMPLATE_FINDBYNAME_H

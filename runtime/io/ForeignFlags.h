@@ -1,4 +1,4 @@
-//===- OtherNames.h - Flags of other tools ----------------------*- C++ -*-===//
+//===- ForeignFlags.h - Flags of other tools --------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_IO_OTHERNAMES_H
-#define HEDDLE_RUNTIME_IO_OTHERNAMES_H
+#ifndef HEDDLE_RUNTIME_IO_FOREIGNFLAGS_H
+#define HEDDLE_RUNTIME_IO_FOREIGNFLAGS_H
 
 #include <string>
 #include <vector>
@@ -27,4 +27,4 @@ std::string adviceFor(const std::string &flag);
 
 } // namespace heddle::io
 
-#endif // HEDDLE_RUNTIME_IO_OTHERNAMES_H
+#endif // HEDDLE_RUNTIME_IO_FOREIGNFLAGS_H

@@ -1,4 +1,4 @@
-//===- OtherNames.cpp - Flags of other tools --------------------*- C++ -*-===//
+//===- ForeignFlags.cpp - Flags of other tools ----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "OtherNames.h"
+#include "ForeignFlags.h"
 
 #include <algorithm>
 #include <map>
@@ -18,13 +18,13 @@ namespace {
 /// `ours` may have several flags for several verbs, separated by "|". The value
 /// is appended, after a "=" directly. A flag that already has a value takes
 /// none.
-struct OtherName {
+struct ForeignFlag {
   const char *theirs;
   const char *ours;
 };
 
 /// Their names without leading dashes, and with "-" for "_".
-constexpr OtherName otherNames[] = {
+constexpr ForeignFlag foreignFlags[] = {
     // Steps and data:
     {"max-steps", "--steps"},
     {"num-steps", "--steps"},
@@ -211,7 +211,7 @@ constexpr OtherName otherNames[] = {
     {"machinefile", "--hostfile"},
 };
 
-constexpr OtherName advices[] = {
+constexpr ForeignFlag advices[] = {
     {"num-train-epochs",
      "steps are counted, not epochs: an epoch is (tokens - 1) / (batch x seq) "
      "steps, so give --steps N"},
@@ -282,7 +282,7 @@ std::vector<std::string> io::namesFor(const std::string &flag,
                                       const std::string &value) {
   std::vector<std::string> found;
   const std::string name = normalized(flag);
-  for (const auto &[theirs, ours] : otherNames) {
+  for (const auto &[theirs, ours] : foreignFlags) {
     if (name != theirs)
       continue;
     std::string rest = ours;

@@ -1,4 +1,4 @@
-//===- Sources.h - Read and write states as tensors of files ----*- C++ -*-===//
+//===- StateTensors.h - States as tensors of files --------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_APP_SOURCES_H
-#define HEDDLE_RUNTIME_APP_SOURCES_H
+#ifndef HEDDLE_RUNTIME_APP_STATETENSORS_H
+#define HEDDLE_RUNTIME_APP_STATETENSORS_H
 
 #include "heddle/runtime/core/PackWeights.h"
 #include "heddle/runtime/core/Pieces.h"
@@ -127,4 +127,4 @@ void forEachPiece(
 
 } // namespace heddle::rt
 
-#endif // HEDDLE_RUNTIME_APP_SOURCES_H
+#endif // HEDDLE_RUNTIME_APP_STATETENSORS_H

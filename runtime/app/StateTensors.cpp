@@ -1,4 +1,4 @@
-//===- Sources.cpp - Read and write states as tensors of files ------------===//
+//===- StateTensors.cpp - States as tensors of files ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/Sources.h"
+#include "heddle/runtime/app/StateTensors.h"
 #include "heddle/runtime/io/CodedWeights.h"
 
 #include <algorithm>

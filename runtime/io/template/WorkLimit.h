@@ -1,4 +1,4 @@
-//===- Work.h - Limits of a template's work ---------------------*- C++ -*-===//
+//===- WorkLimit.h - Limits of a template's work ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_IO_TEMPLATE_WORK_H
-#define HEDDLE_RUNTIME_IO_TEMPLATE_WORK_H
+#ifndef HEDDLE_RUNTIME_IO_TEMPLATE_WORKLIMIT_H
+#define HEDDLE_RUNTIME_IO_TEMPLATE_WORKLIMIT_H
 
 #include "Value.h"
 
@@ -16,12 +16,12 @@ namespace heddle::io::jinja {
 /// Limits the work of the template that this thread renders, while the object
 /// lives. A template comes with a model, from anywhere, and must not exhaust
 /// the server's memory or time.
-class Work {
+class WorkLimit {
 public:
-  Work();
-  ~Work();
-  Work(const Work &) = delete;
-  Work &operator=(const Work &) = delete;
+  WorkLimit();
+  ~WorkLimit();
+  WorkLimit(const WorkLimit &) = delete;
+  WorkLimit &operator=(const WorkLimit &) = delete;
 
   /// Cost of a step of a template.
   static constexpr int64_t step = 100;
@@ -41,4 +41,4 @@ private:
 
 } // namespace heddle::io::jinja
 
-#endif // HEDDLE_RUNTIME_IO_TEMPLATE_WORK_H
+#endif // HEDDLE_RUNTIME_IO_TEMPLATE_WORKLIMIT_H
