@@ -1,4 +1,4 @@
-//===- Fragments.h - What operations that run fragments share ---*- C++ -*-===//
+//===- Fragments.h - Verifier of operations that run fragments -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -9,16 +9,14 @@
 #ifndef HEDDLE_DIALECTS_PIPE_FRAGMENTS_H
 #define HEDDLE_DIALECTS_PIPE_FRAGMENTS_H
 
-#include "mlir/IR/BuiltinAttributes.h"
-#include "mlir/IR/Operation.h"
+#include "dialects/Pipe/PipeDialect.h"
 
 namespace heddle::pipe {
 
-/// Whether an operation runs the fragments of `line`, as pipe.fragments does and
-/// plan.fragments after it: one region for each of `kinds`, with its number of
-/// slots and two arguments, and a kind for every action of the line.
-mlir::LogicalResult verifyFragments(mlir::Operation *op, llvm::StringRef line,
-                                    mlir::ArrayAttr kinds,
+/// Verifies an operation that runs the fragments of `line`, as pipe.fragments
+/// and plan.fragments do: one region with two index arguments, and one number
+/// of slots, for each kind of fragment in the line.
+mlir::LogicalResult verifyFragments(mlir::Operation *op, LineAttr line,
                                     llvm::ArrayRef<int64_t> slots);
 
 } // namespace heddle::pipe

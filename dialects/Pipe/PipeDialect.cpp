@@ -11,53 +11,92 @@
 #include "dialects/Pipe/Fragments.h"
 #include "dialects/Pipe/Schedule.h"
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/StringSet.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace heddle::pipe;
 
 #include "dialects/Pipe/PipeDialect.cpp.inc"
 
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Pipe/PipeAttrs.cpp.inc"
+
 #define GET_OP_CLASSES
 #include "dialects/Pipe/PipeOps.cpp.inc"
 
 void PipeDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/Pipe/PipeAttrs.cpp.inc"
+      >();
   addOperations<
 #define GET_OP_LIST
 #include "dialects/Pipe/PipeOps.cpp.inc"
       >();
 }
 
+size_t LineAttr::kindOf(const Action &action) const {
+  return llvm::find(getKinds(), action.kindOnly()) - getKinds().begin();
+}
+
+Attribute LineAttr::parse(AsmParser &parser, Type) {
+  std::string text;
+  SMLoc location = parser.getCurrentLocation();
+  if (parser.parseString(&text))
+    return {};
+  if (auto line = parseStage(text))
+    return get(parser.getContext(), *line);
+  parser.emitError(location) << "cannot read the stage \"" << text << "\"";
+  return {};
+}
+
+void LineAttr::print(AsmPrinter &printer) const {
+  printer << '"' << printStage(getActions()) << '"';
+}
+
+Attribute ScheduleAttr::parse(AsmParser &parser, Type) {
+  SmallVector<LineAttr> lines;
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+        return parser.parseCustomAttributeWithFallback(lines.emplace_back());
+      }))
+    return {};
+  return get(parser.getContext(), lines);
+}
+
+void ScheduleAttr::print(AsmPrinter &printer) const {
+  printer << '[';
+  llvm::interleaveComma(getLines(), printer.getStream(),
+                        [&](LineAttr line) { line.print(printer); });
+  printer << ']';
+}
+
 LogicalResult ScheduleOp::verify() {
   if (getMicroBatches() < 1 || getMicroBatches() > mostMicroBatches)
     return emitOpError("has ") << getMicroBatches() << " micro-batches; 1 to "
                                << mostMicroBatches << " are possible";
-  if (getStages().empty())
+  if (getStages().getLines().empty())
     return emitOpError("has no stages");
-  // All stages have the same one: read and checked once, with the first.
+  // The models of all stages hold the same schedule: check it in the first.
   auto stage = (*this)->getParentOp()->getAttrOfType<IntegerAttr>("stage");
   if (stage && stage.getInt() > 0)
     return success();
   Schedule schedule;
-  for (auto line : getStages().getAsRange<StringAttr>()) {
-    auto read = parseStage(line.getValue());
-    if (!read)
-      return emitOpError("cannot read the stage \"") << line.getValue() << "\"";
-    schedule.push_back(*read);
-  }
+  for (LineAttr line : getStages().getLines())
+    schedule.push_back(line.getActions());
   std::string wrong = checkSchedule(schedule, getMicroBatches());
   if (!wrong.empty())
     return emitOpError() << wrong;
   return success();
 }
 
-LogicalResult heddle::pipe::verifyFragments(Operation *op, StringRef line,
-                                            ArrayAttr kinds,
+LogicalResult heddle::pipe::verifyFragments(Operation *op, LineAttr line,
                                             ArrayRef<int64_t> slots) {
-  if (kinds.size() != op->getNumRegions() || slots.size() != kinds.size())
+  size_t kinds = line.getKinds().size();
+  if (kinds != op->getNumRegions() || kinds != slots.size())
     return op->emitOpError("has ")
-           << op->getNumRegions() << " regions, " << kinds.size()
-           << " kinds and " << slots.size() << " numbers of slots";
+           << op->getNumRegions() << " regions and " << slots.size()
+           << " numbers of slots for " << kinds << " kinds of fragments";
   for (auto [body, number] : llvm::zip(op->getRegions(), slots)) {
     if (number < 1)
       return op->emitOpError("has ") << number << " slots; at least 1";
@@ -67,21 +106,11 @@ LogicalResult heddle::pipe::verifyFragments(Operation *op, StringRef line,
       return op->emitOpError(
           "needs two arguments of type index in every region");
   }
-  llvm::StringSet<> names;
-  for (StringRef kind : kinds.getAsValueRange<StringAttr>())
-    if (!names.insert(kind).second)
-      return op->emitOpError("has two regions for ") << kind;
-  auto read = parseStage(line);
-  if (!read)
-    return op->emitOpError("cannot read the line \"") << line << "\"";
-  for (const Action &action : *read)
-    if (!names.contains(action.name()))
-      return op->emitOpError("has no region for ") << action.str();
   return success();
 }
 
 LogicalResult FragmentsOp::verify() {
-  return verifyFragments(*this, getLine(), getKinds(), getSlots());
+  return verifyFragments(*this, getLine(), getSlots());
 }
 
 int64_t heddle::pipe::microBatchesAt(Operation *op) {
@@ -91,8 +120,7 @@ int64_t heddle::pipe::microBatchesAt(Operation *op) {
   if (!fragments)
     return 0;
   int64_t count = 0;
-  Line line = *parseStage(fragments.getLine());
-  for (const Action &action : line)
+  for (const Action &action : fragments.getLine().getActions())
     count = std::max(count, action.microBatch + 1);
   return count;
 }

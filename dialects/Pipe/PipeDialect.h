@@ -9,6 +9,7 @@
 #ifndef HEDDLE_DIALECTS_PIPE_PIPEDIALECT_H
 #define HEDDLE_DIALECTS_PIPE_PIPEDIALECT_H
 
+#include "dialects/Pipe/Schedule.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Dialect.h"
@@ -17,6 +18,9 @@
 #include "mlir/IR/SymbolTable.h"
 
 #include "dialects/Pipe/PipeDialect.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Pipe/PipeAttrs.h.inc"
 
 #define GET_OP_CLASSES
 #include "dialects/Pipe/PipeOps.h.inc"

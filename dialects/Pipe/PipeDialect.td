@@ -9,20 +9,9 @@
 #ifndef HEDDLE_DIALECTS_PIPE_DIALECT
 #define HEDDLE_DIALECTS_PIPE_DIALECT
 
-include "mlir/IR/OpBase.td"
+include "dialects/Pipe/PipeAttrs.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/SymbolInterfaces.td"
-
-def Pipe_Dialect : Dialect {
-  let name = "pipe";
-  let cppNamespace = "::heddle::pipe";
-  let summary = "Which part of the step runs where, in what order.";
-  let description = [{
-    A training step is fragments: the forward and the backward pass of one stage
-    on one micro-batch, and the optimizer. The schedule is data: for every stage
-    the order of its fragments.
-  }];
-}
 
 class Pipe_Op<string mnemonic, list<Trait> traits = []>
     : Op<Pipe_Dialect, mnemonic, traits>;
@@ -44,8 +33,8 @@ def Pipe_StageOp : Pipe_Op<"stage", [Symbol]> {
 def Pipe_ScheduleOp : Pipe_Op<"schedule", [Symbol]> {
   let summary = "The order of every stage's fragments in one training step.";
   let description = [{
-    One line for each stage: `F3` is the forward pass of micro-batch 3, `B3` its
-    backward pass, `O` the optimizer. The strategy says which generator made it.
+    One line for each stage (see the attribute `line`). The strategy says which
+    generator made it: gpipe, 1f1b, interleaved or zb-h1.
 
     ```mlir
     pipe.schedule @schedule micro_batches 2
@@ -53,7 +42,7 @@ def Pipe_ScheduleOp : Pipe_Op<"schedule", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$micro_batches,
-                       StrArrayAttr:$stages);
+                       Pipe_ScheduleAttr:$stages);
   let assemblyFormat = [{
     $sym_name `micro_batches` $micro_batches $stages attr-dict
   }];
@@ -63,14 +52,15 @@ def Pipe_ScheduleOp : Pipe_Op<"schedule", [Symbol]> {
 def Pipe_FragmentsOp : Pipe_Op<"fragments"> {
   let summary = "Runs one stage's fragments in the order of its schedule.";
   let description = [{
-    `line` is the stage's line of the schedule, without the optimizer. Each region
-    is one kind of fragment, named in `kinds` as the line writes it without its
-    micro-batch: `F`, `B`, or `F/1` for the second chunk. Its arguments are the
-    micro-batch and the slot, micro-batch mod `slots` of that kind. Nothing is
-    carried from one fragment to another but states.
+    `line` is the stage's line of the schedule, without the optimizer. There is
+    one region for each kind of fragment in it, in this order: forward passes,
+    backward passes, backward passes of inputs, of weights; among equal ones by
+    chunk. A region's arguments are the micro-batch and the slot, which is the
+    micro-batch modulo the kind's number in `slots`. Only states carry values
+    from one fragment to another.
 
     ```mlir
-    pipe.fragments "F0 F1 B0 B1" kinds ["F", "B"] slots [2, 2] {
+    pipe.fragments "F0 F1 B0 B1" slots [2, 2] {
     ^bb0(%micro_batch: index, %slot: index):
       nn.return
     }, {
@@ -79,11 +69,10 @@ def Pipe_FragmentsOp : Pipe_Op<"fragments"> {
     }
     ```
   }];
-  let arguments = (ins StrAttr:$line, StrArrayAttr:$kinds,
-                       DenseI64ArrayAttr:$slots);
+  let arguments = (ins Pipe_LineAttr:$line, DenseI64ArrayAttr:$slots);
   let regions = (region VariadicRegion<SizedRegion<1>>:$bodies);
   let assemblyFormat = [{
-    $line `kinds` $kinds `slots` $slots attr-dict-with-keyword $bodies
+    $line `slots` $slots attr-dict-with-keyword $bodies
   }];
   let hasVerifier = 1;
 }

@@ -10,6 +10,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include <algorithm>
+#include <set>
 
 using namespace heddle::pipe;
 using Kind = Action::Kind;
@@ -68,11 +69,21 @@ std::optional<Line> heddle::pipe::parseStage(llvm::StringRef text) {
   return line;
 }
 
-std::string heddle::pipe::printStage(const Line &line) {
+std::string heddle::pipe::printStage(llvm::ArrayRef<Action> line) {
   std::string text;
   for (const Action &action : line)
     text += (text.empty() ? "" : " ") + action.str();
   return text;
+}
+
+Line heddle::pipe::kindsOf(llvm::ArrayRef<Action> line) {
+  std::set<std::pair<Kind, int64_t>> found;
+  for (const Action &action : line)
+    found.emplace(action.kind, action.chunk);
+  Line kinds;
+  for (auto [kind, chunk] : found)
+    kinds.push_back({kind, 0, chunk});
+  return kinds;
 }
 
 //===----------------------------------------------------------------------===//

@@ -9,7 +9,9 @@
 #ifndef HEDDLE_DIALECTS_PIPE_SCHEDULE_H
 #define HEDDLE_DIALECTS_PIPE_SCHEDULE_H
 
+#include "heddle/PlanFormat/FragmentKind.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/StringRef.h"
 #include <cstdint>
 #include <optional>
@@ -20,20 +22,15 @@ namespace heddle::pipe {
 
 /// One fragment of a stage.
 struct Action {
-  /// Backward makes the gradients of input and weights together;
-  /// BackwardInput and BackwardWeight are its two halves.
-  enum class Kind {
-    Forward,
-    Backward,
-    BackwardInput,
-    BackwardWeight,
-    Optimizer
-  } kind = Kind::Forward;
+  using Kind = plan::FragmentKind;
+  Kind kind = Kind::Forward;
   int64_t microBatch = 0;
   /// Which of the stage's chunks of layers. The virtual stage `chunk * stages +
   /// stage` comes after the one before it, on the stage before (in a ring).
   int64_t chunk = 0;
 
+  /// The same with micro-batch 0, for all fragments of one kind and chunk.
+  Action kindOnly() const { return {kind, 0, chunk}; }
   /// Without the micro-batch: F, B, I, W, O; F/1 for the second chunk.
   std::string name() const;
   /// As the schedule is written: F3, B3, I3, W3, F3/1, O.
@@ -46,7 +43,15 @@ struct Action {
   bool releases() const {
     return kind == Kind::Backward || kind == Kind::BackwardWeight;
   }
+  bool operator==(const Action &other) const {
+    return kind == other.kind && microBatch == other.microBatch &&
+           chunk == other.chunk;
+  }
 };
+
+inline llvm::hash_code hash_value(const Action &action) {
+  return llvm::hash_combine(action.kind, action.microBatch, action.chunk);
+}
 
 using Line = std::vector<Action>;
 /// For each stage, its fragments in order.
@@ -58,7 +63,11 @@ constexpr uint32_t mostMicroBatches = 1 << 20;
 /// Reads one stage's line; nothing when it is not a schedule.
 std::optional<Line> parseStage(llvm::StringRef text);
 /// The text that `parseStage` reads.
-std::string printStage(const Line &line);
+std::string printStage(llvm::ArrayRef<Action> line);
+
+/// The kinds of fragments in a line, each with micro-batch 0: by Action::Kind,
+/// then by chunk.
+Line kindsOf(llvm::ArrayRef<Action> line);
 
 /// Makes the schedule of one training step:
 ///  - gpipe: all forward passes, then all backward passes (Huang et al., arXiv

@@ -470,7 +470,7 @@ LogicalResult LoopOp::verify() {
 }
 
 LogicalResult FragmentsOp::verify() {
-  return pipe::verifyFragments(*this, getLine(), getKinds(), getSlots());
+  return pipe::verifyFragments(*this, getLine(), getSlots());
 }
 
 /// Streams that commands without communication may be recorded and waited on.

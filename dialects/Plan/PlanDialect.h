@@ -10,6 +10,7 @@
 #define HEDDLE_DIALECTS_PLAN_PLANDIALECT_H
 
 #include "dialects/NN/NNDialect.h"
+#include "dialects/Pipe/PipeDialect.h"
 
 #include "dialects/Plan/PlanDialect.h.inc"
 #include "dialects/Plan/PlanEnums.h.inc"

@@ -26,7 +26,8 @@ def Plan_Dialect : Dialect {
     takes the place of an operand. After the memory phase they are commands on
     buffers: memrefs with an offset, a size and a lifetime, and no results.
   }];
-  let dependentDialects = ["::heddle::nn::NNDialect"];
+  let dependentDialects = ["::heddle::nn::NNDialect",
+                           "::heddle::pipe::PipeDialect"];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
 }

@@ -11,6 +11,7 @@
 
 include "dialects/Plan/PlanDialect.td"
 include "dialects/Plan/PlanInterfaces.td"
+include "dialects/Pipe/PipeAttrs.td"
 include "mlir/IR/RegionKindInterface.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/FunctionInterfaces.td"
@@ -536,11 +537,10 @@ def Plan_FlushOp : Plan_Op<"flush", [Plan_CommandOp]> {
 def Plan_FragmentsOp : Plan_Op<"fragments", [Plan_CommandOp]> {
   let summary = "Runs one stage's fragments in the order of its schedule.";
   let description = [{ As pipe.fragments, whose attributes it keeps. }];
-  let arguments = (ins StrAttr:$line, StrArrayAttr:$kinds,
-                       DenseI64ArrayAttr:$slots);
+  let arguments = (ins Pipe_LineAttr:$line, DenseI64ArrayAttr:$slots);
   let regions = (region VariadicRegion<SizedRegion<1>>:$bodies);
   let assemblyFormat = [{
-    $line `kinds` $kinds `slots` $slots attr-dict-with-keyword $bodies
+    $line `slots` $slots attr-dict-with-keyword $bodies
   }];
   let hasVerifier = 1;
 }

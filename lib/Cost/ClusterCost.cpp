@@ -9,7 +9,6 @@
 #include "heddle/Cost/ClusterCost.h"
 #include "heddle/runtime/core/Traffic.h"
 #include <algorithm>
-#include <sstream>
 
 using namespace heddle;
 using namespace heddle::cost;
@@ -175,11 +174,8 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
   for (size_t i = 0; i < commands.size(); ++i) {
     plan::Stream stream = commands[i].stream;
     auto runFragments = [&](const plan::command::Fragments &all) {
-      std::istringstream words(all.line);
-      for (std::string word; words >> word;)
-        for (const plan::Fragment &fragment : all.fragments)
-          if (fragment.kind == plan::parseFragment(word).first)
-            run(stage, fragment.sequence, clock);
+      for (const plan::ScheduledFragment &entry : all.order)
+        run(stage, all.fragments.at(entry.fragment).sequence, clock);
     };
     auto move = [&](const plan::Ref &from, const plan::Ref &to, int64_t bytes,
                     bool isRows) {

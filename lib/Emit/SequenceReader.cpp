@@ -180,12 +180,14 @@ plan::Command SequenceReader::loop(planir::LoopOp op,
 plan::Command SequenceReader::fragments(planir::FragmentsOp op,
                                         const plan::Sequence &outer) {
   plan::command::Fragments all;
-  all.line = op.getLine().str();
+  pipe::LineAttr line = op.getLine();
   for (auto [body, kind, slots] :
-       llvm::zip(op.getBodies(), op.getKinds().getAsRange<StringAttr>(),
-                 op.getSlots()))
-    all.fragments.push_back(
-        {kind.str(), readBody(body.front(), outer, kind.getValue()), slots});
+       llvm::zip(op.getBodies(), line.getKinds(), op.getSlots()))
+    all.fragments.push_back({kind.kind, kind.chunk,
+                             readBody(body.front(), outer, kind.name()),
+                             slots});
+  for (const pipe::Action &action : line.getActions())
+    all.order.push_back({int64_t(line.kindOf(action)), action.microBatch});
   passArguments(outer, all);
   return {std::move(all)};
 }

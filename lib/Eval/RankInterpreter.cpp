@@ -59,13 +59,10 @@ RankInterpreter::number(Operation *op,
 LogicalResult RankInterpreter::runFragments(
     Operation *fragments,
     llvm::function_ref<LogicalResult(Block &, int64_t, int64_t)> run) {
-  auto text = fragments->getAttrOfType<StringAttr>("line");
+  auto line = fragments->getAttrOfType<pipe::LineAttr>("line");
   auto slots = fragments->getAttrOfType<DenseI64ArrayAttr>("slots");
-  std::vector<std::string> kinds =
-      planir::namesOf(fragments->getAttrOfType<ArrayAttr>("kinds"));
-  pipe::Line line = *pipe::parseStage(text);
-  for (const pipe::Action &action : line) {
-    size_t kind = llvm::find(kinds, action.name()) - kinds.begin();
+  for (const pipe::Action &action : line.getActions()) {
+    size_t kind = line.kindOf(action);
     if (failed(run(fragments->getRegion(kind).front(), action.microBatch,
                    action.microBatch % slots[kind])))
       return failure();

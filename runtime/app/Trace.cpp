@@ -68,14 +68,11 @@ static nlohmann::json argumentsOf(const plan::Plan &plan,
     arguments["bytes"] = copy->target.bytes;
   if (const auto *copy = info.command->as<plan::command::CopyRows>())
     arguments["bytes"] = bytesMoved(*copy);
-  if (!info.fragment.empty()) {
-    auto [kind, microBatch] = plan::parseFragment(std::string(info.fragment));
-    size_t slash = kind.find('/');
-    arguments["fragment"] = info.fragment;
-    arguments["kind"] = kind.substr(0, slash);
-    arguments["chunk"] =
-        slash == std::string::npos ? 0 : std::stoll(kind.substr(slash + 1));
-    arguments["micro_batch"] = microBatch;
+  if (const plan::Fragment *fragment = info.fragment.kind) {
+    arguments["fragment"] = info.fragment.name();
+    arguments["kind"] = plan::nameOf(fragment->kind);
+    arguments["chunk"] = fragment->chunk;
+    arguments["micro_batch"] = info.fragment.microBatch;
   }
   return arguments;
 }

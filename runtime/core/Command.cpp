@@ -11,10 +11,6 @@
 
 #include "heddle/PlanFormat/Command.h"
 
-#include <charconv>
-#include <map>
-#include <sstream>
-
 using nlohmann::json;
 
 namespace heddle::plan {
@@ -40,26 +36,20 @@ int64_t byteSize(DType type) {
   return 0;
 }
 
-std::pair<std::string, int64_t> parseFragment(const std::string &word) {
-  size_t digits =
-      std::min(word.find_first_not_of("0123456789", 1), word.size());
-  int64_t microBatch = -1;
-  const char *first = word.data() + 1, *last = word.data() + digits;
-  auto [end, error] = std::from_chars(first, last, microBatch);
-  if (word.empty() || error != std::errc() || end != last)
-    microBatch = -1;
-  return {word.substr(0, 1) + word.substr(digits), microBatch};
+std::string Fragment::name(const std::string &microBatch) const {
+  return nameOf(kind) + microBatch +
+         (chunk ? "/" + std::to_string(chunk) : std::string());
 }
 
 static std::vector<SequenceRuns> runsOf(const command::Fragments &all) {
-  std::map<std::string, int64_t> times;
-  std::istringstream words(all.line);
-  for (std::string word; words >> word;)
-    ++times[parseFragment(word).first];
+  std::vector<int64_t> times(all.fragments.size());
+  for (const ScheduledFragment &entry : all.order)
+    if (size_t(entry.fragment) < times.size())
+      ++times[entry.fragment];
   std::vector<SequenceRuns> runs;
-  for (const Fragment &fragment : all.fragments)
-    if (int64_t often = times[fragment.kind])
-      runs.push_back({fragment.sequence, often});
+  for (size_t i = 0; i < times.size(); ++i)
+    if (times[i])
+      runs.push_back({all.fragments[i].sequence, times[i]});
   return runs;
 }
 
@@ -114,10 +104,18 @@ void from_json(const json &source, Scalar &scalar) {
   source.at(1).get_to(scalar.terms);
 }
 
+void to_json(json &target, const ScheduledFragment &entry) {
+  target = json::array({entry.fragment, entry.microBatch});
+}
+void from_json(const json &source, ScheduledFragment &entry) {
+  source.at(0).get_to(entry.fragment);
+  source.at(1).get_to(entry.microBatch);
+}
+
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Collective, kind, axes, type, wire, outer,
                                    splitOuter, segments, splitSegments)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Channel, axis, delta, name)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fragment, kind, sequence, slots)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fragment, kind, chunk, sequence, slots)
 
 namespace command {
 
@@ -125,7 +123,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Launch, kernel, refs, scalars)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Call, sequence, frameOffset, refs, scalars)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Loop, sequence, count, frameOffset, refs,
                                    scalars)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fragments, fragments, line, frameOffset,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fragments, fragments, order, frameOffset,
                                    refs, scalars)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Copy, target, source)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fill, target)

@@ -117,7 +117,7 @@ private:
   std::vector<std::pair<size_t, size_t>> starts; ///< Into refs and scalars.
   /// The channels that something was sent on, by name.
   std::map<std::string, int64_t> sending;
-  std::string_view running;         ///< The fragment, where it is in one.
+  LaunchInfo::Fragment running;     ///< The pipeline fragment being resolved.
   std::map<int64_t, Event> carried; ///< Of points that runs leave, by number.
 };
 
@@ -183,24 +183,16 @@ void Resolver::add(const plan::command::Loop &loop, const Here &here) {
 
 void Resolver::add(const plan::command::Fragments &all, const Here &here) {
   Context context = here.context;
-  for (std::string_view rest = all.line; !rest.empty();) {
-    std::string word(rest.substr(0, rest.find(' ')));
-    running = rest.substr(0, word.size());
-    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
-    if (word.empty())
-      continue;
-    auto [kind, microBatch] = plan::parseFragment(word);
-    auto isMeant = [&, &kind = kind](const plan::Fragment &fragment) {
-      return fragment.kind == kind;
-    };
-    auto fragment =
-        std::find_if(all.fragments.begin(), all.fragments.end(), isMeant);
-    if (microBatch < 0 || fragment == all.fragments.end() ||
-        fragment->slots < 1)
-      malformed("its schedule has a fragment '" + word + "'");
+  for (auto [number, microBatch] : all.order) {
+    if (number < 0 || number >= int64_t(all.fragments.size()) ||
+        microBatch < 0 || all.fragments[number].slots < 1)
+      malformed("its schedule has micro-batch " + std::to_string(microBatch) +
+                " of fragment " + std::to_string(number));
+    const plan::Fragment &fragment = all.fragments[number];
+    running = {&fragment, microBatch};
     context.loopIndex = microBatch;
-    context.slot = microBatch % fragment->slots;
-    enter(all, context, fragment->sequence);
+    context.slot = microBatch % fragment.slots;
+    enter(all, context, fragment.sequence);
   }
   running = {};
 }

@@ -220,16 +220,17 @@ TEST(CommandList, FragmentsRunInTheOrderOfTheirLine) {
   Command append = launch(1, {slot}, {loopIndex});
   slot.offset = 32;
   Command backward = launch(1, {slot}, {loopIndex});
-  Command schedule =
-      fragments("F0 F1 B0/1 F2 B1/1 F3 B2/1 B3/1", {{"F", 1, 2}, {"B/1", 2, 3}},
-                {at(Space::Persistent, 0, 64)});
+  Command schedule = fragments(
+      {{0, 0}, {0, 1}, {1, 0}, {0, 2}, {1, 1}, {0, 3}, {1, 2}, {1, 3}},
+      {{FragmentKind::Forward, 0, 1, 2}, {FragmentKind::Backward, 1, 2, 3}},
+      {at(Space::Persistent, 0, 64)});
   Plan plan = smallPlan({{"main", 0, 0, 0, {schedule}},
                          {"forward", 0, 1, 0, {append}},
                          {"backward", 0, 1, 0, {backward}}});
   EXPECT_EQ(runAs(plan, 0), (std::vector<int64_t>{2, 13, 0, 0, 3, 1, 2, 0}));
-  for (const char *line : {"F0 X1", "F", "F-1", "B0"}) {
-    plan.sequences[0].commands[0].as<command::Fragments>()->line = line;
-    EXPECT_EQ(failureOf(plan), "H0385") << line;
+  for (ScheduledFragment wrong : {ScheduledFragment{2, 1}, {-1, 1}, {0, -1}}) {
+    plan.sequences[0].commands[0].as<command::Fragments>()->order = {wrong};
+    EXPECT_EQ(failureOf(plan), "H0385") << wrong.fragment;
   }
 }
 
@@ -237,15 +238,22 @@ TEST(CommandList, CallsHandSlotsOn) {
   Command append = launch(
       1, {at(Space::Persistent, 0, 8)},
       {{0, {term(Term::Kind::Slot, 2), term(Term::Kind::LoopIndex, 1)}}});
-  Plan plan = smallPlan({{"main", 0, 0, 0, {fragments("F3 F4", {{"F", 1, 4}})}},
-                         {"forward", 0, 0, 0, {call(2)}},
-                         {"callee", 0, 0, 0, {append}}});
+  Plan plan = smallPlan(
+      {{"main",
+        0,
+        0,
+        0,
+        {fragments({{0, 3}, {0, 4}}, {{FragmentKind::Forward, 0, 1, 4}})}},
+       {"forward", 0, 0, 0, {call(2)}},
+       {"callee", 0, 0, 0, {append}}});
   EXPECT_EQ(runAs(plan, 0)[0], 94); // 3 + 2 * 3, then 4 + 2 * 0.
 }
 
 TEST(CommandList, EntriesKnowTheirFragment) {
   Command append = launch(1, {at(Space::Persistent, 0, 8)}, {{}});
-  Command schedule = fragments("F0 F1  B0/1", {{"F", 1, 1}, {"B/1", 2, 1}});
+  Command schedule =
+      fragments({{0, 0}, {0, 1}, {1, 0}}, {{FragmentKind::Forward, 0, 1, 1},
+                                           {FragmentKind::Backward, 1, 2, 1}});
   Plan plan = smallPlan({{"main", 0, 0, 0, {append, schedule, append}},
                          {"forward", 0, 0, 0, {call(2)}},
                          {"backward", 0, 0, 0, {append, append}}});
@@ -256,7 +264,7 @@ TEST(CommandList, EntriesKnowTheirFragment) {
       session.program(plan::ProgramKind::Train)->commands();
   std::vector<std::string> names;
   for (size_t i = 0; i < list.size(); ++i)
-    names.emplace_back(list.info(i).fragment);
+    names.emplace_back(list.info(i).fragment.name());
   EXPECT_EQ(names, (std::vector<std::string>{"", "F0", "F0", "F1", "F1", "B0/1",
                                              "B0/1", ""}));
 }

@@ -33,11 +33,12 @@ inline plan::Command loop(int64_t sequence, int64_t count,
       {{std::move(refs), std::move(scalars)}, frameOffset}, sequence, count}};
 }
 
-inline plan::Command fragments(std::string line,
+/// Runs `fragments` in this order, which has their numbers and micro-batches.
+inline plan::Command fragments(std::vector<plan::ScheduledFragment> order,
                                std::vector<plan::Fragment> fragments,
                                std::vector<plan::Ref> refs = {}) {
   return {plan::command::Fragments{
-      {{std::move(refs), {}}, 0}, std::move(fragments), std::move(line)}};
+      {{std::move(refs), {}}, 0}, std::move(fragments), std::move(order)}};
 }
 
 inline plan::Command copy(const plan::Ref &target, const plan::Ref &source) {

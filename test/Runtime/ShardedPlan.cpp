@@ -186,7 +186,8 @@ Plan heddle::test::makeShardedPlan() {
 //===----------------------------------------------------------------------===//
 
 static Command schedule(int64_t sequence) {
-  return test::fragments("F0 F1", {{"F", sequence, 1}});
+  return test::fragments({{0, 0}, {0, 1}},
+                         {{FragmentKind::Forward, 0, sequence, 1}});
 }
 
 /// The first stage has the inputs alone, the second all but them.

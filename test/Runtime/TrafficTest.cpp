@@ -18,8 +18,9 @@ using namespace heddle::rt;
 using namespace heddle::test;
 
 TEST(Traffic, CountsLoopsAndFragments) {
-  Command schedule =
-      fragments("F0 F1 F2 B0/1 B1/1", {{"F", 2, 1}, {"B/1", 3, 2}});
+  Command schedule = fragments(
+      {{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}},
+      {{FragmentKind::Forward, 0, 2, 1}, {FragmentKind::Backward, 1, 3, 2}});
   using Kind = Collective::Kind;
   Plan plan;
   plan.mesh = meshOf(2, 4);
@@ -256,11 +257,10 @@ TEST(Traffic, SaysWhatTheNextRunIsBeside) {
   }
 }
 
-TEST(Traffic, ReadsTheWordsOfSchedules) {
-  EXPECT_EQ(parseFragment("F12"),
-            std::make_pair(std::string("F"), int64_t(12)));
-  EXPECT_EQ(parseFragment("B3/1"),
-            std::make_pair(std::string("B/1"), int64_t(3)));
-  for (const char *word : {"", "F", "F/1", "F-1"})
-    EXPECT_EQ(parseFragment(word).second, -1) << word;
+TEST(Traffic, NamesFragmentsAsSchedulesDo) {
+  Fragment fragment{FragmentKind::Forward, 0, 0, 1};
+  EXPECT_EQ(fragment.name("12"), "F12");
+  fragment = {FragmentKind::BackwardWeight, 1, 0, 1};
+  EXPECT_EQ(fragment.name("3"), "W3/1");
+  EXPECT_EQ(fragment.name(), "W/1");
 }

@@ -50,9 +50,12 @@ static std::optional<StageLine> lineOf(const plan::Plan &plan,
     if (!all)
       continue;
     StageLine line;
-    line.line = all->line;
+    for (const plan::ScheduledFragment &entry : all->order) {
+      const plan::Fragment &fragment = all->fragments.at(entry.fragment);
+      line.line.push_back({fragment.kind, entry.microBatch, fragment.chunk});
+    }
     for (const plan::Fragment &fragment : all->fragments) {
-      line.times[fragment.kind] =
+      line.times[fragment.name()] =
           cost ? cost->timeOf(stage, fragment.sequence).seconds
                : flopsOf(plan, stage, fragment.sequence);
       if (cost)
@@ -118,7 +121,7 @@ void StepSchedule::usePlan(const plan::Plan &plan,
 void StepSchedule::addTo(json &json) const {
   auto lines = nlohmann::json::array(), times = lines;
   for (const StageLine &stage : stages) {
-    lines.push_back(stage.line);
+    lines.push_back(pipe::printStage(stage.line));
     times.push_back(stage.times);
   }
   json["schedule"] = kind;

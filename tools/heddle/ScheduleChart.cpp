@@ -7,11 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScheduleChart.h"
-#include "dialects/Pipe/Schedule.h"
-#include "heddle/PlanFormat/Command.h"
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 using namespace heddle;
 
@@ -34,9 +31,8 @@ static pipe::StageTimes timesOf(const driver::StageLine &stage,
 
 double driver::StageLine::seconds() const {
   double sum = 0;
-  std::istringstream words(line);
-  for (std::string word; words >> word;)
-    sum += times.at(plan::parseFragment(word).first);
+  for (const pipe::Action &action : line)
+    sum += times.at(action.name());
   return sum;
 }
 
@@ -53,12 +49,10 @@ driver::Timetable driver::replayLines(const std::vector<StageLine> &stages) {
   pipe::Schedule schedule;
   int64_t microBatches = 0;
   for (const StageLine &stage : stages) {
-    auto line = pipe::parseStage(stage.line + " O");
-    if (!line)
-      return {};
-    for (const pipe::Action &action : *line)
+    pipe::Line &line = schedule.emplace_back(stage.line);
+    line.push_back({pipe::Action::Kind::Optimizer});
+    for (const pipe::Action &action : line)
       microBatches = std::max(microBatches, action.microBatch + 1);
-    schedule.push_back(std::move(*line));
   }
   if (!pipe::checkSchedule(schedule, microBatches).empty())
     return {};

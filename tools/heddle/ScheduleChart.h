@@ -9,6 +9,7 @@
 #ifndef HEDDLE_TOOLS_HEDDLE_SCHEDULECHART_H
 #define HEDDLE_TOOLS_HEDDLE_SCHEDULECHART_H
 
+#include "dialects/Pipe/Schedule.h"
 #include <cstdint>
 #include <map>
 #include <string>
@@ -18,7 +19,7 @@ namespace heddle::driver {
 
 /// A pipeline stage's line of the schedule, without the optimizer.
 struct StageLine {
-  std::string line;
+  pipe::Line line;
   /// How long each kind of fragment (`F`, `B/1`) takes, in any unit.
   std::map<std::string, double> times;
   /// From the end of a fragment until another stage has its result.

@@ -20,7 +20,7 @@ namespace {
 
 /// A fragment of one step of one rank, in microseconds.
 struct Fragment {
-  std::string word; ///< As `F3/1`.
+  std::string word; ///< As in the trace: `F3/1`.
   double begin = 0, end = 0;
   double waits = 0; ///< For other stages.
 };
@@ -29,7 +29,7 @@ struct Fragment {
 struct Samples {
   std::map<std::string, std::vector<double>> fragments; ///< By kind.
   std::vector<double> collectives, transfers;           ///< Of each step.
-  std::string line;                                     ///< Of one step.
+  pipe::Line line;                                      ///< Of one step.
 };
 
 double medianOf(std::vector<double> values) {
@@ -65,9 +65,12 @@ static void addStep(const std::vector<const json *> &events, Samples &samples) {
   samples.transfers.push_back(transfers);
   samples.line.clear();
   for (const Fragment &fragment : fragments) {
-    samples.fragments[plan::parseFragment(fragment.word).first].push_back(
+    auto read = pipe::parseStage(fragment.word);
+    if (!read || read->size() != 1)
+      continue;
+    samples.fragments[read->front().name()].push_back(
         fragment.end - fragment.begin - fragment.waits);
-    samples.line += (samples.line.empty() ? "" : " ") + fragment.word;
+    samples.line.push_back(read->front());
   }
 }
 

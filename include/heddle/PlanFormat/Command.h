@@ -9,6 +9,7 @@
 #ifndef HEDDLE_PLANFORMAT_COMMAND_H
 #define HEDDLE_PLANFORMAT_COMMAND_H
 
+#include "heddle/PlanFormat/FragmentKind.h"
 #include "heddle/PlanFormat/Memory.h"
 
 #include <cstdint>
@@ -80,16 +81,25 @@ struct Channel {
   std::string name;
 };
 
-/// One kind of fragment of a pipeline stage.
+template <>
+inline constexpr std::array enumNames<FragmentKind> = {"F", "B", "I", "W", "O"};
+
+/// The passes of one kind and one chunk of layers of a pipeline stage.
 struct Fragment {
-  std::string kind;     ///< As `F`, `B`, `F/1`.
-  int64_t sequence = 0; ///< What it runs.
-  int64_t slots = 1;    ///< Its slot is micro-batch mod slots.
+  FragmentKind kind = FragmentKind::Forward;
+  int64_t chunk = 0;
+  int64_t sequence = 0; ///< The number of the sequence that it runs.
+  int64_t slots = 1;    ///< Its slot is the micro-batch modulo this.
+
+  /// As schedules are written: `F`, `B/1`; with its micro-batch `F12`, `B3/1`.
+  std::string name(const std::string &microBatch = "") const;
 };
 
-/// The words of a schedule's line: `F12` is micro-batch 12 of kind `F`, `B3/1`
-/// micro-batch 3 of kind `B/1`; a micro-batch of -1: it is no such word.
-std::pair<std::string, int64_t> parseFragment(const std::string &word);
+/// An entry of a stage's schedule: one micro-batch of one fragment.
+struct ScheduledFragment {
+  int64_t fragment = 0; ///< Its number in command::Fragments::fragments.
+  int64_t microBatch = 0;
+};
 
 /// A number that is known when the plan is loaded, times a factor.
 struct Term {
@@ -160,11 +170,12 @@ struct Loop : Entry {
   int64_t count = 0;
 };
 
-/// Run `fragments` in the order of `line`, in the same frame.
+/// Run a pipeline stage's fragments in the order of its schedule, in the same
+/// frame.
 struct Fragments : Entry {
   static constexpr const char *name = "fragments";
   std::vector<Fragment> fragments;
-  std::string line; ///< As the schedule writes it: `F0 F1 B0 B1`.
+  std::vector<ScheduledFragment> order;
 };
 
 /// `target` <- `source`, which have as many bytes.

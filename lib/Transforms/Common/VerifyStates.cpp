@@ -464,12 +464,11 @@ private:
     auto fragments = dyn_cast<pipe::FragmentsOp>(body.getParentOp());
     if (!fragments)
       return 1;
-    Attribute kind = fragments.getKinds()[body.getRegionNumber()];
-    return llvm::count_if(*pipe::parseStage(fragments.getLine()),
-                          [&](const pipe::Action &action) {
-                            return action.name() ==
-                                   cast<StringAttr>(kind).getValue();
-                          });
+    pipe::LineAttr line = fragments.getLine();
+    const pipe::Action &kind = line.getKinds()[body.getRegionNumber()];
+    return llvm::count_if(line.getActions(), [&](const pipe::Action &action) {
+      return action.kindOnly() == kind;
+    });
   }
 
   /// All operands and results of an update must be the same range of elements

@@ -328,8 +328,8 @@ void SequenceEmitter::emitLoop(nn::MicroBatchesOp loop) {
 
 void SequenceEmitter::emitFragments(pipe::FragmentsOp fragments) {
   auto planned = builder.create<planir::FragmentsOp>(
-      fragments.getLoc(), fragments.getLineAttr(), fragments.getKindsAttr(),
-      fragments.getSlotsAttr(), fragments.getBodies().size());
+      fragments.getLoc(), fragments.getLineAttr(), fragments.getSlotsAttr(),
+      fragments.getBodies().size());
   for (auto [from, to] :
        llvm::zip(fragments.getBodies(), planned.getBodies())) {
     emitBody(planned, from, to);

@@ -14,14 +14,6 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::pipe;
 
-std::string Way::nameOf(int64_t fragment) const {
-  auto kind = isForward(fragment)  ? Action::Kind::Forward
-              : isWeight(fragment) ? Action::Kind::BackwardWeight
-              : halves             ? Action::Kind::BackwardInput
-                                   : Action::Kind::Backward;
-  return Action{kind, 0, chunkOf(fragment)}.name();
-}
-
 //===----------------------------------------------------------------------===//
 // Fragments
 //===----------------------------------------------------------------------===//

@@ -39,8 +39,6 @@ struct Way {
   }
   int64_t rankOf(int64_t fragment) const { return stageOf(fragment) % ranks; }
   int64_t chunkOf(int64_t fragment) const { return stageOf(fragment) / ranks; }
-  /// As a schedule names it, without the micro-batch: F, B, F/1.
-  std::string nameOf(int64_t fragment) const;
 };
 
 /// A link in the gradient of a parameter that several fragments use: the later

@@ -150,12 +150,12 @@ private:
                                     ("stage" + Twine(index)).str(), index,
                                     builder.getArrayAttr(calls));
     }
-    SmallVector<Attribute> lines;
+    SmallVector<pipe::LineAttr> lines;
     for (const pipe::Line &line : *made)
-      lines.push_back(builder.getStringAttr(pipe::printStage(line)));
-    builder.create<pipe::ScheduleOp>(step.getLoc(), "schedule",
-                                     strategy.accumulate,
-                                     builder.getArrayAttr(lines));
+      lines.push_back(pipe::LineAttr::get(model.getContext(), line));
+    builder.create<pipe::ScheduleOp>(
+        step.getLoc(), "schedule", strategy.accumulate,
+        pipe::ScheduleAttr::get(model.getContext(), lines));
     return success();
   }
 };

@@ -38,8 +38,8 @@ private:
     if (!schedule)
       return plan.model.emitError("H0905: the model has no schedule");
     bool whole = false;
-    for (auto text : schedule.getStages().getAsValueRange<StringAttr>()) {
-      plan.schedule.push_back(*parseStage(text));
+    for (LineAttr line : schedule.getStages().getLines()) {
+      plan.schedule.push_back(line.getActions());
       for (const Action &action : plan.schedule.back()) {
         whole |= action.kind == Action::Kind::Backward;
         plan.way.halves |= action.kind == Action::Kind::BackwardInput;

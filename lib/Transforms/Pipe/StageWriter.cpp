@@ -69,7 +69,7 @@ void StageWriter::addSlots(const StepPlan &step) {
 }
 
 /// The order of the stage's fragments in one step.
-std::string StageWriter::lineOf(const StepPlan &step) const {
+LineAttr StageWriter::lineOf(const StepPlan &step) const {
   Line line;
   if (step.trains) {
     line = plan.schedule[rank];
@@ -83,17 +83,15 @@ std::string StageWriter::lineOf(const StepPlan &step) const {
       for (int64_t chunk = 0; chunk < plan.way.chunks; ++chunk)
         line.push_back({Action::Kind::Forward, batch, chunk});
   }
-  return printStage(line);
+  return LineAttr::get(plan.model->getContext(), line);
 }
 
 void StageWriter::writeLoop(OpBuilder &builder, const StepPlan &step,
                             const IRMapping &mapping) {
   SmallVector<int64_t> numbers, held;
-  SmallVector<Attribute> kinds;
   auto add = [&](int64_t fragment) {
     int64_t chunk = plan.way.chunkOf(fragment);
     numbers.push_back(fragment);
-    kinds.push_back(builder.getStringAttr(plan.way.nameOf(fragment)));
     held.push_back(step.trains ? slots[chunk] : 1);
   };
   for (int64_t chunk = 0; chunk < plan.way.chunks; ++chunk)
@@ -104,8 +102,8 @@ void StageWriter::writeLoop(OpBuilder &builder, const StepPlan &step,
     add(plan.way.weightOf(rank));
   nn::MicroBatchesOp loop = step.loop;
   Location loc = loop.getLoc();
-  auto fragments = builder.create<FragmentsOp>(
-      loc, lineOf(step), builder.getArrayAttr(kinds), held, numbers.size());
+  auto fragments =
+      builder.create<FragmentsOp>(loc, lineOf(step), held, numbers.size());
   OpBuilder::InsertionGuard guard(builder);
   for (auto [number, region] : llvm::zip(numbers, fragments.getBodies())) {
     Type index = builder.getIndexType();

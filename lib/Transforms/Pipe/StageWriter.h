@@ -70,7 +70,7 @@ private:
                                              const StepPlan &step,
                                              const mlir::IRMapping &mapping);
   mlir::Block::iterator endOfStates();
-  std::string lineOf(const StepPlan &step) const;
+  LineAttr lineOf(const StepPlan &step) const;
   void findParameters();
   void copyRest();
   void sumAccumulators();

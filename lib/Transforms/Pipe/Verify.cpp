@@ -97,15 +97,14 @@ private:
     if (failed(verifyAttributes(model)))
       return failure();
     auto schedule = model.lookupSymbol<pipe::ScheduleOp>("schedule");
-    if (!schedule || schedule.getStages().size() != models.size())
+    if (!schedule || schedule.getStages().getLines().size() != models.size())
       return model.emitError("H0905: there is no schedule for ")
              << models.size() << " stages";
     nn::ModelOp head = models.front();
     auto first = head.lookupSymbol<pipe::ScheduleOp>("schedule");
     if (schedule->getAttrDictionary() != first->getAttrDictionary())
       return schedule.emitError("H0905: is not that of the first stage");
-    line = *pipe::parseStage(
-        cast<StringAttr>(schedule.getStages()[*model.getStage()]));
+    line = schedule.getStages().getLines()[*model.getStage()].getActions();
     slotsOfChunk.clear();
     SymbolTable symbols(model);
     for (auto step : model.getOps<nn::StepOp>()) {
@@ -130,10 +129,11 @@ private:
     llvm::erase_if(expected, [](const Action &action) {
       return action.kind == Action::Kind::Optimizer;
     });
-    if (fragments.getLine() == pipe::printStage(expected))
+    ArrayRef<Action> actual = fragments.getLine().getActions();
+    if (actual == ArrayRef(expected))
       return success();
     return fragments.emitError("H0905: runs \"")
-           << fragments.getLine() << "\", the schedule has \""
+           << pipe::printStage(actual) << "\", the schedule has \""
            << pipe::printStage(expected) << "\"";
   }
 
@@ -142,14 +142,8 @@ private:
     auto fragments = dyn_cast<pipe::FragmentsOp>(op->getParentOp());
     if (!fragments)
       return std::nullopt;
-    StringRef kind = cast<StringAttr>(
-        fragments.getKinds()[op->getParentRegion()->getRegionNumber()]);
-    // A kind is written without its micro-batch.
-    auto [letter, chunk] = kind.split('/');
-    auto read = pipe::parseStage(
-        (letter + "0" + (chunk.empty() ? "" : "/") + chunk).str());
-    return read && read->size() == 1 ? std::optional(read->front())
-                                     : std::nullopt;
+    return fragments.getLine()
+        .getKinds()[op->getParentRegion()->getRegionNumber()];
   }
 
   LogicalResult verify(nn::ModelOp model, const SymbolTable &symbols,

@@ -186,21 +186,18 @@ private:
   }
 
   LogicalResult walkFragments(planir::FragmentsOp fragments, Scope &scope) {
-    std::map<std::string, std::pair<int32_t, int64_t>> kinds;
-    for (auto [region, kind, slots] :
-         llvm::zip(fragments.getBodies(),
-                   fragments.getKinds().getAsRange<StringAttr>(),
-                   fragments.getSlots())) {
+    SmallVector<int32_t> bodies;
+    for (Region &region : fragments.getBodies()) {
       FailureOr<int32_t> body = walkRegion(region, scope);
       if (failed(body))
         return failure();
-      kinds[kind.str()] = {*body, slots};
+      bodies.push_back(*body);
     }
-    pipe::Line line = *pipe::parseStage(fragments.getLine());
-    for (const pipe::Action &action : line) {
-      auto [body, slots] = kinds.at(action.name());
-      trace().runs.push_back(
-          {body, action.microBatch, action.microBatch % slots});
+    pipe::LineAttr line = fragments.getLine();
+    for (const pipe::Action &action : line.getActions()) {
+      size_t kind = line.kindOf(action);
+      trace().runs.push_back({bodies[kind], action.microBatch,
+                              action.microBatch % fragments.getSlots()[kind]});
     }
     return success();
   }

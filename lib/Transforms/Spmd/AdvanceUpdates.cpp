@@ -39,13 +39,9 @@ Block *lastBodyOf(Operation *loop) {
   auto fragments = dyn_cast<pipe::FragmentsOp>(loop);
   if (!fragments)
     return &loop->getRegion(0).front();
-  std::string last = pipe::parseStage(fragments.getLine())->back().name();
-  for (auto [kind, body] :
-       llvm::zip(fragments.getKinds().getAsValueRange<StringAttr>(),
-                 fragments.getBodies()))
-    if (kind == last)
-      return &body.front();
-  llvm_unreachable("verified: each fragment of the line has a body");
+  pipe::LineAttr line = fragments.getLine();
+  size_t last = line.kindOf(line.getActions().back());
+  return &fragments.getBodies()[last].front();
 }
 
 /// Moves updates of one step that follow its loop over micro-batches, or its
@@ -218,38 +214,31 @@ private:
   /// Gives the last fragment of the line a `pipe.fragments` of its own, to
   /// which `loop` points from now on: most gradients are final in it.
   void splitLine(pipe::FragmentsOp fragments) {
-    pipe::Line before = *pipe::parseStage(fragments.getLine());
-    pipe::Line last = {before.back()};
-    before.pop_back();
+    ArrayRef<pipe::Action> line = fragments.getLine().getActions();
+    ArrayRef<pipe::Action> before = line.drop_back();
     OpBuilder builder(fragments);
     if (!before.empty())
       cutTo(cast<pipe::FragmentsOp>(builder.clone(*fragments)), before);
-    loop = cutTo(fragments, last);
+    loop = cutTo(fragments, line.take_back());
   }
 
   /// Replaces `fragments` by one that runs `line`, a part of its line, and has
   /// only the bodies that this part needs.
   static pipe::FragmentsOp cutTo(pipe::FragmentsOp fragments,
-                                 const pipe::Line &line) {
-    SmallVector<Attribute> kinds;
+                                 ArrayRef<pipe::Action> actions) {
+    auto line = pipe::LineAttr::get(fragments.getContext(), actions);
     SmallVector<int64_t> slots;
     SmallVector<Region *> bodies;
     for (auto [kind, count, body] :
-         llvm::zip(fragments.getKinds().getAsRange<StringAttr>(),
-                   fragments.getSlots(), fragments.getBodies())) {
-      StringRef name = kind.getValue();
-      if (llvm::none_of(line, [&](const pipe::Action &action) {
-            return action.name() == name;
-          }))
-        continue;
-      kinds.push_back(kind);
-      slots.push_back(count);
-      bodies.push_back(&body);
-    }
+         llvm::zip(fragments.getLine().getKinds(), fragments.getSlots(),
+                   fragments.getBodies()))
+      if (llvm::is_contained(line.getKinds(), kind)) {
+        slots.push_back(count);
+        bodies.push_back(&body);
+      }
     OpBuilder builder(fragments);
-    auto part = builder.create<pipe::FragmentsOp>(
-        fragments.getLoc(), builder.getStringAttr(pipe::printStage(line)),
-        builder.getArrayAttr(kinds), slots, kinds.size());
+    auto part = builder.create<pipe::FragmentsOp>(fragments.getLoc(), line,
+                                                  slots, bodies.size());
     for (auto [to, from] : llvm::zip(part.getBodies(), bodies))
       to.takeBody(*from);
     fragments.erase();

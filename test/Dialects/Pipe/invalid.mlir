@@ -1,11 +1,11 @@
 // RUN: heddle-opt %s --split-input-file --verify-diagnostics
 
-// expected-error @+1 {{'pipe.schedule' op cannot read the stage "F0 C0 O"}}
+// expected-error @+1 {{cannot read the stage "F0 C0 O"}}
 pipe.schedule @s micro_batches 1 ["F0 C0 O"]
 
 // -----
 
-// expected-error @+1 {{'pipe.schedule' op cannot read the stage "F0 B O"}}
+// expected-error @+1 {{cannot read the stage "F0 B O"}}
 pipe.schedule @s micro_batches 1 ["F0 B O"]
 
 // -----
@@ -71,8 +71,8 @@ pipe.schedule @s micro_batches 1 ["F0 F0/1 B0/1 B0 O", "F0 B0 F0/1 O"]
 
 // -----
 
-// expected-error @+1 {{'pipe.fragments' op has 1 regions, 2 kinds and 1 numbers of slots}}
-pipe.fragments "F0" kinds ["F", "B"] slots [1] {
+// expected-error @+1 {{'pipe.fragments' op has 1 regions and 1 numbers of slots for 2 kinds of fragments}}
+pipe.fragments "F0 B0" slots [1] {
 ^bb0(%batch: index, %slot: index):
   nn.return
 }
@@ -80,7 +80,7 @@ pipe.fragments "F0" kinds ["F", "B"] slots [1] {
 // -----
 
 // expected-error @+1 {{'pipe.fragments' op has 0 slots; at least 1}}
-pipe.fragments "F0" kinds ["F"] slots [0] {
+pipe.fragments "F0" slots [0] {
 ^bb0(%batch: index, %slot: index):
   nn.return
 }
@@ -88,15 +88,15 @@ pipe.fragments "F0" kinds ["F"] slots [0] {
 // -----
 
 // expected-error @+1 {{'pipe.fragments' op needs two arguments of type index in every region}}
-pipe.fragments "F0" kinds ["F"] slots [1] {
+pipe.fragments "F0" slots [1] {
 ^bb0(%batch: index):
   nn.return
 }
 
 // -----
 
-// expected-error @+1 {{'pipe.fragments' op has two regions for F}}
-pipe.fragments "F0" kinds ["F", "F"] slots [1, 1] {
+// expected-error @+1 {{'pipe.fragments' op has 2 regions and 2 numbers of slots for 1 kinds of fragments}}
+pipe.fragments "F0" slots [1, 1] {
 ^bb0(%batch: index, %slot: index):
   nn.return
 }, {
@@ -106,16 +106,16 @@ pipe.fragments "F0" kinds ["F", "F"] slots [1, 1] {
 
 // -----
 
-// expected-error @+1 {{'pipe.fragments' op cannot read the line "F0 C0"}}
-pipe.fragments "F0 C0" kinds ["F"] slots [1] {
+// expected-error @+1 {{cannot read the stage "F0 C0"}}
+pipe.fragments "F0 C0" slots [1] {
 ^bb0(%batch: index, %slot: index):
   nn.return
 }
 
 // -----
 
-// expected-error @+1 {{'pipe.fragments' op has no region for F0/1}}
-pipe.fragments "F0 F0/1" kinds ["F"] slots [1] {
+// expected-error @+1 {{'pipe.fragments' op has 1 regions and 1 numbers of slots for 2 kinds of fragments}}
+pipe.fragments "F0 F0/1" slots [1] {
 ^bb0(%batch: index, %slot: index):
   nn.return
 }

@@ -10,11 +10,11 @@ pipe.schedule @schedule micro_batches 2 ["F0 F1 B0 B1 O", "F0 B0 F1 B1 O"]
 // CHECK: pipe.schedule @chunks micro_batches 1 ["F0 F0/1 B0/1 I0 W0 O"]
 pipe.schedule @chunks micro_batches 1 ["F0 F0/1 B0/1 I0 W0 O"]
 
-// CHECK: pipe.fragments "F0 F0/1" kinds ["F", "F/1"] slots [1, 2] {
+// CHECK: pipe.fragments "F0 F0/1" slots [1, 2] {
 // CHECK-NEXT: ^bb0(%{{.*}}: index, %{{.*}}: index):
 // CHECK-NEXT: nn.return
 // CHECK-NEXT: }, {
-pipe.fragments "F0 F0/1" kinds ["F", "F/1"] slots [1, 2] {
+pipe.fragments "F0 F0/1" slots [1, 2] {
 ^bb0(%batch: index, %slot: index):
   nn.return
 }, {

@@ -656,8 +656,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s() attributes {frame_bytes = 0 : i64} {
-    // expected-error @+1 {{'plan.fragments' op has 1 regions, 2 kinds and 1 numbers of slots}}
-    plan.fragments "F0" kinds ["F", "B"] slots [1] {
+    // expected-error @+1 {{'plan.fragments' op has 2 regions and 1 numbers of slots for 1 kinds of fragments}}
+    plan.fragments "F0" slots [1] {
+    ^bb0(%i: index, %slot: index):
+    }, {
     ^bb0(%i: index, %slot: index):
     }
     plan.end
@@ -671,8 +673,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s() attributes {frame_bytes = 0 : i64} {
-    // expected-error @+1 {{'plan.fragments' op cannot read the line "F0 C0"}}
-    plan.fragments "F0 C0" kinds ["F"] slots [1] {
+    // expected-error @+1 {{cannot read the stage "F0 C0"}}
+    plan.fragments "F0 C0" slots [1] {
     ^bb0(%i: index, %slot: index):
     }
     plan.end
@@ -686,8 +688,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s() attributes {frame_bytes = 0 : i64} {
-    // expected-error @+1 {{'plan.fragments' op has no region for B0}}
-    plan.fragments "F0 B0" kinds ["F"] slots [1] {
+    // expected-error @+1 {{'plan.fragments' op has 1 regions and 1 numbers of slots for 2 kinds of fragments}}
+    plan.fragments "F0 B0" slots [1] {
     ^bb0(%i: index, %slot: index):
     }
     plan.end

@@ -7,7 +7,7 @@
 // CHECK-LABEL: nn.model @m.stage0
 // CHECK: pipe.stage @stage0 index 0 calls ["h.0"]
 // CHECK-NEXT: pipe.stage @stage2 index 2 calls ["h.2"]
-// CHECK: pipe.fragments "F0 F1 F0/1 F1/1 B0/1 B1/1 B0 B1" kinds ["F", "F/1", "B", "B/1"] slots [2, 2, 2, 2] {
+// CHECK: pipe.fragments "F0 F1 F0/1 F1/1 B0/1 B1/1 B0 B1" slots [2, 2, 2, 2] {
 // CHECK: nn.call @layer({{.*}}) path "h.0"
 // CHECK: dist.send {{.*}} to 1 on "pipe" channel "F1"
 // CHECK: nn.map relu(

@@ -15,7 +15,7 @@
 // CHECK: nn.func @layer.bwd.weight(
 // CHECK-NOT: nn.map relu_grad(
 // CHECK: nn.linear_grad_weight
-// CHECK: pipe.fragments "F0 F1 I0 W0 I1 W1" kinds ["F", "I", "W"] slots [2, 2, 2] {
+// CHECK: pipe.fragments "F0 F1 I0 W0 I1 W1" slots [2, 2, 2] {
 // CHECK: nn.call @layer(
 // CHECK: nn.return
 // CHECK: dist.recv from 1 on "pipe" channel "B0"
@@ -29,7 +29,7 @@
 // CHECK: nn.return
 
 // CHECK-LABEL: nn.model @m.stage1
-// CHECK: pipe.fragments "F0 I0 F1 I1 W0 W1" kinds ["F", "I", "W"] slots [2, 2, 2] {
+// CHECK: pipe.fragments "F0 I0 F1 I1 W0 W1" slots [2, 2, 2] {
 // CHECK: nn.call @layer.bwd.input
 // CHECK: dist.send {{.*}} to -1 on "pipe" channel "B0"
 

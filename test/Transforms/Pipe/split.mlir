@@ -26,7 +26,7 @@
 // CHECK-SAME: inputs = [#nn.port<ids>, #nn.port<labels>, #nn.port<lr>, #nn.port<value, "b1">, #nn.port<value, "b2">]
 // CHECK-SAME: outputs = [#nn.port<loss>, #nn.port<grad_norm>]
 // CHECK: nn.fill {{.*}} -> tensor<128xf32>
-// CHECK: pipe.fragments "F0 F1 B0 B1" kinds ["F", "B"] slots [2, 2] {
+// CHECK: pipe.fragments "F0 F1 B0 B1" slots [2, 2] {
 // CHECK: ^bb0(%[[I:.*]]: index{{.*}}, %[[SLOT:.*]]: index{{.*}}):
 // CHECK: %[[PART:.*]] = nn.micro_batch %[[IDS]][%[[I]]]
 // CHECK: %[[E:.*]] = nn.get @e
@@ -73,7 +73,7 @@
 // LAST: pipe.stage @stage1 index 1 calls ["h.1"]
 // LAST: nn.step @train
 // LAST-SAME: inputs = [#nn.port<labels>, #nn.port<lr>, #nn.port<value, "b1">, #nn.port<value, "b2">]
-// LAST: pipe.fragments "F0 B0 F1 B1" kinds ["F", "B"] slots [1, 1] {
+// LAST: pipe.fragments "F0 B0 F1 B1" slots [1, 1] {
 // LAST: %[[X:.*]] = dist.recv from -1 on "pipe" channel "F1"
 // LAST: nn.call @layer.fwd(%[[X]]
 // LAST-NOT: nn.linear

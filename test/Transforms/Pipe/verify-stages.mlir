@@ -10,7 +10,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
       %y = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
@@ -32,7 +32,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
       nn.return
@@ -56,7 +56,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
       nn.return
@@ -79,7 +79,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
       %y = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
@@ -102,7 +102,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.0"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
       nn.return
@@ -125,7 +125,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
       %y = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
@@ -147,7 +147,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
       nn.return
@@ -170,7 +170,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
       %y = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
@@ -193,7 +193,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     // expected-error @+1 {{H0905: runs "B0 F0", the schedule has "F0 B0"}}
-    pipe.fragments "B0 F0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "B0 F0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
       nn.return
@@ -216,7 +216,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
     // expected-error @+1 {{H0905: is in a stage that does not have "h.1"}}
@@ -239,7 +239,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
       nn.return
@@ -262,7 +262,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
     // expected-error @+1 {{H0905: has slot numbers below 1, the state 2 slots; 1 are needed}}
       nn.set @saved[%slot], %x : tensor<4xf32>
@@ -285,7 +285,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
       nn.return
@@ -308,7 +308,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
       %y = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
@@ -331,7 +331,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.return
     }, {
@@ -353,7 +353,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.return
     }, {
@@ -372,7 +372,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
     // expected-error @+1 {{H0905: awaits what stage 0 does not send}}
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
@@ -396,7 +396,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
       %y = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
@@ -419,7 +419,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<8xf32>
       nn.return
@@ -442,7 +442,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
       %y = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
@@ -465,7 +465,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.return
     }, {
@@ -485,7 +485,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls []
   pipe.schedule @schedule micro_batches 2 ["F0 F1 B0 B1 O"]
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 F1 B0 B1" kinds ["F", "B"] slots [2, 2] {
+    pipe.fragments "F0 F1 B0 B1" slots [2, 2] {
     ^bb0(%i: index, %slot: index):
       %0 = nn.micro_batch %x[%i] : tensor<2x4xf32> -> tensor<4xf32>
       nn.set @saved[%slot], %0 : tensor<4xf32>
@@ -508,7 +508,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls []
   pipe.schedule @schedule micro_batches 2 ["F0 F1 B0 B1 O"]
   nn.step @train(%x: tensor<3x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 F1 B0 B1" kinds ["F", "B"] slots [2, 2] {
+    pipe.fragments "F0 F1 B0 B1" slots [2, 2] {
     ^bb0(%i: index, %slot: index):
       // expected-error @+1 {{H0905: takes one of 3 micro-batches, its stage runs 2}}
       %0 = nn.micro_batch %x[%i] : tensor<3x4xf32> -> tensor<4xf32>
@@ -533,7 +533,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
       %y = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
@@ -556,7 +556,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
       nn.return

@@ -204,7 +204,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     %saved = plan.state_ref @saved : memref<2x16xf32>
-    plan.fragments "F0 F1 B0 F2 B1 B2" kinds ["F", "B"] slots [2, 2] {
+    plan.fragments "F0 F1 B0 F2 B1 B2" slots [2, 2] {
     ^bb0(%i: index, %slot: index):
       plan.flush channel "F" left 1
       %0 = plan.slice %saved[%slot] : memref<2x16xf32> -> memref<16xf32>
@@ -240,7 +240,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     %saved = plan.state_ref @saved : memref<2x16xf32>
-    plan.fragments "F0 B0 F2 B2 F1 B1" kinds ["F", "B"] slots [1, 1] {
+    plan.fragments "F0 B0 F2 B2 F1 B1" slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %0 = plan.slice %saved[%slot] : memref<2x16xf32> -> memref<16xf32>
     // expected-note @+1 {{the other one}}

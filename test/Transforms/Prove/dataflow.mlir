@@ -333,7 +333,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %first = plan.view %p[0] : memref<32xf32> -> memref<16xf32>
     %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
     %saved = plan.state_ref @saved : memref<2x16xf32>
-    plan.fragments "F0 F1 B0 F2 B1 F3 B2 B3" kinds ["F", "B"] slots [2, 2] {
+    plan.fragments "F0 F1 B0 F2 B1 F3 B2 B3" slots [2, 2] {
     ^bb0(%i: index, %slot: index):
       %0 = plan.slice %saved[%slot] : memref<2x16xf32> -> memref<16xf32>
       plan.launch @relu(%x, %0) : (memref<16xf32>, memref<16xf32>) -> ()
@@ -369,7 +369,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %first = plan.view %p[0] : memref<32xf32> -> memref<16xf32>
     %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
     %saved = plan.state_ref @saved : memref<2x16xf32>
-    plan.fragments "F0 F1 F2 B0 B1 B2" kinds ["F", "B"] slots [2, 2] {
+    plan.fragments "F0 F1 F2 B0 B1 B2" slots [2, 2] {
     ^bb0(%i: index, %slot: index):
       %0 = plan.slice %saved[%slot] : memref<2x16xf32> -> memref<16xf32>
       plan.launch @relu(%x, %0) : (memref<16xf32>, memref<16xf32>) -> ()
@@ -406,7 +406,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %first = plan.view %p[0] : memref<32xf32> -> memref<16xf32>
     %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
     %saved = plan.state_ref @saved : memref<2x16xf32>
-    plan.fragments "F0 F1 F2 B0 B1 B2" kinds ["F", "B"] slots [3, 3] {
+    plan.fragments "F0 F1 F2 B0 B1 B2" slots [3, 3] {
     ^bb0(%i: index, %slot: index):
       %0 = plan.slice %saved[%slot] : memref<2x16xf32> -> memref<16xf32>
       // expected-error @+1 {{H0913: operand 1 has the bytes [128, 192), its buffer [0, 128)}}
@@ -646,7 +646,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     %x = plan.buffer at 0 live [0, 3] owner "activations" {input = #nn.port<value, "x">} : memref<16xf32>
     %w = plan.state_ref @w.exp_avg : memref<1x16xf32>
-    plan.fragments "F0" kinds ["F"] slots [1] {
+    plan.fragments "F0" slots [1] {
     ^bb0(%i: index, %slot: index):
       %s = plan.slice %w[%slot] : memref<1x16xf32> -> memref<16xf32>
       // expected-error @+1 {{H0914: operand 0 is a slot of @w.exp_avg, which has none}}

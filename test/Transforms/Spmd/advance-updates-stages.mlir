@@ -9,9 +9,9 @@
 // CHECK-DAG: nn.bucket @parameters.all.0 [@w] : tensor<1024xf32>
 // CHECK-DAG: nn.bucket @parameters.all.1 [@v] : tensor<512xf32>
 // CHECK-DAG: nn.bucket @parameters.all.2 [@u] : tensor<512xf32>
-// CHECK: pipe.fragments "F0 B0 F1" kinds ["F", "B"] slots [1, 1]
+// CHECK: pipe.fragments "F0 B0 F1" slots [1, 1]
 // CHECK-NOT: nn.update
-// CHECK: pipe.fragments "B1" kinds ["B"] slots [1]
+// CHECK: pipe.fragments "B1" slots [1]
 // CHECK: nn.set @v.grad
 // CHECK: %[[G1:.*]] = nn.get @gradients.all.1
 // CHECK: nn.update "momentum" %{{.*}}, %[[G1]]
@@ -26,10 +26,10 @@
 // CHECK-NOT: nn.update
 
 // Of one micro-batch nothing runs a backward pass before.
-// ONCE: pipe.fragments "F0" kinds ["F"] slots [1]
-// ONCE: pipe.fragments "B0" kinds ["B"] slots [1]
+// ONCE: pipe.fragments "F0" slots [1]
+// ONCE: pipe.fragments "B0" slots [1]
 
-// STAYS: pipe.fragments "F0 B0 F1 B1" kinds ["F", "B"] slots [1, 1]
+// STAYS: pipe.fragments "F0 B0 F1 B1" slots [1, 1]
 // STAYS-NOT: nn.update
 // STAYS: dist.recv
 // STAYS: nn.update {{.*}} tensor<2048xf32>
@@ -49,7 +49,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
   nn.bucket @gradients.all [@w.grad, @v.grad, @u.grad] : tensor<2048xf32>
   nn.bucket @exp_avg.all [@w.exp_avg, @v.exp_avg, @u.exp_avg] : tensor<2048xf32>
   nn.step @train(%x: tensor<32x32xf32>, %d: tensor<16x32xf32>, %lr: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<value, "d">, #nn.port<lr>], outputs = []} {
-    pipe.fragments "F0 B0 F1 B1" kinds ["F", "B"] slots [1, 1] {
+    pipe.fragments "F0 B0 F1 B1" slots [1, 1] {
     ^bb0(%i: index, %s: index):
       nn.return
     }, {

@@ -16,7 +16,7 @@ nn.model @m.stage1 family "gpt2" phase "pipe" attributes {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.state @saved role saved : tensor<2x4x8xf32> {storage = #dist.sharding<[[], ["data"], []], unreduced []>}
   nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [2, 2] {
+    pipe.fragments "F0 B0" slots [2, 2] {
     ^bb0(%i: index, %slot: index):
       %x = dist.recv from -1 on "pipe" channel "F1" {shardings = [#dist.sharding<[["data"], []], unreduced []>]} : tensor<4x8xf32>
       nn.set @saved[%slot], %x : tensor<4x8xf32>

@@ -84,7 +84,7 @@ nn.model @m family "gpt2" phase "pipe" attributes {
       nn.set @loss, %new : tensor<33x33xf32>
       nn.return
     }
-    pipe.fragments "F0 B0" kinds ["F", "B"] slots [2, 2] {
+    pipe.fragments "F0 B0" slots [2, 2] {
     ^bb0(%i: index, %slot: index):
       %part = nn.micro_batch %x[%i] : tensor<2x33x33xf32> -> tensor<33x33xf32>
       %0 = nn.call @block(%part) path "h.0" : (tensor<33x33xf32>) -> tensor<33x33xf32>

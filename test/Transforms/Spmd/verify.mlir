@@ -515,7 +515,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @w role parameter : tensor<64xf32> {trainable}
   nn.step @train(%x: tensor<64xf32>, %lr: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<lr>], outputs = []} {
-    pipe.fragments "B0 B1" kinds ["B"] slots [1] {
+    pipe.fragments "B0 B1" slots [1] {
     ^bb0(%i: index, %s: index):
       %p = nn.get @w : tensor<64xf32>
       // expected-error @+1 {{H0906: updates once in each of 2 micro-batches}}

@@ -274,7 +274,9 @@ TEST(ClusterCost, KernelsTakeAsLongAsTheirBytes) {
 
 TEST(ClusterCost, FragmentsAndTransfers) {
   Cluster nodes = cluster();
-  Command schedule = fragments("F0 F1 B0 B1", {{"F", 1, 2}, {"B", 2, 2}});
+  Command schedule = fragments({{0, 0}, {0, 1}, {1, 0}, {1, 1}},
+                               {{plan::FragmentKind::Forward, 0, 1, 2},
+                                {plan::FragmentKind::Backward, 0, 2, 2}});
   plan::Plan plan =
       planOf(meshOf(4, 1, 1, 4),
              {{schedule}, {work(), send(1, bytes(50))}, {work(), work()}});

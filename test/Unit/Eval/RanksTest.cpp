@@ -289,7 +289,7 @@ static std::string twoStages(const std::string &secondLine = "F0 F1") {
         %zero = nn.fill 0.0 : () -> tensor<2xf32>
         nn.set @loss, %zero : tensor<2xf32>
         pipe.fragments ")" +
-           line + R"(" kinds ["F"] slots [2] {
+           line + R"(" slots [2] {
         ^bb0(%m: index, %s: index):)" +
            body + R"(
           nn.return

@@ -54,7 +54,7 @@ const std::vector<CommandCase> &cases() {
       {"plan.call",
        "plan.call @callee(%x) frame 0 path \"h.0\" : memref<4xf32>\n"},
       {"plan.loop", "plan.loop 2 {\n^bb0(%i: index):\n}\n"},
-      {"plan.fragments", "plan.fragments \"F0\" kinds [\"F\"] slots [1] {\n"
+      {"plan.fragments", "plan.fragments \"F0\" slots [1] {\n"
                          "^bb0(%m: index, %k: index):\nplan.end\n}\n"},
       {"plan.copy", copied, Stream::Copy, {1}, {0}},
       {"plan.copy",

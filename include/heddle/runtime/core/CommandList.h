@@ -15,7 +15,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -47,9 +46,17 @@ struct LaunchInfo {
   const plan::Command *command = nullptr; ///< The plan owns it.
   /// What a wait is for: a collective, or a record.
   const plan::Command *awaited = nullptr;
-  /// The pipeline fragment that it is of, as the schedule writes it (`F3/1`);
-  /// empty outside of fragments. The plan owns it.
-  std::string_view fragment;
+  /// The pipeline fragment that the entry belongs to.
+  struct Fragment {
+    /// Null outside of fragments. The plan owns it.
+    const plan::Fragment *kind = nullptr;
+    int64_t microBatch = 0;
+    /// As schedules are written: `F3/1`; empty outside of fragments.
+    std::string name() const {
+      return kind ? kind->name(std::to_string(microBatch)) : std::string();
+    }
+  };
+  Fragment fragment;
   /// The kernel's number in the plan; -1 when the entry is no kernel's launch.
   int64_t kernel() const {
     const auto *launch = command->as<plan::command::Launch>();

@@ -1,0 +1,29 @@
+//===- FragmentKind.h - What a pipeline fragment computes -------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Shared by the pipe dialect, whose schedules list fragments, and the plan
+// format, whose tables do. No LLVM header may be included here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_PLANFORMAT_FRAGMENTKIND_H
+#define HEDDLE_PLANFORMAT_FRAGMENTKIND_H
+
+namespace heddle::plan {
+
+/// What a fragment of a pipeline stage computes. Command.h has the letters that
+/// denote the kinds in text, in this order.
+enum class FragmentKind {
+  Forward,
+  Backward,       ///< The gradients of the input and of the weights.
+  BackwardInput,  ///< The gradient of the input only (zb-h1).
+  BackwardWeight, ///< The gradients of the weights only (zb-h1).
+  Optimizer,
+};
+
+} // namespace heddle::plan
+
+#endif // HEDDLE_PLANFORMAT_FRAGMENTKIND_H
