@@ -9,6 +9,7 @@
 #include "dialects/Dist/Strategy.h"
 #include "dialects/Dist/DistDialect.h"
 #include "heddle/Settings/Batch.h"
+#include "heddle/Settings/LearningRate.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "nlohmann/json.hpp"
@@ -84,6 +85,8 @@ std::string dist::verifyStrategy(const Strategy &strategy) {
              " ranks";
   if (!nlohmann::json::accept(strategy.schedulerParams))
     return "strategy: scheduler.params is no JSON: " + strategy.schedulerParams;
+  if (std::string wrong; !config::readScheduler(strategy, wrong))
+    return "H0194: " + wrong;
   if (strategy.quantizeActivations == config::QuantizeActivations::Auto)
     return "strategy: quantize.activations is auto, which is settled before: "
            "write none or int8";

@@ -10,6 +10,7 @@
 #include "dialects/NN/ProgramPorts.h"
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/Settings/Groups.h"
+#include "heddle/Settings/LearningRate.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -148,8 +149,8 @@ private:
                       strategy.weightDecay,
                       strategy.decoupled,
                       strategy.gradientClipping};
-    plan.scheduler.type = wordOf(strategy.scheduler);
-    plan.scheduler.params = nlohmann::json::parse(strategy.schedulerParams);
+    std::string wrong;
+    plan.scheduler = *config::readScheduler(strategy, wrong);
     plan.mesh = dist::meshOf(strategy);
     plan.collectives = wordOf(strategy.collectives);
     if (strategy.mode != config::Mode::Train || strategy.maxContext > 1)

@@ -12,6 +12,8 @@
 #include "heddle/Eval/Files.h"
 #include "heddle/Eval/Interpreter.h"
 #include "heddle/PlanFormat/RunChoices.h"
+#include "heddle/Settings/LearningRate.h"
+#include "heddle/runtime/optim/LearningRate.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -100,21 +102,17 @@ static Tensor rank0(double value) {
 
 /// The inputs that follow from the strategy and the numbers of the step and of
 /// its update, counted from 1.
-static bool derivedInputs(const dist::Strategy &strategy, uint64_t seed,
-                          int64_t step, int64_t update, TensorMap &inputs,
-                          Diagnostic &error) {
-  double rate = 0;
-  if (!scheduledRate(wordOf(strategy.scheduler), strategy.schedulerParams,
-                     strategy.lr, update, rate, error))
-    return false;
-  inputs[keyOf(nn::PortRole::LearningRate)] = rank0(rate);
+static void addDerivedInputs(const dist::Strategy &strategy, uint64_t seed,
+                             int64_t step, int64_t update, TensorMap &inputs) {
+  std::string wrong;
+  rt::LearningRate rate(*config::readScheduler(strategy, wrong), strategy.lr);
+  inputs[keyOf(nn::PortRole::LearningRate)] = rank0(rate.at(update));
   inputs[plan::weightDecayPort] = rank0(strategy.weightDecay);
   inputs[plan::maxNormPort] = rank0(strategy.gradientClipping);
   inputs[keyOf(nn::PortRole::Rng)] = Tensor(
       ElementKind::I32, {4},
       std::vector<int64_t>{static_cast<int64_t>(seed & 0xffffffff),
                            static_cast<int64_t>(seed >> 32), step - 1, 0});
-  return true;
 }
 
 /// `NAME@STEP` takes the place of `NAME` in its step.
@@ -227,9 +225,8 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
   int64_t updates = 0;
   for (int64_t step = 1; step <= options.steps; ++step) {
     TensorMap inputs;
-    if (!derivedInputs(interpreter.strategy(), options.seed.value_or(0), step,
-                       updates + 1, inputs, error))
-      return report(error);
+    addDerivedInputs(interpreter.strategy(), options.seed.value_or(0), step,
+                     updates + 1, inputs);
     addGivenInputs(given, step, inputs);
     size_t number = std::min<size_t>(step, programs.size()) - 1;
     if (failed(interpreter.run(programs[number], inputs, outputs)))

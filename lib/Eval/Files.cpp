@@ -14,7 +14,6 @@
 #include "heddle/runtime/devices/cpu/CpuFeatures.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include "heddle/runtime/io/CodedWeights.h"
-#include "heddle/runtime/optim/Schedule.h"
 
 using namespace heddle;
 using namespace heddle::eval;
@@ -99,17 +98,6 @@ std::vector<float> eval::initialValues(const plan::Init &init,
   std::vector<float> values(count);
   rt::initialValues(init, name, whole, seed, 0, count, values.data());
   return values;
-}
-
-bool eval::scheduledRate(const std::string &type, const std::string &params,
-                         double baseRate, int64_t update, double &rate,
-                         Diagnostic &error) {
-  return guarded(error, [&] {
-    plan::Scheduler scheduler;
-    scheduler.type = type;
-    scheduler.params = nlohmann::json::parse(params.empty() ? "{}" : params);
-    rate = rt::Schedule(scheduler, baseRate).rate(update);
-  });
 }
 
 bool eval::partRuns(const plan::Placement &placement,

@@ -124,7 +124,7 @@ static ordered_json describePurpose(const plan::Plan &plan) {
             {"texts", describeTexts(plan)},
             {"recompute", plan.recompute},
             {"optimizer", plan.optimizer.type},
-            {"schedule", plan.scheduler.type},
+            {"schedule", plan::nameOf(plan.scheduler.type)},
             {"hyperparameters", Hyperparameters(plan).toJson()}};
   ServedMemory memory(plan);
   const int64_t groups = plan::groupsOf(plan);
@@ -265,8 +265,8 @@ static void printTraining(const plan::Plan &plan) {
            " and " + decimal(optimizer.beta2) + ", eps " +
            decimal(optimizer.eps) +
            (optimizer.decoupled ? "" : ", weight decay in the gradient"));
-  if (!plan.scheduler.params.empty())
-    line("", plan.scheduler.params.dump());
+  if (!plan.scheduler.parameters.empty())
+    line("", describeParameters(plan.scheduler).dump());
   if (std::string texts = describeTexts(plan); !texts.empty())
     line("texts", texts);
 }

@@ -182,7 +182,7 @@ static float limitOf(const plan::Optimizer &optimizer) {
 TrainSteps::TrainSteps(Job &job, const Options &options)
     : job(job), source(job.program(plan::ProgramKind::Train)),
       shape(batchOf(job.plan(), plan::ProgramKind::Train)),
-      schedule(options.hyper.scheduler, options.hyper.optimizer.lr),
+      learningRate(options.hyper.scheduler, options.hyper.optimizer.lr),
       weightDecay(float(options.hyper.optimizer.weightDecay)),
       maxNorm(limitOf(options.hyper.optimizer)), seed(options.seed),
       lossPort(requireOutput(source, plan::PortRole::Loss)),
@@ -210,7 +210,7 @@ void TrainSteps::submit(int64_t index, bool hasLabels, LaunchTime *times) {
     words[3] = 0;
     staging.store(*rng);
   }
-  double rate = schedule.rate(index - skipped + 1);
+  double rate = learningRate.at(index - skipped + 1);
   if (const Value *port = source.input(plan::PortRole::LearningRate)) {
     *staging.at<float>(*port) = static_cast<float>(rate);
     staging.store(*port);

@@ -114,7 +114,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, role, name, type, shape, placement,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, name, sequence, inputs,
                                    outputs, flops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Serving, maxBatch, maxContext, pages, window)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Scheduler, type, params)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Scheduler, type, parameters)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Optimizer, type, lr, beta1, beta2, eps,
                                    weightDecay, decoupled, gradientClipping)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Owner, name, bytes)

@@ -9,6 +9,7 @@
 #include "heddle/runtime/optim/Hyperparameters.h"
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/optim/LearningRate.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,6 +17,8 @@
 using namespace heddle;
 using namespace heddle::rt;
 using nlohmann::json;
+using plan::RateParameter;
+using plan::RateSchedule;
 
 /// As a person would write it: 0.001, 5e-05, 1000.
 static std::string textOf(double value) {
@@ -55,46 +58,54 @@ Hyperparameters::Hyperparameters(const plan::Plan &plan)
 /// Whether the schedule multiplies the optimizer's learning rate, and has no
 /// highest rate itself.
 bool Hyperparameters::hasOwnRate() const {
-  return scheduler.type.empty() || scheduler.type == "WarmupCosineLR" ||
-         (scheduler.type == "WarmupLR" &&
-          !scheduler.params.contains("warmup_max_lr"));
+  return scheduler.type == RateSchedule::Constant ||
+         scheduler.type == RateSchedule::WarmupCosineLR ||
+         (scheduler.type == RateSchedule::WarmupLR &&
+          !scheduler.parameters.count(RateParameter::WarmupMaxLr));
 }
 
-const char *Hyperparameters::parameterOf(const std::string &name) const {
+std::optional<RateParameter>
+Hyperparameters::parameterOf(const std::string &name) const {
+  using S = RateSchedule;
+  using P = RateParameter;
   struct Entry {
-    const char *schedule, *name, *parameter;
+    S schedule;
+    const char *name;
+    P parameter;
   };
   static const Entry entries[] = {
-      {"WarmupLR", "lr", "warmup_max_lr"},
-      {"WarmupLR", "min_lr", "warmup_min_lr"},
-      {"WarmupLR", "warmup_steps", "warmup_num_steps"},
-      {"WarmupDecayLR", "lr", "warmup_max_lr"},
-      {"WarmupDecayLR", "min_lr", "warmup_min_lr"},
-      {"WarmupDecayLR", "warmup_steps", "warmup_num_steps"},
-      {"WarmupDecayLR", "train_steps", "total_num_steps"},
-      {"WarmupCosineLR", "min_lr", "cos_min_ratio"},
-      {"WarmupCosineLR", "warmup_steps", "warmup_num_steps"},
-      {"WarmupCosineLR", "train_steps", "total_num_steps"},
-      {"OneCycle", "lr", "cycle_max_lr"},
-      {"OneCycle", "min_lr", "cycle_min_lr"},
-      {"LRRangeTest", "min_lr", "lr_range_test_min_lr"}};
+      {S::WarmupLR, "lr", P::WarmupMaxLr},
+      {S::WarmupLR, "min_lr", P::WarmupMinLr},
+      {S::WarmupLR, "warmup_steps", P::WarmupNumSteps},
+      {S::WarmupDecayLR, "lr", P::WarmupMaxLr},
+      {S::WarmupDecayLR, "min_lr", P::WarmupMinLr},
+      {S::WarmupDecayLR, "warmup_steps", P::WarmupNumSteps},
+      {S::WarmupDecayLR, "train_steps", P::TotalNumSteps},
+      {S::WarmupCosineLR, "min_lr", P::CosMinRatio},
+      {S::WarmupCosineLR, "warmup_steps", P::WarmupNumSteps},
+      {S::WarmupCosineLR, "train_steps", P::TotalNumSteps},
+      {S::OneCycle, "lr", P::CycleMaxLr},
+      {S::OneCycle, "min_lr", P::CycleMinLr},
+      {S::LRRangeTest, "min_lr", P::LrRangeTestMinLr}};
   for (const Entry &entry : entries)
     if (scheduler.type == entry.schedule && name == entry.name)
       return entry.parameter;
-  return nullptr;
+  return std::nullopt;
 }
 
 /// Steps of a warm-up or of the whole run make a constant rate the schedule
 /// that `compile` would make of them.
 void Hyperparameters::addSchedule(const HyperValues &told) {
   bool decays = told.count("train_steps") > 0;
-  if (!scheduler.type.empty() || (!decays && !told.count("warmup_steps")))
+  if (scheduler.type != RateSchedule::Constant ||
+      (!decays && !told.count("warmup_steps")))
     return;
-  scheduler.type = decays ? "WarmupDecayLR" : "WarmupLR";
-  scheduler.params = {{"warmup_min_lr", 0.0},
-                      {"warmup_max_lr", optimizer.lr},
-                      {"warmup_num_steps", 0},
-                      {"warmup_type", "linear"}};
+  scheduler.type =
+      decays ? RateSchedule::WarmupDecayLR : RateSchedule::WarmupLR;
+  scheduler.parameters = {{RateParameter::WarmupMinLr, 0},
+                          {RateParameter::WarmupMaxLr, optimizer.lr},
+                          {RateParameter::WarmupNumSteps, 0},
+                          {RateParameter::WarmupType, 1}};
 }
 
 bool Hyperparameters::has(const std::string &name) const {
@@ -128,21 +139,23 @@ void Hyperparameters::set(const std::string &name, double value) {
     setOfUpdate(name, value);
     return;
   }
-  const char *parameter = parameterOf(name);
+  std::optional<RateParameter> parameter = parameterOf(name);
+  bool isConstant = scheduler.type == RateSchedule::Constant;
   if (!parameter)
     fail("H0123",
          flagOf(name) + ": " +
-             (scheduler.type.empty()
-                  ? std::string("the learning rate is constant, it")
-                  : "the schedule " + scheduler.type) +
+             (isConstant ? std::string("the learning rate is constant, it")
+                         : std::string("the schedule ") +
+                               plan::nameOf(scheduler.type)) +
              " has no such number",
          "leave out " + flagOf(name) +
-             (scheduler.type.empty() ? ", or add --train-steps N"
-                                     : ", or compile with another schedule"));
+             (isConstant ? ", or add --train-steps N"
+                         : ", or compile with another schedule"));
   // The lowest rate of a cosine is a part of the highest.
-  if (scheduler.type == "WarmupCosineLR" && name == "min_lr")
+  if (parameter == RateParameter::CosMinRatio)
     value = optimizer.lr > 0 ? value / optimizer.lr : 0;
-  scheduler.params[parameter] = jsonOf(value);
+  scheduler.parameters[*parameter] = value;
+  toldParameters.insert(*parameter);
 }
 
 HyperValues Hyperparameters::tell(const HyperValues &flags,
@@ -175,13 +188,11 @@ HyperValues Hyperparameters::values() const {
   if (hasOwnRate())
     values["lr"] = optimizer.lr;
   for (const char *name : {"lr", "min_lr", "warmup_steps", "train_steps"}) {
-    const char *parameter = parameterOf(name);
-    auto found =
-        parameter ? scheduler.params.find(parameter) : scheduler.params.end();
-    if (found != scheduler.params.end() && found->is_number())
-      values[name] = found->get<double>();
+    auto parameter = parameterOf(name);
+    if (parameter && scheduler.parameters.count(*parameter))
+      values[name] = scheduler.parameters.at(*parameter);
   }
-  if (scheduler.type == "WarmupCosineLR" && values.count("min_lr"))
+  if (scheduler.type == RateSchedule::WarmupCosineLR && values.count("min_lr"))
     values["min_lr"] *= optimizer.lr;
   values["weight_decay"] = optimizer.weightDecay;
   values["clip"] = optimizer.gradientClipping;
@@ -190,8 +201,10 @@ HyperValues Hyperparameters::values() const {
 
 std::string Hyperparameters::text() const {
   std::string text = optimizer.type;
-  text += ", " + (scheduler.type.empty() ? std::string("constant rate")
-                                         : scheduler.type);
+  text += ", ";
+  text += scheduler.type == RateSchedule::Constant
+              ? "constant rate"
+              : plan::nameOf(scheduler.type);
   for (const auto &[name, value] : values())
     text += ", " + name + " " + textOf(value);
   return text;
@@ -205,8 +218,11 @@ nlohmann::ordered_json Hyperparameters::toJson() const {
   all["beta2"] = optimizer.beta2;
   all["eps"] = optimizer.eps;
   all["decoupled"] = optimizer.decoupled;
-  all["schedule"] = scheduler.type;
-  all["schedule_parameters"] = scheduler.params;
+  all["schedule"] = plan::nameOf(scheduler.type);
+  json parameters = describeParameters(scheduler);
+  for (RateParameter told : toldParameters)
+    parameters[plan::nameOf(told)] = jsonOf(scheduler.parameters.at(told));
+  all["schedule_parameters"] = parameters;
   return all;
 }
 

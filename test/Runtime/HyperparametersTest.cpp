@@ -9,26 +9,25 @@
 #include "heddle/runtime/optim/Hyperparameters.h"
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/runtime/io/Diagnostic.h"
-#include "heddle/runtime/optim/Schedule.h"
+#include "heddle/runtime/optim/LearningRate.h"
 
 #include <gtest/gtest.h>
 
 using namespace heddle;
 using namespace heddle::rt;
-using nlohmann::json;
+using P = plan::RateParameter;
+using S = plan::RateSchedule;
 
-static Hyperparameters make(const char *type, const json &params = {},
+static Hyperparameters make(S schedule, std::map<P, double> parameters = {},
                             double lr = 1e-3) {
   plan::Plan plan;
   plan.optimizer.lr = lr;
-  plan.scheduler.type = type;
-  if (!params.is_null())
-    plan.scheduler.params = params;
+  plan.scheduler = {schedule, std::move(parameters)};
   return Hyperparameters(plan);
 }
 
 static double rateOf(const Hyperparameters &hyper, int64_t update) {
-  return Schedule(hyper.scheduler, hyper.optimizer.lr).rate(update);
+  return LearningRate(hyper.scheduler, hyper.optimizer.lr).at(update);
 }
 
 static std::string codeOf(Hyperparameters hyper, const HyperValues &told) {
@@ -41,36 +40,36 @@ static std::string codeOf(Hyperparameters hyper, const HyperValues &told) {
 }
 
 TEST(Hyperparameters, ConstantRateIsTold) {
-  Hyperparameters hyper = make("");
+  Hyperparameters hyper = make(S::Constant);
   hyper.tell({{"lr", 5e-5}});
   EXPECT_DOUBLE_EQ(rateOf(hyper, 1), 5e-5);
   EXPECT_DOUBLE_EQ(rateOf(hyper, 1000), 5e-5);
 }
 
 TEST(Hyperparameters, StepsMakeASchedule) {
-  Hyperparameters hyper = make("");
+  Hyperparameters hyper = make(S::Constant);
   hyper.tell({{"lr", 1e-2}, {"warmup_steps", 4}, {"train_steps", 8}});
-  EXPECT_EQ(hyper.scheduler.type, "WarmupDecayLR");
+  EXPECT_EQ(hyper.scheduler.type, S::WarmupDecayLR);
   EXPECT_DOUBLE_EQ(rateOf(hyper, 4), 5e-3);
   EXPECT_DOUBLE_EQ(rateOf(hyper, 6), 1e-2);
   EXPECT_DOUBLE_EQ(rateOf(hyper, 10), 0);
-  Hyperparameters rising = make("");
+  Hyperparameters rising = make(S::Constant);
   rising.tell({{"warmup_steps", 4}});
-  EXPECT_EQ(rising.scheduler.type, "WarmupLR");
+  EXPECT_EQ(rising.scheduler.type, S::WarmupLR);
   EXPECT_DOUBLE_EQ(rateOf(rising, 100), 1e-3);
 }
 
 TEST(Hyperparameters, HighestAndLowestRates) {
   Hyperparameters warmup =
-      make("WarmupLR", {{"warmup_max_lr", 1e-3}, {"warmup_num_steps", 10}});
+      make(S::WarmupLR, {{P::WarmupMaxLr, 1e-3}, {P::WarmupNumSteps, 10}});
   warmup.tell({{"lr", 3e-4}, {"min_lr", 1e-4}});
   EXPECT_DOUBLE_EQ(rateOf(warmup, 1), 1e-4);
   EXPECT_DOUBLE_EQ(rateOf(warmup, 100), 3e-4);
-  Hyperparameters follows = make("WarmupLR", {{"warmup_num_steps", 10}});
+  Hyperparameters follows = make(S::WarmupLR, {{P::WarmupNumSteps, 10}});
   follows.tell({{"lr", 3e-4}});
   EXPECT_DOUBLE_EQ(rateOf(follows, 100), 3e-4);
-  json steps = {{"warmup_num_steps", 2}, {"total_num_steps", 10}};
-  Hyperparameters cosine = make("WarmupCosineLR", steps);
+  std::map<P, double> steps = {{P::WarmupNumSteps, 2}, {P::TotalNumSteps, 10}};
+  Hyperparameters cosine = make(S::WarmupCosineLR, steps);
   // The lowest rate is a part of the one that is told with it.
   cosine.tell({{"lr", 1e-2}, {"min_lr", 1e-3}, {"train_steps", 20}});
   EXPECT_DOUBLE_EQ(rateOf(cosine, 1000), 1e-3);
@@ -79,14 +78,14 @@ TEST(Hyperparameters, HighestAndLowestRates) {
 }
 
 TEST(Hyperparameters, RefusesWhatTheScheduleDoesNotHave) {
-  EXPECT_EQ(codeOf(make(""), {{"min_lr", 0}}), "H0123");
-  EXPECT_EQ(codeOf(make("WarmupLR"), {{"train_steps", 8}}), "H0123");
-  EXPECT_EQ(codeOf(make("LRRangeTest"), {{"lr", 1e-3}}), "H0123");
-  EXPECT_EQ(codeOf(make("OneCycle"), {{"warmup_steps", 1}}), "H0123");
-  EXPECT_EQ(codeOf(make(""), {{"weight_decay", 0}}), "H0178");
-  EXPECT_EQ(codeOf(make(""), {{"clip", 1}}), "H0178");
+  EXPECT_EQ(codeOf(make(S::Constant), {{"min_lr", 0}}), "H0123");
+  EXPECT_EQ(codeOf(make(S::WarmupLR), {{"train_steps", 8}}), "H0123");
+  EXPECT_EQ(codeOf(make(S::LRRangeTest), {{"lr", 1e-3}}), "H0123");
+  EXPECT_EQ(codeOf(make(S::OneCycle), {{"warmup_steps", 1}}), "H0123");
+  EXPECT_EQ(codeOf(make(S::Constant), {{"weight_decay", 0}}), "H0178");
+  EXPECT_EQ(codeOf(make(S::Constant), {{"clip", 1}}), "H0178");
   EXPECT_EQ(
-      codeOf(make("WarmupLR", {{"warmup_max_lr", 1e-3}}), {{"min_lr", 2e-3}}),
+      codeOf(make(S::WarmupLR, {{P::WarmupMaxLr, 1e-3}}), {{"min_lr", 2e-3}}),
       "H0176");
 }
 
@@ -103,7 +102,7 @@ TEST(Hyperparameters, ResumedRunKeepsWhatItWasTold) {
   EXPECT_DOUBLE_EQ(rateOf(hyper, 100), 2e-3);
   EXPECT_DOUBLE_EQ(hyper.optimizer.gradientClipping, 0.5);
   // The binary has another schedule now.
-  Hyperparameters other = make("OneCycle", {{"cycle_max_lr", 1e-2}});
+  Hyperparameters other = make(S::OneCycle, {{P::CycleMaxLr, 1e-2}});
   EXPECT_EQ(other.tell({}, {{"warmup_steps", 10}}), HyperValues());
 }
 

@@ -62,11 +62,6 @@ std::vector<float> initialValues(const plan::Init &init,
                                  const std::vector<int64_t> &whole,
                                  uint64_t seed, int64_t count);
 
-/// The learning rate of update `update`, counted from 1. `params` is JSON.
-bool scheduledRate(const std::string &type, const std::string &params,
-                   double baseRate, int64_t update, double &rate,
-                   Diagnostic &error);
-
 /// Where the elements that a rank stores stand in the whole tensor; see
 /// rt::Part.
 bool partRuns(const plan::Placement &placement,

@@ -17,6 +17,7 @@
 #define HEDDLE_PLANFORMAT_PLAN_H
 
 #include "heddle/PlanFormat/Command.h"
+#include "heddle/PlanFormat/LearningRate.h"
 #include "heddle/PlanFormat/Mesh.h"
 #include "heddle/PlanFormat/Packed.h"
 #include "heddle/PlanFormat/Piece.h"
@@ -37,7 +38,7 @@ std::string kernelSectionName(size_t target = 0);
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 17;
+inline constexpr int64_t formatVersion = 18;
 
 /// A launch of a GPU's function over a grid of blocks of threads.
 struct GridLaunch {
@@ -271,12 +272,6 @@ struct Serving {
   int64_t pages = 0;
   /// Positions that a token sees in every layer, its own counted; 0: all.
   int64_t window = 0;
-};
-
-/// Named learning-rate schedule with DeepSpeed's meanings, and its parameters.
-struct Scheduler {
-  std::string type; ///< Empty: constant.
-  nlohmann::json params = nlohmann::json::object();
 };
 
 struct Optimizer {

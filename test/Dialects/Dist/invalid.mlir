@@ -157,6 +157,20 @@ nn.func @f() attributes {nn.value = #dist.strategy<{scheduler = {params = "{"}}>
 
 // -----
 
+// expected-error @+1 {{H0194: the parameters of schedule "WarmupLR" are not right}}
+nn.func @f() attributes {nn.value = #dist.strategy<{scheduler = {type = "WarmupLR", params = "{\"warmup_num_steps\": \"five\"}"}}>} {
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{H0194: the parameters of schedule "WarmupDecayLR" are not right}}
+nn.func @f() attributes {nn.value = #dist.strategy<{scheduler = {type = "WarmupDecayLR"}}>} {
+  nn.return
+}
+
+// -----
+
 nn.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
   // expected-error @+1 {{'dist.all_reduce' op names the axis "", which the mesh does not have; axes are pipe, data, seq, tensor}}
   %0 = dist.all_reduce %x axes [""] for "x" : tensor<8xf32> -> tensor<8xf32>

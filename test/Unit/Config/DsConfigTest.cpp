@@ -265,6 +265,21 @@ TEST_F(ConfigTest, SchedulesCarryAllTheirParameters) {
             json::parse(R"({"total_num_steps": 100, "warmup_num_steps": 10,
                 "warmup_min_lr": 0.0, "warmup_max_lr": 5e-5,
                 "warmup_type": "log"})"));
+  std::string wrong;
+  std::optional<plan::Scheduler> read = readScheduler(values, wrong);
+  ASSERT_TRUE(read) << wrong;
+  EXPECT_EQ(read->type, plan::RateSchedule::WarmupDecayLR);
+  using P = plan::RateParameter;
+  EXPECT_EQ(read->parameters, (std::map<P, double>{{P::TotalNumSteps, 100},
+                                                   {P::WarmupMaxLr, 5e-5},
+                                                   {P::WarmupMinLr, 0},
+                                                   {P::WarmupNumSteps, 10},
+                                                   {P::WarmupType, 0}}));
+  for (const char *params : {R"({"warmup_num_steps": "five"})", "{}",
+                             R"({"total_num_steps": 9, "first": 1})"}) {
+    values.schedulerParams = params;
+    EXPECT_FALSE(readScheduler(values, wrong)) << params;
+  }
   // The peak of WarmupLR left out is the optimizer's rate.
   values = resolve(R"({"scheduler": {"type": "WarmupLR"}})").values;
   EXPECT_FALSE(json::parse(values.schedulerParams).contains("warmup_max_lr"));

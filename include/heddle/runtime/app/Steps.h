@@ -18,7 +18,7 @@
 #include "heddle/runtime/app/Masking.h"
 #include "heddle/runtime/core/Staging.h"
 #include "heddle/runtime/optim/Hyperparameters.h"
-#include "heddle/runtime/optim/Schedule.h"
+#include "heddle/runtime/optim/LearningRate.h"
 
 #include <deque>
 #include <functional>
@@ -166,7 +166,7 @@ private:
   Job &job;
   const LoadedProgram &source;
   BatchShape shape;
-  Schedule schedule;
+  LearningRate learningRate;
   float weightDecay, maxNorm;
   uint64_t seed;
   const Value &lossPort;

@@ -12,6 +12,8 @@
 #include "heddle/PlanFormat/Plan.h"
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,12 +49,14 @@ public:
 private:
   /// What the steps of the plan read, besides the learning rate.
   bool takesDecay = false, takesNorm = false;
+  /// The schedule's parameters that `tell` has set.
+  std::set<plan::RateParameter> toldParameters;
 
   void addSchedule(const HyperValues &told);
   void setOfUpdate(const std::string &name, double value);
   void set(const std::string &name, double value);
-  /// The parameter of the schedule that such a number is; null: it has none.
-  const char *parameterOf(const std::string &name) const;
+  /// The schedule's parameter that a flag sets; nothing when it has none.
+  std::optional<plan::RateParameter> parameterOf(const std::string &name) const;
   bool hasOwnRate() const;
   bool has(const std::string &name) const;
 };

@@ -1,0 +1,25 @@
+//===- LearningRate.h - Reads the learning-rate schedule --------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_SETTINGS_LEARNINGRATE_H
+#define HEDDLE_SETTINGS_LEARNINGRATE_H
+
+#include "heddle/PlanFormat/LearningRate.h"
+#include "heddle/Settings/Settings.h"
+
+namespace heddle::config {
+
+/// The schedule of the settings `scheduler` and `scheduler_params`, as plans
+/// hold it. Nothing when parameters are unknown, missing or of a wrong type,
+/// which dist::verifyStrategy refuses; then `wrong` says why.
+std::optional<plan::Scheduler> readScheduler(const Settings &settings,
+                                             std::string &wrong);
+
+} // namespace heddle::config
+
+#endif // HEDDLE_SETTINGS_LEARNINGRATE_H

@@ -1,0 +1,54 @@
+//===- LearningRate.h - Evaluates learning-rate schedules -------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_OPTIM_LEARNINGRATE_H
+#define HEDDLE_RUNTIME_OPTIM_LEARNINGRATE_H
+
+#include "heddle/PlanFormat/Plan.h"
+
+#include <cstdint>
+
+namespace heddle::rt {
+
+/// The learning rate of each update of a run. It is the rate that DeepSpeed's
+/// optimizer uses in that update; the warm-up schedules lag one step behind
+/// their formula there.
+class LearningRate {
+public:
+  /// `baseRate` is the optimizer's rate.
+  LearningRate(const plan::Scheduler &scheduler, double baseRate);
+
+  /// The rate of update `update`, counted from 1.
+  double at(int64_t update) const;
+
+private:
+  double warmup(int64_t update) const;
+  double warmupCosine(int64_t update) const;
+  double oneCycle(int64_t update) const;
+  double rangeTest(int64_t update) const;
+  double warmupFraction(int64_t iteration) const;
+
+  plan::RateSchedule schedule;
+  double baseRate;
+  double minimum = 0, maximum = 0; ///< Rates.
+  double minimumRatio = 0, cosineRatio = 0;
+  bool logarithmic = true;
+  int64_t warmupSteps = 2, totalSteps = 0;
+  double firstSize = 0, secondSize = 0, decaySize = 0; ///< In steps.
+  int64_t firstStairs = 0, secondStairs = 0;
+  double stepRate = 0; ///< Of the range test, or of a cycle's decay.
+  bool staircase = false;
+};
+
+/// The schedule's parameters as DeepSpeed's configuration has them:
+/// `{"warmup_num_steps": 100, ...}`.
+nlohmann::json describeParameters(const plan::Scheduler &scheduler);
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_OPTIM_LEARNINGRATE_H
