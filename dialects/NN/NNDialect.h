@@ -13,7 +13,7 @@
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/NN/GradientContext.h"
 #include "dialects/NN/OpProperties.h"
-#include "heddle/PlanFormat/Packed.h"
+#include "heddle/PlanFormat/PackedWeight.h"
 #include "heddle/Weights/Source.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"

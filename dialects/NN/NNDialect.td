@@ -129,7 +129,7 @@ def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// As the runtime makes it.
-    ::heddle::plan::Packed toPlan() const;
+    ::heddle::plan::PackedWeight toPlan() const;
     /// The type of the state; scales and zeros are of `scale`.
     ::mlir::RankedTensorType getStateType(::mlir::Type scale) const;
   }];

@@ -194,8 +194,8 @@ LogicalResult PackedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-plan::Packed PackedAttr::toPlan() const {
-  plan::Packed packed;
+plan::PackedWeight PackedAttr::toPlan() const {
+  plan::PackedWeight packed;
   packed.part = static_cast<plan::PackedPart>(getPart());
   packed.name = getName().str();
   packed.shape = getOf().getShape().vec();
@@ -207,7 +207,7 @@ plan::Packed PackedAttr::toPlan() const {
 }
 
 RankedTensorType PackedAttr::getStateType(Type scale) const {
-  plan::Packed packed = toPlan();
+  plan::PackedWeight packed = toPlan();
   MLIRContext *context = getContext();
   Type element = scale;
   if (getPart() == PackedPart::Words)

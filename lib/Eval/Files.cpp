@@ -102,10 +102,11 @@ std::vector<float> eval::initialValues(const plan::Init &init,
 
 bool eval::partRuns(const plan::Placement &placement,
                     const std::vector<int64_t> &shape, const plan::Mesh &mesh,
-                    int64_t rank, std::vector<rt::Run> &runs,
+                    int64_t rank, std::vector<rt::ElementRange> &runs,
                     Diagnostic &error) {
-  return guarded(error,
-                 [&] { runs = rt::Part(placement, shape, mesh, rank).runs(); });
+  return guarded(error, [&] {
+    runs = rt::RankShard(placement, shape, mesh, rank).runs();
+  });
 }
 
 bool eval::takeTiles(Diagnostic &error) {

@@ -14,7 +14,7 @@
 #include "PortBatch.h"
 #include "dialects/Plan/PlanFormat.h"
 #include "heddle/runtime/core/PackWeights.h"
-#include "heddle/runtime/core/Pieces.h"
+#include "heddle/runtime/core/WeightSlices.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -222,7 +222,7 @@ Tensor Interpreter::state(const std::string &name) const {
     if (runs == places[rank].end())
       continue;
     Tensor part = ranks[rank]->stored(name);
-    for (const rt::Run &run : runs->second)
+    for (const rt::ElementRange &run : runs->second)
       whole.copyFrom(part, run.local, run.whole, run.count);
   }
   return whole;
@@ -234,7 +234,7 @@ void Interpreter::setState(const std::string &name, const Tensor &value) {
     if (runs == places[rank].end())
       continue;
     Tensor part = ranks[rank]->stored(name);
-    for (const rt::Run &run : runs->second)
+    for (const rt::ElementRange &run : runs->second)
       part.copyFrom(value, run.whole, run.local, run.count);
     ranks[rank]->store(name, part);
   }
@@ -244,8 +244,8 @@ void Interpreter::setWeight(const StateInfo &info, const Tensor &value,
                             rt::GroupCodes codes) {
   if (info.packed.empty())
     return setState(info.name, value);
-  const plan::Packed &packed = info.packed[0];
-  plan::Packed whole = rt::wholeOf(packed, info.wholeShape());
+  const plan::PackedWeight &packed = info.packed[0];
+  plan::PackedWeight whole = rt::wholeOf(packed, info.wholeShape());
   if (codes.empty() && rt::splitsGroups(packed, whole)) {
     std::vector<float> floats(value.floats().begin(), value.floats().end());
     codes.resize(whole.groups() * whole.outputs());
@@ -259,7 +259,7 @@ void Interpreter::setWeight(const StateInfo &info, const Tensor &value,
     for (int64_t extent : info.partShape())
       count *= extent;
     std::vector<float> part(count);
-    for (const rt::Run &run : runs->second)
+    for (const rt::ElementRange &run : runs->second)
       for (int64_t i = 0; i < run.count; ++i)
         part[run.local + i] = static_cast<float>(value.floats()[run.whole + i]);
     rt::GroupCodes own;

@@ -57,7 +57,7 @@ struct PackedWeight {
     if (groups == 0)
       return words.floats()[word * perWord + i % perWord];
     int64_t bits = 32 / perWord;
-    int64_t above = 32 - bits - plan::Packed::bitOf(bits, i % perWord);
+    int64_t above = 32 - bits - plan::PackedWeight::bitOf(bits, i % perWord);
     auto high = static_cast<uint32_t>(words.ints()[word]) << above;
     return static_cast<int32_t>(high) >> (32 - bits);
   }

@@ -103,13 +103,13 @@ FailureOr<Tensor> inputOf(Operation *at, llvm::StringRef name, ShapedType type,
   DictionaryAttr split = splitOf(ports, name);
   if (!split)
     return *value;
-  std::vector<rt::Run> runs;
+  std::vector<rt::ElementRange> runs;
   Diagnostic error;
   if (!partRuns(placementOf(split), type.getShape().vec(), rank.mesh(),
                 rank.number(), runs, error))
     return at->emitError("input '") << name << "': " << error.message;
   Tensor part(value->kind(), type.getShape());
-  for (const rt::Run &run : runs)
+  for (const rt::ElementRange &run : runs)
     part.copyFrom(*value, run.whole, run.local, run.count);
   return part;
 }
@@ -128,7 +128,7 @@ FailureOr<bool> addPart(Operation *at, const std::string &name,
     extent = llvm::divideCeil(extent, mesh.groupSize(axes));
     elements *= extent;
   }
-  std::vector<rt::Run> runs;
+  std::vector<rt::ElementRange> runs;
   Diagnostic error;
   if (elements != part.numElements())
     return at->emitError("output '") << name << "' is no part of its whole";
@@ -137,7 +137,7 @@ FailureOr<bool> addPart(Operation *at, const std::string &name,
   Tensor &whole =
       outputs.try_emplace(name, Tensor(part.kind(), placement.whole))
           .first->second;
-  for (const rt::Run &run : runs)
+  for (const rt::ElementRange &run : runs)
     whole.copyFrom(part, run.local, run.whole, run.count);
   return true;
 }

@@ -10,7 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SettingReaders.h"
-#include "heddle/Settings/Places.h"
+#include "heddle/Settings/OffloadedRoles.h"
 #include "heddle/runtime/io/OffloadDirectories.h"
 
 using namespace heddle;
@@ -106,7 +106,8 @@ static const io::JsonValue *swapPathAt(const io::JsonValue &root,
 }
 
 static bool isOnFile(plan::FileRole role, const Settings &values) {
-  return values.*findPlacedRole(plan::nameOf(role))->place == MemoryKind::File;
+  return values.*findOffloadedRole(plan::nameOf(role))->place ==
+         MemoryKind::File;
 }
 
 /// The directory of an `nvme_path` for `roles`. `given` has the directories

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SettingReaders.h"
-#include "heddle/Settings/Places.h"
+#include "heddle/Settings/OffloadedRoles.h"
 #include <algorithm>
 #include <array>
 #include <map>
@@ -222,7 +222,7 @@ const char *config::whyNothingIsPlaced(const Settings &values) {
 }
 
 const char *config::whyNothingOnFile(const Settings &values) {
-  for (const PlacedRole &role : placedRoles)
+  for (const OffloadedRole &role : offloadedRoles)
     if (values.*role.place == MemoryKind::File)
       return "";
   return "nothing is on file";

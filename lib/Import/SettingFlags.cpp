@@ -10,8 +10,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "SettingReaders.h"
+#include "heddle/Settings/OffloadedRoles.h"
 #include "heddle/Settings/ParameterGroup.h"
-#include "heddle/Settings/Places.h"
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include <algorithm>
 #include <map>
@@ -254,7 +254,7 @@ void config::mergePlace(const SettingFlag &flag, const std::string &text,
     for (const std::string &part : splitAt(",", line)) {
       size_t equals = std::min(part.find('='), part.size());
       std::string kind = part.substr(std::min(equals + 1, part.size()));
-      const PlacedRole *role = findPlacedRole(part.substr(0, equals));
+      const OffloadedRole *role = findOffloadedRole(part.substr(0, equals));
       if (std::string meant = kindOfDsWord(kind); role && !meant.empty())
         failFlag(flag, line,
                  std::string("did you mean ") + role->name + "=" + meant + "?");

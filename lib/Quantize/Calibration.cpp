@@ -11,7 +11,7 @@
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/comm/Launcher.h"
 #include "heddle/runtime/comm/World.h"
-#include "heddle/runtime/core/Pieces.h"
+#include "heddle/runtime/core/WeightSlices.h"
 #include <algorithm>
 #include <cmath>
 
@@ -132,8 +132,9 @@ void Calibration::replace(const std::string &tensor,
   for (size_t index = 0; index < states.size(); ++index) {
     if (states[index].role != plan::StateRole::Parameter)
       continue;
-    std::vector<plan::Piece> pieces = rt::sourcesOf(job.plan(), states[index]);
-    auto isOf = [&](const plan::Piece &piece) {
+    std::vector<plan::WeightSlice> pieces =
+        rt::sourcesOf(job.plan(), states[index]);
+    auto isOf = [&](const plan::WeightSlice &piece) {
       return piece.tensor == tensor;
     };
     if (std::none_of(pieces.begin(), pieces.end(), isOf))
@@ -141,7 +142,7 @@ void Calibration::replace(const std::string &tensor,
     const rt::Value &value = session.state(index);
     float *to = session.at<float>(value);
     rt::forEachRun(pieces, 0, value.numElements(),
-                   [&](const rt::PieceRun &run) {
+                   [&](const rt::WeightRange &run) {
                      for (int64_t i = 0; isOf(*run.piece) && i < run.count; ++i)
                        to[run.state + i] = values[run.tensor + i * run.stride];
                    });

@@ -62,7 +62,7 @@ struct Step {
 };
 
 /// One tensor's part of a value.
-struct Part {
+struct TensorBlock {
   std::string tensor;
   std::vector<int64_t> shape;
   int64_t first = 0; ///< In the tensor.
@@ -84,7 +84,7 @@ struct Part {
 
 struct ValueOf {
   std::vector<int64_t> shape;
-  std::vector<Part> parts;
+  std::vector<TensorBlock> parts;
 };
 
 /// Evaluates an expression; `error` is not empty when it does not fit.
@@ -116,7 +116,7 @@ private:
 } // namespace
 
 ValueOf Evaluator::tensor(const Source &source) {
-  Part part;
+  TensorBlock part;
   part.tensor = source.name;
   part.shape = source.numbers;
   part.dimensions.resize(part.shape.size());
@@ -164,7 +164,7 @@ ValueOf Evaluator::slice(const Source &source) {
     return fail("a slice of " + std::to_string(size) + " from " +
                 std::to_string(first) + " is not in " +
                 std::to_string(of.shape[dim]));
-  Part &part = of.parts.front();
+  TensorBlock &part = of.parts.front();
   Step &step = part.dimensions[dim].steps.front();
   part.first += first * step.stride;
   part.box[dim].first += first;
@@ -180,7 +180,7 @@ ValueOf Evaluator::reshape(const Source &source) {
   if (of.parts.size() != 1)
     return fail("only what comes from one tensor can be reshaped");
   std::vector<Step> steps;
-  for (const Part::Dimension &dimension : of.parts[0].dimensions)
+  for (const TensorBlock::Dimension &dimension : of.parts[0].dimensions)
     for (const Step &step : dimension.steps) {
       if (step.extent == 1)
         continue;
@@ -190,10 +190,10 @@ ValueOf Evaluator::reshape(const Source &source) {
         steps.push_back(step);
     }
   std::reverse(steps.begin(), steps.end()); // The outermost is the last.
-  Part part = of.parts[0];
+  TensorBlock part = of.parts[0];
   part.dimensions.clear();
   for (int64_t extent : source.numbers) {
-    Part::Dimension dimension;
+    TensorBlock::Dimension dimension;
     int64_t left = extent;
     while (left > 1 && !steps.empty()) {
       Step &step = steps.back();
@@ -227,9 +227,9 @@ ValueOf Evaluator::join(const Source &source, bool isNew) {
       return {};
     if (isNew) {
       of.shape.insert(of.shape.begin() + dim, 1);
-      for (Part &part : of.parts)
+      for (TensorBlock &part : of.parts)
         part.dimensions.insert(part.dimensions.begin() + dim,
-                               Part::Dimension());
+                               TensorBlock::Dimension());
     }
     int64_t before = result.shape.empty() ? 0 : result.shape[dim];
     std::vector<int64_t> wanted = of.shape, shape = result.shape;
@@ -244,7 +244,7 @@ ValueOf Evaluator::join(const Source &source, bool isNew) {
     if (result.shape.empty())
       result.shape = of.shape;
     result.shape[dim] = grown;
-    for (Part &part : of.parts) {
+    for (TensorBlock &part : of.parts) {
       part.dimensions[dim].begin += before;
       result.parts.push_back(std::move(part));
     }
@@ -271,10 +271,10 @@ ValueOf Evaluator::evaluate(const Source &source) {
 }
 
 /// Loops that go on in both places where the one inside them ends become one.
-static std::vector<plan::Piece::Loop>
-merged(const std::vector<plan::Piece::Loop> &loops) {
-  std::vector<plan::Piece::Loop> result;
-  for (const plan::Piece::Loop &loop : loops) {
+static std::vector<plan::WeightSlice::Loop>
+merged(const std::vector<plan::WeightSlice::Loop> &loops) {
+  std::vector<plan::WeightSlice::Loop> result;
+  for (const plan::WeightSlice::Loop &loop : loops) {
     if (loop.extent == 1)
       continue;
     if (!result.empty() && result.back().state == loop.extent * loop.state &&
@@ -296,15 +296,15 @@ bool weights::layoutOf(const Source &source, Layout &layout,
     return false;
   layout = {};
   layout.shape = value.shape;
-  for (const Part &part : value.parts) {
-    plan::Piece piece;
+  for (const TensorBlock &part : value.parts) {
+    plan::WeightSlice piece;
     piece.tensor = part.tensor;
     piece.shape = part.shape;
     piece.first = part.first;
-    std::vector<plan::Piece::Loop> loops;
+    std::vector<plan::WeightSlice::Loop> loops;
     int64_t stride = 1;
     for (size_t dim = value.shape.size(); dim-- > 0;) {
-      const Part::Dimension &dimension = part.dimensions[dim];
+      const TensorBlock::Dimension &dimension = part.dimensions[dim];
       piece.state += dimension.begin * stride;
       int64_t inner = stride;
       for (size_t i = dimension.steps.size(); i-- > 0;) {
@@ -336,7 +336,7 @@ static bool overlap(const Box &a, const Box &b) {
 bool Coverage::add(const std::string &state, const Layout &layout,
                    std::string &error) {
   for (size_t i = 0; i < layout.pieces.size(); ++i) {
-    const plan::Piece &piece = layout.pieces[i];
+    const plan::WeightSlice &piece = layout.pieces[i];
     std::vector<Use> &known = uses[piece.tensor];
     for (const Use &use : known) {
       if (use.shape != piece.shape)

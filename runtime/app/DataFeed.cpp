@@ -188,12 +188,12 @@ DataFeed::RowPosition DataFeed::positionOf(int64_t row) const {
   return {chosen.source, tokenOf(chosen.source, chosen.row)};
 }
 
-void DataFeed::read(int64_t first, const std::vector<Run> &runs, What what,
-                    int32_t *target) {
+void DataFeed::read(int64_t first, const std::vector<ElementRange> &runs,
+                    What what, int32_t *target) {
   if (sources.size() > 1)
     plan(first);
   int64_t shift = what == What::Labels ? 1 : 0;
-  for (const Run &run : runs)
+  for (const ElementRange &run : runs)
     for (int64_t done = 0; done < run.count;) {
       int64_t row = (run.whole + done) / shape.seq;
       int64_t column = (run.whole + done) % shape.seq;

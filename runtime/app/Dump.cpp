@@ -34,7 +34,8 @@ struct DumpWriter {
   std::vector<io::SharedTensor> tensors;
   SharedStates gradients{session};
   std::set<std::string> known;
-  std::deque<Part> parts; ///< A deque, since tensors point to its elements.
+  std::deque<RankShard>
+      parts; ///< A deque, since tensors point to its elements.
 };
 
 } // namespace
@@ -54,7 +55,7 @@ void DumpWriter::add(const std::string &name, plan::DType type,
                      const plan::Placement &placement, const Value *value) {
   if (!known.insert(name).second)
     return;
-  const Part *part = nullptr;
+  const RankShard *part = nullptr;
   if (value)
     part = &parts.emplace_back(placement, shape, session.plan().mesh,
                                session.rank());
@@ -81,7 +82,7 @@ void DumpWriter::addStage(const plan::Stage &stage, bool isHere) {
     if (state.role == plan::StateRole::Gradient)
       gradients.add("grad.", state.parameter, sourcesOf(stage, state),
                     state.type, isHere ? &session.state(i) : nullptr,
-                    isHere ? &session.part(i) : nullptr);
+                    isHere ? &session.shard(i) : nullptr);
   }
 }
 

@@ -33,7 +33,7 @@ std::set<std::string> heddle::rt::frozenIn(const io::Checkpoint &checkpoint,
       std::string prefix = checkpointPrefix(state);
       wanted.insert(prefix);
       frozen.insert(state.parameter);
-      for (const plan::Piece &piece : sourcesOf(stage, state))
+      for (const plan::WeightSlice &piece : sourcesOf(stage, state))
         if (checkpoint.optimizer.find(prefix + piece.tensor)) {
           found.insert(prefix);
           trained.insert(state.parameter);

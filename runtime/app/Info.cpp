@@ -146,7 +146,7 @@ using CodeForm = std::tuple<int64_t, int64_t, bool>;
 static std::map<CodeForm, int64_t> countCodes(const plan::Plan &plan) {
   std::map<CodeForm, int64_t> counts;
   for (const plan::State &state : plan.states)
-    for (const plan::Packed &packed : state.packed)
+    for (const plan::PackedWeight &packed : state.packed)
       if (packed.isQuantized() && packed.part == plan::PackedPart::Words)
         ++counts[{packed.bits, packed.group, !packed.even}];
   return counts;

@@ -40,11 +40,11 @@ const io::TensorInfo *heddle::rt::findTensor(const io::WeightSet &weights,
 }
 
 SourceReader::SourceReader(const io::WeightSet &weights,
-                           const std::vector<plan::Piece> &pieces,
+                           const std::vector<plan::WeightSlice> &pieces,
                            const std::string &state, const std::string &prefix)
     : weights(weights), pieces(pieces) {
-  checkPieces(pieces);
-  for (const plan::Piece &piece : pieces) {
+  checkWeightSlices(pieces);
+  for (const plan::WeightSlice &piece : pieces) {
     const io::TensorInfo *found =
         prefix.empty() ? findTensor(weights, piece.tensor) : nullptr;
     const io::TensorInfo &info =
@@ -81,7 +81,7 @@ int64_t SourceReader::read(int64_t first, int64_t count,
                            const std::string &type, void *target) const {
   int64_t to = io::dtypeBits(type) / 8, bad = -1;
   std::vector<uint8_t> gathered;
-  forEachRun(pieces, first, count, [&](const PieceRun &run) {
+  forEachRun(pieces, first, count, [&](const WeightRange &run) {
     const Tensor &tensor = tensorOf(run);
     const std::string &dtype = tensor.info->dtype;
     int64_t from = io::dtypeBits(dtype) / 8;
@@ -122,9 +122,9 @@ std::vector<SourceReader::CodedOutput> SourceReader::codedOutputs() const {
         tensor.info->coded->inputs != first.coded->inputs)
       return {};
   int64_t numElements = 0;
-  for (const plan::Piece &piece : pieces) {
+  for (const plan::WeightSlice &piece : pieces) {
     int64_t count = 1;
-    for (const plan::Piece::Loop &loop : piece.loops)
+    for (const plan::WeightSlice::Loop &loop : piece.loops)
       count *= loop.extent;
     numElements += count;
   }
@@ -139,7 +139,7 @@ std::vector<SourceReader::CodedOutput> SourceReader::codedOutputs() const {
       found[output] = from;
     fits &= found[output] == from;
   };
-  forEachRun(pieces, 0, numElements, [&](const PieceRun &run) {
+  forEachRun(pieces, 0, numElements, [&](const WeightRange &run) {
     const io::CodedMatrix *matrix = tensorOf(run).info->coded.get();
     const int64_t theirs = first.isTransposed ? inputs : matrix->outputs;
     for (int64_t done = 0; done < run.count && fits;) {
@@ -162,7 +162,7 @@ std::vector<SourceReader::CodedOutput> SourceReader::codedOutputs() const {
   return fits ? found : std::vector<CodedOutput>();
 }
 
-GroupCodes SourceReader::codesFor(const plan::Packed &whole) const {
+GroupCodes SourceReader::codesFor(const plan::PackedWeight &whole) const {
   std::vector<CodedOutput> outputs = codedOutputs();
   std::map<const io::CodedMatrix *, io::CodeReader> readers;
   std::vector<const io::CodeReader *> readerOf; // Reader of each output.
@@ -219,7 +219,7 @@ void heddle::rt::requireOrders(
 
 void SourceReader::failNonFinite(const std::string &type,
                                  int64_t element) const {
-  forEachRun(pieces, element, 1, [&](const PieceRun &run) {
+  forEachRun(pieces, element, 1, [&](const WeightRange &run) {
     io::failNonFinite(*tensorOf(run).info, type, run.tensor);
   });
   std::abort(); // Every element belongs to some range.
@@ -238,7 +238,7 @@ public:
   TensorWriter(int64_t width, const io::SharedTensor::Sink &sink)
       : width(width), sink(sink) {}
 
-  void write(const PieceRun &run, const char *data) {
+  void write(const WeightRange &run, const char *data) {
     if (run.stride == 1 && run.count > 1) {
       sink(run.tensor * width, data, run.count * width);
       return;
@@ -273,10 +273,10 @@ private:
 } // namespace
 
 void heddle::rt::forEachPiece(
-    const std::vector<Run> &runs, int64_t most,
-    const std::function<void(const std::vector<Run> &piece, int64_t count,
-                             int64_t first)> &visit) {
-  std::vector<Run> piece;
+    const std::vector<ElementRange> &runs, int64_t most,
+    const std::function<void(const std::vector<ElementRange> &piece,
+                             int64_t count, int64_t first)> &visit) {
+  std::vector<ElementRange> piece;
   int64_t first = 0, count = 0;
   auto flush = [&] {
     if (count > 0)
@@ -284,7 +284,7 @@ void heddle::rt::forEachPiece(
     piece.clear();
     count = 0;
   };
-  for (Run rest : runs)
+  for (ElementRange rest : runs)
     while (rest.count > 0) {
       if (rest.local != first + count || count == most)
         flush();
@@ -301,24 +301,23 @@ void heddle::rt::forEachPiece(
 /// Calls `visit(runs, elements)` for chunks of a value. The runs' local offsets
 /// count in `elements`, which is only valid during the call.
 template <typename F>
-static void viewRuns(Session &session, const Value &value, const Part &part,
-                     F visit) {
+static void viewRuns(Session &session, const Value &value,
+                     const RankShard &part, F visit) {
   int64_t width = plan::byteSize(value.type);
-  forEachPiece(
-      part.runs(), HostMirror::viewBytes / width,
-      [&](const std::vector<Run> &piece, int64_t count, int64_t first) {
-        const char *data =
-            session.host().view(value.address + first * width, count * width);
-        visit(piece, data);
-      });
+  forEachPiece(part.runs(), HostMirror::viewBytes / width,
+               [&](const std::vector<ElementRange> &piece, int64_t count,
+                   int64_t first) {
+                 const char *data = session.host().view(
+                     value.address + first * width, count * width);
+                 visit(piece, data);
+               });
 }
 
-io::SharedTensor heddle::rt::shareTensor(Session &session,
-                                         const std::string &name,
-                                         plan::DType type,
-                                         const std::vector<int64_t> &shape,
-                                         const plan::Placement &placement,
-                                         const Value *value, const Part *part) {
+io::SharedTensor
+heddle::rt::shareTensor(Session &session, const std::string &name,
+                        plan::DType type, const std::vector<int64_t> &shape,
+                        const plan::Placement &placement, const Value *value,
+                        const RankShard *part) {
   io::SharedTensor tensor;
   tensor.name = name;
   tensor.dtype = plan::nameOf(type);
@@ -328,8 +327,8 @@ io::SharedTensor heddle::rt::shareTensor(Session &session,
                      part](const io::SharedTensor::Sink &sink) {
       int64_t width = plan::byteSize(value->type);
       viewRuns(session, *value, *part,
-               [&](const std::vector<Run> &piece, const char *data) {
-                 for (const Run &run : piece)
+               [&](const std::vector<ElementRange> &piece, const char *data) {
+                 for (const ElementRange &run : piece)
                    sink(run.whole * width, data + run.local * width,
                         run.count * width);
                });
@@ -338,33 +337,36 @@ io::SharedTensor heddle::rt::shareTensor(Session &session,
 }
 
 /// Writes the elements of one tensor that this rank holds of a state.
-static void writeTensor(Session &session, const Value &value, const Part &part,
-                        const std::vector<plan::Piece> &pieces,
+static void writeTensor(Session &session, const Value &value,
+                        const RankShard &part,
+                        const std::vector<plan::WeightSlice> &pieces,
                         const std::string &tensor,
                         const io::SharedTensor::Sink &sink) {
   int64_t width = plan::byteSize(value.type);
   TensorWriter writer(width, sink);
-  viewRuns(
-      session, value, part,
-      [&](const std::vector<Run> &piece, const char *data) {
-        for (const Run &run : piece)
-          forEachRun(pieces, run.whole, run.count, [&](const PieceRun &each) {
-            if (each.piece->tensor == tensor)
-              writer.write(each,
+  viewRuns(session, value, part,
+           [&](const std::vector<ElementRange> &piece, const char *data) {
+             for (const ElementRange &run : piece)
+               forEachRun(
+                   pieces, run.whole, run.count, [&](const WeightRange &each) {
+                     if (each.piece->tensor == tensor)
+                       writer.write(
+                           each,
                            data + (run.local + each.state - run.whole) * width);
-          });
-        writer.flush();
-      });
+                   });
+             writer.flush();
+           });
 }
 
 void SharedStates::add(const std::string &prefix, const std::string &name,
-                       const std::vector<plan::Piece> &pieces, plan::DType type,
-                       const Value *value, const Part *part) {
+                       const std::vector<plan::WeightSlice> &pieces,
+                       plan::DType type, const Value *value,
+                       const RankShard *part) {
   if (!known.insert(prefix + name).second)
     return;
-  checkPieces(pieces);
+  checkWeightSlices(pieces);
   std::set<std::string> ofThisState;
-  for (const plan::Piece &piece : pieces) {
+  for (const plan::WeightSlice &piece : pieces) {
     if (!ofThisState.insert(piece.tensor).second)
       continue;
     auto [entry, isNew] =

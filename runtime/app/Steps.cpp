@@ -33,8 +33,9 @@ const Value &heddle::rt::requireOutput(const LoadedProgram &program,
   missingPort(program.program(), role);
 }
 
-Part heddle::rt::partOf(const Session &session, const plan::Port &port) {
-  return Part(port.placement, port.shape, session.plan().mesh, session.rank());
+RankShard heddle::rt::partOf(const Session &session, const plan::Port &port) {
+  return RankShard(port.placement, port.shape, session.plan().mesh,
+                   session.rank());
 }
 
 static const std::vector<int64_t> &wholeShape(const plan::Port &port) {
@@ -105,7 +106,7 @@ void BatchInputs::mask(const Port &port, DataFeed::What what,
                        const MaskPosition &begin) const {
   auto *tokens = at<int32_t>(port);
   MaskPosition place = begin;
-  for (const Run &run : port.runs)
+  for (const ElementRange &run : port.runs)
     for (int64_t i = 0; i < run.count; ++i) {
       place.index = begin.index + uint64_t(run.whole + i);
       int32_t &token = tokens[run.local + i];
@@ -118,7 +119,7 @@ void BatchInputs::dropLabels(const Port &port, int64_t rows) const {
   if (port.role != plan::PortRole::Labels || rows == allRows)
     return;
   auto *labels = at<int32_t>(port);
-  for (const Run &run : port.runs)
+  for (const ElementRange &run : port.runs)
     for (int64_t i = 0; i < run.count; ++i)
       if ((run.whole + i) / seq >= rows)
         labels[run.local + i] = noLabel;

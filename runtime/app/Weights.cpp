@@ -51,8 +51,8 @@ static int64_t findState(const plan::Stage &stage, StateRole role,
   return -1;
 }
 
-std::vector<plan::Piece> heddle::rt::sourcesOf(const plan::Stage &stage,
-                                               const State &state) {
+std::vector<plan::WeightSlice> heddle::rt::sourcesOf(const plan::Stage &stage,
+                                                     const State &state) {
   int64_t parameter =
       isParameter(state)
           ? -1
@@ -76,7 +76,7 @@ namespace {
 /// Fills this rank's elements of a state, from tensors of files or with initial
 /// values.
 struct FillWork {
-  std::vector<Run> runs;
+  std::vector<ElementRange> runs;
   int64_t count = 0; ///< Elements of all ranges.
   char *target = nullptr;
   std::string type;
@@ -88,14 +88,14 @@ struct FillWork {
   const State *first = nullptr;
   uint64_t seed = 0;
 
-  void fill(Run run) const;
+  void fill(ElementRange run) const;
   void note(int64_t element) const;
-  void fillRandom(Run run) const;
+  void fillRandom(ElementRange run) const;
 };
 
 } // namespace
 
-void FillWork::fill(Run run) const {
+void FillWork::fill(ElementRange run) const {
   if (!source)
     return fillRandom(run);
   int64_t found = source->read(run.whole, run.count, type,
@@ -110,7 +110,7 @@ void FillWork::note(int64_t element) const {
   }
 }
 
-void FillWork::fillRandom(Run run) const {
+void FillWork::fillRandom(ElementRange run) const {
   constexpr int64_t most = 4096;
   std::array<float, most> values;
   int64_t width = io::dtypeBits(type) / 8;
@@ -131,7 +131,7 @@ static void fillShare(const void *context, int64_t thread, int64_t threads) {
   int64_t share = (work.count + threads - 1) / threads;
   int64_t begin = thread * share, end = begin + share;
   int64_t passed = 0;
-  for (const Run &run : work.runs) {
+  for (const ElementRange &run : work.runs) {
     int64_t from = std::clamp<int64_t>(begin - passed, 0, run.count);
     int64_t to = std::clamp<int64_t>(end - passed, 0, run.count);
     if (from < to)
@@ -148,8 +148,9 @@ static void fillState(Job &job, UploadRing &ring, size_t index, FillWork work) {
     return;
   int64_t width = plan::byteSize(state.type);
   work.type = plan::nameOf(state.type);
-  std::vector<Run> runs = session.part(index).runs();
-  auto fill = [&](const std::vector<Run> &piece, int64_t count, char *target) {
+  std::vector<ElementRange> runs = session.shard(index).runs();
+  auto fill = [&](const std::vector<ElementRange> &piece, int64_t count,
+                  char *target) {
     work.runs = piece;
     work.count = count;
     work.target = target;
@@ -157,11 +158,12 @@ static void fillState(Job &job, UploadRing &ring, size_t index, FillWork work) {
   };
   if (char *seen = session.runsOn().map(value.address)) {
     int64_t count = 0;
-    for (const Run &run : runs)
+    for (const ElementRange &run : runs)
       count += run.count;
     return fill(runs, count, seen);
   }
-  auto send = [&](const std::vector<Run> &piece, int64_t count, int64_t first) {
+  auto send = [&](const std::vector<ElementRange> &piece, int64_t count,
+                  int64_t first) {
     fill(piece, count, ring.next());
     ring.send(value.address + first * width, count * width);
   };
@@ -248,9 +250,10 @@ private:
   void pack(size_t index);
   void readWeight(size_t index);
   void fill(const State &state, const SourceReader *reader,
-            const std::vector<Run> &wanted, std::vector<float> &values);
+            const std::vector<ElementRange> &wanted,
+            std::vector<float> &values);
   GroupCodes wholeCodes(const State &state, const SourceReader *reader,
-                        const plan::Packed &whole);
+                        const plan::PackedWeight &whole);
 
   Job &job;
   UploadRing &ring;
@@ -260,7 +263,7 @@ private:
   /// groups of inputs.
   GroupCodes given;
   std::string name;
-  std::vector<Run> runs;
+  std::vector<ElementRange> runs;
   std::set<std::string> rounded;
 };
 
@@ -269,7 +272,7 @@ private:
 /// Reads elements of the weight of a state; computes initial values if `reader`
 /// is null.
 void WeightMaker::fill(const State &state, const SourceReader *reader,
-                       const std::vector<Run> &wanted,
+                       const std::vector<ElementRange> &wanted,
                        std::vector<float> &values) {
   State first = state; // With the properties of the weight itself.
   first.name = state.packed[0].name;
@@ -278,7 +281,7 @@ void WeightMaker::fill(const State &state, const SourceReader *reader,
   std::atomic<int64_t> bad{none};
   FillWork work;
   work.runs = wanted;
-  for (const Run &run : wanted)
+  for (const ElementRange &run : wanted)
     work.count += run.count;
   work.target = reinterpret_cast<char *>(values.data());
   work.type = "F32";
@@ -295,12 +298,12 @@ void WeightMaker::fill(const State &state, const SourceReader *reader,
 /// inputs share a scale. The codes do not depend on the mesh.
 GroupCodes WeightMaker::wholeCodes(const State &state,
                                    const SourceReader *reader,
-                                   const plan::Packed &whole) {
+                                   const plan::PackedWeight &whole) {
   std::vector<float> values(whole.inputs() * whole.outputs());
   fill(state, reader, {{0, 0, int64_t(values.size())}}, values);
   GroupCodes codes(whole.groups() * whole.outputs());
   struct Work {
-    const plan::Packed &whole;
+    const plan::PackedWeight &whole;
     const float *values;
     GroupCodes &codes;
   };
@@ -318,9 +321,9 @@ GroupCodes WeightMaker::wholeCodes(const State &state,
 /// Reads this rank's shard of the weight of a state.
 void WeightMaker::readWeight(size_t index) {
   const State &state = job.plan().states[index];
-  const plan::Packed &packed = state.packed.at(0);
-  std::vector<Run> wanted = job.session().part(index).runs();
-  auto isSame = [](const Run &a, const Run &b) {
+  const plan::PackedWeight &packed = state.packed.at(0);
+  std::vector<ElementRange> wanted = job.session().shard(index).runs();
+  auto isSame = [](const ElementRange &a, const ElementRange &b) {
     return a.whole == b.whole && a.local == b.local && a.count == b.count;
   };
   if (name == packed.name && std::equal(runs.begin(), runs.end(),
@@ -336,7 +339,8 @@ void WeightMaker::readWeight(size_t index) {
   }
   const SourceReader *from = reader ? &*reader : nullptr;
   fill(state, from, runs, weight);
-  plan::Packed whole = wholeOf(packed, job.session().part(index).wholeShape());
+  plan::PackedWeight whole =
+      wholeOf(packed, job.session().shard(index).wholeShape());
   given = from ? from->codesFor(whole) : GroupCodes();
   if (given.empty() && packed.isQuantized() && from && from->hasCodes())
     rounded.insert(packed.name);
@@ -349,7 +353,7 @@ void WeightMaker::readWeight(size_t index) {
 void WeightMaker::pack(size_t index) {
   readWeight(index);
   struct Work {
-    const plan::Packed &packed;
+    const plan::PackedWeight &packed;
     const float *weight;
     const GroupCodes &given;
     void *to;
@@ -511,7 +515,7 @@ static void resumeState(Job &job, UploadRing &ring, size_t index,
   const plan::Plan &plan = job.plan();
   const State &state = plan.states[index];
   std::string prefix = checkpointPrefix(state), missing;
-  for (const plan::Piece &piece : sourcesOf(plan, state))
+  for (const plan::WeightSlice &piece : sourcesOf(plan, state))
     if (!checkpoint.optimizer.find(prefix + piece.tensor))
       missing = prefix + piece.tensor;
   if (missing.empty())
@@ -574,13 +578,13 @@ heddle::rt::describeCheckpoint(Session &session,
       if (!isParameter(source) && !source.checkpointed)
         continue;
       if (isParameter(source) && source.trainable)
-        for (const plan::Piece &piece : sourcesOf(stage, source))
+        for (const plan::WeightSlice &piece : sourcesOf(stage, source))
           trained.insert(piece.tensor);
       bool isHere = int64_t(number) == session.stage();
       (isParameter(source) ? model : optimizer)
           .add(checkpointPrefix(source), source.name, sourcesOf(stage, source),
                source.type, isHere ? &session.state(i) : nullptr,
-               isHere ? &session.part(i) : nullptr);
+               isHere ? &session.shard(i) : nullptr);
     }
   }
   contents.model = model.take();

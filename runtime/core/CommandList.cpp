@@ -55,14 +55,14 @@ public:
 private:
   /// An operand's place, as an offset, so that what is reached through it can
   /// be checked.
-  struct Place {
+  struct OperandOffset {
     Space space = Space::Frame;
     plan::MemoryKind memory = plan::MemoryKind::Device;
     int64_t offset = 0;
   };
   /// Where a sequence runs.
   struct Context {
-    std::vector<Place> args;
+    std::vector<OperandOffset> args;
     std::vector<int64_t> scalars;
     int64_t frame = 0;
     int64_t loopIndex = 0;
@@ -84,7 +84,7 @@ private:
   void walk(int64_t number, const Context &context);
   void enter(const plan::command::Entry &entry, const Context &context,
              int64_t sequence);
-  Place locate(const Ref &ref, const Context &context) const;
+  OperandOffset locate(const Ref &ref, const Context &context) const;
   int64_t sum(int64_t constant, const std::vector<Term> &terms,
               const Context &context) const;
   Address address(const Ref &ref, const Context &context) const;
@@ -201,7 +201,8 @@ void Resolver::add(const plan::command::Fragments &all, const Here &here) {
 // Operands
 //===----------------------------------------------------------------------===//
 
-Resolver::Place Resolver::locate(const Ref &ref, const Context &context) const {
+Resolver::OperandOffset Resolver::locate(const Ref &ref,
+                                         const Context &context) const {
   int64_t offset = sum(ref.offset, ref.terms, context);
   if (ref.space == Space::Persistent)
     return {Space::Persistent, ref.memory, offset};
@@ -212,16 +213,16 @@ Resolver::Place Resolver::locate(const Ref &ref, const Context &context) const {
   if (ref.index < 0 || ref.index >= int64_t(context.args.size()))
     malformed("an operand names argument " + std::to_string(ref.index) +
               " of " + std::to_string(context.args.size()));
-  Place place = context.args[ref.index];
-  place.offset += offset;
-  return place;
+  OperandOffset operand = context.args[ref.index];
+  operand.offset += offset;
+  return operand;
 }
 
 Address Resolver::address(const Ref &ref, const Context &context) const {
-  Place place = locate(ref, context);
-  bool lasts = place.space == Space::Persistent;
-  return inside((lasts ? regions.persistent : regions.arena)[place.memory],
-                place.offset, ref.bytes, "an operand");
+  OperandOffset operand = locate(ref, context);
+  bool lasts = operand.space == Space::Persistent;
+  return inside((lasts ? regions.persistent : regions.arena)[operand.memory],
+                operand.offset, ref.bytes, "an operand");
 }
 
 int64_t Resolver::sum(int64_t constant, const std::vector<Term> &terms,
@@ -461,22 +462,22 @@ void CommandList::capture(Device &device) {
     return !launches[entry].kernel && !isOfDevice(actions[action]);
   };
   for (size_t i = 0; i < launches.size();) {
-    Part part;
-    part.first = i;
-    part.firstAction = action;
-    part.ofHost = takesHost(i);
-    while (i < launches.size() && takesHost(i) == part.ofHost)
+    EntryGroup group;
+    group.first = i;
+    group.firstAction = action;
+    group.ofHost = takesHost(i);
+    while (i < launches.size() && takesHost(i) == group.ofHost)
       action += !launches[i++].kernel;
-    part.end = i;
-    if (!part.ofHost)
-      part.work = device.capture([&] {
+    group.end = i;
+    if (!group.ofHost)
+      group.work = device.capture([&] {
         int64_t before = sentByDevices();
-        submit(device, part, nullptr);
-        part.sentBytes = sentByDevices() - before;
+        submit(device, group, nullptr);
+        group.sentBytes = sentByDevices() - before;
         if (communication)
-          communication->countOfDevices(-part.sentBytes);
+          communication->countOfDevices(-group.sentBytes);
       });
-    parts.push_back(part);
+    groups.push_back(group);
   }
   // What was captured is not under way.
   for (int64_t channel : sending)
@@ -486,16 +487,16 @@ void CommandList::capture(Device &device) {
 
 size_t CommandList::submissions() const {
   size_t all = 0;
-  for (const Part &part : parts)
-    if (!part.ofHost)
-      all += part.work ? 1 : part.end - part.first;
+  for (const EntryGroup &group : groups)
+    if (!group.ofHost)
+      all += group.work ? 1 : group.end - group.first;
   return all;
 }
 
-void CommandList::submit(Device &device, const Part &part,
+void CommandList::submit(Device &device, const EntryGroup &group,
                          LaunchTime *times) const {
-  const Action *action = actions.data() + part.firstAction;
-  for (size_t i = part.first; i < part.end; ++i) {
+  const Action *action = actions.data() + group.firstAction;
+  for (size_t i = group.first; i < group.end; ++i) {
     auto submitOne = [&] {
       if (launches[i].kernel)
         device.submit(infos[i].command->stream, launches[i], scratch);
@@ -514,13 +515,13 @@ void CommandList::run(Device &device, LaunchTime *times) const {
   io::OffloadTimes *copies = device.fileTimes();
   if (times && copies)
     copies->note(true);
-  for (const Part &part : parts)
-    if (part.work && !times) {
-      device.repeat(*part.work);
+  for (const EntryGroup &group : groups)
+    if (group.work && !times) {
+      device.repeat(*group.work);
       if (communication)
-        communication->countOfDevices(part.sentBytes);
+        communication->countOfDevices(group.sentBytes);
     } else {
-      submit(device, part, times);
+      submit(device, group, times);
     }
   for (int64_t channel : sending)
     communication->flush(channel, 0);

@@ -59,13 +59,13 @@ void OffloadMemory::release(Address address) {
   files.erase(first, last);
 }
 
-OffloadMemory::Place OffloadMemory::placeOf(Address address) {
+OffloadMemory::FileOffset OffloadMemory::fileOffsetOf(Address address) {
   auto &[begin, file] = *std::prev(files.upper_bound(address.value()));
   return {&file, int64_t(address.value() - begin)};
 }
 
 std::optional<io::OffloadPoint>
-OffloadMemory::start(bool isWrite, const Place &place, char *memory,
+OffloadMemory::start(bool isWrite, const FileOffset &place, char *memory,
                      int64_t bytes, io::OffloadTime *time) {
   if (place.offset % page != 0 || uintptr_t(memory) % page != 0)
     return std::nullopt;
@@ -88,7 +88,7 @@ template <typename F> static void timed(io::OffloadTime *time, F move) {
 io::OffloadPoint OffloadMemory::startRead(char *target, Address source,
                                           int64_t bytes,
                                           io::OffloadTime *time) {
-  if (auto begun = start(false, placeOf(source), target, bytes, time))
+  if (auto begun = start(false, fileOffsetOf(source), target, bytes, time))
     return *begun;
   timed(time, [&] { read(target, source, bytes); });
   return {};
@@ -97,30 +97,30 @@ io::OffloadPoint OffloadMemory::startRead(char *target, Address source,
 io::OffloadPoint OffloadMemory::startWrite(Address target, char *source,
                                            int64_t bytes,
                                            io::OffloadTime *time) {
-  if (auto begun = start(true, placeOf(target), source, bytes, time))
+  if (auto begun = start(true, fileOffsetOf(target), source, bytes, time))
     return *begun;
   timed(time, [&] { write(target, source, bytes); });
   return {};
 }
 
 void OffloadMemory::read(void *target, Address source, int64_t bytes) {
-  Place place = placeOf(source);
+  FileOffset place = fileOffsetOf(source);
   stream->read(*place.file, place.offset, target, bytes);
 }
 
 void OffloadMemory::write(Address target, const void *source, int64_t bytes) {
-  Place place = placeOf(target);
+  FileOffset place = fileOffsetOf(target);
   stream->write(*place.file, place.offset, source, bytes);
 }
 
 void OffloadMemory::readRows(char *target, Address source,
                              const io::RowChoice &choice) {
-  Place place = placeOf(source);
+  FileOffset place = fileOffsetOf(source);
   stream->readRows(*place.file, place.offset, target, choice);
 }
 
 void OffloadMemory::fill(Address target, unsigned char value, int64_t bytes) {
-  Place place = placeOf(target);
+  FileOffset place = fileOffsetOf(target);
   stream->fill(*place.file, place.offset, value, bytes);
 }
 

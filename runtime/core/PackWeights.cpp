@@ -15,8 +15,8 @@
 
 using namespace heddle;
 using namespace heddle::rt;
-using plan::Packed;
 using plan::PackedPart;
+using plan::PackedWeight;
 
 static float roundToF16(float value) {
   return io::f16ToFloat(io::floatToF16(value));
@@ -55,16 +55,18 @@ int32_t heddle::rt::quantize(float value, GroupCode code, int64_t bits) {
   return std::clamp(int32_t(std::lrint(steps)) + code.zero, lowest, highest);
 }
 
-Packed heddle::rt::wholeOf(Packed packed, std::vector<int64_t> shape) {
+PackedWeight heddle::rt::wholeOf(PackedWeight packed,
+                                 std::vector<int64_t> shape) {
   packed.shape = std::move(shape);
   return packed;
 }
 
-bool heddle::rt::splitsGroups(const Packed &packed, const Packed &whole) {
+bool heddle::rt::splitsGroups(const PackedWeight &packed,
+                              const PackedWeight &whole) {
   return packed.isQuantized() && packed.groupLength() != whole.groupLength();
 }
 
-void heddle::rt::codesOfOutputs(const Packed &whole, const float *weight,
+void heddle::rt::codesOfOutputs(const PackedWeight &whole, const float *weight,
                                 int64_t begin, int64_t end, GroupCodes &codes) {
   int64_t inputs = whole.inputs(), outputs = whole.outputs();
   int64_t length = whole.groupLength();
@@ -82,17 +84,18 @@ void heddle::rt::codesOfOutputs(const Packed &whole, const float *weight,
 }
 
 GroupCodes heddle::rt::codesOfPart(const GroupCodes &codes,
-                                   const Packed &packed, const Packed &whole,
-                                   const std::vector<Run> &runs) {
+                                   const PackedWeight &packed,
+                                   const PackedWeight &whole,
+                                   const std::vector<ElementRange> &runs) {
   GroupCodes own(packed.groups() * packed.outputs());
   int64_t length = packed.groupLength();
-  auto inputOf = [](const Packed &of, int64_t element) {
+  auto inputOf = [](const PackedWeight &of, int64_t element) {
     return of.transposed ? element % of.inputs() : element / of.outputs();
   };
-  auto outputOf = [](const Packed &of, int64_t element) {
+  auto outputOf = [](const PackedWeight &of, int64_t element) {
     return of.transposed ? element / of.inputs() : element % of.outputs();
   };
-  for (const Run &run : runs)
+  for (const ElementRange &run : runs)
     for (int64_t at = 0; at < run.count;) {
       int64_t local = run.local + at;
       int64_t input = inputOf(packed, local), output = outputOf(packed, local);
@@ -115,12 +118,12 @@ namespace {
 /// One panel: its outputs, and what they become.
 class Panel {
 public:
-  Panel(const Packed &packed, const float *weight, int64_t number,
+  Panel(const PackedWeight &packed, const float *weight, int64_t number,
         const GroupCodes &given)
       : packed(packed), inputs(packed.inputs()),
-        first(number * Packed::panelWidth),
-        count(std::min(Packed::panelWidth, packed.outputs() - first)),
-        given(given), values(Packed::panelWidth * inputs) {
+        first(number * PackedWeight::panelWidth),
+        count(std::min(PackedWeight::panelWidth, packed.outputs() - first)),
+        given(given), values(PackedWeight::panelWidth * inputs) {
     int64_t outputs = packed.outputs();
     for (int64_t i = 0; i < inputs; ++i)
       for (int64_t o = 0; o < count; ++o)
@@ -130,7 +133,7 @@ public:
   }
 
   void writeFloats(char *to) const {
-    for (int64_t o = 0; o < Packed::panelWidth; ++o)
+    for (int64_t o = 0; o < PackedWeight::panelWidth; ++o)
       for (int64_t i = 0; i < inputs; ++i)
         setBits(to, o, i, bitsOf(values[o * inputs + i]));
   }
@@ -147,7 +150,7 @@ public:
     forEachGroup([&](int64_t o, int64_t begin, GroupCode code) {
       float value =
           packed.part == PackedPart::Scales ? code.scale : float(code.zero);
-      to[begin / packed.groupLength() * Packed::panelWidth + o] =
+      to[begin / packed.groupLength() * PackedWeight::panelWidth + o] =
           io::floatToF16(value);
     });
   }
@@ -164,17 +167,18 @@ private:
   /// Sets value `i` of output `o`, whose bits are zero.
   void setBits(char *to, int64_t o, int64_t i, uint32_t value) const {
     uint32_t mask = uint32_t((uint64_t(1) << packed.bits) - 1);
-    char *at =
-        to + (i / packed.perWord() * Packed::panelWidth + o) * sizeof(uint32_t);
+    char *at = to + (i / packed.perWord() * PackedWeight::panelWidth + o) *
+                        sizeof(uint32_t);
     uint32_t word = 0;
     std::memcpy(&word, at, sizeof(word));
-    word |= (value & mask) << Packed::bitOf(packed.bits, i % packed.perWord());
+    word |= (value & mask) << PackedWeight::bitOf(packed.bits,
+                                                  i % packed.perWord());
     std::memcpy(at, &word, sizeof(word));
   }
 
   template <typename Visit> void forEachGroup(Visit visit) const {
     int64_t length = packed.groupLength();
-    for (int64_t o = 0; o < Packed::panelWidth; ++o)
+    for (int64_t o = 0; o < PackedWeight::panelWidth; ++o)
       for (int64_t begin = 0; begin < inputs; begin += length)
         visit(o, begin, codeOfGroup(o, begin / length));
   }
@@ -188,7 +192,7 @@ private:
                      : GroupCode();
   }
 
-  const Packed &packed;
+  const PackedWeight &packed;
   int64_t inputs, first, count;
   const GroupCodes &given;
   std::vector<float> values; ///< Output by output.
@@ -196,17 +200,18 @@ private:
 
 } // namespace
 
-void heddle::rt::packPanels(const Packed &packed, const float *weight,
+void heddle::rt::packPanels(const PackedWeight &packed, const float *weight,
                             int64_t begin, int64_t end, void *state,
                             const GroupCodes &given) {
   for (int64_t number = begin; number < end; ++number) {
     Panel panel(packed, weight, number, given);
     if (packed.part != PackedPart::Words) {
       panel.writeGroups(static_cast<uint16_t *>(state) +
-                        number * packed.groups() * Packed::panelWidth);
+                        number * packed.groups() * PackedWeight::panelWidth);
       continue;
     }
-    int64_t bytes = packed.words() * Packed::panelWidth * sizeof(uint32_t);
+    int64_t bytes =
+        packed.words() * PackedWeight::panelWidth * sizeof(uint32_t);
     char *to = static_cast<char *>(state) + number * bytes;
     std::memset(to, 0, bytes);
     if (packed.isQuantized())

@@ -102,10 +102,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, name, ops, hash, flops, modelFlops,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Init, kind, value, stddev, zeroRow)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Placement, whole, split, segments, flatAxes,
                                    flatFirst, flatElements)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Piece::Loop, extent, state, tensor)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Piece, tensor, shape, loops, state, first)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Packed, part, name, shape, bits, group, even,
-                                   transposed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WeightSlice::Loop, extent, state, tensor)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WeightSlice, tensor, shape, loops, state,
+                                   first)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedWeight, part, name, shape, bits, group,
+                                   even, transposed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(State, name, role, parameter, type, shape,
                                    placement, offset, memory, trainable,
                                    checkpointed, decays, sources, init, packed)

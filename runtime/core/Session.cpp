@@ -131,13 +131,13 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
     place.name = state.name;
     place.type = state.type;
     // Of a derived state, the part of the weight that it is made of.
-    parts.emplace_back(state.placement,
-                       state.packed.empty() ? state.shape
-                                            : state.packed[0].shape,
-                       plan.mesh, rank());
+    shards.emplace_back(state.placement,
+                        state.packed.empty() ? state.shape
+                                             : state.packed[0].shape,
+                        plan.mesh, rank());
     place.shape = state.placement.flatAxes.empty()
                       ? state.shape
-                      : std::vector<int64_t>{parts.back().localElements()};
+                      : std::vector<int64_t>{shards.back().localElements()};
     place.ref.space = plan::Space::Persistent;
     place.ref.memory = state.memory;
     place.ref.offset = state.offset;

@@ -26,14 +26,14 @@ Staging::Staging(Session &session, const LoadedProgram &program,
   auto add = [&](const Value &value, bool isResult) {
     if (value.numBytes() == 0 || device.map(value.address))
       return;
-    places.push_back({&value, bytes, isResult});
+    values.push_back({&value, bytes, isResult});
     bytes += roundUp(value.numBytes(), line);
   };
   for (size_t i = 0; i < program.program().inputs.size(); ++i)
     add(program.input(i), false);
   for (const Value *result : results)
     add(*result, true);
-  if (places.empty())
+  if (values.empty())
     return;
   for (Turn &one : turns) {
     one.memory.emplace(device,
@@ -46,17 +46,18 @@ Staging::Staging(Session &session, const LoadedProgram &program,
     end = device.makeEvent();
 }
 
-const Staging::Place *Staging::find(const Value &value) const {
-  auto found = std::find_if(places.begin(), places.end(),
-                            [&](const Place &p) { return p.value == &value; });
-  return found == places.end() ? nullptr : &*found;
+const Staging::StagedValue *Staging::find(const Value &value) const {
+  auto found =
+      std::find_if(values.begin(), values.end(),
+                   [&](const StagedValue &p) { return p.value == &value; });
+  return found == values.end() ? nullptr : &*found;
 }
 
 void Staging::store(const Value &input) const {
-  const Place *place = find(input);
-  if (!place)
+  const StagedValue *staged = find(input);
+  if (!staged)
     return session.store(input);
-  session.runsOn().copyIn(Stream::Compute, input.address, host(*place, turn),
+  session.runsOn().copyIn(Stream::Compute, input.address, host(*staged, turn),
                           input.numBytes());
 }
 
@@ -81,7 +82,7 @@ void Staging::join() {
 }
 
 int64_t Staging::run(LaunchTime *times) {
-  if (places.empty()) {
+  if (values.empty()) {
     session.run(program, times);
     return runs++;
   }
@@ -89,13 +90,13 @@ int64_t Staging::run(LaunchTime *times) {
   fork();
   session.run(program, times);
   join();
-  for (const Place &place : places)
-    if (place.isResult)
-      device.copyOut(Stream::Compute, host(place, turn), place.value->address,
-                     place.value->numBytes());
+  for (const StagedValue &staged : values)
+    if (staged.isResult)
+      device.copyOut(Stream::Compute, host(staged, turn), staged.value->address,
+                     staged.value->numBytes());
   device.record(Stream::Compute, turns[turn].done);
   turn = 1 - turn;
-  // What stands in the places of the next run has to be gone, or read.
+  // What is in the places of the next run has to be gone, or read.
   if (runs > 0)
     device.await(turns[turn].done);
   return runs++;

@@ -9,7 +9,7 @@
 #include "BigramPlan.h"
 #include "Commands.h"
 #include "heddle/PlanFormat/PtxImage.h"
-#include "heddle/runtime/core/Pieces.h"
+#include "heddle/runtime/core/WeightSlices.h"
 
 #include <fstream>
 #include <iterator>

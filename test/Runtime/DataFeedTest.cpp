@@ -41,7 +41,7 @@ static const BatchShape shape = {/*rows=*/3, /*seq=*/4, /*vocab=*/100};
 /// Reads `rows` whole rows.
 static void read(DataFeed &feed, int64_t first, int64_t rows, int32_t *ids,
                  int32_t *labels) {
-  std::vector<Run> all = {{0, 0, rows * shape.seq}};
+  std::vector<ElementRange> all = {{0, 0, rows * shape.seq}};
   feed.read(first, all, DataFeed::What::Inputs, ids);
   feed.read(first, all, DataFeed::What::Labels, labels);
 }
@@ -84,7 +84,7 @@ TEST(DataFeed, PartsAreRowsAndColumnsOfTheWhole) {
   plan::Placement placement;
   placement.whole = {2, 4, 4};
   placement.split = {{}, {"data"}, {"seq"}};
-  Part part(placement, {2, 2, 2}, mesh, /*rank=*/2);
+  RankShard part(placement, {2, 2, 2}, mesh, /*rank=*/2);
   std::vector<int32_t> ids(8), labels(8);
   feed.read(0, part.runs(), DataFeed::What::Inputs, ids.data());
   feed.read(0, part.runs(), DataFeed::What::Labels, labels.data());

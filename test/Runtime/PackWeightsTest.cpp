@@ -15,8 +15,8 @@
 
 using namespace heddle;
 using namespace heddle::rt;
-using plan::Packed;
 using plan::PackedPart;
+using plan::PackedWeight;
 
 namespace {
 
@@ -169,16 +169,16 @@ TEST(PackWeights, PartsHaveTheCodesOfTheWhole) {
               each.group == 0 && !each.inputs.empty());
     std::vector<uint32_t> words = wordsOf(whole, weight);
     for (int64_t rank = 0; rank < 2; ++rank) {
-      std::vector<rt::Run> runs =
-          rt::Part(placement, part.shape, mesh, rank).runs();
+      std::vector<rt::ElementRange> runs =
+          rt::RankShard(placement, part.shape, mesh, rank).runs();
       std::vector<float> own(part.inputs() * part.outputs());
-      for (const rt::Run &run : runs)
+      for (const rt::ElementRange &run : runs)
         std::copy_n(&weight[run.whole], run.count, &own[run.local]);
       std::vector<uint32_t> ownWords(part.panels() * part.words() *
                                      Packed::panelWidth);
       packPanels(part, own.data(), 0, part.panels(), ownWords.data(),
                  codesOfPart(codes, part, whole, runs));
-      for (const rt::Run &run : runs)
+      for (const rt::ElementRange &run : runs)
         for (int64_t i = 0; i < run.count; ++i) {
           auto at = [&](const Packed &packed, const std::vector<uint32_t> &from,
                         int64_t element) {

@@ -145,8 +145,8 @@ TEST_F(RanksTest, BeginWithTheSameBits) {
   });
   EXPECT_NE(whole[0], 0);
   auto check = [&](Job &job) {
-    std::vector<rt::Run> runs = job.session().part(0).runs();
-    for (const rt::Run &run : runs)
+    std::vector<rt::ElementRange> runs = job.session().shard(0).runs();
+    for (const rt::ElementRange &run : runs)
       for (int64_t i = 0; i < run.count; ++i) {
         ASSERT_EQ(
             job.session().load<float>(job.session().state(0))[run.local + i],
@@ -162,7 +162,7 @@ TEST_F(RanksTest, BeginWithTheSameBits) {
     options.binary = columns;
     Job job(options, ranks);
     loadWeights(job, options);
-    EXPECT_EQ(job.session().part(0).runs().size(), 512u);
+    EXPECT_EQ(job.session().shard(0).runs().size(), 512u);
     check(job);
     // The second rank's first segment is one column short.
     if (ranks.rank() == 1) {
@@ -174,7 +174,7 @@ TEST_F(RanksTest, BeginWithTheSameBits) {
     options.binary = sharded;
     Job job(options, ranks);
     loadWeights(job, options);
-    std::vector<rt::Run> runs = job.session().part(0).runs();
+    std::vector<rt::ElementRange> runs = job.session().shard(0).runs();
     ASSERT_EQ(runs.size(), 1u);
     EXPECT_EQ(runs[0].count, ranks.rank() == 0 ? 32754 : 32782);
     EXPECT_EQ(runs[0].local, ranks.rank() == 0 ? 64 : 0);

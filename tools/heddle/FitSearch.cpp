@@ -9,7 +9,7 @@
 #include "FitSearch.h"
 #include "ExplainSchedule.h"
 #include "SmallerPlan.h"
-#include "heddle/Settings/Places.h"
+#include "heddle/Settings/OffloadedRoles.h"
 #include <algorithm>
 #include <cstring>
 #include <iostream>
@@ -262,12 +262,12 @@ bool FitSearch::hasFlag(const char *name) const {
 }
 
 bool FitSearch::isPlaced() const {
-  auto isSaid = [&](const config::PlacedRole &role) {
+  auto isSaid = [&](const config::OffloadedRole &role) {
     return isGiven(role.key);
   };
   return hasFlag("--place") ||
-         std::any_of(std::begin(config::placedRoles),
-                     std::end(config::placedRoles), isSaid);
+         std::any_of(std::begin(config::offloadedRoles),
+                     std::end(config::offloadedRoles), isSaid);
 }
 
 /// Beside the device's; a CPU's memory is the host's.

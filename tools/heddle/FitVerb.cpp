@@ -12,7 +12,7 @@
 #include "FitSearch.h"
 #include "Verbs.h"
 #include "heddle/PlanFormat/Format.h"
-#include "heddle/Settings/Places.h"
+#include "heddle/Settings/OffloadedRoles.h"
 #include "heddle/runtime/io/File.h"
 #include <filesystem>
 #include <iostream>
@@ -40,7 +40,7 @@ static bool isSearched(const config::SettingField &field) {
   for (const char *section : {"mesh", "batch"})
     if (field.section() == section)
       return true;
-  for (const config::PlacedRole &role : config::placedRoles)
+  for (const config::OffloadedRole &role : config::offloadedRoles)
     if (field.key == role.key)
       return true;
   for (const char *key : {"zero", "recompute", "host_updates"})

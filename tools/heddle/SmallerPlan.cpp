@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SmallerPlan.h"
-#include "heddle/Settings/Places.h"
+#include "heddle/Settings/OffloadedRoles.h"
 #include <array>
 #include <iterator>
 #include <map>
@@ -16,8 +16,8 @@
 using namespace heddle;
 using namespace heddle::driver;
 using config::MemoryKind;
-using config::PlacedRole;
-using config::placedRoles;
+using config::OffloadedRole;
+using config::offloadedRoles;
 using config::Settings;
 
 std::string Change::text() const {
@@ -37,7 +37,7 @@ config::Flags Change::on(config::Flags given) const {
 /// in `now`: a file may say that.
 static std::string newOffloadsOf(const Settings &now, const Settings &then) {
   std::string text;
-  for (const PlacedRole &role : placedRoles) {
+  for (const OffloadedRole &role : offloadedRoles) {
     MemoryKind kind = then.*role.place, leftOut = MemoryKind::Device;
     if (role.place == &Settings::placeGradients)
       leftOut = config::memoryOfGradients(then);
@@ -100,7 +100,7 @@ static std::vector<Ladder> placed(const Settings &from, MemoryKind away) {
     Settings next = from;
     Ladder &ladder = ladders.emplace_back();
     for (int at : order) {
-      MemoryKind Settings::*place = placedRoles[at].place;
+      MemoryKind Settings::*place = offloadedRoles[at].place;
       if (next.*place == MemoryKind::Device || away == MemoryKind::File)
         next.*place = away;
       ladder.push_back(next);
@@ -113,8 +113,8 @@ static std::vector<Ladder> placed(const Settings &from, MemoryKind away) {
 static Ladder broughtBack(const Settings &from, MemoryKind to) {
   Ladder ladder;
   Settings next = from;
-  for (auto role = std::rbegin(placedRoles); role != std::rend(placedRoles);
-       ++role)
+  for (auto role = std::rbegin(offloadedRoles);
+       role != std::rend(offloadedRoles); ++role)
     if (next.*role->place == MemoryKind::File) {
       next.*role->place = to;
       ladder.push_back(next);

@@ -16,7 +16,7 @@
 #define HEDDLE_EVAL_FILES_H
 
 #include "heddle/runtime/core/PackWeights.h"
-#include "heddle/runtime/core/Part.h"
+#include "heddle/runtime/core/RankShard.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <map>
@@ -43,9 +43,9 @@ bool writeTensors(const std::string &path,
 
 /// A weight in files.
 struct FileWeight {
-  std::vector<plan::Piece> pieces; ///< Where it stands.
+  std::vector<plan::WeightSlice> pieces; ///< Where it stands.
   /// How it is packed, of the whole weight; none: it is not.
-  std::optional<plan::Packed> packed;
+  std::optional<plan::PackedWeight> packed;
   HostTensor tensor;    ///< With `dtype` and `shape`; gets the elements.
   rt::GroupCodes codes; ///< Gets those of the files, see rt::SourceReader.
 };
@@ -63,10 +63,11 @@ std::vector<float> initialValues(const plan::Init &init,
                                  uint64_t seed, int64_t count);
 
 /// Where the elements that a rank stores stand in the whole tensor; see
-/// rt::Part.
+/// rt::RankShard.
 bool partRuns(const plan::Placement &placement,
               const std::vector<int64_t> &shape, const plan::Mesh &mesh,
-              int64_t rank, std::vector<rt::Run> &runs, Diagnostic &error);
+              int64_t rank, std::vector<rt::ElementRange> &runs,
+              Diagnostic &error);
 
 /// Asks the system for the tile registers of AMX, if the CPU has them: compiled
 /// kernels may use them.

@@ -70,7 +70,7 @@ private:
   const StateInfo &infoOf(const std::string &name) const;
 
   /// Where the elements that a rank stores stand in the whole states.
-  using Places = std::map<std::string, std::vector<rt::Run>>;
+  using Places = std::map<std::string, std::vector<rt::ElementRange>>;
 
   World world;
   std::vector<std::unique_ptr<RankInterpreter>> ranks;

@@ -36,13 +36,13 @@ struct InterpreterOptions {
 struct StateInfo {
   std::string name, parameter;
   std::optional<nn::StateRole> role; ///< None: an edited plan says none.
-  std::vector<plan::Piece> sources; ///< Parameters: in the weight files.
+  std::vector<plan::WeightSlice> sources; ///< Parameters: in the weight files.
   ElementKind kind = ElementKind::F32;
   std::vector<int64_t> shape; ///< Of the rank's part, but for flat axes.
   plan::Placement placement;  ///< Of the part in the whole.
   plan::Init init;
   /// At most one, of a derived state, as in plan::State.
-  std::vector<plan::Packed> packed;
+  std::vector<plan::PackedWeight> packed;
   /// As in plan::State.
   bool isCopy() const {
     return role == nn::StateRole::Derived && packed.empty();

@@ -19,8 +19,8 @@
 #include "heddle/PlanFormat/Command.h"
 #include "heddle/PlanFormat/LearningRate.h"
 #include "heddle/PlanFormat/Mesh.h"
-#include "heddle/PlanFormat/Packed.h"
-#include "heddle/PlanFormat/Piece.h"
+#include "heddle/PlanFormat/PackedWeight.h"
+#include "heddle/PlanFormat/WeightSlice.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -177,11 +177,11 @@ struct State {
   bool decays = false; ///< Weight decay applies.
   /// Parameters: where their elements stand in the weight files, and so in
   /// checkpoints, also of the states that belong to them.
-  std::vector<Piece> sources;
+  std::vector<WeightSlice> sources;
   Init init;
   /// At most one, of a derived state: `placement`, `sources` and `init` are
   /// then those of the weight that it is made of.
-  std::vector<Packed> packed;
+  std::vector<PackedWeight> packed;
   /// Whether it is derived by a cast of its parameter alone.
   bool isCopy() const { return role == StateRole::Derived && packed.empty(); }
   int64_t numElements() const;

@@ -13,7 +13,7 @@
 #ifndef HEDDLE_WEIGHTS_SOURCE_H
 #define HEDDLE_WEIGHTS_SOURCE_H
 
-#include "heddle/PlanFormat/Piece.h"
+#include "heddle/PlanFormat/WeightSlice.h"
 #include <functional>
 #include <map>
 
@@ -48,7 +48,7 @@ void forEachTensor(Source &source, const std::function<void(Source &)> &visit);
 /// A source as the runtime reads and writes it.
 struct Layout {
   std::vector<int64_t> shape;
-  std::vector<plan::Piece> pieces;
+  std::vector<plan::WeightSlice> pieces;
   /// Of each piece, the part of its tensor: first index and size of each
   /// dimension.
   std::vector<std::vector<std::pair<int64_t, int64_t>>> boxes;

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "IntegerActivations.h"
-#include "heddle/PlanFormat/Packed.h"
+#include "heddle/PlanFormat/PackedWeight.h"
 #include "llvm/Support/MathExtras.h"
 #include <limits>
 
@@ -32,7 +32,8 @@ static int64_t blockLengthOf(const PackedGemmSpec &spec, int64_t groupLength) {
 IntegerActivations::Layout::Layout(const PackedGemmSpec &spec)
     : groups(std::max<int64_t>(spec.groups, 1)), groupLength(spec.k / groups),
       blockLength(blockLengthOf(spec, groupLength)) {
-  int64_t integers = llvm::alignTo(spec.k, plan::Packed::wordBits / spec.bits);
+  int64_t integers =
+      llvm::alignTo(spec.k, plan::PackedWeight::wordBits / spec.bits);
   digitsAt = llvm::alignTo(integers, 64);
   scalesAt = 2 * digitsAt;
   beginsAt = llvm::alignTo(

@@ -11,7 +11,7 @@
 #include "PackedGemmAmx.h"
 #include "PackedPanels.h"
 #include "dialects/Dist/ByteSize.h"
-#include "heddle/PlanFormat/Packed.h"
+#include "heddle/PlanFormat/PackedWeight.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -20,7 +20,7 @@ namespace heddle::cpu {
 
 namespace {
 
-constexpr int64_t panelWidth = plan::Packed::panelWidth;
+constexpr int64_t panelWidth = plan::PackedWeight::panelWidth;
 constexpr int64_t wordBytes = 4, panelRowBytes = panelWidth * wordBytes;
 /// Of memory. A core that follows more reads each of them more slowly.
 constexpr int64_t mostStreams = 4;

@@ -8,7 +8,7 @@
 
 #include "PackedGemmAmx.h"
 #include "PackedPanels.h"
-#include "heddle/PlanFormat/Packed.h"
+#include "heddle/PlanFormat/PackedWeight.h"
 #include "llvm/Support/MathExtras.h"
 #include <numeric>
 
@@ -18,7 +18,7 @@ namespace heddle::cpu {
 
 namespace {
 
-constexpr int64_t panelWidth = plan::Packed::panelWidth;
+constexpr int64_t panelWidth = plan::PackedWeight::panelWidth;
 constexpr int64_t quadBytes = 4, panelRowBytes = panelWidth * quadBytes;
 /// Registers of sums, the first ones; tiles of A follow, then those of B.
 constexpr int64_t mostSums = 4;
@@ -43,7 +43,7 @@ int64_t largestDivisor(int64_t number, int64_t most) {
 
 /// Words that blocks of numbers, or all of K, are multiples of.
 int64_t commonWords(const PackedGemmSpec &spec) {
-  int64_t perWord = plan::Packed::wordBits / spec.bits;
+  int64_t perWord = plan::PackedWeight::wordBits / spec.bits;
   if (spec.groups == 0)
     return llvm::divideCeil(spec.k, perWord);
   IntegerActivations::Layout layout(spec);
@@ -83,7 +83,7 @@ PackedGemmAmx::Layout::Layout(const PackedGemmSpec &spec, int64_t blockRows)
       columns(vectors * std::max<int64_t>(spec.products, 2)),
       units(unitsOf(spec, quads)) {
   bool hasIntegers = spec.groups > 0;
-  steps = llvm::divideCeil(spec.k, plan::Packed::wordBits / spec.bits) *
+  steps = llvm::divideCeil(spec.k, plan::PackedWeight::wordBits / spec.bits) *
           quadsOf(spec) / quads;
   digits = hasIntegers && spec.inputBlock == 0 ? 2 : 1;
   left = digits > 1 || spec.m > AmxTiles::rows ? 2 : 1;
@@ -105,7 +105,7 @@ PackedGemmAmx::Layout::Layout(const PackedGemmSpec &spec, int64_t blockRows)
     int64_t longest =
         std::max(activations.blockLength, activations.lastLength());
     int64_t wordsOfBlock =
-        llvm::divideCeil(longest, plan::Packed::wordBits / spec.bits);
+        llvm::divideCeil(longest, plan::PackedWeight::wordBits / spec.bits);
     unpackedBytes = wordsOfBlock * quadsOf(spec) * AmxTiles::rowBytes;
   }
   configAt = unpackedAt + columns * unpackedBytes;

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PackedGemmAmx.h"
-#include "heddle/PlanFormat/Packed.h"
+#include "heddle/PlanFormat/PackedWeight.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -120,7 +120,7 @@ void PackedGemmAmx::finish() {
     for (int64_t v = 0; v < vectors; ++v) {
       int64_t first = panel * numWeights * vectors + v;
       Value column =
-          b.add(b.mul(columns[first].panel, plan::Packed::panelWidth),
+          b.add(b.mul(columns[first].panel, plan::PackedWeight::panelWidth),
                 v * f32s.getNumElements());
       SmallVector<Value> ofRow;
       for (int64_t w = 0; w < numWeights; ++w)

@@ -10,20 +10,20 @@
 #include "IntegerActivations.h"
 #include "PackedGemmAmx.h"
 #include "dialects/Dist/ByteSize.h"
-#include "heddle/PlanFormat/Packed.h"
+#include "heddle/PlanFormat/PackedWeight.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
 namespace heddle::cpu {
 
-static constexpr int64_t panelWidth = plan::Packed::panelWidth;
+static constexpr int64_t panelWidth = plan::PackedWeight::panelWidth;
 
 PackedScratch::PackedScratch(const PackedGemmSpec &spec,
                              const CpuTarget &target) {
   bool usesAmx = PackedGemmAmx::isUsedFor(spec, target);
   bool isPairs = usesAmx && spec.groups == 0;
-  int64_t perWord = plan::Packed::wordBits / spec.bits;
+  int64_t perWord = plan::PackedWeight::wordBits / spec.bits;
   // Of the widest form: f32, in whole words of B, or numbers.
   int64_t elements = llvm::alignTo(spec.k, std::max<int64_t>(perWord, 2));
   rowBytes = llvm::alignTo(elements * (isPairs ? 2 : 4), 64);

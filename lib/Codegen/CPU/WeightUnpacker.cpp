@@ -7,14 +7,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "WeightUnpacker.h"
-#include "heddle/PlanFormat/Packed.h"
+#include "heddle/PlanFormat/PackedWeight.h"
 #include "llvm/ADT/APFloat.h"
 
 using namespace mlir;
 
 namespace heddle::cpu {
 
-static constexpr int64_t wordBits = plan::Packed::wordBits;
+static constexpr int64_t wordBits = plan::PackedWeight::wordBits;
 
 bool WeightUnpacker::usesIntegers(const PackedGemmSpec &spec,
                                   const CpuTarget &target) {
@@ -91,7 +91,8 @@ Value WeightUnpacker::shift(Value word, int64_t bits, bool left,
 
 /// Code `index` of each word, in f32.
 Value WeightUnpacker::unpackCode(Value word, int64_t index) {
-  int64_t above = wordBits - spec.bits - plan::Packed::bitOf(spec.bits, index);
+  int64_t above =
+      wordBits - spec.bits - plan::PackedWeight::bitOf(spec.bits, index);
   Value high = shift(word, above, /*left=*/true, /*isSigned=*/false);
   Value number =
       shift(high, wordBits - spec.bits, /*left=*/false, /*isSigned=*/true);
@@ -117,14 +118,15 @@ Value WeightUnpacker::unsignedCodes(Value word, int64_t step) {
 }
 
 Value WeightUnpacker::lookUpCode(Value word, int64_t index) {
-  Value at = shift(word, plan::Packed::bitOf(spec.bits, index), /*left=*/false,
-                   /*isSigned=*/false);
+  Value at =
+      shift(word, plan::PackedWeight::bitOf(spec.bits, index), /*left=*/false,
+            /*isSigned=*/false);
   return intrinsic("llvm.x86.avx512.permvar.sf.512", f32s, {table, at});
 }
 
 /// Both codes of a step are at the same place of a half word.
 Value WeightUnpacker::lookUpCodePair(Value word, int64_t step) {
-  Value at = shift(word, plan::Packed::bitOf(spec.bits, 2 * step),
+  Value at = shift(word, plan::PackedWeight::bitOf(spec.bits, 2 * step),
                    /*left=*/false, /*isSigned=*/false);
   Type halves = table.getType();
   Value pair = intrinsic("llvm.x86.avx512.permvar.hi.512", halves,
@@ -161,7 +163,7 @@ SmallVector<int64_t> WeightUnpacker::orderOfInputs() const {
   for (int64_t step = 0; step < steps(); ++step)
     for (int64_t bit = spec.bits * step; bit < wordBits; bit += elementBits)
       for (int64_t index = 0; index < perWord; ++index)
-        if (plan::Packed::bitOf(spec.bits, index) == bit)
+        if (plan::PackedWeight::bitOf(spec.bits, index) == bit)
           order.push_back(index);
   return order;
 }

@@ -66,7 +66,7 @@ static Value unpackWeight(ScalarBuilder &s, nn::PackedLinearOp op, Value weight,
   auto times = [&](Value x, int64_t by) -> Value {
     return s.create<arith::MulIOp>(x, s.index(by));
   };
-  // As plan::Packed::bitOf.
+  // As plan::PackedWeight::bitOf.
   place = bits == 4 ? Value(s.create<arith::AddIOp>(times(rem(index, 2), 16),
                                                     times(div(index, 2), 4)))
                     : times(index, bits);

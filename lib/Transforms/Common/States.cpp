@@ -47,10 +47,10 @@ bool heddle::isNamed(nn::StateOp parameter,
   if (isMeant(parameter.getSymName()))
     return true;
   nn::SourceAttr source = parameter.getSourceAttr();
-  return source &&
-         llvm::all_of(source.getLayout().pieces, [&](const plan::Piece &piece) {
-           return isMeant(io::nameInFile(piece.tensor));
-         });
+  return source && llvm::all_of(source.getLayout().pieces,
+                                [&](const plan::WeightSlice &piece) {
+                                  return isMeant(io::nameInFile(piece.tensor));
+                                });
 }
 
 bool heddle::writesCache(Operation *op) {

@@ -38,7 +38,7 @@ LogicalResult Fragments::assignCalls() {
     if (stage == stages.end())
       return call.emitError("H0905: is in no stage");
     int before = seen[call.getPathAttr()]++;
-    if (before > (!backward ? 0 : way.halves ? 2 : 1))
+    if (before > (!backward ? 0 : numbering.halves ? 2 : 1))
       return call.emitError("H0202: runs the instance ")
              << call.getPathAttr()
              << " once more; a stage runs it once in each fragment";
@@ -47,8 +47,8 @@ LogicalResult Fragments::assignCalls() {
       firstForward = firstForward ? firstForward : call.getOperation();
       lastForward = call;
     } else {
-      numbers[call] = before == 1 ? way.backwardOf(stage->second)
-                                  : way.weightOf(stage->second);
+      numbers[call] = before == 1 ? numbering.backwardOf(stage->second)
+                                  : numbering.weightOf(stage->second);
       firstBackward = firstBackward ? firstBackward : call.getOperation();
     }
   }
@@ -61,7 +61,7 @@ void Fragments::assignOther(Operation *op, bool beforeForward,
   for (Value operand : op->getOperands())
     if (Operation *definition = operand.getDefiningOp())
       last = std::max(last, of(definition));
-  int64_t firstOfBackward = way.stages();
+  int64_t firstOfBackward = numbering.stages();
   bool follows = isa<nn::KeepOp, nn::SetOp>(op) && last >= 0;
   if (follows)
     numbers[op] = last;
@@ -82,7 +82,7 @@ void Fragments::assignByUsers() {
     for (Operation *user : op->getUsers())
       if (int64_t number = of(user); number >= 0)
         first = first < 0 ? number : std::min(first, number);
-    numbers[op] = first < 0 ? way.backwardOf(0) : first;
+    numbers[op] = first < 0 ? numbering.backwardOf(0) : first;
   }
 }
 
@@ -111,11 +111,11 @@ LogicalResult Fragments::checkOrder() {
         continue;
       Operation *definition = operand.get().getDefiningOp();
       int64_t made = definition ? of(definition) : -1;
-      bool tooLate = made > here || (way.isWeight(made) && made != here);
+      bool tooLate = made > here || (numbering.isWeight(made) && made != here);
       if (here >= 0 && tooLate)
         return op.emitError("H0202: stage ")
-               << way.stageOf(here) << " reads what stage " << way.stageOf(made)
-               << " makes later";
+               << numbering.stageOf(here) << " reads what stage "
+               << numbering.stageOf(made) << " makes later";
     }
   }
   return success();
@@ -233,8 +233,8 @@ LogicalResult Fragments::addPassedSum(OpOperand &operand) {
   if (parameter.empty())
     return success();
   sum.start = startOf(operand.get());
-  int64_t from = way.rankOf(of(operand.get().getDefiningOp()));
-  int64_t to = way.rankOf(of(operand.getOwner()));
+  int64_t from = numbering.rankOf(of(operand.get().getDefiningOp()));
+  int64_t to = numbering.rankOf(of(operand.getOwner()));
   // Fragments of one rank add to one state.
   bool adds = isa_and_nonnull<nn::GetOp>(sum.start ? sum.start.getDefiningOp()
                                                    : nullptr) ||
@@ -260,7 +260,7 @@ LogicalResult Fragments::findPassedSums() {
     for (OpOperand &operand : op.getOpOperands()) {
       Operation *definition = operand.get().getDefiningOp();
       int64_t made = definition ? of(definition) : -1;
-      if (made >= way.stages() && of(&op) >= 0 && made != of(&op) &&
+      if (made >= numbering.stages() && of(&op) >= 0 && made != of(&op) &&
           sumThrough(operand) && failed(addPassedSum(operand)))
         return failure();
     }
@@ -281,32 +281,33 @@ Routes::Routes(const Fragments &fragments, bool slots)
 }
 
 void Routes::require(Value value, int64_t fragment) {
-  const Way &way = fragments.way;
+  const FragmentNumbering &numbering = fragments.numbering;
   Operation *definition = value.getDefiningOp();
   int64_t made = definition ? fragments.of(definition) : -1;
   if (made < 0 || made == fragment || arrivals.contains({value, fragment}))
     return;
   Arrival arrival;
-  int64_t stage = way.stageOf(fragment);
-  bool fromForward = !way.isForward(fragment) && made <= stage;
-  bool inSlot = fromForward || way.isWeight(fragment);
+  int64_t stage = numbering.stageOf(fragment);
+  bool fromForward = !numbering.isForward(fragment) && made <= stage;
+  bool inSlot = fromForward || numbering.isWeight(fragment);
   arrival.from = fromForward ? stage
-                 : inSlot    ? way.backwardOf(stage)
+                 : inSlot    ? numbering.backwardOf(stage)
                              : fragment - 1;
   require(value, arrival.from);
   Departure &departure = departures[{value, arrival.from}];
   if (slots && departure.state.empty()) {
-    int64_t keeper = way.stageOf(arrival.from);
+    int64_t keeper = numbering.stageOf(arrival.from);
     departure.state = "saved." + std::to_string(keeper) + "." +
                       std::to_string(states[keeper]++);
   }
   if (!inSlot) {
     unsigned number = channels[fragment]++;
-    arrival.channel = (way.isForward(fragment) ? "F" : "B") +
+    arrival.channel = (numbering.isForward(fragment) ? "F" : "B") +
                       std::to_string(stage) +
                       (number ? "." + std::to_string(number) : "");
     departure.channel = arrival.channel;
-    departure.delta = way.rankOf(fragment) - way.rankOf(arrival.from);
+    departure.delta =
+        numbering.rankOf(fragment) - numbering.rankOf(arrival.from);
   }
   arrivals[{value, fragment}] = arrival;
 }

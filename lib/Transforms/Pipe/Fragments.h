@@ -19,7 +19,7 @@ namespace heddle::pipe {
 /// numbered along it: the forward one of stage k is k, its backward one
 /// 2n - 1 - k. With `halves` that makes the gradients that the stage before
 /// waits for; the weights' are made in the fragment 3n - 1 - k.
-struct Way {
+struct FragmentNumbering {
   int64_t ranks = 1;  ///< Along `pipe`.
   int64_t chunks = 1; ///< Virtual stages of each rank.
   bool halves = false;
@@ -68,10 +68,11 @@ class Fragments {
 public:
   /// `stages` gives the virtual stage of a path. With `backward` there are
   /// backward fragments. `symbols` are those of the whole model.
-  Fragments(mlir::Block &body, const Way &way, const mlir::SymbolTable &symbols,
+  Fragments(mlir::Block &body, const FragmentNumbering &numbering,
+            const mlir::SymbolTable &symbols,
             const llvm::DenseMap<mlir::Attribute, int64_t> &stages,
             bool backward)
-      : body(body), way(way), symbols(symbols), stages(stages),
+      : body(body), numbering(numbering), symbols(symbols), stages(stages),
         backward(backward) {}
   mlir::LogicalResult assign();
 
@@ -91,7 +92,7 @@ public:
   mlir::Value sumThrough(mlir::OpOperand &operand) const;
 
   mlir::Block &body;
-  const Way &way;
+  const FragmentNumbering &numbering;
 
 private:
   mlir::LogicalResult assignCalls();
@@ -133,7 +134,7 @@ struct Departure {
 /// along the backward fragments.
 class Routes {
 public:
-  /// With `slots` there are several micro-batches under way.
+  /// With `slots` there are several micro-batches under numbering.
   Routes(const Fragments &fragments, bool slots);
 
   using Key = std::pair<mlir::Value, int64_t>;

@@ -42,12 +42,12 @@ private:
       plan.schedule.push_back(line.getActions());
       for (const Action &action : plan.schedule.back()) {
         whole |= action.kind == Action::Kind::Backward;
-        plan.way.halves |= action.kind == Action::Kind::BackwardInput;
+        plan.numbering.halves |= action.kind == Action::Kind::BackwardInput;
       }
     }
-    plan.way.ranks = mesh.getSize(dist::AxisRole::Pipeline);
-    plan.way.chunks = chunksOf(plan.schedule);
-    if (plan.way.halves && (whole || plan.way.chunks > 1))
+    plan.numbering.ranks = mesh.getSize(dist::AxisRole::Pipeline);
+    plan.numbering.chunks = chunksOf(plan.schedule);
+    if (plan.numbering.halves && (whole || plan.numbering.chunks > 1))
       return schedule.emitError("H0202: backward passes in halves need all of "
                                 "them so, and one chunk for each stage");
     plan.replicas = mesh.getSize(dist::AxisRole::Data) *
@@ -67,10 +67,10 @@ private:
       cut.loop = loop;
       body = &loop.getBody().front();
     }
-    if (cut.trains && plan.way.halves)
+    if (cut.trains && plan.numbering.halves)
       splitBackward(plan.symbols, *body);
-    cut.fragments = std::make_unique<Fragments>(*body, plan.way, plan.symbols,
-                                                plan.stages, cut.trains);
+    cut.fragments = std::make_unique<Fragments>(
+        *body, plan.numbering, plan.symbols, plan.stages, cut.trains);
     if (failed(cut.fragments->assign()))
       return failure();
     cut.routes = std::make_unique<Routes>(*cut.fragments, cut.trains);
@@ -105,7 +105,7 @@ private:
       if (failed(planStep(plan, step)))
         return failure();
     SmallVector<StageWriter> stages;
-    for (int64_t rank = 0; rank < plan.way.ranks; ++rank)
+    for (int64_t rank = 0; rank < plan.numbering.ranks; ++rank)
       stages.emplace_back(plan, rank).writeFragments();
     if (failed(checkShared(plan, stages)))
       return failure();

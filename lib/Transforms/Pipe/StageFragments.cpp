@@ -74,8 +74,8 @@ void FragmentWriter::arrive(Value value, const Arrival &arrival) {
                            value.getLoc(), value.getType(), saved.state, slot));
     return;
   }
-  const Way &way = fragments.way;
-  int64_t delta = way.rankOf(arrival.from) - way.rankOf(fragment);
+  const FragmentNumbering &numbering = fragments.numbering;
+  int64_t delta = numbering.rankOf(arrival.from) - numbering.rankOf(fragment);
   auto received = builder.create<dist::RecvOp>(
       value.getLoc(), value.getType(),
       builder.getStringAttr(dist::pipelineAxis()),
@@ -87,7 +87,7 @@ void FragmentWriter::arrive(Value value, const Arrival &arrival) {
 }
 
 /// Sends and keeps what later fragments need. What is sent lies in a slot: the
-/// stage goes on while it is under way.
+/// stage goes on while it is under numbering.
 void FragmentWriter::depart(Value value) {
   auto found = routes.departures.find({value, fragment});
   if (found == routes.departures.end())

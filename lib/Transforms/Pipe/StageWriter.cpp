@@ -32,7 +32,7 @@ const SharedSum *ModelPlan::sharedSum(StringAttr parameter) const {
 //===----------------------------------------------------------------------===//
 
 void StageWriter::writeFragments() {
-  for (int64_t chunk = 0; chunk < plan.way.chunks; ++chunk)
+  for (int64_t chunk = 0; chunk < plan.numbering.chunks; ++chunk)
     slots.push_back(slotsNeeded(plan.schedule[rank], chunk));
   nn::ModelOp whole = plan.model;
   OpBuilder builder(whole);
@@ -48,16 +48,17 @@ void StageWriter::writeFragments() {
   findParameters();
 }
 
-/// The states that hold what is saved or sent, for each micro-batch under way.
+/// The states that hold what is saved or sent, for each micro-batch under
+/// numbering.
 void StageWriter::addSlots(const StepPlan &step) {
   OpBuilder builder(stage.getContext());
   builder.setInsertionPoint(stage.getBodyBlock(), endOfStates());
   for (auto &[key, departure] : step.routes->departures) {
     auto &[value, fragment] = key;
-    if (departure.state.empty() || plan.way.rankOf(fragment) != rank)
+    if (departure.state.empty() || plan.numbering.rankOf(fragment) != rank)
       continue;
     auto type = cast<RankedTensorType>(value.getType());
-    SmallVector<int64_t> shape = {slots[plan.way.chunkOf(fragment)]};
+    SmallVector<int64_t> shape = {slots[plan.numbering.chunkOf(fragment)]};
     llvm::append_range(shape, type.getShape());
     auto state = builder.create<nn::StateOp>(
         value.getLoc(), departure.state, nn::StateRole::Saved,
@@ -80,7 +81,7 @@ LineAttr StageWriter::lineOf(const StepPlan &step) const {
     nn::MicroBatchesOp loop = step.loop;
     int64_t count = loop.getCount();
     for (int64_t batch = 0; batch < count; ++batch)
-      for (int64_t chunk = 0; chunk < plan.way.chunks; ++chunk)
+      for (int64_t chunk = 0; chunk < plan.numbering.chunks; ++chunk)
         line.push_back({Action::Kind::Forward, batch, chunk});
   }
   return LineAttr::get(plan.model->getContext(), line);
@@ -90,16 +91,16 @@ void StageWriter::writeLoop(OpBuilder &builder, const StepPlan &step,
                             const IRMapping &mapping) {
   SmallVector<int64_t> numbers, held;
   auto add = [&](int64_t fragment) {
-    int64_t chunk = plan.way.chunkOf(fragment);
+    int64_t chunk = plan.numbering.chunkOf(fragment);
     numbers.push_back(fragment);
     held.push_back(step.trains ? slots[chunk] : 1);
   };
-  for (int64_t chunk = 0; chunk < plan.way.chunks; ++chunk)
-    add(plan.way.stageAt(rank, chunk));
-  for (int64_t chunk = 0; step.trains && chunk < plan.way.chunks; ++chunk)
-    add(plan.way.backwardOf(plan.way.stageAt(rank, chunk)));
-  if (step.trains && plan.way.halves)
-    add(plan.way.weightOf(rank));
+  for (int64_t chunk = 0; chunk < plan.numbering.chunks; ++chunk)
+    add(plan.numbering.stageAt(rank, chunk));
+  for (int64_t chunk = 0; step.trains && chunk < plan.numbering.chunks; ++chunk)
+    add(plan.numbering.backwardOf(plan.numbering.stageAt(rank, chunk)));
+  if (step.trains && plan.numbering.halves)
+    add(plan.numbering.weightOf(rank));
   nn::MicroBatchesOp loop = step.loop;
   Location loc = loop.getLoc();
   auto fragments =
@@ -124,8 +125,8 @@ SmallVector<Value> StageWriter::writeInline(OpBuilder &builder,
                                             const IRMapping &mapping) {
   auto returned = step.fragments->body.getTerminator()->getOperands();
   SmallVector<Value> results(returned.size());
-  for (int64_t chunk = 0; chunk < plan.way.chunks; ++chunk) {
-    int64_t fragment = plan.way.stageAt(rank, chunk);
+  for (int64_t chunk = 0; chunk < plan.numbering.chunks; ++chunk) {
+    int64_t fragment = plan.numbering.stageAt(rank, chunk);
     FragmentWriter writer(builder, plan.symbols, *step.fragments, *step.routes,
                           fragment, mapping, Value());
     writer.write();
@@ -226,7 +227,8 @@ void StageWriter::copyRest() {
     if (auto state = dyn_cast<nn::StateOp>(op))
       return !isOfParameter(state) || owned.contains(parameterOf(state));
     if (auto mine = dyn_cast<StageOp>(op))
-      return static_cast<int64_t>(mine.getIndex()) % plan.way.ranks == rank;
+      return static_cast<int64_t>(mine.getIndex()) % plan.numbering.ranks ==
+             rank;
     return isa<nn::FuncOp>(op) ? called.contains(&op) : !isa<nn::StepOp>(op);
   };
   Block *body = stage.getBodyBlock();

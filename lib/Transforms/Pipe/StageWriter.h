@@ -36,7 +36,7 @@ struct ModelPlan {
 
   nn::ModelOp model;
   mlir::SymbolTable symbols;
-  Way way;
+  FragmentNumbering numbering;
   Schedule schedule;
   int64_t replicas = 1; ///< Ranks along `data` and `seq`.
   llvm::DenseMap<mlir::Attribute, int64_t> stages; ///< Of each path.

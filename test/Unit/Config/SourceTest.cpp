@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Weights/Source.h"
-#include "heddle/runtime/core/Pieces.h"
+#include "heddle/runtime/core/WeightSlices.h"
 
 #include <gtest/gtest.h>
 
@@ -121,18 +121,19 @@ void expectMeaning(const Source &source) {
   ASSERT_TRUE(layoutOf(source, layout, error)) << error;
   Array wanted = meaning(source);
   EXPECT_EQ(layout.shape, wanted.shape);
-  rt::checkPieces(layout.pieces);
+  rt::checkWeightSlices(layout.pieces);
   int64_t size = sizeOf(layout.shape);
   for (int64_t first = 0; first < size; ++first)
     for (int64_t count : {int64_t(1), (size - first + 1) / 2, size - first}) {
       int64_t next = first;
-      rt::forEachRun(layout.pieces, first, count, [&](const rt::PieceRun &run) {
-        EXPECT_EQ(run.state, next);
-        for (int64_t i = 0; i < run.count; ++i)
-          EXPECT_EQ(run.piece->tensor +
-                        std::to_string(run.tensor + i * run.stride),
-                    wanted.elements[next++]);
-      });
+      rt::forEachRun(
+          layout.pieces, first, count, [&](const rt::WeightRange &run) {
+            EXPECT_EQ(run.state, next);
+            for (int64_t i = 0; i < run.count; ++i)
+              EXPECT_EQ(run.piece->tensor +
+                            std::to_string(run.tensor + i * run.stride),
+                        wanted.elements[next++]);
+          });
       EXPECT_EQ(next, first + count);
     }
 }

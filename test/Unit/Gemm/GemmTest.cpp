@@ -173,7 +173,7 @@ protected:
   }
 
   void check(const Case &test);
-  void checkPieces(const Case &test, int64_t piece);
+  void checkWeightSlices(const Case &test, int64_t piece);
   void checkFirstRows(const Case &test, int64_t rows);
 
   std::unique_ptr<MLIRContext> context;
@@ -241,7 +241,7 @@ void GemmTest::check(const Case &test) {
 
 /// Pieces of K, of which each begins with the sums of the one before, give the
 /// bits of the whole product.
-void GemmTest::checkPieces(const Case &test, int64_t piece) {
+void GemmTest::checkWeightSlices(const Case &test, int64_t piece) {
   SCOPED_TRACE(describe(test) + " in pieces of " + std::to_string(piece));
   std::mt19937 random(17);
   Matrix a(test.a, test.transA ? test.k : test.m, test.transA ? test.m : test.k,
@@ -330,8 +330,9 @@ TEST_P(GemmTest, FewRowsOfMixedTypes) {
 TEST_P(GemmTest, FewRowsGoOnFromEarlierSums) {
   for (int64_t m : {1, 3, 8})
     for (bool transB : {false, true}) {
-      checkPieces({m, 145, 75, false, transB}, 40);
-      checkPieces({m, 145, 75, false, transB, Kind::BF16, Kind::BF16}, 32);
+      checkWeightSlices({m, 145, 75, false, transB}, 40);
+      checkWeightSlices({m, 145, 75, false, transB, Kind::BF16, Kind::BF16},
+                        32);
     }
 }
 
@@ -349,10 +350,10 @@ TEST_P(GemmTest, FewRowsHaveTheirBitsAmongMany) {
 TEST_P(GemmTest, GoesOnFromEarlierSums) {
   for (bool trans : {false, true}) {
     int64_t m = trans ? 64 : 37, n = trans ? 96 : 53;
-    checkPieces({m, n, 75, trans, !trans}, 17);
-    checkPieces({m, n, 1700, trans, trans}, 830);
+    checkWeightSlices({m, n, 75, trans, !trans}, 17);
+    checkWeightSlices({m, n, 1700, trans, trans}, 830);
     for (auto [k, piece] : {std::pair<int64_t, int64_t>{75, 32}, {5003, 1664}})
-      checkPieces({m, n, k, trans, trans, Kind::BF16, Kind::BF16}, piece);
+      checkWeightSlices({m, n, k, trans, trans, Kind::BF16, Kind::BF16}, piece);
   }
 }
 

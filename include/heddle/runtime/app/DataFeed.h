@@ -13,7 +13,7 @@
 #ifndef HEDDLE_RUNTIME_APP_DATAFEED_H
 #define HEDDLE_RUNTIME_APP_DATAFEED_H
 
-#include "heddle/runtime/core/Part.h"
+#include "heddle/runtime/core/RankShard.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include "heddle/runtime/io/TokenFile.h"
 
@@ -76,7 +76,7 @@ public:
   /// Reads tokens of the rows from row `first` of this feed on. `runs` lists
   /// the elements of the tensor of these rows that this rank needs, and where
   /// they go in `target`. Throws H0346 for a token outside the vocabulary.
-  void read(int64_t first, const std::vector<Run> &runs, What what,
+  void read(int64_t first, const std::vector<ElementRange> &runs, What what,
             int32_t *target);
 
   /// Returns the position of a run that has read `rows` rows of this feed.

@@ -13,7 +13,7 @@
 #define HEDDLE_RUNTIME_APP_INPUTFILE_H
 
 #include "heddle/PlanFormat/Plan.h"
-#include "heddle/runtime/core/Part.h"
+#include "heddle/runtime/core/RankShard.h"
 #include "heddle/runtime/io/Safetensors.h"
 
 #include <algorithm>
@@ -49,9 +49,9 @@ public:
   /// the rows of the file).
   template <typename Element>
   void read(const std::string &name, int64_t first,
-            const std::vector<Run> &runs, Element *target) const {
+            const std::vector<ElementRange> &runs, Element *target) const {
     const Tensor &tensor = tensors.at(name);
-    for (const Run &run : runs)
+    for (const ElementRange &run : runs)
       for (int64_t i = 0; i < run.count; ++i) {
         int64_t row = (first + (run.whole + i) / tensor.width) % numRows;
         int64_t at = row * tensor.width + (run.whole + i) % tensor.width;

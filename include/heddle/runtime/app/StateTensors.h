@@ -13,8 +13,8 @@
 #define HEDDLE_RUNTIME_APP_STATETENSORS_H
 
 #include "heddle/runtime/core/PackWeights.h"
-#include "heddle/runtime/core/Pieces.h"
 #include "heddle/runtime/core/Session.h"
+#include "heddle/runtime/core/WeightSlices.h"
 #include "heddle/runtime/io/Safetensors.h"
 #include <functional>
 #include <map>
@@ -35,8 +35,8 @@ public:
   /// Looks tensors up as `prefix` + name, or without a prefix by findTensor.
   /// Throws H0335 for a missing tensor, H0387 for a wrong shape.
   SourceReader(const io::WeightSet &weights,
-               const std::vector<plan::Piece> &pieces, const std::string &state,
-               const std::string &prefix = "");
+               const std::vector<plan::WeightSlice> &pieces,
+               const std::string &state, const std::string &prefix = "");
   SourceReader(const SourceReader &) = delete;
   SourceReader &operator=(const SourceReader &) = delete;
   ~SourceReader();
@@ -53,7 +53,7 @@ public:
   /// Returns the files' quantized codes of a whole weight if they have the
   /// format in which the plan stores it, so that nothing is rounded again; else
   /// none.
-  GroupCodes codesFor(const plan::Packed &whole) const;
+  GroupCodes codesFor(const plan::PackedWeight &whole) const;
   /// Whether some tensor of the state is quantized in the files.
   bool hasCodes() const;
 
@@ -73,11 +73,11 @@ private:
     const io::TensorInfo *info = nullptr;
     std::shared_ptr<const uint8_t> data;
   };
-  const Tensor &tensorOf(const PieceRun &run) const {
+  const Tensor &tensorOf(const WeightRange &run) const {
     return tensors[run.piece - pieces.data()];
   }
   const io::WeightSet &weights;
-  std::vector<plan::Piece> pieces;
+  std::vector<plan::WeightSlice> pieces;
   std::vector<Tensor> tensors; ///< The tensor of each piece.
 };
 
@@ -94,7 +94,7 @@ io::SharedTensor shareTensor(Session &session, const std::string &name,
                              plan::DType type,
                              const std::vector<int64_t> &shape,
                              const plan::Placement &placement,
-                             const Value *value, const Part *part);
+                             const Value *value, const RankShard *part);
 
 /// Collects the tensors of states to save.
 class SharedStates {
@@ -105,8 +105,8 @@ public:
   /// `name` is only added once. `value` and `part` are null on ranks that do
   /// not hold the state, and must outlive the tensors.
   void add(const std::string &prefix, const std::string &name,
-           const std::vector<plan::Piece> &pieces, plan::DType type,
-           const Value *value, const Part *part);
+           const std::vector<plan::WeightSlice> &pieces, plan::DType type,
+           const Value *value, const RankShard *part);
 
   std::vector<io::SharedTensor> take() { return std::move(tensors); }
 
@@ -121,9 +121,9 @@ private:
 /// rank's memory: with the ranges of the chunk, relative to its first element,
 /// the number of its elements, and the index of its first element.
 void forEachPiece(
-    const std::vector<Run> &runs, int64_t most,
-    const std::function<void(const std::vector<Run> &piece, int64_t count,
-                             int64_t first)> &visit);
+    const std::vector<ElementRange> &runs, int64_t most,
+    const std::function<void(const std::vector<ElementRange> &piece,
+                             int64_t count, int64_t first)> &visit);
 
 } // namespace heddle::rt
 

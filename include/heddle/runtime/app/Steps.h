@@ -37,7 +37,7 @@ const Value &requireOutput(const LoadedProgram &program, plan::PortRole role);
 
 /// Returns this rank's shard of an input or output; throws H0385 for another
 /// port.
-Part partOf(const Session &session, const plan::Port &port);
+RankShard partOf(const Session &session, const plan::Port &port);
 
 /// The inputs of a program that belong to the batch, as far as this rank's
 /// stage has them.
@@ -70,7 +70,7 @@ private:
     plan::PortRole role;
     std::string name;
     const Value *value;
-    std::vector<Run> runs;
+    std::vector<ElementRange> runs;
   };
   static std::optional<DataFeed::What> tokensOf(plan::PortRole role);
   void dropLabels(const Port &port, int64_t rows) const;
@@ -81,7 +81,7 @@ private:
   template <typename Element, typename Function>
   void write(const Port &port, Function valueAt) const {
     auto *data = at<Element>(port);
-    for (const Run &run : port.runs)
+    for (const ElementRange &run : port.runs)
       for (int64_t i = 0; i < run.count; ++i)
         data[run.local + i] = valueAt(run.whole + i);
   }

@@ -42,8 +42,8 @@ io::CheckpointContents describeCheckpoint(Session &session,
 
 /// Returns the tensors that a state consists of in weight files and
 /// checkpoints: those of its parameter, or one tensor of its own name.
-std::vector<plan::Piece> sourcesOf(const plan::Stage &stage,
-                                   const plan::State &state);
+std::vector<plan::WeightSlice> sourcesOf(const plan::Stage &stage,
+                                         const plan::State &state);
 
 } // namespace heddle::rt
 

@@ -153,7 +153,7 @@ private:
                               WaitForCollective, Send, Receive, Flush>;
   void act(Device &device, const Action &action) const;
   /// Entries that are submitted in one go.
-  struct Part {
+  struct EntryGroup {
     size_t first = 0, end = 0;
     size_t firstAction = 0;
     bool ofHost = false; ///< The device does none of them by itself.
@@ -165,7 +165,7 @@ private:
   /// Divides the entries into parts that the device captures, and others.
   void capture(Device &device);
   int64_t sentByDevices() const;
-  void submit(Device &device, const Part &part, LaunchTime *times) const;
+  void submit(Device &device, const EntryGroup &group, LaunchTime *times) const;
   /// On which stream a device does it, if it does: kernels, copies and fills,
   /// collectives and what comes in messages. `action` is that of an entry that
   /// is no launch.
@@ -181,7 +181,7 @@ private:
   /// Every entry; those of `actions` have no kernel.
   std::vector<KernelLaunch> launches;
   std::vector<Action> actions; ///< In the order of their entries.
-  std::vector<Part> parts;
+  std::vector<EntryGroup> groups;
   std::vector<int64_t> sending; ///< The channels that something is sent on.
   std::vector<LaunchInfo> infos;
   std::vector<void *> refs;

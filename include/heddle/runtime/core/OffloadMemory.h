@@ -71,13 +71,13 @@ public:
   }
 
 private:
-  struct Place {
+  struct FileOffset {
     io::OffloadFile *file;
     int64_t offset;
   };
-  Place placeOf(Address address);
+  FileOffset fileOffsetOf(Address address);
   /// Begins a transfer of the pages, if they are.
-  std::optional<io::OffloadPoint> start(bool isWrite, const Place &place,
+  std::optional<io::OffloadPoint> start(bool isWrite, const FileOffset &place,
                                         char *memory, int64_t bytes,
                                         io::OffloadTime *time);
 

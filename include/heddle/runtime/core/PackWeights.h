@@ -9,8 +9,8 @@
 #ifndef HEDDLE_RUNTIME_CORE_PACKWEIGHTS_H
 #define HEDDLE_RUNTIME_CORE_PACKWEIGHTS_H
 
-#include "heddle/PlanFormat/Packed.h"
-#include "heddle/runtime/core/Part.h"
+#include "heddle/PlanFormat/PackedWeight.h"
+#include "heddle/runtime/core/RankShard.h"
 
 #include <vector>
 
@@ -35,28 +35,33 @@ int32_t quantize(float value, GroupCode code, int64_t bits);
 using GroupCodes = std::vector<GroupCode>;
 
 /// `packed`, of the whole weight that has `shape`.
-plan::Packed wholeOf(plan::Packed packed, std::vector<int64_t> shape);
+plan::PackedWeight wholeOf(plan::PackedWeight packed,
+                           std::vector<int64_t> shape);
 
 /// Whether ranks split the inputs that share a scale: then it takes the whole
 /// weight to know the scale.
-bool splitsGroups(const plan::Packed &packed, const plan::Packed &whole);
+bool splitsGroups(const plan::PackedWeight &packed,
+                  const plan::PackedWeight &whole);
 
 /// The codes of outputs `begin` to `end` of a whole weight, in their places
 /// among all: `codes` has groups() x outputs() elements.
-void codesOfOutputs(const plan::Packed &whole, const float *weight,
+void codesOfOutputs(const plan::PackedWeight &whole, const float *weight,
                     int64_t begin, int64_t end, GroupCodes &codes);
 
 /// Of the codes of the whole weight, those of a rank's part, whose elements
 /// `runs` are.
-GroupCodes codesOfPart(const GroupCodes &codes, const plan::Packed &packed,
-                       const plan::Packed &whole, const std::vector<Run> &runs);
+GroupCodes codesOfPart(const GroupCodes &codes,
+                       const plan::PackedWeight &packed,
+                       const plan::PackedWeight &whole,
+                       const std::vector<ElementRange> &runs);
 
 /// Writes panels `begin` to `end` of a derived state. `weight` has
 /// `packed.shape`; `state` is the whole state: words in f32, bf16 or i32,
 /// scales and zeros in f16. Codes are those of `given`, or of `codeOf` without
 /// it.
-void packPanels(const plan::Packed &packed, const float *weight, int64_t begin,
-                int64_t end, void *state, const GroupCodes &given = {});
+void packPanels(const plan::PackedWeight &packed, const float *weight,
+                int64_t begin, int64_t end, void *state,
+                const GroupCodes &given = {});
 
 } // namespace heddle::rt
 

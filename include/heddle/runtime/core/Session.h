@@ -10,7 +10,7 @@
 #define HEDDLE_RUNTIME_CORE_SESSION_H
 
 #include "heddle/runtime/core/CommandList.h"
-#include "heddle/runtime/core/Part.h"
+#include "heddle/runtime/core/RankShard.h"
 
 #include <deque>
 #include <string_view>
@@ -80,7 +80,7 @@ public:
   /// rank's run of that.
   const Value &state(size_t index) const { return states[index]; }
   /// What of that state the memory holds.
-  const Part &part(size_t index) const { return parts[index]; }
+  const RankShard &shard(size_t index) const { return shards[index]; }
 
   /// Where the host writes all of a value, for `store` to bring it to the
   /// device.
@@ -138,7 +138,7 @@ private:
   PlanMemory arena;
   HostMirror mirror;
   std::vector<Value> states;
-  std::vector<Part> parts;
+  std::vector<RankShard> shards;
   std::deque<LoadedProgram> programs;
   /// What ran last, if it leaves work to its next run.
   const LoadedProgram *unfinished = nullptr;

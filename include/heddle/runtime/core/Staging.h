@@ -29,9 +29,9 @@ public:
 
   /// Where the host writes all of an input for the next run.
   template <typename T> T *at(const Value &input) const {
-    const Place *place = find(input);
-    return place ? reinterpret_cast<T *>(host(*place, turn))
-                 : session.at<T>(input);
+    const StagedValue *staged = find(input);
+    return staged ? reinterpret_cast<T *>(host(*staged, turn))
+                  : session.at<T>(input);
   }
   /// Brings it to the device, after all that was submitted.
   void store(const Value &input) const;
@@ -43,15 +43,15 @@ public:
   /// A result of one of the last two runs, of the last one where the host sees
   /// the device's memory. Waits until that run is done.
   template <typename T> const T *result(const Value &output, int64_t run) {
-    const Place *place = find(output);
-    if (!place)
+    const StagedValue *staged = find(output);
+    if (!staged)
       return session.load<T>(output);
     session.runsOn().await(turns[run % 2].done);
-    return reinterpret_cast<const T *>(host(*place, run % 2));
+    return reinterpret_cast<const T *>(host(*staged, run % 2));
   }
 
 private:
-  struct Place {
+  struct StagedValue {
     const Value *value;
     int64_t offset; ///< In the memory of a turn.
     bool isResult;
@@ -62,16 +62,16 @@ private:
     char *host = nullptr;
     Event done;
   };
-  const Place *find(const Value &value) const;
-  char *host(const Place &place, int64_t turn) const {
-    return turns[turn].host + place.offset;
+  const StagedValue *find(const Value &value) const;
+  char *host(const StagedValue &staged, int64_t turn) const {
+    return turns[turn].host + staged.offset;
   }
   void fork();
   void join();
 
   Session &session;
   const LoadedProgram &program;
-  std::vector<Place> places;
+  std::vector<StagedValue> values;
   std::array<Turn, 2> turns;
   std::array<Event, numStreams> ends; ///< Of streams, for fork and join.
   int64_t runs = 0;

@@ -1,4 +1,4 @@
-//===- Packed.h - How a weight is packed for products -----------*- C++ -*-===//
+//===- PackedWeight.h - How a weight is packed for products -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_PLANFORMAT_PACKED_H
-#define HEDDLE_PLANFORMAT_PACKED_H
+#ifndef HEDDLE_PLANFORMAT_PACKEDWEIGHT_H
+#define HEDDLE_PLANFORMAT_PACKEDWEIGHT_H
 
 #include <cstdint>
 #include <string>
@@ -20,7 +20,7 @@ enum class PackedPart { Words, Scales, Zeros };
 
 /// How a state is made of a weight when weights are loaded; see
 /// nn.packed_linear for the layout and NN_PackedAttr for the numbers.
-struct Packed {
+struct PackedWeight {
   static constexpr int64_t panelWidth = 32; ///< Outputs of a panel.
   static constexpr int64_t wordBits = 32;
 
@@ -56,4 +56,4 @@ struct Packed {
 
 } // namespace heddle::plan
 
-#endif // HEDDLE_PLANFORMAT_PACKED_H
+#endif // HEDDLE_PLANFORMAT_PACKEDWEIGHT_H

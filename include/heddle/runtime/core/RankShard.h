@@ -1,4 +1,4 @@
-//===- Part.h - One rank's part of a tensor ---------------------*- C++ -*-===//
+//===- RankShard.h - One rank's part of a tensor ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_CORE_PART_H
-#define HEDDLE_RUNTIME_CORE_PART_H
+#ifndef HEDDLE_RUNTIME_CORE_RANKSHARD_H
+#define HEDDLE_RUNTIME_CORE_RANKSHARD_H
 
 #include "heddle/PlanFormat/Plan.h"
 
@@ -18,7 +18,7 @@ namespace heddle::rt {
 
 /// Elements that stand side by side both in the whole tensor and in a rank's
 /// memory.
-struct Run {
+struct ElementRange {
   int64_t whole = 0; ///< The first one's index in the whole tensor.
   int64_t local = 0; ///< The same in the rank's memory.
   int64_t count = 0;
@@ -26,12 +26,12 @@ struct Run {
 
 /// Where the elements that a rank stores stand in the whole tensor. Padding is
 /// stored, but is no part of the whole.
-class Part {
+class RankShard {
 public:
   /// `shape` is that of the rank's part, before flat axes divide it. Throws
   /// H0385 when the placement does not give such a part.
-  Part(const plan::Placement &placement, const std::vector<int64_t> &shape,
-       const plan::Mesh &mesh, int64_t rank);
+  RankShard(const plan::Placement &placement, const std::vector<int64_t> &shape,
+            const plan::Mesh &mesh, int64_t rank);
 
   const std::vector<int64_t> &wholeShape() const { return whole; }
   /// Elements of the rank's memory: with flat axes, its run of the flat tensor,
@@ -40,14 +40,14 @@ public:
   /// Whether this rank, among those that store the same elements, is the first.
   bool isFirstReplica() const { return first; }
   /// All that is stored, by increasing index in the whole.
-  std::vector<Run> runs() const;
+  std::vector<ElementRange> runs() const;
 
 private:
   struct Dimension {
-    int64_t whole = 0, local = 0; ///< Extents.
-    std::vector<Run> runs;        ///< Of indices along this dimension.
+    int64_t whole = 0, local = 0;   ///< Extents.
+    std::vector<ElementRange> runs; ///< Of indices along this dimension.
   };
-  void append(Run run, std::vector<Run> &runs) const;
+  void append(ElementRange run, std::vector<ElementRange> &runs) const;
 
   std::vector<int64_t> whole;
   std::vector<Dimension> dimensions;
@@ -60,4 +60,4 @@ private:
 
 } // namespace heddle::rt
 
-#endif // HEDDLE_RUNTIME_CORE_PART_H
+#endif // HEDDLE_RUNTIME_CORE_RANKSHARD_H

@@ -1,4 +1,5 @@
-//===- Pieces.h - A state's elements in the tensors of files ----*- C++ -*-===//
+//===- WeightSlices.h - A state's elements in the tensors of files ----*- C++
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,18 +7,18 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_CORE_PIECES_H
-#define HEDDLE_RUNTIME_CORE_PIECES_H
+#ifndef HEDDLE_RUNTIME_CORE_WEIGHTSLICES_H
+#define HEDDLE_RUNTIME_CORE_WEIGHTSLICES_H
 
-#include "heddle/PlanFormat/Piece.h"
+#include "heddle/PlanFormat/WeightSlice.h"
 #include <functional>
 
 namespace heddle::rt {
 
 /// Elements that follow each other in the state, and in one tensor stand
 /// `stride` apart.
-struct PieceRun {
-  const plan::Piece *piece = nullptr;
+struct WeightRange {
+  const plan::WeightSlice *piece = nullptr;
   int64_t state = 0, tensor = 0; ///< The first element's index.
   int64_t stride = 1;
   int64_t count = 0;
@@ -25,17 +26,17 @@ struct PieceRun {
 
 /// Calls `visit` for runs that are the elements first .. first + count of the
 /// state, in order. Throws H0385 when the pieces do not have them all.
-void forEachRun(const std::vector<plan::Piece> &pieces, int64_t first,
+void forEachRun(const std::vector<plan::WeightSlice> &pieces, int64_t first,
                 int64_t count,
-                const std::function<void(const PieceRun &)> &visit);
+                const std::function<void(const WeightRange &)> &visit);
 
 /// The one piece of a state that is a whole tensor.
-plan::Piece wholeTensor(const std::string &tensor,
-                        const std::vector<int64_t> &shape);
+plan::WeightSlice wholeTensor(const std::string &tensor,
+                              const std::vector<int64_t> &shape);
 
 /// Throws H0385 unless all elements of the pieces are in their tensors.
-void checkPieces(const std::vector<plan::Piece> &pieces);
+void checkWeightSlices(const std::vector<plan::WeightSlice> &pieces);
 
 } // namespace heddle::rt
 
-#endif // HEDDLE_RUNTIME_CORE_PIECES_H
+#endif // HEDDLE_RUNTIME_CORE_WEIGHTSLICES_H

@@ -1,4 +1,4 @@
-//===- Piece.h - Where a state's elements stand in files --------*- C++ -*-===//
+//===- WeightSlice.h - Where a state's elements stand in files --*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_PLANFORMAT_PIECE_H
-#define HEDDLE_PLANFORMAT_PIECE_H
+#ifndef HEDDLE_PLANFORMAT_WEIGHTSLICE_H
+#define HEDDLE_PLANFORMAT_WEIGHTSLICE_H
 
 #include <cstdint>
 #include <string>
@@ -18,7 +18,7 @@ namespace heddle::plan {
 /// The elements of a state that stand in one tensor of the weight files: those
 /// that nested loops visit, in the state and in the tensor at once. Both are
 /// whole and row-major.
-struct Piece {
+struct WeightSlice {
   struct Loop {
     int64_t extent = 1;
     int64_t state = 0, tensor = 0; ///< Elements from one iteration to the next.
@@ -31,4 +31,4 @@ struct Piece {
 
 } // namespace heddle::plan
 
-#endif // HEDDLE_PLANFORMAT_PIECE_H
+#endif // HEDDLE_PLANFORMAT_WEIGHTSLICE_H

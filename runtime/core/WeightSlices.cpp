@@ -1,4 +1,4 @@
-//===- Pieces.cpp - A state's elements in the tensors of files ------------===//
+//===- WeightSlices.cpp - A state's elements in the tensors of files ------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,14 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/core/Pieces.h"
+#include "heddle/runtime/core/WeightSlices.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
 
 using namespace heddle;
 using namespace heddle::rt;
-using plan::Piece;
+using plan::WeightSlice;
 
 [[noreturn]] static void malformed() {
   fail("H0385",
@@ -23,13 +23,13 @@ using plan::Piece;
 
 /// The run of the piece that begins at an element of the state; of count 0 when
 /// the piece does not have it.
-static PieceRun runFrom(const Piece &piece, int64_t element) {
-  PieceRun run{&piece, element, piece.first, 1, 0};
+static WeightRange runFrom(const WeightSlice &piece, int64_t element) {
+  WeightRange run{&piece, element, piece.first, 1, 0};
   int64_t rest = element - piece.state;
   if (rest < 0)
     return run;
   int64_t left = 1; // Iterations of the innermost loop, if that is dense.
-  for (const Piece::Loop &loop : piece.loops) {
+  for (const WeightSlice::Loop &loop : piece.loops) {
     int64_t index = rest / loop.state;
     if (index >= loop.extent)
       return run;
@@ -44,11 +44,11 @@ static PieceRun runFrom(const Piece &piece, int64_t element) {
 }
 
 void heddle::rt::forEachRun(
-    const std::vector<Piece> &pieces, int64_t first, int64_t count,
-    const std::function<void(const PieceRun &)> &visit) {
+    const std::vector<WeightSlice> &pieces, int64_t first, int64_t count,
+    const std::function<void(const WeightRange &)> &visit) {
   size_t last = 0; // What follows is often of the same piece.
   for (int64_t element = first, end = first + count; element < end;) {
-    PieceRun run;
+    WeightRange run;
     for (size_t tried = 0; tried < pieces.size() && run.count == 0; ++tried) {
       size_t index = (last + tried) % pieces.size();
       run = runFrom(pieces[index], element);
@@ -63,9 +63,9 @@ void heddle::rt::forEachRun(
   }
 }
 
-plan::Piece heddle::rt::wholeTensor(const std::string &tensor,
-                                    const std::vector<int64_t> &shape) {
-  Piece piece;
+plan::WeightSlice heddle::rt::wholeTensor(const std::string &tensor,
+                                          const std::vector<int64_t> &shape) {
+  WeightSlice piece;
   piece.tensor = tensor;
   piece.shape = shape;
   int64_t elements = 1;
@@ -75,12 +75,12 @@ plan::Piece heddle::rt::wholeTensor(const std::string &tensor,
   return piece;
 }
 
-void heddle::rt::checkPieces(const std::vector<Piece> &pieces) {
-  for (const Piece &piece : pieces) {
+void heddle::rt::checkWeightSlices(const std::vector<WeightSlice> &pieces) {
+  for (const WeightSlice &piece : pieces) {
     int64_t elements = 1, last = piece.first;
     for (int64_t extent : piece.shape)
       elements *= extent;
-    for (const Piece::Loop &loop : piece.loops) {
+    for (const WeightSlice::Loop &loop : piece.loops) {
       if (loop.extent < 1 || loop.state < 1 || loop.tensor < 1)
         malformed();
       last += (loop.extent - 1) * loop.tensor;

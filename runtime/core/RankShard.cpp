@@ -1,4 +1,4 @@
-//===- Part.cpp - One rank's part of a tensor -----------------------------===//
+//===- RankShard.cpp - One rank's part of a tensor ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/core/Part.h"
+#include "heddle/runtime/core/RankShard.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ static int64_t ceilDivide(int64_t value, int64_t parts) {
 }
 
 /// Appends a run, or lengthens the last one when it goes on where that ends.
-static void addRun(const Run &run, std::vector<Run> &runs) {
+static void addRun(const ElementRange &run, std::vector<ElementRange> &runs) {
   if (!runs.empty() && runs.back().whole + runs.back().count == run.whole &&
       runs.back().local + runs.back().count == run.local)
     runs.back().count += run.count;
@@ -35,8 +35,9 @@ static void addRun(const Run &run, std::vector<Run> &runs) {
     runs.push_back(run);
 }
 
-Part::Part(const plan::Placement &placement, const std::vector<int64_t> &shape,
-           const plan::Mesh &mesh, int64_t rank)
+RankShard::RankShard(const plan::Placement &placement,
+                     const std::vector<int64_t> &shape, const plan::Mesh &mesh,
+                     int64_t rank)
     : whole(placement.whole.empty() ? shape : placement.whole) {
   if (whole.size() != shape.size() || placement.split.size() > shape.size())
     malformed();
@@ -89,7 +90,8 @@ Part::Part(const plan::Placement &placement, const std::vector<int64_t> &shape,
   }
 }
 
-void Part::append(Run run, std::vector<Run> &runs) const {
+void RankShard::append(ElementRange run,
+                       std::vector<ElementRange> &runs) const {
   int64_t skipped = std::max<int64_t>(0, begin - run.local);
   int64_t last = std::min(run.local + run.count, end);
   run.local += skipped;
@@ -101,7 +103,7 @@ void Part::append(Run run, std::vector<Run> &runs) const {
   addRun(run, runs);
 }
 
-std::vector<Run> Part::runs() const {
+std::vector<ElementRange> RankShard::runs() const {
   // Dimensions from `inner` on are there whole: one element of the dimension
   // before them is a block.
   size_t inner = dimensions.size();
@@ -110,20 +112,20 @@ std::vector<Run> Part::runs() const {
          dimensions[inner - 1].local == dimensions[inner - 1].whole)
     block *= dimensions[--inner].whole;
   // The runs of the dimensions so far, in elements of them.
-  std::vector<Run> outer = {{0, 0, 1}};
+  std::vector<ElementRange> outer = {{0, 0, 1}};
   for (size_t i = 0; i < inner; ++i) {
     const Dimension &dimension = dimensions[i];
-    std::vector<Run> next;
-    for (const Run &run : outer)
+    std::vector<ElementRange> next;
+    for (const ElementRange &run : outer)
       for (int64_t index = 0; index < run.count; ++index)
-        for (const Run &piece : dimension.runs)
+        for (const ElementRange &piece : dimension.runs)
           next.push_back({(run.whole + index) * dimension.whole + piece.whole,
                           (run.local + index) * dimension.local + piece.local,
                           piece.count});
     outer = std::move(next);
   }
-  std::vector<Run> result;
-  for (const Run &run : outer)
+  std::vector<ElementRange> result;
+  for (const ElementRange &run : outer)
     append({run.whole * block, run.local * block, run.count * block}, result);
   return result;
 }

@@ -1,4 +1,4 @@
-//===- Places.h - What may be in which memory -------------------*- C++ -*-===//
+//===- OffloadedRoles.h - What may be in which memory -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,29 +6,29 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_SETTINGS_PLACES_H
-#define HEDDLE_SETTINGS_PLACES_H
+#ifndef HEDDLE_SETTINGS_OFFLOADEDROLES_H
+#define HEDDLE_SETTINGS_OFFLOADEDROLES_H
 
 #include "heddle/Settings/Settings.h"
 
 namespace heddle::config {
 
 /// What `--place` may name, and the setting that says where it is.
-struct PlacedRole {
+struct OffloadedRole {
   const char *name, *key;
   MemoryKind Settings::*place;
 };
 
 /// All of them, what is moved least often first.
-inline constexpr PlacedRole placedRoles[] = {
+inline constexpr OffloadedRole offloadedRoles[] = {
     {"optimizer", "place_optimizer", &Settings::placeOptimizer},
     {"gradients", "place_gradients", &Settings::placeGradients},
     {"parameters", "place_parameters", &Settings::placeParameters},
     {"activations", "place_activations", &Settings::placeActivations}};
 
 /// The one of this name, or null.
-inline const PlacedRole *findPlacedRole(std::string_view name) {
-  for (const PlacedRole &role : placedRoles)
+inline const OffloadedRole *findOffloadedRole(std::string_view name) {
+  for (const OffloadedRole &role : offloadedRoles)
     if (role.name == name)
       return &role;
   return nullptr;
@@ -36,4 +36,4 @@ inline const PlacedRole *findPlacedRole(std::string_view name) {
 
 } // namespace heddle::config
 
-#endif // HEDDLE_SETTINGS_PLACES_H
+#endif // HEDDLE_SETTINGS_OFFLOADEDROLES_H

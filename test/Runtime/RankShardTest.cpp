@@ -1,4 +1,4 @@
-//===- PartTest.cpp - Tests of how parts lie in a whole -------------------===//
+//===- RankShardTest.cpp - Tests of how parts lie in a whole --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/core/Part.h"
+#include "heddle/runtime/core/RankShard.h"
 #include "Meshes.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
@@ -96,10 +96,10 @@ static void check(const Placement &placement, const Mesh &mesh) {
   std::vector<int> owners(productOf(placement.whole));
   for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
     Reference expected(placement, mesh, rank);
-    Part part(placement, expected.shape, mesh, rank);
+    RankShard part(placement, expected.shape, mesh, rank);
     std::map<int64_t, int64_t> places;
     int64_t last = -1;
-    for (const Run &run : part.runs()) {
+    for (const ElementRange &run : part.runs()) {
       EXPECT_GT(run.count, 0);
       EXPECT_GT(run.whole, last);
       last = run.whole + run.count - 1;
@@ -115,7 +115,7 @@ static void check(const Placement &placement, const Mesh &mesh) {
   EXPECT_EQ(owners, std::vector<int>(owners.size(), 1));
 }
 
-TEST(Part, MapsEveryElement) {
+TEST(RankShard, MapsEveryElement) {
   using Axes = std::vector<std::string>;
   Mesh mesh = test::meshOf(2, 2, 2, 3);
   const std::vector<Axes> choices = {{}, {"tensor"}, {"data", "seq"}, {"seq"}};
@@ -137,7 +137,7 @@ TEST(Part, MapsEveryElement) {
     }
 }
 
-TEST(Part, MapsMembersOfFlatTensors) {
+TEST(RankShard, MapsMembersOfFlatTensors) {
   Mesh mesh = test::meshOf(1, 3, 2, 2);
   for (int64_t first : {0, 3, 64, 100})
     for (int64_t elements : {130, 200}) {
@@ -154,7 +154,7 @@ TEST(Part, MapsMembersOfFlatTensors) {
 }
 
 // What a factor splits, the rest of its axis replicates.
-TEST(Part, MapsPartsAlongFactors) {
+TEST(RankShard, MapsPartsAlongFactors) {
   Mesh mesh = test::meshOf(2, 4, 1, 2);
   mesh.axes.push_back({"expert", 2, AxisRole::Data, "data"});
   using Axes = std::vector<std::string>;
@@ -172,30 +172,30 @@ TEST(Part, MapsPartsAlongFactors) {
   }
 }
 
-TEST(Part, IsOneRunWhereItCanBe) {
+TEST(RankShard, IsOneRunWhereItCanBe) {
   Mesh mesh = test::meshOf(1, 1, 1, 2);
   Placement placement;
-  Part whole(placement, {3, 4}, mesh, 1);
+  RankShard whole(placement, {3, 4}, mesh, 1);
   ASSERT_EQ(whole.runs().size(), 1u);
   EXPECT_EQ(whole.runs()[0].count, 12);
   EXPECT_FALSE(whole.isFirstReplica());
   placement.whole = {4, 6};
   placement.split = {{"tensor"}, {}};
-  Part rows(placement, {2, 6}, mesh, 1);
+  RankShard rows(placement, {2, 6}, mesh, 1);
   ASSERT_EQ(rows.runs().size(), 1u);
   EXPECT_EQ(rows.runs()[0].whole, 12);
   EXPECT_TRUE(rows.isFirstReplica());
-  EXPECT_EQ(Part(Placement(), {}, mesh, 0).runs()[0].count, 1);
+  EXPECT_EQ(RankShard(Placement(), {}, mesh, 0).runs()[0].count, 1);
 }
 
-TEST(Part, RefusesPartsThatAreNone) {
+TEST(RankShard, RefusesPartsThatAreNone) {
   Mesh mesh = test::meshOf(1, 1, 1, 2);
   Placement placement;
   placement.whole = {4, 6};
   placement.split = {{"tensor"}, {}};
   auto refuses = [&](const std::vector<int64_t> &shape) {
     try {
-      Part(placement, shape, mesh, 0);
+      RankShard(placement, shape, mesh, 0);
       return false;
     } catch (const UserError &error) {
       return error.diagnostic.code == "H0385";
