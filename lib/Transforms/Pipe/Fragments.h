@@ -134,7 +134,7 @@ struct Departure {
 /// along the backward fragments.
 class Routes {
 public:
-  /// With `slots` there are several micro-batches under numbering.
+  /// With `slots` there are several micro-batches under way.
   Routes(const Fragments &fragments, bool slots);
 
   using Key = std::pair<mlir::Value, int64_t>;

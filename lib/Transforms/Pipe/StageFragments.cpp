@@ -87,7 +87,7 @@ void FragmentWriter::arrive(Value value, const Arrival &arrival) {
 }
 
 /// Sends and keeps what later fragments need. What is sent lies in a slot: the
-/// stage goes on while it is under numbering.
+/// stage goes on while it is under way.
 void FragmentWriter::depart(Value value) {
   auto found = routes.departures.find({value, fragment});
   if (found == routes.departures.end())
