@@ -49,7 +49,7 @@ void StageWriter::writeFragments() {
 }
 
 /// The states that hold what is saved or sent, for each micro-batch under
-/// numbering.
+/// way.
 void StageWriter::addSlots(const StepPlan &step) {
   OpBuilder builder(stage.getContext());
   builder.setInsertionPoint(stage.getBodyBlock(), endOfStates());
