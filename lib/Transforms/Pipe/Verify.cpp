@@ -39,8 +39,8 @@ using pipe::Action;
 
 pipe::Schedule readLines(pipe::ScheduleOp schedule) {
   pipe::Schedule lines;
-  for (auto line : schedule.getStages().getAsValueRange<StringAttr>())
-    lines.push_back(*pipe::parseStage(line));
+  for (pipe::LineAttr line : schedule.getStages().getLines())
+    lines.push_back(line.getActions());
   return lines;
 }
 
