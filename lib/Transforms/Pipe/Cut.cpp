@@ -25,7 +25,8 @@ namespace {
 
 constexpr int64_t impossible = std::numeric_limits<int64_t>::max();
 
-/// The costs in whole units, so that equal layers stay equal in every sum.
+/// Partitions the layers with costs as integers, so that equal layers stay
+/// equal in every sum.
 class Partition {
 public:
   Partition(const LayerCosts &costs, int64_t stages)
@@ -34,7 +35,8 @@ public:
                                    costs.first + costs.last);
     double scale = total > 0 ? (1 << 20) / total : 0;
     auto units = [&](double cost) { return std::llround(cost * scale); };
-    // Layers that cost nothing are dealt out by number.
+    // If no layer costs anything, give each a cost of 1: every stage gets as
+    // many layers.
     for (int64_t layer = 0; layer < layers; ++layer)
       before[layer + 1] =
           before[layer] + std::max<int64_t>(1, units(costs.layers[layer]));
@@ -42,9 +44,9 @@ public:
     last = units(costs.last);
   }
 
-  /// The cut with the least value, where `combine(value of the stages before,
-  /// cost of a stage)` is the value with one stage more. Of equal ones, that
-  /// with the fewest layers in front.
+  /// The cut with the least value. `combine(value of the stages before, cost of
+  /// a stage)` is the value with one stage more. Among equal values, the cut
+  /// with the fewest layers in the first stages wins.
   template <typename Fn> std::pair<int64_t, Cut> solve(Fn combine) const;
 
 private:
@@ -62,7 +64,8 @@ private:
 
 template <typename Fn>
 std::pair<int64_t, Cut> Partition::solve(Fn combine) const {
-  // best[end]: the stages so far run the layers before `end`.
+  // best[end] is the least value when the stages so far run the layers before
+  // `end`.
   std::vector<int64_t> best(layers + 1, impossible);
   std::vector<std::vector<int64_t>> begins;
   best[0] = 0;
@@ -109,8 +112,9 @@ Cut heddle::pipe::cutByCost(const LayerCosts &costs, int64_t stages) {
 // By the user
 //===----------------------------------------------------------------------===//
 
-/// Repeats what `text` holds from `start` on as often as the count after a `*`
-/// at `rest` says, if there is one. Whether that is a count and not too long.
+/// Reads the count after a `*` at `rest`, if there is one, and repeats what
+/// `text` holds from `start` on that often. False when it is no count, or too
+/// large.
 static bool repeat(std::string &text, size_t start, llvm::StringRef &rest) {
   constexpr size_t longest = 1 << 16;
   if (!rest.consume_front("*"))
@@ -125,7 +129,8 @@ static bool repeat(std::string &text, size_t start, llvm::StringRef &rest) {
   return true;
 }
 
-/// Megatron's layout without repeats, groups and commas; or what is wrong.
+/// Expands Megatron's layout to one without repeats, groups and commas. Returns
+/// what is wrong with it, or "".
 static std::string expandLayout(llvm::StringRef layout, std::string &text) {
   llvm::SmallVector<size_t> groups;
   for (llvm::StringRef rest = layout; !rest.empty();) {

@@ -18,7 +18,8 @@ using namespace heddle::pipe;
 // Fragments
 //===----------------------------------------------------------------------===//
 
-/// Whether the operation is cheaper to run again than to send or keep.
+/// Whether it is cheaper to repeat the operation than to send or save its
+/// result.
 static bool isMadeAnew(Operation *op,
                        const DenseMap<Operation *, int64_t> &numbers) {
   if (op->hasTrait<nn::Rematerializable>() || isa<dist::RankOp>(op) ||
@@ -75,7 +76,8 @@ void Fragments::assignOther(Operation *op, bool beforeForward,
     numbers[op] = last;
 }
 
-/// What could be anywhere is where it is used first.
+/// Assigns operations that can be in any fragment to the first fragment that
+/// uses them.
 void Fragments::assignByUsers() {
   for (Operation *op : llvm::reverse(open)) {
     int64_t first = -1;
@@ -142,7 +144,7 @@ Value Fragments::sumThrough(OpOperand &operand) const {
   auto call = dyn_cast<nn::CallOp>(op);
   if (!call)
     return {};
-  // Through sums in the layer, to what it returns.
+  // Follow additions in the layer's function to the value that it returns.
   auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
   Value sum = callee.getArgument(operand.getOperandNumber());
   bool isAdded = false;
@@ -157,8 +159,8 @@ Value Fragments::sumThrough(OpOperand &operand) const {
   return {};
 }
 
-/// The operations that bring a gradient into its state; empty when it does not
-/// go into one alone.
+/// The operations that write a gradient into its state; empty when the gradient
+/// does not end in exactly one state.
 static SmallVector<Operation *> chainOf(Value gradient) {
   SmallVector<Operation *> chain;
   while (gradient.hasOneUse()) {
@@ -176,7 +178,8 @@ static SmallVector<Operation *> chainOf(Value gradient) {
   return {};
 }
 
-/// What a sum starts from: a state, or a tensor of zeros; null: nothing.
+/// The value that a sum starts from: a read of a state or zeros. Null when
+/// there is none.
 Value Fragments::startOf(Value sum) const {
   while (Operation *op = sum.getDefiningOp()) {
     if (op->hasTrait<nn::Rematerializable>())
@@ -194,7 +197,7 @@ Value Fragments::startOf(Value sum) const {
   return {};
 }
 
-/// The whole of what becomes of a sum: later operations add to it.
+/// The final value of a sum to which later operations add.
 Value Fragments::endOf(Value sum) const {
   while (sum.hasOneUse()) {
     OpOperand &use = *sum.getUses().begin();
@@ -208,7 +211,7 @@ Value Fragments::endOf(Value sum) const {
   return sum;
 }
 
-/// The parameter whose gradient the state or bucket of that name is, or "".
+/// The parameter whose gradient the state or bucket of that name holds, or "".
 static std::string parameterOf(nn::SetOp set, const SymbolTable &symbols) {
   Operation *symbol = symbols.lookup(set.getState());
   if (auto bucket = dyn_cast<nn::BucketOp>(symbol);
@@ -235,7 +238,7 @@ LogicalResult Fragments::addPassedSum(OpOperand &operand) {
   sum.start = startOf(operand.get());
   int64_t from = numbering.rankOf(of(operand.get().getDefiningOp()));
   int64_t to = numbering.rankOf(of(operand.getOwner()));
-  // Fragments of one rank add to one state.
+  // Fragments of one rank add to the same state.
   bool adds = isa_and_nonnull<nn::GetOp>(sum.start ? sum.start.getDefiningOp()
                                                    : nullptr) ||
               llvm::any_of(sum.chain, llvm::IsaPred<nn::AddOp>);

@@ -4,6 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Assigns the operations of a training step to pipeline fragments (the forward
+// or backward pass of one stage), and finds the values that fragments must send
+// to each other or save. pipe-split uses it before it writes a model for each
+// stage.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_TRANSFORMS_PIPE_FRAGMENTS_H
@@ -15,12 +20,12 @@
 
 namespace heddle::pipe {
 
-/// The way of a micro-batch through n virtual stages. Its fragments are
-/// numbered along it: the forward one of stage k is k, its backward one
-/// 2n - 1 - k. With `halves` that makes the gradients that the stage before
-/// waits for; the weights' are made in the fragment 3n - 1 - k.
+/// Numbers the fragments of a micro-batch along its path through n virtual
+/// stages: the forward pass of stage k is k, its backward pass is 2n - 1 - k.
+/// With `halves` (zb-h1) the backward pass only computes the gradient of the
+/// stage's input, and the fragment 3n - 1 - k computes those of its weights.
 struct FragmentNumbering {
-  int64_t ranks = 1;  ///< Along `pipe`.
+  int64_t ranks = 1;  ///< Ranks along `pipe`.
   int64_t chunks = 1; ///< Virtual stages of each rank.
   bool halves = false;
 
@@ -29,11 +34,11 @@ struct FragmentNumbering {
   bool isWeight(int64_t fragment) const { return fragment >= 2 * stages(); }
   int64_t backwardOf(int64_t stage) const { return 2 * stages() - 1 - stage; }
   int64_t weightOf(int64_t stage) const { return 3 * stages() - 1 - stage; }
-  /// The virtual stage.
+  /// The virtual stage of a fragment.
   int64_t stageOf(int64_t fragment) const {
     return isForward(fragment) ? fragment : stages() - 1 - fragment % stages();
   }
-  /// That of a chunk of a rank.
+  /// The virtual stage of a chunk of a rank.
   int64_t stageAt(int64_t rank, int64_t chunk) const {
     return chunk * ranks + rank;
   }
@@ -41,33 +46,40 @@ struct FragmentNumbering {
   int64_t chunkOf(int64_t fragment) const { return stageOf(fragment) / ranks; }
 };
 
-/// A link in the gradient of a parameter that several fragments use: the later
-/// one adds to what the earlier one made. Split, each stage keeps its own part.
+/// A gradient of a parameter that several fragments add to: the later fragment
+/// adds to the sum of the earlier one. When the model is split, each stage
+/// keeps its own part of the sum.
 struct PassedSum {
-  mlir::OpOperand *operand = nullptr; ///< Where the later one takes it over.
-  mlir::Value start; ///< What the earlier one adds to; null: nothing.
-  mlir::Value total; ///< The whole sum.
-  llvm::SmallVector<mlir::Operation *> chain; ///< Brings it into its state.
+  /// The operand through which the later fragment reads the sum.
+  mlir::OpOperand *operand = nullptr;
+  mlir::Value start; ///< What the earlier fragment adds to; null: zeros.
+  mlir::Value total; ///< The sum of both fragments.
+  /// The operations that write the sum into its state.
+  llvm::SmallVector<mlir::Operation *> chain;
 };
 
-/// The gradient of a parameter that several stages use: each has a part of it.
+/// The gradient of a parameter that several stages use: each stage has a part
+/// of the sum.
 struct SharedSum {
-  mlir::FlatSymbolRefAttr state;         ///< Or bucket.
-  llvm::SmallVector<int64_t> ranks = {}; ///< Along `pipe`, in order.
+  mlir::FlatSymbolRefAttr state; ///< The gradient's state or bucket.
+  /// The stages' ranks along `pipe`, in order.
+  llvm::SmallVector<int64_t> ranks = {};
 };
 
-/// Tells for every operation of a micro-batch's body where it runs. Reads of
-/// states, slices of inputs, constants, and what gathers parameters, are made
-/// anew in every fragment that uses them. A call of a layer is in the fragments
-/// of the stage that has its path: the first one forward, the second one
-/// backward, a third one makes the weights' gradients. An operation between the
-/// last forward and the first backward call is in the last stage's backward
-/// fragment, so that logits are not kept; any other one is where its operands
-/// are made.
+/// Maps each operation of a micro-batch's body to the fragment that runs it:
+///  - Reads of states, slices of inputs, constants and all-gathers of
+///    parameters are repeated in every fragment that uses them.
+///  - A layer's calls belong to the stage of the layer's path: the first call
+///    is the forward pass, the second the backward pass, and a third computes
+///    the weights' gradients.
+///  - Operations between the last forward call and the first backward call
+///    belong to the last stage's backward fragment, so that logits need not be
+///    saved.
+///  - Any other operation belongs to the fragment that computes its operands.
 class Fragments {
 public:
-  /// `stages` gives the virtual stage of a path. With `backward` there are
-  /// backward fragments. `symbols` are those of the whole model.
+  /// `stages` gives the virtual stage of each layer's path. With `backward` the
+  /// body has backward passes. `symbols` are those of the whole model.
   Fragments(mlir::Block &body, const FragmentNumbering &numbering,
             const mlir::SymbolTable &symbols,
             const llvm::DenseMap<mlir::Attribute, int64_t> &stages,
@@ -76,19 +88,21 @@ public:
         backward(backward) {}
   mlir::LogicalResult assign();
 
-  /// The fragment of an operation; -1 when it is made anew wherever it is used.
+  /// The fragment of an operation; -1 when the operation is repeated in each
+  /// fragment that uses it.
   int64_t of(mlir::Operation *op) const {
     auto found = numbers.find(op);
     return found == numbers.end() ? -1 : found->second;
   }
-  /// What is passed on through this operand, or null.
+  /// The sum of gradients that is read through this operand, or null.
   const PassedSum *passedThrough(mlir::OpOperand &operand) const;
   llvm::ArrayRef<PassedSum> passedSums() const { return sums; }
-  /// By the parameter's name.
+  /// The gradients that several stages add to, by the parameter's name.
   const llvm::MapVector<mlir::StringAttr, SharedSum> &sharedSums() const {
     return shared;
   }
-  /// The result that an operand is added into; null where it is in none.
+  /// The result of the addition that an operand is a term of; null when it is
+  /// no term of a sum.
   mlir::Value sumThrough(mlir::OpOperand &operand) const;
 
   mlir::Block &body;
@@ -109,32 +123,38 @@ private:
   const llvm::DenseMap<mlir::Attribute, int64_t> &stages;
   bool backward;
   llvm::DenseMap<mlir::Operation *, int64_t> numbers;
-  llvm::SmallVector<mlir::Operation *> open; ///< To be put where it is used.
+  /// Operations to place where their first user is.
+  llvm::SmallVector<mlir::Operation *> open;
   mlir::Operation *firstForward = nullptr, *lastForward = nullptr,
                   *firstBackward = nullptr;
   llvm::SmallVector<PassedSum> sums;
   llvm::MapVector<mlir::StringAttr, SharedSum> shared;
 };
 
-/// How a value comes to a fragment that did not make it.
+/// How a fragment gets a value that another fragment computes.
 struct Arrival {
-  int64_t from = 0;    ///< The fragment that had it before.
-  std::string channel; ///< Empty: in a slot; both are of one virtual stage.
+  int64_t from = 0; ///< The fragment that hands the value on.
+  /// Empty: a slot has it, since both fragments are of one virtual stage.
+  std::string channel;
 };
 
-/// What a fragment does with a value that later ones need.
+/// What a fragment does with a value that later fragments need.
 struct Departure {
-  std::string state;   ///< Its slots; empty: it is sent from where it is.
-  std::string channel; ///< Empty: nobody else needs it.
-  int64_t delta = 0;   ///< To the rank that is so much further along `pipe`.
+  /// The state whose slots hold it; empty: it is sent from where it is.
+  std::string state;
+  /// The channel that it is sent on; empty: no other rank needs it.
+  std::string channel;
+  int64_t delta = 0; ///< The receiver is this much further along `pipe`.
 };
 
-/// Brings values from where they are made to where they are used: along the
-/// forward fragments, in slots from a stage's forward to its backward fragment,
-/// along the backward fragments.
+/// Plans how values travel from the fragment that computes them to those that
+/// use them: from stage to stage along the forward passes, in slots from a
+/// stage's forward pass to its backward pass, and from stage to stage along the
+/// backward passes.
 class Routes {
 public:
-  /// With `slots` there are several micro-batches under way.
+  /// With `slots` several micro-batches are under way at a time, so that saved
+  /// values need a slot for each of them.
   Routes(const Fragments &fragments, bool slots);
 
   using Key = std::pair<mlir::Value, int64_t>;
@@ -146,7 +166,8 @@ private:
 
   const Fragments &fragments;
   bool slots;
-  llvm::DenseMap<int64_t, unsigned> channels, states; ///< How many have names.
+  /// How many channels and states of a virtual stage have names.
+  llvm::DenseMap<int64_t, unsigned> channels, states;
 };
 
 } // namespace heddle::pipe

@@ -16,17 +16,19 @@ using namespace heddle;
 
 namespace {
 
-/// One half of a backward function.
+/// One of the two functions that a backward function is split into.
 struct Half {
   nn::FuncOp function;
-  SmallVector<unsigned> arguments; ///< Of the whole function.
+  /// Numbers of the arguments of the whole function.
+  SmallVector<unsigned> arguments;
 };
 
-/// Both. The input's half gives the results that are not the weights', then
-/// what it leaves to the weights' half, which takes that last.
+/// The two halves. The results of the input's half are those that are no
+/// gradients of weights, followed by the values for the weights' half, which
+/// are the last arguments of that.
 struct Halves {
   Half input, weight;
-  BitVector weights; ///< The results that the weights' half gives.
+  BitVector weights; ///< The results that the weights' half computes.
 };
 
 class BackwardSplitter {
@@ -45,7 +47,7 @@ private:
   llvm::StringMap<Halves> known;
 };
 
-/// Whether the value goes into a gradient's state, and nowhere else.
+/// Whether the value's only use is to be written into a gradient's state.
 bool BackwardSplitter::isGradient(Value value) {
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
     if (isa<nn::PackOp, nn::AddOp, dist::ReshardOp>(user))
@@ -120,7 +122,7 @@ const Halves &BackwardSplitter::halvesOf(nn::FuncOp function,
     return halves;
   Block &body = function.getBody().front();
   auto results = body.getTerminator()->getOperands();
-  // What the results that others wait for are made of.
+  // The operations that compute the results which other layers wait for.
   DenseSet<Operation *> early;
   SmallVector<Value> worklist;
   for (auto [number, result] : llvm::enumerate(results))

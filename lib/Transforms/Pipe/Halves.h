@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Backward passes in two halves, for the schedule zb-h1 (Qi et al., arXiv
+// 2401.10241), which fills bubbles with gradients of weights.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_TRANSFORMS_PIPE_HALVES_H
@@ -14,10 +17,10 @@
 
 namespace heddle::pipe {
 
-/// Splits the backward functions of layers in two (Qi et al., arXiv
-/// 2401.10241): `.input` makes what other layers wait for, and also gives what
-/// `.weight` needs of that to make the parameters' gradients. Their calls in
-/// `body`, the second of each path, become two calls. `symbols`: the model's.
+/// Splits the backward function of each layer into `.input`, which computes
+/// what other layers wait for, and `.weight`, which computes the gradients of
+/// the weights from values that `.input` hands on. In `body` the second call of
+/// each path becomes two calls. `symbols` is the model's table.
 void splitBackward(mlir::SymbolTable &symbols, mlir::Block &body);
 
 } // namespace heddle::pipe

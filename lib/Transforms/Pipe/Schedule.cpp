@@ -37,7 +37,7 @@ struct SchedulePass : heddle::impl::PipeScheduleBase<SchedulePass> {
   }
 
 private:
-  /// The arithmetic of operations; a call's is that of its function, which is
+  /// Counts floating-point operations. A call counts as its function, which is
   /// counted once for all its instances.
   class Arithmetic {
   public:
@@ -63,10 +63,10 @@ private:
     DenseMap<Operation *, double> functions;
   };
 
-  /// What one micro-batch runs, forward and backward. An operation outside the
-  /// layers counts with the layer before it; but the head follows the last
-  /// layer's forward pass, and the embedding's gradient the first layer's
-  /// backward pass.
+  /// The cost of one micro-batch, forward and backward. An operation outside of
+  /// layers counts for the layer before it, with two exceptions: the head
+  /// counts for the last stage, and the embedding's gradient for the first
+  /// stage.
   static Layers measure(nn::ModelOp model, nn::StepOp step) {
     Layers result;
     Block *body = &step.getBody().front();

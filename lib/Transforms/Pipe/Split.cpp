@@ -77,7 +77,8 @@ private:
     return success();
   }
 
-  /// A parameter that several stages update must change alike on all of them.
+  /// Refuses a trainable parameter that several stages read, unless all of them
+  /// contribute to its gradient: its copies must be updated alike.
   LogicalResult checkShared(const ModelPlan &plan,
                             ArrayRef<StageWriter> stages) {
     nn::ModelOp model = plan.model;

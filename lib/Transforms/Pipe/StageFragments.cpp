@@ -35,7 +35,7 @@ void FragmentWriter::write() {
         markNeeded(sum->start);
     }
   }
-  // What is only passed on does not wait for what is computed here.
+  // Values that are only passed on need not wait for the computation here.
   for (auto &[key, arrival] : routes.arrivals) {
     auto &[value, place] = key;
     if (place == fragment &&
@@ -86,8 +86,8 @@ void FragmentWriter::arrive(Value value, const Arrival &arrival) {
   depart(value);
 }
 
-/// Sends and keeps what later fragments need. What is sent lies in a slot: the
-/// stage goes on while it is under way.
+/// Sends and saves what later fragments need. A value that is sent is kept in a
+/// slot, so that the stage can continue before the message has arrived.
 void FragmentWriter::depart(Value value) {
   auto found = routes.departures.find({value, fragment});
   if (found == routes.departures.end())
@@ -107,7 +107,7 @@ void FragmentWriter::depart(Value value) {
                                builder.getStringAttr(departure.channel));
 }
 
-/// The later part of a sum starts from where the whole sum starts.
+/// The later part of a sum starts from what the whole sum starts from.
 void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
   unsigned number = sum.operand->getOperandNumber();
   if (sum.start) {
@@ -129,7 +129,8 @@ void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
       MutableOperandRange(init).clear();
 }
 
-/// A layer always adds to what it gets: to nothing but zeros.
+/// A layer's function always adds to an operand: pass zeros where this stage
+/// has no earlier sum.
 Value FragmentWriter::zerosFor(nn::CallOp call, unsigned number) {
   auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
   ArrayAttr shardings;
@@ -141,12 +142,13 @@ Value FragmentWriter::zerosFor(nn::CallOp call, unsigned number) {
                                    builder.getF64FloatAttr(0), shardings);
 }
 
-/// The earlier part goes into its own state, as the whole sum does.
+/// The earlier part of a sum is written to its state as the whole sum is.
 void FragmentWriter::finish(const PassedSum &sum) {
   IRMapping here = mapping;
   here.map(sum.total, mapping.lookup(sum.operand->get()));
   for (Operation *op : sum.chain) {
-    // States that the chain reads may stand behind this place in the body.
+    // The operations may read states further down in the body: clone these
+    // reads.
     for (Value operand : op->getOperands())
       if (auto get = operand.getDefiningOp<nn::GetOp>();
           get && !here.contains(operand))

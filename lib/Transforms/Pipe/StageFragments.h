@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Writes the body of one fragment into the model of its stage. StageWriter uses
+// it for every fragment that the stage runs.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_TRANSFORMS_PIPE_STAGEFRAGMENTS_H
@@ -14,13 +17,13 @@
 
 namespace heddle::pipe {
 
-/// Writes one fragment of a micro-batch at the builder's place: its own
-/// operations in their order, before each what it needs and does not make, and
-/// after each what others need of it.
+/// Writes one fragment of a micro-batch at the builder's insertion point: its
+/// operations in their order, before each the receives and reads of slots that
+/// it needs, and after each the sends and saves that other fragments need.
 class FragmentWriter {
 public:
-  /// `mapping` knows the values of the whole body that are there already: the
-  /// step's inputs, the micro-batch. `slot` is null outside of training.
+  /// `mapping` has the values of the whole body that exist already: the step's
+  /// inputs and the micro-batch's number. `slot` is null outside of training.
   FragmentWriter(mlir::OpBuilder &builder, const mlir::SymbolTable &symbols,
                  const Fragments &fragments, const Routes &routes,
                  int64_t fragment, const mlir::IRMapping &mapping,
@@ -29,7 +32,8 @@ public:
         routes(routes), fragment(fragment), mapping(mapping), slot(slot) {}
 
   void write();
-  /// What a value of the whole body is here; null when it is not.
+  /// The value in this fragment that stands for a value of the whole body; null
+  /// when there is none.
   mlir::Value lookup(mlir::Value value) const {
     return mapping.lookupOrNull(value);
   }
@@ -50,7 +54,8 @@ private:
   int64_t fragment;
   mlir::IRMapping mapping;
   mlir::Value slot;
-  llvm::DenseSet<mlir::Operation *> needed; ///< Of those that are made anew.
+  /// Repeated operations that this fragment uses.
+  llvm::DenseSet<mlir::Operation *> needed;
 };
 
 } // namespace heddle::pipe

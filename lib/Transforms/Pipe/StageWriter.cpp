@@ -48,8 +48,8 @@ void StageWriter::writeFragments() {
   findParameters();
 }
 
-/// The states that hold what is saved or sent, for each micro-batch under
-/// way.
+/// Creates the states that hold saved and sent values, with a slot for each
+/// micro-batch under way.
 void StageWriter::addSlots(const StepPlan &step) {
   OpBuilder builder(stage.getContext());
   builder.setInsertionPoint(stage.getBodyBlock(), endOfStates());
@@ -118,8 +118,8 @@ void StageWriter::writeLoop(OpBuilder &builder, const StepPlan &step,
   }
 }
 
-/// Writes a step that runs once. Gives, for each of its results, what this
-/// stage returns, or null.
+/// Writes a step that runs once. Returns this stage's value for each of the
+/// step's results, or null.
 SmallVector<Value> StageWriter::writeInline(OpBuilder &builder,
                                             const StepPlan &step,
                                             const IRMapping &mapping) {
@@ -169,8 +169,8 @@ nn::StepOp StageWriter::writeStep(const StepPlan &plan) {
 // What a stage has
 //===----------------------------------------------------------------------===//
 
-/// The states that an operation names: one, or a bucket's members. None that
-/// the symbols do not have.
+/// The states that an operation reads or writes: one state, or the members of a
+/// bucket. Empty when `symbols` lacks the name.
 static SmallVector<nn::StateOp> statesOf(const SymbolTable &symbols,
                                          Operation *op) {
   StringRef name;
@@ -202,16 +202,16 @@ void StageWriter::findParameters() {
     });
 }
 
-/// Where the next state is to stand.
+/// The position after the last state, where a new state is inserted.
 Block::iterator StageWriter::endOfStates() {
   Block *body = stage.getBodyBlock();
   return llvm::find_if(
       *body, [](Operation &op) { return !isa<dist::MeshOp, nn::StateOp>(op); });
 }
 
-/// Copies what belongs to the stage: its parameters with what belongs to them,
-/// states that belong to none, and the functions that its steps call. Of
-/// buckets all, to be cut.
+/// Copies the parameters of this stage with their gradients and optimizer
+/// states, states that belong to no parameter, the functions that its steps
+/// call, and all buckets, which are cut down later.
 void StageWriter::copyRest() {
   DenseSet<Operation *> called;
   std::function<void(Operation *)> reach = [&](Operation *op) {
@@ -244,7 +244,7 @@ void StageWriter::copyRest() {
   }
 }
 
-/// Drops the states that belong to no parameter and that no step uses.
+/// Erases the states that belong to no parameter and that no step uses.
 void StageWriter::dropUnused() {
   DenseSet<Operation *> used;
   SymbolTable symbols(stage);
@@ -262,8 +262,8 @@ void StageWriter::dropUnused() {
 // Before and after the fragments
 //===----------------------------------------------------------------------===//
 
-/// One stage has added to each accumulator: what it holds is the sum of what
-/// it holds on all of them.
+/// Each stage adds its micro-batches to its own copy of an accumulator: mark
+/// the accumulators as partial sums over `pipe`.
 void StageWriter::sumAccumulators() {
   ArrayAttr none = ArrayAttr::get(stage.getContext(), {});
   for (auto state : stage.getOps<nn::StateOp>()) {
@@ -321,8 +321,8 @@ void StageWriter::writeUpdate(const StepPlan &whole, nn::StepOp step,
   dropPorts(step, all);
 }
 
-/// What is read of an accumulator behind the loop is summed over the stages:
-/// one of them has added to it.
+/// All-reduces an accumulator over `pipe` where it is read after the loop: each
+/// stage holds a partial sum.
 void StageWriter::sumResults(nn::StepOp step) {
   SymbolTable symbols(stage);
   for (auto get : step.getBody().getOps<nn::GetOp>()) {
@@ -350,7 +350,7 @@ void StageWriter::sumResults(nn::StepOp step) {
   }
 }
 
-/// The entries of `list` with those numbers.
+/// The entries of `list` with these numbers.
 static ArrayAttr pick(ArrayAttr list, ArrayRef<unsigned> numbers) {
   SmallVector<Attribute> picked;
   for (unsigned number : numbers)
@@ -358,8 +358,8 @@ static ArrayAttr pick(ArrayAttr list, ArrayRef<unsigned> numbers) {
   return ArrayAttr::get(list.getContext(), picked);
 }
 
-/// Drops the inputs that the stage does not use, and the results that it does
-/// not have.
+/// Erases the step's inputs that the stage does not use, and the results that
+/// it does not compute.
 void StageWriter::dropPorts(nn::StepOp step, ArrayRef<unsigned> results) {
   Block &block = step.getBody().front();
   SmallVector<unsigned> inputs;

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Writes the model that one rank along `pipe` runs, out of the whole model.
+// Used by pipe-split.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_TRANSFORMS_PIPE_STAGEWRITER_H
@@ -21,7 +24,7 @@ namespace heddle::pipe {
 
 struct StageBucket;
 
-/// How one step of the whole model is cut.
+/// How one step of the whole model is cut into fragments.
 struct StepPlan {
   nn::StepOp step;
   nn::MicroBatchesOp loop; ///< Null: the step runs once through all stages.
@@ -30,7 +33,7 @@ struct StepPlan {
   std::unique_ptr<Routes> routes;
 };
 
-/// How the whole model is cut.
+/// How the whole model is cut into stages.
 struct ModelPlan {
   explicit ModelPlan(nn::ModelOp model) : model(model), symbols(model) {}
 
@@ -39,24 +42,27 @@ struct ModelPlan {
   FragmentNumbering numbering;
   Schedule schedule;
   int64_t replicas = 1; ///< Ranks along `data` and `seq`.
-  llvm::DenseMap<mlir::Attribute, int64_t> stages; ///< Of each path.
+  /// The virtual stage of each layer's path.
+  llvm::DenseMap<mlir::Attribute, int64_t> stages;
   std::deque<StepPlan> steps;
 
-  /// Null where at most one rank makes a gradient of the parameter.
+  /// The parts of a parameter's gradient; null when at most one rank computes
+  /// it.
   const SharedSum *sharedSum(mlir::StringAttr parameter) const;
 };
 
-/// The model of one rank along `pipe`.
+/// Writes the model of one rank along `pipe`.
 class StageWriter {
 public:
   StageWriter(const ModelPlan &plan, int64_t rank) : plan(plan), rank(rank) {}
 
-  /// Begins a model, with the fragments of this stage as its steps.
+  /// Creates the model, with the fragments of this stage as the bodies of its
+  /// steps.
   void writeFragments();
   /// The parameters that the fragments read.
   const llvm::SetVector<mlir::StringAttr> &parameters() const { return owned; }
-  /// Writes what steps do before and after their fragments, and copies what
-  /// this stage needs of the rest of the model.
+  /// Writes what steps do before and after their fragments, and copies the
+  /// states and functions that this stage needs.
   void finish();
 
   unsigned numSent = 0, numSaved = 0;
@@ -83,8 +89,8 @@ private:
   const ModelPlan &plan;
   int64_t rank;
   nn::ModelOp stage;
-  llvm::SmallVector<int64_t> slots;    ///< That each chunk needs.
-  llvm::SmallVector<nn::StepOp> steps; ///< As those of the plan.
+  llvm::SmallVector<int64_t> slots;    ///< Slots that each chunk needs.
+  llvm::SmallVector<nn::StepOp> steps; ///< In the order of the plan's steps.
   llvm::SetVector<mlir::StringAttr> owned;
 };
 

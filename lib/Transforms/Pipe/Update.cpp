@@ -23,7 +23,7 @@ StringAttr heddle::pipe::parameterOf(nn::StateOp state) {
                               : state.getSymNameAttr();
 }
 
-/// Gives a bucket those members, and the size that follows.
+/// Sets the members of a bucket, and the bucket's size by them.
 static void setMembers(nn::BucketOp bucket, ArrayRef<Attribute> members,
                        const SymbolTable &symbols, int64_t replicas) {
   int64_t elements = 0;
@@ -90,7 +90,8 @@ TensorShardingAttr heddle::pipe::sumOverStages(TensorShardingAttr sharding) {
 // Flat values
 //===----------------------------------------------------------------------===//
 
-/// The bucket that an operation reads, writes, or fills; null when none.
+/// The stage's buckets for the bucket that an operation reads, writes or fills;
+/// null when it does none of these.
 const StageBucket *UpdateWriter::bucketOf(Operation &op) const {
   StringRef name;
   if (auto get = dyn_cast<nn::GetOp>(op))
@@ -115,7 +116,7 @@ void UpdateWriter::write(Operation &op) {
                 });
   if (isFlat)
     return writeFlat(op, bucket);
-  // The norm is summed over the stages instead.
+  // Skip reshards of the norm's sums: `total` sums over the stages too.
   bool ofNorm = isa<dist::ReshardOp>(op) &&
                 isa_and_nonnull<nn::PackOp>(op.getOperand(0).getDefiningOp());
   if (!ofNorm)
@@ -129,8 +130,8 @@ static void rename(Operation *copy, nn::BucketOp bucket) {
     get.setState(bucket.getSymName());
 }
 
-/// The shape of the result of what was copied: that of the operand which was as
-/// long as the result before, or what follows from the first one.
+/// The result's shape of a copied operation: that of the operand which had the
+/// result's length before, or else the shape inferred from the first operand.
 static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
                                           Value old) {
   auto shapeOf = [](Value value) {
@@ -149,7 +150,7 @@ static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
 }
 
 void UpdateWriter::writeFlat(Operation &op, const StageBucket *bucket) {
-  // Nothing, where the stage has no part of the bucket.
+  // The stage has no part of the bucket: its values are null.
   for (Value result : op.getResults())
     flats[result] = {};
   auto segments = op.getAttrOfType<FlatSymbolRefAttr>("bucket");
@@ -178,7 +179,7 @@ void UpdateWriter::writeFlat(Operation &op, const StageBucket *bucket) {
       rename(copy, (*bucket)[number]);
     for (auto [old, result] : llvm::zip(op.getResults(), copy->getResults())) {
       auto type = cast<RankedTensorType>(result.getType());
-      bool isRead = bucket && !segments; // Or what the bucket is filled with.
+      bool isRead = bucket && !segments; // True also for what fills the bucket.
       result.setType(isRead ? type.clone(cast<RankedTensorType>(
                                              (*bucket)[number].getType())
                                              .getShape())
@@ -206,7 +207,7 @@ Value UpdateWriter::pack(Location loc, ArrayRef<Value> sums) {
       loc, RankedTensorType::get({elements}, builder.getF32Type()), sums);
 }
 
-/// The packed sums of squares that this stage makes.
+/// Packs the sums of squares that this stage computes.
 void UpdateWriter::writePack(nn::PackOp whole) {
   SmallVector<Value> sums;
   for (Value sum : whole.getMembers())
@@ -216,8 +217,8 @@ void UpdateWriter::writePack(nn::PackOp whole) {
     mapping.map(whole.getFlat(), packed);
 }
 
-/// The sum over all stages, and over the axes of `unreduced`. A stage without
-/// any takes part with zero.
+/// Sums over all stages, and over the axes in `unreduced`. A stage without a
+/// term contributes zero.
 Value UpdateWriter::total(Location loc, Value packed, ArrayAttr unreduced) {
   MLIRContext *context = builder.getContext();
   auto whole = shard::wholeSharding(context, 0);

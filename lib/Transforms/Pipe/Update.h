@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Writes what a pipeline stage's step does outside of its fragments: the
+// optimizer's update, the gradient norm over all stages, and the sums of
+// gradients that several stages compute.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_TRANSFORMS_PIPE_UPDATE_H
@@ -16,31 +20,32 @@
 
 namespace heddle::pipe {
 
-/// A bucket of the whole model as one stage has it: `own` with the parameters
-/// that the stage has, `copies` with those among them that another stage has
-/// too and that count there. Null: without members.
+/// What one stage has of a bucket of the whole model. `own` has the parameters
+/// that count on this stage, `copies` those that another stage has too and that
+/// count there. Null: no such parameters.
 struct StageBucket {
   nn::BucketOp own, copies;
   nn::BucketOp operator[](int number) const { return number ? copies : own; }
 };
 using StageBuckets = llvm::StringMap<StageBucket>;
 
-/// The parameter that a state belongs to, or is.
+/// The parameter that a state belongs to; a parameter belongs to itself.
 mlir::StringAttr parameterOf(nn::StateOp state);
 
-/// Cuts a model's buckets down to the parameters for which `has` is true. What
-/// is split over `replicas` ranks is padded to equal parts for them. `symbols`
-/// has the members of the buckets as they were.
+/// Cuts a model's buckets down to the parameters for which `has` is true.
+/// Buckets that are split over `replicas` ranks are padded to parts of equal
+/// length. `symbols` has the members of the buckets as they were.
 StageBuckets cutBuckets(nn::ModelOp model, const mlir::SymbolTable &symbols,
                         llvm::function_ref<bool(mlir::StringAttr)> has,
                         llvm::function_ref<bool(mlir::StringAttr)> isCopy,
                         int64_t replicas);
 
-/// Unreduced along `pipe` too.
+/// The sharding with partial sums along `pipe` added.
 dist::TensorShardingAttr sumOverStages(dist::TensorShardingAttr sharding);
 
 /// Writes what a step does before and after its micro-batches, for one stage:
-/// whole buckets become the stage's, and the norm becomes a sum over stages.
+/// operations on whole buckets become operations on the stage's buckets, and
+/// the gradient norm is summed over stages.
 class UpdateWriter {
 public:
   UpdateWriter(mlir::OpBuilder &builder, const StageBuckets &buckets,
@@ -50,7 +55,8 @@ public:
   void write(mlir::Operation &op);
 
 private:
-  /// What became of a flat value: of `own` buckets and of `copies`.
+  /// The stage's values for a flat value of the whole model: of its `own` and
+  /// `copies` buckets.
   using Flat = std::array<mlir::Value, 2>;
 
   const StageBucket *bucketOf(mlir::Operation &op) const;
@@ -67,10 +73,10 @@ private:
   llvm::DenseMap<mlir::Value, Flat> flats;
 };
 
-/// Adds up the parts of a gradient that several stages made, alike on all of
-/// them: each adds its part to what the next one with a part sends, and the
-/// first hands the sum back. `rank` is the place along `pipe` of the stage that
-/// is written.
+/// Adds up the parts of a gradient that several stages compute. Each stage adds
+/// its part to the sum that it receives from the next one and sends it to the
+/// stage before it. The first stage sends the total back, so that all have the
+/// same value. `rank` is the stage's coordinate along `pipe`.
 void addUpShared(mlir::OpBuilder &builder, nn::ModelOp stage,
                  const SharedSum &sum, int64_t rank);
 

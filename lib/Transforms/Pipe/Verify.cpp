@@ -21,8 +21,8 @@ namespace heddle {
 #include "include/heddle/Transforms/Pipe/Passes.h.inc"
 } // namespace heddle
 
-/// What is noted of the layer that a call is an instance of, or a piece of:
-/// the paths of pieces go on from the layer's.
+/// Looks up a layer's path in a map. A call of a part of a layer has a path
+/// that extends the layer's.
 template <typename Map>
 static typename Map::iterator findLayer(Map &layers, nn::CallOp call) {
   for (StringRef path = call.getPath();;
@@ -44,7 +44,8 @@ pipe::Schedule readLines(pipe::ScheduleOp schedule) {
   return lines;
 }
 
-/// What passes between two ranks along `pipe` in one step, and where.
+/// The sends and receives of one value between two ranks along `pipe` in a
+/// step.
 struct Message {
   std::string step, channel;
   int64_t from = 0, to = 0;
@@ -54,7 +55,7 @@ struct Message {
   }
 };
 
-/// The models of all stages.
+/// Verifies the models of all stages together.
 class StagesVerifier {
 public:
   explicit StagesVerifier(ArrayRef<nn::ModelOp> models) : models(models) {}
@@ -79,7 +80,7 @@ public:
   }
 
 private:
-  /// What is said of the whole model is said alike by all stages.
+  /// Attributes that describe the whole model are equal on all stages.
   LogicalResult verifyAttributes(nn::ModelOp model) {
     nn::ModelOp head = models.front();
     for (NamedAttribute attribute : head->getAttrs()) {
@@ -123,7 +124,7 @@ private:
     return success();
   }
 
-  /// A stage runs its line of the schedule, but for the optimizer.
+  /// A stage runs its line of the schedule, without the optimizer.
   LogicalResult verifyLine(pipe::FragmentsOp fragments) {
     pipe::Line expected = line;
     llvm::erase_if(expected, [](const Action &action) {
@@ -184,7 +185,7 @@ private:
            << call.getPathAttr();
   }
 
-  /// The parts of an input are as many as the micro-batches that are run.
+  /// An input is split into as many parts as there are micro-batches.
   static LogicalResult verifyMicroBatch(nn::MicroBatchOp part) {
     int64_t count = pipe::microBatchesAt(part);
     int64_t parts = cast<ShapedType>(part.getInput().getType()).getDimSize(0);
@@ -194,7 +195,7 @@ private:
            << parts << " micro-batches, its stage runs " << count;
   }
 
-  /// No two micro-batches under way share a slot.
+  /// Two micro-batches that are under way at the same time never share a slot.
   LogicalResult verifySlot(const SymbolTable &symbols, Operation *op,
                            StringRef name, Value slot) {
     auto fragments = dyn_cast<pipe::FragmentsOp>(op->getParentOp());
@@ -218,7 +219,7 @@ private:
            << " are needed";
   }
 
-  /// Everything that is sent is received once, in a fragment of the same kind.
+  /// Each send has one receive, in a fragment of the same kind.
   LogicalResult matchMessages() {
     for (auto &[message, ops] : sent)
       if (failed(match(message, ops, awaited[message])))
@@ -251,15 +252,18 @@ private:
   }
 
   ArrayRef<nn::ModelOp> models;
-  DenseMap<Attribute, int64_t> stages; ///< Of each path.
-  /// Of the model that is verified.
+  /// The virtual stage of each layer's path.
+  DenseMap<Attribute, int64_t> stages;
+  /// Of the model that is being verified.
   pipe::Line line;
-  DenseMap<int64_t, int64_t> slotsOfChunk; ///< That its line needs.
+  /// The slots that each chunk of its line needs.
+  DenseMap<int64_t, int64_t> slotsOfChunk;
   std::map<Message, SmallVector<Operation *>> sent, awaited;
 };
 
-/// A dump of a later phase: what this one has said of schedules holds in it,
-/// shardings and whole-model operations are gone.
+/// Whether the model is local, as in dumps of later phases: what this phase
+/// promises about schedules holds there, but shardings and operations on whole
+/// models are gone.
 bool isLocal(nn::ModelOp model) {
   return llvm::is_contained({"spmd", "fuse", "kernels"}, model.getPhase());
 }

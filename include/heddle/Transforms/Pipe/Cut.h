@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Decides how many layers each pipeline stage gets: by cost, or as the user
+// says with --pipeline-layout. Used by pipe-schedule.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_TRANSFORMS_PIPE_CUT_H
@@ -18,21 +21,22 @@
 
 namespace heddle::pipe {
 
-/// For each virtual stage, how many of the layers it runs; in order.
+/// The number of layers of each virtual stage, in order.
 using Cut = llvm::SmallVector<int64_t>;
 
-/// The arithmetic of one micro-batch, in any unit.
+/// The floating-point operations of one micro-batch. Only ratios matter.
 struct LayerCosts {
   llvm::SmallVector<double> layers;
   double first = 0; ///< Before the first layer: the embedding.
   double last = 0;  ///< After the last layer: final norm, head, loss.
 };
 
-/// The cut into `stages` of at least one layer each whose most expensive stage
-/// is the cheapest; among those, the most even one (least squares), and then
-/// the one with the fewest layers in front, where most micro-batches are held.
-/// Dynamic programming over prefixes. There are at least as many layers as
-/// stages, or there is one stage.
+/// Cuts the layers into `stages` stages of at least one layer each, such that
+/// the most expensive stage is as cheap as possible. Among such cuts it takes
+/// the most even one (least squares), then the one with the fewest layers in
+/// the first stages, which hold the activations of most micro-batches. It is
+/// computed by dynamic programming over prefixes. There must be at least as
+/// many layers as stages, or one stage.
 Cut cutByCost(const LayerCosts &costs, int64_t stages);
 
 /// Reads the user's cut: the layers of each virtual stage as "3,4,5", or
@@ -43,7 +47,7 @@ Cut cutByCost(const LayerCosts &costs, int64_t stages);
 std::optional<Cut> readCut(llvm::StringRef layout, int64_t layers,
                            int64_t stages, std::string &why);
 
-/// As `readCut` reads it: "3,4,5".
+/// The cut as text that `readCut` reads: "3,4,5".
 std::string printCut(llvm::ArrayRef<int64_t> cut);
 
 } // namespace heddle::pipe
