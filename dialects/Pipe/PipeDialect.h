@@ -27,8 +27,8 @@
 
 namespace heddle::pipe {
 
-/// How many micro-batches run the loop or the fragments that an operation is
-/// directly in; 0 where it is in neither.
+/// The number of micro-batches that run the loop or fragments whose region the
+/// operation is in; 0 when it is in neither.
 int64_t microBatchesAt(mlir::Operation *op);
 
 } // namespace heddle::pipe

@@ -90,8 +90,8 @@ Line heddle::pipe::kindsOf(llvm::ArrayRef<Action> line) {
 // Generators
 //===----------------------------------------------------------------------===//
 
-/// `ahead` of the `forward` passes, then one forward and one backward in turn,
-/// then the rest of the `backward` passes.
+/// A line of `ahead` forward passes, then one forward and one backward pass in
+/// alternation, then the remaining backward passes.
 static Line makeLine(int64_t ahead, llvm::ArrayRef<Action> forward,
                      llvm::ArrayRef<Action> backward) {
   ahead = std::min<int64_t>(ahead, forward.size());
@@ -106,7 +106,8 @@ static Line makeLine(int64_t ahead, llvm::ArrayRef<Action> forward,
 }
 
 /// All micro-batches of `chunks` chunks in Megatron's order: `stages`
-/// micro-batches of one chunk, the same ones of the next chunk, and so on.
+/// micro-batches of one chunk, the same micro-batches of the next chunk, and so
+/// on.
 static Line inGroups(Kind kind, int64_t stages, int64_t microBatches,
                      int64_t chunks) {
   Line order;
@@ -118,8 +119,9 @@ static Line inGroups(Kind kind, int64_t stages, int64_t microBatches,
   return order;
 }
 
-/// 1f1b in which a weight's gradient is made `stage` micro-batches after the
-/// input's: every stage holds as many micro-batches as the first one does.
+/// 1f1b in which stage `stage` computes the gradients of weights `stage`
+/// micro-batches after those of inputs, so that every stage holds as many
+/// micro-batches as the first one.
 static Line makeZeroBubble(int64_t stage, int64_t stages,
                            int64_t microBatches) {
   Line line;
@@ -147,14 +149,14 @@ static Line makeStage(llvm::StringRef kind, int64_t stage, int64_t stages,
     return makeLine(2 * after + (chunks - 1) * stages,
                     inGroups(Kind::Forward, stages, microBatches, chunks),
                     inGroups(Kind::Backward, stages, microBatches, chunks));
-  // With one stage there is nothing to fill: one micro-batch after the other.
+  // A single stage has no bubble: run one micro-batch after the other.
   bool all = kind == "gpipe" && stages > 1;
   return makeLine(all ? microBatches : after,
                   inGroups(Kind::Forward, 1, microBatches, 1),
                   inGroups(Kind::Backward, 1, microBatches, 1));
 }
 
-/// Why there is no such schedule, and what is possible instead; or "".
+/// Why such a schedule is impossible, and what is possible instead; or "".
 static std::string refuse(llvm::StringRef kind, int64_t stages,
                           int64_t microBatches, int64_t chunks) {
   if (kind != "gpipe" && kind != "1f1b" && kind != "interleaved" &&
@@ -201,7 +203,7 @@ std::optional<Schedule> heddle::pipe::makeSchedule(llvm::StringRef kind,
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// The most micro-batches held at a time, of one chunk or of all.
+/// The most micro-batches that are held at a time, of one chunk or of all.
 static int64_t countLive(const Line &line, std::optional<int64_t> chunk) {
   int64_t live = 0, most = 0;
   for (const Action &action : line) {
@@ -222,7 +224,8 @@ int64_t heddle::pipe::liveMicroBatches(const Line &line, int64_t chunk) {
   return countLive(line, chunk);
 }
 
-/// Whether `count` slots keep all micro-batches of the chunk apart.
+/// Whether the micro-batches that the chunk holds at a time have different
+/// slots when there are `count` slots.
 static bool keepsApart(const Line &line, int64_t chunk, int64_t count) {
   std::vector<bool> used(count);
   for (const Action &action : line) {
@@ -241,7 +244,7 @@ static bool keepsApart(const Line &line, int64_t chunk, int64_t count) {
 }
 
 int64_t heddle::pipe::slotsNeeded(const Line &line, int64_t chunk) {
-  // Ends: a slot for every micro-batch keeps all of them apart.
+  // The loop ends: with a slot for each micro-batch no two share one.
   int64_t count = std::max<int64_t>(1, liveMicroBatches(line, chunk));
   while (!keepsApart(line, chunk, count))
     ++count;

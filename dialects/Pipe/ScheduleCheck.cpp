@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Checks schedules for completeness, order and deadlocks, and computes their
+// times. Both execute the lines of all stages side by side.
+//
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Pipe/Schedule.h"
@@ -32,11 +35,11 @@ int64_t heddle::pipe::chunksOf(const Schedule &schedule) {
 
 namespace {
 
-/// What one stage has run of one micro-batch of one chunk, a bit for each kind.
+/// What a stage has run of one micro-batch of one chunk: a bit for each kind.
 class Progress {
 public:
   bool has(Kind kind) const { return done & bit(kind); }
-  /// The kind that must come before `kind` and has not, or that excludes it.
+  /// The kind that must run before `kind` and has not run.
   std::optional<Kind> missing(Kind kind) const {
     if (kind == Kind::BackwardWeight)
       return has(Kind::BackwardInput) ? std::nullopt
@@ -64,7 +67,7 @@ private:
 
 } // namespace
 
-/// Whether a fragment can come where it stands in its line, or why not.
+/// Whether a fragment may run next in its line; otherwise the reason, or "".
 static std::string checkAction(const Action &action, const Progress &progress) {
   auto other = [&](Kind kind) {
     return Action{kind, action.microBatch, action.chunk}.str();
@@ -79,10 +82,10 @@ static std::string checkAction(const Action &action, const Progress &progress) {
   return "";
 }
 
-/// Whether the fragments of one stage are complete and in a possible order.
+/// Whether one stage runs all fragments in a possible order.
 static std::string checkLine(const Line &line, int64_t chunks,
                              int64_t microBatches) {
-  // Bounds the memory for chunks that a line only names.
+  // Bounds the memory below: a line could name any number of chunks.
   if (chunks > 1 && chunks * microBatches > static_cast<int64_t>(line.size()))
     return " has " + std::to_string(line.size()) + " fragments; " +
            std::to_string(chunks) + " chunks of " +
@@ -121,8 +124,8 @@ static std::string checkLine(const Line &line, int64_t chunks,
 
 namespace {
 
-/// Runs the lines of a schedule side by side, every stage as far as the others
-/// let it.
+/// Executes the lines of all stages side by side, each as far as the results of
+/// the others allow.
 class Execution {
 public:
   Execution(const Schedule &schedule, int64_t chunks, int64_t microBatches)
@@ -135,8 +138,8 @@ public:
     return action.chunk * stages + stage;
   }
 
-  /// The virtual stage whose result, for the same micro-batch, the fragment
-  /// needs; nothing when it needs none of another's.
+  /// The virtual stage whose result for the same micro-batch the fragment
+  /// needs; nothing when it needs no other stage's.
   std::optional<int64_t> needed(int64_t stage, const Action &action) const {
     int64_t self = virtualStage(stage, action);
     if (action.kind == Kind::Forward && self > 0)
@@ -146,11 +149,11 @@ public:
     return std::nullopt;
   }
 
-  /// Calls `visit(stage, action)` for every fragment that can be run, each
-  /// after those that it needs.
+  /// Calls `visit(stage, action)` for every fragment, after the fragments that
+  /// it depends on, until all are done or all stages wait.
   template <typename Fn> void run(Fn visit);
 
-  /// The stages that wait for each other, or "" when all are done.
+  /// The circle of stages that wait for each other; "" when all are done.
   std::string describeCircle() const;
 
 private:
@@ -197,7 +200,7 @@ template <typename Fn> void Execution::run(Fn visit) {
         gradient[place(self, action.microBatch)] = true;
         other = (self + virtualStages - 1) % virtualStages;
       }
-      // Only who may wait for this result is looked at again.
+      // Only that stage can be waiting for this result.
       if (other % stages != stage && !waiting[other % stages]) {
         waiting[other % stages] = true;
         work.push_back(other % stages);
@@ -229,7 +232,7 @@ std::string Execution::describeCircle() const {
   auto waitsFor = [&](int64_t waiter) {
     return *needed(waiter, current(waiter)) % stages;
   };
-  // After as many steps as there are stages, one is on the circle.
+  // After as many steps as there are stages, the walk is on the circle.
   for (int64_t step = 0; step < stages; ++step)
     stage = waitsFor(stage);
   int64_t first = stage;
@@ -285,7 +288,7 @@ Replay heddle::pipe::replaySchedule(const Schedule &schedule,
   replay.busy.resize(stages);
   replay.begins.resize(stages);
   std::vector<double> free(stages);
-  // When each virtual stage has made its result, and its gradient.
+  // When each virtual stage has computed its activations, and its gradient.
   std::vector<double> forward(stages * chunks * microBatches),
       gradient = forward;
   execution.run([&](int64_t stage, const Action &action) {

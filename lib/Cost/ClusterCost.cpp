@@ -22,26 +22,26 @@ bool Cluster::isInside(const plan::Mesh &mesh,
   return true;
 }
 
-/// The state of a run: when the rank is free, and when the last work that it
-/// gave to each other stream will be done.
+/// The clock of a simulated run: when the rank is free, and when each other
+/// stream will have done its work.
 struct ClusterCost::Clock {
-  /// Work of a stream beside `compute` begins when it is given, and what was
-  /// given before is done. Gives its end.
+  /// Starts work on a stream other than `compute`: it begins when it is
+  /// submitted and earlier work of the stream is done. Returns its end.
   double start(plan::Stream stream, double seconds) {
     double &end = streams[size_t(stream)];
     end = std::max(end, now) + seconds;
     spans(stream).first += seconds;
     return end;
   }
-  /// A copy from or to a file begins when the disk has moved what it was given
-  /// before, in either direction.
+  /// Starts a copy from or to a file: it also waits until the disk has finished
+  /// earlier copies, in either direction.
   double startOnDisk(plan::Stream stream, double seconds, double onDisk) {
     double &end = streams[size_t(stream)];
     end = std::max({end, now, disk});
     disk = end + onDisk;
     return start(stream, seconds);
   }
-  /// A stream waits for a point of another.
+  /// Lets one stream wait until a point of another.
   void wait(plan::Stream waiting, plan::Stream other, double point) {
     if (waiting != plan::Stream::Compute) {
       double &end = streams[size_t(waiting)];
@@ -52,13 +52,13 @@ struct ClusterCost::Clock {
     spans(other).second += seconds;
     now += seconds;
   }
-  /// A kernel of the device.
+  /// Runs a kernel on the device.
   void compute(double seconds) {
     now += seconds;
     time.computing += seconds;
   }
-  /// The sums of a stream beside `compute`: all of its time, and what is waited
-  /// for.
+  /// The sums for a stream other than `compute`: all of its time, and the time
+  /// in which the rank waits for it.
   std::pair<double &, double &> spans(plan::Stream stream) {
     if (plan::copiesBeside(stream))
       return {time.copies, time.exposedCopies};
@@ -71,7 +71,7 @@ struct ClusterCost::Clock {
   }
 
   double now = 0;
-  double disk = 0; ///< When it has moved all that it was given.
+  double disk = 0; ///< When the disk has done all earlier copies.
   std::array<double, std::size(plan::streams)> streams{};
   SequenceTime time;
 };
@@ -127,10 +127,10 @@ double ClusterCost::secondsOf(plan::MemoryKind from, plan::MemoryKind to,
       !isCpu() && crosses && cluster.pcie
           ? cluster.pcie->latency + bytes / cluster.pcie->bytesPerSecond
           : 0;
-  // Pieces cross the link while the next ones are read or written.
+  // Chunks cross the link while the next ones are read or written.
   if (from == MemoryKind::File || to == MemoryKind::File)
     return std::max(secondsOnDisk(from, to, bytes), onLink);
-  // A CPU's cores read and write them.
+  // On a CPU, cores read and write both memories.
   if (isCpu() && from != to && cluster.memoryPerSecond > 0)
     return 2 * bytes / cluster.memoryPerSecond;
   return onLink;
@@ -151,7 +151,7 @@ double ClusterCost::secondsOnHost(const plan::Kernel &kernel) const {
          cluster.hostMemoryPerSecond;
 }
 
-/// Whether a sequence of the stage has a kernel on the host's cores.
+/// Whether a sequence of the stage launches a kernel on the host's cores.
 static bool usesHost(const plan::Stage &stage) {
   for (const plan::Sequence &sequence : stage.sequences)
     for (const Command &command : sequence.commands)
@@ -189,7 +189,7 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
                            : clock.start(stream, seconds);
       bool isFile = from.memory == plan::MemoryKind::File ||
                     to.memory == plan::MemoryKind::File;
-      // A CPU makes other copies where they are submitted.
+      // A CPU runs other copies when they are submitted, on the cores.
       if (isCpu() && (isRows || !isFile))
         clock.wait(plan::Stream::Compute, stream, ends[i]);
     };
@@ -224,7 +224,7 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
         },
         [&](const plan::command::Record &) { ends[i] = clock.endOf(stream); },
         [&](const plan::command::Wait &wait) {
-          // A CPU submits what others than copies wait for when it is there.
+          // On a CPU, waits of streams other than Copy hold up the cores.
           bool holdsUp = isCpu() && stream != plan::Stream::Copy;
           clock.wait(holdsUp ? plan::Stream::Compute : stream,
                      commands.at(wait.command).stream, ends.at(wait.command));

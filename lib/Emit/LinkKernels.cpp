@@ -24,7 +24,7 @@ LLD_HAS_DRIVER(elf)
 namespace heddle::emit {
 
 namespace {
-/// A descriptor of this process, which the linker finds by a name.
+/// A file descriptor of this process. The linker opens it under /proc/self/fd.
 class Descriptor {
 public:
   explicit Descriptor(int number) : number(number) {}
@@ -46,15 +46,15 @@ Error systemError(const char *what) {
   return createStringError(error, Twine(what) + ": " + error.message());
 }
 
-/// The objects as one archive in memory: no disk can be full or read-only, and
-/// their number is not that of open files.
+/// Writes the objects as one archive into memory. This does not depend on a
+/// disk that may be full or read-only, nor on the limit of open files.
 Expected<Descriptor> inMemory(ArrayRef<std::string> objects) {
   std::vector<std::string> names;
   for (size_t index = 0; index < objects.size(); ++index)
     names.push_back(std::to_string(index) + ".o");
   std::vector<NewArchiveMember> members;
   for (auto [object, name] : zip(objects, names)) {
-    // The linker ends the process over what is none in an archive.
+    // The linker would end the process over a member that is no object.
     if (identify_magic(object) != file_magic::elf_relocatable)
       return createStringError(inconvertibleErrorCode(),
                                name + " is no relocatable object");
@@ -95,14 +95,15 @@ Expected<std::string> linkKernels(ArrayRef<std::string> objects) {
   Expected<Descriptor> input = inMemory(objects);
   if (!input)
     return input.takeError();
-  // What is no regular file the linker writes in one go, without mapping it.
+  // Let the linker write to a pipe: it maps regular files, and writes other
+  // files in one go.
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return systemError("no pipe");
   Descriptor from(ends[0]), to(ends[1]);
   std::string image, inputName = input->name(), outputName = to.name();
   std::thread reader([&] { image = readAll(from.get()); });
-  // Calls among kernels are direct; nothing of the file system gets in.
+  // Bind calls between kernels directly, and read nothing from the file system.
   const char *arguments[] = {
       "ld.lld",           "-shared",         "-Bsymbolic",
       "--strip-all",      "--build-id=none", "-o",

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reads the buffer form of all pipeline stages (plan.program) into the plan
+// that the runtime loads.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SequenceReader.h"
@@ -29,7 +32,8 @@ std::string stringOr(DictionaryAttr values, StringRef key,
   return (value ? value.getValue() : otherwise).str();
 }
 
-/// How a part of `whole` is placed by its sharding, if it is split.
+/// How a rank's part lies in the tensor of type `whole`; the default placement
+/// when the sharding does not split it.
 plan::Placement placementOf(Type whole, dist::TensorShardingAttr sharding) {
   plan::Placement placement;
   if (!sharding || llvm::all_of(sharding.getDims().getAsRange<ArrayAttr>(),
@@ -41,7 +45,7 @@ plan::Placement placementOf(Type whole, dist::TensorShardingAttr sharding) {
   return placement;
 }
 
-/// Elements of the whole tensor.
+/// The number of elements of the whole tensor.
 int64_t elementsOf(const plan::State &state) {
   int64_t count = 1;
   const auto &part = state.packed.empty() ? state.shape : state.packed[0].shape;
@@ -115,7 +119,8 @@ private:
       plan.specialTokens = special.asArrayRef().vec();
   }
 
-  /// What every attention that reads a cache sees of it; 0: some see all.
+  /// The window of cached attention, when all operations have one: positions
+  /// that a token sees. 0 when some attention sees all positions.
   int64_t windowOfCache() {
     int64_t window = 0;
     bool seesAll = false;
@@ -231,7 +236,7 @@ private:
     return success();
   }
 
-  /// Kernels with the same code are one.
+  /// Kernels of different stages that have the same code share one entry.
   LogicalResult readKernels() {
     for (auto op : program.getOps<planir::KernelOp>()) {
       if (!op.getSymbol() || !op.getObject())
@@ -255,7 +260,7 @@ private:
       plan::Kernel kernel = kernelFrom(op);
       kernel.text = text->second;
       kernel.onHost = onHost;
-      // Stages may call different code by one name where each has a text.
+      // Stages may use one name for different code: number the names.
       if (int64_t others = names[kernel.name]++)
         kernel.name += "." + std::to_string(others);
       parts.plan.kernels.push_back(std::move(kernel));
@@ -301,7 +306,7 @@ private:
     return product;
   }
 
-  /// What a kernel reads of its arguments, and writes of its results.
+  /// The bytes of arguments that a kernel reads, and of results that it writes.
   static double bytesOf(planir::KernelOp op) {
     auto bytesIn = [](Operation *user, Value value) {
       auto cost = dyn_cast<nn::CostOpInterface>(user);
@@ -310,7 +315,7 @@ private:
     Block &body = op.getBody().front();
     double bytes = 0;
     for (BlockArgument argument : body.getArguments()) {
-      double most = 0; // Of what is read twice, the second comes from a cache.
+      double most = 0; // A second read of the same bytes comes from a cache.
       for (Operation *user : argument.getUsers())
         most = std::max(most, bytesIn(user, argument));
       bytes += most;
@@ -362,7 +367,7 @@ private:
                                cast<IntegerAttr>(owner.getValue()).getInt()});
   }
 
-  /// The runtime fills the inputs, and reads the outputs.
+  /// Checks a port: the runtime writes inputs and reads outputs.
   static LogicalResult verifyPort(planir::SequenceOp sequence,
                                   planir::BufferOp buffer) {
     nn::PortAttr port = buffer.getPort();
@@ -428,7 +433,8 @@ private:
     return success();
   }
 
-  /// A port's sharding is kept on its sequence, under the port's key.
+  /// The placement of a port. Its sharding is an attribute of the sequence,
+  /// under the port's key.
   plan::Placement portPlacement(planir::SequenceOp sequence,
                                 planir::BufferOp buffer) {
     auto shardings = sequence.getPortsAttr();
@@ -445,16 +451,17 @@ private:
     return placement;
   }
 
-  ArrayRef<planir::ProgramOp> programs; ///< One for each pipeline stage.
-  planir::ProgramOp program;            ///< The one that is being read.
+  /// One for each pipeline stage, in order.
+  ArrayRef<planir::ProgramOp> programs;
+  planir::ProgramOp program; ///< The program that is being read.
   dist::Strategy strategy;
   Parts parts;
-  llvm::StringMap<int64_t> kernelIndex; ///< Of the stage.
-  StatePlaces places;                   ///< Of the stage.
-  /// Kernels of all stages, by their symbols and objects.
+  llvm::StringMap<int64_t> kernelIndex; ///< Numbers of the stage's kernels.
+  StatePlaces places;                   ///< Of the stage that is being read.
+  /// Numbers of the kernels of all stages, by symbol and object.
   llvm::DenseMap<std::pair<Attribute, int64_t>, int64_t> byCode;
-  llvm::StringMap<int64_t> names;   ///< How many kernels have each.
-  llvm::StringMap<int64_t> objects; ///< By their code.
+  llvm::StringMap<int64_t> names;   ///< How many kernels have each name.
+  llvm::StringMap<int64_t> objects; ///< Numbers of objects by their code.
   llvm::StringSet<> counted;
 };
 

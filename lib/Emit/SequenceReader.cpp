@@ -15,7 +15,7 @@ using namespace heddle;
 using namespace heddle::emit;
 
 void SequenceReader::read() {
-  // Names first: loops append sequences of their own behind these.
+  // Number the functions first: loop bodies are appended as further sequences.
   for (auto op : program.getOps<planir::SequenceOp>()) {
     indices[op.getSymName()] = plan.sequences.size();
     plan::Sequence sequence;
@@ -140,8 +140,8 @@ plan::Command SequenceReader::call(planir::CallOp op) {
   return command;
 }
 
-/// A region becomes a sequence in the same frame. It reaches the outer
-/// sequence's arguments as its own.
+/// Reads a region as a sequence of its own in the frame of the outer sequence.
+/// It gets the outer sequence's arguments as its own.
 int64_t SequenceReader::readBody(Block &block, const plan::Sequence &outer,
                                  StringRef suffix) {
   plan::Sequence body;
@@ -154,7 +154,7 @@ int64_t SequenceReader::readBody(Block &block, const plan::Sequence &outer,
   return plan.sequences.size() - 1;
 }
 
-/// Hands the arguments of the outer sequence on.
+/// Passes the arguments of the outer sequence on.
 static void passArguments(const plan::Sequence &outer,
                           plan::command::Operands &to) {
   for (int64_t index = 0; index < outer.numArgs; ++index) {
@@ -202,7 +202,7 @@ void SequenceReader::addOperands(ValueRange operands,
   }
 }
 
-/// The number of the argument among those of its kind.
+/// The number of the argument among those of its kind (buffers or scalars).
 static int64_t numberOf(BlockArgument argument) {
   bool scalar = argument.getType().isIndex();
   int64_t number = 0;

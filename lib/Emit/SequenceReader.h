@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Translates the command sequences of plan.program into those of the plan
+// format. Used by planFromModule.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_EMIT_SEQUENCEREADER_H
@@ -17,10 +20,12 @@
 
 namespace heddle::emit {
 
-/// Where states stand: the memory, and the byte in its persistent region.
+/// The memory of each state, and its offset in bytes in that memory's
+/// persistent region.
 using StatePlaces = llvm::StringMap<std::pair<plan::MemoryKind, int64_t>>;
 
-/// Turns every plan.sequence, and every region in one, into a plan::Sequence.
+/// Translates every plan.sequence, and every region in one, to a
+/// plan::Sequence.
 class SequenceReader {
 public:
   SequenceReader(planir::ProgramOp program, plan::Plan &plan,
@@ -32,10 +37,10 @@ public:
   void read();
   int64_t indexOf(llvm::StringRef sequence) { return indices.lookup(sequence); }
   plan::Ref refOf(mlir::Value buffer);
-  /// Sets how often a training step launches each kernel.
+  /// Counts the launches of each kernel in a training step.
   void countCalls();
-  /// The arithmetic of the model itself in one run of the program: products and
-  /// attention of the forward pass, three times that for training.
+  /// Model FLOPs of one run of the program: products and attention of the
+  /// forward pass, and three times that for training.
   double modelFlops(const plan::Program &program);
 
 private:
@@ -55,7 +60,7 @@ private:
   void count(int64_t sequence, double times, std::vector<double> &launches);
 
   planir::ProgramOp program;
-  mlir::SymbolTable symbols; ///< Of the program.
+  mlir::SymbolTable symbols; ///< Symbols of the program.
   plan::Plan &plan;
   const llvm::StringMap<int64_t> &kernels;
   const StatePlaces &places;

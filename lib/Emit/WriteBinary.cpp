@@ -18,8 +18,9 @@ using namespace heddle;
 
 namespace {
 
-/// Appends sections that are not loaded to an ELF program. What stands in the
-/// file stays where it is; a new section table at the end replaces the old.
+/// Appends sections to an ELF program. They are not loaded into memory. What is
+/// in the file keeps its offset; a new section table at the end replaces the
+/// old one.
 class SectionAppender {
 public:
   SectionAppender(const std::string &runtimePath, io::OutputFile &file);
@@ -116,7 +117,7 @@ void writeAll(std::vector<emit::Code> &codes, const std::string &runtimePath,
   file.commit();
 }
 
-/// Runs `write`; what it threw, if it did.
+/// Runs `write`. Returns what it threw, or nothing.
 template <typename Write>
 std::optional<Diagnostic> diagnosticOf(const Write &write) {
   try {

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Estimates the time of a plan's step on machines that the user describes in a
+// cluster file. `explain` and `fit` use it.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_COST_CLUSTERCOST_H
@@ -14,78 +17,80 @@
 
 namespace heddle::cost {
 
-/// What a rank gets between it and another.
+/// A connection between a rank and another rank.
 struct Link {
   double bytesPerSecond = 0;
   double latency = 0; ///< In seconds.
 };
 
-/// Files of a node, which its ranks share.
+/// The disk of a node, which its ranks share.
 struct Files {
-  int64_t bytes = 0; ///< That fit; 0: as many as are wanted.
-  double readPerSecond = 0, writePerSecond = 0; ///< In bytes.
+  int64_t bytes = 0; ///< Its capacity; 0: not limited.
+  double readPerSecond = 0, writePerSecond = 0; ///< Bytes per second.
 };
 
-/// Machines for ranks. Ranks fill the nodes in order: rank r is on node
-/// r / ranksPerNode.
+/// The machines that run the ranks. Ranks fill the nodes in order: rank r is on
+/// node r / ranksPerNode.
 struct Cluster {
   std::string name;
   int64_t nodes = 1, ranksPerNode = 1;
   std::optional<Link> intraNode, interNode;
-  double flops = 0; ///< Floating-point operations of a rank a second; or 0.
-  double memoryPerSecond = 0; ///< Bytes that a rank's memory moves; or 0.
-  int64_t deviceMemory = 0;   ///< Of a rank, in bytes; or 0.
-  int64_t hostMemory = 0;     ///< Of a node, in bytes; or 0.
-  /// Bytes that a node's memory moves for the cores of the host; or 0.
+  /// Floating-point operations per second and rank; 0: not known.
+  double flops = 0;
+  /// Bytes per second of a rank's memory; 0: not known.
+  double memoryPerSecond = 0;
+  int64_t deviceMemory = 0; ///< Bytes of a rank's device memory; 0: not known.
+  int64_t hostMemory = 0;   ///< Bytes of a node's host memory; 0: not known.
+  /// Bytes per second of a node's host memory; 0: not known.
   double hostMemoryPerSecond = 0;
   std::optional<Link> pcie; ///< Between a rank's device and the host.
   std::optional<Files> files;
   int64_t ranks() const { return nodes * ranksPerNode; }
-  /// Whether every rank of the group along `axes` has the others on its node,
-  /// for all groups.
+  /// Whether every group along `axes` is on one node.
   bool isInside(const plan::Mesh &mesh,
                 const std::vector<std::string> &axes) const;
 };
 
-/// One run of a sequence by the ranks of a pipeline stage.
+/// The time of one run of a sequence on a pipeline stage, in seconds.
 struct SequenceTime {
-  double seconds = 0;     ///< Computing, and waiting for what is under way.
-  double computing = 0;   ///< Kernels of the device, one by one.
-  double collectives = 0; ///< All of them, one after the other.
-  double exposed = 0;     ///< The part of them that nothing is computed in.
-  double copies = 0;      ///< Between kinds of memory, one after the other.
-  double onHost = 0;      ///< Kernels on the host's cores, one by one.
-  /// The part of copies, and of the kernels on the host that they come behind,
-  /// that nothing is computed in.
+  double seconds = 0; ///< All of it: computing, and waiting for other streams.
+  double computing = 0;   ///< The sum over kernels of the device.
+  double collectives = 0; ///< The sum over collectives.
+  /// The time in which collectives run and nothing is computed.
+  double exposed = 0;
+  double copies = 0; ///< The sum over copies between kinds of memory.
+  double onHost = 0; ///< The sum over kernels on the host's cores.
+  /// The time in which copies, or kernels on the host that they wait for, run
+  /// and nothing is computed on the device.
   double exposedCopies = 0;
-  /// Copies from one kind of memory to another, one after the other.
+  /// The sum of the copies from one kind of memory to another.
   std::map<std::pair<plan::MemoryKind, plan::MemoryKind>, double> links;
 };
 
-/// The time of a plan's communication and computation: latency and bandwidth of
-/// the slowest link for each round of an exchange (runtime/comm/Collectives.cpp
-/// has n - 1 of them among n ranks, an all-reduce twice as many), and the
-/// cluster's figures for kernels, of which each takes as long as its operations
-/// or, if the cluster says how fast memory is, its bytes. A kernel on the
-/// host's cores takes as long as its bytes, of the node's memory that the ranks
-/// share; no time where the cluster does not say how fast that is. A copy
-/// between a file and a GPU takes as long as the slower of disk and link. What
-/// a disk reads and what it writes take its time one after the other: a device
-/// that does both at a time is as fast as either alone at best.
+/// Times of a plan's communication and computation.
+/// A collective takes latency and bandwidth of the slowest link for each of its
+/// rounds (runtime/comm/Collectives.cpp has n - 1 rounds among n ranks, and
+/// twice as many for an all-reduce). A kernel takes as long as its operations
+/// or, if the cluster gives the memory's speed, as its bytes, whichever is
+/// longer. A kernel on the host's cores takes as long as its bytes at the share
+/// of the node's memory bandwidth that its rank has, and no time when that is
+/// not known. A copy between a file and a GPU takes as long as the slower of
+/// disk and link. Reads and writes of one disk follow each other: a disk that
+/// does both at a time is at best as fast.
 class ClusterCost {
 public:
-  /// Both must outlive this.
+  /// `plan` and `cluster` must outlive this.
   ClusterCost(const plan::Plan &plan, const Cluster &cluster)
       : plan(plan), cluster(cluster) {}
 
-  /// The slowest link along the axes; null when the cluster does not say.
+  /// The slowest link along the axes; null when the cluster does not give it.
   const Link *linkOf(const std::vector<std::string> &axes) const;
-  /// `calls` exchanges of a kind (`all_reduce`, `send`) in which a rank sends
-  /// `bytes` in all; 0 when the link is not known.
+  /// The time of `calls` exchanges of a kind (`all_reduce`, `send`) in which a
+  /// rank sends `bytes` in all; 0 when the link is not known.
   double secondsOf(const std::vector<std::string> &axes,
                    const std::string &kind, int64_t calls, int64_t bytes) const;
-  /// Whether the cluster says enough for `timeOf`: of links, those that the
-  /// plan's ranks have.
+  /// Whether the cluster gives enough for `timeOf`: the speed of kernels and
+  /// the links that the plan's ranks use.
   bool hasTimes() const {
     int64_t ranks = plan.mesh.ranks();
     bool knowsInside =
@@ -93,31 +98,34 @@ public:
     bool knowsBetween = cluster.interNode || ranks <= cluster.ranksPerNode;
     return cluster.flops > 0 && knowsInside && knowsBetween;
   }
-  /// Whether the plan has kernels on the host's cores of which the cluster says
-  /// too little for a time.
+  /// Whether the plan has kernels on the host's cores, whose time is not known
+  /// because the cluster lacks the speed of host memory.
   bool isHostUnrated() const;
-  /// Whether it says enough for copies from one kind of memory to another.
+  /// Whether the cluster gives enough for copies from one kind of memory to
+  /// another.
   bool knows(plan::MemoryKind from, plan::MemoryKind to) const;
-  /// Whether it says enough for kernels on the host's cores.
+  /// Whether the cluster gives enough for kernels on the host's cores.
   bool knowsHost() const { return cluster.hostMemoryPerSecond > 0; }
-  /// One run of a sequence, without waits for other pipeline stages.
-  /// Collectives run one after the other, beside what is computed, and so do
-  /// copies between kinds of memory in each direction, of which those of files
-  /// share the disk, and kernels on the host's cores.
+  /// The time of one run of a sequence, without waits for other pipeline
+  /// stages. Collectives, copies in each direction, and kernels on the host's
+  /// cores each follow one another, and overlap with what is computed. Copies
+  /// from and to files share the disk.
   SequenceTime timeOf(const plan::Stage &stage, int64_t sequence) const;
-  /// The longest that a message takes which the sequence itself sends.
+  /// The longest time of a message that the sequence sends.
   double transferSeconds(const plan::Sequence &sequence) const;
 
 private:
-  /// Its copies in memory, and what is on the stream Host, hold up its kernels.
+  /// On a CPU, copies in memory and commands on the stream Host hold up
+  /// kernels.
   bool isCpu() const { return plan.device == plan::DeviceKind::Cpu; }
   struct Clock;
   void run(const plan::Stage &stage, int64_t sequence, Clock &clock) const;
   double secondsOf(const plan::command::Collective &start) const;
-  /// Of a copy.
+  /// The time of a copy.
   double secondsOf(plan::MemoryKind from, plan::MemoryKind to,
                    double bytes) const;
-  /// The part of it in which the disk can do nothing else; 0: it is of none.
+  /// The time of a copy in which the disk can do nothing else; 0 when no file
+  /// takes part.
   double secondsOnDisk(plan::MemoryKind from, plan::MemoryKind to,
                        double bytes) const;
   double secondsOnHost(const plan::Kernel &kernel) const;

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Default figures of machines, for plans whose user gives no cluster file.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_COST_USUALMACHINE_H
@@ -13,12 +15,11 @@
 
 namespace heddle::cost {
 
-/// Machines of 8 ranks, as many as `ranks` need, with round figures: what they
-/// are good for is to compare plans with each other.
+/// As many machines of 8 ranks as `ranks` need, with round figures. They only
+/// serve to compare plans with each other.
 Cluster usualMachines(plan::DeviceKind device, int64_t ranks);
 
-/// The cluster, and where it does not say how fast something is, as the usual
-/// machines have it.
+/// The cluster, with the usual machines' figures where it gives none.
 Cluster withUsualTimes(Cluster cluster, plan::DeviceKind device);
 
 } // namespace heddle::cost

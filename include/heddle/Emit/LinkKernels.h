@@ -16,7 +16,7 @@
 namespace heddle::emit {
 
 /// Links relocatable x86-64 objects into the image of an ELF shared object that
-/// exports all their symbols. The same objects give the same bytes.
+/// exports all their symbols. Equal objects give equal bytes.
 llvm::Expected<std::string> linkKernels(llvm::ArrayRef<std::string> objects);
 
 } // namespace heddle::emit

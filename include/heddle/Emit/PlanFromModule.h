@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The first step of the emit phase: from IR in buffer form to the plan, before
+// kernels are linked and the binary is written.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_EMIT_PLANFROMMODULE_H
@@ -15,19 +18,18 @@
 
 namespace heddle::emit {
 
-/// What a binary is made of.
+/// The parts of a binary.
 struct Parts {
   plan::Plan plan;
-  std::vector<planir::ObjectOp> objects; ///< The code of the kernels.
-  /// Of a GPU's plan: the code of those that the host's cores run.
+  std::vector<planir::ObjectOp> objects; ///< Code of the kernels.
+  /// Code of the kernels that a GPU's plan runs on the host's cores.
   std::vector<planir::ObjectOp> hostObjects;
 };
 
-/// Reads the programs of all pipeline stages, in buffer form, in order. The
-/// plan's hash, version, device, CPU features and phases are left to the
-/// caller. Fails,
-/// with a diagnostic, on a module that the verifiers of the memory phase would
-/// refuse.
+/// Reads the programs of all pipeline stages, in buffer form and in order. The
+/// caller sets the plan's hash, version, device, CPU features and phases.
+/// Fails, with a diagnostic, on a module that the verifiers of the memory phase
+/// would refuse.
 mlir::FailureOr<Parts>
 planFromModule(llvm::ArrayRef<planir::ProgramOp> programs);
 

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The last step of the emit phase: writes plans and kernels behind a copy of
+// the prebuilt runtime, as sections of one ELF program.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_EMIT_WRITEBINARY_H
@@ -17,28 +20,28 @@
 
 namespace heddle::emit {
 
-/// Which of a binary's models: a draft guesses tokens for the other one.
+/// Which of a binary's models: a draft guesses tokens for the main one.
 enum class Model { Main, Draft };
 
-/// What a model adds to a binary for a target: a plan, and the code of its
-/// kernels.
+/// What a binary holds of one model for one target: the plan, and the code of
+/// its kernels.
 struct Code {
   plan::Plan plan;
   std::string image;
   Model model = Model::Main;
 };
 
-/// Writes the program `output`: the prebuilt runtime at `runtimePath` with two
-/// sections more for each of the codes, the plan as JSON and the code. Those of
-/// a model are for different targets, in their order. Fills in the plans'
-/// hashes. The file is there whole or not at all; one that was there before
-/// stays until then. Returns what went wrong, if something did; never throws.
+/// Writes the program `output`: the prebuilt runtime at `runtimePath`, and for
+/// each entry of `codes` a section with the plan as JSON and one with the code.
+/// The entries of a model are for different targets, in order of preference.
+/// Sets the plans' hashes. A file that is already at `output` is replaced only
+/// when all is written. Returns an error, if there is one; never throws.
 std::optional<Diagnostic> writeBinary(std::vector<Code> &codes,
                                       const std::string &runtimePath,
                                       const std::string &output);
 
-/// Replaces the file `path`, atomically but without waiting for the disk.
-/// Returns what went wrong, if something did; never throws.
+/// Replaces the file `path` atomically, without waiting for the disk. Returns
+/// an error, if there is one; never throws.
 std::optional<Diagnostic> writeText(const std::string &path,
                                     const std::string &text);
 
