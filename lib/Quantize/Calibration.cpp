@@ -23,7 +23,8 @@ using rt::LoadedProgram;
 static rt::JobOptions optionsFor(const std::string &binary) {
   rt::JobOptions options;
   options.binary = binary;
-  options.weightCache = "none"; // The binary is loaded once.
+  // A cache of packed weights would not be used again.
+  options.weightCache = "none";
   return options;
 }
 
@@ -48,7 +49,8 @@ const LoadedProgram *Calibration::find(const std::string &name) {
   return nullptr;
 }
 
-/// Hidden states, and what the program reads of the batch itself.
+/// Fills the program's inputs: hidden states, and the inputs that it reads from
+/// the batch.
 void Calibration::fillInputs(const LoadedProgram &program, int64_t run) {
   rt::Session &session = job.session();
   if (const rt::Value *port = program.input(PortRole::Hidden)) {

@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The paper takes the rows of the Cholesky factor of the inverse moments. The
-// same numbers follow from the moments themselves (Chee et al. 2023, "QuIP",
-// theorem 6): with H = (U + 1) D (U + 1)^T, U strictly upper triangular, input
-// k is rounded after the errors w[i] - q[i] of those before it, times U[i][k],
-// were added. So nothing is inverted.
+// Rounds the inputs of a weight one after the other. The GPTQ paper takes the
+// corrections from the Cholesky factor of the inverse moments. The same numbers
+// follow from the moments themselves, so that nothing is inverted (Chee et al.
+// 2023, "QuIP", theorem 6): with H = (U + 1) D (U + 1)^T, U strictly upper
+// triangular, input k is rounded after the errors w[i] - q[i] of earlier
+// inputs, times U[i][k], were added to it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,10 +21,11 @@
 using namespace heddle;
 using namespace heddle::quantize;
 
-/// Inputs whose errors are handed on together, and columns of the factor that
-/// are made together: their rows stay in the cache.
+/// Block sizes that keep rows in the processor's cache: inputs whose errors are
+/// added to later inputs together, and columns of the factor that are computed
+/// together.
 static constexpr int64_t blockInputs = 128, blockColumns = 64;
-/// Outputs that are rounded together: a row of them stays in registers.
+/// Outputs that are rounded together, so that a row of them stays in registers.
 static constexpr int64_t tile = 32;
 
 //===----------------------------------------------------------------------===//
@@ -49,7 +51,7 @@ static bool factor(std::vector<double> &matrix, int64_t size,
   auto row = [&](int64_t i) { return &matrix[i * size]; };
   for (int64_t end = size; end > 0;) {
     int64_t begin = std::max<int64_t>(0, end - blockColumns);
-    // What the columns behind the block say.
+    // Subtract the terms of the columns after this block.
     forEachShare(pool, end, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
         for (int64_t k = std::max(i, begin); k < end; ++k)
@@ -81,7 +83,7 @@ static bool factor(std::vector<double> &matrix, int64_t size,
 
 namespace {
 
-/// Rounds with the moments of one product.
+/// Rounds a weight with the moments of its product's inputs.
 class Gptq {
 public:
   Gptq(const CodeShape &shape, const std::vector<float> &weight,
@@ -99,8 +101,10 @@ private:
   const std::vector<float> &weight;
   bool largestFirst;
   rt::ThreadPool &pool;
-  std::vector<int64_t> order;   ///< The input that is rounded at each turn.
-  std::vector<double> feedback; ///< U, in this order.
+  /// The inputs, in the order in which they are rounded.
+  std::vector<int64_t> order;
+  /// The matrix U, with rows and columns in this order.
+  std::vector<double> feedback;
   RoundedMatrix result;
 };
 
@@ -131,8 +135,8 @@ void Gptq::makeFeedback(const Moments &moments, double dampening) {
   double mean = 0;
   for (int64_t i = 0; i < size; ++i)
     mean += moments[i * size + i] / double(size);
-  // Where the moments are of few tokens, rounding may leave a matrix that is
-  // not quite positive.
+  // With the moments of few tokens, rounding errors may make the matrix not
+  // positive definite: add more to the diagonal.
   for (double added = dampening;; added *= 10) {
     feedback.resize(size * size);
     for (int64_t i = 0; i < size; ++i)
@@ -140,7 +144,7 @@ void Gptq::makeFeedback(const Moments &moments, double dampening) {
         feedback[i * size + j] = moments[order[i] * size + order[j]];
     for (int64_t i = 0; i < size; ++i) {
       double &diagonal = feedback[i * size + i];
-      // An input that is always zero has nothing to make up for.
+      // An input that is always zero has no errors to correct.
       diagonal = (diagonal == 0 ? 1 : diagonal) + added * mean;
     }
     if (factor(feedback, size, pool))
@@ -151,8 +155,8 @@ void Gptq::makeFeedback(const Moments &moments, double dampening) {
       feedback[i * size + k] /= feedback[k * size + k];
 }
 
-/// Adds to row `to` what `count` rows of errors say, times `factors`, which
-/// stand `stride` apart.
+/// Adds the sum over `count` rows of errors, each times its factor, to row
+/// `to`. The factors are `stride` apart.
 static void addErrors(double *to, const double *errors, const double *factors,
                       int64_t count, int64_t stride) {
   double sums[tile];
@@ -181,7 +185,8 @@ private:
 
   Gptq &of;
   const int64_t first, width, inputs, length;
-  std::vector<double> values; ///< By turn, with the errors so far.
+  /// The inputs in their order, with errors added so far.
+  std::vector<double> values;
 };
 
 } // namespace
@@ -194,7 +199,8 @@ Tile::Tile(Gptq &of, int64_t first, int64_t width)
       values[turn * tile + o] = weightAt(turn, o);
 }
 
-/// Chooses the codes of the group that begins with an input, for such values.
+/// Chooses scales and zeros for the group that begins with an input, by these
+/// values.
 void Tile::setCodes(int64_t input, const std::vector<double> &group) {
   std::vector<float> column(length);
   for (int64_t o = 0; o < width; ++o) {
@@ -205,8 +211,8 @@ void Tile::setCodes(int64_t input, const std::vector<double> &group) {
   }
 }
 
-/// The same for what the group's inputs would become if none of them were
-/// rounded: each still hands on what it makes up for.
+/// Chooses scales and zeros by the values that the group's inputs would get if
+/// none of them were rounded, with the corrections for earlier errors.
 void Tile::chooseCodes(int64_t turn) {
   auto begin = values.begin() + turn * tile;
   std::vector<double> group(begin, begin + length * tile);
@@ -242,7 +248,8 @@ void Tile::round() {
   }
   std::vector<double> errors(blockInputs * tile);
   for (int64_t begin = 0, end = 0; begin < inputs; begin = end) {
-    // Where a group begins, all errors before it are in its values.
+    // End blocks at groups: a group's scale is chosen when all earlier errors
+    // are in its values.
     int64_t groupEnd = (begin / length + 1) * length;
     end = std::min({begin + blockInputs, groupEnd, inputs});
     if (!of.largestFirst && begin % length == 0)
@@ -282,7 +289,7 @@ RoundedMatrix quantize::roundWithGptq(const CodeShape &shape,
 // Errors
 //===----------------------------------------------------------------------===//
 
-/// The sum over outputs of m^T H m, of `tile` columns m of a matrix.
+/// The sum over outputs of m^T H m, where m are `tile` columns of a matrix.
 static double momentOf(const std::vector<double> &columns,
                        const Moments &moments, int64_t inputs) {
   double sum = 0;
@@ -305,7 +312,7 @@ double quantize::outputError(const std::vector<float> &weight,
   int64_t tiles = (outputs + tile - 1) / tile;
   std::vector<double> errors(tiles), squares(tiles);
   forEachShare(pool, tiles, [&](int64_t begin, int64_t end) {
-    // One row more, so that there is one behind the last.
+    // One more row, which addErrors may point to.
     std::vector<double> whole((inputs + 1) * tile), off(whole.size());
     for (int64_t number = begin; number < end; ++number) {
       int64_t first = number * tile, width = std::min(tile, outputs - first);

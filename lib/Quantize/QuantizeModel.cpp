@@ -28,7 +28,7 @@ static std::vector<float> transposed(const std::vector<float> &values,
 
 namespace {
 
-/// Words of 32 bits, row by row of words.
+/// Integers packed into words of 32 bits; words are stored row by row.
 class Words {
 public:
   Words(int64_t rows, int64_t columns)
@@ -46,7 +46,7 @@ private:
   std::vector<uint32_t> words;
 };
 
-/// A matrix of codes as files have it.
+/// A quantized matrix as files store it.
 struct CodedTensors {
   explicit CodedTensors(const RoundedMatrix &matrix);
 
@@ -75,7 +75,7 @@ CodedTensors::CodedTensors(const RoundedMatrix &matrix)
     for (int64_t output = 0; output < shape.outputs; ++output) {
       const rt::GroupCode &code = matrix.groups[group * shape.outputs + output];
       scales[group * shape.outputs + output] = io::floatToF16(code.scale);
-      // Format 1 of GPTQ stores a zero less 1.
+      // Format 1 of GPTQ stores zero points less 1.
       zeros.set(group, output / perWord, output % perWord, bits,
                 code.zero + middle - 1);
     }
@@ -83,13 +83,13 @@ CodedTensors::CodedTensors(const RoundedMatrix &matrix)
 
 namespace {
 
-/// A tensor that becomes codes.
+/// A tensor that is quantized.
 struct Chosen {
-  bool outIn = false;    ///< It is [out, in].
-  std::string parameter; ///< That it is, or is a part of.
+  bool outIn = false;    ///< Whether the tensor is [out, in].
+  std::string parameter; ///< The parameter that it is, or is a part of.
 };
 
-/// Makes the codes, and writes the tensors.
+/// Quantizes weights and writes the tensors.
 class Quantizer {
 public:
   Quantizer(const QuantizeRequest &request, Calibration *calibration);
@@ -111,11 +111,11 @@ private:
 
   const QuantizeRequest &request;
   Calibration *calibration;
-  std::unique_ptr<rt::ThreadPool> ownThreads; ///< Without a calibration.
+  std::unique_ptr<rt::ThreadPool> ownThreads; ///< Used without a calibration.
   rt::ThreadPool &threads;
   config::ModelSpec spec;
   io::WeightSet weights;
-  std::map<std::string, Chosen> chosen; ///< By name.
+  std::map<std::string, Chosen> chosen; ///< By the tensor's name.
   std::map<std::string, CodedTensors> coded;
   std::map<std::string, QuantizedWeight> results;
   std::vector<io::TensorToWrite> tensors;
@@ -205,7 +205,7 @@ void Quantizer::check() const {
   }
 }
 
-/// The values of a tensor, [inputs][outputs].
+/// The values of a tensor as [inputs][outputs].
 std::vector<float> Quantizer::readWeight(const io::TensorInfo &info,
                                          const CodeShape &shape,
                                          bool outIn) const {
@@ -217,14 +217,15 @@ std::vector<float> Quantizer::readWeight(const io::TensorInfo &info,
   return outIn ? transposed(values, shape.outputs, shape.inputs) : values;
 }
 
-/// Makes the codes of a tensor, and gives the calibration their values.
-/// `moments` are of what its product reads; null where there are none.
+/// Quantizes a tensor, and gives the rounded values to the calibration.
+/// `moments` are those of its product's inputs; null when there are none.
 void Quantizer::code(const std::string &name, const Moments *moments) {
   const io::TensorInfo &info = weights.at(name);
   bool outIn = chosen.at(name).outIn;
   CodeShape shape = shapeOf(info, outIn);
   std::vector<float> weight = readWeight(info, shape, outIn);
-  // One of a parameter that is made of several along the inputs.
+  // A parameter that is several tensors joined along the inputs: the moments do
+  // not fit this tensor.
   if (moments && int64_t(moments->size()) != shape.inputs * shape.inputs)
     moments = nullptr;
   bool isGptq = moments && request.method == Method::Gptq;
@@ -249,7 +250,8 @@ void Quantizer::code(const std::string &name, const Moments *moments) {
       name, outIn ? transposed(values, shape.inputs, shape.outputs) : values);
 }
 
-/// Codes what products of layers read, layer by layer and stage by stage.
+/// Quantizes the weights of the layers' products, layer by layer and stage by
+/// stage.
 void Quantizer::codeLayers() {
   for (int64_t layer = 0; layer < calibration->layers(); ++layer) {
     for (int64_t stage = 0; stage < calibration->stages(); ++stage) {

@@ -28,7 +28,7 @@ static double readNumber(RateParameter parameter, const json &value) {
   return 0;
 }
 
-/// The parameters that a schedule has no default for.
+/// The parameters without a default.
 static std::vector<RateParameter> requiredBy(RateSchedule schedule) {
   switch (schedule) {
   case RateSchedule::WarmupDecayLR:

@@ -13,7 +13,7 @@
 using namespace heddle;
 using namespace heddle::config;
 
-/// Reads `lr=X` or `weight_decay=Y`.
+/// Parses `lr=X` or `weight_decay=Y`.
 static bool readOption(const std::string &option, ParameterGroup &group,
                        std::string &wrong) {
   size_t equals = option.find('=');
@@ -37,7 +37,7 @@ static bool readOption(const std::string &option, ParameterGroup &group,
 std::optional<ParameterGroup> config::parseGroup(const std::string &text,
                                                  std::string &wrong) {
   ParameterGroup group;
-  // A pattern may have colons, the rest has none.
+  // Split at the last colon: a regular expression may contain colons.
   size_t colon = text.rfind(':');
   group.pattern = text.substr(0, colon);
   if (colon == std::string::npos || group.pattern.empty()) {

@@ -56,19 +56,19 @@ std::string textOf(const std::vector<int64_t> &shape) {
   return text + "]";
 }
 
-/// A loop over elements of a tensor.
+/// A loop over elements of a tensor. The stride is in elements.
 struct Step {
   int64_t extent, stride;
 };
 
-/// One tensor's part of a value.
+/// The elements of a value that come from one tensor.
 struct TensorBlock {
   std::string tensor;
   std::vector<int64_t> shape;
-  int64_t first = 0; ///< In the tensor.
-  Box box;           ///< In the tensor.
-  /// Of each dimension of the value: where the part begins, and the loops over
-  /// the tensor that make it up, from the outermost to the innermost.
+  int64_t first = 0; ///< The first element in the tensor.
+  Box box;           ///< The range of indices in the tensor.
+  /// For a dimension of the value: the index at which the elements begin, and
+  /// the loops over the tensor that visit them, outermost first.
   struct Dimension {
     int64_t begin = 0;
     std::vector<Step> steps;
@@ -87,7 +87,8 @@ struct ValueOf {
   std::vector<TensorBlock> parts;
 };
 
-/// Evaluates an expression; `error` is not empty when it does not fit.
+/// Evaluates an expression over tensors. `error` is not empty when shapes do
+/// not fit.
 class Evaluator {
 public:
   ValueOf evaluate(const Source &source);
@@ -172,7 +173,7 @@ ValueOf Evaluator::slice(const Source &source) {
   return of;
 }
 
-/// The loops of all dimensions, one after the other, are cut anew.
+/// Splits the loops of all dimensions, in order, into loops for the new shape.
 ValueOf Evaluator::reshape(const Source &source) {
   ValueOf of = evaluate(source.parts.front());
   if (!error.empty())
@@ -189,7 +190,8 @@ ValueOf Evaluator::reshape(const Source &source) {
       else
         steps.push_back(step);
     }
-  std::reverse(steps.begin(), steps.end()); // The outermost is the last.
+  // The loops were collected from the innermost outwards.
+  std::reverse(steps.begin(), steps.end());
   TensorBlock part = of.parts[0];
   part.dimensions.clear();
   for (int64_t extent : source.numbers) {
@@ -270,7 +272,8 @@ ValueOf Evaluator::evaluate(const Source &source) {
   return {};
 }
 
-/// Loops that go on in both places where the one inside them ends become one.
+/// Merges two nested loops where the outer one continues, in the state and in
+/// the tensor, where the inner one ends.
 static std::vector<plan::WeightSlice::Loop>
 merged(const std::vector<plan::WeightSlice::Loop> &loops) {
   std::vector<plan::WeightSlice::Loop> result;

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Computes a model layer by layer on a text, for `heddle quantize`: GPTQ needs
+// the inputs of each layer's products.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_QUANTIZE_CALIBRATION_H
@@ -16,42 +19,42 @@
 
 namespace heddle::quantize {
 
-/// The rows of a token file that are computed: a row of T tokens has the next
-/// one of each as its labels.
+/// Rows of a token file to compute. A row of T tokens has as labels the token
+/// after each.
 struct CalibrationText {
   std::string file;
   int64_t rows = 0;
 };
 
-/// Goes through a model layer by layer, with a text: with the programs of a
-/// binary whose layers were split (the pass train-split-layers). Computing all
-/// layers costs two forward passes, and their products' moments; with stages of
-/// layers each costs what the layer computes before it.
+/// Runs a model layer by layer on a text, with a binary whose layers were split
+/// into programs (the pass train-split-layers). All layers together cost two
+/// forward passes, plus the moments of their products. If layers are split into
+/// stages, each stage also computes what the layer computes before it.
 class Calibration {
 public:
-  /// Loads the binary with its weights, and computes what comes before the
-  /// first layer when that is asked for. Throws H0347 for a text of fewer
-  /// tokens than one run, H0346 for tokens that the vocabulary does not have.
+  /// Loads the binary with its weights. If rows are asked for, computes the
+  /// part of the model before the first layer. Throws H0347 for a text of fewer
+  /// tokens than one run, H0346 for tokens outside of the vocabulary.
   Calibration(const std::string &binary, const CalibrationText &text);
 
   int64_t layers() const { return int64_t(layerPrograms.size()); }
-  /// Rows that are computed: whole runs of those that were asked for.
+  /// The rows that are computed: complete runs out of those asked for.
   int64_t rows() const { return runs * rowsOfRun; }
-  /// Of the next layer: its products in the order in which they are computed,
-  /// or all of them as one.
+  /// The number of stages of the next layer: one for each of its products in
+  /// order, or one for all.
   int64_t stages();
-  /// The moments of what a stage's products read, by the names of their
-  /// weights.
+  /// The second moments of the inputs of a stage's products, by the names of
+  /// their weights.
   std::map<std::string, Moments> moments(int64_t stage);
-  /// Computes the next layer, and goes on to the one behind it.
+  /// Computes the next layer, and continues with the layer after it.
   void advance();
-  /// Gives a tensor of the weight files other values, in its layout.
+  /// Replaces a tensor of the weight files by values in the same layout.
   void replace(const std::string &tensor, const std::vector<float> &values);
-  /// The perplexity of a text, with the values that tensors have now.
+  /// The perplexity of a text with the current values of the tensors.
   double perplexity(const CalibrationText &text);
 
-  /// What it holds beside the weights and the arena, for people: the hidden
-  /// states of all rows, and the moments of the products of a stage.
+  /// For people: the memory besides weights and arena, that is, hidden states
+  /// of all rows and moments of a stage's products.
   std::string memoryText();
 
   rt::ThreadPool &threadPool() { return job.threadPool(); }
@@ -64,10 +67,10 @@ private:
   rt::Ranks ranks;
   rt::Job job;
   std::vector<const rt::LoadedProgram *> layerPrograms;
-  int64_t layer = 0; ///< The next one.
+  int64_t layer = 0; ///< The next layer.
   int64_t rowsOfRun, runs;
   rt::DataFeed feed;
-  std::vector<std::vector<float>> hidden; ///< Of each run.
+  std::vector<std::vector<float>> hidden; ///< The hidden states of each run.
 };
 
 } // namespace heddle::quantize

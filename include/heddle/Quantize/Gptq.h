@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Rounds a weight by GPTQ: later inputs correct the errors of earlier ones.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_QUANTIZE_GPTQ_H
@@ -13,20 +15,20 @@
 
 namespace heddle::quantize {
 
-/// Second moments of what a product reads: the sum over tokens of x[i] x[j],
+/// Second moments of a product's inputs: the sum over tokens of x[i] x[j], as
 /// [inputs][inputs].
 using Moments = std::vector<double>;
 
 struct GptqOptions {
-  /// What is added to the diagonal, as a fraction of its mean.
+  /// The fraction of the diagonal's mean that is added to the diagonal.
   double dampening = 0.01;
-  /// Round the inputs with the largest moments first. Scales are then those of
-  /// the weight as it is, so that groups stay groups of neighbours.
+  /// Round the inputs with the largest moments first. Scales are then chosen
+  /// from the original weight, so that groups remain neighbouring inputs.
   bool largestFirst = false;
 };
 
 /// Rounds the inputs of `weight`, [inputs][outputs], one after the other, and
-/// has later ones make up for the errors of those before (Frantar et al. 2023,
+/// adds corrections for each error to later inputs (Frantar et al. 2023,
 /// "GPTQ", algorithm 1). The scales of a group are chosen when its first input
 /// is rounded. Inputs that are always zero are rounded to the nearest.
 RoundedMatrix roundWithGptq(const CodeShape &shape,
@@ -34,8 +36,8 @@ RoundedMatrix roundWithGptq(const CodeShape &shape,
                             const Moments &moments, const GptqOptions &options,
                             rt::ThreadPool &pool);
 
-/// Norm of X (weight - rounded) by that of X weight, X being the inputs that
-/// the moments are of.
+/// The norm of X (weight - rounded) divided by that of X weight, where X are
+/// the inputs whose moments are given.
 double outputError(const std::vector<float> &weight,
                    const RoundedMatrix &rounded, const Moments &moments,
                    rt::ThreadPool &pool);

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// `heddle quantize`: writes a Hugging Face model whose weights are int8 or int4
+// codes.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_QUANTIZE_QUANTIZEMODEL_H
@@ -13,57 +16,62 @@
 
 namespace heddle::quantize {
 
-/// How values become codes.
+/// The algorithm that rounds weights.
 enum class Method {
-  Nearest, ///< `rtn`: each is rounded to the nearest.
-  Gptq,    ///< Later inputs make up for the errors of those before them.
+  Nearest, ///< `rtn`: round each value to the nearest.
+  Gptq,    ///< `gptq`: later inputs correct the errors of earlier ones.
 };
 
 struct QuantizeRequest {
-  std::string model;  ///< A Hugging Face directory.
-  std::string output; ///< A directory that does not exist yet or is empty.
+  std::string model;  ///< The directory of a Hugging Face model.
+  std::string output; ///< A directory that does not exist or is empty.
   Method method = Method::Nearest;
   GptqOptions gptq;
-  /// With `Gptq`: round the products of a layer one after the other. The
-  /// calibration is made for it.
+  /// With `Gptq`: round the products of a layer one after the other, each with
+  /// inputs that come from rounded weights. The calibration must have been made
+  /// for it.
   bool sequential = false;
-  int64_t bits = 4;   ///< Of a code: 8 or 4.
+  int64_t bits = 4;   ///< Bits of a quantized value: 8 or 4.
   int64_t group = 64; ///< Inputs that share a scale; 0: all.
-  bool zeros = false; ///< Each group has a zero; else it is in the middle.
-  std::vector<std::string> keep; ///< Patterns of weights that stay.
+  /// Whether each group has a zero point; otherwise it is the middle code.
+  bool zeros = false;
+  /// Patterns of weights that are not quantized.
+  std::vector<std::string> keep;
 };
 
-/// What became of one weight.
+/// The result for one weight.
 struct QuantizedWeight {
-  std::string name;           ///< Of the tensor.
+  std::string name;           ///< The tensor's name.
   std::vector<int64_t> shape; ///< Inputs, outputs.
   int64_t bytesBefore = 0, bytesAfter = 0;
-  double error = 0; ///< Norm of the differences by norm of the weight.
+  /// Norm of the differences divided by the norm of the weight.
+  double error = 0;
   Method method = Method::Nearest;
-  /// With a calibration, of a product's weight: norm of the differences of what
-  /// it computes by norm of what it computes.
+  /// With a calibration, for a product's weight: the same for what the product
+  /// computes.
   std::optional<double> outputError;
 };
 
 struct QuantizeReport {
   std::vector<QuantizedWeight> weights;
-  int64_t bytesBefore = 0, bytesAfter = 0; ///< Of all tensors.
-  double error = 0;                        ///< Over all weights that changed.
-  std::vector<std::string> warnings;       ///< Of the reader of the model.
+  int64_t bytesBefore = 0, bytesAfter = 0; ///< Sums over all tensors.
+  double error = 0;                  ///< Over all weights that are quantized.
+  std::vector<std::string> warnings; ///< Warnings of the model's reader.
 };
 
-/// Throws H0152 for a model with codes, and for a weight whose sizes codes
-/// cannot have.
+/// Throws H0152 for a model that is quantized already, and for a weight whose
+/// sizes do not fit the codes.
 void checkQuantizable(const QuantizeRequest &request);
 
-/// Writes the model with codes for the matrices of its layers, in GPTQ's layout
+/// Writes the model with quantized matrices of its layers, in GPTQ's layout
 /// (CodedWeights.h) with a `quantization_config`. Embeddings, norms, biases and
-/// the head stay as they are. With a calibration, which `Method::Gptq` needs,
-/// layers are rounded in their order, each with what it reads when those before
-/// it are codes, and so are the stages of a layer that the calibration has; in
-/// the end the calibration has the values of the codes. One without rows is for
-/// these values alone. What is no weight of a product is rounded to the
-/// nearest. Throws as `checkQuantizable`.
+/// the head are not quantized.
+/// With a calibration, which `Method::Gptq` needs, layers are rounded in order,
+/// each with inputs that come from the rounded layers before it, and likewise
+/// the stages of a layer; afterwards the calibration computes with the rounded
+/// values. A calibration without rows only serves for the latter. Weights that
+/// belong to no product are rounded to the nearest. Throws as
+/// `checkQuantizable`.
 QuantizeReport quantizeModel(const QuantizeRequest &request,
                              Calibration *calibration = nullptr);
 

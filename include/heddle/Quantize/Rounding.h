@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Round-to-nearest quantization of a matrix, and measures of its error.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_QUANTIZE_ROUNDING_H
@@ -14,16 +16,17 @@
 
 namespace heddle::quantize {
 
-/// How a matrix [inputs][outputs] is written as codes.
+/// The shape of a quantized matrix [inputs][outputs].
 struct CodeShape {
   int64_t inputs = 0, outputs = 0;
-  int64_t bits = 4;   ///< Of a code: 8 or 4.
+  int64_t bits = 4;   ///< Bits of a quantized value: 8 or 4.
   int64_t length = 0; ///< Inputs that share a scale; divides `inputs`.
-  bool even = true;   ///< Zeros are in the middle.
+  /// Whether zero is the middle code (symmetric quantization).
+  bool even = true;
   int64_t groups() const { return inputs / length; }
 };
 
-/// A matrix as codes.
+/// A quantized matrix.
 struct RoundedMatrix {
   explicit RoundedMatrix(const CodeShape &shape)
       : shape(shape), codes(shape.inputs * shape.outputs),
@@ -32,14 +35,14 @@ struct RoundedMatrix {
   rt::GroupCode &groupOf(int64_t input, int64_t output) {
     return groups[input / shape.length * shape.outputs + output];
   }
-  /// The value of a code.
+  /// The value that a code stands for.
   float at(int64_t input, int64_t output) const {
     const rt::GroupCode &group =
         groups[input / shape.length * shape.outputs + output];
     return group.scale *
            float(codes[input * shape.outputs + output] - group.zero);
   }
-  /// All values, [inputs][outputs].
+  /// All values, as [inputs][outputs].
   std::vector<float> values() const;
 
   CodeShape shape;
@@ -52,17 +55,17 @@ RoundedMatrix roundToNearest(const CodeShape &shape,
                              const std::vector<float> &weight,
                              rt::ThreadPool &pool);
 
-/// Sums of squares over all values: of a weight, and of what rounding changed.
+/// Sums of squares over all values: of a weight, and of the rounding errors.
 struct SquareSums {
   double weight = 0, error = 0;
 };
 SquareSums squareSums(const std::vector<float> &weight,
                       const RoundedMatrix &rounded);
 
-/// The norm of an error by that of what it is of, from their squares.
+/// The relative norm: the root of `error` divided by the root of `whole`.
 double relativeNorm(double error, double whole);
 
-/// Calls `work(begin, end)` on all threads, for shares of 0 .. count.
+/// Calls `work(begin, end)` on all threads, each with a share of 0 .. count.
 template <typename Function>
 void forEachShare(rt::ThreadPool &pool, int64_t count, Function work) {
   struct Context {

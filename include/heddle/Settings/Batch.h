@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Sizes of a batch that follow from others. The readers of flags and of
+// ds_config.json use it, and the verifier of strategies.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_SETTINGS_BATCH_H
@@ -14,14 +17,15 @@
 
 namespace heddle::config {
 
-/// The rows of micro_batch x accumulate x data; as many as can be where that
-/// overflows.
+/// micro_batch x accumulate x data: the rows of a batch. The largest integer if
+/// the product overflows.
 int64_t rowsOfBatch(const Settings &settings);
 
-/// Gives the size of a batch that follows from the others where `isGiven` is
-/// false of its key: the batch, else the micro-batch, else accumulate. Returns
-/// its key, or "" where all are given. Where others do not divide the batch it
-/// is rounded down, and the batch is not `rowsOfBatch`.
+/// Computes the size that the user has not given, as told by `isGiven` for
+/// keys, from the others: the batch, else the micro-batch, else accumulate.
+/// Returns its key, or "" if all are given. If the given sizes do not divide
+/// the batch, the quotient is rounded down, and `rowsOfBatch` differs from the
+/// batch.
 std::string completeBatch(Settings &settings,
                           const std::function<bool(const char *)> &isGiven);
 

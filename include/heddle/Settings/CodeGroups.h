@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Finds a quantization group that divides a model's weights, for the help of
+// errors about --quantize-group.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_SETTINGS_CODEGROUPS_H
@@ -17,7 +20,8 @@
 
 namespace heddle::config {
 
-/// For "layers.0.mlp.up_proj.weight" the pattern "layers.*.mlp.up_proj.weight".
+/// Replaces layer numbers by `*`: "layers.*.mlp.up_proj.weight" for
+/// "layers.0.mlp.up_proj.weight".
 inline std::string patternOfLayers(const std::string &name) {
   std::string pattern;
   for (size_t i = 0; i < name.size();) {
@@ -31,20 +35,21 @@ inline std::string patternOfLayers(const std::string &name) {
   return pattern;
 }
 
-/// A weight that is to be codes.
+/// A weight that the user wants quantized.
 struct CodedWeight {
   std::string name;
   int64_t inputs = 0;
-  bool canBe = true; ///< With some group.
+  /// Whether there is a group with which it can be quantized.
+  bool canBe = true;
 
   bool isDividedBy(int64_t group) const {
     return canBe && (group == 0 || inputs % group == 0);
   }
 };
 
-/// Flags with which all weights become codes, or as many as one group can
-/// divide, in whole words of codes; `asked` is the group that does not divide
-/// all.
+/// Flags with which all weights can be quantized, or as many as one group
+/// divides; the others are kept in 16 bits. A group is a multiple of `perWord`
+/// codes, which share a word. `asked` is the group that does not divide all.
 inline std::string flagsThatDivide(const std::vector<CodedWeight> &weights,
                                    int64_t perWord, int64_t asked) {
   auto leftBy = [&](int64_t group) {

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// How a serving binary's ranks divide up requests.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_SETTINGS_GROUPS_H
@@ -13,14 +15,15 @@
 
 namespace heddle::config {
 
-/// Ranks that share one copy of the weights continue texts as one group; how
-/// many groups there are. ZeRO 3 splits weights along `data`, too.
+/// The number of groups of ranks that generate sequences on their own. The
+/// ranks of a group share one copy of the weights: without ZeRO 3, which splits
+/// weights along `data`, each coordinate along `data` is a group.
 inline int64_t groupsOf(const Settings &settings) {
   return settings.zero < 3 ? settings.data : 1;
 }
 
-/// Texts that a group continues together: of --max-batch, which groups share
-/// out alike.
+/// The sequences that one group generates at a time: its share of --max-batch,
+/// rounded up.
 inline int64_t textsOfGroup(const Settings &settings) {
   const int64_t groups = groupsOf(settings);
   return (settings.maxBatch + groups - 1) / groups;

@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Maps the names of DeepSpeed's learning-rate schedules and parameters to the
+// plan format. The import has checked what users write; a dump may have been
+// edited.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_SETTINGS_LEARNINGRATE_H
@@ -14,8 +18,8 @@
 
 namespace heddle::config {
 
-/// The schedule of the settings `scheduler` and `scheduler_params`, as plans
-/// hold it. Nothing when parameters are unknown, missing or of a wrong type,
+/// The schedule of the settings `scheduler` and `scheduler_params`, in the plan
+/// format. Nothing when parameters are unknown, missing or of a wrong type,
 /// which dist::verifyStrategy refuses; then `wrong` says why.
 std::optional<plan::Scheduler> readScheduler(const Settings &settings,
                                              std::string &wrong);

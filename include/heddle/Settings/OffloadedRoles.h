@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The states that `--place` can offload. Flags, ds_config.json and `fit` use
+// the list.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_SETTINGS_OFFLOADEDROLES_H
@@ -13,20 +16,20 @@
 
 namespace heddle::config {
 
-/// What `--place` may name, and the setting that says where it is.
+/// A name that `--place` takes, and the setting with its kind of memory.
 struct OffloadedRole {
   const char *name, *key;
   MemoryKind Settings::*place;
 };
 
-/// All of them, what is moved least often first.
+/// All of them, in the order in which `fit` offloads: the least traffic first.
 inline constexpr OffloadedRole offloadedRoles[] = {
     {"optimizer", "place_optimizer", &Settings::placeOptimizer},
     {"gradients", "place_gradients", &Settings::placeGradients},
     {"parameters", "place_parameters", &Settings::placeParameters},
     {"activations", "place_activations", &Settings::placeActivations}};
 
-/// The one of this name, or null.
+/// The role of this name, or null.
 inline const OffloadedRole *findOffloadedRole(std::string_view name) {
   for (const OffloadedRole &role : offloadedRoles)
     if (role.name == name)

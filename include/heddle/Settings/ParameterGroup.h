@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Parameter groups of the optimizer, as `--group` gives them.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_SETTINGS_PARAMETERGROUP_H
@@ -14,16 +16,16 @@
 
 namespace heddle::config {
 
-/// What `--group` says of the parameters whose names match.
+/// Options of the parameters whose names match a pattern.
 struct ParameterGroup {
   std::string pattern; ///< A regular expression, matched anywhere in a name.
   bool frozen = false;
-  /// What the schedule's rate is multiplied by; the weight decay.
+  /// A factor for the schedule's learning rate; the weight decay.
   std::optional<double> lr, weightDecay;
 };
 
-/// Reads `REGEX:frozen` or `REGEX:lr=X,weight_decay=Y`. Where it is neither,
-/// nothing, and `wrong` says why.
+/// Parses `REGEX:frozen` or `REGEX:lr=X,weight_decay=Y`. Nothing for other
+/// text; then `wrong` says why.
 std::optional<ParameterGroup> parseGroup(const std::string &text,
                                          std::string &wrong);
 

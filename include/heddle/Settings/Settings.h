@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The settings that a compilation depends on: a field for each row of
-// Settings.def. Readers of the user's files and the strategy attribute of
-// modules share them.
+// Settings.def. The readers of the user's files share them with the strategy
+// attribute of modules.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,8 @@
 
 namespace heddle::config {
 
-/// The words of an enum's values, in their order; "" for what is left out.
+/// The words for an enum's values, in their order. "" stands for a setting that
+/// is left out.
 template <typename E> struct Words;
 
 enum class Precision { FP32, BF16 };
@@ -39,31 +40,31 @@ template <> struct Words<Target> {
   static constexpr std::array all = {"x86-64", "sm_80", "sm_90"};
 };
 
-/// What computes the matrix products of a GPU.
+/// The implementation of matrix products on a GPU.
 enum class Gemm { Auto, Library, Generated };
 template <> struct Words<Gemm> {
   static constexpr std::array all = {"auto", "library", "generated"};
 };
 
-/// How a GPU multiplies fp32 matrices.
+/// The precision of fp32 matrix products on a GPU.
 enum class Matmul { Ieee, Tf32 };
 template <> struct Words<Matmul> {
   static constexpr std::array all = {"ieee", "tf32"};
 };
 
-/// Instructions of an x86-64 processor.
+/// The instruction set of an x86-64 processor.
 enum class March { Native, V3, V4, AMX };
 template <> struct Words<March> {
   static constexpr std::array all = {"native", "x86-64-v3", "x86-64-v4", "amx"};
 };
 
-/// Where states are.
+/// The memory that a state is in.
 enum class MemoryKind { Device, Host, Pinned, File };
 template <> struct Words<MemoryKind> {
   static constexpr std::array all = {"device", "host", "pinned", "file"};
 };
 
-/// Activations that are computed again in the backward pass.
+/// Which activations are computed again in the backward pass instead of saved.
 enum class Recompute { None, Selective, Full };
 template <> struct Words<Recompute> {
   static constexpr std::array all = {"none", "selective", "full"};
@@ -74,7 +75,7 @@ template <> struct Words<PipelineSchedule> {
   static constexpr std::array all = {"gpipe", "1f1b", "interleaved", "zb-h1"};
 };
 
-/// How attention sees all of a split sequence.
+/// How attention works on a split sequence.
 enum class Context { Ulysses, Ring };
 template <> struct Words<Context> {
   static constexpr std::array all = {"ulysses", "ring"};
@@ -139,7 +140,7 @@ constexpr const TargetFacts &factsOf(Target target) {
   return targetTable[static_cast<size_t>(target)];
 }
 
-/// The type in which gradients travel; None: the precision.
+/// The type in which gradients are communicated; None: the type of --precision.
 enum class CommunicationType { None, FP32, BF16, FP16 };
 template <> struct Words<CommunicationType> {
   static constexpr std::array all = {"", "fp32", "bf16", "fp16"};
@@ -150,7 +151,7 @@ template <> struct Words<Optimizer> {
   static constexpr std::array all = {"AdamW", "Adam", "Lion", "Lamb"};
 };
 
-/// Schedules of the learning rate, by DeepSpeed's names.
+/// Learning-rate schedules, by DeepSpeed's names.
 enum class Scheduler {
   None,
   WarmupLR,
@@ -165,39 +166,42 @@ template <> struct Words<Scheduler> {
       "OneCycle", "LRRangeTest"};
 };
 
-/// What the labels of a batch are; OfModel: as the family or the module says.
+/// What the labels of a batch are. OfModel: as the model family or the module
+/// says.
 enum class Objective { OfModel, Causal, MaskedToken };
 template <> struct Words<Objective> {
   static constexpr std::array all = {"", "causal", "mlm"};
 };
 
-/// What a binary is for.
+/// The purpose of a binary.
 enum class Mode { Train, Serve, Encode };
 template <> struct Words<Mode> {
   static constexpr std::array all = {"train", "serve", "encode"};
 };
 
-/// The type of keys and values in the cache; OfModel: the precision.
+/// The type of keys and values in the cache. OfModel: the type of --precision.
 enum class CacheType { OfModel, FP32, BF16, Int8 };
 template <> struct Words<CacheType> {
   static constexpr std::array all = {"", "fp32", "bf16", "int8"};
 };
 
-/// What weights of products are held as, in programs that do not train.
+/// The type to which the weights of matrix products are quantized, in programs
+/// that do not train.
 enum class Quantize { None, Int8, Int4 };
 template <> struct Words<Quantize> {
   static constexpr std::array all = {"none", "int8", "int4"};
 };
 
-/// What may share a kernel: nothing, element-wise and row-wise operations, or
-/// also products, what stands before and behind them, and writes of a cache.
+/// Which operations may share a kernel. None: no two. Generic: element-wise and
+/// row-wise operations. Deep: also matrix products with the operations before
+/// and after them, and writes to the cache.
 enum class Fusion { None, Generic, Deep };
 template <> struct Words<Fusion> {
   static constexpr std::array all = {"none", "generic", "deep"};
 };
 
-/// What rows that are multiplied by codes are held as. No plan has Auto: it is
-/// settled by the target.
+/// The type to which activations are quantized for products with quantized
+/// weights. Auto is replaced by the target's choice before there is a plan.
 enum class QuantizeActivations { None, Int8, Auto };
 template <> struct Words<QuantizeActivations> {
   static constexpr std::array all = {"none", "int8", "auto"};
@@ -208,7 +212,7 @@ template <typename E> const char *wordOf(E value) {
   return Words<E>::all[static_cast<size_t>(value)];
 }
 
-/// The value that `word` stands for; nothing when there is none.
+/// The value for a word; nothing when the word is unknown.
 template <typename E> std::optional<E> parseWord(const std::string &word) {
   for (size_t i = 0; i < Words<E>::all.size(); ++i)
     if (word == Words<E>::all[i])
@@ -216,7 +220,7 @@ template <typename E> std::optional<E> parseWord(const std::string &word) {
   return std::nullopt;
 }
 
-/// The ranges that rows of Settings.def name.
+/// Ranges that rows of Settings.def name.
 struct Range : io::ValueRange {
   static io::ValueRange any() { return matching("", nullptr); }
   template <typename E> static io::ValueRange wordsOf() {
@@ -227,7 +231,7 @@ struct Range : io::ValueRange {
   }
 };
 
-/// Every setting, with its default.
+/// The values of all settings, with their defaults.
 struct Settings {
   static constexpr int64_t noLimit = std::numeric_limits<int64_t>::max();
 
@@ -235,7 +239,7 @@ struct Settings {
 #include "heddle/Settings/Settings.def"
 };
 
-/// A value of any setting; that of an enum is its word.
+/// The value of any setting. Enums are represented by their words.
 using SettingValue =
     std::variant<int64_t, double, bool, std::string, std::vector<std::string>>;
 
@@ -247,7 +251,8 @@ template <typename T> SettingValue toSettingValue(const T &field) {
     return field;
 }
 
-/// Gives a field a value of its type; false when a word stands for nothing.
+/// Sets a field to a value of the field's type. False when the value is an
+/// unknown word.
 template <typename T> bool setFromValue(T &field, const SettingValue &value) {
   if constexpr (std::is_enum_v<T>) {
     std::optional<T> parsed = parseWord<T>(std::get<std::string>(value));
@@ -259,23 +264,23 @@ template <typename T> bool setFromValue(T &field, const SettingValue &value) {
   }
 }
 
-/// A row of Settings.def, as far as values go.
+/// The part of a row of Settings.def that concerns values.
 struct Setting {
-  std::string key;  ///< Its name for users.
-  std::string path; ///< Its place in the strategy attribute.
+  std::string key;  ///< The name that users see.
+  std::string path; ///< Where the strategy attribute has it.
   io::ValueRange range;
   SettingValue (*get)(const Settings &);
-  /// False when a word stands for nothing.
+  /// Returns false when the value is an unknown word.
   bool (*set)(Settings &, const SettingValue &);
 
-  /// The two parts of `path`; the section is "" at the top.
+  /// The two parts of `path`. At the top level the section is "".
   std::string section() const;
   std::string name() const;
   /// Whether the value is in range.
   bool holds(const Settings &settings) const;
 };
 
-/// All of them, in the order of Settings.def.
+/// All settings, in the order of Settings.def.
 const std::vector<Setting> &allSettings();
 
 } // namespace heddle::config

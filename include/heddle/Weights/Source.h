@@ -4,9 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A row of the table of weights: an expression over tensors of the weight
-// files. Every element of the state is one of a tensor, so reading and writing
-// are one table. No LLVM: dialects and the readers of files share it.
+// Expressions over tensors of the weight files. A model family says with them
+// how each state is read (for example as a transposed slice of a fused tensor).
+// Every element of a state is one element of a tensor, so the same expression
+// serves for reading and for writing. Without LLVM headers: dialects and the
+// readers of files share it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,50 +24,51 @@ namespace heddle::weights {
 struct Source {
   enum class Kind { Tensor, Permute, Reshape, Slice, Concat, Stack };
   Kind kind = Kind::Tensor;
-  std::string name; ///< Tensor: in the weight files.
-  std::string type; ///< Tensor: as `F32`.
-  /// Tensor: its shape. Permute: the dimension that each is. Reshape: the
-  /// shape. Slice: dimension, first index, size. Concat, Stack: the dimension.
+  std::string name; ///< Tensor: its name in the weight files.
+  std::string type; ///< Tensor: its type, such as `F32`.
+  /// Tensor: its shape. Permute: for each new dimension the old one. Reshape:
+  /// the new shape. Slice: dimension, first index, size. Concat, Stack: the
+  /// dimension.
   std::vector<int64_t> numbers;
-  std::vector<Source> parts; ///< What it is made of.
+  std::vector<Source> parts; ///< The operands.
 };
 
 Source tensor(std::string name, std::vector<int64_t> shape,
               std::string type = "F32");
-/// Of a matrix.
+/// The transpose of a matrix.
 Source transpose(Source of);
 Source permute(std::vector<int64_t> order, Source of);
 Source reshape(std::vector<int64_t> shape, Source of);
-/// Of a tensor, or of a slice of one.
+/// A slice of a tensor, or of a slice.
 Source slice(int64_t dim, int64_t first, int64_t size, Source of);
 Source concat(int64_t dim, std::vector<Source> parts);
-/// Along a new dimension.
+/// Joins the operands along a new dimension.
 Source stack(int64_t dim, std::vector<Source> parts);
 
-/// Calls `visit` for every tensor, from left to right.
+/// Calls `visit` for every tensor in the expression, from left to right.
 void forEachTensor(Source &source, const std::function<void(Source &)> &visit);
 
-/// A source as the runtime reads and writes it.
+/// The result of an expression in the form that the runtime reads and writes.
 struct Layout {
   std::vector<int64_t> shape;
   std::vector<plan::WeightSlice> pieces;
-  /// Of each piece, the part of its tensor: first index and size of each
+  /// For each piece the range of its tensor: first index and size in each
   /// dimension.
   std::vector<std::vector<std::pair<int64_t, int64_t>>> boxes;
 };
 
-/// False, with `error`, for an expression whose shapes do not fit.
+/// Computes the layout of an expression. False, with `error`, when shapes do
+/// not fit.
 bool layoutOf(const Source &source, Layout &layout, std::string &error);
 
-/// Holds the rows of a table together: each element of a tensor is in one
-/// state.
+/// Checks that the states of a model use each element of a tensor once.
 class Coverage {
 public:
-  /// False, with `error`, when an element of a tensor is in another state too,
-  /// or the tensor has another shape there.
+  /// Adds a state. False, with `error`, when an element of a tensor is in
+  /// another state too, or the tensor has another shape there.
   bool add(const std::string &state, const Layout &layout, std::string &error);
-  /// False, with `error` and the state that reads it, when some tensor is read
-  /// in part.
+  /// False, with `error` and the state that reads it, when a tensor is not read
+  /// completely.
   bool isWhole(std::string &state, std::string &error) const;
 
 private:
@@ -74,7 +77,7 @@ private:
     std::vector<int64_t> shape;
     std::vector<std::pair<int64_t, int64_t>> box;
   };
-  std::map<std::string, std::vector<Use>> uses; ///< By tensor.
+  std::map<std::string, std::vector<Use>> uses; ///< By the tensor's name.
 };
 
 } // namespace heddle::weights
