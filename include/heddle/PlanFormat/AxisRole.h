@@ -11,12 +11,12 @@
 
 namespace heddle::plan {
 
-/// What the ranks along an axis of a mesh share out. Mesh.h has the names.
+/// What an axis of the mesh splits among its ranks. Mesh.h has the names.
 enum class AxisRole {
-  Pipeline, ///< Layers.
-  Data,     ///< Rows.
-  Sequence, ///< Tokens of a row.
-  Tensor,   ///< Features, heads and the vocabulary.
+  Pipeline, ///< Layers (pipeline parallelism).
+  Data,     ///< Rows of the batch (data parallelism).
+  Sequence, ///< Tokens of a row (sequence parallelism).
+  Tensor,   ///< Features, heads and the vocabulary (tensor parallelism).
 };
 
 } // namespace heddle::plan

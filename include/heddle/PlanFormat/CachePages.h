@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The compiler makes the cache so large that one text fits at least; what
-// serves hands its pages out.
+// Counts the pages of the key-value cache that a request needs. The compiler
+// sizes the cache with it so that at least one request fits; the server assigns
+// pages with it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,23 +18,23 @@
 
 namespace heddle::plan {
 
-/// A cache whose pages have `pageTokens` positions. Every token sees the last
-/// `window` positions up to its own, or all for 0.
+/// A cache with pages of `pageTokens` positions. Every token attends to the
+/// last `window` positions up to its own; 0: to all.
 struct CachePages {
   int64_t pageTokens = 1, window = 0;
 
   int64_t pagesFor(int64_t tokens) const {
     return (tokens + pageTokens - 1) / pageTokens;
   }
-  /// The first page that the token at `position`, or one behind it, reads.
+  /// The first page that the token at `position`, or a later one, reads.
   int64_t firstSeen(int64_t position) const {
     if (window == 0)
       return 0;
     return std::max<int64_t>(position - window + 1, 0) / pageTokens;
   }
-  /// Pages that a text of `tokens` tokens has at most at a time, if no more
-  /// than `chunk` of them are computed at once: pages that no token will see
-  /// any more are given back.
+  /// The most pages that a sequence of `tokens` tokens needs at a time if at
+  /// most `chunk` of them are computed at once. Pages that no later token reads
+  /// are freed.
   int64_t mostOf(int64_t tokens, int64_t chunk) const {
     int64_t all = pagesFor(tokens);
     if (window == 0)

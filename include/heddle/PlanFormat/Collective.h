@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the compiler plans with and the runtime counts with: one formula each
-// for the staging memory and for the bytes that a rank sends. The algorithms
-// are in runtime/comm/Collectives.cpp.
+// One formula each for the staging memory of a collective and for the bytes
+// that a rank sends. The compiler plans memory with them, and the runtime
+// counts traffic with them. runtime/comm/Collectives.cpp has the algorithms.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,19 +21,19 @@ namespace heddle::plan {
 
 inline constexpr int numCollectiveKinds = enumNames<CollectiveKind>.size();
 
-/// How a buffer that is split among n ranks holds its parts: `outer` rows, each
-/// a list of segments, each segment n equal runs, one for each rank. A rank's
-/// part is, row for row and segment for segment, its runs.
+/// How a buffer is split among n ranks: it has `outer` rows, each a list of
+/// segments, each segment n equal runs, one for each rank. A rank's part is its
+/// runs, row by row and segment by segment.
 struct PartLayout {
   int64_t outer = 1;
-  /// Elements of each segment of a row, all ranks' runs together; empty: the
-  /// row is one segment.
+  /// The elements of each segment of a row, over all ranks; empty: the row is
+  /// one segment.
   std::vector<int64_t> segments;
 
   bool isContiguous() const { return outer == 1 && segments.size() <= 1; }
 };
 
-/// Whether a buffer of `count` elements can be split so among `ranks`.
+/// Whether a buffer of `count` elements can be split like this among `ranks`.
 inline bool splits(const PartLayout &layout, int64_t count, int64_t ranks) {
   if (layout.outer < 1 || count % layout.outer != 0)
     return false;
@@ -48,29 +48,30 @@ inline bool splits(const PartLayout &layout, int64_t count, int64_t ranks) {
   return left == 0;
 }
 
-/// One collective as every rank of its group runs it.
+/// The sizes of a collective, equal on every rank of its group.
 struct CollectiveShape {
   CollectiveKind kind = CollectiveKind::AllReduce;
-  DType type = DType::F32; ///< Of the buffers: F32, BF16, F16; moves also I32.
-  DType wire = DType::F32; ///< Of what is sent: one of the floats, or `type`.
+  /// Type of the buffers: F32, BF16, F16; without sums also I32.
+  DType type = DType::F32;
+  DType wire = DType::F32; ///< Type that is sent: a float type, or `type`.
   int64_t ranks = 1;
-  /// Elements of the whole buffer: AllReduce: of source and destination;
+  /// Elements of the whole buffer. AllReduce: of source and destination;
   /// ReduceScatter: of the source; AllGather: of the destination; AllToAll and
-  /// Rotate: of either. But for AllReduce and Rotate a multiple of the ranks
-  /// (and rows, segments).
+  /// Rotate: of either. Except for AllReduce and Rotate it is a multiple of
+  /// ranks x rows x segments.
   int64_t count = 0;
-  /// Of the split buffer: ReduceScatter and AllToAll: the source; AllGather:
-  /// the destination. AllReduce and Rotate: not used.
+  /// Layout of the split buffer: the source of ReduceScatter and AllToAll, the
+  /// destination of AllGather. Unused by AllReduce and Rotate.
   PartLayout layout;
-  /// AllToAll: of the destination.
+  /// AllToAll: layout of the destination.
   PartLayout concat;
-  /// Elements that are converted, or received to be summed, at a time where
-  /// that needs staging: enough for full bandwidth, few enough for a cache.
+  /// The most elements that are converted, or received for a sum, at a time:
+  /// enough for full bandwidth, few enough for a cache.
   int64_t mostStaged = int64_t(1) << 20;
 };
 
-/// Elements that piece `rank` of an AllReduce has: ceil(count / ranks), the
-/// last pieces fewer or none; of a Rotate: all; of the others: a rank's part.
+/// The elements of rank `rank`'s piece. AllReduce: ceil(count / ranks), the
+/// last pieces fewer or none; Rotate: all; others: a rank's part.
 inline int64_t partElements(const CollectiveShape &shape, int64_t rank) {
   if (shape.kind == CollectiveKind::Rotate)
     return shape.count;
@@ -79,7 +80,7 @@ inline int64_t partElements(const CollectiveShape &shape, int64_t rank) {
   return std::min(most, shape.count - begin);
 }
 
-/// The bytes of payload that rank number `rank` of the group sends.
+/// The bytes of payload that rank `rank` of the group sends.
 inline int64_t bytesSent(const CollectiveShape &shape, int64_t rank) {
   int64_t others = shape.ranks - 1;
   if (shape.kind == CollectiveKind::Rotate)
@@ -87,21 +88,24 @@ inline int64_t bytesSent(const CollectiveShape &shape, int64_t rank) {
   int64_t own = partElements(shape, rank);
   int64_t elements = own * others;
   if (shape.kind == CollectiveKind::AllReduce)
-    elements += shape.count - own; // The reduce-scatter before the all-gather.
+    // An all-reduce is a reduce-scatter and an all-gather.
+    elements += shape.count - own;
   return elements * byteSize(shape.wire);
 }
 
-/// The parts of the staging buffer: byte offsets, each 64-byte aligned.
+/// Byte offsets of the parts of the staging buffer, each 64-byte aligned.
 struct StagingLayout {
-  int64_t send = 0; ///< What is sent, where it is not sent from its place.
-  int64_t receive = 0; ///< Slots: one; for a sum one for each other rank.
-  int64_t slot = 0;    ///< Bytes of a slot.
-  int64_t sum = 0; ///< Floats, where the destination cannot hold them.
+  int64_t send = 0; ///< Converted elements to send, if conversion is needed.
+  /// Slots for received elements: one; for a sum one for each other rank.
+  int64_t receive = 0;
+  int64_t slot = 0; ///< Bytes of a slot.
+  int64_t sum = 0;  ///< Sums as floats, if the destination is of another type.
   int64_t bytes = 0;
-  int64_t chunk = 0; ///< Elements of a part that pass through it at a time.
+  int64_t chunk = 0; ///< The elements of a part that are staged at a time.
 };
 
-/// Of the fixed-order algorithms; the same on every rank of the group.
+/// The staging buffer of the fixed-order algorithms, equal on every rank of the
+/// group.
 inline StagingLayout stagingLayout(const CollectiveShape &shape) {
   if (shape.ranks == 1)
     return {};
@@ -119,7 +123,7 @@ inline StagingLayout stagingLayout(const CollectiveShape &shape) {
   StagingLayout staging;
   staging.chunk = partElements(shape, 0);
   int64_t slots = receivesInPlace ? 0 : sums ? shape.ranks - 1 : 1;
-  // A message of few elements would take as long as one of these.
+  // Smaller chunks would not be faster: the latency of a message dominates.
   int64_t fewest = std::min(shape.mostStaged, int64_t(1) << 13);
   if (!sendsInPlace || !receivesInPlace)
     staging.chunk = std::min(
@@ -134,8 +138,8 @@ inline StagingLayout stagingLayout(const CollectiveShape &shape) {
   return staging;
 }
 
-/// Of the MPI library's own algorithms: what `send` and `receive` hold is whole
-/// (the parts of all ranks) where a part or a piece is above.
+/// The staging buffer of the MPI library's algorithms. `send` and `receive`
+/// hold whole buffers (the parts of all ranks) here.
 inline StagingLayout libraryStagingLayout(const CollectiveShape &shape) {
   if (shape.ranks == 1)
     return {};
@@ -151,7 +155,7 @@ inline StagingLayout libraryStagingLayout(const CollectiveShape &shape) {
 }
 
 /// Bytes of staging memory that a collective needs, 64-byte aligned. With
-/// `library`, enough for either kind of algorithm.
+/// `library` they suffice for both kinds of algorithms.
 inline int64_t stagingBytes(const CollectiveShape &shape,
                             bool library = false) {
   int64_t bytes = stagingLayout(shape).bytes;

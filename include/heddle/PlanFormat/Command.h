@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The commands of a plan: what a rank executes, in order. The compiler writes
+// them from plan.sequence operations, and the runtime resolves them into a
+// CommandList.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_PLANFORMAT_COMMAND_H
@@ -22,24 +26,26 @@
 
 namespace heddle::plan {
 
-/// Element types, named as safetensors names them.
+/// Element types, with the names that safetensors uses.
 enum class DType { F32, BF16, F16, I32, I64, U8, F64 };
 template <>
 inline constexpr std::array enumNames<DType> = {"F32", "BF16", "F16", "I32",
                                                 "I64", "U8",   "F64"};
 int64_t byteSize(DType type);
 
-/// The memory that a `Ref` counts from.
+/// The base of a `Ref`.
 enum class Space {
-  Persistent, ///< States: one allocation that lives as long as the process.
-  Frame,      ///< The running sequence's own frame in the arena; in memory that
-              ///< is not the device's, the arena itself.
-  Arg,        ///< An argument of the running sequence: `index` says which.
+  /// The persistent region: states, allocated for the life of the process.
+  Persistent,
+  /// The running sequence's frame in the device's arena; for other kinds of
+  /// memory, the arena itself.
+  Frame,
+  Arg, ///< Argument number `index` of the running sequence.
 };
 template <>
 inline constexpr std::array enumNames<Space> = {"persistent", "frame", "arg"};
 
-/// What a collective does; see Collective.h for the algorithms.
+/// Kinds of collectives; see Collective.h.
 enum class CollectiveKind {
   AllReduce,
   ReduceScatter,
@@ -54,12 +60,13 @@ inline constexpr std::array enumNames<CollectiveKind> = {
 struct Collective {
   using Kind = CollectiveKind;
   Kind kind = Kind::AllReduce;
-  std::vector<std::string> axes; ///< The group: ranks along these axes.
+  std::vector<std::string> axes; ///< The group: the ranks along these axes.
   DType type = DType::F32;
-  DType wire = DType::F32; ///< What travels.
-  /// The split buffer is [outer, parts, inner], for each of `segments` apart
-  /// (elements of each, over all parts; empty: one). all_to_all gathers so, and
-  /// splits [splitOuter, parts, ...] in `splitSegments`.
+  DType wire = DType::F32; ///< The type that is sent.
+  /// The split buffer is [outer, parts, inner], separately for each of
+  /// `segments` (elements of each over all parts; empty: one segment).
+  /// all_to_all concatenates like this, and splits [splitOuter, parts, ...] in
+  /// `splitSegments`.
   int64_t outer = 1;
   int64_t splitOuter = 1;
   std::vector<int64_t> segments;
@@ -73,8 +80,9 @@ struct Collective {
   }
 };
 
-/// Messages to or from the rank `delta` further along `axis`, around its end.
-/// Those of one channel between two ranks arrive in the order of their sending.
+/// A channel for messages to or from the rank `delta` further along `axis`,
+/// modulo the axis' size. Messages of one channel between two ranks arrive in
+/// the order of sending.
 struct Channel {
   std::string axis;
   int64_t delta = 0;
@@ -89,26 +97,27 @@ struct Fragment {
   FragmentKind kind = FragmentKind::Forward;
   int64_t chunk = 0;
   int64_t sequence = 0; ///< The number of the sequence that it runs.
-  int64_t slots = 1;    ///< Its slot is the micro-batch modulo this.
+  int64_t slots = 1;    ///< Micro-batch m uses slot m modulo this.
 
-  /// As schedules are written: `F`, `B/1`; with its micro-batch `F12`, `B3/1`.
+  /// The name in schedules: `F`, `B/1`; with a micro-batch `F12`, `B3/1`.
   std::string name(const std::string &microBatch = "") const;
 };
 
 /// An entry of a stage's schedule: one micro-batch of one fragment.
 struct ScheduledFragment {
-  int64_t fragment = 0; ///< Its number in command::Fragments::fragments.
+  int64_t fragment = 0; ///< Index into command::Fragments::fragments.
   int64_t microBatch = 0;
 };
 
 /// A number that is known when the plan is loaded, times a factor.
 struct Term {
   enum class Kind {
-    Arg,        ///< An integer argument of the sequence: `value` says which.
-    LoopIndex,  ///< The iteration of the innermost enclosing loop, or the
-                ///< micro-batch of the running fragment.
+    Arg, ///< Integer argument number `value` of the sequence.
+    /// The iteration of the innermost enclosing loop, or the micro-batch of the
+    /// running fragment.
+    LoopIndex,
     Slot,       ///< The slot of the running fragment.
-    Coordinate, ///< This rank's number among those along `axes`.
+    Coordinate, ///< This rank's coordinate along `axes`.
   } kind = Kind::LoopIndex;
   int64_t value = 0;
   int64_t factor = 1;
@@ -118,25 +127,26 @@ template <>
 inline constexpr std::array enumNames<Term::Kind> = {"arg", "loop-index",
                                                      "slot", "coordinate"};
 
-/// The address of a command's operand: a base, a byte offset, and what is added
-/// to it, in bytes.
+/// The address of a command's operand: a base, a byte offset, and terms that
+/// are added, in bytes.
 struct Ref {
   Space space = Space::Frame;
-  MemoryKind memory = MemoryKind::Device; ///< Not for Space::Arg.
-  int64_t index = 0;                      ///< Only for Space::Arg.
-  int64_t offset = 0;                     ///< In bytes.
-  int64_t bytes = 0; ///< Bytes reachable through this operand.
+  /// Kind of memory; unused for Space::Arg.
+  MemoryKind memory = MemoryKind::Device;
+  int64_t index = 0;  ///< Number of the argument; only for Space::Arg.
+  int64_t offset = 0; ///< In bytes.
+  int64_t bytes = 0;  ///< Bytes that are reachable through this operand.
   std::vector<Term> terms;
 };
 
-/// A launch's integer operand: the sum of a constant and terms.
+/// An integer operand of a launch: a constant plus terms.
 struct Scalar {
   int64_t constant = 0;
   std::vector<Term> terms;
 };
 
-/// The commands there are: each has what it needs, and the name that plans and
-/// traces call it by.
+/// All kinds of commands: each struct has the operands, and the name that plans
+/// and traces use.
 namespace command {
 
 struct Operands {
@@ -144,26 +154,26 @@ struct Operands {
   std::vector<Scalar> scalars;
 };
 
-/// Run kernel `kernel` on every thread of the pool.
+/// Launch kernel `kernel`; on a CPU, every thread of the pool runs it.
 struct Launch : Operands {
   static constexpr const char *name = "launch";
   int64_t kernel = 0;
 };
 
-/// What runs a sequence: its arguments, and where its frame stands in the
-/// caller's.
+/// What calls, loops and fragments share: the arguments of the sequence, and
+/// the offset of its frame in the caller's frame.
 struct Entry : Operands {
   int64_t frameOffset = 0;
 };
 
-/// Run `sequence`.
+/// Run `sequence` once.
 struct Call : Entry {
   static constexpr const char *name = "call";
   int64_t sequence = 0;
 };
 
-/// Run `sequence` `count` times in the same frame; its loop index is
-/// 0..count-1.
+/// Run `sequence` `count` times in the same frame; its loop index is 0 to count
+/// - 1.
 struct Loop : Entry {
   static constexpr const char *name = "loop";
   int64_t sequence = 0;
@@ -178,24 +188,24 @@ struct Fragments : Entry {
   std::vector<ScheduledFragment> order;
 };
 
-/// `target` <- `source`, which have as many bytes.
+/// `target` <- `source`; both have the same number of bytes.
 struct Copy {
   static constexpr const char *name = "copy";
   Ref target, source;
 };
 
-/// Row t of `target` <- row ids[t] of `source`; ids (I32) that are no row of
-/// it: bytes of ones.
+/// Row t of `target` <- row ids[t] of `source`. An id (I32) outside of `source`
+/// gives bytes of all ones.
 struct CopyRows {
   static constexpr const char *name = "copy_rows";
   Ref target, source, ids;
   int64_t rowBytes = 0; ///< At least 1.
-  /// The source is a part of a table, from this row of it on; ids that are no
-  /// row of the part: zeros.
+  /// If given, the source is a part of a table that begins at this row of it,
+  /// and ids outside of the part give zeros.
   std::optional<Scalar> first{};
 };
 
-/// `target` <- zero.
+/// Fill `target` with zeros.
 struct Fill {
   static constexpr const char *name = "fill";
   Ref target;
@@ -208,22 +218,22 @@ struct Collective {
   Ref target, source, staging;
 };
 
-/// Note the point that the stream has come to.
+/// Record an event on the command's stream.
 struct Record {
   static constexpr const char *name = "record";
-  /// What comes before it may be under way when the program ends, and the next
-  /// run settles the point of that number; -1: it may not.
+  /// If not -1, work before the event may still run when the program ends. The
+  /// next run waits for it with the `Settle` of this number.
   int64_t carried = -1;
 };
 
-/// Let the stream wait for the point of that number which the last run of the
-/// program has noted; in the first run there is none.
+/// Let the stream wait for the event of this number that the previous run of
+/// the program has recorded. The first run does not wait.
 struct Settle {
   static constexpr const char *name = "settle";
   int64_t number = 0;
 };
 
-/// Let the stream wait for the collective, or for the point, that is command
+/// Let the stream wait for the collective or the event of command number
 /// `command` of this sequence.
 struct Wait {
   static constexpr const char *name = "wait";
@@ -237,15 +247,15 @@ struct Send {
   Ref data;
 };
 
-/// Wait for `data` along `channel`.
+/// Receive `data` along `channel`, and wait for it.
 struct Receive {
   static constexpr const char *name = "receive";
   Channel channel;
   Ref data;
 };
 
-/// Wait until at most `left` sends are under way on the channel of that name;
-/// at a step's end none is.
+/// Wait until at most `left` sends of the channel of this name are under way.
+/// At the end of a step none is.
 struct Flush {
   static constexpr const char *name = "flush";
   std::string channel;
@@ -254,15 +264,15 @@ struct Flush {
 
 } // namespace command
 
-/// One function of several, for std::visit.
+/// Combines functions for std::visit.
 template <typename... Functions> struct Overloads : Functions... {
   using Functions::operator()...;
 };
 template <typename... Functions>
 Overloads(Functions...) -> Overloads<Functions...>;
 
-/// A command. Which kinds there are stands here alone: who reads commands gives
-/// `visit` a function for each kind, or one for all others.
+/// A command of any kind. This is the only list of the kinds: a reader calls
+/// `visit` with one function for each kind, or one for all others.
 struct Command {
   using What =
       std::variant<command::Launch, command::Call, command::Loop,
@@ -271,15 +281,15 @@ struct Command {
                    command::Wait, command::Settle, command::Send,
                    command::Receive, command::Flush>;
   What what;
-  Stream stream = Stream::Compute; ///< That does it.
-  std::string path{}; ///< Module path, as `h.3`, for traces and errors.
+  Stream stream = Stream::Compute; ///< The stream that it is submitted to.
+  std::string path{}; ///< Module path, such as `h.3`, for traces and errors.
 
-  /// Calls that of the functions which takes what the command is.
+  /// Calls the function that takes the command's kind.
   template <typename... Functions>
   decltype(auto) visit(Functions... functions) const {
     return std::visit(Overloads{std::move(functions)...}, what);
   }
-  /// What the command is, or null when it is something else.
+  /// The command as kind T, or null.
   template <typename T> const T *as() const { return std::get_if<T>(&what); }
   template <typename T> T *as() { return std::get_if<T>(&what); }
   const char *name() const {
@@ -287,17 +297,19 @@ struct Command {
   }
 };
 
-/// A sequence that a command runs, and how often.
+/// A sequence that a command runs, and how many times.
 struct SequenceRuns {
   int64_t sequence = 0;
   int64_t times = 1;
 };
 std::vector<SequenceRuns> runsOf(const Command &command);
 
-/// A list of commands over arguments and a frame. Layers share one sequence.
+/// A list of commands with arguments and a frame. Equal layers share one
+/// sequence.
 struct Sequence {
   std::string name;
-  int64_t frameBytes = 0; ///< Its own values and the frames of its callees.
+  /// Bytes of its own values and of its callees' frames.
+  int64_t frameBytes = 0;
   int64_t numArgs = 0;
   int64_t numScalarArgs = 0;
   std::vector<Command> commands;

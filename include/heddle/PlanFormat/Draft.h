@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A draft guesses tokens for the model of a binary. It has a plan and kernels
-// of its own for each of the binary's targets.
+// The draft model of speculative decoding. A binary may hold one, with a plan
+// and kernels of its own for each target.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,14 +16,13 @@
 
 namespace heddle::plan {
 
-/// The name of the section that the draft has beside one of the model.
+/// The name of the draft's section for a section of the main model.
 inline std::string draftSectionName(const std::string &name) {
   return name + ".draft";
 }
 
-/// Tokens that a program `decode` of a plan computes of each of its texts
-/// behind the last one: guesses of the draft, which is given as many rows; 0
-/// where the plan has no such program.
+/// The number of guessed tokens that the plan's program `decode` verifies for
+/// each sequence; 0 without such a program.
 int64_t mostGuesses(const Plan &plan);
 
 } // namespace heddle::plan

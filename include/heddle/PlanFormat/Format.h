@@ -14,7 +14,7 @@
 
 namespace heddle::plan {
 
-/// As "512 B", "3.00 MiB".
+/// Bytes as text: "512 B", "3.00 MiB".
 std::string formatBytes(int64_t bytes);
 
 } // namespace heddle::plan

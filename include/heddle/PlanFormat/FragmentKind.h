@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Shared by the pipe dialect, whose schedules list fragments, and the plan
-// format, whose tables do. No LLVM header may be included here.
+// Shared by the pipe dialect, whose schedules list fragments, and by the plan
+// format, whose tables do. Includes no LLVM header, as the runtime includes it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,8 +14,8 @@
 
 namespace heddle::plan {
 
-/// What a fragment of a pipeline stage computes. Command.h has the letters that
-/// denote the kinds in text, in this order.
+/// What a fragment of a pipeline stage computes. Command.h has the letters for
+/// the kinds, in this order.
 enum class FragmentKind {
   Forward,
   Backward,       ///< The gradients of the input and of the weights.

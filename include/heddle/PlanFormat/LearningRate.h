@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The schedules and their parameters are DeepSpeed's. The import reads them by
-// name (Settings/LearningRate.h); a plan holds an enumerator and numbers, which
-// runtime/optim/LearningRate.h evaluates.
+// DeepSpeed's learning-rate schedules in a plan: an enumerator and numbers. The
+// import reads them by name (Settings/LearningRate.h), and
+// runtime/optim/LearningRate.h evaluates them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +33,7 @@ inline constexpr std::array enumNames<RateSchedule> = {
     "",         "WarmupLR",   "WarmupDecayLR", "WarmupCosineLR",
     "OneCycle", "LRRangeTest"};
 
-/// The parameters of these schedules, in the order of their names.
+/// The parameters of the schedules, sorted by name.
 enum class RateParameter {
   CosMinRatio,
   CycleFirstStairCount,
@@ -85,11 +85,11 @@ inline constexpr std::array enumNames<RateParameter> = {
     "warmup_num_steps",
     "warmup_type"};
 
-/// How people write a parameter.
+/// How ds_config.json writes a parameter.
 enum class RateParameterKind {
   Number,
   Integer,
-  Bool,       ///< 0 or 1.
+  Bool,       ///< true is 1, false is 0.
   WarmupType, ///< "log" is 0, "linear" is 1.
 };
 constexpr RateParameterKind kindOf(RateParameter parameter) {
@@ -113,8 +113,8 @@ constexpr RateParameterKind kindOf(RateParameter parameter) {
   }
 }
 
-/// A schedule, and the parameters of it that are given. DeepSpeed's defaults
-/// hold for the others.
+/// A schedule and the parameters that are given for it. Others have DeepSpeed's
+/// defaults.
 struct Scheduler {
   RateSchedule type = RateSchedule::Constant;
   std::map<RateParameter, double> parameters;

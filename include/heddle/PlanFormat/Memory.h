@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Kinds of memory, and streams. Compiler, plans and runtime share them.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_PLANFORMAT_MEMORY_H
@@ -16,9 +18,9 @@
 
 namespace heddle::plan {
 
-/// Where bytes are. Kernels and communication use what is Device. The host sees
-/// what is Host or Pinned, as do kernels on its cores; of Pinned memory devices
-/// copy without a detour. A file stands in for memory that is File.
+/// Kinds of memory. Kernels and communication access Device. The host and
+/// kernels on its cores access Host and Pinned. A device copies from and to
+/// Pinned memory directly. File is memory that an offload file stands in for.
 enum class MemoryKind { Device, Host, Pinned, File };
 inline constexpr MemoryKind memoryKinds[] = {
     MemoryKind::Device, MemoryKind::Host, MemoryKind::Pinned, MemoryKind::File};
@@ -26,8 +28,9 @@ template <>
 inline constexpr std::array enumNames<MemoryKind> = {"device", "host", "pinned",
                                                      "file"};
 
-/// What a file holds: each rank has one for each role with bytes on file. They
-/// stand one behind the other in its memory of the kind File, in this order.
+/// What an offload file holds. Each rank has a file for each role with bytes on
+/// file. In the rank's memory of the kind File they follow each other in this
+/// order.
 enum class FileRole { Optimizer, Parameters, Gradients, Activations };
 inline constexpr FileRole fileRoles[] = {
     FileRole::Optimizer, FileRole::Parameters, FileRole::Gradients,
@@ -36,13 +39,14 @@ template <>
 inline constexpr std::array enumNames<FileRole> = {"optimizer", "parameters",
                                                    "gradients", "activations"};
 
-/// Pinned memory of each direction that a GPU's copies from and to files go
-/// through. The rows that ids name come through that of the way to the GPU.
+/// Bytes of the pinned ring buffer, one for each direction, that a GPU's copies
+/// from and to files pass. Rows that are chosen by ids use the ring towards the
+/// GPU.
 inline constexpr int64_t stagingRingBytes = int64_t(8) << 20;
 
-/// Work of one stream is done in the order of its submission. Between streams
-/// only events make an order. Store copies what leaves the device's memory, and
-/// Copy the rest; Host runs kernels on the cores beside a GPU.
+/// Streams. Work of one stream runs in the order of submission; between streams
+/// only events order it. Store copies out of the device's memory, Copy does
+/// other copies, and Host runs kernels on the cores next to a GPU.
 enum class Stream { Compute, Communication, Copy, Store, Host };
 inline constexpr Stream streams[] = {Stream::Compute, Stream::Communication,
                                      Stream::Copy, Stream::Store, Stream::Host};
@@ -50,29 +54,29 @@ template <>
 inline constexpr std::array enumNames<Stream> = {"compute", "communication",
                                                  "copy", "store", "host"};
 
-/// Whether the stream copies beside those that compute and communicate.
+/// Whether the stream makes copies that overlap with Compute and Communication.
 constexpr bool copiesBeside(Stream stream) {
   return stream == Stream::Copy || stream == Stream::Store;
 }
 
-/// Something for each kind of memory.
+/// A value for each kind of memory.
 template <typename T> struct PerMemory {
   std::array<T, std::size(memoryKinds)> values{};
 
   T &operator[](MemoryKind kind) { return values[size_t(kind)]; }
   const T &operator[](MemoryKind kind) const { return values[size_t(kind)]; }
-  /// Of all kinds together.
+  /// The sum over all kinds.
   T total() const {
     T sum{};
     for (const T &value : values)
       sum += value;
     return sum;
   }
-  /// Of all kinds but file.
+  /// The sum over all kinds except File.
   T inMemory() const { return total() - (*this)[MemoryKind::File]; }
 };
 
-/// Something for each file of a rank.
+/// A value for each file of a rank.
 template <typename T> struct PerFile {
   std::array<T, std::size(fileRoles)> values{};
 

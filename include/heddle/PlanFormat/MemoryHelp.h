@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Texts for errors about too little memory.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_PLANFORMAT_MEMORYHELP_H
@@ -15,14 +17,14 @@
 
 namespace heddle::plan {
 
-/// The two owners of most bytes, as "activations 7.80 GiB, optimizer 1.20 GiB".
+/// The two largest owners of memory: "activations 7.80 GiB, optimizer 1.20
+/// GiB".
 std::string largestOwners(const Memory &memory);
 
-/// What to change for a plan that a machine has too little memory for: flags of
-/// `compile` that make the largest owner of bytes smaller.
+/// The flags of `compile` that would reduce the largest owner of memory.
 std::string helpForMemory(const Plan &plan);
 
-/// Memory and swap space of this machine, in bytes.
+/// RAM and swap space of this machine, in bytes.
 int64_t machineBytes();
 
 } // namespace heddle::plan

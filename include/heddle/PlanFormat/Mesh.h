@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The axes come from the compiler's list (dialects/Dist/Mesh.cpp): the runtime
-// knows what an axis is for, and no axis by its name.
+// The mesh of ranks as the runtime sees it. The axes come from the compiler's
+// list (dialects/Dist/Mesh.cpp). The runtime decides by an axis' role, never by
+// its name.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,53 +26,54 @@ template <>
 inline constexpr std::array enumNames<AxisRole> = {"pipeline", "data",
                                                    "sequence", "tensor"};
 
-/// Names of axes, major to minor.
+/// Names of axes, from major to minor.
 using AxisNames = std::vector<std::string>;
 
-/// How the ranks are arranged. With the axes pipe, data, seq and tensor,
+/// The ranks as an array. With the axes pipe, data, seq and tensor,
 /// rank = ((pipe D + data) S + seq) T + tensor.
 ///
-/// An axis can be a factor of another: then it numbers the same ranks anew. Of
-/// `data` = 8 with the factor `expert` = 4, the number along `expert` is that
-/// along `data` modulo 4, and what is left is the axis `data/expert` of 2. Both
-/// together are `data`. An axis has one factor at most.
+/// An axis can be a factor of another axis, for the same ranks. If `data` = 8
+/// has the factor `expert` = 4, then a rank's coordinate along `expert` is its
+/// coordinate along `data` modulo 4, and the remaining axis `data/expert` has
+/// size 2. An axis has at most one factor.
 struct Mesh {
   struct Axis {
     std::string name;
     int64_t size = 1;
     AxisRole role = AxisRole::Data;
-    std::string factorOf; ///< Empty: its ranks are those of no other axis.
+    std::string factorOf; ///< The axis that this is a factor of; empty: none.
   };
-  std::vector<Axis> axes; ///< The most major first.
+  std::vector<Axis> axes; ///< From the most major to the most minor.
 
-  /// What is wrong with the list; empty when nothing is.
+  /// What is wrong with the list of axes; empty if nothing is.
   std::string problem() const;
 
   int64_t ranks() const;
-  /// The size of the axis of that name; 1 for a name that is none.
+  /// The size of an axis; 1 for an unknown name.
   int64_t size(const std::string &axis) const;
-  /// Ranks along all axes that share this out.
+  /// The product of the sizes of all axes with this role.
   int64_t size(AxisRole role) const;
-  /// The axes that each rank has a number of its own along: those that have no
-  /// factor, and of the others the factor and what is left.
+  /// The axes whose coordinates together identify a rank: axes without a
+  /// factor, and for the others the factor and the remainder (`data/expert`).
   AxisNames atoms() const;
-  /// Whether one of the axes is `atom`, or the axis that it is a part of.
+  /// Whether one of the axes is `atom`, or the axis that `atom` is a part of.
   bool covers(const AxisNames &axes, const std::string &atom) const;
-  /// What ranks along an axis, or along the axis that it is a part of, share
-  /// out; nothing for a name that is none.
+  /// The role of an axis, or of the axis that it is a part of; nothing for an
+  /// unknown name.
   std::optional<AxisRole> roleOf(const std::string &axis) const;
-  /// As many ranks along the axes of that role, one along all others.
+  /// The mesh with only the axes of this role; all other sizes are 1.
   Mesh along(AxisRole role) const;
 
-  // An axis with its factor, or what is left, is the axis: nothing is counted
-  // twice.
+  // The number of ranks along the axes. An axis that is listed together with
+  // its factor counts once.
   int64_t groupSize(const AxisNames &axes) const;
-  /// The number of `rank` among those that differ from it along `axes` alone,
-  /// counted major to minor.
+  /// The index of `rank` among the ranks that differ from it along `axes` only,
+  /// counted from major to minor.
   int64_t coordinate(int64_t rank, const AxisNames &axes) const;
-  /// Those ranks, in that order.
+  /// The ranks that differ from `rank` along `axes` only, in the order of their
+  /// indices.
   std::vector<int64_t> group(int64_t rank, const AxisNames &axes) const;
-  /// The rank that has number `index` in that group.
+  /// The rank with index `index` in that group.
   int64_t member(int64_t rank, const AxisNames &axes, int64_t index) const;
 
   int64_t stages() const { return size(AxisRole::Pipeline); }
@@ -79,14 +81,14 @@ struct Mesh {
   int64_t stageOf(int64_t rank) const;
 
 private:
-  /// Where an axis stands in the numbers of ranks.
+  /// The size of an axis and its stride in the numbers of ranks.
   struct Extent {
     int64_t size = 1;
-    int64_t stride = 1; ///< Between neighbours along it.
+    int64_t stride = 1; ///< Difference of neighbours along the axis.
   };
   const Axis *find(const std::string &name) const;
   const Axis *factorOf(const Axis &whole) const;
-  /// The axis that the one of that name is a part of, or null.
+  /// The axis that the axis of this name is a part of, or null.
   const Axis *wholeOf(const std::string &name) const;
   Extent extentOf(const std::string &name) const;
   bool isCounted(const AxisNames &axes, const std::string &axis) const;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Plans, messages and tools call the values of an enumeration by the same
-// names. They stand in one table, beside the enumeration.
+// Names of enumerators, in one table next to the enumeration. Plans, messages
+// and tools use them; an enumeration with such a table is JSON by its names.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,8 +21,8 @@
 
 namespace heddle::plan {
 
-/// The names of an enumeration's values, in the order of its declaration. An
-/// enumeration that stands in plans specializes it as a std::array.
+/// The names of an enumeration's values, in the order of the declaration. An
+/// enumeration that appears in plans specializes this as a std::array.
 template <typename Enum> inline constexpr std::nullptr_t enumNames = nullptr;
 
 template <typename Enum>
@@ -33,7 +33,7 @@ template <typename Enum> const char *nameOf(Enum value) {
   return enumNames<Enum>[static_cast<size_t>(value)];
 }
 
-/// The value of that name; nothing where there is none.
+/// The value with this name; nothing for an unknown name.
 template <typename Enum>
 std::optional<Enum> parseName(const std::string &name) {
   for (size_t i = 0; i < enumNames<Enum>.size(); ++i)
@@ -47,11 +47,11 @@ void to_json(nlohmann::json &target, const Enum &value) {
   target = nameOf(value);
 }
 
-/// Throws an nlohmann::json::exception that names it.
+/// Throws an nlohmann::json::exception with the unknown name.
 [[noreturn]] void throwUnknown(const nlohmann::json &source,
                                const std::string &name);
 
-/// Throws nlohmann::json::exception when there is no such name.
+/// Throws nlohmann::json::exception for an unknown name.
 template <typename Enum, std::enable_if_t<hasNames<Enum>, int> = 0>
 void from_json(const nlohmann::json &source, Enum &value) {
   const auto &text = source.get_ref<const std::string &>();

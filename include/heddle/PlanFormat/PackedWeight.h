@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Packed weights: weights in the layout that kernels read, often quantized. The
+// runtime packs them when it loads weights (runtime/core/PackWeights.h).
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_PLANFORMAT_PACKEDWEIGHT_H
@@ -15,22 +18,23 @@
 
 namespace heddle::plan {
 
-/// Which tensor of a packed weight a state is: as NN_PackedPart.
+/// The tensors of a packed weight: words, and for quantized weights scales and
+/// zero points. The same as NN_PackedPart.
 enum class PackedPart { Words, Scales, Zeros };
 
-/// How a state is made of a weight when weights are loaded; see
-/// nn.packed_linear for the layout and NN_PackedAttr for the numbers.
+/// How a state is computed from a weight when weights are loaded.
+/// nn.packed_linear documents the layout, NN_PackedAttr the numbers.
 struct PackedWeight {
-  static constexpr int64_t panelWidth = 32; ///< Outputs of a panel.
+  static constexpr int64_t panelWidth = 32; ///< Outputs in a panel.
   static constexpr int64_t wordBits = 32;
 
   PackedPart part = PackedPart::Words;
-  std::string name;           ///< The weight's.
-  std::vector<int64_t> shape; ///< Of this rank's part of the weight.
-  int64_t bits = 32;          ///< Of a value: 32, 16, 8, 4.
-  int64_t group = 0; ///< Inputs that share a scale; 0: all that there are.
-  bool even = true;  ///< No zeros.
-  bool transposed = false; ///< The weight is [out, in].
+  std::string name;           ///< The weight's name.
+  std::vector<int64_t> shape; ///< Shape of this rank's part of the weight.
+  int64_t bits = 32;          ///< Bits of a value: 32, 16, 8 or 4.
+  int64_t group = 0;          ///< Inputs that share a scale; 0: all inputs.
+  bool even = true; ///< Whether quantization is symmetric: no zero points.
+  bool transposed = false; ///< Whether the weight is [out, in].
 
   int64_t inputs() const { return shape[transposed ? 1 : 0]; }
   int64_t outputs() const { return shape[transposed ? 0 : 1]; }
@@ -40,7 +44,7 @@ struct PackedWeight {
   int64_t words() const { return (inputs() + perWord() - 1) / perWord(); }
   int64_t groupLength() const { return group == 0 ? inputs() : group; }
   int64_t groups() const { return inputs() / groupLength(); }
-  /// The lowest bit of value `index` of a word of values of `bits`.
+  /// The lowest bit of value number `index` in a word, for values of `bits`.
   static constexpr int64_t bitOf(int64_t bits, int64_t index) {
     return bits == 4 ? index % 2 * 16 + index / 2 * 4 : index * bits;
   }

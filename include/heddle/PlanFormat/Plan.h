@@ -4,12 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the compiler hands to the runtime: every byte of memory, every command
-// of every step program, and what is needed to read data, weights and
-// checkpoints. It is stored as JSON in the section `.heddle.plan` of the
-// binary; the kernels stand beside it in `.heddle.kernels`: for a CPU the image
-// of an ELF shared object, for a GPU a PtxImage. No LLVM header may be included
-// here.
+// The plan: what the compiler hands to the runtime. It has every byte of
+// memory, every command of every step program, and what is needed to read data,
+// weights and checkpoints. It is JSON in the binary's section `.heddle.plan`.
+// The section `.heddle.kernels` has the kernels: for a CPU the image of an ELF
+// shared object, for a GPU a PtxImage. No LLVM header may be included here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,117 +30,123 @@
 
 namespace heddle::plan {
 
-/// Names of the ELF sections that the compiler adds to the runtime: two for
-/// each target, the second one's with `.1` behind them, and so on.
+/// Names of the two ELF sections that the compiler adds to the runtime for each
+/// target. Those of the second target end in `.1`, and so on.
 std::string planSectionName(size_t target = 0);
 std::string kernelSectionName(size_t target = 0);
 
-/// Of the JSON: raised with every change of what stands there. A reader takes
-/// its own format alone; binaries bring their reader along.
+/// The version of the JSON, raised with every change of its contents. A runtime
+/// only reads its own version: each binary contains the runtime for its plan.
 inline constexpr int64_t formatVersion = 18;
 
-/// A launch of a GPU's function over a grid of blocks of threads.
+/// A launch of a GPU function over a grid of thread blocks.
 struct GridLaunch {
   std::string symbol;
   std::array<int64_t, 3> grid = {1, 1, 1};
   std::array<int64_t, 3> block = {1, 1, 1};
-  std::array<int64_t, 3> cluster = {1, 1, 1}; ///< Blocks beside each other.
-  int64_t sharedBytes = 0; ///< Of a block, beyond what the function declares.
+  std::array<int64_t, 3> cluster = {1, 1, 1}; ///< Blocks of a cluster.
+  int64_t sharedBytes = 0; ///< Dynamic shared memory of a block.
 };
 
-/// What becomes of a product's sums.
+/// The epilogue of a matrix product.
 enum class ProductEnd { Plain, GeluTanh, GeluTanhGrad };
 template <>
 inline constexpr std::array enumNames<ProductEnd> = {"plain", "gelu_tanh",
                                                      "gelu_tanh_grad"};
 
-/// A call of cuBLASLt that computes what a kernel does: a is [m, k], or stored
-/// as [k, m], and b [k, n] or stored as [n, k], by rows. To the sums are added
-/// `bias`, a row, and `c`, a matrix. With GeluTanh d has the function of that,
-/// and `aux` that itself; with GeluTanhGrad it is multiplied by the function's
-/// derivative at `aux`. `sumA` gets the sums of a over k, `sumB` those of b.
+/// A matrix product that cuBLASLt computes in place of a kernel. a is [m, k],
+/// or stored as [k, m]; b is [k, n], or stored as [n, k]; both row-major.
+/// `bias` (a row) and `c` (a matrix) are added to the product. With GeluTanh, d
+/// is the gelu of the sum and `aux` the sum itself. With GeluTanhGrad, d is the
+/// sum times gelu's derivative at `aux`. `sumA` gets the sums of a over k,
+/// `sumB` those of b.
 struct LibraryProduct {
   int64_t m = 0, n = 0, k = 0;
   bool transA = false, transB = false;
-  DType type = DType::F32;   ///< Of a and b.
-  DType result = DType::F32; ///< Of all others.
-  /// Which of the kernel's `refs` they are; -1: none.
+  DType type = DType::F32;   ///< Type of a and b.
+  DType result = DType::F32; ///< Type of all others.
+  /// Indices into the kernel's `refs`; -1: none.
   int64_t a = 0, b = 0, c = -1, bias = -1, d = 0, aux = -1, sumA = -1,
           sumB = -1;
-  /// Elements from the begin of a row to that of the next; 0: no gaps.
+  /// Leading dimensions: elements between the beginnings of two rows; 0: no
+  /// padding.
   int64_t pitchA = 0, pitchB = 0, pitchC = 0, pitchD = 0, pitchAux = 0;
   ProductEnd end = ProductEnd::Plain;
-  bool tf32 = false;          ///< Factors of f32 may be rounded to tf32.
-  int64_t workspaceBytes = 0; ///< At the beginning of the scratch memory.
+  bool tf32 = false; ///< f32 factors may be rounded to tf32.
+  /// Taken from the beginning of the scratch memory.
+  int64_t workspaceBytes = 0;
 };
 
 /// A compiled kernel. For CPUs:
 ///   void symbol(void *const *refs, const int64_t *scalars,
 ///               int64_t thread, int64_t threads, void *scratch,
 ///               int64_t *taken);
-/// `scratch` is `scratchBytes` long for each thread, 64-byte aligned, and taken
-/// from the arena. Every thread of the pool calls it once per launch. `taken`,
-/// which they share, is 0 when a launch begins: the pieces of work that they
-/// have taken, whoever came first.
+/// Every thread of the pool calls it once per launch. `scratch` is the thread's
+/// part of the arena: `scratchBytes` bytes, 64-byte aligned. `taken` is shared
+/// by the threads and 0 when a launch begins: it counts the pieces of work that
+/// threads have taken, in whatever order they come.
 ///
 /// For GPUs: the functions of `launches`, launched one after the other. Each
 /// takes the addresses of `refs`, then that of `scratchBytes` bytes (if there
-/// are some), 256-byte aligned, then the scalars as 64-bit integers.
+/// are any), 256-byte aligned, then the scalars as 64-bit integers.
 struct Kernel {
-  std::string name;      ///< Also its symbol.
-  std::string ops;       ///< The operations it computes, for people.
-  std::string hash;      ///< Of its body and target.
-  double flops = 0;      ///< Per launch.
-  double modelFlops = 0; ///< Those of products and attention.
-  double bytes = 0;      ///< Read and written per launch.
-  /// Of attention that reads a cache: positions that a token sees; 0: all.
+  std::string name;      ///< Its name, which is also its symbol.
+  std::string ops;       ///< Names of its operations, for people.
+  std::string hash;      ///< Hash of its body and target.
+  double flops = 0;      ///< Floating-point operations per launch.
+  double modelFlops = 0; ///< The part of products and attention.
+  double bytes = 0;      ///< Bytes read and written per launch.
+  /// Attention with a cache: positions that a token attends to; 0: all.
   int64_t window = 0;
   int64_t scratchBytes = 0;
   std::vector<GridLaunch> launches;
-  int64_t text = 0; ///< Which one of a PtxImage holds the functions.
-  std::vector<LibraryProduct> library; ///< At most one: in place of launches.
-  /// Of a GPU's plan: the cores beside the GPU run it, as for CPUs, and its
-  /// code is in the image of the host.
+  int64_t text = 0; ///< The index of its text in the PtxImage.
+  /// At most one; used in place of `launches`.
+  std::vector<LibraryProduct> library;
+  /// In a GPU's plan: the kernel runs on the host's cores, as CPU kernels do,
+  /// and its code is in the host's image.
   bool onHost = false;
 
-  /// The scratch memory that it may take, in whichever way it is computed.
+  /// The most scratch memory that it needs, as a kernel or by the library.
   int64_t mostScratchBytes() const {
     return library.empty() ? scratchBytes
                            : std::max(scratchBytes, library[0].workspaceBytes);
   }
 };
 
-/// How a state gets its first value when no weights are loaded.
+/// The initial value of a state when no weights are loaded.
 struct Init {
   enum class Kind { Zeros, Constant, Normal, Power } kind = Kind::Zeros;
-  /// Constant: the value; Normal: the mean; Power: what is raised to the number
-  /// of updates so far.
+  /// Constant: the value. Normal: the mean. Power: the base; the exponent is
+  /// the number of updates so far.
   double value = 0;
-  double stddev = 0;    ///< Normal.
-  int64_t zeroRow = -1; ///< Of the whole tensor: zero whatever the kind.
+  double stddev = 0;    ///< Normal: the standard deviation.
+  int64_t zeroRow = -1; ///< A row of the whole tensor that is zero; -1: none.
 };
 template <>
 inline constexpr std::array enumNames<Init::Kind> = {"zeros", "constant",
                                                      "normal", "power"};
 
-/// How a rank's part lies in a whole tensor.
+/// Which part of a whole tensor a rank holds.
 struct Placement {
-  std::vector<int64_t> whole; ///< The whole tensor's shape; empty: the part's.
-  /// For each dimension the axes that split it. A part is ceil(whole / parts)
-  /// long; the last ones reach over the end, and that is padding.
+  /// The whole tensor's shape; empty: the rank's part is the whole.
+  std::vector<int64_t> whole;
+  /// For each dimension the axes that split it. A part has ceil(whole / parts)
+  /// indices; those of the last ranks beyond the end are padding.
   std::vector<std::vector<std::string>> split;
-  /// Parts of the last dimension that are split each for itself; empty: one.
+  /// Segments of the last dimension, each of which is split by itself; empty:
+  /// one segment.
   std::vector<int64_t> segments;
-  /// With `flatAxes` the part that `split` gives has no place of its own. It
-  /// begins at element `flatFirst` of a flat tensor of `flatElements`, of which
-  /// each rank along these axes holds a run of ceil(flatElements / ranks),
-  /// maybe with none of this tensor's elements in it.
+  /// With `flatAxes` (ZeRO) the part that `split` gives is a member of a flat
+  /// tensor with `flatElements` elements, and begins at element `flatFirst`.
+  /// Each rank along these axes holds ceil(flatElements / ranks) consecutive
+  /// elements of the flat tensor, which may include none of this member.
   std::vector<std::string> flatAxes;
   int64_t flatFirst = 0;
   int64_t flatElements = 0;
 };
 
-/// What a state is to its model: as NN_StateRole.
+/// The role of a state; as NN_StateRole.
 enum class StateRole {
   Parameter,
   Derived,
@@ -161,34 +166,37 @@ template <>
 inline constexpr std::array enumNames<PackedPart> = {"words", "scales",
                                                      "zeros"};
 
-/// A tensor that lives across steps: parameter, moment, gradient, ...
+/// A tensor that lives across steps: a parameter, moment, gradient or cache.
 struct State {
-  std::string name; ///< Module path, as `h.0.attn.c_attn.weight`.
+  std::string name; ///< Module path, such as `h.0.attn.c_attn.weight`.
   StateRole role = StateRole::Parameter;
-  std::string parameter; ///< For the others: the parameter they belong to.
+  /// The parameter that a moment or gradient belongs to.
+  std::string parameter;
   DType type = DType::F32;
-  std::vector<int64_t> shape; ///< Of this rank's part (but for flat axes).
+  /// Shape of this rank's part, before `flatAxes` split it.
+  std::vector<int64_t> shape;
   Placement placement;
-  int64_t offset = 0; ///< In the persistent region, in bytes; with flat axes,
-                      ///< where this rank's run of the flat tensor begins.
+  /// In bytes, in the persistent region; with flat axes, of the flat tensor's
+  /// part.
+  int64_t offset = 0;
   MemoryKind memory = MemoryKind::Device;
   bool trainable = false;
   bool checkpointed = false;
-  bool decays = false; ///< Weight decay applies.
-  /// Parameters: where their elements stand in the weight files, and so in
-  /// checkpoints, also of the states that belong to them.
+  bool decays = false; ///< Whether weight decay applies.
+  /// Parameters: where the weight files have their elements. Checkpoints store
+  /// parameters and the states that belong to them accordingly.
   std::vector<WeightSlice> sources;
   Init init;
-  /// At most one, of a derived state: `placement`, `sources` and `init` are
-  /// then those of the weight that it is made of.
+  /// A derived state that is a packed weight has one entry; `placement`,
+  /// `sources` and `init` are then those of the weight. Others have none.
   std::vector<PackedWeight> packed;
-  /// Whether it is derived by a cast of its parameter alone.
+  /// Whether it is a cast of its parameter.
   bool isCopy() const { return role == StateRole::Derived && packed.empty(); }
   int64_t numElements() const;
   int64_t numBytes() const { return numElements() * byteSize(type); }
 };
 
-/// What a step program is for.
+/// The kinds of step programs.
 enum class ProgramKind {
   Train,
   Eval,
@@ -202,7 +210,7 @@ template <>
 inline constexpr std::array enumNames<ProgramKind> = {
     "train", "eval", "generate", "prefill", "score", "decode", "encode"};
 
-/// What a port means: as NN_PortRole.
+/// The meaning of a port; as NN_PortRole.
 enum class PortRole {
   Ids,
   Labels,
@@ -229,48 +237,51 @@ inline constexpr std::array enumNames<PortRole> = {
     "lengths", "position", "rng",           "micro_batch", "lr",
     "losses",  "loss",     "loss_weight",   "grad_norm",   "logits",
     "value",   "pages",    "hidden"};
-/// Whether such an input holds a part of the batch.
+/// Whether an input with this role is a part of the batch.
 bool isOfBatch(PortRole role);
 
-/// What the labels of a batch of tokens are: as NN_Objective.
+/// What the labels are; as NN_Objective.
 enum class Objective {
-  NextToken,   ///< Each token's is the one that follows.
-  MaskedToken, ///< Some are masked, and are the labels at their places.
+  NextToken, ///< A token's label is the token after it.
+  /// Some tokens are masked; their labels are the original tokens.
+  MaskedToken,
 };
 template <>
 inline constexpr std::array enumNames<Objective> = {"causal", "mlm"};
 
-/// A value that the runtime writes before a step or reads after it. It lives in
-/// the program's frame, outside every command's frame.
+/// A value that the runtime writes before a step or reads after it. It is in
+/// the program's frame, outside the frames of commands.
 struct Port {
   PortRole role = PortRole::Value;
-  std::string name; ///< Its key in files and messages.
+  std::string name; ///< The key in files and messages.
   DType type = DType::F32;
-  std::vector<int64_t> shape; ///< Of this rank's part.
+  std::vector<int64_t> shape; ///< Shape of this rank's part.
   Placement placement;
   Ref ref;
 };
 
-/// One step program: what `train`, `eval` or `generate` runs.
+/// A step program: what `train`, `eval` or `generate` runs.
 struct Program {
   ProgramKind kind = ProgramKind::Train;
-  std::string name; ///< As `train`, or with its size `decode/8`.
+  std::string name; ///< Such as `train`, or with a size `decode/8`.
   int64_t sequence = 0;
   std::vector<Port> inputs;
   std::vector<Port> outputs;
-  double flops = 0; ///< Model FLOPs of one run: no recomputation counted.
+  double flops = 0; ///< Model FLOPs of one run, without recomputation.
 };
 
-/// Positions of a text that one page of the cache holds.
+/// Positions in a page of the key-value cache.
 inline constexpr int64_t cachePageTokens = 16;
 
-/// The cache that a binary's texts go through; all 0 where they have none.
+/// The key-value cache of a serving binary; all 0 without one.
 struct Serving {
-  int64_t maxBatch = 0;   ///< Texts that a group of ranks continues together.
-  int64_t maxContext = 0; ///< Tokens of a text, with its prompt.
-  /// Of a group's cache, each of cachePageTokens positions.
+  /// Sequences that a group of ranks generates at a time.
+  int64_t maxBatch = 0;
+  int64_t maxContext = 0; ///< Tokens of a sequence, with its prompt.
+  /// Pages of a group's cache.
   int64_t pages = 0;
-  /// Positions that a token sees in every layer, its own counted; 0: all.
+  /// Positions that a token attends to in every layer, its own included; 0:
+  /// all.
   int64_t window = 0;
 };
 
@@ -278,115 +289,126 @@ struct Optimizer {
   std::string type = "AdamW";
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0;
   bool decoupled = true;
-  double gradientClipping = 0; ///< 0: off.
+  double gradientClipping = 0; ///< The largest gradient norm; 0: no clipping.
 };
 
-/// What runs a plan's kernels.
+/// The kind of device that runs a plan's kernels.
 enum class DeviceKind { Cpu, Cuda };
 template <> inline constexpr std::array enumNames<DeviceKind> = {"cpu", "cuda"};
 
-/// Who owns how many bytes.
+/// A use of memory, and its bytes.
 struct Owner {
   std::string name; ///< parameters, gradients, optimizer, activations, ...
   int64_t bytes = 0;
 };
 
 struct Memory {
-  PerMemory<int64_t> persistentBytes; ///< Rounded up to pages, as it is mapped.
-  PerMemory<int64_t> arenaBytes;      ///< Rounded up to pages, as it is mapped.
-  PerFile<int64_t> fileBytes; ///< Whole pages; what is persistent on file.
-  /// Pinned memory that is neither: a GPU's copies go through it.
+  PerMemory<int64_t> persistentBytes; ///< Rounded up to pages.
+  PerMemory<int64_t> arenaBytes;      ///< Rounded up to pages.
+  /// Whole pages; persistent memory of the kind File.
+  PerFile<int64_t> fileBytes;
+  /// Pinned memory beyond these: buffers for a GPU's copies.
   int64_t stagingBytes = 0;
   int64_t peakBytes(MemoryKind kind) const {
     return persistentBytes[kind] + arenaBytes[kind] +
            (kind == MemoryKind::Pinned ? stagingBytes : 0);
   }
-  /// Of all kinds but file.
+  /// The peak over all kinds except File.
   int64_t peakBytes() const {
     return persistentBytes.inMemory() + arenaBytes.inMemory() + stagingBytes;
   }
-  int64_t scratchOffset = 0;         ///< Of the scratch in the device's arena.
-  int64_t scratchBytesPerThread = 0; ///< On a GPU: of a launch.
-  std::vector<Owner> owners;         ///< Of all kinds.
+  /// Offset of scratch memory in the device's arena.
+  int64_t scratchOffset = 0;
+  int64_t scratchBytesPerThread = 0; ///< On a GPU: for a launch.
+  std::vector<Owner> owners;         ///< Over all kinds of memory.
 };
 
-/// As `{"device": {"arena": 8192, "persistent": 4096}}`, for tools.
+/// Bytes by kind of memory, for tools: `{"device": {"arena": 8192,
+/// "persistent": 4096}}`.
 nlohmann::json kindsOf(const Memory &memory);
 
-/// The bytes of each file, as `{"optimizer": 8192}`.
+/// Bytes of each offload file: `{"optimizer": 8192}`.
 nlohmann::json filesOf(const Memory &memory);
 
-/// Where the weights came from when the binary was compiled.
+/// The source of the weights when the binary was compiled.
 struct Weights {
   bool random = false;
   uint64_t seed = 0;
-  /// Absolute; of random weights where the tokenizer is, if there is one.
+  /// Absolute path. With random weights, the directory of the tokenizer, if
+  /// there is one.
   std::string directory;
-  std::string headerHash; ///< Of the safetensors headers, hexadecimal.
-  /// Tensors with orders of inputs (io::openModelWeights) that are not read,
-  /// since they are as the one that is named here is; "": as inputs stand.
+  std::string headerHash; ///< Hash of the safetensors headers, hexadecimal.
+  /// Tensors with permutations of inputs (io::openModelWeights) that need not
+  /// be read: each equals the one that is named here, or for "" the identity.
   std::map<std::string, std::string> orders;
 };
 
-/// What the ranks of one pipeline stage have in common.
+/// The part of a plan that the ranks of one pipeline stage share.
 struct Stage {
   std::vector<State> states;
   std::vector<Sequence> sequences;
   std::vector<Program> programs;
   Memory memory;
-  std::vector<int64_t> kernelCalls; ///< Launches of each kernel per training
-                                    ///< step, loops included.
+  /// Launches of each kernel in a training step, with loops.
+  std::vector<int64_t> kernelCalls;
 };
 
-/// The members of Stage are those of the stage that was selected last.
+/// A plan. Its members inherited from Stage are those of the selected stage.
 struct Plan : Stage {
   std::string version;
-  std::string hash; ///< Of everything below but `phases`, hexadecimal.
+  std::string hash; ///< Hash of everything below except `phases`, hexadecimal.
   std::string family;
-  nlohmann::json modelConfig; ///< config.json as it was read.
+  nlohmann::json modelConfig; ///< The contents of config.json.
   int64_t vocabSize = 0, maxPositions = 0;
-  int64_t segments = 0; ///< How many a row may have; 0: not known.
+  int64_t segments = 0; ///< The most segments of a row; 0: not known.
   Objective objective = Objective::NextToken;
-  int64_t maskToken = -1;             ///< -1: not known.
-  std::vector<int64_t> specialTokens; ///< That are known; never masked.
+  int64_t maskToken = -1; ///< -1: not known.
+  /// Special tokens, as far as known; they are never masked.
+  std::vector<int64_t> specialTokens;
   int64_t parameters = 0;
   int64_t batch = 0, microBatch = 0, accumulate = 1, seq = 0;
-  int64_t threads = 1; ///< At most so many may be used when it runs.
+  int64_t threads = 1; ///< The most threads that a run may use.
   std::string precision;
   DeviceKind device = DeviceKind::Cpu;
-  std::string target = "x86-64"; ///< What the kernels are for; a GPU's chip.
-  std::string march;             ///< Of CPUs; the name the user gave.
-  std::vector<std::string> features; ///< CPU features that must be there.
+  /// The target of the kernels; for a GPU its chip.
+  std::string target = "x86-64";
+  std::string march; ///< CPUs: the name that the user gave.
+  /// CPU features that the machine must have.
+  std::vector<std::string> features;
   std::string recompute;
-  std::string swapDir; ///< Of these files, as io::OffloadDirectories reads it;
-                       ///< empty: none was given.
-  int64_t swapBlockBytes = 1 << 20; ///< Of a request to these files, at most.
-  int64_t swapQueueDepth = 16;      ///< Requests under way at a time.
+  /// Directories of the offload files, as io::OffloadDirectories parses them;
+  /// empty: not given.
+  std::string swapDir;
+  /// The most bytes of a request to an offload file.
+  int64_t swapBlockBytes = 1 << 20;
+  int64_t swapQueueDepth = 16; ///< Concurrent requests to offload files.
   Weights weights;
   Optimizer optimizer;
   Scheduler scheduler;
   Serving serving;
   std::vector<Kernel> kernels;
-  std::string kernelImageHash; ///< Of `.heddle.kernels`; empty: not checked.
+  /// Hash of `.heddle.kernels`; empty: not checked.
+  std::string kernelImageHash;
   Mesh mesh;
-  std::string collectives = "fixed"; ///< fixed, library
-  std::string gemm = "auto";         ///< auto, library, generated
-  /// One for each coordinate along `pipe`. Empty: the members of Stage alone
-  /// are written, as the only one.
+  std::string collectives = "fixed"; ///< fixed or library
+  std::string gemm = "auto";         ///< auto, library or generated
+  /// One for each coordinate along `pipe`. If empty, the inherited members are
+  /// written as the only stage.
   std::vector<Stage> stages;
-  /// The phases that made the plan. No times: equal compilations give equal
-  /// binaries.
+  /// The phases that made the plan. Their times are left out, so that equal
+  /// compilations give equal binaries.
   std::vector<std::string> phases;
   /// The rest of the strategy, for `explain` (mesh, zero, schedule ...).
   nlohmann::json strategy = nlohmann::json::object();
 
-  /// The first of that kind, or null.
+  /// The first program of this kind, or null.
   const Program *findProgram(ProgramKind kind) const;
-  /// How many parts the scratch memory has: a GPU's launch has it as a whole.
+  /// The number of users that scratch memory is divided among: threads of a
+  /// CPU, or one launch of a GPU.
   int64_t scratchUsers() const {
     return device == DeviceKind::Cpu ? threads : 1;
   }
-  /// Makes the members of Stage those of `stages[index]`.
+  /// Selects a stage: copies `stages[index]` to the inherited members.
   void selectStage(int64_t index);
 };
 
@@ -397,8 +419,8 @@ void from_json(const nlohmann::json &json, Plan &plan);
 /// XXH3-128 of the bytes, hexadecimal.
 std::string hashBytes(const void *data, size_t size);
 
-/// The hash that `Plan::hash` holds: of the canonical JSON, without the hash
-/// itself and the phases' times.
+/// Computes `Plan::hash`: the hash of the canonical JSON without `hash` and
+/// `phases`.
 std::string computeHash(const Plan &plan);
 
 /// Sets the plan's hash; returns the plan as JSON.

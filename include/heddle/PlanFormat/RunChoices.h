@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Names that the compiler and the runtime agree on, for what a run may change.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_PLANFORMAT_RUNCHOICES_H
@@ -15,24 +17,24 @@
 
 namespace heddle::plan {
 
-/// Inputs of a training step that are numbers of a run, beside the learning
-/// rate: ports of the role Value with these names.
+/// Names of the inputs of a training step, of the role Value, for
+/// hyperparameters other than the learning rate.
 inline constexpr char weightDecayPort[] = "weight_decay";
 inline constexpr char maxNormPort[] = "max_norm";
 inline bool isRunNumber(std::string_view name) {
   return name == weightDecayPort || name == maxNormPort;
 }
 
-/// Who owns the scratch memory of a CPU's threads, and what of the arena nobody
-/// owns when most is used.
+/// Owner names of the memory report: scratch memory of a CPU's threads, and
+/// bytes of the arena that are unused at its peak.
 inline constexpr char scratchOwner[] = "scratch of threads";
 inline constexpr char unusedOwner[] = "not used at the peak";
 
-/// Gives the arena of the selected stage scratch memory for so many threads.
+/// Sizes the arena of the selected stage for this many threads' scratch memory.
 void setThreads(Plan &plan, int64_t threads);
 
-/// A key of `Plan::strategy`: nobody chose the threads, they are the cores of
-/// the machine that compiled.
+/// A key of `Plan::strategy` that says that the user chose no number of
+/// threads: it is that of the compiling machine's cores.
 inline constexpr char threadsOfMachineKey[] = "threads_of_machine";
 bool hasThreadsOfMachine(const Plan &plan);
 

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Groups of ranks in a serving binary: each group generates its own sequences.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_PLANFORMAT_SERVING_H
@@ -13,17 +15,18 @@
 
 namespace heddle::plan {
 
-/// Ranks that share one copy of the weights are a group; how many there are.
+/// The number of groups. The ranks of a group share one copy of the weights.
 int64_t groupsOf(const Plan &plan);
-/// The axes along which ranks are in different groups: `data`, or none where
+/// The axes along which ranks belong to different groups: `data`, or none if
 /// the weights are split along it.
 AxisNames groupAxes(const Plan &plan);
 
-/// What stands behind the size of a cache; empty where there is one group.
+/// Text after a cache's size that says that each group has one; empty for one
+/// group.
 std::string inEachGroup(const Plan &plan);
 
-/// How many texts of which length all groups continue together, and the pages
-/// that each group has for them; empty where the plan has no cache.
+/// For people: how many sequences of which length all groups generate at a
+/// time, and the pages of each group. Empty without a cache.
 std::string describeServing(const Plan &plan);
 
 } // namespace heddle::plan

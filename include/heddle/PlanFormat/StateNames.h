@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Names of states that the compiler adds and the runtime looks for.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_PLANFORMAT_STATENAMES_H
@@ -11,8 +13,8 @@
 
 namespace heddle::plan {
 
-/// One F32 number: 1 once the loss or the gradient norm of a step was not
-/// finite. While it is 1 no step updates anything. The runtime makes it 0.
+/// A state with one F32: 1 after a step's loss or gradient norm was not finite.
+/// While it is 1, steps update nothing. The runtime resets it to 0.
 inline constexpr char nonfiniteState[] = "nonfinite";
 
 } // namespace heddle::plan

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// How elements of a state map to elements of a tensor in the weight files.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_PLANFORMAT_WEIGHTSLICE_H
@@ -15,18 +17,18 @@
 
 namespace heddle::plan {
 
-/// The elements of a state that stand in one tensor of the weight files: those
-/// that nested loops visit, in the state and in the tensor at once. Both are
-/// whole and row-major.
+/// The elements of a state that are in one tensor of the weight files, as
+/// nested loops that visit state and tensor simultaneously. Both are whole and
+/// row-major.
 struct WeightSlice {
   struct Loop {
     int64_t extent = 1;
-    int64_t state = 0, tensor = 0; ///< Elements from one iteration to the next.
+    int64_t state = 0, tensor = 0; ///< Elements between iterations.
   };
   std::string tensor;
-  std::vector<int64_t> shape;   ///< The tensor's.
-  std::vector<Loop> loops;      ///< By falling stride in the state.
-  int64_t state = 0, first = 0; ///< The first element, in state and tensor.
+  std::vector<int64_t> shape;   ///< Shape of the tensor.
+  std::vector<Loop> loops;      ///< Sorted by falling stride in the state.
+  int64_t state = 0, first = 0; ///< The first element in state and tensor.
 };
 
 } // namespace heddle::plan
