@@ -22,6 +22,7 @@
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include "heddle/runtime/devices/cuda/Libraries.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/optim/LearningRate.h"
 
 #include <map>
 #include <tuple>
