@@ -1,5 +1,4 @@
-//===- PortBatch.h - Ports of programs that see a part of the batch *- C++
-//-*-===//
+//===- PortBatch.h - Ports of programs that see a part of the ---*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

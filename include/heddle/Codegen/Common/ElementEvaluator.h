@@ -1,5 +1,4 @@
-//===- ElementEvaluator.h - Elements of tensor programs, on demand *- C++
-//-*-===//
+//===- ElementEvaluator.h - Elements of tensor programs, on -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Memory that a plan asks for, as one mapping.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_CORE_ARENA_H
@@ -17,15 +19,15 @@
 
 namespace heddle::rt {
 
-/// A mapping of exactly the bytes that a plan asks for, zeroed, and aligned to
-/// a huge page when it is longer than one.
+/// A zeroed mapping of exactly the bytes that a plan asks for. A mapping that
+/// is longer than a huge page is aligned to one.
 class Arena {
 public:
   Arena() = default;
-  /// Maps `bytes`, a multiple of the page size. `owner` names the region in the
-  /// error when it cannot be had. With `guarded`, the page before it and the
-  /// page after it fault. With `inFile`, a file without a name holds the bytes,
-  /// in the directory that TMPDIR names or in /tmp.
+  /// Maps `bytes`, a multiple of the page size. `owner` names the memory in the
+  /// error if it cannot be had. With `guarded`, accesses to the page before and
+  /// the page after it fault. With `inFile`, an unnamed file in $TMPDIR or /tmp
+  /// holds the bytes.
   Arena(int64_t bytes, const std::string &owner, bool guarded = false,
         bool inFile = false);
   Arena(Arena &&other) noexcept;
@@ -35,34 +37,35 @@ public:
   char *data() const { return start; }
   int64_t size() const { return bytes; }
 
-  /// Gives the pages back that lie whole in these bytes: they are zeros then.
+  /// Frees the pages that lie completely in these bytes; they read as zeros
+  /// afterwards.
   void discard(int64_t offset, int64_t count) const;
-  /// Puts bytes of an open file, from `fileOffset` on, in the place of whole
-  /// pages. They are shared with all who map them; what is written to them
-  /// stays here. False, with the pages as they were, when the system refuses.
-  /// `path` is named if the file loses the bytes.
+  /// Maps bytes of an open file, from `fileOffset` on, in place of whole pages.
+  /// They are shared with every process that maps them; writes stay private.
+  /// False, with the pages unchanged, when the system refuses. `path` appears
+  /// in the error if the file is truncated later.
   bool mapFile(int64_t offset, int64_t count, int descriptor,
                int64_t fileOffset, const std::string &path);
-  /// Puts zeroed pages of their own in the place of those.
+  /// Replaces these pages by zeroed private ones.
   void unmapFile(int64_t offset, int64_t count);
 
-  /// Throws H0292: the bytes cannot be had.
+  /// Throws H0292: too little memory.
   [[noreturn]] static void refuse(int64_t bytes, const std::string &owner);
   /// The size of a page of this machine.
   static int64_t pageSize();
-  /// That of a huge page, to which regions are aligned.
+  /// The size of a huge page.
   static constexpr int64_t hugePageBytes = int64_t(2) << 20;
 
 private:
   void release();
-  /// Whether a new file stands behind the bytes now.
+  /// Maps a new unnamed file in place of the bytes; whether that worked.
   bool mapOwnFile();
 
   char *start = nullptr;
   int64_t bytes = 0;
   void *mapping = nullptr; ///< With the guard pages, if there are any.
   size_t mappingBytes = 0;
-  /// By where they begin.
+  /// The mapped files, by their first byte.
   std::map<const char *, io::NamedMapping> files;
 };
 

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The commands of a plan's program, resolved for one rank: addresses instead of
+// operands, loops unrolled. Session makes a list for each program and runs it.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_CORE_COMMANDLIST_H
@@ -20,44 +23,44 @@
 
 namespace heddle::rt {
 
-/// The regions that a plan's operands stand in.
+/// The memory regions that operands refer to.
 struct Regions {
   plan::PerMemory<Region> persistent;
   plan::PerMemory<Region> arena;
 };
 
-/// Which rank a command list is for, and how that rank talks to the others.
+/// The rank that runs a command list, and its communication with others.
 struct Participant {
   int64_t rank = 0;
-  Communication *communication = nullptr; ///< Null: it talks to nobody.
+  Communication *communication = nullptr; ///< Null: one rank alone.
 };
 
 /// What the programs of a plan run on.
 struct Machine {
   Device &device;
   const KernelSet &kernels;
-  HostMirror &host; ///< Of the regions.
+  HostMirror &host; ///< A mirror of the regions.
   Regions regions;
   Participant participant;
 };
 
-/// What an entry of a command list is, for timings, traces and errors.
+/// Describes an entry of a command list, for timings, traces and errors.
 struct LaunchInfo {
   const plan::Command *command = nullptr; ///< The plan owns it.
-  /// What a wait is for: a collective, or a record.
+  /// Waits: the collective or the record that is waited for.
   const plan::Command *awaited = nullptr;
   /// The pipeline fragment that the entry belongs to.
   struct Fragment {
     /// Null outside of fragments. The plan owns it.
     const plan::Fragment *kind = nullptr;
     int64_t microBatch = 0;
-    /// As schedules are written: `F3/1`; empty outside of fragments.
+    /// The name in schedules: `F3/1`; empty outside of fragments.
     std::string name() const {
       return kind ? kind->name(std::to_string(microBatch)) : std::string();
     }
   };
   Fragment fragment;
-  /// The kernel's number in the plan; -1 when the entry is no kernel's launch.
+  /// The kernel's number in the plan; -1 for other entries.
   int64_t kernel() const {
     const auto *launch = command->as<plan::command::Launch>();
     return launch ? launch->kernel : -1;
@@ -67,41 +70,41 @@ struct LaunchInfo {
   }
 };
 
-/// Start and end of one entry, in nanoseconds of the steady clock.
+/// Start and end of an entry, in nanoseconds of the steady clock.
 struct LaunchTime {
   int64_t begin = 0;
   int64_t end = 0;
 };
 
-/// The flat form of a program for one rank: calls, loops and fragments
-/// unrolled, operands turned into addresses. It is made once; running it
-/// allocates nothing.
+/// A program in flat form for one rank: calls, loops and fragments are
+/// unrolled, and operands are addresses. It is made once; running it allocates
+/// nothing.
 class CommandList {
 public:
   /// Resolves `program` of `plan`, which must outlive the list. Throws a
   /// UserError (H0385) when an operand leaves its region, a name is unknown,
-  /// sequences call each other without end, or ranks are spoken to by a
-  /// participant that has no communication.
+  /// sequences call each other without end, or commands need communication that
+  /// the participant lacks.
   CommandList(const plan::Plan &plan, const plan::Program &program,
               const Machine &machine);
 
-  /// Submits every entry in order, and returns when all that was sent is on its
-  /// way; the device may still compute. With `times`, which then has room for
-  /// as many, waits for each entry and notes when it began and ended; but
-  /// copies from and to files go on beside the others, as they do without.
-  /// Throws what the communication throws.
+  /// Submits every entry in order, and returns when all sends have been
+  /// started; the device may still compute. With `times`, which must have room
+  /// for an entry each, waits for each entry and records its times; copies from
+  /// and to files still overlap with other entries. Throws what the
+  /// communication throws.
   void run(Device &device, LaunchTime *times = nullptr) const;
 
-  /// Whether a run leaves work to the next one: what does not know of it, as
-  /// another program, has to wait for all that the device does.
+  /// Whether a run leaves work for the next run of this program. Before
+  /// anything else uses the memory, the device must be waited for.
   bool leavesWork() const { return carries; }
 
   size_t size() const { return launches.size(); }
-  /// How many times the device is told to do something in a run: parallel
-  /// regions or graphs, and entries of its own that are in none.
+  /// How often a run calls the device: graphs or parallel regions, and single
+  /// entries outside of these.
   size_t submissions() const;
   const LaunchInfo &info(size_t launch) const { return infos[launch]; }
-  /// What an entry that is a kernel's launch hands to the device.
+  /// The launch of an entry that launches a kernel.
   const KernelLaunch &launch(size_t entry) const { return launches[entry]; }
 
 private:
@@ -148,41 +151,44 @@ private:
     int64_t channel;
     int64_t left;
   };
-  /// An entry that is no launch.
+  /// An entry other than a launch.
   using Action = std::variant<Copy, CopyRows, Fill, Record, WaitForEvent, Start,
                               WaitForCollective, Send, Receive, Flush>;
   void act(Device &device, const Action &action) const;
-  /// Entries that are submitted in one go.
+  /// Consecutive entries that are submitted together.
   struct EntryGroup {
     size_t first = 0, end = 0;
     size_t firstAction = 0;
-    bool ofHost = false; ///< The device does none of them by itself.
-    std::optional<CapturedWork> work; ///< None: the entries one by one.
-    int64_t sentBytes = 0; ///< By devices, each time that it is done.
+    bool ofHost = false; ///< Whether the host takes part in all of them.
+    /// None: the entries are submitted one by one.
+    std::optional<CapturedWork> work;
+    /// Bytes that devices send in each run of the group.
+    int64_t sentBytes = 0;
   };
   /// Whether the device does it without the host.
   bool isOfDevice(const Action &action) const;
-  /// Divides the entries into parts that the device captures, and others.
+  /// Divides the entries into groups that the device captures, and groups that
+  /// need the host.
   void capture(Device &device);
   int64_t sentByDevices() const;
   void submit(Device &device, const EntryGroup &group, LaunchTime *times) const;
-  /// On which stream a device does it, if it does: kernels, copies and fills,
-  /// collectives and what comes in messages. `action` is that of an entry that
+  /// The stream on which a device does an entry, if it does: kernels, copies
+  /// and fills, collectives and messages. `action` is the entry's action if it
   /// is no launch.
   std::optional<Stream> streamOf(size_t entry, const Action *action) const;
-  /// Notes when copies from and to files were under way.
+  /// Sets the times of copies from and to files, which run asynchronously.
   static void timeFileCopies(Device &device, LaunchTime *times, size_t entries);
-  /// Submits an entry, waits for it, and says when it was done: the device's
-  /// own time, where it has a clock and `stream` is given. Of a copy from or to
-  /// a file that has begun `end` is its number, negative.
+  /// Submits an entry, waits for it, and returns its times. They are the
+  /// device's own times if it has a clock and `stream` is given. For a copy
+  /// from or to a file, `end` is the negative number of the transfer.
   static LaunchTime measure(Device &device, std::optional<Stream> stream,
                             const std::function<void()> &submit);
 
-  /// Every entry; those of `actions` have no kernel.
+  /// One for each entry; entries with an action have no kernel.
   std::vector<KernelLaunch> launches;
   std::vector<Action> actions; ///< In the order of their entries.
   std::vector<EntryGroup> groups;
-  std::vector<int64_t> sending; ///< The channels that something is sent on.
+  std::vector<int64_t> sending; ///< The channels that the list sends on.
   std::vector<LaunchInfo> infos;
   std::vector<void *> refs;
   std::vector<int64_t> scalars;
@@ -191,8 +197,8 @@ private:
   bool carries = false;
 };
 
-/// The address and size of an operand that stands in no sequence's arguments,
-/// such as a port's. Throws H0385 when it leaves its region.
+/// The address of an operand outside of sequences, such as a port's. Throws
+/// H0385 when it leaves its region.
 Address resolvePort(const plan::Port &port, const Regions &regions);
 
 } // namespace heddle::rt

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The interface between command lists and what transports data between ranks
+// (runtime/comm, NCCL).
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_CORE_COMMUNICATION_H
@@ -23,43 +26,43 @@ struct CollectiveBuffers {
   Address staging;
   int64_t targetBytes = 0;
   int64_t sourceBytes = 0;
-  int64_t stagingBytes = 0; ///< 0 when the plan gives it none.
+  int64_t stagingBytes = 0; ///< 0 if the plan gives it no staging buffer.
 };
 
-/// One rank's part in a plan's communication. What a plan will ask for is
-/// announced when it is loaded; a step then allocates nothing. All functions
-/// throw a UserError when a peer is lost.
+/// The communication of one rank in a plan. Everything that a plan will use is
+/// announced when it is loaded, so that steps allocate nothing. All functions
+/// throw a UserError when another rank is lost.
 class Communication {
 public:
   virtual ~Communication() = default;
 
-  /// All addresses from here on are in this memory.
+  /// Sets the memory that all later addresses refer to.
   virtual void use(HostMirror &memory) = 0;
-  /// Announces a collective on these buffers, which every rank of its group
-  /// announces in the same order; the result is its number.
+  /// Announces a collective on these buffers. All ranks of its group announce
+  /// their collectives in the same order. Returns its number.
   virtual int64_t addCollective(const plan::Collective &collective,
                                 const CollectiveBuffers &buffers) = 0;
-  /// Whether the devices do it without the host: then `start` and `wait` only
-  /// submit.
+  /// Whether devices run the collective without the host: `start` and `wait`
+  /// then only submit.
   virtual bool isOfDevices(int64_t collective) const { return false; }
   /// The same for all messages.
   virtual bool sendsFromDevices() const { return false; }
-  /// What `start` and `send` have counted as sent by the devices.
+  /// Bytes that devices have sent, as counted by `start` and `send`.
   virtual int64_t bytesOfDevices() const { return 0; }
-  /// A device has sent that much once more, of what it captured.
+  /// Counts bytes that a repeated graph has sent; negative to uncount.
   virtual void countOfDevices(int64_t bytes) {}
-  /// The number of a channel; the same one for equal channels.
+  /// The number of a channel; equal channels have one number.
   virtual int64_t addChannel(const plan::Channel &channel) = 0;
 
-  /// Begins a collective and returns at once.
+  /// Starts a collective and returns at once.
   virtual void start(int64_t collective) = 0;
-  /// Returns when the collective is done that was started last by this number.
+  /// Waits until the collective that was started last with this number is done.
   virtual void wait(int64_t collective) = 0;
-  /// Begins to send; the bytes must stay as they are until a flush.
+  /// Starts a send; the bytes must not change until a flush.
   virtual void send(int64_t channel, Address data, int64_t bytes) = 0;
-  /// Returns when the next message of the channel stands at `data`.
+  /// Waits until the next message of the channel is at `data`.
   virtual void receive(int64_t channel, Address data, int64_t bytes) = 0;
-  /// Returns when at most `count` sends of the channel are under way.
+  /// Waits until at most `count` sends of the channel are under way.
   virtual void flush(int64_t channel, int64_t count) = 0;
 };
 

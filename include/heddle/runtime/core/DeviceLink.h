@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The interface to a library that connects devices, such as NCCL.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_CORE_DEVICELINK_H
@@ -14,32 +16,33 @@
 
 namespace heddle::rt {
 
-/// Moves bytes between the devices of several ranks, in the order of streams
-/// and without the host. What goes wrong is thrown by the device's next
-/// `synchronize`. Between two ranks of a group all happens in one order.
+/// Transports data between the devices of several ranks, in the order of
+/// streams and without the host. Errors are thrown by the device's next
+/// `synchronize`. Between two ranks of a group everything happens in one order.
 class DeviceLink {
 public:
   virtual ~DeviceLink() = default;
 
-  /// A name for a group, which one of its ranks makes and tells the others.
+  /// Makes a name for a group. One rank of the group calls it and sends the
+  /// name to the others.
   virtual std::string nameGroup() = 0;
-  /// Joins the group of that name as rank `position` of so many, and returns
-  /// when all of them have come. The result is its number here.
+  /// Joins the group of that name as rank `position` of `ranks`; returns when
+  /// all of them have joined. The result is the group's number on this device.
   virtual int join(const std::string &name, int ranks, int position) = 0;
-  /// Makes the connections of messages to and from ranks of the group, each of
-  /// which makes its end at the same time. The host waits for that; messages
-  /// that go such a way later make it wait no more.
+  /// Opens the connections for messages to and from ranks of the group; all of
+  /// them call it at the same time. The host waits here, so that it need not
+  /// wait at the first message.
   virtual void connect(int group, const std::vector<int> &to,
                        const std::vector<int> &from) = 0;
-  /// Another stream of the device.
+  /// Creates another stream of the device.
   virtual Stream addStream() = 0;
 
-  /// Whether it does such a collective, and makes ready for it. The answer is
-  /// that of all ranks.
+  /// Whether the link supports the collective, and prepares for it. All ranks
+  /// get the same answer.
   virtual bool takes(const plan::CollectiveShape &shape,
                      int64_t stagingBytes) = 0;
-  /// Submits a collective, as every rank of the group does. The staging memory
-  /// is for what is sent in another type than the buffers have.
+  /// Submits a collective; every rank of the group does. The staging memory is
+  /// used if the type that is sent differs from that of the buffers.
   virtual void run(Stream stream, int group, const plan::CollectiveShape &shape,
                    Address target, Address source, Address staging,
                    int64_t stagingBytes) = 0;
@@ -49,7 +52,8 @@ public:
   virtual void receive(Stream stream, int group, int peer, Address data,
                        int64_t bytes) = 0;
 
-  /// Ends what waits for others, which then leaves no result. From any thread.
+  /// Aborts everything that waits for other ranks; its results are invalid. May
+  /// be called from any thread.
   virtual void abort() = 0;
 };
 

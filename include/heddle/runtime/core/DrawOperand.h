@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Random operands for `check`, which compares kernels with simple versions.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_CORE_DRAWOPERAND_H
@@ -13,12 +15,12 @@
 
 namespace heddle::rt {
 
-/// Elements after which a long tensor repeats itself. The prime keeps rows
-/// apart.
+/// The period of the elements. Long tensors repeat them; as a prime it keeps
+/// rows different.
 constexpr int64_t drawnPeriod = 1048573;
 
 /// Writes the first `count` elements of argument number `number` of a kernel to
-/// `to`: numbers from its lowest to its highest, always the same ones.
+/// `to`: reproducible random numbers from the argument's lowest to its highest.
 void drawOperand(const plan::PlainKernel::Argument &argument, uint32_t number,
                  char *to, int64_t count);
 

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Access of the host to a device's memory.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_CORE_HOSTMIRROR_H
@@ -16,39 +18,37 @@
 
 namespace heddle::rt {
 
-/// The bytes of a device's memory for the host to read and write. Where the
-/// host sees that memory they are the memory itself, and nothing is copied.
-/// Elsewhere they are pages of the host, in the same order, which exist only
-/// where they were used: `load` and `store` copy between both.
+/// Lets the host read and write a device's memory. If the host can access that
+/// memory, nothing is copied. Otherwise the mirror has pages of the host in the
+/// same order, allocated on first use, and `load` and `store` copy between
+/// both.
 class HostMirror {
 public:
-  /// Mirrors memory of `device`, which must outlive it.
+  /// Mirrors memory of `device`, which must outlive the mirror.
   HostMirror(Device &device, const std::vector<Region> &memory);
 
-  /// Where these bytes stand, for what the host writes all of; nothing is
-  /// copied. Throws H0412 when they are not in the memory.
+  /// The host's address of these bytes, for a caller that writes all of them;
+  /// nothing is copied. Throws H0412 when they are outside of the memory.
   char *at(Address address, int64_t bytes) const;
-  /// The same, after the bytes have come from the device, as all that was
-  /// submitted for computation leaves them.
+  /// The same, with the device's bytes, after all work submitted to Compute.
   char *load(Address address, int64_t bytes);
-  /// Brings the bytes to the device, once all that was submitted for
-  /// computation is done.
+  /// Copies the bytes to the device, after all work submitted to Compute.
   void store(Address address, int64_t bytes);
-  /// The bytes are not needed any more: pages may go that hold nothing else.
+  /// Tells that the bytes are not needed: pages that hold nothing else may be
+  /// freed.
   void release(Address address, int64_t bytes);
 
-  /// So many bytes may be viewed at once.
+  /// The most bytes of one `view`.
   static constexpr int64_t viewBytes = int64_t(2) << 20;
-  /// Bytes of the device's memory of whatever kind, mirrored or not, to be read
-  /// until the next call, as all that was submitted for computation leaves
-  /// them.
+  /// Bytes of any memory of the device for reading, valid until the next call,
+  /// after all work submitted to Compute. They need not be mirrored.
   const char *view(Address address, int64_t bytes);
 
 private:
   struct Mirrored {
     Region region;
     char *host = nullptr;
-    Arena pages; ///< Empty where the host sees the memory.
+    Arena pages; ///< Empty if the host can access the memory.
   };
   const Mirrored &find(Address address, int64_t bytes) const;
   bool copies(Address address, int64_t bytes) const {
@@ -59,7 +59,7 @@ private:
   Device &device;
   Event computed;
   std::vector<Mirrored> all;
-  std::vector<char> viewed; ///< What `view` copied.
+  std::vector<char> viewed; ///< The copy that `view` made.
 };
 
 } // namespace heddle::rt

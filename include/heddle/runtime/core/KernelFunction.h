@@ -13,7 +13,7 @@
 
 namespace heddle::rt {
 
-/// A compiled kernel for CPUs, as Plan.h documents it.
+/// A compiled CPU kernel; Plan.h documents the arguments.
 using KernelFunction = void (*)(void *const *refs, const int64_t *scalars,
                                 int64_t thread, int64_t threads, void *scratch,
                                 int64_t *taken);

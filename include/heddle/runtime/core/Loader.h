@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Reads a compiled binary: its plans and kernels.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_CORE_LOADER_H
@@ -17,24 +19,24 @@
 
 namespace heddle::rt {
 
-/// What a compiled binary holds for a target.
+/// The plan and the kernels of a compiled binary for one target.
 struct Binary {
   plan::Plan plan;
   std::vector<char> kernels; ///< For Device::load.
 };
 
-/// Reads the plans and the kernels of the binary at `path`, for each target
-/// that it was compiled for, and checks their hashes. Throws a UserError: H0381
-/// when it is no compiled binary, H0382 when it was damaged, H0383 when its
-/// plan is not one of this version.
+/// Reads the plans and kernels of the binary at `path` for each target that it
+/// was compiled for, and checks their hashes. Throws a UserError: H0381 when
+/// the file is no compiled binary, H0382 when it is damaged, H0383 when its
+/// plan has another version.
 std::vector<Binary> readTargets(const std::string &path);
 /// The first of them.
 Binary readBinary(const std::string &path);
-/// The draft that guesses for the model of that target, if there is one. Throws
-/// as readTargets does.
+/// The draft model for that target, if there is one. Throws as readTargets
+/// does.
 std::optional<Binary> readDraft(const std::string &path, size_t target = 0);
 
-/// The same from the text of a plan; `origin` names it in errors.
+/// Parses the text of a plan; `origin` names it in errors.
 plan::Plan parsePlan(const std::string &text, const std::string &origin);
 
 } // namespace heddle::rt

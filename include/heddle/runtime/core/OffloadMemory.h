@@ -1,9 +1,10 @@
-//===- OffloadMemory.h - Memory that stands in files ---------------*- C++
-//-*-===//
+//===- OffloadMemory.h - Memory that stands in files ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Memory of the kind File for a device: allocations are offload files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +19,7 @@
 
 namespace heddle::rt {
 
-/// How a device swaps.
+/// Options of offload files.
 struct OffloadOptions {
   io::OffloadDirectories directories;
   bool checks = false;         ///< See OffloadFile::verify.
@@ -26,28 +27,28 @@ struct OffloadOptions {
   io::OffloadShape shape;
 };
 
-/// Memory of the kind File: each block is a swap file for each role that has
-/// bytes in it. Its addresses are no pointer's, and nothing is mapped for them,
-/// so it takes no memory of the process. Files and a thread are there once
-/// something is allocated. What is read or written is of one file.
+/// Memory of the kind File: each allocation is an offload file for each role
+/// that has bytes in it. Its addresses are no pointers, and nothing is mapped
+/// for them, so that it takes no memory of the process. Files and a thread are
+/// created at the first allocation. Each read or write must stay in one file.
 class OffloadMemory {
 public:
   explicit OffloadMemory(const OffloadOptions &options) : options(options) {}
 
   /// Throws what OffloadFile throws.
   Address allocate(const MemoryRequest &request);
-  /// Whether the address is one of those that were handed out.
+  /// Whether the address belongs to this memory.
   bool holds(Address address) const { return address.value() >= firstAddress; }
   void release(Address address);
 
-  /// Begin to copy whole pages, as Device::copy says; what does not begin at
-  /// pages has been copied when they return. `target` and `source` of the host.
-  /// `time` as of OffloadTransfer. Give the point at which they have copied.
+  /// Start to copy whole pages, as Device::copy describes; bytes that do not
+  /// begin at pages are copied before they return. `target` and `source` are
+  /// host memory. `time` as in OffloadTransfer. Return the point to wait for.
   io::OffloadPoint startRead(char *target, Address source, int64_t bytes,
                              io::OffloadTime *time = nullptr);
   io::OffloadPoint startWrite(Address target, char *source, int64_t bytes,
                               io::OffloadTime *time = nullptr);
-  /// Have copied when they return, no byte more.
+  /// Copy exactly these bytes, and return when that is done.
   void read(void *target, Address source, int64_t bytes);
   void write(Address target, const void *source, int64_t bytes);
   /// See OffloadStream::readRows.
@@ -55,13 +56,13 @@ public:
   void fill(Address target, unsigned char value, int64_t bytes);
   void copy(Address target, Address source, int64_t bytes);
 
-  /// Whether something was allocated.
+  /// Whether anything was allocated.
   bool isUsed() const { return stream != nullptr; }
-  /// The copies that were begun.
+  /// The point that covers all copies started so far.
   io::OffloadPoint started() const {
     return stream ? stream->started() : io::OffloadPoint();
   }
-  /// Returns when these are done. Throws what failed.
+  /// Waits until these copies are done. Throws their errors.
   void await(const io::OffloadPoint &point) const {
     if (stream)
       stream->await(point);
@@ -76,18 +77,18 @@ private:
     int64_t offset;
   };
   FileOffset fileOffsetOf(Address address);
-  /// Begins a transfer of the pages, if they are.
+  /// Starts a transfer if the bytes are whole pages.
   std::optional<io::OffloadPoint> start(bool isWrite, const FileOffset &place,
                                         char *memory, int64_t bytes,
                                         io::OffloadTime *time);
 
-  /// No pointer of x86-64 is as large without being negative.
+  /// Larger than any non-negative pointer of x86-64.
   static constexpr uintptr_t firstAddress = uintptr_t(1) << 62;
 
   OffloadOptions options;
   uintptr_t next = firstAddress;
-  std::map<uintptr_t, io::OffloadFile> files; ///< By where they begin.
-  std::unique_ptr<io::OffloadStream> stream;  ///< Ends before the files do.
+  std::map<uintptr_t, io::OffloadFile> files; ///< By their first address.
+  std::unique_ptr<io::OffloadStream> stream;  ///< Destroyed before the files.
 };
 
 } // namespace heddle::rt

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Packs weights into the layout of kernels, and quantizes them, when they are
+// loaded. `heddle quantize` and the interpreter use it too.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_CORE_PACKWEIGHTS_H
@@ -16,49 +19,50 @@
 
 namespace heddle::rt {
 
-/// How the values of a group become codes: w = scale (q - zero). The scale is a
-/// number of f16.
+/// Scale and zero point of a quantization group: w = scale (q - zero). The
+/// scale is a value of f16.
 struct GroupCode {
   float scale = 0;
   int32_t zero = 0;
 };
 
-/// The code of a group of `count` values that rounds each to the nearest.
-/// `even`: with a zero of 0. Then 8 bits take the codes -127 to 127, and 4 bits
-/// all, the value of the largest magnitude being -8.
+/// Scale and zero point of a group of `count` values. With `even`, quantization
+/// is symmetric: 8-bit codes go from -127 to 127; 4-bit codes use the full
+/// range, with the value of the largest magnitude at -8.
 GroupCode codeOf(const float *values, int64_t count, int64_t bits, bool even);
 
-/// The code of one value.
+/// The code of a value, rounded to the nearest.
 int32_t quantize(float value, GroupCode code, int64_t bits);
 
-/// The codes of all groups of a weight, output by output of a group.
+/// Scales and zero points of all groups of a weight: for each group one after
+/// the other, those of all outputs.
 using GroupCodes = std::vector<GroupCode>;
 
-/// `packed`, of the whole weight that has `shape`.
+/// `packed` for the whole weight with shape `shape`.
 plan::PackedWeight wholeOf(plan::PackedWeight packed,
                            std::vector<int64_t> shape);
 
-/// Whether ranks split the inputs that share a scale: then it takes the whole
-/// weight to know the scale.
+/// Whether ranks split the inputs that share a scale. The whole weight is then
+/// needed to compute the scale.
 bool splitsGroups(const plan::PackedWeight &packed,
                   const plan::PackedWeight &whole);
 
-/// The codes of outputs `begin` to `end` of a whole weight, in their places
-/// among all: `codes` has groups() x outputs() elements.
+/// Computes scales and zero points for outputs `begin` to `end` of a whole
+/// weight. `codes` has groups() x outputs() elements, for all outputs.
 void codesOfOutputs(const plan::PackedWeight &whole, const float *weight,
                     int64_t begin, int64_t end, GroupCodes &codes);
 
-/// Of the codes of the whole weight, those of a rank's part, whose elements
-/// `runs` are.
+/// Selects the scales and zero points of a rank's part from those of the whole
+/// weight. `runs` are the elements of the part.
 GroupCodes codesOfPart(const GroupCodes &codes,
                        const plan::PackedWeight &packed,
                        const plan::PackedWeight &whole,
                        const std::vector<ElementRange> &runs);
 
-/// Writes panels `begin` to `end` of a derived state. `weight` has
+/// Packs panels `begin` to `end` of a derived state. `weight` has the shape
 /// `packed.shape`; `state` is the whole state: words in f32, bf16 or i32,
-/// scales and zeros in f16. Codes are those of `given`, or of `codeOf` without
-/// it.
+/// scales and zeros in f16. Scales are taken from `given`, or computed with
+/// `codeOf` without it.
 void packPanels(const plan::PackedWeight &packed, const float *weight,
                 int64_t begin, int64_t end, void *state,
                 const GroupCodes &given = {});

@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Philox4x32-10 (Salmon et al., 2011): four random words from a key and a
-// counter, without any state, so that any thread can make any of them.
+// Philox4x32-10 (Salmon et al., 2011), a counter-based random generator: four
+// random words from a key and a counter. It has no state, so that any thread
+// can compute any word.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +20,7 @@ namespace heddle::rt {
 
 using PhiloxWords = std::array<uint32_t, 4>;
 
-/// The four words of a counter under a key.
+/// The four words for a counter and a key.
 inline PhiloxWords philox(uint64_t key, PhiloxWords counter) {
   uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
   for (int round = 0; round < 10; ++round) {
@@ -33,14 +34,14 @@ inline PhiloxWords philox(uint64_t key, PhiloxWords counter) {
   return counter;
 }
 
-/// The words for block `index` of a stream: `step` and `site` name the stream.
+/// The words of block `index` of the stream that `step` and `site` name.
 inline PhiloxWords philox(uint64_t key, uint64_t index, uint32_t step,
                           uint32_t site) {
   return philox(key, {uint32_t(index), uint32_t(index >> 32), step, site});
 }
 
-/// The place of `index` in a permutation of 0..count-1, which `key` and
-/// `stream` choose. Computed without a table.
+/// The position of `index` in a random permutation of 0 .. count - 1, chosen by
+/// `key` and `stream`. Computed without a table.
 uint64_t permute(uint64_t index, uint64_t count, uint64_t key, uint32_t stream);
 
 } // namespace heddle::rt

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Counts what a run of a program computes and reads, for throughput figures and
+// for the schedules of servers.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_CORE_PROGRAMNEEDS_H
@@ -17,30 +20,30 @@
 
 namespace heddle::rt {
 
-/// Layers whose tokens see as many positions of the cache.
+/// The cache traffic of layers with the same attention window.
 struct CacheNeeds {
-  int64_t window = 0; ///< Positions that a token sees at most; 0: all.
-  double bytes = 0;   ///< For one position of one text.
+  int64_t window = 0; ///< The most positions that a token attends to; 0: all.
+  double bytes = 0;   ///< Bytes for one position of one sequence.
 
-  /// For a token that has so many positions up to its own.
+  /// Bytes that a token at this number of positions reads.
   double bytesAt(int64_t positions) const {
     return bytes * double(window ? std::min(window, positions) : positions);
   }
 };
 
-/// What one run of a program launches, and what of the states it uses.
+/// What a run of a program launches and reads.
 struct ProgramNeeds {
-  std::vector<int64_t> launches; ///< Of each kernel of the plan.
-  /// FLOPs of the kernels but those of attention over the cache, which are as
-  /// many as there are positions.
+  std::vector<int64_t> launches; ///< Launches of each kernel of the plan.
+  /// FLOPs of the kernels without cached attention, whose FLOPs depend on the
+  /// number of positions.
   double flops = 0;
-  /// Bytes of states but the cache that kernels use: each byte once, and of a
-  /// state no more than its kernel moves.
+  /// Bytes of states other than the cache that kernels read: each byte counts
+  /// once, and a state at most with the bytes that its kernel moves.
   double stateBytes = 0;
-  /// By windows; none where no cache is used.
+  /// Sorted by window; empty without a cache.
   std::vector<CacheNeeds> caches;
 
-  /// Bytes of the cache for a token that has so many positions up to its own.
+  /// Bytes of the cache that a token at this number of positions reads.
   double cacheBytesAt(int64_t positions) const {
     double bytes = 0;
     for (const CacheNeeds &cache : caches)
@@ -49,12 +52,12 @@ struct ProgramNeeds {
   }
 };
 
-/// Those of a program of the plan's selected stage.
+/// The needs of a program of the plan's selected stage.
 ProgramNeeds needsOf(const plan::Plan &plan, const plan::Program &program);
 
-/// What a run of each program takes, by its name, in FLOPs: those that it
-/// computes, and those that could be computed while its states are read. Of all
-/// stages, so that all ranks find the same.
+/// The cost of a run of each program, by name, in FLOPs: those that it
+/// computes, plus those that could be computed while its states are read.
+/// Summed over all stages, so that all ranks get the same numbers.
 std::map<std::string, double> costsOf(const plan::Plan &plan);
 
 } // namespace heddle::rt

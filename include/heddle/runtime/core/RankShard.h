@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Which elements of a tensor a rank stores. Weights, checkpoints, inputs and
+// dumps use it to convert between whole tensors and shards.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_CORE_RANKSHARD_H
@@ -16,43 +19,45 @@
 
 namespace heddle::rt {
 
-/// Elements that stand side by side both in the whole tensor and in a rank's
+/// Elements that are consecutive both in the whole tensor and in a rank's
 /// memory.
 struct ElementRange {
-  int64_t whole = 0; ///< The first one's index in the whole tensor.
-  int64_t local = 0; ///< The same in the rank's memory.
+  int64_t whole = 0; ///< Index of the first element in the whole tensor.
+  int64_t local = 0; ///< Its index in the rank's memory.
   int64_t count = 0;
 };
 
-/// Where the elements that a rank stores stand in the whole tensor. Padding is
-/// stored, but is no part of the whole.
+/// The shard of a tensor that one rank stores. Padding is stored, but is no
+/// part of the whole tensor.
 class RankShard {
 public:
-  /// `shape` is that of the rank's part, before flat axes divide it. Throws
+  /// `shape` is the shape of the rank's part before flat axes split it. Throws
   /// H0385 when the placement does not give such a part.
   RankShard(const plan::Placement &placement, const std::vector<int64_t> &shape,
             const plan::Mesh &mesh, int64_t rank);
 
   const std::vector<int64_t> &wholeShape() const { return whole; }
-  /// Elements of the rank's memory: with flat axes, its run of the flat tensor,
-  /// of which this tensor is but a member.
+  /// Elements in the rank's memory. With flat axes, those of the rank's part of
+  /// the flat tensor, of which this tensor is a member.
   int64_t localElements() const { return stored; }
-  /// Whether this rank, among those that store the same elements, is the first.
+  /// Whether this rank is the first of those that store the same elements.
   bool isFirstReplica() const { return first; }
-  /// All that is stored, by increasing index in the whole.
+  /// The ranges of all stored elements, sorted by their index in the whole
+  /// tensor.
   std::vector<ElementRange> runs() const;
 
 private:
   struct Dimension {
-    int64_t whole = 0, local = 0;   ///< Extents.
-    std::vector<ElementRange> runs; ///< Of indices along this dimension.
+    /// Sizes of the whole tensor and of the shard.
+    int64_t whole = 0, local = 0;
+    std::vector<ElementRange> runs; ///< Ranges of indices along this dimension.
   };
   void append(ElementRange run, std::vector<ElementRange> &runs) const;
 
   std::vector<int64_t> whole;
   std::vector<Dimension> dimensions;
-  /// The rank's place in the flat tensor, counted from this tensor's first
-  /// element in it; without flat axes, all of the part.
+  /// The part of the flat tensor that the rank stores, relative to this
+  /// tensor's first element; without flat axes, the whole part.
   int64_t begin = 0, end = 0;
   int64_t stored = 0;
   bool first = true;

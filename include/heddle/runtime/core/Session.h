@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// A loaded plan with its memory: runs programs and gives access to their
+// inputs, outputs and states.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_CORE_SESSION_H
@@ -27,15 +30,15 @@ struct Value {
   int64_t numBytes() const { return numElements() * plan::byteSize(type); }
 };
 
-/// One program of a session: its ports and its commands.
+/// A program of a session: its ports and its commands.
 class LoadedProgram {
 public:
   LoadedProgram(const plan::Plan &plan, const plan::Program &program,
                 const Machine &machine);
 
-  /// The first input of that role, or null.
+  /// The first input with this role, or null.
   const Value *input(plan::PortRole role) const;
-  /// The first output of that role, or null.
+  /// The first output with this role, or null.
   const Value *output(plan::PortRole role) const;
   /// The memory of `program().inputs[index]` and `program().outputs[index]`.
   const Value &input(size_t index) const { return inputs[index]; }
@@ -51,13 +54,14 @@ private:
   CommandList list;
 };
 
-/// Throws H0193 when the plan is for fewer threads.
+/// Throws H0193 when the plan allows fewer threads.
 void requireThreads(const plan::Plan &plan, int64_t threads);
 
-/// How a session is set up; the defaults are what a compiled binary uses.
+/// Options of a session; the defaults are those of a compiled binary.
 struct SessionOptions {
-  bool guardPages = false; ///< Accesses around both regions fault.
-  Participant participant; ///< Which rank of the plan this is.
+  /// Accesses just before and after both regions fault.
+  bool guardPages = false;
+  Participant participant; ///< The rank that runs the plan.
 };
 
 /// Allocates the memory of the plan's selected stage, resolves its programs for
@@ -66,47 +70,48 @@ struct SessionOptions {
 class Session {
 public:
   /// Throws a UserError: H0292 when the memory cannot be had, H0193 when the
-  /// device has more threads than the plan, H0385 when the plan is malformed.
+  /// device has more threads than the plan allows, H0385 when the plan is
+  /// malformed.
   Session(const plan::Plan &plan, const KernelSet &kernels, Device &device,
           const SessionOptions &options = {});
   ~Session();
 
-  /// The first program of that kind, or null.
+  /// The first program of this kind, or null.
   const LoadedProgram *program(plan::ProgramKind kind) const;
   const std::deque<LoadedProgram> &allPrograms() const { return programs; }
-  /// The state of that name, or null.
+  /// The state of this name, or null.
   const Value *state(std::string_view name) const;
-  /// The memory of `plan().states[index]`; of a member of a flat tensor, this
-  /// rank's run of that.
+  /// The memory of `plan().states[index]`; for a member of a flat tensor, this
+  /// rank's part of the flat tensor.
   const Value &state(size_t index) const { return states[index]; }
-  /// What of that state the memory holds.
+  /// The elements of that state that the memory holds.
   const RankShard &shard(size_t index) const { return shards[index]; }
 
-  /// Where the host writes all of a value, for `store` to bring it to the
-  /// device.
+  /// The host's address of a value, for a caller that writes all of it and then
+  /// calls `store`.
   template <typename T = char> T *at(const Value &value) const {
     return reinterpret_cast<T *>(mirror.at(value.address, value.numBytes()));
   }
   void store(const Value &value) {
     mirror.store(value.address, value.numBytes());
   }
-  /// A value's bytes for the host, as all that was run leaves them.
+  /// The bytes of a value for the host, after all submitted work.
   template <typename T = char> T *load(const Value &value) {
     return reinterpret_cast<T *>(mirror.load(value.address, value.numBytes()));
   }
-  /// The memory as the host has it.
+  /// The host's access to the memory.
   HostMirror &host() { return mirror; }
 
-  /// Waits for what another program has left to its next run: inputs of this
-  /// one may have the bytes. Who writes them beforehand calls it first.
+  /// Waits for work that another program has left for its next run. Call it
+  /// before writing inputs, which may share the bytes.
   void settle(const LoadedProgram &program) {
     if (unfinished && unfinished != &program) {
       device.synchronize();
       unfinished = nullptr;
     }
   }
-  /// Runs a program once on what its inputs hold. Allocates nothing. The device
-  /// may still compute when it returns.
+  /// Runs a program once with the current contents of its inputs. Allocates
+  /// nothing. The device may still compute when it returns.
   void run(const LoadedProgram &program, LaunchTime *times = nullptr) {
     settle(program);
     unfinished = program.commands().leavesWork() ? &program : nullptr;
@@ -122,7 +127,7 @@ public:
   int64_t mappedBytes() const {
     return persistent.bytes() + arena.bytes() + device.stagedBytes();
   }
-  /// Fills the arena with `value`; inputs must be written again after it.
+  /// Fills the arena with `value`; inputs must be written again afterwards.
   void poisonArena(unsigned char value) {
     device.synchronize();
     for (const Region &region : arena.regions().values)
@@ -140,7 +145,7 @@ private:
   std::vector<Value> states;
   std::vector<RankShard> shards;
   std::deque<LoadedProgram> programs;
-  /// What ran last, if it leaves work to its next run.
+  /// The program that ran last, if it left work for its next run.
   const LoadedProgram *unfinished = nullptr;
 };
 

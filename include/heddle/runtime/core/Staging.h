@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Double buffers for inputs and results of programs, so that the host can
+// prepare a step while the device runs the one before.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_CORE_STAGING_H
@@ -16,14 +19,15 @@
 
 namespace heddle::rt {
 
-/// The values that the host gives a program before each run, and those that it
-/// reads afterwards, so that it can give the next ones while the device is
-/// busy. Each value has two places in pinned memory: runs take turns. Where the
-/// host sees the device's memory, a value has its own place alone.
+/// The inputs that the host writes before each run of a program, and the
+/// outputs that it reads afterwards. Each has two buffers in pinned memory,
+/// which runs use alternately, so that the host can write the inputs of a run
+/// while the device computes the one before. If the host can access the
+/// device's memory, values are not staged.
 class Staging {
 public:
-  /// For the inputs of `program` and those of its outputs that are `results`.
-  /// The session must outlive it. Throws H0292 without memory.
+  /// Stages the inputs of `program`, and the outputs listed in `results`. The
+  /// session must outlive it. Throws H0292 without memory.
   Staging(Session &session, const LoadedProgram &program,
           const std::vector<const Value *> &results);
 
@@ -33,15 +37,14 @@ public:
     return staged ? reinterpret_cast<T *>(host(*staged, turn))
                   : session.at<T>(input);
   }
-  /// Brings it to the device, after all that was submitted.
+  /// Copies it to the device, after all submitted work.
   void store(const Value &input) const;
 
-  /// Runs the program once on what was stored, and returns the number of the
-  /// run. Waits at most for the run before this one. `times` is as in
-  /// Session::run.
+  /// Runs the program once on the stored inputs; returns the number of the run.
+  /// Waits at most for the run before this one. `times` as in Session::run.
   int64_t run(LaunchTime *times = nullptr);
-  /// A result of one of the last two runs, of the last one where the host sees
-  /// the device's memory. Waits until that run is done.
+  /// A result of one of the last two runs, or only of the last one if the host
+  /// can access the device's memory. Waits until that run is done.
   template <typename T> const T *result(const Value &output, int64_t run) {
     const StagedValue *staged = find(output);
     if (!staged)
@@ -53,10 +56,10 @@ public:
 private:
   struct StagedValue {
     const Value *value;
-    int64_t offset; ///< In the memory of a turn.
+    int64_t offset; ///< Offset in the buffer of a run.
     bool isResult;
   };
-  /// What one of two runs has.
+  /// The buffer of every second run.
   struct Turn {
     std::optional<DeviceMemory> memory;
     char *host = nullptr;
@@ -73,9 +76,9 @@ private:
   const LoadedProgram &program;
   std::vector<StagedValue> values;
   std::array<Turn, 2> turns;
-  std::array<Event, numStreams> ends; ///< Of streams, for fork and join.
+  std::array<Event, numStreams> ends; ///< Ends of streams, for fork and join.
   int64_t runs = 0;
-  int64_t turn = 0; ///< Of the next run.
+  int64_t turn = 0; ///< Index of the buffer of the next run.
 };
 
 } // namespace heddle::rt

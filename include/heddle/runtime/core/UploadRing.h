@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Uploads large data to a device through two small pinned buffers.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_CORE_UPLOADRING_H
@@ -16,27 +18,26 @@
 
 namespace heddle::rt {
 
-/// Brings much to memory that the host does not see, through little of its own:
-/// the host fills one of two slots of pinned memory while the other one is
-/// copied.
+/// Copies much data to memory that the host cannot access: the host fills one
+/// of two slots of pinned memory while the other one is copied.
 class UploadRing {
 public:
-  /// Of a slot, unless less will do.
+  /// The most bytes of a slot.
   static constexpr int64_t mostBytes = int64_t(4) << 20;
 
-  /// Slots for at most `bytes` at once. `device` must outlive the ring; memory
-  /// is allocated when it is first needed.
+  /// Slots for pieces of at most `bytes`. `device` must outlive the ring. The
+  /// slots are allocated at first use.
   UploadRing(Device &device, int64_t bytes);
 
   /// The bytes of a slot.
   int64_t slotBytes() const { return bytes; }
-  /// A slot to fill, once what was last sent from it has been copied. Throws
-  /// H0292 when there is no memory.
+  /// A slot to fill; waits until its previous contents are copied. Throws H0292
+  /// without memory.
   char *next();
-  /// Copies the first `count` bytes of the slot that `next` gave to `target`,
-  /// after all that was submitted for computation.
+  /// Copies the first `count` bytes of the slot from `next` to `target`, after
+  /// all work submitted to Compute.
   void send(Address target, int64_t count);
-  /// Returns when all that was sent is there.
+  /// Waits until everything sent has arrived.
   void finish();
 
 private:

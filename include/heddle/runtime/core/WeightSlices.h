@@ -1,9 +1,11 @@
-//===- WeightSlices.h - A state's elements in the tensors of files ----*- C++
-//-*-===//
+//===- WeightSlices.h - A state's elements in the tensors of ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Iterates over the elements of a state that come from tensors of the weight
+// files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,26 +17,27 @@
 
 namespace heddle::rt {
 
-/// Elements that follow each other in the state, and in one tensor stand
-/// `stride` apart.
+/// Elements that are consecutive in the state, and `stride` apart in one
+/// tensor.
 struct WeightRange {
   const plan::WeightSlice *piece = nullptr;
-  int64_t state = 0, tensor = 0; ///< The first element's index.
+  int64_t state = 0, tensor = 0; ///< Indices of the first element.
   int64_t stride = 1;
   int64_t count = 0;
 };
 
-/// Calls `visit` for runs that are the elements first .. first + count of the
-/// state, in order. Throws H0385 when the pieces do not have them all.
+/// Calls `visit` for ranges that together are the elements first .. first +
+/// count of the state, in order. Throws H0385 when the slices do not cover
+/// them.
 void forEachRun(const std::vector<plan::WeightSlice> &pieces, int64_t first,
                 int64_t count,
                 const std::function<void(const WeightRange &)> &visit);
 
-/// The one piece of a state that is a whole tensor.
+/// The only slice of a state that is a whole tensor.
 plan::WeightSlice wholeTensor(const std::string &tensor,
                               const std::vector<int64_t> &shape);
 
-/// Throws H0385 unless all elements of the pieces are in their tensors.
+/// Throws H0385 unless all elements of the slices are in their tensors.
 void checkWeightSlices(const std::vector<plan::WeightSlice> &pieces);
 
 } // namespace heddle::rt
