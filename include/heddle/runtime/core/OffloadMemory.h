@@ -1,4 +1,4 @@
-//===- OffloadMemory.h - Memory that stands in files ------------*- C++ -*-===//
+//===- OffloadMemory.h - Memory of the kind File ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
