@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::planir;
 
-/// One access of the bytes of an operand.
+/// An access to the bytes of an operand.
 static Access accessOf(Operation *op, unsigned operand, bool writes) {
   return {operand, writes, dist::byteSize(op->getOperand(operand).getType())};
 }

@@ -55,7 +55,7 @@ Type KernelOp::getBufferType(unsigned operand) {
   return tensor ? Type(dist::memoryOf(tensor, getPitch(operand))) : type;
 }
 
-/// Rows that have gaps end before the next one begins.
+/// A row must end before the next one begins.
 static LogicalResult verifyPitches(KernelOp kernel) {
   if (!kernel.getPitches())
     return success();

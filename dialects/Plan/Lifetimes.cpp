@@ -21,14 +21,15 @@ Value heddle::planir::rootOf(Value buffer) {
 LogicalResult Lifetimes::find(SequenceOp sequence) {
   if (failed(walk(sequence.getBody().front())))
     return failure();
-  // A sequence ends when all that was sent is received.
+  // A sequence ends when all its messages were received.
   for (auto &channel : sent)
     for (Operation *send : channel.second)
       endAt(send, send, next - 1);
   return endCarried();
 }
 
-/// What is left lasts to the end, and its point is waited for in the next run.
+/// Work that is left lasts to the end, and the next run must wait for its
+/// point.
 LogicalResult Lifetimes::endCarried() {
   for (SettleOp settle : settles)
     if (settle.getNumber() >= carried.size())
@@ -102,8 +103,9 @@ Lifetimes::Clock Lifetimes::clockOf(Stream stream, const Work &work,
   return clock;
 }
 
-/// What comes before in the text comes before in a run, of a program: `op` is
-/// in no fragment. Unless it may run `again`, no loop runs it again.
+/// `op` must be among a program's own commands, so that the order of the text
+/// is the order of the run. Unless it may run `again`, it must be in no loop
+/// with several iterations.
 static LogicalResult requireOneRun(Operation *op, bool again) {
   Operation *parent = op->getParentOp();
   for (; isa<LoopOp>(parent); parent = parent->getParentOp())
@@ -127,7 +129,8 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
     if (record.getCarried())
       return carry(record, work);
   } else if (auto settling = dyn_cast<SettleOp>(op)) {
-    constexpr uint64_t most = 1 << 20; // Points; endCarried knows how many.
+    // A limit for numbers; endCarried checks that they are complete.
+    constexpr uint64_t most = 1 << 20;
     settles.push_back(settling);
     settle(stream == Stream::Copy ? settledForCopy : settledAt,
            std::min(settling.getNumber(), most) + 1, here);
@@ -163,7 +166,7 @@ LogicalResult Lifetimes::walk(CommandOpInterface command, Work &work) {
   return success();
 }
 
-/// All that the stream was given and that nothing was to wait for.
+/// Leaves all work of the stream to the next run that nothing has waited for.
 LogicalResult Lifetimes::carry(RecordOp op, Work &work) {
   if (*op.getCarried() != carried.size())
     return op.emitError("H0924: has the number ")
@@ -205,8 +208,7 @@ LogicalResult Lifetimes::wait(WaitOp op, int64_t here, Work &work) {
   return success();
 }
 
-/// The innermost block in which all of the operations are, each maybe inside
-/// of another.
+/// The innermost block that contains all of the operations, possibly nested.
 static Block *commonBlock(ArrayRef<Operation *> ops) {
   Block *block = ops.front()->getBlock();
   for (Operation *op : ops)

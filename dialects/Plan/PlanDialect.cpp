@@ -87,7 +87,7 @@ void BytesAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
-/// As `grid = [4, 1, 1]`.
+/// Parses `grid = [4, 1, 1]`.
 static ParseResult parseSizes(AsmParser &parser, StringRef name,
                               SmallVectorImpl<int64_t> &sizes) {
   return failure(
@@ -149,7 +149,7 @@ GridLaunchAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef,
   if (isWrong(grid) || isWrong(block) || (!cluster.empty() && isWrong(cluster)))
     return emitError() << "a launch has three sizes of 1 or more each for "
                           "its grid, block and cluster";
-  constexpr int64_t most = 8; // On every chip that has clusters.
+  constexpr int64_t most = 8; // The limit on every chip that has clusters.
   int64_t blocks = 1;
   for (auto [all, together] : llvm::zip(grid, cluster)) {
     blocks *= together;
@@ -202,7 +202,7 @@ LogicalResult LibraryProductAttr::verify(
 
 RegionKind ProgramOp::getRegionKind(unsigned) { return RegionKind::Graph; }
 
-/// Sizes and offsets are 64-bit integers, and count from zero.
+/// Sizes and offsets are 64-bit integers of at least 0.
 static LogicalResult verifyCount(Operation *op, uint64_t value,
                                  StringRef what) {
   if (static_cast<int64_t>(value) >= 0)
@@ -211,7 +211,7 @@ static LogicalResult verifyCount(Operation *op, uint64_t value,
          << " is negative: " << static_cast<int64_t>(value);
 }
 
-/// What a program has of each kind of memory; no machine has 2^60 bytes.
+/// A program's bytes of each kind of memory; no machine has 2^60 bytes.
 static LogicalResult verifyBytes(Operation *op, BytesAttr bytes,
                                  StringRef what) {
   for (MemoryKind kind : memoryKinds) {
@@ -224,7 +224,7 @@ static LogicalResult verifyBytes(Operation *op, BytesAttr bytes,
   return success();
 }
 
-/// Each file has a role, and bytes.
+/// Each file has a known role and a number of bytes.
 static LogicalResult verifyFiles(ProgramOp op) {
   for (NamedAttribute file : op.getFilesAttr() ? op.getFilesAttr().getValue()
                                                : ArrayRef<NamedAttribute>()) {
@@ -262,7 +262,7 @@ LogicalResult StateOp::verify() {
   return verifyCount(*this, getOffset(), "offset");
 }
 
-/// A member of a bucket that is split lies in the whole bucket.
+/// A member of a split bucket is inside of the whole bucket.
 LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (!getFlat())
     return success();
@@ -305,7 +305,7 @@ LogicalResult StateRefOp::verifySymbolUses(SymbolTableCollection &tables) {
     return emitOpError("refers to ")
            << getStateAttr() << ", of which a rank has what its part of "
            << one.getFlatAttr() << " has: refer to that";
-  // The state, or a run of states that begins with it.
+  // The state, or consecutive states that begin with it.
   auto stored = cast<RankedTensorType>(one ? one.getType()
                                            : cast<FlatOp>(state).getType());
   auto type = cast<MemRefType>(getResult().getType());
@@ -360,8 +360,8 @@ LogicalResult BufferOp::verify() {
   return verifyCount(*this, getOffset(), "offset");
 }
 
-/// Whether a buffer holds such parts one after the other: along its first
-/// dimension, or along the one behind dimensions of size 1.
+/// Whether a buffer consists of such parts, along its first dimension whose
+/// size is not 1.
 static bool holdsParts(ArrayRef<int64_t> whole, ArrayRef<int64_t> part) {
   if (whole.empty() || whole.size() != part.size())
     return false;
@@ -443,7 +443,8 @@ LogicalResult CollectiveOp::verify() {
     return emitOpError("makes ") << target << " of " << source;
   if (failed(dist::verifyAxes(*this, getAxes())))
     return failure();
-  // Of what is split, and of what an all_to_all gathers.
+  // The larger of the buffers, for what is split and for what an all_to_all
+  // concatenates.
   int64_t whole = std::max(in, out);
   bool exchanges = kind == CollectiveKind::AllToAll;
   if (kind == CollectiveKind::AllReduce || kind == CollectiveKind::Rotate)
@@ -456,7 +457,7 @@ LogicalResult CollectiveOp::verify() {
 }
 
 LogicalResult LoopOp::verify() {
-  // As many as a schedule may have micro-batches: whoever checks a plan runs
+  // As many as a schedule has micro-batches: tools that check a plan execute
   // it.
   constexpr int64_t most = 1 << 20;
   auto count = static_cast<int64_t>(getCount());
@@ -473,7 +474,7 @@ LogicalResult FragmentsOp::verify() {
   return pipe::verifyFragments(*this, getLine(), getSlots());
 }
 
-/// Streams that commands without communication may be recorded and waited on.
+/// Records and waits are on streams without communication.
 static LogicalResult verifyStream(Operation *op, Stream stream) {
   if (stream != Stream::Communication)
     return success();
@@ -482,7 +483,7 @@ static LogicalResult verifyStream(Operation *op, Stream stream) {
                          "store");
 }
 
-/// Copies and fills are not for the stream of the host's kernels either.
+/// Copies and fills are not on the stream of the host's kernels.
 static LogicalResult verifyMoving(Operation *op, Stream stream) {
   if (stream == Stream::Host)
     return op->emitOpError("is on the stream host, which runs kernels alone; "

@@ -19,7 +19,7 @@ namespace heddle::planir {
 
 using nn::MemoryKind;
 
-/// What a command does to the bytes of one operand.
+/// A read or write of the bytes of an operand by a command.
 struct Access {
   unsigned operand = 0;
   bool writes = false;

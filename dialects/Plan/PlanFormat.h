@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Converts attributes of the dialects to the enumerations and structs of the
+// plan format.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_DIALECTS_PLAN_PLANFORMAT_H
@@ -14,33 +17,33 @@
 
 namespace heddle::planir {
 
-/// The kind of a program, and what a port means, as a plan has it.
+/// The plan's value for a program kind, port role, objective and state role.
 plan::ProgramKind kindOf(nn::ProgramKind kind);
 plan::PortRole roleOf(nn::PortRole role);
 plan::Objective objectiveOf(nn::Objective objective);
 plan::StateRole roleOf(nn::StateRole role);
-/// What the state is to its model; nothing where it does not say.
+/// The role of a state; nothing if the operation does not say.
 std::optional<nn::StateRole> roleOf(StateOp state);
-/// How a state gets its first value; null: zeros.
+/// The initial value of a state; null gives zeros.
 plan::Init initOf(nn::InitAttr init);
 
-/// A kind of memory and a stream, as a plan has them.
+/// The plan's values for a kind of memory and a stream.
 plan::MemoryKind memoryOf(MemoryKind kind);
 plan::Stream streamOf(Stream stream);
 
-/// The bytes of each file of a rank.
+/// The bytes of each offload file of a rank.
 plan::PerFile<int64_t> fileBytesOf(ProgramOp program);
 
-/// The plan's name of an element type.
+/// The plan's element type.
 plan::DType dtypeOf(mlir::Type element);
 
-/// The orders of inputs that weights must have, of what a module says of them.
+/// The permutations of inputs that weights need, from the module's attribute.
 std::map<std::string, std::string> ordersOf(mlir::DictionaryAttr weights);
 
-/// The strings of an array of them, such as the names of axes.
+/// The strings of an array, such as the names of axes.
 std::vector<std::string> namesOf(mlir::ArrayAttr names);
 
-/// What a collective does, without its buffers.
+/// The collective, without its buffers.
 plan::Collective collectiveOf(CollectiveOp op);
 
 } // namespace heddle::planir

@@ -28,7 +28,8 @@ void Arena::refuse(int64_t bytes, const std::string &owner) {
                "--recompute full");
 }
 
-/// Physical memory of the machine, or a value that refuses nothing.
+/// Physical memory of the machine in bytes; the largest value if unknown, so
+/// that nothing is refused.
 static uint64_t physicalBytes() {
   long pages = sysconf(_SC_PHYS_PAGES);
   return pages < 0 ? UINT64_MAX : uint64_t(pages) * Arena::pageSize();
@@ -58,7 +59,7 @@ Arena::Arena(int64_t bytes, const std::string &owner, bool guarded, bool inFile)
   uintptr_t low = reinterpret_cast<uintptr_t>(base);
   uintptr_t first = (low + guard + align - 1) / align * align;
 
-  // Give back what stands around the region and its guard pages.
+  // Unmap the bytes around the region and its guard pages.
   mapping = reinterpret_cast<void *>(first - guard);
   mappingBytes = bytes + 2 * guard;
   if (first - guard > low)
@@ -74,7 +75,7 @@ Arena::Arena(int64_t bytes, const std::string &owner, bool guarded, bool inFile)
     release();
     refuse(bytes, owner);
   }
-  // Fewer misses of the address cache; a refusal changes nothing else.
+  // Huge pages reduce TLB misses. It does not matter if the system refuses.
   if (!inFile && bytes >= hugePageBytes)
     madvise(start, bytes, MADV_HUGEPAGE);
 }
@@ -85,7 +86,8 @@ bool Arena::mapOwnFile() {
                   O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file < 0)
     return false;
-  // All of it at once: a full disk is told now, not by a signal later.
+  // Allocate the whole file now: a full disk would otherwise raise a signal
+  // later.
   bool isThere = fallocate(file, 0, 0, bytes) == 0 ||
                  (errno == EOPNOTSUPP && ftruncate(file, bytes) == 0);
   bool isMapped =
@@ -130,7 +132,7 @@ bool Arena::mapFile(int64_t offset, int64_t count, int descriptor,
                       MAP_PRIVATE | MAP_FIXED, descriptor, fileOffset);
   if (mapped == MAP_FAILED)
     return false;
-  // As above: where the file's pages are huge, they are mapped as such.
+  // Map the file with huge pages where its pages are huge.
   madvise(mapped, count, MADV_HUGEPAGE);
   files.try_emplace(start + offset, mapped, count, path);
   return true;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A command is an object with the name of its kind and its fields. Operands,
-// which are many, are arrays.
+// Commands of a plan as JSON. A command is an object with the name of its kind
+// and its fields. Operands are arrays, since there are many of them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -78,7 +78,7 @@ void from_json(const json &source, Term &term) {
 
 void to_json(json &target, const Ref &ref) {
   target = json::array({ref.space, ref.index, ref.offset, ref.bytes});
-  // What most operands do not need stands at the end.
+  // Fields that most operands do not need come last and are left out.
   bool isElsewhere = ref.memory != MemoryKind::Device;
   if (!ref.terms.empty() || isElsewhere)
     target.push_back(ref.terms);
@@ -135,7 +135,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Send, channel, data)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Receive, channel, data)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Flush, channel, left)
 
-// Few records are carried.
+// Written only if the record is carried, which is rare.
 static void to_json(json &target, const Record &record) {
   target = json::object();
   if (record.carried >= 0)
@@ -150,7 +150,7 @@ static void to_json(json &target, const CopyRows &copy) {
             {"source", copy.source},
             {"ids", copy.ids},
             {"rowBytes", copy.rowBytes}};
-  // Most tables are whole.
+  // Written only for a part of a table; most tables are whole.
   if (copy.first)
     target["first"] = *copy.first;
 }
@@ -169,12 +169,12 @@ static void to_json(json &target, const Command &command) {
   command.visit([&](const auto &what) { target = what; });
   target["kind"] = command.name();
   target["path"] = command.path;
-  // Most commands are of one stream.
+  // Written only for other streams: most commands are on Compute.
   if (command.stream != Stream::Compute)
     target["stream"] = command.stream;
 }
 
-/// Reads the one of the kinds that has that name.
+/// Reads the kind of command that has this name.
 template <size_t... Kinds>
 static bool readWhat(const json &source, const std::string &name,
                      Command::What &what, std::index_sequence<Kinds...>) {
@@ -198,7 +198,7 @@ static void from_json(const json &source, Command &command) {
     source.at("stream").get_to(command.stream);
 }
 
-/// As the macro above defines it, for other files.
+/// Defined here for other files, as the macro above defines it for this one.
 void to_json(json &target, const Sequence &sequence) {
   target = {{"name", sequence.name},
             {"frameBytes", sequence.frameBytes},

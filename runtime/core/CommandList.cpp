@@ -25,7 +25,7 @@ using plan::Term;
   fail("H0385", "the plan is malformed: " + what, "compile the binary again");
 }
 
-/// The address of `offset` in a region, if `bytes` from there stay inside.
+/// The address of `offset` in a region, if `bytes` from there are inside.
 static Address inside(const Region &region, int64_t offset, int64_t bytes,
                       const std::string &what) {
   if (offset < 0 || bytes < 0 || offset > region.bytes ||
@@ -36,7 +36,7 @@ static Address inside(const Region &region, int64_t offset, int64_t bytes,
 
 namespace heddle::rt {
 
-/// Walks the sequences of one program and appends to its command list.
+/// Walks the sequences of a program and appends to its command list.
 class Resolver {
 public:
   Resolver(const plan::Plan &plan, const Machine &machine, CommandList &list)
@@ -53,14 +53,13 @@ public:
   void resolve(const plan::Program &program);
 
 private:
-  /// An operand's place, as an offset, so that what is reached through it can
-  /// be checked.
+  /// An operand as an offset in a region, before its bounds are checked.
   struct OperandOffset {
     Space space = Space::Frame;
     plan::MemoryKind memory = plan::MemoryKind::Device;
     int64_t offset = 0;
   };
-  /// Where a sequence runs.
+  /// The arguments and indices with which a sequence runs.
   struct Context {
     std::vector<OperandOffset> args;
     std::vector<int64_t> scalars;
@@ -70,14 +69,14 @@ private:
     int depth = 0;
   };
 
-  /// A command, and where it stands.
+  /// A command and its position.
   struct Here {
     const Command &command;
     const plan::Sequence &sequence;
     const Context &context;
     size_t index;
-    /// What each command of the sequence gives to wait for: the number of a
-    /// collective or an event, or -1.
+    /// For each command of the sequence: the number of the collective or event
+    /// that a wait for it waits for; or -1.
     std::vector<int64_t> &tokens;
   };
 
@@ -114,17 +113,19 @@ private:
   const Participant &participant;
   CommandList &list;
   std::vector<KernelHandle> kernels;
-  std::vector<std::pair<size_t, size_t>> starts; ///< Into refs and scalars.
-  /// The channels that something was sent on, by name.
+  /// Indices into refs and scalars.
+  std::vector<std::pair<size_t, size_t>> starts;
+  /// Channels that the list sends on, by name.
   std::map<std::string, int64_t> sending;
-  LaunchInfo::Fragment running;     ///< The pipeline fragment being resolved.
-  std::map<int64_t, Event> carried; ///< Of points that runs leave, by number.
+  LaunchInfo::Fragment running; ///< The pipeline fragment being resolved.
+  /// Events that runs leave to the next run, by number.
+  std::map<int64_t, Event> carried;
 };
 
 void Resolver::resolve(const plan::Program &program) {
   list.communication = participant.communication;
   walk(program.sequence, Context());
-  // The tables have stopped growing: their addresses hold from here on.
+  // The tables do not grow any more: store their addresses.
   for (size_t i = 0; i < starts.size(); ++i) {
     list.launches[i].refs = list.refs.data() + starts[i].first;
     list.launches[i].scalars = list.scalars.data() + starts[i].second;
@@ -155,7 +156,7 @@ void Resolver::walk(int64_t number, const Context &context) {
   }
 }
 
-/// Runs the sequence on the entry's operands as the context sees them.
+/// Resolves a sequence with the entry's operands as arguments.
 void Resolver::enter(const plan::command::Entry &entry, const Context &context,
                      int64_t sequence) {
   Context inner;
@@ -257,7 +258,8 @@ int64_t Resolver::sum(int64_t constant, const std::vector<Term> &terms,
 void Resolver::add(const plan::command::Launch &launch, const Here &here) {
   if (launch.kernel < 0 || launch.kernel >= int64_t(kernels.size()))
     malformed("there is no kernel " + std::to_string(launch.kernel));
-  // Kernels that only other stages launch may need more than is here.
+  // Scratch memory is sized for the kernels of this stage; kernels that only
+  // other stages launch may need more.
   const plan::Kernel &kernel = plan.kernels[launch.kernel];
   if (kernel.scratchBytes > plan.memory.scratchBytesPerThread)
     malformed("kernel '" + kernel.name + "' has too little scratch memory");
@@ -348,7 +350,7 @@ void Resolver::add(const plan::command::Record &record, const Here &here) {
   setToken(here, event.number);
 }
 
-/// The event is that of the run before, until this one records it again.
+/// Waits for the event of the previous run, until this run records it again.
 void Resolver::add(const plan::command::Settle &settle, const Here &here) {
   append(here.command, CommandList::WaitForEvent{here.command.stream,
                                                  carriedEvent(settle.number)});
@@ -479,7 +481,7 @@ void CommandList::capture(Device &device) {
       });
     groups.push_back(group);
   }
-  // What was captured is not under way.
+  // Captured sends have not run: nothing is under way.
   for (int64_t channel : sending)
     if (communication->sendsFromDevices())
       communication->flush(channel, 0);
@@ -503,7 +505,7 @@ void CommandList::submit(Device &device, const EntryGroup &group,
       else
         act(device, *action);
     };
-    if (times) // By reference: a copy would be allocated.
+    if (times) // By reference: a copy would allocate.
       times[i] = measure(device, streamOf(i, action), std::ref(submitOne));
     else
       submitOne();

@@ -14,7 +14,7 @@ using namespace heddle::rt;
 using plan::Command;
 using plan::Ref;
 
-/// Between a file and memory a copy goes on beside what follows.
+/// Whether a command copies from or to a file; such copies are asynchronous.
 static bool isOfFile(const Command &command) {
   auto is = [](const Ref &ref) { return ref.memory == plan::MemoryKind::File; };
   return command.visit(
@@ -39,7 +39,8 @@ std::optional<Stream> CommandList::streamOf(size_t entry,
     return std::nullopt;
   if (std::holds_alternative<Start>(*action))
     return Stream::Communication;
-  if (std::holds_alternative<Receive>(*action)) // It is waited for there.
+  // Compute waits for the message.
+  if (std::holds_alternative<Receive>(*action))
     return Stream::Compute;
   return std::nullopt;
 }

@@ -38,7 +38,8 @@ void heddle::rt::drawOperand(const plan::PlainKernel::Argument &argument,
     for (int64_t i = 0; i < drawn; ++i) {
       int64_t value =
           low + int64_t(philox(0, uint64_t(i), number, 0)[0] % span);
-      memcpy(to + i * size, &value, size); // The low bytes come first.
+      // Little-endian: the low bytes come first.
+      memcpy(to + i * size, &value, size);
     }
   }
   for (int64_t done = drawn; done < count; done += drawn)

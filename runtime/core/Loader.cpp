@@ -23,13 +23,13 @@ static constexpr const char *recompile = "compile the binary again";
 
 namespace {
 
-/// Finds sections by name in an ELF file, reading only what it needs.
+/// Finds sections of an ELF file by name, and reads only these.
 class SectionReader {
 public:
   explicit SectionReader(const std::string &path);
   std::optional<std::vector<char>> find(const std::string &name);
-  /// Throws unless the file has all the bytes that its header speaks of: a
-  /// copy may have been cut off.
+  /// Throws unless the file is as long as its header says: a copy may have been
+  /// cut off.
   void requireWhole(const std::string &path) const;
 
 private:
@@ -53,7 +53,7 @@ SectionReader::SectionReader(const std::string &path)
     return;
   memcpy(&header, start->data(), sizeof(header));
   uint64_t tableBytes = uint64_t(header.e_shnum) * sizeof(Elf64_Shdr);
-  // The table of sections is the last thing in the file.
+  // The section table is at the end of the file.
   wholeSize = header.e_shoff + tableBytes;
   auto table = read(header.e_shoff, tableBytes);
   if (!table || header.e_shstrndx >= header.e_shnum)
@@ -96,7 +96,7 @@ std::optional<std::vector<char>> SectionReader::find(const std::string &name) {
 
 } // namespace
 
-/// Plans from before there were formats have none.
+/// Checks the plan's version. Plans from before there were versions have none.
 static void checkFormat(const nlohmann::json &plan, const std::string &origin) {
   int64_t format = plan.value("format", int64_t(1));
   if (format != plan::formatVersion)
@@ -136,7 +136,7 @@ plan::Plan rt::parsePlan(const std::string &text, const std::string &origin) {
   return plan;
 }
 
-/// What the sections of these names hold; nothing when there are none.
+/// The contents of the sections with these names; nothing if there are none.
 static std::optional<Binary> readModel(SectionReader &reader,
                                        const std::string &planName,
                                        const std::string &kernelName,
@@ -156,7 +156,7 @@ static std::optional<Binary> readModel(SectionReader &reader,
   return binary;
 }
 
-/// The file's own name: a program reads itself by a link.
+/// The name of the file itself: a program finds itself by a symbolic link.
 static std::string nameOf(const std::string &path) {
   std::error_code error;
   auto target = std::filesystem::read_symlink(path, error);

@@ -18,7 +18,7 @@ using namespace heddle;
 
 namespace heddle::plan {
 
-/// The owners, those of most bytes first.
+/// The owners, sorted by falling size.
 static std::vector<Owner> sortedOwners(const Memory &memory) {
   std::vector<Owner> owners = memory.owners;
   std::stable_sort(
@@ -36,7 +36,7 @@ std::string largestOwners(const Memory &memory) {
   return text;
 }
 
-/// What makes activations of a training step smaller.
+/// Flags that reduce the activations of a training step.
 static std::string smallerActivations(const Plan &plan) {
   std::string help = "a --seq below " + std::to_string(plan.seq);
   if (plan.microBatch > 1)

@@ -27,7 +27,7 @@ const Mesh::Axis *Mesh::factorOf(const Axis &whole) const {
   return axis == axes.end() ? nullptr : &*axis;
 }
 
-/// What is left of an axis beside its factor.
+/// The name of what remains of an axis beside its factor: `data/expert`.
 static std::string restName(const Mesh::Axis &whole, const Mesh::Axis &factor) {
   return whole.name + "/" + factor.name;
 }
@@ -137,8 +137,7 @@ Mesh Mesh::along(AxisRole role) const {
   return mesh;
 }
 
-/// Whether the axis is one of those that it is listed with, and no part of
-/// another one of them.
+/// Whether the axis is in the list and is not a part of another axis in it.
 bool Mesh::isCounted(const AxisNames &axes, const std::string &axis) const {
   const Axis *whole = axes.size() > 1 ? wholeOf(axis) : nullptr;
   return !whole || !contains(axes, whole->name);

@@ -42,7 +42,8 @@ Address OffloadMemory::allocate(const MemoryRequest &request) {
         io::openBlockQueue(options.method, options.shape.depth), options.shape);
   files.merge(block);
   Address address(next);
-  next += request.bytes + page; // No block's end is another one's beginning.
+  // The end of an allocation must not be the beginning of another.
+  next += request.bytes + page;
   return address;
 }
 
@@ -50,7 +51,8 @@ void OffloadMemory::release(Address address) {
   try {
     await(started());
   } catch (const UserError &) {
-    // Who waited for what failed was told. Nothing is under way any more.
+    // Whoever waited for the failed transfer was told. No transfer is under way
+    // any more.
   }
   uintptr_t end = address.value();
   auto first = files.find(end), last = first;
@@ -76,7 +78,7 @@ OffloadMemory::start(bool isWrite, const FileOffset &place, char *memory,
       {isWrite, place.file, place.offset, memory, whole, time});
 }
 
-/// Does what takes its time here.
+/// Runs a synchronous transfer and records its times.
 template <typename F> static void timed(io::OffloadTime *time, F move) {
   io::OffloadTime here = {io::steadyNow(), 0};
   move();

@@ -32,8 +32,9 @@ GroupCode heddle::rt::codeOf(const float *values, int64_t count, int64_t bits,
   int32_t lowest = -(1 << (bits - 1)), highest = -lowest - 1;
   GroupCode code;
   if (even) {
-    // The lowest code has no counterpart. With few codes it is too good to
-    // lose: it is that of the largest magnitude, whatever its sign.
+    // The lowest code (-8 for 4 bits) has no positive counterpart. With few
+    // codes it should not be wasted: give it to the value of the largest
+    // magnitude, whatever its sign.
     float extreme = -least > most ? least : most;
     code.scale = roundToF16(bits == 4 ? extreme / float(lowest)
                                       : std::abs(extreme) / float(highest));
@@ -50,7 +51,7 @@ int32_t heddle::rt::quantize(float value, GroupCode code, int64_t bits) {
   if (code.scale == 0)
     return code.zero;
   int32_t lowest = -(1 << (bits - 1)), highest = -lowest - 1;
-  // Far out of range where a scale was too small for f16.
+  // The quotient can be far out of range if the scale was too small for f16.
   float steps = std::clamp(value / code.scale, -1024.0f, 1024.0f);
   return std::clamp(int32_t(std::lrint(steps)) + code.zero, lowest, highest);
 }
@@ -99,7 +100,7 @@ GroupCodes heddle::rt::codesOfPart(const GroupCodes &codes,
     for (int64_t at = 0; at < run.count;) {
       int64_t local = run.local + at;
       int64_t input = inputOf(packed, local), output = outputOf(packed, local);
-      // The first input of a group says which group it is.
+      // Only the first input of a group is needed: skip the others.
       if (int64_t past = input % length) {
         at += packed.transposed ? length - past
                                 : (length - past) * packed.outputs() - output;
@@ -115,7 +116,7 @@ GroupCodes heddle::rt::codesOfPart(const GroupCodes &codes,
 
 namespace {
 
-/// One panel: its outputs, and what they become.
+/// Packs one panel of outputs.
 class Panel {
 public:
   Panel(const PackedWeight &packed, const float *weight, int64_t number,
@@ -145,7 +146,7 @@ public:
     });
   }
 
-  /// Scales or zeros.
+  /// Writes scales or zero points.
   void writeGroups(uint16_t *to) const {
     forEachGroup([&](int64_t o, int64_t begin, GroupCode code) {
       float value =
@@ -164,7 +165,7 @@ private:
     return word;
   }
 
-  /// Sets value `i` of output `o`, whose bits are zero.
+  /// Sets value `i` of output `o`; its bits must be zero.
   void setBits(char *to, int64_t o, int64_t i, uint32_t value) const {
     uint32_t mask = uint32_t((uint64_t(1) << packed.bits) - 1);
     char *at = to + (i / packed.perWord() * PackedWeight::panelWidth + o) *

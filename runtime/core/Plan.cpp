@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Every struct of Plan.h is an object whose keys are the names of its fields.
+// Plans as JSON: every struct of Plan.h is an object whose keys are the names
+// of its fields.
 //
 //===----------------------------------------------------------------------===//
 
@@ -67,7 +68,7 @@ void Plan::selectStage(int64_t index) {
   static_cast<Stage &>(*this) = stages.at(index);
 }
 
-/// As `{"device": 8192}`: what is not named has none.
+/// Writes `{"device": 8192}`; kinds of memory without bytes are left out.
 void to_json(json &target, const PerMemory<int64_t> &bytes) {
   target = json::object();
   for (MemoryKind kind : memoryKinds)
@@ -173,7 +174,7 @@ void to_json(json &target, const Plan &plan) {
   target = {{"format", formatVersion}};
   visitFields(plan,
               [&](const char *key, const auto &field) { target[key] = field; });
-  // A plan of one stage may be made in the members alone.
+  // A plan of one stage may have it in the inherited members only.
   if (plan.stages.empty())
     target["stages"] = json::array({static_cast<const Stage &>(plan)});
 }
@@ -208,8 +209,9 @@ int64_t mostGuesses(const Plan &plan) {
          1;
 }
 
-/// Whether ranks along `data` have parts of the weights that programs compute
-/// with: a copy is computed with where a parameter has one.
+/// Whether ranks along `data` have different parts of the weights that programs
+/// compute with. If a parameter has a copy in the compute type, the copy
+/// counts.
 static bool splitsWeights(const Plan &plan) {
   auto isData = [&](const std::string &axis) {
     return plan.mesh.roleOf(axis) == AxisRole::Data;
@@ -271,7 +273,7 @@ std::string hashBytes(const void *data, size_t size) {
   return hexadecimal(XXH3_128bits(data, size));
 }
 
-/// What the hash is of.
+/// The text that is hashed.
 static std::string canonicalText(const Plan &plan) {
   json canonical = plan;
   canonical.erase("hash");
@@ -287,7 +289,7 @@ std::string computeHash(const Plan &plan) {
 std::string seal(Plan &plan) {
   std::string text = canonicalText(plan);
   plan.hash = hashBytes(text.data(), text.size());
-  // The plan of a large mesh has many megabytes: they are written once.
+  // Writes the plan of a large mesh, which has many megabytes, only once.
   std::string rest =
       json({{"hash", plan.hash}, {"phases", plan.phases}}).dump();
   text.back() = ',';

@@ -21,16 +21,16 @@ using plan::Space;
 
 namespace {
 
-/// Walks the sequences of a program, each as often as it runs. Of a state only
-/// the part counts that all runs of a command use: where an offset grows with a
-/// loop, that of the first.
+/// Walks the sequences of a program, each as often as it runs. For a state it
+/// counts only the bytes that every run of a command uses: if an offset grows
+/// with a loop, those of the first iteration.
 class NeedsCounter {
 public:
   explicit NeedsCounter(const plan::Plan &plan) : plan(plan) {
     needs.launches.resize(plan.kernels.size());
   }
 
-  /// Where the arguments of a sequence are states: their offsets.
+  /// Offsets of the arguments of a sequence that are states.
   using Arguments = std::vector<std::optional<int64_t>>;
   void count(int64_t number, int64_t times, const Arguments &arguments,
              int depth = 0);
@@ -80,7 +80,7 @@ void NeedsCounter::countLaunch(const plan::command::Launch &launch,
       Use &use = used[*offset];
       use.bytes =
           std::max(use.bytes, std::min(kernel.bytes, double(ref.bytes)));
-      // What writes the cache has none.
+      // A kernel that writes the cache has no window.
       use.window = std::max(use.window, kernel.window);
     }
 }
@@ -97,7 +97,7 @@ void NeedsCounter::enter(const Command &command,
 
 void NeedsCounter::count(int64_t number, int64_t times,
                          const Arguments &arguments, int depth) {
-  if (depth > 64) // Such a plan cannot be loaded.
+  if (depth > 64) // A plan with such depth cannot be loaded.
     return;
   for (const Command &command : plan.sequences.at(number).commands)
     command.visit(
@@ -117,7 +117,8 @@ void NeedsCounter::count(int64_t number, int64_t times,
 }
 
 ProgramNeeds NeedsCounter::finish() {
-  double end = 0; // Of what is counted: a bucket has the bytes of its members.
+  // End of the bytes counted so far: a bucket contains its members.
+  double end = 0;
   std::map<int64_t, double> caches; // By window.
   for (auto [offset, use] : used) {
     auto begins = [offset = offset](const plan::State &state) {
@@ -145,8 +146,8 @@ ProgramNeeds heddle::rt::needsOf(const plan::Plan &plan,
   return counter.finish();
 }
 
-/// FLOPs of products of many rows in the time that memory takes to give a byte:
-/// as measured on one x86-64 machine of each kind, and on an H100.
+/// Products of many rows: FLOPs in the time in which memory delivers a byte.
+/// Measured on one x86-64 machine of each kind, and on an H100.
 static double flopsPerByte(const plan::Plan &plan) {
   const bool isBf16 = plan.precision == "bf16";
   if (plan.device == plan::DeviceKind::Cuda)
@@ -162,7 +163,7 @@ static double flopsPerByte(const plan::Plan &plan) {
   return has("avx512f") ? 8 : 4;
 }
 
-/// Adds those of the selected stage.
+/// Adds the costs of the selected stage's programs.
 static void addCosts(const plan::Plan &plan,
                      std::map<std::string, double> &costs) {
   for (const plan::Program &program : plan.programs) {

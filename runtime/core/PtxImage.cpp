@@ -25,13 +25,13 @@ static std::string write(const json &value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-/// Whether it says of each launch what it has to.
+/// Whether the lists have an entry for each launch.
 static bool isWhole(const plan::PlainKernel &kernel) {
   return kernel.terms.size() == kernel.launches.size();
 }
 
-/// The cubins stand behind the JSON and a zero, one after the other, and the
-/// host's image behind them.
+/// The image is the JSON, a zero byte, the cubins one after the other, and the
+/// host's image.
 std::string plan::writePtxImage(const PtxImage &image) {
   json sizes = json::array();
   std::string cubins;

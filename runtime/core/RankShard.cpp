@@ -26,7 +26,7 @@ static int64_t ceilDivide(int64_t value, int64_t parts) {
   return (value + parts - 1) / parts;
 }
 
-/// Appends a run, or lengthens the last one when it goes on where that ends.
+/// Appends a range; extends the last one if it continues there.
 static void addRun(const ElementRange &run, std::vector<ElementRange> &runs) {
   if (!runs.empty() && runs.back().whole + runs.back().count == run.whole &&
       runs.back().local + runs.back().count == run.local)
@@ -79,7 +79,7 @@ RankShard::RankShard(const plan::Placement &placement,
   }
 
   for (const std::string &axis : mesh.atoms()) {
-    // Stages hold different states.
+    // Stages hold different states: their ranks are no replicas.
     if (mesh.roleOf(axis) == plan::AxisRole::Pipeline)
       continue;
     auto splits = [&](const Axes &axes) { return mesh.covers(axes, axis); };
@@ -104,14 +104,14 @@ void RankShard::append(ElementRange run,
 }
 
 std::vector<ElementRange> RankShard::runs() const {
-  // Dimensions from `inner` on are there whole: one element of the dimension
-  // before them is a block.
+  // Dimensions from `inner` on are whole: one index of the dimension before
+  // them is a block of consecutive elements.
   size_t inner = dimensions.size();
   int64_t block = 1;
   while (inner > 0 && dimensions[inner - 1].runs.size() == 1 &&
          dimensions[inner - 1].local == dimensions[inner - 1].whole)
     block *= dimensions[--inner].whole;
-  // The runs of the dimensions so far, in elements of them.
+  // The ranges over the dimensions so far, in elements of these.
   std::vector<ElementRange> outer = {{0, 0, 1}};
   for (size_t i = 0; i < inner; ++i) {
     const Dimension &dimension = dimensions[i];

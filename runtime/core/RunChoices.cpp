@@ -11,11 +11,12 @@
 using namespace heddle;
 
 void plan::setThreads(Plan &plan, int64_t threads) {
-  // A GPU's launch has its scratch as a whole.
+  // A GPU's scratch memory belongs to one launch and does not depend on
+  // threads.
   if (plan.device != DeviceKind::Cpu || threads == plan.threads)
     return;
   Memory &memory = plan.memory;
-  // The scratch is at the end of the arena, behind the frames.
+  // Scratch memory is at the end of the arena, after the frames.
   auto pagesFor = [&](int64_t users) {
     constexpr int64_t pageBytes = 4096;
     int64_t end = memory.scratchOffset + memory.scratchBytesPerThread * users;

@@ -63,7 +63,8 @@ void heddle::rt::requireThreads(const plan::Plan &plan, int64_t threads) {
              ", or compile with --threads " + std::to_string(threads));
 }
 
-/// What is on file is more than the host has memory for.
+/// The regions that the host mirrors: all but files, which may be larger than
+/// the host's memory.
 static std::vector<Region> mirroredOf(const PlanMemory &persistent,
                                       const PlanMemory &arena) {
   std::vector<Region> all;
@@ -74,7 +75,7 @@ static std::vector<Region> mirroredOf(const PlanMemory &persistent,
   return all;
 }
 
-/// The state on file that an offset is in, for errors.
+/// The state of the kind File at this offset, for errors.
 static std::string nameOfState(const plan::Plan &plan, int64_t offset) {
   const plan::State *found = stateAt(plan, MemoryKind::File, offset);
   if (!found)
@@ -84,8 +85,8 @@ static std::string nameOfState(const plan::Plan &plan, int64_t offset) {
          found->name;
 }
 
-/// Refuses a plan that the memory of this machine does not hold: all of what
-/// trains is used, and the system would end the process in the middle of it.
+/// Refuses a plan that does not fit into this machine's memory. Training uses
+/// all of it, and the system would kill the process midway.
 static void requireMachineMemory(const plan::Plan &plan) {
   const plan::Memory &memory = plan.memory;
   if (plan.device != plan::DeviceKind::Cpu)
@@ -104,7 +105,7 @@ static void requireMachineMemory(const plan::Plan &plan) {
          plan::helpForMemory(plan));
 }
 
-/// The device, which has the memory for the plan.
+/// The device, after checking that it has the memory for the plan.
 static Device &withMemoryFor(const plan::Plan &plan, Device &device) {
   requireMachineMemory(plan);
   device.requireMemory(plan.memory);
@@ -130,7 +131,7 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
     plan::Port place;
     place.name = state.name;
     place.type = state.type;
-    // Of a derived state, the part of the weight that it is made of.
+    // A packed weight is derived from this rank's shard of the weight.
     shards.emplace_back(state.placement,
                         state.packed.empty() ? state.shape
                                              : state.packed[0].shape,
@@ -147,8 +148,8 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
     programs.emplace_back(plan, program, machine);
 }
 
-/// What was submitted reads the tables of the programs. After a fault there is
-/// nothing to wait for, and who used the device was told of it.
+/// Submitted work reads the tables of the programs: wait for it. After an error
+/// nothing is running, and the error was reported before.
 Session::~Session() {
   try {
     device.synchronize();

@@ -61,7 +61,7 @@ void Staging::store(const Value &input) const {
                           input.numBytes());
 }
 
-/// What other streams are given next comes after what was stored.
+/// Lets other streams wait for the stored inputs.
 void Staging::fork() {
   Device &device = session.runsOn();
   Event stored = ends[size_t(Stream::Compute)];
@@ -71,7 +71,7 @@ void Staging::fork() {
       device.wait(stream, stored);
 }
 
-/// What the stream for computation is given next comes after all else.
+/// Lets Compute wait for all other streams.
 void Staging::join() {
   Device &device = session.runsOn();
   for (Stream stream : plan::streams)
@@ -96,7 +96,8 @@ int64_t Staging::run(LaunchTime *times) {
                      staged.value->numBytes());
   device.record(Stream::Compute, turns[turn].done);
   turn = 1 - turn;
-  // What is in the places of the next run has to be gone, or read.
+  // The buffers of the next run must have been read and written by the run
+  // before the last.
   if (runs > 0)
     device.await(turns[turn].done);
   return runs++;

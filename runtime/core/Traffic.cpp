@@ -49,12 +49,13 @@ public:
   TrafficCounter(const plan::Plan &plan, int64_t rank)
       : plan(plan), rank(rank) {}
 
-  /// What one run of the program does.
+  /// Counts one run of the program.
   void count(const plan::Program &program) {
     countSequence(program.sequence, 1, 0);
     if (left.empty())
       return await(begun);
-    // Each run but the first finds what the one before has left.
+    // Count the steady state: each run but the first begins with the work that
+    // the previous one left.
     for (auto &[kinds, line] : moves)
       line = MoveLine();
     lines.clear();
@@ -80,7 +81,8 @@ private:
            const std::string &kind, plan::DType wire, int64_t times,
            int64_t bytes);
 
-  /// How much of what each stream does beside kernels is done, in its order.
+  /// How much of each stream's asynchronous work is done, in the stream's
+  /// order.
   struct Point {
     std::array<int64_t, std::size(plan::streams)> done = {};
     int64_t &of(plan::Stream stream) { return done[size_t(stream)]; }
@@ -89,30 +91,31 @@ private:
         done[stream] = std::max(done[stream], other.done[stream]);
     }
   };
-  using Points = std::map<int64_t, Point>; ///< Of records, by their commands.
-  Points left; ///< For the next run, by their numbers.
+  /// Points of records, by the number of the command.
+  using Points = std::map<int64_t, Point>;
+  Points left; ///< Points left to the next run, by number.
   void order(const Command &command, int64_t number, Points &points);
   void await(const Point &point);
 
-  /// What runs beside kernels, while nothing has waited for its end.
+  /// Asynchronous work whose end nothing has waited for.
   struct Work {
-    MoveLine *line; ///< Of a copy; null for an update on the host's cores.
+    MoveLine *line; ///< For a copy; null for an update on the host's cores.
     int64_t amount; ///< Bytes of a copy, elements of an update.
     int64_t times;
-    int64_t launches; ///< Before it.
+    int64_t launches; ///< Launches so far when it began.
   };
   void begin(plan::Stream stream, MoveLine *line, int64_t amount,
              int64_t times);
 
   const plan::Plan &plan;
   int64_t rank;
-  /// On a CPU all but copies from and to files is done where it is submitted.
+  /// On a CPU everything except copies from and to files is synchronous.
   bool isCpu() const { return plan.device == plan::DeviceKind::Cpu; }
 
-  int64_t launches = 0; ///< So far, beside which copies can be.
+  int64_t launches = 0; ///< Launches so far that copies can overlap with.
   std::array<std::deque<Work>, std::size(plan::streams)> open;
-  Point begun; ///< So far.
-  /// What each stream has waited for.
+  Point begun; ///< The work that has begun so far.
+  /// The work that each stream has waited for.
   std::array<Point, std::size(plan::streams)> known;
   std::map<MoveLine *, int64_t> underWay;
 };
@@ -147,7 +150,8 @@ void TrafficCounter::addCollective(const Command &command,
       plan::bytesSent(shape, plan.mesh.coordinate(rank, collective.axes)));
 }
 
-/// Arguments are of sequences that layers share: all in the device's memory.
+/// Arguments belong to sequences that layers share; these are always in the
+/// device's memory.
 static plan::MemoryKind memoryOf(const plan::Ref &ref) {
   return ref.space == plan::Space::Arg ? plan::MemoryKind::Device : ref.memory;
 }
@@ -163,7 +167,7 @@ const plan::State *heddle::rt::stateAt(const plan::Plan &plan,
   return found;
 }
 
-/// The state that a place is in, or null.
+/// The state that contains the operand, or null.
 static const plan::State *stateIn(const plan::Plan &plan,
                                   const plan::Ref &ref) {
   return ref.space == plan::Space::Persistent
@@ -172,7 +176,7 @@ static const plan::State *stateIn(const plan::Plan &plan,
 }
 
 int64_t heddle::rt::bytesMoved(const plan::command::CopyRows &copy) {
-  if (copy.rowBytes < 1) // Such a plan cannot be loaded.
+  if (copy.rowBytes < 1) // A plan with such a copy cannot be loaded.
     return 0;
   int64_t rows = copy.target.bytes / copy.rowBytes;
   bool isFile = memoryOf(copy.source) == plan::MemoryKind::File;
@@ -181,7 +185,7 @@ int64_t heddle::rt::bytesMoved(const plan::command::CopyRows &copy) {
                         : copy.rowBytes);
 }
 
-/// Notes that something begins that runs beside kernels.
+/// Records the beginning of asynchronous work.
 void TrafficCounter::begin(plan::Stream stream, MoveLine *line, int64_t amount,
                            int64_t times) {
   open[size_t(stream)].push_back({line, amount, times, launches});
@@ -193,7 +197,7 @@ void TrafficCounter::begin(plan::Stream stream, MoveLine *line, int64_t amount,
   line->mostUnderWay = std::max(line->mostUnderWay, now);
 }
 
-/// Kernels wait until so much of what runs beside them is done.
+/// Lets kernels wait until the work up to `point` is done.
 void TrafficCounter::await(const Point &point) {
   for (size_t stream = 0; stream < open.size(); ++stream)
     for (std::deque<Work> &all = open[stream];
@@ -238,14 +242,16 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   line.bytes += bytes;
   const auto *rows = command.as<plan::command::CopyRows>();
   line.bytesOfParts += rows && rows->first ? bytes : 0;
-  // Frames beside the device's hold what moves to the host's kernels and back.
+  // Frames outside of the device's memory hold the operands of kernels on the
+  // host's cores.
   auto isWindow = [](const plan::Ref &ref) {
     return ref.space == plan::Space::Frame &&
            ref.memory != plan::MemoryKind::Device;
   };
   host.toHost += isWindow(target) ? bytes : 0;
   host.toDevice += isWindow(source) ? bytes : 0;
-  // Windows of what stays on the device are in no state elsewhere.
+  // A tile of a state that stays on the device is in no offloaded state: take
+  // the state at the other end.
   bool leaves = from == plan::MemoryKind::Device;
   const plan::State *state = stateIn(plan, leaves ? target : source);
   if (!state)
@@ -253,7 +259,8 @@ void TrafficCounter::addMove(const Command &command, const plan::Ref &target,
   if (state)
     line.bytesOf[state->role] += bytes;
   else if (isWindow(source))
-    // Ranks gather what their hosts have updated before they keep it.
+    // Updated values from the host that are in no state are gathered by ranks
+    // before they are stored in the parameter, or in its copy.
     line.bytesOf[plan.precision == "fp32" ? plan::StateRole::Parameter
                                           : plan::StateRole::Derived] += bytes;
 }
@@ -294,7 +301,7 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
       [](const auto &) {});
 }
 
-/// Notes what a record or a wait says of what runs beside kernels.
+/// Follows a record, wait or settle.
 void TrafficCounter::order(const Command &command, int64_t number,
                            Points &points) {
   Point &waitedFor = known[size_t(command.stream)];
@@ -307,17 +314,17 @@ void TrafficCounter::order(const Command &command, int64_t number,
   if (const auto *wait = command.as<plan::command::Wait>())
     waitedFor.extend(points[wait->command]);
   else if (const auto *settle = command.as<plan::command::Settle>())
-    waitedFor.extend(left[settle->number]); // In the first run, of nothing.
+    waitedFor.extend(left[settle->number]); // Nothing in the first run.
   else
     return;
-  // Kernels run on while another stream than theirs waits.
+  // Kernels are not held up when another stream waits.
   if (command.stream == plan::Stream::Compute ||
       (isCpu() && !plan::copiesBeside(command.stream)))
     await(waitedFor);
 }
 
 void TrafficCounter::countSequence(int64_t number, int64_t times, int depth) {
-  if (depth > 64) // Such a plan cannot be loaded.
+  if (depth > 64) // A plan with such depth cannot be loaded.
     return;
   Points points;
   const std::vector<Command> &commands = plan.sequences.at(number).commands;

@@ -21,14 +21,15 @@ using plan::WeightSlice;
        "compile the binary again");
 }
 
-/// The run of the piece that begins at an element of the state; of count 0 when
-/// the piece does not have it.
+/// The consecutive elements of the slice from an element of the state on; the
+/// count is 0 if the slice does not have the element.
 static WeightRange runFrom(const WeightSlice &piece, int64_t element) {
   WeightRange run{&piece, element, piece.first, 1, 0};
   int64_t rest = element - piece.state;
   if (rest < 0)
     return run;
-  int64_t left = 1; // Iterations of the innermost loop, if that is dense.
+  // Remaining iterations of the innermost loop, if it is dense.
+  int64_t left = 1;
   for (const WeightSlice::Loop &loop : piece.loops) {
     int64_t index = rest / loop.state;
     if (index >= loop.extent)
@@ -46,7 +47,7 @@ static WeightRange runFrom(const WeightSlice &piece, int64_t element) {
 void heddle::rt::forEachRun(
     const std::vector<WeightSlice> &pieces, int64_t first, int64_t count,
     const std::function<void(const WeightRange &)> &visit) {
-  size_t last = 0; // What follows is often of the same piece.
+  size_t last = 0; // The next element is often in the same slice.
   for (int64_t element = first, end = first + count; element < end;) {
     WeightRange run;
     for (size_t tried = 0; tried < pieces.size() && run.count == 0; ++tried) {

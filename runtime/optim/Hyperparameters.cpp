@@ -20,14 +20,14 @@ using nlohmann::json;
 using plan::RateParameter;
 using plan::RateSchedule;
 
-/// As a person would write it: 0.001, 5e-05, 1000.
+/// A number for people: 0.001, 5e-05, 1000.
 static std::string textOf(double value) {
   char text[32];
   snprintf(text, sizeof(text), "%.9g", value);
   return text;
 }
 
-/// A JSON number that is whole where the value is.
+/// A JSON number: an integer if the value is whole.
 static json jsonOf(double value) {
   return value == std::floor(value) && std::abs(value) < 1e15
              ? json(int64_t(value))
@@ -55,8 +55,8 @@ Hyperparameters::Hyperparameters(const plan::Plan &plan)
     look(stage.programs);
 }
 
-/// Whether the schedule multiplies the optimizer's learning rate, and has no
-/// highest rate itself.
+/// Whether --lr sets the optimizer's rate: the schedule multiplies it, or has
+/// no highest rate of its own.
 bool Hyperparameters::hasOwnRate() const {
   return scheduler.type == RateSchedule::Constant ||
          scheduler.type == RateSchedule::WarmupCosineLR ||
@@ -93,8 +93,8 @@ Hyperparameters::parameterOf(const std::string &name) const {
   return std::nullopt;
 }
 
-/// Steps of a warm-up or of the whole run make a constant rate the schedule
-/// that `compile` would make of them.
+/// With --warmup-steps or --train-steps, a constant rate becomes the schedule
+/// that `compile` would make of these flags.
 void Hyperparameters::addSchedule(const HyperValues &told) {
   bool decays = told.count("train_steps") > 0;
   if (scheduler.type != RateSchedule::Constant ||
@@ -114,7 +114,7 @@ bool Hyperparameters::has(const std::string &name) const {
          (name == "clip" && takesNorm) || parameterOf(name);
 }
 
-/// Sets a number that all updates have in common.
+/// Sets the weight decay or the gradient clipping.
 void Hyperparameters::setOfUpdate(const std::string &name, double value) {
   bool isDecay = name == "weight_decay";
   if (!has(name) && isDecay)
@@ -151,7 +151,7 @@ void Hyperparameters::set(const std::string &name, double value) {
          "leave out " + flagOf(name) +
              (isConstant ? ", or add --train-steps N"
                          : ", or compile with another schedule"));
-  // The lowest rate of a cosine is a part of the highest.
+  // The schedule has the lowest rate as a fraction of the highest.
   if (parameter == RateParameter::CosMinRatio)
     value = optimizer.lr > 0 ? value / optimizer.lr : 0;
   scheduler.parameters[*parameter] = value;
@@ -166,7 +166,7 @@ HyperValues Hyperparameters::tell(const HyperValues &flags,
   for (const auto &[name, value] : before)
     if (!flags.count(name) && !has(name))
       told.erase(name);
-  // A lowest rate may be a part of the highest one.
+  // Set the highest rate first: the lowest one may be a fraction of it.
   HyperValues others = told;
   if (auto rate = others.extract("lr"))
     set("lr", rate.mapped());

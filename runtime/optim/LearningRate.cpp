@@ -24,7 +24,7 @@ LearningRate::LearningRate(const plan::Scheduler &scheduler, double baseRate)
   };
   bool isCycle = schedule == RateSchedule::OneCycle;
   bool isRangeTest = schedule == RateSchedule::LRRangeTest;
-  // DeepSpeed's defaults. Those of 0 are for parameters that must be given.
+  // DeepSpeed's defaults. Parameters that must be given have 0 here.
   minimum = isCycle       ? get(P::CycleMinLr, 0)
             : isRangeTest ? get(P::LrRangeTestMinLr, 1e-3)
                           : get(P::WarmupMinLr, 0);
@@ -72,7 +72,7 @@ double LearningRate::warmupFraction(int64_t iteration) const {
 }
 
 double LearningRate::warmup(int64_t update) const {
-  // The schedule's own counter starts at 0, and advances after an update.
+  // DeepSpeed's counter starts at 0 and advances after an update.
   int64_t iteration = std::max<int64_t>(0, update - 2);
   double fraction = 1;
   if (iteration < warmupSteps)

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Evaluates learning-rate schedules. `train` asks for the rate of each update,
+// and the interpreter for that of the update it executes.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_OPTIM_LEARNINGRATE_H
@@ -15,9 +18,9 @@
 
 namespace heddle::rt {
 
-/// The learning rate of each update of a run. It is the rate that DeepSpeed's
-/// optimizer uses in that update; the warm-up schedules lag one step behind
-/// their formula there.
+/// The learning rate of each update of a run: the rate that DeepSpeed's
+/// optimizer uses in that update. Its warm-up schedules lag one step behind
+/// their formula.
 class LearningRate {
 public:
   /// `baseRate` is the optimizer's rate.
@@ -35,7 +38,7 @@ private:
 
   plan::RateSchedule schedule;
   double baseRate;
-  double minimum = 0, maximum = 0; ///< Rates.
+  double minimum = 0, maximum = 0; ///< Learning rates.
   double minimumRatio = 0, cosineRatio = 0;
   bool logarithmic = true;
   int64_t warmupSteps = 2, totalSteps = 0;
@@ -45,8 +48,8 @@ private:
   bool staircase = false;
 };
 
-/// The schedule's parameters as DeepSpeed's configuration has them:
-/// `{"warmup_num_steps": 100, ...}`.
+/// The schedule's parameters as in ds_config.json: `{"warmup_num_steps": 100,
+/// ...}`.
 nlohmann::json describeParameters(const plan::Scheduler &scheduler);
 
 } // namespace heddle::rt
