@@ -1,4 +1,4 @@
-//===- PipeDialect.cpp - Which part runs where, in what order -------------===//
+//===- PipeDialect.cpp - Stages, schedules and fragments ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

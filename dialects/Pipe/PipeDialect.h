@@ -1,4 +1,4 @@
-//===- PipeDialect.h - Which part runs where, in what order -----*- C++ -*-===//
+//===- PipeDialect.h - Stages, schedules and fragments ----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

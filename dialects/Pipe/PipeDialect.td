@@ -1,4 +1,4 @@
-//===- PipeDialect.td - Which part runs where, in what order --------------===//
+//===- PipeDialect.td - Stages, schedules and fragments -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,9 +17,9 @@ class Pipe_Op<string mnemonic, list<Trait> traits = []>
     : Op<Pipe_Dialect, mnemonic, traits>;
 
 def Pipe_StageOp : Pipe_Op<"stage", [Symbol]> {
-  let summary = "A part of the model that one group of ranks runs.";
+  let summary = "A pipeline stage: consecutive layers that one group of ranks runs.";
   let description = [{
-    `calls` are the module paths of the layers whose instances it runs, in order.
+    `calls` are the module paths of the stage's layers, in order.
 
     ```mlir
     pipe.stage @stage0 index 0 calls ["h.0", "h.1"]

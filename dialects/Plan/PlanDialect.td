@@ -1,4 +1,4 @@
-//===- PlanDialect.td - When, on which stream, in which bytes -------------===//
+//===- PlanDialect.td - Types and attributes of the plan dialect ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,10 +21,11 @@ def Plan_Dialect : Dialect {
   let cppNamespace = "::heddle::planir";
   let summary = "When, on which stream, in which bytes: one op, one run-time command.";
   let description = [{
-    Kernels and their launches. Launches appear in two forms. After the fuse
-    phase they are values: tensors in, tensors out, with ties where a result
-    takes the place of an operand. After the memory phase they are commands on
-    buffers: memrefs with an offset, a size and a lifetime, and no results.
+    Kernels, their launches, and the commands of a plan. Launches have two forms.
+    From the fuse phase on they take and return tensors; a tie says that a result
+    is computed in place of an operand. From the memory phase on they are
+    commands on buffers: memrefs with an offset, a size and a lifetime, and no
+    results.
   }];
   let dependentDialects = ["::heddle::nn::NNDialect",
                            "::heddle::pipe::PipeDialect"];
@@ -34,19 +35,19 @@ def Plan_Dialect : Dialect {
 
 def Plan_TokenType : TypeDef<Plan_Dialect, "Token"> {
   let mnemonic = "token";
-  let summary = "A point of a stream, or a communication that was started.";
+  let summary = "An event: a recorded point of a stream, or a started communication.";
 }
 
-/// What memory holds: a type of the plan format.
+/// The element types of the plan format.
 def Plan_Element : AnyTypeOf<[F64, F32, BF16, F16, I8, I32, I64]>;
 def Plan_AnyMemory : StaticShapeMemRefOf<[Plan_Element]>;
-/// Elements without gaps.
+/// Rows without padding.
 def Plan_Memory
     : ConfinedType<Plan_AnyMemory,
                    [CPred<"::llvm::cast<::mlir::MemRefType>($_self)"
                           ".getLayout().isIdentity()">],
                    Plan_AnyMemory.summary # " without gaps">;
-/// The same, or rows that begin a pitch apart.
+/// Rows that may have padding, with a leading dimension.
 def Plan_PitchedMemory
     : ConfinedType<Plan_AnyMemory,
                    [CPred<"::heddle::dist::rowPitch("
@@ -62,21 +63,22 @@ def Plan_GeneratorAttr : EnumAttr<Plan_Dialect, NN_Generator, "generator"> {
 }
 
 def Plan_StreamAttr : EnumAttr<Plan_Dialect, Plan_Stream, "stream"> {
-  let summary = "What runs beside other streams.";
+  let summary = "The stream of a command.";
   let description = [{
-    A stream does its commands in the order of the text. `compute` runs kernels.
-    `communication` runs collectives and messages: each begins when `compute` has
-    come to it. `copy` and `store` copy and fill beside both: `store` what
-    leaves the device's memory, `copy` the rest. `host` runs kernels on the cores
-    beside a GPU. These three wait for nothing but tokens.
+    A stream runs its commands in the order of the text, and overlaps with other
+    streams. `compute` runs kernels. `communication` runs collectives and
+    messages; each begins when `compute` has reached it. `store` copies out of the
+    device's memory, and `copy` does other copies and fills. `host` runs kernels
+    on the cores next to a GPU. These three wait for tokens only.
   }];
 }
 
 def Plan_BytesAttr : AttrDef<Plan_Dialect, "Bytes"> {
   let mnemonic = "bytes";
-  let summary = "How many bytes of each kind of memory.";
+  let summary = "Numbers of bytes for each kind of memory.";
   let description = [{
-    As `#plan.bytes<device 8192, pinned 4096>`; what is not named has none.
+    For example `#plan.bytes<device 8192, pinned 4096>`; kinds that are not named
+    have 0 bytes.
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$counts);
   let hasCustomAssemblyFormat = 1;
@@ -86,30 +88,30 @@ def Plan_BytesAttr : AttrDef<Plan_Dialect, "Bytes"> {
     }]>
   ];
   let extraClassDeclaration = [{
-    /// Those of one kind.
+    /// The bytes of one kind.
     int64_t of(::heddle::nn::MemoryKind kind) const {
       return getCounts()[static_cast<unsigned>(kind)];
     }
-    /// Those of all kinds.
+    /// The sum over all kinds.
     int64_t total() const;
   }];
 }
 
 def Plan_GridLaunchAttr : AttrDef<Plan_Dialect, "GridLaunch"> {
   let mnemonic = "grid_launch";
-  let summary = "One launch of a function over a grid of blocks of threads.";
+  let summary = "A launch of a GPU function over a grid of thread blocks.";
   let description = [{
-    As `#plan.grid_launch<"gelu", grid = [384, 1, 1], block = [256, 1, 1]>`.
-    `shared` is what a block needs of shared memory beyond what the function
-    declares, in bytes. With `cluster = [2, 1, 1]` so many blocks beside each
-    other are a thread block cluster; without it there is none.
+    For example `#plan.grid_launch<"gelu", grid = [384, 1, 1], block = [256, 1, 1]>`.
+    `shared` is the dynamic shared memory of a block, in bytes. With
+    `cluster = [2, 1, 1]` this many neighbouring blocks are a thread block
+    cluster; without it there are no clusters.
   }];
   let parameters = (ins StringRefParameter<"The function.">:$symbol,
                         ArrayRefParameter<"int64_t">:$grid,
                         ArrayRefParameter<"int64_t">:$block,
                         OptionalArrayRefParameter<"int64_t">:$cluster,
                         DefaultValuedParameter<"int64_t", "0">:$shared);
-  let hasCustomAssemblyFormat = 1; // Either optional part follows a comma.
+  let hasCustomAssemblyFormat = 1; // Both optional fields begin with a comma.
   let genVerifyDecl = 1;
 }
 def Plan_GridLaunches
@@ -119,20 +121,20 @@ def Plan_LibraryProductAttr : AttrDef<Plan_Dialect, "LibraryProduct"> {
   let mnemonic = "library_product";
   let summary = "A call of cuBLASLt that computes what a kernel computes.";
   let description = [{
-    As `#plan.library_product<m = 76, n = 72, k = 24, type = f32, result = f32,
-    a = 0, b = 1, bias = 2, d = 3, workspace = 175104>`: the product of a, `[m, k]`
-    or stored as `[k, m]` (`trans_a`), and of b, `[k, n]` or stored as `[n, k]`
-    (`trans_b`), by rows. The operands have the type `type`, all others the type
-    `result`. Sums are in f32. a, b and so on are the kernel's addresses by their
-    number; -1 is none. `pitch_a` and so on are the elements from the begin of a
-    row to that of the next; 0: rows without gaps.
+    For example `#plan.library_product<m = 76, n = 72, k = 24, type = f32,
+    result = f32, a = 0, b = 1, bias = 2, d = 3, workspace = 175104>`: the product
+    of a, `[m, k]` or stored as `[k, m]` (`trans_a`), and b, `[k, n]` or stored as
+    `[n, k]` (`trans_b`), all row-major. a and b have the element type `type`, all
+    other operands `result`. Products are accumulated in f32. a, b and so on are
+    indices of the kernel's operands; -1 is none. `pitch_a` and so on are leading
+    dimensions in elements; 0: no padding.
 
-    To the sums are added `bias`, a row, and `c`, a matrix, which may be `d`. With
-    `end = gelu_tanh` d has the function of that, and `aux` that itself. With
-    `end = gelu_tanh_grad` it is multiplied by the function's derivative at `aux`.
-    `sum_a` gets the sums of a over k, m of them, or `sum_b` those of b, n.
+    `bias` (a row) and `c` (a matrix, which may be `d`) are added to the product.
+    With `end = gelu_tanh`, d is the gelu of the sum and `aux` the sum itself.
+    With `end = gelu_tanh_grad`, d is the sum times gelu's derivative at `aux`.
+    `sum_a` gets the m sums of a over k, or `sum_b` the n sums of b.
 
-    `workspace` bytes of the scratch memory are the library's. With `tf32` it may
+    The library uses `workspace` bytes of the scratch memory. With `tf32` it may
     round operands of f32 to 10 bits of mantissa.
   }];
   let parameters = (ins

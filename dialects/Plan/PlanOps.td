@@ -25,28 +25,28 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
   let summary = "A group of nn operations that become one compiled function.";
   let description = [{
     The body computes on tensors and ends in `plan.yield`. `ties[i]` is the
-    argument whose memory result i takes over, or -1. `generator` names what
-    makes its code: rows (element-wise chains and reductions over the last
-    dimension), gemm, attention, ... (`#plan.generator<gemm>`). From the kernels phase on `symbol` names
-    the function in the object `object`, and `hash` is that of the kernel and
-    the target. `pitches` has a number for each argument, and then for each
-    result that is not tied: the elements from the begin of a row, which is the
-    last dimension, to that of the next; 0: rows without gaps. What lies between
-    rows nobody reads.
+    argument that result i is computed in place of, or -1. `generator` is the code
+    generator: rows (element-wise chains and reductions over the last dimension),
+    gemm, attention, ... (`#plan.generator<gemm>`). From the kernels phase on,
+    `symbol` is the function's name in the object `object`, and `hash` is the hash
+    of the kernel and the target. `pitches` has leading dimensions in elements,
+    for each argument and then for each result that is not tied; 0: no padding.
+    Padding is never read.
 
-    For a CPU every thread of the pool calls the function, and `scratch_bytes` is
-    what each of them needs. Its arguments are the tensor arguments in order,
-    then the results that are not tied; scalars (index) apart, in order.
+    For a CPU every thread of the pool calls the function, with `scratch_bytes`
+    of scratch memory each. The function takes the addresses of the tensor
+    arguments in order and of the results that are not tied, and the scalars
+    (index) in a table of their own.
 
-    For a GPU `launches` names the functions that are launched one after the
-    other, and `scratch_bytes` is what they share. Each takes the addresses of
-    the tensor arguments in order, then of the results that are not tied, then
-    the address of the scratch memory (only if there is some), then the scalars
-    as 64-bit integers. `library` is a call of cuBLASLt with the same addresses
-    that may take the launches' place.
+    For a GPU `launches` lists the functions that are launched one after the
+    other; they share `scratch_bytes`. Each takes the addresses of the tensor
+    arguments in order, then of the results that are not tied, then of the
+    scratch memory (only if there is some), then the scalars as 64-bit integers.
+    `library` is a call of cuBLASLt with the same addresses that may replace the
+    launches.
 
-    With `on_host` the cores beside a GPU run it, on memory of the kinds host and
-    pinned: its code is that of a CPU, and it has no scratch memory.
+    With `on_host` the cores next to a GPU run the kernel, on memory of the kinds
+    host and pinned. Its code is for the CPU, and it has no scratch memory.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<FunctionType>:$function_type,
@@ -77,20 +77,20 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
       return getFunctionType().getResults();
     }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
-    /// The types of the arguments, then of the results that are not tied: of
-    /// the operands of a launch in the buffer form.
+    /// The types of a launch's operands in the buffer form: of the arguments,
+    /// then of the results that are not tied.
     ::llvm::SmallVector<::mlir::Type> getLaunchTypes();
-    /// The number of a result among these operands: that of its argument where
-    /// it is tied.
+    /// The index of a result among these operands; for a tied result the index
+    /// of its argument.
     unsigned getLaunchOperandOf(unsigned result);
-    /// An operand's pitch in elements; 0 for rows without gaps.
+    /// An operand's leading dimension in elements; 0: no padding.
     int64_t getPitch(unsigned operand) {
       return getPitches() ? (*getPitches())[operand] : 0;
     }
-    /// The memory that an operand takes: a memref with its pitch, or the type of
-    /// a number.
+    /// The type of an operand in the buffer form: a memref with its leading
+    /// dimension, or the type of a scalar.
     ::mlir::Type getBufferType(unsigned operand);
-    /// The scratch memory that it may take, in whichever way it is computed.
+    /// The most scratch memory that it needs, as a kernel or by the library.
     int64_t mostScratchBytes() {
       return ::std::max<int64_t>(
           getScratchBytes().value_or(0),
@@ -107,31 +107,32 @@ def Plan_YieldOp : Plan_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
 }
 
 def Plan_ObjectOp : Plan_Op<"object", [Symbol]> {
-  let summary = "Compiled code: what the target of the kernels makes.";
+  let summary = "The compiled code of kernels.";
   let description = [{
     For a CPU a relocatable ELF object as base64 text, for a GPU the text of PTX.
-    `hash` is that of the code, of its symbol and scratch memory, and of the
-    kernel that it was made from. Who reads a dump checks it before the code runs.
+    `hash` is the hash of the code, its symbol, its scratch memory and the kernel
+    that it was made from. It is checked when a dump is read, before the code
+    runs.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$data,
                        OptionalAttr<StrAttr>:$hash);
   let assemblyFormat = "$sym_name $data attr-dict";
 }
 
-/// The stream of a command that may be of several; `compute` unless it is said.
+/// The stream of a command that may be on several; the default is `compute`.
 def Plan_OnStream
     : DefaultValuedAttr<Plan_StreamAttr, "::heddle::planir::Stream::Compute">;
 
 def Plan_LaunchOp : Plan_Op<"launch", [
     DeclareOpInterfaceMethods<SymbolUserOpInterface>,
     DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses", "getOwnStream"]>]> {
-  let summary = "Runs a kernel on every thread of the pool.";
+  let summary = "Launches a kernel.";
   let description = [{
     Value form: `%y = plan.launch @k(%x, %w) : (tensor...) -> tensor...`.
-    Buffer form: `plan.launch @k(%x, %w, %y) : (memref...) -> ()`, the operands
-    in the order of the compiled function, scalars included in place. Kernels run
-    on the stream `compute` alone, as they share the scratch memory of its
-    threads; kernels with `on_host` on the stream `host`:
+    Buffer form: `plan.launch @k(%x, %w, %y) : (memref...) -> ()`, with the
+    operands in the order of the kernel's arguments and untied results. Kernels
+    only run on the stream `compute`, since they share its scratch memory, and
+    kernels with `on_host` on the stream `host`:
 
     ```mlir
     plan.launch @adam(%p, %g, %m, %v, %lr) on host : (memref<64xf32>, ...) -> ()
@@ -155,13 +156,13 @@ def Plan_ProgramOp : Plan_Op<"program", [
     DeclareOpInterfaceMethods<RegionKindInterface, ["getRegionKind"]>]> {
   let summary = "A whole plan: memory, kernels, sequences, step programs.";
   let description = [{
-    Takes the place of `nn.model` at the memory phase and keeps its attributes.
-    Sizes are in bytes, rounded up to pages, for each kind of memory. `owners`
-    says who has how many. `staging_bytes` of pinned memory are the runtime's:
-    a GPU's copies from and to files go through them. `files` gives for each
-    role its part of what is persistent on file, as `{optimizer = 8192}`: they
-    stand in the order optimizer, parameters, gradients, activations. A rank has
-    a file for each.
+    The memory phase replaces `nn.model` by it and keeps the attributes. Sizes
+    are in bytes, rounded up to pages, for each kind of memory. `owners` says how
+    many bytes each use of memory has. The runtime needs `staging_bytes` of
+    pinned memory for a GPU's copies from and to files. `files` has the bytes of
+    each offload file of a rank, such as `{optimizer = 8192}`. In the persistent
+    region of the kind file they follow each other in the order optimizer,
+    parameters, gradients, activations.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$family,
                        StrAttr:$phase, Dist_StrategyAttr:$strategy,
@@ -182,17 +183,17 @@ def Plan_ProgramOp : Plan_Op<"program", [
   let hasVerifier = 1;
 }
 
-/// Where something stands; the device's memory unless it is said.
+/// The kind of memory; the default is the device's.
 def Plan_InMemory
     : DefaultValuedAttr<NN_MemoryAttr, "::heddle::nn::MemoryKind::Device">;
 
 def Plan_StateOp : Plan_Op<"state", [
     Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "A state with its place in the persistent region of its memory.";
+  let summary = "A state with its offset in the persistent region of its memory.";
   let description = [{
-    `like` keeps every attribute of the nn.state. A member of a bucket that is
-    split over ranks has no place of its own: `flat` names the bucket, and
-    `offset` is its first element in the flat tensor.
+    `like` has every attribute of the nn.state. For a member of a bucket that is
+    split over ranks, `flat` names the bucket, and `offset` is the member's first
+    element in the flat tensor.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type,
                        I64Attr:$offset, Plan_InMemory:$memory,
@@ -207,8 +208,8 @@ def Plan_StateOp : Plan_Op<"state", [
 def Plan_FlatOp : Plan_Op<"flat", [Symbol]> {
   let summary = "A rank's part of a flat tensor that is split over ranks.";
   let description = [{
-    `type` is the part, `elements` the size of the whole, `axes` the axes that
-    split it.
+    `type` is the type of the part, `elements` the size of the whole tensor, and
+    `axes` are the axes that split it.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type,
                        I64Attr:$offset, Plan_InMemory:$memory,
@@ -223,8 +224,8 @@ def Plan_SequenceOp : Plan_Op<"sequence", [IsolatedFromAbove, Symbol,
                                            FunctionOpInterface]> {
   let summary = "A list of commands over arguments (memrefs, index) and a frame.";
   let description = [{
-    `ports` gives, for the ports of a step program that are split over ranks, the
-    type of the whole and the sharding, by their keys:
+    For ports of a step program that are split over ranks, `ports` has the type
+    of the whole tensor and the sharding, by the port's key:
     `{ids = {whole = tensor<1x8x64xi32>, sharding = #dist.sharding<...>}}`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
@@ -257,14 +258,15 @@ def Plan_EndOp : Plan_Op<"end", [Terminator]> {
 }
 
 def Plan_BufferOp : Plan_Op<"buffer"> {
-  let summary = "Bytes of the frame: offset, and first and last command that use them.";
+  let summary = "Bytes of the frame, with their offset and lifetime.";
   let description = [{
-    `input` or `output` says that it is this port of a step program; such a
-    buffer lives for the whole program. `owner` says what the bytes hold, for
-    the memory map. In memory that is not the device's, only a step program has a
-    frame: all of that memory's arena. Rows may begin a pitch apart, as kernels
-    ask for it; such a buffer goes to launches alone. With `settled` a run finds
-    it in use by what the run before has left, up to that command.
+    `live` has the first and the last command that use the buffer. A buffer with
+    `input` or `output` is this port of a step program, and lives for the whole
+    program. `owner` names the use of the bytes for the memory map. In memory
+    other than the device's only a step program has a frame, which is the whole
+    arena of that memory. Rows may have padding if kernels ask for it; only
+    launches use such a buffer. With `settled`, work that the previous run left
+    uses the buffer until that command.
 
     ```mlir
     %3 = plan.buffer at 4096 live [2, 7] owner "activations" : memref<4x64x768xf32>
@@ -279,7 +281,7 @@ def Plan_BufferOp : Plan_Op<"buffer"> {
                        OptionalAttr<I64Attr>:$settled);
   let results = (outs Plan_PitchedMemory:$buffer);
   let extraClassDeclaration = [{
-    /// The port that it is, or null.
+    /// The port of the step program that the buffer is, or null.
     ::heddle::nn::PortAttr getPort() {
       return getInputAttr() ? getInputAttr() : getOutputAttr();
     }
@@ -293,18 +295,18 @@ def Plan_BufferOp : Plan_Op<"buffer"> {
 
 def Plan_StateRefOp : Plan_Op<"state_ref", [
     Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "The bytes of a state, or of a run of states from this one on.";
+  let summary = "The bytes of a state, or of consecutive states from this one on.";
   let arguments = (ins FlatSymbolRefAttr:$state);
   let results = (outs Plan_Memory:$buffer);
   let assemblyFormat = "$state attr-dict `:` type($buffer)";
 }
 
 def Plan_SliceOp : Plan_Op<"slice", [Pure]> {
-  let summary = "The part of a buffer that a number chooses.";
+  let summary = "The part of a buffer that an index selects.";
   let description = [{
-    The number is that of an iteration, a slot, or of this rank. Either the source
-    has the part's dimensions behind its first, or its first dimension that is not
-    1 is several times as long as the part's: it holds parts one after the other.
+    The index is an iteration, a slot, or this rank's coordinate. Either the
+    source has one dimension more than the part, in front, or its first dimension
+    that is not 1 is a multiple of the part's.
   }];
   let arguments = (ins Plan_Memory:$source, Index:$index);
   let results = (outs Plan_Memory:$buffer);
@@ -325,7 +327,7 @@ def Plan_ViewOp : Plan_Op<"view", [Pure]> {
 }
 
 def Plan_RankOp : Plan_Op<"rank", [Pure]> {
-  let summary = "The number of this rank among those along some axes.";
+  let summary = "The coordinate of this rank along some axes.";
   let arguments = (ins StrArrayAttr:$axes);
   let results = (outs Index:$index);
   let assemblyFormat = "$axes attr-dict `:` type($index)";
@@ -334,7 +336,7 @@ def Plan_RankOp : Plan_Op<"rank", [Pure]> {
 
 def Plan_CallOp : Plan_Op<"call", [
     Plan_CommandOp, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "Runs a sequence; its frame stands at `frame_offset` in the caller's.";
+  let summary = "Runs a sequence, with its frame at `frame_offset` in the caller's.";
   let arguments = (ins FlatSymbolRefAttr:$sequence, Variadic<AnyType>:$operands,
                        I64Attr:$frame_offset, StrAttr:$path);
   let assemblyFormat = [{
@@ -355,8 +357,8 @@ def Plan_CopyOp : Plan_Op<"copy", [
     DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses", "getOwnStream"]>]> {
   let summary = "Copies the bytes of `source` to `target`.";
   let description = [{
-    The commands that reach memory of every kind are this, plan.copy_rows and plan.fill. On the
-    streams `copy` and `store` it runs beside kernels:
+    Only plan.copy, plan.copy_rows and plan.fill access memory of every kind. On
+    the streams `copy` and `store` a copy overlaps with kernels:
 
     ```mlir
     %ready = plan.record compute
@@ -377,13 +379,13 @@ def Plan_CopyOp : Plan_Op<"copy", [
 
 def Plan_CopyRowsOp : Plan_Op<"copy_rows", [
     DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses", "getOwnStream"]>]> {
-  let summary = "Copies the rows of `source` that `ids` name to `target`.";
+  let summary = "Gathers rows of `source` by `ids` into `target`.";
   let description = [{
-    Row t of the target is row `ids[t]` of the source; an id that is no row of it
-    gives bytes of ones, NaN in every floating type. With `first` the source is a
-    part of a table, from that row on: an id gives row `ids[t] - first`, and zeros
-    if that is no row of the part. The source is in memory of another kind than the
-    device's, where the target and the ids are.
+    Row t of the target is row `ids[t]` of the source. An id outside of the source
+    gives bytes of all ones, which is NaN in every floating type. With `first` the
+    source is a part of a table that begins at this row: an id gives row
+    `ids[t] - first`, or zeros outside of the part. The source is in memory of
+    another kind than the device's, the target and the ids in the device's.
 
     ```mlir
     %ready = plan.record compute
@@ -405,7 +407,7 @@ def Plan_CopyRowsOp : Plan_Op<"copy_rows", [
 
 def Plan_FillOp : Plan_Op<"fill", [
     DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses", "getOwnStream"]>]> {
-  let summary = "Writes zeros.";
+  let summary = "Fills a buffer with zeros.";
   let arguments = (ins Plan_Memory:$target, Plan_OnStream:$stream);
   let assemblyFormat = [{
     $target (`on` $stream^)? attr-dict `:` type($target)
@@ -415,10 +417,10 @@ def Plan_FillOp : Plan_Op<"fill", [
 
 def Plan_RecordOp : Plan_Op<"record", [
     DeclareOpInterfaceMethods<Plan_CommandOp, ["getOwnStream", "getSignal"]>]> {
-  let summary = "Gives a token of the point that a stream has come to.";
+  let summary = "Records the current point of a stream as a token.";
   let description = [{
-    With `carried` a run of the program may end before the stream has come there:
-    the next run finds that point by its number, see plan.settle.
+    With `carried` a run of the program may end before the stream has reached the
+    point. The next run waits for it by this number; see plan.settle.
   }];
   let arguments = (ins Plan_StreamAttr:$stream, OptionalAttr<I64Attr>:$carried);
   let results = (outs Plan_TokenType:$token);
@@ -432,11 +434,11 @@ def Plan_RecordOp : Plan_Op<"record", [
 
 def Plan_SettleOp : Plan_Op<"settle", [
     DeclareOpInterfaceMethods<Plan_CommandOp, ["getOwnStream"]>]> {
-  let summary = "Lets a stream wait for a point that the run before has come to or left.";
+  let summary = "Lets a stream wait for a point of the previous run.";
   let description = [{
-    It is that of the record with this `carried` number, in the last run of the
-    program; in the first run there is nothing to wait for. Who runs another
-    program, or ends, waits for all points.
+    The point is that of the record with this `carried` number in the previous run
+    of the program; the first run does not wait. Before another program runs, and
+    at the end, the runtime waits for all points.
 
     ```mlir
     plan.settle 0
@@ -459,13 +461,13 @@ def Plan_CollectiveOp : Plan_Op<"collective", [
                               ["getAccesses", "getOwnStream", "getSignal"]>]> {
   let summary = "Starts a collective of the ranks along some axes.";
   let description = [{
-    The target may be, or hold, the source. Seen as [outer, parts, inner], the larger buffer of
-    reduce_scatter and all_gather is split along the middle, for each of
-    `segments` apart (sizes in elements of the whole split dimension times what
-    is behind it). all_to_all gathers along `outer` and `segments`, and splits
-    along `split_outer` and `split_segments`. Neither
-    buffer may be used otherwise until a plan.wait; `staging` holds what arrives
-    on the way. A rank runs its collectives one after the other, in the order of
+    The target may be, or contain, the source. The larger buffer of
+    reduce_scatter and all_gather is [outer, parts, inner] and is split along
+    parts, separately for each of `segments` (sizes in elements, over all parts
+    and inner dimensions). all_to_all concatenates along `outer` and `segments`,
+    and splits along `split_outer` and `split_segments`. Until a plan.wait no
+    other command may use the buffers; `staging` holds what is received
+    meanwhile. A rank runs its collectives one after the other, in the order of
     their starts.
 
     ```mlir
@@ -491,9 +493,10 @@ def Plan_CollectiveOp : Plan_Op<"collective", [
 
 def Plan_WaitOp : Plan_Op<"wait", [
     DeclareOpInterfaceMethods<Plan_CommandOp, ["getOwnStream", "getAwaited"]>]> {
-  let summary = "Lets a stream wait for a communication or a point of another.";
+  let summary = "Lets a stream wait for a token.";
   let description = [{
-    For a collective, the stream `compute` alone can wait, and does so once.
+    The token is a point of another stream or a collective. For a collective only
+    the stream `compute` can wait, and does so once.
   }];
   let arguments = (ins Plan_TokenType:$token, Plan_OnStream:$stream);
   let assemblyFormat = "$token (`on` $stream^)? attr-dict";
@@ -505,8 +508,8 @@ def Plan_SendOp : Plan_Op<"send", [
                                                "getSendingChannel"]>]> {
   let summary = "Sends a buffer to the rank `delta` further along an axis.";
   let description = [{
-    The buffer must not be written before the plan.flush of the channel that
-    comes before the writing command.
+    The buffer is in use until a plan.flush of the channel: only then may a
+    command write it again.
   }];
   let arguments = (ins Plan_Memory:$buffer, StrAttr:$axis,
                        I64Attr:$delta, StrAttr:$channel);
@@ -518,7 +521,7 @@ def Plan_SendOp : Plan_Op<"send", [
 
 def Plan_RecvOp : Plan_Op<"recv", [
     DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses"]>]> {
-  let summary = "Waits for what the rank `delta` further along an axis sends.";
+  let summary = "Receives a buffer from the rank `delta` further along an axis.";
   let arguments = (ins Plan_Memory:$buffer, StrAttr:$axis,
                        I64Attr:$delta, StrAttr:$channel);
   let assemblyFormat = [{
@@ -536,7 +539,7 @@ def Plan_FlushOp : Plan_Op<"flush", [Plan_CommandOp]> {
 
 def Plan_FragmentsOp : Plan_Op<"fragments", [Plan_CommandOp]> {
   let summary = "Runs one stage's fragments in the order of its schedule.";
-  let description = [{ As pipe.fragments, whose attributes it keeps. }];
+  let description = [{ The buffer form of pipe.fragments, with its attributes. }];
   let arguments = (ins Pipe_LineAttr:$line, DenseI64ArrayAttr:$slots);
   let regions = (region VariadicRegion<SizedRegion<1>>:$bodies);
   let assemblyFormat = [{

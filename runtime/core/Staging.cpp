@@ -96,8 +96,8 @@ int64_t Staging::run(LaunchTime *times) {
                      staged.value->numBytes());
   device.record(Stream::Compute, turns[turn].done);
   turn = 1 - turn;
-  // The buffers of the next run must have been read and written by the run
-  // before the last.
+  // The next run uses the buffers of the run before this one, which may still
+  // read its inputs or write its results.
   if (runs > 0)
     device.await(turns[turn].done);
   return runs++;

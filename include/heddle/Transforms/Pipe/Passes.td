@@ -14,13 +14,13 @@ include "mlir/Pass/PassBase.td"
 def PipeSchedule : Pass<"pipe-schedule", "::mlir::ModuleOp"> {
   let summary = "Cuts the model into stages and writes the schedule.";
   let description = [{
-    The layers' instances are dealt to the stages of the mesh's `pipe` axis, in
-    order and as evenly as their arithmetic allows; the strategy's schedule is
-    made for them.
+    Assigns the instances of layers to the stages of the mesh's `pipe` axis, in
+    order, such that the FLOPs of the stages differ as little as possible or as
+    `--pipeline-layout` says. Then generates the strategy's schedule.
 
     ```mlir
     pipe.stage @stage0 index 0 calls ["h.0", "h.1"]
-    pipe.schedule @schedule kind "1f1b" micro_batches 2 ["F0 B0 F1 B1 O"]
+    pipe.schedule @schedule micro_batches 2 ["F0 B0 F1 B1 O"]
     ```
   }];
   let dependentDialects = ["::heddle::pipe::PipeDialect"];
@@ -29,14 +29,14 @@ def PipeSchedule : Pass<"pipe-schedule", "::mlir::ModuleOp"> {
 def PipeSplit : Pass<"pipe-split", "::mlir::ModuleOp"> {
   let summary = "Makes one model for each pipeline stage.";
   let description = [{
-    Each stage gets the layers of its `pipe.stage` operations, and what belongs to
-    them: parameters, functions, the update. The loop over micro-batches becomes
-    the stage's fragments in the order of its line. What is computed in one
-    fragment and used in another of the same stage lies in a slot; what another
-    stage uses is sent from a slot and received where it is used. Reads of
-    states, slices of inputs and gathered parameters are made in every fragment
-    that uses them. Final norm, head and loss are in the last stage's backward
-    fragment: logits are not kept.
+    Each stage gets the layers of its `pipe.stage` operations with their
+    parameters, functions and updates. The loop over micro-batches becomes the
+    stage's fragments in the order of its line. A value that another fragment of
+    the same stage uses is saved in a slot. A value that another stage uses is
+    sent from a slot, and received in the fragment that uses it. Reads of states,
+    slices of inputs and all-gathers of parameters are repeated in every fragment
+    that uses them. Final norm, head and loss are computed in the last stage's
+    backward fragment, so that logits need not be saved.
 
     Before, with the mesh axis `pipe` of size 2:
 
@@ -66,18 +66,19 @@ def PipeSplit : Pass<"pipe-split", "::mlir::ModuleOp"> {
     }
     ```
 
-    Where the schedule runs backward passes in halves, each layer's backward
-    function becomes two: `.input` makes what the stage before waits for,
-    `.weight` the gradients of the parameters.
+    If the schedule has backward passes in halves (zb-h1), each layer's backward
+    function becomes two: `.input` computes the gradient that the stage before
+    waits for, `.weight` the gradients of the parameters.
 
-    A parameter that two stages use, as tied embeddings, is on both: they add
-    their gradients before the update, in the same order, and one of them counts
-    in the norm. The norm and the loss are sums over the stages.
+    A parameter that two stages use, such as tied embeddings, is on both. The
+    stages add up their gradients before the update, in the same order, and one
+    of them counts the sum in the norm. The norm and the loss are all-reduced
+    over the stages.
   }];
   let statistics = [
     Statistic<"numStages", "stages", "Stages that became models">,
     Statistic<"numSent", "sent", "Values sent in fragments">,
-    Statistic<"numSaved", "saved", "Values that lie in slots">,
+    Statistic<"numSaved", "saved", "Values saved in slots">,
   ];
   let dependentDialects = ["::heddle::dist::DistDialect",
                            "::heddle::pipe::PipeDialect"];
@@ -86,12 +87,13 @@ def PipeSplit : Pass<"pipe-split", "::mlir::ModuleOp"> {
 def PipeVerify : Pass<"pipe-verify", "::mlir::ModuleOp"> {
   let summary = "Checks what the pipe phase promises.";
   let description = [{
-    Every instance of a layer in the training step is in exactly one stage; the
-    schedule is possible (the verifier of pipe.schedule), has a line for each
-    stage, and runs the micro-batches that the step has. Once each stage is a
-    model: it runs its line and the layers of its stages; what one sends another
-    receives, once, with the same type, in the same kind of fragment; and slots
-    keep the micro-batches under way apart.
+    Before pipe-split: every instance of a layer in the training step is in
+    exactly one stage. The schedule is possible (see the verifier of
+    pipe.schedule), has a line for each stage, and runs the step's micro-batches.
+
+    After pipe-split: each model runs its line and the layers of its stages. Each
+    send has one receive, of the same type and in the same kind of fragment.
+    Micro-batches that are under way at the same time have different slots.
   }];
 }
 
