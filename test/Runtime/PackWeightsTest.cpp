@@ -29,21 +29,22 @@ std::vector<float> randomWeight(int64_t count) {
   return values;
 }
 
-std::vector<uint32_t> wordsOf(Packed packed, const std::vector<float> &weight) {
+std::vector<uint32_t> wordsOf(PackedWeight packed,
+                              const std::vector<float> &weight) {
   packed.part = PackedPart::Words;
   std::vector<uint32_t> words(
-      packed.panels() * packed.words() * Packed::panelWidth, 0xdeadbeef);
+      packed.panels() * packed.words() * PackedWeight::panelWidth, 0xdeadbeef);
   // In two parts, as two threads do.
   packPanels(packed, weight.data(), 0, 1, words.data());
   packPanels(packed, weight.data(), 1, packed.panels(), words.data());
   return words;
 }
 
-std::vector<float> groupsOf(Packed packed, PackedPart part,
+std::vector<float> groupsOf(PackedWeight packed, PackedPart part,
                             const std::vector<float> &weight) {
   packed.part = part;
   std::vector<uint16_t> halves(packed.panels() * packed.groups() *
-                               Packed::panelWidth);
+                               PackedWeight::panelWidth);
   packPanels(packed, weight.data(), 0, packed.panels(), halves.data());
   std::vector<float> values;
   for (uint16_t half : halves)
@@ -52,15 +53,15 @@ std::vector<float> groupsOf(Packed packed, PackedPart part,
 }
 
 /// Value i of output o, its bits at the bottom.
-uint32_t bitsAt(const Packed &packed, const std::vector<uint32_t> &words,
+uint32_t bitsAt(const PackedWeight &packed, const std::vector<uint32_t> &words,
                 int64_t i, int64_t o) {
   int64_t word = (o / 32 * packed.words() + i / packed.perWord()) * 32 + o % 32;
   uint32_t value =
-      words[word] >> Packed::bitOf(packed.bits, i % packed.perWord());
+      words[word] >> PackedWeight::bitOf(packed.bits, i % packed.perWord());
   return packed.bits == 32 ? value : value & ((1u << packed.bits) - 1);
 }
 
-float weightAt(const Packed &packed, const std::vector<float> &weight,
+float weightAt(const PackedWeight &packed, const std::vector<float> &weight,
                int64_t i, int64_t o) {
   return packed.transposed ? weight[o * packed.inputs() + i]
                            : weight[i * packed.outputs() + o];
@@ -69,7 +70,7 @@ float weightAt(const Packed &packed, const std::vector<float> &weight,
 TEST(PackWeights, FloatsInPanels) {
   for (int64_t bits : {32, 16})
     for (bool transposed : {false, true}) {
-      Packed packed;
+      PackedWeight packed;
       packed.bits = bits;
       packed.transposed = transposed;
       packed.shape = transposed ? std::vector<int64_t>{45, 7}
@@ -93,7 +94,7 @@ TEST(PackWeights, CodesAreTheNearest) {
   for (int64_t bits : {8, 4})
     for (int64_t group : {0, 8, 16})
       for (bool even : {true, false}) {
-        Packed packed;
+        PackedWeight packed;
         packed.bits = bits;
         packed.group = group;
         packed.even = even;
@@ -144,14 +145,14 @@ TEST(PackWeights, PartsHaveTheCodesOfTheWhole) {
         Case{8, false, {"tensor"}, {}, {}}, Case{8, true, {"tensor"}, {}, {}},
         Case{0, false, {}, {"tensor"}, {14, 20}},
         Case{16, true, {}, {"tensor"}, {}}}) {
-    Packed whole;
+    PackedWeight whole;
     whole.bits = 8;
     whole.group = each.group;
     whole.transposed = each.transposed;
     whole.shape = {48, 34};
     plan::Placement placement;
     placement.split = {each.inputs, each.outputs};
-    Packed part = whole;
+    PackedWeight part = whole;
     part.shape = {each.inputs.empty() ? 48 : 24,
                   each.outputs.empty() ? 34 : 17};
     if (each.transposed)
@@ -175,13 +176,13 @@ TEST(PackWeights, PartsHaveTheCodesOfTheWhole) {
       for (const rt::ElementRange &run : runs)
         std::copy_n(&weight[run.whole], run.count, &own[run.local]);
       std::vector<uint32_t> ownWords(part.panels() * part.words() *
-                                     Packed::panelWidth);
+                                     PackedWeight::panelWidth);
       packPanels(part, own.data(), 0, part.panels(), ownWords.data(),
                  codesOfPart(codes, part, whole, runs));
       for (const rt::ElementRange &run : runs)
         for (int64_t i = 0; i < run.count; ++i) {
-          auto at = [&](const Packed &packed, const std::vector<uint32_t> &from,
-                        int64_t element) {
+          auto at = [&](const PackedWeight &packed,
+                        const std::vector<uint32_t> &from, int64_t element) {
             int64_t minor = packed.shape[1];
             int64_t row = element / minor, column = element % minor;
             return bitsAt(packed, from, packed.transposed ? column : row,
