@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ConfigFixture.h"
+#include "heddle/Settings/LearningRate.h"
 #include <nlohmann/json.hpp>
 #include <sstream>
 
