@@ -1,5 +1,4 @@
-//===- OffloadMemory.cpp - Memory that stands in files
-//-----------------------===//
+//===- OffloadMemory.cpp - Memory of the kind File ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

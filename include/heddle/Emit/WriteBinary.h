@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The last step of the emit phase: writes plans and kernels behind a copy of
+// The last step of the emit phase: appends plans and kernels to a copy of
 // the prebuilt runtime, as sections of one ELF program.
 //
 //===----------------------------------------------------------------------===//

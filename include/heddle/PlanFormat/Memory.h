@@ -20,7 +20,7 @@ namespace heddle::plan {
 
 /// Kinds of memory. Kernels and communication access Device. The host and
 /// kernels on its cores access Host and Pinned. A device copies from and to
-/// Pinned memory directly. File is memory that an offload file stands in for.
+/// Pinned memory directly. The bytes of File are in offload files.
 enum class MemoryKind { Device, Host, Pinned, File };
 inline constexpr MemoryKind memoryKinds[] = {
     MemoryKind::Device, MemoryKind::Host, MemoryKind::Pinned, MemoryKind::File};

@@ -35,7 +35,7 @@ struct RoundedMatrix {
   rt::GroupCode &groupOf(int64_t input, int64_t output) {
     return groups[input / shape.length * shape.outputs + output];
   }
-  /// The value that a code stands for.
+  /// The dequantized value of a code.
   float at(int64_t input, int64_t output) const {
     const rt::GroupCode &group =
         groups[input / shape.length * shape.outputs + output];

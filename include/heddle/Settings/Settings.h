@@ -25,7 +25,7 @@
 
 namespace heddle::config {
 
-/// The words for an enum's values, in their order. "" stands for a setting that
+/// The words for an enum's values, in their order. "" means a setting that
 /// is left out.
 template <typename E> struct Words;
 

@@ -32,7 +32,7 @@ public:
         routes(routes), fragment(fragment), mapping(mapping), slot(slot) {}
 
   void write();
-  /// The value in this fragment that stands for a value of the whole body; null
+  /// The value in this fragment for a value of the whole body; null
   /// when there is none.
   mlir::Value lookup(mlir::Value value) const {
     return mapping.lookupOrNull(value);

@@ -19,8 +19,8 @@
 namespace heddle::rt {
 
 /// The learning rate of each update of a run: the rate that DeepSpeed's
-/// optimizer uses in that update. Its warm-up schedules lag one step behind
-/// their formula.
+/// optimizer uses in that update. With its warm-up schedules that is the
+/// formula's rate of the step before.
 class LearningRate {
 public:
   /// `baseRate` is the optimizer's rate.
