@@ -20,7 +20,8 @@ TEST(Plan, KeepsEverythingThroughJson) {
   Plan plan = test::makeBigramPlan();
   plan.weights.seed = 0xfedcba9876543210;
   plan.optimizer.lr = 0.1 + 0.2;
-  plan.scheduler = {"WarmupLR", {{"warmup_num_steps", 5}}};
+  plan.scheduler = {RateSchedule::WarmupLR,
+                    {{RateParameter::WarmupNumSteps, 5}}};
   plan.strategy = {{"mesh", {{"data", 1}}}};
   std::string text = json(plan).dump();
   Plan again = json::parse(text).get<Plan>();
