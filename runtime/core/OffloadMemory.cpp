@@ -41,7 +41,7 @@ Address OffloadMemory::allocate(const MemoryRequest &request) {
         io::openBlockQueue(options.method, options.shape.depth), options.shape);
   files.merge(block);
   Address address(next);
-  // The end of an allocation must not be the beginning of another.
+  // Allocations are a page apart: no end is another beginning.
   next += request.bytes + page;
   return address;
 }

@@ -174,7 +174,7 @@ void to_json(json &target, const Plan &plan) {
   target = {{"format", formatVersion}};
   visitFields(plan,
               [&](const char *key, const auto &field) { target[key] = field; });
-  // A plan of one stage may have it in the inherited members only.
+  // A plan of one stage may have it in its own members, with `stages` empty.
   if (plan.stages.empty())
     target["stages"] = json::array({static_cast<const Stage &>(plan)});
 }

@@ -301,7 +301,7 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
       [](const auto &) {});
 }
 
-/// Follows a record, wait or settle.
+/// Updates what streams have waited for by a record, a wait or a settle.
 void TrafficCounter::order(const Command &command, int64_t number,
                            Points &points) {
   Point &waitedFor = known[size_t(command.stream)];

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int64_t impossible = std::numeric_limits<int64_t>::max();
 
-/// Partitions the layers with costs as integers, so that equal layers stay
+/// Partitions the layers. Costs are integers here, so that equal layers stay
 /// equal in every sum.
 class Partition {
 public:

@@ -107,7 +107,8 @@ void FragmentWriter::depart(Value value) {
                                builder.getStringAttr(departure.channel));
 }
 
-/// The later part of a sum starts from what the whole sum starts from.
+/// Starts the sum of the later fragment from what the whole sum starts from, in
+/// place of the earlier fragment's sum.
 void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
   unsigned number = sum.operand->getOperandNumber();
   if (sum.start) {

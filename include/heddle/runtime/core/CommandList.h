@@ -162,7 +162,7 @@ private:
     bool ofHost = false; ///< Whether the host takes part in all of them.
     /// None: the entries are submitted one by one.
     std::optional<CapturedWork> work;
-    /// Bytes that devices send in each run of the group.
+    /// Bytes that devices send to other ranks each time the group runs.
     int64_t sentBytes = 0;
   };
   /// Whether the device does it without the host.

@@ -117,9 +117,9 @@ struct CapturedWork {
 
 class DeviceLink;
 
-/// Memory and processors of one kind. All calls come from one thread. Work that
-/// is submitted to a stream may run at any later time, and has run when
-/// `synchronize` returns.
+/// A device: memory, and the processors that compute on it. All calls come from
+/// one thread. Work that is submitted to a stream may run at any later time,
+/// and has run when `synchronize` returns.
 class Device {
 public:
   virtual ~Device() = default;

@@ -25,7 +25,8 @@ struct CacheNeeds {
   int64_t window = 0; ///< The most positions that a token attends to; 0: all.
   double bytes = 0;   ///< Bytes for one position of one sequence.
 
-  /// Bytes that a token at this number of positions reads.
+  /// Bytes of these layers' cache that a token reads when its sequence has this
+  /// many positions.
   double bytesAt(int64_t positions) const {
     return bytes * double(window ? std::min(window, positions) : positions);
   }
@@ -43,7 +44,8 @@ struct ProgramNeeds {
   /// Sorted by window; empty without a cache.
   std::vector<CacheNeeds> caches;
 
-  /// Bytes of the cache that a token at this number of positions reads.
+  /// Bytes of the cache that a token reads when its sequence has this many
+  /// positions.
   double cacheBytesAt(int64_t positions) const {
     double bytes = 0;
     for (const CacheNeeds &cache : caches)
