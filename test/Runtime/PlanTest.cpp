@@ -170,7 +170,7 @@ TEST(Plan, KeepsWherePartsOfTablesBegin) {
 
 TEST(Plan, CommandsRunSequences) {
   std::vector<Command> all = eachCommand();
-  all[3].as<command::Fragments>()->line = "F0 F1 F2 X0";
+  all[3].as<command::Fragments>()->order = {{0, 0}, {0, 1}, {0, 2}, {9, 0}};
   std::vector<std::pair<int64_t, int64_t>> runs;
   for (const Command &command : all)
     for (SequenceRuns of : runsOf(command))
