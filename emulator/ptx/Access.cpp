@@ -1,4 +1,4 @@
-//===- Access.cpp - Addresses of a warp's lanes ---------------------------===//
+//===- Access.cpp - Memory addresses of a warp's lanes --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -33,13 +33,14 @@ Access::Access(const Warp &warp, const Op &op, int row) {
   }
   if (warp.mask == allLanes)
     return;
-  // Lanes that do not take part must not be seen: they copy another.
+  // Inactive lanes must not affect the checks: they get an active lane's
+  // address.
   uint64_t some = addresses[__builtin_ctz(warp.mask)];
   for (int i = 0; i < warpSize; ++i)
     addresses[i] = warp.mask >> i & 1 ? addresses[i] : some;
 }
 
-/// The least and the largest address.
+/// The smallest and the largest address.
 static std::pair<uint64_t, uint64_t> extremes(const uint64_t *addresses) {
   uint64_t least = addresses[0], most = addresses[0];
   for (int i = 1; i < warpSize; ++i) {
@@ -76,16 +77,18 @@ void Access::resolveGlobal(Warp &warp, int64_t bytes) {
                 uint32_t(1) << i & warp.mask);
     host[i] = found->host + (at - found->address);
   }
-  isDense = false; // Neighbours on the device, not on the host.
+  isDense = false; // Contiguous on the device, but not on the host.
 }
 
-/// Shared or local memory, which starts at address `first`.
+/// Resolves addresses of shared or local memory, whose first address is
+/// `first`.
 void Access::resolveWindow(Warp &warp, int64_t bytes, char *base,
                            uint64_t first, uint64_t size, const char *what) {
   uint64_t outside = 0;
   for (int i = 0; i < warpSize; ++i) {
     uint64_t offset = addresses[i] - first;
-    // The sign is set when it is below, or its end beyond.
+    // The sign bit is set if the access begins before the memory, or ends after
+    // it.
     outside |= offset | (size - bytes - offset);
     host[i] = base + offset;
   }
@@ -174,7 +177,7 @@ void Access::resolve(Warp &warp, Space space, int64_t bytes) {
                   uint32_t(1) << i & warp.mask);
   }
   if (space == Space::Generic) {
-    // All lanes of an access are in one space: compilers know no others.
+    // All lanes of an access are in one space: compilers generate nothing else.
     uint64_t window = addresses[0] & ~(windowBytes - 1);
     space = window == sharedWindow  ? Space::ClusterShared
             : window == localWindow ? Space::Local
@@ -246,8 +249,8 @@ uint64_t countParts(const uint64_t *addresses, uint32_t mask, int64_t bytes) {
 
 Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
                            int64_t bytes) {
-  // A pass serves all lanes for up to 4 bytes, half of them for 8, a quarter
-  // for 16.
+  // A pass serves 32 lanes for accesses of up to 4 bytes, 16 for 8 bytes, 8 for
+  // 16 bytes.
   int lanes = bytes <= 4 ? 32 : bytes == 8 ? 16 : 8;
   Wavefronts result;
   for (int first = 0; first < warpSize; first += lanes) {
@@ -273,7 +276,8 @@ TouchedBy touchBy(const Warp &warp, Touch kind) {
   return {warp.current, kind, warp.clusterArrivals, warp.clusterWaits};
 }
 
-/// Remembers what lanes write, for bulk copies that meet it.
+/// Records stores of the lanes, for bulk copies that later access the same
+/// bytes.
 static void noteWritten(Warp &warp, const Access &access, int64_t bytes) {
   GlobalWrites *written = warp.cluster->written.get();
   if (!written)

@@ -1,4 +1,4 @@
-//===- AccessRecorder.cpp - Which bytes a launch touched ------------------===//
+//===- AccessRecorder.cpp - Accesses of global memory in a launch ---------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,13 +14,13 @@
 
 namespace heddle::emulator {
 
-/// Whose ranges may be merged if they meet.
+/// Ranges with equal keys may be merged if they overlap or touch.
 static auto keyOf(const TouchedRange &range) {
   return std::tie(range.by.op, range.by.arrivals, range.by.waits,
                   range.seesCluster);
 }
 
-/// Sorts ranges of a block, and makes one of those of an instruction that meet.
+/// Sorts a block's ranges, and merges adjacent ones of the same instruction.
 static void merge(std::vector<TouchedRange> &ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const auto &a, const auto &b) {
     return std::tuple_cat(keyOf(a), std::tie(a.first)) <
@@ -103,12 +103,12 @@ void AccessRecorder::finish(std::vector<TouchedRange> &intoRaceable,
 
 using RacePair = std::pair<TouchedRange, TouchedRange>;
 
-/// Two ranges, that of the later block first.
+/// Orders two ranges, that of the later block first.
 static RacePair inOrder(const TouchedRange &a, const TouchedRange &b) {
   return a.block < b.block ? RacePair(b, a) : RacePair(a, b);
 }
 
-/// Whether two blocks may touch the same bytes in these ways.
+/// Whether two blocks may access the same bytes in these ways without a race.
 static bool areCompatible(Touch a, Touch b) {
   if (!writes(a) && !writes(b))
     return true;
@@ -119,7 +119,8 @@ static bool areCompatible(Touch a, Touch b) {
 }
 
 namespace {
-/// Of the ranges of one kind so far, those of two clusters that reach furthest.
+/// Among the ranges of one kind so far, those of two different clusters that
+/// end last.
 struct Furthest {
   const TouchedRange *best = nullptr, *second = nullptr;
 
@@ -133,7 +134,7 @@ struct Furthest {
       second = &range;
     }
   }
-  /// One of another cluster that meets `range`, which begins no earlier.
+  /// A range of another cluster that overlaps `range`, which begins no earlier.
   const TouchedRange *meeting(const TouchedRange &range) const {
     const TouchedRange *other =
         best && best->cluster == range.cluster ? second : best;
@@ -142,7 +143,7 @@ struct Furthest {
 };
 } // namespace
 
-/// A race of blocks of different clusters; `ranges` are in order of addresses.
+/// A race of blocks of different clusters. `ranges` are sorted by address.
 static std::optional<RacePair>
 raceOfClusters(const std::vector<TouchedRange> &ranges) {
   constexpr Touch kinds[] = {Touch::Read, Touch::AtomicRead, Touch::Write,
@@ -158,7 +159,7 @@ raceOfClusters(const std::vector<TouchedRange> &ranges) {
   return std::nullopt;
 }
 
-/// A race of blocks of one cluster.
+/// A race of blocks of the same cluster.
 static std::optional<RacePair>
 raceInCluster(const std::vector<const TouchedRange *> &ranges) {
   auto isBefore = [](const TouchedRange &a, const TouchedRange &b) {
@@ -181,7 +182,7 @@ raceInCluster(const std::vector<const TouchedRange *> &ranges) {
   return std::nullopt;
 }
 
-/// Sorts ranges, and makes one of those that meet.
+/// Sorts ranges, and merges those that overlap or touch.
 static void mergeRanges(std::vector<ByteRange> &ranges) {
   std::sort(
       ranges.begin(), ranges.end(),
@@ -196,7 +197,7 @@ static void mergeRanges(std::vector<ByteRange> &ranges) {
   ranges.resize(kept);
 }
 
-/// Leaves out what is read where nobody writes: most of what a launch reads.
+/// Erases reads that overlap no write: most of what a launch reads.
 static void dropUnwritten(std::vector<TouchedRange> &ranges) {
   std::vector<ByteRange> written;
   for (const TouchedRange &range : ranges)
@@ -223,7 +224,7 @@ static void sortByPlace(std::vector<TouchedRange> &ranges) {
 std::optional<RacePair> findChangedConstant(std::vector<TouchedRange> &ranges,
                                             const std::vector<Op> &ops) {
   sortByPlace(ranges);
-  // Of those so far the ones that reach furthest.
+  // The ranges so far that end last.
   const TouchedRange *read = nullptr, *written = nullptr;
   auto meets = [](const TouchedRange *one, const TouchedRange &range) {
     return one && one->end > range.first;

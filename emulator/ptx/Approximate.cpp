@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The PTX ISA bounds the errors of these functions, and says no more. Results
-// err here within these bounds, as a fixed function of the operand and of
-// Options::approximate: what holds for several of its values does not lean on
-// luck.
+// The PTX ISA only bounds the errors of these functions. Here each result has
+// an error within the bound, which depends on the operand and on
+// Options::approximate. A test that passes with several seeds does not depend
+// on one GPU's errors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@
 namespace heddle::emulator {
 
 namespace {
-/// A number in [-1, 1] that depends on all bits of the operand.
+/// A number in [-1, 1], a hash of all bits of the operand.
 double deviation(uint64_t bits, uint64_t seed, uint64_t function) {
   uint64_t x = bits + 0x9e3779b97f4a7c15u * (seed * 16 + function + 1);
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -27,8 +27,8 @@ double deviation(uint64_t bits, uint64_t seed, uint64_t function) {
   return static_cast<double>(static_cast<int64_t>(x)) * 0x1p-63;
 }
 
-/// `exact`, off by at most `relative` of it and `absolute`, rounding
-/// included. Zeros, infinities and NaNs are exact.
+/// `exact` with an error of at most `relative` times its magnitude plus
+/// `absolute`, rounding included. Zeros, infinities and NaNs get no error.
 float perturb(double exact, double relative, double absolute, double by) {
   if (exact == 0 || !std::isfinite(exact))
     return canonical(static_cast<float>(exact));
@@ -37,14 +37,14 @@ float perturb(double exact, double relative, double absolute, double by) {
     return nearest;
   double bound = relative * std::fabs(exact) + absolute;
   auto moved = static_cast<float>(exact + by * bound);
-  // Rounding may have carried it across the bound.
+  // Rounding may have exceeded the bound.
   return std::fabs(moved - exact) <= bound ? moved : nearest;
 }
 
 /// Two units in the last place.
 constexpr double twoUlp = 0x1p-23;
 
-// Each with its bound from the PTX ISA.
+// The functions, with error bounds from the PTX ISA.
 struct Exponential {
   static constexpr uint64_t number = 0;
   static float run(float x, double by) {
@@ -110,7 +110,7 @@ template <class F, bool Flushes> void function(Warp &warp, const Op &op) {
            [&](int i) { return approximate<F, Flushes>(a[i], seed); });
 }
 
-/// The same on numbers of 16 bits, where only the rounding to them shows.
+/// The same functions on 16-bit floats, whose own rounding hides the error.
 template <class F, class Format, int lanes>
 void narrowFunction(Warp &warp, const Op &op) {
   const uint16_t *a = warp.row<uint16_t>(op, 1);
@@ -127,8 +127,8 @@ void narrowFunction(Warp &warp, const Op &op) {
     });
 }
 
-/// div.approx and div.full. The approximate one gives zero where the
-/// reciprocal of a large divisor would.
+/// div.approx and div.full. div.approx returns zero for large divisors, whose
+/// reciprocal is flushed to zero.
 template <bool Full, bool Flushes> void divide(Warp &warp, const Op &op) {
   const float *a = warp.row<float>(op, 1), *b = warp.row<float>(op, 2);
   uint64_t seed = warp.worker->options->approximate;

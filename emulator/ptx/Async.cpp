@@ -4,8 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A copy is made as late as it legally may: when its thread waits for it. Until
-// then the bytes that it will write are NaN.
+// Implements cp.async. A copy is executed as late as PTX allows: when its
+// thread waits for it. Until then, the target bytes are NaN, so that a missing
+// wait shows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,11 +25,11 @@ enum CopyFlags {
   CountsNoArrival = 1024
 };
 
-/// Offsets of target and source are packed into `imm`: 32 bits each.
+/// The offsets of target and source are packed into `imm`, 32 bits each.
 int64_t targetOffset(const Op &op) { return op.imm >> 32; }
 int64_t sourceOffset(const Op &op) { return static_cast<int32_t>(op.imm); }
 
-/// Where the copy of a lane goes, and from where it comes.
+/// Resolves one side of a copy: its target or its source.
 Access resolveSide(Warp &warp, const Op &op, int row, int64_t offset,
                    bool isNarrow, Space space, int64_t bytes) {
   Op side = op;
@@ -62,7 +63,7 @@ void copy(Warp &warp, const Op &op) {
     if (!wrong.empty())
       warp.fail(wrong, uint32_t(1) << lane);
   });
-  // Lanes that only write zeros need no source.
+  // Lanes that only write zeros need no source address.
   uint32_t mask = warp.mask;
   const char *sources[warpSize] = {};
   warp.mask &= reading;
@@ -81,8 +82,8 @@ void copy(Warp &warp, const Op &op) {
   });
 }
 
-/// When the warp says to others that it knows of a copy: with its arrival, if
-/// one is under way, or now.
+/// The time up to which others learn of the copy: that of the warp's arrival,
+/// if one is in progress, otherwise now.
 uint32_t timeOf(const Warp &warp, const AsyncCopy &copy) {
   for (const AsyncArrival &arrival : warp.cluster->arrivals)
     if (arrival.warp == warp.inCluster && arrival.lane == copy.lane &&
@@ -103,7 +104,8 @@ void finishCopies(Warp &warp, const std::vector<AsyncCopy> &copies) {
   }
 }
 
-/// Takes the copies for which `isTaken` out of `copies`.
+/// Removes the copies for which `isTaken` holds from `copies`, and returns
+/// them.
 template <class F>
 std::vector<AsyncCopy> takeCopies(std::vector<AsyncCopy> &copies, F isTaken) {
   std::vector<AsyncCopy> taken, kept;
@@ -118,8 +120,9 @@ std::vector<AsyncCopy> takeCopies(std::vector<AsyncCopy> &copies,
       copies, [&](const AsyncCopy &copy) { return lanes >> copy.lane & 1; });
 }
 
-/// Groups are those of a thread. Lanes that never part share their numbers, so
-/// a warp keeps one list; a wait of some lanes finishes theirs alone.
+/// PTX has a list of groups for each thread. Lanes that never diverge have
+/// equal lists, so a warp keeps one; a wait of some lanes only completes their
+/// copies.
 void commit(Warp &warp, const Op &) {
   warp.groups.push_back(takeCopies(warp.open, warp.mask));
 }
@@ -138,18 +141,18 @@ void wait(Warp &warp, const Op &op) {
 
 void waitAll(Warp &warp, const Op &op) {
   commit(warp, op);
-  wait(warp, op); // op.imm is 0.
+  wait(warp, op); // op.imm is 0: all groups.
 }
 
-/// cp.async.mbarrier.arrive: the barrier hears of it when the copies that the
-/// thread has issued so far have come. Rows: address.
+/// cp.async.mbarrier.arrive: arrives at the barrier when the copies that the
+/// thread has issued so far have completed. Rows: address.
 void arriveAfterCopies(Warp &warp, const Op &op) {
   Access at(warp, op, 0);
   at.resolve(warp, static_cast<Space>(op.flags & SpaceMask), sizeof(uint64_t));
   Cluster &cluster = *warp.cluster;
   Times known = cluster.shared.knownBy(warp.inCluster);
   uint32_t time = cluster.shared.now(warp.inCluster);
-  // What the warp does from here on nobody learns of by this arrival.
+  // The arrival does not order what the warp does after this point.
   cluster.shared.joinLanes(warp.inCluster);
   forLanes(warp.mask, [&](int lane) {
     int64_t offset = at.offset(warp, lane);

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lanes of a warp follow one another in the order of their numbers.
+// The lanes of a warp execute an atomic operation in order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,7 +65,7 @@ struct Decrement {
     return old == 0 || old > limit ? limit : old - 1;
   }
 };
-/// Two numbers of 16 bits, each added by itself.
+/// Adds two 16-bit floats, each separately.
 template <class Format> struct AddPair {
   static uint32_t run(uint32_t old, uint32_t value, uint32_t) {
     auto half = [&](int shift) -> uint32_t {
@@ -77,14 +77,14 @@ template <class Format> struct AddPair {
   }
 };
 
-/// The same of one number, or its least or largest.
+/// Adds 16-bit floats, or takes the smaller or larger one.
 template <class Format> struct AddNarrow {
   static uint16_t run(uint16_t old, uint16_t value, uint16_t) {
     return roundToNarrow<Format>(
         addToOdd(widenNarrow<Format>(old), widenNarrow<Format>(value)));
   }
 };
-/// A NaN loses against a number, and +0 is more than -0.
+/// A number wins against a NaN, and +0 is larger than -0.
 template <class Format, bool IsLeast> struct ExtremeNarrow {
   static uint16_t run(uint16_t old, uint16_t value, uint16_t) {
     double a = widenNarrow<Format>(old), b = widenNarrow<Format>(value);
@@ -100,8 +100,7 @@ template <> struct BitsOfSize<2> { using Type = uint16_t; };
 template <> struct BitsOfSize<4> { using Type = uint32_t; };
 template <> struct BitsOfSize<8> { using Type = uint64_t; };
 
-/// Replaces *place by F of it, whatever other blocks do; returns what was
-/// there.
+/// Atomically replaces *place by F of it; returns the old value.
 template <class T, class F> T update(char *place, T a, T b) {
   using Bits = typename BitsOfSize<sizeof(T)>::Type;
   auto *bits = reinterpret_cast<Bits *>(place);
@@ -118,7 +117,7 @@ template <class T, class F> T update(char *place, T a, T b) {
   }
 }
 
-/// Combines numbers of T that follow one another.
+/// Combines an array of elements of type T.
 template <class T, class F>
 void reduceAll(char *to, const char *from, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += sizeof(T)) {

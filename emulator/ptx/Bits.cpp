@@ -1,4 +1,4 @@
-//===- Bits.cpp - Logic, shifts and fields of bits ------------------------===//
+//===- Bits.cpp - Logic, shifts and bit fields ----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -28,11 +28,11 @@ struct Xor {
 struct Not {
   template <class T> T operator()(T a) const { return static_cast<T>(~a); }
 };
-/// C's negation: 1 for zero.
+/// cnot: 1 for zero, otherwise 0.
 struct LogicalNot {
   template <class T> T operator()(T a) const { return a == 0; }
 };
-/// Shifts of the width and more give zeros, or the sign.
+/// Shifts by the width or more give zeros, or copies of the sign.
 struct ShiftLeft {
   template <class T> T operator()(T a, uint32_t by) const {
     return by < bitsIn<T> ? static_cast<T>(a << by) : 0;
@@ -64,7 +64,7 @@ struct LeadingZeros {
     return a ? __builtin_clzll(a) - (64 - bitsIn<T>) : bitsIn<T>;
   }
 };
-/// The most significant bit that is not the sign's; all ones for none.
+/// The highest bit that differs from the sign; all ones if there is none.
 template <bool ShiftAmount> struct FindBit {
   template <class T> uint32_t operator()(T a) const {
     using U = std::make_unsigned_t<T>;
@@ -94,7 +94,7 @@ struct ExtractField {
         std::is_signed_v<T> && (U(a) >> std::min(pos + len - 1, top) & 1);
     U field = pos > top ? 0 : U(a) >> pos;
     U mask = len > top ? U(~U(0)) : U((U(1) << len) - 1);
-    // Bits above the field or the value are the sign.
+    // Bits above the field or the value are copies of the sign.
     uint32_t inside = pos > top ? 0 : std::min(len, bitsIn<T> - pos);
     U known = inside > top ? U(~U(0)) : U((U(1) << inside) - 1);
     U result = field & mask & known;
@@ -164,7 +164,7 @@ void decodeNot(Decode &d) {
     d.failUnknown();
 }
 
-/// Any function of three bits, by its table.
+/// Any logic function of three bits, given as a table.
 void lop3(Warp &warp, const Op &op) {
   const uint32_t *a = warp.row<uint32_t>(op, 1), *b = warp.row<uint32_t>(op, 2),
                  *c = warp.row<uint32_t>(op, 3);
@@ -224,7 +224,7 @@ void decodeFunnel(Decode &d) {
                          : ternary<U, U, U, U, Funnel<false, true>>;
 }
 
-/// An operand of 32 or 64 bits, a result of 32.
+/// For an operand of 32 or 64 bits and a result of 32 bits.
 template <class F> void decodeCount(Decode &d) {
   Type type = d.type();
   d.expectOperands(2);
@@ -315,7 +315,7 @@ void decodeFieldMask(Decode &d) {
 
 enum PermuteMode { Default, F4e, B4e, Rc8, Ecl, Ecr, Rc16 };
 
-/// The selector of four bytes of a prmt with a mode.
+/// The selector of four bytes for a mode of prmt.
 uint32_t permuteSelector(int64_t mode, uint32_t c) {
   uint32_t n = c & 3;
   auto bytes = [](uint32_t b0, uint32_t b1, uint32_t b2, uint32_t b3) {
@@ -348,7 +348,7 @@ void permute(Warp &warp, const Op &op) {
     for (int j = 0; j < 4; ++j) {
       uint32_t choice = selector >> (4 * j);
       uint32_t byte = both >> (8 * (choice & 7)) & 0xff;
-      if (choice & 8) // The byte's sign in all its bits.
+      if (choice & 8) // Copy the byte's sign to all its bits.
         byte = byte & 0x80 ? 0xff : 0;
       result |= byte << (8 * j);
     }
@@ -367,7 +367,7 @@ void decodePermute(Decode &d) {
   d.op.run = permute;
 }
 
-/// Four products of bytes, added.
+/// The sum of four products of bytes.
 template <class A, class B> struct DotOfBytes {
   uint32_t operator()(uint32_t a, uint32_t b, uint32_t c) const {
     int32_t sum = 0;

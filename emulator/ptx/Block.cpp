@@ -1,4 +1,4 @@
-//===- Block.cpp - The barriers of a block, and its end -------------------===//
+//===- Block.cpp - Barriers and the end of a block ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -11,7 +11,7 @@
 
 namespace heddle::emulator {
 
-/// Gives a warp what the barrier made of all votes.
+/// Writes the barrier's result of all votes to the warp's register.
 static void finishVote(Warp &warp, const Barrier &barrier) {
   const Op &op = *warp.reduction;
   if (op.imm == CountVotes)

@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// cp.async.bulk: plain copies, and boxes of tensors (TMA), also to several
-// blocks of the cluster and by operations on what is there. A copy to shared
-// memory is made when every warp waits and one of them for its mbarrier; one
-// to global memory is read when its thread waits for that, and written at the
-// next wait that asks for it, or when the block ends.
+// Implements cp.async.bulk: plain copies and boxes of tensors (TMA), also
+// multicast to several blocks of the cluster, and with reductions. Copies
+// complete as late as possible. A copy to shared memory is written when every
+// warp waits, one of them for its mbarrier. The source of a copy to global
+// memory is read when its thread waits for that; the target is written at the
+// next wait for completion, or at the end of the block.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,24 +25,25 @@ namespace heddle::emulator {
 namespace {
 constexpr int64_t chunkBytes = 16;
 
-/// Rows: shared, global or map or source in shared memory, [mbarrier], [size]
-/// or coordinates, [mask of blocks].
+/// Op::flags. Rows: address in shared memory; global address, tensor map or
+/// source in shared memory; [mbarrier]; [size] or coordinates; [mask of
+/// blocks].
 enum BulkFlags {
   NarrowShared = 1,
   NarrowBarrier = 2,
   OnlyRead = 4,
   NarrowSource = 8,
   IsMulticast = 16,
-  IsOfBlock = 32, ///< Shared memory is the block's own.
+  IsOfBlock = 32, ///< The target is the block's own shared memory.
   IsFromShared = 64,
   RankShift = 8,
-  OperationShift = 12, ///< One more than the operation; 0: it is a copy.
+  OperationShift = 12, ///< Bits for 1 + the operation; 0: a copy.
   TypeShift = 16
 };
 constexpr uint32_t fieldMask = 15;
 constexpr int offsetBits = 20;
 
-/// The three offsets of addresses, packed into `imm`.
+/// The offsets of three addresses, packed into `imm`.
 int64_t offsetOf(const Op &op, int index) {
   return op.imm >> (offsetBits * index) & ((int64_t(1) << offsetBits) - 1);
 }
@@ -53,7 +55,7 @@ uint64_t addressOf(const Warp &warp, const Op &op, int row, bool isNarrow,
   return base + static_cast<uint64_t>(offsetOf(op, offset));
 }
 
-/// The offset of `bytes` in the cluster's shared memory.
+/// The offset of `bytes` in the cluster's shared memory, which must be aligned.
 int64_t alignedOffset(Warp &warp, uint64_t address, int64_t bytes,
                       uint64_t alignment, bool ofCluster, int lane) {
   if ((address & ~(windowBytes - 1)) == sharedWindow)
@@ -65,7 +67,8 @@ int64_t alignedOffset(Warp &warp, uint64_t address, int64_t bytes,
   return sharedOffset(warp, address, bytes, ofCluster, lane);
 }
 
-/// Global memory on the host, which is checked, noted and counted.
+/// Checks, records and counts an access of global memory; returns its host
+/// address.
 char *globalMemory(Warp &warp, uint64_t address, int64_t bytes, Touch kind,
                    int lane) {
   Worker &worker = *warp.worker;
@@ -87,12 +90,13 @@ char *globalMemory(Warp &warp, uint64_t address, int64_t bytes, Touch kind,
   return found->host + (address - found->address);
 }
 
-/// Where a chunk of a box is put that would be at `address`.
+/// The address, after the swizzle, of a chunk of a box that would be at
+/// `address`.
 int64_t swizzled(int64_t address, int swizzle) {
   return address ^ ((address >> 7 & ((1 << swizzle) - 1)) << 4);
 }
 
-/// Takes a box of a tensor apart.
+/// Splits a box of a tensor into chunks.
 class Box {
 public:
   Box(Warp &warp, const TensorMap &map, const int64_t *start, int64_t shared,
@@ -134,7 +138,7 @@ private:
              first;
     for (int64_t at = 0; at < bytes; at += chunkBytes, done += chunkBytes) {
       Chunk chunk;
-      // What decides is the address in the memory of its block.
+      // The swizzle depends on the address in the shared memory of one block.
       chunk.shared = base + swizzled(shared - base + done, map.swizzle);
       chunk.first =
           static_cast<int32_t>(std::clamp<int64_t>(first - at, 0, chunkBytes));
@@ -150,13 +154,13 @@ private:
   const TensorMap &map;
   const int64_t *start;
   int64_t shared, done = 0;
-  int64_t base; ///< Offset of the address 0 of the block.
+  int64_t base; ///< Offset of the block's address 0.
   Touch kind;
   int lane;
   std::vector<Chunk> chunks;
 };
 
-/// The map at an address; it is constant, or a parameter of the kernel.
+/// The tensor map at an address, in constant memory or a kernel parameter.
 TensorMap readMap(Warp &warp, uint64_t address, int lane) {
   TensorMap map;
   auto fail = [&](const std::string &what) {
@@ -184,10 +188,11 @@ TensorMap readMap(Warp &warp, uint64_t address, int lane) {
   return map;
 }
 
-/// What an op copies for a lane: chunks, and the bytes that an mbarrier counts.
+/// What one lane copies: chunks, and the number of bytes for the mbarrier.
 struct Transfer {
   std::vector<Chunk> chunks;
-  int64_t bytes = 0, shared = 0; ///< Where it begins in shared memory.
+  /// `shared`: offset of its first byte in shared memory.
+  int64_t bytes = 0, shared = 0;
   bool fillsNaN = false;
   Reduction reduction = nullptr;
 };
@@ -196,7 +201,7 @@ int operationOf(const Op &op) {
   return static_cast<int>(op.flags >> OperationShift & fieldMask) - 1;
 }
 
-/// A box of a tensor.
+/// The copy of a box of a tensor.
 Transfer boxTransfer(Warp &warp, const Op &op, bool isStore, int lane) {
   Transfer result;
   auto fail = [&](const std::string &what) {
@@ -228,7 +233,7 @@ Transfer boxTransfer(Warp &warp, const Op &op, bool isStore, int lane) {
   result.shared = alignedOffset(warp, shared, result.bytes, alignment,
                                 !(op.flags & IsOfBlock), lane);
   result.chunks = Box(warp, map, start, result.shared, kind, lane).take();
-  // A swizzled box may not reach beyond its own rows.
+  // A swizzled box may not extend beyond its rows.
   int64_t end = warp.cluster->blockOf(result.shared).firstShared +
                 warp.cluster->sharedBytes;
   for (const Chunk &chunk : result.chunks)
@@ -237,7 +242,7 @@ Transfer boxTransfer(Warp &warp, const Op &op, bool isStore, int lane) {
   return result;
 }
 
-/// Bytes that follow one another.
+/// The copy of contiguous bytes.
 Transfer plainTransfer(Warp &warp, const Op &op, bool isStore, int lane) {
   Transfer result;
   uint64_t shared = addressOf(warp, op, 0, op.flags & NarrowShared, 0, lane);
@@ -282,7 +287,7 @@ void check(Warp &warp, const std::string &wrong, int lane) {
     warp.fail(wrong, uint32_t(1) << lane);
 }
 
-/// One copy to the shared memory of a block.
+/// Starts one copy to the shared memory of a block.
 void beginLoad(Warp &warp, Transfer transfer, int64_t barrier, int64_t source,
                int lane) {
   Cluster &cluster = *warp.cluster;
@@ -305,7 +310,8 @@ void beginLoad(Warp &warp, Transfer transfer, int64_t barrier, int64_t source,
                             transfer.reduction});
 }
 
-/// Global to shared memory, or shared memory to that of the cluster.
+/// Copies from global to shared memory, or to the shared memory of another
+/// block.
 void load(Warp &warp, const Op &op) {
   Cluster &cluster = *warp.cluster;
   forLanes(warp.mask, [&](int lane) {
@@ -322,7 +328,7 @@ void load(Warp &warp, const Op &op) {
       source = transfer.chunks.front().other - cluster.shared.data();
     if (!(op.flags & IsMulticast))
       return beginLoad(warp, std::move(transfer), barrier, source, lane);
-    // The same offsets in every block of the mask.
+    // A multicast writes the same offsets in every block of the mask.
     uint32_t blocks =
         warp.row<uint16_t>(op, op.results + op.operands - 1)[lane];
     if (!blocks || blocks >> cluster.blocks.size())
@@ -341,7 +347,7 @@ void load(Warp &warp, const Op &op) {
   });
 }
 
-/// Shared to global memory.
+/// Copies from shared to global memory.
 void storeBulk(Warp &warp, const Op &op) {
   forLanes(warp.mask, [&](int lane) {
     Transfer transfer = transferOf(warp, op, /*isStore=*/true, lane);
@@ -381,7 +387,7 @@ void writeStore(const BulkStore &made) {
   }
 }
 
-/// Groups are those of the lanes that are here, as those of cp.async.
+/// Groups are lists for each thread, kept for the warp as those of cp.async.
 void commit(Warp &warp, const Op &) {
   warp.stores.groups.push_back(std::move(warp.stores.open));
   warp.stores.open.clear();
@@ -405,7 +411,8 @@ void wait(Warp &warp, const Op &op) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// An address: whether its row is narrow. Its offset goes into `offsets`.
+/// Decodes an address, puts its offset into `offsets`, and returns whether its
+/// row has 32 bits.
 bool takeAddress(Decode &d, size_t index, int place, int64_t &offsets) {
   int bits = d.address(index);
   if (d.op.imm < 0 || d.op.imm >> offsetBits)
@@ -432,7 +439,7 @@ void useCoordinates(Decode &d, size_t index, int rank) {
     d.use(coordinate, b32Type);
 }
 
-/// The operation of a reduction, and its type unless a tensor map says that.
+/// Takes the operation of a reduction, and its type if no tensor map has it.
 uint32_t takeOperation(Decode &d, bool hasType, bool toShared) {
   int operation =
       d.takeOneOf({"add", "min", "max", "inc", "dec", "and", "or", "xor"});
@@ -462,10 +469,10 @@ uint32_t takeOperation(Decode &d, bool hasType, bool toShared) {
   return flags | static_cast<uint32_t>(ofMap) << TypeShift;
 }
 
-/// Whether the operand that says how to cache follows.
+/// 1 if an operand with a cache policy follows, otherwise 0.
 size_t takeCachePolicy(Decode &d) { return d.take("L2::cache_hint") ? 1 : 0; }
 
-/// To shared memory, `ofCluster` or of the block itself.
+/// Decodes a copy to shared memory, `ofCluster` or of the block itself.
 void decodeLoad(Decode &d, int rank, bool ofCluster, bool reduces) {
   bool isFromShared = ofCluster && !rank && d.take("shared::cta");
   if ((!isFromShared && !d.take("global")) ||
@@ -536,7 +543,7 @@ void decodeBulk(Decode &d, bool reduces) {
     return;
   }
   int rank = takeRank(d);
-  // The first of the two spaces is that of the target.
+  // The first space is that of the target.
   const std::vector<std::string> &words = d.source.modifiers;
   const char *const spaces[] = {"global", "shared::cta", "shared::cluster"};
   auto target =
@@ -551,7 +558,7 @@ void decodeBulk(Decode &d, bool reduces) {
 
 void landBulkCopy(Cluster &cluster, const BulkCopy &copy) {
   SharedMemory &shared = cluster.shared;
-  // Only numbers are NaN outside; all their bits are set.
+  // Only elements outside of the tensor are NaN: all their bits are set.
   char fill = copy.fillsNaN ? static_cast<char>(0xff) : 0;
   for (const Chunk &chunk : copy.chunks) {
     char *to = shared.data() + chunk.shared;

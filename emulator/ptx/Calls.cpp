@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The body of a function takes the place of each call. Its names become those
-// of the call: its parameters are the caller's variables, its registers get a
-// prefix. So all that follows sees one function.
+// Replaces each call by the body of the called function before decoding, so
+// that the rest of the emulator sees one function. Names in the body change: a
+// parameter becomes the caller's variable, and a register gets a prefix.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,7 +45,7 @@ private:
 
   const Syntax &syntax;
   Function result;
-  std::vector<const Function *> active; ///< Callers, to see recursion.
+  std::vector<const Function *> active; ///< The callers, to detect recursion.
   int64_t numCalls = 0;
 };
 
@@ -83,7 +83,7 @@ const Function &Inliner::find(const std::string &name, int64_t line) const {
 void Inliner::addVariables(const Function &function, const std::string &prefix,
                            Names &names) {
   for (Variable variable : function.variables) {
-    // All calls of a function have its shared memory in common.
+    // All calls of a function share its shared memory.
     std::string name = variable.space == "shared" && !prefix.empty()
                            ? function.name + "@" + variable.name
                            : prefix + variable.name;
@@ -115,7 +115,7 @@ void Inliner::append(const Function &function, const std::string &prefix,
     for (const std::string &target : targets)
       result.branchTargets[prefix + name].push_back(prefix + target);
   }
-  std::string end = prefix + "@end"; // No name that a text can have.
+  std::string end = prefix + "@end"; // A name that PTX cannot contain.
   for (size_t i = 0; i <= function.body.size(); ++i) {
     auto [first, last] = labels.equal_range(i);
     for (auto label = first; label != last; ++label)

@@ -1,10 +1,11 @@
-//===- Cluster.cpp - Warps take turns -------------------------------------===//
+//===- Cluster.cpp - Runs the warps of a cluster in turns -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The blocks of a cluster run together: the warps of all of them take turns.
+// The blocks of a cluster run together on one thread of the host. A warp runs
+// until it waits or its turn ends.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +25,7 @@ void Cluster::checkPhase(Mbarrier &barrier) {
   barrier.next = Times();
 }
 
-/// Lets warps go on that only asked whether something has happened.
+/// Continues warps that only tested a barrier, with a negative answer.
 bool Cluster::wakePolling() {
   bool woken = false;
   for (Block &block : blocks)
@@ -45,9 +46,10 @@ bool Cluster::isAwaited(int64_t barrier) const {
   return false;
 }
 
-/// Makes a copy that somebody waits for: the oldest, unless orders are drawn.
+/// Completes a copy that a warp waits for: the oldest, or a random one if
+/// orders are drawn.
 bool Cluster::landCopy() {
-  // Copies have no order among themselves.
+  // Copies may complete in any order.
   std::vector<size_t> awaited;
   for (size_t i = 0; i < copies.size(); ++i)
     if (isAwaited(copies[i].barrier))
@@ -112,7 +114,7 @@ void Cluster::run(const Program &program) {
       return;
     if (events != before)
       polls = 0;
-    // Who polls gets some turns before copies come.
+    // Warps that poll get some turns before copies complete.
     if (moved || (polls++ < 2 && wakePolling()) || landCopy())
       continue;
     if (polls > mostPolls || !wakePolling())
@@ -120,7 +122,7 @@ void Cluster::run(const Program &program) {
   }
 }
 
-/// What a warp waits for in vain, in words.
+/// Describes what a warp waits for in vain.
 static std::string describeAwaited(const Warp &warp) {
   if (warp.awaits == Warp::TheCluster)
     return "the cluster";
@@ -135,7 +137,7 @@ static std::string describeAwaited(const Warp &warp) {
          std::to_string(barrier.bytes) + " bytes are missing";
 }
 
-/// All warps that have not ended wait.
+/// Reports that all warps wait that have not ended.
 void Cluster::failDeadlock(const Program &program) {
   Warp *atBarrier = nullptr;
   for (size_t i = numWarps(); i-- > 0;)

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Implements mapa, getctarank and barrier.cluster.
+//
 //===----------------------------------------------------------------------===//
 
 #include "emulator/ptx/Decode.h"
@@ -21,13 +23,13 @@ namespace {
 constexpr uint64_t rankMask = (windowBytes - 1) >> clusterRankShift
                                                        << clusterRankShift;
 
-/// Fails unless a generic address is one of shared memory.
+/// Fails unless a generic address is in shared memory.
 void checkWindow(Warp &warp, uint64_t address, int lane) {
   if ((address & ~(windowBytes - 1)) != sharedWindow)
     warp.fail("an address that is not of shared memory", uint32_t(1) << lane);
 }
 
-/// mapa: the address of what stands there in another block of the cluster.
+/// mapa: the address of the same offset in the shared memory of another block.
 template <class T, bool isGeneric> void mapAddress(Warp &warp, const Op &op) {
   const T *from = warp.row<T>(op, 1);
   const uint32_t *ranks = warp.row<uint32_t>(op, 2);
@@ -46,7 +48,7 @@ template <class T, bool isGeneric> void mapAddress(Warp &warp, const Op &op) {
   });
 }
 
-/// getctarank: the number of the block that an address is of.
+/// getctarank: the rank of the block that owns an address.
 template <class T, bool isGeneric> void rankOf(Warp &warp, const Op &op) {
   const T *from = warp.row<T>(op, 1);
   if (isGeneric)
@@ -58,7 +60,7 @@ template <class T, bool isGeneric> void rankOf(Warp &warp, const Op &op) {
   });
 }
 
-/// The type of an address, which is narrow only in a space.
+/// Takes the type of an address, which has 32 bits only in a state space.
 bool takeAddressType(Decode &d, Type &type, bool &isShared) {
   d.requireTarget({"sm_90", "sm_90a"});
   isShared = d.take("shared::cluster");
@@ -126,7 +128,7 @@ void arriveAtCluster(Warp &warp, const Op &op) {
   cluster.phase = std::max(cluster.phase, phase);
   if (!(op.flags & IsRelaxed))
     return cluster.shared.release(warp.inCluster, known);
-  // What was before a fence is in order all the same.
+  // Earlier fences order memory accesses even before a relaxed arrival.
   cluster.shared.releaseStart(warp.inCluster, known);
   known.add(warp.fenced);
   inits.add(warp.fencedInits);

@@ -1,4 +1,4 @@
-//===- Compare.cpp - Comparisons and choices ------------------------------===//
+//===- Compare.cpp - Comparisons and selections ---------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,7 +13,7 @@
 namespace heddle::emulator {
 
 namespace {
-/// How an operand is read: as it is, without denormals, or widened.
+/// How an operand is read: unchanged, with denormals flushed, or widened.
 template <class T> struct Plain {
   using Bits = T;
   static T get(T value) { return value; }
@@ -154,7 +154,7 @@ template <class L> Handlers handlersOf(int comparison) {
   return {};
 }
 
-/// Takes the comparison; lo, ls, hi and hs are those of unsigned integers.
+/// Takes the comparison. lo, ls, hi and hs compare unsigned integers.
 int takeComparison(Decode &d, bool &isUnsigned) {
   int comparison =
       d.takeOneOf({"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu",
@@ -193,7 +193,7 @@ Handlers compareHandlers(Decode &d, Type type, int comparison, bool flushes,
   return result;
 }
 
-/// The comparison of setp and set, after the results: operands and handlers.
+/// Decodes setp and set after the results: operands and handlers.
 Handlers decodeComparison(Decode &d, Type type, int comparison, bool flushes,
                           bool isUnsigned, int combination) {
   d.expectOperands(combination ? 4 : 3);
@@ -259,7 +259,7 @@ void decodeSelect(Decode &d) {
     d.failUnknown();
 }
 
-/// slct: a where c >= 0; a NaN is not.
+/// slct: a if c >= 0, else b; a NaN selects b.
 template <class T, class C, bool Flushes>
 void selectBySign(Warp &warp, const Op &op) {
   const T *a = warp.row<T>(op, 1), *b = warp.row<T>(op, 2);

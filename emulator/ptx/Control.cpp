@@ -64,7 +64,7 @@ void decodeExit(Decode &d) {
 
 enum BarrierFlags { HasThreads = 1, Arrives = 2, Reduces = 4, Negated = 8 };
 
-/// The value that all lanes have.
+/// The value of an operand that must be equal in all lanes.
 int64_t uniform(Warp &warp, const Op &op, int row) {
   const uint32_t *values = warp.row<uint32_t>(op, row);
   uint32_t value = values[__builtin_ctz(warp.mask)];
@@ -171,7 +171,8 @@ void fenceProxy(Warp &warp, const Op &) {
     shared.fenceProxy(warp.inCluster, FenceOf::Global);
 }
 
-/// What threads wrote, asynchronous operations read.
+/// Proxy fences order writes of threads before reads of asynchronous
+/// operations.
 void decodeProxyFence(Decode &d) {
   if (!d.take("async"))
     d.failUnknown();
@@ -182,8 +183,8 @@ void decodeProxyFence(Decode &d) {
                           : fenceProxy<true, false>;
 }
 
-/// fence.mbarrier_init.release.cluster. Of the other blocks only a relaxed
-/// arrival leans on it: all other barriers tell of what began, too.
+/// fence.mbarrier_init.release.cluster: orders initializations before a relaxed
+/// arrival at the cluster's barrier. All other barriers order them without it.
 void decodeInitFence(Decode &d) {
   d.requireTarget({"sm_90", "sm_90a"});
   if (!d.take("release") || !d.take("cluster"))
@@ -194,8 +195,8 @@ void decodeInitFence(Decode &d) {
   };
 }
 
-/// Memory is always in order here. But a relaxed arrival at the cluster's
-/// barrier tells no more than what was before a fence.
+/// The emulator executes memory accesses in order. But a relaxed arrival at the
+/// cluster's barrier only orders what precedes a fence.
 void decodeFence(Decode &d) {
   if (d.take("proxy"))
     return decodeProxyFence(d);
@@ -214,7 +215,7 @@ void decodeFence(Decode &d) {
     };
 }
 
-/// Launches follow one another as a whole.
+/// Launches run one after the other, so griddepcontrol does nothing.
 void decodeDependents(Decode &d) {
   d.requireTarget({"sm_90", "sm_90a"});
   if (d.takeOneOf({"launch_dependents", "wait"}) < 0)

@@ -1,4 +1,4 @@
-//===- ControlFlow.cpp - Blocks of ops and where paths meet again ---------===//
+//===- ControlFlow.cpp - Basic blocks and convergence points --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -12,7 +12,7 @@
 
 namespace heddle::emulator {
 
-/// The ops to which one that ends a block may go.
+/// The possible successors of an op that ends a basic block.
 static std::vector<int32_t> targetsOf(const Program &program, const Op &op) {
   if (op.targets >= 0)
     return program.targets[op.targets];
@@ -54,8 +54,8 @@ Blocks::Blocks(const Program &program) {
 }
 
 namespace {
-/// Immediate post-dominators: dominators of the reversed graph, after Cooper,
-/// Harvey and Kennedy.
+/// Immediate post-dominators, computed as dominators of the reversed graph
+/// (Cooper, Harvey and Kennedy).
 class PostDominators {
 public:
   explicit PostDominators(const Blocks &blocks)
@@ -85,14 +85,15 @@ public:
     }
   }
 
-  /// The block, the exit, or `unknown` for what never ends.
+  /// The block's immediate post-dominator: a block, the exit, or `unknown` if
+  /// the block cannot reach the exit.
   size_t of(size_t block) const { return parent[block]; }
 
   static constexpr size_t unknown = ~size_t(0);
   const size_t exit;
 
 private:
-  /// Post-order of the reversed graph from the exit.
+  /// Visits the reversed graph from the exit, in post-order.
   void visit() {
     std::vector<std::pair<size_t, size_t>> stack = {{exit, 0}};
     std::vector<bool> seen(exit + 1);
@@ -137,7 +138,7 @@ void findReconvergence(Program &program) {
     size_t meet = post.of(block);
     if (!last.endsBlock || meet >= post.exit)
       continue;
-    // Nobody waits for others only to end.
+    // Paths need not converge if the block only exits.
     const Op &first = ops[blocks.starts[meet]];
     bool ends = first.endsBlock && first.imm == noPc && first.targets < 0 &&
                 first.guard == noRow;

@@ -21,14 +21,14 @@ enum Modes {
   Ftz = 8,
   Sat = 16,
   Relu = 32,
-  ToInteger = 64 ///< rni, rzi ...: the result is a whole number.
+  ToInteger = 64 ///< rni, rzi ...: round to an integer.
 };
 
 Rounding roundingOf(uint32_t flags) {
   return static_cast<Rounding>(flags & RoundingMask);
 }
 
-/// Floats by the type of their bits.
+/// Float types, each with the integer type of its bits.
 struct F32 {
   using Bits = float;
   static double get(float value) { return value; }
@@ -42,7 +42,7 @@ template <class Format> struct F16 {
   static double get(uint16_t value) { return widenNarrow<Format>(value); }
 };
 
-/// A number of f64 as an f32, in a rounding.
+/// Rounds an f64 to f32.
 float toSingle(double value, Rounding mode) {
   if (value != value)
     return floatOf(canonicalNan);
@@ -58,7 +58,7 @@ float toSingle(double value, Rounding mode) {
   return nearest;
 }
 
-/// f32 as tf32: ten bits of fraction, or 13 bits cut off.
+/// Rounds f32 to tf32: 10 bits of fraction, or 13 bits truncated.
 float toTf32(float value, Rounding mode) {
   if (!std::isfinite(value))
     return canonical(value);
@@ -70,7 +70,7 @@ float toTf32(float value, Rounding mode) {
   return floatOf(bits & 0xffffe000u);
 }
 
-/// A float's value as that of another type.
+/// Converts the value of a float to another type.
 template <class To> typename To::Bits fromDouble(double value, uint32_t flags);
 template <> float fromDouble<F32>(double value, uint32_t flags) {
   return toSingle(value, roundingOf(flags));
@@ -109,7 +109,7 @@ template <class To, class From> void floatToFloat(Warp &warp, const Op &op) {
   });
 }
 
-/// The frequent ones, as vectors.
+/// Frequent conversions, in forms that vectorize.
 struct SingleToBFloat16 {
   uint16_t operator()(float value) const { return nearestBFloat16(value); }
 };
@@ -121,7 +121,8 @@ template <class Format> struct NarrowToSingle {
 
 template <class I, class From> void floatToInteger(Warp &warp, const Op &op) {
   const auto *a = warp.row<typename From::Bits>(op, 1);
-  // The first number that is too large; the least is a float for all types.
+  // The smallest value that is too large; the lower limit is exact for all
+  // types.
   const double end = std::ldexp(1.0, std::numeric_limits<I>::digits);
   const double least = static_cast<double>(std::numeric_limits<I>::min());
   eachLane(warp, warp.row<I>(op, 0), [&](int i) -> I {
@@ -138,8 +139,8 @@ template <class I, class From> void floatToInteger(Warp &warp, const Op &op) {
   });
 }
 
-/// An integer as a double, and to odd where that is not exact, so that what is
-/// rounded next is rounded right.
+/// Converts an integer to a double, rounded to odd, so that a second rounding
+/// gives the correctly rounded result.
 template <class I> double toOdd(I value) {
   auto nearest = static_cast<double>(value);
   __int128 error = __int128(value) - static_cast<__int128>(nearest);
@@ -183,7 +184,7 @@ void integerToInteger(Warp &warp, const Op &op) {
 // Integers in registers that are wider than they are, and saturation
 //===----------------------------------------------------------------------===//
 
-/// The type of an operand, and the bits of its register.
+/// An operand's type, and the width of its register in bits.
 struct Field {
   Type type;
   int registerBits;
@@ -215,7 +216,8 @@ __int128 loadInteger(const void *row, const Field &field, int lane) {
   return bits;
 }
 
-/// `value`, cut off or saturated, extended to all of the register.
+/// `value`, truncated or saturated to the field's type, and extended to the
+/// register's width.
 uint64_t asInteger(__int128 value, const Field &field, bool saturates) {
   int width = field.type.width;
   bool isSigned = field.type.kind == Type::Signed;
@@ -230,7 +232,7 @@ uint64_t asInteger(__int128 value, const Field &field, bool saturates) {
                   : bits >> (64 - width);
 }
 
-/// Rows of any width, by lanes.
+/// Stores f(lane) into a row of any width.
 template <class F> void storeWide(Warp &warp, const Op &op, int bits, F f) {
   withBits(bits, [&](auto value) {
     eachLane(warp, warp.row<decltype(value)>(op, 0), f);
@@ -285,7 +287,7 @@ template <class F> bool withFloat(Type type, F f) {
   return true;
 }
 
-/// Two f32 to a pair: the first operand above.
+/// Converts two f32 to a packed pair, the first operand in the upper half.
 template <class Format> void convertPair(Warp &warp, const Op &op) {
   const float *high = warp.row<float>(op, 1), *low = warp.row<float>(op, 2);
   eachLane(warp, warp.row<uint32_t>(op, 0), [&](int i) {
@@ -323,7 +325,7 @@ void decodeTf32(Decode &d) {
   };
 }
 
-/// Takes the modes; whether a rounding was among them.
+/// Takes the modes; returns whether a rounding mode was among them.
 bool takeModes(Decode &d) {
   int mode = d.takeOneOf({"rn", "rz", "rm", "rp", "rna"});
   int whole = mode < 0 ? d.takeOneOf({"rni", "rzi", "rmi", "rpi"}) : -1;
@@ -350,7 +352,7 @@ void chooseFloatToFloat(Decode &d, Type to, Type from) {
     d.op.run = unary<float, uint16_t, NarrowToSingle<Half>>;
 }
 
-/// `areExact`: both registers are as wide as the types.
+/// Chooses a handler. `areExact`: both registers have the width of their types.
 void chooseWithInteger(Decode &d, Type to, Type from, bool areExact) {
   if (to.isFloat())
     withFloat(to, [&](auto t) {

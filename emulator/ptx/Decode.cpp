@@ -1,4 +1,4 @@
-//===- Decode.cpp - From the text's tree to ops ---------------------------===//
+//===- Decode.cpp - Decodes parsed PTX into ops ---------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,7 +14,7 @@
 
 namespace heddle::emulator {
 
-/// Decodes a function; registers are numbers until `assignRows`.
+/// Decodes a function. Operands are numbers of registers until `assignRows`.
 class FunctionDecoder {
 public:
   FunctionDecoder(const Syntax &syntax, const Function &function,
@@ -27,7 +27,7 @@ public:
   uint32_t scratch(int width);
   uint32_t carry();
   int width(uint32_t row) const { return widths[row]; }
-  /// The address of a variable, in its own space.
+  /// The address of a variable in its state space.
   uint64_t addressOf(const std::string &name, int64_t line) const;
 
   const Function &function;
@@ -113,7 +113,7 @@ uint32_t FunctionDecoder::add(int width) {
   return static_cast<uint32_t>(widths.size() - 1);
 }
 
-/// Bits of a special register; 0 for what is none.
+/// Width of a special register in bits; 0 if there is no such register.
 static int specialWidth(const std::string &name) {
   static const char *const names[] = {"tid.x",
                                       "tid.y",
@@ -177,7 +177,7 @@ uint32_t FunctionDecoder::row(const std::string &name, int64_t line) {
 
 uint32_t FunctionDecoder::constant(uint64_t bits, int width) {
   if (width == 1)
-    bits = bits ? ~uint32_t(0) : 0; // A predicate: one bit a lane.
+    bits = bits ? ~uint32_t(0) : 0; // A predicate has one bit for each lane.
   else if (width < 64)
     bits &= (uint64_t(1) << width) - 1;
   auto [it, isNew] = constants.try_emplace({bits, width}, 0);
@@ -247,7 +247,7 @@ Program FunctionDecoder::run() {
   return std::move(program);
 }
 
-/// Bytes of parameters that a kernel may have: more since PTX 8.1.
+/// Limit of a kernel's parameters in bytes, which PTX 8.1 has raised.
 static int64_t mostParameterBytes(const Syntax &syntax) {
   return std::strtod(syntax.version.c_str(), nullptr) >= 8.1 ? 32764 : 4096;
 }
@@ -377,7 +377,7 @@ void Decode::result(const Operand &operand, Type type) {
          "' takes " + std::to_string(type.bits()));
 }
 
-/// The bits of a literal as a value of `type`.
+/// The bits of a literal, converted to `type`.
 static uint64_t bitsAs(const Literal &literal, Type type) {
   if (!literal.isFloat)
     return literal.bits;

@@ -1,8 +1,10 @@
-//===- Exchange.cpp - What lanes of a warp tell each other ----------------===//
+//===- Exchange.cpp - Data exchange between the lanes of a warp -----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Implements shfl, vote, match, redux and elect.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,8 +16,8 @@
 namespace heddle::emulator {
 
 namespace {
-/// The lanes that the mask operand names. They all have to be here, and those
-/// that are here have to be among them. False: others run first.
+/// For instructions with a mask operand: requires the lanes of the mask to be
+/// here, and the lanes here to be in the mask. False if other paths run first.
 bool meet(Warp &warp, const uint32_t *masks) {
   uint32_t wanted = masks[__builtin_ctz(warp.mask)];
   forLanes(warp.mask, [&](int lane) {
@@ -57,7 +59,7 @@ void shuffle(Warp &warp, const Op &op) {
     valid |= uint32_t(isInside) << lane;
     if (!isInside)
       from = lane;
-    // What a lane holds that takes no part is not defined: a NaN.
+    // The value of an inactive lane is undefined: a NaN.
     bool isHere = warp.mask >> from & 1;
     values[lane] = isHere ? value[from] : ~uint32_t(0);
   });
@@ -111,7 +113,7 @@ void decodeVote(Decode &d) {
   d.op.run = vote;
 }
 
-/// match: the lanes that have the same value.
+/// match.any: for each lane, the lanes with the same value.
 template <class T> void matchAny(Warp &warp, const Op &op) {
   if (!meet(warp, warp.row<uint32_t>(op, 2)))
     return;
@@ -125,7 +127,7 @@ template <class T> void matchAny(Warp &warp, const Op &op) {
   store(warp.row<uint32_t>(op, 0), result, warp.mask);
 }
 
-/// All lanes if they have one value, else none.
+/// match.all: all lanes if they have the same value, otherwise none.
 template <class T> void matchAll(Warp &warp, const Op &op) {
   if (!meet(warp, warp.row<uint32_t>(op, op.results + 1)))
     return;
@@ -203,7 +205,7 @@ void decodeActiveMask(Decode &d) {
   };
 }
 
-/// elect.sync d|p, mask: the lowest lane is the one.
+/// elect.sync d|p, mask: elects the lowest lane.
 void elect(Warp &warp, const Op &op) {
   if (!meet(warp, warp.row<uint32_t>(op, op.results)))
     return;

@@ -4,8 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// `add`, `sub` and `mul` without a rounding may be fused with each other by
-// ptxas; here they are not.
+// ptxas may fuse an `add` or `sub` with a `mul` if neither states a rounding
+// mode; the emulator does not.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@ namespace heddle::emulator {
 namespace {
 enum Modes { Ftz = 1, Sat = 2 };
 
-/// What `.ftz` makes of an operand, and `.ftz` and `.sat` of a result.
+/// Applies `.ftz` to an operand, and `.ftz` and `.sat` to a result.
 template <int modes, class T> T input(T value) {
   return modes & Ftz ? flush(value) : value;
 }
@@ -58,15 +58,15 @@ struct SquareRoot {
   static double run(double a) { return __builtin_sqrt(a); }
 };
 
-/// An operation with its modes as a function of values.
+/// An operation with its modes, as a function of values.
 template <class F, int modes> struct With {
   template <class T, class... Rest> T operator()(T a, Rest... rest) const {
     return output<modes>(F::run(input<modes>(a), input<modes>(rest)...));
   }
 };
 
-/// Calls a handler in another rounding. The call is opaque, so that no
-/// arithmetic leaves it.
+/// Calls a handler in another rounding mode of the host. The call is opaque, so
+/// that the compiler cannot move arithmetic out of it.
 template <Handler handler, unsigned control>
 void inRounding(Warp &warp, const Op &op) {
   Handler volatile opaque = handler;
@@ -129,7 +129,8 @@ template <class F, int operands> void decodeArithmetic(Decode &d) {
   }
 }
 
-/// Needs a rounding, unless it is approximate.
+/// Decodes an instruction that requires a rounding mode, unless it is
+/// approximate.
 template <class F, int operands> void decodeExact(Decode &d) {
   for (const std::string &modifier : d.source.modifiers)
     if (modifier == "approx" || modifier == "full")
@@ -145,7 +146,7 @@ template <class F, int operands> void decodeExact(Decode &d) {
 // Minimum, sign
 //===----------------------------------------------------------------------===//
 
-/// The lesser zero is that below; a NaN loses, or wins with `.NaN`.
+/// -0 is smaller than +0. A NaN loses against a number, or wins with `.NaN`.
 template <bool Max, int modes, bool PropagatesNan> struct Extreme {
   template <class T> T operator()(T x, T y) const {
     T a = input<modes>(x), b = input<modes>(y);
@@ -176,7 +177,7 @@ template <bool Max> void decodeExtreme(Decode &d) {
     d.failUnknown();
 }
 
-/// Signs are bits, of NaNs too.
+/// neg and abs change the sign bit, also of NaNs.
 template <bool Negates, bool Flushes> struct Sign {
   float operator()(float value) const {
     uint32_t bits = bitsOf(Flushes ? flush(value) : value);
@@ -205,7 +206,7 @@ template <bool Negates> void decodeSign(Decode &d) {
     d.failUnknown();
 }
 
-/// The first operand's sign on the second's size.
+/// copysign: the first operand's sign and the second's magnitude.
 template <class U> struct CopySign {
   U operator()(U a, U b) const {
     U sign = U(1) << (8 * sizeof(U) - 1);

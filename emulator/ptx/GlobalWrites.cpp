@@ -1,4 +1,4 @@
-//===- GlobalWrites.cpp - What a cluster's stores wrote -------------------===//
+//===- GlobalWrites.cpp - The last stores of a cluster's warps ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,7 +21,7 @@ void GlobalWrites::add(uint64_t first, Write made) {
     auto before = std::prev(at);
     Write &old = before->second;
     if (old.end >= first && isAlike(old)) {
-      // Stores often go on where the one before ended.
+      // A store is often adjacent to the one before.
       first = before->first;
       made.end = std::max(made.end, old.end);
       at = before;

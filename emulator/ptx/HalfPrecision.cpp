@@ -1,4 +1,4 @@
-//===- HalfPrecision.cpp - Arithmetic on f16 and bf16, alone and in pairs -===//
+//===- HalfPrecision.cpp - Arithmetic on f16, bf16 and their pairs --------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -24,7 +24,7 @@ template <class Format> bool isNan(uint16_t bits) {
   return (bits & 0x7fff) > Format::infinity;
 }
 
-/// A result, rounded once.
+/// Rounds a result once, from double.
 template <class Format> uint16_t round(double value, int modes) {
   if (modes & Sat) // A NaN becomes zero.
     value = value > 0 ? std::min(value, 1.0) : 0;
@@ -44,7 +44,7 @@ struct Multiply {
   static double run(double a, double b) { return a * b; }
 };
 struct MultiplyAdd {
-  // The product is exact.
+  // The product of two 16-bit floats is exact in a double.
   static double run(double a, double b, double c) { return addToOdd(a * b, c); }
 };
 
@@ -58,8 +58,8 @@ template <class Format, class F> struct Rounded {
   }
 };
 
-/// Sums of bf16, which are frequent, in the arithmetic of f32: its 24 bits are
-/// enough for a second rounding to change nothing.
+/// Sums of bf16 are frequent, so they are computed in f32: its 24 bits suffice
+/// for the second rounding to give the correct result.
 template <class F> struct QuickSum {
   static uint16_t run(int, uint16_t a, uint16_t b) {
     float x = widenNarrow<BFloat16>(a), y = widenNarrow<BFloat16>(b);
@@ -90,7 +90,7 @@ template <class Format, bool Negates> struct Sign {
   }
 };
 
-/// F on each of the `lanes` numbers of 16 bits in an operand.
+/// Applies F to each of the `lanes` 16-bit floats of an operand.
 template <int lanes, int operands, class F>
 void narrow(Warp &warp, const Op &op) {
   const uint16_t *a = warp.row<uint16_t>(op, 1);
@@ -113,7 +113,7 @@ void narrow(Warp &warp, const Op &op) {
     });
 }
 
-/// The operands of `type`, and the handler of F on it.
+/// Sets the operands of `type`, and the handler that applies F.
 template <int operands, class F> void set(Decode &d, Type type, int modes) {
   d.expectOperands(operands + 1);
   d.result(0, type);

@@ -17,7 +17,7 @@ namespace heddle::emulator {
 namespace {
 template <class T> using Unsigned = std::make_unsigned_t<T>;
 
-/// Twice as wide, of the same sign.
+/// The type with twice the width and the same signedness.
 template <class T> struct Twice;
 template <> struct Twice<int16_t> { using Type = int32_t; };
 template <> struct Twice<uint16_t> { using Type = uint32_t; };
@@ -28,7 +28,8 @@ template <> struct Twice<uint64_t> { using Type = unsigned __int128; };
 template <class T> using Wide = typename Twice<T>::Type;
 
 template <class T> T multiplyLow(T a, T b) {
-  // 64 bits keep products of 16 out of the overflow of int.
+  // Multiplied as 64-bit integers: int, to which 16-bit operands are promoted,
+  // could overflow.
   return static_cast<T>(uint64_t(a) * uint64_t(b));
 }
 template <class T> T multiplyHigh(T a, T b) {
@@ -89,7 +90,7 @@ struct MultiplyAddWide {
     return addWrapped(Wide<T>(a) * Wide<T>(b), c);
   }
 };
-/// mul24 and mad24: the operands' low 24 bits.
+/// mul24 and mad24 use the low 24 bits of their operands.
 template <class T> T low24(T value) {
   return static_cast<T>(Unsigned<T>(value) << 8) >> 8;
 }
@@ -103,7 +104,7 @@ struct MultiplyAdd24 {
     return addWrapped(multiplyLow(low24(a), low24(b)), c);
   }
 };
-/// What a division by zero gives is not said; a GPU gives all ones.
+/// PTX does not define a division by zero; GPUs return all ones.
 struct Divide {
   template <class T> T operator()(T a, T b) const {
     if (b == 0)
@@ -146,7 +147,7 @@ struct SumOfDifference {
   }
 };
 
-/// The type of an instruction on 16, 32 or 64 bits.
+/// Takes the type of an instruction on 16, 32 or 64 bits.
 Type integerType(Decode &d) {
   Type type = d.type();
   bool known = (type.kind == Type::Signed || type.kind == Type::Unsigned) &&
@@ -156,7 +157,7 @@ Type integerType(Decode &d) {
   return type;
 }
 
-/// Calls `f` with a value of the C++ type of 16 bits or more.
+/// Calls `f` with a value of the C++ type, which has at least 16 bits.
 template <class F> void withWord(Type type, F f) {
   withInteger(type, [&](auto value) {
     if constexpr (sizeof(value) > 1)
@@ -200,13 +201,13 @@ template <class F> void decodeTernary(Decode &d) {
 }
 
 //===----------------------------------------------------------------------===//
-// Extended precision: the carry goes from one instruction to the next
+// Extended precision: instructions pass on the carry
 //===----------------------------------------------------------------------===//
 
 enum CarryFlags { CarryIn = 1, CarryOut = 2 };
 
-/// a + b + carry with the carry out; the rows are result, [carry], a, b,
-/// [carry]. `Subtracts` for a - b, whose carry is a borrow.
+/// a + b + carry with carry out; the rows are result, [carry], a, b, [carry].
+/// With `Subtracts`, a - b, whose carry is a borrow.
 template <class T, bool Subtracts>
 void addExtended(Warp &warp, const Op &op, const T *a, const T *b) {
   int last = op.results + op.operands - 1;
@@ -240,7 +241,7 @@ template <class T, bool High> void multiplyAddCarry(Warp &warp, const Op &op) {
   addExtended<T, false>(warp, op, product, warp.row<T>(op, first + 2));
 }
 
-/// Operands of an instruction with carries: those of the text, then the carry.
+/// Operands of an instruction with carries: those in the PTX, then the carry.
 Type carryOperands(Decode &d, bool carriesIn, int count) {
   bool carriesOut = d.take("cc");
   Type type = integerType(d);
@@ -286,7 +287,7 @@ void decodeMultiplyAddCarry(Decode &d, bool carriesIn) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// Whether the last modifier, which names the type, is a float's.
+/// Whether the last modifier, which is the type, is a float type.
 bool isFloatForm(const Decode &d) {
   return !d.source.modifiers.empty() &&
          parseType(d.source.modifiers.back()).isFloat();

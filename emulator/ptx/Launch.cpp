@@ -1,8 +1,11 @@
-//===- Launch.cpp - All blocks of a launch --------------------------------===//
+//===- Launch.cpp - Runs all blocks of a launch ---------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Workers (host threads) take clusters one after the other. Then the recorded
+// accesses of all blocks are checked for races.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +21,7 @@
 namespace heddle::emulator {
 
 namespace {
-/// A row that is the same in all lanes.
+/// Fills a row with the same value in all lanes.
 void fillRow(char *row, int width, uint64_t bits) {
   if (width == 1) {
     auto mask = static_cast<uint32_t>(bits);
@@ -91,10 +94,11 @@ uint32_t specialValue(const std::string &name, const Launch &launch,
     return static_cast<uint32_t>(launch.sharedBytes);
   if (name == "%total_smem_size")
     return static_cast<uint32_t>(program.sharedBytes + launch.sharedBytes);
-  return name == "WARP_SZ" ? warpSize : 0; // %smid: all blocks on the first.
+  // %smid: all blocks run on multiprocessor 0.
+  return name == "WARP_SZ" ? warpSize : 0;
 }
 
-/// All clusters of a launch: workers take one after the other.
+/// Runs the clusters of a launch on several workers.
 class LaunchRunner {
 public:
   explicit LaunchRunner(const LaunchSetup &setup)
@@ -119,13 +123,13 @@ private:
   void startBlock(Block &block, int64_t cluster);
   void startWarp(Warp &warp);
   void drawOrder();
-  /// The place of a number among so many, along x first.
+  /// The coordinates of block number `index` in a grid of size `of`, x first.
   static Dim3 placeOf(int64_t index, const Dim3 &of) {
     return {index % of.x, index / of.x % of.y, index / (of.x * of.y)};
   }
   void noteRace(std::vector<TouchedRange> &ranges);
   void noteChangedConstant(std::vector<TouchedRange> &ranges);
-  /// Of two ranges that meet: the first is at fault, because of the second.
+  /// Reports two overlapping ranges as an error of the first one.
   void noteMeeting(const TouchedRange &first, const TouchedRange &second,
                    const std::string &what, const std::string &verb);
   void note(int64_t turn, const Warp &warp, const Fault &fault);
@@ -136,17 +140,18 @@ private:
   const Options &options;
   std::vector<char> parameters;
   std::atomic<int64_t> next{0};
-  std::vector<int64_t> order;      ///< Of the clusters; empty: as they are.
-  const int64_t count;             ///< Of the clusters that run.
-  std::atomic<int64_t> firstFault; ///< The turn of the first with a fault.
+  std::vector<int64_t> order; ///< Permutation of the clusters; empty: in order.
+  const int64_t count;        ///< Number of clusters to run.
+  std::atomic<int64_t> firstFault; ///< Turn of the first cluster with an error.
   std::mutex mutex;
   std::string message;
-  bool recordsTouches = false; ///< Of global memory.
+  /// Whether accesses of global memory are recorded.
+  bool recordsTouches = false;
   Counters total;
 };
 } // namespace
 
-/// Gives the worker's warps their registers, with what never changes in them.
+/// Gives the worker's warps their registers, and sets rows that never change.
 void LaunchRunner::prepare(Worker &worker, std::vector<uint64_t> &registers) {
   Cluster &cluster = worker.cluster;
   worker.program = &program;
@@ -253,7 +258,7 @@ void LaunchRunner::startWarp(Warp &warp) {
   warp.awaited = -1;
   warp.clusterArrivals = warp.clusterWaits = 0;
   warp.fenced = warp.fencedInits = warp.knownInits = {};
-  // Of registers a thread gets whole groups of 8.
+  // Registers are allocated to a thread in groups of 8.
   warp.maxRegisters = (setup.entryRegisters + 7) / 8 * 8;
   warp.registerChanges = warp.registerTime = 0;
   warp.trace = 0;
@@ -272,7 +277,7 @@ void LaunchRunner::startWarp(Warp &warp) {
     for (int lane = 0; lane < warpSize; ++lane)
       reinterpret_cast<uint32_t *>(to)[lane] = value(lane);
   }
-  // The same in every run, and a NaN.
+  // Unwritten rows hold the same NaN in every run.
   for (uint32_t row : program.unwritten)
     std::memset(warp.registers + row, 0xff, 64);
 }
@@ -317,7 +322,7 @@ void LaunchRunner::note(int64_t turn, const Warp &warp, const Fault &fault) {
 void LaunchRunner::work(Worker &worker) {
   std::vector<uint64_t> registers;
   prepare(worker, registers);
-  // Clusters are taken in order, so the first fault is that of every run.
+  // Clusters are taken in order, so every run reports the same first error.
   for (int64_t turn = next++; turn < count && turn < firstFault;
        turn = next++) {
     startCluster(worker, order.empty() ? turn : order[turn]);
@@ -393,13 +398,14 @@ void LaunchRunner::noteMeeting(const TouchedRange &first,
             setup.memory.describe(std::max(first.first, second.first));
 }
 
-/// What ld.nc reads, nobody may write as long as the launch runs.
+/// No block may write what ld.global.nc reads, as long as the launch runs.
 void LaunchRunner::noteChangedConstant(std::vector<TouchedRange> &ranges) {
   if (auto found = findChangedConstant(ranges, program.ops))
     noteMeeting(found->first, found->second, "", "reads as a constant");
 }
 
-/// Two blocks have no order but that which they make themselves.
+/// Blocks of a launch have no order, except that which they establish by atomic
+/// operations and barriers of their cluster.
 void LaunchRunner::noteRace(std::vector<TouchedRange> &ranges) {
   if (auto race = findRace(ranges))
     noteMeeting(race->first, race->second,

@@ -1,4 +1,4 @@
-//===- Lexer.cpp - The words of PTX text ----------------------------------===//
+//===- Lexer.cpp - Splits PTX into tokens ---------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -42,7 +42,7 @@ void Lexer::skipBlanks() {
   }
 }
 
-/// 0f and 0d: the bits of a number.
+/// Scans 0f or 0d and the bits of a float.
 void Lexer::scanFloatBits(size_t digits) {
   std::string bits(text.substr(at + 2, digits));
   at += 2;
@@ -59,7 +59,8 @@ void Lexer::scanFloatBits(size_t digits) {
     float value;
     std::memcpy(&value, &narrow, 4);
     double wide = value;
-    // The bits of a NaN, which widening may change, stay in the low half.
+    // The bits of a NaN, which a conversion to double could change, stay in the
+    // low half.
     if (value == value)
       std::memcpy(&token.literal.bits, &wide, 8);
     else

@@ -1,4 +1,4 @@
-//===- Machine.cpp - Modules, and what a launch may be --------------------===//
+//===- Machine.cpp - Modules, options, and checks of launches -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,7 +16,7 @@ namespace heddle::emulator {
 
 static int64_t registersOf(const Program &program, const Limits &limits);
 
-/// A module with its variables.
+/// A loaded module and the memory of its variables.
 struct ModuleImage {
   Syntax syntax;
   std::map<std::string, Program> programs;
@@ -57,7 +57,7 @@ std::optional<KernelInfo> Module::info(const std::string &kernel) const {
   return info;
 }
 
-/// Makes memory for the variables outside of functions.
+/// Allocates memory for the module's variables.
 static std::map<std::string, uint64_t> placeVariables(ModuleImage &image) {
   std::map<std::string, uint64_t> addresses;
   for (const Variable &variable : image.syntax.variables) {
@@ -70,7 +70,7 @@ static std::map<std::string, uint64_t> placeVariables(ModuleImage &image) {
     if (variable.alignment > most)
       throw PtxError(variable.line,
                      "an alignment of " + std::to_string(variable.alignment));
-    // Room to align the start.
+    // The extra bytes are for aligning the start.
     std::vector<uint64_t> memory((variable.bytes + most) / 8 + 1);
     auto start = reinterpret_cast<uint64_t>(memory.data());
     start = (start + most - 1) / most * most;
@@ -131,7 +131,7 @@ std::string Options::problemOfEnvironment() {
 }
 
 int64_t registersOfBlock(int64_t ofThread, int64_t threads) {
-  // A warp gets whole groups of 8 for each lane.
+  // Registers are allocated to a warp in groups of 8 for each lane.
   int64_t warps = (threads + warpSize - 1) / warpSize;
   return (ofThread + 7) / 8 * 8 * warps * warpSize;
 }
@@ -147,14 +147,15 @@ Limits Limits::of(std::string_view chip) {
   return limits;
 }
 
-/// Threads that a block has at most, as the text says; 0: it does not.
+/// The most threads of a block that the PTX states; 0 if it states none.
 static int64_t statedThreads(const Program &program) {
   const int64_t *sizes =
       program.requiredThreads[0] ? program.requiredThreads : program.maxThreads;
   return sizes[0] * sizes[1] * sizes[2];
 }
 
-/// Registers of a thread of which `minBlocks` blocks, at least one, fit.
+/// Registers of a thread with which `minBlocks` blocks, at least one, fit on a
+/// multiprocessor.
 static int64_t fittingRegisters(const Program &program, const Limits &limits,
                                 int64_t minBlocks) {
   int64_t most = limits.registers, threads = statedThreads(program);
@@ -166,8 +167,8 @@ static int64_t fittingRegisters(const Program &program, const Limits &limits,
   return most;
 }
 
-/// Registers with which a thread begins if the text states that, as ptxas has
-/// it: by .maxnreg, or by the threads of a block and .minnctapersm. Else 0.
+/// A thread's registers at its start if the PTX states them as ptxas reads it:
+/// by .maxnreg, or by the threads of a block and .minnctapersm. Otherwise 0.
 static int64_t entryRegisters(const Program &program, const Limits &limits) {
   if (program.maxRegisters && program.maxRegisters <= limits.registers)
     return program.maxRegisters;
@@ -176,8 +177,8 @@ static int64_t entryRegisters(const Program &program, const Limits &limits) {
   return fittingRegisters(program, limits, program.minBlocks) / 8 * 8;
 }
 
-/// Registers of a thread. A compiler spills when the text allows fewer than
-/// live at once. Who changes how many there are begins with all of them.
+/// Registers of a thread. A compiler spills if the PTX allows fewer than are
+/// live at once. Kernels that execute setmaxnreg start with the full number.
 static int64_t registersOf(const Program &program, const Limits &limits) {
   int64_t stated = entryRegisters(program, limits);
   if (program.changesRegisters && stated)
@@ -193,7 +194,7 @@ static std::string sizesOf(const Dim3 &of) {
          std::to_string(of.z);
 }
 
-/// The blocks of a cluster: what the launch says, or the text, or one.
+/// Blocks of a cluster: what the launch states, or the PTX, or one.
 static Dim3 clusterOf(const Program &program, const Launch &launch) {
   if (launch.cluster)
     return *launch.cluster;
@@ -201,7 +202,7 @@ static Dim3 clusterOf(const Program &program, const Launch &launch) {
   return stated[0] ? Dim3{stated[0], stated[1], stated[2]} : Dim3();
 }
 
-/// What is wrong with the cluster of a launch, or "".
+/// An error message for a wrong cluster size, or "".
 static std::string checkCluster(const Program &program, const Limits &limits,
                                 const Launch &launch) {
   Dim3 cluster = clusterOf(program, launch);
@@ -229,7 +230,7 @@ static std::string checkCluster(const Program &program, const Limits &limits,
   return {};
 }
 
-/// What is wrong with a launch, or "".
+/// An error message for a launch that a driver would refuse, or "".
 static std::string checkLaunch(const Program &program, const Limits &limits,
                                const Launch &launch) {
   auto number = [](int64_t value) { return std::to_string(value); };

@@ -1,4 +1,4 @@
-//===- Mbarrier.cpp - Barriers in shared memory ---------------------------===//
+//===- Mbarrier.cpp - mbarrier instructions -------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -24,7 +24,7 @@ enum MbarrierFlags {
 
 constexpr int64_t mostArrivals = (1 << 20) - 1;
 
-/// The offset in the cluster's shared memory of each lane's mbarrier.
+/// Offsets of the lanes' mbarriers in the cluster's shared memory.
 Access resolveBarrier(Warp &warp, const Op &op, int row) {
   constexpr int64_t bytes = 8;
   Access access(warp, op, row);
@@ -164,8 +164,8 @@ void wait(Warp &warp, const Op &op) {
   forLanes(warp.mask,
            [&](int lane) { done |= uint32_t(isDone(lane)) << lane; });
   if (done != warp.mask) {
-    // The answer is no, also that of try_wait, which may wait for a while: the
-    // warp goes on with it when others have run.
+    // The answer is false, also for try_wait, which may suspend the thread for
+    // a time: the warp continues with it after other warps have run.
     int missing = __builtin_ctz(warp.mask & ~done);
     warp.awaits = Warp::AnMbarrier;
     warp.awaited = static_cast<int64_t>(at.addresses[missing]);
@@ -178,7 +178,8 @@ void wait(Warp &warp, const Op &op) {
   forLanes(done, [&](int lane) {
     const Mbarrier &barrier =
         find(warp, static_cast<int64_t>(at.addresses[lane]), lane);
-    // What the others did in global memory before is not followed.
+    // Race detection does not follow what other blocks did in global memory
+    // before their arrival.
     if (barrier.isTold && warp.block->touched)
       warp.block->touched->endClusterRaces();
     warp.cluster->shared.acquire(warp.inCluster, barrier.done);
@@ -191,8 +192,8 @@ void takeOrder(Decode &d) {
   d.takeOneOf({"cta", "cluster"});
 }
 
-/// Takes space and type, and the address at `index`; the space. A generic
-/// address is of the block itself.
+/// Takes the space, the type and the address at `index`; returns the space. A
+/// generic address must be in the block's own shared memory.
 Space takeAddress(Decode &d, size_t index, bool ofCluster = false) {
   takeOrder(d);
   Space space = takeSpace(d);

@@ -20,7 +20,8 @@ template <class T> T read(const char *from) {
   return value;
 }
 
-/// N values of T per lane, into registers of R, which are as wide or wider.
+/// Loads N values of type T for each lane into registers of type R, which may
+/// be wider.
 template <class T, class R, int N> void load(Warp &warp, const Op &op) {
   Access access(warp, op, N);
   constexpr int64_t bytes = sizeof(T) * N;
@@ -42,7 +43,7 @@ template <class T, class R, int N> void load(Warp &warp, const Op &op) {
         rows[k][i] = static_cast<R>(from[i * N + k]);
     return;
   }
-  // All values are read before a register is written: the address may be one.
+  // Reads all values before it writes a register, which may hold the address.
   R values[N][warpSize];
   for (int i = 0; i < warpSize; ++i)
     for (int k = 0; k < N; ++k)
@@ -78,7 +79,7 @@ template <class T, class R, int N> void storeTo(Warp &warp, const Op &op) {
   });
 }
 
-/// ld.param of a kernel: the same for all lanes.
+/// ld.param of a kernel parameter: the same value for all lanes.
 template <class T, class R, int N>
 void loadParameter(Warp &warp, const Op &op) {
   const char *from = warp.worker->parameters + op.imm;
@@ -92,9 +93,9 @@ void loadParameter(Warp &warp, const Op &op) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// What says how to cache and order: of it only `nc` means something to one
-/// block's memory. Whether others may see the access, so that it is no race
-/// with theirs.
+/// Takes modifiers for caching and ordering. In the emulator only `nc` has an
+/// effect. Returns whether the access is meant to be seen by other threads, so
+/// that it is no race with theirs.
 bool takeHints(Decode &d) {
   int order =
       d.takeOneOf({"weak", "volatile", "relaxed", "acquire", "release"});
@@ -125,10 +126,10 @@ template <class T, class R> Handler handlerOf(Kind kind, int count) {
                           : handlerOf<T, R, 4>(kind);
 }
 
-/// The handler for a type in memory and a register of `bits`.
+/// The handler for a type in memory and a register of `bits` bits.
 Handler chooseHandler(Kind kind, Type type, int bits, int count) {
-  // Floats are moved as bits; only integers that a wider register takes have a
-  // sign.
+  // Floats are copied as bits. Signedness matters only for integers in wider
+  // registers.
   Type stored = type;
   if (type.isFloat() || bits == type.bits())
     stored = {Type::Bits, type.bits()};
@@ -144,7 +145,8 @@ Handler chooseHandler(Kind kind, Type type, int bits, int count) {
   return result;
 }
 
-/// The registers of a vector, all as wide; their bits.
+/// Takes the registers of a vector, which must have the same width; returns it
+/// in bits.
 int registers(Decode &d, size_t index, Type type, int count, bool areResults) {
   std::vector<Operand> elements = Decode::elements(d.operand(index));
   if (elements.size() != static_cast<size_t>(count))
@@ -203,7 +205,7 @@ void decodeStore(Decode &d) {
     d.failUnknown();
 }
 
-/// Prefetches and the like do nothing that shows.
+/// prefetch and similar instructions have no visible effect.
 void decodePrefetch(Decode &d) {
   takeSpace(d);
   d.takeOneOf({"L1", "L2"});

@@ -16,7 +16,7 @@ struct Same {
   template <class T> T operator()(T value) const { return value; }
 };
 
-/// {a, b, ...} as one register, the first lowest.
+/// mov of {a, b, ...} to one register, the first element lowest.
 template <class Whole, class Part> void pack(Warp &warp, const Op &op) {
   constexpr int count = sizeof(Whole) / sizeof(Part);
   const Part *parts[count];
@@ -41,7 +41,7 @@ template <class Whole, class Part> void unpack(Warp &warp, const Op &op) {
     });
 }
 
-/// Calls f with values of a whole's and a part's type.
+/// Calls f with values of the types of the whole register and of an element.
 template <class F> bool withParts(int whole, size_t count, F f) {
   if (whole == 16 && count == 2)
     f(uint16_t(), uint8_t());
@@ -77,14 +77,14 @@ void decodeVector(Decode &d, Type type) {
     d.failUnknown();
 }
 
-/// Bits of a register that tells a time; 0 for all others.
+/// Width in bits of a clock register; 0 for other registers.
 int clockBits(const Operand &operand) {
   return operand.name == "%clock"                                       ? 32
          : operand.name == "%clock64" || operand.name == "%globaltimer" ? 64
                                                                         : 0;
 }
 
-/// A time passes with each question for it: the same in every run.
+/// The clock advances with each read, so it is the same in every run.
 template <class T> void readClock(Warp &warp, const Op &op) {
   constexpr uint64_t between = 64;
   auto now = static_cast<T>(warp.cluster->clock += between);
@@ -116,7 +116,7 @@ void decodeMove(Decode &d) {
 }
 
 //===----------------------------------------------------------------------===//
-// Addresses of one space as those of another
+// Conversions between address spaces
 //===----------------------------------------------------------------------===//
 
 template <uint64_t offset, bool ToGeneric> struct Rebase {
@@ -159,7 +159,7 @@ void isGlobal(Warp &warp, const Op &op) {
                  lanesWhere([&](int i) { return a[i] < sharedWindow; }));
 }
 
-/// In shared memory of the block itself.
+/// isspacep.shared::cta: the block's own shared memory.
 void isOwnShared(Warp &warp, const Op &op) {
   const uint64_t *a = warp.row<uint64_t>(op, 1);
   uint64_t self = static_cast<uint64_t>(warp.block->rank) + 1;

@@ -1,4 +1,4 @@
-//===- Parser.cpp - PTX text as a tree ------------------------------------===//
+//===- Parser.cpp - Parses PTX --------------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -62,7 +62,7 @@ private:
   Lexer lexer;
   Syntax result;
   int64_t sourceFile = 0, sourceLine = 0;
-  /// Names that inner scopes declare, with those they have in the function.
+  /// Names that inner scopes declare, with their unique names in the function.
   std::vector<std::map<std::string, std::string, std::less<>>> scopes;
   int64_t scopeCount = 0;
 };
@@ -113,7 +113,7 @@ void Parser::initializer(Variable &result) {
   result.initial.resize(result.bytes);
 }
 
-/// `space` was read: .align N .type name[sizes] = values.
+/// Parses a variable after its space: .align N .type name[sizes] = values.
 Variable Parser::variable(std::string space) {
   Variable made;
   made.space = std::move(space);
@@ -159,7 +159,7 @@ void Parser::launchBounds(int64_t (&sizes)[3]) {
   while (at < 3 && lexer.take(","));
 }
 
-/// A directive that says how a kernel is launched; false if it is none.
+/// Parses a launch directive such as .maxntid; false if it is another one.
 bool Parser::launchDirective(Function &made) {
   if (lexer.take(".maxntid"))
     launchBounds(made.maxThreads);
@@ -220,7 +220,7 @@ void Parser::scope(Function &function) {
   scopes.pop_back();
 }
 
-/// The name in the function of what a scope calls `name`.
+/// The unique name in the function for a name in the current scope.
 std::string Parser::resolve(std::string_view name) const {
   for (auto it = scopes.rbegin(); it != scopes.rend(); ++it)
     if (auto found = it->find(name); found != it->end())
@@ -269,7 +269,7 @@ void Parser::directive(Function &function) {
   } else if (name == ".shared" || name == ".local" || name == ".const" ||
              name == ".global" || name == ".param") {
     Variable made = variable(std::string(name.substr(1)));
-    // Each call in a function has a `param0` of its own.
+    // Each call sequence declares its own `param0`.
     auto isSame = [&](const Variable &of) { return of.name == made.name; };
     std::string given = made.name;
     if (std::any_of(function.variables.begin(), function.variables.end(),
@@ -303,21 +303,22 @@ Operand Parser::number(bool negative) {
   return made;
 }
 
-/// The coordinates in a tensor: [map, {x, y}].
+/// Parses the coordinates of a tensor address: [map, {x, y}].
 void Parser::endAddress(Operand &made) {
   if (lexer.take(","))
     made.elements = operand().elements;
   lexer.expect("]");
 }
 
-/// [name + offset], after the bracket.
+/// Parses an address after the bracket: name + offset].
 Operand Parser::address() {
   Operand made;
   made.kind = Operand::Address;
   if (lexer.peek().kind == Token::Word) {
     std::string name = resolve(lexer.next().text);
     made.name = name;
-    // Which of the two a name is, is known when the function has been read.
+    // Whether the name is a register or a symbol is known at the end of the
+    // function.
     if (!lexer.take("+") && lexer.peek().text != "-") {
       endAddress(made);
       return made;

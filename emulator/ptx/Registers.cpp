@@ -1,13 +1,13 @@
-//===- Registers.cpp - Registers that warpgroups hand over ----------------===//
+//===- Registers.cpp - setmaxnreg: registers moved between warpgroups -----===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// setmaxnreg: a warp returns registers to its block, or waits until the block
-// has enough. What they hold the machine does not follow. As ptxas does, it
-// ignores these instructions where the text does not say how many registers a
-// thread begins with.
+// A warp returns registers to its block's pool, or waits until the pool has
+// enough. The emulator only counts registers: it does not invalidate the values
+// that a warp gives up. As ptxas does, it ignores setmaxnreg if the PTX does
+// not state how many registers a thread starts with.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@ namespace {
 enum RegisterFlags { Increases = 1 };
 constexpr int warpsOfGroup = 4;
 
-/// Warps of a warpgroup have to meet between two changes.
+/// Fails unless the warps of the warpgroup have met since the last change.
 void checkMeeting(Warp &warp) {
   if (!warp.registerChanges)
     return;
@@ -39,7 +39,7 @@ void checkMeeting(Warp &warp) {
   }
 }
 
-/// `op.imm` registers of a thread from here on.
+/// Sets the number of registers of a thread to `op.imm`.
 void setRegisters(Warp &warp, const Op &op) {
   if (!warp.maxRegisters || !meetAll(warp))
     return;

@@ -1,11 +1,11 @@
-//===- Rows.cpp - Registers that share memory -----------------------------===//
+//===- Rows.cpp - Assigns registers to rows of memory ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// PTX has a register for every value. Rows that live at different times share
-// memory, so that the registers of a warp stay in the cache.
+// PTX has a register for every value. Registers that are not live at the same
+// time share a row, so that a warp's registers stay in the host's cache.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +33,8 @@ struct Interval {
 
 using Bits = std::vector<uint64_t>;
 
-/// Which rows are read before they are written, and which are written.
+/// Rows that a basic block reads before it writes them, and rows that it
+/// writes.
 struct BlockUse {
   Bits reads, writes, liveIn;
 };
@@ -80,7 +81,7 @@ private:
       if (op.guard != noRow)
         read(op.guard);
       for (int j = 0; j < op.results; ++j) {
-        // Lanes whose predicate is false keep what was there.
+        // With a guard, lanes whose predicate is false keep the old value.
         if (op.guard != noRow)
           read(op.rows[j]);
         set(use.writes, op.rows[j]);
@@ -132,13 +133,13 @@ private:
   std::vector<BlockUse> uses;
 };
 
-/// RowAllocator of one size, given out again when their interval has ended.
+/// Allocates rows of one size. A row is reused after the end of its interval.
 class RowAllocator {
 public:
   uint32_t allocate(const Interval &interval, uint32_t granules,
                     uint32_t &end) {
-    // What is read last where another is written first must not be the same:
-    // an op may write a result before it has read all lanes.
+    // The intervals must not touch: an op may write a result before it has read
+    // all lanes of its operands.
     if (!busy.empty() && busy.top().first < interval.first) {
       uint32_t offset = busy.top().second;
       busy.pop();
@@ -156,8 +157,8 @@ private:
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> busy;
 };
 
-/// Registers of 32 bits that live at once at most: what the chip needs at
-/// least.
+/// The most 32-bit registers that are live at once: the least that a chip
+/// needs.
 int64_t pressure(const std::vector<Interval> &intervals,
                  const std::vector<int> &widths,
                  const std::vector<bool> &isFixed, size_t numOps) {
@@ -205,9 +206,10 @@ void assignRows(Program &program, const std::vector<int> &widths) {
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     return intervals[a].first < intervals[b].first;
   });
-  // Paths that lanes take one after the other may share memory, each its own
-  // lanes: only if all rows there have them at the same bytes. The lanes of a
-  // predicate are bits.
+  // On divergent paths, lanes use a row at the same time for different
+  // registers. That works only if both have each lane at the same bytes, so
+  // only registers of equal width share rows. Predicates have one bit for each
+  // lane.
   std::map<int, RowAllocator> byWidth;
   for (uint32_t row : order) {
     uint32_t granules = granulesOf(widths[row]);

@@ -1,4 +1,4 @@
-//===- Sample.cpp - What a launch does, from some blocks ------------------===//
+//===- Sample.cpp - Estimates a launch's counts from some blocks ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,7 +14,7 @@
 
 namespace heddle::emulator {
 
-/// Blocks between the first and the last that run at least.
+/// The fewest blocks between the first and the last that run.
 static constexpr int64_t leastBetween = 30;
 
 static uint64_t instructionsOf(const Counters &counters) {
@@ -22,9 +22,9 @@ static uint64_t instructionsOf(const Counters &counters) {
                          std::end(counters.instructions), uint64_t(0));
 }
 
-/// One block of each of `count` equal parts of those between the first and the
-/// last of `blocks`. Not at equal distances: every eighth block, say, may be
-/// the last one of a row of tiles.
+/// One random block from each of `count` equal ranges of the blocks between the
+/// first and the last. Equal distances would be biased: every eighth block,
+/// say, may be the last one of a row of tiles.
 static std::vector<int64_t> chooseBetween(int64_t blocks, int64_t count) {
   Draw draw(/*seed=*/0, static_cast<uint64_t>(blocks));
   std::vector<int64_t> chosen;
@@ -36,7 +36,7 @@ static std::vector<int64_t> chooseBetween(int64_t blocks, int64_t count) {
   return chosen;
 }
 
-/// The counts as if `blocks` had run where `ran` did.
+/// Scales the counts of `ran` blocks to `blocks` blocks.
 static Counters scaled(Counters counters, int64_t blocks, int64_t ran) {
   auto scale = [&](uint64_t &count) {
     count = (count * static_cast<uint64_t>(blocks) + ran / 2) / ran;

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Draws the order of blocks and warps, so that `HEDDLE_EMULATE=order:SEED`
+// Draws the order of blocks and warps, so that `HEDDLE_EMULATE=seed:N`
 // finds kernels that rely on one.
 //
 //===----------------------------------------------------------------------===//

@@ -1,4 +1,4 @@
-//===- SharedMemory.cpp - Shared memory that sees races -------------------===//
+//===- SharedMemory.cpp - Shared memory with race detection ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,10 +15,10 @@ namespace heddle::emulator {
 void SharedMemory::reset(int64_t ofBlock, int blocks, int warps,
                          bool shadowed) {
   int64_t size = ofBlock * blocks;
-  // A pattern that is a NaN in every float: reads of what nobody wrote show.
+  // A NaN in every float format, so that reads of unwritten memory show.
   bytes.assign(size, static_cast<char>(0xff));
   isShadowed = shadowed;
-  // Times go on from cluster to cluster, so that shadows need no clearing.
+  // Times continue from cluster to cluster, so that shadows need no reset.
   uint32_t latest = start;
   for (uint32_t time : clocks)
     latest = std::max(latest, time);
@@ -34,7 +34,8 @@ void SharedMemory::reset(int64_t ofBlock, int blocks, int warps,
     latest = 0;
   }
   start = latest + 2;
-  // Of others a warp knows what was before the cluster, not that they start.
+  // A warp knows what other warps did before the cluster, but not that they
+  // have started.
   clocks.assign(size_t(numClocks()) * numClocks(), start - 1);
   fences.fill(clocks);
   for (int warp = 0; warp <= numWarps; ++warp)
@@ -111,7 +112,7 @@ std::string SharedMemory::readShadow(Shadow &shadow, int64_t at, int thread) {
     return race("read", thread, "a write", shadow.writer, at);
   if (!isBefore(shadow.atomicThread, shadow.atomicTime, thread))
     return race("read", thread, "an atomic operation", shadow.atomicThread, at);
-  // Of readers at one time the first is kept.
+  // If several threads read at one time, the first is kept.
   bool isKept = shadow.readTime >= start && shadow.reader != thread &&
                 !isBefore(shadow.reader, shadow.readTime, thread);
   if (isKept) {
@@ -198,14 +199,14 @@ std::string SharedMemory::atomic(int64_t offset, int64_t size, int thread) {
 }
 
 std::string SharedMemory::beginCopy(int64_t offset, int64_t size, int thread) {
-  // The old bytes are gone at once, the new ones come with the wait.
+  // The old bytes are invalid at once; the new ones are written at the wait.
   std::fill_n(bytes.begin() + offset, size, static_cast<char>(0xff));
   if (!isShadowed)
     return {};
   return each(offset, size, [&](Shadow &shadow, int64_t at, int64_t) {
     std::string wrong = writeShadow(shadow, at, thread, /*isSame=*/false);
     shadow.isPending = true;
-    // Compilers that are proven on GPUs put no proxy fence after cp.async.
+    // Correct code of other compilers has no proxy fence after cp.async.
     shadow.isGeneric = false;
     return wrong;
   });
@@ -256,7 +257,7 @@ void SharedMemory::endRead(int64_t offset, int64_t size, int thread) {
   each(offset, size, [&](Shadow &shadow, int64_t at, int64_t) {
     if (shadow.pendingReads)
       --shadow.pendingReads;
-    // Who writes next has to know of the wait.
+    // The next writer must be ordered after the wait.
     readShadow(shadow, at, thread);
     return std::string();
   });
@@ -347,7 +348,7 @@ std::string SharedMemory::endBarrier(int64_t offset, int thread) {
 }
 
 //===----------------------------------------------------------------------===//
-// Who knows of what
+// Knowledge of other warps
 //===----------------------------------------------------------------------===//
 
 static void takeLater(uint32_t *to, const std::vector<uint32_t> &from) {
@@ -427,7 +428,7 @@ void SharedMemory::join(uint32_t mask, int first) {
 }
 
 //===----------------------------------------------------------------------===//
-// Blocks of a cluster begin and end
+// Start and end of a cluster's blocks
 //===----------------------------------------------------------------------===//
 
 std::string SharedMemory::touchOther(int block, int thread) {

@@ -1,14 +1,14 @@
-//===- Tensor.cpp - Matrices of a warp ------------------------------------===//
+//===- Tensor.cpp - Matrix instructions of a warp -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The layouts of fragments are those of the PTX ISA. With g = lane / 4 and
-// t = lane % 4, and E elements in a register of 32 bits, register r of A holds
-// row g + 8 (r % 2), columns E t + 4 E (r / 2) and on; register r of B holds
-// rows E t + 4 E r and on, column g; of C and D, row g + 8 (r / 2), column
-// 2 t + r % 2.
+// Implements ldmatrix, stmatrix and mma.sync, with the PTX ISA's layouts of
+// fragments. Let g = lane / 4 and t = lane % 4, and let a 32-bit register hold
+// E elements. Register r of A holds row g + 8 (r % 2), columns E t + 4 E (r /
+// 2) and following; register r of B holds rows E t + 4 E r and following,
+// column g; register r of C and D holds row g + 8 (r / 2), column 2 t + r % 2.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,12 +21,13 @@ namespace heddle::emulator {
 
 namespace {
 //===----------------------------------------------------------------------===//
-// ldmatrix and stmatrix: tiles of 8x8 numbers of 16 bits
+// ldmatrix and stmatrix: tiles of 8x8 16-bit elements
 //===----------------------------------------------------------------------===//
 
 enum MatrixFlags { Transposed = 256 };
 
-/// The rows of one tile come from eight lanes; the others do not count.
+/// Eight lanes have the addresses of a tile's rows; the other lanes' addresses
+/// are ignored.
 Access rowsOfTiles(Warp &warp, const Op &op, int tiles, int row) {
   warp.mask = tiles == 4 ? allLanes : (uint32_t(1) << (8 * tiles)) - 1;
   Access access(warp, op, row);
@@ -37,7 +38,7 @@ Access rowsOfTiles(Warp &warp, const Op &op, int tiles, int row) {
   return access;
 }
 
-/// A tile whose rows become its columns.
+/// Transposes a tile.
 void transpose(__m128i (&rows)[8]) {
   __m128i pairs[8], fours[8];
   for (int i = 0; i < 4; ++i) {
@@ -69,7 +70,7 @@ void loadMatrix(Warp &warp, const Op &op) {
           reinterpret_cast<const __m128i *>(access.host[8 * tile + i]));
     if (op.flags & Transposed)
       transpose(rows);
-    // Four lanes hold a row, two numbers each.
+    // A row is in four lanes, two elements in each.
     std::memcpy(warp.row<uint32_t>(op, tile), rows, sizeof(rows));
   }
 }
@@ -127,8 +128,8 @@ void decodeMatrix(Decode &d, bool isLoad) {
 
 enum MmaFlags { HalfSums = 1, Saturates = 2 };
 
-/// Sums of C, row by row, from registers of f32, s32, or pairs of f16: lane by
-/// lane, registers r and r + 1 alternate.
+/// Unpacks the sums of C, row by row, from registers of f32, s32 or pairs of
+/// f16. In each lane, registers r and r + 1 hold adjacent columns.
 template <class Sum>
 void loadSums(Warp &warp, const Op &op, int first, Sum (*sums)[8]) {
   for (int half = 0; half < 2; ++half) {
@@ -166,12 +167,13 @@ template <class Sum> void storeSums(Warp &warp, const Op &op, Sum (*sums)[8]) {
   }
 }
 
-/// Products are exact; they are added in the order of k, each sum rounded to
-/// f32: an order that a tensor core may take, which no text fixes.
+/// Products are exact. They are added in the order of k, and each sum is
+/// rounded to f32. NVIDIA does not document a tensor core's order; this one is
+/// possible.
 template <int K>
 void multiply(const float (*a)[K], const float (*b)[8], float (*sums)[8],
               const Op &) {
-  constexpr int rows = 4; // Together, so that one load of b serves all.
+  constexpr int rows = 4; // Together, so that they share loads of b.
   for (int row = 0; row < 16; row += rows) {
     alignas(32) float sum[rows][8];
     std::memcpy(sum, sums[row], sizeof(sum));
@@ -201,7 +203,7 @@ void multiply(const int32_t (*a)[K], const int32_t (*b)[8], int32_t (*sums)[8],
     }
 }
 
-/// m16n8kK: A in K / (4 E) * 2 registers, B in half as many.
+/// m16n8kK: A has K / (4 E) * 2 registers, B half as many.
 template <class A, class B, int K> void mma(Warp &warp, const Op &op) {
   if (!meetAll(warp))
     return;
@@ -211,7 +213,7 @@ template <class A, class B, int K> void mma(Warp &warp, const Op &op) {
   alignas(64) Value b[K][8];
   alignas(64) Value sums[16][8];
   int first = op.results;
-  // A row's elements lie side by side in four lanes.
+  // The elements of a row are in four adjacent lanes.
   constexpr int width = 4 * count;
   for (int r = 0; r < 2 * registersOfB; ++r) {
     const uint32_t *bits = warp.row<uint32_t>(op, first + r);
@@ -237,7 +239,7 @@ template <class A, class B, int K> void mma(Warp &warp, const Op &op) {
   warp.worker->counters.tensorOperations += 2 * 16 * 8 * K;
 }
 
-/// What an instruction's types and shape say.
+/// The types and the shape of an mma instruction.
 struct MmaForm {
   std::string shape;
   Type a, b;

@@ -1,4 +1,4 @@
-//===- TensorMap.cpp - Tensors that bulk copies know ----------------------===//
+//===- TensorMap.cpp - Descriptors of tensors for bulk copies -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,12 +1,12 @@
-//===- Warp.cpp - The paths of a warp -------------------------------------===//
+//===- Warp.cpp - Divergent paths of a warp -------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lanes that part at a branch run one path after the other and meet again at
-// the branch's immediate post-dominator. What needs all lanes before that (an
-// exit lies on one of the paths) lets the other paths run first.
+// Lanes that diverge at a branch run one path after the other, and converge at
+// the branch's immediate post-dominator. If an instruction before that needs
+// all lanes (one path may contain an exit), the other paths run first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +16,7 @@
 
 namespace heddle::emulator {
 
-/// Goes on with the path below the current one, which has ended.
+/// Continues with the path below the current one, which has ended.
 void Warp::resumePath() {
   Path path = paths.back();
   paths.pop_back();
@@ -60,7 +60,7 @@ void Warp::branch(int32_t target, int32_t meet) {
     paths.push_back({meet, reconverge, active});
   if (meet != noPc)
     reconverge = meet;
-  // Lanes that are at the meeting point already wait there.
+  // Lanes at the convergence point already wait there.
   if (target == meet) {
     active = others;
     return;
@@ -84,7 +84,7 @@ void Warp::branchTo(const std::map<int32_t, uint32_t> &lanesTo, int32_t meet) {
     paths.push_back({meet, reconverge, active});
   if (meet != noPc)
     reconverge = meet;
-  // Lanes that are at the meeting point already wait there.
+  // Lanes at the convergence point already wait there.
   if (others && pc != meet)
     paths.push_back({pc, reconverge, others});
   for (auto [target, lanes] : lanesTo)
@@ -149,7 +149,7 @@ bool Warp::letSiblingRun() {
 
 bool Warp::retryLater() {
   pc = current;
-  // Lanes on another path may be those that are waited for.
+  // The awaited lanes may be on another path.
   if (letSiblingRun())
     return true;
   state = Waiting;

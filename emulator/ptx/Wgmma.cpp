@@ -1,13 +1,14 @@
-//===- Wgmma.cpp - Products of four warps ---------------------------------===//
+//===- Wgmma.cpp - Matrix products of a warpgroup -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A warp computes 16 of the 64 rows of its warpgroup, so each is executed by
-// itself; at the end of a block the four have to have issued the same. A
-// product is computed when it is waited for. Until then its accumulators are
-// NaN, and what it reads may change: an error, or a wrong number.
+// Each warp computes 16 of the 64 rows of its warpgroup's product,
+// independently of the others; at the end of the block, the four warps must
+// have issued the same products. A product is computed at the wait for it.
+// Until then, its accumulators are NaN, and a change of its operands is an
+// error or changes the result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +23,7 @@ namespace {
 constexpr int rowsOfWarp = 16, chunkBytes = 16, depthBytes = 32;
 constexpr int mostColumns = 256, mostDepth = 32;
 
-/// Op::flags, from the lowest bit: the number of columns (9 bits), and these.
+/// Op::flags: the number of columns in the lowest 9 bits, then these.
 enum ProductFlags {
   ColumnMask = 0x1ff,
   TransposedA = 1 << 9,
@@ -36,18 +37,18 @@ enum ProductFlags {
   KindShift = 17
 };
 enum Kind { KindBFloat16, KindHalf, KindTf32, KindBytes };
-/// Op::imm of bytes: which have a sign.
+/// Op::imm for 8-bit integers: which operands are signed.
 enum Signs { SignedA = 1, SignedB = 2 };
 
-/// Of a descriptor: start, leading and stride offsets and the swizzle; the base
-/// offset, which has to be 0 here.
+/// Fields of a matrix descriptor: start, leading and stride offsets and the
+/// swizzle. The base offset must be 0 here.
 constexpr uint64_t fieldBits = 0xc0003fff3fff3fff;
 constexpr uint64_t baseOffsetBits = 0x000e000000000000;
 
-/// What a descriptor of a matrix says.
+/// A decoded matrix descriptor.
 struct Matrix {
   int64_t start, leading, stride;
-  int64_t width; ///< Bytes of a swizzled row; 0: none.
+  int64_t width; ///< Bytes of a swizzled row; 0: no swizzle.
 
   explicit Matrix(uint64_t bits)
       : start(field(bits, 0)), leading(field(bits, 16)),
@@ -56,8 +57,9 @@ struct Matrix {
     width = widths[bits >> 62];
   }
 
-  /// The address of the 16 bytes that are chunk `chunk` along one dimension
-  /// and number `at` along the other. K runs along chunks, unless transposed.
+  /// The address of a chunk of 16 bytes: number `chunk` along one dimension,
+  /// and `at` along the other. Chunks are along K unless the matrix is
+  /// transposed.
   int64_t address(bool isTransposed, int64_t at, int64_t chunk) const {
     int64_t group = at / 8, row = at % 8;
     if (width) {
@@ -86,8 +88,8 @@ int elementBytes(const Op &op) {
   return kind == KindTf32 ? 4 : kind == KindBytes ? 1 : 2;
 }
 
-/// Calls f(offset, at, chunk) for the chunks of an operand that a warp reads,
-/// which has `rows` rows (of A, or columns of B) from `first` on.
+/// Calls f(offset, at, chunk) for the chunks of an operand that the warp reads:
+/// `rows` rows (of A, or columns of B) from `first` on.
 template <class F>
 void forChunks(const Op &op, uint64_t bits, bool isTransposed, int first,
                int rows, F f) {
@@ -104,7 +106,8 @@ void forChunks(const Op &op, uint64_t bits, bool isTransposed, int first,
         chunk - firstChunk);
 }
 
-/// Both operands in shared memory: f(offset in that of the block).
+/// For both operands in shared memory: calls f with the offset in the block's
+/// shared memory.
 template <class F>
 void forOperands(const Warp &warp, const WarpProduct &made, F f) {
   const Op &op = *made.op;
@@ -119,7 +122,7 @@ void forOperands(const Warp &warp, const WarpProduct &made, F f) {
 // Arithmetic
 //===----------------------------------------------------------------------===//
 
-/// Numbers of both operands, as float or int32_t.
+/// The elements of both operands, as float or int32_t.
 template <class T> struct Operands {
   T a[rowsOfWarp][mostDepth], b[mostDepth][mostColumns];
 };
@@ -164,8 +167,8 @@ void loadOperands(Warp &warp, const WarpProduct &made, Operands<T> &to) {
             });
 }
 
-/// Where a sum is: the row of its register among those of D, and how to get at
-/// it there.
+/// The position of an element of D: the index of its register in the lane's
+/// fragment, and the lane.
 struct AccumulatorElement {
   int index, lane;
 };
@@ -201,7 +204,7 @@ void writeSum(Warp &warp, const Op &op, AccumulatorElement at, T value) {
   std::memcpy(&wordOf(warp, op, at.index, at.lane), &value, sizeof(value));
 }
 
-/// Products are exact; they are added in the order of k, as those of mma.sync.
+/// Products are exact, and added in the order of k, as in mma.sync.
 template <class A, class B, class T>
 void compute(Warp &warp, const WarpProduct &made) {
   static thread_local Operands<T> operands;
@@ -264,14 +267,14 @@ Row &registerRow(Warp &warp, uint32_t row) {
   return *reinterpret_cast<Row *>(warp.registers + row);
 }
 
-/// What accumulators hold while a product is under way.
+/// The value of accumulators while a product is in flight.
 Row unknownRow() {
   Row row;
   row.fill(~uint32_t(0));
   return row;
 }
 
-/// Registers that threads wrote are an operand's only after a wgmma.fence.
+/// A register that threads wrote may be an operand only after wgmma.fence.
 void checkFenced(Warp &warp, uint32_t row) {
   const std::map<uint32_t, Row> &fenced = warp.products.fenced;
   auto found = fenced.find(row);
@@ -297,7 +300,8 @@ uint64_t descriptorOf(Warp &warp, const Op &op, int row) {
   return value;
 }
 
-/// Operands have to lie in shared memory, whole, written and fenced.
+/// Checks that the operands in shared memory are written and fenced, and
+/// records the asynchronous reads.
 void beginReads(Warp &warp, const WarpProduct &made) {
   Cluster &cluster = *warp.cluster;
   forOperands(warp, made, [&](int64_t offset) {
@@ -312,8 +316,8 @@ void beginReads(Warp &warp, const WarpProduct &made) {
   });
 }
 
-/// Rows: D, D again as an operand, A (registers or a descriptor), B, and
-/// whether to add.
+/// Issues a product. Rows: D, D as an operand, A (registers or a descriptor),
+/// B, and whether to add.
 void issue(Warp &warp, const Op &op) {
   if (!meetAll(warp))
     return;
@@ -355,7 +359,7 @@ void issue(Warp &warp, const Op &op) {
   products.open.push_back(std::move(made));
 }
 
-/// Remembers the registers that products use.
+/// wgmma.fence: records the values of the registers that products use.
 void fence(Warp &warp, const Op &) {
   if (!meetAll(warp))
     return;
@@ -372,7 +376,7 @@ void commit(Warp &warp, const Op &) {
   warp.products.open.clear();
 }
 
-/// Gives registers the sums that no product changes any more.
+/// Writes the sums to registers that no product in flight changes.
 void giveSums(Warp &warp) {
   Products &products = warp.products;
   auto isUsed = [&](uint32_t row) {
@@ -423,7 +427,7 @@ void wait(Warp &warp, const Op &op) {
 // Opcodes
 //===----------------------------------------------------------------------===//
 
-/// Types and shape; sets flags.
+/// Takes types and shape; sets the flags.
 bool takeForm(Decode &d, bool &halfSums) {
   std::string shape = d.takePrefix("m64n");
   size_t k = shape.find('k');
@@ -451,14 +455,14 @@ bool takeForm(Decode &d, bool &halfSums) {
   if (isByte)
     d.op.imm = (a.kind == Type::Signed ? SignedA : 0) |
                (b.kind == Type::Signed ? SignedB : 0);
-  // Products of bytes know only some of the larger shapes.
+  // Products of 8-bit integers exist only for some of the larger shapes.
   bool isKnown =
       columns % 8 == 0 && columns >= 8 && columns <= mostColumns &&
       (!isByte || columns == 8 || columns == 24 || columns % 16 == 0);
   return fits && isKnown && a.width == width && depth == depthBytes * 8 / width;
 }
 
-/// 1 or -1: whether an operand is negated.
+/// Takes the operand that negates a matrix: 1 or -1.
 uint32_t takeSign(Decode &d, size_t index, uint32_t flag) {
   int64_t value = d.number(index);
   if (value != 1 && value != -1)
