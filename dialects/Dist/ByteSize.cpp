@@ -14,7 +14,8 @@
 using namespace mlir;
 
 bool heddle::dist::hasByteSize(Type type) {
-  if (auto memory = dyn_cast<MemRefType>(type); memory && !rowPitch(memory))
+  if (auto memory = dyn_cast<MemRefType>(type);
+      memory && !leadingDimension(memory))
     return false;
   if (auto shaped = dyn_cast<ShapedType>(type))
     return shaped.hasStaticShape() && hasByteSize(shaped.getElementType());
@@ -38,12 +39,12 @@ static int64_t rowsOf(ArrayRef<int64_t> shape) {
   return rows;
 }
 
-MemRefType heddle::dist::memoryOf(RankedTensorType tensor, int64_t pitch) {
+MemRefType heddle::dist::memoryOf(RankedTensorType tensor, int64_t leading) {
   ArrayRef<int64_t> shape = tensor.getShape();
-  if (pitch == 0)
+  if (leading == 0)
     return MemRefType::get(shape, tensor.getElementType());
   SmallVector<int64_t> strides(shape.size(), 1);
-  int64_t stride = pitch;
+  int64_t stride = leading;
   for (size_t dim = shape.size() - 1; dim-- > 0; stride *= shape[dim])
     strides[dim] = stride;
   return MemRefType::get(
@@ -51,7 +52,7 @@ MemRefType heddle::dist::memoryOf(RankedTensorType tensor, int64_t pitch) {
       StridedLayoutAttr::get(tensor.getContext(), /*offset=*/0, strides));
 }
 
-std::optional<int64_t> heddle::dist::rowPitch(MemRefType type) {
+std::optional<int64_t> heddle::dist::leadingDimension(MemRefType type) {
   if (!type.hasStaticShape())
     return std::nullopt;
   ArrayRef<int64_t> shape = type.getShape();
@@ -61,20 +62,20 @@ std::optional<int64_t> heddle::dist::rowPitch(MemRefType type) {
   if (!layout || layout.getOffset() != 0 || shape.size() < 2)
     return std::nullopt;
   ArrayRef<int64_t> strides = layout.getStrides();
-  int64_t pitch = strides[shape.size() - 2], stride = pitch;
-  if (strides.back() != 1 || pitch < shape.back())
+  int64_t leading = strides[shape.size() - 2], stride = leading;
+  if (strides.back() != 1 || leading < shape.back())
     return std::nullopt;
   for (size_t dim = shape.size() - 1; dim-- > 0;)
     if (strides[dim] != stride || llvm::MulOverflow(stride, shape[dim], stride))
       return std::nullopt;
-  return pitch;
+  return leading;
 }
 
 int64_t heddle::dist::byteSize(Type type) {
   if (!hasByteSize(type))
     llvm::report_fatal_error("asked for the bytes of a type that has no size");
   if (auto memory = dyn_cast<MemRefType>(type); memory && memory.getRank() > 0)
-    return rowsOf(memory.getShape()) * *rowPitch(memory) *
+    return rowsOf(memory.getShape()) * *leadingDimension(memory) *
            byteSize(memory.getElementType());
   if (auto shaped = dyn_cast<ShapedType>(type))
     return shaped.getNumElements() * byteSize(shaped.getElementType());

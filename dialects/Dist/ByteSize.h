@@ -32,11 +32,11 @@ int64_t byteSize(mlir::Type type);
 /// The leading dimension: elements from the begin of a row (the last dimension)
 /// to the begin of the next. It is the row's length without padding, and 1 for
 /// rank 0. Nothing for other layouts and dynamic shapes.
-std::optional<int64_t> rowPitch(mlir::MemRefType type);
+std::optional<int64_t> leadingDimension(mlir::MemRefType type);
 
 /// The memref with the shape and element type of a tensor, whose leading
-/// dimension is `pitch` elements; 0: no padding between rows.
-mlir::MemRefType memoryOf(mlir::RankedTensorType tensor, int64_t pitch = 0);
+/// dimension is `leading` elements; 0: no padding between rows.
+mlir::MemRefType memoryOf(mlir::RankedTensorType tensor, int64_t leading = 0);
 
 } // namespace heddle::dist
 

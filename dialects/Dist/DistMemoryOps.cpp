@@ -14,26 +14,26 @@ using namespace heddle::dist;
 
 /// Checks that a range of a flat tensor has one dimension and an offset of at
 /// least 0. A range in a slot may have any shape.
-static LogicalResult verifyRun(Operation *op, int64_t element, Type run,
-                               Value slot) {
-  if (!slot && llvm::cast<RankedTensorType>(run).getRank() != 1)
-    return op->emitOpError("moves a run of a flat tensor, got ") << run;
+static LogicalResult verifyRange(Operation *op, int64_t element, Type range,
+                                 Value slot) {
+  if (!slot && llvm::cast<RankedTensorType>(range).getRank() != 1)
+    return op->emitOpError("moves a range of a flat tensor, got ") << range;
   return element >= 0 ? success()
                       : op->emitOpError("begins at element ") << element;
 }
 
 /// Checks that the range lies within the state or bucket of that name, or
 /// within one slot of it.
-static LogicalResult verifyRunOf(Operation *op, FlatSymbolRefAttr name,
-                                 int64_t element, Type run, Value slot,
-                                 SymbolTableCollection &tables) {
+static LogicalResult verifyInState(Operation *op, FlatSymbolRefAttr name,
+                                   int64_t element, Type range, Value slot,
+                                   SymbolTableCollection &tables) {
   Operation *state = tables.lookupNearestSymbolFrom(op, name);
   auto stored = state ? state->getAttrOfType<TypeAttr>("type") : TypeAttr();
   auto whole = stored ? llvm::dyn_cast<RankedTensorType>(stored.getValue())
                       : RankedTensorType();
   if (!whole)
     return op->emitOpError("refers to unknown state ") << name;
-  auto part = llvm::cast<RankedTensorType>(run);
+  auto part = llvm::cast<RankedTensorType>(range);
   int64_t there = !slot ? whole.getNumElements()
                   : whole.getRank() > 1
                       ? whole.getNumElements() / whole.getDimSize(0)
@@ -43,12 +43,13 @@ static LogicalResult verifyRunOf(Operation *op, FlatSymbolRefAttr name,
               part.getNumElements() <= there - element;
   return fits ? success()
               : op->emitOpError("moves ")
-                    << run << " from element " << element << " of " << name
+                    << range << " from element " << element << " of " << name
                     << ", which is " << whole;
 }
 
 LogicalResult FetchOp::verify() {
-  if (failed(verifyRun(*this, getElement(), getOutput().getType(), getSlot())))
+  if (failed(
+          verifyRange(*this, getElement(), getOutput().getType(), getSlot())))
     return failure();
   return getPending() ? verifyPending(*this) : success();
 }
@@ -58,8 +59,8 @@ LogicalResult MoveOp::verify() {
 }
 
 LogicalResult FetchOp::verifySymbolUses(SymbolTableCollection &tables) {
-  return verifyRunOf(*this, getStateAttr(), getElement(), getOutput().getType(),
-                     getSlot(), tables);
+  return verifyInState(*this, getStateAttr(), getElement(),
+                       getOutput().getType(), getSlot(), tables);
 }
 
 LogicalResult FetchRowsOp::verify() {
@@ -81,15 +82,15 @@ LogicalResult FetchRowsOp::verifySymbolUses(SymbolTableCollection &tables) {
   auto output = llvm::cast<RankedTensorType>(getOutput().getType());
   int64_t elements = getRows() * output.getShape().back();
   auto table = output.clone(ArrayRef<int64_t>(elements));
-  return verifyRunOf(*this, getStateAttr(), getElement(), table, Value(),
-                     tables);
+  return verifyInState(*this, getStateAttr(), getElement(), table, Value(),
+                       tables);
 }
 
 LogicalResult StoreOp::verify() {
-  return verifyRun(*this, getElement(), getValue().getType(), getSlot());
+  return verifyRange(*this, getElement(), getValue().getType(), getSlot());
 }
 
 LogicalResult StoreOp::verifySymbolUses(SymbolTableCollection &tables) {
-  return verifyRunOf(*this, getStateAttr(), getElement(), getValue().getType(),
-                     getSlot(), tables);
+  return verifyInState(*this, getStateAttr(), getElement(),
+                       getValue().getType(), getSlot(), tables);
 }

@@ -50,7 +50,7 @@ def Plan_Memory
 /// Rows that may have padding, with a leading dimension.
 def Plan_PitchedMemory
     : ConfinedType<Plan_AnyMemory,
-                   [CPred<"::heddle::dist::rowPitch("
+                   [CPred<"::heddle::dist::leadingDimension("
                           "::llvm::cast<::mlir::MemRefType>($_self))">],
                    Plan_AnyMemory.summary # " by rows">;
 

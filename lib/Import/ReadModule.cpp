@@ -71,7 +71,7 @@ private:
                   element.isInteger(32) || element.isInteger(64));
     SmallVector<int64_t> extents(known ? type.getShape() : ArrayRef<int64_t>());
     if (auto buffer = dyn_cast<MemRefType>(type)) {
-      std::optional<int64_t> pitch = dist::rowPitch(buffer);
+      std::optional<int64_t> pitch = dist::leadingDimension(buffer);
       known &= pitch && !buffer.getMemorySpace();
       if (known && !extents.empty())
         extents.back() = *pitch;

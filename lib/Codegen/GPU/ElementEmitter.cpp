@@ -101,7 +101,8 @@ bool ElementEmitter::isAligned(Value buffer, Indices start) const {
            start.drop_back() == ArrayRef<Value>(chunk.row);
   // The leading dimension is a multiple of the chunk's width.
   return startsChunk(start.back()) &&
-         (shape.size() == 1 || *dist::rowPitch(type) % chunk.width() == 0);
+         (shape.size() == 1 ||
+          *dist::leadingDimension(type) % chunk.width() == 0);
 }
 
 ElementEmitter::Element ElementEmitter::load(Value buffer, const Point &at) {

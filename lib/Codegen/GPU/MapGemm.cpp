@@ -100,7 +100,7 @@ TileShape GemmMapper::tileShape(Value operand, bool kContiguous, int64_t outer,
           kContiguous,
           outer,
           product.k,
-          *dist::rowPitch(
+          *dist::leadingDimension(
               cast<MemRefType>(frame->argumentBuffer(operand).getType())),
           tileOuter,
           tiling.k,

@@ -200,7 +200,7 @@ private:
     });
   }
 
-  SmallVector<Attribute> tensorAxes; ///< The mesh's axes of that role.
+  SmallVector<Attribute> tensorAxes; ///< The axes with the role Tensor.
   bool changed = false;
   shard::Reasons reasons;
 };

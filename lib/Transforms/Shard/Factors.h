@@ -33,7 +33,7 @@ struct Surroundings {
   bool sharesTokens = false;
   /// The axes that split the table of token embeddings by rows.
   Axes vocabularyAxes;
-  int64_t vocabularyRanks = 1; ///< The number of ranks along them.
+  int64_t vocabularyRanks = 1; ///< The number of ranks along these axes.
   /// The axes that split the rows and the tokens of the step's sequences.
   llvm::SmallVector<Axes> tokenAxes = llvm::SmallVector<Axes>(2);
 };

@@ -21,7 +21,7 @@ class Reasons;
 /// The sharding that an operation needs of an operand.
 struct Need {
   dist::TensorShardingAttr sharding;
-  llvm::SmallVector<int64_t> segments; ///< As in dist.reshard.
+  llvm::SmallVector<int64_t> segments; ///< The `segments` of the dist.reshard.
 };
 
 /// What happens to a result before other operations read it: a reshard, and the

@@ -369,8 +369,8 @@ private:
   DenseMap<Operation *, std::string> rules; ///< Why a state is split.
   llvm::DenseSet<Operation *> decided;      ///< States that a pair splits.
   Operation *blocker = nullptr; ///< The first operation that prevented a pair.
-  SmallVector<Attribute> tensorAxes; ///< The mesh's axes of that role.
-  int64_t tensorRanks = 1;           ///< The number of ranks along them.
+  SmallVector<Attribute> tensorAxes; ///< The axes with the role Tensor.
+  int64_t tensorRanks = 1; ///< The number of ranks along `tensorAxes`.
   shard::Reasons reasons;
 };
 

@@ -220,7 +220,7 @@ nn.func @f() -> tensor<64xf32> {
 // -----
 
 nn.func @f() -> tensor<8x8xf32> {
-  // expected-error @+1 {{'dist.fetch' op moves a run of a flat tensor, got 'tensor<8x8xf32>'}}
+  // expected-error @+1 {{'dist.fetch' op moves a range of a flat tensor, got 'tensor<8x8xf32>'}}
   %0 = dist.fetch @w[0] : tensor<8x8xf32>
   nn.return %0 : tensor<8x8xf32>
 }
