@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A part of NNOps.td, whose classes it uses.
+// Rotary embeddings and attention. A part of NNOps.td, whose classes it uses.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,11 +17,19 @@ def NN_RotaryOp : NN_ComputeOp<"rotary",
          UnitAttr:$inverse)> {
   let summary = "Rotary position embedding, half-split, on the first `dims` of each head.";
   let description = [{
-    x is [B, T, heads * D]. For i < dims / 2 the pair (x[i], x[i + dims / 2]) of
-    each head is turned by the angle position * theta^(-2 i / dims), with
-    `inverse` by its negative: which is the gradient (Su et al.,
-    arXiv 2104.09864, in the order of the Hugging Face layouts). `scaling`
-    changes the rates theta^(-2 i / dims), and the size of the result.
+    x and out are [B, T, heads * D], `positions` is [B, T].
+
+    ```mlir
+    %y = nn.rotary %x at %positions {dims = 64 : i64, heads = 12 : i64, theta = 1.000000e+04 : f64}
+        : (tensor<2x16x768xf32>, tensor<2x16xi32>) -> tensor<2x16x768xf32>
+    ```
+
+    For i < dims / 2 the pair of features (x[i], x[i + dims / 2]) of each head
+    is rotated by the angle position * f, with the frequency
+    f = theta^(-2 i / dims) (Su et al., arXiv 2104.09864, with the pairs of the
+    Hugging Face layout). The other features do not change. With `inverse` the
+    angle is negated, which gives the gradient. `scaling` changes the
+    frequencies and multiplies the rotated features by a factor.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -30,9 +38,9 @@ def NN_RotaryOp : NN_ComputeOp<"rotary",
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = !strconcat([{
-    /// The angle of a pair from one position to the next.
+    /// The frequency of pair number `pair`, in radians per position.
     double getRate(int64_t pair);
-    /// What is turned is multiplied by it.
+    /// The factor that multiplies the rotated features.
     double getMagnitude();
     int64_t getHeadColumns() {
       return getOutput().getType().getDimSize(2) /
@@ -47,18 +55,19 @@ def NN_RotaryOp : NN_ComputeOp<"rotary",
 
 def NN_HeadsAttr : AttrDef<NN_Dialect, "Heads"> {
   let mnemonic = "heads";
-  let summary = "The heads of attention, and what scores are multiplied by.";
+  let summary = "The heads of attention, and the scale and soft cap of its scores.";
   let description = [{
-    `kv` is the number of heads of keys and values, where it is not that of the
-    queries: query head h reads key/value head h / (heads / kv). With `softcap`
-    a score s becomes softcap * tanh(s / softcap), which stays within it
-    (Gemma team, arXiv 2408.00118); 0 and absent: it does not.
-
     ```mlir
     #nn.heads<12, scale = 0.125>
     #nn.heads<12, kv = 4, scale = 0.125>
     #nn.heads<12, scale = 0.125, softcap = 50.0>
     ```
+
+    The first number is the number of query heads. `kv` is the number of heads
+    of keys and values if it differs (grouped-query attention): query head h
+    reads key and value head h / (heads / kv). Scores are multiplied by `scale`.
+    With `softcap` a score s then becomes softcap * tanh(s / softcap)
+    (Gemma team, arXiv 2408.00118); 0, the default, means no soft cap.
   }];
   let parameters = (ins "int64_t":$count, "int64_t":$kv, APFloatParameter<"">:$scale,
                         APFloatParameter<"">:$softcap);
@@ -69,24 +78,24 @@ def NN_HeadsAttr : AttrDef<NN_Dialect, "Heads"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// What one of so many ranks has of them.
+    /// The heads of one rank if `ranks` ranks split them.
     HeadsAttr splitBetween(int64_t ranks) const;
   }];
 }
 
 def NN_MaskAttr : AttrDef<NN_Dialect, "Mask"> {
   let mnemonic = "mask";
-  let summary = "Which keys a query sees: with `causal` those up to its own position.";
+  let summary = "Which keys a query sees: all, or with `causal` those up to its position.";
   let description = [{
-    With `window` the last so many of those, its own one counted; 0 and absent:
-    all of them. Keys outside of all windows of a block of queries are neither
-    read nor multiplied.
-
     ```mlir
     #nn.mask<full>
     #nn.mask<causal>
     #nn.mask<causal, window = 128>
     ```
+
+    With `window` a query sees only the last `window` of these keys, including
+    the key at its own position; 0, the default, means all. Kernels skip keys
+    that no query of a block sees.
   }];
   let parameters = (ins EnumParameter<NN_MaskKind>:$kind,
                         DefaultValuedParameter<"int64_t", "0">:$window);
@@ -99,11 +108,13 @@ def NN_MaskAttr : AttrDef<NN_Dialect, "Mask"> {
 
 def NN_DropoutAttr : AttrDef<NN_Dialect, "Dropout"> {
   let mnemonic = "dropout";
-  let summary = "Zeroes with probability `p`, by the stream of random numbers `site`.";
+  let summary = "Dropout of attention's probabilities with probability `p`.";
   let description = [{
     ```mlir
     #nn.dropout<0.1, site = 3>
     ```
+
+    `site` selects the stream of random numbers, as in the operation nn.dropout.
   }];
   let parameters = (ins APFloatParameter<"">:$p, "int32_t":$site);
   let builders = [AttrBuilder<(ins "double":$p, "int32_t":$site), [{
@@ -115,16 +126,18 @@ def NN_DropoutAttr : AttrDef<NN_Dialect, "Dropout"> {
 
 def NN_PlacementAttr : AttrDef<NN_Dialect, "Placement"> {
   let mnemonic = "placement";
-  let summary = "Into how many parts ranks cut attention.";
+  let summary = "How ranks split attention.";
   let description = [{
-    The heads are those of one of `parts` parts, the queries of one of `places`;
-    both are 1 where they are not written. `ring` lets ranks split the sequence,
-    before that is done: keys and values then go around.
-
     ```mlir
     #nn.placement<parts = 2, sequence_shards = 4>
     #nn.placement<ring = true>
     ```
+
+    Ranks split the heads into `parts` parts and the sequence into
+    `sequence_shards` shards; both are 1 by default, and the spmd phase sets
+    them. `ring`, set before that phase, allows the sharding rule to split the
+    sequence: the operation then becomes ring attention, in which ranks pass
+    keys and values around.
   }];
   let parameters = (ins DefaultValuedParameter<"int64_t", "1">:$parts,
                         DefaultValuedParameter<"int64_t", "1">:$sequence_shards,
@@ -133,7 +146,8 @@ def NN_PlacementAttr : AttrDef<NN_Dialect, "Placement"> {
   let genVerifyDecl = 1;
 }
 
-/// What attention and its gradient are told besides their tensors.
+/// The operands and attributes that attention and its gradient have in common,
+/// besides q, k and v.
 defvar NN_AttentionContext = (ins Optional<NN_Ids>:$lengths, Optional<NN_Rng>:$rng,
     Optional<Index>:$layer, Optional<Index>:$micro_batch, Optional<Index>:$part,
     Optional<Index>:$sequence_shard, Optional<Index>:$ring_step, NN_HeadsAttr:$heads,
@@ -150,27 +164,30 @@ def NN_AttentionOp : NN_ComputeOp<"attention",
     [AttrSizedOperandSegments, NN_MixesPositions, NN_AttentionLike]> {
   let summary = "softmax(scale q k^T) v, by heads; scores may have a soft cap.";
   let description = [{
-    Either one operand [B, T, (heads + 2 kv) * D], q, k and v side by side along
-    the last dimension, or three: q [B, T, heads * D], k and v [B, T, kv * D].
-    `lse` [B, heads, T] f32 is the logarithm of the sum of exponentials of the
-    scaled scores.
+    `qkv` is either one operand [B, T, (heads + 2 kv) * D], with q, k and v side
+    by side along the last dimension, or three operands: q [B, T, heads * D],
+    k and v [B, T, kv * D]. `output` is [B, T, heads * D]. `lse`
+    [B, heads, T] f32 is the log-sum-exp of the scaled scores of each query.
 
     ```mlir
     %y, %lse = nn.attention %x lengths %n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>}
         : (tensor<2x6x24xf32>, tensor<2xi32>) -> (tensor<2x6x8xf32>, tensor<2x2x6xf32>)
     ```
 
-    With `lengths` [B] the keys of row b from position lengths[b] on do not
-    exist, whatever they hold. Queries there see the others. A query that sees
-    no key gets zeros, and as lse the lowest f32.
+    With `lengths` [B], no query of row b sees keys from position lengths[b] on,
+    so padding may hold any value. Queries at these positions see the other
+    keys. A query that sees no key gives zeros, and the lowest f32 as lse.
 
-    With `dropout` the probabilities are dropped out as nn.dropout does, over the
-    tensor [B, heads, T, T]; with `part` these are heads part * heads and
-    following of parts * heads.
+    With `dropout`, the probabilities [B, heads, T, T] are dropped out as by
+    nn.dropout. If ranks split the heads, `part` is the number of this rank's
+    part: its heads are number part * heads and following of parts * heads in
+    the tensor of probabilities.
 
-    With `place` the sequence is cut into `places` parts of T positions. The
-    queries are part `place`, keys and values part (place - turn) mod places;
-    `lengths` are of the whole sequence.
+    With `sequence_shard`, the sequence is split into `sequence_shards` shards
+    of T positions (ring attention). The queries are shard number
+    `sequence_shard`; keys and values are shard number
+    (sequence_shard - ring_step) mod sequence_shards. `lengths` are those of the
+    whole sequence.
   }];
   let results = (outs NN_Float:$output, NN_F32:$lse);
   let assemblyFormat = !strconcat("$qkv ", NN_AttentionContextFormat);
@@ -184,11 +201,20 @@ def NN_AttentionGradOp : NN_NonDifferentiableOp<"attention_grad",
     [AttrSizedOperandSegments, NN_MixesPositions, NN_AttentionLike]> {
   let summary = "Gradients of attention, one for each operand of `qkv`.";
   let description = [{
-    The scores are computed again from q, k and `lse` (Dao et al.,
-    arXiv 2205.14135, algorithm 4); `forward` is the output of attention. Keys
-    and values that do not exist have the gradient zero. With `place` these are
-    the gradients that one part of the keys makes: `forward` and `lse` are those
-    over all keys.
+    `grad` is the gradient of nn.attention's output, `forward` that output and
+    `lse` its log-sum-exp. The results have the types of the operands `qkv`.
+
+    ```mlir
+    %dx = nn.attention_grad %dy, %x forward %y lse %lse
+        {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>}
+        : (tensor<2x6x8xf32>, tensor<2x6x24xf32>, tensor<2x6x8xf32>, tensor<2x2x6xf32>)
+        -> tensor<2x6x24xf32>
+    ```
+
+    The probabilities are recomputed from q, k and `lse` (Dao et al.,
+    arXiv 2205.14135, algorithm 4). Keys and values beyond the row's length have
+    gradient zero. With `sequence_shard` the results are the gradients from this
+    ring step's keys only, while `forward` and `lse` are those over all keys.
   }];
   let results = (outs Variadic<NN_Float>:$outputs);
   let assemblyFormat = !strconcat("$grad `,` $qkv `forward` $forward `lse` $lse ", NN_AttentionContextFormat);
@@ -198,11 +224,20 @@ def NN_AttentionGradOp : NN_NonDifferentiableOp<"attention_grad",
 
 def NN_AttentionJoinOp : NN_NonDifferentiableOp<"attention_join",
     (ins NN_Float:$left, NN_F32:$left_lse, NN_Float:$right, NN_F32:$right_lse)> {
-  let summary = "The output of nn.attention over all keys from those of two parts.";
+  let summary = "Combines the outputs of nn.attention over two disjoint sets of keys.";
   let description = [{
-    output = exp(left_lse - lse) left + exp(right_lse - lse) right, head by head,
-    with lse = log(exp(left_lse) + exp(right_lse)), which nn.log_add_exp gives.
-    A query that sees no key of either part has zeros and the lowest f32.
+    `left`, `right` and the output are [B, T, heads * D], `left_lse` and
+    `right_lse` [B, heads, T].
+
+    ```mlir
+    %y = nn.attention_join %y0, %lse0, %y1, %lse1
+        : (tensor<2x6x8xf32>, tensor<2x2x6xf32>, tensor<2x6x8xf32>, tensor<2x2x6xf32>)
+        -> tensor<2x6x8xf32>
+    ```
+
+    For each head, output = exp(left_lse - lse) left + exp(right_lse - lse) right
+    with lse = log(exp(left_lse) + exp(right_lse)), which nn.log_add_exp
+    computes. A query that sees no key of either set gives zeros.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -214,7 +249,16 @@ def NN_AttentionJoinOp : NN_NonDifferentiableOp<"attention_join",
 
 def NN_LogAddExpOp : NN_NonDifferentiableOp<"log_add_exp", (ins NN_F32:$lhs, NN_F32:$rhs),
     [SameOperandsAndResultType, NN_Elementwise]> {
-  let summary = "out = log(exp(lhs) + exp(rhs)), of equal shapes";
+  let summary = "out = log(exp(lhs) + exp(rhs)), element by element";
+  let description = [{
+    All have the same shape. The operation combines log-sum-exps of attention
+    over two sets of keys.
+
+    ```mlir
+    %lse = nn.log_add_exp %lse0, %lse1
+        : (tensor<2x2x6xf32>, tensor<2x2x6xf32>) -> tensor<2x2x6xf32>
+    ```
+  }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
   let extraClassDeclaration = NN_StaysF32<>.declaration;

@@ -4,23 +4,30 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A part of NNOps.td, whose classes it uses.
+// The paged key-value cache of serving programs and attention over it
+// (PagedAttention: Kwon et al., arXiv 2309.06180). A part of NNOps.td, whose
+// classes it uses.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_DIALECTS_NN_CACHE_OPS
 #define HEDDLE_DIALECTS_NN_CACHE_OPS
 
-/// What a cache holds: numbers, or codes of 8 bits.
+/// A cache holds floats, or int8 codes with scales.
 def NN_Cached : StaticShapeTensorOf<[F32, BF16, F16, I8]>;
 
-/// A cache is made of pages that hold N positions each: keys [P, kv, D, N],
-/// values [P, kv, N, D]. Codes of 8 bits have `scales` [P, kv, 2, N]: the
-/// features of a key are its codes times scales[.., 0, :], those of a value
-/// times scales[.., 1, :]. `pages` [R, M] names the pages of each row: position p
-/// stands in page pages[r, p / N], at p mod N. The tokens of a run are [R, T]:
-/// token t of row r is there if t < lengths[r], at `positions`[r, t]. What is
-/// not there may be at any position from 0 on, and may have any page.
+/// An operation on the cache, with these operands:
+///  - `keys` [P, kv, D, N] and `values` [P, kv, N, D]: P pages that hold N
+///    positions each.
+///  - `scales` [P, kv, 2, N], if the cache holds int8 codes: the features of a
+///    key are its codes times scales[.., 0, :], those of a value its codes
+///    times scales[.., 1, :].
+///  - `qkv`: q, k and v of the tokens [R, T] of one launch, as for nn.attention.
+///  - `pages` [R, M], the page table: position p of row r is in page
+///    pages[r, p / N], at p mod N.
+///  - `positions` [R, T]: the position of each token.
+///  - `lengths` [R]: token t of row r exists if t < lengths[r]. The position and
+///    the page of a token that does not exist are not used.
 class NN_CacheOp<string mnemonic, dag more = (ins)>
     : NN_NonDifferentiableOp<mnemonic,
         !con((ins NN_Cached:$keys, NN_Cached:$values, Optional<NN_Float>:$scales,
@@ -33,12 +40,12 @@ class NN_CacheOp<string mnemonic, dag more = (ins)>
   }];
   let hasVerifier = 1;
   code sharedDeclaration = [{
-    /// Whether one tensor has q, k and v.
+    /// Whether one tensor holds q, k and v.
     bool isPacked() { return getQkv().size() == 1; }
     int64_t getHeadDim() { return getValues().getType().getDimSize(3); }
-    /// Positions that a page holds.
+    /// The number of positions in a page.
     int64_t getPageTokens() { return getValues().getType().getDimSize(2); }
-    /// The features of q, k and v.
+    /// The number of features of q, of k and of v, over all heads.
     ::llvm::SmallVector<int64_t> getWidths() {
       int64_t kv = getHeads().getKv() * getHeadDim();
       return {getHeads().getCount() * getHeadDim(), kv, kv};
@@ -47,13 +54,11 @@ class NN_CacheOp<string mnemonic, dag more = (ins)>
 }
 
 def NN_CacheWriteOp : NN_CacheOp<"cache_write"> {
-  let summary = "The cache with the keys and values of tokens at their positions.";
+  let summary = "Writes the keys and values of tokens into the cache.";
   let description = [{
-    Takes q, k and v as nn.attention does, rounds k and v to the cache's type,
-    and leaves everything else as it is. No two tokens may be written to one
-    place. With codes, the scale of a head of a token is its largest feature
-    divided by 127, rounded to the type of scales, and a code is a feature
-    divided by that, rounded to the nearest, ties to even.
+    `keys` are [P, kv, D, N], `values` [P, kv, N, D], for P pages of N positions;
+    `qkv` is as for nn.attention, with R rows of T tokens; `pages` is [R, M],
+    `positions` [R, T], `lengths` [R].
 
     ```mlir
     %k1, %v1 = nn.cache_write %k, %v of %qkv pages %table at %positions lengths %n
@@ -61,6 +66,17 @@ def NN_CacheWriteOp : NN_CacheOp<"cache_write"> {
         : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x5x24xf32>, tensor<1x2xi32>,
            tensor<1x5xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
     ```
+
+    The results are the cache in which each existing token has its key and value
+    at its position; the rest is unchanged. The key and value of token t of row
+    r are at index positions[r, t] mod N of page
+    pages[r, positions[r, t] / N]. No two tokens may have the same page and
+    index. k and v are rounded to the cache's type.
+
+    If the cache holds int8 codes, there are `scales` [P, kv, 2, N]. The scale of
+    a token's key or value in a head is its largest magnitude divided by 127,
+    rounded to the type of scales. A code is a feature divided by the scale and
+    rounded, with ties to even.
   }];
   let results = (outs NN_Cached:$new_keys, NN_Cached:$new_values,
                       Optional<NN_Float>:$new_scales);
@@ -73,33 +89,45 @@ def NN_PagedAttentionOp
     : NN_CacheOp<"paged_attention", (ins NN_MaskAttr:$mask, UnitAttr:$in_parts)> {
   let summary = "softmax(scale q k^T) v, by heads, over keys and values of a cache.";
   let description = [{
-    `heads` and `mask` mean what they mean to nn.attention; the mask is causal. So
-    a token at position p sees the keys at positions 0 to p of its row, its own
-    among them, or the last `window` of these: they have been written. Pages whose
-    keys nobody sees may be any. Of `qkv` q alone is read. The output of a
-    token that is not there is zero. Keys are taken page by page, in parts of
-    `partKeys` positions: each part has its own maximum and sums, which are joined in
-    order. So no bit of a token's result depends on other tokens of the run, nor on
-    which pages a row has, nor on who computes a part.
+    The operands are those of nn.cache_write; only q of `qkv` is read. The output
+    is [R, T, heads * D].
 
-    With `in_parts` the output is what is joined, which nn.paged_attention_join does:
-    of each part and head the sums of 2^(s - m) v, then the sum of 2^(s - m), then m,
-    with s the scores and m the largest of them, both times log2(e). Parts in which a
-    token sees nothing may be any.
+    ```mlir
+    %y = nn.paged_attention %k, %v of %qkv pages %table at %positions lengths %n
+        {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>}
+        : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x5x24xf32>, tensor<1x2xi32>,
+           tensor<1x5xi32>, tensor<1xi32>) -> tensor<1x5x8xf32>
+    ```
+
+    The mask is causal: a token at position p sees the keys of its row at
+    positions 0 to p, or with a window the last `window` of these. They must have
+    been written. Entries of the page table whose keys no token sees are not
+    used. The output of a token that does not exist is zero.
+
+    Keys are summed in parts of `partKeys` positions, each with its own maximum
+    and sums, and the parts are combined in order. So a token's result does not
+    depend on other tokens, on the pages that a row has, or on the thread that
+    computes a part, bit for bit.
+
+    With `in_parts` the output is the partial results, f32
+    [R, T, parts, heads, D + 2], which nn.paged_attention_join combines. Let s be
+    the scores times log2(e) and m the largest s of a part. The D + 2 values are
+    the sum of 2^(s - m) v, the sum of 2^(s - m), and m. The values of parts in
+    which a token sees no key are undefined.
   }];
   let results = (outs NN_Float:$output);
   let extraClassDeclaration = !strconcat(sharedDeclaration, [{
-    /// Positions whose keys are summed together before they are joined with
-    /// others: long enough that joining costs nothing, short enough that one text
-    /// keeps all threads busy.
+    /// The number of positions of a part: large enough that combining parts
+    /// costs little, small enough that the parts of one request keep all
+    /// threads busy.
     static constexpr int64_t partKeys = 256;
-    /// Pages of a part: one at least.
+    /// The number of pages of a part, at least one.
     int64_t getPartPages() {
       return std::max<int64_t>(partKeys / getPageTokens(), 1);
     }
-    /// Parts of a row.
+    /// The number of parts of a row.
     int64_t getNumParts();
-    /// With `in_parts`, [R, T, parts, heads, D + 2].
+    /// The type of the partial results: [R, T, parts, heads, D + 2].
     ::mlir::RankedTensorType getPartsType();
   }], NN_Localize.declaration, NN_ModelFlops.declaration, NN_BytesOf.declaration);
 }
@@ -107,18 +135,22 @@ def NN_PagedAttentionOp
 def NN_PagedAttentionJoinOp : NN_NonDifferentiableOp<"paged_attention_join",
     (ins NN_F32:$parts, NN_Ids:$positions, NN_Ids:$lengths, NN_MaskAttr:$mask,
          I64Attr:$part_tokens)> {
-  let summary = "The output of nn.paged_attention from its parts.";
+  let summary = "Combines the partial results of nn.paged_attention.";
   let description = [{
-    `parts` are those of nn.paged_attention with `in_parts`, of `part_tokens`
-    positions each; tokens are there, and see, as they do there. With the largest m
-    of all parts that a token sees, M, the output is the sum over these parts of
-    2^(m - M) times their sums of values, divided by that of their sums.
+    `parts` [R, T, parts, heads, D + 2] is the result of nn.paged_attention with
+    `in_parts`; `positions` [R, T], `lengths` [R] and `mask` are its operands.
+    The output is [R, T, heads * D].
 
     ```mlir
     %y = nn.paged_attention_join %parts at %positions lengths %n
         {mask = #nn.mask<causal>, part_tokens = 256 : i64}
         : (tensor<1x1x16x12x66xf32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x768xbf16>
     ```
+
+    A part has `part_tokens` positions. Let M be the largest m of all parts in
+    which a token sees keys. The output is the sum over these parts of
+    2^(m - M) times their sum of values, divided by the sum over them of
+    2^(m - M) times their sum of 2^(s - m), as in Flash-Decoding.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{

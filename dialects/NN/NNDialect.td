@@ -17,11 +17,14 @@ include "dialects/NN/NNInterfaces.td"
 def NN_Dialect : Dialect {
   let name = "nn";
   let cppNamespace = "::heddle::nn";
-  let summary = "What is computed, in whole-model shapes and the field's own terms.";
+  let summary = "Models and the computations of neural networks.";
   let description = [{
-    Models, their states, layer functions, step programs, and the operations of
-    neural networks with their gradients. Tensors are static; values are pure;
-    states are read with `nn.get` and written with `nn.set`.
+    A model (`nn.model`) has states (parameters, gradients, optimizer states,
+    caches), functions for its layers, and step programs. The operations are
+    those of neural networks and their gradients. Tensors have static shapes.
+    Computations are pure; only `nn.get` reads states and only `nn.set` writes
+    them. Shapes are those of the whole model until the spmd phase makes them
+    rank-local.
   }];
   let dependentDialects = ["::heddle::dist::DistDialect",
                            "::mlir::arith::ArithDialect",
@@ -32,28 +35,33 @@ def NN_Dialect : Dialect {
 def NN_StateRoleAttr : EnumAttr<NN_Dialect, NN_StateRole, "role">;
 
 def NN_MemoryAttr : EnumAttr<NN_Dialect, NN_MemoryKind, "memory"> {
-  let summary = "Where bytes are.";
+  let summary = "A kind of memory: that of the device, or one for offloaded states.";
   let description = [{
-    `device` is where kernels compute. The host sees `host` and `pinned`; of
-    pinned memory the device copies without a detour. `file` is a file that
-    stands in for memory. Kernels and communication use memory of the device
-    alone; dist.fetch and dist.store move runs of states, plan.copy and plan.fill
-    reach every kind.
+    `device` is the memory that kernels and communication use. `host` and
+    `pinned` are memory of the host; a device copies from and to pinned memory
+    directly, without a staging buffer. `file` is an offload file. dist.fetch
+    and dist.store transfer ranges of offloaded states from and to the device;
+    plan.copy and plan.fill can access every kind.
   }];
 }
 
 def NN_InitAttr : AttrDef<NN_Dialect, "Init"> {
   let mnemonic = "init";
-  let summary = "How a state gets its first value when no weights are loaded.";
+  let summary = "How a state is initialized if no weights are loaded.";
   let description = [{
-    `kind` is zeros, constant (every element is `value`), normal (mean `value`,
-    standard deviation `stddev`) or power (`value` to the number of updates that
-    have been made). The row `zero_row` is zero, as that of a padding token in
-    a table of embeddings.
-
     ```mlir
     #nn.init<normal, 0.000000e+00 : f64, 2.000000e-02 : f64, zero_row = 3>
     ```
+
+    | kind | every element is |
+    |---|---|
+    | `zeros` | 0 |
+    | `constant` | `value` |
+    | `normal` | drawn from a normal distribution with mean `value` and standard deviation `stddev` |
+    | `power` | `value` to the power of the number of updates so far |
+
+    The row `zero_row`, if it is not -1, is zero, as that of a padding token in
+    an embedding table.
   }];
   let parameters = (ins EnumParameter<NN_InitKind>:$kind, "::mlir::FloatAttr":$value,
                         "::mlir::FloatAttr":$stddev,
@@ -64,10 +72,11 @@ def NN_InitAttr : AttrDef<NN_Dialect, "Init"> {
 
 def NN_SourceAttr : AttrDef<NN_Dialect, "Source"> {
   let mnemonic = "source";
-  let summary = "How a state is made of tensors of the weight files.";
+  let summary = "How a state is computed from tensors of the weight files.";
   let description = [{
-    An expression over tensors with their names and types in the files. Saving
-    inverts it: a checkpoint has the tensors that it names.
+    An expression over tensors, which have their names and types in the files.
+    Saving a checkpoint inverts it: the checkpoint contains the tensors that
+    the expression names.
 
     ```mlir
     #nn.source<"ln_f.weight" : tensor<768xbf16>>
@@ -77,12 +86,12 @@ def NN_SourceAttr : AttrDef<NN_Dialect, "Source"> {
 
     | expression | value |
     |---|---|
-    | `transpose(x)` | of a matrix |
+    | `transpose(x)` | the transposed matrix x |
     | `permute([2, 0, 1], x)` | dimension i is dimension `order[i]` of x |
-    | `reshape([4, 8, 32], x)` | the elements in the same order; x is of one tensor |
-    | `slice(dim, first, size, x)` | x is a tensor, or a slice of one |
-    | `concat(dim, x, y, ...)` | side by side |
-    | `stack(dim, x, y, ...)` | side by side along a new dimension |
+    | `reshape([4, 8, 32], x)` | x in another shape, with the elements in row-major order; x names one tensor only |
+    | `slice(dim, first, size, x)` | indices `first` to `first + size - 1` of dimension `dim`; x is a tensor or a slice of one |
+    | `concat(dim, x, y, ...)` | the operands one after the other along dimension `dim` |
+    | `stack(dim, x, y, ...)` | the operands one after the other along a new dimension `dim` |
   }];
   let parameters = (ins "::heddle::weights::Source::Kind":$kind,
                         "::mlir::StringAttr":$name,
@@ -96,27 +105,32 @@ def NN_SourceAttr : AttrDef<NN_Dialect, "Source"> {
     static SourceAttr get(::mlir::MLIRContext *context,
                           const ::heddle::weights::Source &source);
     ::heddle::weights::Source toSource() const;
-    /// As the runtime reads and writes it.
+    /// The expression as the strided copies by which the runtime reads and
+    /// writes the state.
     ::heddle::weights::Layout getLayout() const;
   }];
 }
 
 def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
   let mnemonic = "packed";
-  let summary = "How a derived state is made of a weight when weights are loaded.";
+  let summary = "How a derived state is quantized or packed from a weight when weights are loaded.";
   let description = [{
-    The state is the words, the scales or the zeros that nn.packed_linear takes,
-    made of the weight `name` of type `of`: [in, out], or with `transposed`
-    [out, in]. `bits` are those of a value: 32 and 16 are f32 and bf16, 8 and 4
-    codes with a scale for every `group` inputs (0: for all). Codes of `even`
-    groups have no zeros: the scale is the largest magnitude over the largest
-    code. Else least and largest value are the ends of the codes.
+    The state is one of the operands of nn.packed_linear for the weight `name`:
+    its packed words, its scales or its zeros.
 
     ```mlir
     nn.state @h.0.mlp.c_fc.weight.words role derived : tensor<96x96x32xi32>
       {packed = #nn.packed<words of "h.0.mlp.c_fc.weight" as tensor<768x3072xf32>,
                            bits = 4, group = 64, even = true, transposed = false>}
     ```
+
+    `of` is the type of the weight: [in, out], or with `transposed` [out, in].
+    `bits` is the width of a value: 32 and 16 mean f32 and bf16, 8 and 4 mean
+    int8 and int4 codes. `group` inputs share a scale; 0 means all inputs. With
+    `even`, quantization is symmetric: there are no zeros, and the scale is the
+    largest magnitude of a group divided by the largest code. Otherwise the
+    smallest and the largest value of a group become the smallest and the
+    largest code.
   }];
   let parameters = (ins EnumParameter<NN_PackedPart>:$part,
                         "::mlir::StringAttr":$name,
@@ -128,9 +142,9 @@ def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// As the runtime makes it.
+    /// The description by which the runtime computes the state.
     ::heddle::plan::PackedWeight toPlan() const;
-    /// The type of the state; scales and zeros are of `scale`.
+    /// The type of the state; `scale` is the element type of scales and zeros.
     ::mlir::RankedTensorType getStateType(::mlir::Type scale) const;
   }];
 }
@@ -145,17 +159,21 @@ def NN_FunctionAttr : AttrDef<NN_Dialect, "Function"> {
 
 def NN_RotaryScalingAttr : AttrDef<NN_Dialect, "RotaryScaling"> {
   let mnemonic = "rotary_scaling";
-  let summary = "How rotary positions are stretched for longer sequences.";
+  let summary = "Scaling of the frequencies of rotary embeddings for longer sequences.";
   let description = [{
-    The rate f of a pair becomes s f + (1 - s) f / `factor`, and what is turned
-    is multiplied by `magnitude`. The share s that stays is 0 with `all`
-    (linear); with `pairs` it falls from 1 at pair `low` to 0 at pair `high`
-    (yarn); with `rates` it rises from 0 at the rate `low` to 1 at the rate
-    `high`, in radians a token (llama3).
-
     ```mlir
     #nn.rotary_scaling<all, factor = 4.0 : f64, low = 0.0 : f64, high = 0.0 : f64, magnitude = 1.0 : f64>
     ```
+
+    The frequency f of a pair of features, in radians per token, becomes
+    s f + (1 - s) f / `factor`, and the rotated features are multiplied by
+    `magnitude`. The method decides the weight s:
+
+    | method | s | name in `rope_scaling` |
+    |---|---|---|
+    | `all` | 0 | linear |
+    | `pairs` | falls linearly from 1 at pair number `low` to 0 at pair number `high` | yarn |
+    | `rates` | rises linearly from 0 at the frequency `low` to 1 at the frequency `high` | llama3 |
   }];
   let parameters = (ins EnumParameter<NN_RotaryRamp>:$ramp,
                         "::mlir::FloatAttr":$factor, "::mlir::FloatAttr":$low,
@@ -174,30 +192,36 @@ def NN_ProgramKindAttr : EnumAttr<NN_Dialect, NN_ProgramKind, "program"> {
 }
 
 def NN_RecomputeAttr : EnumAttr<NN_Dialect, NN_Recompute, "recompute"> {
-  let summary = "What of a layer is computed again for its gradient.";
+  let summary = "Which activations of a layer are recomputed in the backward pass.";
   let description = [{
-    `none`: all that gradients read is saved. `selective`: results of products
-    and of attention are. `full`: the layer's arguments alone are.
+    `none`: every activation that gradients read is saved. `selective`: the
+    results of products and attention are saved, the others are recomputed.
+    `full`: only the layer's arguments are saved.
   }];
 }
 
 def NN_ObjectiveAttr : EnumAttr<NN_Dialect, NN_Objective, "objective"> {
-  let summary = "What the labels of a batch are: the next tokens, or masked ones.";
+  let summary = "The training objective: next-token prediction or masked language modeling.";
   let description = [{
-    `#nn.objective<mlm>`, under the key `objective` of a model's `weights`: some
-    tokens of a batch are masked, and they are the labels at their places.
-    `causal`, and without it: the label of a token is the one that follows.
+    `#nn.objective<mlm>` is the value of the key `objective` of a model's
+    `weights`: some tokens of a batch are masked, and the label of a masked
+    token is the original token. With `causal`, the default, the label of a
+    token is the next token.
   }];
   let assemblyFormat = "`<` $value `>`";
 }
 
 def NN_PortAttr : AttrDef<NN_Dialect, "Port"> {
   let mnemonic = "port";
-  let summary = "An argument or a result of a program: what it means.";
+  let summary = "The meaning of an argument or result of a program.";
   let description = [{
-    `#nn.port<ids>`, or with a name of its own `#nn.port<value, "h.3.attn">`:
-    the key under which files hold it and messages name it, if that is not the
-    role's.
+    ```mlir
+    #nn.port<ids>
+    #nn.port<value, "h.3.attn">
+    ```
+
+    The role says what the value is and how the runtime uses it. The name is the
+    key of the value in files and messages; without a name that is the role.
   }];
   let parameters = (ins EnumParameter<NN_PortRole>:$role,
                         OptionalParameter<"::mlir::StringAttr">:$name);
@@ -208,13 +232,13 @@ def NN_PortAttr : AttrDef<NN_Dialect, "Port"> {
     }]>
   ];
   let extraClassDeclaration = [{
-    /// The name under which files hold it and messages name it.
+    /// The key of the value in files and messages: the name, or the role.
     ::llvm::StringRef getKey() const;
-    /// Whether it holds a part of the batch, which is split into micro-batches
-    /// and over the ranks that share a batch.
+    /// Whether the value belongs to the batch, so that it is split into
+    /// micro-batches and over data-parallel ranks.
     bool isOfBatch() const;
-    /// Whether the last dimension of it counts tokens, and the one before rows;
-    /// else what is of the batch has rows alone.
+    /// Whether the value has the dimensions [..., rows, tokens]; other values
+    /// of the batch have [..., rows].
     bool isOfTokens() const;
   }];
 }

@@ -6,7 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Apart from the dialect: each dialect's header has its own enumerations alone.
+// The enumerations of the nn dialect. They are in a file of their own because
+// NNDialect.td includes other dialects: a header generated from it would define
+// the enumerations of these, too.
 
 #ifndef HEDDLE_DIALECTS_NN_ENUMS
 #define HEDDLE_DIALECTS_NN_ENUMS
@@ -19,30 +21,31 @@ class NN_Enum<string name, string summary, list<I32EnumAttrCase> cases>
   let genSpecializedAttr = 0;
 }
 
-def NN_ProgramKind : NN_Enum<"ProgramKind", "what a step program is for", [
+def NN_ProgramKind : NN_Enum<"ProgramKind", "the kind of a step program", [
     I32EnumAttrCase<"Train", 0, "train">,
     I32EnumAttrCase<"Eval", 1, "eval">,
     I32EnumAttrCase<"Generate", 2, "generate">,
-    // Of serving: a part of a prompt, and the logits of one token; those of all
-    // its tokens; a token of each of several texts.
+    // Programs of serving. Prefill computes a part of a prompt and the logits of
+    // one token, score the logits of all tokens, decode the next token of each
+    // of several requests.
     I32EnumAttrCase<"Prefill", 3, "prefill">,
     I32EnumAttrCase<"Score", 4, "score">,
     I32EnumAttrCase<"Decode", 5, "decode">,
-    // The hidden states of all tokens of several texts.
+    // Computes the hidden states of all tokens of several requests.
     I32EnumAttrCase<"Encode", 6, "encode">]>;
 
 // The names are those of `--recompute`.
-def NN_Recompute : NN_Enum<"Recompute", "what a layer's gradient computes again", [
+def NN_Recompute : NN_Enum<"Recompute", "which activations are recomputed", [
     I32EnumAttrCase<"None", 0, "none">,
     I32EnumAttrCase<"Selective", 1, "selective">,
     I32EnumAttrCase<"Full", 2, "full">]>;
 
 // The names are those of `--objective`.
-def NN_Objective : NN_Enum<"Objective", "what the labels of a batch of tokens are", [
+def NN_Objective : NN_Enum<"Objective", "the training objective", [
     I32EnumAttrCase<"NextToken", 0, "causal">,
     I32EnumAttrCase<"MaskedToken", 1, "mlm">]>;
 
-def NN_RotaryRamp : NN_Enum<"RotaryRamp", "which rates of nn.rotary are stretched", [
+def NN_RotaryRamp : NN_Enum<"RotaryRamp", "which frequencies of nn.rotary are scaled", [
     I32EnumAttrCase<"All", 0, "all">,
     I32EnumAttrCase<"Pairs", 1, "pairs">,
     I32EnumAttrCase<"Rates", 2, "rates">]>;
@@ -52,13 +55,13 @@ def NN_MaskKind : NN_Enum<"MaskKind", "which keys a query of attention sees", [
     I32EnumAttrCase<"Causal", 1, "causal">]>;
 
 // The names are those of `--place`.
-def NN_MemoryKind : NN_Enum<"MemoryKind", "where bytes are", [
+def NN_MemoryKind : NN_Enum<"MemoryKind", "a kind of memory", [
     I32EnumAttrCase<"Device", 0, "device">,
     I32EnumAttrCase<"Host", 1, "host">,
     I32EnumAttrCase<"Pinned", 2, "pinned">,
     I32EnumAttrCase<"File", 3, "file">]>;
 
-def NN_StateRole : NN_Enum<"StateRole", "what a state is to its model", [
+def NN_StateRole : NN_Enum<"StateRole", "the role of a state in its model", [
     I32EnumAttrCase<"Parameter", 0, "parameter">,
     I32EnumAttrCase<"Derived", 1, "derived">,
     I32EnumAttrCase<"Gradient", 2, "gradient">,
@@ -68,48 +71,49 @@ def NN_StateRole : NN_Enum<"StateRole", "what a state is to its model", [
     I32EnumAttrCase<"Saved", 6, "saved">,
     I32EnumAttrCase<"Cache", 7, "cache">]>;
 
-// The names are those of a plan.
-def NN_PackedPart : NN_Enum<"PackedPart", "which tensor of a packed weight a state is", [
+// The names are those of the plan format.
+def NN_PackedPart : NN_Enum<"PackedPart", "which tensor of a quantized or packed weight a state is", [
     I32EnumAttrCase<"Words", 0, "words">,
     I32EnumAttrCase<"Scales", 1, "scales">,
     I32EnumAttrCase<"Zeros", 2, "zeros">]>;
 
-def NN_InitKind : NN_Enum<"InitKind", "how a state gets its first value", [
+def NN_InitKind : NN_Enum<"InitKind", "how a state is initialized", [
     I32EnumAttrCase<"Zeros", 0, "zeros">,
     I32EnumAttrCase<"Constant", 1, "constant">,
     I32EnumAttrCase<"Normal", 2, "normal">,
     I32EnumAttrCase<"Power", 3, "power">]>;
 
 // The names are keys of files (`--inputs`, `--dump`).
-def NN_PortRole : NN_Enum<"PortRole", "what a port means", [
-    // Of each token of the batch: [rows, tokens].
+def NN_PortRole : NN_Enum<"PortRole", "the meaning of a port", [
+    // Inputs with a value for each token of the batch: [rows, tokens].
     I32EnumAttrCase<"Ids", 0, "ids">,
     I32EnumAttrCase<"Labels", 1, "labels">,
     I32EnumAttrCase<"LabelWeights", 2, "label_weights">,
     I32EnumAttrCase<"Positions", 3, "positions">,
     I32EnumAttrCase<"Segments", 4, "segments">,
-    // Of each row of the batch: [rows].
+    // An input with a value for each row of the batch: [rows].
     I32EnumAttrCase<"Lengths", 5, "lengths">,
-    // What the runtime computes.
+    // Inputs that the runtime computes.
     I32EnumAttrCase<"Position", 6, "position">,
     I32EnumAttrCase<"Rng", 7, "rng">,
     I32EnumAttrCase<"MicroBatch", 8, "micro_batch">,
     I32EnumAttrCase<"LearningRate", 9, "lr">,
-    // What a program gives.
+    // Outputs of a program.
     I32EnumAttrCase<"Losses", 10, "losses">,
     I32EnumAttrCase<"Loss", 11, "loss">,
     I32EnumAttrCase<"LossWeight", 12, "loss_weight">,
     I32EnumAttrCase<"GradNorm", 13, "grad_norm">,
     I32EnumAttrCase<"Logits", 14, "logits">,
-    // Any other.
+    // Any other value.
     I32EnumAttrCase<"Value", 15, "value">,
-    // Of each row: the pages of the cache that it has.
+    // An input with the page table of each row: the pages of its cache.
     I32EnumAttrCase<"Pages", 16, "pages">,
-    // What a program gives: what the head reads.
+    // An output: the hidden states that the output head reads.
     I32EnumAttrCase<"Hidden", 17, "hidden">]>;
 
-// `Rows` takes what is element-wise or a reduction over the last dimension.
-def NN_Generator : NN_Enum<"Generator", "what makes a kernel's code", [
+// `Rows` compiles element-wise operations and reductions over the last
+// dimension, `Gemm` matrix products. The others are named by what they compute.
+def NN_Generator : NN_Enum<"Generator", "the code generator of a kernel", [
     I32EnumAttrCase<"Rows", 0, "rows">,
     I32EnumAttrCase<"Columns", 1, "columns">,
     I32EnumAttrCase<"Reduce", 2, "reduce">,

@@ -4,7 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A part of NNOps.td, whose classes it uses.
+// The loss: cross-entropy, its gradient and its forms for a vocabulary that
+// ranks split, and the weights of tokens in the mean over the global batch. A
+// part of NNOps.td, whose classes it uses.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,9 +18,17 @@ def NN_CrossEntropyOp : NN_ComputeOp<"cross_entropy",
          DefaultValuedAttr<F64Attr, "0.0">:$smoothing), [NN_Rowwise]> {
   let summary = "losses[...] = lse[...] - logits[..., label], lse the log-sum-exp.";
   let description = [{
+    `logits` are [..., V], `labels`, `losses` and `lse` [...]. The log-sum-exp is
+    over the V columns.
+
+    ```mlir
+    %losses, %lse = nn.cross_entropy %logits, %labels
+        : (tensor<2x16x50257xf32>, tensor<2x16xi32>) -> (tensor<2x16xf32>, tensor<2x16xf32>)
+    ```
+
     A negative label (-100 in Hugging Face's convention) gives loss 0 and no
-    gradient. `smoothing` is the share of a label that all columns have alike
-    (Szegedy et al., arXiv 1512.00567, 7): in the label's logit's place stands
+    gradient. `smoothing` is label smoothing (Szegedy et al., arXiv 1512.00567,
+    section 7): logits[..., label] is replaced by
     (1 - smoothing) logits[..., label] + smoothing mean(logits[..., :]).
   }];
   let results = (outs NN_F32:$losses, NN_F32:$lse);
@@ -37,11 +47,20 @@ def NN_CrossEntropyGradOp : NN_NonDifferentiableOp<"cross_entropy_grad",
          DefaultValuedAttr<F64Attr, "0.0">:$smoothing), [NN_Rowwise]> {
   let summary = "out[..., v] = grad[...] * (exp(logits[..., v] - lse) - (v == label)).";
   let description = [{
-    `grad` is the gradient of the losses. Where a label is negative out is 0.
-    With `smoothing` (1 - smoothing) (v == label) + smoothing / vocab stands in
-    the place of v == label.
-    With `first` these are columns `first` and following of a larger tensor,
-    of which `vocab` exist: those beyond are 0.
+    `logits` and out are [..., V], `labels`, `lse` and `grad` [...]; `lse` is the
+    result of nn.cross_entropy and `grad` the gradient of its losses.
+
+    ```mlir
+    %d = nn.cross_entropy_grad %logits, %labels, %lse, %g
+        : (tensor<2x16x50257xf32>, tensor<2x16xi32>, tensor<2x16xf32>, tensor<2x16xf32>)
+        -> tensor<2x16x50257xf32>
+    ```
+
+    out is 0 where the label is negative. With `smoothing`, (v == label) is
+    replaced by (1 - smoothing) (v == label) + smoothing / vocab. If ranks split
+    the vocabulary, the columns of `logits` are columns `first` and following of
+    the `vocab` columns of the whole tensor; out is 0 in columns from `vocab` on,
+    which are padding.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -56,13 +75,21 @@ def NN_CrossEntropyGradOp : NN_NonDifferentiableOp<"cross_entropy_grad",
 def NN_CrossEntropyPartOp : NN_NonDifferentiableOp<"cross_entropy_part",
     (ins NN_Float:$logits, NN_Ids:$labels, Index:$first, I64Attr:$vocab,
          DefaultValuedAttr<F64Attr, "0.0">:$smoothing), [NN_Rowwise]> {
-  let summary = "What nn.cross_entropy needs of one part of the vocabulary.";
+  let summary = "Computes nn.cross_entropy over one rank's shard of the vocabulary.";
   let description = [{
-    The logits are columns `first` and following of a larger tensor, of which
-    `vocab` exist: those beyond are not read. `lse` is the log-sum-exp over the
-    columns of this part, the lowest f32 where there are none; `label_logit` is
-    the label's logit, 0 where the label is negative or in another part; with
-    `smoothing` (1 - smoothing) of it and smoothing / vocab of each logit here.
+    `logits` are [..., n], columns `first` and following of the `vocab` columns
+    of the whole tensor. `labels`, `lse` and `label_logit` are [...].
+
+    ```mlir
+    %lse, %logit = nn.cross_entropy_part %logits, %labels first %first {vocab = 50257 : i64}
+        : (tensor<2x16x25129xf32>, tensor<2x16xi32>, index) -> (tensor<2x16xf32>, tensor<2x16xf32>)
+    ```
+
+    `lse` is the log-sum-exp over the columns of this shard, the lowest f32 if
+    the shard has none; columns from `vocab` on are padding and are not read.
+    `label_logit` is the label's logit, 0 if the label is negative or in another
+    shard. With `smoothing` it is (1 - smoothing) times that logit plus
+    smoothing / vocab times the sum of the shard's logits.
   }];
   let results = (outs NN_F32:$lse, NN_F32:$label_logit);
   let assemblyFormat = [{
@@ -76,12 +103,19 @@ def NN_CrossEntropyPartOp : NN_NonDifferentiableOp<"cross_entropy_part",
 
 def NN_CrossEntropyJoinOp : NN_NonDifferentiableOp<"cross_entropy_join",
     (ins NN_F32:$lses, NN_F32:$label_logit, NN_Ids:$labels)> {
-  let summary = "The results of nn.cross_entropy from those of the vocabulary's parts.";
+  let summary = "Combines the results of nn.cross_entropy_part over all shards.";
   let description = [{
-    `lses` has those of the n parts one after the other along the first
-    dimension: [n * B, ...] where `labels` is [B, ...]. `label_logit` is the sum
-    over the parts. lse is the log-sum-exp over the parts, losses = lse -
-    label_logit, 0 where the label is negative.
+    `labels`, `label_logit`, `losses` and `lse` are [B, ...]. `lses` is
+    [n * B, ...]: the `lse` of the n shards, all-gathered along the first
+    dimension. `label_logit` is the sum (all-reduce) of that of all shards.
+
+    ```mlir
+    %losses, %lse = nn.cross_entropy_join %lses, %logit, %labels
+        : (tensor<4x16xf32>, tensor<2x16xf32>, tensor<2x16xi32>) -> (tensor<2x16xf32>, tensor<2x16xf32>)
+    ```
+
+    lse is the log-sum-exp of the shards' values. losses = lse - label_logit, 0
+    where the label is negative.
   }];
   let results = (outs NN_F32:$losses, NN_F32:$lse);
   let assemblyFormat = [{
@@ -95,10 +129,17 @@ def NN_CrossEntropyJoinOp : NN_NonDifferentiableOp<"cross_entropy_join",
 def NN_SumOp : NN_NonDifferentiableOp<"sum",
     (ins NN_F32:$input, Optional<NN_F32>:$weights, Optional<NN_F32>:$init),
     [NN_InForward, AttrSizedOperandSegments]> {
-  let summary = "out = init + sum of all elements, each times its weight: rank 0.";
+  let summary = "out = init + sum over all elements of input * weights";
   let description = [{
-    The loss is such a sum, of each token's loss times its weight in the mean of
-    the global batch (nn.token_weights). Summed in double precision.
+    `weights` has the shape of `input`, `init` and out have rank 0. Without
+    `weights` they are 1, without `init` it is 0.
+
+    ```mlir
+    %loss = nn.sum %losses weights %w : (tensor<2x16xf32>, tensor<2x16xf32>) -> tensor<f32>
+    ```
+
+    The loss of a step is such a sum, with each token's weight in the mean over
+    the global batch (nn.token_weights). The sum is computed in double precision.
   }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
@@ -112,11 +153,16 @@ def NN_SumOp : NN_NonDifferentiableOp<"sum",
 
 def NN_CountLabelsOp : NN_NonDifferentiableOp<"count_labels",
     (ins NN_Ids:$labels, Optional<NN_F32>:$weights)> {
-  let summary = "The sum of the weights of labels: of rank 0.";
+  let summary = "out = sum over the labels that count of their weights";
   let description = [{
-    A label that is not negative weighs `weights[...]`, without them 1; a
-    negative one weighs nothing. Over the global batch this is what the sum of
-    the losses is divided by.
+    `weights` has the shape of `labels` and is 1 without it; out has rank 0.
+
+    ```mlir
+    %n = nn.count_labels %labels : (tensor<2x16xi32>) -> tensor<f32>
+    ```
+
+    A label counts if it is not negative. The loss is the sum of the tokens'
+    weighted losses divided by this sum over the global batch.
   }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
@@ -128,7 +174,15 @@ def NN_CountLabelsOp : NN_NonDifferentiableOp<"count_labels",
 }
 
 def NN_LossScaleOp : NN_NonDifferentiableOp<"loss_scale", (ins NN_F32:$count)> {
-  let summary = "1 / count, and 0 where nothing counts; of rank 0.";
+  let summary = "out = 1 / count, and 0 where count is 0";
+  let description = [{
+    `count` is the result of nn.count_labels, summed over the global batch. Both
+    have rank 0.
+
+    ```mlir
+    %scale = nn.loss_scale %n : (tensor<f32>) -> tensor<f32>
+    ```
+  }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = "$count attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -138,10 +192,18 @@ def NN_LossScaleOp : NN_NonDifferentiableOp<"loss_scale", (ins NN_F32:$count)> {
 def NN_TokenWeightsOp : NN_NonDifferentiableOp<"token_weights",
     (ins NN_Ids:$labels, NN_F32:$scale, Optional<NN_F32>:$weights),
     [NN_Elementwise]> {
-  let summary = "What each token's loss weighs in the loss of the global batch.";
+  let summary = "out[...] = scale * weights[...] where the label counts, otherwise 0";
   let description = [{
-    out = scale * weights where the label is not negative, else 0; weights that
-    are missing are 1. It is the gradient of the losses, too.
+    `labels`, `weights` and out have the same shape, `scale` has rank 0. Without
+    `weights` they are 1.
+
+    ```mlir
+    %w = nn.token_weights %labels scale %scale : (tensor<2x16xi32>, tensor<f32>) -> tensor<2x16xf32>
+    ```
+
+    A label counts if it is not negative. The result is the weight of each
+    token's loss in the loss of the global batch, and so also the gradient of
+    the loss with respect to the tokens' losses.
   }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
@@ -154,7 +216,15 @@ def NN_TokenWeightsOp : NN_NonDifferentiableOp<"token_weights",
 
 def NN_TakeRowOp : NN_NonDifferentiableOp<"take_row",
     (ins NN_Float:$input, NN_Ids:$position), [NN_InForward]> {
-  let summary = "out[b, 0, c] = x[b, position, c]; `position` is a rank-0 tensor.";
+  let summary = "out[b, 0, c] = x[b, position, c]";
+  let description = [{
+    x is [B, T, C], out [B, 1, C]; `position` is an i32 tensor of rank 0.
+    Programs for inference use it to compute logits for one token only.
+
+    ```mlir
+    %y = nn.take_row %x[%p] : (tensor<1x16x768xf32>, tensor<i32>) -> tensor<1x1x768xf32>
+    ```
+  }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
     $input `[` $position `]` attr-dict `:`

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Models, states, buckets, functions, step programs, and the operations that
+// read and write states.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_DIALECTS_NN_MODEL_OPS
@@ -24,18 +27,30 @@ def NN_ModelOp : NN_Op<"model", [
     DeclareOpInterfaceMethods<RegionKindInterface, ["getRegionKind"]>]> {
   let summary = "A model: its states, layer functions and step programs.";
   let description = [{
-    `config` is the model's config.json as it was read (a dictionary that is
-    only carried along), `strategy` what the user chose, `phase` the last phase
-    that is done, `weights` where the weights are:
-    `{directory = "...", hash = "..."}`, or `{random = true, seed = 7 : i64}`, then
-    with the `directory` of the tokenizer if the model had one.
-    It also has what the runtime asks of the data: `vocab_size`,
-    `max_positions`, the `objective` if it is not `#nn.objective<causal>`, and
-    as far as they are known `segments` (how many there are), `mask_token` and
-    `special_tokens`, which are never masked. `orders` names tensors with the
-    order of a matrix's inputs that is as another tensor has it, or with "" as
-    inputs stand: other weights have to be so, too.
-    `stage` is set from the pipe phase on, when each stage is a model.
+    ```mlir
+    nn.model @gpt2 family "gpt2" phase "import"
+        attributes {config = "...", strategy = #dist.strategy<...>, weights = {directory = "..."}} { ... }
+    ```
+
+    | attribute | meaning |
+    |---|---|
+    | `config` | the text of the model's config.json; passes only copy it |
+    | `strategy` | the settings of the compilation |
+    | `phase` | the last phase that has run |
+    | `stage` | the number of the pipeline stage; from the pipe phase on each stage is a model |
+    | `weights` | where the weights are, and facts about data that the runtime checks |
+
+    `weights` is `{directory = "...", hash = "..."}` for weights in files, or
+    `{random = true, seed = 7 : i64}` for random ones; then `directory`, if
+    present, is that of the tokenizer. Further keys:
+
+    | key | meaning |
+    |---|---|
+    | `vocab_size`, `max_positions` | limits of token ids and positions |
+    | `objective` | the training objective, if it is not `#nn.objective<causal>` |
+    | `segments` | the number of segment ids, if known |
+    | `mask_token`, `special_tokens` | for masked language modeling, if known; special tokens are never masked |
+    | `orders` | tensors with the order of a matrix's inputs, each with the tensor whose order it equals, or "" for the identity; other weights for this binary must satisfy the same |
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$family,
                        StrAttr:$phase, Dist_StrategyAttr:$strategy,
@@ -55,32 +70,34 @@ def NN_StateOp : NN_Op<"state", [Symbol,
                                  DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "A tensor that lives across steps.";
   let description = [{
-    Roles: parameter, derived (made of others by a function when weights are
-    loaded), gradient, optimizer (what the optimizer keeps: of a parameter, or
-    one number for all), accumulator, scalar (a number that a step computes
-    before its first micro-batch, for all of them), saved (values that are kept
-    from a micro-batch's forward to its backward pass; the first dimension
-    counts slots), cache (keys or values of earlier tokens; the first dimension
-    counts pages). A gradient names the parameter it belongs to, and so does
-    what the optimizer keeps of a parameter: its own name is the parameter's
-    with what it is, as `h.0.ln_1.weight.exp_avg`. A derived state that names
-    its parameter is a copy of it, cast to the state's element type; the
-    optimizer writes it with the parameter. Another one is made of a weight as
-    `packed` says; the weight itself is no state then, and `source`, `init`,
-    `storage`, `segments` and `whole` are the weight's.
-
-    `source` says of which tensors of the weight files a state is made, and so
-    what a checkpoint holds. `storage` says how the state is split over ranks,
-    and over which axes a gradient is still a partial sum. `segments`
-    are the parts of the last dimension that are split each for itself (packed
-    q, k and v). `whole` is the type of the whole tensor where `type` is a rank's
-    part of it, from the spmd phase on. `memory` is where it lives; what is not
-    in the device's memory is read with dist.fetch and written with dist.store.
-
     ```mlir
     nn.state @ln_f.weight role parameter : tensor<768xf32>
       {checkpointed, source = #nn.source<"ln_f.weight" : tensor<768xf32>>, trainable, ...}
     ```
+
+    | role | meaning |
+    |---|---|
+    | `parameter` | a weight of the model |
+    | `derived` | computed from other states or weights when weights are loaded |
+    | `gradient` | the gradient of `parameter` |
+    | `optimizer` | a state of the optimizer: for one `parameter`, named as `h.0.ln_1.weight.exp_avg`, or for the whole model |
+    | `accumulator` | a sum over micro-batches |
+    | `scalar` | a number that a step computes once, before its first micro-batch |
+    | `saved` | activations saved from a micro-batch's forward pass for its backward pass; the first dimension is the slot |
+    | `cache` | keys or values of earlier tokens; the first dimension is the page |
+
+    A derived state that has a `parameter` is a copy of it, cast to the state's
+    element type; the optimizer writes both. A derived state with `packed` is
+    quantized or packed from a weight. That weight is not a state, and `source`,
+    `init`, `storage`, `segments` and `whole` are those of the weight.
+
+    | attribute | meaning |
+    |---|---|
+    | `source` | the tensors of the weight files that the state is computed from; a checkpoint contains these tensors |
+    | `storage` | the sharding of the state; a gradient may be a partial sum over some axes |
+    | `segments` | parts of the last dimension that are split separately, as q, k and v of a packed weight |
+    | `whole` | the type of the whole tensor; from the spmd phase on `type` is that of the rank's shard |
+    | `memory` | the kind of memory; a state that is offloaded is read with dist.fetch and written with dist.store |
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, NN_StateRoleAttr:$role, TypeAttr:$type,
                        OptionalAttr<StrAttr>:$parameter,
@@ -109,25 +126,33 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     ::mlir::RankedTensorType getTensorType() {
       return ::llvm::cast<::mlir::RankedTensorType>(getType());
     }
-    /// Whether it is derived by a cast of its parameter alone.
+    /// Whether the state is derived by a cast of its parameter.
     bool isCopy() { return getRole() == StateRole::Derived && !getPacked(); }
-    /// What the optimizer calls it: its name without that of its parameter.
+    /// The optimizer's name for the state, as `exp_avg`: the symbol without the
+    /// parameter's.
     ::llvm::StringRef getQuantity();
   }];
 }
 
 def NN_BucketOp : NN_Op<"bucket", [Symbol,
                                    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "States that stand side by side in memory, read as one flat tensor.";
+  let summary = "States side by side in memory, which are read as one flat tensor.";
   let description = [{
-    Every member begins at a multiple of 64 elements; the padding is zero. So
-    buckets of the same members in other element types have the same element
-    offsets. The memory phase lays members out in this order, without gaps
-    other than that padding. `storage` splits the flat tensor over ranks: then it
-    is padded to equal parts, a rank holds its part alone, and no member can be
-    read or written by itself. Members are in one kind of memory. From the spmd
-    phase on `type` is that part, and
-    `elements` counts the flat tensor's.
+    ```mlir
+    nn.bucket @gradients.decay [@a.weight.grad, @b.weight.grad] : tensor<8192xf32>
+    ```
+
+    The type is [number of elements of all members with padding]. Every member
+    begins at a multiple of 64 elements, and the padding is zero, so buckets of
+    the same members with different element types have the same offsets in
+    elements. The memory phase places the members in this order without further
+    padding. All members are in the same kind of memory.
+
+    `storage` splits the flat tensor over ranks, as ZeRO needs it. The tensor is
+    then padded so that all shards have the same size, a rank holds only its
+    shard, and members cannot be read or written separately. From the spmd phase
+    on `type` is that of the shard, and `elements` is the number of elements of
+    the flat tensor.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefArrayAttr:$members,
                        TypeAttr:$type,
@@ -146,7 +171,15 @@ def NN_BucketOp : NN_Op<"bucket", [Symbol,
 
 def NN_GetOp : NN_Op<"get", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
                              MemoryEffects<[MemRead]>, NN_Rematerializable]> {
-  let summary = "Reads a state or a bucket; with `slot`, that slot of a state.";
+  let summary = "Reads a state or a bucket, or with `slot` one slot of a state.";
+  let description = [{
+    ```mlir
+    %w = nn.get @ln_f.weight : tensor<768xf32>
+    %x = nn.get @saved.h[%slot] : tensor<2x16x768xf32>
+    ```
+
+    A slot is an index of the first dimension of a state with the role `saved`.
+  }];
   let arguments = (ins FlatSymbolRefAttr:$state, Optional<Index>:$slot);
   let results = (outs AnyRankedTensor:$value);
   let builders = [OpBuilder<(ins "::mlir::Type":$type,
@@ -158,7 +191,13 @@ def NN_GetOp : NN_Op<"get", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
 
 def NN_SetOp : NN_Op<"set", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
                              MemoryEffects<[MemWrite]>]> {
-  let summary = "Writes a state or a bucket; with `slot`, that slot of a state.";
+  let summary = "Writes a state or a bucket, or with `slot` one slot of a state.";
+  let description = [{
+    ```mlir
+    nn.set @ln_f.weight, %w : tensor<768xf32>
+    nn.set @saved.h[%slot], %x : tensor<2x16x768xf32>
+    ```
+  }];
   let arguments = (ins FlatSymbolRefAttr:$state, AnyRankedTensor:$value,
                        Optional<Index>:$slot);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$state,
@@ -171,10 +210,14 @@ def NN_SetOp : NN_Op<"set", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
 }
 
 def NN_PackOp : NN_Op<"pack", [Pure]> {
-  let summary = "Lays values side by side as the members of a bucket lie.";
+  let summary = "Copies tensors into one flat tensor with the layout of a bucket.";
   let description = [{
-    Each begins at a multiple of 64 elements; the padding between them and behind
-    the last is zero.
+    ```mlir
+    %flat = nn.pack %a, %b : (tensor<4x8xf32>, tensor<100xf32>) -> tensor<192xf32>
+    ```
+
+    Each tensor begins at a multiple of 64 elements. The padding after each
+    tensor, also after the last one, is zero.
   }];
   let arguments = (ins Variadic<AnyRankedTensor>:$members);
   let results = (outs AnyRankedTensor:$flat);
@@ -183,8 +226,14 @@ def NN_PackOp : NN_Op<"pack", [Pure]> {
 }
 
 def NN_UnpackOp : NN_Op<"unpack", [Pure]> {
-  let summary = "The members of a flat tensor that nn.pack would make of them.";
-  let description = [{ `shardings` are those of the members. }];
+  let summary = "The inverse of nn.pack: the tensors in a flat tensor.";
+  let description = [{
+    ```mlir
+    %a, %b = nn.unpack %flat : (tensor<192xf32>) -> (tensor<4x8xf32>, tensor<100xf32>)
+    ```
+
+    `shardings` are those of the results.
+  }];
   let arguments = (ins AnyRankedTensor:$flat, OptionalAttr<ArrayAttr>:$shardings);
   let results = (outs Variadic<AnyRankedTensor>:$members);
   let assemblyFormat = "$flat attr-dict `:` functional-type($flat, $members)";
@@ -199,14 +248,23 @@ class NN_FunctionLike<string mnemonic, list<Trait> traits = []>
 }
 
 def NN_FuncOp : NN_FunctionLike<"func"> {
-  let summary = "A layer, or the forward pass of the whole model.";
+  let summary = "A function: a layer, or the forward pass of the whole model.";
   let description = [{
-    A layer takes its parameters as arguments, so that all its instances share
-    one function. Scalars (layer index, micro-batch) have type `index`.
-    `program` marks the forward pass that a step program is made from, with the
-    ports that its arguments (`inputs`) and results (`outputs`) are.
-    `ties` pairs results with arguments that share their memory (-1: none);
-    set by the fuse phase.
+    ```mlir
+    nn.func @mlp(%x: tensor<2x16x768xf32>, %w: tensor<768x768xf32>) -> tensor<2x16x768xf32> {
+      %y = nn.linear %x, %w : (tensor<2x16x768xf32>, tensor<768x768xf32>) -> tensor<2x16x768xf32>
+      nn.return %y : tensor<2x16x768xf32>
+    }
+    ```
+
+    A layer takes its parameters as arguments, so that all instances of the layer
+    call one function. Scalars, as the number of the layer or of the
+    micro-batch, have the type `index`.
+
+    `program` marks the forward pass from which a step program is built;
+    `inputs` and `outputs` are then the ports of its arguments and results.
+    `ties`, set by the fuse phase, gives for each result the number of the
+    argument in whose memory it is computed, or -1.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<FunctionType>:$function_type,
@@ -233,18 +291,18 @@ def NN_FuncOp : NN_FunctionLike<"func"> {
 }
 
 def NN_StepOp : NN_FunctionLike<"step"> {
-  let summary = "A step program: what the binary runs for one verb.";
+  let summary = "A step program: the program that a binary runs for one verb.";
   let description = [{
-    Arguments and results are the program's ports, which `inputs` and `outputs`
-    declare: the runtime finds them by their roles. `ports` is set by the spmd
-    phase: the whole's type and the sharding of the ports that are split over
-    ranks, by their keys.
-
     ```mlir
     nn.step @train(%ids: tensor<2x4x64xi32>) -> tensor<f32>
         attributes {inputs = [#nn.port<ids>], kind = #nn.program<train>,
                     outputs = [#nn.port<loss>]} { ... }
     ```
+
+    `inputs` and `outputs` are the ports of the arguments and results; the
+    runtime finds them by their roles. `ports`, set by the spmd phase, gives the
+    whole type and the sharding of each port that is split over ranks, by its
+    key.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, NN_ProgramKindAttr:$kind,
                        TypeAttrOf<FunctionType>:$function_type,
@@ -272,7 +330,12 @@ def NN_StepOp : NN_FunctionLike<"step"> {
 }
 
 def NN_ReturnOp : NN_Op<"return", [Pure, Terminator]> {
-  let summary = "Ends a function, a step, or the body of a micro-batch loop.";
+  let summary = "Ends the body of a function, a step or another operation with a body.";
+  let description = [{
+    ```mlir
+    nn.return %y : tensor<2x16x768xf32>
+    ```
+  }];
   let arguments = (ins Variadic<AnyType>:$operands);
   let assemblyFormat = "attr-dict ($operands^ `:` type($operands))?";
   let builders = [OpBuilder<(ins), [{}]>];
@@ -280,14 +343,14 @@ def NN_ReturnOp : NN_Op<"return", [Pure, Terminator]> {
 
 def NN_CallOp : NN_Op<"call", [CallOpInterface,
                                DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "An instance of a layer.";
+  let summary = "A call of a function: one instance of a layer.";
   let description = [{
-    `path` is the module path of the instance, as `h.3`. `recompute` overrides
-    the strategy's choice for this instance.
-
     ```mlir
     %y = nn.call @block(%x, %w) path "h.3" : (...) -> tensor<4x64x768xf32>
     ```
+
+    `path` is the module path of the instance. `recompute` overrides the
+    strategy's choice of recomputed activations for this instance.
   }];
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyType>:$operands,
                        StrAttr:$path, OptionalAttr<NN_RecomputeAttr>:$recompute,
@@ -315,8 +378,16 @@ def NN_CallOp : NN_Op<"call", [CallOpInterface,
 def NN_MicroBatchesOp : NN_Op<"micro_batches", [SingleBlock]> {
   let summary = "Runs its body once for each micro-batch, in order.";
   let description = [{
-    The body's argument is the number of the micro-batch. Nothing is carried
-    from one to the next but states.
+    ```mlir
+    nn.micro_batches 4 {
+    ^bb0(%i: index):
+      ...
+      nn.return
+    }
+    ```
+
+    The body's argument is the number of the micro-batch. Only states carry
+    values from one micro-batch to the next.
   }];
   let arguments = (ins I64Attr:$count);
   let regions = (region SizedRegion<1>:$body);
@@ -325,7 +396,14 @@ def NN_MicroBatchesOp : NN_Op<"micro_batches", [SingleBlock]> {
 }
 
 def NN_MicroBatchOp : NN_Op<"micro_batch", [Pure, NN_Rematerializable]> {
-  let summary = "The part of a step's input that belongs to one micro-batch.";
+  let summary = "out = input[index]: the slice of a step's input for one micro-batch";
+  let description = [{
+    The input is [micro-batches, ...], out is [...].
+
+    ```mlir
+    %x = nn.micro_batch %ids[%i] : tensor<4x2x64xi32> -> tensor<2x64xi32>
+    ```
+  }];
   let arguments = (ins AnyRankedTensor:$input, Index:$index);
   let results = (outs AnyRankedTensor:$output);
   let assemblyFormat = [{
@@ -335,7 +413,14 @@ def NN_MicroBatchOp : NN_Op<"micro_batch", [Pure, NN_Rematerializable]> {
 }
 
 def NN_KeepOp : NN_Op<"keep"> {
-  let summary = "Asks that a value be written by `--dump`, under `value.<path>`.";
+  let summary = "Marks a value that `--dump` writes, under the key `value.<path>`.";
+  let description = [{
+    ```mlir
+    nn.keep %y as "h.3.attn" : tensor<2x16x768xf32>
+    ```
+
+    The path `logits` has the key `logits`.
+  }];
   let arguments = (ins AnyRankedTensor:$value, StrAttr:$path);
   let assemblyFormat = "$value `as` $path attr-dict `:` type($value)";
 }

@@ -4,8 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Shapes: B batch, T sequence, C features; `...` any leading dimensions.
-// Compute tensors are f32, bf16 or f16; statistics, losses and gradients of
+// The computations of the nn dialect: the operations themselves and, included,
+// those of the files NN...Ops.td. Letters of shapes: B is the batch, T the
+// sequence, C or D features; `...` are any leading dimensions. Tensors of
+// computations are f32, bf16 or f16; statistics, losses and gradients of
 // parameters are f32.
 //
 //===----------------------------------------------------------------------===//
@@ -23,8 +25,9 @@ def NN_Ids : StaticShapeTensorOf<[I32]>;
 def NN_Rng : StaticShapeTensorOf<[I32]>;
 def NN_Any : StaticShapeTensorOf<[F32, BF16, F16, I32]>;
 
-/// A computation: pure, with its whole contract and what it is
-/// (NNInterfaces.td), and, from the shard phase on, the sharding of each result.
+/// A pure computation with a derivative, a cost, properties and a sharding rule
+/// (NNInterfaces.td). From the shard phase on, `shardings` is the sharding of
+/// each result.
 class NN_ComputeOp<string mnemonic, dag args, list<Trait> traits = []>
     : NN_Op<mnemonic, !listconcat([
         Pure,
@@ -36,8 +39,9 @@ class NN_ComputeOp<string mnemonic, dag args, list<Trait> traits = []>
   let arguments = !con(args, (ins OptionalAttr<ArrayAttr>:$shardings));
 }
 
-/// A computation outside what is differentiated: a gradient, the optimizer,
-/// the ends of the forward pass. It says why it has no derivative.
+/// A pure computation without a derivative, as gradients, the optimizer and
+/// operations that are for inference only. It gives the reason, which an error
+/// message quotes if a model needs the derivative.
 class NN_NonDifferentiableOp<string mnemonic, dag args, list<Trait> traits = []>
     : NN_Op<mnemonic, !listconcat([
         Pure,
@@ -49,26 +53,29 @@ class NN_NonDifferentiableOp<string mnemonic, dag args, list<Trait> traits = []>
   let arguments = !con(args, (ins OptionalAttr<ArrayAttr>:$shardings));
 }
 
-/// What an operation declares that overrides `localize` of NN_ShardingRuleOp.
+// The following definitions are C++ declarations that several operations add to
+// their `extraClassDeclaration`.
+
+/// For operations that override `localize` of NN_ShardingRuleOp.
 def NN_Localize {
   string declaration = [{
     void localize(const ::heddle::dist::Split &split);
   }];
 }
 
-/// What an operation declares whose results stay f32: all, or those that the
-/// condition on `result`, a result's number, names.
+/// For operations whose results stay f32 in every compute precision: those
+/// results for whose number `result` the condition is true.
 class NN_StaysF32<string condition = "true"> {
   string declaration = "bool staysF32(unsigned result) { return " # condition #
                        "; }\n";
 }
 
-/// What an operation declares that is linear in each operand.
+/// For operations that are linear in each operand.
 def NN_LinearInEach {
   string declaration = "bool isLinearIn(::mlir::OpOperand &) { return true; }\n";
 }
 
-/// What an operation declares that can add its sum to the operand `init`.
+/// For operations that can add their sum to the operand `init`.
 def NN_SumsOntoInit {
   string declaration = [{
     ::llvm::SmallVector<::heddle::nn::Init> getSums() {
@@ -77,17 +84,17 @@ def NN_SumsOntoInit {
   }];
 }
 
-/// What an operation declares with model FLOPs (NN_CostOp).
+/// For operations that count for model FLOPs utilization (NN_CostOp).
 def NN_ModelFlops {
   string declaration = "double getModelFlops();\n";
 }
 
-/// What an operation declares that does not use all of an operand or result.
+/// For operations that do not read or write all bytes of an operand or result.
 def NN_BytesOf {
   string declaration = "double getBytesOf(::mlir::Value value);\n";
 }
 
-/// What an operation declares whose rows are those of its first operand.
+/// For row-wise operations whose rows are those of the first operand.
 def NN_DomainOfFirst {
   string declaration = [{
     ::llvm::ArrayRef<int64_t> getDomain() {
@@ -97,7 +104,7 @@ def NN_DomainOfFirst {
   }];
 }
 
-/// What an operation declares that overrides `getTies` of NN_PropertiesOp.
+/// For operations that override `getTies` of NN_PropertiesOp.
 def NN_Ties {
   string declaration = "::llvm::SmallVector<::heddle::nn::Tie> getTies();\n";
 }
@@ -111,10 +118,16 @@ def NN_EmbeddingOp : NN_ComputeOp<"embedding",
          OptionalAttr<I64Attr>:$padding), [NN_Rowwise]> {
   let summary = "out[..., c] = table[ids[...], c]";
   let description = [{
-    With `first` the table is a part of a larger one, from row `first` on: ids
-    of other parts give zeros, so that the sum over the parts is the whole.
-    Where the id is `padding` the table gets no gradient, as with `padding_idx`
-    of PyTorch's embedding.
+    `table` is [V, C], `ids` [...], out [..., C].
+
+    ```mlir
+    %x = nn.embedding %table[%ids] : (tensor<50257x768xf32>, tensor<2x16xi32>) -> tensor<2x16x768xf32>
+    ```
+
+    If ranks split the vocabulary, the table is a shard of the whole table, from
+    row `first` on. Ids of other shards give zeros, so that the sum (all-reduce)
+    over the shards is the result. Positions with the id `padding` add nothing
+    to the table's gradient, as with `padding_idx` of PyTorch's embedding.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -132,10 +145,18 @@ def NN_EmbeddingGradOp : NN_NonDifferentiableOp<"embedding_grad",
     [AttrSizedOperandSegments]> {
   let summary = "out[v, c] = init[v, c] + sum over ids[...] == v of grad[..., c]";
   let description = [{
-    The order of the sum is that of the ids: row-major. `init` missing: zero.
-    With `first` the output is a part of a larger table, from row `first` on:
-    ids of other parts add nothing, and neither does the id `padding`. Summed
-    in f32, rounded once.
+    `grad` is [..., C], `ids` [...], `init` and out are [V, C]. Without `init` it
+    is 0.
+
+    ```mlir
+    %d = nn.embedding_grad %g[%ids] init %sum
+        : (tensor<2x16x768xf32>, tensor<2x16xi32>, tensor<50257x768xf32>) -> tensor<50257x768xf32>
+    ```
+
+    If ranks split the vocabulary, out is a shard of the whole table, from row
+    `first` on; ids of other shards add nothing. The id `padding` adds nothing,
+    too. The sum is in f32, in the row-major order of the ids, and is rounded
+    once.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -149,7 +170,17 @@ def NN_EmbeddingGradOp : NN_NonDifferentiableOp<"embedding_grad",
 
 def NN_PositionsOp : NN_ComputeOp<"positions",
     (ins Optional<Index>:$first, DefaultValuedAttr<I64Attr, "0">:$offset), [NN_Rematerializable]> {
-  let summary = "out[b, t] = t + offset, plus `first` where it is given";
+  let summary = "out[b, t] = t + offset + first";
+  let description = [{
+    out is [B, T]. Without `first` it is 0.
+
+    ```mlir
+    %p = nn.positions {offset = 2 : i64} : () -> tensor<2x16xi32>
+    ```
+
+    `offset` is the position of a sequence's first token, which is 2 for OPT.
+    `first` is the index of the rank's first token if ranks split the sequence.
+  }];
   let results = (outs NN_Ids:$output);
   let assemblyFormat = [{
     (`first` $first^)? attr-dict `:` functional-type(operands, results)
@@ -162,10 +193,16 @@ def NN_ReorderOp : NN_NonDifferentiableOp<"reorder",
     (ins NN_Float:$input, NN_Ids:$order), [NN_InForward]> {
   let summary = "out[..., c] = x[..., order[c]]";
   let description = [{
-    Before a product whose weight has its inputs in another order than the
-    values that come in: that of their groups, in weights that GPTQ made with
-    `desc_act` (Frantar et al., arXiv 2210.17323, "act-order" in its code). A
-    number in `order` that is no place of a row gives NaN.
+    x and out are [..., C], `order` is [C].
+
+    ```mlir
+    %y = nn.reorder %x by %order : (tensor<1x16x768xf32>, tensor<768xi32>) -> tensor<1x16x768xf32>
+    ```
+
+    It permutes the inputs of a product whose quantized weight has its inputs in
+    another order: GPTQ with `desc_act` sorts them by group (Frantar et al.,
+    arXiv 2210.17323, "act-order" in its code). A value of `order` that is no
+    valid index gives NaN.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -186,9 +223,17 @@ def NN_LinearOp : NN_ComputeOp<"linear",
     [AttrSizedOperandSegments]> {
   let summary = "out[..., o] = sum over i of x[..., i] w[i, o] + bias[o]";
   let description = [{
-    The weight is [in, out]; with `transposed` it is stored [out, in]. The sum
-    over i begins with `init`, if there is one: a product of the features before.
-    Summed in f32, rounded once. A bias or an init, not both.
+    x is [..., in], w [in, out] (with `transposed` stored [out, in]), `bias`
+    [out], out [..., out].
+
+    ```mlir
+    %y = nn.linear %x, %w bias %b
+        : (tensor<2x16x768xf32>, tensor<768x3072xf32>, tensor<3072xf32>) -> tensor<2x16x3072xf32>
+    ```
+
+    `init` [..., out] is the value that the sum over i begins with: the product
+    of earlier inputs, if the inputs are computed in tiles. The sum is in f32
+    and rounded once. There is at most one of `bias` and `init`.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -203,8 +248,15 @@ def NN_AddBiasOp : NN_ComputeOp<"add_bias",
     (ins NN_Float:$input, NN_Float:$bias), [NN_Rowwise]> {
   let summary = "out[..., o] = x[..., o] + bias[o]";
   let description = [{
-    What nn.linear does with a bias of its own: for a product whose parts are
-    added first.
+    x and out are [..., C], `bias` is [C].
+
+    ```mlir
+    %y = nn.add_bias %x, %b : (tensor<2x16x768xf32>, tensor<768xf32>) -> tensor<2x16x768xf32>
+    ```
+
+    nn.linear with a bias does the same. This operation is for products whose
+    partial sums must be reduced over ranks, or over tiles of the inputs, before
+    the bias is added.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -218,8 +270,15 @@ def NN_LinearGradWeightOp : NN_NonDifferentiableOp<"linear_grad_weight",
          UnitAttr:$transposed)> {
   let summary = "out[i, o] = init[i, o] + sum over rows of x[..., i] grad[..., o]";
   let description = [{
-    With `transposed` the result is stored [out, in]. Summed in f32, rounded
-    once.
+    x is [..., in], `grad` [..., out], `init` and out are [in, out]; with
+    `transposed` they are stored [out, in]. Without `init` it is 0.
+
+    ```mlir
+    %dw = nn.linear_grad_weight %x, %g init %sum
+        : (tensor<2x16x768xf32>, tensor<2x16x3072xf32>, tensor<768x3072xf32>) -> tensor<768x3072xf32>
+    ```
+
+    The sum is in f32 and rounded once.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -233,8 +292,17 @@ def NN_LinearGradWeightOp : NN_NonDifferentiableOp<"linear_grad_weight",
 
 def NN_SumRowsOp : NN_NonDifferentiableOp<"sum_rows",
     (ins NN_Float:$input, Optional<NN_Float>:$init)> {
-  let summary = "out[c] = init[c] + sum over rows of x[..., c]: a bias's gradient.";
-  let description = [{ Summed in f32, rounded once. }];
+  let summary = "out[c] = init[c] + sum over rows of x[..., c]";
+  let description = [{
+    x is [..., C], `init` and out are [C]. Without `init` it is 0. It computes
+    the gradient of a bias.
+
+    ```mlir
+    %db = nn.sum_rows %g init %sum : (tensor<2x16x768xf32>, tensor<768xf32>) -> tensor<768xf32>
+    ```
+
+    The sum is in f32 and rounded once.
+  }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
     $input (`init` $init^)? attr-dict `:`
@@ -252,10 +320,17 @@ include "dialects/NN/NNPackedOps.td"
 
 def NN_LayerNormOp : NN_ComputeOp<"layer_norm",
     (ins NN_Float:$input, NN_Float:$weight, NN_Float:$bias, F64Attr:$eps), [NN_Rowwise]> {
-  let summary = "y = (x - mean) * rstd * w + b over the last dimension.";
+  let summary = "y = (x - mean) * rstd * w + b, statistics over the last dimension";
   let description = [{
-    mean and rstd = 1 / sqrt(variance + eps) are f32 and have the leading
-    dimensions of x; the variance is the biased one.
+    x and y are [..., C], `weight` and `bias` [C], `mean` and `rstd` f32 [...].
+
+    ```mlir
+    %y, %mean, %rstd = nn.layer_norm %x, %w, %b {eps = 1.000000e-05 : f64}
+        : (tensor<2x16x768xf32>, tensor<768xf32>, tensor<768xf32>)
+        -> (tensor<2x16x768xf32>, tensor<2x16xf32>, tensor<2x16xf32>)
+    ```
+
+    rstd = 1 / sqrt(variance + eps), with the biased variance.
   }];
   let results = (outs NN_Float:$output, NN_F32:$mean, NN_F32:$rstd);
   let assemblyFormat = [{
@@ -269,10 +344,19 @@ def NN_LayerNormOp : NN_ComputeOp<"layer_norm",
 def NN_LayerNormGradInputOp : NN_NonDifferentiableOp<"layer_norm_grad_input",
     (ins NN_Float:$grad, NN_Float:$input, NN_Float:$weight, NN_F32:$mean,
          NN_F32:$rstd), [NN_Rowwise]> {
-  let summary = "Gradient of layer_norm for its input.";
+  let summary = "The gradient of nn.layer_norm with respect to its input.";
   let description = [{
-    g = grad * w, xh = (x - mean) * rstd:
-    dx = rstd * (g - mean(g) - xh * mean(g * xh)), means over the last dimension.
+    `grad`, x and out are [..., C], `weight` [C], `mean` and `rstd` [...].
+
+    ```mlir
+    %dx = nn.layer_norm_grad_input %g, %x, %w, %mean, %rstd
+        : (tensor<2x16x768xf32>, tensor<2x16x768xf32>, tensor<768xf32>, tensor<2x16xf32>, tensor<2x16xf32>)
+        -> tensor<2x16x768xf32>
+    ```
+
+    With g = grad * w and xh = (x - mean) * rstd,
+    out = rstd * (g - mean(g) - xh * mean(g * xh)), means over the last
+    dimension.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -286,10 +370,20 @@ def NN_LayerNormGradWeightOp : NN_NonDifferentiableOp<"layer_norm_grad_weight",
     (ins NN_Float:$grad, NN_Float:$input, NN_F32:$mean, NN_F32:$rstd,
          Optional<NN_Float>:$weight_init, Optional<NN_Float>:$bias_init),
     [AttrSizedOperandSegments]> {
-  let summary = "Gradients of layer_norm for weight and bias: sums over rows.";
+  let summary = "The gradients of nn.layer_norm with respect to weight and bias.";
   let description = [{
-    weight_grad[c] = init + sum of grad * (x - mean) * rstd,
-    bias_grad[c] = init + sum of grad. Summed in f32, rounded once.
+    `grad` and x are [..., C], `mean` and `rstd` [...]; the results and the
+    optional `weight_init` and `bias_init` are [C].
+
+    ```mlir
+    %dw, %db = nn.layer_norm_grad_weight %g, %x, %mean, %rstd
+        : (tensor<2x16x768xf32>, tensor<2x16x768xf32>, tensor<2x16xf32>, tensor<2x16xf32>)
+        -> (tensor<768xf32>, tensor<768xf32>)
+    ```
+
+    weight_grad[c] = weight_init[c] + sum over rows of grad * (x - mean) * rstd,
+    bias_grad[c] = bias_init[c] + sum over rows of grad. The sums are in f32 and
+    rounded once.
   }];
   let results = (outs NN_Float:$weight_grad, NN_Float:$bias_grad);
   let assemblyFormat = [{
@@ -307,7 +401,15 @@ def NN_LayerNormGradWeightOp : NN_NonDifferentiableOp<"layer_norm_grad_weight",
 
 def NN_RmsNormOp : NN_ComputeOp<"rms_norm",
     (ins NN_Float:$input, NN_Float:$weight, F64Attr:$eps), [NN_Rowwise]> {
-  let summary = "y = x * rstd * w, rstd = 1 / sqrt(mean(x^2) + eps), over the last dimension.";
+  let summary = "y = x * rstd * w, rstd = 1 / sqrt(mean(x^2) + eps) over the last dimension";
+  let description = [{
+    x and y are [..., C], `weight` [C], `rstd` f32 [...].
+
+    ```mlir
+    %y, %rstd = nn.rms_norm %x, %w {eps = 1.000000e-05 : f64}
+        : (tensor<2x16x768xf32>, tensor<768xf32>) -> (tensor<2x16x768xf32>, tensor<2x16xf32>)
+    ```
+  }];
   let results = (outs NN_Float:$output, NN_F32:$rstd);
   let assemblyFormat = [{
     $input `,` $weight attr-dict `:`
@@ -319,7 +421,19 @@ def NN_RmsNormOp : NN_ComputeOp<"rms_norm",
 
 def NN_RmsNormGradInputOp : NN_NonDifferentiableOp<"rms_norm_grad_input",
     (ins NN_Float:$grad, NN_Float:$input, NN_Float:$weight, NN_F32:$rstd), [NN_Rowwise]> {
-  let summary = "dx = rstd * (g - xh * mean(g * xh)), g = grad * w, xh = x * rstd.";
+  let summary = "The gradient of nn.rms_norm with respect to its input.";
+  let description = [{
+    `grad`, x and out are [..., C], `weight` [C], `rstd` [...].
+
+    ```mlir
+    %dx = nn.rms_norm_grad_input %g, %x, %w, %rstd
+        : (tensor<2x16x768xf32>, tensor<2x16x768xf32>, tensor<768xf32>, tensor<2x16xf32>)
+        -> tensor<2x16x768xf32>
+    ```
+
+    With g = grad * w and xh = x * rstd, out = rstd * (g - xh * mean(g * xh)),
+    the mean over the last dimension.
+  }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
     $grad `,` $input `,` $weight `,` $rstd attr-dict `:`
@@ -330,8 +444,19 @@ def NN_RmsNormGradInputOp : NN_NonDifferentiableOp<"rms_norm_grad_input",
 
 def NN_RmsNormGradWeightOp : NN_NonDifferentiableOp<"rms_norm_grad_weight",
     (ins NN_Float:$grad, NN_Float:$input, NN_F32:$rstd, Optional<NN_Float>:$init)> {
-  let summary = "weight_grad[c] = init + sum over rows of grad * x * rstd.";
-  let description = [{ Summed in f32, rounded once. }];
+  let summary = "The gradient of nn.rms_norm with respect to its weight.";
+  let description = [{
+    `grad` and x are [..., C], `rstd` [...], `init` and out [C]. Without `init`
+    it is 0.
+
+    ```mlir
+    %dw = nn.rms_norm_grad_weight %g, %x, %rstd
+        : (tensor<2x16x768xf32>, tensor<2x16x768xf32>, tensor<2x16xf32>) -> tensor<768xf32>
+    ```
+
+    out[c] = init[c] + sum over rows of grad * x * rstd. The sum is in f32 and
+    rounded once.
+  }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
     $grad `,` $input `,` $rstd (`init` $init^)? attr-dict `:`
@@ -350,7 +475,12 @@ include "dialects/NN/NNLossOps.td"
 //===----------------------------------------------------------------------===//
 
 def NN_FillOp : NN_NonDifferentiableOp<"fill", (ins F64Attr:$value), [NN_Rematerializable]> {
-  let summary = "A tensor of one value.";
+  let summary = "A tensor whose elements all have the value `value`.";
+  let description = [{
+    ```mlir
+    %x = nn.fill 1.000000e+00 : () -> tensor<768xf32>
+    ```
+  }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
     $value attr-dict `:`
@@ -359,11 +489,18 @@ def NN_FillOp : NN_NonDifferentiableOp<"fill", (ins F64Attr:$value), [NN_Remater
 }
 
 def NN_SquareSumsOp : NN_NonDifferentiableOp<"square_sums", (ins NN_Float:$input)> {
-  let summary = "out[b] = sum of squares of the elements of block b.";
+  let summary = "out[b] = sum of squares of the elements of block b";
   let description = [{
-    Blocks are 65,536 elements in row-major order, the last one what is left.
-    Each is summed in double precision. The first half of a norm that all
-    threads make together (see nn.global_norm).
+    The input has any shape, out is [number of blocks].
+
+    ```mlir
+    %s = nn.square_sums %g : (tensor<131072xf32>) -> tensor<2xf32>
+    ```
+
+    A block has 65,536 elements in row-major order; the last one may be shorter.
+    Each block is summed in double precision. This is the part of a norm that
+    all threads compute in parallel; nn.global_norm with `summed` adds the
+    blocks.
   }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
@@ -371,18 +508,25 @@ def NN_SquareSumsOp : NN_NonDifferentiableOp<"square_sums", (ins NN_Float:$input
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = !strconcat([{
-    /// Elements of a block.
+    /// The number of elements of a block.
     static constexpr int64_t blockSize = 65536;
   }], NN_Localize.declaration, NN_StaysF32<>.declaration);
 }
 
 def NN_GlobalNormOp : NN_NonDifferentiableOp<"global_norm",
     (ins Variadic<NN_Float>:$inputs, UnitAttr:$summed)> {
-  let summary = "sqrt of the sum of squares of all elements of all inputs: rank 0.";
+  let summary = "out = sqrt of the sum of squares of all elements of all inputs";
   let description = [{
-    Summed in double precision, in an order that does not depend on the number
-    of threads. With `summed` the inputs are sums of squares already: out is the
-    square root of the sum of their elements.
+    The inputs have any shapes, out has rank 0. The norm of the gradients, for
+    gradient clipping, is computed with it.
+
+    ```mlir
+    %n = nn.global_norm %s {summed} : (tensor<2xf32>) -> tensor<f32>
+    ```
+
+    With `summed` the inputs are sums of squares: out is the square root of the
+    sum of their elements. The sum is computed in double precision, in an order
+    that does not depend on the number of threads.
   }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
@@ -401,17 +545,10 @@ def NN_UpdateOp : NN_NonDifferentiableOp<"update",
          Optional<NN_F32>:$condition),
     [NN_Elementwise, NN_Updates, AttrSizedOperandSegments,
      IsolatedFromAbove]> {
-  let summary = "One update of parameters and of the optimizer's states, element by element.";
+  let summary = "One optimizer update of parameters and states, element by element.";
   let description = [{
-    The body computes one element of the new parameter and of each new state
-    from those of the parameter, the gradient, the states and the inputs, in this
-    order. It is written as that of nn.map. Inputs are tensors of the parameter's
-    shape, and tensors of rank 0, which all elements read: the learning rate,
-    what the gradient is multiplied by. `rule` says whose rule it is, for people.
-
-    The results are the new parameter and the new states, which take the place
-    of the old ones; one more is the new parameter in compute precision. Where
-    `condition`, of rank 0, is 0 parameter and states stay what they are.
+    The parameter, the gradient, the states and the results have the same shape,
+    usually the flat shape of a bucket.
 
     ```mlir
     %p1, %m1 = nn.update "momentum" %p, %g states(%m) with(%lr) : (...) -> (...) {
@@ -422,6 +559,18 @@ def NN_UpdateOp : NN_NonDifferentiableOp<"update",
       nn.return %2, %0 : f64, f64
     }
     ```
+
+    The body has the form of nn.map's. Its arguments are one element of the
+    parameter, the gradient, each state and each input, in this order; it
+    returns one element of the new parameter and of each new state. Inputs are
+    tensors of the parameter's shape, or tensors of rank 0 whose value is used
+    for all elements, as the learning rate. `rule` names the optimizer for
+    reports only.
+
+    The results are the new parameter and the new states, which are computed in
+    place of the old ones. An optional last result is the new parameter in
+    compute precision. If `condition`, of rank 0, is 0, the parameter and the
+    states do not change.
   }];
   let results = (outs Variadic<NN_Float>:$outputs);
   let regions = (region SizedRegion<1>:$body);
@@ -437,7 +586,8 @@ def NN_UpdateOp : NN_NonDifferentiableOp<"update",
     ::mlir::ValueRange getNewStates() {
       return getOutputs().slice(1, getStates().size());
     }
-    /// The new parameter in compute precision; null where there is none.
+    /// The result that is the new parameter in compute precision; null if there
+    /// is none.
     ::mlir::Value getCopy() {
       size_t others = 1 + getStates().size();
       return getOutputs().size() > others ? getOutputs()[others]
@@ -450,11 +600,15 @@ def NN_UpdateOp : NN_NonDifferentiableOp<"update",
 def NN_AdvancePowerOp : NN_NonDifferentiableOp<"advance_power",
     (ins NN_F64:$power, Optional<NN_F32>:$condition, F64Attr:$factor),
     [NN_Updates]> {
-  let summary = "The next power of a factor, and what it lacks of 1.";
+  let summary = "next = factor * power, correction = 1 - next";
   let description = [{
-    next = factor * power, and power where `condition` is 0; correction =
-    1 - next, rounded to f32: an average that began with zeros is divided by it.
-    All are of rank 0.
+    All values have rank 0. Adam uses it for the bias correction 1 - beta^t.
+
+    ```mlir
+    %next, %c = nn.advance_power %power by 9.000000e-01 : (tensor<f64>) -> (tensor<f64>, tensor<f32>)
+    ```
+
+    If `condition` is 0, next = power. `correction` is rounded to f32.
   }];
   let results = (outs NN_F64:$next, NN_F32:$correction);
   let assemblyFormat = [{

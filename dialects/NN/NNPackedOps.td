@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Products with packed weights: int4 and int8 quantized weights, and weights of
+// floats in the same layout. A part of NNOps.td, whose classes it uses.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_DIALECTS_NN_PACKED_OPS
@@ -14,34 +17,41 @@ def NN_PackedLinearOp : NN_NonDifferentiableOp<"packed_linear",
          Optional<NN_Float>:$zeros, Optional<NN_Float>:$bias,
          OptionalAttr<I64Attr>:$bits, OptionalAttr<I64Attr>:$input_block),
     [AttrSizedOperandSegments]> {
-  let summary = "out[..., o] = sum over i of x[..., i] w[i, o] + bias[o], w packed";
+  let summary = "out[..., o] = sum over i of x[..., i] w[i, o] + bias[o], w quantized or packed";
   let description = [{
-    The weight is packed for products that read it once from its first byte to
-    its last: in panels of 32 outputs, and in a panel word by word. A word of 32
-    bits has values of one output that follow each other along i: one f32, two
-    bf16, four codes of 8 bits or eight of 4 bits. The first is in the lowest
-    bits; but codes of 4 bits lie so that the pairs 0 1, 2 3, 4 5, 6 7 are at the
-    same place of both halves of the word: 0 2 4 6 below, 1 3 5 7 above. Floats
-    are [panels, words, 32, values of a word]; codes are i32 [panels, words, 32],
-    and `bits` says how wide they are. What lies beyond the inputs and outputs is
-    zero.
-
-    A code q is signed. `scales` are [panels, groups, 32]: an output's inputs
-    are cut into groups of equal length, and w = scale (q - zero). `zeros` are
-    whole numbers in the scales' shape; without them zero is 0. The sum over a
-    group of x q is made first, then it is scaled: the result does not depend on
-    how a kernel makes w.
-
-    With `input_block` x is rounded to codes of 8 bits first: in each group of the
-    weight that many elements of a row, the last ones perhaps fewer, share a scale.
-    With a their largest magnitude, x = a / 127 round(x 127 / a), ties to even; a
-    below 2^-100 counts as that. So a row's codes depend on this row alone.
+    x is [..., in], out is [..., out]. The weight is a matrix [in, out] in a
+    packed layout: an int4 or int8 quantized weight with scales, or a weight of
+    floats.
 
     ```mlir
     %y = nn.packed_linear %x, %w scales %s bits 4
         : (tensor<1x1x768xf32>, tensor<24x96x32xi32>, tensor<24x12x32xf16>)
         -> tensor<1x1x768xf32>
     ```
+
+    **Layout.** A kernel reads the weight once, from its first byte to its last.
+    The weight is cut into panels of 32 outputs. A panel is a list of rows of 32
+    words, one for each output. A word of 32 bits holds consecutive values along
+    i of one output: one f32, two bf16, four int8 codes or eight int4 codes. The
+    first value is in the lowest bits. The exception is int4: codes 0, 2, 4, 6
+    are in the lower half of the word and 1, 3, 5, 7 in the upper half, so that
+    the codes of the pairs 0 1, 2 3, 4 5, 6 7 have the same position in their
+    halves. Floats have the type [panels, words, 32, values of a word]; codes
+    are i32 [panels, words, 32], and `bits` is the width of a code. Padding of
+    inputs to whole words and of outputs to whole panels is zero.
+
+    **Quantization.** A code q is a signed integer. The inputs are cut into
+    groups of equal length; `scales` and `zeros` are [panels, groups, 32], and
+    w = scale * (q - zero). Zeros are integral; without `zeros` they are 0. The
+    sum of x * q over a group is computed first and then scaled, so that the
+    result does not depend on how a kernel unpacks codes.
+
+    **int8 activations.** With `input_block`, x is rounded to int8 first. Within
+    each group of the weight, blocks of `input_block` elements of a row share a
+    scale; the last block of a group may be shorter. With a the largest
+    magnitude in a block, at least 2^-100, x becomes
+    a / 127 * round(x * 127 / a), with ties to even. So the codes of a row
+    depend on this row only.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -50,13 +60,14 @@ def NN_PackedLinearOp : NN_NonDifferentiableOp<"packed_linear",
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = !strconcat([{
-    /// Outputs of a panel.
+    /// The number of outputs in a panel.
     static constexpr int64_t panelWidth = 32;
-    /// Values of the weight in a word of 32 bits.
+    /// The number of the weight's values in a word of 32 bits.
     int64_t getPerWord();
     int64_t getInputs();
     int64_t getOutputs();
-    /// How many groups the inputs are cut into; 0: the weight is of floats.
+    /// The number of groups that the inputs are cut into; 0: the weight has
+    /// floats.
     int64_t getGroups();
   }], NN_ModelFlops.declaration);
 }

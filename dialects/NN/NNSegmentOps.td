@@ -4,7 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A part of NNOps.td, whose classes it uses.
+// Operations on the members of a bucket, each member as one segment of a flat
+// tensor: LAMB needs a norm for each parameter. A part of NNOps.td, whose
+// classes it uses.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,17 +23,20 @@ class NN_SegmentOp<string mnemonic, dag args>
 }
 
 def NN_SegmentSumsOp : NN_SegmentOp<"segment_sums", (ins NN_F32:$input)> {
-  let summary = "out[s] = sum of squares of the elements of segment s.";
+  let summary = "out[s] = sum of squares of the elements of segment s";
   let description = [{
-    A segment of a flat tensor is a member of `bucket`, with its padding, which
-    is zero. From the spmd phase on `segments` are their sizes in its place; with
-    `first` the input is a run of the flat tensor, from element `first` on: what
-    is outside of it adds nothing. Summed in double precision, in an order that
-    does not depend on the number of threads, and rounded once.
+    The input is [n], the flat tensor of a bucket; out is [number of segments].
 
     ```mlir
     %s = nn.segment_sums %p of @parameters.decay : (tensor<128xf32>) -> tensor<2xf32>
     ```
+
+    Segment s is member s of `bucket` with its padding, which is zero. After the
+    spmd phase, `segments` holds the sizes of the segments instead of `bucket`.
+    With `first` the input is a range of the flat tensor, from element `first`
+    on: the rank's shard, or a tile of it. Elements outside of the range do not
+    contribute. The sum is computed in double precision, in an order that does
+    not depend on the number of threads, and rounded once.
   }];
   let assemblyFormat = [{
     $input (`of` $bucket^)? (`first` $first^)? attr-dict `:`
@@ -43,9 +48,17 @@ def NN_SegmentSumsOp : NN_SegmentOp<"segment_sums", (ins NN_F32:$input)> {
 
 def NN_ScaleSegmentsOp : NN_SegmentOp<"scale_segments",
     (ins NN_F32:$input, NN_F32:$factors)> {
-  let summary = "out[i] = x[i] * factors[s], where element i is of segment s.";
+  let summary = "out[i] = x[i] * factors[s], where element i is in segment s";
   let description = [{
-    Segments are those of nn.segment_sums. What is behind the last one is zero.
+    x and out are [n], `factors` is [number of segments].
+
+    ```mlir
+    %y = nn.scale_segments %x by %f of @parameters.decay
+        : (tensor<128xf32>, tensor<2xf32>) -> tensor<128xf32>
+    ```
+
+    `bucket`, `segments` and `first` are those of nn.segment_sums. Elements after
+    the last segment are zero in out.
   }];
   let assemblyFormat = [{
     $input `by` $factors (`of` $bucket^)? (`first` $first^)? attr-dict `:`

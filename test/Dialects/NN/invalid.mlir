@@ -289,7 +289,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{attribute 'kind' failed to satisfy constraint: what a step program is for}}
+  // expected-error @+1 {{attribute 'kind' failed to satisfy constraint: the kind of a step program}}
   nn.step @s() attributes {kind = "serve", inputs = [], outputs = []} {
     nn.return
   }

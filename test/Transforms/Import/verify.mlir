@@ -118,7 +118,7 @@ nn.model @nameless family "gpt2" phase "import" attributes {
 
 nn.model @serve family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
-  // expected-error @+2 {{attribute 'program' failed to satisfy constraint: what a step program is for}}
+  // expected-error @+2 {{attribute 'program' failed to satisfy constraint: the kind of a step program}}
   nn.func @forward(%ids: tensor<1x4xi32>) -> tensor<1x4xi32>
       attributes {program = "serve", inputs = [#nn.port<ids>], outputs = [#nn.port<value, "x">]} {
     nn.return %ids : tensor<1x4xi32>

@@ -412,7 +412,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
-  // expected-error @+1 {{attribute 'kind' failed to satisfy constraint: what a step program is for}}
+  // expected-error @+1 {{attribute 'kind' failed to satisfy constraint: the kind of a step program}}
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "trian"} {
     plan.end
   }
