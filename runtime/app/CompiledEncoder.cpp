@@ -183,8 +183,8 @@ void CompiledEncoder::score(const EncoderText &text, float *embedding,
 void CompiledEncoder::run(const std::vector<const EncoderText *> &texts,
                           float *embeddings) {
   if (job.ranks().size() > 1) {
-    // Each text follows the number of its tokens, and of those that are not
-    // pooled.
+    // Send for each text the number of its tokens, the number of tokens that
+    // are not pooled, and the tokens.
     Tokens told;
     for (const EncoderText *text : texts) {
       told.push_back(int32_t(text->tokens.size()));

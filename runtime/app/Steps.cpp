@@ -330,7 +330,6 @@ Evaluation::Evaluation(Job &job, std::unique_ptr<InputFile> file, int64_t steps)
 
 /// Chooses how many rows are evaluated. A program that does not count labels
 /// needs full batches.
-/// labels takes full batches alone.
 void Evaluation::takeRows(int64_t count) {
   requireOutput(program, plan::PortRole::Loss);
   bool counts = program.output(plan::PortRole::LossWeight);

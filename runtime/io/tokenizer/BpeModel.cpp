@@ -19,7 +19,6 @@ namespace {
 /// Byte-pair encoding (Sennrich et al., arXiv 1508.07909): merges characters to
 /// tokens in the order in which merges were learned. Characters are those of
 /// the text, or stand for its bytes.
-/// those that stand for bytes.
 class BpeModel final : public TokenModel {
 public:
   explicit BpeModel(const JsonValue &model);

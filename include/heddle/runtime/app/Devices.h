@@ -21,7 +21,7 @@
 
 namespace heddle::rt {
 
-/// What the user's flags say about the device.
+/// The flags of a binary that choose and configure its device.
 struct DeviceOptions {
   std::string kind;     ///< cpu or cuda; empty: chosen by the binary.
   bool sync = false;    ///< Wait for each launch, so that a fault names it.

@@ -100,7 +100,7 @@ private:
   void addGroups(const plan::Plan &plan);
   /// Announces what this rank waits for; its destructor, that it goes on.
   class Waiting;
-  struct Plan; ///< What belongs to the joined plan.
+  struct Plan; ///< The communication of the joined plan.
   /// Guards what an abort uses, for the thread that learns of other ranks'
   /// ends. Declared before `world`, whose destructor ends that thread.
   std::mutex linkMutex;

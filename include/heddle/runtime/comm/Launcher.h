@@ -15,7 +15,7 @@
 
 namespace heddle::rt {
 
-/// What environment variables say about the job of this process.
+/// The job of this process, as environment variables of a launcher describe it.
 struct Launch {
   enum class Kind {
     Alone,   ///< No launcher: one rank; MPI is not loaded.

@@ -1,4 +1,4 @@
-//===- Plugins.h - The MPI plug-ins that this binary carries ----*- C++ -*-===//
+//===- Plugins.h - MPI plug-ins inside the binary ---------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,7 +13,8 @@
 
 namespace heddle::rt {
 
-/// A shared object; of size 0: the MPI's headers were not there at the build.
+/// A shared object inside the binary. Its size is 0 if the MPI's headers were
+/// missing when the binary was built.
 struct EmbeddedPlugin {
   const unsigned char *begin = nullptr;
   size_t size = 0;

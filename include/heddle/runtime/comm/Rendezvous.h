@@ -1,4 +1,4 @@
-//===- Rendezvous.h - How ranks without an MPI meet -------------*- C++ -*-===//
+//===- Rendezvous.h - Connect ranks without MPI -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,10 +14,10 @@
 
 namespace heddle::rt {
 
-/// One connection to each other rank; none for the own. Rank 0 listens at the
-/// launch's port, or at one of the next fifteen when that is taken; the others
-/// try them all until one answers for this job. Throws H0225 when not all ranks
-/// have come within `milliseconds`.
+/// Returns a connection to each other rank; empty for this rank. Rank 0 listens
+/// on the launch's port, or if that is taken on one of the next fifteen; the
+/// other ranks try all of these until one answers for this job. Throws H0225
+/// when not all ranks have connected within `milliseconds`.
 std::vector<Socket> meet(const Launch &launch, int64_t milliseconds);
 
 } // namespace heddle::rt

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// TCP sockets for ranks without MPI: listen, connect, and send whole messages.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_RUNTIME_COMM_SOCKET_H
@@ -35,33 +37,36 @@ private:
   int fd = -1;
 };
 
-/// Listens on all IPv4 addresses; port 0: any. None when the port is taken.
+/// Listens on all IPv4 addresses; port 0: any free port. Returns none when the
+/// port is taken.
 Socket listenOn(int port, int backlog);
 int portOf(const Socket &socket);
 
-/// The next connection of a listener, or none after `milliseconds`.
+/// Returns the next connection of a listener, or none after `milliseconds`.
 Socket acceptFrom(const Socket &listener, int milliseconds);
 
-/// None when there is no such host, or nobody listens, or nothing answers.
+/// Connects to a port; returns none for an unknown host, a refused connection,
+/// or no answer in time.
 Socket connectTo(const std::string &host, int port, int milliseconds);
 
-/// The IPv4 address of the other side, as "10.0.0.1".
+/// Returns the IPv4 address of the peer, as "10.0.0.1".
 std::string peerAddress(const Socket &socket);
-/// This machine's IPv4 addresses, those of loopback last.
+/// Returns this machine's IPv4 addresses, loopback last.
 std::vector<std::string> ownAddresses();
 std::string hostName();
 
-/// Whole messages over a blocking or non-blocking socket; false when the
-/// connection ends or `milliseconds` pass.
+/// Send or receive a whole message over a blocking or non-blocking socket.
+/// Return false when the connection ends or `milliseconds` pass.
 bool sendAll(const Socket &socket, const void *data, size_t bytes,
              int milliseconds);
 bool receiveAll(const Socket &socket, void *data, size_t bytes,
                 int milliseconds);
 
-/// For a connection that carries small messages, read when poll says so.
+/// Makes a socket non-blocking, for small messages that are read when poll
+/// reports them.
 void makeNonBlocking(const Socket &socket);
 
-/// Now, in milliseconds of a clock that does not jump.
+/// Returns milliseconds of a monotonic clock.
 int64_t nowMilliseconds();
 
 } // namespace heddle::rt

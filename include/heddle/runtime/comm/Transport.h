@@ -51,7 +51,6 @@ public:
 /// received in the order of sending.
 ///
 /// A failure throws a UserError H0424; a message of an unexpected size, H0920.
-/// receive one of H0920.
 class Transport {
 public:
   static constexpr int64_t maxMessageBytes = int64_t(1) << 30;

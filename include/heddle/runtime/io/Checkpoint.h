@@ -72,7 +72,7 @@ struct SavedStep {
   std::string manifest; ///< Digest of its manifest.
 };
 
-/// What a run needs besides tensors to continue from a checkpoint.
+/// The data besides tensors with which a run continues from a checkpoint.
 struct CheckpointState {
   int64_t step = 0; ///< Steps that are done.
   /// Steps among these that changed nothing, because no label counted.
