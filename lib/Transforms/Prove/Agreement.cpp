@@ -1,4 +1,4 @@
-//===- Agreement.cpp - Ranks talk about the same things -------------------===//
+//===- Agreement.cpp - Checks that ranks run the same communication -------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -44,7 +44,8 @@ void Peers::forEach(
       act(*event, run);
 }
 
-/// The axes that have more than one participant, the most major first.
+/// The axes of a collective along which there are several participants, the
+/// most major first.
 static std::vector<std::string> axesOf(const plan::Mesh &peerMesh,
                                        const Collective &collective) {
   std::vector<std::string> axes;
@@ -89,7 +90,8 @@ void Peers::findChannels() {
       int64_t delta = (channel.delta % extent + extent) % extent;
       int64_t here = peerMesh.coordinate(who, {channel.axis});
       size_t peer = peerMesh.member(who, {channel.axis}, here + delta);
-      // Between ranks of one stage that one trace stands for.
+      // Messages between ranks of a stage are represented by one trace, so
+      // their channel is keyed by distance.
       std::string within;
       if (peerMesh.size(channel.axis) != extent)
         within = channel.axis +
@@ -105,7 +107,7 @@ void Peers::findChannels() {
 
 namespace {
 
-/// One participant's one in a collective or a message.
+/// A collective or message of one participant, in one run of its body.
 struct EventRun {
   const Event *event;
   const BodyRun *run;
@@ -143,7 +145,7 @@ private:
     return false;
   }
 
-  /// Whether the buffers fit the number of ranks.
+  /// Checks that the buffers of a collective fit the number of ranks.
   bool checkShape(size_t who, const Event &event) {
     const Collective &collective = collectiveOf(who, event);
     const plan::Collective &what = collective.what;
@@ -187,7 +189,8 @@ private:
     const Collective &x = collectiveOf(who, *a.event);
     const Collective &y = collectiveOf(other, *b.event);
     const Trace &mine = peers.traces[who], &theirs = peers.traces[other];
-    // Ranks of a stage run the same commands: on the same buffers, too.
+    // Ranks of a stage run the same commands, so they also use the same
+    // buffers.
     bool sameStage = mine.stage == theirs.stage;
     return x.what == y.what && x.targetBytes == y.targetBytes &&
            x.sourceBytes == y.sourceBytes && x.reason == y.reason &&
@@ -198,7 +201,7 @@ private:
   }
 
   bool checkCollectives() {
-    // For each group and member, what it starts on the group, in order.
+    // By group and member: the collectives that the member starts, in order.
     std::vector<std::map<size_t, std::vector<EventRun>>> started(
         peers.groups.size());
     for (size_t who = 0; who < peers.traces.size(); ++who)

@@ -1,8 +1,12 @@
-//===- Communication.cpp - No rank waits for ever, or meets a race --------===//
+//===- Communication.cpp - Proves that ranks neither deadlock nor race ----===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `prove-communication`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +26,7 @@ namespace heddle {
 
 namespace {
 
-/// A step program by its name and its kind; of a kind there may be several.
+/// A step program's name and kind: there may be several of one kind.
 using Step = std::pair<StringAttr, nn::ProgramKindAttr>;
 
 planir::SequenceOp stepOf(planir::ProgramOp program, Step step) {
@@ -32,8 +36,8 @@ planir::SequenceOp stepOf(planir::ProgramOp program, Step step) {
   return {};
 }
 
-/// Whether ranks along `data` are groups that run this each with texts of its
-/// own, at times of its own or not at all.
+/// Whether the groups of ranks along `data` run this program independently, for
+/// different requests.
 bool isOfOneGroup(planir::ProgramOp program, planir::SequenceOp step) {
   if (config::groupsOf(program.getStrategy().getValue()) == 1)
     return false;
@@ -43,7 +47,8 @@ bool isOfOneGroup(planir::ProgramOp program, planir::SequenceOp step) {
          step.getKind() == nn::ProgramKind::Encode;
 }
 
-/// A program of one group waits for no other.
+/// Checks that no collective connects groups that run a program independently:
+/// one of them would wait for the others.
 std::optional<Fault> checkApart(const plan::Mesh &mesh,
                                 ArrayRef<Trace> traces) {
   auto leaves = [&](const Collective &collective) {
@@ -85,7 +90,7 @@ struct Communication : heddle::impl::ProveCommunicationBase<Communication> {
   }
 
 private:
-  /// There is a program for every stage of the mesh, and it is that stage's.
+  /// Checks that there is a program for every stage of the mesh, in order.
   LogicalResult checkStages(MutableArrayRef<planir::ProgramOp> programs) {
     plan::Mesh mesh = meshOf(programs.front());
     for (auto [stage, program] : llvm::enumerate(programs))

@@ -1,8 +1,12 @@
-//===- Dataflow.cpp - Nothing is read before it is written ----------------===//
+//===- Dataflow.cpp - Proves that reads find the values they mean ---------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements the pass `prove-dataflow`: see Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +33,8 @@ struct Dataflow : heddle::impl::ProveDataflowBase<Dataflow> {
       for (auto sequence : program.getOps<planir::SequenceOp>())
         if (sequence.getKind())
           sequences.push_back(sequence);
-    // Each is proven by itself; the stages of a large mesh have hundreds.
+    // Each sequence is proven by itself, in parallel: a large mesh has hundreds
+    // of stages.
     std::atomic<int64_t> executed = 0;
     if (failed(failableParallelForEach(&getContext(), sequences,
                                        [&](planir::SequenceOp sequence) {

@@ -1,8 +1,12 @@
-//===- Flow.cpp - Nothing is read before it is written --------------------===//
+//===- Flow.cpp - Follows bytes from writers to readers -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements `checkFlow`: see Traces.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +21,8 @@ using namespace heddle::prove;
 
 namespace {
 
-/// Who wrote each byte last; 0: nobody, or somebody who cannot be said.
+/// Records the owner of each byte: the buffer (or slot's micro-batch) that it
+/// was last written for. 0: not written, or not known.
 class Owners {
 public:
   Owners() { owners[INT64_MIN] = 0; }
@@ -25,7 +30,7 @@ public:
   void write(Range range, int64_t owner) {
     if (range.begin >= range.end)
       return;
-    // The usual case: the same bytes once more.
+    // Fast path: the same range was written before.
     if (auto piece = owners.find(range.begin); piece != owners.end())
       if (auto next = std::next(piece);
           next != owners.end() && next->first == range.end) {
@@ -37,7 +42,7 @@ public:
     owners[range.begin] = owner;
   }
 
-  /// What `owner` wrote there is lost.
+  /// Forgets what was written there for `owner`.
   void release(Range range, int64_t owner) {
     if (range.begin >= range.end)
       return;
@@ -55,7 +60,7 @@ public:
     return true;
   }
 
-  /// As few pieces as say the same, so that equal states compare equal.
+  /// Merges adjacent pieces of one owner, so that equal states compare equal.
   void normalize() {
     for (auto piece = std::next(owners.begin()); piece != owners.end();)
       piece = piece->second == std::prev(piece)->second ? owners.erase(piece)
@@ -65,9 +70,11 @@ public:
   bool operator<(const Owners &other) const { return owners < other.owners; }
 
 private:
-  using Pieces = std::map<int64_t, int64_t>; ///< Start of a piece: its owner.
+  /// Start of a piece, and its owner.
+  using Pieces = std::map<int64_t, int64_t>;
 
-  /// The pieces that make up the range.
+  /// Splits pieces at the ends of the range. Returns the pieces that make it
+  /// up.
   std::pair<Pieces::iterator, Pieces::iterator> cut(Range range) {
     for (int64_t place : {range.begin, range.end})
       owners.emplace(place, std::prev(owners.upper_bound(place))->second);
@@ -82,10 +89,10 @@ std::string text(Range range) {
          ")";
 }
 
-/// Executes one trace. What a body does to the arena depends on who owns its
-/// bytes before, and on nothing else: accesses whose place varies count as all
-/// they choose from. Each pair of a body and a state of the arena is executed
-/// once, so a loop costs its first iterations.
+/// Executes one trace. What a body does to the arena depends only on the owners
+/// of its bytes before it: accesses whose address varies count as all that they
+/// may touch. So each pair of a body and a state of the arena is executed once,
+/// and a loop costs only its first iterations.
 class Flow {
 public:
   explicit Flow(const Trace &trace)
@@ -150,7 +157,7 @@ private:
     return false;
   }
 
-  /// Whoever runs the step reads its outputs when it is over.
+  /// Checks that outputs are written when the step ends.
   void checkOutputs(const Owners &owners) {
     for (const Port &port : trace.ports) {
       Range range = trace.buffers[port.buffer];
@@ -175,7 +182,7 @@ private:
                       text(buffer));
   }
 
-  /// Of the accesses whose place does not vary.
+  /// Checks the accesses whose address does not vary.
   bool checkExtents(const BodyRun &run) {
     for (const Event &event : trace.bodies[run.body])
       for (const Access &access : event.accesses)
@@ -184,7 +191,7 @@ private:
     return true;
   }
 
-  /// The first state that ends behind a byte.
+  /// Returns the first state that ends behind a byte.
   std::vector<State>::const_iterator stateAt(int64_t byte) const {
     return std::upper_bound(trace.states.begin(), trace.states.end(), byte,
                             [](int64_t byte, const State &state) {
@@ -192,7 +199,8 @@ private:
                             });
   }
 
-  /// Who may write what lasts, and what has slots.
+  /// Checks that only the optimizer, attention and transfers write states that
+  /// live across steps, and that only states with slots are accessed by slot.
   bool checkWriter(const Event &event, const Access &access, Range range) {
     bool mayUpdate = event.updates || event.kind == Event::Kind::Start;
     for (auto state = stateAt(range.begin);
@@ -201,7 +209,7 @@ private:
       if (access.inSlot && (state->lasts || state->ofStep))
         return refuse(Fault::Kind::Flow, event, access,
                       " is a slot of @" + state->name + ", which has none");
-      // What is copied there is for `checkStateTiles` to say.
+      // `checkStateTiles` checks what is copied there.
       bool isStored = event.kind == Event::Kind::Copy &&
                       (state->isOffloaded || plan::copiesBeside(event.stream));
       bool mayWrite =
@@ -216,7 +224,8 @@ private:
     return true;
   }
 
-  /// Where in a cache tokens are is what the run is given, and nothing else.
+  /// Checks that the operands which say where in a cache tokens are stored are
+  /// the program's inputs.
   bool checkElements(const Event &event, const Access &access,
                      const BodyRun &run) {
     if (event.kernel < 0)
@@ -238,8 +247,8 @@ private:
                       plan::nameOf(wanted->second) + "`");
   }
 
-  /// A run gives each cache the keys of its tokens, once, before attention
-  /// reads them: else a layer has another one's cache.
+  /// Checks that a run writes the keys of its tokens to each cache once, before
+  /// attention reads it. Otherwise a layer would use another layer's cache.
   bool checkCache(const Event &event, const Access &access, Range range) {
     for (auto state = stateAt(range.begin);
          state != trace.states.end() && state->range.begin < range.end;
@@ -263,8 +272,9 @@ private:
     return true;
   }
 
-  /// What does not last is written before it is read. A body does the same in
-  /// each of its runs, and the first one finds the least written.
+  /// Checks that states which do not live across steps are written before they
+  /// are read. Checking the first run of each body suffices: when it runs, the
+  /// fewest bytes are written.
   bool checkStates(const BodyRun &run) {
     for (const Event &event : trace.bodies[run.body])
       for (bool writes : {false, true})
@@ -343,14 +353,16 @@ private:
   }
 
   const Trace &trace;
-  /// For each body the accesses that each run checks anew, reads first.
+  /// By body: the accesses that every run checks again, reads first.
   std::vector<std::vector<std::pair<const Event *, const Access *>>> varying;
   std::vector<bool> checked;
-  Owners unwritten; ///< Persistent bytes: 1 when the step has to write them.
+  Owners unwritten; ///< Persistent bytes: 1 if the step has to write them.
   Owners slots;     ///< Persistent bytes: 1 + the micro-batch that wrote them.
   std::set<std::string> cachesWritten;
-  std::map<std::string, const Event *> cachesUnread; ///< And who wrote them.
-  std::set<int32_t> writtenInParts; ///< Buffers: by each iteration one of them.
+  /// With the event that wrote them.
+  std::map<std::string, const Event *> cachesUnread;
+  /// Buffers of which each iteration writes a part.
+  std::set<int32_t> writtenInParts;
   std::map<Owners, int64_t> numbers;
   std::vector<const Owners *> states;
   std::map<std::pair<int32_t, int64_t>, int64_t> transitions;

@@ -1,8 +1,12 @@
-//===- Gradients.cpp - What waits elsewhere is what was added up ----------===//
+//===- Gradients.cpp - Checks offloaded gradients -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements `checkGradients`: see Traces.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,14 +20,14 @@ using namespace heddle::prove;
 
 namespace {
 
-/// Bytes, and who made them what they are.
+/// Bytes, and the event that wrote them.
 struct WrittenRange {
   Range bytes;
   int32_t origin = -1;
 };
 using WrittenRanges = std::vector<WrittenRange>;
 
-/// What is left of some bytes without others.
+/// Removes a range from written bytes.
 WrittenRanges without(const WrittenRanges &written, Range range) {
   WrittenRanges left;
   for (const WrittenRange &one : written) {
@@ -40,16 +44,15 @@ Range common(Range a, Range b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
-/// Bytes of the arena that hold gradients which were fetched.
+/// Bytes of the arena that hold fetched gradients.
 struct FetchedSum {
   Range bytes, state;
-  int64_t fetchedAt = 0; ///< Counts events.
-  WrittenRanges changed; ///< Neither stored nor copied since.
+  int64_t fetchedAt = 0; ///< A count of events.
+  /// Bytes that were added to, and neither stored nor copied since.
+  WrittenRanges changed;
 };
 
-/// Executes one trace, as far as gradients go that are not in the device's
-/// memory: what is added to is stored where it came from, and nothing is stored
-/// over what nobody has fetched.
+/// Executes the accesses to offloaded gradients of one trace.
 class Gradients {
 public:
   explicit Gradients(const Trace &trace) : trace(trace) {}
@@ -103,7 +106,7 @@ private:
   }
   std::string nameOf(Range range) const { return "@" + stateAt(range)->name; }
 
-  /// The access of a copy that writes, or reads.
+  /// The access of a copy that writes, or the one that reads.
   static const Access *accessOf(const Event &event, bool writes) {
     for (const Access &access : event.accesses)
       if (access.writes == writes)
@@ -111,7 +114,8 @@ private:
     return nullptr;
   }
 
-  /// The gradient that a copy writes, or reads; null for other bytes.
+  /// The gradient that a copy writes, or reads; null if it accesses other
+  /// bytes.
   const State *gradientAt(const Event &event, const BodyRun &run,
                           bool writes) const {
     const Access *access = accessOf(event, writes);
@@ -150,7 +154,7 @@ private:
       if (access.writes && access.space == Space::Arena &&
           !write(event, run, range))
         return false;
-      // A kernel on the host reads them where they are.
+      // A kernel on the host reads gradients in the host's memory.
       if (!access.writes && access.space == Space::Persistent)
         unread = without(unread, range);
     }
@@ -170,7 +174,7 @@ private:
       if (one.bytes.overlaps(to))
         return refuse(event.origin, "stores over gradients in " + nameOf(to) +
                                         " that nobody has fetched");
-    // What is between states nobody reads.
+    // Nothing reads the bytes between states.
     for (const State &state : trace.states)
       if (waits(state) && state.range.overlaps(to))
         unread.push_back({common(state.range, to), event.origin});
@@ -185,7 +189,7 @@ private:
     return true;
   }
 
-  /// What is copied of a sum is stored in its place.
+  /// Copies a part of a fetched gradient; the copy is stored instead of it.
   bool copy(Range to, Range from) {
     std::vector<FetchedSum> parts;
     for (FetchedSum &sum : sums) {
@@ -208,7 +212,7 @@ private:
     return true;
   }
 
-  /// The sums that have some of the bytes are no more.
+  /// Forgets fetched gradients whose bytes are overwritten.
   bool overwrite(Range range) {
     for (auto sum = sums.begin(); sum != sums.end();) {
       if (!sum->bytes.overlaps(range)) {
@@ -222,7 +226,8 @@ private:
     return true;
   }
 
-  /// Who reads what it writes adds to it.
+  /// Records a write. An event that also reads the same bytes adds to the
+  /// gradient.
   bool write(const Event &event, const BodyRun &run, Range range) {
     auto reads = [&](const Access &access) {
       Range read = Trace::rangeOf(access, run);
@@ -242,7 +247,7 @@ private:
   const Trace &trace;
   std::list<FetchedSum> sums;
   WrittenRanges unread;
-  int64_t now = 0, lastStore = 0; ///< Count events.
+  int64_t now = 0, lastStore = 0; ///< Counts of events.
   std::optional<Fault> fault;
 };
 

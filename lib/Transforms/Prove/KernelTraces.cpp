@@ -1,4 +1,4 @@
-//===- KernelTraces.cpp - What proofs know of a kernel --------------------===//
+//===- KernelTraces.cpp - What traces need to know of kernels -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::prove;
 
-/// The arguments of the kernel that a value of its body is made of.
+/// The arguments of the kernel that a value of its body is computed from.
 static std::vector<int16_t> sourcesOf(Value value) {
   std::vector<int16_t> sources;
   llvm::SetVector<Value> behind;
@@ -30,7 +30,8 @@ static std::vector<int16_t> sourcesOf(Value value) {
   return sources;
 }
 
-/// What an operation on a cache is told of tokens.
+/// Records the arguments that tell an operation where in a cache tokens are
+/// stored.
 template <typename CacheOp>
 static void describePlaces(CacheOp op, Kernel &kernel) {
   const std::pair<Value, plan::PortRole> places[] = {
@@ -50,7 +51,7 @@ Kernel heddle::prove::describe(planir::KernelOp kernel) {
       describePlaces(write, result);
     else if (auto attention = dyn_cast<nn::PagedAttentionOp>(op))
       describePlaces(attention, result);
-  // Results that are not tied are operands behind the arguments.
+  // Results that are not tied are operands after the arguments.
   auto next = static_cast<int16_t>(kernel.getArgumentTypes().size());
   for (auto [value, tie] :
        llvm::zip(kernel.getBody().front().getTerminator()->getOperands(),

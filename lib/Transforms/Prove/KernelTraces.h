@@ -1,4 +1,4 @@
-//===- KernelTraces.h - What proofs know of a kernel ------------*- C++ -*-===//
+//===- KernelTraces.h - What traces need to know of kernels --- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,8 +14,8 @@
 
 namespace heddle::prove {
 
-/// Which operands its results are made of, and what it is told of places in
-/// caches.
+/// Describes a kernel: which operands its results are computed from, and which
+/// operands say where in a cache tokens are stored.
 Kernel describe(planir::KernelOp kernel);
 
 } // namespace heddle::prove

@@ -1,4 +1,4 @@
-//===- ProgramStates.cpp - What the persistent regions hold ---------------===//
+//===- ProgramStates.cpp - States of a plan, for traces -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -56,7 +56,7 @@ std::vector<std::string> heddle::prove::rowAxesAt(planir::ProgramOp program,
   return {};
 }
 
-/// Whether the parameter of a state is updated.
+/// Whether the state's parameter is updated.
 static bool isTrained(planir::StateOp state) {
   auto name = state.getLike().getAs<StringAttr>("parameter");
   auto parameter =
@@ -97,7 +97,7 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
       states.push_back(std::move(state));
       continue;
     }
-    // Its bytes are somewhere in the flat tensor's.
+    // Its bytes lie in those of the flat tensor.
     State &flat = flats[*op.getFlat()];
     flat.axes |= state.axes;
     flat.lasts |= state.lasts;
@@ -112,7 +112,7 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
   return states;
 }
 
-/// The parameter that a state is, or of whose elements it keeps something.
+/// The parameter that a state is, or belongs to; empty if there is none.
 static StringRef parameterOf(planir::StateOp state) {
   if (planir::roleOf(state) == nn::StateRole::Parameter)
     return state.getSymName();
@@ -122,7 +122,7 @@ static StringRef parameterOf(planir::StateOp state) {
 
 std::vector<Member> heddle::prove::membersOf(planir::ProgramOp program) {
   std::vector<Member> members;
-  // Of a flat tensor, for its first state.
+  // A flat tensor is added with its first state.
   auto add = [&](int64_t begin, Type type, planir::StateOp state) {
     StringRef parameter = parameterOf(state), kind = state.getSymName();
     if (parameter.empty())
@@ -134,7 +134,8 @@ std::vector<Member> heddle::prove::membersOf(planir::ProgramOp program) {
                        parameter.str(),
                        kind.str()});
   };
-  llvm::StringMap<planir::StateOp> first; // Of each flat tensor.
+  // The first state of each flat tensor.
+  llvm::StringMap<planir::StateOp> first;
   for (auto state : program.getOps<planir::StateOp>())
     if (!state.getFlat()) {
       add(beginOf(state), state.getType(), state);

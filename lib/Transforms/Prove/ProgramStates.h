@@ -1,4 +1,4 @@
-//===- ProgramStates.h - What the persistent regions hold -------*- C++ -*-===//
+//===- ProgramStates.h - States of a plan, for traces --------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,24 +14,25 @@
 
 namespace heddle::prove {
 
-/// The axes that split a tensor, or along which it is a sum yet to be made.
+/// The axes that split a tensor, or over which it is a partial sum.
 Axes axesOf(dist::TensorShardingAttr sharding);
 
-/// Where a kind of memory begins in a Space, in which the kinds stand one
-/// behind the other.
+/// The first byte of a kind of memory in its Space: the kinds lie one behind
+/// the other.
 int64_t firstOf(planir::BytesAttr bytes, planir::MemoryKind memory);
 
 /// The first byte of a state or flat tensor, in Space::Persistent.
 int64_t firstOf(const mlir::SymbolTable &symbols, llvm::StringRef state);
 
-/// The axes whose ranks have a part each of the rows of the table that begins
-/// at a byte of Space::Persistent.
+/// The axes that split the rows of the table that begins at a byte of
+/// Space::Persistent.
 std::vector<std::string> rowAxesAt(planir::ProgramOp program, int64_t begin);
 
-/// What the persistent regions hold, by the first byte.
+/// All states of a program, sorted by their first byte.
 std::vector<State> statesOf(planir::ProgramOp program);
 
-/// What in them is of elements of parameters, by the first byte.
+/// The states that have one element for each element of a parameter, sorted by
+/// their first byte.
 std::vector<Member> membersOf(planir::ProgramOp program);
 
 } // namespace heddle::prove

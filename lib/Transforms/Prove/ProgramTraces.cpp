@@ -1,4 +1,4 @@
-//===- ProgramTraces.cpp - The traces of a plan ---------------------------===//
+//===- ProgramTraces.cpp - Makes traces from plans ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -24,8 +24,9 @@ using namespace heddle::prove;
 
 namespace {
 
-/// No buffer has so many bytes, and no plan so many. Numbers stop there, so
-/// that what iterations make of them is a number still: it leaves every buffer.
+/// Larger than every buffer and plan. Arithmetic saturates here, so that a
+/// multiple of it for each iteration does not overflow, and leaves every
+/// buffer.
 constexpr int64_t tooMany = int64_t(1) << 42;
 
 int64_t product(int64_t a, int64_t b) {
@@ -39,11 +40,12 @@ int64_t sum(int64_t a, int64_t b) {
   return std::clamp(a + b, -tooMany, tooMany);
 }
 
-/// What depends on the rank: for each list of axes the factor of the number
-/// along them.
+/// The part of a number that depends on the rank: for each list of axes the
+/// factor of the rank's index along them.
 using RankTerm = std::map<std::vector<std::string>, int64_t>;
 
-/// A number that is known when the plan is loaded.
+/// A number that is known when the plan is loaded, as a linear function of
+/// iteration, slot and rank.
 struct Number {
   int64_t constant = 0, perIteration = 0, perSlot = 0;
   RankTerm ofRank;
@@ -71,7 +73,7 @@ struct Number {
   }
 };
 
-/// A buffer, or a part of one, as an operand sees it.
+/// A buffer or a part of one, as an operand of a command.
 struct Operand {
   Access access;
   RankTerm ofRank;
@@ -84,7 +86,7 @@ Axes axesOf(const RankTerm &ofRank) {
   return axes;
 }
 
-/// Values of one activation of a sequence.
+/// The values of one call of a sequence.
 struct Scope {
   DenseMap<Value, Operand> places;
   DenseMap<Value, Number> numbers;
@@ -119,7 +121,8 @@ public:
 private:
   Trace &trace() { return result.trace; }
 
-  /// Counts as `live` of plan.buffer does.
+  /// Names commands by their number, which is counted as in `live` of
+  /// plan.buffer.
   void numberCommands(planir::SequenceOp sequence) {
     int64_t number = 0;
     sequence.walk<WalkOrder::PreOrder>([&](Operation *op) {
@@ -131,7 +134,7 @@ private:
     });
   }
 
-  /// What was made of commands since the last call becomes a body.
+  /// Makes a body of the events since the last call.
   int32_t endBody(BodyRun run, bool runs = true) {
     run.body = trace().bodies.size();
     if (body.empty() && runs)
@@ -147,7 +150,7 @@ private:
   // Commands
   //===--------------------------------------------------------------------===//
 
-  /// The step itself: its loops and fragments are bodies of their own.
+  /// Unrolls the step itself; its loops and fragments become bodies.
   LogicalResult walkStep(Block &block, Scope &scope) {
     for (Operation &op : block) {
       if (auto loop = dyn_cast<planir::LoopOp>(op)) {
@@ -168,14 +171,14 @@ private:
     return success();
   }
 
-  /// A region that is run with a micro-batch and a slot.
+  /// Unrolls a region that is run with a micro-batch and a slot as arguments.
   FailureOr<int32_t> walkRegion(Region &region, Scope &scope) {
     Number iteration, slot;
     iteration.perIteration = slot.perSlot = 1;
     scope.numbers[region.getArgument(0)] = iteration;
     if (region.getNumArguments() > 1)
       scope.numbers[region.getArgument(1)] = slot;
-    // What was started outside cannot be waited for inside.
+    // Communication that was started outside cannot be waited for inside.
     auto outside = std::move(scope.tokens);
     scope.tokens.clear();
     for (Operation &op : region.front())
@@ -203,7 +206,8 @@ private:
   }
 
   LogicalResult walkCommand(Operation &op, Scope &scope) {
-    // Loops in loops, and calls: what a step runs is known once it was walked.
+    // Nested loops and calls can make a small plan huge, which is only known
+    // after unrolling it.
     constexpr int64_t most = 1 << 24;
     if (++walked > most)
       return op.emitError("H0913: a step runs more than ")
@@ -238,8 +242,9 @@ private:
     return success();
   }
 
-  /// Of a part of a table the rows are copied that this rank has; of a table
-  /// that every rank has those that begin anywhere, as OPT's positions do.
+  /// Checks which rows of a table are looked up: those of this rank's part; in
+  /// a table that every rank has, the first row may be any constant, as in
+  /// OPT's table of positions.
   LogicalResult checkPart(planir::CopyRowsOp copy, const Scope &scope) {
     auto rows = cast<MemRefType>(copy.getSource().getType()).getDimSize(0);
     Access table = scope.places.lookup(copy.getSource()).access;
@@ -454,7 +459,7 @@ private:
     return success();
   }
 
-  /// Whether what waits for the backward pass is in the state.
+  /// Whether the state holds activations for the backward pass.
   bool isSaved(StringRef name) {
     auto state = symbols.lookup<planir::StateOp>(name);
     return state && planir::roleOf(state) == nn::StateRole::Saved;
@@ -499,8 +504,8 @@ private:
                  : 0;
   }
 
-  /// The lowest and the highest number along the axes among the ranks that the
-  /// trace stands for.
+  /// The lowest and highest index along the axes among the ranks that the trace
+  /// stands for.
   std::pair<int64_t, int64_t>
   coordinates(const std::vector<std::string> &axes) {
     if (rank)
@@ -542,11 +547,11 @@ private:
   plan::Mesh mesh;
   std::optional<int64_t> rank;
   ProgramTrace result;
-  Body body; ///< Of what was unrolled last.
+  Body body; ///< The events of the body that is being unrolled.
   int64_t walked = 0;
   DenseMap<Operation *, std::string> names;
   DenseMap<Operation *, int32_t> origins, kernels;
-  DictionaryAttr ports; ///< How those of the step are split.
+  DictionaryAttr ports; ///< How the step's ports are split.
   std::map<RankTerm, int32_t> rankTerms;
   std::map<int64_t, int32_t> carriedTokens;
 };

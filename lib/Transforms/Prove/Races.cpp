@@ -1,8 +1,12 @@
-//===- Races.cpp - Nothing touches what something beside it uses ----------===//
+//===- Races.cpp - Finds commands that race -------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements `checkRaces`: see Traces.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +22,7 @@ using namespace heddle::prove;
 
 namespace {
 
-/// Bytes of an access in one run.
+/// The bytes of an access in one run.
 struct Use {
   Range range;
   bool writes = false;
@@ -29,7 +33,7 @@ struct Use {
       : range(Trace::rangeOf(access, run)), writes(access.writes),
         rankTerm(access.rankTerm), spread(access.spread) {}
 
-  /// The bytes on any rank.
+  /// The bytes that it touches on any rank.
   Range everywhere() const { return {range.begin, range.end + spread}; }
 
   bool conflicts(const Use &other) const {
@@ -41,14 +45,15 @@ struct Use {
   }
 };
 
-/// The bytes that communications under way use.
+/// The bytes that operations in flight use.
 class BytesInUse {
 public:
   struct Entry {
     Use use;
     int64_t operation;
   };
-  using Entries = std::multimap<int64_t, Entry>; ///< By their first byte.
+  /// Sorted by their first byte.
+  using Entries = std::multimap<int64_t, Entry>;
   using Handle = std::pair<Space, Entries::iterator>;
 
   Handle insert(Space space, const Use &use, int64_t operation) {
@@ -63,14 +68,14 @@ public:
   }
   bool empty(Space space) const { return entries[int(space)].empty(); }
 
-  /// All that is used lies in these bytes.
+  /// Returns a range that covers all bytes in use.
   Range hull(Space space) const {
     const Entries &list = entries[int(space)];
     return {list.begin()->first, list.rbegin()->first + longest[int(space)]};
   }
 
-  /// The operation that uses bytes in a way that the use must not meet, or -1.
-  /// Those that `isBefore` holds of do not count.
+  /// Returns an operation in flight that conflicts with the use, or -1.
+  /// Operations for which `isBefore` holds do not count.
   template <typename IsBefore>
   int64_t find(Space space, const Use &use, IsBefore isBefore) const {
     const Entries &list = entries[int(space)];
@@ -91,15 +96,17 @@ private:
   int64_t longest[2] = {0, 0};
 };
 
-/// Commands of a body, and what they use together.
+/// Adjacent commands of a body, and the bytes that they use together. If these
+/// conflict with nothing in flight, the commands need not be checked one by
+/// one.
 struct CommandRange {
   size_t first = 0, last = 0; ///< Events [first, last) of the body.
-  /// It is one command that communicates, and no more.
+  /// It is a single command that communicates.
   bool isOpen = false;
-  /// It has collectives, which it waits for itself. When they meet nothing
-  /// from outside, they do in every run what they did in the first.
+  /// It contains collectives and their waits. If none of them conflicts with
+  /// something from outside, every run behaves like the first one.
   bool isSealed = false;
-  /// Accesses that are alike in every run, by space; each sorted and disjoint.
+  /// Accesses that are the same in every run, by space; sorted and disjoint.
   std::vector<Range> reads[2], writes[2];
   std::vector<const Access *> others;
 
@@ -131,9 +138,9 @@ void merge(std::vector<Range> &ranges) {
   ranges.resize(kept);
 }
 
-/// The end of the events from `first` on, a start, that wait for all that they
-/// start, and have no messages among them and nothing that varies; `first` when
-/// there is no end.
+/// Finds the shortest range of events from the start at `first` on that waits
+/// for everything it starts, and contains no messages and no access that
+/// varies. Returns its end, or `first` if there is none.
 size_t endOfSealed(const Body &body, size_t first) {
   std::set<int32_t> open;
   for (size_t index = first; index < body.size(); ++index) {
@@ -194,7 +201,7 @@ public:
   std::optional<Fault> run() {
     if (!runOnce())
       return fault;
-    // The next run finds what this one has left.
+    // The next run may conflict with what this one left.
     if (!left.empty()) {
       mostLeft = operations.size();
       runOnce();
@@ -228,8 +235,8 @@ private:
     return !fault;
   }
 
-  /// Whether the next run waits for it. What the one before has left is not
-  /// left again.
+  /// Whether the next run waits for the operation. Work that the run before
+  /// left does not count.
   bool isLeft(int64_t operation) const {
     const Operation &open = operations[operation];
     return operation >= mostLeft &&
@@ -242,18 +249,18 @@ private:
 
   static constexpr int64_t notStarted = -1, done = -2;
 
-  /// A communication that was started, or a command that a stream may not know
-  /// to be done.
+  /// A communication that was started, or a command that some stream does not
+  /// know to be done.
   struct Operation {
     const Event *event;
     BodyRun run;
     std::vector<BytesInUse::Handle> uses;
-    int stream = -1;    ///< -1: it communicates, beside all streams.
-    int64_t number = 0; ///< Among those of its stream.
+    int stream = -1;    ///< -1: a communication, which runs beside all streams.
+    int64_t number = 0; ///< Its number among those of its stream.
   };
 
-  /// The streams that commands without communication are of, and how many of
-  /// the commands of each are done, as a stream knows.
+  /// The streams that run commands other than communication. A Clock holds how
+  /// many commands of each stream are known to be done (a vector clock).
   static constexpr int compute = 0, copy = 1, store = 2, host = 3,
                        numStreams = 4;
   using Clock = std::array<int64_t, numStreams>;
@@ -263,7 +270,7 @@ private:
            : event.stream == plan::Stream::Host  ? host
                                                  : compute;
   }
-  /// Whether something is on another stream than `compute`.
+  /// Whether a stream other than `compute` is used.
   bool hasOthers() const { return streams.size() > 1; }
 
   bool meets(Space space, const std::vector<Range> &ranges, bool writes) const {
@@ -322,7 +329,8 @@ private:
     return true;
   }
 
-  /// Whether all that the stream does from now on happens after it.
+  /// Whether the operation happens before everything that the stream runs from
+  /// now on.
   bool isBefore(const Operation &operation, int stream) const {
     return operation.stream == stream ||
            (operation.stream >= 0 &&
@@ -332,7 +340,7 @@ private:
   bool communicate(const Event &event, const BodyRun &run) {
     if (event.kind == Event::Kind::Join)
       return join(event, run);
-    // The first run finds nothing.
+    // Nothing was left to the first run.
     if (event.kind == Event::Kind::Settle)
       return points.count(event.token) == 0 || join(event, run);
     if (event.kind == Event::Kind::Record) {
@@ -378,14 +386,14 @@ private:
     return number;
   }
 
-  /// What a stream knows to be done, with all that it did itself.
+  /// The commands that a stream knows to be done, its own included.
   Clock clockOf(int stream) const {
     Clock clock = known[stream];
     clock[stream] = issued[stream];
     return clock;
   }
 
-  /// The operation is of the stream from here on.
+  /// Assigns an operation to a stream.
   void follow(int64_t operation, int stream) {
     operations[operation].stream = stream;
     operations[operation].number = issued[stream]++;
@@ -401,7 +409,7 @@ private:
     Clock &clock = known[streamOf(event)];
     for (int other : streams) {
       clock[other] = std::max(clock[other], point->second[other]);
-      // What all other streams know to be done is in nobody's way.
+      // An operation that all streams know to be done conflicts with nothing.
       auto isKnown = [&](int64_t operation) {
         return std::all_of(streams.begin(), streams.end(), [&](int stream) {
           return isBefore(operations[operation], stream);
@@ -414,7 +422,8 @@ private:
     return true;
   }
 
-  /// A communication is done: `compute` knows, others once they wait for it.
+  /// Ends a communication: `compute` knows that it is done, and other streams
+  /// know it once they wait for `compute`.
   void finish(int64_t operation) {
     if (hasOthers())
       follow(operation, compute);
@@ -458,20 +467,21 @@ private:
   }
 
   const Trace &trace;
-  std::vector<std::vector<CommandRange>> commandRanges; ///< Of each body.
-  std::vector<int64_t> tokens; ///< The operation under way, or its state.
+  std::vector<std::vector<CommandRange>> commandRanges; ///< By body.
+  /// By token: the operation in flight, or its state.
+  std::vector<int64_t> tokens;
   std::deque<Operation> operations;
-  std::map<std::string, std::deque<int64_t>> sends; ///< Not flushed, oldest
-                                                    ///< first.
+  /// Sends that were not flushed, the oldest first.
+  std::map<std::string, std::deque<int64_t>> sends;
   BytesInUse inUse;
-  std::vector<int> streams; ///< That commands are on.
+  std::vector<int> streams; ///< The streams in use.
   Clock issued = {};
-  std::array<Clock, numStreams> known = {}; ///< Of each stream.
-  /// Operations that hold their uses.
+  std::array<Clock, numStreams> known = {}; ///< By stream.
+  /// Operations whose bytes are in use, by stream.
   std::deque<int64_t> ofStream[numStreams];
   std::map<int32_t, Clock> points; ///< By token.
-  std::set<int32_t> left;          ///< Tokens of points for the next run.
-  int64_t mostLeft = 0;            ///< Operations of the run before.
+  std::set<int32_t> left;          ///< Tokens that the next run waits for.
+  int64_t mostLeft = 0; ///< The number of operations of the run before.
   std::optional<Fault> fault;
 };
 

@@ -1,8 +1,12 @@
-//===- Replicas.cpp - Ranks hold the same bytes of the same value ---------===//
+//===- Replicas.cpp - Checks that replicas stay equal ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements `checkReplicas`: see Traces.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,10 +22,11 @@ using namespace heddle::prove;
 
 namespace {
 
-/// What is known of the bytes of a value.
+/// What is known about the bytes of a value.
 struct Known {
-  Axes axes = 0; ///< Along which they may differ between ranks of a stage.
-  /// Stages with equal numbers have equal bytes; 0: nothing is known.
+  /// The axes along which they may differ between ranks of a stage.
+  Axes axes = 0;
+  /// Stages with equal numbers have equal bytes. 0: nothing is known.
   uint64_t same = 0;
 
   bool operator==(const Known &other) const {
@@ -41,7 +46,7 @@ uint64_t combine(uint64_t a, const std::string &text) {
   return combine(a, std::hash<std::string>()(text));
 }
 
-/// What is known of every byte.
+/// Records what is known about every byte.
 class Memory {
 public:
   Memory() { pieces[INT64_MIN] = {}; }
@@ -49,7 +54,7 @@ public:
   void set(Range range, Known known) {
     if (range.begin >= range.end)
       return;
-    // The usual case: the same bytes once more.
+    // Fast path: the same range was written before.
     if (auto piece = pieces.find(range.begin); piece != pieces.end())
       if (auto next = std::next(piece);
           next != pieces.end() && next->first == range.end) {
@@ -61,7 +66,7 @@ public:
     pieces[range.begin] = known;
   }
 
-  /// Some of the bytes may have been given another value.
+  /// Some of the bytes may have got another value.
   void blend(Range range, Axes axes) {
     if (range.begin >= range.end)
       return;
@@ -82,8 +87,9 @@ public:
     return known;
   }
 
-  /// As few pieces as say the same, so that equal states compare equal. Values
-  /// that are known to be the same somewhere keep their extent.
+  /// Merges adjacent pieces with equal content, so that equal states compare
+  /// equal. Values that are known to equal those of another stage keep their
+  /// extent.
   void normalize() {
     for (auto piece = std::next(pieces.begin()); piece != pieces.end();)
       piece =
@@ -95,9 +101,10 @@ public:
   bool operator<(const Memory &other) const { return pieces < other.pieces; }
 
 private:
-  using Pieces = std::map<int64_t, Known>; ///< Start of a piece.
+  using Pieces = std::map<int64_t, Known>; ///< By start of a piece.
 
-  /// The pieces that make up the range.
+  /// Splits pieces at the ends of the range. Returns the pieces that make it
+  /// up.
   std::pair<Pieces::iterator, Pieces::iterator> cut(Range range) {
     for (int64_t place : {range.begin, range.end})
       pieces.emplace(place, std::prev(pieces.upper_bound(place))->second);
@@ -107,8 +114,8 @@ private:
   Pieces pieces;
 };
 
-/// What stages tell each other: along which axes the parts differ that they put
-/// into a message, or into a collective that they run together.
+/// What stages tell each other: the axes along which their messages, or their
+/// contributions to common collectives, differ.
 struct Exchange {
   std::map<std::string, Axes> axes;
   bool grew = false;
@@ -123,7 +130,7 @@ struct Exchange {
 /// Executes the trace of one stage.
 class Stage {
 public:
-  using Memories = std::array<Memory, 2>; ///< Of each space.
+  using Memories = std::array<Memory, 2>; ///< By space.
 
   Stage(const plan::Mesh &mesh, const Trace &trace, Exchange &exchange)
       : mesh(mesh), trace(trace), exchange(exchange),
@@ -134,7 +141,7 @@ public:
         sharedNumber[number] = count++;
   }
 
-  /// What the step leaves.
+  /// Returns the memory after the step.
   Memories run() {
     Memories memory;
     for (const State &state : trace.states)
@@ -151,7 +158,7 @@ public:
         known.push_back(&entry->first);
       return entry->second;
     };
-    // A body does the same with the same memory.
+    // A body does the same whenever it starts with the same memory.
     std::map<std::pair<int32_t, int64_t>, int64_t> transitions;
     int64_t state = intern(std::move(memory));
     for (const BodyRun &run : trace.runs) {
@@ -170,13 +177,13 @@ public:
 private:
   static constexpr Axes pipeAxis = 1;
 
-  /// Whether an access is to the slot of the run's own micro-batch alone.
+  /// Whether an access is only to the slot of the run's own micro-batch.
   static bool isInOwnSlot(const Access &access) {
     return access.perSlot != 0 && access.perIteration == 0;
   }
 
-  /// All that an access may touch: of its own slot, as if that were the first,
-  /// else of the buffer that iterations, slots and ranks choose from.
+  /// Returns all bytes that an access may touch. Slots of the run's own
+  /// micro-batch are represented by the first slot.
   static Range rangeOf(const Access &access) {
     if (isInOwnSlot(access))
       return {access.begin, access.begin + access.spread + access.bytes};
@@ -185,7 +192,7 @@ private:
                   : Range{access.begin, access.begin + access.bytes};
   }
 
-  /// Where the bytes of an access are known.
+  /// The memory that holds the bytes of an access.
   Memory &memoryOf(const Access &access, Memories &memory) {
     return isInOwnSlot(access) ? ownSlots : memory[int(access.space)];
   }
@@ -198,7 +205,8 @@ private:
 
   void write(const Access &access, Known known, Memories &memory) {
     Memory &space = memoryOf(access, memory);
-    // What iterations make would be new in each of them.
+    // Each iteration would make a new number, so that a loop would never reach
+    // a fixed point.
     if (isRepeated)
       known.same = 0;
     if (access.perIteration != 0 || access.rankTerm != 0)
@@ -207,8 +215,8 @@ private:
       space.set(rangeOf(access), known);
   }
 
-  /// A run writes its own slot anew, often as a partial sum first. Others see
-  /// what it leaves there, without knowing in which slot.
+  /// Executes a body with a memory for its own slot, which it often writes as a
+  /// partial sum first. Afterwards all slots may hold what it left there.
   void executeBody(const Body &body, Memories &memory) {
     auto forEachInOwnSlot = [&](auto visit) {
       for (const Event &event : body)
@@ -228,8 +236,8 @@ private:
     });
   }
 
-  /// What is known of a value that the command makes of the operands in `from`;
-  /// without it, of all that it reads.
+  /// Returns what is known about a value that the command computes from the
+  /// operands in `from`, or, without `from`, from all that it reads.
   Known readAll(const Event &event, const std::vector<int16_t> *from,
                 Memories &memory) {
     Known known;
@@ -251,8 +259,8 @@ private:
     return known;
   }
 
-  /// Each result of a kernel is made of operands of its own. Of a trace that
-  /// was not made of a plan nothing is known of that.
+  /// Each result of a kernel is computed from certain operands. A trace that
+  /// was not made from a plan does not say which.
   void launch(const Event &event, Memories &memory) {
     static const Kernel unknown;
     const Kernel &kernel =
@@ -324,13 +332,13 @@ private:
       out.same = givesAll ? combine(combine(3, out.same), axes) : 0;
     }
     out.axes = givesAll ? out.axes & ~axes : out.axes | axes;
-    // Operands of a collective: target, source, staging memory.
+    // The operands of a collective are target, source and staging memory.
     for (const Access &access : event.accesses)
       if (access.writes)
         write(access, access.operand == 0 ? out : Known{Axes(~0)}, memory);
   }
 
-  /// Of a message between stages, or ranks of one.
+  /// Names a message between stages, or between ranks of one stage.
   std::string keyOf(const Event &event, bool sends) const {
     const plan::Channel &channel = trace.messages[event.number].channel;
     int64_t peer = trace.stage;
@@ -345,9 +353,10 @@ private:
   const plan::Mesh &mesh;
   const Trace &trace;
   Exchange &exchange;
-  /// Of each collective that stages run together: its number among these.
+  /// By collective: its number among those that stages run together, or -1.
   std::vector<int64_t> sharedNumber;
-  /// Of the run under way: what is in its own slots, at the first ones' places.
+  /// In the current run: the content of its own slots, at the addresses of the
+  /// first slots.
   Memory ownSlots;
   bool isRepeated = false;
 };
@@ -358,8 +367,9 @@ public:
       : mesh(mesh), traces(traces), memories(traces.size()) {}
 
   std::optional<Fault> check() {
-    // What a stage tells others may be more than they assumed. Activations go
-    // one way, gradients the other.
+    // Repeats until nothing new is learned: a stage may tell others more than
+    // they assumed. The direction alternates, since activations are sent
+    // forward and gradients backward.
     bool forward = true;
     do {
       exchange.grew = false;
@@ -376,7 +386,7 @@ public:
   }
 
 private:
-  /// Of axes that have several ranks of one stage.
+  /// Removes axes along which a stage has one rank.
   Axes split(Axes axes) const {
     Axes those = 0;
     for (const std::string &name : mesh.atoms())
@@ -390,7 +400,7 @@ private:
     return false;
   }
 
-  /// A command that writes bytes of the range.
+  /// Returns a command that writes bytes of the range.
   int32_t writerOf(size_t who, Range range) const {
     int32_t origin = 0;
     for (const Body &body : traces[who].bodies)
@@ -440,7 +450,8 @@ private:
   const plan::Mesh &mesh;
   const std::vector<Trace> &traces;
   Exchange exchange;
-  std::vector<Stage::Memories> memories; ///< That the step leaves.
+  /// By stage: the memory after the step.
+  std::vector<Stage::Memories> memories;
   std::map<std::string, uint64_t> sameOfPort;
   std::optional<Fault> fault;
 };
@@ -450,7 +461,8 @@ private:
 std::optional<Fault>
 heddle::prove::checkReplicas(const plan::Mesh &mesh,
                              const std::vector<Trace> &traces) {
-  // Where a rank's own places are known, they are no longer the ranks'.
+  // Traces with the addresses of single ranks do not stand for all ranks of a
+  // stage.
   if (static_cast<int64_t>(traces.size()) != mesh.stages())
     return std::nullopt;
   return Replicas(mesh, traces).check();

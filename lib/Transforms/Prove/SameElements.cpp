@@ -1,8 +1,12 @@
-//===- SameElements.cpp - Checks that updates read the same elements ------===//
+//===- SameElements.cpp - Checks which elements updates read --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Implements `checkSameElements`: see Traces.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,12 +20,13 @@ using namespace heddle::prove;
 
 namespace {
 
-/// Elements of a parameter, or of what is kept for each of them; of which kind
-/// that is does not count.
+/// A range of elements of a parameter, or of a state with one element for each
+/// of them. Ranges of different kinds of states compare equal.
 struct ElementRange {
-  int32_t parameter = -1; ///< In Trace::members: the first of its parameter.
+  /// Index into Trace::members: the first member of the same parameter.
+  int32_t parameter = -1;
   int64_t first = 0, count = 0;
-  int32_t member = -1; ///< In Trace::members.
+  int32_t member = -1; ///< Index into Trace::members.
   bool operator==(const ElementRange &other) const {
     return parameter == other.parameter && first == other.first &&
            count == other.count;
@@ -29,15 +34,15 @@ struct ElementRange {
 };
 using ElementRanges = std::vector<ElementRange>;
 
-/// Bytes of the arena that hold what was copied there, or what an update made.
+/// Bytes of the arena that hold a copy of a state, or a result of an update.
 struct ArenaCopy {
   Range bytes;
-  Range state;          ///< Where it was copied from; empty: an update made it.
-  ElementRanges ranges; ///< Of all of it.
+  Range state; ///< Where it was copied from; empty if an update computed it.
+  ElementRanges ranges; ///< The elements that it holds.
 };
 
-/// Executes one trace. Accesses whose place varies, or is the rank's own, are
-/// of nothing that is known.
+/// Executes one trace. Nothing is known about accesses whose address varies or
+/// depends on the rank.
 class SameElementsChecker {
 public:
   explicit SameElementsChecker(const Trace &trace) : trace(trace) {
@@ -74,7 +79,7 @@ private:
     return false;
   }
 
-  /// What the bytes of states are of; padding is of nothing.
+  /// Returns the elements that bytes of states hold. Padding holds none.
   ElementRanges elementsOf(Range range) const {
     auto member = std::upper_bound(
         trace.members.begin(), trace.members.end(), range.begin,
@@ -85,7 +90,7 @@ private:
       int64_t begin = std::max(range.begin, member->range.begin);
       int64_t end = std::min(range.end, member->range.end);
       int64_t first = begin - member->range.begin;
-      // Parts of elements are of no whole ones.
+      // A range that cuts an element holds no known elements.
       int64_t width = member->width;
       bool isWhole = first % width == 0 && (end - begin) % width == 0;
       auto number = static_cast<int32_t>(member - trace.members.begin());
@@ -95,7 +100,7 @@ private:
     return ranges;
   }
 
-  /// What an access is of, as far as that is known.
+  /// Returns the elements that an access touches, as far as that is known.
   ElementRanges elementsOf(const Access &access) const {
     if (!isKnown(access))
       return {};
@@ -143,7 +148,8 @@ private:
     return true;
   }
 
-  /// Updates of one code have moments of one kind at one operand.
+  /// Checks that updates with the same code have the same kind of state as the
+  /// same operand.
   bool checkKind(const Event &event, const Access &access,
                  const ElementRanges &ranges) {
     if (ranges.empty() || event.kernel < 0)
@@ -160,7 +166,7 @@ private:
                              "), others with " + text(first->second));
   }
 
-  /// An update reads and writes the same elements of all that it updates.
+  /// Checks that all operands of an update are the same elements.
   bool update(const Event &event) {
     ElementRanges common;
     for (const Access &access : event.accesses) {
@@ -178,7 +184,7 @@ private:
     for (const Access &access : event.accesses) {
       if (!access.writes)
         continue;
-      // What is written where it was read is still of the same place.
+      // A result that is written in place has the same elements.
       bool isSame = !common.empty() && elementsOf(access) == common;
       if (isSame || access.space != Space::Arena)
         continue;
@@ -210,7 +216,7 @@ private:
     return true;
   }
 
-  /// A table is one whole parameter.
+  /// Checks that the table of a lookup is one whole parameter.
   bool copyRows(const Event &event) {
     for (const Access &access : event.accesses) {
       if (access.writes || access.space != Space::Persistent)
@@ -224,15 +230,15 @@ private:
     return true;
   }
 
-  /// Whether the first bytes of a name are that path, or one that it goes on
-  /// from: a path may have more behind its layer, the number of a range of it.
+  /// Whether `path` is the first `bytes` bytes of `name`, or extends them by
+  /// further names after a dot, as the pieces of a tiled layer do.
   static bool leadsTo(const std::string &name, size_t bytes,
                       const std::string &path) {
     return path.compare(0, bytes, name, 0, bytes) == 0 &&
            (path.size() == bytes || path[bytes] == '.');
   }
 
-  /// The bytes of the names between dots that both begin with.
+  /// The length of the dotted prefix that both have in common.
   static size_t sharedPrefix(const std::string &name, const std::string &path) {
     size_t shared = 0;
     for (size_t dot = name.find('.');
@@ -242,7 +248,7 @@ private:
     return shared;
   }
 
-  /// The parameters of a layer, by their names within it.
+  /// Names parameters relative to a layer's path.
   std::string placeIn(const std::string &path,
                       const ElementRanges &ranges) const {
     std::string text;
@@ -256,7 +262,8 @@ private:
     return text;
   }
 
-  /// What layers share code for, each reads of its own parameters.
+  /// Checks that layers which share code read parameters with the same names
+  /// within the layer.
   bool read(const Event &event, const Access &access) {
     ElementRanges ranges = elementsOf(access);
     const std::string &path = trace.paths[event.path];
@@ -264,7 +271,8 @@ private:
       turns.clear();
       layer = path;
     }
-    // Tiles of a weight are read one after the other, each by its own range.
+    // A command that computes a product by row tiles reads one tile after the
+    // other, so its reads are counted.
     int64_t turn = turns[{event.origin, access.operand}]++;
     if (ranges.empty())
       return true;
@@ -278,7 +286,7 @@ private:
                              otherPlace + " for " + otherPath);
   }
 
-  /// The copies that have some of these bytes are no more.
+  /// Forgets copies whose bytes are overwritten.
   void forget(const Access &access) {
     if (access.space != Space::Arena)
       return;
@@ -288,16 +296,19 @@ private:
   }
 
   const Trace &trace;
-  std::vector<int32_t> parameters; ///< For each member the first one alike.
+  /// By member: the first member of the same parameter.
+  std::vector<int32_t> parameters;
   std::list<ArenaCopy> copies;
-  std::string layer; ///< The path of what runs, or of its first range.
-  /// By command and operand: how often it was read for this layer, so far.
+  /// The path of the layer that runs, or of its first piece.
+  std::string layer;
+  /// By command and operand: how often this layer read it so far.
   std::map<std::pair<int32_t, int16_t>, int64_t> turns;
-  /// By these and the turn: for which layer it was read first, and what.
+  /// By command, operand and count: the layer that read it first, and what it
+  /// read.
   std::map<std::tuple<int32_t, int16_t, int64_t>,
            std::pair<std::string, std::string>>
       reads;
-  /// By the code of updates and operand: the kind of what it is of.
+  /// By code and operand of updates: the kind of state.
   std::map<std::pair<std::string, int16_t>, std::string> kinds;
   std::optional<Fault> fault;
 };

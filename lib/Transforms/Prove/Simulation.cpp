@@ -1,4 +1,4 @@
-//===- Simulation.cpp - Whether ranks wait for each other -----------------===//
+//===- Simulation.cpp - Simulates the communication of ranks --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,9 +16,10 @@ using namespace heddle::prove;
 
 namespace {
 
-/// Nothing that is executed makes anything else impossible, and what blocks
-/// depends on what was executed alone: one order of execution finds out whether
-/// any order gets to the end (as in Kahn's networks of processes).
+/// Executes the communication in one order. That suffices: an executed event
+/// never disables another one, and whether an event blocks depends only on
+/// which events were executed. So one order reaches the end if any order does,
+/// as in Kahn process networks.
 class Simulation {
 public:
   explicit Simulation(const Peers &peers)
@@ -56,7 +57,7 @@ public:
   }
 
 private:
-  /// A collective that was started.
+  /// A collective that was started, or a message that was sent.
   struct Queued {
     int64_t group;
     const Event *event;
@@ -64,18 +65,20 @@ private:
   };
 
   struct Rank {
-    std::vector<std::vector<const Event *>> bodies; ///< What communicates.
-    size_t run = 0, next = 0; ///< The event to be executed next.
+    /// The communication of each body.
+    std::vector<std::vector<const Event *>> bodies;
+    size_t run = 0, next = 0; ///< The next event to execute.
     std::deque<Queued> queue; ///< Collectives that are not done.
-    std::deque<Queued> out;   ///< Sends; the group is the channel.
+    std::deque<Queued> out;   ///< Sends in flight; here `group` is the channel.
     int64_t started = 0, finished = 0;
-    std::vector<int64_t> tokens; ///< How many were started, with this one.
-    std::map<std::string, int64_t> sending; ///< The channel of each name.
+    /// By token: how many collectives were started when it was, it included.
+    std::vector<int64_t> tokens;
+    std::map<std::string, int64_t> sending; ///< By name: the channel.
     bool isReady = false;
   };
 
-  /// Who waits: at a command, or, for what was started or sent before, at the
-  /// head of its queue.
+  /// What a participant waits for: its next command, the collective at the head
+  /// of its queue, or the send at the head of its queue.
   struct Waiting {
     size_t who;
     enum { AtCommand, ToRun, ToSend } where;
@@ -103,8 +106,8 @@ private:
     return open.empty();
   }
 
-  /// Those of one participant alone are done at once when nothing of others
-  /// stands before them.
+  /// Removes collectives of one participant alone. They are done at once if
+  /// none with others is queued before them.
   static void dropCollectives(Events &events) {
     events.erase(std::remove_if(events.begin(), events.end(),
                                 [](const Event *event) {
@@ -124,7 +127,7 @@ private:
     return peers.traces[&rank - ranks.data()];
   }
 
-  /// The event to be executed next, or null at the end.
+  /// Returns the next event to execute, or null at the end.
   const Event *skipToEvent(Rank &rank) {
     const Trace &trace = traceOf(rank);
     for (; rank.run < trace.runs.size(); ++rank.run, rank.next = 0) {
@@ -135,7 +138,8 @@ private:
     return nullptr;
   }
 
-  /// Whether the event is over; if not, somebody will wake the rank.
+  /// Executes an event. Returns false if it blocks; then another event will
+  /// wake the rank.
   bool execute(size_t who, const Event &event) {
     Rank &rank = ranks[who];
     switch (event.kind) {
@@ -173,7 +177,7 @@ private:
     }
   }
 
-  /// Whether the channel's next send is done when its receive is come to.
+  /// Whether the channel's next send can end, now that its receive is reached.
   bool take(int64_t channel) {
     size_t from = peers.channels[channel].from;
     std::deque<Queued> &out = ranks[from].out;
@@ -188,7 +192,7 @@ private:
     return true;
   }
 
-  /// The channel that a flush is for; -1 before the first send.
+  /// Returns the channel that a flush is for; -1 before the first send.
   int64_t flushed(size_t who, const Event &event) const {
     const std::string &name =
         peers.traces[who].messages[event.number].channel.name;
@@ -196,7 +200,7 @@ private:
     return channel == ranks[who].sending.end() ? -1 : channel->second;
   }
 
-  /// A collective came to the head of the participant's queue.
+  /// Runs the collectives at the heads of queues that all members have reached.
   void runHead(size_t first) {
     std::vector<size_t> changed = {first};
     while (!changed.empty()) {
@@ -291,7 +295,8 @@ private:
 
   const Peers &peers;
   std::vector<Rank> ranks;
-  std::vector<size_t> atHead; ///< Of each group, who could begin.
+  /// By group: how many members have reached its next collective.
+  std::vector<size_t> atHead;
   std::vector<int64_t> sent, taken;
   std::deque<size_t> ready;
 };

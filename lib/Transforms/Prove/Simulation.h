@@ -1,8 +1,13 @@
-//===- Simulation.h - Whether ranks wait for each other ---------*- C++ -*-===//
+//===- Simulation.h - Simulates the communication of ranks ---- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Used by `checkAgreement`: it matches the participants' collectives and
+// messages, then executes them to find deadlocks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,40 +20,43 @@
 
 namespace heddle::prove {
 
-/// Those who talk: every rank, or one for each pipeline stage.
+/// The participants of the communication: every rank, or one rank for each
+/// pipeline stage.
 struct Peers {
   Peers(const plan::Mesh &mesh, const std::vector<Trace> &traces);
   void findGroups();
   void findChannels();
-  /// As `rank 3` or `stage 3`.
+  /// Prints a participant as `rank 3` or `stage 3`.
   std::string name(size_t who) const;
-  /// Everything that communicates, in order.
+  /// Calls `act` for every communication of a participant, in order.
   void
   forEach(size_t who,
           const std::function<void(const Event &, const BodyRun &)> &act) const;
 
-  /// Messages of one name from one participant to another.
+  /// The messages of one name from one participant to another.
   struct Channel {
     size_t from, to;
     std::string name;
   };
 
-  plan::Mesh mesh;     ///< Of all ranks.
-  plan::Mesh peerMesh; ///< Of the peers.
+  plan::Mesh mesh;     ///< The mesh of all ranks.
+  plan::Mesh peerMesh; ///< The mesh of the peers.
   const std::vector<Trace> &traces;
   bool byStage = false;
-  std::vector<std::vector<int64_t>> groups; ///< Of more than one participant.
-  /// For each participant and each of its collectives the group, or -1.
+  /// Groups of at least two participants.
+  std::vector<std::vector<int64_t>> groups;
+  /// By participant and collective: the group, or -1 if it has one member.
   std::vector<std::vector<int64_t>> groupOf;
   std::vector<Channel> channels;
-  /// For each participant and each body, what communicates.
+  /// By participant and body: its communication.
   std::vector<std::vector<std::vector<const Event *>>> events;
-  /// For each participant and each message the channel; -1: of a flush.
+  /// By participant and message: the channel; -1 for a flush.
   std::vector<std::vector<int64_t>> channelOf;
 };
 
-/// Executes the step; the circle in which peers wait, if there is one.
-/// What is sent is received, and groups run the same collectives.
+/// Executes the step, and returns the cycle in which participants wait, if
+/// there is one. Requires that what is sent is received, and that groups run
+/// the same collectives.
 std::optional<Fault> simulate(const Peers &peers);
 
 } // namespace heddle::prove

@@ -5,6 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Implements `checkStateTiles`: see Traces.h.
+//
+//===----------------------------------------------------------------------===//
 
 #include "heddle/Transforms/Prove/Traces.h"
 #include <algorithm>
@@ -15,24 +19,25 @@ using namespace heddle::prove;
 
 namespace {
 
-/// Bytes of the arena that hold bytes of a state, or that an update, or ranks
-/// together, made to be such; or a copy of what these made.
+/// Bytes of the arena that hold a tile of a state, or a result of an update or
+/// collective that is one. A copy of such a result is a tile, too.
 struct StateTile {
   Range bytes;
-  Range state;          ///< Empty: not known before it is stored.
-  bool updated = false; ///< And not stored since.
-  int32_t origin = -1;  ///< Of the update.
+  /// The bytes of the state; empty if they are not known before it is stored.
+  Range state;
+  bool updated = false; ///< It was updated, and not stored since.
+  int32_t origin = -1;  ///< The event that updated it.
 };
 
-/// Bytes of a slot that hold what was stored there.
+/// Bytes of a slot that hold a stored activation.
 struct Stored {
   Range bytes;
   bool fetched = false;
   int32_t origin = -1;
 };
 
-/// Executes one trace, as far as tiles go. They are those of accesses whose
-/// place does not vary.
+/// Executes the transfers and updates of one trace, for accesses whose address
+/// does not vary.
 class StateTileChecker {
 public:
   explicit StateTileChecker(const Trace &trace) : trace(trace) {}
@@ -58,12 +63,12 @@ public:
   }
 
 private:
-  /// Whether it is stored and fetched.
+  /// Whether the state is stored and fetched.
   static bool isTiled(const State &state) {
     return state.isOffloaded && (state.lasts || state.hasSlots);
   }
 
-  /// Whether something is copied beside the kernels.
+  /// Whether copies run beside kernels, on streams of their own.
   static bool copiesBeside(const Body &body) {
     return std::any_of(body.begin(), body.end(), [](const Event &event) {
       return event.kind == Event::Kind::Copy &&
@@ -71,8 +76,8 @@ private:
     });
   }
 
-  /// What computation reads follows its parameters: all of it is stored, or
-  /// comes back from the host.
+  /// Checks that copies of parameters follow their update: all bytes of such a
+  /// state must be stored, or moved back from the host.
   void checkCopies() {
     std::sort(stored.begin(), stored.end(),
               [](Range a, Range b) { return a.begin < b.begin; });
@@ -94,7 +99,7 @@ private:
     return false;
   }
 
-  /// The state with these bytes that `wanted` holds of, or null.
+  /// Returns a state with these bytes for which `wanted` holds, or null.
   template <typename Wanted>
   const State *stateAt(Space space, Range range, Wanted wanted) const {
     if (space != Space::Persistent)
@@ -104,7 +109,7 @@ private:
         return &state;
     return nullptr;
   }
-  /// The same of one that is not in the device's memory.
+  /// The same for offloaded states.
   const State *offloadedAt(Space space, Range range) const {
     return stateAt(space, range, isTiled);
   }
@@ -164,7 +169,7 @@ private:
                                     "bytes there");
   }
 
-  /// A state of the device's memory gets what the host has made of it.
+  /// A state in the device's memory gets a result that the host computed.
   bool receive(const Event &event, const State &state, Range to, Range from) {
     stored.push_back(to);
     comesBack = true;
@@ -175,7 +180,7 @@ private:
                   "writes to @" + state.name + " what no update has made");
   }
 
-  /// What an update has made is that where it is copied to, too.
+  /// Copies a result of an update: the copy is one, too.
   bool carry(const Event &event, Range to, Range from) {
     bool isMade =
         std::any_of(tiles.begin(), tiles.end(), [&](const StateTile &tile) {
@@ -232,7 +237,7 @@ private:
     return true;
   }
 
-  /// The tiles that have some of the bytes are no more.
+  /// Forgets tiles whose bytes are overwritten.
   bool overwrite(const Event &event, Range range) {
     for (auto tile = tiles.begin(); tile != tiles.end();) {
       if (!tile->bytes.overlaps(range)) {
@@ -274,9 +279,9 @@ private:
   const Trace &trace;
   std::list<StateTile> tiles;
   std::list<Stored> slots;
-  std::vector<Range> stored; ///< Bytes of states.
-  bool comesBack = false;    ///< Something, from the host.
-  int32_t update = -1;       ///< The last one, or -1.
+  std::vector<Range> stored; ///< Bytes of states that were written.
+  bool comesBack = false;    ///< Something was moved back from the host.
+  int32_t update = -1;       ///< The last update, or -1.
   std::optional<Fault> fault;
 };
 

@@ -1,4 +1,4 @@
-//===- Traces.cpp - What ranks do in a step, command by command -----------===//
+//===- Traces.cpp - Functions of traces and faults ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,8 +15,8 @@
 using namespace heddle;
 using namespace heddle::prove;
 
-/// Whether the axis is among these, or what is left of it beside its factor,
-/// or, of a factor, the whole.
+/// Whether an axis is among these: by its name, as what is left beside a
+/// factor, or as a factor of one of them.
 static bool isAmong(llvm::StringRef axis,
                     const std::vector<std::string> &names) {
   llvm::StringRef whole = dist::wholeOf(axis);
@@ -51,8 +51,8 @@ std::string Trace::describe(const Event &event, const BodyRun &run) const {
   return text;
 }
 
-/// For each body, the buffers of the arena that it alone uses. Every run of it
-/// writes them anew, so what a run left there is lost.
+/// By body: the buffers of the arena that no other body uses. Every run writes
+/// them anew, so what the last run left there is lost.
 static std::vector<std::vector<Access>> findOwnBuffers(const Trace &trace) {
   constexpr int32_t unused = -1, shared = -2;
   std::vector<int32_t> users(trace.buffers.size(), unused);
@@ -62,7 +62,7 @@ static std::vector<std::vector<Access>> findOwnBuffers(const Trace &trace) {
     for (const Event &event : trace.bodies[body])
       for (const Access &access : event.accesses) {
         int32_t &user = users[access.buffer];
-        if (event.kind == Event::Kind::Fresh) // Inputs stay what they are.
+        if (event.kind == Event::Kind::Fresh) // Inputs keep their content.
           fresh[access.buffer] = access.writes ? nullptr : &access;
         else if (user == unused)
           user = static_cast<int32_t>(body);
@@ -127,7 +127,7 @@ const char *heddle::prove::codeOf(Fault::Kind kind) {
   return "H0900";
 }
 
-/// The first fault of a trace, in its place among the others.
+/// Returns the first fault that a check finds, with the index of its trace.
 template <typename Check>
 static std::optional<Fault> checkEach(const std::vector<Trace> &traces,
                                       Check check) {

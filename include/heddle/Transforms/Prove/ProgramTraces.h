@@ -1,4 +1,4 @@
-//===- ProgramTraces.h - The traces of a plan -------------------*- C++ -*-===//
+//===- ProgramTraces.h - Makes traces from plans -------------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,10 +15,10 @@
 
 namespace heddle::prove {
 
-/// What one rank does in one step program.
+/// A trace of a step program, with the operations that its events come from.
 struct ProgramTrace {
   Trace trace;
-  std::vector<mlir::Operation *> origins; ///< As Trace::names.
+  std::vector<mlir::Operation *> origins; ///< By index in Trace::names.
 };
 
 /// The mesh that the plan was made for.
@@ -27,17 +27,17 @@ plan::Mesh meshOf(planir::ProgramOp program);
 /// The programs of a module, by stage.
 llvm::SmallVector<planir::ProgramOp> programsOf(mlir::ModuleOp module);
 
-/// Unrolls the step program `sequence` of `program`: calls are entered; loops
+/// Unrolls the step program `sequence` of `program`. Calls are entered; loops
 /// and fragments of the step itself become bodies that are run many times. With
-/// `rank`, every place is that rank's; without, the trace stands for all ranks
-/// of the program's stage. Fails, with an error, on a schedule that cannot be
-/// read (H0905), on a number that is no sum of multiples of what is known when
-/// a plan is loaded and on bytes that are no buffer's (H0913).
+/// `rank` every address is that rank's; without, the trace stands for all ranks
+/// of the program's stage. Emits an error and fails if the schedule cannot be
+/// parsed (H0905), if an index is no sum of multiples of numbers that are known
+/// when a plan is loaded, or if an operand is no buffer (H0913).
 mlir::FailureOr<ProgramTrace> traceOf(planir::ProgramOp program,
                                       planir::SequenceOp sequence,
                                       std::optional<int64_t> rank = {});
 
-/// Reports a fault of `traces` on the operations that it names.
+/// Reports a fault of `traces` at the operations that caused it.
 void report(const Fault &fault, llvm::ArrayRef<ProgramTrace> traces);
 
 } // namespace heddle::prove
