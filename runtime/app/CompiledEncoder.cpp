@@ -177,7 +177,7 @@ void CompiledEncoder::score(const EncoderText &text, float *embedding,
 }
 
 //===----------------------------------------------------------------------===//
-// Ranks
+// Communication between ranks
 //===----------------------------------------------------------------------===//
 
 void CompiledEncoder::run(const std::vector<const EncoderText *> &texts,

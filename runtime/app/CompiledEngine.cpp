@@ -185,7 +185,7 @@ void CompiledEngine::takeLogits(const LoadedProgram &program, int64_t row,
 }
 
 //===----------------------------------------------------------------------===//
-// Feeds
+// Running feeds
 //===----------------------------------------------------------------------===//
 
 /// Returns a feed with one token of `feed`. In every layer all rows write to
@@ -268,7 +268,7 @@ void CompiledEngine::score(const Feed &feed, float *logits) {
 }
 
 //===----------------------------------------------------------------------===//
-// Ranks
+// Communication between ranks
 //===----------------------------------------------------------------------===//
 
 std::pair<std::unique_ptr<CompiledEngine>, std::unique_ptr<CompiledEngine>>

@@ -18,7 +18,7 @@ using namespace heddle;
 using namespace heddle::rt;
 
 //===----------------------------------------------------------------------===//
-// What --data says
+// Values of --data
 //===----------------------------------------------------------------------===//
 
 /// Parses a text that is a number as a whole.

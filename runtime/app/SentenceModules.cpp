@@ -267,7 +267,7 @@ static VectorStep cutStep(const io::JsonValue &count) {
 }
 
 //===----------------------------------------------------------------------===//
-// The list
+// modules.json
 //===----------------------------------------------------------------------===//
 
 /// Throws H0398 unless the Transformer yields hidden states of a text.

@@ -76,7 +76,7 @@ io::DataState TrainData::stateAfter(int64_t steps) {
 }
 
 //===----------------------------------------------------------------------===//
-// The check of the tokens
+// Check of all tokens
 //===----------------------------------------------------------------------===//
 
 void TrainData::check(const Evaluation *validation) {
@@ -105,7 +105,7 @@ void TrainData::check(const Evaluation *validation) {
 }
 
 //===----------------------------------------------------------------------===//
-// Where it begins
+// Start and resumption
 //===----------------------------------------------------------------------===//
 
 void TrainData::begin(uint64_t newSeed) {

@@ -226,7 +226,7 @@ static const State &parameterOf(const plan::Plan &plan, const State &state) {
 }
 
 //===----------------------------------------------------------------------===//
-// States of weights
+// States that are computed from weights
 //===----------------------------------------------------------------------===//
 
 namespace {

@@ -350,7 +350,7 @@ Checkpoint io::openCheckpoint(const std::string &path, Peers &peers) {
 }
 
 //===----------------------------------------------------------------------===//
-// For people
+// Descriptions for users
 //===----------------------------------------------------------------------===//
 
 /// Describes which data comes next.

@@ -27,7 +27,7 @@ using namespace heddle::io::checkpoint;
 namespace fs = std::filesystem;
 
 //===----------------------------------------------------------------------===//
-// Names
+// Names of checkpoints
 //===----------------------------------------------------------------------===//
 
 bool checkpoint::isCheckpoint(const std::string &path) {
@@ -181,7 +181,7 @@ void checkpoint::requireReplaceable(const std::string &path) {
 }
 
 //===----------------------------------------------------------------------===//
-// What a run has written
+// Checkpoints of a run
 //===----------------------------------------------------------------------===//
 
 void io::requireNoOthers(const std::string &directory,

@@ -171,7 +171,7 @@ static std::vector<std::string> writeTensors(const std::string &directory,
 }
 
 //===----------------------------------------------------------------------===//
-// Names
+// Names of checkpoints
 //===----------------------------------------------------------------------===//
 
 /// Renames the complete directory. If a checkpoint has the name already, both

@@ -104,7 +104,7 @@ std::optional<CodeFormat> io::readCodeFormat(const JsonValue &config,
 }
 
 //===----------------------------------------------------------------------===//
-// Codes
+// Quantized codes
 //===----------------------------------------------------------------------===//
 
 template <typename Element>

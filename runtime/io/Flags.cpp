@@ -48,7 +48,7 @@ static std::vector<std::string> verbsOf(const CLI::App &verb) {
 }
 
 //===----------------------------------------------------------------------===//
-// Words that nothing takes
+// Unknown words
 //===----------------------------------------------------------------------===//
 
 namespace {

@@ -51,7 +51,7 @@ OffloadStream::~OffloadStream() {
 }
 
 //===----------------------------------------------------------------------===//
-// The caller
+// Called by users of the stream
 //===----------------------------------------------------------------------===//
 
 OffloadPoint OffloadStream::start(const OffloadTransfer &transfer) {
@@ -190,7 +190,7 @@ OffloadTraffic OffloadStream::traffic() const {
 }
 
 //===----------------------------------------------------------------------===//
-// The thread
+// The stream's thread
 //===----------------------------------------------------------------------===//
 
 void OffloadStream::work() {

@@ -41,7 +41,7 @@ void io::failToWrite(const std::string &path, int error) {
 }
 
 //===----------------------------------------------------------------------===//
-// Where an output goes
+// Targets of outputs
 //===----------------------------------------------------------------------===//
 
 /// Returns the number in a path like `/dev/fd/3`; -1 for other paths.

@@ -26,7 +26,7 @@ using namespace heddle::io;
 namespace fs = std::filesystem;
 
 //===----------------------------------------------------------------------===//
-// What a handler of signals may call
+// Functions that are safe in signal handlers
 //===----------------------------------------------------------------------===//
 
 namespace {

@@ -40,7 +40,7 @@ static bool beginsWith(const MappedFile &file, const std::string &magic) {
 }
 
 //===----------------------------------------------------------------------===//
-// What users name
+// Names of files and their types
 //===----------------------------------------------------------------------===//
 
 static std::string typeName(TokenType type) {
@@ -73,7 +73,7 @@ TokenSource TokenSource::parse(const std::string &text) {
 }
 
 //===----------------------------------------------------------------------===//
-// Recognition
+// Recognition of formats
 //===----------------------------------------------------------------------===//
 
 static bool isLlmC(const MappedFile &file) {
@@ -320,7 +320,7 @@ void TokenFile::openMegatron(const std::string &prefix) {
 }
 
 //===----------------------------------------------------------------------===//
-// Access
+// Access to tokens
 //===----------------------------------------------------------------------===//
 
 int64_t TokenFile::decode(const uint8_t *bytes) const {

@@ -289,7 +289,7 @@ ServiceFront::deadlineOf(const std::optional<double> &timeout) const {
 }
 
 //===----------------------------------------------------------------------===//
-// The end
+// End of the service
 //===----------------------------------------------------------------------===//
 
 void ServiceFront::postError(const ApiError &error) {

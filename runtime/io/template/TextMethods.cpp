@@ -16,7 +16,7 @@ using namespace heddle::io;
 using namespace heddle::io::jinja;
 
 //===----------------------------------------------------------------------===//
-// Parts of texts
+// Slicing and splitting
 //===----------------------------------------------------------------------===//
 
 /// As in Python, which includes ASCII separators.
@@ -214,7 +214,7 @@ static Value removeSuffix(const Value &self, const Arguments &arguments) {
 }
 
 //===----------------------------------------------------------------------===//
-// Places in texts
+// Searching
 //===----------------------------------------------------------------------===//
 
 template <bool isLast>
@@ -297,7 +297,7 @@ static Value join(const Value &self, const Arguments &arguments) {
 }
 
 //===----------------------------------------------------------------------===//
-// Cases
+// Upper and lower case
 //===----------------------------------------------------------------------===//
 
 /// Appends the characters that `isWanted` selects in lower case, and the others
@@ -387,7 +387,7 @@ static std::string swapCase(const std::string &text) {
 }
 
 //===----------------------------------------------------------------------===//
-// Widths
+// Padding
 //===----------------------------------------------------------------------===//
 
 std::string jinja::filling(const std::string &fill, int64_t times) {
@@ -460,7 +460,7 @@ static Value expandTabs(const Value &self, const Arguments &arguments) {
 }
 
 //===----------------------------------------------------------------------===//
-// Kinds of texts
+// Classes of characters
 //===----------------------------------------------------------------------===//
 
 template <bool (*holds)(uint32_t), bool ofNone = false>
