@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Sizes of types in memory. Every phase that plans memory uses these functions.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_DIALECTS_DIST_BYTESIZE_H

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Checks that types on a rank agree with the sharding of the whole tensor. The
+// verifiers of the dialects nn and plan use them.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_DIALECTS_DIST_PARTS_H

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// The settings of a compilation, as the attribute #dist.strategy of a model.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_DIALECTS_DIST_STRATEGY_H

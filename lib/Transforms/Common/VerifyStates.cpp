@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Rules for states that hold after every phase from train on: names, and the
+// order of reads and writes in a step. Each phase's verifier checks them.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Updates.h"

@@ -4,9 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Programs that serve see a part of a text at a time. Their attention writes
-// keys and values into a cache, and reads those of all earlier tokens from it.
-// A layer gets the caches of its attentions as arguments, and returns them.
+// A program that serves computes a part of a sequence at a time. Its attention
+// writes keys and values into a cache, and reads those of all earlier tokens
+// from it. A layer gets the caches of its attention operations as arguments,
+// and returns them.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,10 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The forward function and its layers are copied for each program, with the
-// program's rows and tokens in place of theirs: types follow from operands
-// through the rules of the operations, which say what dimensions are one
-// factor. Programs whose layers come out alike share them.
+// Copies the forward function and its layers for each program, with the
+// program's numbers of rows and tokens. Types of results follow from operands
+// by the sharding rules of operations, which say which dimensions are the same
+// factor. Programs with equal layers share them.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Properties of the forward function, which import-derive-programs makes
+// programs from.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_TRANSFORMS_IMPORT_FORWARDFUNCTION_H

@@ -4,6 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Resolves the names given with `--keep` to values of the model.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_TRANSFORMS_IMPORT_KEPTPATHS_H

@@ -11,7 +11,6 @@
 #include "llvm/Support/MathExtras.h"
 
 using namespace heddle;
-using namespace heddle;
 using Kind = nn::ProgramKind;
 
 static DerivedProgram cached(Kind kind, int64_t rows, int64_t tokens) {

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Lists the programs of a strategy, with their sizes. import-derive-programs
+// builds them.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_TRANSFORMS_IMPORT_PROGRAMS_H

@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// With sequence parallelism, gradients of parameters that all tensor ranks hold
+// are partial sums over `tensor`. Reducing them after all micro-batches,
+// instead of in each, sends less.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Reasons.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Writes the sharding plan (ShardingPlan.h) into the IR. The phase spmd turns
+// the reshards into collectives.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ShardingPlan.h"

@@ -1,5 +1,4 @@
-//===- ParameterBuckets.cpp - Parameters that are stored side by side
-//----------------===//
+//===- ParameterBuckets.cpp - Buckets of parameters, for ZeRO -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

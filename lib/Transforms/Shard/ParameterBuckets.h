@@ -1,5 +1,4 @@
-//===- ParameterBuckets.h - Parameters that are stored side by side --------*-
-// C++ -*-===//
+//===- ParameterBuckets.h - Buckets of parameters, for ZeRO -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -23,7 +22,7 @@ namespace heddle::shard {
 
 /// Parameters that lie side by side in flat buffers, and are reduced, updated
 /// and all-gathered together. All members of a bucket agree in three points:
-/// their group of the optimizer, whether the axis `tensor` splits them, and
+/// their parameter group, whether the axis `tensor` splits them, and
 /// whether every rank keeps them whole.
 ///
 /// With ZeRO 0 and 1 a bucket spans the whole model. From ZeRO 2 on it has the

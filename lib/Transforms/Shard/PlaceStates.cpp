@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Sets the memory kind of states for offloading (`--place`). The passes
+// spmd-fetch-parameters and spmd-stream-states insert the transfers.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ZeroStorage.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Avoids an exchange in the backward pass: the forward pass saves activations
+// after their exchange, in the sharding that the backward pass needs.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Reasons.h"

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// With ZeRO 2 and 3 a rank has only its shard of the gradients of earlier
+// micro-batches, so the backward pass cannot add to whole gradients.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ZeroStorage.h"

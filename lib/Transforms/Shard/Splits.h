@@ -1,8 +1,11 @@
-//===- Splits.h - Whether ranks can split a dimension --------*- C++ -*-===//
+//===- Splits.h - Whether ranks can split a dimension -----------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Conditions for splitting a dimension over ranks, for sharding propagation and
+// tensor parallelism.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Turns each program into an nn.step. A program with a loss becomes a loop over
+// micro-batches that adds up weighted losses.
+//
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Transforms/Train/Passes.h"
@@ -105,7 +108,8 @@ private:
   };
 
   /// The labels of each loss. Loss i has the i-th input of labels, or the last
-  /// one if there are fewer; weights alike.
+  /// one if there are fewer. The same holds for
+  /// label weights.
   SmallVector<Labels> labelsOf(nn::ModelOp model, nn::StepOp step,
                                int64_t losses) {
     SmallVector<unsigned> labels, weights;

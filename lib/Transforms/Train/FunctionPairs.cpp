@@ -4,6 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Builds the derivative of a function for reverse mode, and decides by the
+// recomputation policy which activations are saved.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Reverse.h"

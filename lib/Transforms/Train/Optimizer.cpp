@@ -4,6 +4,10 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Appends the optimizer to the training step: norm of the gradients, clipping,
+// conditions for skipping the update, and one update for each bucket. The rules
+// of the optimizers are in Optimizers/.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Optimizers/Optimizers.h"

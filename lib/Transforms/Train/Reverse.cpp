@@ -149,7 +149,7 @@ void Reverse::setAccumulated(Value operand, Value sum) {
     totals[key] = sum;
     return;
   }
-  if (!isActive(operand)) // A frozen weight beside a trained bias.
+  if (!isActive(operand)) // A frozen weight needs none.
     return;
   // The weight is computed from something else: its gradient propagates
   // further, in the weight's type.

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Each program is a copy of `eval` whose results are those of one call, and
-// from which all is erased that they do not need. What other calls give enters
-// by a port.
+// Each new program is a copy of `eval` that returns the results of one call,
+// with everything erased that these do not need. Results of other calls become
+// inputs.
 //
 //===----------------------------------------------------------------------===//
 

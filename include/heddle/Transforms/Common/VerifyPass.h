@@ -13,9 +13,10 @@
 
 namespace heddle {
 
-/// The pass at the end of a phase, which changes nothing and fails where its
-/// operation is no result of the phase. `Base` is the base class that tablegen
-/// makes; `PassT` has `LogicalResult verify(OpT)`, which emits the error.
+/// The verifier pass at the end of a phase. It changes nothing, and fails if
+/// the IR breaks what the phase promises. `Base` is the pass base class that
+/// tablegen generates. `PassT` has `LogicalResult verify(OpT)`, which emits the
+/// error.
 template <template <typename> class Base, typename PassT>
 struct VerifyPass : Base<PassT> {
   void runOnOperation() override {
@@ -25,8 +26,7 @@ struct VerifyPass : Base<PassT> {
   }
 };
 
-/// Calls `verify` for each operation of type OpT inside of `root`, up to the
-/// first that fails.
+/// Calls `verify` for each operation of type OpT in `root` until one fails.
 template <typename OpT>
 mlir::LogicalResult
 verifyEach(mlir::Operation *root,

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// As DeepSpeed's FusedLamb means it: the bias correction is a part of the step.
+// As DeepSpeed's FusedLamb: the bias correction is part of the step size.
 //
 //   m  = beta1 m + (1 - beta1) g
 //   v  = beta2 v + (1 - beta2) g^2

@@ -4,9 +4,9 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// An optimizer is one file of this folder: what it keeps of each parameter, and
-// the arithmetic of one element. Passes know no optimizer; they see nn.update,
-// and states with the role `optimizer`.
+// The interface of optimizers. Each optimizer is one file of this folder, with
+// its states and the arithmetic of one element. Passes do not know optimizers
+// by name: they see nn.update, and states with the role `optimizer`.
 //
 //===----------------------------------------------------------------------===//
 
